@@ -1,0 +1,88 @@
+use std::fmt;
+use std::str::FromStr;
+
+use crate::path::PathError;
+use crate::{Element, Limits, ParseError, parse, render};
+
+/// An XML document: one root element and whatever stands before and after it.
+#[derive(Debug, Clone)]
+pub struct Document {
+    pub(crate) prolog: String,
+    pub(crate) root: Element,
+    pub(crate) epilog: String,
+}
+
+impl Document {
+    /// Reads a document within the default [`Limits`].
+    pub fn parse(xml: &str) -> Result<Document, ParseError> {
+        Document::parse_with(xml, &Limits::default())
+    }
+
+    /// Reads a document within the given limits.
+    pub fn parse_with(xml: &str, limits: &Limits) -> Result<Document, ParseError> {
+        parse::parse(xml, limits)
+    }
+
+    /// A document of this element alone.
+    pub fn new(root: Element) -> Document {
+        Document {
+            prolog: String::new(),
+            root,
+            epilog: String::new(),
+        }
+    }
+
+    /// The root element: `domain`, as a rule.
+    pub fn root(&self) -> &Element {
+        &self.root
+    }
+
+    /// The root element, to edit.
+    pub fn root_mut(&mut self) -> &mut Element {
+        &mut self.root
+    }
+
+    /// The document as text. Untouched parts are byte for byte what was read.
+    pub fn render(&self) -> String {
+        render::document(self)
+    }
+
+    /// [`Element::find`] on the root.
+    pub fn find(&self, path: &str) -> Result<Option<&Element>, PathError> {
+        self.root.find(path)
+    }
+
+    /// [`Element::find_mut`] on the root.
+    pub fn find_mut(&mut self, path: &str) -> Result<Option<&mut Element>, PathError> {
+        self.root.find_mut(path)
+    }
+
+    /// [`Element::find_all`] on the root.
+    pub fn find_all(&self, path: &str) -> Result<Vec<&Element>, PathError> {
+        self.root.find_all(path)
+    }
+
+    /// [`Element::value`] on the root.
+    pub fn value(&self, path: &str) -> Result<Option<String>, PathError> {
+        self.root.value(path)
+    }
+
+    /// [`Element::ensure`] on the root.
+    pub fn ensure(&mut self, path: &str) -> Result<&mut Element, PathError> {
+        self.root.ensure(path)
+    }
+}
+
+impl fmt::Display for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render())
+    }
+}
+
+impl FromStr for Document {
+    type Err = ParseError;
+
+    fn from_str(xml: &str) -> Result<Self, Self::Err> {
+        Document::parse(xml)
+    }
+}

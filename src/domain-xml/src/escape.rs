@@ -1,0 +1,167 @@
+//! Character data: from its escaped form in the document to plain text and back.
+
+use std::borrow::Cow;
+
+/// Whether XML 1.0 lets a document contain this character at all.
+pub(crate) fn is_char(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
+}
+
+/// Plain text as character data. A character that XML cannot carry becomes U+FFFD.
+pub(crate) fn text(plain: &str) -> String {
+    escape(plain, |c| match c {
+        '&' => Some("&amp;"),
+        '<' => Some("&lt;"),
+        '>' => Some("&gt;"),
+        '\r' => Some("&#13;"),
+        _ => None,
+    })
+}
+
+/// Plain text as an attribute value between these quotes.
+pub(crate) fn attribute(plain: &str, quote: char) -> String {
+    escape(plain, |c| match c {
+        '&' => Some("&amp;"),
+        '<' => Some("&lt;"),
+        '>' => Some("&gt;"),
+        '\'' if quote == '\'' => Some("&apos;"),
+        '"' if quote == '"' => Some("&quot;"),
+        '\t' => Some("&#9;"),
+        '\n' => Some("&#10;"),
+        '\r' => Some("&#13;"),
+        _ => None,
+    })
+}
+
+fn escape(plain: &str, replacement: impl Fn(char) -> Option<&'static str>) -> String {
+    let mut out = String::with_capacity(plain.len());
+    for c in plain.chars() {
+        match replacement(c) {
+            Some(entity) => out.push_str(entity),
+            None if is_char(c) => out.push(c),
+            None => out.push(char::REPLACEMENT_CHARACTER),
+        }
+    }
+    out
+}
+
+/// Character data as plain text; line ends become `\n` as XML demands.
+pub(crate) fn plain_text(raw: &str) -> Cow<'_, str> {
+    if raw.contains(['&', '\r']) {
+        Cow::Owned(expand(raw, false))
+    } else {
+        Cow::Borrowed(raw)
+    }
+}
+
+/// An attribute value as plain text; literal white space becomes a space as XML demands.
+pub(crate) fn plain_attribute(raw: &str) -> Cow<'_, str> {
+    if raw.contains(['&', '\r', '\n', '\t']) {
+        Cow::Owned(expand(raw, true))
+    } else {
+        Cow::Borrowed(raw)
+    }
+}
+
+fn expand(raw: &str, attribute: bool) -> String {
+    let mut out = String::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = rest.find(['&', '\r', '\n', '\t']) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let taken = if rest.starts_with('&') {
+            expand_reference(rest, &mut out)
+        } else {
+            let taken = if rest.starts_with("\r\n") { 2 } else { 1 };
+            let tab = rest.starts_with('\t');
+            out.push(if attribute {
+                ' '
+            } else if tab {
+                '\t'
+            } else {
+                '\n'
+            });
+            taken
+        };
+        rest = &rest[taken..];
+    }
+    out.push_str(rest);
+    out
+}
+
+fn expand_reference(rest: &str, out: &mut String) -> usize {
+    let Some(end) = rest.find(';') else {
+        out.push('&');
+        return 1;
+    };
+    match resolve(&rest[1..end]) {
+        Some(c) => out.push(c),
+        None => out.push_str(&rest[..=end]),
+    }
+    end + 1
+}
+
+/// The character that `&reference;` stands for. Without a DTD these are all there are.
+pub(crate) fn resolve(reference: &str) -> Option<char> {
+    let code = match reference {
+        "lt" => return Some('<'),
+        "gt" => return Some('>'),
+        "amp" => return Some('&'),
+        "quot" => return Some('"'),
+        "apos" => return Some('\''),
+        _ => reference.strip_prefix('#')?,
+    };
+    let (digits, radix) = code.strip_prefix('x').map_or((code, 10), |hex| (hex, 16));
+    if !digits.starts_with(|c: char| c.is_digit(radix)) {
+        return None;
+    }
+    char::from_u32(u32::from_str_radix(digits, radix).ok()?).filter(|c| is_char(*c))
+}
+
+/// The first reference in character data that nothing defines: where it starts and its text.
+pub(crate) fn unknown_reference(raw: &str) -> Option<(usize, &str)> {
+    raw.match_indices('&').find_map(|(at, _)| {
+        let rest = &raw[at + 1..];
+        // Nobody writes longer ones; the bound keeps a line of ampersands linear.
+        let window = rest.char_indices().take(16).find(|(_, c)| *c == ';');
+        let end = window.map_or(0, |(end, _)| end);
+        (window.is_none() || resolve(&rest[..end]).is_none()).then(|| (at, &rest[..end]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_survives_the_way_there_and_back() {
+        for plain in ["", "a<b>&\"'", "tab\tline\nreturn\r", "\u{1F980}", "]]>"] {
+            assert_eq!(plain_text(&text(plain)), plain);
+            assert_eq!(plain_attribute(&attribute(plain, '"')), plain);
+            assert_eq!(plain_attribute(&attribute(plain, '\'')), plain);
+        }
+    }
+
+    #[test]
+    fn what_xml_cannot_carry_is_replaced() {
+        assert_eq!(text("a\u{0}b"), "a\u{FFFD}b");
+    }
+
+    #[test]
+    fn white_space_is_normalised_as_xml_demands() {
+        assert_eq!(plain_attribute("a\r\nb\tc"), "a b c");
+        assert_eq!(plain_text("a\r\nb\rc\td"), "a\nb\nc\td");
+        assert_eq!(plain_attribute("a&#10;b"), "a\nb");
+    }
+
+    #[test]
+    fn only_references_that_stand_for_something_are_known() {
+        assert_eq!(resolve("#x41"), Some('A'));
+        for bad in ["nbsp", "#0", "#x110000", "#-1", "#+65", "#", "", "#xD800"] {
+            assert_eq!(resolve(bad), None, "{bad}");
+        }
+        assert_eq!(unknown_reference("a &lt; &nbsp;"), Some((7, "nbsp")));
+        assert_eq!(unknown_reference("a & b"), Some((2, "")));
+        assert_eq!(unknown_reference("&#65;&amp;"), None);
+    }
+}

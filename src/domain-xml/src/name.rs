@@ -1,0 +1,118 @@
+//! Names and namespaces.
+//!
+//! Paths and look-ups speak *canonical* names: the prefix that libvirt's documentation uses,
+//! whatever prefix the document happens to bind to that namespace.
+
+use std::borrow::Cow;
+
+/// Namespaces that libvirt and KubeVirt define, by canonical prefix. KubeVirt's metadata is
+/// written with a default namespace, so its canonical prefix is empty.
+const KNOWN: &[(&str, &str)] = &[
+    ("qemu", "http://libvirt.org/schemas/domain/qemu/1.0"),
+    ("lxc", "http://libvirt.org/schemas/domain/lxc/1.0"),
+    ("bhyve", "http://libvirt.org/schemas/domain/bhyve/1.0"),
+    ("xen", "http://libvirt.org/schemas/domain/xen/1.0"),
+    ("libosinfo", "http://libosinfo.org/xmlns/libvirt/domain/1.0"),
+    ("", "http://kubevirt.io"),
+];
+
+/// The canonical prefix of a namespace, when it is a known one.
+pub(crate) fn canonical_prefix(uri: &str) -> Option<&'static str> {
+    KNOWN
+        .iter()
+        .find(|(_, known)| *known == uri)
+        .map(|(prefix, _)| *prefix)
+}
+
+/// The namespace that a canonical prefix stands for.
+pub(crate) fn known_uri(prefix: &str) -> Option<&'static str> {
+    KNOWN
+        .iter()
+        .find(|(known, _)| !known.is_empty() && *known == prefix)
+        .map(|(_, uri)| *uri)
+}
+
+/// `("qemu", "arg")` of `qemu:arg`; an empty prefix when there is none.
+pub(crate) fn split(name: &str) -> (&str, &str) {
+    name.split_once(':').unwrap_or(("", name))
+}
+
+/// The canonical form of a name whose namespace is known, when it differs from `name`.
+pub(crate) fn canonical(name: &str, prefix: &str) -> Option<Box<str>> {
+    let (written, local) = split(name);
+    if written == prefix {
+        return None;
+    }
+    Some(if prefix.is_empty() {
+        local.into()
+    } else {
+        format!("{prefix}:{local}").into()
+    })
+}
+
+/// The prefix that an attribute declares: `q` for `xmlns:q`, empty for `xmlns`.
+pub(crate) fn declared_prefix(attribute: &str) -> Option<&str> {
+    match attribute.strip_prefix("xmlns")? {
+        "" => Some(""),
+        rest => rest.strip_prefix(':'),
+    }
+}
+
+/// Whether `name` can stand as the name of an element or attribute.
+pub(crate) fn is_valid(name: &str) -> bool {
+    let mut characters = name.chars();
+    characters.next().is_some_and(starts_name) && characters.all(continues_name)
+}
+
+/// `name`, with `_` for whatever cannot stand in a name.
+pub(crate) fn sanitized(name: &str) -> Cow<'_, str> {
+    if is_valid(name) {
+        return Cow::Borrowed(name);
+    }
+    let mut out: String = name
+        .chars()
+        .map(|c| if continues_name(c) { c } else { '_' })
+        .collect();
+    if !out.starts_with(starts_name) {
+        out.insert(0, '_');
+    }
+    Cow::Owned(out)
+}
+
+fn starts_name(c: char) -> bool {
+    c.is_ascii_alphabetic()
+        || matches!(c, '_' | ':')
+        || matches!(c as u32,
+            0xC0..=0xD6 | 0xD8..=0xF6 | 0xF8..=0x2FF | 0x370..=0x37D | 0x37F..=0x1FFF
+            | 0x200C..=0x200D | 0x2070..=0x218F | 0x2C00..=0x2FEF | 0x3001..=0xD7FF
+            | 0xF900..=0xFDCF | 0xFDF0..=0xFFFD | 0x10000..=0xEFFFF)
+}
+
+fn continues_name(c: char) -> bool {
+    starts_name(c)
+        || c.is_ascii_digit()
+        || matches!(c, '-' | '.')
+        || matches!(c as u32, 0xB7 | 0x300..=0x36F | 0x203F..=0x2040)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_of_the_document_becomes_the_one_that_libvirt_documents() {
+        let prefix = canonical_prefix("http://libvirt.org/schemas/domain/qemu/1.0").unwrap_or("?");
+        assert_eq!(canonical("q:arg", prefix).as_deref(), Some("qemu:arg"));
+        assert_eq!(canonical("qemu:arg", prefix), None);
+        let prefix = canonical_prefix("http://kubevirt.io").unwrap_or("?");
+        assert_eq!(canonical("k:uid", prefix).as_deref(), Some("uid"));
+    }
+
+    #[test]
+    fn a_name_that_cannot_stand_is_made_to() {
+        assert_eq!(sanitized("a b<c"), "a_b_c");
+        assert_eq!(sanitized("1st"), "_1st");
+        assert_eq!(sanitized(""), "_");
+        assert!(is_valid(&sanitized("\u{0}é")));
+    }
+}
