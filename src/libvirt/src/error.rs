@@ -1,0 +1,87 @@
+//! What libvirt said when it refused a call.
+
+/// A libvirt error, number and text as libvirt gave them.
+///
+/// `Display` is the form that KubeVirt's users and log searches know:
+/// `virError(Code=86, Domain=10, Message='...')`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("virError(Code={code}, Domain={domain}, Message='{message}')")]
+pub struct Error {
+    /// `virErrorNumber`; see [`code`] for the ones this project looks at.
+    pub code: i32,
+    /// `virErrorDomain`: the part of libvirt that raised it (10 is the QEMU driver).
+    pub domain: i32,
+    /// libvirt's own sentence.
+    pub message: String,
+}
+
+/// The crate's result type.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// `virErrorNumber` values that callers decide upon.
+pub mod code {
+    /// Internal error, also what a closed connection gives.
+    pub const INTERNAL_ERROR: i32 = 1;
+    /// The driver does not implement the call.
+    pub const NO_SUPPORT: i32 = 3;
+    /// An argument was wrong, e.g. a string with a NUL in it.
+    pub const INVALID_ARG: i32 = 8;
+    /// A hypervisor operation failed.
+    pub const OPERATION_FAILED: i32 = 9;
+    /// The domain XML could not be parsed.
+    pub const XML_ERROR: i32 = 27;
+    /// A system call failed, e.g. connecting to the daemon's socket.
+    pub const SYSTEM_ERROR: i32 = 38;
+    /// The RPC layer failed.
+    pub const RPC: i32 = 39;
+    /// There is no such domain.
+    pub const NO_DOMAIN: i32 = 42;
+    /// The domain is not in a state that allows the call.
+    pub const OPERATION_INVALID: i32 = 55;
+    /// The configuration asks for what the host cannot do.
+    pub const CONFIG_UNSUPPORTED: i32 = 67;
+    /// The domain's job lock was not to be had in time.
+    pub const OPERATION_TIMEOUT: i32 = 68;
+    /// There is no such metadata.
+    pub const NO_DOMAIN_METADATA: i32 = 80;
+    /// The domain has no guest agent channel configured.
+    pub const ARGUMENT_UNSUPPORTED: i32 = 74;
+    /// The operation is not supported in this configuration.
+    pub const OPERATION_UNSUPPORTED: i32 = 84;
+    /// The guest agent is not connected or did not answer in time.
+    pub const AGENT_UNRESPONSIVE: i32 = 86;
+}
+
+/// `virErrorDomain` values used by this crate itself.
+pub(crate) mod origin {
+    pub(crate) const NONE: i32 = 0;
+    pub(crate) const REMOTE: i32 = 13;
+    pub(crate) const QEMU: i32 = 10;
+    pub(crate) const DOMAIN: i32 = 20;
+}
+
+impl Error {
+    /// The domain does not exist (any more).
+    pub fn is_no_domain(&self) -> bool {
+        self.code == code::NO_DOMAIN
+    }
+
+    /// The domain is in no state for the call: it is already so, or not running.
+    pub fn is_operation_invalid(&self) -> bool {
+        self.code == code::OPERATION_INVALID
+    }
+
+    /// The guest agent is absent or silent.
+    pub fn is_agent_unresponsive(&self) -> bool {
+        self.code == code::AGENT_UNRESPONSIVE
+    }
+
+    /// An argument that cannot be handed to libvirt at all.
+    pub(crate) fn invalid_argument(what: &str) -> Self {
+        Error {
+            code: code::INVALID_ARG,
+            domain: origin::NONE,
+            message: format!("invalid argument: {what}"),
+        }
+    }
+}

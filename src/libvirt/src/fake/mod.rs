@@ -1,0 +1,1 @@
+//! A hypervisor in memory.

@@ -1,0 +1,407 @@
+//! libvirt's callbacks, turned into [`Event`]s.
+//!
+//! Each registration owns one boxed [`Target`], which libvirt gives back through [`release`] when
+//! the callback is gone for good. A panic must not cross into C: it ends here, in the log.
+
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use virt_sys as sys;
+
+use super::call::{self, copy_string};
+use super::figures;
+use crate::error::Result;
+use crate::event::{CloseReason, Detail, Event, EventSink, LifecycleEvent, MemoryFailureAction};
+
+/// What a callback delivers to.
+pub(super) type Target = Arc<EventSink>;
+
+type Generic = sys::virConnectDomainEventGenericCallback;
+
+/// Registers every callback for all domains of a connection and returns their ids.
+///
+/// A daemon that does not know one of the rarer events is lived with; lifecycle events are a must.
+///
+/// # Safety
+/// `connection` is an open connection.
+pub(super) unsafe fn register(
+    connection: sys::virConnectPtr,
+    target: &Target,
+) -> Result<Vec<c_int>> {
+    let mut ids = Vec::new();
+    for (event, callback) in table() {
+        // SAFETY: the caller vouches for the connection; the table pairs each event with the
+        // signature that libvirt calls it by.
+        match unsafe { register_one(connection, event, callback, target) } {
+            Ok(id) => ids.push(id),
+            Err(error) if event == sys::VIR_DOMAIN_EVENT_ID_LIFECYCLE => return Err(error),
+            Err(error) => tracing::debug!(event, %error, "the daemon does not offer an event"),
+        }
+    }
+    Ok(ids)
+}
+
+/// # Safety
+/// `connection` is open and `callback` is what libvirt calls for `event`.
+unsafe fn register_one(
+    connection: sys::virConnectPtr,
+    event: sys::virDomainEventID,
+    callback: Generic,
+    target: &Target,
+) -> Result<c_int> {
+    let opaque = Box::into_raw(Box::new(Arc::clone(target)));
+    // SAFETY: the connection is open, a null domain means all of them, and `opaque` stays valid
+    // until libvirt passes it to `release`.
+    let id = call::check(unsafe {
+        sys::virConnectDomainEventRegisterAny(
+            connection,
+            std::ptr::null_mut(),
+            event.cast_signed(),
+            callback,
+            opaque.cast::<c_void>(),
+            Some(release),
+        )
+    });
+    if id.is_err() {
+        // SAFETY: a failed registration leaves the box with the caller.
+        drop(unsafe { Box::from_raw(opaque) });
+    }
+    id
+}
+
+/// Registers the close callback.
+///
+/// # Safety
+/// `connection` is an open connection.
+pub(super) unsafe fn register_close(connection: sys::virConnectPtr, target: &Target) -> Result<()> {
+    let opaque = Box::into_raw(Box::new(Arc::clone(target)));
+    // SAFETY: the connection is open, and `opaque` stays valid until libvirt passes it to
+    // `release`. (The in-process test driver never does: one small box per connection is lost.)
+    let registered = call::check(unsafe {
+        sys::virConnectRegisterCloseCallback(
+            connection,
+            Some(closed),
+            opaque.cast::<c_void>(),
+            Some(release),
+        )
+    });
+    if registered.is_err() {
+        // SAFETY: a failed registration leaves the box with the caller.
+        drop(unsafe { Box::from_raw(opaque) });
+    }
+    registered.map(drop)
+}
+
+/// Takes the close callback back, before its connection is closed.
+///
+/// # Safety
+/// `connection` is an open connection.
+pub(super) unsafe fn unregister_close(connection: sys::virConnectPtr) {
+    // SAFETY: the caller vouches for the connection. It may never have had one: that only fails.
+    unsafe { sys::virConnectUnregisterCloseCallback(connection, Some(closed)) };
+}
+
+/// Every event that is listened to, with its callback in the form that registration takes.
+fn table() -> [(sys::virDomainEventID, Generic); 12] {
+    macro_rules! generic {
+        ($callback:ident: $kind:ty) => {{
+            let typed: $kind = Some($callback);
+            // SAFETY: both are optional C function pointers; libvirt casts it back to `$kind`
+            // for the event that the line names before it calls it.
+            unsafe { mem::transmute::<$kind, Generic>(typed) }
+        }};
+    }
+    [
+        (
+            sys::VIR_DOMAIN_EVENT_ID_LIFECYCLE,
+            generic!(lifecycle: sys::virConnectDomainEventCallback),
+        ),
+        (sys::VIR_DOMAIN_EVENT_ID_REBOOT, Some(reboot)),
+        (
+            sys::VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE,
+            generic!(agent_lifecycle: sys::virConnectDomainEventAgentLifecycleCallback),
+        ),
+        (
+            sys::VIR_DOMAIN_EVENT_ID_METADATA_CHANGE,
+            generic!(metadata_change: sys::virConnectDomainEventMetadataChangeCallback),
+        ),
+        (
+            sys::VIR_DOMAIN_EVENT_ID_DEVICE_ADDED,
+            generic!(device_added: sys::virConnectDomainEventDeviceAddedCallback),
+        ),
+        (
+            sys::VIR_DOMAIN_EVENT_ID_DEVICE_REMOVED,
+            generic!(device_removed: sys::virConnectDomainEventDeviceRemovedCallback),
+        ),
+        (
+            sys::VIR_DOMAIN_EVENT_ID_DEVICE_REMOVAL_FAILED,
+            generic!(device_removal_failed: sys::virConnectDomainEventDeviceRemovalFailedCallback),
+        ),
+        (
+            sys::VIR_DOMAIN_EVENT_ID_TRAY_CHANGE,
+            generic!(tray_change: sys::virConnectDomainEventTrayChangeCallback),
+        ),
+        (
+            sys::VIR_DOMAIN_EVENT_ID_JOB_COMPLETED,
+            generic!(job_completed: sys::virConnectDomainEventJobCompletedCallback),
+        ),
+        (
+            sys::VIR_DOMAIN_EVENT_ID_MEMORY_FAILURE,
+            generic!(memory_failure: sys::virConnectDomainEventMemoryFailureCallback),
+        ),
+        (
+            sys::VIR_DOMAIN_EVENT_ID_IO_ERROR_REASON,
+            generic!(io_error: sys::virConnectDomainEventIOErrorReasonCallback),
+        ),
+        (
+            sys::VIR_DOMAIN_EVENT_ID_MEMORY_DEVICE_SIZE_CHANGE,
+            generic!(memory_device_size: sys::virConnectDomainEventMemoryDeviceSizeChangeCallback),
+        ),
+    ]
+}
+
+/// Builds an event and delivers it; a panic on the way ends in the log.
+///
+/// # Safety
+/// `opaque` is the pointer given at registration, not yet released.
+unsafe fn deliver(opaque: *mut c_void, event: impl FnOnce() -> Event) {
+    let delivered = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: it is the boxed `Target` of the registration, which libvirt keeps until it
+        // calls `release`, never during a callback.
+        let target = unsafe { &*opaque.cast::<Target>() };
+        target(event());
+    }));
+    if let Err(panic) = delivered {
+        // Dropping the payload could panic again.
+        mem::forget(panic);
+        let _ = catch_unwind(|| tracing::error!("an event sink panicked; the event is lost"));
+    }
+}
+
+/// The domain's name.
+///
+/// # Safety
+/// `domain` is a domain that libvirt lends to the callback.
+unsafe fn name(domain: sys::virDomainPtr) -> String {
+    // SAFETY: the domain is valid during the callback, and its name lives as long as it does.
+    unsafe { copy_string(sys::virDomainGetName(domain)) }
+}
+
+/// libvirt is done with a registration.
+unsafe extern "C" fn release(opaque: *mut c_void) {
+    // SAFETY: libvirt calls it once, with the pointer that `Box::into_raw` gave at registration.
+    let target = unsafe { Box::from_raw(opaque.cast::<Target>()) };
+    // What a sink owns (a channel's end) may panic when dropped.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(target))).map_err(mem::forget);
+}
+
+// For every callback below, SAFETY: libvirt lends the domain and the strings (each null or
+// NUL-terminated) for the time of the call, and passes the `opaque` of the registration.
+
+unsafe extern "C" fn closed(_: sys::virConnectPtr, reason: c_int, opaque: *mut c_void) {
+    // SAFETY: see above.
+    unsafe {
+        deliver(opaque, || Event::ConnectionClosed {
+            reason: CloseReason::decode(reason),
+        });
+    }
+}
+
+unsafe extern "C" fn lifecycle(
+    _: sys::virConnectPtr,
+    domain: sys::virDomainPtr,
+    event: c_int,
+    detail: c_int,
+    opaque: *mut c_void,
+) -> c_int {
+    let event = LifecycleEvent::decode(event);
+    // SAFETY: see above.
+    unsafe {
+        deliver(opaque, || Event::Lifecycle {
+            domain: name(domain),
+            event,
+            detail: Detail::decode(event, detail),
+        });
+    }
+    0
+}
+
+unsafe extern "C" fn reboot(_: sys::virConnectPtr, domain: sys::virDomainPtr, opaque: *mut c_void) {
+    // SAFETY: see above.
+    unsafe {
+        deliver(opaque, || Event::Reboot {
+            domain: name(domain),
+        });
+    }
+}
+
+unsafe extern "C" fn agent_lifecycle(
+    _: sys::virConnectPtr,
+    domain: sys::virDomainPtr,
+    state: c_int,
+    _reason: c_int,
+    opaque: *mut c_void,
+) {
+    const CONNECTED: c_int =
+        sys::VIR_CONNECT_DOMAIN_EVENT_AGENT_LIFECYCLE_STATE_CONNECTED.cast_signed();
+    // SAFETY: see above.
+    unsafe {
+        deliver(opaque, || Event::AgentLifecycle {
+            domain: name(domain),
+            connected: state == CONNECTED,
+        });
+    }
+}
+
+unsafe extern "C" fn metadata_change(
+    _: sys::virConnectPtr,
+    domain: sys::virDomainPtr,
+    _kind: c_int,
+    uri: *const c_char,
+    opaque: *mut c_void,
+) {
+    // SAFETY: see above.
+    unsafe {
+        deliver(opaque, || Event::Metadata {
+            domain: name(domain),
+            uri: (!uri.is_null()).then(|| copy_string(uri)),
+        });
+    }
+}
+
+unsafe extern "C" fn device_added(
+    _: sys::virConnectPtr,
+    domain: sys::virDomainPtr,
+    alias: *const c_char,
+    opaque: *mut c_void,
+) {
+    // SAFETY: see above.
+    unsafe {
+        deliver(opaque, || Event::DeviceAdded {
+            domain: name(domain),
+            alias: copy_string(alias),
+        });
+    }
+}
+
+unsafe extern "C" fn device_removed(
+    _: sys::virConnectPtr,
+    domain: sys::virDomainPtr,
+    alias: *const c_char,
+    opaque: *mut c_void,
+) {
+    // SAFETY: see above.
+    unsafe {
+        deliver(opaque, || Event::DeviceRemoved {
+            domain: name(domain),
+            alias: copy_string(alias),
+        });
+    }
+}
+
+unsafe extern "C" fn device_removal_failed(
+    _: sys::virConnectPtr,
+    domain: sys::virDomainPtr,
+    alias: *const c_char,
+    opaque: *mut c_void,
+) {
+    // SAFETY: see above.
+    unsafe {
+        deliver(opaque, || Event::DeviceRemovalFailed {
+            domain: name(domain),
+            alias: copy_string(alias),
+        });
+    }
+}
+
+unsafe extern "C" fn tray_change(
+    _: sys::virConnectPtr,
+    domain: sys::virDomainPtr,
+    alias: *const c_char,
+    reason: c_int,
+    opaque: *mut c_void,
+) {
+    const OPEN: c_int = sys::VIR_DOMAIN_EVENT_TRAY_CHANGE_OPEN.cast_signed();
+    // SAFETY: see above.
+    unsafe {
+        deliver(opaque, || Event::TrayChange {
+            domain: name(domain),
+            alias: copy_string(alias),
+            open: reason == OPEN,
+        });
+    }
+}
+
+unsafe extern "C" fn job_completed(
+    _: sys::virConnectPtr,
+    domain: sys::virDomainPtr,
+    params: sys::virTypedParameterPtr,
+    count: c_int,
+    opaque: *mut c_void,
+) {
+    // SAFETY: see above; the parameters are `count` initialised ones.
+    unsafe {
+        deliver(opaque, || Event::JobCompleted {
+            domain: name(domain),
+            figures: figures::copy(params, count),
+        });
+    }
+}
+
+unsafe extern "C" fn memory_failure(
+    _: sys::virConnectPtr,
+    domain: sys::virDomainPtr,
+    recipient: c_int,
+    action: c_int,
+    _flags: c_uint,
+    opaque: *mut c_void,
+) {
+    const GUEST: c_int = sys::VIR_DOMAIN_EVENT_MEMORY_FAILURE_RECIPIENT_GUEST.cast_signed();
+    // SAFETY: see above.
+    unsafe {
+        deliver(opaque, || Event::MemoryFailure {
+            domain: name(domain),
+            in_guest: recipient == GUEST,
+            action: MemoryFailureAction::decode(action),
+        });
+    }
+}
+
+unsafe extern "C" fn io_error(
+    _: sys::virConnectPtr,
+    domain: sys::virDomainPtr,
+    path: *const c_char,
+    alias: *const c_char,
+    _action: c_int,
+    reason: *const c_char,
+    opaque: *mut c_void,
+) {
+    // SAFETY: see above.
+    unsafe {
+        deliver(opaque, || Event::IoError {
+            domain: name(domain),
+            alias: copy_string(alias),
+            path: copy_string(path),
+            reason: copy_string(reason),
+        });
+    }
+}
+
+unsafe extern "C" fn memory_device_size(
+    _: sys::virConnectPtr,
+    domain: sys::virDomainPtr,
+    alias: *const c_char,
+    kib: c_ulonglong,
+    opaque: *mut c_void,
+) {
+    // SAFETY: see above.
+    unsafe {
+        deliver(opaque, || Event::MemoryDeviceSize {
+            domain: name(domain),
+            alias: copy_string(alias),
+            kib,
+        });
+    }
+}

@@ -1,0 +1,53 @@
+//! libvirt's event loop: one thread for the life of the process.
+//!
+//! It has to be registered before the first connection is opened, or that connection neither
+//! delivers events nor answers keepalive messages.
+
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
+
+use virt_sys as sys;
+
+use super::call;
+use crate::error::{Error, Result, code, origin};
+
+// The loop itself needs little; what an event sink does on it is to send to a channel.
+const STACK: usize = 256 * 1024;
+// A loop that fails at once every time must not take a processor for itself.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
+
+static STARTED: OnceLock<Result<()>> = OnceLock::new();
+
+/// Starts the loop, once; later calls tell how that went.
+pub(super) fn ensure() -> Result<()> {
+    STARTED.get_or_init(start).clone()
+}
+
+fn start() -> Result<()> {
+    call::silence();
+    // SAFETY: no arguments; initialising more than once is allowed.
+    call::check(unsafe { sys::virInitialize() })?;
+    // SAFETY: no arguments; runs once (OnceLock) and before any connection is opened.
+    call::check(unsafe { sys::virEventRegisterDefaultImpl() })?;
+    thread::Builder::new()
+        .name("libvirt-events".into())
+        .stack_size(STACK)
+        .spawn(run)
+        .map(drop)
+        .map_err(|error| Error {
+            code: code::SYSTEM_ERROR,
+            domain: origin::NONE,
+            message: format!("cannot start the thread of libvirt's event loop: {error}"),
+        })
+}
+
+fn run() {
+    loop {
+        // SAFETY: the default implementation is registered, and only this thread runs it.
+        if let Err(error) = call::check(unsafe { sys::virEventRunDefaultImpl() }) {
+            tracing::warn!(%error, "libvirt's event loop failed a turn");
+            thread::sleep(PAUSE_AFTER_FAILURE);
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The real thing: everything that touches a libvirt pointer.
+
+mod call;
+mod callbacks;
+mod connection;
+mod event_loop;
+mod figures;
+mod guest;
+mod guest_stats;
+
+pub use connection::connect;
