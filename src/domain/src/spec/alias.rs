@@ -1,0 +1,61 @@
+//! Device aliases. libvirt accepts a caller's own names only with the prefix `ua-`.
+
+use domain_xml::Element;
+use serde::Serialize;
+
+use crate::xml::{ParseError, ReadChild, Wire, WriteChild, Writer};
+
+const USER_PREFIX: &str = "ua-";
+
+/// The name of a device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Alias {
+    /// The name without libvirt's prefix.
+    pub name: String,
+    /// Named by us, not by libvirt.
+    pub user_defined: bool,
+}
+
+impl Alias {
+    /// A name that we give (`ua-NAME` in the XML).
+    pub fn user(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            user_defined: true,
+        }
+    }
+
+    /// A name that libvirt gives.
+    pub fn libvirt(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            user_defined: false,
+        }
+    }
+}
+
+impl WriteChild for Alias {
+    fn write_child(&self, name: &str, _when_set: bool, writer: &mut Writer) {
+        writer.start(name);
+        if self.user_defined {
+            writer.attr("name", &format!("{USER_PREFIX}{}", self.name));
+        } else {
+            writer.attr("name", &self.name);
+        }
+        writer.end(name);
+    }
+}
+
+impl ReadChild for Alias {
+    fn read_child(&mut self, element: &Element) -> Result<(), ParseError> {
+        let name = element.attr("name").unwrap_or_default();
+        *self = match name.strip_prefix(USER_PREFIX) {
+            Some(name) => Self::user(name),
+            None => Self::libvirt(name),
+        };
+        Ok(())
+    }
+}
+
+impl Wire for Alias {}

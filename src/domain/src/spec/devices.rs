@@ -1,0 +1,68 @@
+//! Elements of the device list and what several devices share.
+
+use super::{
+    Channel, Console, Controller, Disk, FilesystemDevice, Graphics, HostDevice, Input, Interface,
+    IommuDevice, MemBalloon, MemoryDevice, PanicDevice, RedirectedDevice, Rng, Serial, SoundCard,
+    Tpm, Video, Vsock, Watchdog,
+};
+use crate::xml::element;
+
+element! {
+    /// All devices of the domain.
+    Devices {
+        emulator: String = child "emulator" when set => "Emulator";
+        interfaces: Vec<Interface> = child "interface" => "Interfaces";
+        channels: Vec<Channel> = child "channel" => "Channels";
+        host_devices: Vec<HostDevice> = child "hostdev" => "HostDevices";
+        panic_devices: Vec<PanicDevice> = child "panic" => "PanicDevices";
+        controllers: Vec<Controller> = child "controller" => "Controllers";
+        video: Vec<Video> = child "video" => "Video";
+        graphics: Vec<Graphics> = child "graphics" => "Graphics";
+        ballooning: Option<MemBalloon> = child "memballoon" => "Ballooning";
+        disks: Vec<Disk> = child "disk" => "Disks";
+        inputs: Vec<Input> = child "input" => "Inputs";
+        serials: Vec<Serial> = child "serial" => "Serials";
+        consoles: Vec<Console> = child "console" => "Consoles";
+        watchdogs: Vec<Watchdog> = child "watchdog" => "Watchdogs";
+        rng: Option<Rng> = child "rng" => "Rng";
+        filesystems: Vec<FilesystemDevice> = child "filesystem" => "Filesystems";
+        redirs: Vec<RedirectedDevice> = child "redirdev" => "Redirs";
+        sound_cards: Vec<SoundCard> = child "sound" => "SoundCards";
+        tpms: Vec<Tpm> = child "tpm" => "TPMs";
+        vsock: Option<Vsock> = child "vsock" => "VSOCK";
+        memory: Option<MemoryDevice> = child "memory" => "Memory";
+        iommu: Vec<IommuDevice> = child "iommu" => "IOMMU";
+    }
+
+    /// Where a device sits on its bus.
+    Address {
+        kind: String = attr "type" when set => "Type";
+        domain: String = attr "domain" when set => "Domain";
+        bus: String = attr "bus" when set => "Bus";
+        slot: String = attr "slot" when set => "Slot";
+        function: String = attr "function" when set => "Function";
+        controller: String = attr "controller" when set => "Controller";
+        target: String = attr "target" when set => "Target";
+        unit: String = attr "unit" when set => "Unit";
+        uuid: String = attr "uuid" when set => "UUID";
+        device: String = attr "device" when set => "Device";
+        cssid: String = attr "cssid" when set => "CSSID";
+        ssid: String = attr "ssid" when set => "SSID";
+        dev_no: String = attr "devno" when set => "DevNo";
+    }
+
+    /// A device's place in the boot order.
+    BootOrder {
+        order: u64 = attr "order" => "Order";
+    }
+
+    /// A device's ACPI index.
+    Acpi {
+        index: u64 = attr "index" => "Index";
+    }
+
+    /// A device's option ROM.
+    Rom {
+        enabled: String = attr "enabled" => "Enabled";
+    }
+}

@@ -1,0 +1,37 @@
+//! Elements of devices of the host given to the guest.
+
+use super::{Address, Alias, BootOrder};
+use crate::xml::element;
+
+element! {
+    /// A host device given to the guest.
+    HostDevice named "hostdev" {
+        source: HostDeviceSource = child "source" => "Source";
+        kind: String = attr "type" => "Type";
+        boot_order: Option<BootOrder> = child "boot" => "BootOrder";
+        managed: String = attr "managed" when set => "Managed";
+        mode: String = attr "mode" when set => "Mode";
+        model: String = attr "model" when set => "Model";
+        address: Option<Address> = child "address" => "Address";
+        alias: Option<Alias> = child "alias" => "Alias";
+        display: String = attr "display" when set => "Display";
+        ramfb: String = attr "ramfb" when set => "RamFB";
+        driver: Option<HostDeviceDriver> = child "driver" => "Driver";
+        acpi: Option<HostDeviceAcpi> = child "acpi" => "ACPI";
+    }
+
+    /// Which host device it is.
+    HostDeviceSource {
+        address: Option<Address> = child "address" => "Address";
+    }
+
+    /// How the host device is opened.
+    HostDeviceDriver {
+        iommufd: String = attr "iommufd" when set => "Iommufd";
+    }
+
+    /// NUMA nodes of a host device's own memory.
+    HostDeviceAcpi {
+        node_set: String = attr "nodeset" when set => "NodeSet";
+    }
+}

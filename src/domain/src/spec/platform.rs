@@ -1,0 +1,95 @@
+//! Elements of balloon, entropy, watchdog, TPM and the like.
+
+use super::{Address, Alias};
+use crate::xml::element;
+
+element! {
+    /// The memory balloon.
+    MemBalloon {
+        model: String = attr "model" => "Model";
+        stats: Option<Stats> = child "stats" => "Stats";
+        address: Option<Address> = child "address" => "Address";
+        driver: Option<MemBalloonDriver> = child "driver" => "Driver";
+        free_page_reporting: String = attr "freePageReporting" when set => "FreePageReporting";
+    }
+
+    /// Driver settings of the balloon.
+    MemBalloonDriver {
+        iommu: String = attr "iommu" when set => "IOMMU";
+    }
+
+    /// How often guest statistics are collected, in seconds.
+    Stats {
+        period: u64 = attr "period" => "Period";
+    }
+
+    /// A source of entropy.
+    Rng {
+        model: String = attr "model" => "Model";
+        backend: Option<RngBackend> = child "backend" => "Backend";
+        address: Option<Address> = child "address" => "Address";
+        driver: Option<RngDriver> = child "driver" => "Driver";
+    }
+
+    /// Driver settings of the entropy device.
+    RngDriver {
+        iommu: String = attr "iommu" when set => "IOMMU";
+    }
+
+    /// Where entropy comes from on the host.
+    RngBackend {
+        model: String = attr "model" => "Model";
+        source: String = text => "Source";
+    }
+
+    /// A watchdog.
+    Watchdog {
+        model: String = attr "model" => "Model";
+        action: String = attr "action" => "Action";
+        alias: Option<Alias> = child "alias" => "Alias";
+        address: Option<Address> = child "address" => "Address";
+    }
+
+    /// A device through which the guest reports a panic.
+    PanicDevice {
+        model: Option<String> = attr "model" => "Model";
+    }
+
+    /// A TPM.
+    Tpm {
+        model: String = attr "model" => "Model";
+        backend: TpmBackend = child "backend" => "Backend";
+    }
+
+    /// What emulates the TPM.
+    TpmBackend {
+        kind: String = attr "type" => "Type";
+        version: String = attr "version" => "Version";
+        persistent_state: String = attr "persistent_state" when set => "PersistentState";
+    }
+
+    /// A vsock device.
+    Vsock {
+        model: String = attr "model" when set => "Model";
+        cid: Cid = child "cid" => "CID";
+    }
+
+    /// The context id of a vsock device.
+    Cid {
+        auto: String = attr "auto" => "Auto";
+        address: u32 = attr "address" when set => "Address";
+    }
+
+    /// A USB port redirected from a client.
+    RedirectedDevice {
+        kind: String = attr "type" => "Type";
+        bus: String = attr "bus" => "Bus";
+        source: RedirectedDeviceSource = child "source" => "Source";
+    }
+
+    /// The socket of a redirected port.
+    RedirectedDeviceSource {
+        mode: String = attr "mode" => "Mode";
+        path: String = attr "path" => "Path";
+    }
+}

@@ -1,0 +1,105 @@
+//! Processors, memory and the pod's resources.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::{Quantity, null_as_default};
+
+/// Requests and limits of the pod.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Resources {
+    /// Requests.
+    #[serde(deserialize_with = "null_as_default")]
+    pub requests: BTreeMap<String, Quantity>,
+    /// Limits.
+    #[serde(deserialize_with = "null_as_default")]
+    pub limits: BTreeMap<String, Quantity>,
+    /// Guest overhead is left out of the pod's memory.
+    #[serde(deserialize_with = "null_as_default")]
+    pub overcommit_guest_overhead: bool,
+}
+
+/// Processors.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Cpu {
+    /// Cores per socket.
+    #[serde(deserialize_with = "null_as_default")]
+    pub cores: u32,
+    /// Sockets.
+    #[serde(deserialize_with = "null_as_default")]
+    pub sockets: u32,
+    /// Sockets that can be plugged.
+    #[serde(deserialize_with = "null_as_default")]
+    pub max_sockets: u32,
+    /// Threads per core.
+    #[serde(deserialize_with = "null_as_default")]
+    pub threads: u32,
+    /// libvirt's model name, `host-model` or `host-passthrough`.
+    #[serde(deserialize_with = "null_as_default")]
+    pub model: String,
+    /// Features by name.
+    #[serde(deserialize_with = "null_as_default")]
+    pub features: Vec<CpuFeature>,
+    /// One host processor for each virtual one.
+    #[serde(deserialize_with = "null_as_default")]
+    pub dedicated_cpu_placement: bool,
+    /// One more host processor for the emulator.
+    #[serde(deserialize_with = "null_as_default")]
+    pub isolate_emulator_thread: bool,
+    /// Guest NUMA.
+    pub numa: Option<Numa>,
+    /// Realtime scheduling.
+    pub realtime: Option<Realtime>,
+}
+
+/// A processor feature.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CpuFeature {
+    /// Name.
+    pub name: String,
+    /// libvirt's policy; `require` when empty.
+    #[serde(deserialize_with = "null_as_default")]
+    pub policy: String,
+}
+
+/// Guest NUMA.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Numa {
+    /// The node's topology is shown to the guest.
+    pub guest_mapping_passthrough: Option<serde_json::Value>,
+}
+
+/// Realtime scheduling.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Realtime {
+    /// Which processors, such as `0-3,^1`.
+    #[serde(deserialize_with = "null_as_default")]
+    pub mask: String,
+}
+
+/// Memory.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Memory {
+    /// Memory from huge pages.
+    pub hugepages: Option<Hugepages>,
+    /// What the guest sees.
+    pub guest: Option<Quantity>,
+    /// What it can be given while it runs.
+    pub max_guest: Option<Quantity>,
+}
+
+/// Memory from huge pages.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Hugepages {
+    /// Size of one page.
+    #[serde(deserialize_with = "null_as_default")]
+    pub page_size: String,
+}
