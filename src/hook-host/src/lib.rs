@@ -1,1 +1,25 @@
-//! hook-host.
+//! Hooks of a virtual machine: collected by the count protocol, run in order, each step recorded.
+//!
+//! A hook is a WASM component (run here, sandboxed) or a gRPC sidecar behind a unix socket; both
+//! chain alike. [`collect()`] blocks until the expected number of hooks is ready and gives a
+//! [`Chain`]; the chain is called once per hook point and boot.
+//!
+//! Rooms: `collect` (count protocol), `chain` (order, checks, record), [`wasm`] (engine, compile
+//! child, limits), `sidecar` (gRPC client).
+
+mod chain;
+mod collect;
+mod error;
+mod invocation;
+mod limits;
+mod record;
+mod sidecar;
+pub mod wasm;
+
+pub use chain::{Chain, HookInfo, HookKind};
+pub use collect::{CollectConfig, CollectError, collect};
+pub use error::HookError;
+pub use invocation::{CloudInitDocuments, HookPoint, Invocation, Reason};
+pub use limits::Limits;
+pub use record::{LogLevel, LogLine, Outcome, Run};
+pub use wasm::{COMPILE_ARG, Compiler, compile_child};

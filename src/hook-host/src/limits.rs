@@ -1,0 +1,48 @@
+//! What a hook may use.
+
+use std::time::Duration;
+
+const MIB: usize = 1 << 20;
+
+/// What one hook may use: time, memory and bytes. `Default` is what the launcher runs with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// One call of a WASM hook, the host's own calls included. 2 s.
+    pub call_deadline: Duration,
+    /// One hook point through all hooks; virt-handler gives a Sync 20 s. 15 s. A chain with a
+    /// gRPC sidecar in it is allowed what its sidecars are allowed on top.
+    pub chain_deadline: Duration,
+    /// One call of a gRPC sidecar, as KubeVirt has it. 60 s.
+    pub sidecar_deadline: Duration,
+    /// All linear memories of one call together, in bytes. 64 MiB.
+    pub memory: usize,
+    /// All table elements of one call together. 100 000.
+    pub table_elements: usize,
+    /// What a call may be given and may give back, in bytes. 4 MiB, gRPC's own limit.
+    pub output: usize,
+    /// Log lines and standard streams of one call, in bytes; what is more is dropped. 64 KiB.
+    pub log: usize,
+    /// A module file, in bytes. 32 MiB.
+    pub module: usize,
+    /// Compiling one module. 30 s, of wall clock and of processor time per processor.
+    pub compile_deadline: Duration,
+    /// Memory of the process that compiles, in bytes. 1 GiB.
+    pub compile_memory: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            call_deadline: Duration::from_secs(2),
+            chain_deadline: Duration::from_secs(15),
+            sidecar_deadline: Duration::from_secs(60),
+            memory: 64 * MIB,
+            table_elements: 100_000,
+            output: 4 * MIB,
+            log: 64 << 10,
+            module: 32 * MIB,
+            compile_deadline: Duration::from_secs(30),
+            compile_memory: 1024 * MIB,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! From a module to an artifact: through the compile child, or in this process.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+
+use super::child::{self, Allowance, Report};
+use super::{COMPILE_ARG, Compiler};
+use crate::Limits;
+
+/// More threads gain little and cost memory.
+const MAX_THREADS: usize = 4;
+/// A report is one line.
+const MAX_REPORT: u64 = 64 << 10;
+/// Between closing its standard error and its end, a child does nothing.
+const EXIT: Duration = Duration::from_secs(1);
+const SIGXCPU: i32 = 24;
+const SIGABRT: i32 = 6;
+const SIGKILL: i32 = 9;
+
+/// A module that was not compiled.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// The compiler refuses it.
+    #[error("{0}")]
+    Refused(String),
+    /// It is too much for what a compile child may use.
+    #[error("compiling it takes more than {0}")]
+    TooMuch(String),
+    /// The child could not be run.
+    #[error("{program} could not be run to compile it: {source}")]
+    Child {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The child ended without a word.
+    #[error("{program}, run to compile it, ended with {status} and said {said:?}")]
+    Died {
+        /// The program.
+        program: PathBuf,
+        /// How it ended.
+        status: ExitStatus,
+        /// What it said.
+        said: String,
+    },
+}
+
+/// Compiles `module` into `artifact`. Gives the sha256 of what was compiled, where the compiler is
+/// a child: it read the file after us.
+pub(super) async fn compile(
+    compiler: &Compiler,
+    module: &File,
+    artifact: &File,
+    limits: &Limits,
+) -> Result<Option<String>, CompileError> {
+    match compiler {
+        Compiler::Child { program } => {
+            let failed = |source| CompileError::Child {
+                program: program.clone(),
+                source,
+            };
+            let child = start(program, module, artifact, limits).map_err(failed)?;
+            finish(program, child, limits).await.map(Some)
+        }
+        Compiler::InProcess => {
+            let failed = |source| CompileError::Child {
+                program: "this process".into(),
+                source,
+            };
+            let mut module = module.try_clone().map_err(failed)?;
+            let mut artifact = artifact.try_clone().map_err(failed)?;
+            let task = tokio::task::spawn_blocking(move || in_process(&mut module, &mut artifact));
+            task.await
+                .map_err(|error| CompileError::Refused(error.to_string()))??;
+            Ok(None)
+        }
+    }
+}
+
+fn in_process(module: &mut File, artifact: &mut File) -> Result<(), CompileError> {
+    let mut bytes = Vec::new();
+    module
+        .rewind()
+        .and_then(|()| module.read_to_end(&mut bytes))
+        .map_err(|error| CompileError::Refused(error.to_string()))?;
+    let code = child::compile(&bytes).map_err(CompileError::Refused)?;
+    artifact
+        .write_all(&code)
+        .map_err(|error| CompileError::Refused(error.to_string()))
+}
+
+/// A child that does not outlive us: killed and reaped when dropped.
+struct Reaped(Child);
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        if !matches!(self.0.try_wait(), Ok(Some(_))) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+fn start(program: &Path, module: &File, artifact: &File, limits: &Limits) -> io::Result<Reaped> {
+    let threads = std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(MAX_THREADS);
+    let allowance = Allowance {
+        memory: limits.compile_memory as u64,
+        seconds: limits.compile_deadline.as_secs().max(1) * threads as u64,
+        module: limits.module as u64,
+    };
+    let mut module = module.try_clone()?;
+    module.rewind()?;
+    let child = Command::new(program)
+        .arg(COMPILE_ARG)
+        .args(allowance.encode())
+        .env_clear()
+        .env("RAYON_NUM_THREADS", threads.to_string())
+        .current_dir("/")
+        .stdin(module)
+        .stdout(artifact.try_clone()?)
+        .stderr(Stdio::piped())
+        .spawn()?;
+    Ok(Reaped(child))
+}
+
+async fn finish(
+    program: &Path,
+    mut child: Reaped,
+    limits: &Limits,
+) -> Result<String, CompileError> {
+    let deadline = limits.compile_deadline;
+    let failed = |source| CompileError::Child {
+        program: program.to_owned(),
+        source,
+    };
+    let said = tokio::time::timeout(deadline, listen(&mut child.0)).await;
+    let said = match said {
+        Err(_) => return Err(CompileError::TooMuch(format!("{deadline:?}"))),
+        Ok(said) => said.map_err(failed)?,
+    };
+    let status = exit(&mut child.0).await.map_err(failed)?;
+    match serde_json::from_str(&said) {
+        Ok(Report::Compiled(digest)) if status.success() => Ok(digest),
+        Ok(Report::Refused(text)) => Err(CompileError::Refused(text)),
+        _ => Err(died(program, status, &said, limits)),
+    }
+}
+
+async fn listen(child: &mut Child) -> io::Result<String> {
+    let Some(stderr) = child.stderr.take() else {
+        return Ok(String::new());
+    };
+    let stderr = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr))?;
+    let mut said = Vec::new();
+    stderr.take(MAX_REPORT).read_to_end(&mut said).await?;
+    Ok(String::from_utf8_lossy(&said).into_owned())
+}
+
+async fn exit(child: &mut Child) -> io::Result<ExitStatus> {
+    let end = tokio::time::Instant::now() + EXIT;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if tokio::time::Instant::now() >= end {
+            child.kill()?;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+fn died(program: &Path, status: ExitStatus, said: &str, limits: &Limits) -> CompileError {
+    match status.signal() {
+        Some(SIGXCPU) => {
+            CompileError::TooMuch(format!("{:?} of each processor", limits.compile_deadline))
+        }
+        Some(SIGKILL) => CompileError::TooMuch("the system or its processor time allows".into()),
+        Some(SIGABRT) if said.contains("memory") => {
+            CompileError::TooMuch(format!("{} MiB of memory", limits.compile_memory >> 20))
+        }
+        _ => CompileError::Died {
+            program: program.to_owned(),
+            status,
+            said: said.chars().take(500).collect(),
+        },
+    }
+}

@@ -1,0 +1,166 @@
+//! What can be said of a file before anything compiles it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// `\0asm`.
+const MAGIC: [u8; 4] = *b"\0asm";
+/// The layer that follows the version: 0 is a core module, 1 a component.
+const COMPONENT: [u8; 2] = [1, 0];
+
+/// A file that is no whole component.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// Nothing in it.
+    #[error("it is empty")]
+    Empty,
+    /// Something else.
+    #[error("it is not WebAssembly: it starts with \"{first_bytes}\"")]
+    NotWasm {
+        /// The first eight bytes, escaped.
+        first_bytes: String,
+    },
+    /// WebAssembly, but not a component.
+    #[error(
+        "it is a core module, not a component: build it for wasm32-wasip2, or wrap it with \
+         wit-component"
+    )]
+    CoreModule,
+    /// It ends before it should.
+    #[error(
+        "it is truncated: it has {size} bytes, but the section at byte {section} needs {needed}"
+    )]
+    Truncated {
+        /// What the file has.
+        size: u64,
+        /// Where the section starts that does not fit.
+        section: u64,
+        /// What the file would have to have, as far as this section tells.
+        needed: u64,
+    },
+}
+
+/// Walks the sections of a file without reading what is in them.
+pub(super) fn inspect(file: &File, size: u64) -> io::Result<Option<Flaw>> {
+    let mut head = [0; 8];
+    let read = read_at(file, &mut head, 0)?;
+    if read == 0 {
+        return Ok(Some(Flaw::Empty));
+    }
+    let known = read.min(MAGIC.len());
+    if head[..known] != MAGIC[..known] {
+        let first_bytes = head[..read].escape_ascii().to_string();
+        return Ok(Some(Flaw::NotWasm { first_bytes }));
+    }
+    if read < head.len() {
+        return Ok(Some(Flaw::Truncated {
+            size,
+            section: 0,
+            needed: 8,
+        }));
+    }
+    if head[6..] != COMPONENT {
+        return Ok(Some(Flaw::CoreModule));
+    }
+    sections(file, size)
+}
+
+fn sections(file: &File, size: u64) -> io::Result<Option<Flaw>> {
+    let mut at = 8;
+    while at < size {
+        // An id and a length of at most five bytes.
+        let mut head = [0; 6];
+        let read = read_at(file, &mut head, at)?;
+        let Some((length, bytes)) = leb128(&head[1..read.max(1)]) else {
+            let needed = at.saturating_add(6);
+            return Ok(Some(Flaw::Truncated {
+                size,
+                section: at,
+                needed,
+            }));
+        };
+        let needed = at + 1 + bytes + u64::from(length);
+        if needed > size {
+            return Ok(Some(Flaw::Truncated {
+                size,
+                section: at,
+                needed,
+            }));
+        }
+        at = needed;
+    }
+    Ok(None)
+}
+
+/// A u32 and how many bytes it took; `None` when it does not end.
+fn leb128(bytes: &[u8]) -> Option<(u32, u64)> {
+    let mut value = 0_u32;
+    for (index, byte) in bytes.iter().enumerate().take(5) {
+        value |= u32::from(byte & 0x7f).checked_shl(7 * index as u32)?;
+        if byte & 0x80 == 0 {
+            return Some((value, index as u64 + 1));
+        }
+    }
+    None
+}
+
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut read = 0;
+    while read < buffer.len() {
+        match file.read_at(&mut buffer[read..], offset + read as u64) {
+            Ok(0) => break,
+            Ok(more) => read += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn flaw(bytes: &[u8]) -> Option<Flaw> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        inspect(&file, bytes.len() as u64).unwrap()
+    }
+
+    const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+
+    #[test]
+    fn says_what_a_file_is_not() {
+        assert_eq!(flaw(b""), Some(Flaw::Empty));
+        assert_eq!(flaw(b"\0asm\x01\0\0\0"), Some(Flaw::CoreModule));
+        let text = flaw(b"#!/bin/sh\n").unwrap().to_string();
+        assert!(text.contains("#!/bin/s"), "{text}");
+        assert!(
+            flaw(b"\x7fELF\x02")
+                .unwrap()
+                .to_string()
+                .contains("\\x7fELF")
+        );
+    }
+
+    #[test]
+    fn sections_must_fit() {
+        assert_eq!(flaw(COMPONENT), None);
+        assert_eq!(flaw(&[COMPONENT, &[0, 3, 1, b'a', 9]].concat()), None);
+        for cut in [&[0][..], &[0, 3], &[0, 0x80], &[0, 3, 1, b'a']] {
+            let bytes = [COMPONENT, cut].concat();
+            assert!(
+                matches!(flaw(&bytes), Some(Flaw::Truncated { section: 8, .. })),
+                "{cut:?}"
+            );
+        }
+        assert!(matches!(
+            flaw(b"\0as"),
+            Some(Flaw::Truncated { needed: 8, .. })
+        ));
+    }
+}
