@@ -1,0 +1,70 @@
+//! The example hooks, built for WebAssembly, and their way into a pod.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, bail};
+
+use crate::binaries::{cargo, prebuilt, target_dir};
+
+/// The packages under `examples-hooks/` that the tests and the demo load.
+const EXAMPLES: [&str; 2] = ["smbios-hook", "cloud-init-hook"];
+
+/// The module of one example hook (`smbios-hook`, `cloud-init-hook`), built first unless `TESTS_PREBUILT` is set.
+pub fn example(package: &str) -> Result<PathBuf> {
+    static BUILT: OnceLock<Result<(), String>> = OnceLock::new();
+    let hooks = target_dir().join("hooks");
+    if !prebuilt() {
+        BUILT
+            .get_or_init(|| build(&hooks).map_err(|error| format!("{error:#}")))
+            .clone()
+            .map_err(anyhow::Error::msg)?;
+    }
+    let module = hooks
+        .join("wasm32-wasip2/hook")
+        .join(format!("{}.wasm", package.replace('-', "_")));
+    if !module.is_file() {
+        bail!(
+            "{} is not built; unset TESTS_PREBUILT, or build it as scripts/test does",
+            module.display()
+        );
+    }
+    Ok(module)
+}
+
+fn build(target: &Path) -> Result<()> {
+    let target = target.to_string_lossy();
+    let mut arguments = vec![
+        "build",
+        "--profile",
+        "hook",
+        "--target",
+        "wasm32-wasip2",
+        "--target-dir",
+        target.as_ref(),
+    ];
+    for package in EXAMPLES {
+        arguments.extend(["-p", package]);
+    }
+    cargo(&arguments)
+}
+
+/// Puts `module` into `hooks_dir/name/` the way a hook arrives: whole, by rename.
+pub fn install(hooks_dir: &Path, name: &str, module: &Path) -> Result<()> {
+    install_bytes(
+        hooks_dir,
+        name,
+        &fs::read(module).with_context(|| format!("{}", module.display()))?,
+    )
+}
+
+/// As [`install`], for a module (or anything else) at hand as bytes.
+pub fn install_bytes(hooks_dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+    let directory = hooks_dir.join(name);
+    fs::create_dir_all(&directory).with_context(|| format!("{}", directory.display()))?;
+    let partial = directory.join(".arriving");
+    fs::write(&partial, bytes).with_context(|| format!("{}", partial.display()))?;
+    let arrived = directory.join(format!("{name}.wasm"));
+    fs::rename(&partial, &arrived).with_context(|| format!("{}", arrived.display()))
+}

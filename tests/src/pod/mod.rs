@@ -1,0 +1,378 @@
+//! A pod: the launcher's container, made of namespaces.
+//!
+//! Its `/run`, `/etc/libvirt` and `/var/{lib,log,cache}/libvirt` are directories of this machine under one temporary
+//! directory, so that a test reads and writes them like any other, also after the end. Process 1 is what a
+//! container's would be, the monitor. `/dev/kvm` is masked: where it exists without working, libvirt probes it
+//! endlessly.
+
+mod processes;
+
+use std::fs::{self, File};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub use processes::Process;
+
+use crate::binaries::binary;
+use crate::console::Console;
+use crate::slots::{self, Slot};
+use crate::vmi::Vmi;
+
+/// Who the launcher runs as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum User {
+    /// uid 0, libvirt's system mode.
+    Root,
+    /// uid 107 with `--run-as-nonroot`: KubeVirt's default.
+    Nonroot,
+}
+
+impl User {
+    /// The uid, which is the gid too.
+    pub fn id(self) -> u32 {
+        match self {
+            User::Root => 0,
+            User::Nonroot => 107,
+        }
+    }
+}
+
+/// QEMU's user and group in KubeVirt.
+const QEMU: u32 = 107;
+
+/// KubeVirt's image brings these two configuration files.
+const QEMU_CONF: &str = "stdio_handler = \"logd\"\nvnc_listen = \"0.0.0.0\"\nvnc_tls = 0\nvnc_sasl = 0\n\
+    user = \"qemu\"\ngroup = \"qemu\"\ndynamic_ownership = 1\nremember_owner = 0\nnamespaces = [ ]\n\
+    cgroup_controllers = [ ]\n";
+const VIRTQEMUD_CONF: &str = "listen_tls = 0\nlisten_tcp = 0\nlog_outputs = \"1:stderr\"\n";
+
+/// A pod; everything in it ends when it is dropped.
+#[derive(Debug)]
+pub struct Pod {
+    directory: TempDir,
+    user: User,
+    environment: Vec<(String, String)>,
+    child: Option<Child>,
+    init: Option<Pid>,
+    quiet: bool,
+    _slot: Slot,
+}
+
+impl Pod {
+    /// An empty pod, once there is a free [`slots`] for it. Needs root, and says so.
+    pub fn create(user: User) -> Result<Pod> {
+        if !rustix::process::geteuid().is_root() {
+            bail!(
+                "pods are made of mount and pid namespaces, which needs root: run this as root, or 'make test'"
+            );
+        }
+        let slot = slots::take()?;
+        let directory = tempfile::Builder::new().prefix("pod-").tempdir()?;
+        let pod = Pod {
+            directory,
+            user,
+            environment: Vec::new(),
+            child: None,
+            init: None,
+            quiet: false,
+            _slot: slot,
+        };
+        pod.make_directories()?;
+        pod.mask(Path::new("/dev/kvm"))?;
+        Ok(pod)
+    }
+
+    fn make_directories(&self) -> Result<()> {
+        let root = self.directory.path();
+        fs::set_permissions(root, fs::Permissions::from_mode(0o755))?;
+        for name in [
+            "run",
+            "etc-libvirt",
+            "var-lib-libvirt",
+            "var-log-libvirt",
+            "var-cache-libvirt",
+            "mask",
+            "masked",
+            "bin",
+        ] {
+            make(&root.join(name), 0o755)?;
+        }
+        fs::write(root.join("etc-libvirt/qemu.conf"), QEMU_CONF)?;
+        fs::write(root.join("etc-libvirt/virtqemud.conf"), VIRTQEMUD_CONF)?;
+        fs::write(root.join("pod.sh"), include_str!("pod.sh"))?;
+        // Kubernetes makes emptyDirs like this one for a pod with fsGroup 107.
+        for name in [
+            "kubevirt",
+            "kubevirt/sockets",
+            "kubevirt/container-disks",
+            "kubevirt/hotplug-disks",
+            "kubevirt-private",
+            "kubevirt-ephemeral-disks",
+            "libvirt",
+        ] {
+            make(&root.join("run").join(name), 0o2777)?;
+        }
+        Ok(())
+    }
+
+    /// Where a path of the pod is on this machine; for paths below `/run`, `/var/run`, `/etc/libvirt` and
+    /// `/var/{lib,log,cache}/libvirt`.
+    pub fn path(&self, in_pod: &str) -> PathBuf {
+        const PLACES: [(&str, &str); 6] = [
+            ("/var/run", "run"),
+            ("/run", "run"),
+            ("/etc/libvirt", "etc-libvirt"),
+            ("/var/lib/libvirt", "var-lib-libvirt"),
+            ("/var/log/libvirt", "var-log-libvirt"),
+            ("/var/cache/libvirt", "var-cache-libvirt"),
+        ];
+        let path = Path::new(in_pod);
+        for (prefix, ours) in PLACES {
+            if let Ok(rest) = path.strip_prefix(prefix) {
+                return self.directory.path().join(ours).join(rest);
+            }
+        }
+        path.to_owned()
+    }
+
+    /// The directory that the launcher shares with virt-handler.
+    pub fn share_dir(&self) -> PathBuf {
+        self.path("/run/kubevirt")
+    }
+
+    /// The hooks directory, which a pod has only when it has hooks: made at the first call.
+    pub fn hooks_dir(&self) -> Result<PathBuf> {
+        let directory = self.path("/run/kubevirt-hooks");
+        if !directory.is_dir() {
+            make(&directory, 0o2777)?;
+        }
+        Ok(directory)
+    }
+
+    /// Who the launcher runs as here.
+    pub fn user(&self) -> User {
+        self.user
+    }
+
+    /// Hides a file of this machine from the pod; a masked program cannot be run there.
+    pub fn mask(&self, place: &Path) -> Result<()> {
+        if !place.exists() {
+            return Ok(());
+        }
+        let name = place.to_string_lossy().replace('/', "_");
+        let empty = self.directory.path().join("mask").join(&name);
+        fs::write(&empty, "")?;
+        fs::set_permissions(&empty, fs::Permissions::from_mode(0o600))?;
+        Ok(symlink(
+            fs::canonicalize(place)?,
+            self.directory.path().join("masked").join(&name),
+        )?)
+    }
+
+    /// Does not print its log when it ends.
+    pub fn keep_quiet(&mut self) {
+        self.quiet = true;
+    }
+
+    /// Sets an environment variable of the pod's programs.
+    pub fn set_env(&mut self, name: &str, text: &str) {
+        self.environment.push((name.to_owned(), text.to_owned()));
+    }
+
+    /// Starts the monitor, which starts the launcher, as virt-controller's command line would for `vmi`, with
+    /// `extra` arguments after it.
+    pub fn start(&mut self, vmi: &Vmi, extra: &[&str]) -> Result<()> {
+        let mut arguments = vec![
+            "--name",
+            vmi.name(),
+            "--uid",
+            vmi.uid(),
+            "--namespace",
+            "default",
+        ];
+        arguments.extend(["--kubevirt-share-dir", "/var/run/kubevirt"]);
+        arguments.extend(["--ephemeral-disk-dir", "/var/run/kubevirt-ephemeral-disks"]);
+        arguments.extend(["--container-disk-dir", "/var/run/kubevirt/container-disks"]);
+        arguments.extend([
+            "--grace-period-seconds",
+            "20",
+            "--allow-emulation",
+            "--ovmf-path",
+            "/usr/share/OVMF",
+        ]);
+        // Boundless waits would hide a fault; a test that wants another gives it again.
+        if !extra.contains(&"--qemu-timeout") {
+            arguments.extend(["--qemu-timeout", "60s"]);
+        }
+        if self.user == User::Nonroot {
+            arguments.push("--run-as-nonroot");
+        }
+        arguments.extend(extra);
+        let bin = self.directory.path().join("bin");
+        for name in ["virt-launcher", "virt-launcher-monitor"] {
+            link(&binary(name)?, &bin.join(name))?;
+        }
+        self.run(&bin.join("virt-launcher-monitor"), &arguments)
+    }
+
+    /// Runs any program as the pod's process 1.
+    pub fn run(&mut self, program: &Path, arguments: &[&str]) -> Result<()> {
+        let root = self.directory.path();
+        let log = File::create(root.join("log"))?;
+        // The outer setpriv ends the pod with the thread that made it, should this process be killed.
+        let child = Command::new("setpriv")
+            .args([
+                "--pdeathsig",
+                "KILL",
+                "unshare",
+                "--mount",
+                "--pid",
+                "--net",
+                "--fork",
+                "--kill-child=KILL",
+                "--mount-proc",
+            ])
+            .args([
+                "sh".as_ref(),
+                root.join("pod.sh").as_os_str(),
+                root.as_os_str(),
+            ])
+            .arg(self.user.id().to_string())
+            .arg(program)
+            .args(arguments)
+            .envs(self.environment.iter().map(|(name, text)| (name, text)))
+            .env("POD_NAME", "virt-launcher-test")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("setpriv and unshare (package util-linux)")?;
+        self.init = Some(processes::first_child(child.id(), Duration::from_secs(5))?);
+        self.child = Some(child);
+        Ok(())
+    }
+
+    /// All that the pod's programs have written to their standard output and error.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.directory.path().join("log")).unwrap_or_default())
+            .into_owned()
+    }
+
+    /// The lines of [`Pod::log`] that are JSON objects.
+    pub fn log_entries(&self) -> Vec<Value> {
+        self.log()
+            .lines()
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    }
+
+    /// The serial console of `vmi`'s guest.
+    pub fn console(&self, vmi: &Vmi) -> Console {
+        Console {
+            path: self.path(&format!(
+                "/run/kubevirt-private/{}/virt-serial0-log",
+                vmi.uid()
+            )),
+        }
+    }
+
+    /// The pod's processes, its first one included.
+    pub fn processes(&self) -> Vec<Process> {
+        self.init.map(processes::of_pod).unwrap_or_default()
+    }
+
+    /// The pod's process called `name` (the first 15 bytes of its program's name), if it runs.
+    pub fn process(&self, name: &str) -> Option<Process> {
+        let name = &name[..name.len().min(15)];
+        self.processes()
+            .into_iter()
+            .find(|process| process.name == name)
+    }
+
+    /// The pod's QEMU, if it runs.
+    pub fn qemu(&self) -> Option<Process> {
+        self.process("qemu-system-x86_64")
+    }
+
+    /// The libvirt daemon of the pod, if it runs.
+    pub fn daemon(&self) -> Option<Process> {
+        self.process("virtqemud")
+            .or_else(|| self.process("libvirtd"))
+    }
+
+    /// Sends a signal to the pod's process 1, as the kubelet does.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let init = self.init.context("the pod was not started")?;
+        Ok(kill_process(init, signal)?)
+    }
+
+    /// Waits for the pod's process 1 to end.
+    pub async fn ended(&mut self, deadline: Duration) -> Result<ExitStatus> {
+        let begin = Instant::now();
+        let child = self.child.as_mut().context("the pod was not started")?;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            if begin.elapsed() > deadline {
+                bail!(
+                    "the pod still runs after {deadline:?}; its log:\n{}",
+                    self.log()
+                );
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Pod {
+    fn drop(&mut self) {
+        if !self.quiet {
+            self.show_evidence();
+        }
+        let Some(mut child) = self.child.take() else {
+            return;
+        };
+        if let (Ok(None), Some(init)) = (child.try_wait(), self.init) {
+            let _ = kill_process(init, Signal::KILL);
+        }
+        let _ = child.wait();
+    }
+}
+
+impl Pod {
+    /// Cargo shows what a test printed when the test failed.
+    #[allow(clippy::print_stderr)]
+    fn show_evidence(&self) {
+        eprintln!(
+            "---- log of the pod ({:?}) ----\n{}---- end ----",
+            self.user,
+            self.log()
+        );
+    }
+}
+
+/// Makes a directory that belongs to QEMU's user, with exactly these permissions.
+fn make(path: &Path, mode: u32) -> Result<()> {
+    fs::create_dir_all(path).with_context(|| format!("{}", path.display()))?;
+    let owner = if mode & 0o2000 == 0 { 0 } else { QEMU };
+    chown(path, Some(owner), Some(owner))?;
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode))?)
+}
+
+/// Gives the pod a program that uid 107 reaches, wherever the workspace lies.
+fn link(program: &Path, to: &Path) -> Result<()> {
+    let _ = fs::remove_file(to);
+    if fs::hard_link(program, to).is_err() {
+        fs::copy(program, to)
+            .with_context(|| format!("{} to {}", program.display(), to.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Process 1 of a pod, until it becomes the program that the pod runs. Called inside fresh mount, pid and network
+# namespaces: POD UID PROGRAM ARGUMENT...
+set -eu
+pod=$1 user=$2
+shift 2
+
+mount --make-rprivate /
+# A directory of the pod over one of this machine; what this machine lacks, no program here will miss.
+over() { if [ -e "$2" ]; then mount --bind "$pod/$1" "$2"; fi; }
+for place in "$pod"/mask/*; do
+    [ -e "$place" ] || continue
+    mount --bind "$place" "$(readlink "$pod/masked/${place##*/}")"
+done
+over etc-libvirt /etc/libvirt
+over var-lib-libvirt /var/lib/libvirt
+over var-log-libvirt /var/log/libvirt
+over var-cache-libvirt /var/cache/libvirt
+over run /run
+ip link set lo up
+
+for variable in $(env | sed -n 's/^\(CARGO[A-Z_]*\|RUST[A-Z_]*\|XDG[A-Z_]*\)=.*/\1/p'); do unset "$variable"; done
+export PATH="$pod/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" HOME=/
+cd /
+if [ "$user" = 0 ]; then exec "$@"; fi
+export XDG_RUNTIME_DIR=/var/run XDG_CONFIG_HOME=/var/run/kubevirt-private XDG_CACHE_HOME=/var/run/kubevirt-private
+exec setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --bounding-set -all,+net_bind_service \
+    --inh-caps -all,+net_bind_service --ambient-caps -all,+net_bind_service --pdeathsig KILL -- "$@"

@@ -1,0 +1,40 @@
+//! A limit on pods that run at once, across all test processes: an emulated guest that boots takes a whole core.
+
+use std::fs::{self, File, OpenOptions};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use crate::binaries::target_dir;
+
+/// As many as the cores of the machine these tests are made for.
+const SLOTS: usize = 2;
+
+/// The right to run one pod; given back when dropped, or when the process ends in any way.
+#[derive(Debug)]
+pub struct Slot {
+    _lock: File,
+}
+
+/// Waits for a free slot.
+pub fn take() -> Result<Slot> {
+    let directory = target_dir().join("tests-slots");
+    fs::create_dir_all(&directory).with_context(|| format!("{}", directory.display()))?;
+    let files = (0..SLOTS)
+        .map(|index| {
+            let path = directory.join(index.to_string());
+            let file = OpenOptions::new().create(true).append(true).open(&path);
+            file.with_context(|| format!("{}", path.display()))
+        })
+        .collect::<Result<Vec<File>>>()?;
+    loop {
+        if let Some(index) = files.iter().position(|file| file.try_lock().is_ok()) {
+            let mut files = files;
+            return Ok(Slot {
+                _lock: files.swap_remove(index),
+            });
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,259 @@
+//! The command client, with virt-handler's deadlines.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use hyper_util::rt::TokioIo;
+use proto::cmd::info::CmdInfoRequest;
+use proto::cmd::info::cmd_info_client::CmdInfoClient;
+use proto::cmd::v1::cmd_client::CmdClient;
+use proto::cmd::v1::{
+    EmptyRequest, ExecRequest, ExecResponse, GuestPingRequest, Response, VmiRequest,
+};
+use serde_json::Value;
+use tokio::net::UnixStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Request, Status};
+use tower::service_fn;
+
+use crate::vmi::Vmi;
+
+/// virt-handler gives up a command after this long.
+const COMMAND: Duration = Duration::from_secs(20);
+/// virt-handler gives up a query after this long.
+const QUERY: Duration = Duration::from_secs(5);
+
+/// What the launcher answered to a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Whether it did what was asked.
+    pub success: bool,
+    /// Why not.
+    pub message: String,
+}
+
+impl Answer {
+    fn of(response: Option<Response>) -> Answer {
+        let response = response.unwrap_or_default();
+        Answer {
+            success: response.success,
+            message: response.message,
+        }
+    }
+
+    /// Fails with the launcher's message unless it succeeded.
+    pub fn ok(self) -> Result<()> {
+        if !self.success {
+            bail!("the launcher refused: {}", self.message);
+        }
+        Ok(())
+    }
+}
+
+/// A client of one launcher.
+#[derive(Clone, Debug)]
+pub struct Commands {
+    channel: Channel,
+    /// The generated client, for calls that have no method here; without deadlines.
+    pub raw: CmdClient<Channel>,
+}
+
+impl Commands {
+    /// Connects to the socket once it is there.
+    pub async fn connect(socket: &Path, deadline: Duration) -> Result<Commands> {
+        let what = format!("the launcher's socket {}", socket.display());
+        let channel = crate::until(&what, deadline, async || dial(socket).await.ok()).await?;
+        Ok(Commands {
+            raw: CmdClient::new(channel.clone()),
+            channel,
+        })
+    }
+
+    /// The versions of the command service.
+    pub async fn info(&self) -> Result<Vec<u32>> {
+        let mut client = CmdInfoClient::new(self.channel.clone());
+        let answer = client.info(timed(CmdInfoRequest {}, QUERY)).await?;
+        Ok(answer.into_inner().supported_cmd_versions)
+    }
+
+    /// `SyncVirtualMachine`.
+    pub async fn sync(&self, vmi: &Vmi) -> Result<Answer, Status> {
+        let request = timed(request(vmi), COMMAND);
+        Ok(Answer::of(Some(
+            self.raw
+                .clone()
+                .sync_virtual_machine(request)
+                .await?
+                .into_inner(),
+        )))
+    }
+
+    /// `SyncVirtualMachine` with whatever bytes in place of a VMI.
+    pub async fn sync_bytes(&self, vmi_json: &[u8]) -> Result<Answer, Status> {
+        let vmi = proto::cmd::v1::Vmi {
+            vmi_json: vmi_json.to_vec(),
+        };
+        let request = timed(
+            VmiRequest {
+                vmi: Some(vmi),
+                options: None,
+            },
+            COMMAND,
+        );
+        Ok(Answer::of(Some(
+            self.raw
+                .clone()
+                .sync_virtual_machine(request)
+                .await?
+                .into_inner(),
+        )))
+    }
+
+    /// `Ping`.
+    pub async fn ping(&self) -> Result<Answer, Status> {
+        Ok(Answer::of(Some(
+            self.raw
+                .clone()
+                .ping(timed(EmptyRequest {}, QUERY))
+                .await?
+                .into_inner(),
+        )))
+    }
+
+    /// `GetDomain`, as JSON; null when there is none.
+    pub async fn domain(&self) -> Result<Value> {
+        let answer = self
+            .raw
+            .clone()
+            .get_domain(timed(EmptyRequest {}, QUERY))
+            .await?
+            .into_inner();
+        Answer::of(answer.response).ok()?;
+        if answer.domain.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_str(&answer.domain)
+            .with_context(|| format!("GetDomain: {}", answer.domain))
+    }
+
+    /// `GetDomainStats`, as JSON.
+    pub async fn domain_stats(&self) -> Result<Value> {
+        let answer = self
+            .raw
+            .clone()
+            .get_domain_stats(timed(EmptyRequest {}, QUERY))
+            .await?
+            .into_inner();
+        Answer::of(answer.response).ok()?;
+        serde_json::from_str(&answer.domain_stats)
+            .with_context(|| format!("GetDomainStats: {}", answer.domain_stats))
+    }
+
+    /// `GetQemuVersion`.
+    pub async fn qemu_version(&self) -> Result<String> {
+        let answer = self
+            .raw
+            .clone()
+            .get_qemu_version(timed(EmptyRequest {}, QUERY))
+            .await?
+            .into_inner();
+        Answer::of(answer.response).ok()?;
+        Ok(answer.version)
+    }
+
+    /// `GuestPing`.
+    pub async fn guest_ping(&self, vmi: &Vmi, seconds: i32) -> Result<Answer, Status> {
+        let request = GuestPingRequest {
+            domain_name: vmi.domain(),
+            timeout_seconds: seconds,
+        };
+        Ok(Answer::of(
+            self.raw
+                .clone()
+                .guest_ping(timed(request, COMMAND))
+                .await?
+                .into_inner()
+                .response,
+        ))
+    }
+
+    /// `Exec` in the guest.
+    pub async fn exec(
+        &self,
+        vmi: &Vmi,
+        command: &str,
+        args: &[&str],
+    ) -> Result<ExecResponse, Status> {
+        let request = ExecRequest {
+            domain_name: vmi.domain(),
+            command: command.to_owned(),
+            args: args.iter().map(ToString::to_string).collect(),
+            timeout_seconds: 10,
+        };
+        Ok(self
+            .raw
+            .clone()
+            .exec(timed(request, COMMAND))
+            .await?
+            .into_inner())
+    }
+}
+
+/// The commands that take a VMI and answer yes or no.
+macro_rules! vmi_commands {
+    ($($(#[$doc:meta])* $name:ident => $rpc:ident;)*) => {
+        impl Commands {
+            $($(#[$doc])*
+            pub async fn $name(&self, vmi: &Vmi) -> Result<Answer, Status> {
+                let request = timed(request(vmi), COMMAND);
+                Ok(Answer::of(Some(self.raw.clone().$rpc(request).await?.into_inner())))
+            })*
+        }
+    };
+}
+
+vmi_commands! {
+    /// `PauseVirtualMachine`.
+    pause => pause_virtual_machine;
+    /// `UnpauseVirtualMachine`.
+    unpause => unpause_virtual_machine;
+    /// `ResetVirtualMachine`.
+    reset => reset_virtual_machine;
+    /// `SoftRebootVirtualMachine`.
+    soft_reboot => soft_reboot_virtual_machine;
+    /// `ShutdownVirtualMachine`.
+    shutdown => shutdown_virtual_machine;
+    /// `KillVirtualMachine`.
+    kill => kill_virtual_machine;
+    /// `DeleteVirtualMachine`.
+    delete => delete_virtual_machine;
+}
+
+/// The request of a VMI command.
+pub(crate) fn request(vmi: &Vmi) -> VmiRequest {
+    VmiRequest {
+        vmi: Some(proto::cmd::v1::Vmi {
+            vmi_json: vmi.json(),
+        }),
+        options: Some(vmi.options()),
+    }
+}
+
+fn timed<T>(message: T, deadline: Duration) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(deadline);
+    request
+}
+
+/// A channel over a Unix socket.
+async fn dial(socket: &Path) -> Result<Channel> {
+    let socket = PathBuf::from(socket);
+    // The address is never resolved; the connector decides.
+    let endpoint = Endpoint::from_static("http://virt-launcher.sock");
+    let connector = service_fn(move |_| {
+        let socket = socket.clone();
+        async move { UnixStream::connect(socket).await.map(TokioIo::new) }
+    });
+    Ok(endpoint.connect_with_connector(connector).await?)
+}
