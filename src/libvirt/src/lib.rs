@@ -19,6 +19,7 @@ mod event;
 mod ffi;
 mod figures;
 mod hypervisor;
+mod sinks;
 mod state;
 mod stats;
 

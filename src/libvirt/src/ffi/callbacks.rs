@@ -5,7 +5,6 @@
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use virt_sys as sys;
@@ -13,10 +12,11 @@ use virt_sys as sys;
 use super::call::{self, copy_string};
 use super::figures;
 use crate::error::Result;
-use crate::event::{CloseReason, Detail, Event, EventSink, LifecycleEvent, MemoryFailureAction};
+use crate::event::{CloseReason, Detail, Event, LifecycleEvent, MemoryFailureAction};
+use crate::sinks::{Sinks, contain};
 
 /// What a callback delivers to.
-pub(super) type Target = Arc<EventSink>;
+pub(super) type Target = Arc<Sinks>;
 
 type Generic = sys::virConnectDomainEventGenericCallback;
 
@@ -69,6 +69,17 @@ unsafe fn register_one(
         drop(unsafe { Box::from_raw(opaque) });
     }
     id
+}
+
+/// Takes event callbacks back. They keep their connection from ending as long as they are there.
+///
+/// # Safety
+/// `connection` is an open connection, and `ids` are callbacks of it, taken back once.
+pub(super) unsafe fn deregister(connection: sys::virConnectPtr, ids: &[c_int]) {
+    for &id in ids {
+        // SAFETY: the caller vouches for both. On a connection that is dead this only fails.
+        unsafe { sys::virConnectDomainEventDeregisterAny(connection, id) };
+    }
 }
 
 /// Registers the close callback.
@@ -167,17 +178,12 @@ fn table() -> [(sys::virDomainEventID, Generic); 12] {
 /// # Safety
 /// `opaque` is the pointer given at registration, not yet released.
 unsafe fn deliver(opaque: *mut c_void, event: impl FnOnce() -> Event) {
-    let delivered = catch_unwind(AssertUnwindSafe(|| {
+    contain(|| {
         // SAFETY: it is the boxed `Target` of the registration, which libvirt keeps until it
         // calls `release`, never during a callback.
         let target = unsafe { &*opaque.cast::<Target>() };
-        target(event());
-    }));
-    if let Err(panic) = delivered {
-        // Dropping the payload could panic again.
-        mem::forget(panic);
-        let _ = catch_unwind(|| tracing::error!("an event sink panicked; the event is lost"));
-    }
+        target.tell(&event());
+    });
 }
 
 /// The domain's name.
@@ -194,7 +200,7 @@ unsafe extern "C" fn release(opaque: *mut c_void) {
     // SAFETY: libvirt calls it once, with the pointer that `Box::into_raw` gave at registration.
     let target = unsafe { Box::from_raw(opaque.cast::<Target>()) };
     // What a sink owns (a channel's end) may panic when dropped.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(target))).map_err(mem::forget);
+    contain(|| drop(target));
 }
 
 // For every callback below, SAFETY: libvirt lends the domain and the strings (each null or

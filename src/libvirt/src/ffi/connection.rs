@@ -1,16 +1,18 @@
 //! A connection to libvirt.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::ffi::c_int;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use virt_sys as sys;
 
 use super::call::{self, c_string, check, check_pointer, optional_c_string, pointer};
-use super::callbacks::{self, Target};
+use super::callbacks;
 use super::event_loop;
 use super::guest::RealGuest;
 use crate::error::{Result, code};
-use crate::event::{Event, EventSink, Subscription};
+use crate::event::{EventSink, Subscription};
 use crate::hypervisor::{DomainKind, Guest, Hypervisor, KEEPALIVE, Version};
+use crate::sinks::Sinks;
 
 /// Opens a connection, e.g. to `qemu:///system` or `test:///default`.
 ///
@@ -22,13 +24,12 @@ pub fn connect(uri: &str) -> Result<Arc<dyn Hypervisor>> {
     Ok(Arc::new(RealHypervisor(Connection::open(uri)?)))
 }
 
-/// The sinks that are told when the connection ends. libvirt takes one close callback only.
-type Closing = Mutex<Vec<Weak<EventSink>>>;
-
 /// An open connection; closed when the last user has dropped it.
 pub(super) struct Connection {
     raw: sys::virConnectPtr,
-    closing: Arc<Closing>,
+    sinks: Arc<Sinks>,
+    /// The event callbacks' ids; none before the first subscription.
+    callbacks: Mutex<Option<Vec<c_int>>>,
 }
 
 // SAFETY: libvirt's connections may be used from any thread, by several at once.
@@ -43,7 +44,8 @@ impl Connection {
         let raw = check_pointer(unsafe { sys::virConnectOpen(name.as_ptr()) })?;
         let connection = Connection {
             raw,
-            closing: Arc::default(),
+            sinks: Arc::default(),
+            callbacks: Mutex::default(),
         };
         connection.keep_alive(uri)?;
         connection.watch_end()?;
@@ -66,10 +68,20 @@ impl Connection {
     }
 
     fn watch_end(&self) -> Result<()> {
-        let closing = Arc::clone(&self.closing);
-        let tell: EventSink = Box::new(move |event: Event| tell_all(&closing, &event));
         // SAFETY: the connection is open.
-        unsafe { callbacks::register_close(self.raw, &Arc::new(tell)) }
+        unsafe { callbacks::register_close(self.raw, &self.sinks) }
+    }
+
+    fn watch_domains(&self) -> Result<()> {
+        let mut callbacks = self
+            .callbacks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if callbacks.is_none() {
+            // SAFETY: the connection is open.
+            *callbacks = Some(unsafe { callbacks::register(self.raw, &self.sinks) }?);
+        }
+        Ok(())
     }
 
     /// The pointer, for calls; valid while `self` is.
@@ -87,22 +99,18 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // SAFETY: the connection is open; this is its last use.
+        let callbacks = self
+            .callbacks
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+            .unwrap_or_default();
+        // SAFETY: the connection is open; this is its last use, and that of its callbacks.
         unsafe {
+            callbacks::deregister(self.raw, &callbacks);
             callbacks::unregister_close(self.raw);
             sys::virConnectClose(self.raw);
         }
-    }
-}
-
-fn tell_all(closing: &Closing, event: &Event) {
-    let sinks: Vec<Target> = {
-        let mut list = closing.lock().unwrap_or_else(PoisonError::into_inner);
-        list.retain(|sink| sink.strong_count() > 0);
-        list.iter().filter_map(Weak::upgrade).collect()
-    };
-    for sink in sinks {
-        sink(event.clone());
     }
 }
 
@@ -140,23 +148,10 @@ impl Hypervisor for RealHypervisor {
     }
 
     fn subscribe(&self, sink: EventSink) -> Result<Subscription> {
-        let target: Target = Arc::new(sink);
         let connection = Arc::clone(&self.0);
-        // SAFETY: the connection is open.
-        let ids = unsafe { callbacks::register(connection.as_ptr(), &target) }?;
-        connection
-            .closing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(Arc::downgrade(&target));
-        Ok(Subscription::new(move || {
-            for id in ids {
-                // SAFETY: the connection is kept open by this closure, and each id is
-                // deregistered once. On a dead connection this only fails.
-                unsafe { sys::virConnectDomainEventDeregisterAny(connection.as_ptr(), id) };
-            }
-            drop(target);
-        }))
+        let sink = connection.sinks.add(sink);
+        connection.watch_domains()?;
+        Ok(Subscription::new(move || drop((sink, connection))))
     }
 
     fn is_alive(&self) -> bool {
