@@ -186,6 +186,16 @@ impl Element {
         }
     }
 
+    /// Removes the node at an index that a selection gave.
+    pub(crate) fn remove_node(&mut self, at: usize) -> bool {
+        let found = at < self.nodes.len();
+        if found {
+            self.nodes.remove(at);
+            self.close_gap(at);
+        }
+        found
+    }
+
     /// Removes the children that `unwanted` picks, with the lines they stood on, and counts them.
     pub fn remove_children(&mut self, mut unwanted: impl FnMut(&Element) -> bool) -> usize {
         let mut kept: Vec<Node> = Vec::with_capacity(self.nodes.len());
@@ -248,7 +258,7 @@ impl Element {
 }
 
 /// The element at an index that is known to hold one.
-fn element_at(nodes: &mut [Node], at: usize) -> &mut Element {
+pub(crate) fn element_at(nodes: &mut [Node], at: usize) -> &mut Element {
     match &mut nodes[at] {
         Node::Element(element) => element,
         _ => unreachable!("the index was found by looking for an element"),

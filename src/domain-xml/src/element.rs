@@ -116,6 +116,16 @@ impl Element {
         out
     }
 
+    /// [`Element::text`] without the white space that only lays children out.
+    pub(crate) fn text_without_layout(&self) -> String {
+        let own = self.nodes.iter().filter(|node| !node.is_layout());
+        own.fold(String::new(), |text, node| match node {
+            Node::Text(raw) => text + &escape::plain_text(raw),
+            Node::CData(raw) => text + cdata(raw),
+            Node::Element(_) | Node::Other(_) => text,
+        })
+    }
+
     /// The child elements, in document order.
     pub fn children(&self) -> impl DoubleEndedIterator<Item = &Element> {
         self.nodes.iter().filter_map(Node::element)

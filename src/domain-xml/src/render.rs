@@ -27,6 +27,29 @@ pub(crate) fn element(element: &Element) -> String {
     out
 }
 
+/// One element on one line, without the white space between its children: for reading.
+pub(crate) fn compact(element: &Element) -> String {
+    let mut out = String::new();
+    let mut stack = Vec::new();
+    open(element, None, &None, &BTreeMap::new(), &mut out, &mut stack);
+    while let Some(frame) = stack.last_mut() {
+        let node = frame.element.nodes.get(frame.next);
+        frame.next += 1;
+        match node {
+            None => {
+                close(frame, &None, &mut out);
+                stack.pop();
+            }
+            Some(Node::Element(child)) => {
+                open(child, None, &None, &BTreeMap::new(), &mut out, &mut stack)
+            }
+            Some(node) if node.is_layout() && frame.element.children().next().is_some() => {}
+            Some(Node::Text(raw) | Node::CData(raw) | Node::Other(raw)) => out.push_str(raw),
+        }
+    }
+    out
+}
+
 /// How the document lays its elements out.
 struct Layout {
     /// `\n` or `\r\n`.

@@ -1,5 +1,25 @@
 //! What changed between two documents.
-use crate::Document;
+//!
+//! Both trees are walked together. Children are paired by what identifies them (see [`key`]),
+//! so that a change is told of the thing it happened to, wherever that stands. White space
+//! between elements, quotes, entities, CDATA, comments, namespace prefixes and `<a/>` for
+//! `<a></a>` are no changes.
+
+mod key;
+mod order;
+mod pair;
+mod same;
+mod scope;
+mod trail;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::element::{Attribute, is_blank};
+use crate::{Document, Element, name, render};
+use pair::Siblings;
+use scope::{Name, Scope};
+use trail::{Trails, Within};
 
 /// What happened to a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -8,7 +28,7 @@ pub enum ChangeKind {
     Inserted,
     /// It is gone.
     Removed,
-    /// It has another value.
+    /// Its value is another one.
     Edited,
     /// It stands elsewhere among its siblings.
     Moved,
@@ -17,17 +37,271 @@ pub enum ChangeKind {
 /// One difference between two documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Where, as a path pattern.
+    /// Where: a [`PathPattern`](crate::PathPattern) that selects the place in the document
+    /// before, or for something inserted in the document after.
     pub path: String,
     /// What happened there.
     pub kind: ChangeKind,
-    /// The value before.
+    /// An attribute's value, an element's own text, a removed element as XML without layout;
+    /// for a move the position among the sibling elements, from 1.
     pub before: Option<String>,
-    /// The value after.
+    /// The same of the document after.
     pub after: Option<String>,
 }
 
-/// The differences between two documents.
-pub fn diff(_before: &Document, _after: &Document) -> Vec<Change> {
-    Vec::new()
+/// Text that a diff may hold. Beyond it, hostile input could make paths alone fill the memory:
+/// the whole root is then told as one edit.
+const MAX_TEXT: usize = 4 << 20;
+
+/// The differences between two documents, outer before inner and in document order.
+pub fn diff(before: &Document, after: &Document) -> Vec<Change> {
+    let mut differ = Differ {
+        trails: Trails::default(),
+        changes: Vec::new(),
+        text: 0,
+    };
+    differ.roots(&before.root, &after.root);
+    if differ.text <= MAX_TEXT {
+        return differ.changes;
+    }
+    vec![Change {
+        path: format!("/{}", before.root.canonical_name()),
+        kind: ChangeKind::Edited,
+        before: Some(render::compact(&before.root)),
+        after: Some(render::compact(&after.root)),
+    }]
 }
+
+struct Differ<'a> {
+    trails: Trails<'a>,
+    changes: Vec<Change>,
+    text: usize,
+}
+
+/// What is still to be told, last first.
+enum Work<'a> {
+    Compare(Pair<'a>),
+    Tell(Change),
+}
+
+/// Two elements that are the same thing before and after.
+struct Pair<'a> {
+    before: &'a Element,
+    after: &'a Element,
+    scopes: (Option<Rc<Scope>>, Option<Rc<Scope>>),
+    /// Whether prefixes mean the same on both sides.
+    agreed: bool,
+    trail: usize,
+}
+
+impl<'a> Differ<'a> {
+    fn roots(&mut self, before: &'a Element, after: &'a Element) {
+        let scopes = (scope::enter(None, before), scope::enter(None, after));
+        if Name::of(before, scopes.0.as_ref()) != Name::of(after, scopes.1.as_ref()) {
+            self.tell(removed(format!("/{}", before.canonical_name()), before));
+            return self.tell(inserted(format!("/{}", after.canonical_name()), after));
+        }
+        let agreed = scope::agree(scopes.0.as_ref(), scopes.1.as_ref());
+        let trail = self.trails.root(before);
+        let mut work = vec![Work::Compare(Pair {
+            before,
+            after,
+            scopes,
+            agreed,
+            trail,
+        })];
+        while let Some(next) = work.pop() {
+            if self.text > MAX_TEXT {
+                return;
+            }
+            match next {
+                Work::Tell(change) => self.tell(change),
+                Work::Compare(pair) => self.compare(&pair, &mut work),
+            }
+        }
+    }
+
+    fn tell(&mut self, change: Change) {
+        let held = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        self.text += change.path.len() + held(&change.before) + held(&change.after) + 64;
+        self.changes.push(change);
+    }
+
+    fn compare(&mut self, pair: &Pair<'a>, work: &mut Vec<Work<'a>>) {
+        if pair.agreed && same::is_same(pair.before, pair.after) {
+            return;
+        }
+        self.attributes(pair);
+        self.own_text(pair);
+        self.children(pair, work);
+    }
+
+    fn attributes(&mut self, pair: &Pair<'a>) {
+        let before = attributes(pair.before, pair.scopes.0.as_ref());
+        let after = attributes(pair.after, pair.scopes.1.as_ref());
+        let index = |list: &[(Name<'a>, &'a Attribute)]| -> HashMap<Name<'a>, &'a Attribute> {
+            list.iter().cloned().collect()
+        };
+        let (old, new) = (index(&before), index(&after));
+        for (name, attribute) in &before {
+            let value = Some(attribute.value().into_owned());
+            let now = new
+                .get(name)
+                .map(|attribute| attribute.value().into_owned());
+            if value != now {
+                let kind = if now.is_some() {
+                    ChangeKind::Edited
+                } else {
+                    ChangeKind::Removed
+                };
+                self.attribute(pair.trail, attribute, kind, value, now);
+            }
+        }
+        for (_, attribute) in after.iter().filter(|(name, _)| !old.contains_key(name)) {
+            let value = Some(attribute.value().into_owned());
+            self.attribute(pair.trail, attribute, ChangeKind::Inserted, None, value);
+        }
+    }
+
+    fn attribute(
+        &mut self,
+        trail: usize,
+        attribute: &Attribute,
+        kind: ChangeKind,
+        before: Option<String>,
+        after: Option<String>,
+    ) {
+        let path = format!("{}/@{}", self.trails.path(trail), attribute.name);
+        self.tell(Change {
+            path,
+            kind,
+            before,
+            after,
+        });
+    }
+
+    fn own_text(&mut self, pair: &Pair<'a>) {
+        let (before, after) = (own_text(pair.before), own_text(pair.after));
+        if before != after {
+            let path = self.trails.path(pair.trail);
+            let kind = ChangeKind::Edited;
+            self.tell(Change {
+                path,
+                kind,
+                before: Some(before),
+                after: Some(after),
+            });
+        }
+    }
+
+    fn children(&mut self, pair: &Pair<'a>, work: &mut Vec<Work<'a>>) {
+        let before = Siblings::of(pair.before, pair.scopes.0.as_ref());
+        let after = Siblings::of(pair.after, pair.scopes.1.as_ref());
+        let partner = pair::pair(&before, &after);
+        let moved = order::moved(&partner);
+        let mut came_from = vec![None; after.list.len()];
+        for (old, new) in partner.iter().enumerate() {
+            match new {
+                Some(new) => came_from[*new] = Some(old),
+                None => {
+                    let path = self.trails.path_below(pair.trail, &before.step(old));
+                    self.tell(removed(path, before.list[old].element));
+                }
+            }
+        }
+        // The work list is a stack: what comes last in the document goes in first.
+        for (new, old) in came_from.iter().enumerate().rev() {
+            match old {
+                Some(old) => self.paired(pair, (&before, *old), (&after, new), moved[*old], work),
+                None => {
+                    let path = self.trails.path_below(pair.trail, &after.step(new));
+                    work.push(Work::Tell(inserted(path, after.list[new].element)));
+                }
+            }
+        }
+    }
+
+    fn paired(
+        &mut self,
+        parent: &Pair<'a>,
+        (before, old): (&Siblings<'a>, usize),
+        (after, new): (&Siblings<'a>, usize),
+        moved: bool,
+        work: &mut Vec<Work<'a>>,
+    ) {
+        let (was, is) = (&before.list[old], &after.list[new]);
+        let step: Within<'a> = before.step(old);
+        if moved {
+            let path = self.trails.path_below(parent.trail, &step);
+            let position = |index: usize| Some((index + 1).to_string());
+            let change = Change {
+                path,
+                kind: ChangeKind::Moved,
+                before: position(old),
+                after: position(new),
+            };
+            self.text += change.path.len();
+            work.push(Work::Tell(change));
+        }
+        let scopes = (was.scope.clone(), is.scope.clone());
+        let agreed = parent.agreed && scope::same_declarations(was.element, is.element);
+        if agreed && same::is_same(was.element, is.element) {
+            return;
+        }
+        let trail = self.trails.below(parent.trail, step);
+        work.push(Work::Compare(Pair {
+            before: was.element,
+            after: is.element,
+            scopes,
+            agreed,
+            trail,
+        }));
+    }
+}
+
+fn removed(path: String, element: &Element) -> Change {
+    Change {
+        path,
+        kind: ChangeKind::Removed,
+        before: Some(render::compact(element)),
+        after: None,
+    }
+}
+
+fn inserted(path: String, element: &Element) -> Change {
+    Change {
+        path,
+        kind: ChangeKind::Inserted,
+        before: None,
+        after: Some(render::compact(element)),
+    }
+}
+
+/// The attributes that are not namespace declarations.
+fn attributes<'a>(
+    element: &'a Element,
+    scope: Option<&Rc<Scope>>,
+) -> Vec<(Name<'a>, &'a Attribute)> {
+    let plain = element
+        .attributes
+        .iter()
+        .filter(|a| name::declared_prefix(&a.name).is_none());
+    plain
+        .map(|attribute| (Name::of_attribute(&attribute.name, scope), attribute))
+        .collect()
+}
+
+/// The element's text without what only lays its children out.
+fn own_text(element: &Element) -> String {
+    let text = element.text();
+    if is_blank(&text) {
+        return String::new();
+    }
+    if element.children().next().is_none() {
+        return text;
+    }
+    element.text_without_layout()
+}
+
+#[cfg(test)]
+mod tests;

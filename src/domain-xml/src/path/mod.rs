@@ -1,11 +1,79 @@
-//! Paths into a document.
-use crate::Element;
+//! Paths into a document: a small, closed part of XPath.
+//!
+//! ```text
+//! /domain/devices/disk[target/@dev='vda']/driver/@queues    absolute: begins with the root
+//! devices/interface[alias/@name="ua-default"]               relative to the element asked
+//! devices/controller[@type='scsi'][@index='0']              predicates all hold
+//! os/boot[2]                                                the second <boot>
+//! metadata/*/uid    qemu:commandline/qemu:*                 any name; any name of a namespace
+//! /domain/sysinfo/**                                        sysinfo and everything below it
+//! ```
+//!
+//! Prefixes are canonical (`qemu`), whatever prefix the document uses for that namespace.
 
-/// Why a text is no path.
+mod edit;
+mod parse;
+mod select;
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A parsed path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PathPattern {
+    source: String,
+    pub(crate) absolute: bool,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) target: Target,
+}
+
+/// One level of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// `**`: any number of levels, none included.
+    Descend,
+    /// An element and what must hold of it.
+    Child {
+        name: NameTest,
+        predicates: Vec<Predicate>,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NameTest {
+    /// `*`
+    Any,
+    /// `qemu:*`, held as `qemu:`
+    Prefix(String),
+    Exact(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Predicate {
+    /// `[2]`: the second sibling of its name.
+    Position(usize),
+    /// `[target/@dev]`, `[target/@dev='vda']`
+    Holds {
+        names: Vec<String>,
+        target: Target,
+        value: Option<String>,
+    },
+}
+
+/// What the end of a path selects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// The element; its value is its text.
+    Element,
+    /// An attribute of it.
+    Attribute(NameTest),
+}
+
+/// Why a text is no path, or not one that can be used this way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("path `{path}`, column {column}: {kind}")]
 pub struct PathError {
-    /// The text.
+    /// The path as given.
     pub path: String,
     /// Column in characters, from 1.
     pub column: usize,
@@ -17,34 +85,66 @@ pub struct PathError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathErrorKind {
-    /// Not what the grammar expects.
+    /// Not what the grammar wants.
     #[error("expected {0}")]
     Expected(&'static str),
+    /// A name that no element or attribute can have.
+    #[error("`{0}` is no name")]
+    BadName(String),
+    /// Too many levels.
+    #[error("a path has at most {0} steps")]
+    TooManySteps(usize),
+    /// A path that leaves open what would have to be made.
+    #[error("nothing can be made from {0}: name every element and give every predicate a value")]
+    NotDefinite(&'static str),
+    /// An absolute path that begins with another element.
+    #[error("the element is <{0}>, not what the path begins with")]
+    OtherRoot(String),
+    /// An attribute where an element is wanted.
+    #[error("the path selects an attribute, but an element is wanted")]
+    NotAnElement,
 }
 
-/// A parsed path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PathPattern {}
+impl PathPattern {
+    /// Reads a path. The error says where it stops being one.
+    pub fn parse(path: &str) -> Result<PathPattern, PathError> {
+        parse::parse(path)
+    }
 
-impl Element {
-    /// The first element that the path selects.
-    pub fn find(&self, _path: &str) -> Result<Option<&Element>, PathError> {
-        Ok(None)
+    /// The path as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.source
     }
-    /// The first element that the path selects, to edit.
-    pub fn find_mut(&mut self, _path: &str) -> Result<Option<&mut Element>, PathError> {
-        Ok(None)
+
+    pub(crate) fn error(&self, kind: PathErrorKind) -> PathError {
+        PathError {
+            path: self.source.clone(),
+            column: 1,
+            kind,
+        }
     }
-    /// All elements that the path selects, in document order.
-    pub fn find_all(&self, _path: &str) -> Result<Vec<&Element>, PathError> {
-        Ok(vec![])
+}
+
+impl NameTest {
+    pub(crate) fn accepts(&self, name: &str) -> bool {
+        match self {
+            NameTest::Any => true,
+            NameTest::Prefix(prefix) => name.starts_with(prefix.as_str()),
+            NameTest::Exact(exact) => exact == name,
+        }
     }
-    /// The text that the path selects.
-    pub fn value(&self, _path: &str) -> Result<Option<String>, PathError> {
-        Ok(None)
+}
+
+impl fmt::Display for PathPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source)
     }
-    /// The element that the path selects, made when there is none.
-    pub fn ensure(&mut self, _path: &str) -> Result<&mut Element, PathError> {
-        Ok(self)
+}
+
+impl FromStr for PathPattern {
+    type Err = PathError;
+
+    fn from_str(path: &str) -> Result<Self, Self::Err> {
+        PathPattern::parse(path)
     }
 }

@@ -1,0 +1,91 @@
+//! What identifies an element among its siblings.
+//!
+//! Names and places of identity are those of libvirt's domain format. An element has several
+//! alternatives, the best first: a disk is known by its target, and by its alias when a hook
+//! gave it another target.
+
+use std::borrow::Cow;
+
+use crate::Element;
+
+/// The parts that make up one identity: `@name` or `child/@name`.
+pub(super) type Parts = &'static [&'static str];
+
+/// How elements of one name are told apart.
+pub(super) struct Keys {
+    /// The best first.
+    pub(super) alternatives: &'static [Parts],
+    /// Whether an only child stays itself when its key changes, and needs none in a path.
+    pub(super) only_child_is_itself: bool,
+}
+
+/// Longer values identify nothing; they would make paths unreadable, and huge.
+const MAX_VALUE: usize = 128;
+
+const ALIAS: Parts = &["alias/@name"];
+
+/// The identity of elements with this canonical name.
+pub(super) fn keys(name: &str) -> Keys {
+    let alternatives: &'static [Parts] = match name {
+        "disk" => &[&["target/@dev"], ALIAS],
+        "interface" => &[ALIAS, &["mac/@address"], &["target/@dev"]],
+        "controller" => &[&["@type", "@index"], ALIAS],
+        "filesystem" => &[&["target/@dir"], ALIAS],
+        "channel" => &[&["target/@name"], ALIAS],
+        "serial" | "console" | "parallel" => {
+            &[&["target/@type", "target/@port"], &["target/@port"], ALIAS]
+        }
+        "graphics" | "listen" | "sysinfo" => &[&["@type"]],
+        "input" => &[ALIAS, &["@type", "@bus"]],
+        "shmem" => &[&["@name"], ALIAS],
+        "entry" | "timer" | "feature" | "parameter" | "option" | "qemu:property" => &[&["@name"]],
+        "vcpu" | "cell" | "iothread" | "sibling" => &[&["@id"]],
+        "boot" => &[&["@dev"]],
+        "vcpupin" => &[&["@vcpu"]],
+        "iothreadpin" => &[&["@iothread"]],
+        "memnode" => &[&["@cellid"]],
+        "page" => &[&["@size", "@nodeset"], &["@size"]],
+        "host" => &[&["@name", "@port"], &["@name"]],
+        "qemu:arg" => &[&["@value"]],
+        "qemu:env" => &[&["@name"]],
+        "qemu:device" => &[&["@alias"]],
+        _ => {
+            let alternatives: &'static [Parts] = &[ALIAS, &["@name"], &["@id"]];
+            return Keys {
+                alternatives,
+                only_child_is_itself: true,
+            };
+        }
+    };
+    Keys {
+        alternatives,
+        only_child_is_itself: false,
+    }
+}
+
+/// The values of all parts, when the element has each exactly once.
+pub(super) fn values<'a>(element: &'a Element, parts: Parts) -> Option<Vec<Cow<'a, str>>> {
+    parts.iter().map(|part| value(element, part)).collect()
+}
+
+fn value<'a>(element: &'a Element, part: &'static str) -> Option<Cow<'a, str>> {
+    let (child, attribute) = part.split_once('@')?;
+    let owner = match child.strip_suffix('/') {
+        None => element,
+        Some(name) => {
+            let mut found = element.children_named(name);
+            let first = found.next()?;
+            if found.next().is_some() {
+                return None;
+            }
+            first
+        }
+    };
+    owner.attr(attribute).filter(|value| identifies(value))
+}
+
+/// Whether a value can stand in a predicate of a readable path.
+fn identifies(value: &str) -> bool {
+    let quotable = !(value.contains('\'') && value.contains('"'));
+    value.len() <= MAX_VALUE && quotable && !value.contains(char::is_control)
+}

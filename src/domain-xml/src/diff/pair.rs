@@ -1,0 +1,269 @@
+//! Which child before is which child after.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::key::{self, Keys, Parts};
+use super::scope::{self, Name, Scope};
+use super::trail::{Place, Within};
+use crate::Element;
+
+/// No element has more alternatives than this.
+const ALTERNATIVES: usize = 3;
+
+/// The children of one element, with what identifies them.
+pub(super) struct Siblings<'a> {
+    pub(super) list: Vec<Child<'a>>,
+    /// By [`Element::canonical_name`], the name that paths know.
+    namesakes: HashMap<&'a str, Namesakes<'a>>,
+    /// The children that share an identity.
+    by_key: HashMap<Key<'a>, Vec<usize>>,
+}
+
+/// The children of one name.
+struct Namesakes<'a> {
+    count: usize,
+    name: Name<'a>,
+    /// Whether one namespace hides behind the prefix of another.
+    mixed: bool,
+}
+
+pub(super) struct Child<'a> {
+    pub(super) element: &'a Element,
+    /// What prefixes mean inside it.
+    pub(super) scope: Option<Rc<Scope>>,
+    name: Name<'a>,
+    nth: usize,
+    keys: Keys,
+    values: [Option<Vec<Cow<'a, str>>>; ALTERNATIVES],
+}
+
+type Key<'a> = (usize, Name<'a>, Vec<Cow<'a, str>>);
+
+impl<'a> Siblings<'a> {
+    pub(super) fn of(parent: &'a Element, scope: Option<&Rc<Scope>>) -> Siblings<'a> {
+        let mut siblings = Siblings {
+            list: Vec::new(),
+            namesakes: HashMap::new(),
+            by_key: HashMap::new(),
+        };
+        for element in parent.children() {
+            let mut child = Child::new(element, scope);
+            let namesakes = siblings.namesakes.entry(element.canonical_name());
+            let namesakes = namesakes.or_insert_with(|| Namesakes {
+                count: 0,
+                name: child.name.clone(),
+                mixed: false,
+            });
+            namesakes.count += 1;
+            namesakes.mixed |= namesakes.name != child.name;
+            child.nth = namesakes.count;
+            for key in child.all_keys() {
+                siblings
+                    .by_key
+                    .entry(key)
+                    .or_default()
+                    .push(siblings.list.len());
+            }
+            siblings.list.push(child);
+        }
+        siblings
+    }
+
+    /// The step of a path that leads to a child, and to no other.
+    pub(super) fn step(&self, at: usize) -> Within<'a> {
+        let child = &self.list[at];
+        let namesakes = self.namesakes.get(child.element.canonical_name());
+        let only = namesakes.is_some_and(|namesakes| namesakes.count == 1);
+        let of_one_kind = namesakes.is_some_and(|namesakes| !namesakes.mixed);
+        let place = if only && child.keys.only_child_is_itself {
+            Place::Only
+        } else if let (true, Some((parts, values))) = (of_one_kind, self.own_key(child)) {
+            Place::Key(parts, values)
+        } else if only {
+            Place::Only
+        } else {
+            Place::Nth(child.nth)
+        };
+        Within {
+            element: child.element,
+            place,
+        }
+    }
+
+    /// The best identity that no sibling shares.
+    fn own_key(&self, child: &Child<'a>) -> Option<(Parts, Vec<Cow<'a, str>>)> {
+        let mut alternatives = child.keys.alternatives.iter().enumerate();
+        let (at, parts) = alternatives.find(|(at, _)| self.sharing(child, *at).len() == 1)?;
+        Some((parts, child.values[at].clone()?))
+    }
+
+    fn is_only(&self, child: &Child<'_>) -> bool {
+        self.namesakes
+            .get(child.element.canonical_name())
+            .is_some_and(|namesakes| namesakes.count == 1)
+    }
+
+    fn sharing(&self, child: &Child<'a>, alternative: usize) -> &[usize] {
+        let key = child.key(alternative);
+        key.and_then(|key| self.by_key.get(&key))
+            .map_or(&[], Vec::as_slice)
+    }
+}
+
+impl<'a> Child<'a> {
+    fn new(element: &'a Element, scope: Option<&Rc<Scope>>) -> Child<'a> {
+        let scope = scope::enter(scope, element);
+        let name = Name::of(element, scope.as_ref());
+        let keys = key::keys(element.canonical_name());
+        let values = std::array::from_fn(|n| key::values(element, keys.alternatives.get(n)?));
+        Child {
+            element,
+            scope,
+            name,
+            nth: 1,
+            keys,
+            values,
+        }
+    }
+
+    fn key(&self, alternative: usize) -> Option<Key<'a>> {
+        Some((
+            alternative,
+            self.name.clone(),
+            self.values[alternative].clone()?,
+        ))
+    }
+
+    fn all_keys(&self) -> impl Iterator<Item = Key<'a>> {
+        (0..ALTERNATIVES).filter_map(|alternative| self.key(alternative))
+    }
+
+    /// Whether nothing says that the two are different things.
+    fn is_compatible(&self, other: &Child<'_>) -> bool {
+        self.values
+            .iter()
+            .zip(&other.values)
+            .all(|pair| match pair {
+                (Some(a), Some(b)) => a == b,
+                _ => true,
+            })
+    }
+}
+
+/// For each child before, its index after.
+pub(super) fn pair(before: &Siblings<'_>, after: &Siblings<'_>) -> Vec<Option<usize>> {
+    let mut pairing = Pairing {
+        before,
+        after,
+        partner: vec![None; before.list.len()],
+        taken: vec![false; after.list.len()],
+    };
+    pairing.by_unique_key();
+    pairing.by_shared_key();
+    pairing.by_order();
+    pairing.partner
+}
+
+struct Pairing<'s, 'a, 'b> {
+    before: &'s Siblings<'a>,
+    after: &'s Siblings<'b>,
+    partner: Vec<Option<usize>>,
+    taken: Vec<bool>,
+}
+
+impl Pairing<'_, '_, '_> {
+    fn join(&mut self, old: usize, new: usize) {
+        self.partner[old] = Some(new);
+        self.taken[new] = true;
+    }
+
+    /// An identity that only one child has on either side.
+    fn by_unique_key(&mut self) {
+        for alternative in 0..ALTERNATIVES {
+            for (old, child) in self.before.list.iter().enumerate() {
+                if self.partner[old].is_some() || self.before.sharing(child, alternative).len() != 1
+                {
+                    continue;
+                }
+                let key = child.key(alternative);
+                if let Some([new]) = key
+                    .and_then(|key| self.after.by_key.get(&key))
+                    .map(Vec::as_slice)
+                    && !self.taken[*new]
+                {
+                    self.join(old, *new);
+                }
+            }
+        }
+    }
+
+    /// Children that share an identity pair in their order.
+    fn by_shared_key(&mut self) {
+        for alternative in 0..ALTERNATIVES {
+            let mut next: HashMap<Key<'_>, usize> = HashMap::new();
+            for old in 0..self.before.list.len() {
+                if self.partner[old].is_some() {
+                    continue;
+                }
+                let Some(key) = self.before.list[old].key(alternative) else {
+                    continue;
+                };
+                let Some(candidates) = self.after.by_key.get(&key) else {
+                    continue;
+                };
+                let at = next.entry(key).or_insert(0);
+                while candidates.get(*at).is_some_and(|new| self.taken[*new]) {
+                    *at += 1;
+                }
+                if let Some(new) = candidates.get(*at) {
+                    self.join(old, *new);
+                }
+            }
+        }
+    }
+
+    /// What is left pairs in order within its name, unless an identity speaks against it.
+    fn by_order(&mut self) {
+        let mut left: HashMap<&Name<'_>, Vec<usize>> = HashMap::new();
+        for (new, child) in self
+            .after
+            .list
+            .iter()
+            .enumerate()
+            .filter(|(new, _)| !self.taken[*new])
+        {
+            left.entry(&child.name).or_default().push(new);
+        }
+        let mut next: HashMap<&Name<'_>, usize> = HashMap::new();
+        let mut joined = Vec::new();
+        for (old, child) in self
+            .before
+            .list
+            .iter()
+            .enumerate()
+            .filter(|(old, _)| self.partner[*old].is_none())
+        {
+            let Some(candidates) = left.get(&child.name) else {
+                continue;
+            };
+            let at = next.entry(&child.name).or_insert(0);
+            let Some(new) = candidates.get(*at) else {
+                continue;
+            };
+            *at += 1;
+            if child.is_compatible(&self.after.list[*new]) || self.is_only_child(old, *new) {
+                joined.push((old, *new));
+            }
+        }
+        for (old, new) in joined {
+            self.join(old, new);
+        }
+    }
+
+    fn is_only_child(&self, old: usize, new: usize) -> bool {
+        let (was, is) = (&self.before.list[old], &self.after.list[new]);
+        was.keys.only_child_is_itself && self.before.is_only(was) && self.after.is_only(is)
+    }
+}

@@ -1,0 +1,254 @@
+//! What a path selects: one walk over the tree, the path's steps as bits of a state.
+
+use std::collections::HashMap;
+
+use super::{NameTest, PathError, PathPattern, Predicate, Step, Target};
+use crate::Element;
+use crate::element::Attribute;
+
+/// Where an element is: node indices from the element that was asked.
+pub(super) type Trail = Vec<usize>;
+
+impl Element {
+    /// The first element that the path selects. A path that ends in an attribute selects the
+    /// elements that carry it. An absolute path begins with this element itself.
+    pub fn find(&self, path: &str) -> Result<Option<&Element>, PathError> {
+        let pattern = PathPattern::parse(path)?;
+        Ok(pattern
+            .locate(self, 1)
+            .first()
+            .and_then(|trail| self.at(trail)))
+    }
+
+    /// The first element that the path selects, to edit.
+    pub fn find_mut(&mut self, path: &str) -> Result<Option<&mut Element>, PathError> {
+        let pattern = PathPattern::parse(path)?;
+        let trail = pattern.locate(self, 1).into_iter().next();
+        Ok(trail.and_then(|trail| self.at_mut(&trail)))
+    }
+
+    /// All elements that the path selects, in document order.
+    pub fn find_all(&self, path: &str) -> Result<Vec<&Element>, PathError> {
+        Ok(PathPattern::parse(path)?.find_all(self))
+    }
+
+    /// The first value that the path selects: an attribute's, or an element's text.
+    pub fn value(&self, path: &str) -> Result<Option<String>, PathError> {
+        let pattern = PathPattern::parse(path)?;
+        Ok(self
+            .find(path)?
+            .and_then(|element| pattern.target.value_of(element)))
+    }
+
+    /// Every value that the path selects, in document order; one per element.
+    pub fn values(&self, path: &str) -> Result<Vec<String>, PathError> {
+        let pattern = PathPattern::parse(path)?;
+        Ok(pattern
+            .find_all(self)
+            .into_iter()
+            .filter_map(|element| pattern.target.value_of(element))
+            .collect())
+    }
+
+    pub(super) fn at(&self, trail: &[usize]) -> Option<&Element> {
+        trail
+            .iter()
+            .try_fold(self, |element, index| element.nodes.get(*index)?.element())
+    }
+
+    pub(super) fn at_mut(&mut self, trail: &[usize]) -> Option<&mut Element> {
+        trail.iter().try_fold(self, |element, index| {
+            element.nodes.get_mut(*index)?.element_mut()
+        })
+    }
+}
+
+impl PathPattern {
+    /// All elements that the path selects from `element`, in document order.
+    pub fn find_all<'a>(&self, element: &'a Element) -> Vec<&'a Element> {
+        self.locate(element, usize::MAX)
+            .iter()
+            .filter_map(|trail| element.at(trail))
+            .collect()
+    }
+
+    /// Where the first `limit` selected elements are.
+    pub(super) fn locate(&self, origin: &Element, limit: usize) -> Vec<Trail> {
+        let mut found = Vec::new();
+        let mut state = self.close(1);
+        if self.absolute {
+            state = self.advance(state, origin, 1);
+        }
+        if self.accepts(state, origin) {
+            found.push(Vec::new());
+        }
+        let mut walk = vec![Level::new(origin, state)];
+        while let Some(level) = walk.last_mut() {
+            if found.len() >= limit || level.state == 0 {
+                walk.pop();
+                continue;
+            }
+            let Some((index, child)) = level.next_child() else {
+                walk.pop();
+                continue;
+            };
+            let position = if self.counts() {
+                level.position(child)
+            } else {
+                0
+            };
+            let state = self.advance(level.state, child, position);
+            level.index = index;
+            if self.accepts(state, child) {
+                found.push(walk.iter().map(|level| level.index).collect());
+            }
+            walk.push(Level::new(child, state));
+        }
+        found
+    }
+
+    fn accepts(&self, state: u64, element: &Element) -> bool {
+        state & (1 << self.steps.len()) != 0 && self.target.exists_on(element)
+    }
+
+    /// Whether some step asks for a position.
+    fn counts(&self) -> bool {
+        self.steps.iter().any(|step| match step {
+            Step::Descend => false,
+            Step::Child { predicates, .. } => predicates
+                .iter()
+                .any(|p| matches!(p, Predicate::Position(_))),
+        })
+    }
+
+    /// `**` also stands for no level at all.
+    fn close(&self, state: u64) -> u64 {
+        let descends = self
+            .steps
+            .iter()
+            .enumerate()
+            .filter(|(_, step)| **step == Step::Descend);
+        descends.fold(state, |state, (at, _)| {
+            state | ((state >> at) & 1) << (at + 1)
+        })
+    }
+
+    /// The state inside `child`, from the state around it.
+    fn advance(&self, state: u64, child: &Element, position: usize) -> u64 {
+        let mut next = 0;
+        for (at, step) in self
+            .steps
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| state >> at & 1 == 1)
+        {
+            match step {
+                Step::Descend => next |= 1 << at,
+                Step::Child { name, predicates } => {
+                    let matches = name.accepts(child.canonical_name())
+                        && predicates
+                            .iter()
+                            .all(|predicate| predicate.holds(child, position));
+                    next |= u64::from(matches) << (at + 1);
+                }
+            }
+        }
+        self.close(next)
+    }
+}
+
+/// An element whose children are being walked.
+struct Level<'a> {
+    element: &'a Element,
+    state: u64,
+    next: usize,
+    /// Node index of the child the walk is in.
+    index: usize,
+    seen: HashMap<&'a str, usize>,
+}
+
+impl<'a> Level<'a> {
+    fn new(element: &'a Element, state: u64) -> Self {
+        Level {
+            element,
+            state,
+            next: 0,
+            index: 0,
+            seen: HashMap::new(),
+        }
+    }
+
+    fn next_child(&mut self) -> Option<(usize, &'a Element)> {
+        let rest = self.element.nodes.get(self.next..)?;
+        let (offset, child) = rest
+            .iter()
+            .enumerate()
+            .find_map(|(n, node)| Some((n, node.element()?)))?;
+        let index = self.next + offset;
+        self.next = index + 1;
+        Some((index, child))
+    }
+
+    fn position(&mut self, child: &'a Element) -> usize {
+        let count = self.seen.entry(child.canonical_name()).or_insert(0);
+        *count += 1;
+        *count
+    }
+}
+
+impl Predicate {
+    fn holds(&self, element: &Element, position: usize) -> bool {
+        match self {
+            Predicate::Position(wanted) => *wanted == position,
+            Predicate::Holds {
+                names,
+                target,
+                value,
+            } => holds(element, names, target, value.as_deref()),
+        }
+    }
+}
+
+/// Whether some descendant along `names` has the value. Bounded by the length of the path.
+pub(super) fn holds(
+    element: &Element,
+    names: &[String],
+    target: &Target,
+    value: Option<&str>,
+) -> bool {
+    match names.split_first() {
+        Some((name, rest)) => element
+            .children_named(name)
+            .any(|child| holds(child, rest, target, value)),
+        None => match value {
+            None => target.exists_on(element),
+            Some(value) => target.value_of(element).is_some_and(|found| found == value),
+        },
+    }
+}
+
+impl Target {
+    fn attribute<'a>(&self, element: &'a Element) -> Option<&'a Attribute> {
+        match self {
+            Target::Element => None,
+            Target::Attribute(NameTest::Exact(name)) => element.attribute(name),
+            Target::Attribute(test) => element
+                .attributes
+                .iter()
+                .find(|attribute| test.accepts(&attribute.name)),
+        }
+    }
+
+    fn exists_on(&self, element: &Element) -> bool {
+        *self == Target::Element || self.attribute(element).is_some()
+    }
+
+    fn value_of(&self, element: &Element) -> Option<String> {
+        match self {
+            Target::Element => Some(element.text()),
+            Target::Attribute(_) => self
+                .attribute(element)
+                .map(|attribute| attribute.value().into_owned()),
+        }
+    }
+}
