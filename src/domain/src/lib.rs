@@ -7,8 +7,10 @@
 //! libvirt's dumpxml ─ parse ─▶ DomainSpec ─ wire ─▶ Domain JSON ─▶ virt-handler
 //! ```
 
+pub mod cloud_init;
 pub mod convert;
 pub mod host;
+pub mod local_disks;
 pub mod metadata;
 pub mod options;
 pub mod parse;

@@ -1,0 +1,63 @@
+//! The files of a cloud-init image.
+
+use serde::Serialize;
+
+use super::{CloudInitData, CloudInitError, ConfigDriveMetadata, DataSource};
+
+/// One file of the image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IsoFile {
+    /// Path in the image, without a leading slash.
+    pub path: &'static str,
+    /// Content.
+    pub content: Vec<u8>,
+}
+
+/// The image's files. Without network data there is no file for it; user data may be an empty file.
+///
+/// # Errors
+/// [`CloudInitError::NoFiles`] when there are neither user data nor network data.
+pub fn files(data: &CloudInitData) -> Result<Vec<IsoFile>, CloudInitError> {
+    if data.user_data.is_empty() && data.network_data.is_empty() {
+        return Err(CloudInitError::NoFiles);
+    }
+    let ([meta, user, network], meta_data) = match data.data_source {
+        DataSource::NoCloud => (
+            ["meta-data", "user-data", "network-config"],
+            json(&data.no_cloud_meta_data.clone().unwrap_or_default()),
+        ),
+        DataSource::ConfigDrive => (
+            [
+                "openstack/latest/meta_data.json",
+                "openstack/latest/user_data",
+                "openstack/latest/network_data.json",
+            ],
+            json(&ConfigDriveMetadata {
+                devices: data.devices_data.clone(),
+                ..data.config_drive_meta_data.clone().unwrap_or_default()
+            }),
+        ),
+    };
+    let mut files = vec![
+        IsoFile {
+            path: meta,
+            content: meta_data,
+        },
+        IsoFile {
+            path: user,
+            content: data.user_data.clone(),
+        },
+    ];
+    if !data.network_data.is_empty() {
+        files.push(IsoFile {
+            path: network,
+            content: data.network_data.clone(),
+        });
+    }
+    Ok(files)
+}
+
+/// Strings, numbers and maps with string keys: nothing that JSON has no words for.
+fn json(meta_data: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(meta_data).unwrap_or_default()
+}
