@@ -80,9 +80,26 @@ pub enum ParseErrorKind {
     Syntax(String),
 }
 
+const BYTE_ORDER_MARK: char = '\u{FEFF}';
+
 /// Reads a document.
 pub(crate) fn parse(xml: &str, limits: &Limits) -> Result<Document, ParseError> {
     refuse_oversize(xml, limits)?;
+    // The reader counts positions from after a byte order mark, so it never gets to see one.
+    match xml.strip_prefix(BYTE_ORDER_MARK) {
+        Some(rest) if !rest.starts_with(BYTE_ORDER_MARK) => {
+            let mut document = read(rest, limits)?;
+            document.prolog.insert(0, BYTE_ORDER_MARK);
+            Ok(document)
+        }
+        _ => read(xml, limits),
+    }
+}
+
+fn read(xml: &str, limits: &Limits) -> Result<Document, ParseError> {
+    if xml.starts_with(BYTE_ORDER_MARK) {
+        return Err(locate(xml, (0, ParseErrorKind::OutsideRoot)));
+    }
     let mut builder = Builder::new(xml, limits);
     let mut reader = Reader::from_str(xml);
     let config = reader.config_mut();
@@ -296,9 +313,7 @@ impl<'a> Builder<'a> {
             return Ok(());
         }
         if self.open.is_empty() {
-            let blank = raw.trim_start_matches('\u{FEFF}');
-            let in_order = is_blank(blank) && (blank.len() == raw.len() || at == 0);
-            return if in_order {
+            return if is_blank(raw) {
                 self.anywhere(raw, at)
             } else {
                 Err((at, ParseErrorKind::OutsideRoot))
@@ -349,10 +364,7 @@ impl<'a> Builder<'a> {
         at: usize,
         encoding: Option<&str>,
     ) -> Result<(), tag::Flaw> {
-        if !self.prolog.trim_start_matches('\u{FEFF}').is_empty()
-            || !self.open.is_empty()
-            || self.root.is_some()
-        {
+        if !self.prolog.is_empty() || !self.open.is_empty() || self.root.is_some() {
             let kind = ParseErrorKind::Syntax(
                 "an XML declaration may only stand at the very start".into(),
             );

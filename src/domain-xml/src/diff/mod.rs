@@ -19,7 +19,7 @@ use crate::element::{Attribute, is_blank};
 use crate::{Document, Element, name, render};
 use pair::Siblings;
 use scope::{Name, Scope};
-use trail::{Trails, Within};
+use trail::{Side, Trails};
 
 /// What happened to a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -102,7 +102,7 @@ impl<'a> Differ<'a> {
             return self.tell(inserted(format!("/{}", after.canonical_name()), after));
         }
         let agreed = scope::agree(scopes.0.as_ref(), scopes.1.as_ref());
-        let trail = self.trails.root(before);
+        let trail = self.trails.root(before, after);
         let mut work = vec![Work::Compare(Pair {
             before,
             after,
@@ -171,7 +171,12 @@ impl<'a> Differ<'a> {
         before: Option<String>,
         after: Option<String>,
     ) {
-        let path = format!("{}/@{}", self.trails.path(trail), attribute.name);
+        let side = if kind == ChangeKind::Inserted {
+            Side::After
+        } else {
+            Side::Before
+        };
+        let path = format!("{}/@{}", self.trails.path(trail, side), attribute.name);
         self.tell(Change {
             path,
             kind,
@@ -183,7 +188,7 @@ impl<'a> Differ<'a> {
     fn own_text(&mut self, pair: &Pair<'a>) {
         let (before, after) = (own_text(pair.before), own_text(pair.after));
         if before != after {
-            let path = self.trails.path(pair.trail);
+            let path = self.trails.path(pair.trail, Side::Before);
             let kind = ChangeKind::Edited;
             self.tell(Change {
                 path,
@@ -204,7 +209,9 @@ impl<'a> Differ<'a> {
             match new {
                 Some(new) => came_from[*new] = Some(old),
                 None => {
-                    let path = self.trails.path_below(pair.trail, &before.step(old));
+                    let path = self
+                        .trails
+                        .path_below(pair.trail, Side::Before, &before.step(old));
                     self.tell(removed(path, before.list[old].element));
                 }
             }
@@ -214,7 +221,9 @@ impl<'a> Differ<'a> {
             match old {
                 Some(old) => self.paired(pair, (&before, *old), (&after, new), moved[*old], work),
                 None => {
-                    let path = self.trails.path_below(pair.trail, &after.step(new));
+                    let path = self
+                        .trails
+                        .path_below(pair.trail, Side::After, &after.step(new));
                     work.push(Work::Tell(inserted(path, after.list[new].element)));
                 }
             }
@@ -230,9 +239,9 @@ impl<'a> Differ<'a> {
         work: &mut Vec<Work<'a>>,
     ) {
         let (was, is) = (&before.list[old], &after.list[new]);
-        let step: Within<'a> = before.step(old);
+        let step = before.step(old);
         if moved {
-            let path = self.trails.path_below(parent.trail, &step);
+            let path = self.trails.path_below(parent.trail, Side::Before, &step);
             let position = |index: usize| Some((index + 1).to_string());
             let change = Change {
                 path,
@@ -248,7 +257,7 @@ impl<'a> Differ<'a> {
         if agreed && same::is_same(was.element, is.element) {
             return;
         }
-        let trail = self.trails.below(parent.trail, step);
+        let trail = self.trails.below(parent.trail, step, after.step(new));
         work.push(Work::Compare(Pair {
             before: was.element,
             after: is.element,

@@ -18,38 +18,57 @@ pub(super) enum Place<'a> {
     Nth(usize),
 }
 
+/// The document that a path is for: keys may differ between the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Before,
+    After,
+}
+
 /// All places that were entered; each knows its parent.
 #[derive(Default)]
 pub(super) struct Trails<'a> {
-    entered: Vec<(Option<usize>, Within<'a>)>,
+    entered: Vec<Entered<'a>>,
+}
+
+struct Entered<'a> {
+    parent: Option<usize>,
+    before: Within<'a>,
+    after: Within<'a>,
 }
 
 impl<'a> Trails<'a> {
-    pub(super) fn root(&mut self, element: &'a Element) -> usize {
-        self.enter(
-            None,
-            Within {
-                element,
-                place: Place::Only,
-            },
-        )
+    pub(super) fn root(&mut self, before: &'a Element, after: &'a Element) -> usize {
+        let only = |element| Within {
+            element,
+            place: Place::Only,
+        };
+        self.enter(None, only(before), only(after))
     }
 
-    pub(super) fn below(&mut self, parent: usize, step: Within<'a>) -> usize {
-        self.enter(Some(parent), step)
+    pub(super) fn below(&mut self, parent: usize, before: Within<'a>, after: Within<'a>) -> usize {
+        self.enter(Some(parent), before, after)
     }
 
-    fn enter(&mut self, parent: Option<usize>, step: Within<'a>) -> usize {
-        self.entered.push((parent, step));
+    fn enter(&mut self, parent: Option<usize>, before: Within<'a>, after: Within<'a>) -> usize {
+        self.entered.push(Entered {
+            parent,
+            before,
+            after,
+        });
         self.entered.len() - 1
     }
 
-    pub(super) fn path(&self, trail: usize) -> String {
+    pub(super) fn path(&self, trail: usize, side: Side) -> String {
         let mut steps = Vec::new();
         let mut at = Some(trail);
-        while let Some((parent, step)) = at.and_then(|at| self.entered.get(at)) {
-            steps.push(step);
-            at = *parent;
+        while let Some(entered) = at.and_then(|at| self.entered.get(at)) {
+            steps.push(if side == Side::Before {
+                &entered.before
+            } else {
+                &entered.after
+            });
+            at = entered.parent;
         }
         steps
             .iter()
@@ -57,8 +76,8 @@ impl<'a> Trails<'a> {
             .fold(String::new(), |path, step| write(path, step))
     }
 
-    pub(super) fn path_below(&self, parent: usize, step: &Within<'_>) -> String {
-        write(self.path(parent), step)
+    pub(super) fn path_below(&self, parent: usize, side: Side, step: &Within<'_>) -> String {
+        write(self.path(parent, side), step)
     }
 }
 

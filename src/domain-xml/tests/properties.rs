@@ -1,0 +1,167 @@
+//! Laws that hold of any document.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use domain_xml::{ChangeKind, Document, PathPattern, diff};
+use proptest::prelude::*;
+
+fn name() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("disk".to_owned()),
+        Just("target".to_owned()),
+        Just("alias".to_owned()),
+        Just("entry".to_owned()),
+        Just("source".to_owned()),
+        Just("q:arg".to_owned()),
+        Just("boot".to_owned()),
+    ]
+}
+
+fn space() -> impl Strategy<Value = String> {
+    prop_oneof![3 => Just(String::new()), 1 => "[ \t\n]{1,3}"]
+}
+
+fn attribute() -> impl Strategy<Value = (String, String)> {
+    let key = prop_oneof![
+        Just("dev"),
+        Just("name"),
+        Just("type"),
+        Just("value"),
+        Just("id")
+    ];
+    let value = prop_oneof![
+        Just("a"),
+        Just("b"),
+        Just("c&amp;d"),
+        Just("&#x41;"),
+        Just(""),
+        Just("é")
+    ];
+    (key, value, any::<bool>(), space()).prop_map(|(key, value, double, space)| {
+        let quote = if double { '"' } else { '\'' };
+        (
+            key.to_owned(),
+            format!(" {space}{key}{space}={quote}{value}{quote}"),
+        )
+    })
+}
+
+fn attributes() -> impl Strategy<Value = String> {
+    prop::collection::btree_map("", attribute(), 0..1).prop_flat_map(|_| {
+        prop::collection::vec(attribute(), 0..4).prop_map(|list| {
+            let mut seen = std::collections::HashSet::new();
+            list.into_iter()
+                .filter(|(key, _)| seen.insert(key.clone()))
+                .map(|(_, text)| text)
+                .collect()
+        })
+    })
+}
+
+fn content() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("text".to_owned()),
+        Just("&lt;x&gt;".to_owned()),
+        Just("<![CDATA[<raw>]]>".to_owned()),
+        Just("<!-- note -->".to_owned()),
+        Just("<?pi?>".to_owned()),
+        "[ \t\n]{1,4}",
+    ]
+}
+
+fn element() -> impl Strategy<Value = String> {
+    let leaf = (name(), attributes(), space(), any::<bool>()).prop_map(
+        |(name, attributes, space, empty)| {
+            if empty {
+                format!("<{name}{attributes}{space}/>")
+            } else {
+                format!("<{name}{attributes}></{name}{space}>")
+            }
+        },
+    );
+    leaf.prop_recursive(4, 48, 6, |inner| {
+        let children = prop::collection::vec(prop_oneof![3 => inner, 1 => content()], 0..6);
+        (name(), attributes(), children).prop_map(|(name, attributes, children)| {
+            format!("<{name}{attributes}>{}</{name}>", children.concat())
+        })
+    })
+}
+
+fn document() -> impl Strategy<Value = String> {
+    prop::collection::vec(element(), 0..5).prop_map(|children| {
+        format!(
+            "<domain xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'>{}</domain>\n",
+            children.join("\n  ")
+        )
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn parse_and_render_are_inverse(xml in document()) {
+        prop_assert_eq!(Document::parse(&xml).unwrap().render(), xml);
+    }
+
+    #[test]
+    fn a_document_differs_from_itself_in_nothing(xml in document()) {
+        let document = Document::parse(&xml).unwrap();
+        prop_assert_eq!(diff(&document, &document), vec![]);
+        let other_prefix = xml.replace("q:", "z:").replace("xmlns:q", "xmlns:z").replace('\'', "\"").replace("/>", " />");
+        if let Ok(other) = Document::parse(&other_prefix) {
+            prop_assert_eq!(diff(&document, &other), vec![]);
+        }
+    }
+
+    #[test]
+    fn every_path_of_a_diff_selects_its_place(before in document(), after in document()) {
+        let (before, after) = (Document::parse(&before).unwrap(), Document::parse(&after).unwrap());
+        for change in diff(&before, &after) {
+            let path = PathPattern::parse(&change.path).unwrap();
+            let place = if change.kind == ChangeKind::Inserted { &after } else { &before };
+            prop_assert_eq!(path.find_all(place.root()).len(), 1, "{}", change.path);
+        }
+    }
+
+    #[test]
+    fn a_diff_read_backwards_has_the_opposite_ends(before in document(), after in document()) {
+        let (before, after) = (Document::parse(&before).unwrap(), Document::parse(&after).unwrap());
+        let count = |changes: &[domain_xml::Change], kind| changes.iter().filter(|change| change.kind == kind).count();
+        let (there, back) = (diff(&before, &after), diff(&after, &before));
+        prop_assert_eq!(count(&there, ChangeKind::Inserted), count(&back, ChangeKind::Removed));
+        prop_assert_eq!(count(&there, ChangeKind::Removed), count(&back, ChangeKind::Inserted));
+        prop_assert_eq!(there.is_empty(), back.is_empty());
+    }
+
+    #[test]
+    fn whatever_is_set_is_there_and_nothing_else_changed(xml in document(), value in any::<String>()) {
+        let before = Document::parse(&xml).unwrap();
+        let mut after = before.clone();
+        after.root_mut().set("sysinfo[@type='smbios']/baseBoard/entry[@name='manufacturer']", &value).unwrap();
+        let again = Document::parse(&after.render()).unwrap();
+        prop_assert_eq!(diff(&after, &again), vec![]);
+        let changes = diff(&before, &again);
+        prop_assert_eq!(changes.len(), 1);
+        prop_assert_eq!(changes[0].path.as_str(), "/domain/sysinfo[@type='smbios']");
+    }
+
+    #[test]
+    fn nothing_makes_the_parsers_panic(text in "[<>&;/a-c='\"! \\[\\]\\-?#x1@*:]{0,40}") {
+        if let Ok(document) = Document::parse(&text) {
+            prop_assert_eq!(document.render(), text.clone());
+        }
+        let _ = PathPattern::parse(&text);
+    }
+
+    #[test]
+    fn a_damaged_document_is_read_as_it_is_or_refused(xml in document(), at in any::<prop::sample::Index>(), put in "[<>&/'\"\\]a ]{0,2}") {
+        let mut damaged = xml;
+        let at = at.index(damaged.len());
+        if damaged.is_char_boundary(at) && damaged.is_char_boundary(at + 1) {
+            damaged.replace_range(at..=at, &put);
+        }
+        if let Ok(document) = Document::parse(&damaged) {
+            prop_assert_eq!(document.render(), damaged);
+        }
+    }
+}
