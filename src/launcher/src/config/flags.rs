@@ -1,0 +1,209 @@
+//! The command line: KubeVirt's flags with KubeVirt's defaults, then our own.
+//!
+//! virt-controller builds this command line and nobody can add to it in a cluster. So every flag of
+//! our own can also be set by an environment variable, or by a file named after the flag in
+//! `/etc/virt-launcher/`, in that order of preference.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser};
+
+use super::duration;
+
+/// Where an image keeps the defaults of our own flags: one file per flag, its content the value.
+pub const DEFAULTS_DIRECTORY: &str = "/etc/virt-launcher";
+
+fn go_bool(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        other => Err(format!("{other:?} is neither true nor false")),
+    }
+}
+
+/// Runs one virtual machine of KubeVirt.
+///
+/// Collects hooks, starts libvirt's daemons, serves virt-handler's commands on
+/// <share-dir>/sockets/launcher-sock, reports events to <share-dir>/domain-notify-pipe.sock, and
+/// ends when the virtual machine has.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "virt-launcher", version, args_override_self = true, after_help = AFTER_HELP)]
+pub struct Flags {
+    /// How long to wait for hooks, for a domain, and for its QEMU process.
+    #[arg(long, value_name = "DURATION", default_value = "3m0s", value_parser = duration::parse)]
+    pub qemu_timeout: Duration,
+    /// Name of the VirtualMachineInstance.
+    #[arg(long, default_value = "")]
+    pub name: String,
+    /// UID of the VirtualMachineInstance.
+    #[arg(long, default_value = "")]
+    pub uid: String,
+    /// Namespace of the VirtualMachineInstance.
+    #[arg(long, default_value = "")]
+    pub namespace: String,
+    /// Directory shared with virt-handler.
+    #[arg(long, value_name = "DIR", default_value = "/var/run/kubevirt")]
+    pub kubevirt_share_dir: PathBuf,
+    /// Base directory of cloud-init data and of overlays over images that must not change.
+    #[arg(long, value_name = "DIR", default_value = "/var/run/kubevirt-ephemeral-disks")]
+    pub ephemeral_disk_dir: PathBuf,
+    /// Base directory of containerDisk images.
+    #[arg(long, value_name = "DIR", default_value = "/var/run/kubevirt/container-disks")]
+    pub container_disk_dir: PathBuf,
+    /// Base directory of hotplugged disks.
+    #[arg(long, value_name = "DIR", default_value = "/var/run/kubevirt/hotplug-disks")]
+    pub hotplug_disk_dir: PathBuf,
+    /// Seconds that the guest has to shut down after a termination signal, before it is killed.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub grace_period_seconds: u64,
+    /// Number of hooks to wait for before anything starts: gRPC sidecars and WASM modules.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub hook_sidecars: usize,
+    /// Directory of the EFI firmware.
+    #[arg(long, value_name = "DIR", default_value = "/usr/share/edk2/ovmf")]
+    pub ovmf_path: PathBuf,
+    /// Run libvirt's daemons as this (unprivileged) user, in session mode.
+    #[arg(long, value_parser = go_bool, action = ArgAction::Set)]
+    pub run_as_nonroot: bool,
+    /// Use software emulation where hardware virtualization is missing.
+    #[arg(long, value_parser = go_bool, action = ArgAction::Set)]
+    pub allow_emulation: bool,
+    /// Emulate guests of another architecture than the node's.
+    #[arg(long, value_parser = go_bool, action = ArgAction::Set)]
+    pub allow_cross_arch_emulation: bool,
+    /// containerDisk images come as image volumes.
+    #[arg(long, value_parser = go_bool, action = ArgAction::Set)]
+    pub image_volume: bool,
+    /// Serve libvirt's migration hook.
+    #[arg(long, value_parser = go_bool, action = ArgAction::Set)]
+    pub libvirt_hook_server_and_client: bool,
+    /// Upgrade interfaces from the ordinal naming scheme on migration.
+    #[arg(long, value_parser = go_bool, action = ArgAction::Set)]
+    pub upgrade_ordinal_ifaces: bool,
+    /// Rewrite the mediated device of a vGPU on migration.
+    #[arg(long, value_parser = go_bool, action = ArgAction::Set)]
+    pub vgpu_dedicated_hook: bool,
+    /// Collect statistics through the guest agent.
+    #[arg(long, value_parser = go_bool, action = ArgAction::Set)]
+    pub vm_stats_collector: bool,
+    /// Let libvirt choose the firmware of EFI guests with secure boot.
+    #[arg(long, value_parser = go_bool, action = ArgAction::Set)]
+    pub firmware_auto_selection: bool,
+    /// End with an error at once, to test crash loops.
+    #[arg(long, value_parser = go_bool, action = ArgAction::Set)]
+    pub simulate_crash: bool,
+    /// Memory that qemu-img may use to inspect an image.
+    #[arg(long, value_name = "BYTES", default_value_t = 2_097_152_000)]
+    pub disk_memory_limit: u64,
+    /// How often the guest agent is asked about the system.
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = duration::parse)]
+    pub qemu_agent_sys_interval: Duration,
+    /// How often the guest agent is asked about file systems.
+    #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = duration::parse)]
+    pub qemu_agent_file_interval: Duration,
+    /// How often the guest agent is asked about users.
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    pub qemu_agent_user_interval: Duration,
+    /// How often the guest agent is asked about itself.
+    #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = duration::parse)]
+    pub qemu_agent_version_interval: Duration,
+    /// How often the guest agent is asked whether file systems are frozen.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
+    pub qemu_fsfreeze_status_interval: Duration,
+    /// libvirt's log filters, in libvirt's own notation.
+    #[arg(long, value_name = "FILTERS", default_value = "")]
+    pub libvirt_log_filters: String,
+    /// The hypervisor to use.
+    #[arg(long, default_value = "kvm")]
+    pub hypervisor: String,
+    /// Log verbosity: 0 to 2 is normal, 3 and 4 debug, 5 and more trace, 8 and more also libraries.
+    #[arg(short = 'v', long = "v", value_name = "N", default_value_t = 2)]
+    pub verbosity: u8,
+
+    /// Own. Directory with one sub-directory per hook, each with a socket or a *.wasm module in it
+    /// [default: /var/run/kubevirt-hooks].
+    #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_HOOKS_DIR", help_heading = OWN)]
+    pub hooks_dir: Option<PathBuf>,
+    /// Own. Connect to this libvirt and start no daemon; test:///default is libvirt's simulator.
+    #[arg(long, value_name = "URI", env = "VIRT_LAUNCHER_LIBVIRT_URI", help_heading = OWN)]
+    pub libvirt_uri: Option<String>,
+    /// Own. Longest run of one WASM hook call [default: 2s].
+    #[arg(long, value_name = "DURATION", env = "VIRT_LAUNCHER_HOOK_CALL_DEADLINE", help_heading = OWN)]
+    pub hook_call_deadline: Option<String>,
+    /// Own. Longest run of all WASM hooks of one hook point [default: 15s].
+    #[arg(long, value_name = "DURATION", env = "VIRT_LAUNCHER_HOOK_CHAIN_DEADLINE", help_heading = OWN)]
+    pub hook_chain_deadline: Option<String>,
+    /// Own. Longest call of one gRPC hook sidecar [default: 60s].
+    #[arg(long, value_name = "DURATION", env = "VIRT_LAUNCHER_HOOK_SIDECAR_DEADLINE", help_heading = OWN)]
+    pub hook_sidecar_deadline: Option<String>,
+    /// Own. Memory of one WASM hook [default: 67108864].
+    #[arg(long, value_name = "BYTES", env = "VIRT_LAUNCHER_HOOK_MEMORY", help_heading = OWN)]
+    pub hook_memory: Option<String>,
+}
+
+const BOOLEANS: [&str; 10] = [
+    "run_as_nonroot",
+    "allow_emulation",
+    "allow_cross_arch_emulation",
+    "image_volume",
+    "libvirt_hook_server_and_client",
+    "upgrade_ordinal_ifaces",
+    "vgpu_dedicated_hook",
+    "vm_stats_collector",
+    "firmware_auto_selection",
+    "simulate_crash",
+];
+
+const OWN: &str = "Flags of our own";
+
+const AFTER_HELP: &str = "\
+Durations are written as in 288s or 3m0s. Both --flag VALUE and --flag=VALUE work; a BOOL is
+--flag, --flag=true or --flag=false.
+
+Environment: VIRT_LAUNCHER_LOG_VERBOSITY overrides -v. LIBVIRT_DEBUG_LOGS=1 makes libvirt verbose.
+STANDALONE_VMI holds a VirtualMachineInstance (YAML or JSON) to run without virt-handler. POD_NAME,
+VIRTIOFSD_DEBUG_LOGS and SHARED_FILESYSTEM_PATHS are KubeVirt's. A flag of our own is taken from the
+command line, else from its environment variable, else from the file /etc/virt-launcher/FLAG-NAME.";
+
+impl Flags {
+    /// Reads a command line, `arguments[0]` being the program.
+    pub fn read<I, T>(arguments: I) -> Result<Flags, clap::Error>
+    where
+        I: IntoIterator<Item = T>,
+        T: Into<std::ffi::OsString> + Clone,
+    {
+        Flags::from_arg_matches(&Flags::grammar().try_get_matches_from(arguments)?)
+    }
+
+    /// Go's booleans: `--x`, `--x=true`, `--x=false`, and no value in an argument of its own.
+    fn grammar() -> clap::Command {
+        let boolean = |flag: clap::Arg| {
+            flag.num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("true")
+                .default_value("false")
+                .value_name("BOOL")
+        };
+        BOOLEANS.iter().fold(Flags::command(), |command, name| command.mut_arg(name, boolean))
+    }
+
+    /// Fills the flags of our own that neither the command line nor the environment set, from
+    /// `directory`. What cannot be read counts as absent.
+    pub fn with_defaults_from(mut self, directory: &Path) -> Flags {
+        let read = |name: &str| {
+            let text = std::fs::read_to_string(directory.join(name)).ok()?;
+            let text = text.trim();
+            (!text.is_empty()).then(|| text.to_owned())
+        };
+        self.hooks_dir = self.hooks_dir.or_else(|| read("hooks-dir").map(PathBuf::from));
+        self.libvirt_uri = self.libvirt_uri.or_else(|| read("libvirt-uri"));
+        self.hook_call_deadline = self.hook_call_deadline.or_else(|| read("hook-call-deadline"));
+        self.hook_chain_deadline = self.hook_chain_deadline.or_else(|| read("hook-chain-deadline"));
+        self.hook_sidecar_deadline = self
+            .hook_sidecar_deadline
+            .or_else(|| read("hook-sidecar-deadline"));
+        self.hook_memory = self.hook_memory.or_else(|| read("hook-memory"));
+        self
+    }
+}

@@ -1,0 +1,169 @@
+//! What the launcher was told: flags, environment, the image's defaults.
+
+mod duration;
+mod flags;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hook_host::Limits;
+
+pub use duration::DurationError;
+pub use flags::{DEFAULTS_DIRECTORY, Flags};
+
+use crate::places::Places;
+
+/// libvirt's in-process simulator; nothing of it outlives the launcher.
+const TEST_DRIVER: &str = "test:";
+
+/// A setting cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The command line is not ours.
+    #[error(transparent)]
+    CommandLine(#[from] clap::Error),
+    /// A time limit of the hooks is no duration.
+    #[error("--{flag} (or its environment variable or file) is {value:?}: {source}")]
+    Duration {
+        /// The flag.
+        flag: &'static str,
+        /// What it was set to.
+        value: String,
+        /// Why that is no duration.
+        source: DurationError,
+    },
+    /// A size is no number.
+    #[error("--{flag} (or its environment variable or file) is {value:?}: not a number of bytes")]
+    Bytes {
+        /// The flag.
+        flag: &'static str,
+        /// What it was set to.
+        value: String,
+    },
+}
+
+/// Everything the launcher was told, checked.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// KubeVirt's flags.
+    pub flags: Flags,
+    /// Where things lie.
+    pub places: Places,
+    /// Where hooks are.
+    pub hooks_dir: PathBuf,
+    /// What hooks may use.
+    pub hook_limits: Limits,
+    /// libvirt to connect to instead of daemons of our own.
+    pub libvirt_uri: Option<String>,
+    /// The VM to run without virt-handler: the text of `STANDALONE_VMI`.
+    pub standalone_vmi: Option<String>,
+    /// Log verbosity.
+    pub verbosity: u8,
+    /// What was odd about the environment, to be logged once logging works.
+    pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// Reads this process's command line, environment and image.
+    pub fn read() -> Result<Config, ConfigError> {
+        let environment = |name: &str| std::env::var(name).ok();
+        Config::from_parts(std::env::args_os(), environment, Path::new(DEFAULTS_DIRECTORY))
+    }
+
+    /// The same from given parts. (Flags of our own still look into the process's environment.)
+    pub fn from_parts<I, T>(
+        arguments: I,
+        environment: impl Fn(&str) -> Option<String>,
+        defaults: &Path,
+    ) -> Result<Config, ConfigError>
+    where
+        I: IntoIterator<Item = T>,
+        T: Into<std::ffi::OsString> + Clone,
+    {
+        let flags = Flags::read(arguments)?.with_defaults_from(defaults);
+        let mut warnings = Vec::new();
+        let verbosity = verbosity(&flags, &environment, &mut warnings);
+        Ok(Config {
+            places: places(&flags),
+            hooks_dir: flags
+                .hooks_dir
+                .clone()
+                .unwrap_or_else(|| "/var/run/kubevirt-hooks".into()),
+            hook_limits: hook_limits(&flags)?,
+            libvirt_uri: flags.libvirt_uri.clone(),
+            standalone_vmi: environment("STANDALONE_VMI"),
+            verbosity,
+            warnings,
+            flags,
+        })
+    }
+
+    /// libvirt's name of the domain; empty while the VM's own name is not known.
+    pub fn domain_name(&self) -> String {
+        format!("{}_{}", self.flags.namespace, self.flags.name)
+    }
+
+    /// Whether libvirt's simulator stands in for QEMU.
+    pub fn is_test_driver(&self) -> bool {
+        self.libvirt_uri.as_deref().is_some_and(|uri| uri.starts_with(TEST_DRIVER))
+    }
+}
+
+fn places(flags: &Flags) -> Places {
+    Places {
+        share: flags.kubevirt_share_dir.clone(),
+        ephemeral_disks: flags.ephemeral_disk_dir.clone(),
+        container_disks: flags.container_disk_dir.clone(),
+        hotplug_disks: flags.hotplug_disk_dir.clone(),
+        ..Places::kubevirt(flags.run_as_nonroot, &flags.uid)
+    }
+}
+
+fn verbosity(
+    flags: &Flags,
+    environment: &impl Fn(&str) -> Option<String>,
+    warnings: &mut Vec<String>,
+) -> u8 {
+    let Some(text) = environment("VIRT_LAUNCHER_LOG_VERBOSITY") else {
+        return flags.verbosity;
+    };
+    text.trim().parse().unwrap_or_else(|_| {
+        warnings.push(format!(
+            "VIRT_LAUNCHER_LOG_VERBOSITY is {text:?}, not a number from 0 to 255; using {}",
+            flags.verbosity
+        ));
+        flags.verbosity
+    })
+}
+
+fn hook_limits(flags: &Flags) -> Result<Limits, ConfigError> {
+    let mut limits = Limits::default();
+    let times = [
+        ("hook-call-deadline", &flags.hook_call_deadline, &mut limits.call_deadline),
+        ("hook-chain-deadline", &flags.hook_chain_deadline, &mut limits.chain_deadline),
+        ("hook-sidecar-deadline", &flags.hook_sidecar_deadline, &mut limits.sidecar_deadline),
+    ];
+    for (flag, given, limit) in times {
+        if let Some(value) = given {
+            *limit = time(flag, value)?;
+        }
+    }
+    if let Some(value) = &flags.hook_memory {
+        limits.memory = value.parse().map_err(|_| ConfigError::Bytes {
+            flag: "hook-memory",
+            value: value.clone(),
+        })?;
+    }
+    Ok(limits)
+}
+
+fn time(flag: &'static str, value: &str) -> Result<Duration, ConfigError> {
+    duration::parse(value).map_err(|source| ConfigError::Duration {
+        flag,
+        value: value.to_owned(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests;

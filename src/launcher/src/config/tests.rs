@@ -1,0 +1,145 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+
+fn config(arguments: &[&str]) -> Result<Config, ConfigError> {
+    let arguments = std::iter::once("virt-launcher").chain(arguments.iter().copied());
+    Config::from_parts(arguments, |_| None, Path::new("/nonexistent"))
+}
+
+#[test]
+fn without_flags_the_contracts_defaults_hold() {
+    let config = config(&[]).unwrap();
+    let flags = &config.flags;
+    assert_eq!(flags.qemu_timeout, Duration::from_secs(180));
+    assert_eq!(flags.grace_period_seconds, 30);
+    assert_eq!(flags.hook_sidecars, 0);
+    assert_eq!(flags.ovmf_path, Path::new("/usr/share/edk2/ovmf"));
+    assert_eq!(flags.disk_memory_limit, 2_097_152_000);
+    assert_eq!(flags.qemu_agent_sys_interval, Duration::from_secs(120));
+    assert_eq!(flags.qemu_agent_file_interval, Duration::from_secs(300));
+    assert_eq!(flags.qemu_agent_user_interval, Duration::from_secs(10));
+    assert_eq!(flags.qemu_agent_version_interval, Duration::from_secs(300));
+    assert_eq!(flags.qemu_fsfreeze_status_interval, Duration::from_secs(5));
+    assert_eq!(flags.hypervisor, "kvm");
+    assert_eq!(flags.libvirt_log_filters, "");
+    assert!(!flags.run_as_nonroot && !flags.allow_emulation && !flags.simulate_crash);
+    assert_eq!(config.places, Places::kubevirt(false, ""));
+    assert_eq!(config.hooks_dir, Path::new("/var/run/kubevirt-hooks"));
+    assert_eq!(config.hook_limits, Limits::default());
+}
+
+/// As virt-controller renders it for a stock VM.
+#[test]
+fn the_command_line_of_a_stock_pod() {
+    let config = config(&[
+        "--qemu-timeout",
+        "288s",
+        "--name",
+        "vm1",
+        "--uid",
+        "1234",
+        "--namespace",
+        "default",
+        "--kubevirt-share-dir",
+        "/var/run/kubevirt",
+        "--ephemeral-disk-dir",
+        "/var/run/kubevirt-ephemeral-disks",
+        "--container-disk-dir",
+        "/var/run/kubevirt/container-disks",
+        "--grace-period-seconds",
+        "45",
+        "--hook-sidecars",
+        "1",
+        "--ovmf-path",
+        "/usr/share/OVMF",
+        "--disk-memory-limit=2097152000",
+        "--run-as-nonroot",
+        "--allow-emulation=true",
+        "--vm-stats-collector=false",
+        "-v=3",
+    ])
+    .unwrap();
+    let flags = &config.flags;
+    assert_eq!(flags.qemu_timeout, Duration::from_secs(288));
+    assert_eq!((flags.grace_period_seconds, flags.hook_sidecars), (45, 1));
+    assert!(flags.run_as_nonroot && flags.allow_emulation && !flags.vm_stats_collector);
+    assert_eq!(config.domain_name(), "default_vm1");
+    assert!(config.places.non_root);
+    assert_eq!(config.verbosity, 3);
+}
+
+#[test]
+fn both_forms_of_a_flag_and_the_last_one_counts() {
+    let flags = config(&["--name=a", "--name", "b", "-v", "5", "--run-as-nonroot", "--run-as-nonroot=false"])
+        .unwrap()
+        .flags;
+    assert_eq!(flags.name, "b");
+    assert_eq!(flags.verbosity, 5);
+    assert!(!flags.run_as_nonroot);
+}
+
+#[test]
+fn a_boolean_does_not_swallow_the_next_argument() {
+    let flags = config(&["--run-as-nonroot", "--name", "vm1"]).unwrap().flags;
+    assert!(flags.run_as_nonroot);
+    assert_eq!(flags.name, "vm1");
+}
+
+#[test]
+fn what_is_not_understood_is_refused_by_name() {
+    let cases = [
+        (&["--no-such-flag"][..], "--no-such-flag"),
+        (&["--qemu-timeout", "soon"], "--qemu-timeout"),
+        (&["--hook-sidecars", "-1"], "-1"),
+        (&["--run-as-nonroot=perhaps"], "perhaps"),
+        (&["--hook-call-deadline", "2"], "hook-call-deadline"),
+        (&["--hook-memory", "64Mi"], "64Mi"),
+        (&["stray"], "stray"),
+    ];
+    for (arguments, named) in cases {
+        let error = config(arguments).unwrap_err().to_string();
+        assert!(error.contains(named), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn help_explains_every_flag() {
+    use clap::CommandFactory;
+    for argument in Flags::command().get_arguments() {
+        assert!(argument.get_help().is_some(), "{} has no help", argument.get_id());
+    }
+    let help = config(&["--help"]).unwrap_err().to_string();
+    for expected in ["--qemu-timeout", "--simulate-crash", "--hooks-dir", "VIRT_LAUNCHER_LOG_VERBOSITY"] {
+        assert!(help.contains(expected), "{expected} is missing from\n{help}");
+    }
+}
+
+#[test]
+fn the_image_gives_defaults_and_the_command_line_wins() {
+    let image = tempfile::tempdir().unwrap();
+    std::fs::write(image.path().join("hooks-dir"), "/hooks\n").unwrap();
+    std::fs::write(image.path().join("hook-memory"), "1000").unwrap();
+    std::fs::write(image.path().join("libvirt-uri"), "test:///default").unwrap();
+    let read = |arguments: &[&str]| {
+        let arguments = std::iter::once("virt-launcher").chain(arguments.iter().copied());
+        Config::from_parts(arguments, |_| None, image.path()).unwrap()
+    };
+    let config = read(&[]);
+    assert_eq!(config.hooks_dir, Path::new("/hooks"));
+    assert_eq!(config.hook_limits.memory, 1000);
+    assert!(config.is_test_driver());
+    assert_eq!(read(&["--hooks-dir=/other"]).hooks_dir, Path::new("/other"));
+}
+
+#[test]
+fn the_environment_sets_verbosity_and_nonsense_is_told() {
+    let with = |value: &str| {
+        let value = value.to_owned();
+        let environment = move |name: &str| (name == "VIRT_LAUNCHER_LOG_VERBOSITY").then(|| value.clone());
+        Config::from_parts(["virt-launcher", "-v", "2"], environment, Path::new("/nonexistent")).unwrap()
+    };
+    assert_eq!(with("7").verbosity, 7);
+    let odd = with("loud");
+    assert_eq!(odd.verbosity, 2);
+    assert!(odd.warnings[0].contains("loud"));
+}

@@ -1,0 +1,152 @@
+//! The log: one JSON object a line on standard error, in KubeVirt's form, so that what collects and
+//! searches launcher logs keeps working.
+
+mod line;
+
+use std::io::Write;
+use std::sync::OnceLock;
+
+use tracing::{Level, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+/// Which VirtualMachineInstance the lines are about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct About {
+    /// Its name; empty when there is none to tell.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+/// Starts logging for the process. `verbosity` is that of `-v`. A second call is ignored.
+pub fn start(verbosity: u8, about: About) {
+    let layer = JsonLines { verbosity, about };
+    let subscriber = tracing_subscriber::registry().with(layer);
+    if tracing::subscriber::set_global_default(subscriber).is_ok() {
+        let _ = START.set(std::time::Instant::now());
+    }
+}
+
+/// How long the process has been logging; what start-up measures itself by.
+pub fn since_start() -> std::time::Duration {
+    START.get().map(std::time::Instant::elapsed).unwrap_or_default()
+}
+
+static START: OnceLock<std::time::Instant> = OnceLock::new();
+
+/// Crates whose lines are the launcher's own business; the rest are libraries.
+const OURS: [&str; 6] = ["virt_launcher", "hook_host", "libvirt", "domain", "domain_xml", "proto"];
+
+struct JsonLines {
+    verbosity: u8,
+    about: About,
+}
+
+impl JsonLines {
+    fn wants(&self, metadata: &Metadata<'_>) -> bool {
+        let krate = metadata.target().split("::").next().unwrap_or_default();
+        let most = match (OURS.contains(&krate), self.verbosity) {
+            (true, 0..=2) => Level::INFO,
+            (true, 3..=4) => Level::DEBUG,
+            (true, _) => Level::TRACE,
+            (false, 0..=7) => Level::WARN,
+            (false, _) => Level::DEBUG,
+        };
+        *metadata.level() <= most
+    }
+}
+
+impl<S: Subscriber> Layer<S> for JsonLines {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        metadata.is_event() && self.wants(metadata)
+    }
+
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        let line = line::render(event, &self.about, jiff::Timestamp::now());
+        // A log that cannot be written has nobody to complain to.
+        let _ = std::io::stderr().lock().write_all(&line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::Value;
+
+    use super::*;
+
+    /// The same layer, writing where the test can read.
+    #[derive(Clone, Default)]
+    struct Captured(Arc<Mutex<Vec<u8>>>);
+
+    struct Capture(JsonLines, Captured);
+
+    impl<S: Subscriber> Layer<S> for Capture {
+        fn enabled(&self, metadata: &Metadata<'_>, context: Context<'_, S>) -> bool {
+            self.0.enabled(metadata, context)
+        }
+        fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+            let line = line::render(event, &self.0.about, jiff::Timestamp::now());
+            self.1.0.lock().unwrap().extend(line);
+        }
+    }
+
+    fn lines(verbosity: u8, about: About, act: impl FnOnce()) -> Vec<Value> {
+        let captured = Captured::default();
+        let layer = Capture(JsonLines { verbosity, about }, captured.clone());
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), act);
+        let bytes = captured.0.lock().unwrap().clone();
+        let text = String::from_utf8(bytes).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_line_has_the_contracts_keys() {
+        let about = About {
+            name: "vm1".into(),
+            namespace: "default".into(),
+            uid: "1234".into(),
+        };
+        let lines = lines(2, about, || tracing::info!(subcomponent = "libvirt", micros = 12u64, "it \"runs\"\n"));
+        let line = &lines[0];
+        assert_eq!(line["component"], "virt-launcher");
+        assert_eq!(line["level"], "info");
+        assert_eq!(line["msg"], "it \"runs\"\n");
+        assert_eq!(line["subcomponent"], "libvirt");
+        assert_eq!(line["micros"], 12);
+        assert_eq!(line["kind"], "VirtualMachineInstance");
+        assert_eq!((&line["name"], &line["namespace"], &line["uid"]), (&"vm1".into(), &"default".into(), &"1234".into()));
+        assert!(line["pos"].as_str().unwrap().contains("logging/mod.rs:"), "{line}");
+        assert!(line["timestamp"].as_str().unwrap().ends_with('Z'));
+    }
+
+    #[test]
+    fn levels_and_absent_objects() {
+        let lines = lines(2, About::default(), || {
+            tracing::debug!("quiet");
+            tracing::warn!("careful");
+            tracing::error!(reason = %"because", "broken");
+        });
+        assert_eq!(lines.len(), 2);
+        assert_eq!(lines[0]["level"], "warning");
+        assert!(lines[0].get("kind").is_none());
+        assert_eq!(lines[1]["reason"], "because");
+    }
+
+    #[test]
+    fn more_verbosity_tells_more() {
+        let count = |verbosity| {
+            lines(verbosity, About::default(), || {
+                tracing::debug!("d");
+                tracing::trace!("t");
+                tracing::debug!(target: "h2::codec", "library");
+            })
+            .len()
+        };
+        assert_eq!((count(2), count(3), count(5), count(9)), (0, 1, 2, 3));
+    }
+}

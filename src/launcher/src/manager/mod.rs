@@ -1,0 +1,6 @@
+//! The virtual machine.
+
+mod requests;
+mod state;
+
+pub use state::{Sight, VmState};

@@ -1,0 +1,114 @@
+//! Kubernetes events that virt-handler posts for us.
+
+use serde::Serialize;
+
+/// A warning about the VMI, in the words of a Kubernetes event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// One word in CamelCase.
+    pub reason: &'static str,
+    /// A sentence for the VM's owner.
+    pub message: String,
+}
+
+/// Which VMI an event is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Involved {
+    /// Name of the VMI.
+    pub name: String,
+    /// Namespace of the VMI.
+    pub namespace: String,
+    /// UID of the VMI.
+    pub uid: String,
+}
+
+/// As Go encodes a `v1.Event`: what has no `omitempty` there is present here.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireEvent<'a> {
+    metadata: WireMetadata,
+    involved_object: WireReference<'a>,
+    reason: &'a str,
+    message: &'a str,
+    source: Empty,
+    first_timestamp: Option<()>,
+    last_timestamp: Option<()>,
+    #[serde(rename = "type")]
+    severity: &'a str,
+    event_time: Option<()>,
+    reporting_component: &'a str,
+    reporting_instance: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireMetadata {
+    creation_timestamp: Option<()>,
+}
+
+#[derive(Serialize)]
+struct Empty {}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WireReference<'a> {
+    kind: &'a str,
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+    api_version: &'a str,
+}
+
+impl Warning {
+    /// The JSON that virt-handler decodes.
+    pub fn to_json(&self, about: &Involved) -> Vec<u8> {
+        let event = WireEvent {
+            metadata: WireMetadata {
+                creation_timestamp: None,
+            },
+            involved_object: WireReference {
+                kind: "VirtualMachineInstance",
+                namespace: &about.namespace,
+                name: &about.name,
+                uid: &about.uid,
+                api_version: "kubevirt.io/v1",
+            },
+            reason: self.reason,
+            message: &self.message,
+            source: Empty {},
+            first_timestamp: None,
+            last_timestamp: None,
+            severity: "Warning",
+            event_time: None,
+            reporting_component: "",
+            reporting_instance: "",
+        };
+        serde_json::to_vec(&event).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_json_of_a_warning() {
+        let about = Involved {
+            name: "vm1".into(),
+            namespace: "default".into(),
+            uid: "1234".into(),
+        };
+        let warning = Warning {
+            reason: "HookDenied",
+            message: "hook policy refuses".into(),
+        };
+        let json: serde_json::Value = serde_json::from_slice(&warning.to_json(&about)).unwrap();
+        assert_eq!(json["involvedObject"]["kind"], "VirtualMachineInstance");
+        assert_eq!(json["involvedObject"]["apiVersion"], "kubevirt.io/v1");
+        assert_eq!(json["involvedObject"]["uid"], "1234");
+        assert_eq!(json["type"], "Warning");
+        assert_eq!(json["reason"], "HookDenied");
+        assert!(json["metadata"]["creationTimestamp"].is_null());
+    }
+}

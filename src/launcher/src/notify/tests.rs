@@ -1,0 +1,136 @@
+#![allow(clippy::unwrap_used)]
+//! The sending task against a real server.
+
+use std::sync::{Arc, Mutex};
+
+use proto::notify::info::notify_info_server::{NotifyInfo, NotifyInfoServer};
+use proto::notify::info::{NotifyInfoRequest, NotifyInfoResponse};
+use proto::notify::v1::Response as Answer;
+use proto::notify::v1::notify_server::{Notify, NotifyServer};
+use tokio::net::UnixListener;
+use tokio_stream::wrappers::UnixListenerStream;
+use tonic::{Request, Response, Status};
+
+use super::*;
+
+/// A virt-handler that writes down what it hears.
+#[derive(Clone, Default)]
+struct Handler {
+    heard: Arc<Mutex<Vec<String>>>,
+    failures: Arc<Mutex<Vec<Status>>>,
+}
+
+impl Handler {
+    fn hear(&self, what: String) -> Result<Response<Answer>, Status> {
+        if let Some(status) = self.failures.lock().unwrap().pop() {
+            return Err(status);
+        }
+        self.heard.lock().unwrap().push(what);
+        Ok(Response::new(Answer {
+            success: true,
+            message: String::new(),
+        }))
+    }
+
+    fn serve(&self, socket: &Path) {
+        let listener = UnixListener::bind(socket).unwrap();
+        let server = tonic::transport::Server::builder()
+            .add_service(NotifyInfoServer::new(self.clone()))
+            .add_service(NotifyServer::new(self.clone()));
+        tokio::spawn(server.serve_with_incoming(UnixListenerStream::new(listener)));
+    }
+
+    fn heard(&self) -> Vec<String> {
+        self.heard.lock().unwrap().clone()
+    }
+}
+
+#[tonic::async_trait]
+impl NotifyInfo for Handler {
+    async fn info(&self, _: Request<NotifyInfoRequest>) -> Result<Response<NotifyInfoResponse>, Status> {
+        Ok(Response::new(NotifyInfoResponse {
+            supported_notify_versions: vec![1],
+        }))
+    }
+}
+
+#[tonic::async_trait]
+impl Notify for Handler {
+    async fn handle_domain_event(&self, request: Request<DomainEventRequest>) -> Result<Response<Answer>, Status> {
+        let request = request.into_inner();
+        let json = String::from_utf8(request.domain_json).unwrap();
+        self.hear(format!("{} {json}", request.event_type))
+    }
+
+    async fn handle_k8s_event(&self, request: Request<K8sEventRequest>) -> Result<Response<Answer>, Status> {
+        let json: serde_json::Value = serde_json::from_slice(&request.into_inner().event_json).unwrap();
+        self.hear(format!("{} {}", json["reason"], json["involvedObject"]["name"]))
+    }
+}
+
+const RETRY: Retry = Retry {
+    interval: Duration::from_millis(20),
+    total: Duration::from_millis(400),
+};
+const SOON: Duration = Duration::from_secs(5);
+
+fn notifier(socket: &Path) -> Notifier {
+    let about = Involved {
+        name: "vm1".into(),
+        ..Involved::default()
+    };
+    Notifier::start(socket, about, RETRY)
+}
+
+#[tokio::test]
+async fn notifications_arrive_in_order_also_when_the_server_is_late() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("domain-notify-pipe.sock");
+    let notifier = notifier(&socket);
+    notifier.domain_event(EventType::Added, b"1".to_vec());
+    notifier.domain_event(EventType::Modified, b"2".to_vec());
+    notifier.warning(&Warning {
+        reason: "HookFailed",
+        message: "no".into(),
+    });
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    let handler = Handler::default();
+    handler.serve(&socket);
+    assert!(notifier.flush(SOON).await);
+    assert_eq!(handler.heard(), ["ADDED 1", "MODIFIED 2", "\"HookFailed\" \"vm1\""]);
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_made_again_and_a_plain_refusal_is_not_repeated() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("s");
+    let handler = Handler::default();
+    handler.serve(&socket);
+    handler.failures.lock().unwrap().extend([Status::invalid_argument("no"), Status::unavailable("later")]);
+    let notifier = notifier(&socket);
+    for event in [b"1", b"2", b"3"] {
+        notifier.domain_event(EventType::Modified, event.to_vec());
+    }
+    assert!(notifier.flush(SOON).await);
+    // The first is tried twice and then refused for good; the others go through.
+    assert_eq!(handler.heard(), ["MODIFIED 2", "MODIFIED 3"]);
+}
+
+#[tokio::test]
+async fn nobody_listening_is_given_up_after_the_total_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let notifier = notifier(&directory.path().join("nobody"));
+    notifier.domain_event(EventType::Modified, b"1".to_vec());
+    let started = Instant::now();
+    assert!(notifier.flush(SOON).await);
+    assert!(started.elapsed() >= Duration::from_millis(300), "{:?}", started.elapsed());
+    assert!(started.elapsed() < SOON);
+}
+
+#[tokio::test]
+async fn flush_has_a_deadline() {
+    let directory = tempfile::tempdir().unwrap();
+    let notifier = notifier(&directory.path().join("nobody"));
+    notifier.domain_event(EventType::Modified, b"1".to_vec());
+    assert!(!notifier.flush(Duration::from_millis(30)).await);
+}
