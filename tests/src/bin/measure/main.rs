@@ -1,0 +1,102 @@
+//! Time and memory of a launcher with one WASM hook, beside the reference's figures: `make measure`.
+//!
+//! Prints a table and judges nothing; the machine decides what a figure is worth. Everything is
+//! measured in one run, so that the ratio to an idle `virsh` holds where absolute sizes do not.
+#![allow(clippy::print_stdout)]
+
+mod memory;
+mod rounds;
+
+use anyhow::Result;
+
+use crate::rounds::Round;
+
+/// How often a launcher is started.
+const ROUNDS: usize = 7;
+
+/// One line of the table.
+struct Row {
+    what: &'static str,
+    ours: String,
+    goal: &'static str,
+    reference: &'static str,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    if cfg!(debug_assertions) {
+        println!("note: this is a debug build; 'make measure' builds with --release");
+    }
+    let virsh = memory::idle_virsh()?;
+    let mut rounds = Vec::new();
+    for number in 1..=ROUNDS {
+        let round = rounds::measure().await?;
+        println!(
+            "round {number}/{ROUNDS}: ready after {:.0} ms, {:.1} MB, ping {:.0} us, monitor ends {:.1} ms after the launcher",
+            round.ready, round.launcher.rss, round.ping, round.monitor_exit
+        );
+        rounds.push(round);
+    }
+    print_table(&rows(&rounds, &virsh));
+    Ok(())
+}
+
+fn rows(rounds: &[Round], virsh: &memory::Memory) -> Vec<Row> {
+    let of = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
+    let rss = of(|round| round.launcher.rss);
+    vec![
+        Row {
+            what: "exec -> ready socket, one hook, nothing cached",
+            ours: format!("{:.0} ms", of(|round| round.ready)),
+            goal: "<= 400 ms",
+            reference: "857 ms (sidecar already running)",
+        },
+        Row {
+            what: "launcher idle, one hook: RSS",
+            ours: format!("{rss:.1} MB = {:.2} x idle virsh", rss / virsh.rss),
+            goal: "<= 1.7 x",
+            reference: "60 MB + 18 MB a sidecar",
+        },
+        Row {
+            what: "launcher idle, one hook: anonymous memory",
+            ours: format!("{:.1} MB", of(|round| round.launcher.anonymous)),
+            goal: "<= 8 MB",
+            reference: "10 MB",
+        },
+        Row {
+            what: "monitor: RSS",
+            ours: format!("{:.1} MB", of(|round| round.monitor.rss)),
+            goal: "<= 3 MB",
+            reference: "8 MB",
+        },
+        Row {
+            what: "Ping p50",
+            ours: format!("{:.0} us", of(|round| round.ping)),
+            goal: "<= 124 us",
+            reference: "124 us",
+        },
+        Row {
+            what: "launcher's exit -> monitor's exit",
+            ours: format!("{:.1} ms", of(|round| round.monitor_exit)),
+            goal: "<= 100 ms",
+            reference: "7800 ms",
+        },
+    ]
+}
+
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn print_table(rows: &[Row]) {
+    println!("\nmedian of {ROUNDS} launchers, uid 107, on this machine:");
+    println!("| what | measured | goal | stock virt-launcher |");
+    println!("|---|---|---|---|");
+    for row in rows {
+        println!(
+            "| {} | {} | {} | {} |",
+            row.what, row.ours, row.goal, row.reference
+        );
+    }
+}
