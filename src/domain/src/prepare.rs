@@ -1,13 +1,13 @@
 //! The last touch before definition: cache and IO modes that depend on where images lie.
 
-use crate::spec::{Disk, DomainSpec};
+use crate::spec::{Disk, DiskSource, DomainSpec};
 
 /// Asks the node about an image. A trait, so that this crate touches no file.
 pub trait DirectIoProbe {
     /// Whether the block device can be opened with O_DIRECT.
     ///
     /// # Errors
-    /// The reason in words when the device could not be asked; it then counts as "yes" unless it is a backing image.
+    /// The reason in words when the device could not be asked; it then counts as "no".
     fn block_device(&self, path: &str) -> Result<bool, String>;
     /// Whether the file, existing or not, can be opened with O_DIRECT.
     ///
@@ -50,8 +50,99 @@ pub fn driver_modes(spec: &mut DomainSpec, probe: &dyn DirectIoProbe) -> Result<
     })
 }
 
-fn cache_mode(_disk: &mut Disk, _probe: &dyn DirectIoProbe) -> Result<(), PrepareError> {
+/// Where a disk's data ends up: the data store behind an image, or the image.
+struct Backend {
+    path: String,
+    is_block: bool,
+}
+
+impl Backend {
+    fn of(disk: &Disk) -> Option<Self> {
+        let store = disk
+            .source
+            .data_store
+            .as_ref()
+            .and_then(|store| store.source.as_ref());
+        store
+            .and_then(Self::of_source)
+            .or_else(|| Self::of_source(&disk.source))
+    }
+
+    fn of_source(source: &DiskSource) -> Option<Self> {
+        let (path, is_block) = match (source.file.as_str(), source.dev.as_str()) {
+            ("", "") => return None,
+            ("", device) => (device, true),
+            (file, _) => (file, false),
+        };
+        Some(Self {
+            path: path.to_owned(),
+            is_block,
+        })
+    }
+
+    fn has_direct_io(&self, probe: &dyn DirectIoProbe) -> Result<bool, String> {
+        if self.is_block {
+            probe.block_device(&self.path)
+        } else {
+            probe.file(&self.path)
+        }
+    }
+}
+
+fn cache_mode(disk: &mut Disk, probe: &dyn DirectIoProbe) -> Result<(), PrepareError> {
+    let Some(backend) = Backend::of(disk) else {
+        return if disk.device == "cdrom" {
+            Ok(())
+        } else {
+            Err(PrepareError::NoSource { disk: name(disk) })
+        };
+    };
+    let asked = disk
+        .driver
+        .as_ref()
+        .map_or("", |driver| driver.cache.as_str());
+    if !matches!(asked, "" | "none") {
+        return Ok(());
+    }
+    let mode = match (has_direct_io(disk, &backend, probe), asked) {
+        (true, _) => "none",
+        (false, "") => "writethrough",
+        (false, _) => return Err(PrepareError::NoDirectIo { path: backend.path }),
+    };
+    disk.driver.get_or_insert_default().cache = mode.into();
     Ok(())
 }
 
-fn io_mode(_disk: &mut Disk, _probe: &dyn DirectIoProbe) {}
+/// The image and the one it rests on, both. KubeVirt counts what cannot be asked as "no",
+/// and so must we: QEMU would fail on it later.
+fn has_direct_io(disk: &Disk, backend: &Backend, probe: &dyn DirectIoProbe) -> bool {
+    let rests_on = disk
+        .backing_store
+        .as_ref()
+        .and_then(|store| store.source.as_ref());
+    backend.has_direct_io(probe).unwrap_or(false)
+        && rests_on
+            .and_then(Backend::of_source)
+            .is_none_or(|backing| backing.has_direct_io(probe).unwrap_or(false))
+}
+
+/// Native IO needs O_DIRECT, and pays where no blocks have to be allocated.
+fn io_mode(disk: &mut Disk, probe: &dyn DirectIoProbe) {
+    let Some(backend) = Backend::of(disk) else {
+        return;
+    };
+    let driver = disk.driver.get_or_insert_default();
+    if driver.io.is_empty()
+        && driver.cache == "none"
+        && (backend.is_block || probe.preallocated(&backend.path))
+    {
+        driver.io = "native".into();
+    }
+}
+
+fn name(disk: &Disk) -> String {
+    disk.alias
+        .as_ref()
+        .map_or(&disk.target.device, |alias| &alias.name)
+        .clone()
+}

@@ -57,6 +57,9 @@ pub struct Devices {
     pub panic_devices: Vec<PanicDevice>,
     /// USB ports redirected from clients.
     pub client_passthrough: Option<serde_json::Value>,
+    /// Directories shared with the guest.
+    #[serde(deserialize_with = "null_as_default")]
+    pub filesystems: Vec<Filesystem>,
     /// Metrics shown to the guest.
     pub downward_metrics: Option<serde_json::Value>,
 }
@@ -135,4 +138,15 @@ pub struct Video {
 pub struct PanicDevice {
     /// libvirt's model name.
     pub model: Option<String>,
+}
+
+/// A directory shared with the guest.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Filesystem {
+    /// Name; also the mount tag.
+    #[serde(deserialize_with = "null_as_default")]
+    pub name: String,
+    /// Through virtiofs.
+    pub virtiofs: Option<serde_json::Value>,
 }

@@ -142,6 +142,8 @@ pub struct DomainSpec {
     pub io_threads_policy: Option<String>,
     /// How many IO threads.
     pub io_threads: Option<IoThreads>,
+    /// What a reboot of the guest does: `Reboot` or `Terminate`.
+    pub reboot_policy: Option<String>,
     /// SMBIOS chassis data.
     pub chassis: Option<Chassis>,
 }

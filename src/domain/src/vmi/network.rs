@@ -40,7 +40,7 @@ pub struct Interface {
     pub binding: Option<Binding>,
     /// Ports shown outside.
     #[serde(deserialize_with = "null_as_default")]
-    pub ports: Vec<Value>,
+    pub ports: Vec<Port>,
     /// MAC address.
     #[serde(deserialize_with = "null_as_default")]
     pub mac_address: String,
@@ -69,4 +69,16 @@ pub struct Binding {
     /// Its name.
     #[serde(deserialize_with = "null_as_default")]
     pub name: String,
+}
+
+/// A port.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Port {
+    /// `TCP` or `UDP`; `TCP` when empty.
+    #[serde(deserialize_with = "null_as_default")]
+    pub protocol: String,
+    /// Number.
+    #[serde(deserialize_with = "null_as_default")]
+    pub port: u16,
 }

@@ -63,6 +63,19 @@ impl Quantity {
         u64::try_from(self.value()).map_err(|_| self.value())
     }
 
+    /// The amount in bytes, part of a byte dropped.
+    ///
+    /// # Errors
+    /// The amount itself when it is negative.
+    pub fn floor_bytes(&self) -> Result<u64, i64> {
+        u64::try_from(self.nanos.div_euclid(NANOS)).map_err(|_| self.value())
+    }
+
+    /// The amount when it has no part of a unit.
+    pub fn whole(&self) -> Option<i64> {
+        (self.nanos % NANOS == 0).then(|| self.value())
+    }
+
     /// Nothing.
     pub fn is_zero(&self) -> bool {
         self.nanos == 0

@@ -1,0 +1,37 @@
+//! The memory balloon.
+
+use super::context::on_off;
+use super::{Context, ConvertError};
+use crate::spec::{DomainSpec, MemBalloon, Stats};
+
+const REPORTING_DISABLED: &str = "kubevirt.io/free-page-reporting-disabled";
+
+pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    spec.devices.ballooning = Some(if context.devices().autoattach_mem_balloon == Some(false) {
+        MemBalloon {
+            model: "none".into(),
+            ..MemBalloon::default()
+        }
+    } else {
+        attached(context)
+    });
+    Ok(())
+}
+
+fn attached(context: &Context<'_>) -> MemBalloon {
+    let period = context.options.mem_balloon_stats_period;
+    MemBalloon {
+        model: context.virtio_model.into(),
+        stats: (period != 0).then(|| Stats {
+            period: period.into(),
+        }),
+        free_page_reporting: on_off(reports_free_pages(context)),
+        ..MemBalloon::default()
+    }
+}
+
+fn reports_free_pages(context: &Context<'_>) -> bool {
+    !context.cluster.free_page_reporting_disabled
+        && !context.is_high_performance()
+        && context.vmi.annotation(REPORTING_DISABLED) != Some("true")
+}

@@ -1,0 +1,149 @@
+//! Machine type, firmware, direct kernel boot.
+
+use super::context::yes_no;
+use super::{Context, ConvertError};
+use crate::spec::{
+    AcpiTable, Bios, BootMenu, DomainSpec, Loader, NVRam, Os, OsAcpi, OsType, Smbios,
+};
+use crate::vmi::{Acpi, Efi, Firmware, KernelBootContainer};
+
+/// A guest started paused waits this long in the boot menu, in milliseconds.
+const PAUSED_MENU_TIMEOUT: u64 = 10_000;
+const SECRETS: &str = "/var/run/kubevirt-private/secret";
+
+pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    spec.os = Os {
+        kind: OsType {
+            os: "hvm".into(),
+            arch: "x86_64".into(),
+            machine: machine(context),
+        },
+        smbios: Some(Smbios {
+            mode: "sysinfo".into(),
+        }),
+        boot_menu: context.vmi.starts_paused().then(|| BootMenu {
+            enable: "yes".into(),
+            timeout: Some(PAUSED_MENU_TIMEOUT),
+        }),
+        ..Os::default()
+    };
+    match &context.vmi.spec.domain.firmware {
+        Some(firmware) => add_firmware(context, firmware, &mut spec.os),
+        None => Ok(()),
+    }
+}
+
+fn machine(context: &Context<'_>) -> String {
+    match &context.vmi.spec.domain.machine {
+        Some(machine) if !machine.kind.is_empty() => machine.kind.clone(),
+        _ => "q35".into(),
+    }
+}
+
+fn add_firmware(
+    context: &Context<'_>,
+    firmware: &Firmware,
+    os: &mut Os,
+) -> Result<(), ConvertError> {
+    let bootloader = firmware.bootloader.as_ref();
+    if let Some(efi) = bootloader.and_then(|bootloader| bootloader.efi.as_ref()) {
+        add_efi(context, efi, os);
+    }
+    let bios = bootloader.and_then(|bootloader| bootloader.bios.as_ref());
+    if bios.is_some_and(|bios| bios.use_serial == Some(true)) {
+        os.bios = Some(Bios {
+            use_serial: "yes".into(),
+        });
+    }
+    if let Some(boot) = &firmware.kernel_boot {
+        if let Some(container) = &boot.container {
+            add_kernel(context, container, os)?;
+        }
+        os.kernel_args.clone_from(&boot.kernel_args);
+    }
+    firmware
+        .acpi
+        .as_ref()
+        .map_or(Ok(()), |acpi| add_acpi(context, acpi, os))
+}
+
+fn add_efi(context: &Context<'_>, efi: &Efi, os: &mut Os) {
+    let secure = efi.secure_boot.unwrap_or(true);
+    let variant = if secure { ".secboot" } else { "" };
+    let firmware = &context.host.ovmf_path;
+    os.boot_loader = Some(Loader {
+        read_only: "yes".into(),
+        secure: yes_no(secure),
+        kind: "pflash".into(),
+        path: format!("{firmware}/OVMF_CODE{variant}.fd"),
+    });
+    let directory = if context.vmi.is_non_root() {
+        "/var/run/kubevirt-private/libvirt/qemu/nvram"
+    } else {
+        "/var/lib/libvirt/qemu/nvram"
+    };
+    os.nvram = Some(NVRam {
+        template: format!("{firmware}/OVMF_VARS{variant}.fd"),
+        nvram: format!("{directory}/{}_VARS.fd", context.vmi.name()),
+        ..NVRam::default()
+    });
+}
+
+fn add_kernel(
+    context: &Context<'_>,
+    container: &KernelBootContainer,
+    os: &mut Os,
+) -> Result<(), ConvertError> {
+    let artifact = |field: &str, path: &str| match file_name(path) {
+        _ if path.is_empty() => Ok(String::new()),
+        Some(name) => Ok(format!(
+            "{}/kernel-boot/{name}",
+            context.host.container_disk_dir
+        )),
+        None => Err(ConvertError::Value {
+            field: format!("spec.domain.firmware.kernelBoot.container.{field}"),
+            value: path.to_owned(),
+            allowed: "the path of a file in the image",
+        }),
+    };
+    os.kernel = artifact("kernelPath", &container.kernel_path)?;
+    os.initrd = artifact("initrdPath", &container.initrd_path)?;
+    Ok(())
+}
+
+/// The last component of a path; `None` when it names no file.
+pub(super) fn file_name(path: &str) -> Option<&str> {
+    let name = path.trim_end_matches('/').rsplit('/').next()?;
+    (!matches!(name, "" | "." | "..")).then_some(name)
+}
+
+fn add_acpi(context: &Context<'_>, acpi: &Acpi, os: &mut Os) -> Result<(), ConvertError> {
+    if acpi.slic_name_ref.is_empty() && acpi.msdm_name_ref.is_empty() {
+        return Err(ConvertError::refused(
+            "no ACPI tables were set, expecting at least one",
+        ));
+    }
+    let mut tables = OsAcpi::default();
+    for (kind, volume) in [("slic", &acpi.slic_name_ref), ("msdm", &acpi.msdm_name_ref)] {
+        if !volume.is_empty() {
+            tables.table.push(acpi_table(context, kind, volume)?);
+        }
+    }
+    os.acpi = Some(tables);
+    Ok(())
+}
+
+fn acpi_table(context: &Context<'_>, kind: &str, volume: &str) -> Result<AcpiTable, ConvertError> {
+    match context.vmi.volume(volume) {
+        None => Err(ConvertError::refused(format!(
+            "firmware's volume for {kind} was not found"
+        ))),
+        Some(source) if source.secret.is_none() => Err(ConvertError::refused(format!(
+            "firmware's volume type is unsupported for {kind}"
+        ))),
+        Some(_) => Ok(AcpiTable {
+            path: format!("{SECRETS}/{volume}/{kind}.bin"),
+            kind: kind.into(),
+        }),
+    }
+}

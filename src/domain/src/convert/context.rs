@@ -1,0 +1,108 @@
+//! What every step of the conversion needs.
+
+use super::{ConvertError, cpu, volumes};
+use crate::host::HostFacts;
+use crate::options::{ClusterConfig, Options};
+use crate::spec::CpuTopology;
+use crate::vmi::{Devices, Vmi};
+
+/// The inputs of a conversion, and what follows from them for more than one step.
+pub(super) struct Context<'a> {
+    pub(super) vmi: &'a Vmi,
+    pub(super) options: &'a Options,
+    pub(super) host: &'a HostFacts,
+    pub(super) cluster: ClusterConfig,
+    /// Model of every virtio device.
+    pub(super) virtio_model: &'static str,
+    /// Processors at boot.
+    pub(super) topology: CpuTopology,
+    /// Product of the topology.
+    pub(super) vcpus: u32,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(
+        vmi: &'a Vmi,
+        options: &'a Options,
+        host: &'a HostFacts,
+    ) -> Result<Self, ConvertError> {
+        let topology = cpu::boot_topology(vmi);
+        Ok(Self {
+            vmi,
+            options,
+            host,
+            cluster: options.cluster(),
+            virtio_model: virtio_model(vmi),
+            vcpus: cpu::count(&topology)?,
+            topology,
+        })
+    }
+
+    pub(super) fn devices(&self) -> &'a Devices {
+        &self.vmi.spec.domain.devices
+    }
+
+    /// Huge pages, dedicated processors or realtime: throughput goes before thrift.
+    pub(super) fn is_high_performance(&self) -> bool {
+        let domain = &self.vmi.spec.domain;
+        domain
+            .cpu
+            .as_ref()
+            .is_some_and(|cpu| cpu.dedicated_cpu_placement || cpu.realtime.is_some())
+            || self.has_hugepages()
+    }
+
+    pub(super) fn has_hugepages(&self) -> bool {
+        self.vmi
+            .spec
+            .domain
+            .memory
+            .as_ref()
+            .is_some_and(|memory| memory.hugepages.is_some())
+    }
+
+    /// virtiofsd or passt reads the guest's memory.
+    pub(super) fn shares_memory(&self) -> bool {
+        self.devices()
+            .filesystems
+            .iter()
+            .any(|filesystem| filesystem.virtiofs.is_some())
+            || self
+                .devices()
+                .interfaces
+                .iter()
+                .any(|interface| interface.passt_binding.is_some())
+    }
+
+    pub(super) fn discards(&self, volume: &str) -> bool {
+        !self
+            .options
+            .preallocated_volumes
+            .iter()
+            .any(|name| name == volume)
+    }
+
+    pub(super) fn is_block(&self, volume: &str) -> bool {
+        volumes::status(self.vmi, volume)
+            .and_then(|status| status.persistent_volume_claim_info.as_ref())
+            .is_some_and(|claim| claim.volume_mode.as_deref() == Some("Block"))
+    }
+}
+
+fn virtio_model(vmi: &Vmi) -> &'static str {
+    if vmi.spec.domain.devices.use_virtio_transitional == Some(true) {
+        "virtio-transitional"
+    } else {
+        "virtio-non-transitional"
+    }
+}
+
+/// libvirt's `yes` and `no`.
+pub(super) fn yes_no(value: bool) -> String {
+    if value { "yes" } else { "no" }.into()
+}
+
+/// libvirt's `on` and `off`.
+pub(super) fn on_off(value: bool) -> String {
+    if value { "on" } else { "off" }.into()
+}

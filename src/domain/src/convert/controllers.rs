@@ -1,0 +1,94 @@
+//! Bus controllers that libvirt would not add by itself, or not in this model.
+
+use super::{Context, ConvertError, io_threads};
+use crate::spec::{Controller, ControllerDriver, DomainSpec, PciHole64};
+
+const NO_PCI_HOLE64: &str = "kubevirt.io/disablePCIHole64";
+
+pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let controllers = &mut spec.devices.controllers;
+    let usb = if needs_usb(context) {
+        "qemu-xhci"
+    } else {
+        "none"
+    };
+    controllers.push(controller("usb", usb));
+    if needs_scsi(context) {
+        controllers.push(Controller {
+            driver: scsi_driver(context),
+            ..controller("scsi", context.virtio_model)
+        });
+    }
+    if context
+        .vmi
+        .annotation(NO_PCI_HOLE64)
+        .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    {
+        let hole = PciHole64 {
+            value: 0,
+            unit: "KiB".into(),
+        };
+        controllers.push(Controller {
+            pci_hole64: Some(hole),
+            ..controller("pci", "pcie-root")
+        });
+    }
+    if context.devices().autoattach_serial_console != Some(false) {
+        controllers.push(controller("virtio-serial", context.virtio_model));
+    }
+    Ok(())
+}
+
+fn controller(kind: &str, model: &str) -> Controller {
+    Controller {
+        kind: kind.into(),
+        index: "0".into(),
+        model: model.into(),
+        ..Controller::default()
+    }
+}
+
+fn needs_usb(context: &Context<'_>) -> bool {
+    let devices = context.devices();
+    devices
+        .inputs
+        .iter()
+        .any(|input| matches!(input.bus.as_str(), "usb" | ""))
+        || devices
+            .disks
+            .iter()
+            .any(|disk| disk.disk.as_ref().is_some_and(|disk| disk.bus == "usb"))
+        || devices.client_passthrough.is_some()
+}
+
+fn needs_scsi(context: &Context<'_>) -> bool {
+    !context.devices().disable_hotplug
+        || context
+            .devices()
+            .disks
+            .iter()
+            .any(|disk| disk.bus() == "scsi")
+}
+
+/// A SCSI disk with an IO thread of its own moves the whole controller onto one.
+fn scsi_driver(context: &Context<'_>) -> Option<ControllerDriver> {
+    let disks = &context.devices().disks;
+    let automatic = io_threads::Threads::of(context.vmi).automatic;
+    if automatic == 0
+        || !disks
+            .iter()
+            .any(|disk| disk.bus() == "scsi" && io_threads::is_dedicated(disk))
+    {
+        return None;
+    }
+    let shared = disks
+        .iter()
+        .filter(|disk| disk.bus() == "virtio" && !io_threads::is_dedicated(disk))
+        .count();
+    let taken = u64::try_from(shared).unwrap_or_default() % automatic;
+    Some(ControllerDriver {
+        io_thread: Some(taken + 1),
+        queues: Some(u64::from(context.vcpus.max(1))),
+        ..ControllerDriver::default()
+    })
+}

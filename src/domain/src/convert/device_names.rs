@@ -1,0 +1,129 @@
+//! Target names of disks: `vda`, `sdb`, ... Names that the cluster has recorded are kept.
+
+use std::collections::{HashMap, HashSet};
+
+use super::ConvertError;
+use crate::vmi::{Disk, Vmi};
+
+/// Names have at most three letters.
+const MAX_DISKS: usize = 26 + 26 * 26 + 26 * 26 * 26;
+
+/// Names given so far.
+pub(super) struct DeviceNames<'a> {
+    /// By prefix and disk.
+    recorded: HashMap<(&'static str, &'a str), &'a str>,
+    used: HashSet<String>,
+}
+
+/// A target's name and its place among those of its prefix.
+pub(super) struct DeviceName {
+    pub(super) name: String,
+    pub(super) index: usize,
+}
+
+impl<'a> DeviceNames<'a> {
+    pub(super) fn new(vmi: &'a Vmi) -> Self {
+        let mut names = Self {
+            recorded: HashMap::new(),
+            used: HashSet::new(),
+        };
+        for disk in &vmi.spec.domain.devices.disks {
+            let status = vmi
+                .status
+                .volume_status
+                .iter()
+                .rfind(|status| status.name == disk.name && !status.target.is_empty());
+            if let (Some(prefix), Some(status)) = (prefix(disk.bus()), status) {
+                names.recorded.insert((prefix, &disk.name), &status.target);
+                names.used.insert(status.target.clone());
+            }
+        }
+        names
+    }
+
+    /// The recorded name of the disk, or the first free one of its bus.
+    pub(super) fn take(&mut self, disk: &'a Disk, field: &str) -> Result<DeviceName, ConvertError> {
+        let prefix = prefix(disk.bus()).ok_or_else(|| ConvertError::Value {
+            field: field.to_owned(),
+            value: disk.bus().to_owned(),
+            allowed: "virtio, sata, scsi or usb",
+        })?;
+        if let Some(name) = self.recorded.get(&(prefix, disk.name.as_str())) {
+            let index = name
+                .strip_prefix(prefix)
+                .and_then(index)
+                .unwrap_or_default();
+            return Ok(DeviceName {
+                name: (*name).to_owned(),
+                index,
+            });
+        }
+        let (index, name) = (0..MAX_DISKS)
+            .map(|index| (index, format(prefix, index)))
+            .find(|(_, name)| !self.used.contains(name))
+            .ok_or_else(|| {
+                ConvertError::refused(format!("{field}: there is no device name left"))
+            })?;
+        self.used.insert(name.clone());
+        Ok(DeviceName { name, index })
+    }
+}
+
+fn prefix(bus: &str) -> Option<&'static str> {
+    match bus {
+        "virtio" => Some("vd"),
+        "sata" | "scsi" | "usb" => Some("sd"),
+        _ => None,
+    }
+}
+
+/// `a` to `z`, then `aa`, as the kernel counts.
+fn format(prefix: &str, mut index: usize) -> String {
+    let mut letters = Vec::new();
+    loop {
+        letters.push(char::from(
+            b'a' + u8::try_from(index % 26).unwrap_or_default(),
+        ));
+        match (index / 26).checked_sub(1) {
+            Some(rest) => index = rest,
+            None => break,
+        }
+    }
+    prefix.chars().chain(letters.into_iter().rev()).collect()
+}
+
+fn index(letters: &str) -> Option<usize> {
+    if letters.is_empty() || letters.len() > 3 {
+        return None;
+    }
+    letters
+        .bytes()
+        .try_fold(0, |index, letter| {
+            letter
+                .is_ascii_lowercase()
+                .then(|| index * 26 + usize::from(letter - b'a') + 1)
+        })
+        .map(|index| index - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_count_like_the_kernel() {
+        let names = [
+            (0, "vda"),
+            (25, "vdz"),
+            (26, "vdaa"),
+            (701, "vdzz"),
+            (702, "vdaaa"),
+        ];
+        for (place, name) in names {
+            assert_eq!(format("vd", place), name);
+            assert_eq!(index(&name[2..]), Some(place));
+        }
+        assert_eq!(index("A"), None);
+        assert_eq!(index(""), None);
+    }
+}

@@ -1,0 +1,200 @@
+//! Disks: how the guest sees its volumes.
+
+use super::device_names::{DeviceName, DeviceNames};
+use super::io_threads::Assignment;
+use super::{Context, ConvertError, pci_address, volumes};
+use crate::spec::{
+    Address, Alias, BlockIo, BootOrder, Disk, DiskDriver, DomainSpec, ReadOnly, Reservations,
+    Shareable, SourceReservations,
+};
+use crate::vmi;
+
+const PR_HELPER: &str = "/var/run/kubevirt/daemons/pr/pr-helper.sock";
+
+pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let mut names = DeviceNames::new(context.vmi);
+    let mut threads = Assignment::new(context.vmi)?;
+    for (place, source) in context.devices().disks.iter().enumerate() {
+        let field = format!("spec.domain.devices.disks[{place}]");
+        let mut disk = convert(context, source, &mut names, &field)?;
+        let is_present = volumes::fill(context, source, &mut disk)?;
+        disk.block_io = source.block_size.as_ref().and_then(block_io);
+        driver(&mut disk).error_policy = error_policy(source, &field)?;
+        threads.assign(source, &mut disk);
+        if is_present {
+            spec.devices.disks.push(disk);
+        }
+    }
+    Ok(())
+}
+
+/// Every disk has a driver from the start.
+pub(super) fn driver(disk: &mut Disk) -> &mut DiskDriver {
+    disk.driver.get_or_insert_default()
+}
+
+fn convert<'a>(
+    context: &Context<'_>,
+    source: &'a vmi::Disk,
+    names: &mut DeviceNames<'a>,
+    field: &str,
+) -> Result<Disk, ConvertError> {
+    let mut disk = Disk {
+        alias: Some(Alias::user(&source.name)),
+        boot_order: source.boot_order.map(|order| BootOrder { order }),
+        driver: Some(DiskDriver {
+            name: "qemu".into(),
+            cache: source.cache.clone(),
+            io: source.io.clone(),
+            ..DiskDriver::default()
+        }),
+        ..Disk::default()
+    };
+    if let Some(target) = &source.disk {
+        let name = names.take(source, &format!("{field}.disk.bus"))?;
+        as_disk(context, source, target, name, &mut disk)?;
+    } else if let Some(target) = &source.lun {
+        let name = names.take(source, &format!("{field}.lun.bus"))?;
+        as_lun(target, name, &mut disk);
+    } else if let Some(target) = &source.cdrom {
+        let name = names.take(source, &format!("{field}.cdrom.bus"))?;
+        as_cdrom(target, name, &mut disk);
+    } else {
+        return Err(ConvertError::refused(format!(
+            "{field} is neither disk, lun nor cdrom"
+        )));
+    }
+    if source.cdrom.is_none() {
+        space(context, source, &mut disk);
+    }
+    if context.devices().block_multi_queue == Some(true) && disk.target.bus == "virtio" {
+        driver(&mut disk).queues = Some(context.vcpus.max(1).into());
+    }
+    Ok(disk)
+}
+
+fn as_disk(
+    context: &Context<'_>,
+    source: &vmi::Disk,
+    target: &vmi::DiskTarget,
+    name: DeviceName,
+    disk: &mut Disk,
+) -> Result<(), ConvertError> {
+    disk.device = "disk".into();
+    disk.read_only = target.read_only.then(ReadOnly::default);
+    disk.serial.clone_from(&source.serial);
+    place(&target.bus, name, disk);
+    if !target.pci_address.is_empty() {
+        disk.address = Some(pci_address_of(source, target)?);
+    }
+    if target.bus == "virtio" {
+        disk.model = context.virtio_model.into();
+    }
+    if source.shareable == Some(true) {
+        share(source, disk)?;
+    }
+    Ok(())
+}
+
+fn pci_address_of(source: &vmi::Disk, target: &vmi::DiskTarget) -> Result<Address, ConvertError> {
+    if target.bus != "virtio" {
+        return Err(ConvertError::refused(format!(
+            "setting a pci address is not allowed for non-virtio bus types, for disk {}",
+            source.name
+        )));
+    }
+    pci_address::parse(&target.pci_address).map_err(|error| {
+        ConvertError::refused(format!("failed to configure disk {}: {error}", source.name))
+    })
+}
+
+/// Guests that share a disk must not cache it.
+fn share(source: &vmi::Disk, disk: &mut Disk) -> Result<(), ConvertError> {
+    if !matches!(source.cache.as_str(), "" | "none") {
+        return Err(ConvertError::refused(format!(
+            "a sharable disk requires cache = none got: {}",
+            source.cache
+        )));
+    }
+    driver(disk).cache = "none".into();
+    disk.shareable = Some(Shareable::default());
+    Ok(())
+}
+
+fn as_lun(target: &vmi::LunTarget, name: DeviceName, disk: &mut Disk) {
+    disk.device = "lun".into();
+    disk.read_only = target.read_only.then(ReadOnly::default);
+    place(&target.bus, name, disk);
+    if target.reservation {
+        disk.source.reservations = Some(Reservations {
+            managed: "no".into(),
+            migration: "yes".into(),
+            source_reservations: Some(SourceReservations {
+                kind: "unix".into(),
+                path: PR_HELPER.into(),
+                mode: "client".into(),
+            }),
+        });
+    }
+}
+
+fn as_cdrom(target: &vmi::CdromTarget, name: DeviceName, disk: &mut Disk) {
+    disk.device = "cdrom".into();
+    disk.read_only = target.read_only.unwrap_or(true).then(ReadOnly::default);
+    disk.target.tray.clone_from(&target.tray);
+    disk.target.bus.clone_from(&target.bus);
+    disk.target.device = name.name;
+}
+
+/// Name and bus; SCSI disks all sit on the first controller.
+fn place(bus: &str, name: DeviceName, disk: &mut Disk) {
+    disk.target.bus = bus.into();
+    disk.target.device = name.name;
+    if bus == "scsi" {
+        disk.address = Some(Address {
+            kind: "drive".into(),
+            controller: "0".into(),
+            bus: "0".into(),
+            unit: name.index.to_string(),
+            ..Address::default()
+        });
+    }
+}
+
+/// Discarding, and how much of the claim the image may take.
+fn space(context: &Context<'_>, source: &vmi::Disk, disk: &mut Disk) {
+    if context.discards(&source.name) {
+        driver(disk).discard = "unmap".into();
+    }
+    let status = volumes::status(context.vmi, &source.name);
+    if let Some(claim) = status.and_then(|status| status.persistent_volume_claim_info.as_ref()) {
+        disk.filesystem_overhead
+            .clone_from(&claim.filesystem_overhead);
+        let storage = |sizes: &std::collections::BTreeMap<String, vmi::Quantity>| {
+            sizes.get("storage")?.whole()
+        };
+        disk.capacity = storage(&claim.capacity)
+            .zip(storage(&claim.requests))
+            .map(|(has, asked)| has.min(asked));
+    }
+}
+
+fn block_io(size: &vmi::BlockSize) -> Option<BlockIo> {
+    size.custom.as_ref().map(|custom| BlockIo {
+        logical_block_size: custom.logical,
+        physical_block_size: custom.physical,
+        discard_granularity: custom.discard_granularity,
+    })
+}
+
+fn error_policy(source: &vmi::Disk, field: &str) -> Result<String, ConvertError> {
+    match source.error_policy.as_deref() {
+        None => Ok("stop".into()),
+        Some(policy @ ("stop" | "ignore" | "report" | "enospace")) => Ok(policy.into()),
+        Some(policy) => Err(ConvertError::Value {
+            field: format!("{field}.errorPolicy"),
+            value: policy.into(),
+            allowed: "stop, ignore, report or enospace",
+        }),
+    }
+}

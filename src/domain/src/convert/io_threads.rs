@@ -1,0 +1,143 @@
+//! IO threads: how many there are and which disk uses which.
+
+use super::{Context, ConvertError};
+use crate::spec::{self, DiskIoThread, DiskIoThreads, DomainSpec};
+use crate::vmi::{Disk, Vmi};
+
+const THREADS_PER_CPU: i64 = 2;
+/// A larger pool is a mistake.
+const MAX_POOL: u32 = 1024;
+
+/// The threads of a VM.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Threads {
+    pub(super) total: u64,
+    /// Shared by the disks that have none of their own.
+    pub(super) automatic: u64,
+    /// A pool that every disk uses whole.
+    pub(super) pool: u32,
+}
+
+pub(super) fn is_dedicated(disk: &Disk) -> bool {
+    disk.dedicated_io_thread == Some(true)
+}
+
+impl Threads {
+    pub(super) fn of(vmi: &Vmi) -> Self {
+        let disks = &vmi.spec.domain.devices.disks;
+        let policy = vmi.spec.domain.io_threads_policy.as_deref();
+        if policy.is_none() && !disks.iter().any(is_dedicated) {
+            return Self::default();
+        }
+        if policy == Some("supplementalPool") {
+            let pool = vmi
+                .spec
+                .domain
+                .io_threads
+                .as_ref()
+                .and_then(|threads| threads.supplemental_pool_thread_count);
+            let pool = pool.unwrap_or_default();
+            return Self {
+                total: pool.into(),
+                automatic: 0,
+                pool,
+            };
+        }
+        let dedicated = count(disks.iter().filter(|disk| is_dedicated(disk)));
+        let wanted = count(disks.iter()) - dedicated;
+        let limit = limit(vmi, policy);
+        let automatic = if wanted + dedicated > limit {
+            limit.saturating_sub(dedicated).max(1)
+        } else {
+            wanted
+        };
+        Self {
+            total: automatic + dedicated,
+            automatic,
+            pool: 0,
+        }
+    }
+}
+
+fn count<'a>(disks: impl Iterator<Item = &'a Disk>) -> u64 {
+    u64::try_from(disks.count()).unwrap_or(u64::MAX)
+}
+
+fn limit(vmi: &Vmi, policy: Option<&str>) -> u64 {
+    let resources = &vmi.spec.domain.resources;
+    match policy {
+        None | Some("shared") => 1,
+        Some("auto") => {
+            let cpus = resources
+                .requests
+                .get("cpu")
+                .or_else(|| resources.limits.get("cpu"));
+            let cpus = cpus.map_or(1, crate::vmi::Quantity::value);
+            u64::try_from(cpus.saturating_mul(THREADS_PER_CPU)).unwrap_or_default()
+        }
+        Some(_) => 0,
+    }
+}
+
+pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let domain = &context.vmi.spec.domain;
+    if let Some(policy) = domain.io_threads_policy.as_deref()
+        && !matches!(policy, "shared" | "auto" | "supplementalPool")
+    {
+        return Err(ConvertError::Value {
+            field: "spec.domain.ioThreadsPolicy".into(),
+            value: policy.into(),
+            allowed: "shared, auto or supplementalPool",
+        });
+    }
+    let threads = Threads::of(context.vmi);
+    if threads.total > 0 {
+        spec.io_threads = Some(spec::IoThreads {
+            io_threads: threads.total,
+        });
+    }
+    Ok(())
+}
+
+/// Hands threads to disks in order.
+pub(super) struct Assignment {
+    threads: Threads,
+    next_automatic: u64,
+    next_dedicated: u64,
+}
+
+impl Assignment {
+    pub(super) fn new(vmi: &Vmi) -> Result<Self, ConvertError> {
+        let threads = Threads::of(vmi);
+        if threads.pool > MAX_POOL {
+            return Err(ConvertError::Value {
+                field: "spec.domain.ioThreads.supplementalPoolThreadCount".into(),
+                value: threads.pool.to_string(),
+                allowed: "at most 1024",
+            });
+        }
+        Ok(Self {
+            threads,
+            next_automatic: 1,
+            next_dedicated: threads.automatic + 1,
+        })
+    }
+
+    pub(super) fn assign(&mut self, source: &Disk, disk: &mut spec::Disk) {
+        let Some(driver) = disk.driver.as_mut().filter(|_| disk.target.bus == "virtio") else {
+            return;
+        };
+        if self.threads.pool > 0 {
+            let threads = (1..=self.threads.pool).map(|id| DiskIoThread { id });
+            driver.io_threads = Some(DiskIoThreads {
+                io_thread: threads.collect(),
+            });
+        } else if is_dedicated(source) {
+            driver.io_thread = Some(self.next_dedicated);
+            self.next_dedicated += 1;
+        } else if self.threads.automatic > 0 {
+            driver.io_thread = Some(self.next_automatic);
+            self.next_automatic = self.next_automatic % self.threads.automatic + 1;
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Memory and what it is made of.
+
+use super::{Context, ConvertError};
+use crate::spec::{
+    DomainSpec, HugePages, MaxMemory, Memory, MemoryBacking, MemoryBackingAccess,
+    MemoryBackingSource,
+};
+use crate::vmi::{Quantity, Vmi};
+
+const MEMFD: &str = "kubevirt.io/memfd";
+
+/// What the guest sees: asked for, or else the pod's request, or else its limit.
+pub(super) fn guest(vmi: &Vmi) -> Quantity {
+    let domain = &vmi.spec.domain;
+    let resources = &domain.resources;
+    domain
+        .memory
+        .as_ref()
+        .and_then(|memory| memory.guest)
+        .or_else(|| resources.requests.get("memory").copied())
+        .or_else(|| resources.limits.get("memory").copied())
+        .unwrap_or_default()
+}
+
+pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let guest = guest(context.vmi);
+    spec.memory = Memory {
+        value: bytes(guest, "guest")?,
+        unit: "b".into(),
+    };
+    let max = context
+        .vmi
+        .spec
+        .domain
+        .memory
+        .as_ref()
+        .and_then(|memory| memory.max_guest);
+    if let Some(max) = max.filter(|max| *max != guest) {
+        spec.max_memory = Some(MaxMemory {
+            value: bytes(max, "maxGuest")?,
+            unit: "b".into(),
+            slots: 0,
+        });
+    }
+    spec.memory_backing = backing(context);
+    Ok(())
+}
+
+fn bytes(quantity: Quantity, field: &str) -> Result<u64, ConvertError> {
+    quantity.floor_bytes().map_err(|bytes| {
+        ConvertError::refused(format!(
+            "spec.domain.memory.{field}: Memory size '{bytes}' must be greater than or equal to 0"
+        ))
+    })
+}
+
+fn backing(context: &Context<'_>) -> Option<MemoryBacking> {
+    let (huge, shared) = (context.has_hugepages(), context.shares_memory());
+    (huge || shared).then(|| MemoryBacking {
+        huge_pages: huge.then(HugePages::default),
+        access: shared.then(|| MemoryBackingAccess {
+            mode: "shared".into(),
+        }),
+        source: needs_memfd(context).then(|| MemoryBackingSource {
+            kind: "memfd".into(),
+        }),
+        ..MemoryBacking::default()
+    })
+}
+
+/// Memory is a memfd: so that another process can map it, and for huge pages unless the VMI says otherwise.
+pub(super) fn needs_memfd(context: &Context<'_>) -> bool {
+    context.shares_memory()
+        || (context.has_hugepages() && context.vmi.annotation(MEMFD) != Some("false"))
+}

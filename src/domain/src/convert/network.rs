@@ -1,0 +1,182 @@
+//! Network interfaces.
+
+use super::pci_address;
+use super::{Context, ConvertError};
+use crate::spec::{
+    Acpi, Alias, BootOrder, DomainSpec, Interface, InterfaceBackend, InterfaceDriver,
+    InterfacePortForward, InterfacePortForwardRange, InterfaceSource, LinkState, Mac, Model, Rom,
+};
+use crate::vmi;
+
+/// More queues than a tap device can have.
+const MAX_QUEUES: u32 = 256;
+const PASST_LOG: &str = "/var/run/kubevirt/passt.log";
+const TAP: &str = "tap";
+
+pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    for interface in context
+        .devices()
+        .interfaces
+        .iter()
+        .filter(|interface| interface.state != "absent")
+    {
+        if !context
+            .vmi
+            .spec
+            .networks
+            .iter()
+            .any(|network| network.name == interface.name)
+        {
+            return Err(ConvertError::refused(format!(
+                "failed to find network {}",
+                interface.name
+            )));
+        }
+        // A binding plugin that attaches by itself brings its own interface.
+        if interface.binding.is_none() || is_tap(context, interface) {
+            spec.devices.interfaces.push(convert(context, interface)?);
+        }
+    }
+    Ok(())
+}
+
+fn is_tap(context: &Context<'_>, interface: &vmi::Interface) -> bool {
+    context
+        .options
+        .interface_domain_attachment
+        .get(&interface.name)
+        .is_some_and(|attachment| attachment == TAP)
+}
+
+fn convert(context: &Context<'_>, source: &vmi::Interface) -> Result<Interface, ConvertError> {
+    let is_virtio = matches!(source.model.as_str(), "" | "virtio");
+    let model = if is_virtio {
+        context.virtio_model
+    } else {
+        &source.model
+    };
+    let mut interface = Interface {
+        alias: Some(Alias::user(&source.name)),
+        model: Some(Model { kind: model.into() }),
+        driver: if is_virtio { queues(context) } else { None },
+        acpi: (source.acpi_index > 0).then_some(Acpi {
+            index: source.acpi_index,
+        }),
+        mac: (!source.mac_address.is_empty()).then(|| Mac {
+            mac: source.mac_address.clone(),
+        }),
+        ..Interface::default()
+    };
+    if !source.pci_address.is_empty() {
+        let address = pci_address::parse(&source.pci_address).map_err(|error| {
+            ConvertError::refused(format!(
+                "failed to configure interface {}: {error}",
+                source.name
+            ))
+        })?;
+        interface.address = Some(address);
+    }
+    if is_tap(context, source) {
+        attach_tap(source, &mut interface);
+    } else if source.passt_binding.is_some() {
+        attach_passt(context, source, &mut interface)?;
+    } else {
+        return Err(ConvertError::refused(format!(
+            "interface {}: no domain attachment was given for it (interfaceDomainAttachment)",
+            source.name
+        )));
+    }
+    Ok(interface)
+}
+
+fn queues(context: &Context<'_>) -> Option<InterfaceDriver> {
+    (context.devices().network_interface_multiqueue == Some(true)).then(|| InterfaceDriver {
+        name: "vhost".into(),
+        queues: Some(context.vcpus.min(MAX_QUEUES).into()),
+        ..InterfaceDriver::default()
+    })
+}
+
+fn attach_tap(source: &vmi::Interface, interface: &mut Interface) {
+    interface.kind = "ethernet".into();
+    match source.boot_order {
+        Some(order) => interface.boot_order = Some(BootOrder { order }),
+        // Nothing boots from it, so its option ROM only costs time.
+        None => {
+            interface.rom = Some(Rom {
+                enabled: "no".into(),
+            })
+        }
+    }
+    if source.state == "down" {
+        interface.link_state = Some(LinkState {
+            state: "down".into(),
+        });
+    }
+}
+
+fn attach_passt(
+    context: &Context<'_>,
+    source: &vmi::Interface,
+    interface: &mut Interface,
+) -> Result<(), ConvertError> {
+    let status = context
+        .vmi
+        .status
+        .interfaces
+        .iter()
+        .find(|status| status.name == source.name);
+    let device = status.map_or("", |status| status.pod_interface_name.as_str());
+    if device.is_empty() {
+        return Err(ConvertError::refused(format!(
+            "pod interface name not found in vmi {} status, for interface {}",
+            context.vmi.name(),
+            source.name
+        )));
+    }
+    interface.kind = "vhostuser".into();
+    interface.source = InterfaceSource {
+        device: device.into(),
+        ..InterfaceSource::default()
+    };
+    interface.backend = Some(InterfaceBackend {
+        kind: "passt".into(),
+        log_file: PASST_LOG.into(),
+    });
+    interface.port_forward = forwards(&source.ports)?;
+    Ok(())
+}
+
+/// Forwards the ports that are named, or all of them.
+fn forwards(ports: &[vmi::Port]) -> Result<Vec<InterfacePortForward>, ConvertError> {
+    let forward = |proto: &str, ranges| InterfacePortForward {
+        proto: proto.into(),
+        ranges,
+        ..InterfacePortForward::default()
+    };
+    let (mut tcp, mut udp) = (Vec::new(), Vec::new());
+    for port in ports {
+        let range = InterfacePortForwardRange {
+            start: port.port.into(),
+            ..InterfacePortForwardRange::default()
+        };
+        match port.protocol.to_ascii_lowercase().as_str() {
+            "" | "tcp" => tcp.push(range),
+            "udp" => udp.push(range),
+            protocol => {
+                return Err(ConvertError::refused(format!(
+                    "protocol {protocol} is not supported by passt"
+                )));
+            }
+        }
+    }
+    if tcp.is_empty() && udp.is_empty() {
+        return Ok(vec![forward("tcp", tcp), forward("udp", udp)]);
+    }
+    let forwards = [("tcp", tcp), ("udp", udp)];
+    Ok(forwards
+        .into_iter()
+        .filter(|(_, ranges)| !ranges.is_empty())
+        .map(|(proto, ranges)| forward(proto, ranges))
+        .collect())
+}

@@ -1,0 +1,14 @@
+//! Devices through which the guest reports a panic.
+
+use super::{Context, ConvertError};
+use crate::spec::{DomainSpec, PanicDevice};
+
+pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let devices = context.devices().panic_devices.iter();
+    spec.devices
+        .panic_devices
+        .extend(devices.map(|device| PanicDevice {
+            model: device.model.clone(),
+        }));
+    Ok(())
+}

@@ -1,0 +1,20 @@
+//! What a reboot of the guest does.
+
+use super::{Context, ConvertError};
+use crate::spec::DomainSpec;
+
+pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    spec.on_reboot = match context.vmi.spec.domain.reboot_policy.as_deref() {
+        None => return Ok(()),
+        Some("Terminate") => "destroy".into(),
+        Some("Reboot") => "restart".into(),
+        Some(policy) => {
+            return Err(ConvertError::Value {
+                field: "spec.domain.rebootPolicy".into(),
+                value: policy.into(),
+                allowed: "Reboot or Terminate",
+            });
+        }
+    };
+    Ok(())
+}

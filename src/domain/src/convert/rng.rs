@@ -1,0 +1,16 @@
+//! The entropy device.
+
+use super::{Context, ConvertError};
+use crate::spec::{DomainSpec, Rng, RngBackend};
+
+pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    spec.devices.rng = context.devices().rng.as_ref().map(|_| Rng {
+        model: context.virtio_model.into(),
+        backend: Some(RngBackend {
+            model: "random".into(),
+            source: "/dev/urandom".into(),
+        }),
+        ..Rng::default()
+    });
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! The corpus in /tests/corpus, as golden tests: VMI -> domain XML, and libvirt's XML -> Domain JSON.
+//!
+//! Cases that are still open are named in tests/corpus/OPEN.txt and nowhere else. One that starts to
+//! pass must be taken out of it.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "corpus/compare.rs"]
+mod compare;
+#[path = "corpus/convert.rs"]
+mod convert;
+#[path = "corpus/notify.rs"]
+mod notify;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Names of the files in a directory with this ending.
+fn names(directory: &Path, ending: &str) -> BTreeSet<String> {
+    let files = fs::read_dir(directory)
+        .unwrap()
+        .map(|file| file.unwrap().file_name().into_string().unwrap());
+    let names: BTreeSet<_> = files
+        .filter_map(|file| Some(file.strip_suffix(ending)?.to_owned()))
+        .collect();
+    assert!(!names.is_empty(), "no {ending} in {}", directory.display());
+    names
+}
+
+/// The names after `kind/` in OPEN.txt.
+fn open(kind: &str) -> BTreeSet<String> {
+    let text = read(&corpus().join("OPEN.txt"));
+    let lines = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .filter_map(|line| line.strip_prefix(kind)?.strip_prefix('/'))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Runs every case; fails when a case fails that is not open, or an open one passes or is gone.
+fn run(kind: &str, cases: &BTreeSet<String>, check: impl Fn(&str) -> Result<(), String>) {
+    let open = open(kind);
+    let mut problems: Vec<_> = open
+        .difference(cases)
+        .map(|case| format!("{kind}/{case} is open but does not exist"))
+        .collect();
+    for case in cases {
+        match (check(case), open.contains(case)) {
+            (Ok(()), true) => {
+                problems.push(format!("{kind}/{case} passes: take it out of OPEN.txt"))
+            }
+            (Err(message), false) => problems.push(format!("{kind}/{case}: {message}")),
+            _ => {}
+        }
+    }
+    println!("{kind}: {} cases, {} open", cases.len(), open.len());
+    assert!(
+        problems.is_empty(),
+        "{} problems\n{}",
+        problems.len(),
+        problems.join("\n")
+    );
+}
