@@ -40,12 +40,16 @@ pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     Ok(())
 }
 
+/// virt-handler says how each interface is attached; bridge and masquerade have always meant a tap.
 fn is_tap(context: &Context<'_>, interface: &vmi::Interface) -> bool {
-    context
+    match context
         .options
         .interface_domain_attachment
         .get(&interface.name)
-        .is_some_and(|attachment| attachment == TAP)
+    {
+        Some(attachment) => attachment == TAP,
+        None => interface.bridge.is_some() || interface.masquerade.is_some(),
+    }
 }
 
 fn convert(context: &Context<'_>, source: &vmi::Interface) -> Result<Interface, ConvertError> {

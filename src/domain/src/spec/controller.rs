@@ -25,7 +25,6 @@ element! {
 
     /// What a PCI controller shows the guest.
     ControllerTarget {
-        hotplug: String = attr "hotplug" when set => "Hotplug";
         bus_nr: Option<u32> = attr "busNr" => "BusNr";
         numa_node: Option<u32> = child "node" => "NUMANode";
     }

@@ -23,6 +23,7 @@ pub struct Disk {
     #[serde(deserialize_with = "null_as_default")]
     pub serial: String,
     /// An IO thread of its own.
+    #[serde(rename = "dedicatedIOThread")]
     pub dedicated_io_thread: Option<bool>,
     /// Cache mode.
     #[serde(deserialize_with = "null_as_default")]

@@ -60,7 +60,7 @@ macro_rules! element {
             #[allow(unused_mut)]
             fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use ::serde::ser::SerializeStruct as _;
-                let mut object = serializer.serialize_struct(stringify!($name), 0)?;
+                let mut object = serializer.serialize_struct(stringify!($name), 1)?;
                 $( object.serialize_field("XMLName", &$crate::xml::XmlName($xml_name))?; )?
                 $( if !$crate::xml::Wire::is_null(&self.$field) { object.serialize_field($json, &self.$field)?; } )*
                 object.end()

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 /// Compares two documents: attributes in any order, white space around text ignored, children in
 /// order only among those of the same name.
-pub fn xml(expected: &str, actual: &str) -> Result<(), String> {
+pub(crate) fn xml(expected: &str, actual: &str) -> Result<(), String> {
     let expected = Document::parse(expected).map_err(|error| format!("expected XML: {error}"))?;
     let actual = Document::parse(actual).map_err(|error| format!("actual XML: {error}"))?;
     element(expected.root(), actual.root(), expected.root().name())
@@ -57,7 +57,7 @@ fn own(element: &Element) -> (Vec<(String, String)>, String) {
 }
 
 /// Compares two JSON values; a null and an absent field are the same.
-pub fn json(expected: &Value, actual: &Value, path: &str) -> Result<(), String> {
+pub(crate) fn json(expected: &Value, actual: &Value, path: &str) -> Result<(), String> {
     match (expected, actual) {
         (Value::Object(wants), Value::Object(has)) => {
             let keys = wants.keys().chain(has.keys());

@@ -10,7 +10,8 @@ fn check(case: &str) -> Result<(), String> {
     let file = |ending: &str| read(&corpus().join(format!("notify/{case}{ending}")));
     let spec = domain::parse::parse(&file(".dumpxml.xml")).map_err(|error| error.to_string())?;
     let expected: serde_json::Value = serde_json::from_str(&file(".domain.json")).unwrap();
-    let name = expected["ObjectMeta"]["name"].as_str().unwrap();
+    let [namespace, name] =
+        ["namespace", "name"].map(|key| expected["ObjectMeta"][key].as_str().unwrap());
     let metadata = KubeVirtMetadata {
         uid: "11111111-2222-3333-4444-555555555555".into(),
         grace_period: Some(GracePeriod {
@@ -20,7 +21,7 @@ fn check(case: &str) -> Result<(), String> {
         ..KubeVirtMetadata::default()
     };
     let domain = Domain::new(
-        "default",
+        namespace,
         name,
         spec,
         metadata,
