@@ -1,0 +1,171 @@
+//! The story on real QEMU: a session libvirtd of our own, in private namespaces.
+
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use libvirt::{CloseReason, DomainState, Event, Hypervisor, Reason, Start, State, Undefine};
+use support::story::{self, Driver};
+use support::{Recorder, eventually};
+
+const UID: u32 = 107;
+const XML: &str = "<domain type='qemu'>
+  <name>default_vm</name>
+  <memory unit='MiB'>64</memory>
+  <vcpu>1</vcpu>
+  <os><type arch='x86_64' machine='q35'>hvm</type></os>
+  <features><acpi/></features>
+  <devices>
+    <channel type='unix'>
+      <target type='virtio' name='org.qemu.guest_agent.0'/>
+    </channel>
+    <memballoon model='virtio'/>
+  </devices>
+</domain>";
+
+/// A daemon in namespaces of its own; everything in it ends with its first process.
+struct Pod {
+    first: Child,
+    root: tempfile::TempDir,
+}
+
+impl Pod {
+    fn start() -> Option<Pod> {
+        let daemon = ["/usr/sbin/virtqemud", "/usr/sbin/libvirtd"]
+            .into_iter()
+            .find(|path| Path::new(path).exists())?;
+        let root = tempfile::tempdir().unwrap();
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let run = root.path().join("run");
+        fs::create_dir_all(run.join("libvirt")).unwrap();
+        fs::write(run.join("libvirt/qemu.conf"), "stdio_handler = \"file\"\n").unwrap();
+        for path in [run.clone(), run.join("libvirt")] {
+            chown(&path, Some(UID), Some(UID)).unwrap();
+        }
+        let first = Command::new("unshare")
+            .args(["-m", "-p", "-f", "--kill-child", "--mount-proc"])
+            // A first process that reaps, since libvirt waits for the QEMUs it probes, and that
+            // keeps its user: changing that would undo --kill-child.
+            .args(["sh", "-c"])
+            .arg("setpriv --reuid=107 --regid=107 --clear-groups \"$0\" & wait")
+            .arg(daemon)
+            .envs(["XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"].map(|name| (name, &run)))
+            .env_remove("XDG_DATA_HOME")
+            .stdout(Stdio::null())
+            .stdin(Stdio::null())
+            .stderr(Stdio::from(
+                fs::File::create(root.path().join("stderr")).unwrap(),
+            ))
+            .spawn()
+            .ok()?;
+        Some(Pod { first, root })
+    }
+
+    fn socket(&self) -> PathBuf {
+        let directory = self.root.path().join("run/libvirt");
+        let sockets = ["virtqemud-sock", "libvirt-sock"].map(|name| directory.join(name));
+        eventually("the daemon listens", || {
+            sockets.iter().any(|path| path.exists())
+        });
+        sockets.into_iter().find(|path| path.exists()).unwrap()
+    }
+
+    fn connect(&self) -> Arc<dyn Hypervisor> {
+        let uri = format!("qemu+unix:///session?socket={}", self.socket().display());
+        libvirt::connect(&uri).unwrap()
+    }
+
+    /// The QEMU process, by the directory that its command line names.
+    fn qemu(&self) -> String {
+        let root = self.root.path().to_str().unwrap();
+        fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
+            .find(|pid| {
+                let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                let line = String::from_utf8_lossy(&line);
+                line.contains("guest=default_vm") && line.contains(root)
+            })
+            .unwrap()
+    }
+}
+
+impl Drop for Pod {
+    fn drop(&mut self) {
+        let _ = self.first.kill();
+        let _ = self.first.wait();
+    }
+}
+
+/// None, with a word why, where there is nothing to test with.
+fn pod() -> Option<Pod> {
+    let root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+    let qemu = Path::new("/usr/bin/qemu-system-x86_64").exists();
+    let pod = (root && qemu).then(Pod::start).flatten();
+    if pod.is_none() {
+        eprintln!("skipped: needs root, qemu-system-x86_64 and virtqemud or libvirtd");
+    }
+    pod
+}
+
+#[test]
+fn real_qemu_tells_the_story() {
+    let Some(pod) = pod() else { return };
+    let hypervisor = pod.connect();
+    assert!(hypervisor.qemu_version().unwrap() > libvirt::Version(5_000_000));
+    let driver = Driver {
+        xml: XML.into(),
+        start_paused: true,
+        obedient: false,
+        refusals: &[libvirt::code::OPERATION_INVALID],
+        events: story::QEMU,
+    };
+    story::tell(&*hypervisor, &driver);
+    killed_from_outside(&pod, &*hypervisor);
+    the_daemon_goes_away(pod, &*hypervisor);
+}
+
+fn killed_from_outside(pod: &Pod, hypervisor: &dyn Hypervisor) {
+    let recorder = Recorder::on(hypervisor, story::NAME);
+    let guest = hypervisor.define(XML).unwrap();
+    guest.start(Start::RUNNING).unwrap();
+    let stats = guest.stats().unwrap().unwrap();
+    assert_eq!(stats.vcpus.len(), 1);
+    assert_eq!(stats.memory.total, Some(64 * 1024));
+    assert!(stats.memory.rss.is_some() && stats.cpu.time.is_some());
+    assert_eq!(stats.cpu_map.as_ref().map(Vec::len), Some(1));
+    Command::new("kill")
+        .args(["-9", &pod.qemu()])
+        .status()
+        .unwrap();
+    assert_eq!(
+        recorder.lifecycle(4),
+        [
+            "Defined Added",
+            "Resumed Unpaused",
+            "Started Booted",
+            "Stopped Failed"
+        ]
+    );
+    let crashed = State::new(DomainState::Shutoff, Reason::Crashed);
+    assert_eq!(guest.state().unwrap(), crashed);
+    guest.undefine(Undefine::KEEP).unwrap();
+}
+
+fn the_daemon_goes_away(pod: Pod, hypervisor: &dyn Hypervisor) {
+    let recorder = Recorder::on(hypervisor, story::NAME);
+    drop(pod);
+    let reason = recorder.first(|event| match event {
+        Event::ConnectionClosed { reason } => Some(*reason),
+        _ => None,
+    });
+    assert_eq!(reason, Some(CloseReason::Eof));
+    assert!(!hypervisor.is_alive());
+    assert!(hypervisor.lookup(story::NAME).is_err());
+}
