@@ -68,11 +68,23 @@ pub struct Pod {
 impl Pod {
     /// An empty pod, once there is a free [`slots`] for it. Needs root, and says so.
     pub fn create(user: User) -> Result<Pod> {
-        if !rustix::process::geteuid().is_root() {
+        if !is_root() {
             bail!(
                 "pods are made of mount and pid namespaces, which needs root: run this as root, or 'make test'"
             );
         }
+        let pod = Pod::of(user)?;
+        pod.mask(Path::new("/dev/kvm"))?;
+        Ok(pod)
+    }
+
+    /// A pod for libvirt's test driver, whose launcher is root in a user namespace of its own when this process is
+    /// not root: no daemon runs there, and no QEMU.
+    pub fn create_unprivileged() -> Result<Pod> {
+        Pod::of(User::Root)
+    }
+
+    fn of(user: User) -> Result<Pod> {
         let slot = slots::take()?;
         let directory = tempfile::Builder::new().prefix("pod-").tempdir()?;
         let pod = Pod {
@@ -85,7 +97,6 @@ impl Pod {
             _slot: slot,
         };
         pod.make_directories()?;
-        pod.mask(Path::new("/dev/kvm"))?;
         Ok(pod)
     }
 
@@ -225,13 +236,18 @@ impl Pod {
     /// Runs any program as the pod's process 1.
     pub fn run(&mut self, program: &Path, arguments: &[&str]) -> Result<()> {
         let root = self.directory.path();
-        let log = File::create(root.join("log"))?;
+        let log = File::create(self.log_path())?;
         // The outer setpriv ends the pod with the thread that made it, should this process be killed.
         let child = Command::new("setpriv")
             .args([
                 "--pdeathsig",
                 "KILL",
                 "unshare",
+                if is_root() {
+                    "--mount"
+                } else {
+                    "--map-root-user"
+                },
                 "--mount",
                 "--pid",
                 "--net",
@@ -259,10 +275,14 @@ impl Pod {
         Ok(())
     }
 
-    /// All that the pod's programs have written to their standard output and error.
+    /// The file that takes all that the pod's programs write to their standard output and error.
+    pub fn log_path(&self) -> PathBuf {
+        self.directory.path().join("log")
+    }
+
+    /// What [`Pod::log_path`] holds so far.
     pub fn log(&self) -> String {
-        String::from_utf8_lossy(&fs::read(self.directory.path().join("log")).unwrap_or_default())
-            .into_owned()
+        String::from_utf8_lossy(&fs::read(self.log_path()).unwrap_or_default()).into_owned()
     }
 
     /// The lines of [`Pod::log`] that are JSON objects.
@@ -359,11 +379,17 @@ impl Pod {
     }
 }
 
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
 /// Makes a directory that belongs to QEMU's user, with exactly these permissions.
 fn make(path: &Path, mode: u32) -> Result<()> {
     fs::create_dir_all(path).with_context(|| format!("{}", path.display()))?;
-    let owner = if mode & 0o2000 == 0 { 0 } else { QEMU };
-    chown(path, Some(owner), Some(owner))?;
+    if is_root() {
+        let owner = if mode & 0o2000 == 0 { 0 } else { QEMU };
+        chown(path, Some(owner), Some(owner))?;
+    }
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode))?)
 }
 

@@ -149,6 +149,11 @@ impl VirtHandler {
         Commands::connect(&self.share_dir.join("sockets/launcher-sock"), deadline).await
     }
 
+    /// All notifications as they come, for who wants to follow.
+    pub fn feed(&self) -> watch::Receiver<Vec<Event>> {
+        self.events.clone()
+    }
+
     /// All notifications so far.
     pub fn events(&self) -> Vec<Event> {
         self.events.borrow().clone()

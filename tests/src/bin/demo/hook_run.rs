@@ -1,0 +1,76 @@
+//! A hook's run, as the launcher's log tells it.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+/// One line of the launcher's log about one run.
+pub(crate) struct HookRun {
+    pub(crate) hook: String,
+    pub(crate) hook_point: String,
+    outcome: String,
+    micros: u64,
+    changes: Vec<Value>,
+}
+
+impl HookRun {
+    /// The run that a log entry tells of, if it tells of one.
+    pub(crate) fn read(entry: &Value) -> Option<HookRun> {
+        let text = |name: &str| Some(entry[name].as_str()?.to_owned());
+        Some(HookRun {
+            hook: text("hook")?,
+            hook_point: text("hook_point")?,
+            outcome: text("outcome")?,
+            micros: entry["micros"].as_u64()?,
+            changes: changes(&entry["changes"]),
+        })
+    }
+
+    /// Whether it edited exactly this much: a change whose new text contains `after`.
+    pub(crate) fn changed_to(&self, after: &str) -> bool {
+        self.changes
+            .iter()
+            .any(|change| change.to_string().contains(after))
+    }
+
+    /// Whether it changed anything.
+    pub(crate) fn changed(&self) -> bool {
+        !self.changes.is_empty()
+    }
+
+    /// The run and its diff, readable.
+    pub(crate) fn tell(&self) -> String {
+        let mut text = format!(
+            "{} at {}: {}, {} us",
+            self.hook, self.hook_point, self.outcome, self.micros
+        );
+        for change in &self.changes {
+            let _ = write!(text, "\n  {}", tell_change(change));
+        }
+        text
+    }
+}
+
+/// The log keeps a list as JSON in a string.
+fn changes(field: &Value) -> Vec<Value> {
+    let parsed = field
+        .as_str()
+        .and_then(|text| serde_json::from_str(text).ok());
+    match parsed.as_ref().unwrap_or(field) {
+        Value::Array(items) => items.clone(),
+        Value::Null => Vec::new(),
+        other => vec![other.clone()],
+    }
+}
+
+fn tell_change(change: &Value) -> String {
+    let text = |name: &str| change[name].as_str();
+    let path = text("path").unwrap_or_default();
+    match (text("before"), text("after")) {
+        _ if path.is_empty() => change.to_string(),
+        (Some(before), Some(after)) => format!("~ {path}: {before:?} -> {after:?}"),
+        (None, Some(after)) => format!("+ {path}: {after}"),
+        (Some(before), None) => format!("- {path}: {before}"),
+        (None, None) => format!("~ {path} {}", text("kind").unwrap_or("changed")),
+    }
+}

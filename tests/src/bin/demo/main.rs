@@ -1,0 +1,75 @@
+//! The demo: a VM through two WASM hooks, from its VMI to its graceful end, with virt-handler's part played here.
+//!
+//! `demo [--driver qemu|test] [--user nonroot|root]`; ends with 0 only if every check held.
+#![allow(clippy::print_stdout)]
+
+mod checks;
+mod follow;
+mod hook_run;
+mod qemu;
+mod simulator;
+mod timeline;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use tests::pod::User;
+
+use checks::Checks;
+use timeline::Timeline;
+
+/// Nothing that the demo does takes this long on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+#[derive(Clone, Copy)]
+enum Driver {
+    Qemu,
+    Test,
+}
+
+fn arguments() -> Result<(Driver, User)> {
+    let (mut driver, mut user) = (Driver::Qemu, User::Nonroot);
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        match (word.as_str(), words.next().as_deref()) {
+            ("--driver", Some("qemu")) => driver = Driver::Qemu,
+            ("--driver", Some("test")) => driver = Driver::Test,
+            ("--user", Some("nonroot")) => user = User::Nonroot,
+            ("--user", Some("root")) => user = User::Root,
+            _ => bail!("usage: demo [--driver qemu|test] [--user nonroot|root]"),
+        }
+    }
+    Ok((driver, user))
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let (driver, user) = match arguments() {
+        Ok(chosen) => chosen,
+        Err(error) => {
+            println!("{error}");
+            return ExitCode::from(2);
+        }
+    };
+    let timeline = Timeline::begin();
+    let mut checks = Checks::default();
+    let story = async {
+        match driver {
+            Driver::Qemu => qemu::play(&timeline, &mut checks, user).await,
+            Driver::Test => simulator::play(&timeline, &mut checks).await,
+        }
+    };
+    let outcome = tokio::time::timeout(PATIENCE, story).await;
+    let outcome = outcome.unwrap_or_else(|_| Err(anyhow::anyhow!("gave up after {PATIENCE:?}")));
+    timeline.end();
+    if let Err(error) = &outcome {
+        println!("\nThe demo stopped: {error:#}");
+    }
+    let all_held = checks.print();
+    if outcome.is_ok() && all_held {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

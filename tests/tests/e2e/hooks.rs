@@ -1,0 +1,237 @@
+//! WASM hooks and gRPC sidecars together, and hooks that say no or never come.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::Value;
+use tests::hooks;
+use tests::pod::User;
+use tests::scenario::{BOOT, Stage};
+use tests::sidecar::Sidecar;
+use tests::vmi::Vmi;
+
+const MANUFACTURER: &str = "Radical Edward";
+
+fn vmi(name: &str) -> Vmi {
+    Vmi::new(name, User::Nonroot)
+        .annotate("smbios.vm.kubevirt.io/baseBoardManufacturer", MANUFACTURER)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sidecars_and_modules_run_in_one_order_and_reach_the_guest() -> Result<()> {
+    let vmi = vmi("chain").cloud_init("#cloud-config\nhostname: chain\n");
+    let stage = Stage::set(User::Nonroot)?;
+    let hooks_dir = stage.pod.hooks_dir()?;
+    let first = Sidecar::new("first")
+        .versions(&["v1alpha1"])
+        .on_define_domain(100, |xml| match xml.contains(MANUFACTURER) {
+            true => Err("the module ran before the hook of higher priority".into()),
+            false => Ok(xml),
+        });
+    let last = Sidecar::new("last")
+        .on_define_domain(-100, |xml| match xml.contains(MANUFACTURER) {
+            true => Ok(xml.replace(MANUFACTURER, "Radical Edward and friends")),
+            false => Err("the module's change did not reach the hook of lower priority".into()),
+        })
+        .pre_cloud_init_iso(-100, |json| {
+            let mut data: Value = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+            let user_data = data["UserData"].as_str().unwrap_or_default().to_owned();
+            data["UserData"] = format!("{user_data}# from the sidecar\n").into();
+            Ok(data.to_string())
+        })
+        .shutdown(0);
+    let first = first.serve(&hooks_dir, "hook-sidecar-0")?;
+    hooks::install(
+        &hooks_dir,
+        "hook-sidecar-1",
+        &hooks::example("smbios-hook")?,
+    )?;
+    hooks::install(
+        &hooks_dir,
+        "hook-sidecar-2",
+        &hooks::example("cloud-init-hook")?,
+    )?;
+    let last = last.serve(&hooks_dir, "hook-sidecar-3")?;
+
+    let scene = stage.start(&vmi, &["--hook-sidecars", "4"]).await?;
+    scene.boot_to_ready(&vmi).await?;
+    let console = scene.pod.console(&vmi);
+    assert!(
+        console.told("board_vendor: Radical Edward and friends"),
+        "{}",
+        console.text()
+    );
+    assert!(
+        console.told("user-data: # from the sidecar"),
+        "{}",
+        console.text()
+    );
+    assert!(
+        console.told("user-data: hostname: chain"),
+        "{}",
+        console.text()
+    );
+    scene.close(&vmi).await?;
+    assert_eq!(first.calls(), ["v1alpha1 OnDefineDomain"], "once per boot");
+    assert_eq!(
+        last.calls(),
+        [
+            "v1alpha3 PreCloudInitIso",
+            "v1alpha3 OnDefineDomain",
+            "v1alpha3 Shutdown"
+        ]
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_that_says_no_leaves_no_domain_and_the_retry_runs_it_again() -> Result<()> {
+    let vmi = vmi("refused");
+    let stage = Stage::set(User::Nonroot)?;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&asked);
+    let gate = Sidecar::new("gate").on_define_domain(0, move |xml| {
+        match counter.fetch_add(1, Ordering::SeqCst) {
+            0 | 1 => Err("not on a Monday".into()),
+            _ => Ok(xml),
+        }
+    });
+    let _gate = gate.serve(&stage.pod.hooks_dir()?, "hook-sidecar-0")?;
+    let scene = stage.start(&vmi, &["--hook-sidecars", "1"]).await?;
+    for _ in 0..2 {
+        let answer = scene.commands.sync(&vmi).await?;
+        assert!(!answer.success, "{answer:?}");
+        assert!(answer.message.contains("not on a Monday"), "{answer:?}");
+        assert!(
+            answer.message.contains("hook-sidecar-0") || answer.message.contains("gate"),
+            "{answer:?}"
+        );
+        assert_eq!(scene.commands.domain().await?, Value::Null);
+    }
+    assert!(
+        scene.handler.states().is_empty(),
+        "{}",
+        scene.handler.history()
+    );
+    let warnings = scene
+        .handler
+        .events()
+        .iter()
+        .filter_map(|event| event.kubernetes_reason().map(str::to_owned))
+        .count();
+    assert_eq!(
+        warnings,
+        1,
+        "the same failure is told once: {}",
+        scene.handler.history()
+    );
+    scene.boot(&vmi).await?;
+    assert_eq!(asked.load(Ordering::SeqCst), 3);
+    scene.close(&vmi).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sync_that_the_client_gives_up_goes_on_and_is_joined_by_the_next() -> Result<()> {
+    let vmi = vmi("cancelled");
+    let stage = Stage::set(User::Nonroot)?;
+    let slow = Sidecar::new("slow").on_define_domain(0, |xml| {
+        std::thread::sleep(Duration::from_millis(1500));
+        Ok(xml)
+    });
+    let slow = slow.serve(&stage.pod.hooks_dir()?, "hook-sidecar-0")?;
+    let scene = stage.start(&vmi, &["--hook-sidecars", "1"]).await?;
+    let cancelled =
+        tokio::time::timeout(Duration::from_millis(300), scene.commands.sync(&vmi)).await;
+    assert!(
+        cancelled.is_err(),
+        "the hook takes longer than that: {cancelled:?}"
+    );
+    let (second, third) = tokio::join!(scene.commands.sync(&vmi), scene.commands.sync(&vmi));
+    second?.ok()?;
+    third?.ok()?;
+    scene
+        .handler
+        .wait_for_state("Running/Unknown", 0, BOOT)
+        .await?;
+    assert_eq!(slow.calls(), ["v1alpha3 OnDefineDomain"]);
+    let added = scene
+        .handler
+        .states()
+        .iter()
+        .filter(|state| state.starts_with("ADDED"))
+        .count();
+    assert_eq!(added, 1, "{}", scene.handler.history());
+    scene.close(&vmi).await
+}
+
+/// Starts a launcher that cannot get the hooks it waits for, and gives its log.
+async fn collection_fails(
+    hooks: usize,
+    timeout: &str,
+    put: impl FnOnce(&std::path::Path) -> Result<()>,
+) -> Result<String> {
+    let vmi = vmi("nohooks");
+    let mut stage = Stage::set(User::Nonroot)?;
+    put(&stage.pod.hooks_dir()?)?;
+    stage.pod.start(
+        &vmi,
+        &[
+            "--hook-sidecars",
+            &hooks.to_string(),
+            "--qemu-timeout",
+            timeout,
+        ],
+    )?;
+    let status = stage.pod.ended(Duration::from_secs(20)).await?;
+    assert!(status.code().is_some_and(|code| code != 0), "{status}");
+    assert!(
+        !stage
+            .pod
+            .path("/run/kubevirt/sockets/launcher-sock")
+            .exists()
+    );
+    Ok(stage.pod.log())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hooks_that_never_come_end_the_launcher_with_what_is_missing() -> Result<()> {
+    let log = collection_fails(2, "2s", |hooks_dir| {
+        hooks::install(hooks_dir, "hook-sidecar-0", &hooks::example("smbios-hook")?)
+    });
+    let log = log.await?;
+    assert!(
+        log.contains("hook-sidecar-0"),
+        "what has arrived is named: {log}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_module_that_is_none_ends_the_launcher_before_the_deadline() -> Result<()> {
+    let log = collection_fails(1, "60s", |hooks_dir| {
+        hooks::install_bytes(hooks_dir, "hook-sidecar-0", b"\x7fELF is no component")
+    });
+    let log = log.await?;
+    assert!(log.contains("hook-sidecar-0"), "{log}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_hooks_than_counted_are_refused_by_name() -> Result<()> {
+    let log = collection_fails(1, "20s", |hooks_dir| {
+        hooks::install(hooks_dir, "hook-sidecar-0", &hooks::example("smbios-hook")?)?;
+        hooks::install(
+            hooks_dir,
+            "hook-sidecar-1",
+            &hooks::example("cloud-init-hook")?,
+        )
+    });
+    let log = log.await?;
+    assert!(
+        log.contains("hook-sidecar-0") && log.contains("hook-sidecar-1"),
+        "{log}"
+    );
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! A VM's life on real libvirt and QEMU, seen from virt-handler's side, and what happens when something goes wrong.
+//!
+//! Needs root (pods are namespaces); `make test` sees to it. At most two pods run at once.
+#![allow(clippy::unwrap_used)]
+
+mod commands;
+mod disks;
+mod faults;
+mod hooks;
+mod life;
+mod processes;
+mod standalone;
+
+/// `TYPE Status/Reason`, repetitions left out: how often a state is repeated is libvirt's affair.
+fn distinct(mut states: Vec<String>) -> Vec<String> {
+    states.dedup();
+    states
+}

@@ -1,0 +1,249 @@
+//! The layer rule, read from Cargo's own metadata: what a crate cannot import, it cannot do.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tests::binaries::workspace;
+
+/// A workspace member: its directory and all packages its build needs, itself left out, development left out.
+struct Member {
+    directory: PathBuf,
+    direct: BTreeSet<String>,
+    all: BTreeSet<String>,
+}
+
+fn metadata() -> Value {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .current_dir(workspace())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Whether an edge is there when the crate is built for use, by itself or its build script.
+fn is_normal(edge: &Value) -> bool {
+    list(&edge["dep_kinds"])
+        .iter()
+        .any(|kind| kind["kind"] != "dev")
+}
+
+fn members() -> BTreeMap<String, Member> {
+    let metadata = metadata();
+    let packages: BTreeMap<String, &Value> = list(&metadata["packages"])
+        .iter()
+        .map(|package| (text(&package["id"]), package))
+        .collect();
+    let edges: BTreeMap<String, Vec<String>> = list(&metadata["resolve"]["nodes"])
+        .iter()
+        .map(|node| {
+            let needed = list(&node["deps"])
+                .iter()
+                .filter(|edge| is_normal(edge))
+                .map(|edge| text(&edge["pkg"]));
+            (text(&node["id"]), needed.collect())
+        })
+        .collect();
+    let name = |id: &String| text(&packages[id]["name"]);
+    list(&metadata["workspace_members"])
+        .iter()
+        .map(|id| {
+            let id = text(id);
+            let manifest = PathBuf::from(text(&packages[&id]["manifest_path"]));
+            let mut reached = BTreeSet::new();
+            let mut open = vec![id.clone()];
+            while let Some(next) = open.pop() {
+                open.extend(
+                    edges[&next]
+                        .iter()
+                        .filter(|needed| reached.insert((*needed).clone()))
+                        .cloned(),
+                );
+            }
+            let member = Member {
+                directory: manifest.parent().unwrap().to_owned(),
+                direct: edges[&id].iter().map(&name).collect(),
+                all: reached.iter().map(&name).collect(),
+            };
+            (name(&id), member)
+        })
+        .collect()
+}
+
+fn none_of(member: &str, forbidden: &[&str]) {
+    let members = members();
+    let found: Vec<&&str> = forbidden
+        .iter()
+        .filter(|name| members[member].all.contains(**name))
+        .collect();
+    assert!(found.is_empty(), "{member} depends on {found:?}");
+}
+
+/// What reaches files, sockets, processes or other threads' time.
+const OUTSIDE: [&str; 10] = [
+    "tokio", "libvirt", "virt", "virt-sys", "wasmtime", "tonic", "rustix", "cap-std", "tempfile",
+    "hyper",
+];
+
+#[test]
+fn domain_xml_and_domain_are_pure() {
+    none_of("domain-xml", &OUTSIDE);
+    none_of("domain", &OUTSIDE);
+}
+
+#[test]
+fn the_pure_crates_name_no_file_system() {
+    for (name, member) in members() {
+        if name == "domain" || name == "domain-xml" {
+            for (file, source) in sources(&member.directory.join("src")) {
+                for word in [
+                    "std::fs",
+                    "std::net",
+                    "std::process",
+                    "std::thread",
+                    "std::env",
+                ] {
+                    assert!(!source.contains(word), "{} names {word}", file.display());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn only_hook_host_names_wasmtime() {
+    for (name, member) in members() {
+        let named = member
+            .direct
+            .iter()
+            .any(|dependency| dependency.starts_with("wasmtime"));
+        assert_eq!(named, name == "hook-host", "{name}");
+    }
+}
+
+#[test]
+fn only_the_launcher_depends_on_libvirt() {
+    for (name, member) in members() {
+        if member.all.contains("libvirt") {
+            assert_eq!(name, "virt-launcher", "{name} depends on libvirt");
+        }
+        if member.all.contains("virt-sys") {
+            assert!(
+                ["virt-launcher", "libvirt"].contains(&name.as_str()),
+                "{name} depends on virt-sys"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_monitor_stays_tiny() {
+    none_of(
+        "virt-launcher-monitor",
+        &[
+            "tokio", "libvirt", "virt-sys", "wasmtime", "tonic", "prost", "hyper",
+        ],
+    );
+}
+
+#[test]
+fn unsafe_code_stays_in_its_two_rooms() {
+    for (name, member) in members() {
+        if name == "libvirt" {
+            continue;
+        }
+        for (file, source) in sources(&member.directory.join("src")) {
+            let uses = source.lines().any(|line| {
+                let code = line.split("//").next().unwrap_or_default();
+                code.contains("unsafe {")
+                    || code.contains("unsafe fn")
+                    || code.contains("unsafe impl")
+            });
+            let artifact_load =
+                name == "hook-host" && file.components().any(|part| part.as_os_str() == "wasm");
+            assert!(!uses || artifact_load, "{} has unsafe code", file.display());
+        }
+    }
+}
+
+#[test]
+fn every_example_and_every_guest_has_tests() {
+    let mut looked_at = 0;
+    for parent in ["examples-hooks", "tests/guests"] {
+        let Ok(entries) = std::fs::read_dir(workspace().join(parent)) else {
+            continue;
+        };
+        for directory in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+            if directory.join("Cargo.toml").is_file() {
+                looked_at += 1;
+                assert!(
+                    is_tested(&directory),
+                    "no test names {}",
+                    directory.display()
+                );
+            }
+        }
+    }
+    assert!(looked_at >= 2, "the examples have moved");
+}
+
+/// An example is tested by its own crate, a guest by a test somewhere that names it.
+fn is_tested(directory: &Path) -> bool {
+    let own = sources(directory)
+        .iter()
+        .any(|(_, source)| source.contains("#[test]"));
+    let name = directory
+        .file_name()
+        .unwrap()
+        .to_string_lossy()
+        .into_owned();
+    let spellings = [
+        format!("\"{name}"),
+        format!("\"{}", name.replace('-', "_")),
+        format!("{}_", name.replace('-', "_")),
+    ];
+    let tests = [
+        workspace().join("tests/tests"),
+        workspace().join("src/hook-host/tests"),
+        workspace().join("src/virt-hook/tests"),
+    ];
+    let named = || {
+        let all = tests.iter().flat_map(|tests| sources(tests));
+        all.into_iter()
+            .any(|(_, source)| spellings.iter().any(|spelling| source.contains(spelling)))
+    };
+    own || (directory.starts_with(workspace().join("tests/guests")) && named())
+}
+
+/// All Rust sources below a directory.
+fn sources(directory: &Path) -> Vec<(PathBuf, String)> {
+    let Ok(entries) = std::fs::read_dir(directory) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push((path.clone(), std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+    found
+}
