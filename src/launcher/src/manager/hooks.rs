@@ -1,0 +1,47 @@
+//! The hooks, as operations see them: a role, so that tests can play it.
+
+use hook_host::{Chain, CloudInitDocuments, HookError, Invocation, Run};
+
+/// Runs every hook point.
+#[tonic::async_trait]
+pub trait Hooks: Send + Sync {
+    /// Before anything is prepared; may veto.
+    async fn pre_start(&self, invocation: &Invocation, vmi: &str) -> Result<(), HookError>;
+    /// Before the cloud-init image is written.
+    async fn pre_cloud_init_iso(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        documents: CloudInitDocuments,
+    ) -> Result<CloudInitDocuments, HookError>;
+    /// Before the domain is defined.
+    async fn on_define_domain(&self, invocation: &Invocation, vmi: &str, xml: String) -> Result<String, HookError>;
+    /// When the launcher ends. What goes wrong is logged by the hooks' host.
+    async fn shutdown(&self, invocation: &Invocation) -> Vec<Run>;
+}
+
+#[tonic::async_trait]
+impl Hooks for Chain {
+    async fn pre_start(&self, invocation: &Invocation, vmi: &str) -> Result<(), HookError> {
+        Chain::pre_start(self, invocation, vmi).await.map(drop)
+    }
+
+    async fn pre_cloud_init_iso(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        documents: CloudInitDocuments,
+    ) -> Result<CloudInitDocuments, HookError> {
+        let (documents, _) = Chain::pre_cloud_init_iso(self, invocation, vmi, documents).await?;
+        Ok(documents)
+    }
+
+    async fn on_define_domain(&self, invocation: &Invocation, vmi: &str, xml: String) -> Result<String, HookError> {
+        let (xml, _) = Chain::on_define_domain(self, invocation, vmi, xml).await?;
+        Ok(xml)
+    }
+
+    async fn shutdown(&self, invocation: &Invocation) -> Vec<Run> {
+        Chain::shutdown(self, invocation).await
+    }
+}

@@ -1,0 +1,110 @@
+//! The one task that watches: it takes in facts, looks at the domain, moves the state and has
+//! virt-handler told. It changes nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::metadata::KubeVirtMetadata;
+use tokio::sync::{mpsc, watch};
+
+use super::connection::Connection;
+use super::look::{Look, look};
+use super::metadata::{Metadata, now};
+use super::state::VmState;
+use super::Identity;
+use crate::blocking;
+use crate::notify::{Fact, Notifier, Publication, Publications};
+
+/// A look is three quick calls.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// What the observer works with.
+pub struct Observer {
+    /// libvirt.
+    pub connection: Arc<Connection>,
+    /// Which VM to look at; other domains are none of its business.
+    pub identity: Identity,
+    /// KubeVirt's metadata.
+    pub metadata: Arc<Metadata>,
+    /// virt-handler.
+    pub notifier: Notifier,
+    /// Where the state goes.
+    pub state: watch::Sender<VmState>,
+}
+
+impl Observer {
+    /// Watches until nobody can tell it anything any more.
+    pub async fn run(self, mut facts: mpsc::UnboundedReceiver<Fact>) {
+        let mut policy = Publications::default();
+        while let Some(fact) = facts.recv().await {
+            if self.concerns(&fact) {
+                self.observe(&fact, policy.observe(&fact)).await;
+            }
+        }
+    }
+
+    fn concerns(&self, fact: &Fact) -> bool {
+        match fact {
+            Fact::Libvirt(event) => event.domain() == Some(self.identity.domain.as_str()),
+            Fact::Metadata | Fact::Reconnected => true,
+        }
+    }
+
+    async fn observe(&self, fact: &Fact, publications: Vec<Publication>) {
+        if publications.is_empty() {
+            return;
+        }
+        tracing::debug!(fact = ?fact, "domain event");
+        let Some(seen) = self.look().await else {
+            return;
+        };
+        for publication in &publications {
+            self.publish(seen.clone(), publication);
+        }
+        let sight = seen.sight();
+        self.state.send_if_modified(|state| {
+            let next = state.observe(sight);
+            std::mem::replace(state, next) != next
+        });
+    }
+
+    async fn look(&self) -> Option<Look> {
+        let hypervisor = self.connection.hypervisor();
+        let domain = self.identity.domain.clone();
+        match blocking::call("looking at the domain", LOOK, move || look(&*hypervisor, &domain)).await {
+            Ok(Ok(seen)) => Some(seen),
+            Ok(Err(error)) => {
+                tracing::error!(reason = %error, "could not look at the domain after an event");
+                None
+            }
+            Err(error) => {
+                tracing::error!(reason = %error, "could not look at the domain after an event");
+                None
+            }
+        }
+    }
+
+    fn publish(&self, seen: Look, publication: &Publication) {
+        let metadata = if publication.with_metadata {
+            self.metadata.current()
+        } else {
+            KubeVirtMetadata::default()
+        };
+        let gone = seen.is_gone();
+        tracing::info!(
+            event = publication.event_type.as_str(),
+            status = %seen.status,
+            reason = seen.reason,
+            "domain {}",
+            self.identity.domain
+        );
+        let mut domain = seen.domain(&self.identity, metadata);
+        if gone && publication.may_be_last {
+            domain.metadata.deletion_timestamp = Some(now());
+        }
+        match domain.to_json() {
+            Ok(json) => self.notifier.domain_event(publication.event_type, json),
+            Err(error) => tracing::error!(reason = %error, "could not encode the domain"),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Sync: from a VMI to a running VM.
+//!
+//! ```text
+//!   Wanted ──prepare──▶ Prepared ──define──▶ (a domain) ──bring_up──▶ running
+//!     │ VMI converted      │ hooks ran, images are there                 │ cloud-init image written
+//! ```
+//! What fails before define leaves no domain, and a repeated sync begins anew, hooks included. After
+//! it, a repeated sync only brings the domain up: hooks run once a boot.
+
+mod bring_up;
+mod define;
+mod prepare;
+mod warn;
+
+use domain::options::Options;
+use domain::vmi::Vmi;
+use tokio_util::sync::CancellationToken;
+
+use crate::manager::error::OpError;
+use crate::manager::requests::Refusal;
+use crate::manager::vm::Vm;
+
+/// What virt-handler asks for.
+#[derive(Debug, Clone)]
+pub struct SyncRequest {
+    /// The VM as it should be.
+    pub vmi: Vmi,
+    /// The cluster's settings.
+    pub options: Options,
+    /// Emulation may stand in for hardware virtualization.
+    pub allow_emulation: bool,
+}
+
+/// Makes the VM what it should be. `interrupted` stops it at the next safe point.
+pub async fn sync(vm: &Vm, request: &SyncRequest, interrupted: &CancellationToken) -> Result<(), OpError> {
+    if request.vmi.domain_name() != vm.identity.domain {
+        return Err(OpError::OtherVm {
+            ours: vm.identity.domain.clone(),
+            theirs: request.vmi.domain_name(),
+        });
+    }
+    let wanted = prepare::Wanted::convert(vm, request).await?;
+    let guest = match vm.lookup().await? {
+        Some(guest) => guest,
+        None => {
+            let prepared = until(interrupted, wanted.prepare(vm)).await?;
+            prepared.define(vm).await?
+        }
+    };
+    bring_up::bring_up(vm, request, &guest, interrupted).await?;
+    vm.metadata.set_grace_period(request.vmi.grace_period_seconds());
+    Ok(())
+}
+
+/// Work that can be dropped at any point.
+async fn until<T>(
+    interrupted: &CancellationToken,
+    work: impl Future<Output = Result<T, OpError>>,
+) -> Result<T, OpError> {
+    tokio::select! {
+        biased;
+        () = interrupted.cancelled() => Err(Refusal::Ending.into()),
+        result = work => result,
+    }
+}
+
+/// A point at which nothing is half done.
+fn safe_point(interrupted: &CancellationToken) -> Result<(), OpError> {
+    if interrupted.is_cancelled() {
+        return Err(Refusal::Ending.into());
+    }
+    Ok(())
+}

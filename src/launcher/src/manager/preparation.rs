@@ -1,0 +1,126 @@
+//! What a boot needs of the node and of the pod's file systems.
+
+use std::path::PathBuf;
+
+use domain::cloud_init::{self as data, CloudInitData, CloudInitError, HookedDataError};
+use domain::host::HostFacts;
+use domain::local_disks::{DiskPreparation, LocalDiskError, local_disks};
+use domain::options::Options;
+use domain::prepare::PrepareError;
+use domain::spec::DomainSpec;
+use domain::vmi::Vmi;
+
+use crate::blocking::{self, Unanswered};
+use crate::cloud_init::{self, SecretDirectory, SysTopology};
+use crate::disks::{self, DirectIo, DiskError, DiskTools};
+
+use super::vm::QUICK;
+
+/// Disks or cloud-init data could not be put in place.
+#[derive(Debug, thiserror::Error)]
+pub enum PreparationError {
+    /// There is no telling what must be in place.
+    #[error(transparent)]
+    LocalDisk(#[from] LocalDiskError),
+    /// An image.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// A disk's cache mode.
+    #[error(transparent)]
+    Modes(#[from] PrepareError),
+    /// cloud-init data.
+    #[error(transparent)]
+    CloudInit(#[from] CloudInitError),
+    /// What hooks made of the cloud-init data.
+    #[error("cloud-init data after the hooks: {0}")]
+    HookedCloudInit(#[from] HookedDataError),
+    /// The cloud-init image.
+    #[error(transparent)]
+    Iso(#[from] cloud_init::IsoError),
+    /// libvirt's description of the new domain is not understood.
+    #[error("reading libvirt's description of the new domain: {0}")]
+    Description(String),
+    /// A file system hangs.
+    #[error(transparent)]
+    Unanswered(#[from] Unanswered),
+}
+
+/// A cloud-init image to be written once the domain is defined.
+#[derive(Debug, Clone)]
+pub struct CloudInitImage {
+    /// What goes into it, hooks applied.
+    pub data: CloudInitData,
+    /// Where the domain's disk looks for it.
+    pub path: PathBuf,
+}
+
+/// A domain whose images are in place.
+pub struct Disks {
+    /// The domain, cache and IO modes settled.
+    pub spec: DomainSpec,
+    /// Where the cloud-init image goes, if a disk shows one.
+    pub cloud_init: Option<PathBuf>,
+}
+
+/// What is known of the node, and the tools.
+pub struct Preparation {
+    /// The node, as probed at start-up.
+    pub facts: HostFacts,
+    /// How images are made.
+    pub tools: DiskTools,
+    /// Secrets that cloud-init data are in.
+    pub secrets: SecretDirectory,
+    /// `--container-disk-dir`.
+    pub container_disks: PathBuf,
+    /// libvirt's simulator starts no QEMU: images are not made, and may not be makeable here.
+    pub test_driver: bool,
+}
+
+impl Preparation {
+    /// The options, with what the launcher finds out about container disks by itself.
+    pub async fn options(&self, vmi: &Vmi, options: &Options) -> Result<Options, PreparationError> {
+        let mut options = options.clone();
+        if !self.test_driver {
+            options.disks_info =
+                disks::container_disks(vmi, &options.disks_info, &self.container_disks, &self.tools).await?;
+        }
+        Ok(options)
+    }
+
+    /// cloud-init data as the VMI asks for it.
+    pub async fn cloud_init(&self, vmi: &Vmi) -> Result<Option<CloudInitData>, PreparationError> {
+        let (vmi, secrets) = (vmi.clone(), self.secrets.clone());
+        let read = move || data::read(&vmi, &secrets);
+        Ok(blocking::call("reading cloud-init data", QUICK, read).await??)
+    }
+
+    /// Puts images in place, and settles the disks' cache and IO modes by where they lie.
+    pub async fn disks(&self, vmi: &Vmi, mut spec: DomainSpec) -> Result<Disks, PreparationError> {
+        let mut preparations = local_disks(vmi, &spec)?;
+        if self.test_driver {
+            preparations.retain(|one| matches!(one, DiskPreparation::CloudInitIso { .. }));
+        }
+        disks::prepare(&preparations, &self.tools).await?;
+        let cloud_init = preparations.iter().find_map(|one| match one {
+            DiskPreparation::CloudInitIso { path, .. } => Some(PathBuf::from(path)),
+            _ => None,
+        });
+        if !self.test_driver {
+            let settle = move || domain::prepare::driver_modes(&mut spec, &DirectIo).map(|()| spec);
+            spec = blocking::call("probing the disks' file systems", QUICK, settle).await??;
+        }
+        Ok(Disks { spec, cloud_init })
+    }
+
+    /// Writes the cloud-init image. `xml` is libvirt's description of the defined domain: it has the
+    /// addresses by which the guest finds tagged devices.
+    pub async fn write_cloud_init(&self, vmi: &Vmi, xml: &str, image: CloudInitImage) -> Result<(), PreparationError> {
+        let CloudInitImage { mut data, path } = image;
+        let spec = domain::parse::parse(xml).map_err(|error| PreparationError::Description(error.to_string()))?;
+        if let Some(devices) = data::devices::metadata(vmi, &spec, &SysTopology) {
+            data.devices_data = Some(devices);
+        }
+        data.complete(vmi);
+        Ok(cloud_init::write_iso(&data, &path).await?)
+    }
+}
