@@ -9,8 +9,8 @@ const MIB: usize = 1 << 20;
 pub struct Limits {
     /// One call of a WASM hook, the host's own calls included. 2 s.
     pub call_deadline: Duration,
-    /// One hook point through all hooks; virt-handler gives a Sync 20 s. 15 s. A chain with a
-    /// gRPC sidecar in it is allowed what its sidecars are allowed on top.
+    /// All WASM hooks of one hook point together; virt-handler gives a Sync 20 s. 15 s. What
+    /// sidecars take does not count: they have had 60 s each since long before.
     pub chain_deadline: Duration,
     /// One call of a gRPC sidecar, as KubeVirt has it. 60 s.
     pub sidecar_deadline: Duration,

@@ -1,11 +1,47 @@
-//! Chain.
-use crate::wasm::Subscription;
-use crate::*;
-use std::time::Duration;
+//! The chain: every hook point through all hooks that want it, one after the other.
+//!
+//! Priority descending, then directory in natural order; WASM hooks and gRPC sidecars alike. Each
+//! hook sees what the one before it made. The first that does not do its work stops the chain, and
+//! nothing of the chain's work is kept. At shutdown all run in parallel and none stops another.
 
-/// Collected hooks.
+mod attempt;
+mod check;
+mod cloud_init;
+mod order;
+mod report;
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+
+use crate::collect::Late;
+use crate::sidecar::Sidecar;
+use crate::wasm::{Module, Subscription};
+use crate::{CloudInitDocuments, HookError, HookPoint, Invocation, Limits, Run};
+use attempt::{Input, Output, Round};
+use check::Domain;
+use cloud_init::CloudInit;
+pub(crate) use order::natural;
+
+/// Collected hooks, called once per hook point and boot. Between calls nothing runs.
 #[derive(Default)]
-pub struct Chain {}
+pub struct Chain {
+    hooks: Vec<Hook>,
+    limits: Limits,
+    late: Option<Late>,
+}
+
+/// A hook that is ready.
+pub(crate) struct Hook {
+    pub(crate) info: HookInfo,
+    pub(crate) body: Body,
+}
+
+/// How a hook is called.
+pub(crate) enum Body {
+    Wasm(Module),
+    Sidecar(Sidecar),
+}
 
 /// What a hook is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,40 +79,166 @@ pub struct HookInfo {
     pub ready_after: Duration,
 }
 
+impl HookInfo {
+    /// Its priority at a hook point, if it is called there.
+    #[must_use]
+    pub fn priority(&self, point: HookPoint) -> Option<i32> {
+        self.hook_points
+            .iter()
+            .find(|s| s.point == point)
+            .map(|s| s.priority)
+    }
+}
+
 impl Chain {
-    /// All hooks, by directory.
+    pub(crate) fn new(mut hooks: Vec<Hook>, limits: Limits, late: Late) -> Self {
+        hooks.sort_by(|a, b| {
+            natural(&a.info.directory, &b.info.directory)
+                .then_with(|| natural(&a.info.file, &b.info.file))
+        });
+        Self {
+            hooks,
+            limits,
+            late: Some(late),
+        }
+    }
+
+    /// All hooks, by directory in natural order.
     #[must_use]
     pub fn hooks(&self) -> Vec<HookInfo> {
-        Vec::new()
+        self.hooks.iter().map(|hook| hook.info.clone()).collect()
     }
 
-    /// Before anything is prepared; a veto stops the chain.
-    pub async fn pre_start(&self, _: &Invocation, _vmi: &str) -> Result<Vec<Run>, HookError> {
-        Ok(Vec::new())
+    /// The hooks that are called at a hook point, in the order in which they are.
+    #[must_use]
+    pub fn order(&self, point: HookPoint) -> Vec<&str> {
+        self.at(point)
+            .into_iter()
+            .map(|hook| hook.info.hook.as_str())
+            .collect()
     }
 
-    /// Cloud-init data through all hooks.
+    /// Before anything is prepared. `vmi` is the VMI as JSON. The first hook that refuses or fails
+    /// stops the start.
+    pub async fn pre_start(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+    ) -> Result<Vec<Run>, HookError> {
+        let mut round = self.round(HookPoint::PreStart, invocation, vmi);
+        for hook in self.at(HookPoint::PreStart) {
+            round.step(hook, Input::PreStart).await?;
+        }
+        Ok(round.runs)
+    }
+
+    /// Cloud-init data through all hooks; call it only when the VMI has any.
     pub async fn pre_cloud_init_iso(
         &self,
-        _: &Invocation,
-        _vmi: &str,
+        invocation: &Invocation,
+        vmi: &str,
         documents: CloudInitDocuments,
     ) -> Result<(CloudInitDocuments, Vec<Run>), HookError> {
-        Ok((documents, Vec::new()))
+        let point = HookPoint::PreCloudInitIso;
+        let hooks = self.at(point);
+        let Some(first) = hooks.first() else {
+            return Ok((documents, Vec::new()));
+        };
+        let mut data =
+            CloudInit::decode(&documents).map_err(|error| bad_input(first, point, error))?;
+        let mut round = self.round(point, invocation, vmi);
+        for hook in hooks {
+            if let Output::CloudInit(next) = round.step(hook, Input::CloudInit(&data)).await? {
+                data = next;
+            }
+        }
+        Ok((data.encode(), round.runs))
     }
 
-    /// The domain XML through all hooks.
+    /// The domain XML through all hooks, each step checked: well-formed, still a domain, and name,
+    /// uuid and KubeVirt's metadata as they were.
     pub async fn on_define_domain(
         &self,
-        _: &Invocation,
-        _vmi: &str,
-        xml: String,
+        invocation: &Invocation,
+        vmi: &str,
+        mut xml: String,
     ) -> Result<(String, Vec<Run>), HookError> {
-        Ok((xml, Vec::new()))
+        let point = HookPoint::OnDefineDomain;
+        let hooks = self.at(point);
+        let Some(first) = hooks.first() else {
+            return Ok((xml, Vec::new()));
+        };
+        let mut domain = Domain::parse(&xml).map_err(|error| bad_input(first, point, error))?;
+        let mut round = self.round(point, invocation, vmi);
+        for hook in hooks {
+            let input = Input::Domain {
+                domain: &domain,
+                xml: &xml,
+            };
+            if let Output::Domain {
+                domain: next,
+                xml: text,
+            } = round.step(hook, input).await?
+            {
+                (domain, xml) = (next, text);
+            }
+        }
+        Ok((xml, round.runs))
     }
 
-    /// All hooks in parallel.
-    pub async fn shutdown(&self, _: &Invocation) -> Vec<Run> {
-        Vec::new()
+    /// All hooks in parallel, each within its deadline and none longer than the chain's. What went
+    /// wrong is in the runs.
+    pub async fn shutdown(&self, invocation: &Invocation) -> Vec<Run> {
+        let round = self.round(HookPoint::Shutdown, invocation, "");
+        let hooks = self.at(HookPoint::Shutdown);
+        join_all(
+            hooks
+                .into_iter()
+                .map(|hook| round.alone(hook, Input::Shutdown)),
+        )
+        .await
+    }
+
+    fn at(&self, point: HookPoint) -> Vec<&Hook> {
+        let rank = |hook: &Hook| hook.info.priority(point);
+        let mut hooks: Vec<&Hook> = self.hooks.iter().filter(|h| rank(h).is_some()).collect();
+        hooks.sort_by(|a, b| ranked(a, rank(a)).compare(&ranked(b, rank(b))));
+        hooks
+    }
+
+    fn round<'a>(
+        &'a self,
+        point: HookPoint,
+        invocation: &'a Invocation,
+        vmi: &'a str,
+    ) -> Round<'a> {
+        if let Some(late) = &self.late {
+            late.look();
+        }
+        Round {
+            limits: &self.limits,
+            point,
+            invocation,
+            vmi,
+            started: Instant::now(),
+            in_sidecars: Duration::ZERO,
+            runs: Vec::new(),
+        }
+    }
+}
+
+fn ranked(hook: &Hook, priority: Option<i32>) -> order::Rank<'_> {
+    order::Rank {
+        priority: priority.unwrap_or_default(),
+        directory: &hook.info.directory,
+        file: &hook.info.file,
+    }
+}
+
+fn bad_input(hook: &Hook, point: HookPoint, message: String) -> HookError {
+    HookError::BadInput {
+        hook: hook.info.hook.clone(),
+        point,
+        message,
     }
 }

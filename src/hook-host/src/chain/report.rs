@@ -1,0 +1,88 @@
+//! The log lines of a run: the hook's own, and one that says what it did.
+
+use domain_xml::Change;
+use serde_json::{Value, json};
+
+use crate::{Invocation, LogLevel, LogLine, Outcome, Run};
+
+/// Of the changes of one run, as many as a log line can bear.
+const MAX_CHANGES: usize = 64;
+/// Of one value, as much.
+const MAX_VALUE: usize = 512;
+
+pub(super) fn run(invocation: &Invocation, run: &Run) {
+    for line in &run.log {
+        said(run, line);
+    }
+    let micros = u64::try_from(run.duration.as_micros()).unwrap_or(u64::MAX);
+    let changes = changes(&run.changes).to_string();
+    let (namespace, name, uid) = (&invocation.namespace, &invocation.name, &invocation.uid);
+    match &run.outcome {
+        Outcome::Ok => tracing::info!(
+            hook = run.hook,
+            hook_point = run.hook_point.name(),
+            outcome = if run.changes.is_empty() {
+                "unchanged"
+            } else {
+                "changed"
+            },
+            changes,
+            micros,
+            peak_memory = run.peak_memory,
+            namespace,
+            name,
+            uid,
+            "hook ran"
+        ),
+        Outcome::Failed(error) => tracing::error!(
+            hook = run.hook,
+            hook_point = run.hook_point.name(),
+            outcome = error.kind(),
+            changes,
+            micros,
+            peak_memory = run.peak_memory,
+            reason = %error,
+            namespace,
+            name,
+            uid,
+            "hook did not do its work"
+        ),
+    }
+}
+
+fn said(run: &Run, line: &LogLine) {
+    let (hook, hook_point, said) = (&run.hook, run.hook_point.name(), &line.message);
+    match line.level {
+        LogLevel::Debug => tracing::debug!(hook, hook_point, "{said}"),
+        LogLevel::Info => tracing::info!(hook, hook_point, "{said}"),
+        LogLevel::Warn => tracing::warn!(hook, hook_point, "{said}"),
+        LogLevel::Error => tracing::error!(hook, hook_point, "{said}"),
+    }
+}
+
+fn changes(changes: &[Change]) -> Value {
+    let mut list: Vec<Value> = changes.iter().take(MAX_CHANGES).map(change).collect();
+    if changes.len() > MAX_CHANGES {
+        list.push(json!({ "more": changes.len() - MAX_CHANGES }));
+    }
+    Value::Array(list)
+}
+
+fn change(change: &Change) -> Value {
+    let kind = format!("{:?}", change.kind).to_lowercase();
+    let value = |text: &Option<String>| text.as_deref().map(shorten);
+    json!({
+        "path": change.path,
+        "kind": kind,
+        "before": value(&change.before),
+        "after": value(&change.after),
+    })
+}
+
+fn shorten(text: &str) -> String {
+    if text.chars().count() <= MAX_VALUE {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(MAX_VALUE).collect();
+    format!("{start} ...")
+}

@@ -1,0 +1,253 @@
+//! What lies in the hooks directory right now.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, DirEntry, FileType, FileTypeExt, Metadata, MetadataExt};
+use rustix::fs::{StatVfsMountFlags, fstatvfs};
+
+/// A hook's place: a sub-directory and a file in it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Id {
+    pub(crate) directory: String,
+    pub(crate) file: String,
+}
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.directory, self.file)
+    }
+}
+
+/// What kind of hook a file stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Socket,
+    Module,
+}
+
+/// Tells one state of a file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Stamp {
+    pub(super) device: u64,
+    pub(super) inode: u64,
+    pub(super) size: u64,
+    pub(super) modified_ns: i128,
+}
+
+/// One hook that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) id: Id,
+    pub(super) kind: Kind,
+    pub(super) stamp: Stamp,
+    /// How long ago its content changed.
+    pub(super) age: Duration,
+    /// Whether nothing can change it.
+    pub(super) read_only: bool,
+}
+
+/// Everything that is there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Listing {
+    pub(super) found: Vec<Found>,
+    /// All sub-directories, with or without hooks in them.
+    pub(super) directories: Vec<String>,
+}
+
+/// The hooks directory, or something in it, cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {source}")]
+pub(super) struct ScanError {
+    pub(super) path: String,
+    pub(super) source: io::Error,
+}
+
+/// Lists the hooks directory; one that is not there is empty.
+pub(super) fn scan(hooks_dir: &Path) -> Result<Listing, ScanError> {
+    let failed = |path: String| move |source| ScanError { path, source };
+    let root = match Dir::open_ambient_dir(hooks_dir, ambient_authority()) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Listing::default()),
+        opened => opened.map_err(failed(hooks_dir.display().to_string()))?,
+    };
+    let mut listing = Listing::default();
+    let entries = root
+        .entries()
+        .map_err(failed(hooks_dir.display().to_string()))?;
+    for name in entries.flatten().filter_map(|entry| visible(&entry)) {
+        let path = || hooks_dir.join(&name).display().to_string();
+        match root.metadata(&name) {
+            Ok(metadata) if metadata.is_dir() => {}
+            // Gone again, a stray file, or a link out of here: nothing of ours.
+            _ => continue,
+        }
+        match root.open_dir(&name) {
+            Ok(directory) => {
+                scan_directory(&directory, &name, &mut listing).map_err(failed(path()))?;
+                listing.directories.push(name);
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(failed(path())(source)),
+        }
+    }
+    Ok(listing)
+}
+
+/// Hidden names are how ConfigMap and Secret mounts keep their versions.
+fn visible(entry: &DirEntry) -> Option<String> {
+    let name = entry.file_name().into_string().ok()?;
+    (!name.starts_with('.')).then_some(name)
+}
+
+fn scan_directory(directory: &Dir, name: &str, listing: &mut Listing) -> io::Result<()> {
+    let read_only =
+        fstatvfs(directory).is_ok_and(|status| status.f_flag.contains(StatVfsMountFlags::RDONLY));
+    for file in directory
+        .entries()?
+        .flatten()
+        .filter_map(|entry| visible(&entry))
+    {
+        let is_module = file.ends_with(".wasm");
+        let metadata = match directory.metadata(&file) {
+            Ok(metadata) => metadata,
+            Err(error) if is_module && is_link(directory, &file) => {
+                broken_link(&error)?;
+                continue;
+            }
+            Err(_) => continue,
+        };
+        let Some(kind) = kind(metadata.file_type(), is_module) else {
+            continue;
+        };
+        let id = Id {
+            directory: name.to_owned(),
+            file,
+        };
+        let (stamp, age) = (stamp(&metadata), age(&metadata));
+        listing.found.push(Found {
+            id,
+            kind,
+            stamp,
+            age,
+            read_only,
+        });
+    }
+    Ok(())
+}
+
+fn kind(file_type: FileType, is_module: bool) -> Option<Kind> {
+    if file_type.is_socket() {
+        return Some(Kind::Socket);
+    }
+    (is_module && file_type.is_file()).then_some(Kind::Module)
+}
+
+fn is_link(directory: &Dir, file: &str) -> bool {
+    directory
+        .symlink_metadata(file)
+        .is_ok_and(|metadata| metadata.is_symlink())
+}
+
+/// A link to nothing may yet get its target; one that leads out of the directory never will.
+fn broken_link(error: &io::Error) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(io::Error::new(
+            error.kind(),
+            format!(
+                "a module there is a symbolic link that cannot be followed within the directory \
+                 ({error}); put the file itself there"
+            ),
+        )),
+    }
+}
+
+fn stamp(metadata: &Metadata) -> Stamp {
+    Stamp {
+        device: metadata.dev(),
+        inode: metadata.ino(),
+        size: metadata.size(),
+        modified_ns: i128::from(metadata.mtime()) * 1_000_000_000
+            + i128::from(metadata.mtime_nsec()),
+    }
+}
+
+fn age(metadata: &Metadata) -> Duration {
+    let modified = metadata.modified().map(cap_std::time::SystemTime::into_std);
+    // A clock that went backwards makes a file new, which only means waiting longer.
+    modified
+        .ok()
+        .and_then(|time| SystemTime::now().duration_since(time).ok())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn names(listing: &Listing) -> Vec<String> {
+        let mut names: Vec<_> = listing
+            .found
+            .iter()
+            .map(|f| format!("{} {:?}", f.id, f.kind))
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn sockets_and_modules_count_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "..data", "empty", "a/nested.wasm"] {
+            fs::create_dir_all(dir.path().join(name)).unwrap();
+        }
+        for name in [
+            "stray.wasm",
+            "a/x.wasm",
+            "a/README",
+            "a/.hidden.wasm",
+            "..data/y.wasm",
+        ] {
+            fs::write(dir.path().join(name), "x").unwrap();
+        }
+        let _socket = UnixListener::bind(dir.path().join("b/any.name")).unwrap();
+        let listing = scan(dir.path()).unwrap();
+        assert_eq!(names(&listing), ["a/x.wasm Module", "b/any.name Socket"]);
+        assert_eq!(listing.directories.len(), 3);
+        assert_eq!(scan(&dir.path().join("none")).unwrap(), Listing::default());
+    }
+
+    #[test]
+    fn config_map_mounts_are_links_within() {
+        let dir = tempfile::tempdir().unwrap();
+        let hook = dir.path().join("h");
+        fs::create_dir_all(hook.join("..2024_01")).unwrap();
+        fs::write(hook.join("..2024_01/m.wasm"), "x").unwrap();
+        symlink("..2024_01", hook.join("..data")).unwrap();
+        symlink("..data/m.wasm", hook.join("m.wasm")).unwrap();
+        symlink("..data/later.wasm", hook.join("later.wasm")).unwrap();
+        assert_eq!(names(&scan(dir.path()).unwrap()), ["h/m.wasm Module"]);
+    }
+
+    #[test]
+    fn links_out_of_the_directory_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["h", "other"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        fs::write(dir.path().join("other/m.txt"), "x").unwrap();
+        symlink("../other/m.txt", dir.path().join("h/m.wasm")).unwrap();
+        let error = scan(dir.path()).unwrap_err().to_string();
+        assert!(
+            error.contains("/h: ") && error.contains("symbolic link"),
+            "{error}"
+        );
+    }
+}
