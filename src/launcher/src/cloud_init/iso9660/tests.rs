@@ -1,0 +1,144 @@
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::Command;
+
+use super::*;
+
+const FILES: [(&str, &[u8]); 4] = [
+    ("openstack/latest/meta_data.json", b"{}"),
+    ("openstack/latest/user_data", b"#cloud-config\n"),
+    ("openstack/content/0000", b""),
+    ("top.txt", b"top"),
+];
+
+fn now() -> jiff::Timestamp {
+    "2026-02-03T04:05:06Z".parse().unwrap()
+}
+
+fn on_disk(image: &[u8]) -> (tempfile::TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("image.iso");
+    std::fs::write(&path, image).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (directory, path)
+}
+
+/// Everything below `into`, as an independent reader of the format finds it.
+fn extracted(image: &str, options: &[&str], into: &Path) -> Vec<(String, Vec<u8>)> {
+    let into = into.to_str().unwrap();
+    let output = Command::new("xorriso")
+        .args(options)
+        .args(["-indev", image, "-osirrox", "on", "-extract", "/", into])
+        .output();
+    let output = output.expect("xorriso reads images back in these tests: install xorriso");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        !said.contains("WARNING") && !said.contains("SORRY"),
+        "{said}"
+    );
+    let mut found = Vec::new();
+    walk(Path::new(into), "", &mut found);
+    found
+}
+
+fn walk(directory: &Path, prefix: &str, found: &mut Vec<(String, Vec<u8>)>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let name = format!("{prefix}{}", entry.file_name().to_str().unwrap());
+        if entry.file_type().unwrap().is_dir() {
+            walk(&entry.path(), &format!("{name}/"), found);
+        } else {
+            found.push((name, std::fs::read(entry.path()).unwrap()));
+        }
+    }
+    found.sort();
+}
+
+fn expected() -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = FILES
+        .iter()
+        .map(|(path, content)| ((*path).to_owned(), content.to_vec()))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn rock_ridge_and_joliet_show_the_same_files() {
+    let image = image("config-2", &FILES, now()).unwrap();
+    assert_eq!(image.len() % SECTOR, 0);
+    let (directory, path) = on_disk(&image);
+    for (view, options) in [
+        ("rock", &["-read_fs", "nojoliet"]),
+        ("joliet", &["-read_fs", "norock"]),
+    ] {
+        let into = directory.path().join(view);
+        assert_eq!(extracted(&path, options, &into), expected(), "{view}");
+    }
+}
+
+#[test]
+fn the_label_and_size_are_where_guests_look() {
+    let image = image("cidata", &FILES, now()).unwrap();
+    let primary = &image[16 * SECTOR..17 * SECTOR];
+    assert_eq!(&primary[..7], b"\x01CD001\x01");
+    assert_eq!(primary[40..72].trim_ascii_end(), b"cidata");
+    assert_eq!(
+        u32::from_le_bytes(primary[80..84].try_into().unwrap()) as usize * SECTOR,
+        image.len()
+    );
+    assert_eq!(&primary[813..829], b"2026020304050600");
+    let joliet = &image[17 * SECTOR..18 * SECTOR];
+    assert_eq!((joliet[0], &joliet[88..91]), (2, b"%/E".as_slice()));
+    assert_eq!(&image[18 * SECTOR..18 * SECTOR + 6], b"\xffCD001");
+}
+
+#[test]
+fn directories_longer_than_a_sector() {
+    let names: Vec<String> = (0..200)
+        .map(|number| format!("a-rather-long-name.{number:03}"))
+        .collect();
+    let files: Vec<(&str, &[u8])> = names
+        .iter()
+        .map(|name| (name.as_str(), name.as_bytes()))
+        .collect();
+    let (directory, path) = on_disk(&image("cidata", &files, now()).unwrap());
+    for (view, options) in [
+        ("rock", &["-read_fs", "nojoliet"]),
+        ("joliet", &["-read_fs", "norock"]),
+    ] {
+        let found = extracted(&path, options, &directory.path().join(view));
+        assert!(found.iter().map(|(name, _)| name).eq(&names), "{view}");
+        assert!(
+            found
+                .iter()
+                .all(|(name, content)| name.as_bytes() == content),
+            "{view}"
+        );
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let long = "x".repeat(65);
+    for path in ["", "/a", "a/", "../a", "a//b", long.as_str()] {
+        let error = image("cidata", &[(path, b"")], now()).unwrap_err();
+        assert_eq!(error, FormatError::Path(path.to_owned()));
+    }
+    assert!(image("cidata", &[("a", b""), ("a", b"")], now()).is_err());
+    assert!(image("cidata", &[("a", b""), ("a/b", b"")], now()).is_err());
+    assert!(image("cidata", &[("a/b", b""), ("a", b"")], now()).is_err());
+    assert_eq!(
+        image("seventeen-letters", &[], now())
+            .unwrap_err()
+            .to_string(),
+        "\"seventeen-letters\" is no volume label: at most 16 ASCII characters"
+    );
+    let large = vec![0; MAX_CONTENT + 1];
+    assert_eq!(
+        image("cidata", &[("a", &large)], now()).unwrap_err(),
+        FormatError::TooLarge(MAX_CONTENT + 1)
+    );
+}
