@@ -153,8 +153,9 @@ fn align(
         return None;
     }
     let indent = match neighbour_indent(frame.element) {
-        Some(indent) => indent,
-        None => format!("{}{unit}", frame.indent.as_deref()?),
+        Neighbours::OnLines(indent) => indent,
+        Neighbours::OnOneLine => return None,
+        Neighbours::None => format!("{}{unit}", frame.indent.as_deref()?),
     };
     out.push_str(line);
     out.push_str(&indent);
@@ -176,14 +177,30 @@ fn has_own_text(element: &Element) -> bool {
     })
 }
 
-/// The indentation of the first child that stands on a line of its own.
-fn neighbour_indent(element: &Element) -> Option<String> {
-    element.nodes.windows(2).find_map(|pair| match pair {
-        [Node::Text(raw), Node::Element(child)] if is_blank(raw) && !child.aligned => {
-            raw.rfind('\n').map(|n| raw[n + 1..].to_owned())
+/// How the children that were read are laid out.
+enum Neighbours {
+    None,
+    OnOneLine,
+    /// With the indentation of the first.
+    OnLines(String),
+}
+
+fn neighbour_indent(element: &Element) -> Neighbours {
+    let mut found = Neighbours::None;
+    let mut before = None;
+    for node in &element.nodes {
+        if node.element().is_some_and(|child| !child.aligned) {
+            found = Neighbours::OnOneLine;
+            if let Some(Node::Text(raw)) = before
+                && is_blank(raw)
+                && let Some(n) = raw.rfind('\n')
+            {
+                return Neighbours::OnLines(raw[n + 1..].to_owned());
+            }
         }
-        _ => None,
-    })
+        before = Some(node);
+    }
+    found
 }
 
 fn open<'a>(

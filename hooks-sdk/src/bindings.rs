@@ -1,0 +1,19 @@
+//! What wit-bindgen makes of the hook world.
+#![allow(
+    unsafe_code,
+    reason = "the canonical ABI passes pointers; this is the only place that does"
+)]
+#![allow(
+    missing_docs,
+    unused_qualifications,
+    unreachable_pub,
+    clippy::all,
+    reason = "generated"
+)]
+
+wit_bindgen::generate!({
+    world: "hook",
+    path: "wit/v0.1",
+    pub_export_macro: true,
+    export_macro_name: "export_component",
+});

@@ -1,0 +1,100 @@
+use serde_json::{Value, json};
+
+/// A moment in a virtual machine's life at which hooks run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HookPoint {
+    /// Before anything is prepared; see [`Hook::pre_start`](crate::Hook::pre_start).
+    PreStart,
+    /// See [`Hook::pre_cloud_init_iso`](crate::Hook::pre_cloud_init_iso).
+    PreCloudInitIso,
+    /// See [`Hook::on_define_domain`](crate::Hook::on_define_domain).
+    OnDefineDomain,
+    /// See [`Hook::shutdown`](crate::Hook::shutdown).
+    Shutdown,
+}
+
+impl HookPoint {
+    /// KubeVirt's name of it.
+    pub fn name(self) -> &'static str {
+        match self {
+            HookPoint::PreStart => "PreStart",
+            HookPoint::PreCloudInitIso => "PreCloudInitIso",
+            HookPoint::OnDefineDomain => "OnDefineDomain",
+            HookPoint::Shutdown => "Shutdown",
+        }
+    }
+}
+
+/// What a hook says of itself when the host asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    name: String,
+    version: String,
+    points: Vec<(HookPoint, i32)>,
+}
+
+impl Description {
+    /// A hook with priority 0 at these hook points.
+    pub fn new(name: &str, version: &str, points: &[HookPoint]) -> Description {
+        let points = points.iter().map(|point| (*point, 0)).collect();
+        Description {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            points,
+        }
+    }
+
+    /// Gives the hook another name than its crate's.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Description {
+        self.name = name.into();
+        self
+    }
+
+    /// Gives the hook another version than its crate's.
+    #[must_use]
+    pub fn with_version(mut self, version: impl Into<String>) -> Description {
+        self.version = version.into();
+        self
+    }
+
+    /// Runs the hook before those with a lower priority, at all its hook points.
+    #[must_use]
+    pub fn with_priority(mut self, priority: i32) -> Description {
+        self.points.iter_mut().for_each(|(_, own)| *own = priority);
+        self
+    }
+
+    /// The same at one hook point.
+    #[must_use]
+    pub fn with_priority_at(mut self, point: HookPoint, priority: i32) -> Description {
+        for (_, own) in self.points.iter_mut().filter(|(own, _)| *own == point) {
+            *own = priority;
+        }
+        self
+    }
+
+    /// The form that the host reads.
+    pub fn to_json(&self) -> String {
+        let point = |(point, priority): &(HookPoint, i32)| json!({"name": point.name(), "priority": priority});
+        let points: Vec<Value> = self.points.iter().map(point).collect();
+        json!({"name": self.name, "version": self.version, "hookPoints": points}).to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_says_what_the_host_reads() {
+        let points = [HookPoint::OnDefineDomain, HookPoint::Shutdown];
+        let description = Description::new("smbios", "0.1.0", &points)
+            .with_priority(3)
+            .with_priority_at(HookPoint::Shutdown, -1);
+        assert_eq!(
+            description.to_json(),
+            r#"{"name":"smbios","version":"0.1.0","hookPoints":[{"name":"OnDefineDomain","priority":3},{"name":"Shutdown","priority":-1}]}"#
+        );
+    }
+}

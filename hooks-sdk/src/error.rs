@@ -1,0 +1,156 @@
+use std::fmt;
+use std::panic::Location;
+
+/// What a hook's work gives: nothing, or the reason why not.
+pub type Result<T = (), E = Error> = std::result::Result<T, E>;
+
+/// Why a hook did not do its work.
+///
+/// Any error becomes one through `?` and keeps its text, its causes and the line of the `?`.
+#[derive(Debug)]
+pub struct Error {
+    text: String,
+    veto: bool,
+    place: &'static Location<'static>,
+}
+
+/// The hook says no: the virtual machine must not go on. The text is for its owner.
+pub fn veto(text: impl Into<String>) -> Error {
+    // The owner is not helped by a line of the hook's source.
+    Error {
+        text: text.into(),
+        veto: true,
+        place: Location::caller(),
+    }
+}
+
+/// The hook cannot do its work. The text says what failed; the place is added.
+#[track_caller]
+pub fn failed(text: impl Into<String>) -> Error {
+    Error {
+        text: text.into(),
+        veto: false,
+        place: Location::caller(),
+    }
+}
+
+impl Error {
+    /// Whether the hook says no, rather than having failed.
+    pub fn is_veto(&self) -> bool {
+        self.veto
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.veto {
+            return f.write_str(&self.text);
+        }
+        write!(
+            f,
+            "{} (at {}:{})",
+            self.text,
+            self.place.file(),
+            self.place.line()
+        )
+    }
+}
+
+impl<E: std::error::Error> From<E> for Error {
+    #[track_caller]
+    fn from(error: E) -> Error {
+        failed(chain(&error))
+    }
+}
+
+/// The error and what caused it, skipping causes that the text already tells.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let told = error.to_string();
+        if !text.contains(&told) {
+            text = format!("{text}: {told}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Says what was being done when something failed or was missing.
+pub trait Context<T> {
+    /// `Err` or `None` fails the hook with this text.
+    fn context(self, text: impl fmt::Display) -> Result<T>;
+}
+
+impl<T, E: std::error::Error> Context<T> for std::result::Result<T, E> {
+    #[track_caller]
+    fn context(self, text: impl fmt::Display) -> Result<T> {
+        match self {
+            Ok(value) => Ok(value),
+            Err(error) => Err(failed(format!("{text}: {}", chain(&error)))),
+        }
+    }
+}
+
+impl<T> Context<T> for Option<T> {
+    #[track_caller]
+    fn context(self, text: impl fmt::Display) -> Result<T> {
+        match self {
+            Some(value) => Ok(value),
+            None => Err(failed(text.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn parse(text: &str) -> Result<u8> {
+        if text == "no" {
+            return Err(veto("not on my watch"));
+        }
+        Ok(text.parse::<u8>()?)
+    }
+
+    #[test]
+    fn any_error_fails_the_hook_with_its_text_and_line() {
+        let error = parse("x").unwrap_err();
+        assert!(!error.is_veto());
+        let text = error.to_string();
+        assert!(
+            text.starts_with("invalid digit found in string (at "),
+            "{text}"
+        );
+        assert!(text.contains("error.rs:"), "{text}");
+    }
+
+    #[test]
+    fn a_veto_is_told_as_it_was_written() {
+        let error = parse("no").unwrap_err();
+        assert!(error.is_veto());
+        assert_eq!(error.to_string(), "not on my watch");
+    }
+
+    #[test]
+    fn context_says_what_was_being_done() {
+        let text = "x"
+            .parse::<u8>()
+            .context("reading the queues")
+            .unwrap_err()
+            .to_string();
+        assert!(
+            text.starts_with("reading the queues: invalid digit"),
+            "{text}"
+        );
+        assert!(
+            None::<u8>
+                .context("no disk vda")
+                .unwrap_err()
+                .to_string()
+                .starts_with("no disk vda (at ")
+        );
+    }
+}
