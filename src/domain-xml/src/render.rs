@@ -98,6 +98,8 @@ struct Frame<'a> {
     next: usize,
     /// Indentation of this element's own line.
     indent: Option<String>,
+    /// Indentation of children that an edit added, once it is asked for.
+    below: Option<Option<String>>,
     /// Whether white space must be written before the end tag.
     breaks: bool,
 }
@@ -141,32 +143,34 @@ fn align(
         frame.breaks = false;
         return current_indent(out);
     }
-    let Some(Layout {
-        line,
-        unit: Some(unit),
-        ..
-    }) = layout
-    else {
-        return None;
-    };
-    if has_own_text(frame.element) {
-        return None;
+    let layout = layout.as_ref()?;
+    if frame.below.is_none() {
+        frame.below = Some(children_indent(frame, layout));
     }
-    let indent = match neighbour_indent(frame.element) {
-        Neighbours::OnLines(indent) => indent,
-        Neighbours::OnOneLine => return None,
-        Neighbours::None => format!("{}{unit}", frame.indent.as_deref()?),
-    };
-    out.push_str(line);
+    let indent = frame.below.clone().flatten()?;
+    out.push_str(layout.line);
     out.push_str(&indent);
     frame.breaks = true;
     Some(indent)
 }
 
+/// The indentation of an element's children; none when they share a line.
+fn children_indent(frame: &Frame<'_>, layout: &Layout) -> Option<String> {
+    let unit = layout.unit.as_ref()?;
+    if has_own_text(frame.element) {
+        return None;
+    }
+    match neighbour_indent(frame.element) {
+        Neighbours::OnLines(indent) => Some(indent),
+        Neighbours::OnOneLine => None,
+        Neighbours::None => Some(format!("{}{unit}", frame.indent.as_deref()?)),
+    }
+}
+
 /// The white space from the start of the line, when there is nothing else on it.
 fn current_indent(out: &str) -> Option<String> {
-    let line = &out[out.rfind('\n').map_or(0, |n| n + 1)..];
-    is_blank(line).then(|| line.to_owned())
+    let before = out.trim_end_matches([' ', '\t']);
+    (before.is_empty() || before.ends_with('\n')).then(|| out[before.len()..].to_owned())
 }
 
 fn has_own_text(element: &Element) -> bool {
@@ -187,7 +191,7 @@ enum Neighbours {
 
 fn neighbour_indent(element: &Element) -> Neighbours {
     let mut found = Neighbours::None;
-    let mut before = None;
+    let mut before: Option<&Node> = None;
     for node in &element.nodes {
         if node.element().is_some_and(|child| !child.aligned) {
             found = Neighbours::OnOneLine;
@@ -229,6 +233,7 @@ fn open<'a>(
             element,
             next: 0,
             indent,
+            below: None,
             breaks: false,
         });
     }
