@@ -23,3 +23,26 @@ pub fn parse(xml: &str) -> Result<DomainSpec, ParseError> {
     spec.read(root)?;
     Ok(spec)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_element_and_value() {
+        let error = |xml: &str| parse(xml).map(|_| ()).map_err(|error| error.to_string());
+        assert_eq!(
+            error("<network/>"),
+            Err("the root element is <network>, expected <domain>".into())
+        );
+        assert_eq!(
+            error("<domain><memory unit='KiB'>lots</memory></domain>"),
+            Err("<memory>: text is \"lots\", which is not a valid u64".into())
+        );
+        assert_eq!(
+            error("<domain><new thing='1'/><vcpu> 2 </vcpu></domain>"),
+            Ok(())
+        );
+        assert!(error("<domain>").is_err());
+    }
+}

@@ -1,4 +1,7 @@
-//! The last touch before definition: cache and IO modes that depend on where images lie.
+//! The last touch before the hooks see the domain: cache and IO modes that depend on where images lie.
+//!
+//! Room for hotplug (placeholder interfaces, spare PCIe root ports) is not made here: it is counted on
+//! the XML as the hooks leave it.
 
 use crate::spec::{Disk, DiskSource, DomainSpec};
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::metadata::KubeVirtMetadata;
 use crate::spec::DomainSpec;
-use crate::state::LifeCycle;
+use crate::state::{LifeCycle, reason};
 
 /// A domain as virt-handler decodes it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -160,6 +160,24 @@ impl Domain {
         spec.metadata.kubevirt = metadata;
         domain.spec = spec;
         domain.with_status(status, reason)
+    }
+
+    /// A domain that is no more. KubeVirt reports its end so, and never as deleted.
+    pub fn gone(namespace: &str, name: &str, uid: &str, deletion_timestamp: &str) -> Self {
+        let metadata = KubeVirtMetadata {
+            uid: uid.to_owned(),
+            ..KubeVirtMetadata::default()
+        };
+        let mut domain = Self::new(
+            namespace,
+            name,
+            DomainSpec::default(),
+            metadata,
+            LifeCycle::NoState,
+            reason::NON_EXISTENT,
+        );
+        domain.metadata.deletion_timestamp = Some(deletion_timestamp.to_owned());
+        domain
     }
 
     /// The same domain in another state.

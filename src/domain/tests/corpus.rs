@@ -65,7 +65,6 @@ fn run(kind: &str, cases: &BTreeSet<String>, check: impl Fn(&str) -> Result<(), 
             _ => {}
         }
     }
-    println!("{kind}: {} cases, {} open", cases.len(), open.len());
     assert!(
         problems.is_empty(),
         "{} problems\n{}",

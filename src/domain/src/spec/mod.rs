@@ -23,6 +23,7 @@ mod os;
 mod platform;
 
 pub use crate::metadata::{KubeVirtMetadata, Metadata};
+pub use crate::xml::XmlName;
 pub use alias::Alias;
 pub use clock::*;
 pub use console::*;

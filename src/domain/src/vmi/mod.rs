@@ -6,9 +6,11 @@ mod disks;
 mod features;
 mod firmware;
 mod metadata;
+mod names;
 mod network;
 pub mod quantity;
 mod status;
+mod strict;
 mod volumes;
 
 use std::sync::Arc;
@@ -196,13 +198,16 @@ impl Vmi {
             metadata,
             spec,
             status,
-        } = serde_path_to_error::deserialize(&value).map_err(|error| VmiError::Field {
-            path: error.path().to_string(),
-            message: error.inner().to_string(),
+        } = serde_path_to_error::deserialize(strict::Strict(&value)).map_err(|error| {
+            VmiError::Field {
+                path: error.path().to_string(),
+                message: error.inner().to_string(),
+            }
         })?;
         if metadata.name.is_empty() {
             return Err(VmiError::Missing("metadata.name"));
         }
+        names::check(&metadata, &spec)?;
         Ok(Self {
             metadata,
             spec,

@@ -20,6 +20,7 @@ macro_rules! element {
         $(#[$meta])*
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct $name {
+            $(#[doc = concat!("Go's `XMLName`: `", $xml_name, "` once read from XML.")] pub xml_name: $crate::xml::XmlName,)?
             $($(#[$field_meta])* #[doc = concat!("`", $json, "`.")] pub $field: $ty,)*
         }
 
@@ -44,6 +45,7 @@ macro_rules! element {
         impl $crate::xml::ReadNode for $name {
             #[allow(unused_variables, clippy::match_single_binding)]
             fn read(&mut self, element: &::domain_xml::Element) -> Result<(), $crate::xml::ParseError> {
+                $( $crate::xml::element!(@read_name self $xml_name); )?
                 $( $crate::xml::element!(@read_own $kind element, &mut self.$field, ($($at)?)); )*
                 $crate::xml::element!(@read_children self element [$(($kind $field ($($at)?) ($($parent)?)))*]);
                 Ok(())
@@ -61,7 +63,7 @@ macro_rules! element {
             fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use ::serde::ser::SerializeStruct as _;
                 let mut object = serializer.serialize_struct(stringify!($name), 1)?;
-                $( object.serialize_field("XMLName", &$crate::xml::XmlName($xml_name))?; )?
+                $( $crate::xml::element!(@xml_name object self $xml_name); )?
                 $( if !$crate::xml::Wire::is_null(&self.$field) { object.serialize_field($json, &self.$field)?; } )*
                 object.end()
             }
@@ -69,6 +71,13 @@ macro_rules! element {
 
         impl $crate::xml::Wire for $name {}
     )*};
+
+    (@xml_name $object:ident $self:ident $xml_name:literal) => {
+        $object.serialize_field("XMLName", &$self.xml_name)?;
+    };
+    (@read_name $self:ident $xml_name:literal) => {
+        $self.xml_name = $crate::xml::XmlName($xml_name);
+    };
 
     (@write_attr attr $w:ident, $value:expr, ($at:literal) ()) => {
         if let Some(text) = $crate::xml::Scalar::text($value) { $w.attr($at, &text); }

@@ -14,5 +14,6 @@ pub(crate) use element::element;
 pub use read::ParseError;
 pub(crate) use read::{ReadChild, ReadNode, local_name, read_attr, read_text};
 pub(crate) use scalar::Scalar;
-pub(crate) use wire::{Wire, XmlName};
+pub(crate) use wire::Wire;
+pub use wire::XmlName;
 pub(crate) use write::{WriteChild, WriteNode, Writer};

@@ -1,6 +1,6 @@
 //! notify/: libvirt's XML to the Domain JSON that virt-handler decodes.
 
-use domain::metadata::{GracePeriod, KubeVirtMetadata};
+use domain::metadata::{GracePeriod, KubeVirtMetadata, Migration};
 use domain::state::{LifeCycle, reason};
 use domain::wire::Domain;
 
@@ -38,5 +38,44 @@ fn domains_are_reported_in_kubevirts_words() {
         "notify",
         &names(&corpus().join("notify"), ".domain.json"),
         check,
+    );
+}
+
+/// The last word of the recorded life cycle.
+#[test]
+fn the_end_is_reported_in_kubevirts_words() {
+    let events = read(&corpus().join("lifecycle/life.events.jsonl"));
+    let last: serde_json::Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
+    let timestamp = last["deletionTimestamp"].as_str().unwrap();
+    let actual = serde_json::to_value(Domain::gone("default", "vm1", "1234", timestamp)).unwrap();
+    compare::json(&last["domain"], &actual, "").unwrap();
+}
+
+/// What the recorded life cycle told of the VM in between.
+#[test]
+fn metadata_is_reported_in_kubevirts_words() {
+    let events = read(&corpus().join("lifecycle/life.events.jsonl"));
+    let metadata = KubeVirtMetadata {
+        uid: "1234".into(),
+        grace_period: Some(GracePeriod {
+            deletion_grace_period_seconds: 5,
+            deletion_timestamp: Some("2026-11-21T11:55:48Z".into()),
+            marked_for_graceful_shutdown: None,
+        }),
+        migration: Some(Migration {
+            end_timestamp: Some("2026-11-21T11:55:44Z".into()),
+            ..Migration::default()
+        }),
+        ..KubeVirtMetadata::default()
+    };
+    let actual = serde_json::to_value(&metadata).unwrap();
+    let is_it = |line: &str| {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        compare::json(&event["metadata"]["KubeVirt"], &actual, "").is_ok()
+    };
+    assert!(events.lines().any(is_it));
+    assert_eq!(
+        KubeVirtMetadata::parse(&metadata.render()).unwrap(),
+        metadata
     );
 }

@@ -1,0 +1,124 @@
+//! Cache and IO modes where the corpus' node does not lead.
+
+#![allow(clippy::unwrap_used)]
+
+use domain::prepare::{DirectIoProbe, PrepareError, driver_modes};
+use domain::spec::{Alias, BackingStore, Disk, DiskDriver, DiskSource, DomainSpec};
+
+/// Paths with O_DIRECT, paths that cannot be asked; images under /full are preallocated.
+struct Node {
+    direct: &'static [&'static str],
+    broken: &'static [&'static str],
+}
+
+impl DirectIoProbe for Node {
+    fn block_device(&self, path: &str) -> Result<bool, String> {
+        self.file(path)
+    }
+    fn file(&self, path: &str) -> Result<bool, String> {
+        if self.broken.contains(&path) {
+            Err("no such file".into())
+        } else {
+            Ok(self.direct.contains(&path))
+        }
+    }
+    fn preallocated(&self, path: &str) -> bool {
+        path.starts_with("/full/")
+    }
+}
+
+fn disk(source: DiskSource, cache: &str) -> Disk {
+    Disk {
+        device: "disk".into(),
+        alias: Some(Alias::user("d")),
+        source,
+        driver: Some(DiskDriver {
+            cache: cache.into(),
+            ..DiskDriver::default()
+        }),
+        ..Disk::default()
+    }
+}
+
+fn file(path: &str) -> DiskSource {
+    DiskSource {
+        file: path.into(),
+        ..DiskSource::default()
+    }
+}
+
+fn modes(disk: Disk, node: &Node) -> Result<(String, String), PrepareError> {
+    let mut spec = DomainSpec::default();
+    spec.devices.disks.push(disk);
+    driver_modes(&mut spec, node)?;
+    let driver = spec.devices.disks[0].driver.clone().unwrap_or_default();
+    Ok((driver.cache, driver.io))
+}
+
+const NODE: Node = Node {
+    direct: &["/a", "/full/a", "/dev/a"],
+    broken: &["/broken"],
+};
+
+#[test]
+fn the_page_cache_is_avoided_where_that_is_possible() {
+    let settle = |path: &str, cache: &str| modes(disk(file(path), cache), &NODE).unwrap();
+    assert_eq!(settle("/a", ""), ("none".into(), String::new()));
+    assert_eq!(settle("/full/a", ""), ("none".into(), "native".into()));
+    assert_eq!(settle("/slow", ""), ("writethrough".into(), String::new()));
+    assert_eq!(
+        settle("/broken", ""),
+        ("writethrough".into(), String::new())
+    );
+    assert_eq!(
+        settle("/a", "writeback"),
+        ("writeback".into(), String::new())
+    );
+    let block = DiskSource {
+        dev: "/dev/a".into(),
+        ..DiskSource::default()
+    };
+    assert_eq!(
+        modes(disk(block, ""), &NODE).unwrap(),
+        ("none".into(), "native".into())
+    );
+}
+
+#[test]
+fn the_image_below_counts_too() {
+    let over = |backing: &str| {
+        let backing_store = Some(BackingStore {
+            source: Some(file(backing)),
+            ..BackingStore::default()
+        });
+        modes(
+            Disk {
+                backing_store,
+                ..disk(file("/a"), "")
+            },
+            &NODE,
+        )
+        .unwrap()
+        .0
+    };
+    assert_eq!(over("/a"), "none");
+    assert_eq!(over("/slow"), "writethrough");
+}
+
+#[test]
+fn what_cannot_be_had_is_refused() {
+    let error = modes(disk(file("/slow"), "none"), &NODE).unwrap_err();
+    assert_eq!(
+        error,
+        PrepareError::NoDirectIo {
+            path: "/slow".into()
+        }
+    );
+    let error = modes(disk(DiskSource::default(), ""), &NODE).unwrap_err();
+    assert_eq!(error, PrepareError::NoSource { disk: "d".into() });
+    let empty_drive = Disk {
+        device: "cdrom".into(),
+        ..disk(DiskSource::default(), "")
+    };
+    assert_eq!(modes(empty_drive, &NODE).unwrap().0, "");
+}

@@ -1,0 +1,203 @@
+//! Bad VMIs are met with an error that names the field; unusual ones are read.
+
+#![allow(clippy::unwrap_used)]
+
+use domain::convert::convert;
+use domain::host::HostFacts;
+use domain::options::Options;
+use domain::vmi::{MAX_BYTES, Vmi, VmiError};
+use serde_json::{Value, json};
+
+fn vmi(spec: Value) -> Vmi {
+    let vmi = json!({"metadata": {"name": "vm", "namespace": "ns", "uid": "u"}, "spec": spec});
+    Vmi::from_json(vmi.to_string().as_bytes()).unwrap()
+}
+
+fn refusal(spec: Value) -> String {
+    convert(&vmi(spec), &Options::default(), &HostFacts::default())
+        .unwrap_err()
+        .to_string()
+}
+
+fn read_error(text: &str) -> String {
+    Vmi::from_json(text.as_bytes()).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_no_vmi_is_named() {
+    assert!(read_error("not json").starts_with("the VMI is not valid JSON: "));
+    assert!(read_error("").starts_with("the VMI is not valid JSON: "));
+    assert_eq!(read_error("{}"), "the VMI's field metadata.name is missing");
+    assert!(read_error("[]").contains("expected an object"));
+    assert!(read_error("7").contains("invalid type"));
+    assert!(matches!(
+        Vmi::from_json(&[0xff, 0xfe]),
+        Err(VmiError::Syntax { .. })
+    ));
+    assert!(matches!(
+        Vmi::from_json(&vec![b' '; MAX_BYTES + 1]),
+        Err(VmiError::TooLarge { .. })
+    ));
+    assert!(matches!(
+        Vmi::from_yaml_or_json(b"a: [b"),
+        Err(VmiError::Syntax { format: "YAML", .. })
+    ));
+}
+
+#[test]
+fn wrong_types_name_their_field() {
+    let text = r#"{"metadata": {"name": "vm"}, "spec": {"domain": {"cpu": {"cores": "two"}}}}"#;
+    assert!(
+        read_error(text).starts_with("the VMI's field spec.domain.cpu.cores: "),
+        "{}",
+        read_error(text)
+    );
+    let text = r#"{"metadata": {"name": "vm"}, "spec": {"domain": []}}"#;
+    assert!(
+        read_error(text).starts_with("the VMI's field spec.domain: "),
+        "{}",
+        read_error(text)
+    );
+    let text = r#"{"metadata": {"name": "vm"}, "spec": {"domain": {"memory": {"guest": "many"}}}}"#;
+    assert!(
+        read_error(text).starts_with("the VMI's field spec.domain.memory.guest: "),
+        "{}",
+        read_error(text)
+    );
+}
+
+#[test]
+fn names_stay_in_their_directory() {
+    for name in ["..", "../../etc", "a/b", "a\u{0}"] {
+        let text = json!({"metadata": {"name": name}}).to_string();
+        assert!(
+            read_error(&text).starts_with("the VMI's field metadata.name: "),
+            "{name}"
+        );
+    }
+    let text =
+        json!({"metadata": {"name": "vm"}, "spec": {"volumes": [{"name": "../x"}]}}).to_string();
+    assert!(read_error(&text).starts_with("the VMI's field spec.volumes[0].name: "));
+}
+
+#[test]
+fn unknown_fields_and_nulls_are_tolerated() {
+    let text = r#"{"metadata": {"name": "vm", "annotations": null, "x": 1}, "more": [],
+        "spec": {"volumes": null, "domain": {"devices": {"disks": null, "future": {}}, "resources": null}}, "status": null}"#;
+    let vmi = Vmi::from_json(text.as_bytes()).unwrap();
+    assert_eq!(vmi.raw_json(), text);
+    assert_eq!(vmi.grace_period_seconds(), 30);
+    assert!(convert(&vmi, &Options::default(), &HostFacts::default()).is_ok());
+}
+
+#[test]
+fn yaml_is_read_like_json() {
+    let yaml =
+        "metadata:\n  name: vm\n  namespace: ns\nspec:\n  domain:\n    memory: {guest: 64Mi}\n";
+    let vmi = Vmi::from_yaml_or_json(yaml.as_bytes()).unwrap();
+    assert_eq!(vmi.domain_name(), "ns_vm");
+    let again = Vmi::from_yaml_or_json(vmi.raw_json().as_bytes()).unwrap();
+    let convert = |vmi| convert(vmi, &Options::default(), &HostFacts::default()).unwrap();
+    assert_eq!(convert(&vmi).memory.value, 64 << 20);
+    assert_eq!(convert(&vmi), convert(&again));
+}
+
+#[test]
+fn disks_that_cannot_be_are_refused() {
+    let disk = |disk: Value| json!({"domain": {"devices": {"disks": [disk]}}, "volumes": [{"name": "v", "emptyDisk": {}}]});
+    assert_eq!(
+        refusal(disk(json!({"name": "v", "disk": {"bus": "ide"}}))),
+        "spec.domain.devices.disks[0].disk.bus is \"ide\"; it can be virtio, sata, scsi or usb"
+    );
+    assert_eq!(
+        refusal(disk(json!({"name": "other", "disk": {"bus": "virtio"}}))),
+        "no matching volume with name other found"
+    );
+    assert_eq!(
+        refusal(disk(json!({"name": "v"}))),
+        "spec.domain.devices.disks[0] is neither disk, lun nor cdrom"
+    );
+    assert!(
+        refusal(disk(
+            json!({"name": "v", "disk": {"bus": "virtio"}, "errorPolicy": "panic"})
+        ))
+        .contains("errorPolicy")
+    );
+}
+
+#[test]
+fn what_is_not_handled_is_refused() {
+    let cases = [
+        (
+            json!({"domain": {"launchSecurity": {"sev": {}}}}),
+            "spec.domain.launchSecurity",
+        ),
+        (
+            json!({"domain": {"cpu": {"dedicatedCpuPlacement": true}}}),
+            "spec.domain.cpu.dedicatedCpuPlacement",
+        ),
+        (
+            json!({"domain": {"devices": {"gpus": [{"name": "g"}]}}}),
+            "spec.domain.devices.gpus",
+        ),
+        (
+            json!({"domain": {"devices": {"interfaces": [{"name": "a"}, {"name": "b", "sriov": {}}]}}}),
+            "spec.domain.devices.interfaces[1].sriov",
+        ),
+        (json!({"accessCredentials": [{}]}), "spec.accessCredentials"),
+    ];
+    for (spec, field) in cases {
+        assert_eq!(
+            refusal(spec),
+            format!("{field} is not supported by this launcher yet")
+        );
+    }
+    assert!(refusal(json!({"architecture": "s390x"})).contains("spec.architecture s390x"));
+}
+
+#[test]
+fn absurd_amounts_are_refused() {
+    let most = u32::MAX;
+    assert!(
+        refusal(json!({"domain": {"cpu": {"cores": most, "sockets": most, "threads": most}}}))
+            .contains("virtual processors")
+    );
+    assert!(
+        refusal(json!({"domain": {"cpu": {"maxSockets": most}}})).contains("virtual processors")
+    );
+    assert!(
+        refusal(json!({"domain": {"memory": {"guest": "-1Mi"}}}))
+            .contains("spec.domain.memory.guest")
+    );
+    let pool = json!({"domain": {"ioThreadsPolicy": "supplementalPool", "ioThreads": {"supplementalPoolThreadCount": most}}});
+    assert!(refusal(pool).contains("supplementalPoolThreadCount"));
+}
+
+#[test]
+fn without_kvm_emulation_must_be_allowed() {
+    let host = HostFacts {
+        kvm_available: false,
+        ..HostFacts::default()
+    };
+    let refusal = convert(&vmi(json!({})), &Options::default(), &host).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "kvm not present and emulation is not allowed"
+    );
+    let host = HostFacts {
+        allow_emulation: true,
+        ..host
+    };
+    assert_eq!(
+        convert(&vmi(json!({})), &Options::default(), &host)
+            .unwrap()
+            .kind,
+        "qemu"
+    );
+    assert_eq!(
+        convert(&vmi(json!({})), &Options::default(), &HostFacts::default())
+            .unwrap()
+            .kind,
+        "kvm"
+    );
+}
