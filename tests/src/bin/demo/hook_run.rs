@@ -74,3 +74,41 @@ fn tell_change(change: &Value) -> String {
         (None, None) => format!("~ {path} {}", text("kind").unwrap_or("changed")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::HookRun;
+
+    #[test]
+    fn a_run_in_the_log_is_told_with_its_diff() {
+        let changes = json!([
+            { "path": "/domain/sysinfo/baseBoard", "kind": "inserted", "after": "<baseBoard/>" },
+            { "path": "/domain/vcpu", "kind": "edited", "before": "1", "after": "2" },
+        ]);
+        let entry = json!({
+            "msg": "hook ran", "hook": "smbios", "hook_point": "OnDefineDomain", "outcome": "changed",
+            "micros": 190, "changes": changes.to_string(),
+        });
+        let run = HookRun::read(&entry).expect("a run");
+        assert!(run.changed() && run.changed_to("<baseBoard/>") && !run.changed_to("Edward"));
+        let told = run.tell();
+        assert!(
+            told.starts_with("smbios at OnDefineDomain: changed, 190 us\n"),
+            "{told}"
+        );
+        assert!(
+            told.contains("+ /domain/sysinfo/baseBoard: <baseBoard/>"),
+            "{told}"
+        );
+        assert!(told.contains(r#"~ /domain/vcpu: "1" -> "2""#), "{told}");
+    }
+
+    #[test]
+    fn other_lines_are_no_runs() {
+        let said = json!({ "msg": "hello", "hook": "smbios", "hook_point": "OnDefineDomain" });
+        assert!(HookRun::read(&said).is_none());
+        assert!(HookRun::read(&json!({ "msg": "ready" })).is_none());
+    }
+}
