@@ -119,7 +119,7 @@ struct RealHypervisor(Arc<Connection>);
 impl RealHypervisor {
     fn version_by(
         &self,
-        ask: unsafe extern "C" fn(sys::virConnectPtr, *mut libc::c_ulong) -> libc::c_int,
+        ask: unsafe extern "C" fn(sys::virConnectPtr, *mut libc::c_ulong) -> c_int,
     ) -> Result<Version> {
         let mut packed = 0;
         // SAFETY: the connection is open and the result has a place to go.
