@@ -116,12 +116,22 @@ fn read(xml: &str, limits: &Limits) -> Result<Document, ParseError> {
             Ok(event) => builder.take(&event, from, to),
             Err(error) => {
                 let at = position(reader.error_position());
-                Err((at, ParseErrorKind::Syntax(error.to_string())))
+                Err((at, ParseErrorKind::Syntax(grammar(&error))))
             }
         };
         flaw.map_err(|flaw| locate(xml, flaw))?;
     }
     builder.finish().map_err(|flaw| locate(xml, flaw))
+}
+
+/// The two kinds of error that reading text without attributes or namespaces can meet. Naming
+/// them keeps the texts of all others out of hook modules.
+fn grammar(error: &quick_xml::Error) -> String {
+    match error {
+        quick_xml::Error::Syntax(error) => error.to_string(),
+        quick_xml::Error::IllFormed(error) => error.to_string(),
+        _ => "this is no XML".to_owned(),
+    }
 }
 
 fn position(at: u64) -> usize {
@@ -206,10 +216,7 @@ impl<'a> Builder<'a> {
             Event::CData(_) => self.inside(Node::CData(raw.to_owned()), from),
             Event::Comment(_) => self.anywhere(raw, from),
             Event::PI(_) => self.instruction(raw, from),
-            Event::Decl(declaration) => {
-                let encoding = declaration.encoding().and_then(Result::ok);
-                self.declaration(raw, from, encoding.as_deref())
-            }
+            Event::Decl(_) => self.declaration(raw, from),
             Event::DocType(_) => Err((from, ParseErrorKind::Doctype)),
             Event::Eof => Ok(()),
         }
@@ -358,12 +365,7 @@ impl<'a> Builder<'a> {
         self.anywhere(raw, at)
     }
 
-    fn declaration(
-        &mut self,
-        raw: &str,
-        at: usize,
-        encoding: Option<&str>,
-    ) -> Result<(), tag::Flaw> {
+    fn declaration(&mut self, raw: &str, at: usize) -> Result<(), tag::Flaw> {
         if !self.prolog.is_empty() || !self.open.is_empty() || self.root.is_some() {
             let kind = ParseErrorKind::Syntax(
                 "an XML declaration may only stand at the very start".into(),
@@ -371,7 +373,16 @@ impl<'a> Builder<'a> {
             return Err((at, kind));
         }
         // Whoever reads the text next believes the declaration: it must not lie.
-        let encoding = encoding.unwrap_or("UTF-8");
+        let inside = raw
+            .strip_prefix("<?")
+            .and_then(|rest| rest.strip_suffix("?>"));
+        let inside = tag::parse(inside.unwrap_or_default());
+        let inside = inside.map_err(|(offset, kind)| (at + 2 + offset, kind))?;
+        let encoding = inside
+            .attributes
+            .iter()
+            .find(|attribute| attribute.name == "encoding");
+        let encoding = encoding.map_or("UTF-8", |attribute| attribute.raw.as_str());
         if !["UTF-8", "UTF8", "US-ASCII"]
             .iter()
             .any(|known| known.eq_ignore_ascii_case(encoding))
