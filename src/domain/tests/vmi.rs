@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use domain::convert::convert;
+use domain::convert::{check_served, convert};
 use domain::host::HostFacts;
 use domain::options::Options;
 use domain::vmi::{MAX_BYTES, Vmi, VmiError};
@@ -199,5 +199,27 @@ fn without_kvm_emulation_must_be_allowed() {
             .unwrap()
             .kind,
         "kvm"
+    );
+}
+
+#[test]
+fn what_the_launcher_does_not_serve_is_told() {
+    let served = |spec| check_served(&vmi(spec)).map_err(|error| error.to_string());
+    let config = json!([{"name": "a", "emptyDisk": {}}, {"name": "c", "configMap": {"name": "c"}}]);
+    assert_eq!(served(json!({"volumes": config.clone()})), Ok(()));
+    let disks =
+        json!({"devices": {"disks": [{"name": "a", "disk": {}}, {"name": "c", "disk": {}}]}});
+    assert_eq!(
+        served(json!({"volumes": config, "domain": disks})),
+        Err("spec.volumes[1].configMap is not supported by this launcher yet".into())
+    );
+    let options =
+        json!({"devices": {"interfaces": [{"name": "n", "dhcpOptions": {"bootFileName": "x"}}]}});
+    assert_eq!(
+        served(json!({"domain": options})),
+        Err(
+            "spec.domain.devices.interfaces[0].dhcpOptions is not supported by this launcher yet"
+                .into()
+        )
     );
 }

@@ -29,6 +29,7 @@ mod rng;
 mod smbios;
 mod sound;
 mod tpm;
+mod unserved;
 mod unsupported;
 mod usb_redirection;
 mod volumes;
@@ -37,6 +38,7 @@ mod watchdog;
 
 use context::Context;
 pub use error::ConvertError;
+pub use unserved::check_served;
 
 use crate::host::HostFacts;
 use crate::options::Options;

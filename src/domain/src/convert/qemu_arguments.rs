@@ -2,15 +2,12 @@
 
 use super::{Context, ConvertError};
 use crate::spec::{Arg, Commandline, DomainSpec};
+use crate::vmi::Vmi;
 
-const IGNITION: &str = "kubevirt.io/ignitiondata";
+pub(super) const IGNITION: &str = "kubevirt.io/ignitiondata";
 
 pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
-    if context
-        .vmi
-        .annotation(IGNITION)
-        .is_none_or(|data| !data.contains("ignition"))
-    {
+    if !has_ignition(context.vmi) {
         return Ok(());
     }
     let (namespace, name) = (context.vmi.namespace(), context.vmi.name());
@@ -24,4 +21,9 @@ pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
         .get_or_insert_with(Commandline::default);
     commandline.arg.extend([arg("-fw_cfg"), arg(&file)]);
     Ok(())
+}
+
+pub(super) fn has_ignition(vmi: &Vmi) -> bool {
+    vmi.annotation(IGNITION)
+        .is_some_and(|data| data.contains("ignition"))
 }

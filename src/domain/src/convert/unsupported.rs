@@ -55,7 +55,7 @@ fn architecture(context: &Context<'_>) -> Result<(), ConvertError> {
 }
 
 /// The path of the field where it asks for something.
-fn find(value: &Value, field: &str, mut path: String) -> Option<String> {
+pub(super) fn find(value: &Value, field: &str, mut path: String) -> Option<String> {
     let (segment, rest) = field
         .split_once('.')
         .map_or((field, None), |(segment, rest)| (segment, Some(rest)));
