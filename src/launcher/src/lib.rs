@@ -3,14 +3,21 @@
 
 pub mod blocking;
 pub mod cloud_init;
+pub mod command;
 pub mod config;
+pub mod daemons;
 pub mod directories;
 pub mod disks;
+pub mod guest_agent;
+pub mod host;
+pub mod launcher;
 pub mod lifetime;
 pub mod logging;
 pub mod manager;
 pub mod notify;
 pub mod places;
+pub mod qemu_watch;
+pub mod signals;
 
 pub use config::Config;
 pub use places::Places;

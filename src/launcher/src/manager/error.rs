@@ -58,6 +58,11 @@ impl OpError {
         })
     }
 
+    /// Whether the operation was not (or no longer) wanted.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, OpError::Refused(_))
+    }
+
     /// The text of a `Response`: libvirt's errors in the form KubeVirt's users search for.
     pub fn message(&self) -> String {
         match self {

@@ -46,7 +46,7 @@ impl Observer {
     fn concerns(&self, fact: &Fact) -> bool {
         match fact {
             Fact::Libvirt(event) => event.domain() == Some(self.identity.domain.as_str()),
-            Fact::Metadata | Fact::Reconnected => true,
+            Fact::Metadata | Fact::Reconnected | Fact::QemuEnded => true,
         }
     }
 
@@ -56,6 +56,10 @@ impl Observer {
         }
         tracing::debug!(fact = ?fact, "domain event");
         let Some(seen) = self.look().await else {
+            // libvirt is silent; the process is the last witness.
+            if *fact == Fact::QemuEnded {
+                self.state.send_modify(|state| *state = state.observe_qemu_ended());
+            }
             return;
         };
         for publication in &publications {
@@ -63,7 +67,10 @@ impl Observer {
         }
         let sight = seen.sight();
         self.state.send_if_modified(|state| {
-            let next = state.observe(sight);
+            let mut next = state.observe(sight);
+            if *fact == Fact::QemuEnded {
+                next = next.observe_qemu_ended();
+            }
             std::mem::replace(state, next) != next
         });
     }

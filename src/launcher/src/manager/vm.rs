@@ -82,6 +82,8 @@ pub struct Memory {
     pub paused_by_user: bool,
     /// The cloud-init image of this boot; it is written when the domain starts.
     pub cloud_init: Option<CloudInitImage>,
+    /// The VM's owner does not want to hear of failing guest agent probes.
+    pub agent_probe_paused: bool,
     /// Hook failures that the VM's owner has been told of.
     pub told: HashSet<String>,
 }

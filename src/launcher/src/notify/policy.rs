@@ -60,6 +60,8 @@ pub enum Fact {
     Metadata,
     /// The connection to libvirt is back; what happened meanwhile is not known.
     Reconnected,
+    /// QEMU's process ended, and libvirt has not said so.
+    QemuEnded,
 }
 
 /// The policy and what it remembers.
@@ -79,11 +81,11 @@ impl Publications {
                 self.kept_metadata = true;
                 Vec::new()
             }
-            Fact::Reconnected if self.speaking => vec![Publication {
+            Fact::Reconnected | Fact::QemuEnded if self.speaking => vec![Publication {
                 may_be_last: true,
                 ..Publication::MODIFIED
             }],
-            Fact::Reconnected => Vec::new(),
+            Fact::Reconnected | Fact::QemuEnded => Vec::new(),
         }
     }
 

@@ -49,7 +49,14 @@ pub async fn sync(vm: &Vm, request: &SyncRequest, interrupted: &CancellationToke
     };
     bring_up::bring_up(vm, request, &guest, interrupted).await?;
     vm.metadata.set_grace_period(request.vmi.grace_period_seconds());
+    vm.memory().agent_probe_paused = pauses_probes(&request.vmi);
     Ok(())
+}
+
+/// KubeVirt reads the annotation as Go reads a boolean.
+fn pauses_probes(vmi: &Vmi) -> bool {
+    let value = vmi.annotation("kubevirt.io/pause-guest-agent-probes");
+    matches!(value, Some("1" | "t" | "T" | "true" | "TRUE" | "True"))
 }
 
 /// Work that can be dropped at any point.

@@ -1,0 +1,222 @@
+//! From the wire to the domain's types. Every message is taken apart completely, so that a field that
+//! KubeVirt adds does not get lost unnoticed.
+
+use domain::options::{
+    Cell, ClusterConfig, Cpu, DiskInfo, InterfaceBindingMigration, MemoryAmount, Options, Pages, Sibling, Smbios,
+    Topology,
+};
+use domain::vmi::Vmi;
+use proto::cmd::v1 as wire;
+use serde::Deserialize;
+
+/// A request cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DecodeError {
+    /// The VMI; the reason goes to the log, the caller gets KubeVirt's sentence.
+    #[error("No valid vmi object present in command server request")]
+    Vmi,
+    /// The plugins are no JSON.
+    #[error("failed to deserialize plugins from options: {0}")]
+    Plugins(serde_json::Error),
+    /// Plugins that would change the domain are not run yet; silence would be worse.
+    #[error("plugin {0} has domain hooks, which are not supported by this launcher yet")]
+    DomainHooks(String),
+}
+
+/// The VMI in a request.
+pub(super) fn vmi(vmi: Option<&wire::Vmi>) -> Result<Vmi, DecodeError> {
+    let json = vmi.map(|vmi| vmi.vmi_json.as_slice()).unwrap_or_default();
+    Vmi::from_json(json).map_err(|error| {
+        tracing::error!(reason = %error, "a request came with an unusable VMI");
+        DecodeError::Vmi
+    })
+}
+
+/// The options in a request; the defaults when there are none.
+pub(super) fn options(options: Option<wire::VirtualMachineOptions>) -> Result<Options, DecodeError> {
+    let Some(options) = options else {
+        return Ok(Options::default());
+    };
+    let wire::VirtualMachineOptions {
+        virtual_machine_sm_bios,
+        mem_balloon_stats_period,
+        preallocated_volumes,
+        topology: node,
+        disks_info,
+        expand_disks_enabled,
+        cluster_config,
+        interface_domain_attachment,
+        interface_migration,
+        plugins_json,
+        grace_host_device_aliases,
+    } = options;
+    plugins(&plugins_json)?;
+    Ok(Options {
+        smbios: virtual_machine_sm_bios.map(smbios),
+        mem_balloon_stats_period,
+        preallocated_volumes,
+        topology: node.map(topology),
+        disks_info: disks_info.into_iter().map(|(name, info)| (name, disk_info(info))).collect(),
+        expand_disks_enabled,
+        cluster_config: cluster_config.map(cluster),
+        interface_domain_attachment: interface_domain_attachment.into_iter().collect(),
+        interface_migration: interface_migration
+            .into_iter()
+            .map(|(name, wire::InterfaceBindingMigration { method })| (name, InterfaceBindingMigration { method }))
+            .collect(),
+        plugins_json: String::from_utf8_lossy(&plugins_json).into_owned(),
+        grace_host_device_aliases,
+    })
+}
+
+#[derive(Deserialize)]
+struct Plugin {
+    #[serde(default)]
+    metadata: PluginMetadata,
+    #[serde(default)]
+    spec: PluginSpec,
+}
+
+#[derive(Default, Deserialize)]
+struct PluginMetadata {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PluginSpec {
+    #[serde(default)]
+    domain_hooks: Option<Vec<serde_json::Value>>,
+}
+
+fn plugins(json: &[u8]) -> Result<(), DecodeError> {
+    if json.is_empty() {
+        return Ok(());
+    }
+    let plugins: Option<Vec<Plugin>> = serde_json::from_slice(json).map_err(DecodeError::Plugins)?;
+    let with_hooks = plugins
+        .unwrap_or_default()
+        .into_iter()
+        .find(|plugin| plugin.spec.domain_hooks.as_ref().is_some_and(|hooks| !hooks.is_empty()));
+    with_hooks.map_or(Ok(()), |plugin| Err(DecodeError::DomainHooks(plugin.metadata.name)))
+}
+
+fn smbios(smbios: wire::SmBios) -> Smbios {
+    let wire::SmBios { manufacturer, product, version, sku, family } = smbios;
+    Smbios { manufacturer, product, version, sku, family }
+}
+
+fn topology(topology: wire::Topology) -> Topology {
+    let wire::Topology { numa_cells } = topology;
+    Topology {
+        numa_cells: numa_cells.into_iter().map(cell).collect(),
+    }
+}
+
+fn cell(cell: wire::Cell) -> Cell {
+    let wire::Cell { id, memory, pages, distances, cpus } = cell;
+    Cell {
+        id,
+        memory: memory.map(|wire::Memory { amount, unit }| MemoryAmount { amount, unit }),
+        pages: pages
+            .into_iter()
+            .map(|wire::Pages { count, unit, size }| Pages { count, unit, size })
+            .collect(),
+        distances: distances
+            .into_iter()
+            .map(|wire::Sibling { id, value }| Sibling { id, value })
+            .collect(),
+        cpus: cpus
+            .into_iter()
+            .map(|wire::Cpu { id, siblings }| Cpu { id, siblings })
+            .collect(),
+    }
+}
+
+fn disk_info(info: wire::DiskInfo) -> DiskInfo {
+    let wire::DiskInfo { format, backing_file, actual_size, virtual_size } = info;
+    DiskInfo { format, backing_file, actual_size, virtual_size }
+}
+
+fn cluster(config: wire::ClusterConfig) -> ClusterConfig {
+    let wire::ClusterConfig {
+        expand_disks_enabled,
+        free_page_reporting_disabled,
+        bochs_display_for_efi_guests,
+        serial_console_log_disabled,
+        pcinuma_aware_topology_enabled,
+        vgpu_live_migration_enabled,
+        grace_io_virtualization_enabled,
+    } = config;
+    ClusterConfig {
+        expand_disks_enabled,
+        free_page_reporting_disabled,
+        bochs_display_for_efi_guests,
+        serial_console_log_disabled,
+        pci_numa_aware_topology_enabled: pcinuma_aware_topology_enabled,
+        vgpu_live_migration_enabled,
+        grace_io_virtualization_enabled,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn with_plugins(json: &str) -> Result<Options, DecodeError> {
+        options(Some(wire::VirtualMachineOptions {
+            plugins_json: json.as_bytes().to_vec(),
+            ..Default::default()
+        }))
+    }
+
+    #[test]
+    fn domain_hooks_are_refused_by_the_plugins_name() {
+        let error = with_plugins(r#"[{"metadata":{"name":"harmless"}},{"metadata":{"name":"numa"},"spec":{"domainHooks":[{}]}}]"#)
+            .unwrap_err();
+        assert!(error.to_string().contains("plugin numa"), "{error}");
+        assert!(with_plugins(r#"[{"metadata":{"name":"node"},"spec":{"nodeHooks":[{}],"domainHooks":[]}}]"#).is_ok());
+        assert!(with_plugins("null").is_ok());
+        assert!(matches!(with_plugins("{"), Err(DecodeError::Plugins(_))));
+    }
+
+    #[test]
+    fn options_keep_everything() {
+        let options = options(Some(wire::VirtualMachineOptions {
+            virtual_machine_sm_bios: Some(wire::SmBios {
+                family: "KubeVirt".into(),
+                ..Default::default()
+            }),
+            mem_balloon_stats_period: 10,
+            cluster_config: Some(wire::ClusterConfig {
+                pcinuma_aware_topology_enabled: true,
+                ..Default::default()
+            }),
+            topology: Some(wire::Topology {
+                numa_cells: vec![wire::Cell {
+                    id: 1,
+                    ..Default::default()
+                }],
+            }),
+            ..Default::default()
+        }))
+        .unwrap();
+        assert_eq!(options.smbios.unwrap().family, "KubeVirt");
+        assert_eq!(options.mem_balloon_stats_period, 10);
+        assert!(options.cluster_config.unwrap().pci_numa_aware_topology_enabled);
+        assert_eq!(options.topology.unwrap().numa_cells[0].id, 1);
+    }
+
+    #[test]
+    fn no_vmi_is_kubevirts_sentence() {
+        for json in ["", "{", "[]", r#"{"metadata":{}}"#] {
+            let error = vmi(Some(&wire::Vmi {
+                vmi_json: json.as_bytes().to_vec(),
+            }))
+            .unwrap_err();
+            assert_eq!(error.to_string(), "No valid vmi object present in command server request");
+        }
+    }
+}

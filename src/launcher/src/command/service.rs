@@ -1,0 +1,275 @@
+//! The command service: takes requests apart, asks the manager or the agent, answers.
+
+use domain::vmi::Vmi;
+use proto::cmd::info::cmd_info_server::CmdInfo;
+use proto::cmd::info::{CmdInfoRequest, CmdInfoResponse};
+use proto::cmd::v1::cmd_server::Cmd;
+use proto::cmd::v1::*;
+use tonic::{Request, Status};
+
+use super::answer::{Reply, failed, ok, outcome, reply, unsupported};
+use super::{decode, queries};
+use crate::guest_agent;
+use crate::manager::{Manager, SyncRequest};
+use crate::notify::Warning;
+
+/// The one version of the command service that both sides know.
+const VERSION: u32 = 1;
+
+/// Serves virt-handler.
+#[derive(Clone)]
+pub struct CommandService {
+    manager: Manager,
+    vm_stats_collector: bool,
+}
+
+impl CommandService {
+    /// A service for the manager's VM.
+    pub fn new(manager: Manager, vm_stats_collector: bool) -> CommandService {
+        CommandService {
+            manager,
+            vm_stats_collector,
+        }
+    }
+
+    async fn sync(&self, request: VmiRequest) -> Response {
+        let decoded = decode::vmi(request.vmi.as_ref())
+            .and_then(|vmi| Ok(SyncRequest {
+                vmi,
+                options: decode::options(request.options)?,
+                allow_emulation: false,
+            }));
+        match decoded {
+            Ok(request) => outcome("sync", self.manager.sync(request).await),
+            Err(error) => failed(error),
+        }
+    }
+
+    fn about(request: &VmiRequest) -> Result<Vmi, Response> {
+        decode::vmi(request.vmi.as_ref()).map_err(failed)
+    }
+}
+
+#[tonic::async_trait]
+impl CmdInfo for CommandService {
+    async fn info(&self, _: Request<CmdInfoRequest>) -> Reply<CmdInfoResponse> {
+        reply(CmdInfoResponse {
+            supported_cmd_versions: vec![VERSION],
+        })
+    }
+}
+
+/// A command that needs a valid VMI and then only its verb.
+macro_rules! command {
+    ($self:ident, $request:ident, $verb:ident, $word:literal) => {{
+        match Self::about($request.get_ref()) {
+            Ok(_) => reply(outcome($word, $self.manager.$verb().await)),
+            Err(answer) => reply(answer),
+        }
+    }};
+}
+
+#[tonic::async_trait]
+impl Cmd for CommandService {
+    async fn sync_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
+        reply(self.sync(request.into_inner()).await)
+    }
+
+    async fn pause_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
+        command!(self, request, pause, "pause")
+    }
+
+    async fn unpause_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
+        command!(self, request, unpause, "unpause")
+    }
+
+    async fn reset_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
+        command!(self, request, reset, "reset")
+    }
+
+    async fn soft_reboot_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
+        match Self::about(request.get_ref()) {
+            Ok(vmi) => reply(outcome("soft reboot", self.manager.soft_reboot(vmi).await)),
+            Err(answer) => reply(answer),
+        }
+    }
+
+    async fn shutdown_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
+        command!(self, request, shutdown, "shutdown")
+    }
+
+    async fn kill_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
+        command!(self, request, kill, "kill")
+    }
+
+    async fn delete_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
+        command!(self, request, delete, "delete")
+    }
+
+    async fn get_domain(&self, _: Request<EmptyRequest>) -> Reply<DomainResponse> {
+        reply(queries::domain(self.manager.vm()).await)
+    }
+
+    async fn get_domain_stats(&self, _: Request<EmptyRequest>) -> Reply<DomainStatsResponse> {
+        reply(queries::domain_stats(self.manager.vm()).await)
+    }
+
+    async fn get_qemu_version(&self, _: Request<EmptyRequest>) -> Reply<QemuVersionResponse> {
+        reply(queries::qemu_version(self.manager.vm()).await)
+    }
+
+    async fn ping(&self, _: Request<EmptyRequest>) -> Reply<Response> {
+        reply(ok())
+    }
+
+    async fn guest_ping(&self, request: Request<GuestPingRequest>) -> Reply<GuestPingResponse> {
+        let request = request.into_inner();
+        let vm = self.manager.vm();
+        match guest_agent::ping(vm, &request.domain_name, request.timeout_seconds).await {
+            Ok(()) => reply(GuestPingResponse { response: Some(ok()) }),
+            Err(error) => {
+                tracing::warn!(reason = %error, "guest agent ping failed");
+                vm.notifier.warning(&Warning {
+                    reason: "GuestAgentPingFailed",
+                    message: format!("GuestAgentPing probe failed for VMI {}", vm.identity.name),
+                });
+                Err(Status::unknown(error.to_string()))
+            }
+        }
+    }
+
+    async fn exec(&self, request: Request<ExecRequest>) -> Reply<ExecResponse> {
+        let command = guest_agent::GuestCommand::from(request.into_inner());
+        match guest_agent::exec(self.manager.vm(), &command).await {
+            Ok(finished) => reply(ExecResponse {
+                response: Some(ok()),
+                exit_code: finished.exit_code,
+                std_out: finished.stdout,
+            }),
+            Err(error) => Err(Status::unknown(error.to_string())),
+        }
+    }
+
+    // Without a guest agent these three are empty, and must succeed: virt-handler's reconciliation
+    // stops otherwise.
+
+    async fn get_guest_info(&self, _: Request<EmptyRequest>) -> Reply<GuestInfoResponse> {
+        reply(GuestInfoResponse {
+            response: Some(ok()),
+            guest_info_response: guest_agent::NO_INFO.to_owned(),
+        })
+    }
+
+    async fn get_users(&self, _: Request<EmptyRequest>) -> Reply<GuestUserListResponse> {
+        reply(GuestUserListResponse {
+            response: Some(ok()),
+            guest_user_list_response: guest_agent::NO_LIST.to_owned(),
+        })
+    }
+
+    async fn get_filesystems(&self, _: Request<EmptyRequest>) -> Reply<GuestFilesystemsResponse> {
+        reply(GuestFilesystemsResponse {
+            response: Some(ok()),
+            guest_filesystems_response: guest_agent::NO_LIST.to_owned(),
+        })
+    }
+
+    // Not supported yet, and saying so.
+
+    async fn freeze_virtual_machine(&self, _: Request<FreezeRequest>) -> Reply<Response> {
+        reply(unsupported("FreezeVirtualMachine"))
+    }
+
+    async fn unfreeze_virtual_machine(&self, _: Request<VmiRequest>) -> Reply<Response> {
+        reply(unsupported("UnfreezeVirtualMachine"))
+    }
+
+    async fn migrate_virtual_machine(&self, _: Request<MigrationRequest>) -> Reply<Response> {
+        reply(unsupported("MigrateVirtualMachine"))
+    }
+
+    async fn sync_migration_target(&self, _: Request<VmiRequest>) -> Reply<Response> {
+        reply(unsupported("SyncMigrationTarget"))
+    }
+
+    async fn cancel_virtual_machine_migration(&self, _: Request<VmiRequest>) -> Reply<Response> {
+        reply(unsupported("CancelVirtualMachineMigration"))
+    }
+
+    async fn signal_target_pod_cleanup(&self, _: Request<VmiRequest>) -> Reply<Response> {
+        reply(unsupported("SignalTargetPodCleanup"))
+    }
+
+    async fn finalize_virtual_machine_migration(&self, _: Request<VmiRequest>) -> Reply<Response> {
+        reply(unsupported("FinalizeVirtualMachineMigration"))
+    }
+
+    async fn hotplug_host_devices(&self, _: Request<VmiRequest>) -> Reply<Response> {
+        reply(unsupported("HotplugHostDevices"))
+    }
+
+    async fn virtual_machine_memory_dump(&self, _: Request<MemoryDumpRequest>) -> Reply<Response> {
+        reply(unsupported("VirtualMachineMemoryDump"))
+    }
+
+    async fn sync_virtual_machine_cp_us(&self, _: Request<VmiRequest>) -> Reply<Response> {
+        reply(unsupported("SyncVirtualMachineCPUs"))
+    }
+
+    async fn sync_virtual_machine_memory(&self, _: Request<VmiRequest>) -> Reply<Response> {
+        reply(unsupported("SyncVirtualMachineMemory"))
+    }
+
+    async fn get_sev_info(&self, _: Request<EmptyRequest>) -> Reply<SevInfoResponse> {
+        reply(SevInfoResponse {
+            response: Some(unsupported("GetSEVInfo")),
+            ..Default::default()
+        })
+    }
+
+    async fn get_launch_measurement(&self, _: Request<VmiRequest>) -> Reply<LaunchMeasurementResponse> {
+        reply(LaunchMeasurementResponse {
+            response: Some(unsupported("GetLaunchMeasurement")),
+            ..Default::default()
+        })
+    }
+
+    async fn inject_launch_secret(&self, _: Request<InjectLaunchSecretRequest>) -> Reply<Response> {
+        reply(unsupported("InjectLaunchSecret"))
+    }
+
+    async fn get_domain_dirty_rate_stats(&self, _: Request<EmptyRequest>) -> Reply<DirtyRateStatsResponse> {
+        reply(DirtyRateStatsResponse {
+            response: Some(unsupported("GetDomainDirtyRateStats")),
+            ..Default::default()
+        })
+    }
+
+    async fn get_screenshot(&self, _: Request<VmiRequest>) -> Reply<ScreenshotResponse> {
+        reply(ScreenshotResponse {
+            response: Some(unsupported("GetScreenshot")),
+            ..Default::default()
+        })
+    }
+
+    async fn backup_virtual_machine(&self, _: Request<BackupRequest>) -> Reply<Response> {
+        reply(unsupported("BackupVirtualMachine"))
+    }
+
+    async fn redefine_checkpoint(&self, _: Request<RedefineCheckpointRequest>) -> Reply<RedefineCheckpointResponse> {
+        reply(RedefineCheckpointResponse {
+            response: Some(unsupported("RedefineCheckpoint")),
+            ..Default::default()
+        })
+    }
+
+    async fn get_vm_stats(&self, _: Request<VmStatsRequest>) -> Reply<VmStatsResponse> {
+        if !self.vm_stats_collector {
+            return Err(Status::unknown("VMStatsCollector feature gate is not enabled"));
+        }
+        reply(VmStatsResponse {
+            response: Some(unsupported("GetVMStats")),
+            ..Default::default()
+        })
+    }
+}

@@ -1,0 +1,83 @@
+//! What conversion must know of the node, probed once.
+
+use std::fs;
+use std::path::Path;
+
+use domain::host::HostFacts;
+
+use crate::config::Config;
+
+/// Where the pod's processors are listed: cgroup v2, then v1.
+const CPUSETS: [&str; 2] = ["/sys/fs/cgroup/cpuset.cpus.effective", "/sys/fs/cgroup/cpuset/cpuset.cpus"];
+
+/// Probes the node.
+pub fn probe(config: &Config) -> HostFacts {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    HostFacts {
+        architecture: go_architecture().to_owned(),
+        allow_emulation: config.flags.allow_emulation,
+        kvm_available: Path::new("/dev").join(device(&config.flags.hypervisor)).exists(),
+        cpuset: cpuset(),
+        ovmf_path: text(&config.flags.ovmf_path),
+        ephemeral_disk_dir: text(&config.places.ephemeral_disks),
+        container_disk_dir: text(&config.places.container_disks),
+        ..HostFacts::default()
+    }
+}
+
+fn device(hypervisor: &str) -> &str {
+    match hypervisor {
+        "hyperv-direct" => "mshv",
+        other => other,
+    }
+}
+
+/// Kubernetes names architectures as Go does.
+fn go_architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn cpuset() -> Vec<u32> {
+    let listed = CPUSETS.iter().find_map(|path| fs::read_to_string(path).ok());
+    let cpus = listed.map(|text| cpu_list(&text)).unwrap_or_default();
+    if cpus.is_empty() { affinity() } else { cpus }
+}
+
+fn affinity() -> Vec<u32> {
+    let set = rustix::thread::sched_getaffinity(None).ok();
+    let Some(set) = set else { return Vec::new() };
+    (0..1024u32).filter(|cpu| set.is_set(*cpu as usize)).collect()
+}
+
+/// `0-3,8`: the kernel's list format. What is malformed is left out.
+fn cpu_list(text: &str) -> Vec<u32> {
+    const MOST: u32 = 65_536;
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        (last < MOST).then_some(first..=last)
+    };
+    text.trim().split(',').filter_map(range).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_list_format() {
+        assert_eq!(cpu_list("0-3,8\n"), [0, 1, 2, 3, 8]);
+        assert_eq!(cpu_list("5"), [5]);
+        assert_eq!(cpu_list("\n"), [0u32; 0]);
+        assert_eq!(cpu_list("x,1-,2-4294967295,7"), [7]);
+    }
+
+    #[test]
+    fn some_processor_is_there() {
+        assert!(!cpuset().is_empty());
+    }
+}
