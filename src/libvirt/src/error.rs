@@ -55,7 +55,7 @@ pub mod code {
 /// `virErrorDomain` values used by this crate itself.
 pub(crate) mod origin {
     pub(crate) const NONE: i32 = 0;
-    pub(crate) const REMOTE: i32 = 13;
+    pub(crate) const RPC: i32 = 7;
     pub(crate) const QEMU: i32 = 10;
     pub(crate) const DOMAIN: i32 = 20;
 }

@@ -111,7 +111,9 @@ impl Guest for RealGuest {
 
 /// Whole seconds, rounded up: zero would mean "do not wait", and negative ones "for ever".
 fn agent_seconds(timeout: Duration) -> i32 {
-    let up = timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0);
+    let up = timeout
+        .as_secs()
+        .saturating_add(u64::from(timeout.subsec_nanos() > 0));
     i32::try_from(up.max(1)).unwrap_or(i32::MAX)
 }
 

@@ -132,15 +132,23 @@ fn paused_and_resumed(guest: &AGuest, driver: &Driver, recorder: &Recorder) {
     guest.suspend().unwrap();
     assert_eq!(guest.state().unwrap(), PAUSED_BY_USER);
     expect(recorder, &["Suspended Paused"]);
-    if let Err(error) = guest.suspend() {
-        assert!(driver.refusals.contains(&error.code), "{error}");
-    }
+    harmless_if_qemu(guest.suspend(), driver);
     guest.resume().unwrap();
     assert_eq!(
         guest.state().unwrap(),
         State::new(RUNNING, Reason::Unpaused)
     );
     expect(recorder, &["Resumed Unpaused"]);
+    harmless_if_qemu(guest.resume(), driver);
+    expect(recorder, &[]);
+}
+
+/// QEMU's driver takes a repetition for done, the test driver refuses it.
+fn harmless_if_qemu(repeated: libvirt::Result<()>, driver: &Driver) {
+    if let Err(error) = repeated {
+        assert!(!driver.start_paused, "{error}");
+        assert!(driver.refusals.contains(&error.code), "{error}");
+    }
 }
 
 fn annotated(guest: &AGuest, recorder: &Recorder) {
