@@ -77,7 +77,11 @@ enum List {
 impl CloudConfig {
     /// Reads `#cloud-config` user data; nothing at all counts as an empty document.
     pub fn parse(user_data: &str) -> Result<CloudConfig, CloudConfigError> {
-        let line_end = if user_data.contains("\r\n") {
+        let line_end = if user_data
+            .split('\n')
+            .next()
+            .is_some_and(|line| line.ends_with('\r'))
+        {
             "\r\n"
         } else {
             "\n"
@@ -141,7 +145,11 @@ impl CloudConfig {
             }
             List::Flow { line, close, empty } => {
                 let added = item.to_string();
-                if !self.lines[line].contains(&added) {
+                let text = self.lines[line].as_bytes();
+                if !text
+                    .windows(added.len())
+                    .any(|part| part == added.as_bytes())
+                {
                     let separator = if empty { "" } else { ", " };
                     self.lines[line].insert_str(close, &format!("{separator}{added}"));
                 }

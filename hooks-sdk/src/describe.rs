@@ -1,5 +1,3 @@
-use serde_json::{Value, json};
-
 /// A moment in a virtual machine's life at which hooks run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HookPoint {
@@ -74,11 +72,20 @@ impl Description {
         self
     }
 
-    /// The form that the host reads.
+    /// The form that the host reads. Written by hand: serialising values of every kind would
+    /// add some 8 KB to each module.
     pub fn to_json(&self) -> String {
-        let point = |(point, priority): &(HookPoint, i32)| json!({"name": point.name(), "priority": priority});
-        let points: Vec<Value> = self.points.iter().map(point).collect();
-        json!({"name": self.name, "version": self.version, "hookPoints": points}).to_string()
+        let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
+        let point = |(point, priority): &(HookPoint, i32)| {
+            format!("{{\"name\":\"{}\",\"priority\":{priority}}}", point.name())
+        };
+        let points: Vec<String> = self.points.iter().map(point).collect();
+        format!(
+            "{{\"name\":{},\"version\":{},\"hookPoints\":[{}]}}",
+            quoted(&self.name),
+            quoted(&self.version),
+            points.join(",")
+        )
     }
 }
 

@@ -63,13 +63,13 @@ impl<E: std::error::Error> From<E> for Error {
     }
 }
 
-/// The error and what caused it, skipping causes that the text already tells.
+/// The error and what caused it, skipping causes that the text already ends with.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
         let told = error.to_string();
-        if !text.contains(&told) {
+        if !text.ends_with(&told) {
             text = format!("{text}: {told}");
         }
         cause = error.source();

@@ -105,9 +105,7 @@ pub(super) fn build(crate_dir: &Path) -> Result<PathBuf, BuildError> {
         .arg("--target-dir")
         .arg(workspace.target.join("hooks"));
     if !workspace.has_profile {
-        PROFILE
-            .iter()
-            .for_each(|setting| drop(cargo.args(["--config", setting])));
+        cargo.args(PROFILE.iter().flat_map(|setting| ["--config", setting]));
     }
     let output = run(cargo)?;
     if !output.success {

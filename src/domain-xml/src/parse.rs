@@ -2,8 +2,6 @@
 //!
 //! quick-xml says what each stretch of the text is; the stretch itself is what the tree keeps.
 
-use std::collections::HashMap;
-
 use quick_xml::events::Event;
 use quick_xml::reader::Reader;
 
@@ -40,6 +38,12 @@ pub enum ParseErrorKind {
     /// More nodes than [`Limits::nodes`].
     #[error("the document has more than the {0} nodes allowed")]
     TooManyNodes(usize),
+    /// More attributes on one element than anybody needs.
+    #[error("the element has more than the {0} attributes allowed")]
+    TooManyAttributes(usize),
+    /// More namespace declarations around one place than anybody needs.
+    #[error("more than the {0} namespace declarations allowed are in scope")]
+    TooManyNamespaces(usize),
     /// A document type declaration, with or without entity declarations.
     #[error("a DOCTYPE is not accepted in domain XML")]
     Doctype,
@@ -187,7 +191,7 @@ struct Builder<'a> {
 struct Open {
     element: Element,
     at: usize,
-    declared: Vec<String>,
+    declared: usize,
 }
 
 impl<'a> Builder<'a> {
@@ -249,7 +253,7 @@ impl<'a> Builder<'a> {
         element.name = tag.name;
         element.attributes = tag.attributes;
         element.tail = tag.tail;
-        let declared = self.namespaces.enter(&element);
+        let declared = self.namespaces.enter(&element).map_err(|kind| (at, kind))?;
         element.canonical = self.namespaces.canonical(&element.name);
         self.open.push(Open {
             element,
@@ -291,7 +295,7 @@ impl<'a> Builder<'a> {
         }) = self.open.pop()
         {
             element.end = end;
-            self.namespaces.leave(&declared);
+            self.namespaces.leave(declared);
             match self.open.last_mut() {
                 Some(parent) => parent.element.nodes.push(Node::Element(element)),
                 None => self.root = Some(element),
@@ -307,7 +311,7 @@ impl<'a> Builder<'a> {
                 ParseErrorKind::BadReference(reference.to_owned()),
             ));
         }
-        if let Some(offset) = raw.find("]]>") {
+        if let Some(offset) = raw.as_bytes().windows(3).position(|bytes| bytes == b"]]>") {
             let kind = ParseErrorKind::Syntax("`]]>` must be written ]]&gt; in text".into());
             return Err((at + offset, kind));
         }
@@ -355,7 +359,8 @@ impl<'a> Builder<'a> {
 
     fn instruction(&mut self, raw: &str, at: usize) -> Result<(), tag::Flaw> {
         let target = raw
-            .trim_start_matches("<?")
+            .strip_prefix("<?")
+            .unwrap_or(raw)
             .split(|c: char| c.is_whitespace() || c == '?')
             .next();
         let target = target.unwrap_or_default();
@@ -406,42 +411,45 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The canonical prefixes in scope, by the prefix that the document gave them.
+/// The declarations in scope, innermost last: the prefix that the document gives a namespace, and
+/// the canonical one when the namespace is known. Few enough to be searched one by one.
 #[derive(Default)]
 struct Namespaces {
-    bound: HashMap<String, Vec<Option<&'static str>>>,
+    bound: Vec<(String, Option<&'static str>)>,
 }
 
-impl Namespaces {
-    fn enter(&mut self, element: &Element) -> Vec<String> {
-        let mut declared = Vec::new();
-        for attribute in &element.attributes {
-            let Some(prefix) = name::declared_prefix(&attribute.name) else {
-                continue;
-            };
-            let canonical = name::canonical_prefix(&attribute.value());
-            self.bound
-                .entry(prefix.to_owned())
-                .or_default()
-                .push(canonical);
-            declared.push(prefix.to_owned());
-        }
-        declared
-    }
+/// Documents have two or three.
+const MAX_NAMESPACES: usize = 64;
 
-    fn leave(&mut self, declared: &[String]) {
-        for prefix in declared {
-            if let Some(bound) = self.bound.get_mut(prefix) {
-                bound.pop();
+impl Namespaces {
+    /// Adds what an element declares and gives how many that were.
+    fn enter(&mut self, element: &Element) -> Result<usize, ParseErrorKind> {
+        let before = self.bound.len();
+        for attribute in &element.attributes {
+            if let Some(prefix) = name::declared_prefix(&attribute.name) {
+                self.bound.push((
+                    prefix.to_owned(),
+                    name::canonical_prefix(&attribute.value()),
+                ));
             }
         }
+        if self.bound.len() > MAX_NAMESPACES {
+            return Err(ParseErrorKind::TooManyNamespaces(MAX_NAMESPACES));
+        }
+        Ok(self.bound.len() - before)
+    }
+
+    fn leave(&mut self, declared: usize) {
+        self.bound
+            .truncate(self.bound.len().saturating_sub(declared));
     }
 
     fn canonical(&self, written: &str) -> Option<Box<str>> {
         if self.bound.is_empty() {
             return None;
         }
-        let bound = self.bound.get(name::split(written).0)?.last()?;
-        name::canonical(written, (*bound)?)
+        let prefix = name::split(written).0;
+        let (_, canonical) = self.bound.iter().rev().find(|(bound, _)| bound == prefix)?;
+        name::canonical(written, (*canonical)?)
     }
 }

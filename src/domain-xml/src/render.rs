@@ -1,7 +1,5 @@
 //! From tree to text, without recursion.
 
-use std::collections::BTreeMap;
-
 use crate::element::{Attribute, End, Node, is_blank};
 use crate::{Document, Element, name};
 
@@ -23,7 +21,7 @@ pub(crate) fn document(document: &Document) -> String {
 /// One element, on its own.
 pub(crate) fn element(element: &Element) -> String {
     let mut out = String::new();
-    render(element, None, &BTreeMap::new(), &mut out);
+    render(element, None, &[], &mut out);
     out
 }
 
@@ -31,7 +29,7 @@ pub(crate) fn element(element: &Element) -> String {
 pub(crate) fn compact(element: &Element) -> String {
     let mut out = String::new();
     let mut stack = Vec::new();
-    open(element, None, &None, &BTreeMap::new(), &mut out, &mut stack);
+    open(element, None, &None, &[], &mut out, &mut stack);
     while let Some(frame) = stack.last_mut() {
         let node = frame.element.nodes.get(frame.next);
         frame.next += 1;
@@ -40,9 +38,7 @@ pub(crate) fn compact(element: &Element) -> String {
                 close(frame, &None, &mut out);
                 stack.pop();
             }
-            Some(Node::Element(child)) => {
-                open(child, None, &None, &BTreeMap::new(), &mut out, &mut stack)
-            }
+            Some(Node::Element(child)) => open(child, None, &None, &[], &mut out, &mut stack),
             Some(node) if node.is_layout() && frame.element.children().next().is_some() => {}
             Some(Node::Text(raw) | Node::CData(raw) | Node::Other(raw)) => out.push_str(raw),
         }
@@ -104,12 +100,7 @@ struct Frame<'a> {
     breaks: bool,
 }
 
-fn render(
-    root: &Element,
-    layout: Option<Layout>,
-    missing: &BTreeMap<&str, &str>,
-    out: &mut String,
-) {
+fn render(root: &Element, layout: Option<Layout>, missing: &[Missing<'_>], out: &mut String) {
     let mut stack = Vec::new();
     open(root, Some(String::new()), &layout, missing, out, &mut stack);
     while let Some(frame) = stack.last_mut() {
@@ -126,7 +117,7 @@ fn render(
             }
             Node::Element(child) => {
                 let indent = align(frame, child, &layout, out);
-                open(child, indent, &layout, &BTreeMap::new(), out, &mut stack);
+                open(child, indent, &layout, &[], out, &mut stack);
             }
         }
     }
@@ -211,7 +202,7 @@ fn open<'a>(
     element: &'a Element,
     indent: Option<String>,
     layout: &Option<Layout>,
-    missing: &BTreeMap<&str, &str>,
+    missing: &[Missing<'_>],
     out: &mut String,
     stack: &mut Vec<Frame<'a>>,
 ) {
@@ -261,21 +252,25 @@ fn close(frame: &Frame<'_>, layout: &Option<Layout>, out: &mut String) {
     out.push('>');
 }
 
-/// Known prefixes that added elements use and nothing above them declares: the root must.
-fn missing_declarations(root: &Element) -> BTreeMap<&str, &'static str> {
-    let mut missing = BTreeMap::new();
-    // Each entry: an element and whether an ancestor was seen to declare the prefix is settled
-    // by the root alone; libvirt reads its namespaces there.
+/// A prefix and its namespace.
+type Missing<'a> = (&'a str, &'static str);
+
+/// Known prefixes that added elements use and nothing declares: the root must, for that is where
+/// libvirt reads them.
+fn missing_declarations(root: &Element) -> Vec<Missing<'_>> {
+    let mut missing: Vec<Missing<'_>> = Vec::new();
     let mut pending = vec![root];
     while let Some(element) = pending.pop() {
         pending.extend(element.children());
         let prefix = name::split(&element.name).0;
-        if !element.made || prefix.is_empty() || declares(element, prefix) || declares(root, prefix)
-        {
+        if !element.made || prefix.is_empty() || missing.iter().any(|(known, _)| *known == prefix) {
             continue;
         }
-        if let Some(uri) = name::known_uri(prefix) {
-            missing.insert(prefix, uri);
+        if let Some(uri) = name::known_uri(prefix)
+            && !declares(element, prefix)
+            && !declares(root, prefix)
+        {
+            missing.push((prefix, uri));
         }
     }
     missing

@@ -1,11 +1,13 @@
 //! The inside of a start tag, kept to the byte.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 use crate::element::Attribute;
 use crate::parse::ParseErrorKind;
 use crate::{escape, name};
+
+/// Nothing that libvirt knows comes near.
+const MAX_ATTRIBUTES: usize = 256;
 
 /// What stands between `<` and `>` or `/>`.
 pub(crate) struct StartTag {
@@ -33,7 +35,6 @@ pub(crate) fn parse(source: &str) -> Result<StartTag, Flaw> {
         let lead = &source[at..at + space];
         at += space;
         if at == source.len() {
-            refuse_duplicates(source, &attributes)?;
             return Ok(StartTag {
                 name: tag_name.to_owned(),
                 attributes,
@@ -47,6 +48,7 @@ pub(crate) fn parse(source: &str) -> Result<StartTag, Flaw> {
             ));
         }
         let (attribute, next) = attribute(source, at, lead)?;
+        refuse_duplicate(&attributes, &attribute).map_err(|kind| (at, kind))?;
         attributes.push(attribute);
         at = next;
     }
@@ -97,25 +99,15 @@ fn attribute(source: &str, start: usize, lead: &str) -> Result<(Attribute, usize
     Ok((attribute, start + close + 1))
 }
 
-fn refuse_duplicates(source: &str, attributes: &[Attribute]) -> Result<(), Flaw> {
-    let mut seen = HashSet::new();
-    let duplicate = match attributes {
-        [] | [_] => None,
-        [a, b] => (a.name == b.name).then_some(b),
-        _ => attributes
-            .iter()
-            .find(|attribute| !seen.insert(attribute.name.as_str())),
-    };
-    match duplicate {
-        None => Ok(()),
-        Some(attribute) => {
-            let at = source.rfind(attribute.name.as_str()).unwrap_or(0);
-            Err((
-                at,
-                ParseErrorKind::DuplicateAttribute(attribute.name.clone()),
-            ))
-        }
+/// Every pair is looked at, which the number of attributes keeps cheap.
+fn refuse_duplicate(earlier: &[Attribute], attribute: &Attribute) -> Result<(), ParseErrorKind> {
+    if earlier.len() >= MAX_ATTRIBUTES {
+        return Err(ParseErrorKind::TooManyAttributes(MAX_ATTRIBUTES));
     }
+    if earlier.iter().any(|earlier| earlier.name == attribute.name) {
+        return Err(ParseErrorKind::DuplicateAttribute(attribute.name.clone()));
+    }
+    Ok(())
 }
 
 fn is_space(c: char) -> bool {

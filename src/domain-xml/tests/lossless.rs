@@ -269,6 +269,26 @@ fn limits_hold_before_anything_is_built() {
 }
 
 #[test]
+fn no_element_has_more_attributes_or_namespaces_than_anybody_needs() {
+    let attributes = |count: usize, prefix: &str| {
+        let list: String = (0..count).map(|n| format!(" {prefix}{n}='u'")).collect();
+        Document::parse(&format!("<a{list}/>"))
+            .map(drop)
+            .map_err(|error| error.kind)
+    };
+    assert_eq!(attributes(256, "a"), Ok(()));
+    assert_eq!(
+        attributes(257, "a"),
+        Err(ParseErrorKind::TooManyAttributes(256))
+    );
+    assert_eq!(attributes(64, "xmlns:n"), Ok(()));
+    assert_eq!(
+        attributes(65, "xmlns:n"),
+        Err(ParseErrorKind::TooManyNamespaces(64))
+    );
+}
+
+#[test]
 fn no_depth_exhausts_the_stack() {
     let deep = |levels: usize| "<a>".repeat(levels) + &"</a>".repeat(levels);
     let boundless = Limits {

@@ -50,7 +50,7 @@ pub(crate) enum NameTest {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Predicate {
-    /// `[2]`: the second sibling of its name.
+    /// `[2]`: the second of the siblings that the step's name accepts.
     Position(usize),
     /// `[target/@dev]`, `[target/@dev='vda']`
     Holds {

@@ -1,7 +1,5 @@
 //! What a path selects: one walk over the tree, the path's steps as bits of a state.
 
-use std::collections::HashMap;
-
 use super::{NameTest, PathError, PathPattern, Predicate, Step, Target};
 use crate::Element;
 use crate::element::Attribute;
@@ -77,12 +75,12 @@ impl PathPattern {
         let mut found = Vec::new();
         let mut state = self.close(1);
         if self.absolute {
-            state = self.advance(state, origin, 1);
+            state = self.advance(state, origin, &mut self.counters());
         }
         if self.accepts(state, origin) {
             found.push(Vec::new());
         }
-        let mut walk = vec![Level::new(origin, state)];
+        let mut walk = vec![Level::new(origin, state, self.counters())];
         while let Some(level) = walk.last_mut() {
             if found.len() >= limit || level.state == 0 {
                 walk.pop();
@@ -92,17 +90,12 @@ impl PathPattern {
                 walk.pop();
                 continue;
             };
-            let position = if self.counts() {
-                level.position(child)
-            } else {
-                0
-            };
-            let state = self.advance(level.state, child, position);
+            let state = self.advance(level.state, child, &mut level.counters);
             level.index = index;
             if self.accepts(state, child) {
                 found.push(walk.iter().map(|level| level.index).collect());
             }
-            walk.push(Level::new(child, state));
+            walk.push(Level::new(child, state, self.counters()));
         }
         found
     }
@@ -111,14 +104,15 @@ impl PathPattern {
         state & (1 << self.steps.len()) != 0 && self.target.exists_on(element)
     }
 
-    /// Whether some step asks for a position.
-    fn counts(&self) -> bool {
-        self.steps.iter().any(|step| match step {
+    /// For each step, how many siblings had its name so far; empty when no step asks.
+    fn counters(&self) -> Vec<usize> {
+        let asks = self.steps.iter().any(|step| match step {
             Step::Descend => false,
             Step::Child { predicates, .. } => predicates
                 .iter()
-                .any(|p| matches!(p, Predicate::Position(_))),
-        })
+                .any(|predicate| matches!(predicate, Predicate::Position(_))),
+        });
+        vec![0; if asks { self.steps.len() } else { 0 }]
     }
 
     /// `**` also stands for no level at all.
@@ -134,23 +128,23 @@ impl PathPattern {
     }
 
     /// The state inside `child`, from the state around it.
-    fn advance(&self, state: u64, child: &Element, position: usize) -> u64 {
+    fn advance(&self, state: u64, child: &Element, counters: &mut [usize]) -> u64 {
         let mut next = 0;
-        for (at, step) in self
-            .steps
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| state >> at & 1 == 1)
-        {
+        let steps = self.steps.iter().enumerate();
+        for (at, step) in steps.filter(|(at, _)| state >> at & 1 == 1) {
             match step {
                 Step::Descend => next |= 1 << at,
-                Step::Child { name, predicates } => {
-                    let matches = name.accepts(child.canonical_name())
-                        && predicates
-                            .iter()
-                            .all(|predicate| predicate.holds(child, position));
-                    next |= u64::from(matches) << (at + 1);
+                Step::Child { name, predicates } if name.accepts(child.canonical_name()) => {
+                    let position = counters.get_mut(at).map_or(0, |count| {
+                        *count += 1;
+                        *count
+                    });
+                    let holds = predicates
+                        .iter()
+                        .all(|predicate| predicate.holds(child, position));
+                    next |= u64::from(holds) << (at + 1);
                 }
+                Step::Child { .. } => {}
             }
         }
         self.close(next)
@@ -164,17 +158,17 @@ struct Level<'a> {
     next: usize,
     /// Node index of the child the walk is in.
     index: usize,
-    seen: HashMap<&'a str, usize>,
+    counters: Vec<usize>,
 }
 
 impl<'a> Level<'a> {
-    fn new(element: &'a Element, state: u64) -> Self {
+    fn new(element: &'a Element, state: u64, counters: Vec<usize>) -> Self {
         Level {
             element,
             state,
             next: 0,
             index: 0,
-            seen: HashMap::new(),
+            counters,
         }
     }
 
@@ -187,12 +181,6 @@ impl<'a> Level<'a> {
         let index = self.next + offset;
         self.next = index + 1;
         Some((index, child))
-    }
-
-    fn position(&mut self, child: &'a Element) -> usize {
-        let count = self.seen.entry(child.canonical_name()).or_insert(0);
-        *count += 1;
-        *count
     }
 }
 
