@@ -326,12 +326,7 @@ fn place(error: &wasmtime::Error) -> String {
         .map(WasmBacktrace::frames)
         .unwrap_or_default();
     let name = frames.iter().find_map(|frame| frame.func_name());
-    name.map(|name| format!(" in {}", wasmtime_demangle(name)))
-        .unwrap_or_default()
-}
-
-fn wasmtime_demangle(name: &str) -> &str {
-    name
+    name.map(|name| format!(" in {}", name)).unwrap_or_default()
 }
 
 /// What a Rust guest wrote before it gave up: from "panicked at" on, without the hint that follows.

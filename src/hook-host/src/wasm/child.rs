@@ -96,7 +96,14 @@ fn confine(allowance: Allowance) -> rustix::io::Result<()> {
         maximum: Some(limit),
     };
     setrlimit(Resource::Data, at_most(allowance.memory))?;
-    setrlimit(Resource::Cpu, at_most(allowance.seconds))?;
+    // The second one is for the signal that says why, before the one that cannot be caught.
+    setrlimit(
+        Resource::Cpu,
+        Rlimit {
+            current: Some(allowance.seconds),
+            maximum: Some(allowance.seconds.saturating_add(1)),
+        },
+    )?;
     setrlimit(Resource::Core, at_most(0))?;
     rustix::thread::set_no_new_privs(true)?;
     // Kernels without ambient capabilities have none to give up.

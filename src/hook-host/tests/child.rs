@@ -1,0 +1,188 @@
+//! The compile child, as in the real programs: this test is its own compiler, so it has a main.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod kit;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use hook_host::wasm::{Call, Context, LoadError, Module, Options};
+use hook_host::{Compiler, Limits, compile_child};
+
+fn main() -> ExitCode {
+    if let Some(code) = compile_child() {
+        return code;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        compiles_keeps_and_finds_again().await;
+        is_limited().await;
+        says_what_is_wrong().await;
+        is_gone_when_nobody_waits().await;
+    });
+    println!("compile child: 4 tests passed");
+    ExitCode::SUCCESS
+}
+
+fn options(dir: &tempfile::TempDir) -> Options {
+    Options {
+        compiler: Compiler::Child {
+            program: std::env::current_exe().unwrap(),
+        },
+        artifacts_dir: Some(dir.path().join("artifacts")),
+        ..Options::default()
+    }
+}
+
+fn artifacts(dir: &tempfile::TempDir) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir.path().join("artifacts")).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+async fn compiles_keeps_and_finds_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let started = Instant::now();
+    let module = Module::load(kit::odd(), options(&dir)).await.unwrap();
+    let cold = started.elapsed();
+    let vmi = "keep";
+    let call = Call::OnDefineDomain {
+        vmi,
+        domain_xml: kit::XML,
+    };
+    assert!(module.call(&Context::default(), &call).await.result.is_ok());
+    let kept = artifacts(&dir);
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert!(
+        kept[0]
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with(module.digest())
+    );
+
+    // What is there already needs no compiler.
+    let program = PathBuf::from("/nowhere/at/all");
+    let again = Options {
+        compiler: Compiler::Child { program },
+        ..options(&dir)
+    };
+    let started = Instant::now();
+    Module::load(kit::odd(), again).await.unwrap();
+    let warm = started.elapsed();
+    let mut calls: Vec<Duration> = Vec::new();
+    for _ in 0..200 {
+        calls.push(module.call(&Context::default(), &call).await.duration);
+    }
+    calls.sort();
+    println!(
+        "load cold {cold:?}, warm {warm:?}; call p50 {:?}",
+        calls[100]
+    );
+    println!("{}", memory());
+}
+
+fn memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let lines = status
+        .lines()
+        .filter(|line| line.starts_with("Rss") || line.starts_with("VmHWM"));
+    lines
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+async fn is_limited() {
+    let dir = tempfile::tempdir().unwrap();
+    for (limits, part) in [
+        (
+            Limits {
+                compile_memory: 8 << 20,
+                ..Limits::default()
+            },
+            "8 MiB of memory",
+        ),
+        (
+            Limits {
+                compile_deadline: Duration::from_millis(1),
+                ..Limits::default()
+            },
+            "1ms",
+        ),
+    ] {
+        let error = Module::load(
+            kit::odd(),
+            Options {
+                limits,
+                ..options(&dir)
+            },
+        )
+        .await
+        .err()
+        .unwrap();
+        assert!(error.to_string().contains(part), "{error}");
+        assert!(error.blames_the_file());
+    }
+    assert_eq!(artifacts(&dir), Vec::<PathBuf>::new());
+}
+
+async fn says_what_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    // A section that fits, with nonsense in it.
+    let bytes = b"\0asm\x0d\0\x01\0\x0b\x03\xff\xff\xff";
+    let error = Module::from_bytes(bytes, "bad", options(&dir))
+        .await
+        .err()
+        .unwrap();
+    assert!(
+        matches!(error, LoadError::Compile { size: 13, .. }),
+        "{error:?}"
+    );
+    assert!(
+        error.blames_the_file() && error.to_string().contains("bad.wasm (13 bytes)"),
+        "{error}"
+    );
+
+    let compiler = Compiler::Child {
+        program: PathBuf::from("/bin/true"),
+    };
+    let error = Module::load(
+        kit::odd(),
+        Options {
+            compiler,
+            ..options(&dir)
+        },
+    )
+    .await
+    .err()
+    .unwrap();
+    assert!(
+        !error.blames_the_file() && error.to_string().contains("/bin/true"),
+        "{error}"
+    );
+}
+
+async fn is_gone_when_nobody_waits() {
+    let dir = tempfile::tempdir().unwrap();
+    let compiler = Compiler::Child {
+        program: PathBuf::from("/usr/bin/yes"),
+    };
+    let options = Options {
+        compiler,
+        ..options(&dir)
+    };
+    let load = Module::load(kit::odd(), options);
+    assert!(
+        tokio::time::timeout(Duration::from_millis(100), load)
+            .await
+            .is_err()
+    );
+    let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+    assert_eq!(children.trim(), "");
+    assert_eq!(artifacts(&dir), Vec::<PathBuf>::new());
+}

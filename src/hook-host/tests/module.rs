@@ -1,0 +1,289 @@
+//! One module by itself: what it may do, and how it is stopped.
+#![allow(clippy::unwrap_used)]
+
+mod kit;
+
+use std::time::{Duration, Instant};
+
+use hook_host::wasm::{Answer, Call, CallError, Called, Context, LoadError, Module, Options};
+use hook_host::{HookPoint, Limits, LogLevel};
+use tokio::sync::OnceCell;
+
+async fn odd() -> &'static Module {
+    static ODD: OnceCell<Module> = OnceCell::const_new();
+    ODD.get_or_init(|| async { Module::load(kit::odd(), options()).await.unwrap() })
+        .await
+}
+
+fn options() -> Options {
+    let call_deadline = Duration::from_millis(300);
+    let limits = Limits {
+        call_deadline,
+        memory: 32 << 20,
+        log: 2000,
+        ..Limits::default()
+    };
+    Options {
+        limits,
+        ..Options::default()
+    }
+}
+
+async fn define(vmi: &str) -> Called {
+    let context = Context {
+        invocation: kit::invocation(),
+        ..Context::default()
+    };
+    odd()
+        .await
+        .call(
+            &context,
+            &Call::OnDefineDomain {
+                vmi,
+                domain_xml: kit::XML,
+            },
+        )
+        .await
+}
+
+async fn trap(vmi: &str) -> String {
+    match define(vmi).await.result {
+        Err(CallError::Trap(text)) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn describes_itself_and_edits_the_domain() {
+    let odd = odd().await;
+    assert_eq!(
+        (
+            odd.description().name.as_str(),
+            odd.description().version.as_str()
+        ),
+        ("odd", "1.2.3")
+    );
+    assert_eq!(odd.description().priority(HookPoint::PreStart), Some(5));
+    assert_eq!(
+        odd.description().priority(HookPoint::OnDefineDomain),
+        Some(-1)
+    );
+    assert_eq!(odd.digest().len(), 64);
+    let called = define("{}").await;
+    let expected = kit::XML.replace("</domain>", "<title>odd</title></domain>");
+    assert_eq!(called.result, Ok(Answer::DomainXml(expected)));
+    assert!(called.peak_memory > 1 << 16 && called.peak_memory < 8 << 20);
+}
+
+#[tokio::test]
+async fn is_told_whom_it_works_for() {
+    let Ok(Answer::DomainXml(xml)) = define("facts").await.result else {
+        panic!()
+    };
+    let facts = "boot OnDefineDomain odd_hook ns vm u-1 ns_vm hook-host/0.1.0 -";
+    assert!(
+        xml.contains(&format!("<description>{facts}</description>")),
+        "{xml}"
+    );
+}
+
+#[tokio::test]
+async fn a_no_and_a_failure_are_different() {
+    assert_eq!(
+        define("veto").await.result,
+        Err(CallError::Veto("not on a Friday".into()))
+    );
+    let failed = Err(CallError::Failed("the annotation is no number".into()));
+    assert_eq!(define("fail").await.result, failed);
+}
+
+#[tokio::test]
+async fn crashes_are_told_apart() {
+    let panicked = trap("panic").await;
+    assert!(
+        panicked.contains("a wheel came off") && panicked.contains("lib.rs"),
+        "{panicked}"
+    );
+    let recursed = trap("recurse").await;
+    assert!(
+        recursed.contains("stack") || recursed.contains("recurs"),
+        "{recursed}"
+    );
+    let hoarded = trap("memory").await;
+    assert!(hoarded.contains("may have 33554432"), "{hoarded}");
+    let left = trap("exit").await;
+    assert!(left.contains("exit"), "{left}");
+}
+
+#[tokio::test]
+async fn a_loop_is_stopped_on_the_only_worker_there_is() {
+    let started = Instant::now();
+    let called = define("loop").await;
+    assert_eq!(
+        called.result,
+        Err(CallError::Deadline(Duration::from_millis(300)))
+    );
+    assert!(
+        started.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn waiting_in_the_host_counts_too() {
+    let called = define("sleep").await;
+    assert_eq!(
+        called.result,
+        Err(CallError::Deadline(Duration::from_millis(300)))
+    );
+}
+
+#[tokio::test]
+async fn a_caller_in_a_hurry_gives_less_time() {
+    let context = Context {
+        time_left: Some(Duration::from_millis(50)),
+        ..Context::default()
+    };
+    let called = odd()
+        .await
+        .call(&context, &Call::PreStart { vmi: "loop" })
+        .await;
+    assert_eq!(
+        called.result,
+        Err(CallError::Deadline(Duration::from_millis(50)))
+    );
+}
+
+#[tokio::test]
+async fn what_it_says_is_kept_up_to_a_limit() {
+    let said: Vec<_> = define("log")
+        .await
+        .log
+        .into_iter()
+        .map(|l| (l.level, l.message))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            (LogLevel::Warn, "through the host".to_owned()),
+            (LogLevel::Info, "through standard output".to_owned()),
+            (LogLevel::Error, "through standard error".to_owned()),
+        ]
+    );
+    let flood = define("flood").await;
+    assert!(flood.result.is_ok(), "{:?}", flood.result);
+    let bytes: usize = flood.log.iter().map(|line| line.message.len()).sum();
+    assert!(bytes < 2100 && flood.log.last().unwrap().message.contains("dropped"));
+}
+
+#[tokio::test]
+async fn nothing_is_granted() {
+    let called = define("reach-out").await;
+    assert!(called.result.is_ok(), "{:?}", called.result);
+}
+
+#[tokio::test]
+async fn sizes_are_limited_both_ways() {
+    let huge = define("huge").await.result;
+    // Refused while it is copied out of the guest, before the host holds it.
+    assert!(
+        matches!(
+            huge,
+            Err(CallError::Trap(_) | CallError::OutputTooLarge { .. })
+        ),
+        "{huge:?}"
+    );
+    let vmi = "x".repeat((4 << 20) + 1);
+    let refused = define(&vmi).await.result;
+    assert!(
+        matches!(
+            refused,
+            Err(CallError::InputTooLarge {
+                what: "the VMI",
+                ..
+            })
+        ),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn shutdown_needs_no_vm() {
+    let called = odd().await.call(&Context::default(), &Call::Shutdown).await;
+    assert_eq!(
+        called.result,
+        Err(CallError::Failed("shutdown is never easy".into()))
+    );
+}
+
+async fn refusal(bytes: &[u8]) -> String {
+    let error: LoadError = Module::from_bytes(bytes, "bad", options())
+        .await
+        .err()
+        .unwrap();
+    assert!(error.blames_the_file());
+    error.to_string()
+}
+
+#[tokio::test]
+async fn files_that_are_no_hook_say_why() {
+    let whole = std::fs::read(kit::odd()).unwrap();
+    let text = refusal(&whole[..whole.len() / 2]).await;
+    assert!(
+        text.contains("truncated") && text.contains(&(whole.len() / 2).to_string()),
+        "{text}"
+    );
+    let text = refusal(b"#!/bin/sh\nexit 0\n").await;
+    assert!(
+        text.contains("bad.wasm (17 bytes)") && text.contains("#!/bin/s"),
+        "{text}"
+    );
+    let text = refusal(b"\0asm\x01\0\0\0").await;
+    assert!(text.contains("core module"), "{text}");
+    let text = refusal(b"\0asm\x0d\0\x01\0").await;
+    assert!(
+        text.contains("kubevirt:hooks/handler@0.1.0 is missing"),
+        "{text}"
+    );
+    let text = refusal(&kit::odd_with(
+        "kubevirt:hooks/handler@0.1.0",
+        "kubevirt:hooks/handler@0.7.0",
+    ))
+    .await;
+    assert!(
+        text.contains("exports kubevirt:hooks/handler@0.7.0"),
+        "{text}"
+    );
+    let text = refusal(&[&whole[..], &[11, 3, 0xff, 0xff, 0xff]].concat()).await;
+    assert!(text.contains("bad.wasm"), "{text}");
+}
+
+#[tokio::test]
+async fn descriptions_that_cannot_be_used_say_why() {
+    let text = refusal(&kit::odd_with(r#"{"name": "odd""#, r#"["name": "odd""#)).await;
+    assert!(text.contains("no JSON object"), "{text}");
+    let text = refusal(&kit::odd_with(r#""Shutdown"}"#, r#""Shutdawn"}"#)).await;
+    assert!(text.contains("Shutdawn"), "{text}");
+}
+
+#[tokio::test]
+async fn a_module_larger_than_allowed_is_not_read() {
+    let limits = Limits {
+        module: 1000,
+        ..Limits::default()
+    };
+    let error = Module::load(
+        kit::odd(),
+        Options {
+            limits,
+            ..Options::default()
+        },
+    )
+    .await
+    .err();
+    assert!(
+        matches!(error, Some(LoadError::TooLarge { limit: 1000, .. })),
+        "{error:?}"
+    );
+}

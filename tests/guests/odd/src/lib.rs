@@ -1,0 +1,181 @@
+//! A hook that misbehaves on demand. What it does is the first word of the VMI it is given, so
+//! that one module serves every test of what a host must bear.
+#![allow(missing_docs, clippy::print_stdout, clippy::print_stderr)]
+
+use std::fmt::Write as _;
+
+use bindings::exports::kubevirt::hooks::handler::{Document, Error, Guest};
+use bindings::kubevirt::hooks::host::{Level, config, invocation, log};
+
+// Generated: the canonical ABI is made of raw pointers. Straight from the contract, not through the
+// SDK, so that the host is tested against what other languages will bring.
+#[allow(unsafe_code, unused_qualifications, clippy::all)]
+mod bindings {
+    wit_bindgen::generate!({ path: "../../../hooks-sdk/wit/v0.1", world: "hook" });
+    export!(Odd with_types_in self);
+    use super::Odd;
+}
+
+struct Odd;
+
+const DESCRIPTION: &str = r#"{"name": "odd", "version": "1.2.3", "future": [1, {}], "hookPoints": [
+    {"name": "PreStart", "priority": 5}, {"name": "PreCloudInitIso"},
+    {"name": "OnDefineDomain", "priority": -1}, {"name": "Shutdown"}]}"#;
+
+impl Guest for Odd {
+    fn describe() -> String {
+        DESCRIPTION.to_owned()
+    }
+
+    fn pre_start(vmi: String) -> Result<(), Error> {
+        act(&vmi).map(drop)
+    }
+
+    fn pre_cloud_init_iso(
+        vmi: String,
+        data_source: String,
+        mut documents: Vec<Document>,
+    ) -> Result<Vec<Document>, Error> {
+        act(&vmi)?;
+        match word(&vmi) {
+            "drop-document" => documents.truncate(1),
+            "multiply" => documents = multiplied(),
+            _ => documents[0].1.push_str(&format!("# {data_source}\n")),
+        }
+        Ok(documents)
+    }
+
+    fn on_define_domain(vmi: String, xml: String) -> Result<String, Error> {
+        act(&vmi)?;
+        Ok(match word(&vmi) {
+            "malformed" => xml.replace("</domain>", ""),
+            "empty" => String::new(),
+            "other-root" => "<network><name>ns_vm</name></network>".to_owned(),
+            "rename" => xml.replace("<name>ns_vm</name>", "<name>other</name>"),
+            "huge" => "x".repeat(9 << 20),
+            "keep" => xml,
+            "facts" => xml.replace(
+                "</domain>",
+                &format!("<description>{}</description></domain>", facts()),
+            ),
+            _ => xml.replace("</domain>", "<title>odd</title></domain>"),
+        })
+    }
+
+    fn shutdown() -> Result<(), Error> {
+        Err(Error::Failed("shutdown is never easy".to_owned()))
+    }
+}
+
+fn word(vmi: &str) -> &str {
+    vmi.split_whitespace().next().unwrap_or_default()
+}
+
+/// What can go wrong at any hook point.
+fn act(vmi: &str) -> Result<(), Error> {
+    match word(vmi) {
+        "veto" => return Err(Error::Veto("not on a Friday".to_owned())),
+        "fail" => return Err(Error::Failed("the annotation is no number".to_owned())),
+        "panic" => panic!("a wheel came off"),
+        "exit" => std::process::exit(3),
+        "loop" => loop {
+            std::hint::black_box(0);
+        },
+        "sleep" => std::thread::sleep(std::time::Duration::from_secs(3600)),
+        "recurse" => {
+            std::hint::black_box(recurse(u64::MAX));
+        }
+        "memory" => hoard(),
+        "flood" => flood(),
+        "log" => chat(),
+        "reach-out" => reach_out()?,
+        _ => {}
+    }
+    Ok(())
+}
+
+#[allow(unconditional_recursion)]
+fn recurse(depth: u64) -> u64 {
+    let here = std::hint::black_box([depth; 64]);
+    recurse(depth - 1) + here[(depth % 64) as usize]
+}
+
+fn hoard() {
+    let mut all = Vec::new();
+    loop {
+        all.push(vec![1_u8; 1 << 20]);
+        std::hint::black_box(&all);
+    }
+}
+
+fn flood() {
+    let line = "again and again and again ".repeat(40);
+    for _ in 0..2000 {
+        log(Level::Info, &line);
+        println!("{line}");
+        eprint!("{line}");
+    }
+}
+
+fn chat() {
+    log(Level::Warn, "through the host");
+    println!("through standard output");
+    eprintln!("through standard error");
+}
+
+/// Everything that is not granted.
+fn reach_out() -> Result<(), Error> {
+    let mut got = String::new();
+    for (what, granted) in [
+        (
+            "file",
+            std::fs::read_dir("/").is_ok() || std::fs::read("/etc/passwd").is_ok(),
+        ),
+        ("write", std::fs::write("/tmp/odd", "x").is_ok()),
+        ("environment", std::env::vars().count() > 0),
+        ("arguments", std::env::args().count() > 0),
+        (
+            "listener",
+            std::net::TcpListener::bind("127.0.0.1:0").is_ok(),
+        ),
+        ("datagram", std::net::UdpSocket::bind("127.0.0.1:0").is_ok()),
+        (
+            "name",
+            std::net::ToSocketAddrs::to_socket_addrs("localhost:1").is_ok(),
+        ),
+        ("config", config("anything").is_some()),
+    ] {
+        if granted {
+            let _ = write!(got, "{what} ");
+        }
+    }
+    if got.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Failed(format!("granted: {got}")))
+    }
+}
+
+fn facts() -> String {
+    let keys = [
+        "reason",
+        "hook-point",
+        "hook",
+        "namespace",
+        "name",
+        "uid",
+        "domain",
+        "host",
+        "moon",
+    ];
+    keys.map(|key| invocation(key).unwrap_or_else(|| "-".to_owned()))
+        .join(" ")
+}
+
+/// More than any memory holds on the host's side, if it copies what it is given unlimited.
+fn multiplied() -> Vec<Document> {
+    let text = "y".repeat(1 << 20);
+    (0..30)
+        .map(|_| ("user-data".to_owned(), text.clone()))
+        .collect()
+}
