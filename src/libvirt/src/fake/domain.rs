@@ -99,7 +99,7 @@ impl Domain {
     pub(super) fn resume(&mut self) -> Result<Events> {
         self.must_run()?;
         if self.state.state == DomainState::Running {
-            return Ok(Vec::new());
+            return Err(invalid("domain is already running"));
         }
         self.state = State::new(DomainState::Running, Reason::Unpaused);
         Ok(vec![
