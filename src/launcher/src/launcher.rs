@@ -28,8 +28,9 @@ use crate::{directories, host, logging, qemu_watch, signals};
 
 /// The daemon listens before it is connected to, so this is for a slow first answer.
 const CONNECT: Duration = Duration::from_secs(10);
-/// The last notification is tried for as long as any other.
-const LAST_WORD: Duration = Duration::from_secs(20);
+/// virt-handler has this long to take the last notification; alone, nobody listens.
+const LAST_WORD: Duration = Duration::from_secs(5);
+const LAST_WORD_ALONE: Duration = Duration::from_millis(500);
 /// Operations under way when the launcher ends.
 const CLOSE: Duration = Duration::from_secs(5);
 
@@ -53,8 +54,9 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
             return Ok(());
         }
     };
+    let is_standalone = standalone.is_some();
     let ending = launcher.live(&config, standalone, signal).await;
-    launcher.drain().await;
+    launcher.drain(is_standalone).await;
     match ending? {
         Ending::Clean => Ok(()),
         Ending::NoDomain(waited) => bail!("no domain was defined within {waited:?} (--qemu-timeout)"),
@@ -186,8 +188,9 @@ impl Launcher {
         std::future::pending().await
     }
 
-    async fn drain(self) {
-        if !self.vm.notifier.flush(LAST_WORD).await {
+    async fn drain(self, standalone: bool) {
+        let patience = if standalone { LAST_WORD_ALONE } else { LAST_WORD };
+        if !self.vm.notifier.flush(patience).await && !standalone {
             tracing::warn!("the last notifications did not reach virt-handler");
         }
         if tokio::time::timeout(CLOSE, self.manager.close()).await.is_err() {

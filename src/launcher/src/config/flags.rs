@@ -179,7 +179,8 @@ impl Flags {
     /// Go's booleans: `--x`, `--x=true`, `--x=false`, and no value in an argument of its own.
     fn grammar() -> clap::Command {
         let boolean = |flag: clap::Arg| {
-            flag.num_args(0..=1)
+            flag.required(false)
+                .num_args(0..=1)
                 .require_equals(true)
                 .default_missing_value("true")
                 .default_value("false")
