@@ -223,3 +223,76 @@ fn contained(volume: &str, path: &str) -> Result<String, LocalDiskError> {
     }
     Ok(path.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::host::HostFacts;
+    use crate::options::Options;
+
+    const VMI: &str = r#"{"metadata":{"name":"vm","namespace":"ns","uid":"u"},"spec":{
+        "domain":{"machine":{"type":"q35"},"memory":{"guest":"128Mi"},
+          "firmware":{"kernelBoot":{"container":{"image":"i","kernelPath":"/boot/vmlinuz","initrdPath":"/boot/initrd"}}},
+          "devices":{"disks":[{"name":"root","disk":{"bus":"virtio"}},{"name":"empty","disk":{"bus":"virtio"}},
+            {"name":"ci","disk":{"bus":"virtio"}}]}},
+        "volumes":[{"name":"root","containerDisk":{"image":"i"}},{"name":"empty","emptyDisk":{"capacity":"1500k"}},
+          {"name":"ci","cloudInitConfigDrive":{"userData":"x"}},{"name":"unused","emptyDisk":{"capacity":"1Gi"}}]}}"#;
+
+    fn prepared(vmi: &str) -> Result<Vec<DiskPreparation>, LocalDiskError> {
+        let vmi = Vmi::from_json(vmi.as_bytes()).unwrap();
+        let spec =
+            crate::convert::convert(&vmi, &Options::default(), &HostFacts::default()).unwrap();
+        local_disks(&vmi, &spec)
+    }
+
+    #[test]
+    fn what_each_volume_needs() {
+        let disks = "/var/run/kubevirt-ephemeral-disks";
+        let images = "/var/run/kubevirt/container-disks";
+        let expected = [
+            DiskPreparation::Overlay {
+                volume: "root".into(),
+                path: format!("{disks}/disk-data/root/disk.qcow2"),
+                backing: format!("{images}/disk_0.img"),
+                format: "qcow2".into(),
+            },
+            DiskPreparation::EmptyDisk {
+                volume: "empty".into(),
+                path: "/var/run/libvirt/empty-disks/empty.qcow2".into(),
+                bytes: MIB,
+            },
+            DiskPreparation::CloudInitIso {
+                volume: "ci".into(),
+                path: format!("{disks}/cloud-init-data/ns/vm/configdrive.iso"),
+                data_source: DataSource::ConfigDrive,
+            },
+            DiskPreparation::KernelBoot {
+                artifacts: ["vmlinuz", "initrd"]
+                    .map(|name| format!("{images}/kernel-boot/{name}"))
+                    .to_vec(),
+            },
+        ];
+        assert_eq!(prepared(VMI).unwrap(), expected);
+    }
+
+    #[test]
+    fn sizes_and_names_that_cannot_be() {
+        let error = prepared(&VMI.replace("1500k", "1000k")).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("the size for volume empty is too low: 1000000 bytes"),
+            "{error}"
+        );
+        for path in ["relative", "/disks/../etc/passwd", "/nul\0"] {
+            let error = contained("empty", path).unwrap_err();
+            assert!(matches!(error, LocalDiskError::Escapes { .. }), "{error}");
+        }
+        let error = prepared(&VMI.replace(r#""capacity":"1500k""#, "")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "volume empty: an emptyDisk needs a capacity"
+        );
+    }
+}

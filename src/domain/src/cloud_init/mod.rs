@@ -63,3 +63,6 @@ pub enum CloudInitError {
     #[error("UserData or NetworkData is required for cloud-init data source")]
     NoFiles,
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,347 @@
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::devices::{HostTopology, UnknownTopology, metadata};
+use super::*;
+use crate::spec::DomainSpec;
+use crate::vmi::Vmi;
+
+/// Directory to file to content.
+struct Mounted(BTreeMap<&'static str, BTreeMap<&'static str, &'static str>>);
+
+impl SecretSource for Mounted {
+    fn file(&self, directory: &str, name: &str) -> Result<Option<Vec<u8>>, String> {
+        Ok(self
+            .0
+            .get(directory)
+            .and_then(|files| files.get(name))
+            .map(|content| content.as_bytes().to_vec()))
+    }
+
+    fn names(&self, directory: &str) -> Result<Vec<String>, String> {
+        let files = self
+            .0
+            .get(directory)
+            .ok_or_else(|| format!("{directory}: no such directory"))?;
+        Ok(files.keys().map(|name| (*name).to_owned()).collect())
+    }
+}
+
+fn mounted(files: &[(&'static str, &'static str, &'static str)]) -> Mounted {
+    let mut directories: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+    for (directory, name, content) in files {
+        directories
+            .entry(*directory)
+            .or_default()
+            .insert(*name, *content);
+    }
+    Mounted(directories)
+}
+
+/// A VMI with one cloud-init volume; `more` is merged into its spec.
+fn vmi(source: Value, more: &Value) -> Vmi {
+    let mut spec = json!({
+        "volumes": [{"name": "root", "emptyDisk": {"capacity": "1Gi"}}, {"name": "ci"}],
+        "domain": {"firmware": {"uuid": "6a375988-78d3-5007-949e-a176270c5f03"}},
+    });
+    for (key, value) in source.as_object().unwrap() {
+        spec["volumes"][1][key] = value.clone();
+    }
+    for (key, value) in more.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    let metadata = json!({"name": "my-vm.example", "namespace": "ns", "uid": "u"});
+    Vmi::from_json(
+        json!({"metadata": metadata, "spec": spec})
+            .to_string()
+            .as_bytes(),
+    )
+    .unwrap()
+}
+
+fn no_cloud(source: Value) -> Vmi {
+    vmi(json!({"cloudInitNoCloud": source}), &json!({}))
+}
+
+fn read_one(vmi: &Vmi, secrets: &dyn SecretSource) -> CloudInitData {
+    read(vmi, secrets).unwrap().unwrap()
+}
+
+fn as_text(data: &CloudInitData) -> Vec<(&'static str, String)> {
+    let files = files(data).unwrap();
+    files
+        .into_iter()
+        .map(|file| (file.path, String::from_utf8(file.content).unwrap()))
+        .collect()
+}
+
+#[test]
+fn the_files_of_a_no_cloud_image() {
+    let data = read_one(
+        &no_cloud(json!({"userData": "#cloud-config\n", "networkData": "version: 2\n"})),
+        &NoSecrets,
+    );
+    assert_eq!(
+        (data.data_source.volume_label(), data.data_source.iso_name()),
+        ("cidata", "noCloud.iso")
+    );
+    assert_eq!(data.volume_name, "ci");
+    let meta = r#"{"instance-id":"6a375988-78d3-5007-949e-a176270c5f03","local-hostname":"my-vm"}"#;
+    let expected = [
+        ("meta-data", meta),
+        ("user-data", "#cloud-config\n"),
+        ("network-config", "version: 2\n"),
+    ];
+    assert_eq!(
+        as_text(&data),
+        expected.map(|(path, content)| (path, content.to_owned()))
+    );
+}
+
+#[test]
+fn the_files_of_a_config_drive() {
+    let source = json!({"cloudInitConfigDrive": {"userDataBase64": "I2Nsb3Vk\nLWNvbmZpZwo="}});
+    let mut data = read_one(&vmi(source, &json!({"hostname": "host"})), &NoSecrets);
+    data.devices_data = Some(vec![DeviceData {
+        kind: "nic".into(),
+        bus: "pci".into(),
+        address: "0000:01:00.0".into(),
+        ..Default::default()
+    }]);
+    let meta = concat!(
+        r#"{"instance_id":"my-vm.example.ns","hostname":"host","uuid":"6a375988-78d3-5007-949e-a176270c5f03","#,
+        r#""devices":[{"type":"nic","bus":"pci","address":"0000:01:00.0","tags":[]}]}"#
+    );
+    let expected = [
+        ("openstack/latest/meta_data.json", meta),
+        ("openstack/latest/user_data", "#cloud-config\n"),
+    ];
+    assert_eq!(
+        as_text(&data),
+        expected.map(|(path, content)| (path, content.to_owned()))
+    );
+    assert_eq!(data.data_source.volume_label(), "config-2");
+}
+
+#[test]
+fn the_json_that_hooks_get_is_kubevirts() {
+    let data = read_one(&no_cloud(json!({"userData": "u"})), &NoSecrets);
+    let expected = json!({
+        "DataSource": "noCloud",
+        "NoCloudMetaData": {"instance-id": "6a375988-78d3-5007-949e-a176270c5f03", "local-hostname": "my-vm"},
+        "ConfigDriveMetaData": null, "UserData": "u", "NetworkData": "", "DevicesData": null, "VolumeName": "ci",
+    });
+    assert_eq!(
+        serde_json::from_str::<Value>(&data.to_json()).unwrap(),
+        expected
+    );
+    assert_eq!(data.with_hooked(&data.to_json()).unwrap(), data);
+}
+
+#[test]
+fn bytes_that_are_no_text_survive_hooks_that_leave_them_alone() {
+    let mut data = read_one(
+        &no_cloud(json!({"userDataBase64": "H4sIAAAA/w=="})),
+        &NoSecrets,
+    );
+    assert_eq!(data.user_data, b"\x1f\x8b\x08\x00\x00\x00\xff");
+    let json = data.to_json();
+    assert_eq!(data.with_hooked(&json).unwrap(), data);
+    data.user_data = b"text".to_vec();
+    let changed = json.replace("noCloud", "configDrive");
+    assert_eq!(
+        data.with_hooked(&changed).unwrap().data_source,
+        DataSource::ConfigDrive
+    );
+}
+
+#[test]
+fn what_hooks_must_not_give_back() {
+    let data = read_one(&no_cloud(json!({"userData": "u"})), &NoSecrets);
+    for (json, complaint) in [
+        ("nonsense", "no CloudInitData"),
+        (r#"{"DataSource":"floppy"}"#, "no CloudInitData"),
+        (
+            r#"{"DataSource":"noCloud","UserData":"u"}"#,
+            "neither NoCloudMetaData",
+        ),
+        (
+            r#"{"DataSource":"noCloud","NoCloudMetaData":{"instance-id":"i"}}"#,
+            "no UserData",
+        ),
+    ] {
+        let error = data.with_hooked(json).unwrap_err().to_string();
+        assert!(error.contains(complaint), "{json}: {error}");
+    }
+    let large = " ".repeat(MAX_JSON_BYTES + 1);
+    assert!(matches!(
+        data.with_hooked(&large),
+        Err(HookedDataError::TooLarge(_))
+    ));
+}
+
+#[test]
+fn a_secret_comes_before_data_in_place() {
+    let source = json!({"secretRef": {"name": "s"}, "networkDataSecretRef": {"name": "s"}, "userData": "in place"});
+    let vmi = no_cloud(source);
+    let data = read_one(&vmi, &mounted(&[("ci", "userdata", "secret")]));
+    assert_eq!(
+        (data.user_data.as_slice(), data.network_data.as_slice()),
+        (&b"secret"[..], &b""[..])
+    );
+    let data = read_one(
+        &vmi,
+        &mounted(&[
+            ("ci", "userData", "other name"),
+            ("ci", "networkdata", "net"),
+        ]),
+    );
+    assert_eq!(
+        (data.user_data.as_slice(), data.network_data.as_slice()),
+        (&b"other name"[..], &b"net"[..])
+    );
+    let error = read(&vmi, &NoSecrets).unwrap_err().to_string();
+    assert!(
+        error.starts_with("no cloud-init data-source found at volume: ci"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_volume_without_data_is_refused() {
+    let message = "userDataBase64, userData, networkDataBase64 or networkData is required for a cloud-init data source";
+    let error = read(&no_cloud(json!({})), &NoSecrets)
+        .unwrap_err()
+        .to_string();
+    assert_eq!(error, format!("volume ci: {message}"));
+    let error = read(&no_cloud(json!({"secretRef": {"name": "s"}})), &NoSecrets)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains(message) && error.contains("neither userdata nor userData"),
+        "{error}"
+    );
+    let error = read(&no_cloud(json!({"userDataBase64": "%"})), &NoSecrets)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("volume ci: userDataBase64 is not base64"),
+        "{error}"
+    );
+}
+
+#[test]
+fn ssh_keys_are_numbered_across_secrets() {
+    let credential = |secret: &str, method: &str| json!({"sshPublicKey": {"source": {"secret": {"secretName": secret}}, "propagationMethod": {method: {}}}});
+    let credentials = json!([
+        credential("one", "noCloud"),
+        credential("two", "configDrive"),
+        credential("three", "noCloud")
+    ]);
+    let vmi = vmi(
+        json!({"cloudInitNoCloud": {"userData": "u"}}),
+        &json!({"accessCredentials": credentials}),
+    );
+    let secrets = mounted(&[
+        ("one-access-cred", "a", "key a"),
+        ("one-access-cred", "b", ""),
+        ("two-access-cred", "c", "key c"),
+        ("three-access-cred", "d", "key d"),
+    ]);
+    let keys = read_one(&vmi, &secrets)
+        .no_cloud_meta_data
+        .unwrap()
+        .public_ssh_keys;
+    assert_eq!(
+        keys,
+        BTreeMap::from([("0".into(), "key a".into()), ("1".into(), "key d".into())])
+    );
+    let error = read(&vmi, &NoSecrets).unwrap_err().to_string();
+    assert!(
+        error.starts_with("access credential secret one:"),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_instance_without_firmware_keeps_its_identity() {
+    let vmi = vmi(
+        json!({"cloudInitNoCloud": {"userData": "u"}}),
+        &json!({"domain": {}}),
+    );
+    let id = read_one(&vmi, &NoSecrets)
+        .no_cloud_meta_data
+        .unwrap()
+        .instance_id;
+    assert_eq!(id.len(), 36);
+    assert_eq!(
+        read_one(&vmi, &NoSecrets)
+            .no_cloud_meta_data
+            .unwrap()
+            .instance_id,
+        id
+    );
+    let none = Vmi::from_json(br#"{"metadata":{"name":"vm"},"spec":{}}"#).unwrap();
+    assert_eq!(read(&none, &NoSecrets).unwrap(), None);
+}
+
+struct Topology;
+
+impl HostTopology for Topology {
+    fn numa_node(&self, pci_address: &str) -> Option<u32> {
+        (pci_address == "0000:81:00.0").then_some(1)
+    }
+
+    fn node_cpus(&self, _node: u32) -> Vec<u32> {
+        vec![4, 5, 6]
+    }
+}
+
+const DOMAIN: &str = r#"<domain type='kvm'><name>ns_vm</name>
+<cputune><vcpupin vcpu='0' cpuset='5'/><vcpupin vcpu='1' cpuset='6'/></cputune>
+<devices>
+ <interface type='ethernet'><mac address='02:00:00:00:00:01'/><alias name='ua-blue'/>
+  <address type='pci' domain='0x0000' bus='0x01' slot='0x00' function='0x0'/></interface>
+ <interface type='ethernet'><alias name='ua-plain'/></interface>
+ <hostdev mode='subsystem' type='pci'><source><address domain='0x0000' bus='0x81' slot='0x00' function='0x0'/></source>
+  <alias name='ua-sriov-red'/><address type='pci' domain='0x0000' bus='0x06' slot='0x00' function='0x0'/></hostdev>
+ <hostdev mode='subsystem' type='pci'><alias name='ua-gpu-g'/><address type='pci' domain='0x0000' bus='0x07' slot='0x00' function='0x0'/></hostdev>
+ <hostdev mode='subsystem' type='usb'><alias name='ua-hostdevice-h'/></hostdev>
+</devices></domain>"#;
+
+fn domain() -> DomainSpec {
+    crate::parse::parse(DOMAIN).unwrap()
+}
+
+#[test]
+fn tagged_devices_and_where_they_are() {
+    let devices = json!({
+        "interfaces": [{"name": "blue", "tag": "b"}, {"name": "plain"}, {"name": "red", "tag": "r"}],
+        "gpus": [{"name": "g", "tag": "graphics"}], "hostDevices": [{"name": "h", "tag": "no pci"}],
+    });
+    let cpu = json!({"dedicatedCpuPlacement": true});
+    let more = json!({"domain": {"devices": devices, "cpu": cpu}});
+    let vmi = vmi(json!({"cloudInitConfigDrive": {"userData": "u"}}), &more);
+    let found = metadata(&vmi, &domain(), &Topology).unwrap();
+    let expected = json!([
+        {"type": "nic", "bus": "pci", "address": "0000:01:00.0", "mac": "02:00:00:00:00:01", "tags": ["b"]},
+        {"type": "nic", "bus": "pci", "address": "0000:06:00.0", "alignedCPUs": [0, 1], "tags": ["r"]},
+        {"type": "hostdev", "bus": "pci", "address": "0000:07:00.0", "tags": ["graphics"]},
+    ]);
+    assert_eq!(serde_json::to_value(found).unwrap(), expected);
+}
+
+#[test]
+fn nothing_tagged_is_nothing_said() {
+    assert_eq!(
+        metadata(
+            &no_cloud(json!({"userData": "u"})),
+            &domain(),
+            &UnknownTopology
+        ),
+        None
+    );
+}
