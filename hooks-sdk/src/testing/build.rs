@@ -86,13 +86,32 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// Builds the crate's module and gives its path.
-pub(super) fn build(crate_dir: &Path) -> Result<PathBuf, BuildError> {
+/// What of a crate is the hook.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Part {
+    Library,
+    Example(String),
+}
+
+impl Part {
+    fn arguments(&self) -> Vec<&str> {
+        match self {
+            Part::Library => vec!["--lib"],
+            Part::Example(name) => vec!["--example", name],
+        }
+    }
+}
+
+/// Builds the module of a crate and gives its path.
+pub(super) fn build(crate_dir: &Path, part: &Part) -> Result<PathBuf, BuildError> {
     let manifest = crate_dir.join("Cargo.toml");
     require_target(crate_dir)?;
     let workspace = workspace(&manifest)?;
     let mut cargo = program("CARGO", "cargo", crate_dir);
-    cargo.args(["build", "--lib", "--target", TARGET, "--profile", "hook"]);
+    cargo
+        .arg("build")
+        .args(part.arguments())
+        .args(["--target", TARGET, "--profile", "hook"]);
     cargo
         .args([
             "--message-format",
@@ -284,7 +303,9 @@ mod tests {
 
     #[test]
     fn a_missing_crate_is_told_in_cargos_words() {
-        let error = build(&std::env::temp_dir()).unwrap_err().to_string();
+        let error = build(&std::env::temp_dir(), &Part::Library)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("Cargo.toml"), "{error}");
     }
 

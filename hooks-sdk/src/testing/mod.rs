@@ -19,6 +19,7 @@ use hook_host::wasm::{Answer, Call, CallError, Context, Description, LoadError, 
 use hook_host::{Invocation, LogLine};
 
 pub use build::BuildError;
+use build::Part;
 pub use hook_host;
 
 /// The hook of the crate that is being tested, built once per process. Panics with what went
@@ -100,25 +101,35 @@ pub struct Defined {
     pub changes: Vec<Change>,
 }
 
-static LOADED: Mutex<Option<HashMap<PathBuf, (Module, PathBuf)>>> = Mutex::new(None);
+/// By crate and part: the module and its path.
+static LOADED: Mutex<Option<HashMap<(PathBuf, Part), (Module, PathBuf)>>> = Mutex::new(None);
 
 impl Hook {
     /// Builds the crate in `manifest_dir` for wasm32-wasip2 with profile `hook`, in a target
     /// directory of its own, and loads it. Once per process.
     pub fn build(manifest_dir: impl AsRef<Path>) -> Result<Hook, Error> {
-        let dir = manifest_dir.as_ref();
+        Hook::build_part(manifest_dir.as_ref(), Part::Library)
+    }
+
+    /// The same for an example of that crate, which must be a `cdylib`.
+    pub fn build_example(manifest_dir: impl AsRef<Path>, name: &str) -> Result<Hook, Error> {
+        Hook::build_part(manifest_dir.as_ref(), Part::Example(name.to_owned()))
+    }
+
+    fn build_part(dir: &Path, part: Part) -> Result<Hook, Error> {
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
         let loaded = loaded.get_or_insert_default();
-        if let Some((module, path)) = loaded.get(dir) {
+        let key = (dir.to_owned(), part);
+        if let Some((module, path)) = loaded.get(&key) {
             return Ok(Hook {
                 module: module.clone(),
                 path: path.clone(),
                 context: Context::default(),
             });
         }
-        let path = build::build(dir).map_err(Error::Build)?;
+        let path = build::build(dir, &key.1).map_err(Error::Build)?;
         let hook = Hook::load(&path)?;
-        loaded.insert(dir.to_owned(), (hook.module.clone(), path));
+        loaded.insert(key, (hook.module.clone(), path));
         Ok(hook)
     }
 

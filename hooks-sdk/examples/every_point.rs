@@ -1,0 +1,55 @@
+//! A hook at every hook point, for the SDK's own tests: what it is told to do stands in the
+//! annotation `do` of the VMI.
+
+use hooks_sdk::{
+    CloudInit, Context, Description, Domain, Hook, HookPoint, Result, Vmi, failed, host, log, veto,
+};
+
+/// The hook.
+#[derive(Debug, Default)]
+pub struct EveryPoint;
+
+impl Hook for EveryPoint {
+    const HOOK_POINTS: &'static [HookPoint] = &[
+        HookPoint::PreStart,
+        HookPoint::PreCloudInitIso,
+        HookPoint::OnDefineDomain,
+        HookPoint::Shutdown,
+    ];
+
+    fn describe(description: Description) -> Description {
+        description
+            .with_name("every \"point\"")
+            .with_priority_at(HookPoint::Shutdown, -5)
+    }
+
+    fn pre_start(&self, vmi: &Vmi) -> Result {
+        match vmi.annotation("do") {
+            Some("veto") => return Err(veto("licence expired")),
+            Some("fail") => return Err(failed("no licence server")),
+            Some("panic") => panic!("a wheel came off"),
+            Some("parse") => drop(vmi.name().parse::<u8>().context("reading the name")?),
+            _ => {}
+        }
+        log::info(format!("{} may start: {:?}", vmi.name(), host::reason()));
+        Ok(())
+    }
+
+    fn pre_cloud_init_iso(&self, _vmi: &Vmi, cloud_init: &mut CloudInit) -> Result {
+        cloud_init.set_network_data(format!("# {}\n", cloud_init.data_source()));
+        Ok(())
+    }
+
+    fn on_define_domain(&self, _vmi: &Vmi, domain: &mut Domain) -> Result {
+        let colour = host::config("colour").context("no colour is configured")?;
+        domain.set("title", colour)?;
+        domain.add_qemu_args(["-name", "x"]);
+        Ok(())
+    }
+
+    fn shutdown(&self) -> Result {
+        Err(failed("shutting down is never easy"))
+    }
+}
+
+hooks_sdk::export!(EveryPoint);
