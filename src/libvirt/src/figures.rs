@@ -8,6 +8,8 @@ use crate::stats::{
 
 // Above what any hypervisor has; a daemon that counts further is not believed.
 const MOST: usize = 8192;
+// virVcpuState; libvirt says nothing at all about a virtual CPU that is not plugged in.
+const OFFLINE: i32 = 0;
 
 impl GuestStats {
     /// From what libvirt reports; unknown names are left out.
@@ -19,6 +21,11 @@ impl GuestStats {
         };
         for (name, figure) in figures {
             place(&mut stats, name, figure);
+        }
+        for vcpu in &mut stats.vcpus {
+            if *vcpu == VcpuStats::default() {
+                vcpu.state = Some(OFFLINE);
+            }
         }
         stats
     }
@@ -187,7 +194,7 @@ mod tests {
         assert_eq!(stats.memory.total, Some(131_072));
         assert_eq!(stats.vcpus.len(), 2);
         assert_eq!(stats.vcpus[0].state, Some(1));
-        assert_eq!(stats.vcpus[1], VcpuStats::default());
+        assert_eq!((stats.vcpus[1].state, stats.vcpus[1].time), (Some(0), None));
         assert_eq!(stats.nets[0].name.as_deref(), Some("tap0"));
         assert_eq!(stats.nets[0].rx.packets, Some(7));
         assert_eq!(stats.blocks[0].reads.nanoseconds, Some(9));

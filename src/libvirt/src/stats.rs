@@ -11,7 +11,7 @@ pub struct GuestStats {
     pub cpu: CpuStats,
     /// Memory, as QEMU's balloon and the host see it.
     pub memory: MemoryStats,
-    /// One per virtual CPU, by its number; an offline one has no values.
+    /// One per virtual CPU, by its number; an offline one has state 0 and nothing else.
     pub vcpus: Vec<VcpuStats>,
     /// One per network interface, in the domain's order.
     pub nets: Vec<NetStats>,
