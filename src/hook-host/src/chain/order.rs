@@ -88,6 +88,20 @@ mod tests {
         assert_eq!(natural(&huge, &format!("1{huge}")), Ordering::Less);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn the_order_is_total(mut names in proptest::collection::vec("[0-2a-]{0,6}", 0..12)) {
+            names.sort_by(|a, b| natural(a, b));
+            for (i, left) in names.iter().enumerate() {
+                for right in &names[i..] {
+                    proptest::prop_assert_ne!(natural(left, right), Ordering::Greater);
+                    proptest::prop_assert_eq!(natural(left, right), natural(right, left).reverse());
+                    proptest::prop_assert_eq!(natural(left, right) == Ordering::Equal, left == right);
+                }
+            }
+        }
+    }
+
     #[test]
     fn priority_comes_before_place() {
         let rank = |priority, directory| Rank {

@@ -13,6 +13,8 @@ use crate::{HookPoint, Invocation, Limits, LogLevel, LogLine};
 
 /// Of a hook's own words, as much as goes into an error.
 const MAX_MESSAGE: usize = 2048;
+/// What a guest hands over at once may cost the host this many times its output limit.
+const TRANSFER_FACTOR: usize = 2;
 
 /// One hook point with what the hook is given.
 #[derive(Debug, Clone)]
@@ -262,7 +264,7 @@ async fn run(
     let log = journal.take();
     let result = match outcome {
         Err(_) => Err(CallError::Deadline(deadline)),
-        Ok(Err(error)) => Err(crash(&error, &log, deadline)),
+        Ok(Err(error)) => Err(crash(&error, &log, deadline, host.limits.output)),
         Ok(Ok(result)) => result.map_err(cut),
     };
     (result, log, store.data().budget.peak_memory())
@@ -271,7 +273,7 @@ async fn run(
 fn confine(store: &mut Store<State>, limits: &Limits, end: Instant) {
     store.limiter(|state| &mut state.budget);
     // Lists of strings that all point at the same bytes would multiply in the host.
-    store.set_hostcall_fuel(limits.output.saturating_mul(2));
+    store.set_hostcall_fuel(limits.output.saturating_mul(TRANSFER_FACTOR));
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(move |_| {
         let over = Instant::now() >= end;
@@ -297,7 +299,7 @@ fn facts(host: &Host, name: &str, point: HookPoint, invocation: &Invocation) -> 
 }
 
 /// Says what stopped a guest, in words for its author.
-fn crash(error: &wasmtime::Error, log: &[LogLine], deadline: Duration) -> CallError {
+fn crash(error: &wasmtime::Error, log: &[LogLine], deadline: Duration, output: usize) -> CallError {
     if let Some(limit) = error.downcast_ref::<MemoryLimit>() {
         return CallError::Trap(limit.to_string());
     }
@@ -314,6 +316,14 @@ fn crash(error: &wasmtime::Error, log: &[LogLine], deadline: Duration) -> CallEr
         Some(Trap::UnreachableCodeReached) => panic_message(log)
             .unwrap_or_else(|| format!("it reached what it held to be unreachable{place}")),
         Some(other) => format!("{other}{place}"),
+        // wasmtime keeps the type of this one to itself.
+        None if error
+            .root_cause()
+            .to_string()
+            .contains("fuel allocated for hostcalls") =>
+        {
+            format!("it handed over more than {TRANSFER_FACTOR} times {output} bytes at once")
+        }
         None => format!("{}{place}", error.root_cause()),
     };
     CallError::Trap(shorten(&text))

@@ -146,7 +146,6 @@ impl LoadError {
 /// What all modules of one process share.
 pub(super) struct Host {
     pub(super) engine: Engine,
-    linker: Linker<State>,
     pub(super) ticker: Ticker,
     pub(super) limits: Limits,
     pub(super) name: String,
@@ -159,7 +158,13 @@ pub struct Loader(Arc<Shared>);
 struct Shared {
     options: Options,
     artifacts: OnceCell<Artifacts>,
-    host: OnceCell<Arc<Host>>,
+    workshop: OnceCell<Workshop>,
+}
+
+/// The engine, and what only loading needs: it goes with the loader.
+struct Workshop {
+    host: Arc<Host>,
+    linker: Linker<State>,
 }
 
 /// A loaded hook: compiled, checked and described. Cheap to clone.
@@ -191,7 +196,7 @@ impl Loader {
         Self(Arc::new(Shared {
             options,
             artifacts: OnceCell::new(),
-            host: OnceCell::new(),
+            workshop: OnceCell::new(),
         }))
     }
 
@@ -233,15 +238,15 @@ impl Loader {
             });
         }
         let (digest, component) = self.component(&source).await?;
-        let host = Arc::clone(self.host(path).await?);
-        let hook = v0_1::Hook::new(&host.engine, &host.linker, &component).map_err(|message| {
+        let Workshop { host, linker } = self.workshop(path).await?;
+        let hook = v0_1::Hook::new(&host.engine, linker, &component).map_err(|message| {
             LoadError::WrongWorld {
                 path: path.to_owned(),
                 size,
                 message,
             }
         })?;
-        let (description, log) = describe(&host, &hook, &source).await?;
+        let (description, log) = describe(host, &hook, &source).await?;
         let about = About {
             name: name.to_owned(),
             digest,
@@ -249,7 +254,7 @@ impl Loader {
             log,
         };
         Ok(Module {
-            host,
+            host: Arc::clone(host),
             hook,
             about: Arc::new(about),
         })
@@ -268,7 +273,7 @@ impl Loader {
         let digest = artifact::digest(source.file).map_err(read)?;
         let artifacts = self.artifacts().await?;
         if artifacts.knows(&digest) {
-            let host = self.host(source.path).await?;
+            let host = &self.workshop(source.path).await?.host;
             let path = artifacts.path(&digest, &artifact::compatibility(&host.engine));
             if let Ok(component) = artifact::load(&host.engine, &path) {
                 return Ok((digest, component));
@@ -282,13 +287,13 @@ impl Loader {
             &scratch.file,
             &options.limits,
         );
-        let (compiled, host) = tokio::join!(compiling, self.host(source.path));
+        let (compiled, workshop) = tokio::join!(compiling, self.workshop(source.path));
         let compiled = compiled.map_err(|error| LoadError::Compile {
             path: source.path.to_owned(),
             size: source.size,
             source: error,
         })?;
-        let (digest, host) = (compiled.unwrap_or(digest), host?);
+        let (digest, host) = (compiled.unwrap_or(digest), &workshop?.host);
         let path = artifacts.path(&digest, &artifact::compatibility(&host.engine));
         scratch.keep(&path)?;
         let component = artifact::load(&host.engine, &path).map_err(|error| LoadError::Engine {
@@ -306,30 +311,32 @@ impl Loader {
             .await
     }
 
-    async fn host(&self, path: &Path) -> Result<&Arc<Host>, LoadError> {
+    async fn workshop(&self, path: &Path) -> Result<&Workshop, LoadError> {
         let options = &self.0.options;
-        let host = self
+        let workshop = self
             .0
-            .host
-            .get_or_try_init(|| async { Host::new(options).map(Arc::new) })
-            .await;
-        host.map_err(|error| LoadError::Engine {
+            .workshop
+            .get_or_try_init(|| async { Workshop::new(options) });
+        workshop.await.map_err(|error| LoadError::Engine {
             path: path.to_owned(),
             message: format!("{error:#}"),
         })
     }
 }
 
-impl Host {
+impl Workshop {
     fn new(options: &Options) -> wasmtime::Result<Self> {
         let engine = engine::engine(Role::Run)?;
         let linker = engine::linker(&engine)?;
-        Ok(Self {
+        let host = Host {
             ticker: Ticker::new(engine.clone()),
             engine,
-            linker,
             limits: options.limits.clone(),
             name: options.host_name.clone(),
+        };
+        Ok(Self {
+            host: Arc::new(host),
+            linker,
         })
     }
 }

@@ -1,0 +1,86 @@
+//! What the log says of a chain.
+#![allow(clippy::unwrap_used)]
+
+mod kit;
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use hook_host::collect;
+use kit::{Place, XML, invocation};
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    /// The only line with all of these in it.
+    fn line(&self, parts: &[&str]) -> String {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<_> = text
+            .lines()
+            .filter(|line| parts.iter().all(|part| line.contains(part)))
+            .collect();
+        assert_eq!(lines.len(), 1, "{parts:?} in {text}");
+        lines[0].to_owned()
+    }
+}
+
+#[tokio::test]
+async fn one_line_per_run_the_hooks_own_words_and_who_came_late() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone());
+    let _guard = tracing::subscriber::set_default(subscriber.finish());
+    let place = Place::new();
+    place.put_odd("hook-sidecar-0");
+    let chain = collect(place.config(1)).await.unwrap();
+    log.line(&[
+        "hook is ready",
+        "name=\"odd\"",
+        "OnDefineDomain=-1",
+        "version=\"1.2.3\"",
+    ]);
+
+    place.put_odd("too-late");
+    chain
+        .on_define_domain(&invocation(), "log", XML.into())
+        .await
+        .unwrap();
+    chain
+        .on_define_domain(&invocation(), "veto", XML.into())
+        .await
+        .unwrap_err();
+    let ran = log.line(&[
+        "INFO",
+        "hook ran",
+        "hook=\"hook-sidecar-0\"",
+        "hook_point=\"OnDefineDomain\"",
+    ]);
+    for part in [
+        "outcome=\"changed\"",
+        "/domain/title",
+        "inserted",
+        "<title>odd</title>",
+        "micros=",
+        "uid=\"u-1\"",
+    ] {
+        assert!(ran.contains(part), "{part} in {ran}");
+    }
+    log.line(&["ERROR", "outcome=\"veto\"", "not on a Friday"]);
+    log.line(&["WARN", "through the host", "hook=\"hook-sidecar-0\""]);
+    log.line(&["ERROR", "through standard error"]);
+    log.line(&["WARN", "too-late/odd.wasm", "it is not used"]);
+}
