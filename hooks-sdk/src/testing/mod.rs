@@ -102,7 +102,9 @@ pub struct Defined {
 }
 
 /// By crate and part: the module and its path.
-static LOADED: Mutex<Option<HashMap<(PathBuf, Part), (Module, PathBuf)>>> = Mutex::new(None);
+type Loaded = HashMap<(PathBuf, Part), (Module, PathBuf)>;
+
+static LOADED: Mutex<Option<Loaded>> = Mutex::new(None);
 
 impl Hook {
     /// Builds the crate in `manifest_dir` for wasm32-wasip2 with profile `hook`, in a target

@@ -102,6 +102,9 @@ impl<'a> Differ<'a> {
             return self.tell(inserted(format!("/{}", after.canonical_name()), after));
         }
         let agreed = scope::agree(scopes.0.as_ref(), scopes.1.as_ref());
+        if agreed && same::is_same(before, after) {
+            return;
+        }
         let trail = self.trails.root(before, after);
         let mut work = vec![Work::Compare(Pair {
             before,
@@ -128,9 +131,6 @@ impl<'a> Differ<'a> {
     }
 
     fn compare(&mut self, pair: &Pair<'a>, work: &mut Vec<Work<'a>>) {
-        if pair.agreed && same::is_same(pair.before, pair.after) {
-            return;
-        }
         self.attributes(pair);
         self.own_text(pair);
         self.children(pair, work);
