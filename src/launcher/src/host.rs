@@ -1,6 +1,7 @@
 //! What conversion must know of the node, probed once.
 
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use domain::host::HostFacts;
@@ -16,7 +17,7 @@ pub fn probe(config: &Config) -> HostFacts {
     HostFacts {
         architecture: go_architecture().to_owned(),
         allow_emulation: config.flags.allow_emulation,
-        kvm_available: Path::new("/dev").join(device(&config.flags.hypervisor)).exists(),
+        kvm_available: is_usable(&Path::new("/dev").join(device(&config.flags.hypervisor))),
         cpuset: cpuset(),
         ovmf_path: text(&config.flags.ovmf_path),
         ephemeral_disk_dir: text(&config.places.ephemeral_disks),
@@ -30,6 +31,13 @@ fn device(hypervisor: &str) -> &str {
         "hyperv-direct" => "mshv",
         other => other,
     }
+}
+
+/// A file that only masks the device, as sandboxes do, is no device.
+fn is_usable(device: &Path) -> bool {
+    let opened = fs::OpenOptions::new().read(true).write(true).open(device);
+    let metadata = opened.and_then(|file| file.metadata());
+    metadata.is_ok_and(|metadata| metadata.file_type().is_char_device())
 }
 
 /// Kubernetes names architectures as Go does.
@@ -74,6 +82,13 @@ mod tests {
         assert_eq!(cpu_list("5"), [5]);
         assert_eq!(cpu_list("\n"), [0u32; 0]);
         assert_eq!(cpu_list("x,1-,2-4294967295,7"), [7]);
+    }
+
+    #[test]
+    fn a_mask_is_no_device() {
+        assert!(is_usable(Path::new("/dev/null")));
+        assert!(!is_usable(Path::new("/etc/passwd")));
+        assert!(!is_usable(Path::new("/nonexistent")));
     }
 
     #[test]

@@ -197,6 +197,8 @@ impl Launcher {
             tracing::warn!("an operation was still under way when the launcher ended");
         }
         self.server.stop().await;
+        // Before the daemon ends: nobody is to connect to it again.
+        self.vm.connection.stop();
         for task in self.tasks {
             task.abort();
         }

@@ -137,9 +137,26 @@ fn a_session_daemons_files_lie_where_its_environment_points() {
     assert!(daemon.contains("log_filters = \"1:qemu\"\n"), "{daemon}");
 }
 
-/// Runs [`inside_a_pod`] as uid 107 in namespaces of its own.
 #[test]
-fn real_daemons_serve_are_restarted_and_end() {
+fn real_session_daemons_serve_are_restarted_and_end() {
+    run_inside("exec setpriv --reuid=107 --regid=107 --clear-groups \"$0\" \"$@\"");
+}
+
+/// System daemons have fixed paths: they get empty ones, and no /dev/kvm, which they would probe
+/// for minutes where it does not work.
+#[test]
+fn real_system_daemons_serve_are_restarted_and_end() {
+    run_inside(
+        "for each in /run /var/log/libvirt /var/lib/libvirt /var/cache/libvirt /etc/libvirt; do \
+           mkdir -p $each && mount -t tmpfs none $each || exit 1; \
+         done; \
+         if [ -e /dev/kvm ]; then mount --bind /dev/null /dev/kvm; fi; \
+         exec \"$0\" \"$@\"",
+    );
+}
+
+/// Runs [`inside_a_pod`] in namespaces of its own, prepared by a shell that becomes it.
+fn run_inside(prepare: &str) {
     let root = tempfile::tempdir().unwrap();
     if !rustix::process::geteuid().is_root() || Binaries::find(&installed()).is_err() {
         eprintln!("skipped: needs root, QEMU and virtqemud or libvirtd");
@@ -149,15 +166,12 @@ fn real_daemons_serve_are_restarted_and_end() {
     let program = root.path().join("test");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     let status = Command::new("unshare")
-        .args(["-m", "-p", "-f", "--kill-child", "--mount-proc", "sh", "-c"])
-        .arg("setpriv --reuid=107 --regid=107 --clear-groups \"$0\" \"$@\"; exit $?")
+        .args(["-m", "-p", "-f", "--kill-child", "--mount-proc"])
+        // The first process reaps what the daemons leave behind.
+        .args(["sh", "-c", "sh -c \"$@\"; exit $?", "init", prepare])
         .arg(&program)
-        .args([
-            "--exact",
-            "daemons::tests::inside_a_pod",
-            "--ignored",
-            "--nocapture",
-        ])
+        .args(["--exact", "daemons::tests::inside_a_pod"])
+        .args(["--ignored", "--nocapture"])
         .env(POD, root.path())
         .stdin(std::process::Stdio::null())
         .status()
@@ -166,18 +180,21 @@ fn real_daemons_serve_are_restarted_and_end() {
 }
 
 fn installed() -> Vec<PathBuf> {
-    config(Path::new("/"), &[]);
     DaemonsConfig::new(&Places::kubevirt(true, ""), "", "", |_| None).path
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "started by real_daemons_serve_are_restarted_and_end"]
+#[ignore = "started by the two tests above, in namespaces"]
 async fn inside_a_pod() {
     let root = PathBuf::from(std::env::var_os(POD).unwrap());
-    fs::create_dir_all(root.join("var")).unwrap();
-    fs::create_dir_all(root.join("run")).unwrap();
-    symlink("../run", root.join("var/run")).unwrap();
-    let mut config = config(&root, &[]);
+    let mut config = if rustix::process::geteuid().is_root() {
+        DaemonsConfig::new(&Places::kubevirt(false, "uid"), "default_vm", "", |_| None)
+    } else {
+        fs::create_dir_all(root.join("var")).unwrap();
+        fs::create_dir_all(root.join("run")).unwrap();
+        symlink("../run", root.join("var/run")).unwrap();
+        config(&root, &[])
+    };
     config.path = installed();
 
     let began = Instant::now();
@@ -185,6 +202,8 @@ async fn inside_a_pod() {
     eprintln!("daemons ready after {:?}", began.elapsed());
     asks_version(daemons.uri()).await;
     let first = daemons.pid().unwrap();
+    let binaries = Binaries::find(&config.path).unwrap();
+    let socket = config.places.libvirt_run.join(binaries.socket_name());
     is_child_of_mine(first);
 
     let mut restarts = daemons.restarts();
@@ -194,10 +213,7 @@ async fn inside_a_pod() {
         .unwrap();
     restarts.changed().await.unwrap();
     assert_eq!(*restarts.borrow(), 1);
-    while tokio::net::UnixStream::connect(socket_of(daemons.uri()))
-        .await
-        .is_err()
-    {
+    while tokio::net::UnixStream::connect(&socket).await.is_err() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     asks_version(daemons.uri()).await;
@@ -221,8 +237,4 @@ fn is_child_of_mine(pid: u32) {
         "{status}"
     );
     assert!(status.starts_with("Name:\tvirtqemud\n") || status.starts_with("Name:\tlibvirtd\n"));
-}
-
-fn socket_of(uri: &str) -> &str {
-    uri.split_once("socket=").unwrap().1
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use libvirt::{Event, EventSink, Hypervisor, Subscription};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::blocking::{self, Unanswered};
 use crate::notify::Fact;
@@ -52,6 +53,7 @@ pub struct Connection {
     connect: Connect,
     uri: String,
     current: RwLock<Arc<dyn Hypervisor>>,
+    stop: CancellationToken,
 }
 
 impl Connection {
@@ -69,6 +71,7 @@ impl Connection {
             connect,
             uri: uri.to_owned(),
             current: RwLock::new(hypervisor),
+            stop: CancellationToken::new(),
         }))
     }
 
@@ -86,8 +89,14 @@ impl Connection {
             lost,
         };
         let subscription = keeper.subscribe(self.hypervisor()).await?;
-        tokio::spawn(keeper.keep(subscription, losses));
+        let kept = self.stop.clone().run_until_cancelled_owned(keeper.keep(subscription, losses));
+        tokio::spawn(kept);
         Ok(())
+    }
+
+    /// Delivers no more events and does not connect again.
+    pub fn stop(&self) {
+        self.stop.cancel();
     }
 }
 
