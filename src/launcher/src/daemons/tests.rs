@@ -220,6 +220,7 @@ async fn inside_a_pod() {
     let second = daemons.pid().unwrap();
     assert_ne!(first, second);
 
+    boots_and_logs(daemons.uri(), &config.places.qemu_log("default_vm")).await;
     daemons.shutdown().await;
     assert!(!Path::new("/proc").join(second.to_string()).exists());
 }
@@ -237,4 +238,20 @@ fn is_child_of_mine(pid: u32) {
         "{status}"
     );
     assert!(status.starts_with("Name:\tvirtqemud\n") || status.starts_with("Name:\tlibvirtd\n"));
+}
+
+/// QEMU starts under this configuration, and its log is where it is looked for.
+async fn boots_and_logs(uri: &str, log: &Path) {
+    const XML: &str = "<domain type='qemu'><name>default_vm</name><memory unit='MiB'>32</memory>\
+        <os><type arch='x86_64' machine='q35'>hvm</type></os></domain>";
+    let uri = uri.to_owned();
+    let boot = tokio::task::spawn_blocking(move || {
+        let guest = libvirt::connect(&uri)?.define(XML)?;
+        guest.start(libvirt::Start::RUNNING)?;
+        guest.destroy(libvirt::Destroy::Forceful)?;
+        guest.undefine(libvirt::Undefine::KEEP)
+    });
+    boot.await.unwrap().unwrap();
+    let text = fs::read_to_string(log).unwrap();
+    assert!(text.contains("default_vm"), "{text}");
 }
