@@ -1,0 +1,245 @@
+//! `virt-hook render` as its users run it.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use domain_xml::{ChangeKind, Document, diff};
+use serde_json::{Value, json};
+
+fn corpus(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/corpus/convert")
+        .join(name)
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Runs with arguments and standard input.
+fn virt_hook(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_virt-hook"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may end without having read everything.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+fn render(more: &[&str], vmi: &[u8]) -> Output {
+    let host = corpus("host.json");
+    virt_hook(
+        &[&["render", "--vmi", "-", "--host", text(&host)], more].concat(),
+        vmi,
+    )
+}
+
+fn xml(output: &Output) -> String {
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Exit code and the one line of standard error.
+fn failure(output: &Output) -> (i32, String) {
+    assert!(output.stdout.is_empty());
+    let said = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.starts_with("virt-hook: "), "{said}");
+    (output.status.code().unwrap(), said)
+}
+
+/// Differences but for the order of elements of different names.
+fn differences(ours: &str, theirs: &str) -> Vec<String> {
+    let (ours, theirs) = (
+        Document::parse(ours).unwrap(),
+        Document::parse(theirs).unwrap(),
+    );
+    let changes = diff(&theirs, &ours)
+        .into_iter()
+        .filter(|change| !matches!(change.kind, ChangeKind::Moved));
+    changes.map(|change| format!("{change:?}")).collect()
+}
+
+fn minimal() -> Value {
+    serde_json::from_slice(&fs::read(corpus("minimal.vmi.json")).unwrap()).unwrap()
+}
+
+#[test]
+fn the_corpus_comes_out_as_kubevirt_has_it() {
+    let host = corpus("host.json");
+    for name in [
+        "minimal",
+        "typical-fedora",
+        "cloudinit-configdrive",
+        "kernel-boot",
+    ] {
+        let [vmi, options] = ["vmi", "options"].map(|kind| corpus(&format!("{name}.{kind}.json")));
+        let arguments = [
+            "render",
+            "--vmi",
+            text(&vmi),
+            "--options",
+            text(&options),
+            "--host",
+            text(&host),
+        ];
+        let expected = fs::read_to_string(corpus(&format!("{name}.xml"))).unwrap();
+        let found = xml(&virt_hook(&arguments, b""));
+        assert_eq!(differences(&found, &expected), [] as [String; 0], "{name}");
+        let prepared = fs::read_to_string(corpus(&format!("{name}.prepared.xml"))).unwrap();
+        let found = xml(&virt_hook(&[&arguments[..], &["--prepared"]].concat(), b""));
+        assert_eq!(
+            differences(&found, &prepared),
+            [] as [String; 0],
+            "{name}, prepared"
+        );
+    }
+}
+
+#[test]
+fn yaml_and_json_from_standard_input_give_the_same() {
+    let yaml = "metadata: {name: vm, namespace: ns}\nspec:\n  domain:\n    devices: {}\n    memory:\n      guest: 64Mi\n";
+    let json = json!({"metadata": {"name": "vm", "namespace": "ns"},
+        "spec": {"domain": {"devices": {}, "memory": {"guest": "64Mi"}}}});
+    let from_yaml = xml(&render(&[], yaml.as_bytes()));
+    assert!(
+        from_yaml.contains("<name>ns_vm</name>") && from_yaml.ends_with("</domain>\n"),
+        "{from_yaml}"
+    );
+    assert_eq!(from_yaml, xml(&render(&[], json.to_string().as_bytes())));
+    let here = xml(&virt_hook(&["render", "--vmi", "-"], yaml.as_bytes()));
+    assert!(here.contains("<name>ns_vm</name>"), "{here}");
+}
+
+#[test]
+fn a_refused_vmi_is_told_in_kubevirts_words() {
+    let vmi = corpus("input-keyboard.vmi.json");
+    let message = fs::read_to_string(corpus("input-keyboard.error")).unwrap();
+    let (code, said) = failure(&virt_hook(&["render", "--vmi", text(&vmi)], b""));
+    assert_eq!(code, 1);
+    assert!(said.trim_end().ends_with(message.trim()), "{said}");
+}
+
+#[test]
+fn what_is_no_vmi_is_refused() {
+    for (vmi, part) in [
+        (&b"{\"metadata\": "[..], "not valid JSON"),
+        (b"[]", "VMI"),
+        (b"", "VMI"),
+        (b"\xff\xfe", "VMI"),
+        (b"{\"spec\": {}}", "metadata.name"),
+        (
+            b"{\"metadata\": {\"name\": \"vm\"}, \"spec\": {\"volumes\": 7}}",
+            "spec.volumes",
+        ),
+    ] {
+        let (code, said) = failure(&render(&[], vmi));
+        assert_eq!(code, 1, "{said}");
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn files_that_cannot_be_used_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str, content: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, content).unwrap();
+        text(&path).to_owned()
+    };
+    let (bad_json, no_module) = (path("bad.json", "{"), path("no.wasm", "garbage"));
+    let empty = text(directory.path()).to_owned() + "/empty";
+    fs::create_dir(&empty).unwrap();
+    let vmi = minimal().to_string();
+    for arguments in [
+        ["--options", &bad_json],
+        ["--hook", &no_module],
+        ["--hook", &empty],
+        ["--hook", "/nonexistent/hook.wasm"],
+        ["--options", "/nonexistent/options.json"],
+    ] {
+        let (code, said) = failure(&render(&arguments, vmi.as_bytes()));
+        assert_eq!(code, 2, "{said}");
+        assert!(said.contains(arguments[1]), "{said}");
+    }
+    assert_eq!(virt_hook(&["render"], b"").status.code(), Some(2));
+}
+
+#[test]
+fn there_is_a_limit_to_what_is_read() {
+    let (code, said) = failure(&render(&[], &vec![b' '; 4 * 1024 * 1024 + 1]));
+    assert_eq!(code, 2);
+    assert!(said.contains("more than the 4194304 bytes"), "{said}");
+}
+
+#[test]
+fn hooks_change_the_domain() {
+    let module = tests::hooks::example("smbios-hook").unwrap();
+    let mut vmi = minimal();
+    let plain = xml(&render(&[], vmi.to_string().as_bytes()));
+    let unasked = xml(&render(
+        &["--hook", text(&module)],
+        vmi.to_string().as_bytes(),
+    ));
+    assert_eq!(
+        unasked, plain,
+        "a hook that is not asked for anything leaves every byte alone"
+    );
+
+    vmi["metadata"]["annotations"]["smbios.vm.kubevirt.io/baseBoardManufacturer"] =
+        "Sirius & Sons".into();
+    let pod = tempfile::tempdir().unwrap();
+    fs::create_dir_all(pod.path().join("hooks/hook-sidecar-0")).unwrap();
+    fs::copy(&module, pod.path().join("hooks/hook-sidecar-0/smbios.wasm")).unwrap();
+    for path in [
+        module,
+        pod.path().join("hooks"),
+        pod.path().join("hooks/hook-sidecar-0"),
+    ] {
+        let output = render(
+            &["--hook", text(&path), "--verbose"],
+            vmi.to_string().as_bytes(),
+        );
+        let found = xml(&output);
+        assert!(found.contains(">Sirius &amp; Sons</entry>"), "{found}");
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            log.contains("OnDefineDomain") && log.contains("baseBoard"),
+            "{log}"
+        );
+    }
+}
+
+#[test]
+fn help_explains_itself() {
+    let help = String::from_utf8(virt_hook(&["render", "--help"], b"").stdout).unwrap();
+    for part in [
+        "--vmi",
+        "--options",
+        "--host",
+        "--hook",
+        "--prepared",
+        "Examples:",
+        "Exit codes:",
+    ] {
+        assert!(help.contains(part), "{help}");
+    }
+}
+
+#[test]
+fn it_runs_where_there_is_no_libvirt() {
+    let binary = fs::read(env!("CARGO_BIN_EXE_virt-hook")).unwrap();
+    let needle = b"libvirt.so";
+    assert!(!binary.windows(needle.len()).any(|window| window == needle));
+}
