@@ -5,7 +5,8 @@
 //! [`Chain`]; the chain is called once per hook point and boot.
 //!
 //! Rooms: `collect` (count protocol), `chain` (order, checks, record), [`wasm`] (engine, compile
-//! child, limits), `sidecar` (gRPC client).
+//! child, limits), `sidecar` (gRPC client). Room is left for `policy` (grants, `hook.yaml`), for
+//! record files, and for `serve` (modules behind a sidecar's socket).
 
 mod chain;
 mod collect;
