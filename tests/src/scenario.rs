@@ -81,6 +81,15 @@ impl Scene {
         self.pod.console(vmi).ready(1, BOOT).await
     }
 
+    /// Waits until the guest agent answers, without asking so often that the answers pile up.
+    pub async fn agent(&self, vmi: &Vmi) -> Result<()> {
+        let answered = async || {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            self.commands.guest_ping(vmi, 5).await.is_ok().then_some(())
+        };
+        crate::until("the guest agent", BOOT, answered).await
+    }
+
     /// Kills and deletes `vmi`, and checks that launcher and monitor end well.
     pub async fn close(mut self, vmi: &Vmi) -> Result<()> {
         self.commands.kill(vmi).await?.ok()?;

@@ -19,19 +19,13 @@ fn shell(user: User, script: &str) -> Result<Pod> {
 
 #[tokio::test]
 async fn a_pod_has_its_own_places_processes_and_network() -> Result<()> {
-    let script =
-        "echo $$; id -u; ls /run; wc -c < /dev/kvm; ip -o link | wc -l; touch /run/kubevirt/here";
+    let script = "echo $$; id -u; ls /run; [ -e /dev/kvm ] || echo no kvm; ip -o link | wc -l; touch /run/kubevirt/here";
     let mut pod = shell(User::Root, script)?;
     assert!(pod.ended(SOON).await?.success(), "{}", pod.log());
     let log = pod.log();
     let lines: Vec<&str> = log.lines().collect();
     assert_eq!(lines[..2], ["1", "0"], "{log}");
-    let kvm = if Path::new("/dev/kvm").exists() {
-        "0"
-    } else {
-        lines[lines.len() - 2]
-    };
-    assert_eq!(lines[lines.len() - 2..], [kvm, "1"], "{log}");
+    assert_eq!(lines[lines.len() - 2..], ["no kvm", "1"], "{log}");
     assert!(
         lines.contains(&"kubevirt-private") && lines.contains(&"libvirt"),
         "{log}"

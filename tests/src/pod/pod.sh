@@ -12,6 +12,22 @@ for place in "$pod"/mask/*; do
     [ -e "$place" ] || continue
     mount --bind "$place" "$(readlink "$pod/masked/${place##*/}")"
 done
+
+# A container's /dev: no /dev/kvm, which libvirt would probe endlessly where it exists without working.
+mkdir -p "$pod/dev"
+mount -t tmpfs -o mode=755 dev "$pod/dev"
+mkdir "$pod/dev/pts" "$pod/dev/shm" "$pod/dev/net"
+for device in null zero full random urandom tty net/tun; do
+    [ -e "/dev/$device" ] || continue
+    : >"$pod/dev/$device"
+    mount --bind "/dev/$device" "$pod/dev/$device"
+done
+mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$pod/dev/pts"
+mount -t tmpfs -o mode=1777 shm "$pod/dev/shm"
+ln -s pts/ptmx "$pod/dev/ptmx"
+ln -s /proc/self/fd "$pod/dev/fd"
+mount --rbind "$pod/dev" /dev
+
 over etc-libvirt /etc/libvirt
 over var-lib-libvirt /var/lib/libvirt
 over var-log-libvirt /var/log/libvirt

@@ -100,7 +100,14 @@ impl fmt::Display for Event {
                     None => Ok(()),
                 }
             }
-            Said::Kubernetes(event) => write!(formatter, "Kubernetes event {event}"),
+            Said::Kubernetes(event) => {
+                let reason = self.kubernetes_reason().unwrap_or_default();
+                write!(
+                    formatter,
+                    "Kubernetes event {reason}: {}",
+                    event["message"].as_str().unwrap_or_default()
+                )
+            }
         }
     }
 }

@@ -49,15 +49,7 @@ async fn a_killed_daemon_comes_back_and_the_vm_never_notices() -> Result<()> {
         .await?;
     scene.commands.unpause(&vmi).await?.ok()?;
     assert_eq!(scene.pod.qemu().map(|now| now.pid), Some(qemu.pid));
-    let answered = async || {
-        scene
-            .commands
-            .guest_ping(&vmi, 5)
-            .await
-            .is_ok()
-            .then_some(())
-    };
-    tests::until("the guest agent", BOOT, answered).await?;
+    scene.agent(&vmi).await?;
     let lost = scene.handler.states()[before..]
         .iter()
         .any(|state| state.contains("Shutoff") || state.contains("NoState"));

@@ -124,7 +124,7 @@ async fn rebooting(scene: &Scene, vmi: &Vmi) -> Result<()> {
     let qemu = scene.pod.qemu().map(|process| process.pid);
     scene.commands.reset(vmi).await?.ok()?;
     console.ready(2, BOOT).await?;
-    until_agent(scene, vmi).await?;
+    scene.agent(vmi).await?;
     scene.commands.soft_reboot(vmi).await?.ok()?;
     console.ready(3, BOOT).await?;
     assert_eq!(
@@ -135,21 +135,9 @@ async fn rebooting(scene: &Scene, vmi: &Vmi) -> Result<()> {
     Ok(())
 }
 
-async fn until_agent(scene: &Scene, vmi: &Vmi) -> Result<()> {
-    let answered = async || {
-        scene
-            .commands
-            .guest_ping(vmi, 5)
-            .await
-            .is_ok()
-            .then_some(())
-    };
-    tests::until("the guest agent", BOOT, answered).await
-}
-
 async fn answers_of_a_running_vm(scene: &Scene, vmi: &Vmi) -> Result<()> {
     let commands = &scene.commands;
-    until_agent(scene, vmi).await?;
+    scene.agent(vmi).await?;
     let exec = commands
         .exec(vmi, "/bin/sh", &["-c", "echo from the guest; exit 3"])
         .await?;

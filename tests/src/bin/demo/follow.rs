@@ -69,10 +69,14 @@ fn tell_entry(timeline: &Timeline, entry: &Value) {
     if let Some(run) = HookRun::read(entry) {
         return timeline.say("hook", &run.tell());
     }
+    // libvirt says more than matters here.
+    if entry["subcomponent"].is_string() {
+        return;
+    }
     let message = entry["msg"].as_str().unwrap_or_default();
     match entry["level"].as_str() {
         Some("error") => timeline.say("launcher", &format!("error: {message}{}", rest(entry))),
-        Some("info") if message.contains("hook") => {
+        Some("info") if message.starts_with("hook is ready") => {
             timeline.say("launcher", &format!("{message}{}", rest(entry)))
         }
         _ => {}

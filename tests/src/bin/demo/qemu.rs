@@ -213,10 +213,7 @@ fn user_data_instance(facts: &[String]) -> bool {
 
 async fn use_it(timeline: &Timeline, checks: &mut Checks, scene: &Scene, vmi: &Vmi) -> Result<()> {
     let commands = &scene.commands;
-    let agent = tests::until("the guest agent", BOOT, async || {
-        commands.guest_ping(vmi, 5).await.ok()
-    })
-    .await;
+    let agent = scene.agent(vmi).await;
     checks.succeed("GuestPing reaches the guest agent", agent);
     let exec = commands
         .exec(vmi, "/bin/uname", &["-sr"])
