@@ -44,9 +44,9 @@ fn artifacts(dir: &tempfile::TempDir) -> Vec<PathBuf> {
 }
 
 async fn compiles_keeps_and_finds_again() {
-    let dir = tempfile::tempdir().unwrap();
+    let (dir, odd) = (tempfile::tempdir().unwrap(), kit::odd());
     let started = Instant::now();
-    let module = Module::load(kit::odd(), options(&dir)).await.unwrap();
+    let module = Module::load(odd, options(&dir)).await.unwrap();
     let cold = started.elapsed();
     let vmi = "keep";
     let call = Call::OnDefineDomain {
