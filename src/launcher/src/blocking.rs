@@ -41,12 +41,17 @@ mod tests {
     #[tokio::test]
     async fn a_slow_call_is_not_waited_for() {
         let nap = || std::thread::sleep(Duration::from_millis(200));
-        let error = call("napping", Duration::from_millis(10), nap).await.expect_err("slow");
+        let error = call("napping", Duration::from_millis(10), nap)
+            .await
+            .expect_err("slow");
         assert_eq!(error.to_string(), "napping gave no answer within 10ms");
     }
 
     #[tokio::test]
     async fn an_answer_comes_back() {
-        assert_eq!(call("adding", Duration::from_secs(5), || 1 + 1).await.ok(), Some(2));
+        assert_eq!(
+            call("adding", Duration::from_secs(5), || 1 + 1).await.ok(),
+            Some(2)
+        );
     }
 }

@@ -75,10 +75,12 @@ fn create_all(places: &Places) -> Result<(), DirectoryError> {
 fn create(path: &Path, mode: u32) -> Result<(), DirectoryError> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(mode);
-    builder.create(path).map_err(|source| DirectoryError::Create {
-        path: path.to_owned(),
-        source,
-    })
+    builder
+        .create(path)
+        .map_err(|source| DirectoryError::Create {
+            path: path.to_owned(),
+            source,
+        })
 }
 
 /// Hands `path` to QEMU's user. Whoever is neither root nor that user keeps it: QEMU then runs as
@@ -131,7 +133,10 @@ mod tests {
         ] {
             assert!(path.exists(), "{}", path.display());
         }
-        let mode = fs::metadata(places.private.join("vm-disks")).unwrap().permissions().mode();
+        let mode = fs::metadata(places.private.join("vm-disks"))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o750);
     }
 

@@ -9,7 +9,10 @@ use domain::host::HostFacts;
 use crate::config::Config;
 
 /// Where the pod's processors are listed: cgroup v2, then v1.
-const CPUSETS: [&str; 2] = ["/sys/fs/cgroup/cpuset.cpus.effective", "/sys/fs/cgroup/cpuset/cpuset.cpus"];
+const CPUSETS: [&str; 2] = [
+    "/sys/fs/cgroup/cpuset.cpus.effective",
+    "/sys/fs/cgroup/cpuset/cpuset.cpus",
+];
 
 /// Probes the node.
 pub fn probe(config: &Config) -> HostFacts {
@@ -50,7 +53,9 @@ fn go_architecture() -> &'static str {
 }
 
 fn cpuset() -> Vec<u32> {
-    let listed = CPUSETS.iter().find_map(|path| fs::read_to_string(path).ok());
+    let listed = CPUSETS
+        .iter()
+        .find_map(|path| fs::read_to_string(path).ok());
     let cpus = listed.map(|text| cpu_list(&text)).unwrap_or_default();
     if cpus.is_empty() { affinity() } else { cpus }
 }
@@ -58,7 +63,9 @@ fn cpuset() -> Vec<u32> {
 fn affinity() -> Vec<u32> {
     let set = rustix::thread::sched_getaffinity(None).ok();
     let Some(set) = set else { return Vec::new() };
-    (0..1024u32).filter(|cpu| set.is_set(*cpu as usize)).collect()
+    (0..1024u32)
+        .filter(|cpu| set.is_set(*cpu as usize))
+        .collect()
 }
 
 /// `0-3,8`: the kernel's list format. What is malformed is left out.

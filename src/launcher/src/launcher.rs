@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use domain::vmi::Vmi;
 use hook_host::{Chain, CollectConfig, Compiler, HookKind, Reason};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::cloud_init::SecretDirectory;
@@ -19,10 +19,8 @@ use crate::disks::DiskTools;
 use crate::lifetime::Ending;
 use crate::manager::connection::{Connect, Connection};
 use crate::manager::hooks::Hooks;
-use crate::manager::metadata::Metadata;
-use crate::manager::observer::Observer;
 use crate::manager::preparation::Preparation;
-use crate::manager::{Identity, Manager, SyncRequest, Vm, VmState};
+use crate::manager::{Identity, Manager, Parts, Spawned, SyncRequest, Vm, VmState};
 use crate::notify::{Involved, Notifier, Retry};
 use crate::{directories, host, logging, qemu_watch, signals};
 
@@ -59,20 +57,33 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
     launcher.drain(is_standalone).await;
     match ending? {
         Ending::Clean => Ok(()),
-        Ending::NoDomain(waited) => bail!("no domain was defined within {waited:?} (--qemu-timeout)"),
+        Ending::NoDomain(waited) => {
+            bail!("no domain was defined within {waited:?} (--qemu-timeout)")
+        }
     }
 }
 
 fn standalone_vmi(config: &Config) -> anyhow::Result<Option<Vmi>> {
     let parse = |text: &String| Vmi::from_yaml_or_json(text.as_bytes());
-    config.standalone_vmi.as_ref().map(parse).transpose().context("STANDALONE_VMI")
+    config
+        .standalone_vmi
+        .as_ref()
+        .map(parse)
+        .transpose()
+        .context("STANDALONE_VMI")
 }
 
 /// A launcher that is started by hand with a VMI needs no flags to tell whose it is.
 fn identity(config: &Config, standalone: Option<&Vmi>) -> Identity {
     match standalone {
-        Some(vmi) if config.flags.name.is_empty() => Identity::new(vmi.namespace(), vmi.name(), vmi.uid()),
-        _ => Identity::new(&config.flags.namespace, &config.flags.name, &config.flags.uid),
+        Some(vmi) if config.flags.name.is_empty() => {
+            Identity::new(vmi.namespace(), vmi.name(), vmi.uid())
+        }
+        _ => Identity::new(
+            &config.flags.namespace,
+            &config.flags.name,
+            &config.flags.uid,
+        ),
     }
 }
 
@@ -94,7 +105,12 @@ async fn collect(config: &Config) -> anyhow::Result<Chain> {
             HookKind::Wasm { .. } => "wasm",
             HookKind::Sidecar { .. } => "sidecar",
         };
-        tracing::info!(hook = hook.name, directory = hook.directory, kind, "hook ready");
+        tracing::info!(
+            hook = hook.name,
+            directory = hook.directory,
+            kind,
+            "hook ready"
+        );
     }
     Ok(chain)
 }
@@ -111,36 +127,39 @@ struct Launcher {
 
 impl Launcher {
     /// In the contract's order; when it returns, the launcher is ready.
-    async fn build(config: &Config, identity: Identity, hooks: Arc<dyn Hooks>) -> anyhow::Result<Launcher> {
+    async fn build(
+        config: &Config,
+        identity: Identity,
+        hooks: Arc<dyn Hooks>,
+    ) -> anyhow::Result<Launcher> {
         let places = &config.places;
         directories::initialize_disk_data(places)?;
         let daemons = start_daemons(config, &identity).await?;
         let uri = uri(config, daemons.as_ref());
         let connection = connect(&uri).await?;
-        let notifier = Notifier::start(&places.notify_socket(), involved(&identity), Retry::default());
-        let (facts, told) = mpsc::unbounded_channel();
-        let (state, seen) = watch::channel(VmState::Absent);
-        let metadata = Arc::new(Metadata::new(facts.clone()));
-        let vm = Arc::new(Vm {
+        let notifier = Notifier::start(
+            &places.notify_socket(),
+            involved(&identity),
+            Retry::default(),
+        );
+        let parts = Parts {
             identity: identity.clone(),
             connection: Arc::clone(&connection),
-            metadata: Arc::clone(&metadata),
-            notifier: notifier.clone(),
+            notifier,
             hooks,
             preparation: preparation(config),
-            state: seen.clone(),
-            guest_asked: Notify::new(),
-            memory: Default::default(),
-        });
-        let manager = Manager::start(Arc::clone(&vm));
+        };
+        let Spawned {
+            manager,
+            state,
+            facts,
+            observer,
+        } = parts.spawn();
         let service = CommandService::new(manager.clone(), config.flags.vm_stats_collector);
         let mut server = Server::start(places, service)?;
         let pid_file = places.qemu_pid_file(&identity.domain);
-        let observer = Observer { connection: Arc::clone(&connection), identity, metadata, notifier, state };
-        let tasks = vec![
-            tokio::spawn(observer.run(told)),
-            tokio::spawn(qemu_watch::watch(pid_file, seen.clone(), facts.clone())),
-        ];
+        let watching = qemu_watch::watch(pid_file, state.clone(), facts.clone());
+        let tasks = vec![observer, tokio::spawn(watching)];
         connection.monitor(facts).await?;
         server.mark_ready(places)?;
         tracing::info!(
@@ -148,11 +167,23 @@ impl Launcher {
             millis = logging::since_start().as_millis() as u64,
             "marked as ready"
         );
-        Ok(Launcher { vm, manager, server, daemons, state: seen, tasks })
+        Ok(Launcher {
+            vm: Arc::clone(manager.vm()),
+            manager,
+            server,
+            daemons,
+            state,
+            tasks,
+        })
     }
 
     /// Lives until there is nothing left to do.
-    async fn live(&self, config: &Config, standalone: Option<Vmi>, signal: watch::Receiver<bool>) -> anyhow::Result<Ending> {
+    async fn live(
+        &self,
+        config: &Config,
+        standalone: Option<Vmi>,
+        signal: watch::Receiver<bool>,
+    ) -> anyhow::Result<Ending> {
         let is_standalone = standalone.is_some();
         let alone = self.run_alone(standalone);
         let supervision = supervise::Supervision {
@@ -189,11 +220,18 @@ impl Launcher {
     }
 
     async fn drain(self, standalone: bool) {
-        let patience = if standalone { LAST_WORD_ALONE } else { LAST_WORD };
+        let patience = if standalone {
+            LAST_WORD_ALONE
+        } else {
+            LAST_WORD
+        };
         if !self.vm.notifier.flush(patience).await && !standalone {
             tracing::warn!("the last notifications did not reach virt-handler");
         }
-        if tokio::time::timeout(CLOSE, self.manager.close()).await.is_err() {
+        if tokio::time::timeout(CLOSE, self.manager.close())
+            .await
+            .is_err()
+        {
             tracing::warn!("an operation was still under way when the launcher ended");
         }
         self.server.stop().await;

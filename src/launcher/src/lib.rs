@@ -18,6 +18,7 @@ pub mod notify;
 pub mod places;
 pub mod qemu_watch;
 pub mod signals;
+pub mod stats;
 
 pub use config::Config;
 pub use places::Places;

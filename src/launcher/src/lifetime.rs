@@ -193,7 +193,9 @@ impl Lifetime {
             (Timer::Domain, Phase::Waiting) => self.exit(Ending::NoDomain(self.terms.qemu_timeout)),
             (Timer::Qemu, Phase::Watching) if self.state == VmState::Defined => self.vm_ended(),
             (Timer::Ask, Phase::Stopping) => self.ask().into_iter().collect(),
-            (Timer::Grace, Phase::Stopping) => vec![Step::Kill, Step::Arm(Timer::Grace, KILL_AGAIN)],
+            (Timer::Grace, Phase::Stopping) => {
+                vec![Step::Kill, Step::Arm(Timer::Grace, KILL_AGAIN)]
+            }
             (Timer::Delete, Phase::Ended) => self.exit(Ending::Clean),
             _ => Vec::new(),
         }
@@ -208,7 +210,10 @@ impl Lifetime {
 
     fn hooks(&mut self) -> Vec<Step> {
         let first = !std::mem::replace(&mut self.hooks_ran, true);
-        first.then_some(Step::RunShutdownHooks).into_iter().collect()
+        first
+            .then_some(Step::RunShutdownHooks)
+            .into_iter()
+            .collect()
     }
 }
 

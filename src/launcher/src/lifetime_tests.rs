@@ -32,7 +32,13 @@ fn clean() -> Vec<Step> {
 #[test]
 fn no_domain_in_time_is_a_failure_and_hooks_still_run() {
     let (_, steps) = after(TERMS, &[Input::Expired(Timer::Domain)]);
-    assert_eq!(steps, [Step::RunShutdownHooks, Step::Exit(Ending::NoDomain(TERMS.qemu_timeout))]);
+    assert_eq!(
+        steps,
+        [
+            Step::RunShutdownHooks,
+            Step::Exit(Ending::NoDomain(TERMS.qemu_timeout))
+        ]
+    );
 }
 
 #[test]
@@ -44,8 +50,18 @@ fn a_signal_without_a_domain_ends_at_once() {
 #[test]
 fn virt_handler_deletes_what_ended() {
     let (mut lifetime, steps) = after(TERMS, &[DEFINED, ACTIVE, DOWN]);
-    assert_eq!(steps, [Step::RunShutdownHooks, Step::Arm(Timer::Delete, HANDLER_DELETES_WITHIN)]);
-    assert_eq!(lifetime.observe(GONE), [Step::Exit(Ending::Clean)], "hooks run once");
+    assert_eq!(
+        steps,
+        [
+            Step::RunShutdownHooks,
+            Step::Arm(Timer::Delete, HANDLER_DELETES_WITHIN)
+        ]
+    );
+    assert_eq!(
+        lifetime.observe(GONE),
+        [Step::Exit(Ending::Clean)],
+        "hooks run once"
+    );
 }
 
 #[test]
@@ -72,18 +88,39 @@ fn the_guest_is_asked_once_when_virt_handler_is_silent() {
             Step::Arm(Timer::Grace, TERMS.grace_period)
         ]
     );
-    assert_eq!(lifetime.observe(Input::Signal), [], "the first signal counts");
-    assert_eq!(lifetime.observe(Input::Expired(Timer::Ask)), [Step::AskGuest]);
+    assert_eq!(
+        lifetime.observe(Input::Signal),
+        [],
+        "the first signal counts"
+    );
+    assert_eq!(
+        lifetime.observe(Input::Expired(Timer::Ask)),
+        [Step::AskGuest]
+    );
     assert_eq!(lifetime.observe(Input::Expired(Timer::Ask)), []);
     assert_eq!(lifetime.observe(DOWN), clean(), "nobody is waited for");
 }
 
 #[test]
 fn when_virt_handler_asks_the_launcher_does_not() {
-    let (_, steps) = after(TERMS, &[ACTIVE, Input::Signal, Input::GuestAsked, Input::Expired(Timer::Ask)]);
+    let (_, steps) = after(
+        TERMS,
+        &[
+            ACTIVE,
+            Input::Signal,
+            Input::GuestAsked,
+            Input::Expired(Timer::Ask),
+        ],
+    );
     assert_eq!(steps, []);
     let (_, steps) = after(TERMS, &[ACTIVE, Input::GuestAsked, Input::Signal]);
-    assert_eq!(steps, [Step::MarkGracefulShutdown, Step::Arm(Timer::Grace, TERMS.grace_period)]);
+    assert_eq!(
+        steps,
+        [
+            Step::MarkGracefulShutdown,
+            Step::Arm(Timer::Grace, TERMS.grace_period)
+        ]
+    );
 }
 
 #[test]
@@ -95,16 +132,25 @@ fn alone_the_launcher_asks_at_once_and_waits_for_no_delete() {
 
 #[test]
 fn the_end_of_the_grace_period_kills_until_it_helps() {
-    let (mut lifetime, steps) = after(TERMS, &[ACTIVE, Input::Signal, Input::Expired(Timer::Grace)]);
+    let (mut lifetime, steps) = after(
+        TERMS,
+        &[ACTIVE, Input::Signal, Input::Expired(Timer::Grace)],
+    );
     assert_eq!(steps, [Step::Kill, Step::Arm(Timer::Grace, KILL_AGAIN)]);
-    assert_eq!(lifetime.observe(Input::Expired(Timer::Grace))[0], Step::Kill);
+    assert_eq!(
+        lifetime.observe(Input::Expired(Timer::Grace))[0],
+        Step::Kill
+    );
 }
 
 #[test]
 fn a_domain_that_never_starts_is_given_up() {
     let (_, steps) = after(TERMS, &[DEFINED, Input::Expired(Timer::Qemu)]);
     assert_eq!(steps[1], Step::Arm(Timer::Delete, HANDLER_DELETES_WITHIN));
-    assert_eq!(after(TERMS, &[DEFINED, ACTIVE, Input::Expired(Timer::Qemu)]).1, []);
+    assert_eq!(
+        after(TERMS, &[DEFINED, ACTIVE, Input::Expired(Timer::Qemu)]).1,
+        []
+    );
 }
 
 fn any_input() -> impl Strategy<Value = Input> {

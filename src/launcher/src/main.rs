@@ -20,7 +20,11 @@ fn main() -> ExitCode {
     match Config::read() {
         Ok(config) => start(config),
         Err(ConfigError::CommandLine(error)) => error.exit(),
-        Err(error) => clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{error}\n")).exit(),
+        Err(error) => clap::Error::raw(
+            clap::error::ErrorKind::ValueValidation,
+            format!("{error}\n"),
+        )
+        .exit(),
     }
 }
 

@@ -42,7 +42,10 @@ impl Places {
     pub fn kubevirt(non_root: bool, uid: &str) -> Places {
         let private = PathBuf::from("/var/run/kubevirt-private");
         let (qemu_pids, qemu_logs) = if non_root {
-            ("/run/libvirt/qemu/run".into(), private.join("libvirt/qemu/log"))
+            (
+                "/run/libvirt/qemu/run".into(),
+                private.join("libvirt/qemu/log"),
+            )
         } else {
             ("/run/libvirt/qemu".into(), "/var/log/libvirt/qemu".into())
         };
@@ -128,15 +131,30 @@ mod tests {
     fn the_two_columns_of_the_contract() {
         let root = Places::kubevirt(false, "1234");
         let user = Places::kubevirt(true, "1234");
-        assert_eq!(root.qemu_pid_file("ns_vm"), Path::new("/run/libvirt/qemu/ns_vm.pid"));
-        assert_eq!(user.qemu_pid_file("ns_vm"), Path::new("/run/libvirt/qemu/run/ns_vm.pid"));
-        assert_eq!(root.qemu_log("ns_vm"), Path::new("/var/log/libvirt/qemu/ns_vm.log"));
+        assert_eq!(
+            root.qemu_pid_file("ns_vm"),
+            Path::new("/run/libvirt/qemu/ns_vm.pid")
+        );
+        assert_eq!(
+            user.qemu_pid_file("ns_vm"),
+            Path::new("/run/libvirt/qemu/run/ns_vm.pid")
+        );
+        assert_eq!(
+            root.qemu_log("ns_vm"),
+            Path::new("/var/log/libvirt/qemu/ns_vm.log")
+        );
         assert_eq!(
             user.qemu_log("ns_vm"),
             Path::new("/var/run/kubevirt-private/libvirt/qemu/log/ns_vm.log")
         );
-        assert_eq!(user.vmi_private(), Path::new("/var/run/kubevirt-private/1234"));
-        assert_eq!(root.ready_socket(), Path::new("/var/run/kubevirt/sockets/launcher-sock"));
+        assert_eq!(
+            user.vmi_private(),
+            Path::new("/var/run/kubevirt-private/1234")
+        );
+        assert_eq!(
+            root.ready_socket(),
+            Path::new("/var/run/kubevirt/sockets/launcher-sock")
+        );
     }
 
     #[test]

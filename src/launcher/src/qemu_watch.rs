@@ -20,8 +20,16 @@ const POLL: Duration = Duration::from_millis(100);
 const LIBVIRTS_WORD: Duration = Duration::from_secs(3);
 
 /// Watches for as long as the launcher lives, through repeated starts.
-pub async fn watch(pid_file: PathBuf, mut state: watch::Receiver<VmState>, facts: mpsc::UnboundedSender<Fact>) {
-    while state.wait_for(|state| *state == VmState::Active).await.is_ok() {
+pub async fn watch(
+    pid_file: PathBuf,
+    mut state: watch::Receiver<VmState>,
+    facts: mpsc::UnboundedSender<Fact>,
+) {
+    while state
+        .wait_for(|state| *state == VmState::Active)
+        .await
+        .is_ok()
+    {
         if let Some(process) = find(&pid_file, &state).await {
             let _ = process.ended().await;
             tracing::info!(pid = process.pid, "QEMU has ended");
@@ -123,7 +131,9 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(50)).await;
         terminate(&pid_file).unwrap();
         child.wait().unwrap();
-        let fact = tokio::time::timeout(LIBVIRTS_WORD * 2, told.recv()).await.unwrap();
+        let fact = tokio::time::timeout(LIBVIRTS_WORD * 2, told.recv())
+            .await
+            .unwrap();
         assert_eq!(fact, Some(Fact::QemuEnded));
         drop(state);
     }

@@ -2,8 +2,8 @@
 //! KubeVirt adds does not get lost unnoticed.
 
 use domain::options::{
-    Cell, ClusterConfig, Cpu, DiskInfo, InterfaceBindingMigration, MemoryAmount, Options, Pages, Sibling, Smbios,
-    Topology,
+    Cell, ClusterConfig, Cpu, DiskInfo, InterfaceBindingMigration, MemoryAmount, Options, Pages,
+    Sibling, Smbios, Topology,
 };
 use domain::vmi::Vmi;
 use proto::cmd::v1 as wire;
@@ -33,7 +33,9 @@ pub(super) fn vmi(vmi: Option<&wire::Vmi>) -> Result<Vmi, DecodeError> {
 }
 
 /// The options in a request; the defaults when there are none.
-pub(super) fn options(options: Option<wire::VirtualMachineOptions>) -> Result<Options, DecodeError> {
+pub(super) fn options(
+    options: Option<wire::VirtualMachineOptions>,
+) -> Result<Options, DecodeError> {
     let Some(options) = options else {
         return Ok(Options::default());
     };
@@ -56,13 +58,18 @@ pub(super) fn options(options: Option<wire::VirtualMachineOptions>) -> Result<Op
         mem_balloon_stats_period,
         preallocated_volumes,
         topology: node.map(topology),
-        disks_info: disks_info.into_iter().map(|(name, info)| (name, disk_info(info))).collect(),
+        disks_info: disks_info
+            .into_iter()
+            .map(|(name, info)| (name, disk_info(info)))
+            .collect(),
         expand_disks_enabled,
         cluster_config: cluster_config.map(cluster),
         interface_domain_attachment: interface_domain_attachment.into_iter().collect(),
         interface_migration: interface_migration
             .into_iter()
-            .map(|(name, wire::InterfaceBindingMigration { method })| (name, InterfaceBindingMigration { method }))
+            .map(|(name, wire::InterfaceBindingMigration { method })| {
+                (name, InterfaceBindingMigration { method })
+            })
             .collect(),
         plugins_json: String::from_utf8_lossy(&plugins_json).into_owned(),
         grace_host_device_aliases,
@@ -94,17 +101,35 @@ fn plugins(json: &[u8]) -> Result<(), DecodeError> {
     if json.is_empty() {
         return Ok(());
     }
-    let plugins: Option<Vec<Plugin>> = serde_json::from_slice(json).map_err(DecodeError::Plugins)?;
-    let with_hooks = plugins
-        .unwrap_or_default()
-        .into_iter()
-        .find(|plugin| plugin.spec.domain_hooks.as_ref().is_some_and(|hooks| !hooks.is_empty()));
-    with_hooks.map_or(Ok(()), |plugin| Err(DecodeError::DomainHooks(plugin.metadata.name)))
+    let plugins: Option<Vec<Plugin>> =
+        serde_json::from_slice(json).map_err(DecodeError::Plugins)?;
+    let with_hooks = plugins.unwrap_or_default().into_iter().find(|plugin| {
+        plugin
+            .spec
+            .domain_hooks
+            .as_ref()
+            .is_some_and(|hooks| !hooks.is_empty())
+    });
+    with_hooks.map_or(Ok(()), |plugin| {
+        Err(DecodeError::DomainHooks(plugin.metadata.name))
+    })
 }
 
 fn smbios(smbios: wire::SmBios) -> Smbios {
-    let wire::SmBios { manufacturer, product, version, sku, family } = smbios;
-    Smbios { manufacturer, product, version, sku, family }
+    let wire::SmBios {
+        manufacturer,
+        product,
+        version,
+        sku,
+        family,
+    } = smbios;
+    Smbios {
+        manufacturer,
+        product,
+        version,
+        sku,
+        family,
+    }
 }
 
 fn topology(topology: wire::Topology) -> Topology {
@@ -115,7 +140,13 @@ fn topology(topology: wire::Topology) -> Topology {
 }
 
 fn cell(cell: wire::Cell) -> Cell {
-    let wire::Cell { id, memory, pages, distances, cpus } = cell;
+    let wire::Cell {
+        id,
+        memory,
+        pages,
+        distances,
+        cpus,
+    } = cell;
     Cell {
         id,
         memory: memory.map(|wire::Memory { amount, unit }| MemoryAmount { amount, unit }),
@@ -135,8 +166,18 @@ fn cell(cell: wire::Cell) -> Cell {
 }
 
 fn disk_info(info: wire::DiskInfo) -> DiskInfo {
-    let wire::DiskInfo { format, backing_file, actual_size, virtual_size } = info;
-    DiskInfo { format, backing_file, actual_size, virtual_size }
+    let wire::DiskInfo {
+        format,
+        backing_file,
+        actual_size,
+        virtual_size,
+    } = info;
+    DiskInfo {
+        format,
+        backing_file,
+        actual_size,
+        virtual_size,
+    }
 }
 
 fn cluster(config: wire::ClusterConfig) -> ClusterConfig {
@@ -177,7 +218,12 @@ mod tests {
         let error = with_plugins(r#"[{"metadata":{"name":"harmless"}},{"metadata":{"name":"numa"},"spec":{"domainHooks":[{}]}}]"#)
             .unwrap_err();
         assert!(error.to_string().contains("plugin numa"), "{error}");
-        assert!(with_plugins(r#"[{"metadata":{"name":"node"},"spec":{"nodeHooks":[{}],"domainHooks":[]}}]"#).is_ok());
+        assert!(
+            with_plugins(
+                r#"[{"metadata":{"name":"node"},"spec":{"nodeHooks":[{}],"domainHooks":[]}}]"#
+            )
+            .is_ok()
+        );
         assert!(with_plugins("null").is_ok());
         assert!(matches!(with_plugins("{"), Err(DecodeError::Plugins(_))));
     }
@@ -205,7 +251,12 @@ mod tests {
         .unwrap();
         assert_eq!(options.smbios.unwrap().family, "KubeVirt");
         assert_eq!(options.mem_balloon_stats_period, 10);
-        assert!(options.cluster_config.unwrap().pci_numa_aware_topology_enabled);
+        assert!(
+            options
+                .cluster_config
+                .unwrap()
+                .pci_numa_aware_topology_enabled
+        );
         assert_eq!(options.topology.unwrap().numa_cells[0].id, 1);
     }
 
@@ -216,7 +267,10 @@ mod tests {
                 vmi_json: json.as_bytes().to_vec(),
             }))
             .unwrap_err();
-            assert_eq!(error.to_string(), "No valid vmi object present in command server request");
+            assert_eq!(
+                error.to_string(),
+                "No valid vmi object present in command server request"
+            );
         }
     }
 }

@@ -72,13 +72,18 @@ impl Server {
         let server = tonic::transport::Server::builder()
             .add_service(CmdInfoServer::new(service.clone()))
             .add_service(CmdServer::new(service).max_decoding_message_size(LARGEST_REQUEST));
-        let serving = server.serve_with_incoming_shutdown(UnixListenerStream::new(listener), stopped);
+        let serving =
+            server.serve_with_incoming_shutdown(UnixListenerStream::new(listener), stopped);
         let serving = tokio::spawn(async move {
             if let Err(error) = serving.await {
                 tracing::error!(reason = %error, "the command server ended");
             }
         });
-        Ok(Server { socket, stop, serving })
+        Ok(Server {
+            socket,
+            stop,
+            serving,
+        })
     }
 
     /// Gives the socket its ready name.

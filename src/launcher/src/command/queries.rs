@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use libvirt::XmlKind;
-use proto::cmd::v1::{DomainResponse, DomainStatsResponse, QemuVersionResponse, Response as Answer};
+use proto::cmd::v1::{
+    DomainResponse, DomainStatsResponse, QemuVersionResponse, Response as Answer,
+};
 
 use super::answer::{failed, ok};
 use crate::blocking;
 use crate::manager::error::{OpError, response_text};
 use crate::manager::look::{LookError, look};
 use crate::manager::vm::{QUICK, Vm};
+use crate::stats::{self, Aliases, Load, MigrationProgress};
 
 /// virt-handler waits 5 s for a query.
 const QUERY: Duration = Duration::from_millis(4500);
@@ -23,7 +26,9 @@ pub(super) async fn domain(vm: &Vm) -> DomainResponse {
 async fn domain_json(vm: &Vm) -> Result<String, String> {
     let hypervisor = vm.connection.hypervisor();
     let name = vm.identity.domain.clone();
-    let seen = blocking::call("looking at the domain", QUERY, move || look(&*hypervisor, &name));
+    let seen = blocking::call("looking at the domain", QUERY, move || {
+        look(&*hypervisor, &name)
+    });
     let seen = seen.await.map_err(|error| error.to_string())?;
     let seen = seen.map_err(|error| match error {
         LookError::Libvirt(error) => response_text(&error),
@@ -40,7 +45,10 @@ async fn domain_json(vm: &Vm) -> Result<String, String> {
 /// The domain's figures in KubeVirt's JSON.
 pub(super) async fn domain_stats(vm: &Vm) -> DomainStatsResponse {
     let (response, domain_stats) = split(stats_json(vm).await);
-    DomainStatsResponse { response, domain_stats }
+    DomainStatsResponse {
+        response,
+        domain_stats,
+    }
 }
 
 async fn stats_json(vm: &Vm) -> Result<String, String> {
@@ -50,14 +58,21 @@ async fn stats_json(vm: &Vm) -> Result<String, String> {
         return Err("empty DomainStats".to_owned());
     };
     let read = |guest: &dyn libvirt::Guest| Ok((guest.stats()?, guest.xml(XmlKind::Active)?));
-    let (figures, xml) = vm.on(&guest, "reading the domain's figures", QUERY, read).await.map_err(message)?;
+    let (figures, xml) = vm
+        .on(&guest, "reading the domain's figures", QUERY, read)
+        .await
+        .map_err(message)?;
     let figures = figures.ok_or("empty DomainStats")?;
-    Err("GetDomainStats".into())
+    let migration = MigrationProgress::default();
+    let json = stats::domain_stats(&figures, &Aliases::of(&xml), &Load::default(), &migration);
+    Ok(json.to_string())
 }
 
 /// QEMU's version.
 pub(super) async fn qemu_version(vm: &Vm) -> QemuVersionResponse {
-    let asked = vm.libvirt("asking for QEMU's version", QUICK, |hypervisor| hypervisor.qemu_version());
+    let asked = vm.libvirt("asking for QEMU's version", QUICK, |hypervisor| {
+        hypervisor.qemu_version()
+    });
     let version = asked.await.map(|version| format!("QEMU {version}"));
     let (response, version) = split(version.map_err(|error| error.message()));
     QemuVersionResponse { response, version }

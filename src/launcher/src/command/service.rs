@@ -33,12 +33,13 @@ impl CommandService {
     }
 
     async fn sync(&self, request: VmiRequest) -> Response {
-        let decoded = decode::vmi(request.vmi.as_ref())
-            .and_then(|vmi| Ok(SyncRequest {
+        let decoded = decode::vmi(request.vmi.as_ref()).and_then(|vmi| {
+            Ok(SyncRequest {
                 vmi,
                 options: decode::options(request.options)?,
                 allow_emulation: false,
-            }));
+            })
+        });
         match decoded {
             Ok(request) => outcome("sync", self.manager.sync(request).await),
             Err(error) => failed(error),
@@ -126,7 +127,9 @@ impl Cmd for CommandService {
         let request = request.into_inner();
         let vm = self.manager.vm();
         match guest_agent::ping(vm, &request.domain_name, request.timeout_seconds).await {
-            Ok(()) => reply(GuestPingResponse { response: Some(ok()) }),
+            Ok(()) => reply(GuestPingResponse {
+                response: Some(ok()),
+            }),
             Err(error) => {
                 tracing::warn!(reason = %error, "guest agent ping failed");
                 vm.notifier.warning(&Warning {
@@ -227,7 +230,10 @@ impl Cmd for CommandService {
         })
     }
 
-    async fn get_launch_measurement(&self, _: Request<VmiRequest>) -> Reply<LaunchMeasurementResponse> {
+    async fn get_launch_measurement(
+        &self,
+        _: Request<VmiRequest>,
+    ) -> Reply<LaunchMeasurementResponse> {
         reply(LaunchMeasurementResponse {
             response: Some(unsupported("GetLaunchMeasurement")),
             ..Default::default()
@@ -238,7 +244,10 @@ impl Cmd for CommandService {
         reply(unsupported("InjectLaunchSecret"))
     }
 
-    async fn get_domain_dirty_rate_stats(&self, _: Request<EmptyRequest>) -> Reply<DirtyRateStatsResponse> {
+    async fn get_domain_dirty_rate_stats(
+        &self,
+        _: Request<EmptyRequest>,
+    ) -> Reply<DirtyRateStatsResponse> {
         reply(DirtyRateStatsResponse {
             response: Some(unsupported("GetDomainDirtyRateStats")),
             ..Default::default()
@@ -256,7 +265,10 @@ impl Cmd for CommandService {
         reply(unsupported("BackupVirtualMachine"))
     }
 
-    async fn redefine_checkpoint(&self, _: Request<RedefineCheckpointRequest>) -> Reply<RedefineCheckpointResponse> {
+    async fn redefine_checkpoint(
+        &self,
+        _: Request<RedefineCheckpointRequest>,
+    ) -> Reply<RedefineCheckpointResponse> {
         reply(RedefineCheckpointResponse {
             response: Some(unsupported("RedefineCheckpoint")),
             ..Default::default()
@@ -265,7 +277,9 @@ impl Cmd for CommandService {
 
     async fn get_vm_stats(&self, _: Request<VmStatsRequest>) -> Reply<VmStatsResponse> {
         if !self.vm_stats_collector {
-            return Err(Status::unknown("VMStatsCollector feature gate is not enabled"));
+            return Err(Status::unknown(
+                "VMStatsCollector feature gate is not enabled",
+            ));
         }
         reply(VmStatsResponse {
             response: Some(unsupported("GetVMStats")),

@@ -77,7 +77,11 @@ fn scaled(number: &str, scale: u128) -> Option<u128> {
     if (whole.is_empty() && fraction.is_empty()) || whole.len() > 18 {
         return None;
     }
-    let whole: u128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let whole: u128 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().ok()?
+    };
     let fraction = &fraction[..fraction.len().min(18)];
     let part = match fraction.len() {
         0 => 0,
@@ -107,13 +111,28 @@ mod tests {
             ("1000µs", 1),
         ];
         for (text, milliseconds) in cases {
-            assert_eq!(parse(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+            assert_eq!(
+                parse(text),
+                Ok(Duration::from_millis(milliseconds)),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn what_is_no_duration_says_why() {
-        for text in ["", "-", "5", "s", "5x", "1.2.3s", "5s5", "-1s", "9999999999999999999h", "99999999999999h"] {
+        for text in [
+            "",
+            "-",
+            "5",
+            "s",
+            "5x",
+            "1.2.3s",
+            "5s5",
+            "-1s",
+            "9999999999999999999h",
+            "99999999999999h",
+        ] {
             let error = parse(text).expect_err(text);
             assert!(!error.to_string().is_empty());
         }

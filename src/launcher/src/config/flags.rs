@@ -46,13 +46,25 @@ pub struct Flags {
     #[arg(long, value_name = "DIR", default_value = "/var/run/kubevirt")]
     pub kubevirt_share_dir: PathBuf,
     /// Base directory of cloud-init data and of overlays over images that must not change.
-    #[arg(long, value_name = "DIR", default_value = "/var/run/kubevirt-ephemeral-disks")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "/var/run/kubevirt-ephemeral-disks"
+    )]
     pub ephemeral_disk_dir: PathBuf,
     /// Base directory of containerDisk images.
-    #[arg(long, value_name = "DIR", default_value = "/var/run/kubevirt/container-disks")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "/var/run/kubevirt/container-disks"
+    )]
     pub container_disk_dir: PathBuf,
     /// Base directory of hotplugged disks.
-    #[arg(long, value_name = "DIR", default_value = "/var/run/kubevirt/hotplug-disks")]
+    #[arg(
+        long,
+        value_name = "DIR",
+        default_value = "/var/run/kubevirt/hotplug-disks"
+    )]
     pub hotplug_disk_dir: PathBuf,
     /// Seconds that the guest has to shut down after a termination signal, before it is killed.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
@@ -186,7 +198,9 @@ impl Flags {
                 .default_value("false")
                 .value_name("BOOL")
         };
-        BOOLEANS.iter().fold(Flags::command(), |command, name| command.mut_arg(name, boolean))
+        BOOLEANS.iter().fold(Flags::command(), |command, name| {
+            command.mut_arg(name, boolean)
+        })
     }
 
     /// Fills the flags of our own that neither the command line nor the environment set, from
@@ -197,10 +211,16 @@ impl Flags {
             let text = text.trim();
             (!text.is_empty()).then(|| text.to_owned())
         };
-        self.hooks_dir = self.hooks_dir.or_else(|| read("hooks-dir").map(PathBuf::from));
+        self.hooks_dir = self
+            .hooks_dir
+            .or_else(|| read("hooks-dir").map(PathBuf::from));
         self.libvirt_uri = self.libvirt_uri.or_else(|| read("libvirt-uri"));
-        self.hook_call_deadline = self.hook_call_deadline.or_else(|| read("hook-call-deadline"));
-        self.hook_chain_deadline = self.hook_chain_deadline.or_else(|| read("hook-chain-deadline"));
+        self.hook_call_deadline = self
+            .hook_call_deadline
+            .or_else(|| read("hook-call-deadline"));
+        self.hook_chain_deadline = self
+            .hook_chain_deadline
+            .or_else(|| read("hook-chain-deadline"));
         self.hook_sidecar_deadline = self
             .hook_sidecar_deadline
             .or_else(|| read("hook-sidecar-deadline"));

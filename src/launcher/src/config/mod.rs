@@ -67,7 +67,11 @@ impl Config {
     /// Reads this process's command line, environment and image.
     pub fn read() -> Result<Config, ConfigError> {
         let environment = |name: &str| std::env::var(name).ok();
-        Config::from_parts(std::env::args_os(), environment, Path::new(DEFAULTS_DIRECTORY))
+        Config::from_parts(
+            std::env::args_os(),
+            environment,
+            Path::new(DEFAULTS_DIRECTORY),
+        )
     }
 
     /// The same from given parts. (Flags of our own still look into the process's environment.)
@@ -105,7 +109,9 @@ impl Config {
 
     /// Whether libvirt's simulator stands in for QEMU.
     pub fn is_test_driver(&self) -> bool {
-        self.libvirt_uri.as_deref().is_some_and(|uri| uri.starts_with(TEST_DRIVER))
+        self.libvirt_uri
+            .as_deref()
+            .is_some_and(|uri| uri.starts_with(TEST_DRIVER))
     }
 }
 
@@ -139,9 +145,21 @@ fn verbosity(
 fn hook_limits(flags: &Flags) -> Result<Limits, ConfigError> {
     let mut limits = Limits::default();
     let times = [
-        ("hook-call-deadline", &flags.hook_call_deadline, &mut limits.call_deadline),
-        ("hook-chain-deadline", &flags.hook_chain_deadline, &mut limits.chain_deadline),
-        ("hook-sidecar-deadline", &flags.hook_sidecar_deadline, &mut limits.sidecar_deadline),
+        (
+            "hook-call-deadline",
+            &flags.hook_call_deadline,
+            &mut limits.call_deadline,
+        ),
+        (
+            "hook-chain-deadline",
+            &flags.hook_chain_deadline,
+            &mut limits.chain_deadline,
+        ),
+        (
+            "hook-sidecar-deadline",
+            &flags.hook_sidecar_deadline,
+            &mut limits.sidecar_deadline,
+        ),
     ];
     for (flag, given, limit) in times {
         if let Some(value) = given {

@@ -70,9 +70,17 @@ fn the_command_line_of_a_stock_pod() {
 
 #[test]
 fn both_forms_of_a_flag_and_the_last_one_counts() {
-    let flags = config(&["--name=a", "--name", "b", "-v", "5", "--run-as-nonroot", "--run-as-nonroot=false"])
-        .unwrap()
-        .flags;
+    let flags = config(&[
+        "--name=a",
+        "--name",
+        "b",
+        "-v",
+        "5",
+        "--run-as-nonroot",
+        "--run-as-nonroot=false",
+    ])
+    .unwrap()
+    .flags;
     assert_eq!(flags.name, "b");
     assert_eq!(flags.verbosity, 5);
     assert!(!flags.run_as_nonroot);
@@ -80,7 +88,9 @@ fn both_forms_of_a_flag_and_the_last_one_counts() {
 
 #[test]
 fn a_boolean_does_not_swallow_the_next_argument() {
-    let flags = config(&["--run-as-nonroot", "--name", "vm1"]).unwrap().flags;
+    let flags = config(&["--run-as-nonroot", "--name", "vm1"])
+        .unwrap()
+        .flags;
     assert!(flags.run_as_nonroot);
     assert_eq!(flags.name, "vm1");
 }
@@ -106,11 +116,23 @@ fn what_is_not_understood_is_refused_by_name() {
 fn help_explains_every_flag() {
     use clap::CommandFactory;
     for argument in Flags::command().get_arguments() {
-        assert!(argument.get_help().is_some(), "{} has no help", argument.get_id());
+        assert!(
+            argument.get_help().is_some(),
+            "{} has no help",
+            argument.get_id()
+        );
     }
     let help = config(&["--help"]).unwrap_err().to_string();
-    for expected in ["--qemu-timeout", "--simulate-crash", "--hooks-dir", "VIRT_LAUNCHER_LOG_VERBOSITY"] {
-        assert!(help.contains(expected), "{expected} is missing from\n{help}");
+    for expected in [
+        "--qemu-timeout",
+        "--simulate-crash",
+        "--hooks-dir",
+        "VIRT_LAUNCHER_LOG_VERBOSITY",
+    ] {
+        assert!(
+            help.contains(expected),
+            "{expected} is missing from\n{help}"
+        );
     }
 }
 
@@ -135,8 +157,14 @@ fn the_image_gives_defaults_and_the_command_line_wins() {
 fn the_environment_sets_verbosity_and_nonsense_is_told() {
     let with = |value: &str| {
         let value = value.to_owned();
-        let environment = move |name: &str| (name == "VIRT_LAUNCHER_LOG_VERBOSITY").then(|| value.clone());
-        Config::from_parts(["virt-launcher", "-v", "2"], environment, Path::new("/nonexistent")).unwrap()
+        let environment =
+            move |name: &str| (name == "VIRT_LAUNCHER_LOG_VERBOSITY").then(|| value.clone());
+        Config::from_parts(
+            ["virt-launcher", "-v", "2"],
+            environment,
+            Path::new("/nonexistent"),
+        )
+        .unwrap()
     };
     assert_eq!(with("7").verbosity, 7);
     let odd = with("loud");

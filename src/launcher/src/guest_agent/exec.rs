@@ -33,7 +33,12 @@ pub struct GuestCommand {
 
 impl From<ExecRequest> for GuestCommand {
     fn from(request: ExecRequest) -> Self {
-        let ExecRequest { domain_name, command, args, timeout_seconds } = request;
+        let ExecRequest {
+            domain_name,
+            command,
+            args,
+            timeout_seconds,
+        } = request;
         GuestCommand {
             domain: domain_name,
             program: command,
@@ -113,7 +118,14 @@ pub async fn exec(vm: &Vm, command: &GuestCommand) -> Result<Finished, ExecError
     let status = json!({"execute": "guest-exec-status", "arguments": {"pid": pid}}).to_string();
     let mut pause = FIRST_POLL;
     loop {
-        let answer: Status = ask(vm, &guest, "guest-exec-status", status.clone(), command.timeout).await?;
+        let answer: Status = ask(
+            vm,
+            &guest,
+            "guest-exec-status",
+            status.clone(),
+            command.timeout,
+        )
+        .await?;
         if answer.exited {
             return finished(answer);
         }
@@ -131,7 +143,9 @@ pub async fn exec(vm: &Vm, command: &GuestCommand) -> Result<Finished, ExecError
 
 async fn lookup(vm: &Vm, domain: &str) -> Result<Arc<dyn Guest>, ExecError> {
     let name = domain.to_owned();
-    let found = vm.libvirt("looking up the domain", BEYOND * 2, move |hypervisor| hypervisor.lookup(&name));
+    let found = vm.libvirt("looking up the domain", BEYOND * 2, move |hypervisor| {
+        hypervisor.lookup(&name)
+    });
     Ok(found.await?.ok_or_else(|| OpError::no_domain(domain))?)
 }
 
@@ -142,9 +156,12 @@ async fn ask<T: for<'de> Deserialize<'de>>(
     json: String,
     patience: Duration,
 ) -> Result<T, ExecError> {
-    let asked = vm.on(guest, "asking the guest agent", patience + BEYOND, move |guest| {
-        guest.agent_command(&json, patience)
-    });
+    let asked = vm.on(
+        guest,
+        "asking the guest agent",
+        patience + BEYOND,
+        move |guest| guest.agent_command(&json, patience),
+    );
     let answer = asked.await?;
     let answer: Returned<T> = serde_json::from_str(&answer).map_err(|error| ExecError::Answer {
         command,
@@ -154,12 +171,16 @@ async fn ask<T: for<'de> Deserialize<'de>>(
 }
 
 fn finished(status: Status) -> Result<Finished, ExecError> {
-    let stdout = STANDARD.decode(&status.out_data).map_err(|error| ExecError::Answer {
-        command: "guest-exec-status",
-        message: format!("out-data is not base64: {error}"),
-    })?;
+    let stdout = STANDARD
+        .decode(&status.out_data)
+        .map_err(|error| ExecError::Answer {
+            command: "guest-exec-status",
+            message: format!("out-data is not base64: {error}"),
+        })?;
     Ok(Finished {
-        exit_code: status.signal.map_or(status.exit_code, |signal| 128 + signal),
+        exit_code: status
+            .signal
+            .map_or(status.exit_code, |signal| 128 + signal),
         stdout: String::from_utf8_lossy(&stdout).into_owned(),
     })
 }
@@ -177,7 +198,10 @@ mod tests {
     fn output_is_base64_and_a_signal_is_an_exit_code() {
         let done = read(r#"{"exited":true,"exitcode":3,"out-data":"aGkK"}"#).unwrap();
         assert_eq!((done.exit_code, done.stdout.as_str()), (3, "hi\n"));
-        assert_eq!(read(r#"{"exited":true,"signal":9}"#).unwrap().exit_code, 137);
+        assert_eq!(
+            read(r#"{"exited":true,"signal":9}"#).unwrap().exit_code,
+            137
+        );
         assert!(read(r#"{"exited":true,"out-data":"%%"}"#).is_err());
     }
 

@@ -14,17 +14,25 @@ pub async fn ping(vm: &Vm, domain: &str, seconds: i32) -> Result<(), OpError> {
     }
     let name = domain.to_owned();
     let deadline = patience(seconds);
-    let asked = vm.libvirt("pinging the guest agent", deadline + BEYOND, move |hypervisor| {
-        let Some(guest) = hypervisor.lookup(&name)? else {
-            return Ok(None);
-        };
-        let answer = guest.agent_command(r#"{"execute":"guest-ping"}"#, deadline);
-        Ok(Some((answer, guest.state())))
-    });
+    let asked = vm.libvirt(
+        "pinging the guest agent",
+        deadline + BEYOND,
+        move |hypervisor| {
+            let Some(guest) = hypervisor.lookup(&name)? else {
+                return Ok(None);
+            };
+            let answer = guest.agent_command(r#"{"execute":"guest-ping"}"#, deadline);
+            Ok(Some((answer, guest.state())))
+        },
+    );
     match asked.await? {
         None => Ok(()),
         Some((Ok(_), _)) => Ok(()),
-        Some((Err(error), state)) if error.is_agent_unresponsive() && excuses(state.as_ref().ok()) => Ok(()),
+        Some((Err(error), state))
+            if error.is_agent_unresponsive() && excuses(state.as_ref().ok()) =>
+        {
+            Ok(())
+        }
         Some((Err(error), _)) => Err(error.into()),
     }
 }

@@ -18,6 +18,10 @@ use crate::qemu_watch;
 /// An hour from now: a timer for when there is none.
 const IDLE: Duration = Duration::from_secs(3600);
 
+/// A guest that could not be asked, because libvirt's daemon is being restarted, is asked again.
+const ASK_ATTEMPTS: u32 = 5;
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
 pub(super) fn terms(config: &Config, standalone: bool) -> Terms {
     Terms {
         qemu_timeout: config.flags.qemu_timeout,
@@ -64,7 +68,10 @@ impl Supervision {
     }
 
     async fn next(&mut self, timers: &mut HashMap<Timer, Instant>) -> Input {
-        let first = timers.iter().min_by_key(|(_, at)| **at).map(|(timer, at)| (*timer, *at));
+        let first = timers
+            .iter()
+            .min_by_key(|(_, at)| **at)
+            .map(|(timer, at)| (*timer, *at));
         let at = first.map_or_else(|| Instant::now() + IDLE, |(_, at)| at);
         tokio::select! {
             Ok(()) = self.state.changed() => Input::State(*self.state.borrow_and_update()),
@@ -96,8 +103,15 @@ impl Supervision {
         let manager = self.manager.clone();
         tokio::spawn(async move {
             tracing::info!("asking the guest to power off");
-            if let Err(error) = manager.shutdown().await {
-                tracing::error!(reason = error.message(), "could not ask the guest to power off");
+            for _ in 0..ASK_ATTEMPTS {
+                let Err(error) = manager.shutdown().await else {
+                    return;
+                };
+                tracing::error!(
+                    reason = error.message(),
+                    "could not ask the guest to power off"
+                );
+                tokio::time::sleep(ASK_AGAIN).await;
             }
         });
     }
@@ -109,7 +123,10 @@ impl Supervision {
             let Err(error) = manager.kill().await else {
                 return;
             };
-            tracing::error!(reason = error.message(), "libvirt could not end the VM, sending SIGTERM to QEMU");
+            tracing::error!(
+                reason = error.message(),
+                "libvirt could not end the VM, sending SIGTERM to QEMU"
+            );
             if let Err(error) = qemu_watch::terminate(&pid_file) {
                 tracing::error!(reason = %error, "could not end QEMU");
             }

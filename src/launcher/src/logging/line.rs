@@ -18,7 +18,10 @@ pub(super) fn render(event: &Event<'_>, about: &About, now: Timestamp) -> Vec<u8
     line.insert("component".into(), "virt-launcher".into());
     line.insert("level".into(), level(metadata.level()).into());
     line.insert("msg".into(), fields.message.into());
-    line.insert("pos".into(), position(metadata.file(), metadata.line()).into());
+    line.insert(
+        "pos".into(),
+        position(metadata.file(), metadata.line()).into(),
+    );
     line.insert("timestamp".into(), format!("{now:.6}").into());
     if !about.name.is_empty() {
         line.insert("kind".into(), "VirtualMachineInstance".into());

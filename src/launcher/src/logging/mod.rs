@@ -31,13 +31,23 @@ pub fn start(verbosity: u8, about: About) {
 
 /// How long the process has been logging; what start-up measures itself by.
 pub fn since_start() -> std::time::Duration {
-    START.get().map(std::time::Instant::elapsed).unwrap_or_default()
+    START
+        .get()
+        .map(std::time::Instant::elapsed)
+        .unwrap_or_default()
 }
 
 static START: OnceLock<std::time::Instant> = OnceLock::new();
 
 /// Crates whose lines are the launcher's own business; the rest are libraries.
-const OURS: [&str; 6] = ["virt_launcher", "hook_host", "libvirt", "domain", "domain_xml", "proto"];
+const OURS: [&str; 6] = [
+    "virt_launcher",
+    "hook_host",
+    "libvirt",
+    "domain",
+    "domain_xml",
+    "proto",
+];
 
 struct JsonLines {
     verbosity: u8,
@@ -101,7 +111,9 @@ mod tests {
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), act);
         let bytes = captured.0.lock().unwrap().clone();
         let text = String::from_utf8(bytes).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 
     #[test]
@@ -111,7 +123,9 @@ mod tests {
             namespace: "default".into(),
             uid: "1234".into(),
         };
-        let lines = lines(2, about, || tracing::info!(subcomponent = "libvirt", micros = 12u64, "it \"runs\"\n"));
+        let lines = lines(2, about, || {
+            tracing::info!(subcomponent = "libvirt", micros = 12u64, "it \"runs\"\n")
+        });
         let line = &lines[0];
         assert_eq!(line["component"], "virt-launcher");
         assert_eq!(line["level"], "info");
@@ -119,8 +133,14 @@ mod tests {
         assert_eq!(line["subcomponent"], "libvirt");
         assert_eq!(line["micros"], 12);
         assert_eq!(line["kind"], "VirtualMachineInstance");
-        assert_eq!((&line["name"], &line["namespace"], &line["uid"]), (&"vm1".into(), &"default".into(), &"1234".into()));
-        assert!(line["pos"].as_str().unwrap().contains("logging/mod.rs:"), "{line}");
+        assert_eq!(
+            (&line["name"], &line["namespace"], &line["uid"]),
+            (&"vm1".into(), &"default".into(), &"1234".into())
+        );
+        assert!(
+            line["pos"].as_str().unwrap().contains("logging/mod.rs:"),
+            "{line}"
+        );
         assert!(line["timestamp"].as_str().unwrap().ends_with('Z'));
     }
 

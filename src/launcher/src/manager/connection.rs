@@ -58,7 +58,11 @@ pub struct Connection {
 
 impl Connection {
     /// Connects, trying again while the daemon comes up, for `patience` altogether.
-    pub async fn open(uri: &str, connect: Connect, patience: Duration) -> Result<Arc<Connection>, ConnectionError> {
+    pub async fn open(
+        uri: &str,
+        connect: Connect,
+        patience: Duration,
+    ) -> Result<Arc<Connection>, ConnectionError> {
         let give_up = Instant::now() + patience;
         let hypervisor = loop {
             match attempt(uri, &connect).await {
@@ -81,7 +85,10 @@ impl Connection {
     }
 
     /// Starts delivering events to `facts`, and connects again whenever the connection is lost.
-    pub async fn monitor(self: &Arc<Self>, facts: mpsc::UnboundedSender<Fact>) -> Result<(), ConnectionError> {
+    pub async fn monitor(
+        self: &Arc<Self>,
+        facts: mpsc::UnboundedSender<Fact>,
+    ) -> Result<(), ConnectionError> {
         let (lost, losses) = mpsc::unbounded_channel();
         let keeper = Keeper {
             connection: Arc::clone(self),
@@ -89,7 +96,10 @@ impl Connection {
             lost,
         };
         let subscription = keeper.subscribe(self.hypervisor()).await?;
-        let kept = self.stop.clone().run_until_cancelled_owned(keeper.keep(subscription, losses));
+        let kept = self
+            .stop
+            .clone()
+            .run_until_cancelled_owned(keeper.keep(subscription, losses));
         tokio::spawn(kept);
         Ok(())
     }
@@ -124,7 +134,10 @@ struct Keeper {
 impl Keeper {
     async fn keep(self, mut subscription: Subscription, mut losses: mpsc::UnboundedReceiver<()>) {
         while losses.recv().await.is_some() {
-            tracing::warn!(uri = self.connection.uri, "lost the connection to libvirt, connecting again");
+            tracing::warn!(
+                uri = self.connection.uri,
+                "lost the connection to libvirt, connecting again"
+            );
             let new = self.reconnect().await;
             // Ending the old subscription may talk to the daemon that is gone.
             let old = std::mem::replace(&mut subscription, new);
@@ -162,7 +175,10 @@ impl Keeper {
         Ok(subscription)
     }
 
-    async fn subscribe(&self, hypervisor: Arc<dyn Hypervisor>) -> Result<Subscription, ConnectionError> {
+    async fn subscribe(
+        &self,
+        hypervisor: Arc<dyn Hypervisor>,
+    ) -> Result<Subscription, ConnectionError> {
         let (facts, lost) = (self.facts.clone(), self.lost.clone());
         let sink: EventSink = Box::new(move |event| {
             let _ = match event {
@@ -170,7 +186,9 @@ impl Keeper {
                 event => facts.send(Fact::Libvirt(event)).is_ok(),
             };
         });
-        let subscribed = blocking::call("registering for libvirt's events", ATTEMPT, move || hypervisor.subscribe(sink));
+        let subscribed = blocking::call("registering for libvirt's events", ATTEMPT, move || {
+            hypervisor.subscribe(sink)
+        });
         match subscribed.await {
             Ok(result) => result.map_err(ConnectionError::Events),
             Err(source) => Err(ConnectionError::Unanswered {

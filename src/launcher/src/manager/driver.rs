@@ -102,7 +102,11 @@ impl Driver {
     fn carry_out(&mut self, actions: Vec<Action<Payload, oneshot::Sender<Outcome>>>) {
         for action in actions {
             match action {
-                Action::Start { ticket, verb, payload } => self.start(ticket, verb, payload),
+                Action::Start {
+                    ticket,
+                    verb,
+                    payload,
+                } => self.start(ticket, verb, payload),
                 Action::Interrupt(ticket) => self.interrupt(ticket),
                 Action::Refuse(callers, why) => {
                     for caller in callers {
@@ -143,7 +147,11 @@ impl Driver {
         let Some(ticket) = self.tickets.remove(&id) else {
             return;
         };
-        if self.ordinary.take_if(|(running, _)| *running == ticket).is_some() {
+        if self
+            .ordinary
+            .take_if(|(running, _)| *running == ticket)
+            .is_some()
+        {
             self.busy.send_replace(false);
         }
         let (callers, actions) = self.requests.observe_done(ticket);

@@ -44,7 +44,9 @@ pub enum OpError {
     #[error("VMI neither have the agent connected nor the ACPI feature enabled")]
     NoWayToReboot,
     /// The operation ended without a result.
-    #[error("the operation failed inside the launcher; this is a fault of the launcher, please report it")]
+    #[error(
+        "the operation failed inside the launcher; this is a fault of the launcher, please report it"
+    )]
     Fault,
 }
 
@@ -77,7 +79,11 @@ const QEMU_DRIVER: i32 = 10;
 
 /// A libvirt error in a `Response`.
 pub fn response_text(error: &libvirt::Error) -> String {
-    let libvirt::Error { code, domain, message } = error;
+    let libvirt::Error {
+        code,
+        domain,
+        message,
+    } = error;
     format!("LibvirtError(Code={code}, Domain={domain}, Message='{message}')")
 }
 

@@ -37,7 +37,8 @@ impl Manager {
     /// Makes the VM what it should be.
     pub async fn sync(&self, request: SyncRequest) -> Outcome {
         let boot = request.vmi.uid().to_owned();
-        self.ask(Verb::Sync { boot }, Payload::Sync(Box::new(request))).await
+        self.ask(Verb::Sync { boot }, Payload::Sync(Box::new(request)))
+            .await
     }
 
     /// Stops the processors.
@@ -57,7 +58,8 @@ impl Manager {
 
     /// Asks the guest to reboot.
     pub async fn soft_reboot(&self, vmi: Vmi) -> Outcome {
-        self.ask(Verb::SoftReboot, Payload::Vmi(Box::new(vmi))).await
+        self.ask(Verb::SoftReboot, Payload::Vmi(Box::new(vmi)))
+            .await
     }
 
     /// Asks the guest to power off.
@@ -84,7 +86,11 @@ impl Manager {
 
     async fn ask(&self, verb: Verb, payload: Payload) -> Outcome {
         let (caller, answer) = oneshot::channel();
-        let request = Message::Request { verb, payload, caller };
+        let request = Message::Request {
+            verb,
+            payload,
+            caller,
+        };
         let gone = || Arc::new(OpError::from(Refusal::Exiting));
         self.inbox.send(request).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?

@@ -15,7 +15,12 @@ pub trait Hooks: Send + Sync {
         documents: CloudInitDocuments,
     ) -> Result<CloudInitDocuments, HookError>;
     /// Before the domain is defined.
-    async fn on_define_domain(&self, invocation: &Invocation, vmi: &str, xml: String) -> Result<String, HookError>;
+    async fn on_define_domain(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        xml: String,
+    ) -> Result<String, HookError>;
     /// When the launcher ends. What goes wrong is logged by the hooks' host.
     async fn shutdown(&self, invocation: &Invocation) -> Vec<Run>;
 }
@@ -36,7 +41,12 @@ impl Hooks for Chain {
         Ok(documents)
     }
 
-    async fn on_define_domain(&self, invocation: &Invocation, vmi: &str, xml: String) -> Result<String, HookError> {
+    async fn on_define_domain(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        xml: String,
+    ) -> Result<String, HookError> {
         let (xml, _) = Chain::on_define_domain(self, invocation, vmi, xml).await?;
         Ok(xml)
     }

@@ -55,10 +55,12 @@ pub fn look(hypervisor: &dyn Hypervisor, domain: &str) -> Result<Look, LookError
 
 fn spec(guest: &dyn Guest) -> Result<Option<DomainSpec>, LookError> {
     match guest.xml(XmlKind::Active) {
-        Ok(xml) => domain::parse::parse(&xml).map(Some).map_err(|error| LookError::Spec {
-            domain: guest.name().to_owned(),
-            message: error.to_string(),
-        }),
+        Ok(xml) => domain::parse::parse(&xml)
+            .map(Some)
+            .map_err(|error| LookError::Spec {
+                domain: guest.name().to_owned(),
+                message: error.to_string(),
+            }),
         Err(error) if error.is_no_domain() || error.is_operation_invalid() => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -87,11 +89,17 @@ impl Look {
 
     /// The domain as virt-handler is told of it. One that is gone is a name and a UID.
     pub fn domain(self, identity: &Identity, metadata: KubeVirtMetadata) -> Domain {
-        let Identity { namespace, name, uid, .. } = identity;
+        let Identity {
+            namespace,
+            name,
+            uid,
+            ..
+        } = identity;
         match self.spec {
             Some(spec) => Domain::new(namespace, name, spec, metadata, self.status, self.reason),
             None => {
-                let mut domain = Domain::reference(namespace, name).with_status(self.status, self.reason);
+                let mut domain =
+                    Domain::reference(namespace, name).with_status(self.status, self.reason);
                 domain.metadata.uid.clone_from(uid);
                 domain
             }
@@ -115,7 +123,10 @@ fn life_cycle(state: DomainState) -> LifeCycle {
 /// KubeVirt has reasons for these four states only.
 fn why(state: State) -> &'static str {
     match state.state {
-        DomainState::Paused | DomainState::Shutoff | DomainState::Shutdown | DomainState::Crashed => word(state.reason),
+        DomainState::Paused
+        | DomainState::Shutoff
+        | DomainState::Shutdown
+        | DomainState::Crashed => word(state.reason),
         _ => reason::UNKNOWN,
     }
 }

@@ -44,7 +44,9 @@ impl Metadata {
     /// The guest was asked to shut down; the first time counts.
     pub fn set_deletion_timestamp(&self) {
         self.change(|metadata| {
-            grace_period(metadata).deletion_timestamp.get_or_insert_with(now);
+            grace_period(metadata)
+                .deletion_timestamp
+                .get_or_insert_with(now);
         });
     }
 
@@ -69,7 +71,9 @@ impl Metadata {
 }
 
 fn grace_period(metadata: &mut KubeVirtMetadata) -> &mut GracePeriod {
-    metadata.grace_period.get_or_insert_with(GracePeriod::default)
+    metadata
+        .grace_period
+        .get_or_insert_with(GracePeriod::default)
 }
 
 /// Now, as Kubernetes writes it: UTC, to the second.

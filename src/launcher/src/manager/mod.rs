@@ -18,6 +18,7 @@ pub mod observer;
 mod ops;
 pub mod preparation;
 mod requests;
+mod spawn;
 mod state;
 pub mod vm;
 
@@ -26,5 +27,6 @@ pub use error::OpError;
 pub use handle::Manager;
 pub use ops::SyncRequest;
 pub use requests::Refusal;
+pub use spawn::{Parts, Spawned};
 pub use state::{Sight, VmState};
 pub use vm::{Identity, Vm};

@@ -7,11 +7,11 @@ use std::time::Duration;
 use domain::metadata::KubeVirtMetadata;
 use tokio::sync::{mpsc, watch};
 
+use super::Identity;
 use super::connection::Connection;
 use super::look::{Look, look};
 use super::metadata::{Metadata, now};
 use super::state::VmState;
-use super::Identity;
 use crate::blocking;
 use crate::notify::{Fact, Notifier, Publication, Publications};
 
@@ -58,7 +58,8 @@ impl Observer {
         let Some(seen) = self.look().await else {
             // libvirt is silent; the process is the last witness.
             if *fact == Fact::QemuEnded {
-                self.state.send_modify(|state| *state = state.observe_qemu_ended());
+                self.state
+                    .send_modify(|state| *state = state.observe_qemu_ended());
             }
             return;
         };
@@ -78,7 +79,11 @@ impl Observer {
     async fn look(&self) -> Option<Look> {
         let hypervisor = self.connection.hypervisor();
         let domain = self.identity.domain.clone();
-        match blocking::call("looking at the domain", LOOK, move || look(&*hypervisor, &domain)).await {
+        match blocking::call("looking at the domain", LOOK, move || {
+            look(&*hypervisor, &domain)
+        })
+        .await
+        {
             Ok(Ok(seen)) => Some(seen),
             Ok(Err(error)) => {
                 tracing::error!(reason = %error, "could not look at the domain after an event");

@@ -81,8 +81,13 @@ impl Preparation {
     pub async fn options(&self, vmi: &Vmi, options: &Options) -> Result<Options, PreparationError> {
         let mut options = options.clone();
         if !self.test_driver {
-            options.disks_info =
-                disks::container_disks(vmi, &options.disks_info, &self.container_disks, &self.tools).await?;
+            options.disks_info = disks::container_disks(
+                vmi,
+                &options.disks_info,
+                &self.container_disks,
+                &self.tools,
+            )
+            .await?;
         }
         Ok(options)
     }
@@ -114,9 +119,15 @@ impl Preparation {
 
     /// Writes the cloud-init image. `xml` is libvirt's description of the defined domain: it has the
     /// addresses by which the guest finds tagged devices.
-    pub async fn write_cloud_init(&self, vmi: &Vmi, xml: &str, image: CloudInitImage) -> Result<(), PreparationError> {
+    pub async fn write_cloud_init(
+        &self,
+        vmi: &Vmi,
+        xml: &str,
+        image: CloudInitImage,
+    ) -> Result<(), PreparationError> {
         let CloudInitImage { mut data, path } = image;
-        let spec = domain::parse::parse(xml).map_err(|error| PreparationError::Description(error.to_string()))?;
+        let spec = domain::parse::parse(xml)
+            .map_err(|error| PreparationError::Description(error.to_string()))?;
         if let Some(devices) = data::devices::metadata(vmi, &spec, &SysTopology) {
             data.devices_data = Some(devices);
         }

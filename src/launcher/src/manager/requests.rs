@@ -165,7 +165,11 @@ impl<P, C> Requests<P, C> {
         if self.closed {
             return vec![Action::Refuse(vec![caller], Refusal::Exiting)];
         }
-        let lane = if verb.ends() { &mut self.ending } else { &mut self.ordinary };
+        let lane = if verb.ends() {
+            &mut self.ending
+        } else {
+            &mut self.ordinary
+        };
         if let Some(job) = lane.joinable(&verb) {
             if job.callers.len() >= MOST_WAITING {
                 return vec![Action::Refuse(vec![caller], Refusal::Busy)];
@@ -210,13 +214,13 @@ impl<P, C> Requests<P, C> {
         if !callers.is_empty() {
             actions.push(Action::Refuse(callers, Refusal::Exiting));
         }
-        actions.extend(self.ordinary.running.as_ref().map(|job| Action::Interrupt(job.ticket)));
+        actions.extend(
+            self.ordinary
+                .running
+                .as_ref()
+                .map(|job| Action::Interrupt(job.ticket)),
+        );
         actions
-    }
-
-    /// Whether anything runs.
-    pub fn is_idle(&self) -> bool {
-        self.ordinary.running.is_none() && self.ending.running.is_none()
     }
 
     /// Everybody still waiting for an answer, when the launcher cannot wait any longer.
@@ -236,7 +240,12 @@ impl<P, C> Requests<P, C> {
         if !refused.is_empty() {
             actions.push(Action::Refuse(refused, Refusal::Ending));
         }
-        actions.extend(self.ordinary.running.as_ref().map(|job| Action::Interrupt(job.ticket)));
+        actions.extend(
+            self.ordinary
+                .running
+                .as_ref()
+                .map(|job| Action::Interrupt(job.ticket)),
+        );
         actions
     }
 }

@@ -67,7 +67,9 @@ mod tests {
     use super::*;
 
     fn life(sights: &[Sight]) -> VmState {
-        sights.iter().fold(VmState::Absent, |state, sight| state.observe(*sight))
+        sights
+            .iter()
+            .fold(VmState::Absent, |state, sight| state.observe(*sight))
     }
 
     #[test]
@@ -77,9 +79,17 @@ mod tests {
         assert_eq!(life(&[Nothing, Off]), VmState::Defined);
         assert_eq!(life(&[Off, On]), VmState::Active);
         assert_eq!(life(&[Off, On, Off]), VmState::Down);
-        assert_eq!(life(&[Off, On, Off, On]), VmState::Active, "a start repeated");
+        assert_eq!(
+            life(&[Off, On, Off, On]),
+            VmState::Active,
+            "a start repeated"
+        );
         assert_eq!(life(&[Off, On, Off, Nothing]), VmState::Gone);
-        assert_eq!(life(&[Off, Nothing, Off]), VmState::Gone, "the end is the end");
+        assert_eq!(
+            life(&[Off, Nothing, Off]),
+            VmState::Gone,
+            "the end is the end"
+        );
         assert_eq!(VmState::Active.observe_qemu_ended(), VmState::Down);
         assert_eq!(VmState::Defined.observe_qemu_ended(), VmState::Defined);
     }

@@ -97,7 +97,12 @@ pub const START: Duration = Duration::from_secs(120);
 
 impl Vm {
     /// Runs blocking calls to libvirt.
-    pub async fn libvirt<T, F>(&self, what: &'static str, deadline: Duration, work: F) -> Result<T, OpError>
+    pub async fn libvirt<T, F>(
+        &self,
+        what: &'static str,
+        deadline: Duration,
+        work: F,
+    ) -> Result<T, OpError>
     where
         T: Send + 'static,
         F: FnOnce(&dyn Hypervisor) -> libvirt::Result<T> + Send + 'static,
@@ -109,7 +114,10 @@ impl Vm {
     /// The domain, if libvirt knows it.
     pub async fn lookup(&self) -> Result<Option<Arc<dyn Guest>>, OpError> {
         let domain = self.identity.domain.clone();
-        self.libvirt("looking up the domain", QUICK, move |hypervisor| hypervisor.lookup(&domain)).await
+        self.libvirt("looking up the domain", QUICK, move |hypervisor| {
+            hypervisor.lookup(&domain)
+        })
+        .await
     }
 
     /// Runs blocking calls on a domain.
@@ -130,7 +138,10 @@ impl Vm {
 
     /// The domain's state.
     pub async fn state_of(&self, guest: &Arc<dyn Guest>) -> Result<libvirt::State, OpError> {
-        self.on(guest, "asking for the domain's state", QUICK, |guest| guest.state()).await
+        self.on(guest, "asking for the domain's state", QUICK, |guest| {
+            guest.state()
+        })
+        .await
     }
 
     /// The memory, for a moment.

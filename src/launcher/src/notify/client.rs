@@ -27,7 +27,9 @@ pub(super) enum SendError {
         source: tonic::transport::Error,
     },
     /// The server speaks another version.
-    #[error("virt-handler at {socket} knows notification versions {offered:?}, the launcher only {VERSION}")]
+    #[error(
+        "virt-handler at {socket} knows notification versions {offered:?}, the launcher only {VERSION}"
+    )]
     Version { socket: PathBuf, offered: Vec<u32> },
     /// The call failed.
     #[error("virt-handler did not take the notification: {0}")]

@@ -146,7 +146,10 @@ impl Sender {
         while self.waiting.iter().filter(|message| sends(message)).count() > WAITING {
             let oldest = self.waiting.iter().position(sends);
             if let Some(Message::Send(call)) = oldest.and_then(|at| self.waiting.remove(at)) {
-                tracing::error!(kind_of = name(&call), "dropped a notification: virt-handler is away and too many wait");
+                tracing::error!(
+                    kind_of = name(&call),
+                    "dropped a notification: virt-handler is away and too many wait"
+                );
             }
         }
     }

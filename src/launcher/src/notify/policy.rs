@@ -167,7 +167,10 @@ mod tests {
 
     #[test]
     fn nothing_is_said_before_the_first_event() {
-        assert_eq!(kinds(&[Fact::Metadata, Fact::Reconnected, Fact::Metadata]), []);
+        assert_eq!(
+            kinds(&[Fact::Metadata, Fact::Reconnected, Fact::Metadata]),
+            []
+        );
     }
 
     #[test]

@@ -47,7 +47,10 @@ impl Handler {
 
 #[tonic::async_trait]
 impl NotifyInfo for Handler {
-    async fn info(&self, _: Request<NotifyInfoRequest>) -> Result<Response<NotifyInfoResponse>, Status> {
+    async fn info(
+        &self,
+        _: Request<NotifyInfoRequest>,
+    ) -> Result<Response<NotifyInfoResponse>, Status> {
         Ok(Response::new(NotifyInfoResponse {
             supported_notify_versions: vec![1],
         }))
@@ -56,15 +59,25 @@ impl NotifyInfo for Handler {
 
 #[tonic::async_trait]
 impl Notify for Handler {
-    async fn handle_domain_event(&self, request: Request<DomainEventRequest>) -> Result<Response<Answer>, Status> {
+    async fn handle_domain_event(
+        &self,
+        request: Request<DomainEventRequest>,
+    ) -> Result<Response<Answer>, Status> {
         let request = request.into_inner();
         let json = String::from_utf8(request.domain_json).unwrap();
         self.hear(format!("{} {json}", request.event_type))
     }
 
-    async fn handle_k8s_event(&self, request: Request<K8sEventRequest>) -> Result<Response<Answer>, Status> {
-        let json: serde_json::Value = serde_json::from_slice(&request.into_inner().event_json).unwrap();
-        self.hear(format!("{} {}", json["reason"], json["involvedObject"]["name"]))
+    async fn handle_k8s_event(
+        &self,
+        request: Request<K8sEventRequest>,
+    ) -> Result<Response<Answer>, Status> {
+        let json: serde_json::Value =
+            serde_json::from_slice(&request.into_inner().event_json).unwrap();
+        self.hear(format!(
+            "{} {}",
+            json["reason"], json["involvedObject"]["name"]
+        ))
     }
 }
 
@@ -97,7 +110,10 @@ async fn notifications_arrive_in_order_also_when_the_server_is_late() {
     let handler = Handler::default();
     handler.serve(&socket);
     assert!(notifier.flush(SOON).await);
-    assert_eq!(handler.heard(), ["ADDED 1", "MODIFIED 2", "\"HookFailed\" \"vm1\""]);
+    assert_eq!(
+        handler.heard(),
+        ["ADDED 1", "MODIFIED 2", "\"HookFailed\" \"vm1\""]
+    );
 }
 
 #[tokio::test]
@@ -106,7 +122,11 @@ async fn a_lost_connection_is_made_again_and_a_plain_refusal_is_not_repeated() {
     let socket = directory.path().join("s");
     let handler = Handler::default();
     handler.serve(&socket);
-    handler.failures.lock().unwrap().extend([Status::invalid_argument("no"), Status::unavailable("later")]);
+    handler
+        .failures
+        .lock()
+        .unwrap()
+        .extend([Status::invalid_argument("no"), Status::unavailable("later")]);
     let notifier = notifier(&socket);
     for event in [b"1", b"2", b"3"] {
         notifier.domain_event(EventType::Modified, event.to_vec());
@@ -123,7 +143,11 @@ async fn nobody_listening_is_given_up_after_the_total_time() {
     notifier.domain_event(EventType::Modified, b"1".to_vec());
     let started = Instant::now();
     assert!(notifier.flush(SOON).await);
-    assert!(started.elapsed() >= Duration::from_millis(300), "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() >= Duration::from_millis(300),
+        "{:?}",
+        started.elapsed()
+    );
     assert!(started.elapsed() < SOON);
 }
 

@@ -15,7 +15,9 @@ pub async fn delete(vm: &Vm, settled: impl Future<Output = ()>) -> Result<(), Op
     let Some(guest) = vm.lookup().await? else {
         return Ok(());
     };
-    let undefined = vm.on(&guest, "undefining the domain", COMMAND, |guest| guest.undefine(Undefine::KEEP));
+    let undefined = vm.on(&guest, "undefining the domain", COMMAND, |guest| {
+        guest.undefine(Undefine::KEEP)
+    });
     match undefined.await {
         Err(OpError::Libvirt(error)) if error.is_no_domain() => Ok(()),
         other => other,

@@ -42,12 +42,17 @@ async fn destroy(vm: &Vm) -> Result<(), OpError> {
 }
 
 async fn end(vm: &Vm, guest: &Arc<dyn Guest>, how: Destroy) -> Result<(), OpError> {
-    vm.on(guest, "ending the domain", COMMAND, move |guest| guest.destroy(how)).await
+    vm.on(guest, "ending the domain", COMMAND, move |guest| {
+        guest.destroy(how)
+    })
+    .await
 }
 
 fn gone_is_fine(result: Result<(), OpError>) -> Result<(), OpError> {
     match result {
-        Err(OpError::Libvirt(error)) if error.is_no_domain() || error.is_operation_invalid() => Ok(()),
+        Err(OpError::Libvirt(error)) if error.is_no_domain() || error.is_operation_invalid() => {
+            Ok(())
+        }
         other => other,
     }
 }

@@ -10,7 +10,10 @@ pub async fn pause(vm: &Vm) -> Result<(), OpError> {
         tracing::info!("the VM is not running, nothing to pause");
         return Ok(());
     }
-    vm.on(&guest, "pausing the domain", COMMAND, |guest| guest.suspend()).await?;
+    vm.on(&guest, "pausing the domain", COMMAND, |guest| {
+        guest.suspend()
+    })
+    .await?;
     vm.memory().paused_by_user = true;
     Ok(())
 }

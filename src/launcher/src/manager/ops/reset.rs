@@ -7,5 +7,8 @@ pub async fn reset(vm: &Vm) -> Result<(), OpError> {
         .lookup()
         .await?
         .ok_or_else(|| OpError::no_domain(&vm.identity.domain))?;
-    vm.on(&guest, "resetting the domain", COMMAND, |guest| guest.reset()).await
+    vm.on(&guest, "resetting the domain", COMMAND, |guest| {
+        guest.reset()
+    })
+    .await
 }

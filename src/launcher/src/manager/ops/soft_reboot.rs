@@ -11,7 +11,12 @@ pub async fn soft_reboot(vm: &Vm, vmi: &Vmi) -> Result<(), OpError> {
         .lookup()
         .await?
         .ok_or_else(|| OpError::no_domain(&vm.identity.domain))?;
-    let asked = vm.on(&guest, "asking the guest to reboot", COMMAND, move |guest| guest.reboot(mode));
+    let asked = vm.on(
+        &guest,
+        "asking the guest to reboot",
+        COMMAND,
+        move |guest| guest.reboot(mode),
+    );
     match asked.await {
         // The agent goes away while the guest reboots.
         Err(OpError::Libvirt(error)) if error.is_agent_unresponsive() => Ok(()),
@@ -21,7 +26,10 @@ pub async fn soft_reboot(vm: &Vm, vmi: &Vmi) -> Result<(), OpError> {
 
 fn mode(vmi: &Vmi) -> Result<RebootMode, OpError> {
     let acpi = vmi.value().pointer("/spec/domain/features/acpi/enabled");
-    match (agent_connected(vmi), acpi.and_then(|enabled| enabled.as_bool())) {
+    match (
+        agent_connected(vmi),
+        acpi.and_then(|enabled| enabled.as_bool()),
+    ) {
         (true, _) => Ok(RebootMode::Agent),
         (false, Some(false)) => Err(OpError::NoWayToReboot),
         (false, _) => Ok(RebootMode::Acpi),
@@ -29,7 +37,10 @@ fn mode(vmi: &Vmi) -> Result<RebootMode, OpError> {
 }
 
 fn agent_connected(vmi: &Vmi) -> bool {
-    let conditions = vmi.value().pointer("/status/conditions").and_then(|list| list.as_array());
+    let conditions = vmi
+        .value()
+        .pointer("/status/conditions")
+        .and_then(|list| list.as_array());
     conditions.is_some_and(|list| {
         list.iter()
             .any(|condition| condition["type"] == "AgentConnected" && condition["status"] == "True")
@@ -42,7 +53,10 @@ mod tests {
     use super::*;
 
     fn mode_of(rest: &str) -> Result<RebootMode, OpError> {
-        mode(&Vmi::from_json(format!(r#"{{"metadata":{{"name":"vm1"}}{rest}}}"#).as_bytes()).unwrap())
+        mode(
+            &Vmi::from_json(format!(r#"{{"metadata":{{"name":"vm1"}}{rest}}}"#).as_bytes())
+                .unwrap(),
+        )
     }
 
     #[test]
@@ -54,6 +68,9 @@ mod tests {
         assert_eq!(mode_of(agent).unwrap(), RebootMode::Agent);
         assert_eq!(mode_of(gone).unwrap(), RebootMode::Acpi);
         assert!(matches!(mode_of(no_acpi), Err(OpError::NoWayToReboot)));
-        assert_eq!(mode_of(&format!("{agent}{no_acpi}")).unwrap(), RebootMode::Agent);
+        assert_eq!(
+            mode_of(&format!("{agent}{no_acpi}")).unwrap(),
+            RebootMode::Agent
+        );
     }
 }

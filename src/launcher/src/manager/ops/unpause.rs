@@ -10,7 +10,10 @@ pub async fn unpause(vm: &Vm) -> Result<(), OpError> {
         tracing::info!("the VM is not paused, nothing to unpause");
         return Ok(());
     }
-    vm.on(&guest, "unpausing the domain", COMMAND, |guest| guest.resume()).await?;
+    vm.on(&guest, "unpausing the domain", COMMAND, |guest| {
+        guest.resume()
+    })
+    .await?;
     vm.memory().paused_by_user = false;
     Ok(())
 }

@@ -25,7 +25,10 @@ pub(super) async fn bring_up(
         return start(vm, &request.vmi, guest).await;
     }
     if state.state == DomainState::Paused && !paused_by_user {
-        vm.on(guest, "resuming the domain", COMMAND, |guest| guest.resume()).await?;
+        vm.on(guest, "resuming the domain", COMMAND, |guest| {
+            guest.resume()
+        })
+        .await?;
         tracing::info!("domain resumed");
     }
     Ok(())
@@ -33,7 +36,10 @@ pub(super) async fn bring_up(
 
 /// A VMI in one of these phases is not started again: it ran, and ended.
 fn has_run(vmi: &Vmi) -> bool {
-    let phase = vmi.value().pointer("/status/phase").and_then(|phase| phase.as_str());
+    let phase = vmi
+        .value()
+        .pointer("/status/phase")
+        .and_then(|phase| phase.as_str());
     matches!(phase, Some("Running" | "Succeeded" | "Failed"))
 }
 
@@ -43,9 +49,15 @@ async fn start(vm: &Vm, vmi: &Vmi, guest: &Arc<dyn Guest>) -> Result<(), OpError
         paused: (by_owner || isolates_emulator(vmi)) && !vm.preparation.test_driver,
         ..Start::RUNNING
     };
-    vm.on(guest, "starting the domain", START, move |guest| guest.start(how)).await?;
+    vm.on(guest, "starting the domain", START, move |guest| {
+        guest.start(how)
+    })
+    .await?;
     if by_owner && vm.preparation.test_driver {
-        vm.on(guest, "pausing the domain", COMMAND, |guest| guest.suspend()).await?;
+        vm.on(guest, "pausing the domain", COMMAND, |guest| {
+            guest.suspend()
+        })
+        .await?;
     }
     vm.memory().paused_by_user = by_owner;
     tracing::info!(paused = by_owner, "domain started");
@@ -55,7 +67,9 @@ async fn start(vm: &Vm, vmi: &Vmi, guest: &Arc<dyn Guest>) -> Result<(), OpError
 /// The emulator's threads are moved to their own processor before the guest's first instruction.
 fn isolates_emulator(vmi: &Vmi) -> bool {
     let cpu = vmi.value().pointer("/spec/domain/cpu");
-    cpu.is_some_and(|cpu| cpu["dedicatedCpuPlacement"] == true && cpu["isolateEmulatorThread"] == true)
+    cpu.is_some_and(|cpu| {
+        cpu["dedicatedCpuPlacement"] == true && cpu["isolateEmulatorThread"] == true
+    })
 }
 
 async fn write_cloud_init(vm: &Vm, vmi: &Vmi, guest: &Arc<dyn Guest>) -> Result<(), OpError> {
@@ -63,7 +77,9 @@ async fn write_cloud_init(vm: &Vm, vmi: &Vmi, guest: &Arc<dyn Guest>) -> Result<
         return Ok(());
     };
     let xml = vm
-        .on(guest, "reading the domain's description", QUICK, |guest| guest.xml(XmlKind::Inactive))
+        .on(guest, "reading the domain's description", QUICK, |guest| {
+            guest.xml(XmlKind::Inactive)
+        })
         .await?;
     Ok(vm.preparation.write_cloud_init(vmi, &xml, image).await?)
 }

@@ -18,7 +18,9 @@ impl Prepared<'_> {
         let xml = self.xml;
         tracing::debug!(xml, "defining the domain");
         let guest = vm
-            .libvirt("defining the domain", COMMAND, move |hypervisor| hypervisor.define(&xml))
+            .libvirt("defining the domain", COMMAND, move |hypervisor| {
+                hypervisor.define(&xml)
+            })
             .await?;
         vm.memory().cloud_init = self.cloud_init;
         let mut state = vm.state.clone();
@@ -26,7 +28,8 @@ impl Prepared<'_> {
         if tokio::time::timeout(LIBVIRTS_WORD, seen).await.is_err() {
             tracing::warn!("libvirt has not told of the definition within {LIBVIRTS_WORD:?}");
         }
-        vm.metadata.set_identity(self.vmi.uid(), self.vmi.grace_period_seconds());
+        vm.metadata
+            .set_identity(self.vmi.uid(), self.vmi.grace_period_seconds());
         tracing::info!("domain defined");
         Ok(guest)
     }

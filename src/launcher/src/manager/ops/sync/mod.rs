@@ -32,7 +32,11 @@ pub struct SyncRequest {
 }
 
 /// Makes the VM what it should be. `interrupted` stops it at the next safe point.
-pub async fn sync(vm: &Vm, request: &SyncRequest, interrupted: &CancellationToken) -> Result<(), OpError> {
+pub async fn sync(
+    vm: &Vm,
+    request: &SyncRequest,
+    interrupted: &CancellationToken,
+) -> Result<(), OpError> {
     if request.vmi.domain_name() != vm.identity.domain {
         return Err(OpError::OtherVm {
             ours: vm.identity.domain.clone(),
@@ -48,7 +52,8 @@ pub async fn sync(vm: &Vm, request: &SyncRequest, interrupted: &CancellationToke
         }
     };
     bring_up::bring_up(vm, request, &guest, interrupted).await?;
-    vm.metadata.set_grace_period(request.vmi.grace_period_seconds());
+    vm.metadata
+        .set_grace_period(request.vmi.grace_period_seconds());
     vm.memory().agent_probe_paused = pauses_probes(&request.vmi);
     Ok(())
 }

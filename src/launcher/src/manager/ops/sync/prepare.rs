@@ -47,13 +47,21 @@ impl<'a> Wanted<'a> {
             Some(data) => Some(hook_cloud_init(vm, &invocation, vmi_json, data).await?),
             None => None,
         };
-        let Disks { spec, cloud_init: path } = vm.preparation.disks(self.vmi, self.spec).await?;
+        let Disks {
+            spec,
+            cloud_init: path,
+        } = vm.preparation.disks(self.vmi, self.spec).await?;
         let xml = domain::render::render(&spec);
-        let xml = told(vm, vm.hooks.on_define_domain(&invocation, vmi_json, xml).await)?;
+        let xml = told(
+            vm,
+            vm.hooks.on_define_domain(&invocation, vmi_json, xml).await,
+        )?;
         Ok(Prepared {
             vmi: self.vmi,
             xml,
-            cloud_init: cloud_init.zip(path).map(|(data, path)| CloudInitImage { data, path }),
+            cloud_init: cloud_init
+                .zip(path)
+                .map(|(data, path)| CloudInitImage { data, path }),
         })
     }
 }
@@ -68,7 +76,12 @@ async fn hook_cloud_init(
         data_source: data.data_source.name().to_owned(),
         cloud_init_data_json: data.to_json(),
     };
-    let hooked = told(vm, vm.hooks.pre_cloud_init_iso(invocation, vmi_json, documents).await)?;
+    let hooked = told(
+        vm,
+        vm.hooks
+            .pre_cloud_init_iso(invocation, vmi_json, documents)
+            .await,
+    )?;
     let hooked = data.with_hooked(&hooked.cloud_init_data_json);
     Ok(hooked.map_err(PreparationError::from)?)
 }

@@ -6,7 +6,11 @@ use crate::notify::Warning;
 /// Sends a Kubernetes event about a hook, unless the same was sent before.
 pub(super) fn warn_once(vm: &Vm, error: &HookError) {
     let warning = Warning {
-        reason: if error.is_veto() { "HookDenied" } else { "HookFailed" },
+        reason: if error.is_veto() {
+            "HookDenied"
+        } else {
+            "HookFailed"
+        },
         message: error.to_string(),
     };
     let cause = format!("{} {}", error.kind(), warning.message);

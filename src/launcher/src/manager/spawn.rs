@@ -1,0 +1,75 @@
+//! A virtual machine put together from its parts.
+
+use std::sync::Arc;
+
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
+
+use super::connection::Connection;
+use super::handle::Manager;
+use super::hooks::Hooks;
+use super::metadata::Metadata;
+use super::observer::Observer;
+use super::preparation::Preparation;
+use super::state::VmState;
+use super::vm::{Identity, Vm};
+use crate::notify::{Fact, Notifier};
+
+/// What a virtual machine is made of.
+pub struct Parts {
+    /// Which one.
+    pub identity: Identity,
+    /// libvirt.
+    pub connection: Arc<Connection>,
+    /// virt-handler.
+    pub notifier: Notifier,
+    /// The hooks.
+    pub hooks: Arc<dyn Hooks>,
+    /// The node and the pod's disks.
+    pub preparation: Preparation,
+}
+
+/// A virtual machine that can be asked and watched.
+pub struct Spawned {
+    /// To ask.
+    pub manager: Manager,
+    /// Its state, as it changes.
+    pub state: watch::Receiver<VmState>,
+    /// Whom to tell what happens to it; libvirt's events go here too.
+    pub facts: mpsc::UnboundedSender<Fact>,
+    /// The task that watches it.
+    pub observer: JoinHandle<()>,
+}
+
+impl Parts {
+    /// Starts its two tasks, the driver and the observer.
+    pub fn spawn(self) -> Spawned {
+        let (facts, told) = mpsc::unbounded_channel();
+        let (state, seen) = watch::channel(VmState::Absent);
+        let metadata = Arc::new(Metadata::new(facts.clone()));
+        let observer = Observer {
+            connection: Arc::clone(&self.connection),
+            identity: self.identity.clone(),
+            metadata: Arc::clone(&metadata),
+            notifier: self.notifier.clone(),
+            state,
+        };
+        let vm = Vm {
+            identity: self.identity,
+            connection: self.connection,
+            metadata,
+            notifier: self.notifier,
+            hooks: self.hooks,
+            preparation: self.preparation,
+            state: seen.clone(),
+            guest_asked: Notify::new(),
+            memory: Default::default(),
+        };
+        Spawned {
+            manager: Manager::start(Arc::new(vm)),
+            state: seen,
+            facts,
+            observer: tokio::spawn(observer.run(told)),
+        }
+    }
+}
