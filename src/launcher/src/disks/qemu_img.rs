@@ -5,7 +5,6 @@ use std::io;
 use std::path::Path;
 use std::process::Stdio;
 
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
@@ -14,6 +13,13 @@ use super::{DiskError, DiskTools};
 
 /// The most that is read of what it prints, in bytes.
 const MAX_OUTPUT: u64 = 1024 * 1024;
+
+/// A shell that limits itself (address space in KiB, processor time in seconds, no core dumps) and
+/// then becomes the program. Limits set from outside, on a child that already runs, come too late on
+/// a busy machine.
+const LIMITED: &str = r#"ulimit -v "$1" && ulimit -t "$2" && ulimit -c 0 && shift 2 && exec "$@""#;
+/// The shell's exit code for a program that is not there.
+const NOT_FOUND: i32 = 127;
 
 /// Runs qemu-img with `verb` and `arguments`; gives what it prints. `image` is what errors name.
 /// The child dies with this future.
@@ -28,7 +34,6 @@ pub(super) async fn run<S: AsRef<OsStr>>(
         program: tools.qemu_img.clone(),
         source,
     };
-    limit(&child, tools).map_err(run)?;
     let (output, errors) = (child.stdout.take(), child.stderr.take());
     let all = async { tokio::try_join!(read(output), read(errors), child.wait()) };
     let (output, errors, status) = timeout(tools.deadline, all)
@@ -42,12 +47,24 @@ pub(super) async fn run<S: AsRef<OsStr>>(
     if status.success() {
         return Ok(output);
     }
+    let message = String::from_utf8_lossy(&errors).trim().to_owned();
+    if status.code() == Some(NOT_FOUND) && is_missing(&message) {
+        return Err(DiskError::NoQemuImg {
+            program: tools.qemu_img.clone(),
+        });
+    }
     Err(DiskError::QemuImg {
         verb,
         image: image.to_owned(),
         status: status.to_string(),
-        message: String::from_utf8_lossy(&errors).trim().to_owned(),
+        message,
     })
+}
+
+/// Shells put it in different words; the dynamic linker has the same exit code for its own failures.
+fn is_missing(message: &str) -> bool {
+    let said = ["not found", "No such file or directory"];
+    said.iter().any(|words| message.ends_with(words)) && !message.contains("shared libraries")
 }
 
 fn spawn<S: AsRef<OsStr>>(
@@ -55,8 +72,15 @@ fn spawn<S: AsRef<OsStr>>(
     verb: &str,
     arguments: &[S],
 ) -> Result<Child, DiskError> {
-    let mut command = Command::new(&tools.qemu_img);
-    command.arg(verb).args(arguments).env("LC_ALL", "C");
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", LIMITED, "sh"]);
+    command.arg((tools.memory_limit / 1024).to_string());
+    command.arg(tools.cpu_limit.as_secs().max(1).to_string());
+    command
+        .arg(&tools.qemu_img)
+        .arg(verb)
+        .args(arguments)
+        .env("LC_ALL", "C");
     command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -64,36 +88,10 @@ fn spawn<S: AsRef<OsStr>>(
     command
         .kill_on_drop(true)
         .spawn()
-        .map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => DiskError::NoQemuImg {
-                program: tools.qemu_img.clone(),
-            },
-            _ => DiskError::Run {
-                program: tools.qemu_img.clone(),
-                source,
-            },
+        .map_err(|source| DiskError::Run {
+            program: "/bin/sh".into(),
+            source,
         })
-}
-
-/// Limits the child from outside: it has only just been executed, and both limits count what it has
-/// used before. One that has ended already needs none.
-fn limit(child: &Child, tools: &DiskTools) -> io::Result<()> {
-    let Some(pid) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) else {
-        return Ok(());
-    };
-    let set = |resource, most: u64| {
-        let limit = Rlimit {
-            current: Some(most),
-            maximum: Some(most),
-        };
-        match prlimit(Some(pid), resource, limit) {
-            Ok(_) | Err(rustix::io::Errno::SRCH) => Ok(()),
-            Err(error) => Err(io::Error::from(error)),
-        }
-    };
-    set(Resource::As, tools.memory_limit)?;
-    set(Resource::Cpu, tools.cpu_limit.as_secs().max(1))?;
-    set(Resource::Core, 0)
 }
 
 async fn read(stream: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
