@@ -260,6 +260,12 @@ impl Pod {
             .arg(self.user.id().to_string())
             .arg(program)
             .args(arguments)
+            // As in a container; cargo's variables would reach QEMU.
+            .env_clear()
+            .env(
+                "PATH",
+                "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            )
             .envs(self.environment.iter().map(|(name, text)| (name, text)))
             .env("POD_NAME", "virt-launcher-test")
             .stdin(Stdio::null())

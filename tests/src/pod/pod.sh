@@ -35,7 +35,6 @@ over var-cache-libvirt /var/cache/libvirt
 over run /run
 ip link set lo up
 
-for variable in $(env | sed -n 's/^\(CARGO[A-Z_]*\|RUST[A-Z_]*\|XDG[A-Z_]*\)=.*/\1/p'); do unset "$variable"; done
 export PATH="$pod/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" HOME=/
 cd /
 if [ "$user" = 0 ]; then exec "$@"; fi

@@ -11,7 +11,7 @@ async fn boot_with_disks(
     user: User,
     name: &str,
     cloud_init: impl Fn(Vmi) -> Vmi,
-) -> Result<Vec<String>> {
+) -> Result<(Vmi, Vec<String>)> {
     let vmi = cloud_init(
         Vmi::new(name, user)
             .container_disk("image")
@@ -23,7 +23,7 @@ async fn boot_with_disks(
     let scene = stage.start(&vmi, &[]).await?;
     let facts = scene.boot_to_ready(&vmi).await?;
     scene.close(&vmi).await?;
-    Ok(facts)
+    Ok((vmi, facts))
 }
 
 fn check_disks(facts: &[String]) {
@@ -50,7 +50,8 @@ fn has(facts: &[String], line: &str) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn container_disk_empty_disk_and_no_cloud() -> Result<()> {
     let user_data = "#cloud-config\nhostname: no-cloud\n";
-    let facts = boot_with_disks(User::Nonroot, "nocloud", |vmi| vmi.cloud_init(user_data)).await?;
+    let (vmi, facts) =
+        boot_with_disks(User::Nonroot, "nocloud", |vmi| vmi.cloud_init(user_data)).await?;
     check_disks(&facts);
     assert!(has(&facts, "cloud-init: cidata"), "{facts:#?}");
     assert!(
@@ -59,15 +60,18 @@ async fn container_disk_empty_disk_and_no_cloud() -> Result<()> {
     );
     let meta_data = facts
         .iter()
-        .any(|fact| fact.starts_with("meta-data: ") && fact.contains("nocloud.default"));
-    assert!(meta_data, "the instance id names the VMI: {facts:#?}");
+        .any(|fact| fact.starts_with("meta-data: ") && fact.contains(vmi.uid()));
+    assert!(
+        meta_data,
+        "the instance id is the firmware's uuid: {facts:#?}"
+    );
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn container_disk_empty_disk_and_config_drive_as_root() -> Result<()> {
     let user_data = "#cloud-config\nhostname: config-drive\n";
-    let facts =
+    let (vmi, facts) =
         boot_with_disks(User::Root, "configdrive", |vmi| vmi.config_drive(user_data)).await?;
     check_disks(&facts);
     assert!(has(&facts, "cloud-init: config-2"), "{facts:#?}");

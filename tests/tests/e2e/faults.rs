@@ -159,12 +159,17 @@ async fn no_daemon_on_the_machine_is_an_error_that_says_so() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_qemu_on_the_machine_is_an_answer_not_a_hang() -> Result<()> {
+async fn no_qemu_on_the_machine_is_an_error_that_says_so() -> Result<()> {
     let vmi = Vmi::new("noqemu", User::Nonroot);
-    let stage = Stage::set(User::Nonroot)?;
+    let mut stage = Stage::set(User::Nonroot)?;
     stage.pod.mask(Path::new("/usr/bin/qemu-system-x86_64"))?;
-    let scene = stage.start(&vmi, &[]).await?;
-    let answer = scene.commands.sync(&vmi).await?;
-    assert!(!answer.success && !answer.message.is_empty(), "{answer:?}");
+    stage.pod.start(&vmi, &["--qemu-timeout", "5s"])?;
+    let status = stage.pod.ended(READY).await?;
+    assert!(status.code().is_some_and(|code| code != 0), "{status}");
+    let log = stage.pod.log();
+    assert!(
+        log.contains("no QEMU") && log.contains("qemu-system-x86"),
+        "{log}"
+    );
     Ok(())
 }

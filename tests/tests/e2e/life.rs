@@ -17,6 +17,23 @@ const STARTED: [&str; 4] = [
     "MODIFIED Running/Unknown",
 ];
 
+/// Whether these are [`STARTED`]. "Starting up" is a glimpse of a moment inside libvirt's start, caught or not.
+fn is_a_start(states: &[String]) -> bool {
+    let glimpse = STARTED[2];
+    let without = |states: &[String]| -> Vec<String> {
+        states
+            .iter()
+            .filter(|state| *state != glimpse)
+            .cloned()
+            .collect()
+    };
+    let order = states
+        .iter()
+        .position(|state| state == glimpse)
+        .is_none_or(|at| at == 2);
+    order && without(states) == without(&STARTED.map(str::to_owned))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_root() -> Result<()> {
     whole_life(User::Root).await
@@ -32,9 +49,8 @@ async fn whole_life(user: User) -> Result<()> {
     let mut scene = Scene::open(user, &vmi).await?;
     answers_before_any_domain(&scene).await?;
     scene.boot_to_ready(&vmi).await?;
-    assert_eq!(
-        distinct(scene.handler.states()),
-        STARTED,
+    assert!(
+        is_a_start(&distinct(scene.handler.states())),
         "{}",
         scene.handler.history()
     );
@@ -90,7 +106,11 @@ async fn syncing_again_changes_nothing(scene: &Scene, vmi: &Vmi) -> Result<()> {
     assert!(qemu.is_some());
     scene.commands.sync(vmi).await?.ok()?;
     assert_eq!(scene.pod.qemu().map(|process| process.pid), qemu);
-    assert_eq!(distinct(scene.handler.states()), STARTED);
+    assert!(
+        is_a_start(&distinct(scene.handler.states())),
+        "{}",
+        scene.handler.history()
+    );
     Ok(())
 }
 
