@@ -24,7 +24,7 @@ pub enum DurationError {
 }
 
 /// Parses a Go duration. `0` needs no unit.
-pub fn parse(text: &str) -> Result<Duration, DurationError> {
+pub(super) fn parse(text: &str) -> Result<Duration, DurationError> {
     let (negative, text) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),

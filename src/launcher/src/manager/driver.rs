@@ -19,7 +19,7 @@ use super::vm::Vm;
 pub type Outcome = Result<(), Arc<OpError>>;
 
 /// What an operation needs beside the VM.
-pub enum Payload {
+pub(super) enum Payload {
     /// Nothing.
     None,
     /// The VMI with the options.
@@ -29,7 +29,7 @@ pub enum Payload {
 }
 
 /// What the handle sends.
-pub enum Message {
+pub(super) enum Message {
     /// Do something.
     Request {
         /// What.
@@ -44,7 +44,7 @@ pub enum Message {
 }
 
 /// The driver. It ends when it was closed and nothing runs any more, or with its last handle.
-pub struct Driver {
+pub(super) struct Driver {
     vm: Arc<Vm>,
     inbox: mpsc::Receiver<Message>,
     requests: Requests<Payload, oneshot::Sender<Outcome>>,
@@ -58,7 +58,7 @@ pub struct Driver {
 
 impl Driver {
     /// A driver for the VM, fed by `inbox`.
-    pub fn new(vm: Arc<Vm>, inbox: mpsc::Receiver<Message>) -> Driver {
+    pub(super) fn new(vm: Arc<Vm>, inbox: mpsc::Receiver<Message>) -> Driver {
         Driver {
             vm,
             inbox,
@@ -72,7 +72,7 @@ impl Driver {
     }
 
     /// Runs to the end.
-    pub async fn run(mut self) {
+    pub(super) async fn run(mut self) {
         while !(self.closed && self.running.is_empty()) {
             tokio::select! {
                 message = self.inbox.recv(), if !self.closed => match message {

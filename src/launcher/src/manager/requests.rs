@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Verb {
+pub(super) enum Verb {
     /// Make the VM what its specification says, above all: running.
     Sync {
         /// The VMI's UID: one boot is one UID.
@@ -47,7 +47,7 @@ impl Verb {
 
 /// Names one operation, for as long as it waits and runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Ticket(u64);
+pub(super) struct Ticket(u64);
 
 /// Why a request is not carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -65,7 +65,7 @@ pub enum Refusal {
 
 /// What the driver has to do.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Action<P, C> {
+pub(super) enum Action<P, C> {
     /// Start the operation.
     Start {
         /// Its name.
@@ -94,7 +94,7 @@ struct Lane<P, C> {
 }
 
 /// The two lanes. `P` is what an operation needs to know, `C` whom to answer.
-pub struct Requests<P, C> {
+pub(super) struct Requests<P, C> {
     ordinary: Lane<P, C>,
     ending: Lane<P, C>,
     issued: u64,
@@ -161,7 +161,7 @@ impl<P, C> Lane<P, C> {
 
 impl<P, C> Requests<P, C> {
     /// Takes a request in.
-    pub fn request(&mut self, verb: Verb, payload: P, caller: C) -> Vec<Action<P, C>> {
+    pub(super) fn request(&mut self, verb: Verb, payload: P, caller: C) -> Vec<Action<P, C>> {
         if self.closed {
             return vec![Action::Refuse(vec![caller], Refusal::Exiting)];
         }
@@ -195,7 +195,7 @@ impl<P, C> Requests<P, C> {
     }
 
     /// An operation ended: whom to give its result to, and what to do next.
-    pub fn observe_done(&mut self, ticket: Ticket) -> (Vec<C>, Vec<Action<P, C>>) {
+    pub(super) fn observe_done(&mut self, ticket: Ticket) -> (Vec<C>, Vec<Action<P, C>>) {
         for lane in [&mut self.ordinary, &mut self.ending] {
             if let Some(callers) = lane.finish(ticket) {
                 return (callers, lane.start_next().into_iter().collect());
@@ -206,7 +206,7 @@ impl<P, C> Requests<P, C> {
 
     /// The launcher ends: nothing more is started, and everybody who waits is refused. Operations
     /// that run are interrupted; their callers are answered when they end.
-    pub fn close(&mut self) -> Vec<Action<P, C>> {
+    pub(super) fn close(&mut self) -> Vec<Action<P, C>> {
         self.closed = true;
         let mut callers = self.ordinary.drain_waiting();
         callers.extend(self.ending.drain_waiting());
@@ -224,7 +224,7 @@ impl<P, C> Requests<P, C> {
     }
 
     /// Everybody still waiting for an answer, when the launcher cannot wait any longer.
-    pub fn abandon(&mut self) -> Vec<C> {
+    pub(super) fn abandon(&mut self) -> Vec<C> {
         self.closed = true;
         let mut callers = self.ordinary.drain_waiting();
         callers.extend(self.ending.drain_waiting());

@@ -10,7 +10,10 @@ use crate::manager::vm::{COMMAND, Vm};
 ///
 /// `settled` resolves when no other operation runs: one that was just defining the domain would
 /// leave it behind.
-pub async fn delete(vm: &Vm, settled: impl Future<Output = ()>) -> Result<(), OpError> {
+pub(in crate::manager) async fn delete(
+    vm: &Vm,
+    settled: impl Future<Output = ()>,
+) -> Result<(), OpError> {
     let _ = tokio::time::timeout(INTERRUPTED, settled).await;
     let Some(guest) = vm.lookup().await? else {
         return Ok(());

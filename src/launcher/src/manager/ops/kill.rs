@@ -14,7 +14,10 @@ pub(super) const INTERRUPTED: Duration = Duration::from_secs(5);
 ///
 /// `settled` resolves when no other operation runs. One that was just starting the VM may get past
 /// its last safe point, so there is a second look once it has.
-pub async fn kill(vm: &Vm, settled: impl Future<Output = ()>) -> Result<(), OpError> {
+pub(in crate::manager) async fn kill(
+    vm: &Vm,
+    settled: impl Future<Output = ()>,
+) -> Result<(), OpError> {
     destroy(vm).await?;
     if tokio::time::timeout(INTERRUPTED, settled).await.is_err() {
         tracing::warn!("an interrupted operation goes on longer than {INTERRUPTED:?}");

@@ -4,7 +4,7 @@ use crate::manager::error::OpError;
 use crate::manager::vm::{COMMAND, Vm};
 
 /// Stops the processors. A VM that is not running is left as it is.
-pub async fn pause(vm: &Vm) -> Result<(), OpError> {
+pub(in crate::manager) async fn pause(vm: &Vm) -> Result<(), OpError> {
     let guest = vm.lookup().await?.ok_or(OpError::NotFound)?;
     if vm.state_of(&guest).await?.state != DomainState::Running {
         tracing::info!("the VM is not running, nothing to pause");

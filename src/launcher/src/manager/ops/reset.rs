@@ -2,7 +2,7 @@ use crate::manager::error::OpError;
 use crate::manager::vm::{COMMAND, Vm};
 
 /// Presses the reset button.
-pub async fn reset(vm: &Vm) -> Result<(), OpError> {
+pub(in crate::manager) async fn reset(vm: &Vm) -> Result<(), OpError> {
     let guest = vm
         .lookup()
         .await?

@@ -4,7 +4,7 @@ use crate::manager::error::OpError;
 use crate::manager::vm::{COMMAND, Vm};
 
 /// Asks the guest to power off. Nothing to ask is no error.
-pub async fn shutdown(vm: &Vm) -> Result<(), OpError> {
+pub(in crate::manager) async fn shutdown(vm: &Vm) -> Result<(), OpError> {
     vm.guest_asked.notify_one();
     let Some(guest) = vm.lookup().await? else {
         return Ok(());

@@ -5,7 +5,7 @@ use crate::manager::error::OpError;
 use crate::manager::vm::{COMMAND, Vm};
 
 /// Asks the guest to reboot: its agent when the VMI says one is connected, else the power button.
-pub async fn soft_reboot(vm: &Vm, vmi: &Vmi) -> Result<(), OpError> {
+pub(in crate::manager) async fn soft_reboot(vm: &Vm, vmi: &Vmi) -> Result<(), OpError> {
     let mode = mode(vmi)?;
     let guest = vm
         .lookup()

@@ -4,7 +4,7 @@ use crate::manager::error::OpError;
 use crate::manager::vm::{COMMAND, Vm};
 
 /// Lets the processors run again. A VM that is not paused is left as it is.
-pub async fn unpause(vm: &Vm) -> Result<(), OpError> {
+pub(in crate::manager) async fn unpause(vm: &Vm) -> Result<(), OpError> {
     let guest = vm.lookup().await?.ok_or(OpError::NotFound)?;
     if vm.state_of(&guest).await?.state != DomainState::Paused {
         tracing::info!("the VM is not paused, nothing to unpause");

@@ -32,7 +32,7 @@ pub struct SyncRequest {
 }
 
 /// Makes the VM what it should be. `interrupted` stops it at the next safe point.
-pub async fn sync(
+pub(in crate::manager) async fn sync(
     vm: &Vm,
     request: &SyncRequest,
     interrupted: &CancellationToken,

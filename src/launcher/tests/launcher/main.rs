@@ -1,0 +1,7 @@
+//! The launcher put together from its parts, over a libvirt in memory and a real virt-handler's
+//! socket: what commands do, what is told, in which order.
+#![allow(clippy::unwrap_used)]
+
+mod command;
+mod manager;
+mod rig;
