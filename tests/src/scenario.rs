@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 
 use crate::guest::Guest;
 use crate::pod::{Pod, User};
@@ -38,7 +38,16 @@ impl Stage {
     /// Starts monitor and launcher for `vmi` and waits for the launcher's ready socket.
     pub async fn start(mut self, vmi: &Vmi, extra: &[&str]) -> Result<Scene> {
         self.pod.start(vmi, extra)?;
-        match self.handler.commands(READY).await {
+        self.ready().await
+    }
+
+    /// Waits for the launcher's ready socket; a launcher that ends instead is an error at once.
+    pub async fn ready(mut self) -> Result<Scene> {
+        let commands = tokio::select! {
+            commands = self.handler.commands(READY) => commands,
+            status = self.pod.ended(READY * 2) => Err(anyhow!("the launcher ended before it was ready: {}", status?)),
+        };
+        match commands {
             Ok(commands) => Ok(Scene {
                 pod: self.pod,
                 handler: self.handler,

@@ -75,10 +75,10 @@ impl Pod {
         Pod::of(user)
     }
 
-    /// A pod for libvirt's test driver, whose launcher is root in a user namespace of its own when this process is
-    /// not root: no daemon runs there, and no QEMU.
+    /// A pod for libvirt's test driver, where no daemon runs and no QEMU. For who is not root its uid 107 is one of
+    /// a user namespace, who is this process's user outside.
     pub fn create_unprivileged() -> Result<Pod> {
-        Pod::of(User::Root)
+        Pod::of(User::Nonroot)
     }
 
     fn of(user: User) -> Result<Pod> {
@@ -236,15 +236,13 @@ impl Pod {
         let log = File::create(self.log_path())?;
         // The outer setpriv ends the pod with the thread that made it, should this process be killed.
         let child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "unshare"])
+            .args(if is_root() {
+                &[][..]
+            } else {
+                &["--map-user=107", "--map-group=107", "--keep-caps"]
+            })
             .args([
-                "--pdeathsig",
-                "KILL",
-                "unshare",
-                if is_root() {
-                    "--mount"
-                } else {
-                    "--map-root-user"
-                },
                 "--mount",
                 "--pid",
                 "--net",

@@ -39,5 +39,9 @@ export PATH="$pod/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 cd /
 if [ "$user" = 0 ]; then exec "$@"; fi
 export XDG_RUNTIME_DIR=/var/run XDG_CONFIG_HOME=/var/run/kubevirt-private XDG_CACHE_HOME=/var/run/kubevirt-private
-exec setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --bounding-set -all,+net_bind_service \
-    --inh-caps -all,+net_bind_service --ambient-caps -all,+net_bind_service --pdeathsig KILL -- "$@"
+# In a user namespace of its own it is that user already.
+become="--reuid $user --regid $user --clear-groups"
+[ "$(id -u)" != "$user" ] || become=''
+# shellcheck disable=SC2086
+exec setpriv $become --no-new-privs --bounding-set -all,+net_bind_service --inh-caps -all,+net_bind_service \
+    --ambient-caps -all,+net_bind_service --pdeathsig KILL -- "$@"

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use tests::hooks;
 use tests::pod::User;
-use tests::scenario::{BOOT, EVENT, READY, Scene, Stage};
+use tests::scenario::{BOOT, EVENT, Scene, Stage};
 use tests::vmi::Vmi;
 
 use crate::checks::Checks;
-use crate::follow::{Follow, entries};
+use crate::follow::{Follow, runs};
 use crate::hook_run::HookRun;
 use crate::timeline::Timeline;
 
@@ -34,14 +34,7 @@ pub(crate) async fn play(timeline: &Timeline, checks: &mut Checks, user: User) -
     );
     let stage = Stage::set(user)?;
     let vmi = vmi(user);
-    let follow = Follow {
-        timeline: timeline.clone(),
-        log: stage.pod.log_path(),
-        events: stage.handler.feed(),
-        console: stage.pod.console(&vmi),
-        told: [0; 3],
-    };
-    let follower = follow.start();
+    let follower = Follow::start(timeline, &stage.pod, &stage.handler, &vmi);
     let told = tell(timeline, checks, stage, &vmi).await;
     // The last lines are on their way.
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -86,14 +79,8 @@ async fn collect_hooks(
     timeline.say("demo", "hook 2 of 2 arrives: cloud-init");
     hooks::install(&hooks_dir, "hook-sidecar-1", &cloud_init)?;
     let arrived = Instant::now();
-    let commands = stage
-        .handler
-        .commands(READY)
-        .await
-        .with_context(|| stage.pod.log());
-    let commands = checks
-        .succeed("then it is ready", commands)
-        .context("the launcher did not get ready")?;
+    let scene = checks.succeed("then it is ready", stage.ready().await);
+    let scene = scene.context("the launcher did not get ready")?;
     timeline.say(
         "launcher",
         &format!(
@@ -101,11 +88,7 @@ async fn collect_hooks(
             arrived.elapsed().as_millis()
         ),
     );
-    Ok(Scene {
-        pod: stage.pod,
-        handler: stage.handler,
-        commands,
-    })
+    Ok(scene)
 }
 
 async fn boot(timeline: &Timeline, checks: &mut Checks, scene: &Scene, vmi: &Vmi) -> Result<()> {
@@ -146,10 +129,7 @@ async fn boot(timeline: &Timeline, checks: &mut Checks, scene: &Scene, vmi: &Vmi
 
 /// What the guest tells against what the hooks were to do.
 fn look_inside(checks: &mut Checks, scene: &Scene, vmi: &Vmi) {
-    let runs: Vec<HookRun> = entries(&scene.pod.log_path())
-        .iter()
-        .filter_map(HookRun::read)
-        .collect();
+    let runs = runs(&scene.pod.log_path());
     let names = || {
         runs.iter()
             .map(HookRun::tell)
@@ -214,6 +194,7 @@ fn user_data_instance(facts: &[String]) -> bool {
 
 async fn use_it(timeline: &Timeline, checks: &mut Checks, scene: &Scene, vmi: &Vmi) -> Result<()> {
     let commands = &scene.commands;
+    timeline.say("virt-handler", "GuestPing, until the guest agent answers");
     let agent = scene.agent(vmi).await;
     checks.succeed("GuestPing reaches the guest agent", agent);
     let exec = commands
@@ -233,6 +214,7 @@ async fn use_it(timeline: &Timeline, checks: &mut Checks, scene: &Scene, vmi: &V
     }
     for (what, state) in [("pause", "Paused/User"), ("unpause", "Running/Unknown")] {
         let before = scene.handler.events().len();
+        timeline.say("virt-handler", &format!("{what}"));
         let answer = if what == "pause" {
             commands.pause(vmi).await?
         } else {
