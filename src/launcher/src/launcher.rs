@@ -45,22 +45,44 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         hooks = collect(&config) => Arc::new(hooks?) as Arc<dyn Hooks>,
         _ = signal.wait_for(|signalled| *signalled) => return Ok(()),
     };
-    let launcher = tokio::select! {
-        launcher = Launcher::build(&config, identity.clone(), Arc::clone(&hooks)) => launcher?,
-        _ = signal.wait_for(|signalled| *signalled) => {
-            hooks.shutdown(&identity.invocation(Reason::Shutdown)).await;
-            return Ok(());
+    let ending = match run_with(&config, &identity, standalone, &hooks, signal).await {
+        Ok(ending) => ending,
+        Err(error) => {
+            // Hooks of the end run whatever the end is.
+            end_hooks(&hooks, &identity).await;
+            return Err(error);
         }
     };
-    let is_standalone = standalone.is_some();
-    let ending = launcher.live(&config, standalone, signal).await;
-    launcher.drain(is_standalone).await;
-    match ending? {
+    match ending {
         Ending::Clean => Ok(()),
         Ending::NoDomain(waited) => {
             bail!("no domain was defined within {waited:?} (--qemu-timeout)")
         }
     }
+}
+
+async fn run_with(
+    config: &Config,
+    identity: &Identity,
+    standalone: Option<Vmi>,
+    hooks: &Arc<dyn Hooks>,
+    mut signal: watch::Receiver<bool>,
+) -> anyhow::Result<Ending> {
+    let launcher = tokio::select! {
+        launcher = Launcher::build(config, identity.clone(), Arc::clone(hooks)) => launcher?,
+        _ = signal.wait_for(|signalled| *signalled) => {
+            end_hooks(hooks, identity).await;
+            return Ok(Ending::Clean);
+        }
+    };
+    let is_standalone = standalone.is_some();
+    let ending = launcher.live(config, standalone, signal).await;
+    launcher.drain(is_standalone).await;
+    ending
+}
+
+async fn end_hooks(hooks: &Arc<dyn Hooks>, identity: &Identity) {
+    hooks.shutdown(&identity.invocation(Reason::Shutdown)).await;
 }
 
 fn standalone_vmi(config: &Config) -> anyhow::Result<Option<Vmi>> {
@@ -219,6 +241,17 @@ impl Launcher {
         std::future::pending().await
     }
 
+    /// No VM outlives its launcher, not even one that is just being started.
+    async fn end_vm(&self) {
+        let state = *self.state.borrow();
+        if matches!(state, VmState::Defined | VmState::Active)
+            && let Err(error) = self.manager.kill().await
+        {
+            tracing::warn!(reason = error.message(), "could not end the VM");
+        }
+        self.manager.close().await;
+    }
+
     async fn drain(self, standalone: bool) {
         let patience = if standalone {
             LAST_WORD_ALONE
@@ -228,10 +261,7 @@ impl Launcher {
         if !self.vm.notifier.flush(patience).await && !standalone {
             tracing::warn!("the last notifications did not reach virt-handler");
         }
-        if tokio::time::timeout(CLOSE, self.manager.close())
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(CLOSE, self.end_vm()).await.is_err() {
             tracing::warn!("an operation was still under way when the launcher ended");
         }
         self.server.stop().await;
@@ -285,6 +315,7 @@ fn preparation(config: &Config) -> Preparation {
         tools: DiskTools::new(config.flags.disk_memory_limit),
         secrets: SecretDirectory(config.places.private.join("secret")),
         container_disks: config.places.container_disks.clone(),
+        known_disks: Default::default(),
         test_driver: config.is_test_driver(),
     }
 }

@@ -4,14 +4,21 @@
 use std::sync::{Mutex, PoisonError};
 
 use domain::metadata::{GracePeriod, KubeVirtMetadata};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::notify::Fact;
 
 /// The metadata, and whom to tell when it changes.
 pub struct Metadata {
-    current: Mutex<KubeVirtMetadata>,
+    current: Mutex<Versioned>,
     facts: mpsc::UnboundedSender<Fact>,
+    told: watch::Sender<u64>,
+}
+
+#[derive(Clone, Default)]
+struct Versioned {
+    metadata: KubeVirtMetadata,
+    version: u64,
 }
 
 impl Metadata {
@@ -20,12 +27,35 @@ impl Metadata {
         Metadata {
             current: Mutex::default(),
             facts,
+            told: watch::Sender::new(0),
         }
     }
 
     /// What is known now.
     pub fn current(&self) -> KubeVirtMetadata {
-        self.lock().clone()
+        self.lock().metadata.clone()
+    }
+
+    /// What is known now, to be told: `done` is to be called with the number once it was.
+    pub(super) fn to_tell(&self) -> (KubeVirtMetadata, u64) {
+        let Versioned { metadata, version } = self.lock().clone();
+        (metadata, version)
+    }
+
+    /// The metadata of that number have been told.
+    pub(super) fn done(&self, version: u64) {
+        self.told.send_replace(version);
+    }
+
+    /// Waits until virt-handler is told what is known now.
+    pub(super) async fn all_told(&self) {
+        let version = self.lock().version;
+        // This end holds the sender, so it cannot fail.
+        let _ = self
+            .told
+            .subscribe()
+            .wait_for(|told| *told >= version)
+            .await;
     }
 
     /// Which VMI it is, and how long it may take to shut down.
@@ -57,15 +87,16 @@ impl Metadata {
 
     fn change(&self, change: impl FnOnce(&mut KubeVirtMetadata)) {
         let mut current = self.lock();
-        let before = current.clone();
-        change(&mut current);
-        if *current != before {
+        let before = current.metadata.clone();
+        change(&mut current.metadata);
+        if current.metadata != before {
+            current.version += 1;
             // Without an observer there is nobody to tell.
             let _ = self.facts.send(Fact::Metadata);
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, KubeVirtMetadata> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Versioned> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

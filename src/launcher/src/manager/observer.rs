@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::metadata::KubeVirtMetadata;
 use tokio::sync::{mpsc, watch};
 
 use super::Identity;
@@ -97,10 +96,10 @@ impl Observer {
     }
 
     fn publish(&self, seen: Look, publication: &Publication) {
-        let metadata = if publication.with_metadata {
-            self.metadata.current()
+        let (metadata, version) = if publication.with_metadata {
+            self.metadata.to_tell()
         } else {
-            KubeVirtMetadata::default()
+            Default::default()
         };
         let gone = seen.is_gone();
         tracing::info!(
@@ -117,6 +116,9 @@ impl Observer {
         match domain.to_json() {
             Ok(json) => self.notifier.domain_event(publication.event_type, json),
             Err(error) => tracing::error!(reason = %error, "could not encode the domain"),
+        }
+        if publication.with_metadata {
+            self.metadata.done(version);
         }
     }
 }

@@ -1,11 +1,13 @@
 //! What a boot needs of the node and of the pod's file systems.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use domain::cloud_init::{self as data, CloudInitData, CloudInitError, HookedDataError};
 use domain::host::HostFacts;
 use domain::local_disks::{DiskPreparation, LocalDiskError, local_disks};
-use domain::options::Options;
+use domain::options::{DiskInfo, Options};
 use domain::prepare::PrepareError;
 use domain::spec::DomainSpec;
 use domain::vmi::Vmi;
@@ -72,6 +74,8 @@ pub struct Preparation {
     pub secrets: SecretDirectory,
     /// `--container-disk-dir`.
     pub container_disks: PathBuf,
+    /// What was found out about container disks; they do not change while the pod lives.
+    pub known_disks: Mutex<BTreeMap<String, DiskInfo>>,
     /// libvirt's simulator starts no QEMU: images are not made, and may not be makeable here.
     pub test_driver: bool,
 }
@@ -80,15 +84,19 @@ impl Preparation {
     /// The options, with what the launcher finds out about container disks by itself.
     pub async fn options(&self, vmi: &Vmi, options: &Options) -> Result<Options, PreparationError> {
         let mut options = options.clone();
-        if !self.test_driver {
-            options.disks_info = disks::container_disks(
-                vmi,
-                &options.disks_info,
-                &self.container_disks,
-                &self.tools,
-            )
-            .await?;
+        if self.test_driver {
+            return Ok(options);
         }
+        let known = || {
+            self.known_disks
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        let mut disks = known().clone();
+        disks.append(&mut options.disks_info);
+        let disks = disks::container_disks(vmi, &disks, &self.container_disks, &self.tools).await?;
+        known().clone_from(&disks);
+        options.disks_info = disks;
         Ok(options)
     }
 

@@ -126,6 +126,7 @@ fn preparation(places: &Places) -> Preparation {
         tools: DiskTools::new(1 << 30),
         secrets: SecretDirectory(places.private.join("secret")),
         container_disks: places.container_disks.clone(),
+        known_disks: Default::default(),
         test_driver: false,
     }
 }

@@ -8,9 +8,9 @@ use crate::manager::error::OpError;
 use crate::manager::state::VmState;
 use crate::manager::vm::{COMMAND, Vm};
 
-/// libvirt's own word on the definition is waited for this long, so that virt-handler hears of the
-/// domain before it hears of its start. It comes within a millisecond.
-const LIBVIRTS_WORD: Duration = Duration::from_millis(500);
+/// What happens before the start is to be told before it, too: what is told is how the domain is at
+/// the time. That takes milliseconds; the start does not depend on it.
+const TELLING: Duration = Duration::from_millis(500);
 
 impl Prepared<'_> {
     /// Makes libvirt know the domain.
@@ -25,12 +25,17 @@ impl Prepared<'_> {
         vm.memory().cloud_init = self.cloud_init;
         let mut state = vm.state.clone();
         let seen = state.wait_for(|state| *state != VmState::Absent);
-        if tokio::time::timeout(LIBVIRTS_WORD, seen).await.is_err() {
-            tracing::warn!("libvirt has not told of the definition within {LIBVIRTS_WORD:?}");
-        }
+        in_time("definition", seen).await;
         vm.metadata
             .set_identity(self.vmi.uid(), self.vmi.grace_period_seconds());
+        in_time("metadata", vm.metadata.all_told()).await;
         tracing::info!("domain defined");
         Ok(guest)
+    }
+}
+
+async fn in_time<T>(what: &str, told: impl Future<Output = T>) {
+    if tokio::time::timeout(TELLING, told).await.is_err() {
+        tracing::warn!("virt-handler could not be told of the {what} within {TELLING:?}");
     }
 }
