@@ -18,7 +18,9 @@ struct Member {
 fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .args(["metadata", "--format-version", "1", "--locked"])
+        // Without this cargo downloads what other systems need too.
+        .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
         .current_dir(workspace())
         .output()
         .unwrap();

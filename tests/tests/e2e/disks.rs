@@ -71,7 +71,7 @@ async fn container_disk_empty_disk_and_no_cloud() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn container_disk_empty_disk_and_config_drive_as_root() -> Result<()> {
     let user_data = "#cloud-config\nhostname: config-drive\n";
-    let (vmi, facts) =
+    let (_, facts) =
         boot_with_disks(User::Root, "configdrive", |vmi| vmi.config_drive(user_data)).await?;
     check_disks(&facts);
     assert!(has(&facts, "cloud-init: config-2"), "{facts:#?}");

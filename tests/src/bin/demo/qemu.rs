@@ -214,7 +214,7 @@ async fn use_it(timeline: &Timeline, checks: &mut Checks, scene: &Scene, vmi: &V
     }
     for (what, state) in [("pause", "Paused/User"), ("unpause", "Running/Unknown")] {
         let before = scene.handler.events().len();
-        timeline.say("virt-handler", &format!("{what}"));
+        timeline.say("virt-handler", what);
         let answer = if what == "pause" {
             commands.pause(vmi).await?
         } else {
