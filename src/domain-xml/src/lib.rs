@@ -18,6 +18,7 @@
 //! two documents in such paths. Input is never trusted: bytes, depth and nodes are limited,
 //! DOCTYPE and entity declarations are refused, and nothing recurses deeper than [`MAX_DEPTH`].
 
+mod apply;
 mod diff;
 mod document;
 mod edit;
@@ -30,6 +31,7 @@ mod path;
 mod render;
 mod tag;
 
+pub use apply::{ApplyError, apply};
 pub use diff::{Change, ChangeKind, diff};
 pub use document::Document;
 pub use element::Element;

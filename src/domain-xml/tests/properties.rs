@@ -1,7 +1,7 @@
 //! Laws that hold of any document.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use domain_xml::{ChangeKind, Document, PathPattern, diff};
+use domain_xml::{ChangeKind, Document, PathPattern, apply, diff};
 use proptest::prelude::*;
 
 fn name() -> impl Strategy<Value = String> {
@@ -121,6 +121,21 @@ proptest! {
             let place = if change.kind == ChangeKind::Inserted { &after } else { &before };
             prop_assert_eq!(path.find_all(place.root()).len(), 1, "{}", change.path);
         }
+    }
+
+    #[test]
+    fn a_diff_applied_is_the_document_after(before in document(), after in document()) {
+        let (before, after) = (Document::parse(&before).unwrap(), Document::parse(&after).unwrap());
+        let changes = diff(&before, &after);
+        let applied = apply(&changes, &before).unwrap();
+        prop_assert_eq!(diff(&applied, &after), vec![], "{} after {:#?}", applied, changes);
+        prop_assert_eq!(diff(&after, &applied), vec![]);
+    }
+
+    #[test]
+    fn no_changes_leave_every_byte(xml in document()) {
+        let document = Document::parse(&xml).unwrap();
+        prop_assert_eq!(apply(&[], &document).unwrap().render(), xml);
     }
 
     #[test]

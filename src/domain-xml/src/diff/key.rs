@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use crate::Element;
 
 /// The parts that make up one identity: `@name` or `child/@name`.
-pub(super) type Parts = &'static [&'static str];
+pub(crate) type Parts = &'static [&'static str];
 
 /// How elements of one name are told apart.
 pub(super) struct Keys {
@@ -66,6 +66,13 @@ pub(super) fn keys(name: &str) -> Keys {
 /// The values of all parts, when the element has each exactly once.
 pub(super) fn values<'a>(element: &'a Element, parts: Parts) -> Option<Vec<Cow<'a, str>>> {
     parts.iter().map(|part| value(element, part)).collect()
+}
+
+/// Whether the element has a part several times: as a predicate, each of them holds.
+pub(super) fn is_manifold(element: &Element, parts: Parts) -> bool {
+    let names = parts.iter().filter_map(|part| part.split_once("/@"));
+    let mut counts = names.map(|(name, _)| element.children_named(name).take(2).count());
+    counts.any(|count| count > 1)
 }
 
 fn value<'a>(element: &'a Element, part: &'static str) -> Option<Cow<'a, str>> {

@@ -5,11 +5,12 @@
 //! between elements, quotes, entities, CDATA, comments, namespace prefixes and `<a/>` for
 //! `<a></a>` are no changes.
 
-mod key;
+mod change;
+pub(crate) mod key;
 mod order;
-mod pair;
+pub(crate) mod pair;
 mod same;
-mod scope;
+pub(crate) mod scope;
 mod trail;
 
 use std::collections::HashMap;
@@ -17,37 +18,11 @@ use std::rc::Rc;
 
 use crate::element::{Attribute, is_blank};
 use crate::{Document, Element, name, render};
+pub(crate) use change::{Binding, Part, Place};
+pub use change::{Change, ChangeKind};
 use pair::Siblings;
 use scope::{Name, Scope};
 use trail::{Side, Trails};
-
-/// What happened to a place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ChangeKind {
-    /// It is new.
-    Inserted,
-    /// It is gone.
-    Removed,
-    /// Its value is another one.
-    Edited,
-    /// It stands elsewhere among its siblings.
-    Moved,
-}
-
-/// One difference between two documents.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// Where: a [`PathPattern`](crate::PathPattern) that selects the place in the document
-    /// before, or for something inserted in the document after.
-    pub path: String,
-    /// What happened there.
-    pub kind: ChangeKind,
-    /// An attribute's value, an element's own text, a removed element as XML without layout;
-    /// for a move the position among the sibling elements, from 1.
-    pub before: Option<String>,
-    /// The same of the document after.
-    pub after: Option<String>,
-}
 
 /// Text that a diff may hold. Beyond it, hostile input could make paths alone fill the memory:
 /// the whole root is then told as one edit.
@@ -69,6 +44,7 @@ pub fn diff(before: &Document, after: &Document) -> Vec<Change> {
         kind: ChangeKind::Edited,
         before: Some(render::compact(&before.root)),
         after: Some(render::compact(&after.root)),
+        place: document_place(&after.root),
     }]
 }
 
@@ -98,8 +74,9 @@ impl<'a> Differ<'a> {
     fn roots(&mut self, before: &'a Element, after: &'a Element) {
         let scopes = (scope::enter(None, before), scope::enter(None, after));
         if Name::of(before, scopes.0.as_ref()) != Name::of(after, scopes.1.as_ref()) {
-            self.tell(removed(format!("/{}", before.canonical_name()), before));
-            return self.tell(inserted(format!("/{}", after.canonical_name()), after));
+            let path = |root: &Element| format!("/{}", root.canonical_name());
+            self.tell(removed(path(before), before, document_place(before)));
+            return self.tell(inserted(path(after), after, document_place(after)));
         }
         let agreed = scope::agree(scopes.0.as_ref(), scopes.1.as_ref());
         if agreed && same::is_same(before, after) {
@@ -126,7 +103,10 @@ impl<'a> Differ<'a> {
 
     fn tell(&mut self, change: Change) {
         let held = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        self.text += change.path.len() + held(&change.before) + held(&change.after) + 64;
+        let place = change.place.as_ref();
+        let levels = place.map_or(0, |place| place.before.len() + place.after.len());
+        self.text += change.path.len() + held(&change.before) + held(&change.after);
+        self.text += levels * size_of::<usize>() + 64;
         self.changes.push(change);
     }
 
@@ -154,35 +134,59 @@ impl<'a> Differ<'a> {
                 } else {
                     ChangeKind::Removed
                 };
-                self.attribute(pair.trail, attribute, kind, value, now);
+                self.attribute(pair, attribute, kind, (value, now));
             }
         }
         for (_, attribute) in after.iter().filter(|(name, _)| !old.contains_key(name)) {
             let value = Some(attribute.value().into_owned());
-            self.attribute(pair.trail, attribute, ChangeKind::Inserted, None, value);
+            self.attribute(pair, attribute, ChangeKind::Inserted, (None, value));
         }
     }
 
     fn attribute(
         &mut self,
-        trail: usize,
+        pair: &Pair<'a>,
         attribute: &Attribute,
         kind: ChangeKind,
-        before: Option<String>,
-        after: Option<String>,
+        (before, after): (Option<String>, Option<String>),
     ) {
-        let side = if kind == ChangeKind::Inserted {
-            Side::After
+        let (side, scope) = if kind == ChangeKind::Inserted {
+            (Side::After, pair.scopes.1.as_ref())
         } else {
-            Side::Before
+            (Side::Before, pair.scopes.0.as_ref())
         };
-        let path = format!("{}/@{}", self.trails.path(trail, side), attribute.name);
+        let written = &attribute.name;
+        let mut place = self.place(pair.trail, Part::Attribute(written.clone()));
+        let prefix = name::split(written).0;
+        if !prefix.is_empty() {
+            let bound = scope::resolve(scope, prefix).map(|uri| uri.to_string());
+            place.namespaces.push((prefix.to_owned(), bound));
+        }
         self.tell(Change {
-            path,
+            path: format!("{}/@{written}", self.trails.path(pair.trail, side)),
             kind,
             before,
             after,
+            place: Some(Box::new(place)),
         });
+    }
+
+    /// The place of something that both documents have.
+    fn place(&self, trail: usize, part: Part) -> Place {
+        Place {
+            before: self.trails.indices(trail, Side::Before),
+            after: self.trails.indices(trail, Side::After),
+            part,
+            namespaces: Vec::new(),
+        }
+    }
+
+    /// The place of a child; an index is none on the side that does not have it.
+    fn place_below(&self, trail: usize, old: Option<usize>, new: Option<usize>) -> Box<Place> {
+        let mut place = self.place(trail, Part::Element);
+        place.before.extend(old);
+        place.after.extend(new);
+        Box::new(place)
     }
 
     fn own_text(&mut self, pair: &Pair<'a>) {
@@ -195,6 +199,7 @@ impl<'a> Differ<'a> {
                 kind,
                 before: Some(before),
                 after: Some(after),
+                place: Some(Box::new(self.place(pair.trail, Part::Text))),
             });
         }
     }
@@ -212,7 +217,8 @@ impl<'a> Differ<'a> {
                     let path = self
                         .trails
                         .path_below(pair.trail, Side::Before, &before.step(old));
-                    self.tell(removed(path, before.list[old].element));
+                    let place = self.place_below(pair.trail, Some(old), None);
+                    self.tell(removed(path, before.list[old].element, Some(place)));
                 }
             }
         }
@@ -224,7 +230,10 @@ impl<'a> Differ<'a> {
                     let path = self
                         .trails
                         .path_below(pair.trail, Side::After, &after.step(new));
-                    work.push(Work::Tell(inserted(path, after.list[new].element)));
+                    let element = after.list[new].element;
+                    let mut place = self.place_below(pair.trail, None, Some(new));
+                    place.namespaces = scope::free(element, pair.scopes.1.as_ref());
+                    work.push(Work::Tell(inserted(path, element, Some(place))));
                 }
             }
         }
@@ -248,6 +257,7 @@ impl<'a> Differ<'a> {
                 kind: ChangeKind::Moved,
                 before: position(old),
                 after: position(new),
+                place: Some(self.place_below(parent.trail, Some(old), Some(new))),
             };
             self.text += change.path.len();
             work.push(Work::Tell(change));
@@ -268,21 +278,33 @@ impl<'a> Differ<'a> {
     }
 }
 
-fn removed(path: String, element: &Element) -> Change {
+/// The place of a root that another replaces.
+fn document_place(root: &Element) -> Option<Box<Place>> {
+    Some(Box::new(Place {
+        before: Vec::new(),
+        after: Vec::new(),
+        part: Part::Document,
+        namespaces: scope::free(root, None),
+    }))
+}
+
+fn removed(path: String, element: &Element, place: Option<Box<Place>>) -> Change {
     Change {
         path,
         kind: ChangeKind::Removed,
         before: Some(render::compact(element)),
         after: None,
+        place,
     }
 }
 
-fn inserted(path: String, element: &Element) -> Change {
+fn inserted(path: String, element: &Element, place: Option<Box<Place>>) -> Change {
     Change {
         path,
         kind: ChangeKind::Inserted,
         before: None,
         after: Some(render::compact(element)),
+        place,
     }
 }
 
@@ -301,7 +323,7 @@ fn attributes<'a>(
 }
 
 /// The element's text without what only lays its children out.
-fn own_text(element: &Element) -> String {
+pub(crate) fn own_text(element: &Element) -> String {
     let text = element.text();
     if is_blank(&text) {
         return String::new();

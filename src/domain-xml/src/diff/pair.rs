@@ -13,8 +13,8 @@ use crate::Element;
 const ALTERNATIVES: usize = 3;
 
 /// The children of one element, with what identifies them.
-pub(super) struct Siblings<'a> {
-    pub(super) list: Vec<Child<'a>>,
+pub(crate) struct Siblings<'a> {
+    pub(crate) list: Vec<Child<'a>>,
     /// By [`Element::canonical_name`], the name that paths know.
     namesakes: HashMap<&'a str, Namesakes<'a>>,
     /// The children that share an identity.
@@ -27,9 +27,11 @@ struct Namesakes<'a> {
     name: Name<'a>,
     /// Whether one namespace hides behind the prefix of another.
     mixed: bool,
+    /// The alternatives that some of them have several times, so that no predicate tells.
+    manifold: [bool; ALTERNATIVES],
 }
 
-pub(super) struct Child<'a> {
+pub(crate) struct Child<'a> {
     pub(super) element: &'a Element,
     /// What prefixes mean inside it.
     pub(super) scope: Option<Rc<Scope>>,
@@ -42,7 +44,7 @@ pub(super) struct Child<'a> {
 type Key<'a> = (usize, Name<'a>, Vec<Cow<'a, str>>);
 
 impl<'a> Siblings<'a> {
-    pub(super) fn of(parent: &'a Element, scope: Option<&Rc<Scope>>) -> Siblings<'a> {
+    pub(crate) fn of(parent: &'a Element, scope: Option<&Rc<Scope>>) -> Siblings<'a> {
         let mut siblings = Siblings {
             list: Vec::new(),
             namesakes: HashMap::new(),
@@ -55,10 +57,15 @@ impl<'a> Siblings<'a> {
                 count: 0,
                 name: child.name.clone(),
                 mixed: false,
+                manifold: [false; ALTERNATIVES],
             });
             namesakes.count += 1;
             namesakes.mixed |= namesakes.name != child.name;
             child.nth = namesakes.count;
+            for (n, parts) in child.keys.alternatives.iter().enumerate() {
+                namesakes.manifold[n] |=
+                    child.values[n].is_none() && key::is_manifold(element, parts);
+            }
             for key in child.all_keys() {
                 siblings
                     .by_key
@@ -88,15 +95,36 @@ impl<'a> Siblings<'a> {
         };
         Within {
             element: child.element,
+            index: at,
             place,
         }
     }
 
     /// The best identity that no sibling shares.
     fn own_key(&self, child: &Child<'a>) -> Option<(Parts, Vec<Cow<'a, str>>)> {
+        let manifold = self.namesakes.get(child.element.canonical_name())?.manifold;
         let mut alternatives = child.keys.alternatives.iter().enumerate();
-        let (at, parts) = alternatives.find(|(at, _)| self.sharing(child, *at).len() == 1)?;
+        let (at, parts) =
+            alternatives.find(|(at, _)| !manifold[*at] && self.sharing(child, *at).len() == 1)?;
         Some((parts, child.values[at].clone()?))
+    }
+
+    /// Whether predicates cannot tell a child from its siblings for sure: only its position
+    /// does, it shares its identity, or `covers` says that they ask for an identity that it
+    /// shares or does not have.
+    pub(crate) fn is_ambiguous(&self, at: usize, covers: impl Fn(Parts) -> bool) -> bool {
+        let Some(child) = self.list.get(at) else {
+            return true;
+        };
+        let by_position = matches!(self.step(at).place, Place::Nth(_));
+        let best = (0..ALTERNATIVES).find(|n| child.values[*n].is_some());
+        let shared = best.is_some_and(|best| self.sharing(child, best).len() > 1);
+        let namesakes = self.namesakes.get(child.element.canonical_name());
+        let manifold = namesakes.map_or([true; ALTERNATIVES], |namesakes| namesakes.manifold);
+        let mut asked = child.keys.alternatives.iter().enumerate();
+        let asked = asked
+            .any(|(n, parts)| covers(parts) && (manifold[n] || self.sharing(child, n).len() != 1));
+        by_position || shared || asked
     }
 
     fn is_only(&self, child: &Child<'_>) -> bool {

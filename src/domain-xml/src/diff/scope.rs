@@ -3,23 +3,24 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use super::Binding;
 use crate::{Element, name};
 
 /// The declarations of an element, and those around it.
-pub(super) struct Scope {
+pub(crate) struct Scope {
     parent: Option<Rc<Scope>>,
     bound: HashMap<String, Rc<str>>,
 }
 
 /// A name that is the same whatever prefix it is written with.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Name<'a> {
+pub(crate) struct Name<'a> {
     namespace: Option<Rc<str>>,
     local: &'a str,
 }
 
 /// The scope inside an element.
-pub(super) fn enter(parent: Option<&Rc<Scope>>, element: &Element) -> Option<Rc<Scope>> {
+pub(crate) fn enter(parent: Option<&Rc<Scope>>, element: &Element) -> Option<Rc<Scope>> {
     let bound = declarations(element);
     if bound.is_empty() {
         return parent.cloned();
@@ -39,7 +40,7 @@ fn declarations(element: &Element) -> HashMap<String, Rc<str>> {
 }
 
 /// Whether two elements declare the same.
-pub(super) fn same_declarations(a: &Element, b: &Element) -> bool {
+pub(crate) fn same_declarations(a: &Element, b: &Element) -> bool {
     let declares = |element: &Element| {
         element
             .attributes
@@ -50,7 +51,7 @@ pub(super) fn same_declarations(a: &Element, b: &Element) -> bool {
 }
 
 /// Whether two scopes at the root mean the same.
-pub(super) fn agree(a: Option<&Rc<Scope>>, b: Option<&Rc<Scope>>) -> bool {
+pub(crate) fn agree(a: Option<&Rc<Scope>>, b: Option<&Rc<Scope>>) -> bool {
     match (a, b) {
         (None, None) => true,
         (Some(a), Some(b)) => a.bound == b.bound,
@@ -58,7 +59,8 @@ pub(super) fn agree(a: Option<&Rc<Scope>>, b: Option<&Rc<Scope>>) -> bool {
     }
 }
 
-fn resolve(mut scope: Option<&Rc<Scope>>, prefix: &str) -> Option<Rc<str>> {
+/// What a prefix stands for.
+pub(crate) fn resolve(mut scope: Option<&Rc<Scope>>, prefix: &str) -> Option<Rc<str>> {
     while let Some(here) = scope {
         if let Some(uri) = here.bound.get(prefix) {
             return Some(uri.clone()).filter(|uri| !uri.is_empty());
@@ -68,9 +70,50 @@ fn resolve(mut scope: Option<&Rc<Scope>>, prefix: &str) -> Option<Rc<str>> {
     None
 }
 
+/// The prefixes that an element and what is below it use without declaring them, and what they
+/// mean around it.
+pub(crate) fn free(root: &Element, outer: Option<&Rc<Scope>>) -> Vec<Binding> {
+    let mut found: Vec<Binding> = Vec::new();
+    let mut pending: Vec<(&Element, Option<Rc<Scope>>)> = vec![(root, None)];
+    while let Some((element, scope)) = pending.pop() {
+        let scope = enter(scope.as_ref(), element);
+        let prefixed = |attribute: &'_ crate::element::Attribute| {
+            let prefix = name::split(&attribute.name).0.to_owned();
+            let declares = name::declared_prefix(&attribute.name).is_some();
+            (!prefix.is_empty() && !declares).then_some(prefix)
+        };
+        let own = name::split(&element.name).0.to_owned();
+        let used = std::iter::once(own).chain(element.attributes.iter().filter_map(prefixed));
+        for prefix in used {
+            if is_bound(scope.as_ref(), &prefix) || found.iter().any(|(known, _)| *known == prefix)
+            {
+                continue;
+            }
+            let mut uri = resolve(outer, &prefix).map(|uri| uri.to_string());
+            if uri.is_none() && element.made {
+                // Rendering will declare it.
+                uri = name::known_uri(&prefix).map(str::to_owned);
+            }
+            found.push((prefix, uri));
+        }
+        pending.extend(element.children().map(|child| (child, scope.clone())));
+    }
+    found
+}
+
+fn is_bound(mut scope: Option<&Rc<Scope>>, prefix: &str) -> bool {
+    while let Some(here) = scope {
+        if here.bound.contains_key(prefix) {
+            return true;
+        }
+        scope = here.parent.as_ref();
+    }
+    false
+}
+
 impl<'a> Name<'a> {
     /// The name of an element, given the scope inside it.
-    pub(super) fn of(element: &'a Element, scope: Option<&Rc<Scope>>) -> Name<'a> {
+    pub(crate) fn of(element: &'a Element, scope: Option<&Rc<Scope>>) -> Name<'a> {
         let (prefix, local) = name::split(&element.name);
         match resolve(scope, prefix) {
             Some(uri) => Name {
@@ -96,7 +139,7 @@ impl<'a> Name<'a> {
     }
 
     /// The name of an attribute; without a prefix it has no namespace.
-    pub(super) fn of_attribute(written: &'a str, scope: Option<&Rc<Scope>>) -> Name<'a> {
+    pub(crate) fn of_attribute(written: &'a str, scope: Option<&Rc<Scope>>) -> Name<'a> {
         let (prefix, local) = name::split(written);
         match (!prefix.is_empty())
             .then(|| resolve(scope, prefix))

@@ -8,6 +8,8 @@ use crate::Element;
 /// One step below a parent.
 pub(super) struct Within<'a> {
     pub(super) element: &'a Element,
+    /// Among all child elements of the parent.
+    pub(super) index: usize,
     pub(super) place: Place<'a>,
 }
 
@@ -41,6 +43,7 @@ impl<'a> Trails<'a> {
     pub(super) fn root(&mut self, before: &'a Element, after: &'a Element) -> usize {
         let only = |element| Within {
             element,
+            index: 0,
             place: Place::Only,
         };
         self.enter(None, only(before), only(after))
@@ -60,6 +63,21 @@ impl<'a> Trails<'a> {
     }
 
     pub(super) fn path(&self, trail: usize, side: Side) -> String {
+        let steps = self.steps(trail, side);
+        steps
+            .iter()
+            .rev()
+            .fold(String::new(), |path, step| write(path, step))
+    }
+
+    /// The index of each element among its siblings, below the root.
+    pub(super) fn indices(&self, trail: usize, side: Side) -> Vec<usize> {
+        let steps = self.steps(trail, side);
+        steps.iter().rev().skip(1).map(|step| step.index).collect()
+    }
+
+    /// Innermost first.
+    fn steps(&self, trail: usize, side: Side) -> Vec<&Within<'a>> {
         let mut steps = Vec::new();
         let mut at = Some(trail);
         while let Some(entered) = at.and_then(|at| self.entered.get(at)) {
@@ -71,9 +89,6 @@ impl<'a> Trails<'a> {
             at = entered.parent;
         }
         steps
-            .iter()
-            .rev()
-            .fold(String::new(), |path, step| write(path, step))
     }
 
     pub(super) fn path_below(&self, parent: usize, side: Side, step: &Within<'_>) -> String {

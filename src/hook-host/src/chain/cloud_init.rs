@@ -141,12 +141,7 @@ impl CloudInit {
             .into_iter()
             .filter_map(|member| Some((member, kind(member)?)));
         changed
-            .map(|(member, kind)| Change {
-                path: document_name(member).to_owned(),
-                kind,
-                before: None,
-                after: None,
-            })
+            .map(|(member, kind)| Change::new(document_name(member), kind, None, None))
             .collect()
     }
 

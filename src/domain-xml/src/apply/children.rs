@@ -1,0 +1,119 @@
+//! Children that come, go and change places.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::edits::Edits;
+use super::{ApplyError, fragment, missing};
+use crate::Element;
+use crate::diff::scope::Scope;
+use crate::element::Node;
+
+/// Changes the children, and what is below them.
+pub(super) fn edit(
+    element: &mut Element,
+    edits: &Edits<'_>,
+    scope: Option<&Rc<Scope>>,
+) -> Result<(), ApplyError> {
+    let mut arrivals = BTreeMap::new();
+    for (to, change) in &edits.inserted {
+        arrivals.insert(*to, fragment(change, scope)?);
+    }
+    let mut kept = Vec::with_capacity(element.nodes.len());
+    let mut count = 0;
+    for node in std::mem::take(&mut element.nodes) {
+        let Node::Element(mut child) = node else {
+            kept.push(node);
+            continue;
+        };
+        let index = count;
+        count += 1;
+        if let Some(below) = edits.below.get(&index) {
+            super::edit(&mut child, below, scope)?;
+        }
+        if let Some((to, _)) = edits.moved.get(&index) {
+            arrivals.insert(*to, child);
+        } else if !edits.removed.contains_key(&index) {
+            kept.push(Node::Element(child));
+            continue;
+        }
+        // Its line goes with it.
+        take_layout(&mut kept);
+    }
+    all_were_there(edits, count)?;
+    element.nodes = if edits.rearranges() {
+        merge(kept, arrivals, edits)?
+    } else {
+        kept
+    };
+    Ok(())
+}
+
+fn all_were_there(edits: &Edits<'_>, count: usize) -> Result<(), ApplyError> {
+    let below = edits
+        .below
+        .range(count..)
+        .find_map(|(_, edits)| edits.any());
+    let moved = edits.moved.range(count..).map(|(_, (_, change))| *change);
+    let removed = edits.removed.range(count..).map(|(_, change)| *change);
+    match below.into_iter().chain(moved).chain(removed).next() {
+        Some(change) => Err(missing(change)),
+        None => Ok(()),
+    }
+}
+
+/// The children that stay in their order, and those that arrive where the document after has them.
+fn merge(
+    kept: Vec<Node>,
+    mut arrivals: BTreeMap<usize, Element>,
+    edits: &Edits<'_>,
+) -> Result<Vec<Node>, ApplyError> {
+    let mut nodes = Vec::with_capacity(kept.len() + arrivals.len());
+    let mut count = 0;
+    for node in kept {
+        if node.element().is_none() {
+            push(&mut nodes, node);
+            continue;
+        }
+        // Before the white space that leads to the child.
+        let lead = take_layout(&mut nodes);
+        arrive(&mut nodes, &mut arrivals, &mut count);
+        nodes.extend(lead);
+        nodes.push(node);
+        count += 1;
+    }
+    let end = take_layout(&mut nodes);
+    arrive(&mut nodes, &mut arrivals, &mut count);
+    if count > 0 || !nodes.is_empty() {
+        nodes.extend(end);
+    }
+    match (arrivals.is_empty(), edits.first()) {
+        (false, Some(change)) => Err(missing(change)),
+        _ => Ok(nodes),
+    }
+}
+
+fn arrive(nodes: &mut Vec<Node>, arrivals: &mut BTreeMap<usize, Element>, count: &mut usize) {
+    while let Some(mut element) = arrivals.remove(count) {
+        element.aligned = true;
+        nodes.push(Node::Element(element));
+        *count += 1;
+    }
+}
+
+fn take_layout(nodes: &mut Vec<Node>) -> Option<Node> {
+    nodes.pop_if(|node| node.is_layout())
+}
+
+/// Two texts that meet are one to whoever reads them; layout that meets text would become text.
+fn push(nodes: &mut Vec<Node>, node: Node) {
+    let Some(Node::Text(last)) = nodes.last_mut() else {
+        return nodes.push(node);
+    };
+    match node {
+        Node::Text(raw) if crate::element::is_blank(last) => *last = raw,
+        Node::Text(raw) if crate::element::is_blank(&raw) => {}
+        Node::Text(raw) => *last = (std::mem::take(last) + &raw).replace("]]>", "]]&gt;"),
+        other => nodes.push(other),
+    }
+}

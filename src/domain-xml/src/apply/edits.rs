@@ -1,0 +1,96 @@
+//! Changes in the shape of the tree that they change.
+
+use std::collections::BTreeMap;
+
+use super::ApplyError;
+use crate::diff::Part;
+use crate::{Change, ChangeKind, MAX_DEPTH};
+
+/// What happens to one element. Indices count its element children.
+#[derive(Default)]
+pub(super) struct Edits<'c> {
+    pub(super) attributes: Vec<&'c Change>,
+    pub(super) text: Option<&'c Change>,
+    pub(super) removed: BTreeMap<usize, &'c Change>,
+    /// From where to where.
+    pub(super) moved: BTreeMap<usize, (usize, &'c Change)>,
+    /// By the index in the document after.
+    pub(super) inserted: BTreeMap<usize, &'c Change>,
+    pub(super) below: BTreeMap<usize, Edits<'c>>,
+    root: Option<&'c Change>,
+}
+
+impl<'c> Edits<'c> {
+    pub(super) fn collect(changes: &'c [Change]) -> Result<Edits<'c>, ApplyError> {
+        let mut edits = Edits::default();
+        for change in changes {
+            edits.add(change)?;
+        }
+        Ok(edits)
+    }
+
+    /// The change that replaces the whole document, if there is one.
+    pub(super) fn root(&self) -> Option<&'c Change> {
+        self.root
+    }
+
+    /// Any change among the children.
+    pub(super) fn first(&self) -> Option<&'c Change> {
+        let removed = self.removed.values().copied();
+        let moved = self.moved.values().map(|(_, change)| *change);
+        let mut all = removed.chain(moved).chain(self.inserted.values().copied());
+        all.next()
+    }
+
+    /// Whether children come, go or change places.
+    pub(super) fn rearranges(&self) -> bool {
+        self.first().is_some()
+    }
+
+    fn add(&mut self, change: &'c Change) -> Result<(), ApplyError> {
+        let place = change.place.as_deref();
+        let place = place.ok_or_else(|| ApplyError::NoPlace {
+            path: change.path.clone(),
+        })?;
+        if place.before.len().max(place.after.len()) > MAX_DEPTH {
+            let path = change.path.clone();
+            return Err(ApplyError::TooDeep { path });
+        }
+        let parent = place.before.split_last();
+        match (&place.part, change.kind) {
+            (Part::Document, ChangeKind::Removed) => {}
+            (Part::Document, _) => self.root = Some(change),
+            (Part::Attribute(_), _) => self.at(&place.before).attributes.push(change),
+            (Part::Text, _) => self.at(&place.before).text = Some(change),
+            (Part::Element, ChangeKind::Inserted) => {
+                let to = place.after.last().copied().unwrap_or_default();
+                self.at(&place.before).inserted.insert(to, change);
+            }
+            (Part::Element, ChangeKind::Removed) => {
+                if let Some((from, parent)) = parent {
+                    self.at(parent).removed.insert(*from, change);
+                }
+            }
+            (Part::Element, ChangeKind::Moved | ChangeKind::Edited) => {
+                let to = place.after.last().copied().unwrap_or_default();
+                if let Some((from, parent)) = parent {
+                    self.at(parent).moved.insert(*from, (to, change));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn at(&mut self, trail: &[usize]) -> &mut Edits<'c> {
+        trail
+            .iter()
+            .fold(self, |edits, index| edits.below.entry(*index).or_default())
+    }
+
+    /// Some change in here, to name the place in an error.
+    pub(super) fn any(&self) -> Option<&'c Change> {
+        let own = self.attributes.first().copied().or(self.text);
+        own.or_else(|| self.first())
+            .or_else(|| self.below.values().find_map(Edits::any))
+    }
+}

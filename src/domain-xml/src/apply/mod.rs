@@ -1,0 +1,256 @@
+//! A diff put to work: from the document before to the one after.
+//!
+//! `apply(&diff(a, b), a)` and `b` differ in nothing that [`diff`](crate::diff()) tells. What no
+//! change names keeps its bytes.
+
+mod children;
+mod edits;
+
+use std::rc::Rc;
+
+use crate::diff::scope::{self, Scope};
+use crate::diff::{Binding, Part, Place, own_text};
+use crate::element::{Attribute, Node};
+use crate::{Change, ChangeKind, Document, Element, Limits, MAX_DEPTH, ParseError, escape, name};
+use edits::Edits;
+
+/// Why a change cannot be applied to a document.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApplyError {
+    /// It was made by hand, or for something that is no XML.
+    #[error("{path}: no diff of documents told this change, so nobody knows its place")]
+    NoPlace {
+        /// The change's path.
+        path: String,
+    },
+    /// The document has no such place: it is not the one that the diff began with.
+    #[error("{path}: the document does not have this place")]
+    Missing {
+        /// The change's path.
+        path: String,
+    },
+    /// The place holds something other than what the diff began with.
+    #[error("{path}: the document has {found:?} there, not {expected:?}")]
+    Conflict {
+        /// The change's path.
+        path: String,
+        /// What the change says it was.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// A place deeper than any document that can be read.
+    #[error("{path}: more than {MAX_DEPTH} levels deep")]
+    TooDeep {
+        /// The change's path.
+        path: String,
+    },
+    /// An attribute whose prefix stands for nothing, where it stands for something.
+    #[error("{path}: prefix {prefix} is not declared for it, but is in scope there")]
+    Namespace {
+        /// The change's path.
+        path: String,
+        /// The prefix.
+        prefix: String,
+    },
+    /// What was inserted is no XML.
+    #[error("{path}: what was inserted cannot be read: {error}")]
+    Fragment {
+        /// The change's path.
+        path: String,
+        /// Why not.
+        error: ParseError,
+    },
+    /// The document as changed is none that could be read again.
+    #[error("the changed document cannot be read: {0}")]
+    Unreadable(ParseError),
+}
+
+/// The document with the changes made. They must come from one diff, all of them, and the
+/// document must be the one that the diff began with; else the error says what does not fit.
+pub fn apply(changes: &[Change], document: &Document) -> Result<Document, ApplyError> {
+    let mut result = document.clone();
+    let edits = Edits::collect(changes)?;
+    match edits.root() {
+        Some(change) => result.root = fragment(change, None)?,
+        None => edit(&mut result.root, &edits, None)?,
+    }
+    Document::parse_with(&result.render(), &boundless()).map_err(ApplyError::Unreadable)
+}
+
+/// What was read or made here once is not to be refused for its size.
+fn boundless() -> Limits {
+    Limits {
+        bytes: usize::MAX,
+        depth: MAX_DEPTH,
+        nodes: usize::MAX,
+    }
+}
+
+/// Recursion is bounded: no collected edit lies deeper than [`MAX_DEPTH`].
+fn edit(
+    element: &mut Element,
+    edits: &Edits<'_>,
+    outer: Option<&Rc<Scope>>,
+) -> Result<(), ApplyError> {
+    let own = own_text(element);
+    let wanted = match edits.text {
+        Some(change) => {
+            agrees(change, &own)?;
+            change.after.clone().unwrap_or_default()
+        }
+        None => own,
+    };
+    for change in &edits.attributes {
+        attribute(element, change, outer)?;
+    }
+    let inner = scope::enter(outer, element);
+    children::edit(element, edits, inner.as_ref())?;
+    // Whether white space counts as text depends on whether there are children.
+    if own_text(element) != wanted {
+        put_text(element, &wanted);
+    }
+    Ok(())
+}
+
+fn agrees(change: &Change, found: &str) -> Result<(), ApplyError> {
+    let expected = change.before.as_deref().unwrap_or_default();
+    if expected == found {
+        return Ok(());
+    }
+    Err(ApplyError::Conflict {
+        path: change.path.clone(),
+        expected: expected.to_owned(),
+        found: found.to_owned(),
+    })
+}
+
+fn missing(change: &Change) -> ApplyError {
+    ApplyError::Missing {
+        path: change.path.clone(),
+    }
+}
+
+fn put_text(element: &mut Element, text: &str) {
+    let has_children = element.children().next().is_some();
+    element.nodes.retain(|node| match node {
+        Node::Text(_) => has_children && node.is_layout(),
+        Node::CData(_) => false,
+        Node::Element(_) | Node::Other(_) => true,
+    });
+    if text.is_empty() {
+        return;
+    }
+    // Beside the text, layout would become part of it.
+    if element.nodes.first().is_some_and(Node::is_layout) {
+        element.nodes.remove(0);
+    }
+    element.nodes.insert(0, Node::Text(escape::text(text)));
+}
+
+fn attribute(
+    element: &mut Element,
+    change: &Change,
+    outer: Option<&Rc<Scope>>,
+) -> Result<(), ApplyError> {
+    let Some(Place {
+        part: Part::Attribute(written),
+        namespaces,
+        ..
+    }) = change.place.as_deref()
+    else {
+        return Err(missing(change));
+    };
+    let value = change.after.as_deref().unwrap_or_default();
+    if change.kind == ChangeKind::Inserted {
+        let name = match namespaces.first() {
+            Some(binding) => attribute_name(element, change, written, binding, outer)?,
+            None => written.clone(),
+        };
+        element.set_attr(&name, value);
+        return Ok(());
+    }
+    let found = element.attr(written).ok_or_else(|| missing(change))?;
+    agrees(change, &found)?;
+    if change.kind == ChangeKind::Removed {
+        element.remove_attr(written);
+    } else {
+        element.set_attr(written, value);
+    }
+    Ok(())
+}
+
+/// The name under which an inserted attribute means what it meant in the document after.
+fn attribute_name(
+    element: &mut Element,
+    change: &Change,
+    written: &str,
+    (prefix, uri): &Binding,
+    outer: Option<&Rc<Scope>>,
+) -> Result<String, ApplyError> {
+    let scope = scope::enter(outer, element);
+    let bound = |prefix: &str| scope::resolve(scope.as_ref(), prefix);
+    if bound(prefix).as_deref() == uri.as_deref() {
+        return Ok(written.to_owned());
+    }
+    let Some(uri) = uri else {
+        return Err(ApplyError::Namespace {
+            path: change.path.clone(),
+            prefix: prefix.clone(),
+        });
+    };
+    let free = |candidate: &String| bound(candidate).is_none() && !uses(element, candidate);
+    let numbered = (1usize..).map(|n| format!("{prefix}{n}"));
+    let fresh = std::iter::once(prefix.clone()).chain(numbered).find(free);
+    let fresh = fresh.unwrap_or_else(|| prefix.clone());
+    element.set_attr(&format!("xmlns:{fresh}"), uri);
+    Ok(format!("{fresh}:{}", name::split(written).1))
+}
+
+/// Whether a declaration of the prefix would mean something to the element or what is below it.
+fn uses(element: &Element, prefix: &str) -> bool {
+    let mut pending = vec![element];
+    while let Some(element) = pending.pop() {
+        let is_it = |written: &str| name::split(written).0 == prefix;
+        if is_it(&element.name) || element.attributes.iter().any(|a| is_it(&a.name)) {
+            return true;
+        }
+        pending.extend(element.children());
+    }
+    false
+}
+
+/// What was inserted, with the declarations that it needs among these.
+fn fragment(change: &Change, scope: Option<&Rc<Scope>>) -> Result<Element, ApplyError> {
+    let text = change.after.as_deref().unwrap_or_default();
+    let read = Document::parse_with(text, &boundless());
+    let mut element = read
+        .map_err(|error| ApplyError::Fragment {
+            path: change.path.clone(),
+            error,
+        })?
+        .root;
+    let place = change.place.as_deref();
+    for (prefix, uri) in place.map_or(&[][..], |place| &place.namespaces) {
+        if scope::resolve(scope, prefix).as_deref() != uri.as_deref() {
+            declare(&mut element, prefix, uri.as_deref().unwrap_or_default());
+        }
+    }
+    Ok(element)
+}
+
+fn declare(element: &mut Element, prefix: &str, uri: &str) {
+    let name = if prefix.is_empty() {
+        "xmlns".to_owned()
+    } else {
+        format!("xmlns:{prefix}")
+    };
+    element.attributes.push(Attribute {
+        lead: " ".into(),
+        name,
+        equals: "=".into(),
+        quote: '\'',
+        raw: escape::attribute(uri, '\''),
+    });
+}
