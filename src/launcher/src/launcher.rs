@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use domain::vmi::Vmi;
-use hook_host::{Chain, CollectConfig, Compiler, HookKind, Reason};
+use hook_host::{Chain, CollectConfig, Compiler, Reason};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -121,20 +121,7 @@ async fn collect(config: &Config) -> anyhow::Result<Chain> {
         limits: config.hook_limits.clone(),
         host_name: concat!("virt-launcher/", env!("CARGO_PKG_VERSION")).to_owned(),
     });
-    let chain = collected.await.context("collecting hooks")?;
-    for hook in chain.hooks() {
-        let kind = match &hook.kind {
-            HookKind::Wasm { .. } => "wasm",
-            HookKind::Sidecar { .. } => "sidecar",
-        };
-        tracing::info!(
-            hook = hook.name,
-            directory = hook.directory,
-            kind,
-            "hook ready"
-        );
-    }
-    Ok(chain)
+    collected.await.context("collecting hooks")
 }
 
 /// Everything that runs.
