@@ -1,5 +1,7 @@
 //! What conversion must know about the node and the pod.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// Facts the launcher probes before it converts a VMI.
@@ -25,6 +27,89 @@ pub struct HostFacts {
     /// Files and block devices can be opened with O_DIRECT.
     #[serde(rename = "directIO")]
     pub direct_io: bool,
+    /// Names of the files in `ovmf_path`; `None` when nobody looked, and then the plain names are taken.
+    pub firmware_files: Option<Vec<String>>,
+    /// Let libvirt choose firmware with secure boot (`--firmware-auto-selection`).
+    pub firmware_auto_selection: bool,
+    /// Environment variables of device plugins: those that start with `PCI_RESOURCE_`,
+    /// `MDEV_PCI_RESOURCE_` or `USB_RESOURCE_`. Values are addresses separated by commas.
+    pub device_plugins: BTreeMap<String, String>,
+    /// What /etc/podinfo/network-info says; `None` when there is no such file.
+    pub network_info: Option<NetworkInfo>,
+    /// Devices of resource claims: by claim name in `spec.resourceClaims`, then by request.
+    pub claimed_devices: BTreeMap<String, BTreeMap<String, ClaimedDevice>>,
+    /// NUMA node of PCI devices (`/sys/bus/pci/devices/ADDRESS/numa_node`), without those that have none.
+    pub device_numa_nodes: BTreeMap<String, u32>,
+    /// Processors of NUMA nodes (`/sys/bus/node/devices/nodeN/cpulist`).
+    pub numa_cpus: BTreeMap<u32, Vec<u32>>,
+    /// Block sizes of the volumes named by [`crate::convert::matched_volumes`], by path.
+    pub block_sizes: BTreeMap<String, BlockSizes>,
+    /// The node keeps vsock context ids apart by network namespace
+    /// (`/proc/sys/net/vsock/ns_mode` says `local`).
+    pub vsock_namespaces: bool,
+    /// `VIRT_LAUNCHER_LOG_VERBOSITY`; above 5 firmware is logged too.
+    pub log_verbosity: u32,
+    /// A device plugin has handed over an iommufd.
+    pub iommufd: bool,
+}
+
+/// The pod's interfaces as the cluster describes them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NetworkInfo {
+    /// One for each network.
+    pub interfaces: Vec<NetworkInterface>,
+}
+
+/// One of the pod's interfaces.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct NetworkInterface {
+    /// Name of the network in the VMI.
+    pub network: String,
+    /// The device behind it.
+    pub device_info: Option<DeviceInfo>,
+}
+
+/// A network device, as the Network Plumbing Working Group describes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceInfo {
+    /// Present for a PCI device.
+    pub pci: Option<PciDevice>,
+}
+
+/// A PCI device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PciDevice {
+    /// Such as `0000:65:00.2`.
+    #[serde(rename = "pci-address")]
+    pub address: String,
+}
+
+/// The one device of a request, by the attributes that its driver published.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClaimedDevice {
+    /// `pciBusID`, such as `0000:65:00.2`.
+    #[serde(rename = "pciBusID")]
+    pub pci_address: String,
+    /// `mdevUUID` of a mediated device.
+    #[serde(rename = "mdevUUID")]
+    pub mdev_uuid: String,
+}
+
+/// Block sizes in bytes, as the kernel tells them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct BlockSizes {
+    /// `BLKSSZGET`; for a file `f_bsize` of its file system.
+    pub logical: u64,
+    /// `BLKPBSZGET`; for a file `f_bsize` of its file system.
+    pub physical: u64,
+    /// `queue/discard_granularity`, 0 when unknown; for a file `f_bsize` of its file system.
+    pub discard_granularity: u64,
 }
 
 impl Default for HostFacts {
@@ -39,6 +124,17 @@ impl Default for HostFacts {
             container_disk_dir: "/var/run/kubevirt/container-disks".into(),
             container_disk_format: "qcow2".into(),
             direct_io: true,
+            firmware_files: None,
+            firmware_auto_selection: false,
+            device_plugins: BTreeMap::new(),
+            network_info: None,
+            claimed_devices: BTreeMap::new(),
+            device_numa_nodes: BTreeMap::new(),
+            numa_cpus: BTreeMap::new(),
+            block_sizes: BTreeMap::new(),
+            vsock_namespaces: false,
+            log_verbosity: 0,
+            iommufd: false,
         }
     }
 }

@@ -54,13 +54,13 @@ pub fn driver_modes(spec: &mut DomainSpec, probe: &dyn DirectIoProbe) -> Result<
 }
 
 /// Where a disk's data ends up: the data store behind an image, or the image.
-struct Backend {
-    path: String,
-    is_block: bool,
+pub(crate) struct Backend {
+    pub(crate) path: String,
+    pub(crate) is_block: bool,
 }
 
 impl Backend {
-    fn of(disk: &Disk) -> Option<Self> {
+    pub(crate) fn of(disk: &Disk) -> Option<Self> {
         let store = disk
             .source
             .data_store

@@ -2,7 +2,7 @@
 
 use super::context::on_off;
 use super::{Context, ConvertError};
-use crate::spec::{DomainSpec, MemBalloon, Stats};
+use crate::spec::{DomainSpec, MemBalloon, MemBalloonDriver, Stats};
 
 const REPORTING_DISABLED: &str = "kubevirt.io/free-page-reporting-disabled";
 
@@ -25,6 +25,12 @@ fn attached(context: &Context<'_>) -> MemBalloon {
         stats: (period != 0).then(|| Stats {
             period: period.into(),
         }),
+        driver: context
+            .protection
+            .encrypts_memory()
+            .then(|| MemBalloonDriver {
+                iommu: context.iommu(),
+            }),
         free_page_reporting: on_off(reports_free_pages(context)),
         ..MemBalloon::default()
     }

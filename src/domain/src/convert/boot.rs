@@ -1,11 +1,8 @@
-//! Machine type, firmware, direct kernel boot.
+//! Machine type, BIOS, direct kernel boot, ACPI tables.
 
-use super::context::yes_no;
-use super::{Context, ConvertError};
-use crate::spec::{
-    AcpiTable, Bios, BootMenu, DomainSpec, Loader, NVRam, Os, OsAcpi, OsType, Smbios,
-};
-use crate::vmi::{Acpi, Efi, Firmware, KernelBootContainer};
+use super::{Context, ConvertError, firmware};
+use crate::spec::{AcpiTable, Bios, BootMenu, DomainSpec, Os, OsAcpi, OsType, Smbios};
+use crate::vmi::{Acpi, Firmware, KernelBootContainer};
 
 /// A guest started paused waits this long in the boot menu, in milliseconds.
 const PAUSED_MENU_TIMEOUT: u64 = 10_000;
@@ -28,7 +25,7 @@ pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
         ..Os::default()
     };
     match &context.vmi.spec.domain.firmware {
-        Some(firmware) => add_firmware(context, firmware, &mut spec.os),
+        Some(asked) => add_firmware(context, asked, &mut spec.os),
         None => Ok(()),
     }
 }
@@ -47,7 +44,7 @@ fn add_firmware(
 ) -> Result<(), ConvertError> {
     let bootloader = firmware.bootloader.as_ref();
     if let Some(efi) = bootloader.and_then(|bootloader| bootloader.efi.as_ref()) {
-        add_efi(context, efi, os);
+        firmware::add(context, efi, os)?;
     }
     let bios = bootloader.and_then(|bootloader| bootloader.bios.as_ref());
     if bios.is_some_and(|bios| bios.use_serial == Some(true)) {
@@ -65,28 +62,6 @@ fn add_firmware(
         .acpi
         .as_ref()
         .map_or(Ok(()), |acpi| add_acpi(context, acpi, os))
-}
-
-fn add_efi(context: &Context<'_>, efi: &Efi, os: &mut Os) {
-    let secure = efi.secure_boot.unwrap_or(true);
-    let variant = if secure { ".secboot" } else { "" };
-    let firmware = &context.host.ovmf_path;
-    os.boot_loader = Some(Loader {
-        read_only: "yes".into(),
-        secure: yes_no(secure),
-        kind: "pflash".into(),
-        path: format!("{firmware}/OVMF_CODE{variant}.fd"),
-    });
-    let directory = if context.vmi.is_non_root() {
-        "/var/run/kubevirt-private/libvirt/qemu/nvram"
-    } else {
-        "/var/lib/libvirt/qemu/nvram"
-    };
-    os.nvram = Some(NVRam {
-        template: format!("{firmware}/OVMF_VARS{variant}.fd"),
-        nvram: format!("{directory}/{}_VARS.fd", context.vmi.name()),
-        ..NVRam::default()
-    });
 }
 
 fn add_kernel(

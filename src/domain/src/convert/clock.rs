@@ -48,12 +48,17 @@ fn timers(timers: &vmi::Timers) -> Vec<Timer> {
     .collect()
 }
 
+/// Only what the kind of timer knows.
 fn named(name: &str, timer: &vmi::Timer) -> Timer {
+    let only = |kinds: &[&str], value: &str| match kinds.contains(&name) {
+        true => value.to_owned(),
+        false => String::new(),
+    };
     Timer {
         name: name.into(),
-        tick_policy: timer.tick_policy.clone(),
+        tick_policy: only(&["rtc", "pit", "hpet"], &timer.tick_policy),
         present: yes_no(timer.is_present()),
-        track: timer.track.clone(),
+        track: only(&["rtc"], &timer.track),
         ..Timer::default()
     }
 }

@@ -1,28 +1,44 @@
-//! The serial console and the guest agent's channel.
+//! The serial console, and the channels of guest agent and metrics.
 
 use super::{Context, ConvertError};
 use crate::spec::{
-    Channel, ChannelTarget, Console, ConsoleTarget, DomainSpec, Serial, SerialLog, SerialSource,
-    SerialTarget,
+    Channel, ChannelSource, ChannelTarget, Console, ConsoleTarget, DomainSpec, Serial, SerialLog,
+    SerialSource, SerialTarget,
 };
 
 const PORT: u64 = 0;
+const GUEST_AGENT: &str = "org.qemu.guest_agent.0";
+const METRICS: &str = "org.github.vhostmd.1";
+const METRICS_SOCKET: &str =
+    "/var/run/kubevirt-private/downwardmetrics-channel/downwardmetrics.sock";
 
 pub(super) fn add_channels(
-    _context: &Context<'_>,
+    context: &Context<'_>,
     spec: &mut DomainSpec,
 ) -> Result<(), ConvertError> {
+    let channels = &mut spec.devices.channels;
     // Without a source libvirt chooses the path.
-    spec.devices.channels.push(Channel {
+    channels.push(channel(GUEST_AGENT, None));
+    if context.devices().downward_metrics.is_some() {
+        let socket = ChannelSource {
+            mode: "bind".into(),
+            path: METRICS_SOCKET.into(),
+        };
+        channels.push(channel(METRICS, Some(socket)));
+    }
+    Ok(())
+}
+
+fn channel(name: &str, source: Option<ChannelSource>) -> Channel {
+    Channel {
         kind: "unix".into(),
-        source: None,
+        source,
         target: Some(ChannelTarget {
-            name: "org.qemu.guest_agent.0".into(),
+            name: name.into(),
             kind: "virtio".into(),
             ..ChannelTarget::default()
         }),
-    });
-    Ok(())
+    }
 }
 
 pub(super) fn add_serial(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {

@@ -1,5 +1,6 @@
 //! What every step of the conversion needs.
 
+use super::launch_security::Protection;
 use super::{ConvertError, cpu, volumes};
 use crate::host::HostFacts;
 use crate::options::{ClusterConfig, Options};
@@ -18,6 +19,8 @@ pub(super) struct Context<'a> {
     pub(super) topology: CpuTopology,
     /// Product of the topology.
     pub(super) vcpus: u32,
+    /// What protects the guest from the host.
+    pub(super) protection: Protection,
 }
 
 impl<'a> Context<'a> {
@@ -35,11 +38,35 @@ impl<'a> Context<'a> {
             virtio_model: virtio_model(vmi),
             vcpus: cpu::count(&topology)?,
             topology,
+            protection: Protection::of(vmi.spec.domain.launch_security.as_ref()),
         })
     }
 
     pub(super) fn devices(&self) -> &'a Devices {
         &self.vmi.spec.domain.devices
+    }
+
+    /// libvirt's `iommu` of a virtio device; empty where it is not needed.
+    pub(super) fn iommu(&self) -> String {
+        if self.protection.encrypts_memory() {
+            "on".into()
+        } else {
+            String::new()
+        }
+    }
+
+    pub(super) fn has_dedicated_cpus(&self) -> bool {
+        let cpu = self.vmi.spec.domain.cpu.as_ref();
+        cpu.is_some_and(|cpu| cpu.dedicated_cpu_placement)
+    }
+
+    /// Where libvirt keeps what belongs to a guest.
+    pub(super) fn libvirt_directory(&self) -> &'static str {
+        if self.vmi.is_non_root() {
+            "/var/run/kubevirt-private/libvirt/qemu"
+        } else {
+            "/var/lib/libvirt/qemu"
+        }
     }
 
     /// Huge pages, dedicated processors or realtime: throughput goes before thrift.

@@ -1,6 +1,6 @@
 //! Bus controllers that libvirt would not add by itself, or not in this model.
 
-use super::{Context, ConvertError, io_threads};
+use super::{Context, ConvertError, host_devices, io_threads};
 use crate::spec::{Controller, ControllerDriver, DomainSpec, PciHole64};
 
 const NO_PCI_HOLE64: &str = "kubevirt.io/disablePCIHole64";
@@ -14,16 +14,13 @@ pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     };
     controllers.push(controller("usb", usb));
     if needs_scsi(context) {
+        let driver = scsi_threads(context).or_else(|| protected(context));
         controllers.push(Controller {
-            driver: scsi_driver(context),
+            driver,
             ..controller("scsi", context.virtio_model)
         });
     }
-    if context
-        .vmi
-        .annotation(NO_PCI_HOLE64)
-        .is_some_and(|value| value.eq_ignore_ascii_case("true"))
-    {
+    if disables_pci_hole64(context) {
         let hole = PciHole64 {
             value: 0,
             unit: "KiB".into(),
@@ -34,9 +31,29 @@ pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
         });
     }
     if context.devices().autoattach_serial_console != Some(false) {
-        controllers.push(controller("virtio-serial", context.virtio_model));
+        controllers.push(Controller {
+            driver: protected(context),
+            ..controller("virtio-serial", context.virtio_model)
+        });
     }
     Ok(())
+}
+
+pub(super) fn disables_pci_hole64(context: &Context<'_>) -> bool {
+    context
+        .vmi
+        .annotation(NO_PCI_HOLE64)
+        .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+fn protected(context: &Context<'_>) -> Option<ControllerDriver> {
+    context
+        .protection
+        .encrypts_memory()
+        .then(|| ControllerDriver {
+            iommu: context.iommu(),
+            ..ControllerDriver::default()
+        })
 }
 
 fn controller(kind: &str, model: &str) -> Controller {
@@ -59,6 +76,7 @@ fn needs_usb(context: &Context<'_>) -> bool {
             .iter()
             .any(|disk| disk.disk.as_ref().is_some_and(|disk| disk.bus == "usb"))
         || devices.client_passthrough.is_some()
+        || host_devices::any_usb(context)
 }
 
 fn needs_scsi(context: &Context<'_>) -> bool {
@@ -71,7 +89,7 @@ fn needs_scsi(context: &Context<'_>) -> bool {
 }
 
 /// A SCSI disk with an IO thread of its own moves the whole controller onto one.
-fn scsi_driver(context: &Context<'_>) -> Option<ControllerDriver> {
+fn scsi_threads(context: &Context<'_>) -> Option<ControllerDriver> {
     let disks = &context.devices().disks;
     let automatic = io_threads::Threads::of(context.vmi).automatic;
     if automatic == 0
@@ -89,6 +107,6 @@ fn scsi_driver(context: &Context<'_>) -> Option<ControllerDriver> {
     Some(ControllerDriver {
         io_thread: Some(taken + 1),
         queues: Some(u64::from(context.vcpus.max(1))),
-        ..ControllerDriver::default()
+        iommu: context.iommu(),
     })
 }

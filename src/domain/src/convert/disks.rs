@@ -2,10 +2,10 @@
 
 use super::device_names::{DeviceName, DeviceNames};
 use super::io_threads::Assignment;
-use super::{Context, ConvertError, pci_address, volumes};
+use super::{Context, ConvertError, block_size, pci_address, volumes};
 use crate::spec::{
-    Address, Alias, BlockIo, BootOrder, Disk, DiskDriver, DomainSpec, ReadOnly, Reservations,
-    Shareable, SourceReservations,
+    Address, Alias, BootOrder, Disk, DiskDriver, DomainSpec, ReadOnly, Reservations, Shareable,
+    SourceReservations,
 };
 use crate::vmi;
 
@@ -15,11 +15,10 @@ pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     let mut names = DeviceNames::new(context.vmi);
     let mut threads = Assignment::new(context.vmi)?;
     for (place, source) in context.devices().disks.iter().enumerate() {
-        let field = format!("spec.domain.devices.disks[{place}]");
-        let mut disk = convert(context, source, &mut names, &field)?;
+        let mut disk = convert(context, source, &mut names, place)?;
         let is_present = volumes::fill(context, source, &mut disk)?;
-        disk.block_io = source.block_size.as_ref().and_then(block_io);
-        driver(&mut disk).error_policy = error_policy(source, &field)?;
+        disk.block_io = block_size::of(context, source, &disk)?;
+        driver(&mut disk).error_policy = error_policy(source)?;
         threads.assign(source, &mut disk);
         if is_present {
             spec.devices.disks.push(disk);
@@ -33,12 +32,14 @@ pub(super) fn driver(disk: &mut Disk) -> &mut DiskDriver {
     disk.driver.get_or_insert_default()
 }
 
-fn convert<'a>(
+/// The disk without its source.
+pub(super) fn convert<'a>(
     context: &Context<'_>,
     source: &'a vmi::Disk,
     names: &mut DeviceNames<'a>,
-    field: &str,
+    place: usize,
 ) -> Result<Disk, ConvertError> {
+    let field = format!("spec.domain.devices.disks[{place}]");
     let mut disk = Disk {
         alias: Some(Alias::user(&source.name)),
         boot_order: source.boot_order.map(|order| BootOrder { order }),
@@ -69,6 +70,9 @@ fn convert<'a>(
     }
     if context.devices().block_multi_queue == Some(true) && disk.target.bus == "virtio" {
         driver(&mut disk).queues = Some(context.vcpus.max(1).into());
+    }
+    if disk.target.bus == "virtio" {
+        driver(&mut disk).iommu = context.iommu();
     }
     Ok(disk)
 }
@@ -179,22 +183,12 @@ fn space(context: &Context<'_>, source: &vmi::Disk, disk: &mut Disk) {
     }
 }
 
-fn block_io(size: &vmi::BlockSize) -> Option<BlockIo> {
-    size.custom.as_ref().map(|custom| BlockIo {
-        logical_block_size: custom.logical,
-        physical_block_size: custom.physical,
-        discard_granularity: custom.discard_granularity,
-    })
-}
-
-fn error_policy(source: &vmi::Disk, field: &str) -> Result<String, ConvertError> {
+fn error_policy(source: &vmi::Disk) -> Result<String, ConvertError> {
     match source.error_policy.as_deref() {
         None => Ok("stop".into()),
         Some(policy @ ("stop" | "ignore" | "report" | "enospace")) => Ok(policy.into()),
-        Some(policy) => Err(ConvertError::Value {
-            field: format!("{field}.errorPolicy"),
-            value: policy.into(),
-            allowed: "stop, ignore, report or enospace",
-        }),
+        Some(policy) => Err(ConvertError::refused(format!(
+            "error policy {policy} not recognized"
+        ))),
     }
 }

@@ -1,6 +1,7 @@
 //! Hypervisor features and Hyper-V enlightenments.
 
 use super::context::on_off;
+use super::launch_security::Protection;
 use super::{Context, ConvertError};
 use crate::spec::{
     DomainSpec, FeatureEnabled, FeatureHyperv, FeatureKvm, FeaturePvSpinlock, FeatureSpinlocks,
@@ -10,7 +11,12 @@ use crate::vmi;
 
 pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     let features = context.vmi.spec.domain.features.as_ref();
-    spec.features = Some(features.map(convert).unwrap_or_default());
+    let asked_for = features.is_some();
+    let mut features = features.map(convert).unwrap_or_default();
+    if asked_for && context.protection == Protection::Tdx {
+        features.pmu = Some(state(false));
+    }
+    spec.features = Some(features);
     Ok(())
 }
 

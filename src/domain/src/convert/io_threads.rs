@@ -5,6 +5,7 @@ use crate::spec::{self, DiskIoThread, DiskIoThreads, DomainSpec};
 use crate::vmi::{Disk, Vmi};
 
 const THREADS_PER_CPU: i64 = 2;
+const POOL: &str = "supplementalPool";
 /// A larger pool is a mistake.
 const MAX_POOL: u32 = 1024;
 
@@ -15,7 +16,7 @@ pub(super) struct Threads {
     /// Shared by the disks that have none of their own.
     pub(super) automatic: u64,
     /// A pool that every disk uses whole.
-    pub(super) pool: u32,
+    pub(super) pool: Option<u32>,
 }
 
 pub(super) fn is_dedicated(disk: &Disk) -> bool {
@@ -23,24 +24,23 @@ pub(super) fn is_dedicated(disk: &Disk) -> bool {
 }
 
 impl Threads {
+    pub(super) fn are_asked_for(vmi: &Vmi) -> bool {
+        let domain = &vmi.spec.domain;
+        domain.io_threads_policy.is_some() || domain.devices.disks.iter().any(is_dedicated)
+    }
+
     pub(super) fn of(vmi: &Vmi) -> Self {
         let disks = &vmi.spec.domain.devices.disks;
         let policy = vmi.spec.domain.io_threads_policy.as_deref();
-        if policy.is_none() && !disks.iter().any(is_dedicated) {
+        if !Self::are_asked_for(vmi) {
             return Self::default();
         }
-        if policy == Some("supplementalPool") {
-            let pool = vmi
-                .spec
-                .domain
-                .io_threads
-                .as_ref()
-                .and_then(|threads| threads.supplemental_pool_thread_count);
-            let pool = pool.unwrap_or_default();
+        if policy == Some(POOL) {
+            let pool = pool(vmi).unwrap_or_default();
             return Self {
                 total: pool.into(),
                 automatic: 0,
-                pool,
+                pool: Some(pool),
             };
         }
         let dedicated = count(disks.iter().filter(|disk| is_dedicated(disk)));
@@ -54,9 +54,14 @@ impl Threads {
         Self {
             total: automatic + dedicated,
             automatic,
-            pool: 0,
+            pool: None,
         }
     }
+}
+
+fn pool(vmi: &Vmi) -> Option<u32> {
+    let threads = vmi.spec.domain.io_threads.as_ref()?;
+    threads.supplemental_pool_thread_count
 }
 
 fn count<'a>(disks: impl Iterator<Item = &'a Disk>) -> u64 {
@@ -67,6 +72,8 @@ fn limit(vmi: &Vmi, policy: Option<&str>) -> u64 {
     let resources = &vmi.spec.domain.resources;
     match policy {
         None | Some("shared") => 1,
+        // The processor of the emulator's threads has room for one more.
+        Some("auto") if has_emulator_cpu(vmi) => 1,
         Some("auto") => {
             let cpus = resources
                 .requests
@@ -77,6 +84,11 @@ fn limit(vmi: &Vmi, policy: Option<&str>) -> u64 {
         }
         Some(_) => 0,
     }
+}
+
+fn has_emulator_cpu(vmi: &Vmi) -> bool {
+    let cpu = vmi.spec.domain.cpu.as_ref();
+    cpu.is_some_and(|cpu| cpu.dedicated_cpu_placement && cpu.isolate_emulator_thread)
 }
 
 pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
@@ -109,11 +121,11 @@ pub(super) struct Assignment {
 impl Assignment {
     pub(super) fn new(vmi: &Vmi) -> Result<Self, ConvertError> {
         let threads = Threads::of(vmi);
-        if threads.pool > MAX_POOL {
+        if threads.pool.is_some() && pool(vmi).is_none_or(|pool| pool > MAX_POOL) {
             return Err(ConvertError::Value {
                 field: "spec.domain.ioThreads.supplementalPoolThreadCount".into(),
-                value: threads.pool.to_string(),
-                allowed: "at most 1024",
+                value: pool(vmi).map_or_else(String::new, |pool| pool.to_string()),
+                allowed: "a number up to 1024",
             });
         }
         Ok(Self {
@@ -127,8 +139,8 @@ impl Assignment {
         let Some(driver) = disk.driver.as_mut().filter(|_| disk.target.bus == "virtio") else {
             return;
         };
-        if self.threads.pool > 0 {
-            let threads = (1..=self.threads.pool).map(|id| DiskIoThread { id });
+        if let Some(pool) = self.threads.pool {
+            let threads = (1..=pool).map(|id| DiskIoThread { id });
             driver.io_threads = Some(DiskIoThreads {
                 io_thread: threads.collect(),
             });

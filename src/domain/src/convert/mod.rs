@@ -1,41 +1,56 @@
 //! From a VMI to a domain.
 //!
 //! One file per concern; each has one function that adds its part to the domain. A new device is a
-//! file and a line in [`STEPS`]. What no step handles is refused by [`unsupported`], never left out.
+//! file and a line in [`STEPS`]. What the launcher cannot serve at run time is told by [`check_served`].
 
+mod architecture;
 mod balloon;
+mod block_size;
 mod boot;
+mod claims;
 mod clock;
 mod console;
 mod context;
 mod controllers;
 mod cpu;
+mod cpu_pool;
 mod device_names;
+mod device_pool;
 mod disks;
 mod error;
 mod features;
 mod filesystems;
+mod firmware;
+mod grace;
 mod graphics;
+mod host_devices;
 mod hypervisor;
 mod input;
 mod io_threads;
+mod iommufd;
+mod launch_security;
 mod memory;
 mod network;
+mod numa;
+mod numa_placement;
 mod panic_devices;
 mod pci_address;
+mod pinning;
 mod qemu_arguments;
 mod reboot;
 mod rng;
+mod root_complex;
 mod smbios;
 mod sound;
+mod sriov;
 mod tpm;
 mod unserved;
-mod unsupported;
 mod usb_redirection;
 mod volumes;
 mod vsock;
 mod watchdog;
 
+pub use block_size::{MatchedVolume, matched_volumes};
 use context::Context;
 pub use error::ConvertError;
 pub use unserved::check_served;
@@ -49,10 +64,13 @@ type Step = fn(&Context<'_>, &mut DomainSpec) -> Result<(), ConvertError>;
 
 /// What is added, in this order. The order decides which of several refusals is reported.
 const STEPS: &[Step] = &[
-    unsupported::refuse,
+    architecture::check,
+    host_devices::add,
+    grace::refuse,
     network::add,
     tpm::add,
     vsock::add,
+    launch_security::add,
     console::add_channels,
     clock::add,
     rng::add,
@@ -75,7 +93,13 @@ const STEPS: &[Step] = &[
     io_threads::add,
     memory::add,
     reboot::add,
+    iommufd::add,
     hypervisor::add,
+    // What depends on the whole domain.
+    pinning::add,
+    numa::add,
+    numa_placement::place,
+    root_complex::place,
 ];
 
 /// Converts a VMI, domain defaults included.

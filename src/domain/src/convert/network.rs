@@ -12,6 +12,11 @@ use crate::vmi;
 const MAX_QUEUES: u32 = 256;
 const PASST_LOG: &str = "/var/run/kubevirt/passt.log";
 const TAP: &str = "tap";
+const INJECT_ISTIO: &str = "sidecar.istio.io/inject";
+/// Ports of Istio's proxy (<https://istio.io/latest/docs/ops/deployment/application-requirements/>).
+const ISTIO_PORTS: [u64; 10] = [
+    15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090,
+];
 
 pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     for interface in context
@@ -32,8 +37,9 @@ pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
                 interface.name
             )));
         }
-        // A binding plugin that attaches by itself brings its own interface.
-        if interface.binding.is_none() || is_tap(context, interface) {
+        // A binding plugin that attaches by itself brings its own interface; SR-IOV is a host device.
+        if interface.sriov.is_none() && (interface.binding.is_none() || is_tap(context, interface))
+        {
             spec.devices.interfaces.push(convert(context, interface)?);
         }
     }
@@ -81,7 +87,7 @@ fn convert(context: &Context<'_>, source: &vmi::Interface) -> Result<Interface, 
         interface.address = Some(address);
     }
     if is_tap(context, source) {
-        attach_tap(source, &mut interface);
+        attach_tap(context, source, &mut interface);
     } else if source.passt_binding.is_some() {
         attach_passt(context, source, &mut interface)?;
     } else {
@@ -94,23 +100,26 @@ fn convert(context: &Context<'_>, source: &vmi::Interface) -> Result<Interface, 
 }
 
 fn queues(context: &Context<'_>) -> Option<InterfaceDriver> {
-    (context.devices().network_interface_multiqueue == Some(true)).then(|| InterfaceDriver {
+    let is_multiqueue = context.devices().network_interface_multiqueue == Some(true);
+    let queues = is_multiqueue
+        .then(|| context.vcpus.min(MAX_QUEUES).into())
+        .filter(|queues| *queues > 0);
+    let iommu = context.iommu();
+    (queues.is_some() || !iommu.is_empty()).then(|| InterfaceDriver {
         name: "vhost".into(),
-        queues: Some(context.vcpus.min(MAX_QUEUES).into()),
-        ..InterfaceDriver::default()
+        queues,
+        iommu,
     })
 }
 
-fn attach_tap(source: &vmi::Interface, interface: &mut Interface) {
+fn attach_tap(context: &Context<'_>, source: &vmi::Interface, interface: &mut Interface) {
     interface.kind = "ethernet".into();
-    match source.boot_order {
-        Some(order) => interface.boot_order = Some(BootOrder { order }),
-        // Nothing boots from it, so its option ROM only costs time.
-        None => {
-            interface.rom = Some(Rom {
-                enabled: "no".into(),
-            })
-        }
+    interface.boot_order = source.boot_order.map(|order| BootOrder { order });
+    // Where nothing boots from it, its option ROM only costs time; encrypted memory cannot hold one.
+    if source.boot_order.is_none() || context.protection.encrypts_memory() {
+        interface.rom = Some(Rom {
+            enabled: "no".into(),
+        });
     }
     if source.state == "down" {
         interface.link_state = Some(LinkState {
@@ -147,40 +156,54 @@ fn attach_passt(
         kind: "passt".into(),
         log_file: PASST_LOG.into(),
     });
-    interface.port_forward = forwards(&source.ports)?;
+    interface.port_forward = forwards(&source.ports, is_in_mesh(context));
     Ok(())
 }
 
-/// Forwards the ports that are named, or all of them.
-fn forwards(ports: &[vmi::Port]) -> Result<Vec<InterfacePortForward>, ConvertError> {
+/// Istio's proxy runs in the pod and keeps its own ports.
+fn is_in_mesh(context: &Context<'_>) -> bool {
+    context
+        .vmi
+        .annotation(INJECT_ISTIO)
+        .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+/// Forwards the ports that are named, or all of them. Passt knows TCP and UDP only; as in KubeVirt, a
+/// port of another protocol is not forwarded.
+fn forwards(ports: &[vmi::Port], in_mesh: bool) -> Vec<InterfacePortForward> {
     let forward = |proto: &str, ranges| InterfacePortForward {
         proto: proto.into(),
         ranges,
         ..InterfacePortForward::default()
     };
-    let (mut tcp, mut udp) = (Vec::new(), Vec::new());
-    for port in ports {
-        let range = InterfacePortForwardRange {
-            start: port.port.into(),
-            ..InterfacePortForwardRange::default()
-        };
-        match port.protocol.to_ascii_lowercase().as_str() {
-            "" | "tcp" => tcp.push(range),
-            "udp" => udp.push(range),
-            protocol => {
-                return Err(ConvertError::refused(format!(
-                    "protocol {protocol} is not supported by passt"
-                )));
-            }
-        }
-    }
+    let of = |protocols: &[&str]| {
+        let named = ports
+            .iter()
+            .filter(|port| protocols.contains(&port.protocol.to_ascii_lowercase().as_str()));
+        named
+            .map(|port| range(port.port.into()))
+            .collect::<Vec<_>>()
+    };
+    let reserved = ISTIO_PORTS.iter().filter(|_| in_mesh);
+    let mut tcp: Vec<_> = reserved
+        .map(|port| InterfacePortForwardRange {
+            exclude: "yes".into(),
+            ..range(*port)
+        })
+        .collect();
+    tcp.extend(of(&["", "tcp"]));
+    let udp = of(&["udp"]);
     if tcp.is_empty() && udp.is_empty() {
-        return Ok(vec![forward("tcp", tcp), forward("udp", udp)]);
+        return vec![forward("tcp", tcp), forward("udp", udp)];
     }
-    let forwards = [("tcp", tcp), ("udp", udp)];
-    Ok(forwards
-        .into_iter()
-        .filter(|(_, ranges)| !ranges.is_empty())
-        .map(|(proto, ranges)| forward(proto, ranges))
-        .collect())
+    let mut forwards = vec![forward("tcp", tcp), forward("udp", udp)];
+    forwards.retain(|forward| !forward.ranges.is_empty());
+    forwards
+}
+
+fn range(start: u64) -> InterfacePortForwardRange {
+    InterfacePortForwardRange {
+        start,
+        ..InterfacePortForwardRange::default()
+    }
 }

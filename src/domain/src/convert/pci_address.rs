@@ -12,7 +12,8 @@ pub(super) fn parse(text: &str) -> Result<Address, ConvertError> {
     let is_hex = |(part, length): &(&str, usize)| {
         part.len() == *length && part.bytes().all(|digit| digit.is_ascii_hexdigit())
     };
-    if !digits.iter().all(is_hex) {
+    let is_function = matches!(function.as_bytes(), [b'0'..=b'7']);
+    if !(digits.iter().all(is_hex) && is_function) {
         return Err(malformed());
     }
     let hex = |part: &str| format!("0x{part}");
@@ -40,6 +41,7 @@ mod tests {
             "0000:81:1g.1",
             "00000:81:11.1",
             "0000:81:11.10",
+            "0000:81:11.8",
         ] {
             assert!(parse(text).is_err(), "{text}");
         }

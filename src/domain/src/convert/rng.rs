@@ -1,7 +1,7 @@
 //! The entropy device.
 
 use super::{Context, ConvertError};
-use crate::spec::{DomainSpec, Rng, RngBackend};
+use crate::spec::{DomainSpec, Rng, RngBackend, RngDriver};
 
 pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     spec.devices.rng = context.devices().rng.as_ref().map(|_| Rng {
@@ -9,6 +9,9 @@ pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
         backend: Some(RngBackend {
             model: "random".into(),
             source: "/dev/urandom".into(),
+        }),
+        driver: context.protection.encrypts_memory().then(|| RngDriver {
+            iommu: context.iommu(),
         }),
         ..Rng::default()
     });

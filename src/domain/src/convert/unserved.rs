@@ -1,9 +1,17 @@
 //! What converts, but needs something of the launcher at run time that it does not do yet: images made
 //! of configuration, DHCP options, Ignition files. The launcher asks before it starts such a VM.
 
-use super::unsupported::find;
+use serde_json::Value;
+
 use super::{ConvertError, qemu_arguments};
-use crate::vmi::{Vmi, Volume};
+use crate::vmi::{ChangedBlockTracking, Vmi, Volume};
+
+const FIELDS: &[&str] = &[
+    "spec.domain.devices.interfaces[].dhcpOptions",
+    "spec.domain.devices.downwardMetrics",
+    "spec.accessCredentials[].sshPublicKey.propagationMethod.qemuGuestAgent",
+    "spec.accessCredentials[].userPassword",
+];
 
 /// Checks that the launcher can serve all that the VMI asks for beyond its domain.
 ///
@@ -18,12 +26,15 @@ pub fn check_served(vmi: &Vmi) -> Result<(), ConvertError> {
             )));
         }
     }
-    if let Some(field) = find(
-        vmi.value(),
-        "spec.domain.devices.interfaces[].dhcpOptions",
-        String::new(),
-    ) {
+    let found = FIELDS
+        .iter()
+        .find_map(|field| find(vmi.value(), field, String::new()));
+    if let Some(field) = found {
         return Err(ConvertError::unsupported(field));
+    }
+    let tracking = vmi.status.changed_block_tracking.as_ref();
+    if tracking.is_some_and(ChangedBlockTracking::is_on) {
+        return Err(ConvertError::unsupported("status.changedBlockTracking"));
     }
     if qemu_arguments::has_ignition(vmi) {
         return Err(ConvertError::unsupported(format!(
@@ -52,4 +63,55 @@ fn unserved(volume: &Volume) -> Option<&'static str> {
     kinds
         .into_iter()
         .find_map(|(is_it, kind)| is_it.then_some(kind))
+}
+
+/// The path of the field where it asks for something; `[]` stands for every element of a list.
+fn find(value: &Value, field: &str, mut path: String) -> Option<String> {
+    let (segment, rest) = field
+        .split_once('.')
+        .map_or((field, None), |(segment, rest)| (segment, Some(rest)));
+    let name = segment.trim_end_matches("[]");
+    let value = value.get(name)?;
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(name);
+    let descend = |value: &Value, path: String| match rest {
+        Some(rest) => find(value, rest, path),
+        None => asks(value).then_some(path),
+    };
+    if name.len() == segment.len() {
+        return descend(value, path);
+    }
+    let elements = value.as_array()?.iter().enumerate();
+    elements
+        .into_iter()
+        .find_map(|(place, element)| descend(element, format!("{path}[{place}]")))
+}
+
+fn asks(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(elements) => !elements.is_empty(),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_fields_that_ask_for_something_are_found() {
+        let value = json!({"a": {"b": [{"c": false}, {"c": {}}], "d": [], "e": null}});
+        assert_eq!(
+            find(&value, "a.b[].c", String::new()).as_deref(),
+            Some("a.b[1].c")
+        );
+        for field in ["a.d", "a.e", "a.x", "a.b[].x", "a.b.c", "a.d[].c"] {
+            assert_eq!(find(&value, field, String::new()), None, "{field}");
+        }
+    }
 }

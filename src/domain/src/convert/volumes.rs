@@ -2,7 +2,10 @@
 
 use super::disks::driver;
 use super::{Context, ConvertError, boot};
-use crate::spec::{BackingStore, BackingStoreFormat, Disk, DiskDriver, DiskSource, ReadOnly};
+use crate::spec::{
+    BackingStore, BackingStoreFormat, DataStore, DataStoreFormat, Disk, DiskDriver, DiskSource,
+    ReadOnly,
+};
 use crate::vmi::{self, Vmi, Volume, VolumeStatus};
 
 const CLAIMS: &str = "/var/run/kubevirt-private/vmi-disks";
@@ -94,7 +97,10 @@ fn permanent(
         Volume {
             host_disk: Some(host),
             ..
-        } => file(host_disk(name, &host.path)?, "raw", disk),
+        } => {
+            file(host_disk(name, &host.path)?, "raw", disk);
+            track_changes(context, name, disk);
+        }
         Volume {
             persistent_volume_claim: Some(_),
             ..
@@ -224,6 +230,7 @@ fn claim(context: &Context<'_>, name: &str, disk: &mut Disk) {
         ..source.1
     };
     raw_image(context, name, disk);
+    track_changes(context, name, disk);
 }
 
 fn raw_image(context: &Context<'_>, name: &str, disk: &mut Disk) {
@@ -293,5 +300,26 @@ fn hotplugged(context: &Context<'_>, volume: &Volume, disk: &mut Disk) -> Result
         disk.source.file = format!("{HOTPLUG}/{name}.img");
     }
     raw_image(context, name, disk);
+    track_changes(context, name, disk);
     Ok(())
+}
+
+/// Where changed blocks are tracked, a qcow2 image keeps the bitmaps and leaves the data where it is.
+fn track_changes(context: &Context<'_>, name: &str, disk: &mut Disk) {
+    let tracking = context.vmi.status.changed_block_tracking.as_ref();
+    if !tracking.is_some_and(vmi::ChangedBlockTracking::is_on) {
+        return;
+    }
+    let data = DiskSource {
+        dev: std::mem::take(&mut disk.source.dev),
+        file: std::mem::take(&mut disk.source.file),
+        ..DiskSource::default()
+    };
+    disk.source.data_store = Some(Box::new(DataStore {
+        kind: std::mem::replace(&mut disk.kind, "file".into()),
+        format: Some(DataStoreFormat { kind: "raw".into() }),
+        source: Some(data),
+    }));
+    disk.source.file = format!("{}/cbt/{name}.qcow2", context.libvirt_directory());
+    driver(disk).kind = "qcow2".into();
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Disk, Interface, null_as_default};
+use super::{Disk, Gpu, HostDevice, Interface, null_as_default};
 
 /// Devices.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -62,6 +62,12 @@ pub struct Devices {
     pub filesystems: Vec<Filesystem>,
     /// Metrics shown to the guest.
     pub downward_metrics: Option<serde_json::Value>,
+    /// GPUs.
+    #[serde(deserialize_with = "null_as_default")]
+    pub gpus: Vec<Gpu>,
+    /// Other devices of the host.
+    #[serde(deserialize_with = "null_as_default")]
+    pub host_devices: Vec<HostDevice>,
 }
 
 /// An input device.

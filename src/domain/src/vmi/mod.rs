@@ -5,6 +5,7 @@ mod devices;
 mod disks;
 mod features;
 mod firmware;
+mod host_devices;
 mod metadata;
 mod names;
 mod network;
@@ -23,6 +24,7 @@ pub use devices::*;
 pub use disks::*;
 pub use features::*;
 pub use firmware::*;
+pub use host_devices::*;
 pub use metadata::*;
 pub use network::*;
 pub use quantity::Quantity;
@@ -31,6 +33,9 @@ pub use volumes::*;
 
 /// The largest VMI that is read, in bytes.
 pub const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// How VMIs of older clusters said that QEMU runs as a user other than root.
+const NON_ROOT: &str = "kubevirt.io/nonroot";
 
 /// Why a VMI cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -116,6 +121,9 @@ pub struct Spec {
     /// SSH keys and passwords put into the guest.
     #[serde(deserialize_with = "null_as_default")]
     pub access_credentials: Vec<Value>,
+    /// Devices claimed from the cluster's dynamic resource allocation.
+    #[serde(deserialize_with = "null_as_default")]
+    pub resource_claims: Vec<ResourceClaim>,
 }
 
 /// The machine.
@@ -148,6 +156,8 @@ pub struct DomainSpec {
     pub reboot_policy: Option<String>,
     /// SMBIOS chassis data.
     pub chassis: Option<Chassis>,
+    /// Confidential computing.
+    pub launch_security: Option<LaunchSecurity>,
 }
 
 /// The size of the IO thread pool.
@@ -259,7 +269,7 @@ impl Vmi {
 
     /// QEMU runs as a user other than root.
     pub fn is_non_root(&self) -> bool {
-        self.status.runtime_user != 0
+        self.status.runtime_user != 0 || self.annotation(NON_ROOT).is_some()
     }
 
     /// Seconds the guest is given to shut down; KubeVirt's default is 30.

@@ -16,6 +16,8 @@ pub struct Network {
     pub pod: Option<Value>,
     /// A network that Multus attaches.
     pub multus: Option<Value>,
+    /// A network that a resource claim attaches.
+    pub resource_claim: Option<super::ClaimRequest>,
 }
 
 /// An interface.

@@ -33,6 +33,24 @@ pub struct Status {
     /// Virtual sockets' context id.
     #[serde(rename = "VSOCKCID")]
     pub vsock_cid: Option<u32>,
+    /// Whether changed blocks are tracked.
+    pub changed_block_tracking: Option<ChangedBlockTracking>,
+}
+
+/// Whether changed blocks are tracked.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct ChangedBlockTracking {
+    /// `Initializing` and `Enabled` mean that they are.
+    #[serde(deserialize_with = "null_as_default")]
+    pub state: String,
+}
+
+impl ChangedBlockTracking {
+    /// Overlays are made, or there already.
+    pub fn is_on(&self) -> bool {
+        matches!(self.state.as_str(), "Initializing" | "Enabled")
+    }
 }
 
 /// A volume as attached.
@@ -119,6 +137,9 @@ pub struct InterfaceStatus {
     /// Interface of the pod.
     #[serde(deserialize_with = "null_as_default")]
     pub pod_interface_name: String,
+    /// Who told, comma-separated: `domain`, `guest-agent`, `multus-status`.
+    #[serde(deserialize_with = "null_as_default")]
+    pub info_source: String,
 }
 
 /// Facts about the node.

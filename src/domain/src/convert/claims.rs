@@ -1,0 +1,123 @@
+//! Devices claimed from the cluster's dynamic resource allocation. The launcher has read which device a
+//! driver put behind each request.
+
+use super::host_devices::{mdev_device, pci_device, show, show_as_asked};
+use super::{Context, ConvertError};
+use crate::host::ClaimedDevice;
+use crate::spec::HostDevice;
+use crate::vmi::VirtualGpuDisplay;
+
+/// A device that is asked for through a claim.
+struct Wanted<'a> {
+    what: &'static str,
+    alias: &'static str,
+    name: &'a str,
+    claim: &'a str,
+    request: &'a str,
+}
+
+pub(super) fn host_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
+    let devices = context.devices().host_devices.iter();
+    let claimed = devices.filter(|device| {
+        is_claimed(
+            &device.device_name,
+            &device.claim_name,
+            &device.request_name,
+        )
+    });
+    let wanted = claimed.map(|device| Wanted {
+        what: "HostDevice",
+        alias: "dra-hostdevice-",
+        name: &device.name,
+        claim: device.claim_name.as_deref().unwrap_or_default(),
+        request: device.request_name.as_deref().unwrap_or_default(),
+    });
+    wanted
+        .map(|wanted| create(context, &wanted))
+        .collect::<Result<_, _>>()
+        .map_err(|error| {
+            ConvertError::refused(format!(
+                "failed to create dra generic host-devices: {error}"
+            ))
+        })
+}
+
+pub(super) fn gpus(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
+    let failed = |error: String| {
+        ConvertError::refused(format!("failed to create DRA GPU host-devices: {error}"))
+    };
+    let gpus = &context.devices().gpus;
+    let mut devices = Vec::new();
+    let claimed = gpus
+        .iter()
+        .filter(|gpu| is_claimed(&gpu.device_name, &gpu.claim_name, &gpu.request_name));
+    for gpu in claimed {
+        let wanted = Wanted {
+            what: "GPU",
+            alias: "dra-gpu-",
+            name: &gpu.name,
+            claim: gpu.claim_name.as_deref().unwrap_or_default(),
+            request: gpu.request_name.as_deref().unwrap_or_default(),
+        };
+        let mut device = create(context, &wanted).map_err(failed)?;
+        if device.kind == "mdev" {
+            show_as_asked(&mut device, display(gpu));
+        }
+        devices.push(device);
+    }
+    if gpus.iter().all(|gpu| display(gpu).is_none())
+        && let Some(first) = devices.iter_mut().find(|device| device.kind == "mdev")
+    {
+        show(first, true);
+    }
+    Ok(devices)
+}
+
+fn display(gpu: &crate::vmi::Gpu) -> Option<&VirtualGpuDisplay> {
+    gpu.virtual_gpu_options.as_ref()?.display.as_ref()
+}
+
+fn is_claimed(device_name: &str, claim: &Option<String>, request: &Option<String>) -> bool {
+    device_name.is_empty() && (claim.is_some() || request.is_some())
+}
+
+fn create(context: &Context<'_>, wanted: &Wanted<'_>) -> Result<HostDevice, String> {
+    let Wanted {
+        what,
+        alias,
+        name,
+        claim,
+        request,
+    } = wanted;
+    if claim.is_empty() || request.is_empty() {
+        return Err(format!("{what} {name} has incomplete ClaimRequest"));
+    }
+    let alias = format!("{alias}{name}");
+    let device = device(context, claim, request);
+    match device {
+        Some(device) if !device.mdev_uuid.is_empty() => Ok(mdev_device(alias, &device.mdev_uuid)),
+        Some(device) if !device.pci_address.is_empty() => pci_device(alias, &device.pci_address)
+            .map_err(|error| format!("failed to create PCI device for {name}: {error}")),
+        _ => Err(format!(
+            "{what} {name} has no mdevUUID or pciBusID in metadata for claim {claim} request {request}"
+        )),
+    }
+}
+
+fn device<'a>(context: &Context<'a>, claim: &str, request: &str) -> Option<&'a ClaimedDevice> {
+    let claims = &context.vmi.spec.resource_claims;
+    claims.iter().find(|listed| listed.name == claim)?;
+    context.host.claimed_devices.get(claim)?.get(request)
+}
+
+/// The address of a claimed PCI device.
+pub(super) fn pci_address<'a>(
+    context: &Context<'a>,
+    claim: &str,
+    request: &str,
+) -> Result<&'a str, String> {
+    device(context, claim, request)
+        .map(|device| device.pci_address.as_str())
+        .filter(|address| !address.is_empty())
+        .ok_or_else(|| format!("pciBusID not found for claim {claim:?} request {request:?}"))
+}

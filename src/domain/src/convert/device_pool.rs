@@ -1,0 +1,89 @@
+//! What device plugins have given to the pod: addresses by resource, in environment variables.
+
+use std::collections::BTreeMap;
+
+use crate::host::HostFacts;
+
+/// Which kind of address a device plugin hands out; the prefix of its environment variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Pci,
+    Mdev,
+    Usb,
+}
+
+impl Kind {
+    /// `PCI_RESOURCE_NVIDIA_COM_GPU` for `nvidia.com/gpu`.
+    pub(super) fn variable(self, resource: &str) -> String {
+        let prefix = match self {
+            Self::Pci => "PCI_RESOURCE",
+            Self::Mdev => "MDEV_PCI_RESOURCE",
+            Self::Usb => "USB_RESOURCE",
+        };
+        let name = resource.to_uppercase().replace(['/', '.'], "_");
+        format!("{prefix}_{name}")
+    }
+}
+
+/// Addresses that are still free.
+pub(super) struct DevicePool<'a> {
+    by_resource: BTreeMap<&'a str, Vec<&'a str>>,
+}
+
+impl<'a> DevicePool<'a> {
+    pub(super) fn new(
+        kind: Kind,
+        resources: impl Iterator<Item = &'a str>,
+        host: &'a HostFacts,
+    ) -> Self {
+        let addresses = |resource: &str| {
+            let value = host.device_plugins.get(&kind.variable(resource))?;
+            let value = value.strip_suffix(',').unwrap_or(value);
+            Some(
+                value
+                    .split(',')
+                    .filter(|address| !address.is_empty())
+                    .collect(),
+            )
+        };
+        Self {
+            by_resource: resources
+                .filter_map(|resource| Some((resource, addresses(resource)?)))
+                .collect(),
+        }
+    }
+
+    /// The next address of a resource. Resources may share devices, so it is gone from all of them.
+    pub(super) fn take(&mut self, resource: &str) -> Option<&'a str> {
+        let address = *self.by_resource.get(resource)?.first()?;
+        for addresses in self.by_resource.values_mut() {
+            addresses.retain(|other| *other != address);
+        }
+        Some(address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_given_once() {
+        let host = HostFacts {
+            device_plugins: BTreeMap::from([
+                ("PCI_RESOURCE_EXAMPLE_COM_A".into(), "1,2,".into()),
+                ("PCI_RESOURCE_EXAMPLE_COM_B".into(), "1,3".into()),
+                ("PCI_RESOURCE_EXAMPLE_COM_C".into(), String::new()),
+            ]),
+            ..HostFacts::default()
+        };
+        let (a, b, c) = ("example.com/a", "example.com/b", "example.com/c");
+        let mut pool = DevicePool::new(Kind::Pci, [a, b, c, "other"].into_iter(), &host);
+        assert_eq!(pool.take(a), Some("1"));
+        assert_eq!(pool.take(b), Some("3"));
+        assert_eq!(pool.take(b), None);
+        assert_eq!(pool.take(c), None);
+        assert_eq!(pool.take("other"), None);
+        assert_eq!(pool.take(a), Some("2"));
+    }
+}

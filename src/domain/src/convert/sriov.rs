@@ -1,0 +1,121 @@
+//! SR-IOV interfaces: the virtual function is a host device, named by the cluster for its network.
+
+use std::collections::BTreeMap;
+
+use super::host_devices::pci_device;
+use super::{Context, ConvertError, claims, pci_address};
+use crate::host::NetworkInfo;
+use crate::spec::{BootOrder, HostDevice};
+use crate::vmi::Interface;
+
+const ALIAS: &str = "sriov-";
+/// How the status says that Multus has attached an interface.
+const ATTACHED: &str = "multus-status";
+
+pub(super) fn devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
+    let mut devices = of_networks(context)?;
+    devices.extend(of_claims(context)?);
+    Ok(devices)
+}
+
+fn wanted<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a Interface> {
+    let interfaces = context.vmi.spec.domain.devices.interfaces.iter();
+    interfaces.filter(|interface| interface.sriov.is_some())
+}
+
+fn of_networks(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
+    let attached: Vec<_> = wanted(context)
+        .filter(|interface| is_attached(context, interface))
+        .collect();
+    if attached.is_empty() {
+        return Ok(Vec::new());
+    }
+    let info = context.host.network_info.as_ref();
+    let mut addresses = info.map(addresses).unwrap_or_default();
+    if addresses.is_empty() {
+        return Err(ConvertError::refused(
+            "found no SR-IOV networks to PCI-Address mapping",
+        ));
+    }
+    let device = |interface: &Interface| {
+        let failed = |error: String| {
+            let name = &interface.name;
+            ConvertError::refused(format!("failed to create hostdevice for {name}: {error}"))
+        };
+        let address = addresses.remove(interface.name.as_str()).ok_or_else(|| {
+            failed(format!(
+                "PCI-Address for SR-IOV network {:?} not found",
+                interface.name
+            ))
+        })?;
+        let device =
+            pci_device(format!("{ALIAS}{}", interface.name), address).map_err(|error| {
+                failed(format!(
+                    "failed to create PCI device for {}: {error}",
+                    interface.name
+                ))
+            })?;
+        decorate(interface, device).map_err(failed)
+    };
+    attached.into_iter().map(device).collect()
+}
+
+fn is_attached(context: &Context<'_>, interface: &Interface) -> bool {
+    let mut statuses = context.vmi.status.interfaces.iter();
+    let status = statuses.find(|status| status.name == interface.name);
+    status.is_some_and(|status| {
+        let mut sources = status.info_source.split(',');
+        sources.any(|source| source.trim() == ATTACHED)
+    })
+}
+
+/// By network.
+fn addresses(info: &NetworkInfo) -> BTreeMap<&str, &str> {
+    let interfaces = info.interfaces.iter();
+    interfaces
+        .filter_map(|interface| {
+            let device = interface.device_info.as_ref()?.pci.as_ref()?;
+            let address = device.address.as_str();
+            (!address.is_empty()).then_some((interface.network.as_str(), address))
+        })
+        .collect()
+}
+
+/// Where the guest finds it, and whether it boots from it.
+fn decorate(interface: &Interface, mut device: HostDevice) -> Result<HostDevice, String> {
+    if !interface.pci_address.is_empty() {
+        let address = pci_address::parse(&interface.pci_address)
+            .map_err(|error| format!("failed to interpret the guest PCI address: {error}"))?;
+        device.address = Some(address);
+    }
+    device.boot_order = interface.boot_order.map(|order| BootOrder { order });
+    Ok(device)
+}
+
+fn of_claims(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
+    let mut devices = Vec::new();
+    for interface in wanted(context) {
+        let mut networks = context.vmi.spec.networks.iter();
+        let network = networks.rfind(|network| network.name == interface.name);
+        let Some(request) = network.and_then(|network| network.resource_claim.as_ref()) else {
+            continue;
+        };
+        let failed = |error: String| ConvertError::refused(error);
+        let (claim, name) = (&request.claim_name, &request.request_name);
+        let address = claims::pci_address(context, claim, name).map_err(|error| {
+            failed(format!(
+                "failed to resolve PCI address for SR-IOV DRA interface {} (claim {claim} request {name}): {error}",
+                interface.name
+            ))
+        })?;
+        let device =
+            pci_device(format!("{ALIAS}{}", interface.name), address).map_err(|error| {
+                failed(format!(
+                    "failed to create PCI address for SR-IOV DRA interface {}: {error}",
+                    interface.name
+                ))
+            })?;
+        devices.push(decorate(interface, device).map_err(failed)?);
+    }
+    Ok(devices)
+}

@@ -1,0 +1,112 @@
+//! Rules of the conversion that no case of the corpus reaches. Each is KubeVirt's.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "rules/claims.rs"]
+mod claims;
+#[path = "rules/disks.rs"]
+mod disks;
+#[path = "rules/host_devices.rs"]
+mod host_devices;
+#[path = "rules/networks.rs"]
+mod networks;
+#[path = "rules/pinning.rs"]
+mod pinning;
+#[path = "rules/placement.rs"]
+mod placement;
+#[path = "rules/platform.rs"]
+mod platform;
+#[path = "rules/protection.rs"]
+mod protection;
+
+use domain::convert::convert;
+use domain::host::HostFacts;
+use domain::options::Options;
+use domain::spec::DomainSpec;
+use domain::vmi::Vmi;
+use serde_json::{Value, json};
+
+/// A VMI with the fields that a case needs, the options and the node's facts.
+#[derive(Default)]
+struct Case {
+    annotations: Value,
+    spec: Value,
+    status: Value,
+    options: Value,
+    host: Value,
+}
+
+impl Case {
+    fn of(spec: Value) -> Self {
+        Self {
+            spec,
+            ..Self::default()
+        }
+    }
+
+    /// Only what stands in `spec.domain`.
+    fn domain(domain: Value) -> Self {
+        Self::of(json!({"architecture": "amd64", "domain": domain}))
+    }
+
+    fn devices(devices: Value) -> Self {
+        Self::domain(json!({"devices": devices}))
+    }
+
+    fn annotation(mut self, key: &str, value: &str) -> Self {
+        self.annotations = json!({key: value});
+        self
+    }
+
+    fn status(self, status: Value) -> Self {
+        Self { status, ..self }
+    }
+
+    fn options(self, options: Value) -> Self {
+        Self { options, ..self }
+    }
+
+    fn host(self, host: Value) -> Self {
+        Self { host, ..self }
+    }
+
+    fn inputs(&self) -> (Vmi, Options, HostFacts) {
+        let vmi = json!({
+            "metadata": {"name": "vm", "namespace": "ns", "uid": "u", "annotations": self.annotations},
+            "spec": self.spec,
+            "status": self.status,
+        });
+        (
+            Vmi::from_json(vmi.to_string().as_bytes()).unwrap(),
+            serde_json::from_value(or_empty(&self.options)).unwrap(),
+            serde_json::from_value(or_empty(&self.host)).unwrap(),
+        )
+    }
+
+    fn spec(&self) -> DomainSpec {
+        let (vmi, options, host) = self.inputs();
+        convert(&vmi, &options, &host).unwrap()
+    }
+
+    fn refusal(&self) -> String {
+        let (vmi, options, host) = self.inputs();
+        convert(&vmi, &options, &host).unwrap_err().to_string()
+    }
+}
+
+fn or_empty(value: &Value) -> Value {
+    match value {
+        Value::Null => json!({}),
+        value => value.clone(),
+    }
+}
+
+/// Two NUMA nodes of two cores of two threads: 0+4, 1+5; 2+6, 3+7.
+fn topology() -> Value {
+    let cell = |id: u32, cores: [u32; 2]| {
+        let cpus = [cores[0], cores[1], cores[0] + 4, cores[1] + 4]
+            .map(|cpu| json!({"id": cpu, "siblings": [cpu % 4, cpu % 4 + 4]}));
+        json!({"id": id, "cpus": cpus})
+    };
+    json!({"numa_cells": [cell(0, [0, 1]), cell(1, [2, 3])]})
+}

@@ -1,0 +1,79 @@
+//! Devices from resource claims.
+
+use serde_json::{Value, json};
+
+use super::Case;
+
+fn case(devices: Value, claimed: Value) -> Case {
+    Case::of(json!({
+        "resourceClaims": [{"name": "c", "resourceClaimName": "claim"}],
+        "domain": {"devices": devices},
+        "networks": [{"name": "n", "resourceClaim": {"claimName": "c", "requestName": "r"}}],
+    }))
+    .host(json!({"claimedDevices": {"c": {"r": claimed}}}))
+}
+
+fn request(name: &str) -> Value {
+    json!({"name": name, "claimName": "c", "requestName": "r"})
+}
+
+#[test]
+fn a_claimed_device_is_mediated_or_pci() {
+    let both = json!({"gpus": [request("g")], "hostDevices": [request("h")]});
+    let mediated = case(
+        both.clone(),
+        json!({"mdevUUID": "m", "pciBusID": "0000:01:00.0"}),
+    )
+    .spec();
+    let devices = mediated.devices.host_devices;
+    assert_eq!(devices[0].alias.as_ref().unwrap().name, "dra-hostdevice-h");
+    assert_eq!(devices[0].display, "");
+    assert_eq!(devices[1].alias.as_ref().unwrap().name, "dra-gpu-g");
+    assert_eq!(
+        (devices[1].kind.as_str(), devices[1].display.as_str()),
+        ("mdev", "on")
+    );
+    let pci = case(both, json!({"pciBusID": "0000:01:00.0"})).spec();
+    assert!(
+        pci.devices
+            .host_devices
+            .iter()
+            .all(|device| device.kind == "pci" && device.display.is_empty())
+    );
+}
+
+#[test]
+fn a_claimed_interface_is_a_host_device() {
+    let interface = json!({"interfaces": [{"name": "n", "sriov": {}, "bootOrder": 2, "pciAddress": "0000:09:00.0"}]});
+    let spec = case(interface.clone(), json!({"pciBusID": "0000:01:00.3"})).spec();
+    assert!(spec.devices.interfaces.is_empty());
+    let device = &spec.devices.host_devices[0];
+    assert_eq!(device.alias.as_ref().unwrap().name, "sriov-n");
+    assert_eq!(device.address.as_ref().unwrap().bus, "0x09");
+    assert_eq!(device.boot_order.as_ref().unwrap().order, 2);
+    assert_eq!(
+        case(interface, json!({})).refusal(),
+        "failed to resolve PCI address for SR-IOV DRA interface n (claim c request r): \
+         pciBusID not found for claim \"c\" request \"r\""
+    );
+}
+
+#[test]
+fn a_claim_without_a_device_is_refused() {
+    assert_eq!(
+        case(json!({"gpus": [request("g")]}), json!({})).refusal(),
+        "failed to create DRA GPU host-devices: \
+         GPU g has no mdevUUID or pciBusID in metadata for claim c request r"
+    );
+    let half = json!({"hostDevices": [{"name": "h", "claimName": "c"}]});
+    assert_eq!(
+        case(half, json!({})).refusal(),
+        "failed to create dra generic host-devices: HostDevice h has incomplete ClaimRequest"
+    );
+    let other = json!({"hostDevices": [{"name": "h", "claimName": "other", "requestName": "r"}]});
+    assert!(
+        case(other, json!({"pciBusID": "0000:01:00.0"}))
+            .refusal()
+            .contains("claim other")
+    );
+}

@@ -1,0 +1,116 @@
+//! Disks.
+
+use domain::convert::matched_volumes;
+use serde_json::{Value, json};
+
+use super::Case;
+
+fn case(disk: Value, volume: Value, mode: &str) -> Case {
+    Case::of(json!({"domain": {"devices": {"disks": [disk]}}, "volumes": [volume]})).status(json!({
+        "volumeStatus": [{"name": "v", "persistentVolumeClaimInfo": {"volumeMode": mode}}],
+    }))
+}
+
+fn claim() -> Value {
+    json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}})
+}
+
+#[test]
+fn tracked_volumes_have_an_overlay() {
+    let disk = json!({"name": "v", "disk": {"bus": "virtio"}});
+    let tracked = |volume: Value, mode: &str| {
+        let mut case = case(disk.clone(), volume, mode);
+        case.status["changedBlockTracking"] = json!({"state": "Enabled"});
+        case.status["runtimeUser"] = json!(107);
+        case.spec().devices.disks.remove(0)
+    };
+    let overlay = "/var/run/kubevirt-private/libvirt/qemu/cbt/v.qcow2";
+    let block = tracked(claim(), "Block");
+    assert_eq!(
+        (block.kind.as_str(), block.source.file.as_str()),
+        ("file", overlay)
+    );
+    assert_eq!(
+        (block.source.name.as_str(), block.source.dev.as_str()),
+        ("v", "")
+    );
+    assert_eq!(block.driver.unwrap().kind, "qcow2");
+    let store = block.source.data_store.unwrap();
+    assert_eq!(
+        (store.kind.as_str(), store.source.unwrap().dev.as_str()),
+        ("block", "/dev/v")
+    );
+    let host = tracked(
+        json!({"name": "v", "hostDisk": {"path": "/data/a.img"}}),
+        "Filesystem",
+    );
+    let store = host.source.data_store.unwrap();
+    assert_eq!(store.kind, "file");
+    assert_eq!(
+        store.source.unwrap().file,
+        "/var/run/kubevirt-private/vmi-disks/v/a.img"
+    );
+    let empty = tracked(
+        json!({"name": "v", "emptyDisk": {"capacity": "1Mi"}}),
+        "Filesystem",
+    );
+    assert!(empty.source.data_store.is_none());
+}
+
+#[test]
+fn block_sizes_follow_the_volume() {
+    let disk = json!({"name": "v", "disk": {"bus": "virtio"}, "blockSize": {"matchVolume": {}}});
+    let case = case(disk, claim(), "Block");
+    let (vmi, options, host) = case.inputs();
+    let matched = matched_volumes(&vmi, &options, &host).unwrap();
+    assert_eq!(
+        (matched[0].path.as_str(), matched[0].is_block),
+        ("/dev/v", true)
+    );
+    assert_eq!(
+        case.refusal(),
+        "failed to configure disk with block size detection enabled: nobody has asked /dev/v for its block sizes"
+    );
+    let sizes = json!({"blockSizes": {"/dev/v": {"logical": 512, "physical": 4096, "discardGranularity": 4096}}});
+    let io = case
+        .host(sizes)
+        .spec()
+        .devices
+        .disks
+        .remove(0)
+        .block_io
+        .unwrap();
+    assert_eq!(
+        (
+            io.logical_block_size,
+            io.physical_block_size,
+            io.discard_granularity
+        ),
+        (512, 4096, Some(4096))
+    );
+}
+
+#[test]
+fn an_empty_drive_has_no_block_sizes() {
+    let disk = json!({"name": "v", "cdrom": {"bus": "sata"}, "blockSize": {"matchVolume": {}}});
+    let case = Case::devices(json!({"disks": [disk]}));
+    assert!(
+        case.refusal()
+            .ends_with("disk is neither a block device nor a file")
+    );
+    let off = json!({"name": "v", "cdrom": {"bus": "sata"}, "blockSize": {"matchVolume": {"enabled": false}}});
+    assert!(
+        Case::devices(json!({"disks": [off]})).spec().devices.disks[0]
+            .block_io
+            .is_none()
+    );
+}
+
+#[test]
+fn a_pool_has_a_size() {
+    let case = Case::domain(json!({"ioThreadsPolicy": "supplementalPool"}));
+    assert!(
+        case.refusal()
+            .starts_with("spec.domain.ioThreads.supplementalPoolThreadCount is \"\"")
+    );
+}

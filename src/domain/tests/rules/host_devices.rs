@@ -1,0 +1,113 @@
+//! Devices from device plugins.
+
+use domain::spec::HostDevice;
+use serde_json::{Value, json};
+
+use super::Case;
+
+fn gpus(gpus: Value, plugins: Value) -> Case {
+    Case::devices(json!({"gpus": gpus})).host(json!({"devicePlugins": plugins}))
+}
+
+/// Type, alias, display and frame buffer.
+fn shown(device: &HostDevice) -> (&str, &str, &str, &str) {
+    let alias = &device.alias.as_ref().unwrap().name;
+    (&device.kind, alias, &device.display, &device.ramfb)
+}
+
+#[test]
+fn gpus_are_pci_or_mediated_devices() {
+    let case = gpus(
+        json!([{"name": "whole", "deviceName": "nvidia.com/GA102"}, {"name": "part", "deviceName": "nvidia.com/T4-1Q"}]),
+        json!({"PCI_RESOURCE_NVIDIA_COM_GA102": "0000:65:00.0", "MDEV_PCI_RESOURCE_NVIDIA_COM_T4-1Q": "11111111-2222-3333-4444-555555555555,"}),
+    );
+    let devices = case.spec().devices.host_devices;
+    assert_eq!(shown(&devices[0]), ("pci", "gpu-whole", "", ""));
+    assert_eq!(devices[0].managed, "no");
+    let source = devices[0].source.address.as_ref().unwrap();
+    assert_eq!((source.kind.as_str(), source.bus.as_str()), ("pci", "0x65"));
+    // The first mediated device has the display where nobody says anything of one.
+    assert_eq!(shown(&devices[1]), ("mdev", "gpu-part", "on", "on"));
+    assert_eq!(
+        (devices[1].mode.as_str(), devices[1].model.as_str()),
+        ("subsystem", "vfio-pci")
+    );
+    let uuid = &devices[1].source.address.as_ref().unwrap().uuid;
+    assert_eq!(uuid, "11111111-2222-3333-4444-555555555555");
+}
+
+#[test]
+fn displays_are_as_asked() {
+    let named = |name: &str, display: Value| json!({"name": name, "deviceName": "a/b", "virtualGPUOptions": {"display": display}});
+    let case = gpus(
+        json!([
+            named("on", json!({})),
+            named("off", json!({"enabled": false})),
+            named("bare", json!({"ramFB": {"enabled": false}}))
+        ]),
+        json!({"MDEV_PCI_RESOURCE_A_B": "1,2,3"}),
+    );
+    let devices = case.spec().devices.host_devices;
+    let shown: Vec<_> = devices.iter().map(shown).collect();
+    assert_eq!(
+        shown,
+        [
+            ("mdev", "gpu-on", "on", "on"),
+            ("mdev", "gpu-off", "", ""),
+            ("mdev", "gpu-bare", "on", "")
+        ]
+    );
+    // A whole GPU has a display only when that is said.
+    let pci = |display: Value| {
+        let case = gpus(
+            json!([named("g", display)]),
+            json!({"PCI_RESOURCE_A_B": "0000:65:00.0"}),
+        );
+        let device = case.spec().devices.host_devices.remove(0);
+        (device.display, device.ramfb)
+    };
+    assert_eq!(pci(json!({})), (String::new(), String::new()));
+    assert_eq!(pci(json!({"enabled": true})), ("on".into(), "on".into()));
+}
+
+#[test]
+fn other_devices_may_be_usb() {
+    let case = Case::devices(json!({"hostDevices": [
+        {"name": "nic", "deviceName": "x/nic"}, {"name": "stick", "deviceName": "x/stick"}
+    ]}))
+    .host(json!({"devicePlugins": {"PCI_RESOURCE_X_NIC": "0000:01:00.1", "USB_RESOURCE_X_STICK": "3:7"}}));
+    let spec = case.spec();
+    let devices = &spec.devices.host_devices;
+    assert_eq!(shown(&devices[0]), ("pci", "hostdevice-nic", "", ""));
+    assert_eq!(shown(&devices[1]), ("usb", "usb-host-stick", "", ""));
+    let address = devices[1].source.address.as_ref().unwrap();
+    assert_eq!((address.bus.as_str(), address.device.as_str()), ("3", "7"));
+    assert_eq!(spec.devices.controllers[0].model, "qemu-xhci");
+}
+
+#[test]
+fn a_device_that_is_not_there_is_refused() {
+    let missing = gpus(json!([{"name": "g", "deviceName": "a/b"}]), json!({}));
+    assert!(missing.refusal().starts_with(
+        "failed to create GPU host-devices: the number of device plugin GPU/s do not match the number of devices:"
+    ));
+    let missing = Case::devices(json!({"hostDevices": [{"name": "d", "deviceName": "a/b"}]}));
+    assert!(missing.refusal().starts_with(
+        "failed to create generic host-devices: the number of device plugin HostDevice/s"
+    ));
+    let bad = gpus(
+        json!([{"name": "g", "deviceName": "a/b"}]),
+        json!({"PCI_RESOURCE_A_B": "65:00.0"}),
+    );
+    assert_eq!(
+        bad.refusal(),
+        "failed to create GPU host-devices: failed to create hostdevice for g: \
+         failed to create PCI device for g: failed to parse pci address 65:00.0"
+    );
+    let bad = Case::devices(json!({"hostDevices": [{"name": "d", "deviceName": "a/b"}]}))
+        .host(json!({"devicePlugins": {"USB_RESOURCE_A_B": "3"}}));
+    assert_eq!(
+        bad.refusal(),
+        "failed to create hostdevice for d: Bad value: 3"
+    );
+}

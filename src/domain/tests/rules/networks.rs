@@ -1,0 +1,103 @@
+//! Interfaces.
+
+use serde_json::{Value, json};
+
+use super::Case;
+
+fn case(interface: Value, info: Value) -> Case {
+    let name = interface["name"].clone();
+    Case::of(json!({
+        "domain": {"devices": {"interfaces": [interface]}},
+        "networks": [{"name": name, "multus": {"networkName": "n"}}],
+    }))
+    .status(json!({"interfaces": [{"name": "v", "infoSource": "domain, multus-status", "podInterfaceName": "pod1"}]}))
+    .host(json!({"networkInfo": info}))
+}
+
+#[test]
+fn sriov_interfaces_are_host_devices() {
+    let info = json!({"interfaces": [
+        {"network": "other"},
+        {"network": "v", "deviceInfo": {"type": "pci", "version": "1.1.0", "pci": {"pci-address": "0000:65:00.2"}}}
+    ]});
+    let spec = case(
+        json!({"name": "v", "sriov": {}, "bootOrder": 1}),
+        info.clone(),
+    )
+    .spec();
+    assert!(spec.devices.interfaces.is_empty());
+    let device = &spec.devices.host_devices[0];
+    assert_eq!(
+        (device.kind.as_str(), device.managed.as_str()),
+        ("pci", "no")
+    );
+    assert_eq!(device.alias.as_ref().unwrap().name, "sriov-v");
+    assert_eq!(device.source.address.as_ref().unwrap().function, "0x2");
+    assert_eq!(device.boot_order.as_ref().unwrap().order, 1);
+
+    let bad = json!({"name": "v", "sriov": {}, "pciAddress": "x"});
+    assert_eq!(
+        case(bad, info).refusal(),
+        "failed to create hostdevice for v: failed to interpret the guest PCI address: failed to parse pci address x"
+    );
+}
+
+#[test]
+fn a_function_that_nobody_names_is_refused() {
+    let interface = json!({"name": "v", "sriov": {}});
+    assert_eq!(
+        case(interface.clone(), json!(null)).refusal(),
+        "found no SR-IOV networks to PCI-Address mapping"
+    );
+    let other = json!({"interfaces": [{"network": "w", "deviceInfo": {"pci": {"pci-address": "0000:65:00.2"}}}]});
+    assert_eq!(
+        case(interface, other).refusal(),
+        "failed to create hostdevice for v: PCI-Address for SR-IOV network \"v\" not found"
+    );
+    // One that Multus has not attached yet is plugged later.
+    let spec = case(json!({"name": "w", "sriov": {}}), json!(null)).spec();
+    assert!(spec.devices.host_devices.is_empty());
+}
+
+#[test]
+fn passt_leaves_istio_its_ports() {
+    let ports =
+        json!([{"port": 80}, {"port": 53, "protocol": "UDP"}, {"port": 9, "protocol": "SCTP"}]);
+    let interface = json!({"name": "v", "passtBinding": {}, "ports": ports});
+    let forwards = |case: Case| case.spec().devices.interfaces.remove(0).port_forward;
+    let plain = forwards(case(interface.clone(), json!(null)));
+    assert_eq!(plain.len(), 2);
+    assert_eq!((plain[0].proto.as_str(), plain[0].ranges.len()), ("tcp", 1));
+    assert_eq!(
+        (plain[1].proto.as_str(), plain[1].ranges[0].start),
+        ("udp", 53)
+    );
+    let mesh = case(interface, json!(null)).annotation("sidecar.istio.io/inject", "True");
+    let mesh = forwards(mesh);
+    assert_eq!(mesh[0].ranges.len(), 11);
+    assert_eq!(
+        (mesh[0].ranges[0].start, mesh[0].ranges[0].exclude.as_str()),
+        (15000, "yes")
+    );
+}
+
+#[test]
+fn a_binding_plugin_brings_its_own_interface() {
+    let interface = json!({"name": "v", "binding": {"name": "plugin"}});
+    assert!(
+        case(interface.clone(), json!(null))
+            .spec()
+            .devices
+            .interfaces
+            .is_empty()
+    );
+    let attached = |how: &str| {
+        let case = case(interface.clone(), json!(null));
+        case.options(json!({"interfaceDomainAttachment": {"v": how}}))
+            .spec()
+            .devices
+            .interfaces
+    };
+    assert_eq!(attached("tap")[0].kind, "ethernet");
+    assert!(attached("managedTap").is_empty());
+}

@@ -1,0 +1,165 @@
+//! Dedicated processors and guest NUMA.
+
+use serde_json::{Value, json};
+
+use super::{Case, topology};
+
+fn case(mut domain: Value, cpuset: &[u32]) -> Case {
+    domain["cpu"]["dedicatedCpuPlacement"] = json!(true);
+    Case::domain(domain)
+        .options(json!({"topology": topology()}))
+        .host(json!({"cpuset": cpuset}))
+}
+
+const ALL: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+
+#[test]
+fn only_plugged_sockets_are_pinned() {
+    let case = case(
+        json!({"cpu": {"cores": 2, "sockets": 1, "maxSockets": 4}}),
+        &ALL,
+    );
+    let spec = case.spec();
+    assert_eq!(spec.vcpu.unwrap().cpus, 8);
+    let pins: Vec<_> = spec
+        .cpu_tune
+        .unwrap()
+        .vcpu_pin
+        .into_iter()
+        .map(|pin| pin.cpuset)
+        .collect();
+    assert_eq!(pins, ["0", "4"]);
+}
+
+#[test]
+fn too_few_processors_are_refused() {
+    let case = |cpu: Value, cpuset: &[u32]| case(json!({"cpu": cpu}), cpuset);
+    assert_eq!(
+        case(json!({"cores": 4}), &[0, 1, 2]).refusal(),
+        "not enough exclusive threads provided, could not fit 1 core(s)"
+    );
+    assert_eq!(
+        case(json!({"cores": 2, "isolateEmulatorThread": true}), &[0, 1]).refusal(),
+        "no CPU allocated for the emulation thread: no remaining unassigned threads"
+    );
+    let numa = json!({"cores": 1, "threads": 2, "numa": {"guestMappingPassthrough": {}}});
+    assert_eq!(
+        case(numa, &[0, 2]).refusal(),
+        "could not fit 1 core(s) without crossing numa cell boundaries for individual cores"
+    );
+}
+
+#[test]
+fn the_emulator_makes_the_count_even_when_told() {
+    let emulator = |cores: u32| {
+        let cpu = json!({"cores": cores, "isolateEmulatorThread": true});
+        let case = case(json!({"cpu": cpu}), &ALL)
+            .annotation("alpha.kubevirt.io/EmulatorThreadCompleteToEvenParity", "");
+        case.spec().cpu_tune.unwrap().emulator_pin.unwrap().cpuset
+    };
+    assert_eq!(emulator(2), "1,5");
+    assert_eq!(emulator(3), "5");
+}
+
+fn disks(count: u32) -> (Value, Value) {
+    let names = (0..count).map(|disk| format!("d{disk}"));
+    let disks: Vec<_> = names
+        .clone()
+        .map(|name| json!({"name": name, "disk": {"bus": "virtio"}}))
+        .collect();
+    let volumes: Vec<_> = names
+        .map(|name| json!({"name": name, "emptyDisk": {"capacity": "1Mi"}}))
+        .collect();
+    (json!({"disks": disks}), json!(volumes))
+}
+
+fn io_pins(domain: Value, count: u32) -> Vec<(u32, String)> {
+    let (devices, volumes) = disks(count);
+    let mut case = case(domain, &ALL);
+    case.spec["domain"]["devices"] = devices;
+    case.spec["volumes"] = volumes;
+    let tune = case.spec().cpu_tune.unwrap();
+    tune.io_thread_pin
+        .into_iter()
+        .map(|pin| (pin.io_thread, pin.cpuset))
+        .collect()
+}
+
+#[test]
+fn io_threads_share_the_processors() {
+    let auto = json!({"cpu": {"cores": 4}, "ioThreadsPolicy": "auto", "resources": {"requests": {"cpu": "4"}}});
+    assert_eq!(
+        io_pins(auto, 3),
+        [(1, "0,1".into()), (2, "2".into()), (3, "3".into())]
+    );
+    let isolated =
+        json!({"cpu": {"cores": 4, "isolateEmulatorThread": true}, "ioThreadsPolicy": "auto"});
+    assert_eq!(io_pins(isolated, 3), [(1, "2".into())]);
+    let pool = json!({"cpu": {"cores": 4}, "ioThreadsPolicy": "supplementalPool", "ioThreads": {"supplementalPoolThreadCount": 2}});
+    assert_eq!(io_pins(pool, 2), [(1, "2".into()), (2, "6".into())]);
+}
+
+#[test]
+fn io_threads_need_disks() {
+    let case = case(
+        json!({"cpu": {"cores": 1}, "ioThreadsPolicy": "auto"}),
+        &ALL,
+    );
+    assert_eq!(case.refusal(), "domain is missing IOThreads");
+}
+
+fn numa(cores: u32, memory: &str, realtime: Value) -> Case {
+    let cpu =
+        json!({"cores": cores, "numa": {"guestMappingPassthrough": {}}, "realtime": realtime});
+    case(
+        json!({"cpu": cpu, "memory": {"guest": memory, "hugepages": {"pageSize": "2Mi"}}}),
+        &ALL,
+    )
+}
+
+#[test]
+fn every_node_has_its_cell() {
+    let spec = numa(6, "130Mi", json!({})).spec();
+    let cells = spec.cpu.numa.unwrap().cells;
+    assert_eq!(
+        (cells[0].cpus.as_str(), cells[1].cpus.as_str()),
+        ("0,1,2,3", "4,5")
+    );
+    // 65 pages: one more for the first cell.
+    assert_eq!(
+        (cells[0].memory, cells[1].memory),
+        (Some(33 * (2 << 20)), Some(32 * (2 << 20)))
+    );
+    let tune = spec.numa_tune.unwrap();
+    assert_eq!(tune.memory.node_set, "0,1");
+    assert_eq!(
+        (
+            tune.mem_nodes[1].cell_id,
+            tune.mem_nodes[1].node_set.as_str()
+        ),
+        (1, "1")
+    );
+    let backing = spec.memory_backing.unwrap();
+    assert_eq!(backing.huge_pages.unwrap().huge_page.len(), 2);
+    assert!(backing.no_share_pages.is_some());
+    assert_eq!(spec.features.unwrap().pmu.unwrap().state, "off");
+}
+
+#[test]
+fn memory_must_fit_into_pages() {
+    assert!(
+        numa(6, "2Mi", json!(null))
+            .refusal()
+            .starts_with("not enough memory requested")
+    );
+    assert!(
+        numa(2, "3Mi", json!(null))
+            .refusal()
+            .contains("numa page size")
+    );
+    let no_pages = json!({"cpu": {"cores": 1, "numa": {"guestMappingPassthrough": {}}}, "memory": {"guest": "64Mi"}});
+    assert_eq!(
+        case(no_pages, &ALL).refusal(),
+        "passing through a numa topology is restricted to VMIs with hugepages enabled"
+    );
+}

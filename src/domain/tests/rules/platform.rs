@@ -1,0 +1,191 @@
+//! Firmware, clock, channels and the like.
+
+use serde_json::{Value, json};
+
+use super::Case;
+
+fn efi(efi: Value) -> Case {
+    Case::domain(json!({"firmware": {"bootloader": {"efi": efi}}}))
+}
+
+#[test]
+fn firmware_by_what_is_installed() {
+    let files = |files: Value| json!({"ovmfPath": "/o", "firmwareFiles": files});
+    let usual = json!([
+        "OVMF_CODE.secboot.fd",
+        "OVMF_VARS.secboot.fd",
+        "OVMF_VARS.fd"
+    ]);
+    let os = efi(json!({"secureBoot": false}))
+        .host(files(usual))
+        .spec()
+        .os;
+    assert_eq!(os.boot_loader.unwrap().path, "/o/OVMF_CODE.secboot.fd");
+    assert_eq!(os.nvram.unwrap().template, "/o/OVMF_VARS.fd");
+    assert_eq!(
+        efi(json!({}))
+            .host(files(json!(["OVMF_CODE.fd", "OVMF_VARS.fd"])))
+            .refusal(),
+        "EFI OVMF roms missing for booting in EFI mode with SecureBoot=true, \
+         SEV/SEV-ES=false, SEV-SNP=false, TDX=false"
+    );
+}
+
+#[test]
+fn libvirt_may_choose_the_firmware() {
+    let chosen = |efi_: Value| {
+        efi(efi_)
+            .host(json!({"firmwareAutoSelection": true}))
+            .spec()
+            .os
+    };
+    let os = chosen(json!({}));
+    assert_eq!(os.firmware, "efi");
+    assert!(os.boot_loader.is_none());
+    let features = os.firmware_info.unwrap().features;
+    assert_eq!(
+        features
+            .iter()
+            .map(|feature| feature.name.as_str())
+            .collect::<Vec<_>>(),
+        ["secure-boot", "enrolled-keys"]
+    );
+    let nvram = os.nvram.unwrap();
+    assert_eq!(
+        (nvram.format.as_str(), nvram.nvram.as_str()),
+        ("raw", "/var/lib/libvirt/qemu/nvram/vm_VARS.fd")
+    );
+    assert!(chosen(json!({"secureBoot": false})).boot_loader.is_some());
+}
+
+#[test]
+fn old_clusters_say_non_root_in_an_annotation() {
+    let os = efi(json!({}))
+        .annotation("kubevirt.io/nonroot", "true")
+        .spec()
+        .os;
+    assert_eq!(
+        os.nvram.unwrap().nvram,
+        "/var/run/kubevirt-private/libvirt/qemu/nvram/vm_VARS.fd"
+    );
+}
+
+#[test]
+fn timers_have_only_what_they_know() {
+    let timer = json!({"tickPolicy": "delay", "track": "guest", "present": false});
+    let clock = json!({"timer": {"rtc": timer, "pit": timer, "kvm": timer, "hpet": timer, "hyperv": timer}});
+    let timers = Case::domain(json!({"clock": clock}))
+        .spec()
+        .clock
+        .unwrap()
+        .timer;
+    let said: Vec<_> = timers
+        .iter()
+        .map(|timer| {
+            (
+                timer.name.as_str(),
+                timer.tick_policy.as_str(),
+                timer.track.as_str(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("rtc", "delay", "guest"),
+            ("pit", "delay", ""),
+            ("kvmclock", "", ""),
+            ("hpet", "delay", ""),
+            ("hypervclock", "", "")
+        ]
+    );
+}
+
+#[test]
+fn the_tsc_is_fixed_where_the_guest_relies_on_it() {
+    let hints = json!({"topologyHints": {"tscFrequency": 2_100_000_000_i64}});
+    let frequency = |domain: Value| {
+        let spec = Case::domain(domain).status(hints.clone()).spec();
+        spec.clock
+            .and_then(|clock| Some(clock.timer.first()?.frequency.clone()))
+    };
+    let invariant = json!({"cpu": {"features": [{"name": "invtsc", "policy": "require"}]}});
+    assert_eq!(frequency(invariant).as_deref(), Some("2100000000"));
+    let optional = json!({"cpu": {"features": [{"name": "invtsc", "policy": "optional"}]}});
+    assert_eq!(frequency(optional), None);
+    let again = json!({"features": {"hyperv": {"reenlightenment": {"enabled": true}}}});
+    assert!(frequency(again).is_some());
+    assert_eq!(
+        frequency(json!({"features": {"hyperv": {"reenlightenment": {}}}})),
+        None
+    );
+}
+
+#[test]
+fn every_enlightenment_of_the_host() {
+    let passed = Case::domain(json!({"features": {"hypervPassthrough": {"enabled": true}}})).spec();
+    assert_eq!(passed.features.unwrap().hyperv.unwrap().mode, "passthrough");
+    let both = json!({"features": {"hypervPassthrough": {}, "hyperv": {"relaxed": {}}}});
+    let hyperv = Case::domain(both).spec().features.unwrap().hyperv.unwrap();
+    assert_eq!(
+        (hyperv.mode.as_str(), hyperv.relaxed.unwrap().state.as_str()),
+        ("", "on")
+    );
+}
+
+#[test]
+fn context_ids_may_be_the_pods_own() {
+    let address = |host: Value| {
+        let case = Case::default().status(json!({"VSOCKCID": 4711})).host(host);
+        case.spec().devices.vsock.unwrap().cid.address
+    };
+    assert_eq!(address(json!({})), 4711);
+    assert_eq!(address(json!({"vsockNamespaces": true})), 3);
+}
+
+#[test]
+fn firmware_is_logged_when_much_is_logged() {
+    let arguments = |verbosity: u32| {
+        let case = Case::default().host(json!({"logVerbosity": verbosity}));
+        case.spec()
+            .qemu_commandline
+            .map_or(0, |commandline| commandline.arg.len())
+    };
+    assert_eq!((arguments(5), arguments(6)), (0, 4));
+}
+
+#[test]
+fn an_iommufd_is_used_when_there_is_one() {
+    let spec = Case::default().host(json!({"iommufd": true})).spec();
+    assert_eq!(spec.iommufd.unwrap().fd_group, "iommu");
+    assert!(Case::default().spec().iommufd.is_none());
+}
+
+#[test]
+fn refusals_are_kubevirts() {
+    let of = |domain: Value| Case::domain(domain).refusal();
+    assert_eq!(
+        of(json!({"devices": {"sound": {"name": "s", "model": "sb16"}}})),
+        "invalid model: sb16"
+    );
+    assert_eq!(
+        of(json!({"devices": {"watchdog": {"name": "w"}}})),
+        "watchdog w can't be mapped, no watchdog type specified"
+    );
+    assert_eq!(
+        of(json!({"devices": {"inputs": [{"name": "i", "type": "tablet", "bus": "ps2"}]}})),
+        "input contains unsupported bus ps2"
+    );
+    assert_eq!(
+        of(json!({"firmware": {"acpi": {}}})),
+        "no ACPI tables were set, expecting at least one"
+    );
+    assert_eq!(
+        of(json!({"firmware": {"acpi": {"msdmNameRef": "m"}}})),
+        "firmware's volume for msdm was not found"
+    );
+    assert_eq!(
+        of(json!({"devices": {"interfaces": [{"name": "n"}]}})),
+        "failed to find network n"
+    );
+}
