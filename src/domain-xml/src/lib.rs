@@ -24,6 +24,7 @@ mod document;
 mod edit;
 mod element;
 mod escape;
+pub mod grant;
 mod limits;
 mod name;
 mod parse;

@@ -39,7 +39,7 @@ pub(crate) enum Step {
     },
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum NameTest {
     /// `*`
     Any,
@@ -122,6 +122,12 @@ impl PathPattern {
             column: 1,
             kind,
         }
+    }
+}
+
+impl Predicate {
+    pub(crate) fn is_position(&self) -> bool {
+        matches!(self, Predicate::Position(_))
     }
 }
 

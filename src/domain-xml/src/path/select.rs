@@ -108,15 +108,13 @@ impl PathPattern {
     fn counters(&self) -> Vec<usize> {
         let asks = self.steps.iter().any(|step| match step {
             Step::Descend => false,
-            Step::Child { predicates, .. } => predicates
-                .iter()
-                .any(|predicate| matches!(predicate, Predicate::Position(_))),
+            Step::Child { predicates, .. } => predicates.iter().any(Predicate::is_position),
         });
         vec![0; if asks { self.steps.len() } else { 0 }]
     }
 
     /// `**` also stands for no level at all.
-    fn close(&self, state: u64) -> u64 {
+    pub(crate) fn close(&self, state: u64) -> u64 {
         let descends = self
             .steps
             .iter()
@@ -185,7 +183,7 @@ impl<'a> Level<'a> {
 }
 
 impl Predicate {
-    fn holds(&self, element: &Element, position: usize) -> bool {
+    pub(crate) fn holds(&self, element: &Element, position: usize) -> bool {
         match self {
             Predicate::Position(wanted) => *wanted == position,
             Predicate::Holds {

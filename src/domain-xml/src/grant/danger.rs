@@ -1,0 +1,142 @@
+//! What no wildcard grants, and what nobody grants.
+//!
+//! QEMU reads these as files to open, programs to run or devices to take, with the rights of its
+//! container. Names are compared without their prefixes: libvirt reads many attributes, and some
+//! elements, whatever their namespace.
+
+use crate::element::Attribute;
+use crate::{Element, name};
+
+/// Why a place needs a pattern that names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum DangerKind {
+    /// `qemu:commandline` and whatever else goes to a hypervisor past libvirt (`lxc:`, `xen:`,
+    /// `bhyve:` as well).
+    Hypervisor,
+    /// `<emulator>`: the program that libvirt runs.
+    Emulator,
+    /// Loader, NVRAM, kernel, initrd, command line, device tree, ACPI tables: what the machine
+    /// boots, read from files of the container.
+    Boot,
+    /// An interface's `<script>`, `<downscript>` or `<backend>`: programs and devices.
+    Script,
+    /// `<seclabel>`.
+    SecurityLabel,
+    /// `<source>` and `<mirror>` of any device, a random or smartcard backend.
+    Source,
+    /// Any other attribute that names a file, directory, socket or host device.
+    HostPath,
+    /// A disk's format: a guest that writes its own image header picks its backing file.
+    DiskFormat,
+    /// `<filesystem>`.
+    Filesystem,
+    /// `<hostdev>`, and raw I/O on a disk.
+    HostDevice,
+}
+
+/// What is never a hook's to change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reserved {
+    /// `/domain/name`
+    Name,
+    /// `/domain/uuid`
+    Uuid,
+    /// KubeVirt's element in `/domain/metadata`.
+    Metadata,
+}
+
+const HYPERVISORS: &[&str] = &["qemu", "lxc", "xen", "bhyve"];
+
+const BOOT: &[&str] = &[
+    "loader",
+    "nvram",
+    "varstore",
+    "shim",
+    "kernel",
+    "initrd",
+    "cmdline",
+    "dtb",
+    "acpi",
+    "init",
+    "initarg",
+    "initenv",
+    "initdir",
+    "inituser",
+    "initgroup",
+];
+
+/// Attributes that name a file, directory, socket or device wherever libvirt knows them.
+const HOST_PATHS: &[&str] = &[
+    "file",
+    "path",
+    "dir",
+    "socket",
+    "logFile",
+    "template",
+    "rendernode",
+    "evdev",
+];
+
+fn local(name: &str) -> &str {
+    name::split(name).1
+}
+
+/// Whether the element, with whatever is in it, is dangerous.
+pub(super) fn of_element(element: &Element, parent: Option<&Element>) -> Option<DangerKind> {
+    let within = parent.map_or("", |parent| local(parent.name()));
+    if HYPERVISORS.contains(&name::split(element.canonical_name()).0) {
+        return Some(DangerKind::Hypervisor);
+    }
+    match (within, local(element.name())) {
+        (_, "emulator") => Some(DangerKind::Emulator),
+        (_, "seclabel") => Some(DangerKind::SecurityLabel),
+        (_, "filesystem") => Some(DangerKind::Filesystem),
+        (_, "hostdev") => Some(DangerKind::HostDevice),
+        (_, "source" | "mirror") => Some(DangerKind::Source),
+        ("rng", "backend") | ("smartcard", "certificate" | "database") => Some(DangerKind::Source),
+        ("interface", "script" | "downscript" | "backend") => Some(DangerKind::Script),
+        (_, "bootloader" | "bootloader_args") => Some(DangerKind::Boot),
+        ("os", boot) if BOOT.contains(&boot) => Some(DangerKind::Boot),
+        _ => None,
+    }
+}
+
+/// Whether an attribute is dangerous though its element is not.
+pub(super) fn of_attribute(
+    attribute: &str,
+    element: &Element,
+    parent: Option<&Element>,
+) -> Option<DangerKind> {
+    let within = parent.map_or("", |parent| local(parent.name()));
+    match (within, local(element.name()), local(attribute)) {
+        (_, _, path) if HOST_PATHS.contains(&path) => Some(DangerKind::HostPath),
+        ("audio", "input" | "output", "dev") => Some(DangerKind::HostPath),
+        ("disk", "driver", "type") | ("backingStore", "format", "type") => {
+            Some(DangerKind::DiskFormat)
+        }
+        (_, "disk", "rawio" | "sgio") => Some(DangerKind::HostDevice),
+        _ => None,
+    }
+}
+
+/// Whether the element at this depth below the root is nobody's to change.
+pub(super) fn reserved(
+    depth: usize,
+    element: &Element,
+    parent: Option<&Element>,
+) -> Option<Reserved> {
+    let within = parent.map_or("", |parent| local(parent.name()));
+    match (depth, within, local(element.name())) {
+        (1, _, "name") => Some(Reserved::Name),
+        (1, _, "uuid") => Some(Reserved::Uuid),
+        (2, "metadata", "kubevirt") => Some(Reserved::Metadata),
+        _ => None,
+    }
+}
+
+/// The attributes that mean something; declarations of namespaces show in the names they change.
+pub(super) fn attributes(element: &Element) -> impl Iterator<Item = &Attribute> {
+    let declares = |attribute: &&Attribute| name::declared_prefix(&attribute.name).is_some();
+    element.attributes.iter().filter(move |a| !declares(a))
+}
