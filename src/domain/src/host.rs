@@ -12,8 +12,10 @@ pub struct HostFacts {
     pub architecture: String,
     /// Fall back to emulation when there is no KVM (`--allow-emulation`).
     pub allow_emulation: bool,
-    /// /dev/kvm can be used.
+    /// The hypervisor's device (/dev/kvm, /dev/mshv) can be used.
     pub kvm_available: bool,
+    /// `kvm` or `hyperv-direct` (`--hypervisor`).
+    pub hypervisor: String,
     /// Host processors the pod may use.
     pub cpuset: Vec<u32>,
     /// Where UEFI firmware lies (`--ovmf-path`).
@@ -44,9 +46,6 @@ pub struct HostFacts {
     pub numa_cpus: BTreeMap<u32, Vec<u32>>,
     /// Block sizes of the volumes named by [`crate::convert::matched_volumes`], by path.
     pub block_sizes: BTreeMap<String, BlockSizes>,
-    /// The node keeps vsock context ids apart by network namespace
-    /// (`/proc/sys/net/vsock/ns_mode` says `local`).
-    pub vsock_namespaces: bool,
     /// `VIRT_LAUNCHER_LOG_VERBOSITY`; above 5 firmware is logged too.
     pub log_verbosity: u32,
     /// A device plugin has handed over an iommufd.
@@ -118,6 +117,7 @@ impl Default for HostFacts {
             architecture: "amd64".into(),
             allow_emulation: false,
             kvm_available: true,
+            hypervisor: "kvm".into(),
             cpuset: Vec::new(),
             ovmf_path: "/usr/share/edk2/ovmf".into(),
             ephemeral_disk_dir: "/var/run/kubevirt-ephemeral-disks".into(),
@@ -132,7 +132,6 @@ impl Default for HostFacts {
             device_numa_nodes: BTreeMap::new(),
             numa_cpus: BTreeMap::new(),
             block_sizes: BTreeMap::new(),
-            vsock_namespaces: false,
             log_verbosity: 0,
             iommufd: false,
         }

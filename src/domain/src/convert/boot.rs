@@ -95,7 +95,7 @@ pub(super) fn file_name(path: &str) -> Option<&str> {
 fn add_acpi(context: &Context<'_>, acpi: &Acpi, os: &mut Os) -> Result<(), ConvertError> {
     if acpi.slic_name_ref.is_empty() && acpi.msdm_name_ref.is_empty() {
         return Err(ConvertError::refused(
-            "no ACPI tables were set, expecting at least one",
+            "No ACPI tables were set. Expecting at least one.",
         ));
     }
     let mut tables = OsAcpi::default();
@@ -111,10 +111,10 @@ fn add_acpi(context: &Context<'_>, acpi: &Acpi, os: &mut Os) -> Result<(), Conve
 fn acpi_table(context: &Context<'_>, kind: &str, volume: &str) -> Result<AcpiTable, ConvertError> {
     match context.vmi.volume(volume) {
         None => Err(ConvertError::refused(format!(
-            "firmware's volume for {kind} was not found"
+            "Firmware's volume for {kind} was not found"
         ))),
         Some(source) if source.secret.is_none() => Err(ConvertError::refused(format!(
-            "firmware's volume type is unsupported for {kind}"
+            "Firmware's volume type is unsupported for {kind}"
         ))),
         Some(_) => Ok(AcpiTable {
             path: format!("{SECRETS}/{volume}/{kind}.bin"),

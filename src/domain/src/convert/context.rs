@@ -1,11 +1,13 @@
 //! What every step of the conversion needs.
 
+use std::collections::{HashMap, HashSet};
+
 use super::launch_security::Protection;
-use super::{ConvertError, cpu, volumes};
+use super::{ConvertError, cpu};
 use crate::host::HostFacts;
 use crate::options::{ClusterConfig, Options};
 use crate::spec::CpuTopology;
-use crate::vmi::{Devices, Vmi};
+use crate::vmi::{Devices, Vmi, Volume, VolumeStatus};
 
 /// The inputs of a conversion, and what follows from them for more than one step.
 pub(super) struct Context<'a> {
@@ -21,6 +23,13 @@ pub(super) struct Context<'a> {
     pub(super) vcpus: u32,
     /// What protects the guest from the host.
     pub(super) protection: Protection,
+    /// Places of volumes; the last of a name counts.
+    pub(super) volumes: HashMap<&'a str, usize>,
+    /// What the cluster has recorded of volumes.
+    pub(super) volume_status: HashMap<&'a str, &'a VolumeStatus>,
+    /// Volumes that are not hotplugged are attached already.
+    pub(super) has_permanent_volumes: bool,
+    preallocated: HashSet<&'a str>,
 }
 
 impl<'a> Context<'a> {
@@ -39,6 +48,18 @@ impl<'a> Context<'a> {
             vcpus: cpu::count(&topology)?,
             topology,
             protection: Protection::of(vmi.spec.domain.launch_security.as_ref()),
+            volumes: index(&vmi.spec.volumes),
+            volume_status: recorded(&vmi.status.volume_status),
+            has_permanent_volumes: vmi
+                .status
+                .volume_status
+                .iter()
+                .any(|status| status.hotplug_volume.is_none()),
+            preallocated: options
+                .preallocated_volumes
+                .iter()
+                .map(String::as_str)
+                .collect(),
         })
     }
 
@@ -102,18 +123,29 @@ impl<'a> Context<'a> {
     }
 
     pub(super) fn discards(&self, volume: &str) -> bool {
-        !self
-            .options
-            .preallocated_volumes
-            .iter()
-            .any(|name| name == volume)
+        !self.preallocated.contains(volume)
     }
 
     pub(super) fn is_block(&self, volume: &str) -> bool {
-        volumes::status(self.vmi, volume)
+        self.volume_status
+            .get(volume)
             .and_then(|status| status.persistent_volume_claim_info.as_ref())
             .is_some_and(|claim| claim.volume_mode.as_deref() == Some("Block"))
     }
+}
+
+fn index(volumes: &[Volume]) -> HashMap<&str, usize> {
+    let places = volumes.iter().enumerate();
+    places
+        .map(|(place, volume)| (volume.name.as_str(), place))
+        .collect()
+}
+
+fn recorded(statuses: &[VolumeStatus]) -> HashMap<&str, &VolumeStatus> {
+    let statuses = statuses.iter();
+    statuses
+        .map(|status| (status.name.as_str(), status))
+        .collect()
 }
 
 fn virtio_model(vmi: &Vmi) -> &'static str {

@@ -74,7 +74,7 @@ pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
         topology: Some(topology),
         ..model(requested)
     };
-    if memory::needs_memfd(context) && requested.is_none_or(|cpu| cpu.numa.is_none()) {
+    if memory::needs_memfd(context) {
         spec.cpu.numa = Some(one_cell(context, cpus));
     }
     Ok(())

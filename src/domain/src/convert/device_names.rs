@@ -13,6 +13,8 @@ pub(super) struct DeviceNames<'a> {
     /// By prefix and disk.
     recorded: HashMap<(&'static str, &'a str), &'a str>,
     used: HashSet<String>,
+    /// By prefix: no name before this place is free.
+    next: HashMap<&'static str, usize>,
 }
 
 /// A target's name and its place among those of its prefix.
@@ -26,16 +28,18 @@ impl<'a> DeviceNames<'a> {
         let mut names = Self {
             recorded: HashMap::new(),
             used: HashSet::new(),
+            next: HashMap::new(),
         };
+        let statuses = vmi.status.volume_status.iter();
+        let targets: HashMap<_, _> = statuses
+            .filter(|status| !status.target.is_empty())
+            .map(|status| (status.name.as_str(), status.target.as_str()))
+            .collect();
         for disk in &vmi.spec.domain.devices.disks {
-            let status = vmi
-                .status
-                .volume_status
-                .iter()
-                .rfind(|status| status.name == disk.name && !status.target.is_empty());
-            if let (Some(prefix), Some(status)) = (prefix(disk.bus()), status) {
-                names.recorded.insert((prefix, &disk.name), &status.target);
-                names.used.insert(status.target.clone());
+            let target = targets.get(disk.name.as_str());
+            if let (Some(prefix), Some(target)) = (prefix(disk.bus()), target) {
+                names.recorded.insert((prefix, &disk.name), target);
+                names.used.insert((*target).to_owned());
             }
         }
         names
@@ -58,13 +62,14 @@ impl<'a> DeviceNames<'a> {
                 index,
             });
         }
-        let (index, name) = (0..MAX_DISKS)
+        let next = self.next.entry(prefix).or_default();
+        let (index, name) = (*next..MAX_DISKS)
             .map(|index| (index, format(prefix, index)))
             .find(|(_, name)| !self.used.contains(name))
             .ok_or_else(|| {
                 ConvertError::refused(format!("{field}: there is no device name left"))
             })?;
-        self.used.insert(name.clone());
+        *next = index + 1;
         Ok(DeviceName { name, index })
     }
 }

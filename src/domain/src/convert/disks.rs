@@ -170,7 +170,7 @@ fn space(context: &Context<'_>, source: &vmi::Disk, disk: &mut Disk) {
     if context.discards(&source.name) {
         driver(disk).discard = "unmap".into();
     }
-    let status = volumes::status(context.vmi, &source.name);
+    let status = context.volume_status.get(source.name.as_str());
     if let Some(claim) = status.and_then(|status| status.persistent_volume_claim_info.as_ref()) {
         disk.filesystem_overhead
             .clone_from(&claim.filesystem_overhead);

@@ -112,7 +112,11 @@ fn pci(wanted: &Wanted<'_>, address: &str) -> Result<HostDevice, String> {
         .display
         .filter(|display| display.enabled == Some(true))
     {
-        show(&mut device, has_ram_fb(display));
+        let ram_fb = display.ram_fb.as_ref();
+        show(
+            &mut device,
+            ram_fb.is_some_and(|ram_fb| ram_fb.enabled == Some(true)),
+        );
     }
     Ok(device)
 }

@@ -1,17 +1,17 @@
-//! KVM, or emulation where that is allowed.
+//! The hypervisor, or emulation where that is allowed.
 
 use super::{Context, ConvertError};
 use crate::spec::DomainSpec;
 
 pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
-    if context.host.kvm_available {
-        return Ok(());
-    }
-    if !context.host.allow_emulation {
-        return Err(ConvertError::refused(
-            "kvm not present and emulation is not allowed",
-        ));
-    }
-    spec.kind = "qemu".into();
+    let (native, missing) = match context.host.hypervisor.as_str() {
+        "hyperv-direct" => ("hyperv", "MSHV not present"),
+        _ => ("kvm", "kvm not present and emulation is not allowed"),
+    };
+    spec.kind = match (context.host.kvm_available, context.host.allow_emulation) {
+        (true, _) => native.into(),
+        (false, true) => "qemu".into(),
+        (false, false) => return Err(ConvertError::refused(missing)),
+    };
     Ok(())
 }

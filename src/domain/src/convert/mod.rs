@@ -66,7 +66,6 @@ type Step = fn(&Context<'_>, &mut DomainSpec) -> Result<(), ConvertError>;
 const STEPS: &[Step] = &[
     architecture::check,
     host_devices::add,
-    grace::refuse,
     network::add,
     tpm::add,
     vsock::add,
@@ -85,7 +84,6 @@ const STEPS: &[Step] = &[
     smbios::add,
     boot::add,
     filesystems::add,
-    disks::add,
     usb_redirection::add,
     controllers::add,
     qemu_arguments::add,
@@ -95,6 +93,8 @@ const STEPS: &[Step] = &[
     reboot::add,
     iommufd::add,
     hypervisor::add,
+    disks::add,
+    grace::refuse,
     // What depends on the whole domain.
     pinning::add,
     numa::add,
@@ -109,7 +109,6 @@ const STEPS: &[Step] = &[
 pub fn convert(vmi: &Vmi, options: &Options, host: &HostFacts) -> Result<DomainSpec, ConvertError> {
     let context = Context::new(vmi, options, host)?;
     let mut spec = DomainSpec {
-        kind: "kvm".into(),
         xmlns_qemu: "http://libvirt.org/schemas/domain/qemu/1.0".into(),
         name: vmi.domain_name(),
         ..DomainSpec::default()

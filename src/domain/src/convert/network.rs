@@ -1,5 +1,7 @@
 //! Network interfaces.
 
+use std::collections::HashSet;
+
 use super::pci_address;
 use super::{Context, ConvertError};
 use crate::spec::{
@@ -19,19 +21,15 @@ const ISTIO_PORTS: [u64; 10] = [
 ];
 
 pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let networks = context.vmi.spec.networks.iter();
+    let networks: HashSet<_> = networks.map(|network| network.name.as_str()).collect();
     for interface in context
         .devices()
         .interfaces
         .iter()
         .filter(|interface| interface.state != "absent")
     {
-        if !context
-            .vmi
-            .spec
-            .networks
-            .iter()
-            .any(|network| network.name == interface.name)
-        {
+        if !networks.contains(interface.name.as_str()) {
             return Err(ConvertError::refused(format!(
                 "failed to find network {}",
                 interface.name

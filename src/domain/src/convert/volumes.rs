@@ -6,20 +6,12 @@ use crate::spec::{
     BackingStore, BackingStoreFormat, DataStore, DataStoreFormat, Disk, DiskDriver, DiskSource,
     ReadOnly,
 };
-use crate::vmi::{self, Vmi, Volume, VolumeStatus};
+use crate::vmi::{self, Volume};
 
 const CLAIMS: &str = "/var/run/kubevirt-private/vmi-disks";
 const PRIVATE: &str = "/var/run/kubevirt-private";
 const EMPTY_DISKS: &str = "/var/run/libvirt/empty-disks";
 const HOTPLUG: &str = "/var/run/kubevirt/hotplug-disks";
-
-/// What the cluster has recorded of a volume.
-pub(super) fn status<'a>(vmi: &'a Vmi, volume: &str) -> Option<&'a VolumeStatus> {
-    vmi.status
-        .volume_status
-        .iter()
-        .rfind(|status| status.name == volume)
-}
 
 /// Fills in the disk's source. False when the volume is hotplugged and not there yet.
 pub(super) fn fill(
@@ -27,13 +19,7 @@ pub(super) fn fill(
     source: &vmi::Disk,
     disk: &mut Disk,
 ) -> Result<bool, ConvertError> {
-    let vmi = context.vmi;
-    let Some(place) = vmi
-        .spec
-        .volumes
-        .iter()
-        .rposition(|volume| volume.name == source.name)
-    else {
+    let Some(place) = context.volumes.get(source.name.as_str()).copied() else {
         if source.cdrom.is_none() {
             return Err(ConvertError::refused(format!(
                 "no matching volume with name {} found",
@@ -43,26 +29,19 @@ pub(super) fn fill(
         empty_drive(disk);
         return Ok(true);
     };
-    let volume = &vmi.spec.volumes[place];
-    let status = status(vmi, &source.name);
+    let volume = &context.vmi.spec.volumes[place];
+    let status = context.volume_status.get(source.name.as_str());
     match status.filter(|status| status.hotplug_volume.is_some()) {
         Some(status) => {
             hotplugged(context, volume, disk)?;
             let is_ready = matches!(status.phase.as_str(), "MountedToPod" | "Ready");
-            Ok(is_ready || !has_permanent(vmi))
+            Ok(is_ready || !context.has_permanent_volumes)
         }
         None => {
             permanent(context, volume, place, disk)?;
-            Ok(status.is_some() || !has_permanent(vmi))
+            Ok(status.is_some() || !context.has_permanent_volumes)
         }
     }
-}
-
-fn has_permanent(vmi: &Vmi) -> bool {
-    vmi.status
-        .volume_status
-        .iter()
-        .any(|status| status.hotplug_volume.is_none())
 }
 
 fn empty_drive(disk: &mut Disk) {

@@ -67,7 +67,9 @@ fn displays_are_as_asked() {
         (device.display, device.ramfb)
     };
     assert_eq!(pci(json!({})), (String::new(), String::new()));
-    assert_eq!(pci(json!({"enabled": true})), ("on".into(), "on".into()));
+    assert_eq!(pci(json!({"enabled": true})), ("on".into(), String::new()));
+    let both = json!({"enabled": true, "ramFB": {"enabled": true}});
+    assert_eq!(pci(both), ("on".into(), "on".into()));
 }
 
 #[test]

@@ -134,13 +134,13 @@ fn every_enlightenment_of_the_host() {
 }
 
 #[test]
-fn context_ids_may_be_the_pods_own() {
-    let address = |host: Value| {
-        let case = Case::default().status(json!({"VSOCKCID": 4711})).host(host);
-        case.spec().devices.vsock.unwrap().cid.address
+fn the_hypervisor_may_be_microsofts() {
+    let kind = |available: bool, emulate: bool| {
+        Case::default().host(json!({"hypervisor": "hyperv-direct", "kvmAvailable": available, "allowEmulation": emulate}))
     };
-    assert_eq!(address(json!({})), 4711);
-    assert_eq!(address(json!({"vsockNamespaces": true})), 3);
+    assert_eq!(kind(true, false).spec().kind, "hyperv");
+    assert_eq!(kind(false, true).spec().kind, "qemu");
+    assert_eq!(kind(false, false).refusal(), "MSHV not present");
 }
 
 #[test]
@@ -178,11 +178,11 @@ fn refusals_are_kubevirts() {
     );
     assert_eq!(
         of(json!({"firmware": {"acpi": {}}})),
-        "no ACPI tables were set, expecting at least one"
+        "No ACPI tables were set. Expecting at least one."
     );
     assert_eq!(
         of(json!({"firmware": {"acpi": {"msdmNameRef": "m"}}})),
-        "firmware's volume for msdm was not found"
+        "Firmware's volume for msdm was not found"
     );
     assert_eq!(
         of(json!({"devices": {"interfaces": [{"name": "n"}]}})),
