@@ -125,7 +125,7 @@ fn render(data: &CloudInitData, path: &Path) -> Result<Vec<u8>, IsoError> {
         .map(|file| (file.path, file.content.as_slice()))
         .collect::<Vec<_>>();
     let label = data.data_source.volume_label();
-    iso9660::image(label, &files, jiff::Timestamp::now()).map_err(|source| IsoError::Format {
+    iso9660::image(label, &files).map_err(|source| IsoError::Format {
         path: path.to_owned(),
         source,
     })
