@@ -143,9 +143,9 @@ fn put_text(element: &mut Element, text: &str) {
         return;
     }
     // Beside the text, layout would become part of it.
-    if element.nodes.first().is_some_and(Node::is_layout) {
-        element.nodes.remove(0);
-    }
+    let others = element.nodes.iter().position(|node| !node.is_layout());
+    let layout = others.unwrap_or(element.nodes.len());
+    element.nodes.drain(..layout);
     element.nodes.insert(0, Node::Text(escape::text(text)));
 }
 

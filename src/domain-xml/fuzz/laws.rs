@@ -1,0 +1,135 @@
+//! What must hold of any input. The fuzz targets and the replay of their corpora in the tests
+//! call the same functions; each panics when its law is broken.
+
+use domain_xml::grant::{Checker, Permission};
+use domain_xml::{ApplyError, Change, ChangeKind, Document, PathPattern, apply, diff};
+
+/// What is read renders byte for byte, also when nothing is applied to it, and an edit taken back
+/// leaves no change.
+pub fn round_trip(input: &[u8]) {
+    let Some(document) = read(input) else {
+        return;
+    };
+    assert_eq!(document.render().as_bytes(), input);
+    let untouched = apply(&[], &document).expect("nothing to apply");
+    assert_eq!(untouched.render().as_bytes(), input);
+    let mut edited = document.clone();
+    edited
+        .root_mut()
+        .ensure_child("fuzz-fuzz")
+        .set_attr("a", "'\"<&>\n");
+    edited.root_mut().set_attr("fuzz-fuzz", "]]>");
+    let again = Document::parse(&edited.render()).expect("an edit leaves a document");
+    assert_eq!(diff(&edited, &again), []);
+    edited
+        .root_mut()
+        .remove_children(|child| child.is("fuzz-fuzz"));
+    edited.root_mut().remove_attr("fuzz-fuzz");
+    assert_eq!(diff(&document, &edited), []);
+}
+
+/// Two documents, split by a zero byte: their difference selects its places, and applied to the
+/// first gives the second.
+pub fn diff_apply(input: &[u8]) {
+    let Some((before, after)) = two(input) else {
+        return;
+    };
+    law_of_apply(&before, &after);
+    law_of_apply(&after, &before);
+}
+
+fn law_of_apply(before: &Document, after: &Document) {
+    let changes = diff(before, after);
+    for change in &changes {
+        selects_one(change, before, after);
+    }
+    let applied = match apply(&changes, before) {
+        Ok(applied) => applied,
+        // Only prefixes that stand for nothing cannot be carried over.
+        Err(ApplyError::Namespace { .. }) => return,
+        Err(error) => panic!("{error}: {changes:#?}"),
+    };
+    let left = diff(&applied, after);
+    assert!(left.is_empty(), "{left:#?} of {changes:#?} in {applied}");
+}
+
+fn selects_one(change: &Change, before: &Document, after: &Document) {
+    let path = PathPattern::parse(&change.path).expect("the path of a change is a path");
+    let place = match change.kind {
+        ChangeKind::Inserted => after,
+        _ => before,
+    };
+    let found = path.find_all(place.root()).len();
+    assert_eq!(found, 1, "{} in {place}", change.path);
+}
+
+/// A path and a document, split by a zero byte: a path reads back as it was written, never
+/// panics, selects only what stars select, and what `ensure` makes it finds.
+pub fn path_pattern(input: &[u8]) {
+    let (path, document) = halves(input);
+    let Some(path) = std::str::from_utf8(path).ok() else {
+        return;
+    };
+    let pattern = match PathPattern::parse(path) {
+        Ok(pattern) => pattern,
+        Err(error) => {
+            assert!(error.column >= 1 && error.column <= path.chars().count() + 1);
+            return;
+        }
+    };
+    assert_eq!(pattern.to_string(), path);
+    assert_eq!(PathPattern::parse(pattern.as_str()), Ok(pattern.clone()));
+    let Some(mut document) = read(document) else {
+        return;
+    };
+    let found = pattern.find_all(document.root()).len();
+    assert!(found <= document.find_all("**").expect("a path").len());
+    if let Ok(made) = document.ensure(path) {
+        let made = made.name().to_owned();
+        // Two predicates may contradict each other, and then nothing fits both.
+        let found = document.find(path).expect("it parsed");
+        assert!(found.is_none_or(|found| found.name() == made) || path.contains('['));
+    }
+}
+
+/// A path and two documents, split by zero bytes: no wildcard permits a dangerous change, nothing
+/// permits a reserved one, and what `**` permits is a change to something that is neither.
+pub fn grants(input: &[u8]) {
+    let (path, documents) = halves(input);
+    let (Some(path), Some((before, after))) = (text(path), two(documents)) else {
+        return;
+    };
+    let all = PathPattern::parse("/*/**").expect("a path");
+    let patterns: Vec<PathPattern> = PathPattern::parse(path).into_iter().collect();
+    let everything = [all];
+    let mut given = Checker::new(&patterns, &before, &after);
+    let mut wide = Checker::new(&everything, &before, &after);
+    for change in diff(&before, &after) {
+        let dangerous = !wide.dangers(&change).is_empty();
+        let granted = matches!(given.permits(&change), Permission::Granted { .. });
+        let widely = matches!(wide.permits(&change), Permission::Granted { .. });
+        assert!(!(dangerous && widely), "{change:?}");
+        // Not dangerous and granted to somebody: then the widest grant gives it too.
+        assert!(widely || dangerous || !granted, "{change:?} by {path}");
+    }
+}
+
+fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
+}
+
+fn read(bytes: &[u8]) -> Option<Document> {
+    Document::parse(text(bytes)?).ok()
+}
+
+fn two(bytes: &[u8]) -> Option<(Document, Document)> {
+    let (before, after) = halves(bytes);
+    Some((read(before)?, read(after)?))
+}
+
+fn halves(bytes: &[u8]) -> (&[u8], &[u8]) {
+    match bytes.iter().position(|byte| *byte == 0) {
+        Some(at) => (&bytes[..at], &bytes[at + 1..]),
+        None => (bytes, &[]),
+    }
+}
