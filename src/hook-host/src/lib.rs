@@ -5,8 +5,8 @@
 //! [`Chain`]; the chain is called once per hook point and boot.
 //!
 //! Rooms: `collect` (count protocol), `chain` (order, checks, record), [`wasm`] (engine, compile
-//! child, limits), `sidecar` (gRPC client). Room is left for `policy` (grants, `hook.yaml`), for
-//! record files, and for `serve` (modules behind a sidecar's socket).
+//! child, limits), `sidecar` (gRPC client), [`serve`] (gRPC server: a chain as one sidecar). Room is left
+//! for `policy` (grants, `hook.yaml`) and for record files.
 
 mod chain;
 mod collect;
@@ -14,6 +14,7 @@ mod error;
 mod invocation;
 mod limits;
 mod record;
+pub mod serve;
 mod sidecar;
 pub mod wasm;
 

@@ -1,0 +1,100 @@
+//! Cloud-init data between a sidecar's two fields and the chain's documents.
+
+use serde_json::{Map, Value};
+
+use crate::CloudInitDocuments;
+
+type Object = Map<String, Value>;
+
+/// What a call brings. KubeVirt's `CloudInitData` says everything; launchers that are older send a
+/// `CloudInitNoCloudSource` alone.
+pub(super) fn decode(data: &[u8], no_cloud: &[u8]) -> Result<CloudInitDocuments, String> {
+    let data = match object(data, "CloudInitData")? {
+        Some(data) => data,
+        None => object(no_cloud, "CloudInitNoCloudSource")?
+            .map(|source| from_source(&source))
+            .ok_or("the call brings no cloud-init data")?,
+    };
+    let data_source = match text(&data, "DataSource") {
+        "" => "noCloud".to_owned(),
+        source => source.to_owned(),
+    };
+    Ok(CloudInitDocuments {
+        data_source,
+        cloud_init_data_json: Value::Object(data).to_string(),
+    })
+}
+
+/// What the call answers: `CloudInitData`, and the `CloudInitNoCloudSource` that KubeVirt takes
+/// instead when the data has no user data or no meta data.
+pub(super) fn encode(documents: CloudInitDocuments) -> Result<(Vec<u8>, Vec<u8>), String> {
+    let json = documents.cloud_init_data_json;
+    let data = object(json.as_bytes(), "CloudInitData")?.unwrap_or_default();
+    let mut source = Object::new();
+    for (member, ours) in [("userData", "UserData"), ("networkData", "NetworkData")] {
+        if !text(&data, ours).is_empty() {
+            source.insert(member.to_owned(), text(&data, ours).into());
+        }
+    }
+    let source = Value::Object(source).to_string();
+    Ok((json.into_bytes(), source.into_bytes()))
+}
+
+fn from_source(source: &Object) -> Object {
+    let mut data = Object::new();
+    data.insert("DataSource".to_owned(), "noCloud".into());
+    data.insert("UserData".to_owned(), text(source, "userData").into());
+    data.insert("NetworkData".to_owned(), text(source, "networkData").into());
+    data
+}
+
+fn object(bytes: &[u8], what: &str) -> Result<Option<Object>, String> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_slice(bytes).map_err(|error| format!("the {what} is no JSON object: {error}"))
+}
+
+fn text<'a>(object: &'a Object, member: &str) -> &'a str {
+    object
+        .get(member)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const DATA: &str = r#"{"DataSource":"configDrive","ConfigDriveMetaData":{"a":1},"UserData":"u","NetworkData":"","New":[1]}"#;
+
+    #[test]
+    fn data_passes_as_it_is() {
+        let documents = decode(DATA.as_bytes(), b"{}").unwrap();
+        assert_eq!(documents.data_source, "configDrive");
+        let (data, source) = encode(documents).unwrap();
+        assert_eq!(data, DATA.as_bytes());
+        assert_eq!(source, br#"{"userData":"u"}"#);
+    }
+
+    #[test]
+    fn an_older_launcher_sends_a_source_alone() {
+        let documents = decode(b"", br#"{"userData":"u","networkData":"n"}"#).unwrap();
+        assert_eq!(documents.data_source, "noCloud");
+        let (_, source) = encode(documents).unwrap();
+        assert_eq!(source, br#"{"userData":"u","networkData":"n"}"#);
+        assert_eq!(decode(b"null", b"{}").unwrap().data_source, "noCloud");
+    }
+
+    #[test]
+    fn what_is_no_data_is_named() {
+        assert!(decode(b"[]", b"").unwrap_err().contains("CloudInitData"));
+        assert!(decode(b"", b"[]").unwrap_err().contains("NoCloudSource"));
+        assert!(
+            decode(b"", b"null")
+                .unwrap_err()
+                .contains("no cloud-init data")
+        );
+    }
+}

@@ -1,0 +1,150 @@
+//! A hook sidecar: Info, and Callbacks in three versions.
+
+use proto::hooks::info::info_server::Info;
+use proto::hooks::info::{HookPoint as InfoHookPoint, InfoParams, InfoResult};
+use proto::hooks::{v1alpha1, v1alpha2, v1alpha3};
+use tonic::{Request, Response, Status, async_trait};
+
+use super::calls::Calls;
+use crate::HookPoint;
+
+const VERSIONS: [&str; 3] = ["v1alpha1", "v1alpha2", "v1alpha3"];
+
+/// A chain as one hook sidecar.
+#[derive(Clone)]
+pub(super) struct Sidecar {
+    calls: Calls,
+    info: InfoResult,
+}
+
+impl Sidecar {
+    pub(super) fn new(calls: Calls, name: &str) -> Self {
+        let hook_points = subscriptions(&calls.hook_points());
+        let info = InfoResult {
+            name: name.to_owned(),
+            versions: VERSIONS.map(str::to_owned).to_vec(),
+            hook_points: hook_points
+                .into_iter()
+                .map(|(point, priority)| InfoHookPoint {
+                    name: point.name().to_owned(),
+                    priority,
+                })
+                .collect(),
+        };
+        Self { calls, info }
+    }
+}
+
+/// What a launcher is asked to call. Shutdown always, as it is how a sidecar learns that it is no
+/// longer needed; OnDefineDomain also for hooks that want PreStart, which KubeVirt does not have.
+fn subscriptions(wanted: &[(HookPoint, i32)]) -> Vec<(HookPoint, i32)> {
+    let priority = |point| wanted.iter().find(|(p, _)| *p == point).map(|(_, n)| *n);
+    let define = priority(HookPoint::OnDefineDomain).or(priority(HookPoint::PreStart));
+    let subscriptions = [
+        (
+            HookPoint::PreCloudInitIso,
+            priority(HookPoint::PreCloudInitIso),
+        ),
+        (HookPoint::OnDefineDomain, define),
+        (
+            HookPoint::Shutdown,
+            priority(HookPoint::Shutdown).or(Some(0)),
+        ),
+    ];
+    let subscriptions = subscriptions.into_iter();
+    subscriptions
+        .filter_map(|(point, priority)| Some((point, priority?)))
+        .collect()
+}
+
+#[async_trait]
+impl Info for Sidecar {
+    async fn info(&self, _: Request<InfoParams>) -> Result<Response<InfoResult>, Status> {
+        Ok(Response::new(self.info.clone()))
+    }
+}
+
+// The versions have the same messages under different types; async_trait must see the functions
+// themselves, so each macro makes a whole impl.
+macro_rules! callbacks {
+    ($version:ident { $($more:tt)* }) => {
+        #[async_trait]
+        impl $version::callbacks_server::Callbacks for Sidecar {
+            async fn on_define_domain(
+                &self,
+                request: Request<$version::OnDefineDomainParams>,
+            ) -> Result<Response<$version::OnDefineDomainResult>, Status> {
+                let $version::OnDefineDomainParams { domain_xml, vmi } = request.into_inner();
+                let domain_xml = self.calls.define(None, vmi, domain_xml).await?;
+                Ok(Response::new($version::OnDefineDomainResult { domain_xml }))
+            }
+
+            $($more)*
+        }
+    };
+}
+
+macro_rules! callbacks_with_cloud_init {
+    ($version:ident { $($more:tt)* }) => {
+        callbacks!($version {
+            async fn pre_cloud_init_iso(
+                &self,
+                request: Request<$version::PreCloudInitIsoParams>,
+            ) -> Result<Response<$version::PreCloudInitIsoResult>, Status> {
+                let $version::PreCloudInitIsoParams {
+                    cloud_init_no_cloud_source: source,
+                    vmi,
+                    cloud_init_data: data,
+                } = request.into_inner();
+                let (cloud_init_data, cloud_init_no_cloud_source) =
+                    self.calls.cloud_init(vmi, &data, &source).await?;
+                Ok(Response::new($version::PreCloudInitIsoResult {
+                    cloud_init_no_cloud_source,
+                    cloud_init_data,
+                }))
+            }
+
+            $($more)*
+        });
+    };
+}
+
+callbacks!(v1alpha1 {});
+callbacks_with_cloud_init!(v1alpha2 {});
+callbacks_with_cloud_init!(v1alpha3 {
+    async fn shutdown(
+        &self,
+        _: Request<v1alpha3::ShutdownParams>,
+    ) -> Result<Response<v1alpha3::ShutdownResult>, Status> {
+        self.calls.shutdown().await;
+        Ok(Response::new(v1alpha3::ShutdownResult {}))
+    }
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(wanted: &[(HookPoint, i32)]) -> Vec<(&'static str, i32)> {
+        let subscriptions = subscriptions(wanted).into_iter();
+        subscriptions.map(|(point, n)| (point.name(), n)).collect()
+    }
+
+    #[test]
+    fn a_launcher_is_asked_for_what_it_has() {
+        assert_eq!(names(&[]), [("Shutdown", 0)]);
+        assert_eq!(
+            names(&[(HookPoint::PreStart, 7)]),
+            [("OnDefineDomain", 7), ("Shutdown", 0)]
+        );
+        let all = HookPoint::ALL.map(|point| (point, 3));
+        assert_eq!(
+            names(&all),
+            [
+                ("PreCloudInitIso", 3),
+                ("OnDefineDomain", 3),
+                ("Shutdown", 3)
+            ]
+        );
+    }
+}

@@ -1,0 +1,60 @@
+//! What a launcher is told when there is no answer.
+//!
+//! KubeVirt's launcher shows a status as `rpc error: code = CODE desc = TEXT`, in its log and in the
+//! VMI's `SyncFailed` event (a plugin's with the plugin's name before it), so the text has to say
+//! everything: which hook, where, and in whose words.
+
+use tonic::{Code, Status};
+
+use crate::HookError;
+
+/// A text travels in a header; this much of it gets through everywhere.
+const MAX_TEXT: usize = 4096;
+
+/// A hook's "no" is a precondition that does not hold; everything else is a fault of somebody's.
+pub(super) fn of(error: &HookError) -> Status {
+    let code = match error {
+        HookError::Veto { .. } => Code::FailedPrecondition,
+        HookError::Deadline { .. } | HookError::ChainDeadline { .. } => Code::DeadlineExceeded,
+        HookError::BadInput { .. } => Code::InvalidArgument,
+        _ => Code::Internal,
+    };
+    Status::new(
+        code,
+        error.to_string().chars().take(MAX_TEXT).collect::<String>(),
+    )
+}
+
+/// The call itself cannot be used.
+pub(super) fn invalid(what: String) -> Status {
+    tracing::error!(reason = what, "a call cannot be used");
+    Status::invalid_argument(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::HookPoint;
+
+    #[test]
+    fn a_no_is_not_a_fault() {
+        let (hook, point) = ("h".to_owned(), HookPoint::OnDefineDomain);
+        let veto = of(&HookError::Veto {
+            hook: hook.clone(),
+            point,
+            message: "licence expired".into(),
+        });
+        assert_eq!(veto.code(), Code::FailedPrecondition);
+        assert_eq!(
+            veto.message(),
+            "hook h refuses at OnDefineDomain: licence expired"
+        );
+        let trap = of(&HookError::Trap {
+            hook,
+            point,
+            message: "x".repeat(10_000),
+        });
+        assert_eq!(trap.code(), Code::Internal);
+        assert_eq!(trap.message().len(), MAX_TEXT);
+    }
+}
