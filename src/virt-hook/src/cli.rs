@@ -37,11 +37,29 @@ Exit codes:
   1  the VMI was refused, or a hook refused or failed; standard error says why
   2  the command line, or a file that it names, cannot be used";
 
+const SERVE_HELP: &str = "\
+Examples:
+  virt-hook serve --module /hooks/smbios.wasm
+  virt-hook serve --module /hooks/first.wasm --module /hooks/second.wasm
+  virt-hook serve --plugin smbios --module /hooks/smbios.wasm
+
+KubeVirt calls OnDefineDomain two or three times a boot: hooks must be idempotent.
+The socket is there once all modules are ready, and gone when this ends: after the launcher's
+Shutdown call, or on SIGTERM.
+
+Exit codes:
+  0  it served, and was told to end
+  1  serving failed; standard error says why
+  2  the command line, or a module that it names, cannot be used";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Turn a VMI into the domain XML that libvirt would be given
     #[command(after_help = RENDER_HELP)]
     Render(Render),
+    /// Be one hook sidecar, or one plugin's sidecar, of a stock KubeVirt, with any number of modules
+    #[command(after_help = SERVE_HELP)]
+    Serve(Serve),
 }
 
 /// What `render` is given.
@@ -64,4 +82,24 @@ pub(crate) struct Render {
     /// Settle the disks' cache and IO modes too, as just before a start (before the hooks run)
     #[arg(long)]
     pub(crate) prepared: bool,
+}
+
+/// What `serve` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// A WASM hook: a module, or a directory that holds modules. May be repeated; hooks run by
+    /// priority, and in the order given here where priorities are the same
+    #[arg(long = "module", value_name = "PATH", required = true)]
+    pub(crate) modules: Vec<PathBuf>,
+    /// Be the sidecar of this Plugin (its metadata.name) instead of a hook sidecar
+    #[arg(long, value_name = "NAME")]
+    pub(crate) plugin: Option<String>,
+    /// Where the socket belongs [default: /var/run/kubevirt-hooks, with --plugin
+    /// /var/run/kubevirt-plugin/NAME]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) hooks_dir: Option<PathBuf>,
+    /// The socket's file name [default: virt-hook-$CONTAINER_NAME.sock, with --plugin
+    /// virt-hook.sock]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) socket: Option<String>,
 }

@@ -12,10 +12,10 @@ pub(crate) const USAGE: u8 = 2;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// A "no" to what was asked.
-    #[error("{0:#}")]
+    #[error("{}", words(.0))]
     Refused(anyhow::Error),
     /// There was nothing sensible to ask.
-    #[error("{0:#}")]
+    #[error("{}", words(.0))]
     Usage(anyhow::Error),
 }
 
@@ -37,5 +37,28 @@ impl Failure {
         let line = self.to_string().replace('\n', " ");
         let _ = writeln!(std::io::stderr(), "virt-hook: {line}");
         ExitCode::from(code)
+    }
+}
+
+/// An error and its causes, those left out that the text before them has already said.
+pub(crate) fn words(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_said_twice() {
+        let error = anyhow::anyhow!("no").context("a: no").context("b");
+        assert_eq!(words(&error), "b: a: no");
     }
 }

@@ -2,7 +2,9 @@
 
 mod cli;
 mod failure;
+mod modules;
 mod render;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -16,9 +18,13 @@ fn main() -> ExitCode {
         return code;
     }
     let cli = Cli::parse();
-    log_to_stderr(cli.verbose);
+    match &cli.verb {
+        Verb::Serve(_) => log_as_a_service(),
+        Verb::Render(_) => log_to_stderr(cli.verbose),
+    }
     let done = match &cli.verb {
         Verb::Render(arguments) => render::run(arguments),
+        Verb::Serve(arguments) => serve::run(arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -37,6 +43,16 @@ fn log_to_stderr(verbose: bool) {
         .with_writer(std::io::stderr)
         .with_max_level(level)
         .without_time()
+        .with_target(false)
+        .init();
+}
+
+/// Nobody else tells what became of a VM's hooks, and when.
+fn log_as_a_service() {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(tracing::Level::INFO)
+        .with_ansi(false)
         .with_target(false)
         .init();
 }

@@ -1,0 +1,215 @@
+//! Modules named on the command line, and their way into a chain.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use hook_host::wasm::{Loader, Options};
+use hook_host::{Chain, CollectConfig, Compiler, Limits};
+
+/// Compiled already when the collection begins; this is behind everything else.
+const DEADLINE: Duration = Duration::from_secs(120);
+/// What hooks are told of the host.
+const HOST: &str = concat!("virt-hook/", env!("CARGO_PKG_VERSION"));
+/// A hook's own settings, beside its module.
+const SETTINGS: &str = "hook.yaml";
+
+/// A module and the directory it would have in a pod.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The file.
+    pub(crate) module: PathBuf,
+    /// What the hook is called in logs and errors.
+    pub(crate) directory: String,
+}
+
+/// What each path names: a module, a directory that holds modules, or a hooks directory with one
+/// sub-directory per hook.
+pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    for path in paths {
+        found.extend(find_in(path)?);
+    }
+    let names: BTreeSet<_> = found
+        .iter()
+        .map(|hook| (&hook.directory, hook.module.file_name()))
+        .collect();
+    if names.len() < found.len() {
+        bail!("two hooks have the same name; put them into directories of different names");
+    }
+    Ok(found)
+}
+
+/// A module is named after its file, modules in a directory after the directory.
+fn find_in(path: &Path) -> Result<Vec<Found>> {
+    if !path.is_dir() {
+        fs::metadata(path).with_context(|| path.display().to_string())?;
+        let directory = name(path.file_stem(), path)?;
+        return Ok(vec![Found {
+            module: path.to_owned(),
+            directory,
+        }]);
+    }
+    let mut found = modules(path)?;
+    if found.is_empty() {
+        for directory in entries(path)?.into_iter().filter(|entry| entry.is_dir()) {
+            found.extend(modules(&directory)?);
+        }
+    }
+    if found.is_empty() {
+        bail!(
+            "{}: no *.wasm in it or in its sub-directories; gRPC sidecars need a running pod",
+            path.display()
+        );
+    }
+    Ok(found)
+}
+
+fn modules(directory: &Path) -> Result<Vec<Found>> {
+    // "." and ".." have names only when resolved.
+    let resolved = directory
+        .canonicalize()
+        .with_context(|| directory.display().to_string())?;
+    let files = entries(directory)?
+        .into_iter()
+        .filter(|entry| entry.is_file() && is_module(entry));
+    files
+        .map(|module| {
+            Ok(Found {
+                module,
+                directory: name(resolved.file_name(), directory)?,
+            })
+        })
+        .collect()
+}
+
+fn entries(directory: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(directory).with_context(|| directory.display().to_string())?;
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    Ok(paths)
+}
+
+fn is_module(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new("wasm"))
+}
+
+/// Names that begin with a dot are hidden from the collection.
+fn name(name: Option<&OsStr>, path: &Path) -> Result<String> {
+    let name = name
+        .and_then(OsStr::to_str)
+        .map(|name| name.trim_start_matches('.'))
+        .filter(|name| !name.is_empty());
+    name.map(str::to_owned)
+        .ok_or_else(|| anyhow!("{}: a hook cannot be named after this", path.display()))
+}
+
+/// Lays modules out below `place` as a pod would have them, and collects them. Nothing in `place` is
+/// needed afterwards.
+///
+/// Each module is loaded from its own path first, one after the other: errors then name it as the
+/// caller did, and come at once, where a collection waits for a file that may still be on its way.
+pub(crate) async fn collect(found: &[Found], place: &Path, limits: Limits) -> Result<Chain> {
+    let config = CollectConfig {
+        hooks_dir: place.join("hooks"),
+        expected: found.len(),
+        deadline: DEADLINE,
+        artifacts_dir: place.join("compiled"),
+        compiler: Compiler::Child {
+            program: std::env::current_exe().context("finding this program")?,
+        },
+        limits,
+        host_name: HOST.to_owned(),
+    };
+    compile(found, &config).await?;
+    for hook in found {
+        lay_out(hook, &config.hooks_dir)?;
+    }
+    Ok(hook_host::collect(config).await?)
+}
+
+/// Keeps the code of each module where the collection finds it.
+async fn compile(found: &[Found], config: &CollectConfig) -> Result<()> {
+    let loader = Loader::new(Options {
+        limits: config.limits.clone(),
+        compiler: config.compiler.clone(),
+        artifacts_dir: Some(config.artifacts_dir.clone()),
+        host_name: config.host_name.clone(),
+    });
+    for hook in found {
+        loader.load(&hook.module, &hook.directory).await?;
+    }
+    Ok(())
+}
+
+fn lay_out(hook: &Found, hooks_dir: &Path) -> Result<()> {
+    let named = || hook.module.display().to_string();
+    let directory = hooks_dir.join(&hook.directory);
+    fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
+    let file = hook.module.file_stem().unwrap_or_default();
+    let file = directory.join(file).with_extension("wasm");
+    fs::copy(&hook.module, &file).with_context(named)?;
+    let settings = hook.module.with_file_name(SETTINGS);
+    if settings.is_file() {
+        fs::copy(&settings, directory.join(SETTINGS))
+            .with_context(|| settings.display().to_string())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn layout(files: &[&str]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        root
+    }
+
+    fn names(path: PathBuf) -> Vec<String> {
+        find(&[path])
+            .unwrap()
+            .into_iter()
+            .map(|hook| hook.directory)
+            .collect()
+    }
+
+    #[test]
+    fn a_module_a_hook_or_a_whole_hooks_directory() {
+        let root = layout(&[
+            "hooks/a/x.wasm",
+            "hooks/a/hook.yaml",
+            "hooks/b/y.wasm",
+            "hooks/README",
+            "z.wasm",
+        ]);
+        assert_eq!(names(root.path().join("z.wasm")), ["z"]);
+        assert_eq!(names(root.path().join("hooks/a")), ["a"]);
+        assert_eq!(names(root.path().join("hooks")), ["a", "b"]);
+    }
+
+    #[test]
+    fn what_holds_no_module_is_named() {
+        let root = layout(&["a/notes.txt"]);
+        let error = find(&[root.path().join("a")]).unwrap_err().to_string();
+        assert!(error.contains("no *.wasm"), "{error}");
+        assert!(find(&[root.path().join("gone.wasm")]).is_err());
+        let twice = layout(&["a/x.wasm"]);
+        let path = twice.path().join("a");
+        assert!(
+            find(&[path.clone(), path])
+                .unwrap_err()
+                .to_string()
+                .contains("same name")
+        );
+    }
+}

@@ -1,0 +1,242 @@
+//! What this container may use, as its cgroup says, and what hooks get of it.
+//!
+//! KubeVirt gives a sidecar of a guaranteed VM 64 MB and a fifth of a processor. A container is
+//! killed whole when any process in it runs out of memory, without a word; so compiling and hooks
+//! are given limits below the container's, where running out is an error with a name.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Error, anyhow};
+use hook_host::Limits;
+
+use crate::failure::words;
+
+const MIB: u64 = 1 << 20;
+/// For this process beside what it runs: its own memory, and pages that are only cached.
+const RESERVE: u64 = 24 * MIB;
+/// Less compiles nothing.
+const LEAST: u64 = 8 * MIB;
+/// Larger numbers are how the old cgroups say "no limit".
+const UNLIMITED: u64 = 1 << 60;
+/// A launcher waits some minutes for its sidecars.
+const MAX_COMPILE: Duration = Duration::from_secs(120);
+
+/// What this container may use; `None` is as much as there is.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Allowance {
+    /// Bytes.
+    memory: Option<u64>,
+    /// As a share: 0.2 is a fifth of one.
+    processors: Option<f64>,
+}
+
+impl Allowance {
+    pub(super) fn read() -> Self {
+        Self::read_below(Path::new("/"))
+    }
+
+    fn read_below(root: &Path) -> Self {
+        let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+        let mut allowance = Self::default();
+        for group in groups.lines().filter_map(|line| Group::parse(line, root)) {
+            for directory in group.directories() {
+                allowance.narrow(&directory);
+            }
+        }
+        allowance
+    }
+
+    /// A group has what it and all above it allow.
+    fn narrow(&mut self, directory: &Path) {
+        let number = |file: &str| read(directory, file)?.parse::<u64>().ok();
+        let memory = number("memory.max").or_else(|| number("memory.limit_in_bytes"));
+        let memory = memory.filter(|bytes| *bytes < UNLIMITED);
+        self.memory = [self.memory, memory].into_iter().flatten().min();
+        let quota = new_quota(directory).or_else(|| {
+            let (quota, period) = (number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?);
+            share(quota, period)
+        });
+        self.processors = [self.processors, quota]
+            .into_iter()
+            .flatten()
+            .reduce(f64::min);
+    }
+
+    /// What hooks may use here; without limits of the container's, what they may use anywhere.
+    pub(super) fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        if let Some(memory) = self.memory {
+            let spare = usize::try_from(memory.saturating_sub(RESERVE).max(LEAST));
+            let spare = spare.unwrap_or(usize::MAX);
+            limits.compile_memory = limits.compile_memory.min(spare);
+            limits.memory = limits.memory.min(spare);
+        }
+        if let Some(share) = self.processors.filter(|share| *share < 1.0) {
+            let deadline =
+                Duration::try_from_secs_f64(limits.compile_deadline.as_secs_f64() / share);
+            limits.compile_deadline = deadline.unwrap_or(MAX_COMPILE).min(MAX_COMPILE);
+        }
+        limits
+    }
+
+    /// An error that more of something would help against says of what.
+    pub(super) fn explain(&self, error: Error) -> Error {
+        let text = words(&error);
+        let is_too_much = text.contains("compiling it takes more than");
+        if !is_too_much || *self == Self::default() {
+            return error;
+        }
+        anyhow!(
+            "{text}; this container has {self}, and {} MiB of that are left to compile with: give \
+             sidecars more (supportContainerResources of type sidecar in the KubeVirt resource), \
+             or use a smaller module",
+            self.limits().compile_memory as u64 / MIB
+        )
+    }
+}
+
+impl fmt::Display for Allowance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.memory {
+            Some(memory) => write!(f, "{} MiB of memory", memory / MIB)?,
+            None => f.write_str("all memory")?,
+        }
+        match self.processors {
+            Some(share) => write!(f, " and {share:.2} processors"),
+            None => f.write_str(" and all processors"),
+        }
+    }
+}
+
+/// One hierarchy and this process's place in it.
+struct Group {
+    mount: PathBuf,
+    path: String,
+}
+
+impl Group {
+    /// A line of /proc/self/cgroup: `0::/path`, or with version 1 `4:memory:/path`.
+    fn parse(line: &str, root: &Path) -> Option<Self> {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let cgroups = root.join("sys/fs/cgroup");
+        let mount = match controllers {
+            "" => cgroups,
+            list => {
+                let wanted = |name: &&str| matches!(*name, "memory" | "cpu");
+                cgroups.join(list.split(',').find(wanted)?)
+            }
+        };
+        Some(Self {
+            mount,
+            path: path.trim_start_matches('/').to_owned(),
+        })
+    }
+
+    /// From the group up to the mount, which in a container is often the group itself, whatever
+    /// its path says.
+    fn directories(&self) -> impl Iterator<Item = PathBuf> {
+        let ancestors = Path::new(&self.path).ancestors();
+        ancestors.map(|path| self.mount.join(path))
+    }
+}
+
+fn read(directory: &Path, file: &str) -> Option<String> {
+    let text = fs::read_to_string(directory.join(file)).ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// `20000 100000`, or `max 100000`.
+fn new_quota(directory: &Path) -> Option<f64> {
+    let text = read(directory, "cpu.max")?;
+    let (quota, period) = text.split_once(' ')?;
+    share(quota.parse().ok()?, period.parse().ok()?)
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn share(quota: u64, period: u64) -> Option<f64> {
+    (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (file, text) in files {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("{text}\n")).unwrap();
+        }
+        root
+    }
+
+    const SIDECAR: Allowance = Allowance {
+        memory: Some(64_000_000),
+        processors: Some(0.2),
+    };
+
+    #[test]
+    fn both_kinds_of_cgroups_are_read() {
+        let new = machine(&[
+            ("proc/self/cgroup", "0::/a/b"),
+            ("sys/fs/cgroup/a/b/memory.max", "max"),
+            ("sys/fs/cgroup/a/memory.max", "64000000"),
+            ("sys/fs/cgroup/a/b/cpu.max", "20000 100000"),
+            ("sys/fs/cgroup/a/cpu.max", "max 100000"),
+        ]);
+        assert_eq!(Allowance::read_below(new.path()), SIDECAR);
+        // In a container the mount is the group itself, and its path is the node's.
+        let old = machine(&[
+            (
+                "proc/self/cgroup",
+                "5:cpu,cpuacct:/kubepods/x\n4:memory:/kubepods/x\n0::/",
+            ),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "64000000"),
+            ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "20000"),
+            ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"),
+        ]);
+        assert_eq!(Allowance::read_below(old.path()), SIDECAR);
+        let free = machine(&[
+            ("proc/self/cgroup", "4:memory:/\n5:cpu:/"),
+            (
+                "sys/fs/cgroup/memory/memory.limit_in_bytes",
+                "9223372036854771712",
+            ),
+            ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1"),
+            ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"),
+        ]);
+        assert_eq!(Allowance::read_below(free.path()), Allowance::default());
+    }
+
+    #[test]
+    fn hooks_get_what_the_container_can_spare() {
+        assert_eq!(Allowance::default().limits(), Limits::default());
+        let limits = SIDECAR.limits();
+        assert_eq!(limits.compile_memory as u64, 64_000_000 - RESERVE);
+        assert_eq!(limits.memory, limits.compile_memory);
+        assert_eq!(limits.compile_deadline, MAX_COMPILE);
+        let large = Allowance {
+            memory: Some(8 << 30),
+            processors: Some(2.0),
+        };
+        assert_eq!(large.limits(), Limits::default());
+    }
+
+    #[test]
+    fn too_much_is_explained_and_nothing_else() {
+        let error = SIDECAR.explain(anyhow!("x: compiling it takes more than 1 MiB of memory"));
+        let text = error.to_string();
+        assert!(
+            text.contains("61 MiB of memory and 0.20 processors")
+                && text.contains("supportContainerResources"),
+            "{text}"
+        );
+        assert_eq!(SIDECAR.explain(anyhow!("x")).to_string(), "x");
+    }
+}

@@ -1,0 +1,135 @@
+//! Where the socket belongs, and its name.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Result, bail};
+
+use crate::cli::Serve;
+
+/// Where KubeVirt mounts a hook sidecar's own directory into it.
+const HOOKS: &str = "/var/run/kubevirt-hooks";
+/// Below it, each plugin has a directory of its own name.
+const PLUGINS: &str = "/var/run/kubevirt-plugin";
+/// A plugin names its socket, so the name is always the same.
+const PLUGIN_SOCKET: &str = "virt-hook.sock";
+/// What KubeVirt calls a sidecar's container, as an environment variable in it.
+const CONTAINER: &str = "CONTAINER_NAME";
+/// A Kubernetes name.
+const MAX_NAME: usize = 253;
+
+/// Where the socket belongs.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) directory: PathBuf,
+    pub(super) file: String,
+}
+
+pub(super) fn place(arguments: &Serve) -> Result<Place> {
+    let container = std::env::var(CONTAINER).ok();
+    place_in(arguments, container.as_deref())
+}
+
+fn place_in(arguments: &Serve, container: Option<&str>) -> Result<Place> {
+    if let Some(plugin) = arguments.plugin.as_deref().filter(|name| !is_name(name)) {
+        bail!(
+            "--plugin {plugin:?} is not the name of a Plugin (lower case letters, digits, - and .)"
+        );
+    }
+    let directory = match (&arguments.hooks_dir, &arguments.plugin) {
+        (Some(directory), _) => directory.clone(),
+        (None, Some(plugin)) => Path::new(PLUGINS).join(plugin),
+        (None, None) => PathBuf::from(HOOKS),
+    };
+    let file = match (&arguments.socket, &arguments.plugin) {
+        (Some(file), _) => named(file)?,
+        (None, Some(_)) => PLUGIN_SOCKET.to_owned(),
+        (None, None) => format!("virt-hook-{}.sock", unique(container)),
+    };
+    Ok(Place { directory, file })
+}
+
+/// Launchers tell sidecars of one pod apart by their sockets' file names. The container's name is
+/// unique in its pod, and still the same when the container is started again.
+fn unique(container: Option<&str>) -> String {
+    match container.filter(|name| is_name(name)) {
+        Some(name) => name.to_owned(),
+        None => {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            let nanos = now.map_or(0, |now| now.as_nanos());
+            format!("{:x}-{:x}", std::process::id(), nanos & 0xffff_ffff)
+        }
+    }
+}
+
+/// KubeVirt's rule for a plugin's socket, and hidden files are no sockets to launchers.
+fn named(file: &str) -> Result<String> {
+    if file.ends_with(".sock") && !file.starts_with('.') && !file.contains('/') {
+        return Ok(file.to_owned());
+    }
+    bail!(
+        "--socket {file:?} must be a file name that ends with .sock and does not begin with a dot"
+    );
+}
+
+fn is_name(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(allowed) && !name.starts_with('.')
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn serve(plugin: Option<&str>, socket: Option<&str>) -> Serve {
+        Serve {
+            modules: Vec::new(),
+            plugin: plugin.map(str::to_owned),
+            hooks_dir: None,
+            socket: socket.map(str::to_owned),
+        }
+    }
+
+    fn path(arguments: &Serve, container: Option<&str>) -> String {
+        let place = place_in(arguments, container).unwrap();
+        place.directory.join(place.file).display().to_string()
+    }
+
+    #[test]
+    fn kubevirts_places() {
+        assert_eq!(
+            path(&serve(None, None), Some("hook-sidecar-1")),
+            "/var/run/kubevirt-hooks/virt-hook-hook-sidecar-1.sock"
+        );
+        assert_eq!(
+            path(&serve(Some("smbios"), None), Some("x")),
+            "/var/run/kubevirt-plugin/smbios/virt-hook.sock"
+        );
+        assert_eq!(
+            path(&serve(Some("a"), Some("b.sock")), None),
+            "/var/run/kubevirt-plugin/a/b.sock"
+        );
+        assert_ne!(
+            path(&serve(None, None), None),
+            path(&serve(None, None), None)
+        );
+        assert!(!path(&serve(None, None), Some("../x")).contains(".."));
+    }
+
+    #[test]
+    fn names_stay_in_their_directory() {
+        for (plugin, socket) in [
+            (Some("../x"), None),
+            (Some(""), None),
+            (None, Some("x")),
+            (None, Some("../x.sock")),
+            (None, Some(".x.sock")),
+        ] {
+            assert!(
+                place_in(&serve(plugin, socket), None).is_err(),
+                "{plugin:?} {socket:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! A cgroup with limits, below this process's own: version 1 or 2, whichever is there.
+#![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+const CGROUPS: &str = "/sys/fs/cgroup";
+const PERIOD: u64 = 100_000;
+
+/// Removed when dropped; whoever is in it must have ended.
+pub struct Group {
+    memory: PathBuf,
+    /// The same directory as `memory` with version 2.
+    cpu: PathBuf,
+}
+
+impl Group {
+    pub fn new(memory: u64, cpu_percent: u64) -> io::Result<Self> {
+        let quota = PERIOD / 100 * cpu_percent;
+        Self::version_1(memory, quota).or_else(|first| {
+            Self::version_2(memory, quota).map_err(|second| {
+                io::Error::other(format!("cgroup v1: {first}; cgroup v2: {second}"))
+            })
+        })
+    }
+
+    fn version_1(memory: u64, quota: u64) -> io::Result<Self> {
+        let group = Self {
+            memory: make(&own("memory")?)?,
+            cpu: make(&own("cpu")?)?,
+        };
+        write(&group.memory, "memory.limit_in_bytes", memory)?;
+        write(&group.cpu, "cpu.cfs_period_us", PERIOD)?;
+        write(&group.cpu, "cpu.cfs_quota_us", quota)?;
+        Ok(group)
+    }
+
+    /// A group with processes in it cannot hand its controllers down, but the root can.
+    fn version_2(memory: u64, quota: u64) -> io::Result<Self> {
+        let directory = make(&own("").or_else(|_| Ok::<_, io::Error>(CGROUPS.into()))?)
+            .or_else(|_| make(Path::new(CGROUPS)))?;
+        let group = Self {
+            memory: directory.clone(),
+            cpu: directory,
+        };
+        write(&group.memory, "memory.max", memory)?;
+        fs::write(group.cpu.join("cpu.max"), format!("{quota} {PERIOD}"))?;
+        Ok(group)
+    }
+
+    /// Runs a program in the group from its first instruction on.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("/bin/sh");
+        let script = "echo $$ > \"$1\" && echo $$ > \"$2\" && shift 2 && exec \"$@\"";
+        command.args(["-c", script, "sh"]);
+        command.arg(self.memory.join("cgroup.procs"));
+        command.arg(self.cpu.join("cgroup.procs")).arg(program);
+        command
+    }
+
+    /// The most memory that was ever in use, in bytes.
+    pub fn peak(&self) -> String {
+        let read = |file| fs::read_to_string(self.memory.join(file));
+        let peak = read("memory.max_usage_in_bytes").or_else(|_| read("memory.peak"));
+        peak.unwrap_or_else(|_| "unknown".into()).trim().to_owned()
+    }
+
+    /// How often a process was killed for the want of memory.
+    pub fn killed(&self) -> u64 {
+        let read = |file| fs::read_to_string(self.memory.join(file));
+        let events = read("memory.oom_control").or_else(|_| read("memory.events"));
+        let events = events.unwrap();
+        let killed = events
+            .lines()
+            .find_map(|line| line.strip_prefix("oom_kill "));
+        killed.unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for directory in [&self.memory, &self.cpu] {
+            // What has just ended takes a moment to be gone from it.
+            for _ in 0..100 {
+                match fs::remove_dir(directory) {
+                    Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                        thread::sleep(Duration::from_millis(10));
+                    }
+                    _ => break,
+                }
+            }
+        }
+    }
+}
+
+/// This process's own group in a hierarchy.
+fn own(controller: &str) -> io::Result<PathBuf> {
+    let groups = fs::read_to_string("/proc/self/cgroup")?;
+    let line = groups
+        .lines()
+        .map(|line| line.splitn(3, ':').collect::<Vec<_>>());
+    let path = line
+        .filter(|parts| parts.len() == 3 && parts[1].split(',').any(|name| name == controller))
+        .map(|parts| parts[2].trim_start_matches('/').to_owned())
+        .next();
+    let path = path.ok_or_else(|| io::Error::other(format!("no {controller} hierarchy")))?;
+    Ok(Path::new(CGROUPS).join(controller).join(path))
+}
+
+fn make(parent: &Path) -> io::Result<PathBuf> {
+    static SERIAL: AtomicU32 = AtomicU32::new(0);
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    let directory = parent.join(format!("virt-hook-test-{}-{serial}", std::process::id()));
+    fs::create_dir(&directory).map_err(|error| {
+        io::Error::new(error.kind(), format!("{}: {error}", directory.display()))
+    })?;
+    Ok(directory)
+}
+
+fn write(directory: &Path, file: &str, value: u64) -> io::Result<()> {
+    let path = directory.join(file);
+    fs::write(&path, value.to_string())
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}

@@ -1,0 +1,343 @@
+//! `virt-hook serve` as a launcher meets it: real modules, real gRPC, real sockets.
+#![allow(clippy::unwrap_used)]
+
+mod pod;
+
+use std::fs;
+use std::time::Duration;
+
+use domain_xml::Document;
+use hook_host::{CollectConfig, Compiler, Invocation, Limits, Outcome};
+use pod::{Pod, XML, every_point, example, launcher, vmi, vmi_that_does};
+use proto::hooks::{v1alpha1, v1alpha2, v1alpha3};
+use serde_json::{Value, json};
+use tonic::Code;
+
+fn manufacturer(xml: &[u8]) -> Option<String> {
+    let document = Document::parse(std::str::from_utf8(xml).unwrap()).unwrap();
+    let path = "sysinfo[@type='smbios']/baseBoard/entry[@name='manufacturer']";
+    let entry = document.root().find(path).unwrap();
+    entry.map(domain_xml::Element::text)
+}
+
+#[tokio::test]
+async fn a_launcher_finds_one_ordinary_sidecar() {
+    let pod = Pod::new();
+    let mut served = pod.serve(&[&example("smbios-hook"), &example("cloud-init-hook")], &[]);
+    served.ready().await;
+    assert_eq!(pod.files(), ["virt-hook-hook-sidecar-0.sock"]);
+
+    let info = launcher::info(&pod.socket()).await.unwrap();
+    assert_eq!(info.name, "smbios-hook+cloud-init-hook");
+    assert_eq!(info.versions, ["v1alpha1", "v1alpha2", "v1alpha3"]);
+    let points: Vec<_> = info
+        .hook_points
+        .iter()
+        .map(|point| (point.name.as_str(), point.priority))
+        .collect();
+    assert_eq!(
+        points,
+        [
+            ("PreCloudInitIso", 0),
+            ("OnDefineDomain", 0),
+            ("Shutdown", 0)
+        ]
+    );
+
+    // Every version, each call on a connection of its own, as KubeVirt does it.
+    let (domain_xml, vmi) = (XML.as_bytes().to_vec(), vmi().into_bytes());
+    let channel = launcher::dial(&pod.socket()).await;
+    let mut client = v1alpha1::callbacks_client::CallbacksClient::new(channel);
+    let params = v1alpha1::OnDefineDomainParams {
+        domain_xml: domain_xml.clone(),
+        vmi: vmi.clone(),
+    };
+    let answer = client.on_define_domain(params).await.unwrap().into_inner();
+    assert_eq!(
+        manufacturer(&answer.domain_xml).as_deref(),
+        Some("Radical Edward")
+    );
+
+    let channel = launcher::dial(&pod.socket()).await;
+    let mut client = v1alpha2::callbacks_client::CallbacksClient::new(channel);
+    let params = v1alpha2::PreCloudInitIsoParams {
+        cloud_init_no_cloud_source: br##"{"userData":"#cloud-config\n"}"##.to_vec(),
+        vmi: vmi.clone(),
+        cloud_init_data: Vec::new(),
+    };
+    let answer = client
+        .pre_cloud_init_iso(params)
+        .await
+        .unwrap()
+        .into_inner();
+    let source: Value = serde_json::from_slice(&answer.cloud_init_no_cloud_source).unwrap();
+    assert!(
+        source["userData"].as_str().unwrap().contains("ns/vm"),
+        "{source}"
+    );
+
+    let channel = launcher::dial(&pod.socket()).await;
+    let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
+    let data = json!({"DataSource": "noCloud", "NoCloudMetaData": {"instance-id": "i"},
+        "ConfigDriveMetaData": null, "UserData": "#cloud-config\n", "NetworkData": "", "DevicesData": null});
+    let params = v1alpha3::PreCloudInitIsoParams {
+        cloud_init_no_cloud_source: br##"{"userData":"#cloud-config\n"}"##.to_vec(),
+        vmi: vmi.clone(),
+        cloud_init_data: data.to_string().into_bytes(),
+    };
+    let answer = client
+        .pre_cloud_init_iso(params)
+        .await
+        .unwrap()
+        .into_inner();
+    let after: Value = serde_json::from_slice(&answer.cloud_init_data).unwrap();
+    assert!(
+        after["UserData"].as_str().unwrap().contains("ns/vm"),
+        "{after}"
+    );
+    assert_eq!(after["NoCloudMetaData"], data["NoCloudMetaData"]);
+
+    // Shutdown is answered, and then it ends, and nothing is left.
+    let params = v1alpha3::ShutdownParams {};
+    client.shutdown(params).await.unwrap();
+    let said = served.ended(0).await;
+    assert!(pod.files().is_empty());
+    assert!(
+        said.contains("hook ran") && said.contains("1-smbios_hook"),
+        "{said}"
+    );
+    assert!(
+        said.contains("/domain/sysinfo") && said.contains("name=\"vm\""),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn our_own_launcher_collects_it_and_chains_it() {
+    let pod = Pod::new();
+    let served = pod.serve(&[&example("smbios-hook"), &example("cloud-init-hook")], &[]);
+    // Collected from the start: nothing there is taken for a hook before it is ready.
+    let chain = hook_host::collect(CollectConfig {
+        hooks_dir: pod.hooks(),
+        expected: 1,
+        deadline: Duration::from_secs(60),
+        artifacts_dir: pod.root().join("artifacts"),
+        compiler: Compiler::InProcess,
+        limits: Limits::default(),
+        host_name: "virt-launcher/9.9.9".into(),
+    });
+    let chain = chain.await.unwrap();
+    let hooks = chain.hooks();
+    assert_eq!(hooks[0].file, "virt-hook-hook-sidecar-0.sock");
+    let invocation = Invocation {
+        namespace: "ns".into(),
+        name: "vm".into(),
+        ..Invocation::default()
+    };
+    let (xml, runs) = chain
+        .on_define_domain(&invocation, &vmi(), XML.to_owned())
+        .await
+        .unwrap();
+    assert_eq!(
+        manufacturer(xml.as_bytes()).as_deref(),
+        Some("Radical Edward")
+    );
+    assert!(!runs[0].changes.is_empty());
+    // A stock launcher calls again, with what came out.
+    let (again, runs) = chain
+        .on_define_domain(&invocation, &vmi(), xml.clone())
+        .await
+        .unwrap();
+    assert_eq!((again, runs[0].changes.len()), (xml, 0));
+    let runs = chain.shutdown(&invocation).await;
+    assert_eq!(runs[0].outcome, Outcome::Ok);
+    served.ended(0).await;
+}
+
+#[tokio::test]
+async fn a_plugins_launcher_mutates_a_domain() {
+    let pod = Pod::new();
+    let arguments = ["--plugin", "smbios", "--socket", "smbios.sock"];
+    let mut served = pod.serve(&[&example("smbios-hook"), &every_point()], &arguments);
+    served.ready().await;
+    assert_eq!(pod.files(), ["smbios.sock"]);
+    let socket = pod.directory().join("smbios.sock");
+
+    let mutate = async |vmi: String, context: &str| launcher::mutate(&socket, vmi, context).await;
+    // PreStart of the second says what it is told; then it finds no colour.
+    let status = mutate(vmi(), "MigrationTarget").await.unwrap_err();
+    assert_eq!(status.code(), Code::Internal);
+    assert!(
+        status
+            .message()
+            .starts_with("hook 2-every_point failed at OnDefineDomain: no colour"),
+        "{status:?}"
+    );
+    let status = mutate(vmi_that_does("veto"), "Boot").await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition);
+    assert_eq!(
+        status.message(),
+        "hook 2-every_point refuses at PreStart: licence expired"
+    );
+    let status = mutate(vmi_that_does("panic"), "Boot").await.unwrap_err();
+    assert!(status.code() == Code::Internal && status.message().contains("a wheel came off"));
+    let status = mutate(vmi(), "MigrationSource").await.unwrap_err();
+    assert!(status.code() == Code::InvalidArgument && status.message().contains("MigrationSource"));
+    let status = mutate("no".into(), "Boot").await.unwrap_err();
+    assert!(status.code() == Code::InvalidArgument && status.message().contains("the VMI"));
+    assert!(launcher::info(&socket).await.is_err());
+
+    served.signal();
+    let said = served.ended(0).await;
+    assert!(said.contains("vm may start: MigrationTarget"), "{said}");
+    assert!(said.contains("shutting down is never easy"), "{said}");
+    assert!(said.contains("called before each of the others"), "{said}");
+    assert!(pod.files().is_empty());
+}
+
+#[tokio::test]
+async fn a_plugins_domain_comes_back_changed() {
+    let pod = Pod::new();
+    let mut served = pod.serve(&[&example("smbios-hook")], &["--plugin", "smbios"]);
+    served.ready().await;
+    let socket = pod.directory().join("virt-hook.sock");
+    let domain = launcher::mutate(&socket, vmi(), "Boot").await.unwrap();
+    assert_eq!(manufacturer(&domain).as_deref(), Some("Radical Edward"));
+    served.signal();
+    served.ended(0).await;
+}
+
+#[tokio::test]
+async fn a_veto_is_the_launchers_to_read() {
+    let pod = Pod::new();
+    let mut served = pod.serve(&[&every_point()], &[]);
+    served.ready().await;
+    let define = async |what: &str| {
+        let channel = launcher::dial(&pod.socket()).await;
+        let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
+        let params = v1alpha3::OnDefineDomainParams {
+            domain_xml: XML.into(),
+            vmi: vmi_that_does(what).into_bytes(),
+        };
+        client.on_define_domain(params).await.unwrap_err()
+    };
+    assert_eq!(define("veto").await.code(), Code::FailedPrecondition);
+    assert_eq!(define("fail").await.code(), Code::Internal);
+
+    // A shutdown hook that fails is no reason to leave other sidecars without theirs; and two
+    // calls are one shutdown.
+    let channel = launcher::dial(&pod.socket()).await;
+    let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
+    let mut other = client.clone();
+    let (one, two) = tokio::join!(
+        client.shutdown(v1alpha3::ShutdownParams {}),
+        other.shutdown(v1alpha3::ShutdownParams {})
+    );
+    assert!(one.is_ok() && two.is_ok());
+    let said = served.ended(0).await;
+    assert_eq!(said.matches("hooks were shut down").count(), 1, "{said}");
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_said() {
+    let pod = Pod::new();
+    let mut served = pod.serve(&[&example("smbios-hook")], &[]);
+    served.ready().await;
+    let define = async |bytes: usize| {
+        let channel = launcher::dial(&pod.socket()).await;
+        let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
+        let padding = format!("<!--{}--></domain>", "x".repeat(bytes - XML.len() - 7));
+        let params = v1alpha3::OnDefineDomainParams {
+            domain_xml: XML.replace("</domain>", &padding).into_bytes(),
+            vmi: b"{}".to_vec(),
+        };
+        client.on_define_domain(params).await
+    };
+    let limit = 4 << 20;
+    define(limit - 100).await.unwrap();
+    let status = define(limit - 10).await.unwrap_err();
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
+    let status = define(limit + 10).await.unwrap_err();
+    assert!(status.message().contains("smbios_hook"), "{status:?}");
+    assert_eq!(
+        define(3 * limit).await.unwrap_err().code(),
+        Code::OutOfRange
+    );
+    served.signal();
+    served.ended(0).await;
+}
+
+#[tokio::test]
+async fn modules_run_in_the_order_of_the_command_line() {
+    let pod = Pod::new();
+    let (smbios, every) = (example("smbios-hook"), every_point());
+    let mut served = pod.serve(&[&smbios, &every], &[]);
+    served.ready().await;
+    let channel = launcher::dial(&pod.socket()).await;
+    let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
+    let params = v1alpha3::OnDefineDomainParams {
+        domain_xml: XML.into(),
+        vmi: vmi().into_bytes(),
+    };
+    client.on_define_domain(params).await.unwrap_err();
+    served.signal();
+    let said = served.ended(0).await;
+    let first = said.find("hook ran hook=\"1-smbios_hook\"").unwrap();
+    let second = said
+        .find("hook did not do its work hook=\"2-every_point\"")
+        .unwrap();
+    assert!(first < second, "{said}");
+}
+
+#[tokio::test]
+async fn told_to_end_before_it_is_ready_it_leaves_nothing() {
+    let pod = Pod::new();
+    let mut served = pod.serve(&[&example("smbios-hook")], &[]);
+    served.hidden().await;
+    served.signal();
+    served.ended(0).await;
+    assert!(pod.everything().is_empty(), "{:?}", pod.everything());
+}
+
+#[tokio::test]
+async fn what_cannot_be_served_is_said_and_no_socket_appears() {
+    let pod = Pod::new();
+    let bad = pod.root().join("bad.wasm");
+    fs::write(&bad, "no component").unwrap();
+    let good = example("smbios-hook");
+    let gone = pod.root().join("gone.wasm");
+    for (modules, arguments, words) in [
+        (vec![&gone], vec![], "gone.wasm: No such file"),
+        (vec![&good, &bad], vec![], "bad.wasm (12 bytes): "),
+        (vec![&good, &good], vec![], "same name"),
+        (
+            vec![&good],
+            vec!["--plugin", "../x"],
+            "not the name of a Plugin",
+        ),
+        (vec![&good], vec!["--socket", "x"], "ends with .sock"),
+        (vec![], vec![], "--module"),
+    ] {
+        let said = pod.serve(&modules, &arguments).ended(2).await;
+        assert!(said.contains(words), "{said}");
+        assert!(pod.everything().is_empty(), "{:?}", pod.everything());
+    }
+    fs::remove_dir(pod.directory()).unwrap();
+    let said = pod.serve(&[&good], &[]).ended(2).await;
+    assert!(said.contains("shares it with the launcher"), "{said}");
+}
+
+#[tokio::test]
+async fn two_do_not_take_one_name() {
+    let pod = Pod::new();
+    let mut first = pod.serve(&[&example("smbios-hook")], &[]);
+    first.ready().await;
+    let said = pod.serve(&[&example("smbios-hook")], &[]).ended(2).await;
+    assert!(said.contains("another process serves there"), "{said}");
+    first.kill().await;
+    // A container that was killed and is started again takes its own place.
+    let mut again = pod.serve(&[&example("smbios-hook")], &[]);
+    again.ready().await;
+    again.signal();
+    again.ended(0).await;
+}

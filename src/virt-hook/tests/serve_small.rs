@@ -1,0 +1,103 @@
+//! `virt-hook serve` in what KubeVirt gives a sidecar of a guaranteed VM: 64 MB and a fifth of a
+//! processor. Needs a cgroup to make groups in, which root has on most machines; without one these
+//! tests say so on standard error and test nothing.
+#![allow(clippy::unwrap_used)]
+
+mod group;
+mod pod;
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use group::Group;
+use pod::{Pod, XML, example, launcher, vmi};
+use proto::hooks::v1alpha3;
+
+/// KubeVirt's `64M` and `200m`.
+const MEMORY: u64 = 64_000_000;
+const CPU_PERCENT: u64 = 20;
+/// What a launcher gives a plugin's sidecar; a hook sidecar has minutes.
+const READY: Duration = Duration::from_secs(30);
+
+fn group(memory: u64) -> Option<Group> {
+    let group = Group::new(memory, CPU_PERCENT);
+    if let Err(error) = &group {
+        tell(&format!(
+            "*** NOT TESTED: virt-hook serve in {memory} bytes and {CPU_PERCENT} % of a processor: \
+             {error} ***"
+        ));
+    }
+    group.ok()
+}
+
+/// Past the capture of test output: a test that tests nothing must not look like one.
+#[allow(clippy::explicit_write)]
+fn tell(line: &str) {
+    writeln!(std::io::stderr(), "{line}").unwrap();
+}
+
+#[tokio::test]
+async fn it_gets_ready_and_works() {
+    let modules = [&example("smbios-hook"), &example("cloud-init-hook")];
+    let Some(group) = group(MEMORY) else { return };
+    let pod = Pod::new();
+    let started = Instant::now();
+    let command = group.command(env!("CARGO_BIN_EXE_virt-hook"));
+    let mut served = pod.serve_as(command, &modules, &[]);
+    served.ready().await;
+    let ready = started.elapsed();
+    tell(&format!(
+        "two modules ready after {ready:?} at {CPU_PERCENT} % of a processor; peak {} of {MEMORY} bytes",
+        group.peak()
+    ));
+
+    let mut times = Vec::new();
+    for _ in 0..20 {
+        let started = Instant::now();
+        let channel = launcher::dial(&pod.socket()).await;
+        let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
+        let params = v1alpha3::OnDefineDomainParams {
+            domain_xml: XML.into(),
+            vmi: vmi().into_bytes(),
+        };
+        let answer = client.on_define_domain(params).await.unwrap().into_inner();
+        assert!(
+            String::from_utf8(answer.domain_xml)
+                .unwrap()
+                .contains("Radical Edward")
+        );
+        times.push(started.elapsed());
+    }
+    times.sort();
+    tell(&format!(
+        "OnDefineDomain through a fresh connection: p50 {:?}",
+        times[10]
+    ));
+    served.signal();
+    let said = served.ended(0).await;
+    assert!(
+        said.contains("61 MiB of memory and 0.20 processors"),
+        "{said}"
+    );
+    assert!(ready < READY, "{ready:?}");
+    assert_eq!(group.killed(), 0);
+}
+
+#[tokio::test]
+async fn a_module_that_is_too_large_is_an_error_and_not_a_dead_container() {
+    let module = example("smbios-hook");
+    let Some(group) = group(36_000_000) else {
+        return;
+    };
+    let pod = Pod::new();
+    let command = group.command(env!("CARGO_BIN_EXE_virt-hook"));
+    let said = pod.serve_as(command, &[&module], &[]).ended(2).await;
+    assert!(
+        said.contains("smbios_hook.wasm")
+            && said.contains("this container has 34 MiB of memory")
+            && said.contains("supportContainerResources"),
+        "{said}"
+    );
+    assert_eq!(group.killed(), 0);
+    assert!(pod.everything().is_empty());
+}
