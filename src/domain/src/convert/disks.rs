@@ -14,6 +14,9 @@ const PR_HELPER: &str = "/var/run/kubevirt/daemons/pr/pr-helper.sock";
 pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     let mut names = DeviceNames::new(context.vmi);
     let mut threads = Assignment::new(context.vmi)?;
+    spec.devices
+        .disks
+        .reserve_exact(context.devices().disks.len());
     for (place, source) in context.devices().disks.iter().enumerate() {
         let mut disk = convert(context, source, &mut names, place)?;
         let is_present = volumes::fill(context, source, &mut disk)?;

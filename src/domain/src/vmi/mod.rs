@@ -204,16 +204,20 @@ impl Vmi {
     }
 
     fn from_value(raw: Arc<str>, value: Value) -> Result<Self, VmiError> {
+        // Keeping the path costs as much as reading, so it is only kept once there is an error to place.
+        let typed = Typed::deserialize(strict::Strict(&value)).or_else(|_| {
+            serde_path_to_error::deserialize(strict::Strict(&value)).map_err(|error| {
+                VmiError::Field {
+                    path: error.path().to_string(),
+                    message: error.inner().to_string(),
+                }
+            })
+        });
         let Typed {
             metadata,
             spec,
             status,
-        } = serde_path_to_error::deserialize(strict::Strict(&value)).map_err(|error| {
-            VmiError::Field {
-                path: error.path().to_string(),
-                message: error.inner().to_string(),
-            }
-        })?;
+        } = typed?;
         if metadata.name.is_empty() {
             return Err(VmiError::Missing("metadata.name"));
         }
