@@ -29,6 +29,14 @@ pub struct Description {
     name: String,
     version: String,
     points: Vec<(HookPoint, i32)>,
+    wishes: Option<Wishes>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Wishes {
+    paths: Vec<String>,
+    config: Vec<String>,
+    dirs: Vec<String>,
 }
 
 impl Description {
@@ -39,6 +47,7 @@ impl Description {
             name: name.to_owned(),
             version: version.to_owned(),
             points,
+            wishes: None,
         }
     }
 
@@ -72,6 +81,32 @@ impl Description {
         self
     }
 
+    /// What the hook will change of the domain: path patterns from `/domain/` on. The host refuses
+    /// every other change. A hook that wishes for nothing may change nothing of the domain.
+    #[must_use]
+    pub fn with_paths<'a>(mut self, paths: impl IntoIterator<Item = &'a str>) -> Description {
+        let list = &mut self.wishes.get_or_insert_default().paths;
+        list.extend(paths.into_iter().map(str::to_owned));
+        self
+    }
+
+    /// The configuration keys that the hook reads with [`host::config`](crate::host::config).
+    #[must_use]
+    pub fn with_config<'a>(mut self, keys: impl IntoIterator<Item = &'a str>) -> Description {
+        let list = &mut self.wishes.get_or_insert_default().config;
+        list.extend(keys.into_iter().map(str::to_owned));
+        self
+    }
+
+    /// The directories that the hook reads. It gets them, read-only, when a `hook.yaml` or the
+    /// operator's policy allows them.
+    #[must_use]
+    pub fn with_dirs<'a>(mut self, dirs: impl IntoIterator<Item = &'a str>) -> Description {
+        let list = &mut self.wishes.get_or_insert_default().dirs;
+        list.extend(dirs.into_iter().map(str::to_owned));
+        self
+    }
+
     /// The form that the host reads. Written by hand: serialising values of every kind would
     /// add some 8 KB to each module.
     pub fn to_json(&self) -> String {
@@ -80,11 +115,24 @@ impl Description {
             format!("{{\"name\":\"{}\",\"priority\":{priority}}}", point.name())
         };
         let points: Vec<String> = self.points.iter().map(point).collect();
+        let list = |texts: &[String]| -> String {
+            let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+            texts.join(",")
+        };
+        let wishes = |wishes: &Wishes| {
+            format!(
+                ",\"wishes\":{{\"paths\":[{}],\"config\":[{}],\"dirs\":[{}]}}",
+                list(&wishes.paths),
+                list(&wishes.config),
+                list(&wishes.dirs)
+            )
+        };
         format!(
-            "{{\"name\":{},\"version\":{},\"hookPoints\":[{}]}}",
+            "{{\"name\":{},\"version\":{},\"hookPoints\":[{}]{}}}",
             quoted(&self.name),
             quoted(&self.version),
-            points.join(",")
+            points.join(","),
+            self.wishes.as_ref().map(wishes).unwrap_or_default()
         )
     }
 }
@@ -102,6 +150,13 @@ mod tests {
         assert_eq!(
             description.to_json(),
             r#"{"name":"smbios","version":"0.1.0","hookPoints":[{"name":"OnDefineDomain","priority":3},{"name":"Shutdown","priority":-1}]}"#
+        );
+        let wishes = Description::new("a", "1", &[])
+            .with_paths(["/domain/title", "/domain/*[@x='\"']"])
+            .with_config(["key"]);
+        assert_eq!(
+            wishes.to_json(),
+            r#"{"name":"a","version":"1","hookPoints":[],"wishes":{"paths":["/domain/title","/domain/*[@x='\"']"],"config":["key"],"dirs":[]}}"#
         );
     }
 }

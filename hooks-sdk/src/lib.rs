@@ -3,13 +3,17 @@
 //! A hook is a type that implements [`Hook`] and is exported once:
 //!
 //! ```
-//! use hooks_sdk::{Domain, Hook, HookPoint, Result, Vmi};
+//! use hooks_sdk::{Description, Domain, Hook, HookPoint, Result, Vmi};
 //!
 //! #[derive(Default)]
 //! struct Queues;
 //!
 //! impl Hook for Queues {
 //!     const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::OnDefineDomain];
+//!
+//!     fn describe(description: Description) -> Description {
+//!         description.with_paths(["/domain/devices/disk/driver/@queues"])
+//!     }
 //!
 //!     fn on_define_domain(&self, vmi: &Vmi, domain: &mut Domain) -> Result {
 //!         let Some(queues) = vmi.annotation("example.com/queues") else { return Ok(()) };

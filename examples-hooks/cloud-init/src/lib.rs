@@ -1,6 +1,6 @@
 //! Tells the guest through cloud-init which virtual machine it is.
 
-use hooks_sdk::{CloudInit, Hook, HookPoint, Result, Vmi, log};
+use hooks_sdk::{CloudInit, Description, Hook, HookPoint, Result, Vmi, log};
 
 /// Where the guest finds it.
 const FILE: &str = "/etc/kubevirt-hook";
@@ -11,6 +11,11 @@ pub struct Identity;
 
 impl Hook for Identity {
     const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::PreCloudInitIso];
+
+    fn describe(description: Description) -> Description {
+        // It changes nothing of the domain.
+        description.with_paths([])
+    }
 
     fn pre_cloud_init_iso(&self, vmi: &Vmi, cloud_init: &mut CloudInit) -> Result {
         if !cloud_init.is_cloud_config() {

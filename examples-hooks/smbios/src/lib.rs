@@ -1,6 +1,6 @@
 //! Sets the base board's manufacturer, as a guest reads it from SMBIOS, from an annotation.
 
-use hooks_sdk::{Domain, Hook, HookPoint, Result, Vmi};
+use hooks_sdk::{Description, Domain, Hook, HookPoint, Result, Vmi};
 
 /// The annotation, the same as in KubeVirt's own example sidecar.
 const MANUFACTURER: &str = "smbios.vm.kubevirt.io/baseBoardManufacturer";
@@ -11,6 +11,10 @@ pub struct Smbios;
 
 impl Hook for Smbios {
     const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::OnDefineDomain];
+
+    fn describe(description: Description) -> Description {
+        description.with_paths(["/domain/os/smbios/**", "/domain/sysinfo/**"])
+    }
 
     fn on_define_domain(&self, vmi: &Vmi, domain: &mut Domain) -> Result {
         let Some(manufacturer) = vmi.annotation(MANUFACTURER) else {

@@ -77,6 +77,25 @@ pub enum HookError {
         /// What the chain had.
         limit: Duration,
     },
+    /// The hook changed what it may not change; nothing of the step was kept.
+    #[error(
+        "hook {hook} may not change {path} at {point} (before: {}, after: {}): {remedy}",
+        quoted(before.as_deref()), quoted(after.as_deref())
+    )]
+    Denied {
+        /// The hook.
+        hook: String,
+        /// Where.
+        point: HookPoint,
+        /// What it changed.
+        path: String,
+        /// What was there.
+        before: Option<String>,
+        /// What the hook put there.
+        after: Option<String>,
+        /// Which line would allow it.
+        remedy: String,
+    },
     /// A gRPC sidecar could not be reached, or answered with an error.
     #[error("hook sidecar {hook} failed at {point} ({version}): {message}")]
     Sidecar {
@@ -103,6 +122,7 @@ impl HookError {
             | Self::BadOutput { hook, .. }
             | Self::BadInput { hook, .. }
             | Self::ChainDeadline { hook, .. }
+            | Self::Denied { hook, .. }
             | Self::Sidecar { hook, .. } => hook,
         }
     }
@@ -124,7 +144,30 @@ impl HookError {
             Self::BadOutput { .. } => "bad-output",
             Self::BadInput { .. } => "bad-input",
             Self::ChainDeadline { .. } => "chain-deadline",
+            Self::Denied { .. } => "denied",
             Self::Sidecar { .. } => "sidecar",
         }
     }
+
+    /// The reason of a Kubernetes event about it: `HookDenied` when somebody says no, the hook or
+    /// the policy about it, else `HookFailed`.
+    #[must_use]
+    pub fn event_reason(&self) -> &'static str {
+        match self {
+            Self::Veto { .. } | Self::Denied { .. } => "HookDenied",
+            _ => "HookFailed",
+        }
+    }
+}
+
+/// Of a value, as much as an error can bear.
+const MAX_VALUE: usize = 200;
+
+fn quoted(value: Option<&str>) -> String {
+    let Some(text) = value else {
+        return "nothing".to_owned();
+    };
+    let start: String = text.chars().take(MAX_VALUE).collect();
+    let more = if start.len() < text.len() { " ..." } else { "" };
+    format!("{start:?}{more}")
 }

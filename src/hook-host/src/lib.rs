@@ -5,15 +5,18 @@
 //! [`Chain`]; the chain is called once per hook point and boot.
 //!
 //! Rooms: `collect` (count protocol), `chain` (order, checks, record), [`wasm`] (engine, compile
-//! child, limits), `sidecar` (gRPC client), [`serve`] (gRPC server: a chain as one sidecar). Room is left
-//! for `policy` (grants, `hook.yaml`) and for record files.
+//! child, limits), [`policy`] (grants, `hook.yaml`, the operator's word), [`record`] (what is kept of
+//! each run, and replay), `sidecar` (gRPC client), [`serve`] (gRPC
+//! server: a chain as one sidecar).
 
 mod chain;
 mod collect;
 mod error;
 mod invocation;
 mod limits;
-mod record;
+pub mod policy;
+mod provenance;
+pub mod record;
 pub mod serve;
 mod sidecar;
 pub mod wasm;
@@ -23,5 +26,7 @@ pub use collect::{CollectConfig, CollectError, collect};
 pub use error::HookError;
 pub use invocation::{CloudInitDocuments, HookPoint, Invocation, Reason};
 pub use limits::Limits;
+pub use policy::{FailurePolicy, PolicySource};
+pub use provenance::{Overlap, Provenance};
 pub use record::{LogLevel, LogLine, Outcome, Run};
 pub use wasm::{COMPILE_ARG, Compiler, compile_child};

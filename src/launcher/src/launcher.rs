@@ -120,6 +120,7 @@ async fn collect(config: &Config) -> anyhow::Result<Chain> {
         },
         limits: config.hook_limits.clone(),
         host_name: concat!("virt-launcher/", env!("CARGO_PKG_VERSION")).to_owned(),
+        ..CollectConfig::default()
     });
     collected.await.context("collecting hooks")
 }

@@ -123,6 +123,7 @@ pub(crate) async fn collect(found: &[Found], place: &Path, limits: Limits) -> Re
         },
         limits,
         host_name: HOST.to_owned(),
+        ..CollectConfig::default()
     };
     compile(found, &config).await?;
     for hook in found {

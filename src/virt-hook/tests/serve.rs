@@ -125,6 +125,7 @@ async fn our_own_launcher_collects_it_and_chains_it() {
         compiler: Compiler::InProcess,
         limits: Limits::default(),
         host_name: "virt-launcher/9.9.9".into(),
+        ..CollectConfig::default()
     });
     let chain = chain.await.unwrap();
     let hooks = chain.hooks();

@@ -7,9 +7,11 @@ use domain_xml::Change;
 use super::check::Domain;
 use super::cloud_init::CloudInit;
 use super::{Body, Hook, report};
+use crate::policy::Refused;
+use crate::record::{Given, Recorder, Witness};
 use crate::sidecar::{Bounds, Sidecar, SidecarError};
-use crate::wasm::{Answer, Call, CallError, Context, Module};
-use crate::{HookError, HookPoint, Invocation, Limits, LogLine, Outcome, Run};
+use crate::wasm::{Answer, Call, CallError, Context, Fixed, Module};
+use crate::{FailurePolicy, HookError, HookPoint, Invocation, Limits, LogLine, Outcome, Run};
 
 /// One hook point through all its hooks.
 pub(super) struct Round<'a> {
@@ -21,6 +23,9 @@ pub(super) struct Round<'a> {
     /// Sidecars have a deadline of their own, which does not count against the chain's.
     pub(super) in_sidecars: Duration,
     pub(super) runs: Vec<Run>,
+    pub(super) recorder: Option<&'a Recorder>,
+    /// Whether what hooks give is wanted beside what is made of it.
+    pub(super) keeps_answers: bool,
 }
 
 /// What a hook is given.
@@ -32,6 +37,24 @@ pub(super) enum Input<'a> {
     Shutdown,
 }
 
+impl Input<'_> {
+    /// In the form in which modules are given it.
+    fn given(self) -> Option<Given> {
+        match self {
+            Self::CloudInit(data) => Some(Given::Documents(data.documents())),
+            Self::Domain { xml, .. } => Some(Given::DomainXml(xml.to_owned())),
+            Self::PreStart | Self::Shutdown => None,
+        }
+    }
+
+    fn data_source(self) -> Option<String> {
+        match self {
+            Self::CloudInit(data) => Some(data.data_source().to_owned()),
+            _ => None,
+        }
+    }
+}
+
 /// What it made of it, checked.
 pub(super) enum Output {
     Nothing,
@@ -39,9 +62,13 @@ pub(super) enum Output {
     Domain { domain: Domain, xml: String },
 }
 
+/// What is made of an answer: it and what it changed, or why it cannot be used.
+type Judged = Result<(Output, Vec<Change>), HookError>;
+
 /// A checked answer with what changed, or why there is none; and what a WASM hook cost and said.
 struct Attempt {
-    result: Result<(Output, Vec<Change>), HookError>,
+    result: Judged,
+    given: Option<Given>,
     log: Vec<LogLine>,
     peak_memory: usize,
 }
@@ -59,9 +86,11 @@ impl Round<'_> {
         }
         let outcome = run.outcome.clone();
         self.runs.push(run);
-        match outcome {
-            Outcome::Ok => Ok(output),
-            Outcome::Failed(error) => Err(error),
+        match (outcome, hook.settings.failure_policy) {
+            (Outcome::Ok, FailurePolicy::Fail | FailurePolicy::Ignore) => Ok(output),
+            (Outcome::Failed(error), FailurePolicy::Fail) => Err(error),
+            // As if it had not been called.
+            _ => Ok(Output::Nothing),
         }
     }
 
@@ -71,13 +100,39 @@ impl Round<'_> {
     }
 
     async fn run(&self, hook: &Hook, input: Input<'_>) -> (Run, Output) {
+        let fixed = self.recorder.and_then(Recorder::fix);
+        let (run, output, given) = self.observe(hook, input, fixed).await;
+        if let Some(recorder) = self.recorder {
+            recorder.keep(Witness {
+                hook,
+                invocation: self.invocation,
+                vmi: self.vmi,
+                input: input.given(),
+                data_source: input.data_source(),
+                given,
+                fixed,
+                run: &run,
+            });
+        }
+        report::run(self.invocation, &run);
+        (run, output)
+    }
+
+    /// Runs a hook and gives what it said besides what is made of that.
+    pub(super) async fn observe(
+        &self,
+        hook: &Hook,
+        input: Input<'_>,
+        fixed: Option<Fixed>,
+    ) -> (Run, Output, Option<Given>) {
         let started = Instant::now();
         let attempt = match &hook.body {
-            Body::Wasm(module) => self.wasm(hook, module, input).await,
+            Body::Wasm(module) => self.wasm(hook, module, input, fixed).await,
             Body::Sidecar(sidecar) => {
-                let result = self.sidecar(hook, sidecar, input).await;
+                let (result, given) = self.sidecar(hook, sidecar, input).await;
                 Attempt {
                     result,
+                    given,
                     log: Vec::new(),
                     peak_memory: 0,
                 }
@@ -94,25 +149,35 @@ impl Round<'_> {
             duration: started.elapsed(),
             peak_memory: attempt.peak_memory,
             outcome,
+            failure_policy: hook.settings.failure_policy,
             log: attempt.log,
         };
-        report::run(self.invocation, &run);
-        (run, output)
+        (run, output, attempt.given)
     }
 
-    async fn wasm(&self, hook: &Hook, module: &Module, input: Input<'_>) -> Attempt {
+    async fn wasm(
+        &self,
+        hook: &Hook,
+        module: &Module,
+        input: Input<'_>,
+        fixed: Option<Fixed>,
+    ) -> Attempt {
         let left = self.time_left();
         if left.is_zero() {
             return Attempt {
                 result: Err(self.too_late(hook)),
+                given: None,
                 log: Vec::new(),
                 peak_memory: 0,
             };
         }
         let context = Context {
             invocation: self.invocation.clone(),
+            config: hook.settings.config.clone(),
             time_left: Some(left),
-            ..Context::default()
+            limits: Some(hook.settings.limits.clone()),
+            dirs: hook.settings.dirs.clone(),
+            fixed,
         };
         let documents = match input {
             Input::CloudInit(data) => data.documents(),
@@ -133,23 +198,23 @@ impl Round<'_> {
             Input::Shutdown => Call::Shutdown,
         };
         let called = module.call(&context, &call).await;
+        let given = match &called.result {
+            Ok(answer) => self.keep(|| Given::of(answer)),
+            Err(_) => None,
+        };
         let result = match called.result {
             Ok(answer) => self.accept(hook, input, answer),
             Err(error) => Err(self.call_error(hook, error)),
         };
         Attempt {
             result,
+            given,
             log: called.log,
             peak_memory: called.peak_memory,
         }
     }
 
-    fn accept(
-        &self,
-        hook: &Hook,
-        input: Input<'_>,
-        answer: Answer,
-    ) -> Result<(Output, Vec<Change>), HookError> {
+    fn accept(&self, hook: &Hook, input: Input<'_>, answer: Answer) -> Judged {
         match (input, answer) {
             (Input::CloudInit(data), Answer::Documents(documents)) => {
                 let next = data.with_documents(&documents);
@@ -167,31 +232,62 @@ impl Round<'_> {
         hook: &Hook,
         sidecar: &Sidecar,
         input: Input<'_>,
-    ) -> Result<(Output, Vec<Change>), HookError> {
-        let failed = |error| self.sidecar_error(hook, sidecar, &error);
+    ) -> (Judged, Option<Given>) {
+        let failed = |error| (Err(self.sidecar_error(hook, sidecar, &error)), None);
+        let nothing = || Ok((Output::Nothing, Vec::new()));
         let bounds = self.bounds(input);
         match input {
-            Input::PreStart => Ok((Output::Nothing, Vec::new())),
-            Input::Shutdown => {
-                sidecar.shutdown(bounds).await.map_err(failed)?;
-                Ok((Output::Nothing, Vec::new()))
-            }
+            Input::PreStart => (nothing(), None),
+            Input::Shutdown => match sidecar.shutdown(bounds).await {
+                Ok(()) => (nothing(), None),
+                Err(error) => failed(error),
+            },
             Input::CloudInit(data) => {
                 let (json, source) = (data.json(), data.no_cloud_source());
                 let answer = sidecar
                     .pre_cloud_init_iso(bounds, self.vmi, json, source)
                     .await;
-                let answer = answer.map_err(failed)?;
+                let answer = match answer {
+                    Ok(answer) => answer,
+                    Err(error) => return failed(error),
+                };
                 let next = data.with_answer(&answer.data, &answer.no_cloud_source);
-                self.cloud_init(hook, data, next)
+                let given = next
+                    .as_ref()
+                    .ok()
+                    .and_then(|next| self.keep(|| Some(Given::Documents(next.documents()))));
+                (self.cloud_init(hook, data, next), given)
             }
             Input::Domain { domain, xml } => {
-                let answer = sidecar.on_define_domain(bounds, self.vmi, xml).await;
-                let answer = String::from_utf8(answer.map_err(failed)?)
-                    .map_err(|error| self.bad_output(hook, format!("the domain XML: {error}")))?;
-                self.domain(hook, domain, answer)
+                match sidecar.on_define_domain(bounds, self.vmi, xml).await {
+                    Ok(answer) => self.sidecars_domain(hook, domain, answer),
+                    Err(error) => failed(error),
+                }
             }
         }
+    }
+
+    fn sidecars_domain(
+        &self,
+        hook: &Hook,
+        before: &Domain,
+        answer: Vec<u8>,
+    ) -> (Judged, Option<Given>) {
+        match String::from_utf8(answer) {
+            Ok(xml) => {
+                let given = self.keep(|| Some(Given::DomainXml(xml.clone())));
+                (self.domain(hook, before, xml), given)
+            }
+            Err(error) => {
+                let message = format!("the domain XML: {error}");
+                (Err(self.bad_output(hook, message)), None)
+            }
+        }
+    }
+
+    /// What a hook gave is copied only when someone writes it down.
+    fn keep(&self, given: impl FnOnce() -> Option<Given>) -> Option<Given> {
+        self.keeps_answers.then(given).flatten()
     }
 
     fn bounds(&self, input: Input<'_>) -> Bounds {
@@ -206,15 +302,14 @@ impl Round<'_> {
         }
     }
 
-    fn domain(
-        &self,
-        hook: &Hook,
-        before: &Domain,
-        xml: String,
-    ) -> Result<(Output, Vec<Change>), HookError> {
+    fn domain(&self, hook: &Hook, before: &Domain, xml: String) -> Judged {
         let (domain, changes) = before
             .step(&xml)
             .map_err(|message| self.bad_output(hook, message))?;
+        let grant = &hook.settings.grant;
+        grant
+            .check(&changes, before.document(), domain.document())
+            .map_err(|refused| self.denied(hook, refused))?;
         Ok((Output::Domain { domain, xml }, changes))
     }
 
@@ -223,7 +318,7 @@ impl Round<'_> {
         hook: &Hook,
         before: &CloudInit,
         after: Result<CloudInit, String>,
-    ) -> Result<(Output, Vec<Change>), HookError> {
+    ) -> Judged {
         let after = after.map_err(|message| self.bad_output(hook, message))?;
         let changes = before.changes(&after);
         Ok((Output::CloudInit(after), changes))
@@ -240,6 +335,17 @@ impl Round<'_> {
             hook,
             point,
             limit: self.limits.chain_deadline,
+        }
+    }
+
+    fn denied(&self, hook: &Hook, refused: Refused) -> HookError {
+        HookError::Denied {
+            hook: hook.info.hook.clone(),
+            point: self.point,
+            path: refused.path,
+            before: refused.before,
+            after: refused.after,
+            remedy: refused.remedy,
         }
     }
 
@@ -270,13 +376,15 @@ impl Round<'_> {
                 point,
                 message,
             },
-            CallError::Deadline(had) if had < self.limits.call_deadline => self.too_late(hook),
+            CallError::Deadline(had) if had < hook.settings.limits.call_deadline => {
+                self.too_late(hook)
+            }
             CallError::Deadline(limit) => HookError::Deadline {
                 hook: name,
                 point,
                 limit,
             },
-            CallError::InputTooLarge { .. } => HookError::BadInput {
+            CallError::Host(_) | CallError::InputTooLarge { .. } => HookError::BadInput {
                 hook: name,
                 point,
                 message: text,

@@ -36,6 +36,10 @@ impl Domain {
         Ok((after, changes))
     }
 
+    pub(super) fn document(&self) -> &Document {
+        &self.document
+    }
+
     fn root(&self) -> &Element {
         self.document.root()
     }

@@ -26,6 +26,18 @@ impl CloudInit {
         })
     }
 
+    /// What modules were given, as the data that it came from as far as they saw it.
+    pub(super) fn from_documents(
+        data_source: &str,
+        documents: &[(String, String)],
+    ) -> Result<Self, String> {
+        let empty = Self {
+            data_source: data_source.to_owned(),
+            data: Map::new(),
+        };
+        empty.with_documents(documents)
+    }
+
     pub(super) fn encode(self) -> CloudInitDocuments {
         let cloud_init_data_json = self.json();
         CloudInitDocuments {

@@ -8,20 +8,25 @@ mod attempt;
 mod check;
 mod cloud_init;
 mod order;
+mod replay;
 mod report;
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
 use crate::collect::Late;
+use crate::policy::Settings;
+use crate::record::Recorder;
 use crate::sidecar::Sidecar;
 use crate::wasm::{Module, Subscription};
-use crate::{CloudInitDocuments, HookError, HookPoint, Invocation, Limits, Run};
+use crate::{CloudInitDocuments, HookError, HookPoint, Invocation, Limits, Provenance, Run};
 use attempt::{Input, Output, Round};
 use check::Domain;
 use cloud_init::CloudInit;
 pub(crate) use order::natural;
+pub(crate) use replay::again;
 
 /// Collected hooks, called once per hook point and boot. Between calls nothing runs.
 #[derive(Default)]
@@ -29,11 +34,14 @@ pub struct Chain {
     hooks: Vec<Hook>,
     limits: Limits,
     late: Option<Late>,
+    recorder: Option<Recorder>,
+    provenance: Mutex<Provenance>,
 }
 
 /// A hook that is ready.
 pub(crate) struct Hook {
     pub(crate) info: HookInfo,
+    pub(crate) settings: Settings,
     pub(crate) body: Body,
 }
 
@@ -91,7 +99,12 @@ impl HookInfo {
 }
 
 impl Chain {
-    pub(crate) fn new(mut hooks: Vec<Hook>, limits: Limits, late: Late) -> Self {
+    pub(crate) fn new(
+        mut hooks: Vec<Hook>,
+        limits: Limits,
+        late: Late,
+        recorder: Option<Recorder>,
+    ) -> Self {
         hooks.sort_by(|a, b| {
             natural(&a.info.directory, &b.info.directory)
                 .then_with(|| natural(&a.info.file, &b.info.file))
@@ -100,6 +113,8 @@ impl Chain {
             hooks,
             limits,
             late: Some(late),
+            recorder,
+            provenance: Mutex::default(),
         }
     }
 
@@ -183,7 +198,35 @@ impl Chain {
                 (domain, xml) = (next, text);
             }
         }
+        self.remember(&round.runs);
         Ok((xml, round.runs))
+    }
+
+    /// Who did what to the domain when the chain last ran through: whom to name when libvirt
+    /// refuses an element.
+    #[must_use]
+    pub fn provenance(&self) -> Provenance {
+        self.remembered().clone()
+    }
+
+    /// The hook that last touched this place of the domain, something in it or around it.
+    #[must_use]
+    pub fn last_touched(&self, path: &str) -> Option<String> {
+        self.remembered().last_touched(path).map(str::to_owned)
+    }
+
+    fn remembered(&self) -> std::sync::MutexGuard<'_, Provenance> {
+        self.provenance
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, runs: &[Run]) {
+        let provenance = Provenance::of(runs);
+        for overlap in provenance.overlaps() {
+            report::overlap(&overlap);
+        }
+        *self.remembered() = provenance;
     }
 
     /// All hooks in parallel, each within its deadline and none longer than the chain's. What went
@@ -222,6 +265,8 @@ impl Chain {
             vmi,
             started: Instant::now(),
             in_sidecars: Duration::ZERO,
+            recorder: self.recorder.as_ref(),
+            keeps_answers: self.recorder.is_some(),
             runs: Vec::new(),
         }
     }

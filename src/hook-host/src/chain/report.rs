@@ -3,7 +3,7 @@
 use domain_xml::Change;
 use serde_json::{Value, json};
 
-use crate::{Invocation, LogLevel, LogLine, Outcome, Run};
+use crate::{FailurePolicy, Invocation, LogLevel, LogLine, Outcome, Overlap, Run};
 
 /// Of the changes of one run, as many as a log line can bear.
 const MAX_CHANGES: usize = 64;
@@ -29,6 +29,7 @@ pub(super) fn run(invocation: &Invocation, run: &Run) {
             changes,
             micros,
             peak_memory = run.peak_memory,
+            kept = run.failure_policy != FailurePolicy::DryRun,
             namespace,
             name,
             uid,
@@ -42,12 +43,22 @@ pub(super) fn run(invocation: &Invocation, run: &Run) {
             micros,
             peak_memory = run.peak_memory,
             reason = %error,
+            failure_policy = ?run.failure_policy,
             namespace,
             name,
             uid,
             "hook did not do its work"
         ),
     }
+}
+
+/// Two hooks that wrote the same: which comes last decides, and the other may not know.
+pub(super) fn overlap(overlap: &Overlap) {
+    tracing::warn!(
+        path = overlap.path,
+        hooks = overlap.hooks.join(","),
+        "several hooks wrote the same node; the last one's word holds"
+    );
 }
 
 fn said(run: &Run, line: &LogLine) {

@@ -22,6 +22,8 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout_at};
 
 use crate::chain::Hook;
+use crate::policy::{OperatorPolicy, PolicyError, PolicySource};
+use crate::record::{RecordConfig, Recorder};
 use crate::wasm::{Loader, Options};
 use crate::{Chain, Compiler, Limits};
 use census::{Attempt, Census, Verdict};
@@ -50,6 +52,30 @@ pub struct CollectConfig {
     pub limits: Limits,
     /// What hooks are told of the host, as `virt-launcher/0.1.0`.
     pub host_name: String,
+    /// Where the operator's policy is.
+    pub policy: PolicySource,
+    /// The virtual machine's namespace, for the rules of that policy; empty when not known.
+    pub namespace: String,
+    /// Where every run is written down, if anywhere.
+    pub record: Option<RecordConfig>,
+}
+
+/// No hook, no policy, no record; modules compiled in this process.
+impl Default for CollectConfig {
+    fn default() -> Self {
+        Self {
+            hooks_dir: PathBuf::from("/var/run/kubevirt-hooks"),
+            expected: 0,
+            deadline: Duration::from_secs(60),
+            artifacts_dir: PathBuf::from("/var/run/kubevirt-private/hook-artifacts"),
+            compiler: Compiler::InProcess,
+            limits: Limits::default(),
+            host_name: concat!("hook-host/", env!("CARGO_PKG_VERSION")).to_owned(),
+            policy: PolicySource::None,
+            namespace: String::new(),
+            record: None,
+        }
+    }
 }
 
 /// Hooks that did not get ready.
@@ -98,6 +124,12 @@ pub enum CollectError {
         /// What is in it.
         files: String,
     },
+    /// The operator's policy cannot be used. It is read even when no hook is expected.
+    #[error("the operator's policy: {0}")]
+    Policy(#[from] PolicyError),
+    /// The directory of records cannot be used.
+    #[error(transparent)]
+    Record(#[from] crate::record::RecordError),
     /// A hook that will not get ready, whatever one waits.
     #[error("{0}")]
     Unusable(String),
@@ -108,16 +140,18 @@ pub enum CollectError {
 
 /// Blocks until all hooks are ready, and gives them in order. Nothing is read when none is expected.
 pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
+    let operator = OperatorPolicy::read(&config.policy)?;
     if config.expected == 0 {
         return Ok(Chain::default());
     }
+    let recorder = config.record.as_ref().map(Recorder::open).transpose()?;
     let end = tokio::time::Instant::now() + config.deadline;
-    let mut collection = Collection::new(&config);
+    let mut collection = Collection::new(&config, operator);
     match timeout_at(end, collection.run()).await {
         Ok(outcome) => outcome?,
         Err(_) => return Err(collection.too_late()),
     }
-    Ok(collection.chain())
+    Ok(collection.chain(recorder))
 }
 
 /// A collection under way; dropping it ends the attempts that are out.
@@ -131,7 +165,7 @@ struct Collection<'a> {
 }
 
 impl<'a> Collection<'a> {
-    fn new(config: &'a CollectConfig) -> Self {
+    fn new(config: &'a CollectConfig, operator: Option<OperatorPolicy>) -> Self {
         let loader = Loader::new(Options {
             limits: config.limits.clone(),
             compiler: config.compiler.clone(),
@@ -141,7 +175,7 @@ impl<'a> Collection<'a> {
         Self {
             config,
             census: Census::new(config.expected, Instant::now()),
-            probe: Probe::new(&config.hooks_dir, loader),
+            probe: Probe::new(config, loader, operator),
             out: JoinSet::new(),
             hooks: BTreeMap::new(),
             watch: Watch::new(),
@@ -250,7 +284,7 @@ impl<'a> Collection<'a> {
         }
     }
 
-    fn chain(mut self) -> Chain {
+    fn chain(mut self, recorder: Option<Recorder>) -> Chain {
         let known: Vec<Id> = self.hooks.keys().cloned().collect();
         let late = Late::new(&self.config.hooks_dir, known);
         let mut hooks = Vec::new();
@@ -265,7 +299,7 @@ impl<'a> Collection<'a> {
             announce(&hook);
             hooks.push(hook);
         }
-        Chain::new(hooks, self.config.limits.clone(), late)
+        Chain::new(hooks, self.config.limits.clone(), late, recorder)
     }
 }
 
@@ -282,6 +316,7 @@ fn announce(hook: &Hook) {
         version = info.version,
         kind = ?info.kind,
         hook_points = points.join(","),
+        failure_policy = ?hook.settings.failure_policy,
         ready_after_ms = u64::try_from(info.ready_after.as_millis()).unwrap_or(u64::MAX),
         "hook is ready"
     );

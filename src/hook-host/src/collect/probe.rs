@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +14,12 @@ use super::census::Attempt;
 use super::path;
 use super::scan::{Id, Kind};
 use crate::chain::{Body, Hook};
+use crate::policy::{
+    HOOK_YAML, HookYaml, OperatorPolicy, PolicyError, Settings, Subject, settle, settle_sidecar,
+};
 use crate::sidecar::{GreetError, Sidecar, greet};
 use crate::wasm::{LoadError, Loader, Module};
-use crate::{HookInfo, HookKind};
+use crate::{CollectConfig, HookInfo, HookKind, Limits};
 
 /// What attempts share.
 #[derive(Clone)]
@@ -25,6 +28,14 @@ pub(super) struct Probe {
     loader: Loader,
     /// Compiling takes all processors anyway; more at a time would only take memory.
     compiling: Arc<Semaphore>,
+    terms: Arc<Terms>,
+}
+
+/// What is the same for all hooks.
+struct Terms {
+    operator: Option<OperatorPolicy>,
+    namespace: String,
+    limits: Limits,
 }
 
 /// How an attempt went.
@@ -36,12 +47,21 @@ pub(super) enum Probed {
 }
 
 impl Probe {
-    pub(super) fn new(hooks_dir: &Path, loader: Loader) -> Self {
+    pub(super) fn new(
+        config: &CollectConfig,
+        loader: Loader,
+        operator: Option<OperatorPolicy>,
+    ) -> Self {
         let at_once = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
-            hooks_dir: hooks_dir.to_owned(),
+            hooks_dir: config.hooks_dir.clone(),
             loader,
             compiling: Arc::new(Semaphore::new(at_once)),
+            terms: Arc::new(Terms {
+                operator,
+                namespace: config.namespace.clone(),
+                limits: config.limits.clone(),
+            }),
         }
     }
 
@@ -55,7 +75,7 @@ impl Probe {
     async fn socket(&self, id: &Id) -> Probed {
         let path = path(&self.hooks_dir, id);
         match greet(&path).await {
-            Ok(sidecar) => Probed::Ready(Box::new(from_sidecar(id, sidecar))),
+            Ok(sidecar) => self.take_sidecar(id, sidecar),
             Err(GreetError::NotReady(reason)) => Probed::NotReady(reason),
             Err(error @ GreetError::Unusable(_)) => {
                 Probed::Fatal(format!("hook sidecar {}: {error}", path.display()))
@@ -65,8 +85,9 @@ impl Probe {
 
     async fn module(&self, id: &Id) -> Probed {
         let path = path(&self.hooks_dir, id);
-        let file = match self.open(id) {
-            Ok(file) => file,
+        let (file, yaml) = match self.open(id) {
+            Ok((file, Ok(yaml))) => (file, yaml),
+            Ok((_, Err(error))) => return Probed::Flawed(error.to_string()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Probed::NotReady("file is gone".to_owned());
             }
@@ -75,16 +96,44 @@ impl Probe {
         let Ok(_permit) = self.compiling.acquire().await else {
             return Probed::NotReady("collection ends".to_owned());
         };
-        match self.loader.load_file(&file, &path, &id.directory).await {
-            Ok(module) => Probed::Ready(Box::new(from_module(id, module))),
+        let pin = yaml.as_ref().and_then(HookYaml::pin);
+        let loading = self
+            .loader
+            .load_pinned(&file, &path, &id.directory, pin.as_ref());
+        match loading.await {
+            Ok(module) => self.take_module(id, module, yaml.as_ref()),
             Err(error) => refused(&error),
         }
     }
 
+    fn take_module(&self, id: &Id, module: Module, yaml: Option<&HookYaml>) -> Probed {
+        let subject = Subject {
+            digest: module.digest(),
+            namespace: &self.terms.namespace,
+            description: module.description(),
+        };
+        let (limits, operator) = (&self.terms.limits, self.terms.operator.as_ref());
+        match settle(subject, limits, yaml, operator) {
+            Ok(settings) => Probed::Ready(Box::new(from_module(id, module, settings))),
+            Err(error) => Probed::Flawed(format!("hook {id}: {error}")),
+        }
+    }
+
+    fn take_sidecar(&self, id: &Id, sidecar: Sidecar) -> Probed {
+        let (limits, operator) = (&self.terms.limits, self.terms.operator.as_ref());
+        match settle_sidecar(sidecar.hook_points.clone(), limits, operator) {
+            Ok(settings) => Probed::Ready(Box::new(from_sidecar(id, sidecar, settings))),
+            Err(error) => Probed::Fatal(format!("hook sidecar {id}: {error}")),
+        }
+    }
+
     /// Links are followed within the hook's own directory only, as for the listing.
-    fn open(&self, id: &Id) -> io::Result<File> {
+    fn open(&self, id: &Id) -> io::Result<(File, Result<Option<HookYaml>, PolicyError>)> {
         let root = Dir::open_ambient_dir(&self.hooks_dir, ambient_authority())?;
-        Ok(root.open_dir(&id.directory)?.open(&id.file)?.into_std())
+        let directory = root.open_dir(&id.directory)?;
+        let file = directory.open(&id.file)?.into_std();
+        let path = self.hooks_dir.join(&id.directory).join(HOOK_YAML);
+        Ok((file, HookYaml::read(&directory, &path)))
     }
 }
 
@@ -96,7 +145,7 @@ fn refused(error: &LoadError) -> Probed {
     }
 }
 
-fn from_sidecar(id: &Id, sidecar: Sidecar) -> Hook {
+fn from_sidecar(id: &Id, sidecar: Sidecar, settings: Settings) -> Hook {
     let info = HookInfo {
         hook: id.directory.clone(),
         name: sidecar.name.clone(),
@@ -106,16 +155,17 @@ fn from_sidecar(id: &Id, sidecar: Sidecar) -> Hook {
         kind: HookKind::Sidecar {
             version: sidecar.version.name().to_owned(),
         },
-        hook_points: sidecar.hook_points.clone(),
+        hook_points: settings.hook_points.clone(),
         ready_after: Duration::ZERO,
     };
     Hook {
         info,
+        settings,
         body: Body::Sidecar(sidecar),
     }
 }
 
-fn from_module(id: &Id, module: Module) -> Hook {
+fn from_module(id: &Id, module: Module, settings: Settings) -> Hook {
     let description = module.description().clone();
     let stem = id.file.strip_suffix(".wasm").unwrap_or(&id.file);
     let name = if description.name.is_empty() {
@@ -132,11 +182,12 @@ fn from_module(id: &Id, module: Module) -> Hook {
         kind: HookKind::Wasm {
             digest: module.digest().to_owned(),
         },
-        hook_points: description.hook_points,
+        hook_points: settings.hook_points.clone(),
         ready_after: Duration::ZERO,
     };
     Hook {
         info,
+        settings,
         body: Body::Wasm(module),
     }
 }

@@ -8,6 +8,8 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirEntry, FileType, FileTypeExt, Metadata, MetadataExt};
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 
+use crate::policy::HOOK_YAML;
+
 /// A hook's place: a sub-directory and a file in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Id {
@@ -35,6 +37,8 @@ pub(super) struct Stamp {
     pub(super) inode: u64,
     pub(super) size: u64,
     pub(super) modified_ns: i128,
+    /// Of the `hook.yaml` beside a module: inode, size and time.
+    pub(super) settings: Option<(u64, u64, i128)>,
 }
 
 /// One hook that is there.
@@ -104,6 +108,11 @@ fn visible(entry: &DirEntry) -> Option<String> {
 fn scan_directory(directory: &Dir, name: &str, listing: &mut Listing) -> io::Result<()> {
     let read_only =
         fstatvfs(directory).is_ok_and(|status| status.f_flag.contains(StatVfsMountFlags::RDONLY));
+    // A link to it is looked at as such: where it leads is told when it is read.
+    let settings = directory
+        .metadata(HOOK_YAML)
+        .or_else(|_| directory.symlink_metadata(HOOK_YAML))
+        .ok();
     for file in directory
         .entries()?
         .flatten()
@@ -125,7 +134,11 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut Listing) -> io::Res
             directory: name.to_owned(),
             file,
         };
-        let (stamp, age) = (stamp(&metadata), age(&metadata));
+        let (mut stamp, mut age) = (stamp(&metadata), age(&metadata));
+        if let (Kind::Module, Some(settings)) = (kind, &settings) {
+            stamp.settings = Some((settings.ino(), settings.size(), modified_ns(settings)));
+            age = age.min(self::age(settings));
+        }
         listing.found.push(Found {
             id,
             kind,
@@ -169,9 +182,13 @@ fn stamp(metadata: &Metadata) -> Stamp {
         device: metadata.dev(),
         inode: metadata.ino(),
         size: metadata.size(),
-        modified_ns: i128::from(metadata.mtime()) * 1_000_000_000
-            + i128::from(metadata.mtime_nsec()),
+        modified_ns: modified_ns(metadata),
+        settings: None,
     }
+}
+
+fn modified_ns(metadata: &Metadata) -> i128 {
+    i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec())
 }
 
 fn age(metadata: &Metadata) -> Duration {

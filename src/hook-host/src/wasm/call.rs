@@ -1,6 +1,7 @@
 //! One call of one hook, on a fresh store, within its limits.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use wasmtime::{Store, Trap, UpdateDeadline, WasmBacktrace};
@@ -64,6 +65,22 @@ pub struct Context {
     pub config: BTreeMap<String, String>,
     /// When the call must be over, if sooner than the hook's own limit says.
     pub time_left: Option<Duration>,
+    /// What this hook may use, if other than what the loader was given.
+    pub limits: Option<Limits>,
+    /// Directories that it may read, under the same names.
+    pub dirs: Vec<PathBuf>,
+    /// What is to be the same in every run of this call.
+    pub fixed: Option<Fixed>,
+}
+
+/// What a guest can learn that differs from run to run. Time that passes is not among it: a hook
+/// that measures its own runtime is not to be replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fixed {
+    /// All random numbers, over and over.
+    pub seed: [u8; 32],
+    /// The time of day since 1970, which stands still.
+    pub time: Duration,
 }
 
 /// How a call went: its answer, and what it cost.
@@ -94,6 +111,9 @@ pub enum CallError {
     /// It took longer than it had.
     #[error("it did not answer within {0:?}")]
     Deadline(Duration),
+    /// The host could not call it as it should.
+    #[error("it was not called: {0}")]
+    Host(String),
     /// What it was to be given is larger than `Limits::output`.
     #[error("{what} has {size} bytes, more than the {limit} a hook may be given")]
     InputTooLarge {
@@ -186,22 +206,27 @@ pub(super) async fn call(
     context: &Context,
     call: &Call<'_>,
 ) -> Called {
-    let limits = &host.limits;
+    let limits = context.limits.as_ref().unwrap_or(&host.limits);
     let started = Instant::now();
+    let refused = |error| Called {
+        result: Err(error),
+        log: Vec::new(),
+        duration: started.elapsed(),
+        peak_memory: 0,
+    };
     if let Err(error) = call.check(limits.output) {
-        return Called {
-            result: Err(error),
-            log: Vec::new(),
-            duration: started.elapsed(),
-            peak_memory: 0,
-        };
+        return refused(error);
     }
     let facts = facts(host, name, call.point(), &context.invocation);
-    let state = State::new(facts, context.config.clone(), limits);
+    let state = match State::new(facts, context, limits) {
+        Ok(state) => state,
+        Err(reason) => return refused(CallError::Host(reason)),
+    };
     let deadline = context
         .time_left
         .map_or(limits.call_deadline, |left| left.min(limits.call_deadline));
-    let (result, log, peak_memory) = run(host, hook, state, deadline, &Work::Call(call)).await;
+    let (result, log, peak_memory) =
+        run(host, limits, hook, state, deadline, &Work::Call(call)).await;
     let result = result.and_then(|product| match product {
         Product::Answer(answer) => answer.check(limits.output).map(|()| answer),
         Product::Description(_) => Ok(Answer::Done),
@@ -219,9 +244,12 @@ pub(super) async fn describe(
     host: &Host,
     hook: &v0_1::Hook,
 ) -> (Result<String, CallError>, Vec<LogLine>) {
-    let state = State::new(Facts::new(), BTreeMap::new(), &host.limits);
+    let state = match State::new(Facts::new(), &Context::default(), &host.limits) {
+        Ok(state) => state,
+        Err(reason) => return (Err(CallError::Host(reason)), Vec::new()),
+    };
     let deadline = host.limits.call_deadline;
-    let (result, log, _) = run(host, hook, state, deadline, &Work::Describe).await;
+    let (result, log, _) = run(host, &host.limits, hook, state, deadline, &Work::Describe).await;
     let text = result.map(|product| match product {
         Product::Description(text) => text,
         Product::Answer(_) => String::new(),
@@ -232,6 +260,7 @@ pub(super) async fn describe(
 /// A guest in a loop is stopped by the epoch, a guest that waits for the host by the timer.
 async fn run(
     host: &Host,
+    limits: &Limits,
     hook: &v0_1::Hook,
     state: State,
     deadline: Duration,
@@ -239,7 +268,7 @@ async fn run(
 ) -> (Result<Product, CallError>, Vec<LogLine>, usize) {
     let journal = state.journal.clone();
     let mut store = Store::new(&host.engine, state);
-    confine(&mut store, &host.limits, Instant::now() + deadline);
+    confine(&mut store, limits, Instant::now() + deadline);
     let ticking = match host.ticker.start() {
         Ok(ticking) => ticking,
         Err(error) => {
@@ -264,7 +293,7 @@ async fn run(
     let log = journal.take();
     let result = match outcome {
         Err(_) => Err(CallError::Deadline(deadline)),
-        Ok(Err(error)) => Err(crash(&error, &log, deadline, host.limits.output)),
+        Ok(Err(error)) => Err(crash(&error, &log, deadline, limits.output)),
         Ok(Ok(result)) => result.map_err(cut),
     };
     (result, log, store.data().budget.peak_memory())

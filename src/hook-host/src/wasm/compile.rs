@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
+use super::artifact::hex;
 use super::child::{self, Allowance, Report};
 use super::{COMPILE_ARG, Compiler};
 use crate::Limits;
@@ -54,14 +56,14 @@ pub enum CompileError {
     },
 }
 
-/// Compiles `module` into `artifact`. Gives the sha256 of what was compiled, where the compiler is
-/// a child: it read the file after us.
+/// Compiles `module` into `artifact`. Gives the sha256 of what was compiled: the file may have
+/// changed since it was looked at.
 pub(super) async fn compile(
     compiler: &Compiler,
     module: &File,
     artifact: &File,
     limits: &Limits,
-) -> Result<Option<String>, CompileError> {
+) -> Result<String, CompileError> {
     match compiler {
         Compiler::Child { program } => {
             let failed = |source| CompileError::Child {
@@ -69,7 +71,7 @@ pub(super) async fn compile(
                 source,
             };
             let child = start(program, module, artifact, limits).map_err(failed)?;
-            finish(program, child, limits).await.map(Some)
+            finish(program, child, limits).await
         }
         Compiler::InProcess => {
             let failed = |source| CompileError::Child {
@@ -80,13 +82,12 @@ pub(super) async fn compile(
             let mut artifact = artifact.try_clone().map_err(failed)?;
             let task = tokio::task::spawn_blocking(move || in_process(&mut module, &mut artifact));
             task.await
-                .map_err(|error| CompileError::Refused(error.to_string()))??;
-            Ok(None)
+                .map_err(|error| CompileError::Refused(error.to_string()))?
         }
     }
 }
 
-fn in_process(module: &mut File, artifact: &mut File) -> Result<(), CompileError> {
+fn in_process(module: &mut File, artifact: &mut File) -> Result<String, CompileError> {
     let mut bytes = Vec::new();
     module
         .rewind()
@@ -95,7 +96,8 @@ fn in_process(module: &mut File, artifact: &mut File) -> Result<(), CompileError
     let code = child::compile(&bytes).map_err(CompileError::Refused)?;
     artifact
         .write_all(&code)
-        .map_err(|error| CompileError::Refused(error.to_string()))
+        .map_err(|error| CompileError::Refused(error.to_string()))?;
+    Ok(hex(&Sha256::digest(&bytes)))
 }
 
 /// A child that does not outlive us: killed and reaped when dropped.

@@ -1,8 +1,11 @@
 //! What a module says of itself.
 
+use std::path::PathBuf;
+
+use domain_xml::PathPattern;
 use serde_json::{Map, Value};
 
-use crate::HookPoint;
+use crate::{HookPoint, policy};
 
 /// More than this is no description.
 const MAX_BYTES: usize = 64 << 10;
@@ -18,6 +21,19 @@ pub struct Description {
     pub version: String,
     /// Where it wants to be called.
     pub hook_points: Vec<Subscription>,
+    /// What it wants to do; `None` when it does not say.
+    pub wishes: Option<Wishes>,
+}
+
+/// What a module wants to do, and is granted or not before it is ever called.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wishes {
+    /// What it will change of the domain, from `/domain/` on.
+    pub paths: Vec<PathPattern>,
+    /// The configuration keys that it reads.
+    pub config: Vec<String>,
+    /// The directories that it reads.
+    pub dirs: Vec<PathBuf>,
 }
 
 /// A hook point that a hook wants to be called at.
@@ -48,6 +64,14 @@ pub enum DescriptionError {
         /// What it is.
         found: String,
     },
+    /// A wish cannot be read.
+    #[error("in its description, {member}: {reason}")]
+    Wish {
+        /// Which list.
+        member: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// It names a hook point that this host does not know.
     #[error(
         "it wants to be called at {0:?}, which is none of PreStart, PreCloudInitIso, OnDefineDomain, Shutdown"
@@ -67,6 +91,7 @@ impl Description {
             name: name(&object, "name")?,
             version: name(&object, "version")?,
             hook_points: hook_points(object.get("hookPoints"))?,
+            wishes: wishes(object.get("wishes"))?,
         })
     }
 
@@ -115,6 +140,53 @@ fn hook_points(value: Option<&Value>) -> Result<Vec<Subscription>, DescriptionEr
     Ok(points)
 }
 
+fn wishes(value: Option<&Value>) -> Result<Option<Wishes>, DescriptionError> {
+    let object = match value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Object(object)) => object,
+        Some(other) => return Err(wrong("wishes", "an object", other)),
+    };
+    let read = |member, expected| strings(object, member, expected);
+    let paths = read("paths", "a list of path patterns")?;
+    let config = read("config", "a list of keys")?;
+    let dirs = read("dirs", "a list of directories")?;
+    Ok(Some(Wishes {
+        paths: each("paths", paths, policy::pattern)?,
+        config,
+        dirs: each("dirs", dirs, policy::directory)?,
+    }))
+}
+
+fn strings(
+    object: &Map<String, Value>,
+    member: &str,
+    expected: &'static str,
+) -> Result<Vec<String>, DescriptionError> {
+    let wrong = |found| wrong(&format!("wishes.{member}"), expected, found);
+    match object.get(member) {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(list)) => list
+            .iter()
+            .map(|item| item.as_str().map(str::to_owned).ok_or_else(|| wrong(item)))
+            .collect(),
+        Some(other) => Err(wrong(other)),
+    }
+}
+
+fn each<T>(
+    member: &str,
+    texts: Vec<String>,
+    read: fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, DescriptionError> {
+    let read = |text: String| {
+        read(&text).map_err(|reason| DescriptionError::Wish {
+            member: format!("wishes.{member}"),
+            reason: shorten(&reason),
+        })
+    };
+    texts.into_iter().map(read).collect()
+}
+
 fn subscription(item: &Value) -> Result<Subscription, DescriptionError> {
     let Some(Value::String(name)) = item.get("name") else {
         return Err(wrong("hookPoints[]", "an object with a name", item));
@@ -140,7 +212,7 @@ fn wrong(member: &str, expected: &'static str, found: &Value) -> DescriptionErro
 }
 
 fn shorten(text: &str) -> String {
-    text.chars().take(80).collect()
+    text.chars().take(160).collect()
 }
 
 #[cfg(test)]
@@ -158,6 +230,33 @@ mod tests {
         assert_eq!(description.priority(HookPoint::OnDefineDomain), Some(0));
         assert_eq!(description.priority(HookPoint::Shutdown), None);
         assert_eq!(Description::parse("{}").unwrap(), Description::default());
+    }
+
+    #[test]
+    fn wishes_are_read_tolerantly() {
+        let wishes = |text: &str| Description::parse(text).map(|description| description.wishes);
+        assert_eq!(wishes("{}").unwrap(), None);
+        assert_eq!(
+            wishes(r#"{"wishes":{"future":[]}}"#).unwrap(),
+            Some(Wishes::default())
+        );
+        let text = r#"{"wishes":{"paths":["/domain/title"],"config":["a"],"dirs":["/etc/x"]}}"#;
+        let read = wishes(text).unwrap().unwrap();
+        assert_eq!(read.paths[0].as_str(), "/domain/title");
+        assert_eq!(
+            (read.config, read.dirs),
+            (vec!["a".into()], vec![PathBuf::from("/etc/x")])
+        );
+        for (text, part) in [
+            (r#"{"wishes":[]}"#, "wishes should be an object"),
+            (r#"{"wishes":{"paths":[1]}}"#, "wishes.paths should be"),
+            (r#"{"wishes":{"paths":["title"]}}"#, "begin with /domain/"),
+            (r#"{"wishes":{"paths":["/domain/["]}}"#, "wishes.paths"),
+            (r#"{"wishes":{"dirs":["../x"]}}"#, "wishes.dirs"),
+        ] {
+            let error = wishes(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
     }
 
     #[test]

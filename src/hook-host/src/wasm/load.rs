@@ -116,6 +116,28 @@ pub enum LoadError {
         /// What is wrong.
         source: DescriptionError,
     },
+    /// It says something else of itself each time.
+    #[error("{path} ({size} bytes): it describes itself differently each time it is asked")]
+    Fickle {
+        /// The file.
+        path: PathBuf,
+        /// Its bytes.
+        size: u64,
+    },
+    /// It is another module than the one that was pinned.
+    #[error("{path} ({size} bytes): it has the sha256 {found}, not {expected} as {place} says")]
+    Digest {
+        /// The file.
+        path: PathBuf,
+        /// Its bytes.
+        size: u64,
+        /// What it has.
+        found: String,
+        /// The pin.
+        expected: String,
+        /// Where the pin stands.
+        place: String,
+    },
     /// The directory of compiled modules cannot be used.
     #[error(transparent)]
     Artifacts(#[from] ArtifactError),
@@ -187,6 +209,16 @@ struct Source<'a> {
     file: &'a File,
     path: &'a Path,
     size: u64,
+    pin: Option<&'a Pin>,
+}
+
+/// The digest that a module must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pin {
+    /// In lower-case hexadecimal.
+    pub sha256: String,
+    /// Where it stands, for errors.
+    pub place: String,
 }
 
 impl Loader {
@@ -216,12 +248,29 @@ impl Loader {
         path: &Path,
         name: &str,
     ) -> Result<Module, LoadError> {
+        self.load_pinned(file, path, name, None).await
+    }
+
+    /// The same for a module that must have a digest: what is run is what was pinned, whatever
+    /// happens to the file meanwhile.
+    pub async fn load_pinned(
+        &self,
+        file: &File,
+        path: &Path,
+        name: &str,
+        pin: Option<&Pin>,
+    ) -> Result<Module, LoadError> {
         let read = |source| LoadError::Read {
             path: path.to_owned(),
             source,
         };
         let size = file.metadata().map_err(read)?.len();
-        let source = Source { file, path, size };
+        let source = Source {
+            file,
+            path,
+            size,
+            pin,
+        };
         let limit = self.0.options.limits.module as u64;
         if size > limit {
             return Err(LoadError::TooLarge {
@@ -271,6 +320,8 @@ impl Loader {
             source: error,
         };
         let digest = artifact::digest(source.file).map_err(read)?;
+        // Before it is compiled, and again for what was compiled.
+        source.is_pinned(&digest)?;
         let artifacts = self.artifacts().await?;
         if artifacts.knows(&digest) {
             let host = &self.workshop(source.path).await?.host;
@@ -288,12 +339,13 @@ impl Loader {
             &options.limits,
         );
         let (compiled, workshop) = tokio::join!(compiling, self.workshop(source.path));
-        let compiled = compiled.map_err(|error| LoadError::Compile {
+        let digest = compiled.map_err(|error| LoadError::Compile {
             path: source.path.to_owned(),
             size: source.size,
             source: error,
         })?;
-        let (digest, host) = (compiled.unwrap_or(digest), &workshop?.host);
+        source.is_pinned(&digest)?;
+        let host = &workshop?.host;
         let path = artifacts.path(&digest, &artifact::compatibility(&host.engine));
         scratch.keep(&path)?;
         let component = artifact::load(&host.engine, &path).map_err(|error| LoadError::Engine {
@@ -324,6 +376,21 @@ impl Loader {
     }
 }
 
+impl Source<'_> {
+    fn is_pinned(&self, digest: &str) -> Result<(), LoadError> {
+        match self.pin {
+            Some(pin) if pin.sha256 != digest => Err(LoadError::Digest {
+                path: self.path.to_owned(),
+                size: self.size,
+                found: digest.to_owned(),
+                expected: pin.sha256.clone(),
+                place: pin.place.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Workshop {
     fn new(options: &Options) -> wasmtime::Result<Self> {
         let engine = engine::engine(Role::Run)?;
@@ -346,11 +413,15 @@ async fn describe(
     hook: &v0_1::Hook,
     source: &Source<'_>,
 ) -> Result<(Description, Vec<LogLine>), LoadError> {
-    let (text, log) = call::describe(host, hook).await;
     let (path, size) = (source.path.to_owned(), source.size);
-    let text = match text {
-        Ok(text) => text,
-        Err(source) => return Err(LoadError::Describe { path, size, source }),
+    let (text, log) = call::describe(host, hook).await;
+    let (again, _) = call::describe(host, hook).await;
+    let text = match (text, again) {
+        (Ok(text), Ok(again)) if text == again => text,
+        (Ok(_), Ok(_)) => return Err(LoadError::Fickle { path, size }),
+        (Err(source), _) | (_, Err(source)) => {
+            return Err(LoadError::Describe { path, size, source });
+        }
     };
     match Description::parse(&text) {
         Ok(description) => Ok((description, log)),

@@ -24,10 +24,10 @@ mod v0_1;
 
 use std::path::PathBuf;
 
-pub use call::{Answer, Call, CallError, Called, Context};
+pub use call::{Answer, Call, CallError, Called, Context, Fixed};
 pub use child::compile_child;
-pub use describe::{Description, DescriptionError, Subscription};
-pub use load::{LoadError, Loader, Module, Options};
+pub use describe::{Description, DescriptionError, Subscription, Wishes};
+pub use load::{LoadError, Loader, Module, Options, Pin};
 
 /// The first argument with which a program re-executes itself to compile one module.
 pub const COMPILE_ARG: &str = "__compile-hook";

@@ -124,6 +124,7 @@ impl Place {
             compiler: Compiler::InProcess,
             limits: Limits::default(),
             host_name: "virt-launcher/9.9.9".into(),
+            ..CollectConfig::default()
         }
     }
 }

@@ -25,11 +25,20 @@ struct Odd;
 
 const DESCRIPTION: &str = r#"{"name": "odd", "version": "1.2.3", "future": [1, {}], "hookPoints": [
     {"name": "PreStart", "priority": 5}, {"name": "PreCloudInitIso"},
-    {"name": "OnDefineDomain", "priority": -1}, {"name": "Shutdown"}]}"#;
+    {"name": "OnDefineDomain", "priority": -1}, {"name": "Shutdown"}],
+    "wishes": {"paths": ["/domain/**"                                        ],
+    "config": ["manufacturer"], "dirs": [                                        ]}}"#;
+
+/// What a test writes over the text above for a description that differs each time.
+const FICKLE: &str = "[2, {}]";
 
 impl Guest for Odd {
     fn describe() -> String {
-        DESCRIPTION.to_owned()
+        let description = std::hint::black_box(DESCRIPTION);
+        if description.contains(FICKLE) {
+            return description.replace(FICKLE, &random().to_string());
+        }
+        description.to_owned()
     }
 
     fn pre_start(vmi: String) -> Result<(), Error> {
@@ -59,10 +68,11 @@ impl Guest for Odd {
             "rename" => xml.replace("<name>ns_vm</name>", "<name>other</name>"),
             "huge" => "x".repeat(9 << 20),
             "keep" => xml,
-            "facts" => xml.replace(
-                "</domain>",
-                &format!("<description>{}</description></domain>", facts()),
-            ),
+            "replace" => replaced(&vmi, &xml),
+            "read" => described(&xml, &read(&vmi)?),
+            "config" => described(&xml, &config("manufacturer").unwrap_or_default()),
+            "random" => described(&xml, &format!("{} {}", random(), seconds())),
+            "facts" => described(&xml, &facts()),
             _ => xml.replace("</domain>", "<title>odd</title></domain>"),
         })
     }
@@ -74,6 +84,41 @@ impl Guest for Odd {
 
 fn word(vmi: &str) -> &str {
     vmi.split_whitespace().next().unwrap_or_default()
+}
+
+fn described(xml: &str, text: &str) -> String {
+    xml.replace(
+        "</domain>",
+        &format!("<description>{text}</description></domain>"),
+    )
+}
+
+/// The second line of the VMI by the third, in the whole domain.
+fn replaced(vmi: &str, xml: &str) -> String {
+    let mut lines = vmi.lines().skip(1);
+    let mut next = || lines.next().unwrap_or_default();
+    xml.replace(next(), next())
+}
+
+/// The file that the VMI's second line names; and nothing else may be had of its directory.
+fn read(vmi: &str) -> Result<String, Error> {
+    let path = vmi.lines().nth(1).unwrap_or_default();
+    for forbidden in [format!("{path}.new"), path.to_owned()] {
+        if std::fs::write(&forbidden, "x").is_ok() || std::fs::remove_file(&forbidden).is_ok() {
+            return Err(Error::Failed(format!("{forbidden} could be written")));
+        }
+    }
+    std::fs::read_to_string(path).map_err(|error| Error::Failed(format!("{path}: {error}")))
+}
+
+fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
+}
+
+fn seconds() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |now| now.as_secs())
 }
 
 /// What can go wrong at any hook point.

@@ -1,10 +1,21 @@
-//! What is kept of each run.
+//! What is kept of each run: in memory ([`Run`]), in files ([`Record`]), and run again ([`replay`]).
+
+mod file;
+mod replay;
+mod secrets;
+mod write;
 
 use std::time::Duration;
 
 use domain_xml::Change;
 
-use crate::{HookError, HookPoint};
+use crate::{FailurePolicy, HookError, HookPoint};
+
+pub(crate) use file::Given;
+pub use file::{Input, Invoked, Origin, Output, Record, Said, Told, Used};
+pub use replay::{Difference, ReplayError, Replayed, replay};
+pub use write::{RecordConfig, RecordError};
+pub(crate) use write::{Recorder, Witness};
 
 /// How much a log line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +64,9 @@ pub struct Run {
     pub peak_memory: usize,
     /// How it ended.
     pub outcome: Outcome,
+    /// What that means for the virtual machine. A dry run's changes were not kept, and what an
+    /// ignored or dry run failed at stopped nothing.
+    pub failure_policy: FailurePolicy,
     /// What it logged (WASM hooks only).
     pub log: Vec<LogLine>,
 }

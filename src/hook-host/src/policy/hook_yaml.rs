@@ -1,0 +1,283 @@
+//! `hook.yaml`: what the virtual machine's owner says of a module.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cap_std::fs::Dir;
+use serde::Deserialize;
+
+use super::read::{self, Place, PolicyError};
+use super::values::{At, Bytes, Directory, Pattern, Sha256, Time};
+use crate::HookPoint;
+use crate::wasm::Pin;
+
+/// Its name, beside the module.
+pub(crate) const FILE: &str = "hook.yaml";
+
+/// Nothing may be set above this, whoever asks.
+pub(super) const MAX_DEADLINE: Duration = Duration::from_secs(15);
+pub(super) const MAX_MEMORY: usize = 512 << 20;
+pub(super) const MAX_OUTPUT: usize = 64 << 20;
+pub(super) const MAX_LOG: usize = 1 << 20;
+/// Below this no module starts.
+const MIN_MEMORY: usize = 1 << 20;
+
+/// What becomes of the virtual machine when a hook does not do its work: says no, crashes, takes
+/// too long, gives back what cannot be used, or does what it may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub enum FailurePolicy {
+    /// It does not start.
+    #[default]
+    Fail,
+    /// It starts as if the hook had not been called.
+    Ignore,
+    /// The hook runs and is recorded; what it gives back is never used.
+    DryRun,
+}
+
+/// What the virtual machine's owner says of a module, in `hook.yaml` beside it. All keys may be
+/// left out.
+///
+/// ```yaml
+/// sha256: 2c26...             # the module must have this digest
+/// priority: 10                # instead of what the module says of itself
+/// hookPoints:                 # only these of the module's own hook points
+///   - name: OnDefineDomain
+///     priority: 20
+/// failurePolicy: Fail         # Fail (default) | Ignore | DryRun
+/// deadline: 2s                # one call;        default 2s,    at most 15s
+/// memory: 64Mi                # linear memories; default 64Mi,  at most 512Mi
+/// output: 4Mi                 # what it returns; default 4Mi,   at most 64Mi
+/// log: 64Ki                   # what it logs;    default 64Ki,  at most 1Mi
+/// config:                     # what the module reads with `config`
+///   manufacturer: ACME
+/// allow:                      # narrows what the module wishes for
+///   paths: ["/domain/sysinfo/**"]
+///   dirs: ["/etc/hook"]       # read-only, and never without this
+/// ```
+#[derive(Debug, Clone)]
+pub struct HookYaml {
+    pub(super) path: PathBuf,
+    pub(super) content: Content,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(super) struct Content {
+    pub(super) sha256: Option<At<Sha256>>,
+    pub(super) priority: Option<i32>,
+    pub(super) hook_points: Option<Vec<PointOverride>>,
+    pub(super) failure_policy: Option<At<FailurePolicy>>,
+    pub(super) deadline: Option<At<Time>>,
+    pub(super) memory: Option<At<Bytes>>,
+    pub(super) output: Option<At<Bytes>>,
+    pub(super) log: Option<At<Bytes>>,
+    pub(super) config: BTreeMap<String, At<String>>,
+    pub(super) allow: Allowed,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct PointOverride {
+    pub(super) name: At<Point>,
+    pub(super) priority: Option<i32>,
+}
+
+/// A hook point by KubeVirt's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub(super) enum Point {
+    PreStart,
+    PreCloudInitIso,
+    OnDefineDomain,
+    Shutdown,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Allowed {
+    pub(super) paths: Option<At<Vec<At<Pattern>>>>,
+    pub(super) dirs: Option<At<Vec<At<Directory>>>>,
+}
+
+impl From<Point> for HookPoint {
+    fn from(point: Point) -> Self {
+        match point {
+            Point::PreStart => Self::PreStart,
+            Point::PreCloudInitIso => Self::PreCloudInitIso,
+            Point::OnDefineDomain => Self::OnDefineDomain,
+            Point::Shutdown => Self::Shutdown,
+        }
+    }
+}
+
+impl HookYaml {
+    /// Parses the text of a `hook.yaml`; `path` is what errors call it.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, PolicyError> {
+        // An empty file says nothing, which is as good as no file.
+        let content: Option<Content> = read::parse(path, text)?;
+        let yaml = Self {
+            path: path.to_owned(),
+            content: content.unwrap_or_default(),
+        };
+        yaml.within_ceilings()?;
+        yaml.points_once()?;
+        Ok(yaml)
+    }
+
+    /// Reads it in a hook's directory, if it is there.
+    pub(crate) fn read(dir: &Dir, path: &Path) -> Result<Option<Self>, PolicyError> {
+        let text = read::text_in(dir, FILE, path)?;
+        text.map(|text| Self::parse(path, &text)).transpose()
+    }
+
+    /// The digest that the module must have, in lower-case hexadecimal.
+    #[must_use]
+    pub fn sha256(&self) -> Option<&str> {
+        self.content.sha256.as_ref().map(|pin| pin.get().0.as_str())
+    }
+
+    /// The digest that the module must have, and where that stands.
+    pub(crate) fn pin(&self) -> Option<Pin> {
+        let pin = self.content.sha256.as_ref()?;
+        let place = pin.place();
+        Some(Pin {
+            sha256: pin.get().0.clone(),
+            place: format!("{}:{}:{}", self.path.display(), place.line, place.column),
+        })
+    }
+
+    pub(super) fn wrong(&self, place: Place, reason: impl Into<String>) -> PolicyError {
+        PolicyError::at(&self.path, place, reason)
+    }
+
+    fn within_ceilings(&self) -> Result<(), PolicyError> {
+        let content = &self.content;
+        if let Some(deadline) = &content.deadline
+            && !(Duration::from_millis(1)..=MAX_DEADLINE).contains(&deadline.get().0)
+        {
+            let reason = format!(
+                "a deadline is from 1ms to {MAX_DEADLINE:?}, not {:?}",
+                deadline.get().0
+            );
+            return Err(self.wrong(deadline.place(), reason));
+        }
+        for (name, value, least, most) in [
+            ("memory", &content.memory, MIN_MEMORY, MAX_MEMORY),
+            ("output", &content.output, 1, MAX_OUTPUT),
+            ("log", &content.log, 0, MAX_LOG),
+        ] {
+            if let Some(value) = value
+                && !(least..=most).contains(&value.get().0)
+            {
+                let reason = format!(
+                    "{name} is from {least} to {most} bytes, not {}",
+                    value.get().0
+                );
+                return Err(self.wrong(value.place(), reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn points_once(&self) -> Result<(), PolicyError> {
+        let points = self.content.hook_points.as_deref().unwrap_or_default();
+        for (index, point) in points.iter().enumerate() {
+            let same = |other: &PointOverride| other.name.get() == point.name.get();
+            if points[..index].iter().any(same) {
+                let reason = format!("{:?} is named twice", point.name.get());
+                return Err(self.wrong(point.name.place(), reason));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        HookYaml::parse(Path::new("h/hook.yaml"), text)
+            .unwrap_err()
+            .to_string()
+    }
+
+    #[test]
+    fn everything_is_read() {
+        let text = "sha256: sha256:AB\npriority: -3\nhookPoints:\n- name: Shutdown\n- {name: PreStart, priority: 4}\n\
+            failurePolicy: DryRun\ndeadline: 250ms\nmemory: 2Mi\noutput: 4096\nlog: 1Ki\n\
+            config: {a: b, n: 7}\nallow:\n  paths: ['/domain/sysinfo/**']\n  dirs: [/etc/hook]\n";
+        let text = text.replace("AB", &"AB".repeat(32));
+        let yaml = HookYaml::parse(Path::new("hook.yaml"), &text).unwrap();
+        assert_eq!(yaml.sha256(), Some("ab".repeat(32).as_str()));
+        let content = yaml.content;
+        assert_eq!(content.priority, Some(-3));
+        assert_eq!(content.hook_points.unwrap()[1].priority, Some(4));
+        assert_eq!(content.deadline.unwrap().get().0.as_millis(), 250);
+        assert_eq!(content.output.unwrap().get().0, 4096);
+        assert_eq!(content.config["n"].get(), "7");
+        assert_eq!(content.allow.paths.unwrap().get().len(), 1);
+        for nothing in ["", "# nothing\n", "{}", "---\n"] {
+            assert!(
+                HookYaml::parse(Path::new("h"), nothing).is_ok(),
+                "{nothing:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused_with_its_place() {
+        for (text, start, part) in [
+            (
+                "priority: 1\nprioritty: 2\n",
+                "h/hook.yaml:2:1: ",
+                "prioritty",
+            ),
+            ("priority: high\n", "h/hook.yaml:1:11: ", "i32"),
+            (
+                "priority: 1\npriority: 2\n",
+                "h/hook.yaml:2:1: ",
+                "priority",
+            ),
+            ("a: [\n", "h/hook.yaml:", ""),
+            ("failurePolicy: Ignorre\n", "h/hook.yaml:1:", "Ignorre"),
+            ("deadline: 2\n", "h/hook.yaml:1:11: ", "no duration"),
+            ("deadline: 16s\n", "h/hook.yaml:1:11: ", "15s"),
+            ("memory: 1Gi\n", "h/hook.yaml:1:9: ", "536870912"),
+            ("memory: 1k\n", "h/hook.yaml:1:9: ", "no size"),
+            ("allow:\n  path: []\n", "h/hook.yaml:2:3: ", "path"),
+            (
+                "allow:\n  paths: ['/domain/[']\n",
+                "h/hook.yaml:2:",
+                "/domain/[",
+            ),
+            (
+                "allow:\n  paths: [devices/disk]\n",
+                "h/hook.yaml:2:11: ",
+                "begin with /domain/",
+            ),
+            ("allow:\n  dirs: [/a/../b]\n", "h/hook.yaml:2:10: ", ".."),
+            ("sha256: abc\n", "h/hook.yaml:1:9: ", "64 hexadecimal"),
+            ("hookPoints: [{name: Never}]\n", "h/hook.yaml:1:", "Never"),
+            (
+                "hookPoints:\n- name: Shutdown\n- name: Shutdown\n",
+                "h/hook.yaml:3:9: ",
+                "twice",
+            ),
+            ("config: [a]\n", "h/hook.yaml:1:9: ", ""),
+            ("config: {a: {b: c}}\n", "h/hook.yaml:1:", ""),
+            ("a: &x 1\n", "h/hook.yaml:", ""),
+            ("{}\n---\n{}\n", "h/hook.yaml:", ""),
+            ("[]\n", "h/hook.yaml:1:1: ", ""),
+        ] {
+            let error = wrong(text);
+            assert!(
+                error.starts_with(start) && error.contains(part),
+                "{text:?}: {error}"
+            );
+            assert!(!error.contains('\n'), "{error}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! The operator's policy: the security boundary.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::hook_yaml::{FailurePolicy, MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT, Point};
+use super::read::{self, Place, PolicyError, PolicySource};
+use super::values::{At, Bytes, Directory, Pattern, Sha256, Time};
+
+/// Which modules may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub enum Digests {
+    /// Any.
+    #[default]
+    Any,
+    /// Those whose digest stands in their `hook.yaml` or in a rule of this policy.
+    Pinned,
+    /// Those whose digest stands in a rule of this policy.
+    Listed,
+}
+
+/// Whether gRPC sidecars may run: they are arbitrary code, recorded and never restricted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub(super) enum Sidecars {
+    #[default]
+    Allow,
+    Forbid,
+}
+
+/// The operator's policy. All keys may be left out; an empty one caps nothing and grants nothing
+/// of the dangerous set.
+///
+/// ```yaml
+/// digests: Pinned             # Any (default) | Pinned | Listed
+/// sidecars: Forbid            # Allow (default) | Forbid: gRPC sidecars
+/// failurePolicies: [Fail]     # what hook.yaml may say; default all of Fail, Ignore, DryRun
+/// limits:                     # the most that hook.yaml may set, and that any module gets
+///   deadline: 1s
+///   memory: 32Mi
+///   output: 4Mi
+///   log: 64Ki
+/// allow:                      # for hooks that no rule names; what is left out is not capped
+///   paths: ["/domain/sysinfo/**", "/domain/os/smbios/**"]
+///   dangerous: []             # of the dangerous set; nothing unless it stands here
+///   dirs: []
+///   config: [manufacturer]
+///   hookPoints: [OnDefineDomain]
+/// rules:                      # a hook may do what all rules together allow that name it
+///   - digests: [2c26...]      # either or both; both must hold
+///     namespaces: [infra]
+///     allow:
+///       dangerous: ["/domain/devices/interface/script/@path"]
+/// ```
+#[derive(Debug, Clone)]
+pub struct OperatorPolicy {
+    pub(super) path: PathBuf,
+    pub(super) content: Content,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(super) struct Content {
+    pub(super) digests: Option<At<Digests>>,
+    pub(super) sidecars: Option<At<Sidecars>>,
+    pub(super) failure_policies: Option<At<Vec<FailurePolicy>>>,
+    pub(super) limits: Limits,
+    pub(super) allow: Option<At<Allow>>,
+    pub(super) rules: Vec<At<Rule>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Limits {
+    pub(super) deadline: Option<At<Time>>,
+    pub(super) memory: Option<At<Bytes>>,
+    pub(super) output: Option<At<Bytes>>,
+    pub(super) log: Option<At<Bytes>>,
+}
+
+/// What hooks may do. What is left out is not capped.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Allow {
+    pub(super) paths: Option<At<Vec<At<Pattern>>>>,
+    pub(super) dangerous: Option<At<Vec<At<Pattern>>>>,
+    pub(super) dirs: Option<At<Vec<At<Directory>>>>,
+    pub(super) config: Option<At<Vec<String>>>,
+    pub(super) hook_points: Option<At<Vec<Point>>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Rule {
+    pub(super) digests: Vec<Sha256>,
+    pub(super) namespaces: Vec<String>,
+    pub(super) allow: Allow,
+}
+
+impl Rule {
+    fn names(&self, digest: &str, namespace: &str) -> bool {
+        let listed = |list: &[String], value: &str| list.iter().any(|known| known == value);
+        let digest = self.digests.is_empty() || self.digests.iter().any(|d| d.0 == digest);
+        digest && (self.namespaces.is_empty() || listed(&self.namespaces, namespace))
+    }
+}
+
+impl OperatorPolicy {
+    /// Parses the text of a policy; `path` is what errors call it.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, PolicyError> {
+        let content: Option<Content> = read::parse(path, text)?;
+        let policy = Self {
+            path: path.to_owned(),
+            content: content.unwrap_or_default(),
+        };
+        policy.within_ceilings()?;
+        policy.rules_say_something()?;
+        policy.fail_is_allowed()?;
+        Ok(policy)
+    }
+
+    /// Reads the policy, if there is one.
+    pub fn read(source: &PolicySource) -> Result<Option<Self>, PolicyError> {
+        let (path, required) = match source {
+            PolicySource::None => return Ok(None),
+            PolicySource::IfPresent(path) => (path, false),
+            PolicySource::File(path) => (path, true),
+        };
+        match read::text_at(path)? {
+            Some(text) => Self::parse(path, &text).map(Some),
+            None if required => Err(PolicyError::Read {
+                path: path.clone(),
+                reason: "there is no such file".to_owned(),
+            }),
+            None => Ok(None),
+        }
+    }
+
+    /// What this policy allows a hook: the rules that name it, else what holds for all others.
+    pub(super) fn allows(&self, digest: &str, namespace: &str) -> Vec<&Allow> {
+        let rules = self.content.rules.iter().map(At::get);
+        let named: Vec<&Allow> = rules
+            .filter(|rule| rule.names(digest, namespace))
+            .map(|rule| &rule.allow)
+            .collect();
+        if named.is_empty() {
+            self.content.allow.iter().map(At::get).collect()
+        } else {
+            named
+        }
+    }
+
+    /// Whether a rule names this digest, for whatever namespace.
+    pub(super) fn lists(&self, digest: &str) -> bool {
+        let mut digests = self
+            .content
+            .rules
+            .iter()
+            .flat_map(|rule| &rule.get().digests);
+        digests.any(|listed| listed.0 == digest)
+    }
+
+    pub(super) fn at(&self, place: Place) -> String {
+        format!("{}:{}:{}", self.path.display(), place.line, place.column)
+    }
+
+    fn wrong(&self, place: Place, reason: impl Into<String>) -> PolicyError {
+        PolicyError::at(&self.path, place, reason)
+    }
+
+    fn within_ceilings(&self) -> Result<(), PolicyError> {
+        let limits = &self.content.limits;
+        if let Some(deadline) = &limits.deadline
+            && !(Duration::from_millis(1)..=MAX_DEADLINE).contains(&deadline.get().0)
+        {
+            let reason = format!("a deadline is from 1ms to {MAX_DEADLINE:?}");
+            return Err(self.wrong(deadline.place(), reason));
+        }
+        for (name, value, most) in [
+            ("memory", &limits.memory, MAX_MEMORY),
+            ("output", &limits.output, MAX_OUTPUT),
+            ("log", &limits.log, MAX_LOG),
+        ] {
+            if let Some(value) = value
+                && value.get().0 > most
+            {
+                let reason = format!("{name} is at most {most} bytes, not {}", value.get().0);
+                return Err(self.wrong(value.place(), reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn rules_say_something(&self) -> Result<(), PolicyError> {
+        for rule in &self.content.rules {
+            if rule.get().digests.is_empty() && rule.get().namespaces.is_empty() {
+                let reason = "a rule names digests or namespaces; what holds for all other hooks \
+                              goes under `allow` at the top";
+                return Err(self.wrong(rule.place(), reason));
+            }
+        }
+        let mut rules = self.content.rules.iter();
+        match &self.content.digests {
+            Some(digests)
+                if *digests.get() == Digests::Listed
+                    && rules.all(|rule| rule.get().digests.is_empty()) =>
+            {
+                let reason = "digests are to be listed, and no rule lists any: no module could run";
+                Err(self.wrong(digests.place(), reason))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn fail_is_allowed(&self) -> Result<(), PolicyError> {
+        match &self.content.failure_policies {
+            Some(policies) if !policies.get().contains(&FailurePolicy::Fail) => {
+                let reason = "Fail is what hooks have that say nothing; it cannot be forbidden";
+                Err(self.wrong(policies.place(), reason))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<OperatorPolicy, PolicyError> {
+        OperatorPolicy::parse(Path::new("p.yaml"), text)
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused_with_its_place() {
+        for (text, start, part) in [
+            ("digest: Any\n", "p.yaml:1:1: ", "digest"),
+            ("digests: any\n", "p.yaml:1:", "any"),
+            ("digests: Listed\n", "p.yaml:1:10: ", "no rule lists"),
+            ("failurePolicies: [Ignore]\n", "p.yaml:1:18: ", "Fail"),
+            ("limits: {memory: 2Gi}\n", "p.yaml:1:18: ", "536870912"),
+            ("limits: {time: 2s}\n", "p.yaml:1:10: ", "time"),
+            (
+                "rules:\n- allow: {}\n",
+                "p.yaml:2:3: ",
+                "names digests or namespaces",
+            ),
+            ("rules: {}\n", "p.yaml:1:8: ", ""),
+            (
+                "allow: {dangerous: ['qemu:commandline']}\n",
+                "p.yaml:1:",
+                "/domain/",
+            ),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(
+                error.starts_with(start) && error.contains(part),
+                "{text:?}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn rules_that_name_a_hook_stand_instead_of_the_rest() {
+        let (a, b) = ("a".repeat(64), "b".repeat(64));
+        let policy = parse(&format!(
+            "allow: {{config: [top]}}\nrules:\n- {{digests: [{a}], allow: {{config: [one]}}}}\n\
+             - {{namespaces: [infra], allow: {{config: [two]}}}}\n\
+             - {{digests: [{b}], namespaces: [infra], allow: {{config: [three]}}}}\n"
+        ));
+        let policy = policy.unwrap();
+        let of = |digest: &str, namespace: &str| -> Vec<String> {
+            let allows = policy.allows(digest, namespace).into_iter();
+            let keys = allows.flat_map(|allow| allow.config.as_ref().unwrap().get().clone());
+            keys.collect()
+        };
+        assert_eq!(of("c", "default"), ["top"]);
+        assert_eq!(of(&a, "default"), ["one"]);
+        assert_eq!(of(&a, "infra"), ["one", "two"]);
+        assert_eq!(of(&b, "infra"), ["two", "three"]);
+        assert_eq!(of(&b, ""), ["top"]);
+        assert!(policy.lists(&b) && !policy.lists("c"));
+    }
+
+    #[test]
+    fn only_a_policy_that_was_asked_for_must_be_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("none/p.yaml");
+        let read = |source| OperatorPolicy::read(&source);
+        assert!(
+            read(PolicySource::IfPresent(path.clone()))
+                .unwrap()
+                .is_none()
+        );
+        assert!(read(PolicySource::None).unwrap().is_none());
+        let error = read(PolicySource::File(path)).unwrap_err();
+        assert!(error.to_string().contains("no such file"));
+    }
+}

@@ -1,0 +1,336 @@
+use std::path::Path;
+
+use domain_xml::{Document, diff};
+use proptest::prelude::*;
+
+use super::*;
+use crate::wasm::Description;
+use crate::{HookPoint, Limits};
+
+const NOTHING: &str = r#"{"hookPoints":[{"name":"OnDefineDomain","priority":1},{"name":"Shutdown"}],
+    "wishes":{"paths":["/domain/title","/domain/sysinfo/**"],"config":["key"],"dirs":["/etc/hook"]}}"#;
+
+fn settled(
+    description: &str,
+    yaml: Option<&str>,
+    operator: Option<&str>,
+) -> Result<Settings, SettleError> {
+    let description = Description::parse(description).unwrap();
+    let digest = "d".repeat(64);
+    let subject = Subject {
+        digest: &digest,
+        namespace: "ns",
+        description: &description,
+    };
+    let yaml = yaml.map(|text| HookYaml::parse(Path::new("h/hook.yaml"), text).unwrap());
+    let operator = operator.map(|text| OperatorPolicy::parse(Path::new("p.yaml"), text).unwrap());
+    settle(
+        subject,
+        &Limits::default(),
+        yaml.as_ref(),
+        operator.as_ref(),
+    )
+}
+
+fn refusal(description: &str, yaml: Option<&str>, operator: Option<&str>) -> String {
+    settled(description, yaml, operator)
+        .err()
+        .unwrap()
+        .to_string()
+}
+
+const DIRS: &str = "allow: {dirs: [/etc/hook]}\n";
+
+fn with_dirs(yaml: &str, operator: Option<&str>) -> Result<Settings, SettleError> {
+    settled(NOTHING, Some(&format!("{DIRS}{yaml}")), operator)
+}
+
+#[test]
+fn what_was_declared_is_what_one_gets() {
+    let plain = r#"{"hookPoints":[{"name":"Shutdown","priority":4}],"wishes":{}}"#;
+    let settings = settled(plain, None, None).unwrap();
+    assert_eq!(settings.hook_points[0].priority, 4);
+    assert_eq!(settings.limits, Limits::default());
+    assert_eq!(settings.failure_policy, FailurePolicy::Fail);
+    assert!(settings.dirs.is_empty() && settings.config.is_empty());
+}
+
+#[test]
+fn directories_need_anothers_word() {
+    let error = refusal(NOTHING, None, None);
+    assert!(
+        error.contains("/etc/hook") && error.contains("a hook.yaml beside the module"),
+        "{error}"
+    );
+    assert_eq!(with_dirs("", None).unwrap().dirs, [Path::new("/etc/hook")]);
+    let narrower = with_dirs("", Some("allow: {dirs: [/etc/hook/a, /etc/hook/b, /x]}\n"));
+    assert_eq!(
+        narrower.unwrap().dirs,
+        [Path::new("/etc/hook/a"), Path::new("/etc/hook/b")]
+    );
+    let error = with_dirs("", Some("allow: {dirs: [/etc/hooks]}\n"))
+        .err()
+        .unwrap();
+    assert!(
+        error.to_string().contains("allow.dirs of p.yaml:1:"),
+        "{error}"
+    );
+    let by_operator = settled(NOTHING, None, Some("allow: {dirs: [/etc]}\n")).unwrap();
+    assert_eq!(by_operator.dirs, [Path::new("/etc/hook")]);
+}
+
+#[test]
+fn hook_points_are_narrowed_and_reordered() {
+    let points = |yaml: &str| with_dirs(yaml, None).unwrap().hook_points;
+    assert_eq!(
+        points("priority: 7\n")
+            .iter()
+            .map(|p| p.priority)
+            .collect::<Vec<_>>(),
+        [7, 7]
+    );
+    let chosen = points("priority: 7\nhookPoints: [{name: Shutdown, priority: 9}]\n");
+    assert_eq!(
+        (chosen.len(), chosen[0].point, chosen[0].priority),
+        (1, HookPoint::Shutdown, 9)
+    );
+    let error = with_dirs("hookPoints:\n- name: PreStart\n", None)
+        .err()
+        .unwrap();
+    assert!(
+        error.to_string().starts_with("h/hook.yaml:3:9: "),
+        "{error}"
+    );
+    let error = with_dirs("", Some("allow: {hookPoints: [Shutdown]}\n"))
+        .err()
+        .unwrap();
+    assert!(
+        error.to_string().contains("hook point \"OnDefineDomain\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn caps_lower_what_is_given_and_refuse_what_is_asked_for() {
+    let operator = Some("limits: {memory: 32Mi, deadline: 1s}\nfailurePolicies: [Fail, DryRun]\n");
+    let settings = with_dirs("deadline: 500ms\nlog: 1Ki\n", operator).unwrap();
+    assert_eq!(settings.limits.memory, 32 << 20);
+    assert_eq!(settings.limits.call_deadline.as_millis(), 500);
+    assert_eq!(settings.limits.log, 1024);
+    for (yaml, start) in [
+        ("memory: 33Mi\n", "h/hook.yaml:2:9: "),
+        ("deadline: 2s\n", "h/hook.yaml:2:11: "),
+        ("failurePolicy: Ignore\n", "h/hook.yaml:2:16: "),
+    ] {
+        let error = with_dirs(yaml, operator).err().unwrap().to_string();
+        assert!(
+            error.starts_with(start) && error.contains("p.yaml:"),
+            "{error}"
+        );
+    }
+    let dry = with_dirs("failurePolicy: DryRun\n", operator).unwrap();
+    assert_eq!(dry.failure_policy, FailurePolicy::DryRun);
+}
+
+#[test]
+fn digests_are_held_to() {
+    let (right, wrong) = ("d".repeat(64), "e".repeat(64));
+    assert!(with_dirs(&format!("sha256: {right}\n"), Some("digests: Pinned\n")).is_ok());
+    let error = with_dirs(&format!("sha256: {wrong}\n"), None)
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        error.starts_with("h/hook.yaml:2:9: ") && error.contains(&right),
+        "{error}"
+    );
+    let error = with_dirs("", Some("digests: Pinned\n"))
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(error.starts_with("p.yaml:1:10: "), "{error}");
+    let listed = |digest: &str| format!("digests: Listed\nrules: [{{digests: [{digest}]}}]\n");
+    assert!(with_dirs("", Some(&listed(&right))).is_ok());
+    let pinned = format!("sha256: {right}\n");
+    assert!(with_dirs(&pinned, Some(&listed(&wrong))).is_err());
+}
+
+#[test]
+fn configuration_that_nobody_reads_is_a_mistake() {
+    assert_eq!(
+        with_dirs("config: {key: v}\n", None).unwrap().config["key"],
+        "v"
+    );
+    let error = with_dirs("config:\n  keey: v\n", None)
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        error.starts_with("h/hook.yaml:3:9: ") && error.contains("[key]"),
+        "{error}"
+    );
+    let error = with_dirs("config: {key: v}\n", Some("allow: {config: []}\n"));
+    assert!(
+        error
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("allow.config of p.yaml:1:")
+    );
+}
+
+#[test]
+fn a_wish_of_which_nothing_is_left_shows_at_once() {
+    let wishes = |paths: &str| format!(r#"{{"wishes":{{"paths":[{paths}]}}}}"#);
+    let both = wishes(r#""/domain/title","/domain/devices/**""#);
+    let narrow = "allow:\n  paths: [/domain/title, '/domain/devices/disk/driver/**']\n";
+    assert!(settled(&both, Some(narrow), None).is_ok());
+    let error = refusal(&both, Some("allow:\n  paths: [/domain/title]\n"), None);
+    assert!(
+        error.contains("\"/domain/devices/**\"") && error.contains("allow.paths of h/hook.yaml:2:"),
+        "{error}"
+    );
+    let error = refusal(
+        &both,
+        None,
+        Some("allow:\n  paths: ['/domain/devices/**']\n"),
+    );
+    assert!(
+        error.contains("\"/domain/title\"") && error.contains("p.yaml:2:"),
+        "{error}"
+    );
+    let dangerous = wishes(r#""/domain/qemu:commandline/**""#);
+    for operator in [None, Some("{}"), Some("allow: {paths: ['/domain/**']}\n")] {
+        let error = refusal(
+            &dangerous,
+            Some("allow: {paths: ['/domain/qemu:commandline/**']}\n"),
+            operator,
+        );
+        assert!(error.contains("qemu:commandline"), "{error}");
+    }
+    let granted = "allow: {dangerous: ['/domain/qemu:commandline/**']}\n";
+    assert!(settled(&dangerous, None, Some(granted)).is_ok());
+    let rule = "allow: {dangerous: []}\nrules:\n- namespaces: [ns]\n  allow: {dangerous: ['/domain/qemu:commandline/**']}\n";
+    assert!(settled(&dangerous, None, Some(rule)).is_ok());
+    assert!(settled(&dangerous, None, Some(&rule.replace("[ns]", "[other]"))).is_err());
+}
+
+#[test]
+fn sidecars_run_or_do_not() {
+    let operator = OperatorPolicy::parse(Path::new("p.yaml"), "sidecars: Forbid\n").unwrap();
+    let limits = Limits::default();
+    assert!(settle_sidecar(Vec::new(), &limits, None).is_ok());
+    let error = settle_sidecar(Vec::new(), &limits, Some(&operator))
+        .err()
+        .unwrap();
+    assert_eq!(
+        error.to_string(),
+        "p.yaml:1:11: gRPC sidecars are forbidden"
+    );
+}
+
+const BEFORE: &str = "<domain type='kvm'><title>a</title><sysinfo type='smbios'><x>1</x></sysinfo>\
+    <devices><disk><target dev='vda'/><driver name='qemu'/></disk></devices></domain>";
+
+/// What hooks may try, and whether it is of the dangerous set.
+const EDITS: [(&str, &str, bool); 7] = [
+    ("<title>a", "<title>b", false),
+    ("<x>1", "<x>2", false),
+    ("type='smbios'", "type='other'", false),
+    ("name='qemu'", "name='qemu' queues='4'", false),
+    ("<target", "<source file='/etc/shadow'/><target", true),
+    ("<devices>", "<devices><emulator>/bin/sh</emulator>", true),
+    ("<sysinfo type='smbios'><x>1</x></sysinfo>", "", false),
+];
+
+const PATTERNS: [&str; 8] = [
+    "/domain/**",
+    "/domain/title",
+    "/domain/sysinfo/**",
+    "/domain/sysinfo/@type",
+    "/domain/devices/**",
+    "/domain/devices/disk[target/@dev='vda']/driver/@queues",
+    "/domain/devices/disk/source/**",
+    "/domain/devices/emulator",
+];
+
+fn permits(grant: &Grant, edit: usize) -> bool {
+    let (from, to, _) = EDITS[edit];
+    let before = Document::parse(BEFORE).unwrap();
+    let after = Document::parse(&BEFORE.replace(from, to)).unwrap();
+    let changes = diff(&before, &after);
+    assert!(!changes.is_empty());
+    grant.check(&changes, &before, &after).is_ok()
+}
+
+fn alone(patterns: &[usize]) -> Grant {
+    let patterns = patterns.iter().map(|n| PATTERNS[*n].parse().unwrap());
+    Grant::new(vec![Layer {
+        patterns: patterns.collect(),
+        origin: String::new(),
+    }])
+}
+
+fn list(patterns: &[usize]) -> String {
+    let quoted: Vec<String> = patterns
+        .iter()
+        .map(|n| format!("\"{}\"", PATTERNS[*n]))
+        .collect();
+    format!("[{}]", quoted.join(", "))
+}
+
+fn some() -> impl Strategy<Value = Vec<usize>> {
+    proptest::collection::vec(0..PATTERNS.len(), 0..4)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever everyone says, a change passes only if all of them let it pass.
+    #[test]
+    fn a_grant_is_the_intersection(
+        wishes in some(),
+        owner in proptest::option::of(some()),
+        operator in proptest::option::of(some()),
+        dangerous in some(),
+        edit in 0..EDITS.len(),
+    ) {
+        let description = format!(r#"{{"wishes":{{"paths":{}}}}}"#, list(&wishes));
+        let yaml = owner.as_ref().map(|own| format!("allow: {{paths: {}}}\n", list(own)));
+        let paths = operator.as_ref().map(|own| format!("paths: {}, ", list(own))).unwrap_or_default();
+        let policy = format!("allow: {{{paths}dangerous: {}}}\n", list(&dangerous));
+        if let Ok(settings) = settled(&description, yaml.as_deref(), Some(&policy)) {
+            let is_dangerous = EDITS[edit].2;
+            let everyone = permits(&alone(&wishes), edit)
+                && owner.as_ref().is_none_or(|own| permits(&alone(own), edit))
+                && operator.as_ref().is_none_or(|own| {
+                    permits(&alone(&[own.as_slice(), &dangerous].concat()), edit)
+                })
+                && (!is_dangerous || permits(&alone(&[&[0], dangerous.as_slice()].concat()), edit));
+            prop_assert_eq!(permits(&settings.grant, edit), everyone);
+            // Without the operator nothing dangerous passes.
+            if let Ok(without) = settled(&description, yaml.as_deref(), None) {
+                prop_assert!(!is_dangerous || !permits(&without.grant, edit));
+            }
+        }
+    }
+
+    /// Limits end up below every cap, or the hook does not run.
+    #[test]
+    fn limits_stay_below_caps(own in 1_usize..512, cap in 1_usize..512) {
+        let yaml = format!("memory: {own}Mi\n");
+        let policy = format!("limits: {{memory: {cap}Mi}}\n");
+        match settled("{}", Some(&yaml), Some(&policy)) {
+            Ok(settings) => prop_assert_eq!(settings.limits.memory, own << 20),
+            Err(_) => prop_assert!(own > cap),
+        }
+        let settings = settled("{}", None, Some(&policy)).unwrap();
+        prop_assert!(settings.limits.memory <= cap << 20);
+    }
+
+    #[test]
+    fn no_text_makes_the_parsers_panic(text in "[a-z0-9:\\[\\]{}&*!,'\" \n-]{0,80}") {
+        let _ = HookYaml::parse(Path::new("h"), &text);
+        let _ = OperatorPolicy::parse(Path::new("p"), &text);
+    }
+}

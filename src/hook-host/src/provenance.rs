@@ -1,0 +1,205 @@
+//! Who did what to the domain.
+
+use crate::{FailurePolicy, HookPoint, Outcome, Run};
+
+/// What all runs of a chain together did to the domain, in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Provenance(Vec<Touch>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Touch {
+    path: String,
+    hook: String,
+    /// What stands there since, for finding it in libvirt's words.
+    after: Option<String>,
+}
+
+/// A node that more than one hook wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overlap {
+    /// The node, as the first of them named it.
+    pub path: String,
+    /// The hooks in the order in which they wrote it.
+    pub hooks: Vec<String>,
+}
+
+impl Provenance {
+    /// Of runs in order; only what was kept of OnDefineDomain counts.
+    #[must_use]
+    pub fn of(runs: &[Run]) -> Self {
+        let kept = runs.iter().filter(|run| {
+            run.hook_point == HookPoint::OnDefineDomain
+                && run.outcome == Outcome::Ok
+                && run.failure_policy != FailurePolicy::DryRun
+        });
+        let touches = kept.flat_map(|run| {
+            run.changes.iter().map(|change| Touch {
+                path: change.path.clone(),
+                hook: run.hook.clone(),
+                after: change.after.clone(),
+            })
+        });
+        Self(touches.collect())
+    }
+
+    /// The hook that last touched a place, something in it, or something that it is in.
+    #[must_use]
+    pub fn last_touched(&self, path: &str) -> Option<&str> {
+        let path = path.trim_end_matches('/');
+        let touches = self.0.iter().rev();
+        let mut touches =
+            touches.filter(|touch| within(&touch.path, path) || within(path, &touch.path));
+        touches.next().map(|touch| touch.hook.as_str())
+    }
+
+    /// The hook and the path whose name or value stands in a text, as libvirt's refusals quote it:
+    /// values before names, long ones before short ones, later ones before earlier ones.
+    #[must_use]
+    pub fn named_in(&self, text: &str) -> Option<(&str, &str)> {
+        let words: Vec<&str> = text
+            .split(|c: char| !(c.is_alphanumeric() || "-_.:/".contains(c)))
+            .collect();
+        let score = |touch: &Touch| {
+            let value = touch.after.as_deref().filter(|value| value.len() > 1);
+            let value = value
+                .filter(|value| words.contains(value))
+                .map_or(0, str::len);
+            let name = name(&touch.path);
+            (value, if words.contains(&name) { name.len() } else { 0 })
+        };
+        let best = self.0.iter().max_by_key(|touch| score(touch))?;
+        (score(best) != (0, 0)).then_some((best.hook.as_str(), best.path.as_str()))
+    }
+
+    /// Nodes that more than one hook wrote, or wrote into.
+    #[must_use]
+    pub fn overlaps(&self) -> Vec<Overlap> {
+        let mut overlaps: Vec<Overlap> = Vec::new();
+        for (index, touch) in self.0.iter().enumerate() {
+            let earlier = self.0[..index]
+                .iter()
+                .find(|other| other.hook != touch.hook && same(&other.path, &touch.path));
+            let Some(earlier) = earlier else {
+                continue;
+            };
+            match overlaps
+                .iter_mut()
+                .find(|overlap| overlap.path == earlier.path)
+            {
+                Some(overlap) if overlap.hooks.contains(&touch.hook) => {}
+                Some(overlap) => overlap.hooks.push(touch.hook.clone()),
+                None => overlaps.push(Overlap {
+                    path: earlier.path.clone(),
+                    hooks: vec![earlier.hook.clone(), touch.hook.clone()],
+                }),
+            }
+        }
+        overlaps
+    }
+}
+
+fn same(one: &str, other: &str) -> bool {
+    within(one, other) || within(other, one)
+}
+
+/// Whether a place is this one or within it.
+fn within(inner: &str, outer: &str) -> bool {
+    inner
+        .strip_prefix(outer)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || rest.starts_with('['))
+}
+
+/// The name of the last step, without its predicates.
+fn name(path: &str) -> &str {
+    let mut depth = 0_usize;
+    let mut start = 0;
+    for (index, c) in path.char_indices() {
+        match c {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            '/' if depth == 0 => start = index + 1,
+            _ => {}
+        }
+    }
+    let step = &path[start..];
+    let end = step.find('[').unwrap_or(step.len());
+    step[..end].trim_start_matches('@')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn provenance(touches: &[(&str, &str, &str)]) -> Provenance {
+        let touch = |(hook, path, after): &(&str, &str, &str)| Touch {
+            hook: (*hook).to_owned(),
+            path: (*path).to_owned(),
+            after: Some((*after).to_owned()),
+        };
+        Provenance(touches.iter().map(touch).collect())
+    }
+
+    #[test]
+    fn the_last_hook_at_a_place_is_named() {
+        let disk = "/domain/devices/disk[target/@dev='vda']";
+        let one = provenance(&[
+            ("a", &format!("{disk}/driver/@queues"), "4"),
+            ("b", "/domain/devices/disk[target/@dev='vdb']", "<disk/>"),
+            ("c", "/domain/title", "x"),
+        ]);
+        assert_eq!(one.last_touched(disk), Some("a"));
+        assert_eq!(one.last_touched(&format!("{disk}/driver")), Some("a"));
+        assert_eq!(one.last_touched("/domain/devices"), Some("b"));
+        assert_eq!(
+            one.last_touched("/domain/devices/disk[target/@dev='vdb']/source/@dev"),
+            Some("b")
+        );
+        assert_eq!(one.last_touched("/domain/titles"), None);
+        assert_eq!(one.last_touched("/domain"), Some("c"));
+    }
+
+    #[test]
+    fn libvirts_words_lead_to_a_hook() {
+        let one = provenance(&[
+            (
+                "a",
+                "/domain/devices/disk[target/@dev='vda']/driver/@queues",
+                "4",
+            ),
+            (
+                "b",
+                "/domain/devices/interface[mac/@address='x']/model/@type",
+                "virtio-foo",
+            ),
+        ]);
+        let text = "unsupported configuration: invalid model 'virtio-foo' for interface";
+        assert_eq!(one.named_in(text).map(|(hook, _)| hook), Some("b"));
+        let text = "XML error: Invalid value for attribute 'queues' in element 'driver'";
+        assert_eq!(one.named_in(text).map(|(hook, _)| hook), Some("a"));
+        assert_eq!(one.named_in("internal error: no memory"), None);
+        assert_eq!(Provenance::default().named_in("x"), None);
+    }
+
+    #[test]
+    fn what_two_hooks_wrote_is_pointed_out() {
+        let one = provenance(&[
+            ("a", "/domain/title", "1"),
+            ("a", "/domain/title", "2"),
+            ("b", "/domain/os/boot[2]", "<boot/>"),
+            ("b", "/domain/title", "3"),
+            ("c", "/domain/title", "4"),
+            ("c", "/domain/os/boot[2]/@dev", "hd"),
+            ("c", "/domain/titles", "4"),
+        ]);
+        let overlaps = one.overlaps();
+        assert_eq!(overlaps.len(), 2);
+        assert_eq!(
+            (
+                overlaps[0].path.as_str(),
+                overlaps[0].hooks.join(" ").as_str()
+            ),
+            ("/domain/title", "a b c")
+        );
+        assert_eq!(overlaps[1].hooks, ["b", "c"]);
+    }
+}

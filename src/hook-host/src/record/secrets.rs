@@ -1,0 +1,73 @@
+//! What a record leaves out unless it is asked for.
+
+use serde_json::Value;
+
+use super::Record;
+
+/// The members of cloud-init volumes that carry data rather than name a Secret.
+const MEMBERS: [&str; 4] = [
+    "userData",
+    "userDataBase64",
+    "networkData",
+    "networkDataBase64",
+];
+const VOLUMES: [&str; 2] = ["cloudInitNoCloud", "cloudInitConfigDrive"];
+/// kubectl keeps a copy of the whole object here.
+const COPY: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Takes cloud-init data out of a record, and says there what was taken.
+pub(super) fn withhold(record: &mut Record) {
+    let mut withheld = Vec::new();
+    if let Ok(mut vmi) = serde_json::from_str::<Value>(&record.input.vmi) {
+        from_vmi(&mut vmi, &mut withheld);
+        if !withheld.is_empty() {
+            record.input.vmi = vmi.to_string();
+        }
+    }
+    let output = record
+        .output
+        .as_mut()
+        .and_then(|output| output.documents.as_mut());
+    for (side, documents) in [
+        ("input", record.input.documents.as_mut()),
+        ("output", output),
+    ] {
+        for (name, text) in documents.into_iter().flatten() {
+            withheld.push(format!("{side}: {name}"));
+            *text = instead(text);
+        }
+    }
+    record.withheld = withheld;
+}
+
+fn from_vmi(vmi: &mut Value, withheld: &mut Vec<String>) {
+    if let Some(copy) = vmi
+        .pointer_mut("/metadata/annotations")
+        .and_then(|a| a.get_mut(COPY))
+    {
+        take(copy, format!("vmi: the annotation {COPY}"), withheld);
+    }
+    let volumes = vmi
+        .pointer_mut("/spec/volumes")
+        .and_then(Value::as_array_mut);
+    for (index, volume) in volumes.into_iter().flatten().enumerate() {
+        for kind in VOLUMES {
+            for member in MEMBERS {
+                if let Some(text) = volume.get_mut(kind).and_then(|v| v.get_mut(member)) {
+                    let place = format!("vmi: spec.volumes[{index}].{kind}.{member}");
+                    take(text, place, withheld);
+                }
+            }
+        }
+    }
+}
+
+fn take(value: &mut Value, place: String, withheld: &mut Vec<String>) {
+    let text = value.as_str().unwrap_or_default();
+    *value = instead(text).into();
+    withheld.push(place);
+}
+
+fn instead(text: &str) -> String {
+    format!("(withheld: {} bytes)", text.len())
+}

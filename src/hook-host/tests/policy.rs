@@ -1,0 +1,452 @@
+//! Who may do what, with real components: wishes, `hook.yaml`, the operator's policy.
+#![allow(clippy::unwrap_used)]
+
+mod kit;
+
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use hook_host::{
+    Chain, CollectConfig, CollectError, HookError, HookPoint, Outcome, PolicySource, collect,
+};
+use kit::sidecar::{Behaviour, Sidecar};
+use kit::{Place, XML, invocation};
+
+/// As long as the places in the odd guest's description that tests write over.
+const PATHS: &str = r#"["/domain/**"                                        ]"#;
+const DIRS: &str = "[                                        ]";
+
+/// The odd guest with other wishes.
+fn wishing(list: &str, place: &str) -> Vec<u8> {
+    let padded = format!(
+        "{:<width$}]",
+        list.trim_end_matches(']'),
+        width = place.len() - 1
+    );
+    kit::odd_with(place, &padded)
+}
+
+async fn with(place: &Place, config: CollectConfig) -> Result<Chain, CollectError> {
+    let _ = place;
+    collect(config).await
+}
+
+/// A chain of one hook with this `hook.yaml`.
+async fn ruled(module: &[u8], yaml: &str) -> Result<Chain, CollectError> {
+    let place = Place::new();
+    place.put_old("h", "hook.yaml", yaml.as_bytes());
+    place.put_old("h", "odd.wasm", module);
+    with(&place, place.config(1)).await
+}
+
+async fn odd(yaml: &str) -> Chain {
+    ruled(&std::fs::read(kit::odd()).unwrap(), yaml)
+        .await
+        .unwrap()
+}
+
+async fn refusal(module: &[u8], yaml: &str) -> String {
+    ruled(module, yaml).await.err().unwrap().to_string()
+}
+
+async fn define(chain: &Chain, vmi: &str) -> Result<String, HookError> {
+    let defined = chain.on_define_domain(&invocation(), vmi, XML.into()).await;
+    defined.map(|(xml, _)| xml)
+}
+
+fn written(place: &Place, name: &str, text: &str) -> PathBuf {
+    let path = place.at("../policy", name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[tokio::test]
+async fn a_change_that_was_not_granted_is_refused_with_the_line_that_would_allow_it() {
+    let chain = odd("# narrow\nallow:\n  paths: ['/domain/description']\n").await;
+    let error = define(&chain, "facts").await;
+    assert!(error.is_ok(), "{error:?}");
+    let error = define(&chain, "title").await.unwrap_err();
+    let HookError::Denied {
+        hook,
+        point,
+        path,
+        before,
+        after,
+        remedy,
+    } = &error
+    else {
+        panic!("{error:?}")
+    };
+    assert_eq!((hook.as_str(), *point), ("h", HookPoint::OnDefineDomain));
+    assert_eq!((path.as_str(), before), ("/domain/title", &None));
+    assert!(after.as_deref().unwrap().contains("odd"));
+    assert!(
+        remedy.contains("h/hook.yaml:3:10") && remedy.contains("\"/domain/title\""),
+        "{remedy}"
+    );
+    assert_eq!(
+        (error.kind(), error.event_reason()),
+        ("denied", "HookDenied")
+    );
+}
+
+#[tokio::test]
+async fn nothing_hides_a_change() {
+    let chain = odd("allow: {paths: ['/domain/description/**']}\n").await;
+    for (what, from, to) in [
+        (
+            "CDATA",
+            "<uuid>5a9f</uuid>",
+            "<uuid>5a9f</uuid><title><![CDATA[x]]></title>",
+        ),
+        (
+            "a prefix",
+            "<uuid>",
+            "<d:description xmlns:d='http://libvirt.org/schemas/domain/qemu/1.0'/><uuid>",
+        ),
+        ("an entity", "<uuid>", "<title>&#120;</title><uuid>"),
+        (
+            "a second key",
+            "</metadata>",
+            "</metadata><metadata><x/></metadata>",
+        ),
+        (
+            "a wrapper",
+            "<uuid>",
+            "<description/><title><description/></title><uuid>",
+        ),
+    ] {
+        let error = define(&chain, &format!("replace\n{from}\n{to}"))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), "denied", "{what}: {error}");
+    }
+    // Elements that change places are moves of their parent's.
+    let xml = XML.replace(
+        "</domain>",
+        "<os><boot dev='hd'/><boot dev='network'/></os></domain>",
+    );
+    let vmi =
+        "replace\n<boot dev='hd'/><boot dev='network'/>\n<boot dev='network'/><boot dev='hd'/>";
+    let error = chain
+        .on_define_domain(&invocation(), vmi, xml)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, HookError::Denied { path, .. } if path.starts_with("/domain/os")),
+        "{error}"
+    );
+    // What says the same is no change.
+    for (from, to) in [
+        ("<uuid>5a9f</uuid>", "<uuid><![CDATA[5a9f]]></uuid>"),
+        ("type='kvm'", "type=\"kvm\""),
+    ] {
+        define(&chain, &format!("replace\n{from}\n{to}"))
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_dangerous_set_needs_the_operators_word() {
+    let emulator = "replace\n</domain>\n<devices><emulator>/bin/sh</emulator></devices></domain>";
+    let chain = odd("allow: {paths: ['/domain/**', '/domain/devices/emulator']}\n").await;
+    let error = define(&chain, emulator).await.unwrap_err().to_string();
+    assert!(error.contains("/domain/devices/emulator"), "{error}");
+
+    let place = Place::new();
+    let module = wishing(r#"["/domain/**","/domain/devices/emulator"]"#, PATHS);
+    place.put_old("h", "odd.wasm", &module);
+    let refused = collect(place.config(1)).await.err().unwrap().to_string();
+    assert!(
+        refused.contains("/domain/devices/emulator") && refused.contains("allow.dangerous"),
+        "{refused}"
+    );
+    let policy = "rules:\n- namespaces: [ns]\n  allow: {dangerous: [/domain/devices/emulator]}\n";
+    let policy = PolicySource::File(written(&place, "p.yaml", policy));
+    let namespace = |namespace: &str| CollectConfig {
+        policy: policy.clone(),
+        namespace: namespace.to_owned(),
+        ..place.config(1)
+    };
+    assert!(collect(namespace("other")).await.is_err());
+    let chain = collect(namespace("ns")).await.unwrap();
+    assert!(define(&chain, emulator).await.unwrap().contains("/bin/sh"));
+}
+
+#[tokio::test]
+async fn a_module_that_declares_nothing_may_change_nothing() {
+    let silent = kit::odd_with("\"wishes\"", "\"future\"");
+    let place = Place::new();
+    place.put_old("h", "odd.wasm", &silent);
+    let chain = collect(place.config(1)).await.unwrap();
+    assert_eq!(define(&chain, "keep").await.unwrap(), XML);
+    let error = define(&chain, "title").await.unwrap_err().to_string();
+    assert!(
+        error.contains("wishes.paths") && error.contains("hook.yaml"),
+        "{error}"
+    );
+    let chain = ruled(&silent, "allow: {paths: [/domain/title]}\n")
+        .await
+        .unwrap();
+    assert!(define(&chain, "title").await.is_ok());
+}
+
+#[tokio::test]
+async fn ignore_goes_on_and_a_dry_run_leaves_no_trace() {
+    for word in ["veto", "fail", "panic", "malformed", "rename"] {
+        let chain = odd("failurePolicy: Ignore\n").await;
+        let (xml, runs) = chain
+            .on_define_domain(&invocation(), word, XML.into())
+            .await
+            .unwrap();
+        assert_eq!(xml, XML, "{word}");
+        assert!(matches!(runs[0].outcome, Outcome::Failed(_)), "{word}");
+    }
+    let chain =
+        odd("failurePolicy: Ignore\ndeadline: 100ms\nallow: {paths: [/domain/description]}\n")
+            .await;
+    for word in ["loop", "title"] {
+        let (xml, runs) = chain
+            .on_define_domain(&invocation(), word, XML.into())
+            .await
+            .unwrap();
+        assert!(
+            xml == XML && matches!(runs[0].outcome, Outcome::Failed(_)),
+            "{word}"
+        );
+    }
+    assert!(
+        define(&chain, "facts")
+            .await
+            .unwrap()
+            .contains("<description>")
+    );
+    let chain = odd("failurePolicy: DryRun\n").await;
+    let (xml, runs) = chain
+        .on_define_domain(&invocation(), "title", XML.into())
+        .await
+        .unwrap();
+    assert_eq!((xml.as_str(), runs[0].changes.len()), (XML, 1));
+    assert_eq!(chain.last_touched("/domain/title"), None);
+    assert!(chain.pre_start(&invocation(), "veto").await.is_ok());
+}
+
+#[tokio::test]
+async fn limits_and_configuration_are_the_hooks_own() {
+    let yaml = "deadline: 100ms\nmemory: 8Mi\nlog: 20\nconfig: {manufacturer: ACME}\npriority: 3\n";
+    let chain = odd(yaml).await;
+    assert_eq!(
+        chain.hooks()[0].priority(HookPoint::OnDefineDomain),
+        Some(3)
+    );
+    let started = Instant::now();
+    let error = define(&chain, "loop").await.unwrap_err();
+    assert!(
+        matches!(error, HookError::Deadline { limit, .. } if limit.as_millis() == 100),
+        "{error}"
+    );
+    assert!(started.elapsed() < Duration::from_secs(2));
+    let error = define(&chain, "memory").await.unwrap_err().to_string();
+    assert!(error.contains("may have 8388608"), "{error}");
+    assert!(
+        define(&chain, "config")
+            .await
+            .unwrap()
+            .contains("<description>ACME<")
+    );
+    let error = refusal(
+        &std::fs::read(kit::odd()).unwrap(),
+        "config:\n  manufacurer: A\n",
+    )
+    .await;
+    assert!(
+        error.contains("hook.yaml:2:16: ") && error.contains("manufacurer"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn directories_are_read_only_and_granted() {
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    std::fs::write(dir.path().join("f"), "from outside").unwrap();
+    std::fs::write(dir.path().with_extension("beside"), "x").unwrap();
+    let path = dir.path().display().to_string();
+    let module = wishing(&format!("[\"{path}\"]"), DIRS);
+    let error = refusal(&module, "{}").await;
+    assert!(
+        error.contains(&path) && error.contains("allow.dirs"),
+        "{error}"
+    );
+    let chain = ruled(&module, &format!("allow: {{dirs: [{path}]}}\n"))
+        .await
+        .unwrap();
+    let read = |file: &str| format!("read\n{file}");
+    let xml = define(&chain, &read(&format!("{path}/f"))).await.unwrap();
+    assert!(xml.contains("from outside"));
+    for outside in [
+        format!("{path}/../{}", "etc/passwd"),
+        format!("{path}.beside"),
+        "/etc/passwd".into(),
+    ] {
+        assert!(define(&chain, &read(&outside)).await.is_err(), "{outside}");
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    std::fs::remove_file(dir.path().with_extension("beside")).unwrap();
+}
+
+#[tokio::test]
+async fn a_module_with_another_digest_does_not_run() {
+    let module = std::fs::read(kit::odd()).unwrap();
+    let error = refusal(&module, &format!("sha256: {}\n", "0".repeat(64))).await;
+    assert!(
+        error.contains("h/hook.yaml:1:9") && error.contains("not 0000"),
+        "{error}"
+    );
+    let digest = match &odd("{}").await.hooks()[0].kind {
+        hook_host::HookKind::Wasm { digest } => digest.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert!(ruled(&module, &format!("sha256: {digest}\n")).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_module_swapped_while_it_is_collected_is_looked_at_again() {
+    let place = Place::new();
+    let module = std::fs::read(kit::odd()).unwrap();
+    let other = kit::odd_with("1.2.3", "3.2.1");
+    place.put("h", "odd.wasm", &module);
+    let collecting = tokio::spawn(collect(place.config(2)));
+    for n in 0..20 {
+        place.put("h", ".part", if n % 2 == 0 { &other } else { &module });
+        std::fs::rename(place.at("h", ".part"), place.at("h", "odd.wasm")).unwrap();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    place.put("h", ".part", &other);
+    std::fs::rename(place.at("h", ".part"), place.at("h", "odd.wasm")).unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    place.put("i", ".part", &module);
+    std::fs::rename(place.at("i", ".part"), place.at("i", "odd.wasm")).unwrap();
+    let chain = collecting.await.unwrap().unwrap();
+    assert_eq!(chain.hooks()[0].version, "3.2.1");
+    assert_eq!(chain.hooks()[1].version, "1.2.3");
+}
+
+#[tokio::test]
+async fn a_module_that_describes_itself_twice_differently_is_refused() {
+    let place = Place::new();
+    let fickle = kit::odd_with("\"future\": [1, {}]", "\"future\": [2, {}]");
+    place.put_old("h", "odd.wasm", &fickle);
+    let error = collect(place.config(1)).await.err().unwrap().to_string();
+    assert!(error.contains("differently each time"), "{error}");
+}
+
+#[tokio::test]
+async fn policies_that_cannot_be_used_name_file_line_and_column() {
+    let module = std::fs::read(kit::odd()).unwrap();
+    for (yaml, part) in [
+        ("failurePolicy: Ignorre\n", "h/hook.yaml:1:16: "),
+        ("priorities: 3\n", "h/hook.yaml:1:1: "),
+        ("memory: 64Mi\nmemory: 32Mi\n", "h/hook.yaml:2:1: "),
+        (
+            "allow:\n  paths: ['/domain/devices/disk[']\n",
+            "h/hook.yaml:2:11: ",
+        ),
+        (
+            "hookPoints: [{name: OnDefineDomain}]\nallow: {paths: [/domain/**]}\ndeadline: 20s\n",
+            "h/hook.yaml:3:11: ",
+        ),
+    ] {
+        let error = refusal(&module, yaml).await;
+        assert!(error.contains(part), "{yaml}: {error}");
+    }
+    let place = Place::new();
+    let policy = written(&place, "p.yaml", "sidecars: Forbid\ndigest: Any\n");
+    let config = CollectConfig {
+        policy: PolicySource::IfPresent(policy),
+        ..place.config(0)
+    };
+    let error = collect(config).await.err().unwrap().to_string();
+    assert!(error.contains("policy/p.yaml:2:1: "), "{error}");
+}
+
+#[tokio::test]
+async fn a_policy_that_is_a_link_out_of_the_directory_is_refused() {
+    let place = Place::new();
+    place.put_odd("h");
+    place.put_old("elsewhere", "real.yaml", b"failurePolicy: Ignore\n");
+    symlink("../elsewhere/real.yaml", place.at("h", "hook.yaml")).unwrap();
+    let config = CollectConfig {
+        deadline: Duration::from_secs(10),
+        ..place.config(1)
+    };
+    let error = collect(config).await.err().unwrap().to_string();
+    assert!(
+        error.contains("h/hook.yaml") && error.contains("within the directory"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_hook_yaml_that_comes_after_its_module_counts() {
+    let place = Place::new();
+    place.put_odd("a");
+    let collecting = tokio::spawn(collect(place.config(2)));
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    place.put("a", ".part", b"priority: 42\n");
+    std::fs::rename(place.at("a", ".part"), place.at("a", "hook.yaml")).unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    place.put("b", ".part", &std::fs::read(kit::odd()).unwrap());
+    std::fs::rename(place.at("b", ".part"), place.at("b", "odd.wasm")).unwrap();
+    let chain = collecting.await.unwrap().unwrap();
+    assert_eq!(chain.hooks()[0].priority(HookPoint::Shutdown), Some(42));
+}
+
+#[tokio::test]
+async fn sidecars_can_be_forbidden_and_are_never_restricted() {
+    let place = Place::new();
+    let behaviour = Behaviour {
+        hook_points: vec![("OnDefineDomain", 0)],
+        define: |xml| {
+            Ok(xml.replace(
+                "</domain>",
+                "<devices><emulator>/x</emulator></devices></domain>",
+            ))
+        },
+        ..Behaviour::default()
+    };
+    let _sidecar = Sidecar::serve(&place.at("s", "s.sock"), behaviour);
+    let with = |text: &str| CollectConfig {
+        policy: PolicySource::File(written(&place, "p.yaml", text)),
+        ..place.config(1)
+    };
+    let chain = collect(with("allow: {paths: []}\n")).await.unwrap();
+    assert!(define(&chain, "{}").await.unwrap().contains("emulator"));
+    let error = collect(with("sidecars: Forbid\n"))
+        .await
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(
+        error.contains("s/s.sock") && error.contains("p.yaml:1:11"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn what_two_hooks_wrote_has_the_last_ones_name() {
+    let place = Place::new();
+    place.put_odd("one");
+    place.put_odd("two");
+    let chain = collect(place.config(2)).await.unwrap();
+    let vmi = "replace\n<uuid>\n<title>x</title><uuid>";
+    define(&chain, vmi).await.unwrap();
+    assert_eq!(chain.last_touched("/domain/title").as_deref(), Some("two"));
+    assert_eq!(chain.last_touched("/domain/devices"), None);
+    let provenance = chain.provenance();
+    assert_eq!(
+        provenance.named_in("unknown element 'title'").unwrap().0,
+        "two"
+    );
+}

@@ -1,0 +1,224 @@
+//! Runs written down, and run again.
+#![allow(clippy::unwrap_used)]
+
+mod kit;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use hook_host::record::{Record, RecordConfig, ReplayError, Replayed, replay};
+use hook_host::wasm::Options;
+use hook_host::{Chain, CloudInitDocuments, CollectConfig, collect};
+use kit::sidecar::{Behaviour, Sidecar};
+use kit::{Place, XML, invocation};
+
+struct Recorded {
+    place: Place,
+    chain: Chain,
+}
+
+async fn recorded(yaml: &str, secrets: bool) -> Recorded {
+    let place = Place::new();
+    place.put("odd", "hook.yaml", yaml.as_bytes());
+    place.put_odd("odd");
+    let chain = recording(&place, secrets).await;
+    Recorded { place, chain }
+}
+
+async fn recording(place: &Place, secrets: bool) -> Chain {
+    let dir = place.hooks().join("../records");
+    let config = CollectConfig {
+        record: Some(RecordConfig { dir, secrets }),
+        ..place.config(1)
+    };
+    collect(config).await.unwrap()
+}
+
+fn files(place: &Place) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(place.hooks().join("../records")).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn last(place: &Place) -> Record {
+    Record::read(files(place).last().unwrap()).unwrap()
+}
+
+async fn again(record: &Record) -> Replayed {
+    replay(record, kit::odd(), false, Options::default())
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_replay_is_the_same_down_to_random_numbers_and_the_time_of_day() {
+    let Recorded { place, chain } = recorded("config: {manufacturer: ACME}\n", false).await;
+    for word in ["random", "config", "facts", "title", "log", "keep"] {
+        chain
+            .on_define_domain(&invocation(), word, XML.into())
+            .await
+            .unwrap();
+        let record = last(&place);
+        assert_eq!(
+            (record.outcome.as_str(), record.input.vmi.as_str()),
+            ("ok", word)
+        );
+        let replayed = again(&record).await;
+        assert!(
+            replayed.difference.is_none() || word == "facts",
+            "{word}: {:?}",
+            replayed.difference
+        );
+        assert_eq!(replayed.run.changes.len(), record.changes.len());
+    }
+    let file = files(&place).pop().unwrap();
+    assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+    assert!(file.to_string_lossy().ends_with("-OnDefineDomain-odd.json"));
+}
+
+#[tokio::test]
+async fn failures_are_recorded_and_fail_again() {
+    let yaml = "allow: {paths: [/domain/description]}\ndeadline: 150ms\n";
+    let Recorded { place, chain } = recorded(yaml, false).await;
+    for (word, outcome) in [
+        ("veto", "veto"),
+        ("panic", "trap"),
+        ("loop", "deadline"),
+        ("title", "denied"),
+        ("malformed", "bad-output"),
+    ] {
+        assert!(
+            chain
+                .on_define_domain(&invocation(), word, XML.into())
+                .await
+                .is_err()
+        );
+        let record = last(&place);
+        assert_eq!(record.outcome, outcome);
+        let replayed = again(&record).await;
+        assert!(
+            replayed.difference.is_none(),
+            "{word}: {:?}",
+            replayed.difference
+        );
+    }
+    chain.shutdown(&invocation()).await;
+    assert_eq!(last(&place).hook_point, "Shutdown");
+    assert!(again(&last(&place)).await.difference.is_none());
+}
+
+#[tokio::test]
+async fn another_module_shows_its_difference() {
+    let Recorded { place, chain } = recorded("{}", false).await;
+    chain
+        .on_define_domain(&invocation(), "title", XML.into())
+        .await
+        .unwrap();
+    let record = last(&place);
+    let new = place.at("../new", "new.wasm");
+    std::fs::write(
+        &new,
+        kit::odd_with("<title>odd</title>", "<title>new</title>"),
+    )
+    .unwrap();
+    let refused = replay(&record, &new, false, Options::default())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(refused, ReplayError::OtherModule { .. }),
+        "{refused}"
+    );
+    let replayed = replay(&record, &new, true, Options::default())
+        .await
+        .unwrap();
+    let domain = &replayed.difference.domain;
+    assert_eq!(
+        (domain.len(), domain[0].path.as_str()),
+        (1, "/domain/title")
+    );
+    assert_eq!(domain[0].after.as_deref(), Some("new"));
+    assert!(!replayed.difference.is_none_in_effect());
+}
+
+#[tokio::test]
+async fn a_sidecars_run_proves_its_port() {
+    let place = Place::new();
+    let behaviour = Behaviour {
+        hook_points: vec![("OnDefineDomain", 0)],
+        define: |xml| Ok(xml.replace("</domain>", "  <title>odd</title>\n</domain>")),
+        ..Behaviour::default()
+    };
+    let _sidecar = Sidecar::serve(&place.at("s", "s.sock"), behaviour);
+    let chain = recording(&place, false).await;
+    chain
+        .on_define_domain(&invocation(), "title", XML.into())
+        .await
+        .unwrap();
+    let record = last(&place);
+    let refused = replay(&record, kit::odd(), false, Options::default())
+        .await
+        .unwrap_err();
+    assert!(matches!(refused, ReplayError::Sidecar), "{refused}");
+    let replayed = replay(&record, kit::odd(), true, Options::default())
+        .await
+        .unwrap();
+    let difference = replayed.difference;
+    assert!(
+        difference.is_none_in_effect() && difference.bytes,
+        "{difference:?}"
+    );
+}
+
+const VMI: &str = r#"{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"hunter2"}},
+    "spec":{"volumes":[{"name":"d","cloudInitNoCloud":{"userData":"hunter2","networkDataBase64":"hunter2"}}]}}"#;
+
+#[tokio::test]
+async fn secrets_stay_out_unless_asked_for() {
+    let documents = || CloudInitDocuments {
+        data_source: "noCloud".into(),
+        cloud_init_data_json:
+            r#"{"DataSource":"noCloud","NoCloudMetaData":{"instance-id":"i"},"UserData":"hunter2"}"#
+                .into(),
+    };
+    for secrets in [false, true] {
+        let Recorded { place, chain } = recorded("{}", secrets).await;
+        chain.pre_start(&invocation(), VMI).await.unwrap();
+        chain
+            .pre_cloud_init_iso(&invocation(), VMI, documents())
+            .await
+            .unwrap();
+        for file in files(&place) {
+            let text = std::fs::read_to_string(file).unwrap();
+            assert_eq!(text.contains("hunter2"), secrets, "{text}");
+        }
+        let record = last(&place);
+        let replayed = replay(&record, kit::odd(), false, Options::default()).await;
+        match replayed {
+            Ok(replayed) => assert!(secrets && replayed.difference.is_none()),
+            Err(error) => assert!(
+                !secrets && error.to_string().contains("user-data"),
+                "{error}"
+            ),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_record_is_refused() {
+    for text in ["", "[]", "{}", r#"{"version":2}"#] {
+        assert!(
+            matches!(Record::parse(text), Err(ReplayError::NoRecord(_))),
+            "{text}"
+        );
+    }
+    let Recorded { place, chain } = recorded("{}", false).await;
+    chain.pre_start(&invocation(), "{}").await.unwrap();
+    let mut record = last(&place);
+    record.hook_point = "Never".into();
+    assert!(
+        replay(&record, kit::odd(), false, Options::default())
+            .await
+            .is_err()
+    );
+}
