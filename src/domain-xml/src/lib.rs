@@ -15,7 +15,8 @@
 //! ```
 //!
 //! [`PathPattern`] addresses elements, attributes and texts; [`diff`] says what changed between
-//! two documents in such paths. Input is never trusted: bytes, depth and nodes are limited,
+//! two documents in such paths, [`apply`] makes such changes, and [`grant`] says whether paths
+//! permit them. Input is never trusted: bytes, depth and nodes are limited,
 //! DOCTYPE and entity declarations are refused, and nothing recurses deeper than [`MAX_DEPTH`].
 
 mod apply;

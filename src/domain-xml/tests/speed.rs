@@ -4,7 +4,8 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use domain_xml::{Document, diff};
+use domain_xml::grant::{Checker, Permission};
+use domain_xml::{Document, PathPattern, apply, diff};
 
 fn domain(queues: usize) -> String {
     let mut xml = String::from("<domain type='kvm'>\n  <name>vm</name>\n  <devices>\n");
@@ -41,6 +42,33 @@ fn two_hundred_disks_differ_in_milliseconds() {
         Duration::from_millis(5)
     };
     assert!(fastest <= limit, "{fastest:?}");
+}
+
+#[test]
+fn two_hundred_changes_are_judged_and_applied_in_milliseconds() {
+    let (before, after) = (
+        Document::parse(&domain(1)).unwrap(),
+        Document::parse(&domain(2)).unwrap(),
+    );
+    let changes = diff(&before, &after);
+    let paths = (0..20).map(|n| format!("/domain/devices/disk[target/@dev='vd{n}']/**"));
+    let paths = paths.chain(["/domain/devices/disk[alias]/driver/@queues".to_owned()]);
+    let patterns: Vec<PathPattern> = paths.map(|path| path.parse().unwrap()).collect();
+    let judge = || {
+        let start = Instant::now();
+        let mut checker = Checker::new(&patterns, &before, &after);
+        let mut granted = |change| matches!(checker.permits(change), Permission::Granted { .. });
+        assert!(changes.iter().all(&mut granted));
+        start.elapsed()
+    };
+    let judged = (0..10).map(|_| judge()).min().unwrap();
+    let start = Instant::now();
+    apply(&changes, &before).unwrap();
+    println!(
+        "200 changes judged: {judged:?}, applied: {:?}",
+        start.elapsed()
+    );
+    assert!(judged < Duration::from_millis(if cfg!(debug_assertions) { 500 } else { 5 }));
 }
 
 #[test]

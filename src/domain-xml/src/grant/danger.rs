@@ -4,6 +4,8 @@
 //! container. Names are compared without their prefixes: libvirt reads many attributes, and some
 //! elements, whatever their namespace.
 
+use std::fmt;
+
 use crate::element::Attribute;
 use crate::{Element, name};
 
@@ -44,6 +46,35 @@ pub enum Reserved {
     Uuid,
     /// KubeVirt's element in `/domain/metadata`.
     Metadata,
+}
+
+impl fmt::Display for DangerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DangerKind::Hypervisor => "goes to the hypervisor past libvirt",
+            DangerKind::Emulator => "is the program that runs the machine",
+            DangerKind::Boot => "is what the machine boots from",
+            DangerKind::Script => "is a program or device behind an interface",
+            DangerKind::SecurityLabel => "is a security label",
+            DangerKind::Source => "is where a device gets its data from",
+            DangerKind::HostPath => "names a file, socket or device of the host",
+            DangerKind::DiskFormat => {
+                "is a disk's format, which decides whether its header is believed"
+            }
+            DangerKind::Filesystem => "shares a directory with the guest",
+            DangerKind::HostDevice => "gives a device of the host to the guest",
+        })
+    }
+}
+
+impl fmt::Display for Reserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reserved::Name => "the domain's name",
+            Reserved::Uuid => "the domain's UUID",
+            Reserved::Metadata => "KubeVirt's metadata",
+        })
+    }
 }
 
 const HYPERVISORS: &[&str] = &["qemu", "lxc", "xen", "bhyve"];

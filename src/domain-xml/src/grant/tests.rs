@@ -512,7 +512,7 @@ fn what_no_diff_told_is_refused() {
 #[test]
 fn hostile_size_stays_linear() {
     let list = |value: &str| {
-        let disks: String = (0..20_000)
+        let disks: String = (0..5_000)
             .map(|n| format!("<disk><target dev='v{n}'/><driver io='{value}'/></disk>"))
             .collect();
         format!("<domain><devices>{disks}</devices></domain>")
@@ -526,7 +526,7 @@ fn hostile_size_stays_linear() {
         &list("a"),
         &list("b")
     ));
-    let deep = "<n>".repeat(100) + &"<m/>".repeat(100_000) + &"</n>".repeat(100);
+    let deep = "<n>".repeat(100) + &"<m/>".repeat(20_000) + &"</n>".repeat(100);
     assert!(granted(
         &["/domain/n/**"],
         "<domain/>",
@@ -538,7 +538,7 @@ fn hostile_size_stays_linear() {
         &format!("<domain>{deep}</domain>")
     ));
     assert!(
-        started.elapsed() < std::time::Duration::from_secs(20),
+        started.elapsed() < std::time::Duration::from_secs(10),
         "{:?}",
         started.elapsed()
     );
