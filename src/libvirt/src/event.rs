@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-/// Receives every event of a subscription, on the event loop's own thread.
+/// Receives every event of a subscription: on the event loop's own thread, but the connection's end
+/// on whichever thread comes upon it, inside its call.
 ///
 /// It must return at once (hand the event to a channel) and must not call libvirt: the loop
-/// that would carry the answer is the one it is running on.
+/// that would carry the answer is the one it is running on, and locks of the connection are held.
 pub type EventSink = Box<dyn Fn(Event) + Send + Sync>;
 
 /// One thing that happened. `domain` is always the domain's name.

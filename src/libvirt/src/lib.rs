@@ -8,6 +8,8 @@
 //!   stateful stand-in that tells the same story in the same order.
 //! - One thread, `libvirt-events`, runs libvirt's default event loop from the first [`connect`]
 //!   to the end of the process; [`Event`]s arrive on it.
+//! - libvirt is lent no memory for its callbacks, only numbers (`ffi::targets` tells why), so that
+//!   a callback that comes late, or is given back twice, finds nothing rather than what was there.
 //! - libvirt never writes to stderr by itself: an error is returned, once.
 
 mod error;

@@ -9,6 +9,9 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
 
 use libvirt::{CloseReason, DomainState, Event, Hypervisor, Reason, Start, State, Undefine};
 use support::story::{self, Driver};
@@ -156,6 +159,49 @@ fn killed_from_outside(pod: &Pod, hypervisor: &dyn Hypervisor) {
     let crashed = State::new(DomainState::Shutoff, Reason::Crashed);
     assert_eq!(guest.state().unwrap(), crashed);
     guest.undefine(Undefine::KEEP).unwrap();
+}
+
+/// Connections come and go, with events under way, when the daemon is killed: whatever call that
+/// hits ends with an error, and the next daemon is connected to as ever.
+#[test]
+fn a_daemon_killed_while_it_is_connected_to() {
+    for round in 0..4 {
+        let Some(pod) = pod() else { return };
+        let uri = format!("qemu+unix:///session?socket={}", pod.socket().display());
+        let killed = Arc::new(AtomicBool::new(false));
+        let users: Vec<_> = (0..3)
+            .map(|user| {
+                let (uri, killed) = (uri.clone(), Arc::clone(&killed));
+                thread::spawn(move || {
+                    while !killed.load(Relaxed) {
+                        use_for_a_moment(&uri, user);
+                    }
+                })
+            })
+            .collect();
+        thread::sleep(Duration::from_millis(400 + 37 * round));
+        drop(pod);
+        thread::sleep(Duration::from_millis(100));
+        killed.store(true, Relaxed);
+        for user in users {
+            user.join().unwrap();
+        }
+        assert!(libvirt::connect(&uri).is_err());
+    }
+}
+
+/// Any of it may fail.
+fn use_for_a_moment(uri: &str, user: usize) {
+    let Ok(hypervisor) = libvirt::connect(uri) else {
+        return;
+    };
+    let (told, _events) = std::sync::mpsc::channel();
+    let subscription = hypervisor.subscribe(Box::new(move |event| drop(told.send(event))));
+    let name = format!("default_vm{user}");
+    if let Ok(guest) = hypervisor.define(&XML.replace("default_vm", &name)) {
+        let _ = guest.undefine(Undefine::KEEP);
+    }
+    drop(subscription);
 }
 
 fn the_daemon_goes_away(pod: Pod, hypervisor: &dyn Hypervisor) {

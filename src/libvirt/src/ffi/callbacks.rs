@@ -1,28 +1,27 @@
 //! libvirt's callbacks, turned into [`Event`]s.
 //!
-//! Each registration owns one boxed [`Target`], which libvirt gives back through [`release`] when
-//! the callback is gone for good. A panic must not cross into C: it ends here, in the log.
+//! Each registration keeps its [`Target`] under a [`Key`], which libvirt gives back through
+//! [`release`] when the callback is gone for good. A panic must not cross into C: it ends here, in
+//! the log.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::mem;
-use std::sync::Arc;
 
 use virt_sys as sys;
 
 use super::call::{self, copy_string};
 use super::figures;
+use super::targets::{Key, Target};
 use crate::error::Result;
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent, MemoryFailureAction};
-use crate::sinks::{Sinks, contain};
-
-/// What a callback delivers to.
-pub(super) type Target = Arc<Sinks>;
+use crate::sinks::contain;
 
 type Generic = sys::virConnectDomainEventGenericCallback;
 
 /// Registers every callback for all domains of a connection and returns their ids.
 ///
-/// A daemon that does not know one of the rarer events is lived with; lifecycle events are a must.
+/// A daemon that does not know one of the rarer events is lived with; lifecycle events are a must,
+/// and so is a connection that outlives the registrations.
 ///
 /// # Safety
 /// `connection` is an open connection.
@@ -34,11 +33,21 @@ pub(super) unsafe fn register(
     for (event, callback) in table() {
         // SAFETY: the caller vouches for the connection; the table pairs each event with the
         // signature that libvirt calls it by.
-        match unsafe { register_one(connection, event, callback, target) } {
-            Ok(id) => ids.push(id),
-            Err(error) if event == sys::VIR_DOMAIN_EVENT_ID_LIFECYCLE => return Err(error),
-            Err(error) => tracing::debug!(event, %error, "the daemon does not offer an event"),
+        let error = match unsafe { register_one(connection, event, callback, target) } {
+            Ok(id) => {
+                ids.push(id);
+                continue;
+            }
+            Err(error) => error,
+        };
+        // SAFETY: the caller vouches for the connection.
+        let alive = unsafe { sys::virConnectIsAlive(connection) } == 1;
+        if event == sys::VIR_DOMAIN_EVENT_ID_LIFECYCLE || !alive {
+            // SAFETY: these are the connection's own, and nobody else has heard of them.
+            unsafe { deregister(connection, &ids) };
+            return Err(error);
         }
+        tracing::debug!(event, %error, "the daemon does not offer an event");
     }
     Ok(ids)
 }
@@ -51,22 +60,21 @@ unsafe fn register_one(
     callback: Generic,
     target: &Target,
 ) -> Result<c_int> {
-    let opaque = Box::into_raw(Box::new(Arc::clone(target)));
-    // SAFETY: the connection is open, a null domain means all of them, and `opaque` stays valid
-    // until libvirt passes it to `release`.
+    let key = Key::keep(target);
+    // SAFETY: the connection is open, a null domain means all of them, and the opaque is a number
+    // to `callback` and `release`.
     let id = call::check(unsafe {
         sys::virConnectDomainEventRegisterAny(
             connection,
             std::ptr::null_mut(),
             event.cast_signed(),
             callback,
-            opaque.cast::<c_void>(),
+            key.opaque(),
             Some(release),
         )
     });
     if id.is_err() {
-        // SAFETY: a failed registration leaves the box with the caller.
-        drop(unsafe { Box::from_raw(opaque) });
+        key.forget();
     }
     id
 }
@@ -82,27 +90,24 @@ pub(super) unsafe fn deregister(connection: sys::virConnectPtr, ids: &[c_int]) {
     }
 }
 
-/// Registers the close callback.
+/// Registers the close callback. Its key is to be forgotten with the connection: a driver in this
+/// very process (libvirt's test driver) never gives it back.
 ///
 /// # Safety
 /// `connection` is an open connection.
-pub(super) unsafe fn register_close(connection: sys::virConnectPtr, target: &Target) -> Result<()> {
-    let opaque = Box::into_raw(Box::new(Arc::clone(target)));
-    // SAFETY: the connection is open, and `opaque` stays valid until libvirt passes it to
-    // `release`. (The in-process test driver never does: one small box per connection is lost.)
+pub(super) unsafe fn register_close(
+    connection: sys::virConnectPtr,
+    target: &Target,
+) -> Result<Key> {
+    let key = Key::keep(target);
+    // SAFETY: the connection is open, and the opaque is a number to `closed` and `release`.
     let registered = call::check(unsafe {
-        sys::virConnectRegisterCloseCallback(
-            connection,
-            Some(closed),
-            opaque.cast::<c_void>(),
-            Some(release),
-        )
+        sys::virConnectRegisterCloseCallback(connection, Some(closed), key.opaque(), Some(release))
     });
     if registered.is_err() {
-        // SAFETY: a failed registration leaves the box with the caller.
-        drop(unsafe { Box::from_raw(opaque) });
+        key.forget();
     }
-    registered.map(drop)
+    registered.map(|_| key)
 }
 
 /// Takes the close callback back, before its connection is closed.
@@ -174,15 +179,12 @@ fn table() -> [(sys::virDomainEventID, Generic); 12] {
 }
 
 /// Builds an event and delivers it; a panic on the way ends in the log.
-///
-/// # Safety
-/// `opaque` is the pointer given at registration, not yet released.
-unsafe fn deliver(opaque: *mut c_void, event: impl FnOnce() -> Event) {
+fn deliver(opaque: *mut c_void, event: impl FnOnce() -> Event) {
     contain(|| {
-        // SAFETY: it is the boxed `Target` of the registration, which libvirt keeps until it
-        // calls `release`, never during a callback.
-        let target = unsafe { &*opaque.cast::<Target>() };
-        target.tell(&event());
+        // No target: a callback that was on its way when its registration was given back.
+        if let Some(target) = Key::from_opaque(opaque).target() {
+            target.tell(&event());
+        }
     });
 }
 
@@ -197,22 +199,16 @@ unsafe fn name(domain: sys::virDomainPtr) -> String {
 
 /// libvirt is done with a registration.
 unsafe extern "C" fn release(opaque: *mut c_void) {
-    // SAFETY: libvirt calls it once, with the pointer that `Box::into_raw` gave at registration.
-    let target = unsafe { Box::from_raw(opaque.cast::<Target>()) };
-    // What a sink owns (a channel's end) may panic when dropped.
-    contain(|| drop(target));
+    Key::from_opaque(opaque).forget();
 }
 
 // For every callback below, SAFETY: libvirt lends the domain and the strings (each null or
 // NUL-terminated) for the time of the call, and passes the `opaque` of the registration.
 
 unsafe extern "C" fn closed(_: sys::virConnectPtr, reason: c_int, opaque: *mut c_void) {
-    // SAFETY: see above.
-    unsafe {
-        deliver(opaque, || Event::ConnectionClosed {
-            reason: CloseReason::decode(reason),
-        });
-    }
+    deliver(opaque, || Event::ConnectionClosed {
+        reason: CloseReason::decode(reason),
+    });
 }
 
 unsafe extern "C" fn lifecycle(

@@ -9,6 +9,7 @@ use super::call::{self, c_string, check, check_pointer, optional_c_string, point
 use super::callbacks;
 use super::event_loop;
 use super::guest::RealGuest;
+use super::targets::Key;
 use crate::error::{Result, code};
 use crate::event::{EventSink, Subscription};
 use crate::hypervisor::{DomainKind, Guest, Hypervisor, KEEPALIVE, Version};
@@ -30,6 +31,8 @@ pub(super) struct Connection {
     sinks: Arc<Sinks>,
     /// The event callbacks' ids; none before the first subscription.
     callbacks: Mutex<Option<Vec<c_int>>>,
+    /// The close callback's.
+    end: Option<Key>,
 }
 
 // SAFETY: libvirt's connections may be used from any thread, by several at once.
@@ -42,10 +45,11 @@ impl Connection {
         let name = c_string("URI", uri)?;
         // SAFETY: the name is NUL-terminated and lives during the call.
         let raw = check_pointer(unsafe { sys::virConnectOpen(name.as_ptr()) })?;
-        let connection = Connection {
+        let mut connection = Connection {
             raw,
             sinks: Arc::default(),
             callbacks: Mutex::default(),
+            end: None,
         };
         connection.keep_alive(uri)?;
         connection.watch_end()?;
@@ -67,9 +71,10 @@ impl Connection {
         Ok(())
     }
 
-    fn watch_end(&self) -> Result<()> {
+    fn watch_end(&mut self) -> Result<()> {
         // SAFETY: the connection is open.
-        unsafe { callbacks::register_close(self.raw, &self.sinks) }
+        self.end = Some(unsafe { callbacks::register_close(self.raw, &self.sinks) }?);
+        Ok(())
     }
 
     fn watch_domains(&self) -> Result<()> {
@@ -110,6 +115,9 @@ impl Drop for Connection {
             callbacks::deregister(self.raw, &callbacks);
             callbacks::unregister_close(self.raw);
             sys::virConnectClose(self.raw);
+        }
+        if let Some(end) = self.end {
+            end.forget();
         }
     }
 }

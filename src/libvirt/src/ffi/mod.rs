@@ -7,5 +7,6 @@ mod event_loop;
 mod figures;
 mod guest;
 mod guest_stats;
+mod targets;
 
 pub use connection::connect;
