@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "properties/generated.rs"]
+mod generated;
+
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
