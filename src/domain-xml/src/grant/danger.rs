@@ -1,8 +1,8 @@
 //! What no wildcard grants, and what nobody grants.
 //!
 //! QEMU reads these as files to open, programs to run or devices to take, with the rights of its
-//! container. Names are compared without their prefixes: libvirt reads many attributes, and some
-//! elements, whatever their namespace.
+//! container. Names are compared without their prefixes: libvirt reads attributes whatever their
+//! namespace (libxml2's `xmlGetProp` does), so elements are held to the same rule.
 
 use std::fmt;
 
@@ -35,6 +35,8 @@ pub enum DangerKind {
     Filesystem,
     /// `<hostdev>`, and raw I/O on a disk.
     HostDevice,
+    /// An attribute with a prefix: libvirt knows none, and reads it as the one without.
+    Disguise,
 }
 
 /// What is never a hook's to change.
@@ -63,6 +65,7 @@ impl fmt::Display for DangerKind {
             }
             DangerKind::Filesystem => "shares a directory with the guest",
             DangerKind::HostDevice => "gives a device of the host to the guest",
+            DangerKind::Disguise => "has a prefix, and is read as if it had none",
         })
     }
 }
@@ -147,6 +150,7 @@ pub(super) fn of_attribute(
             Some(DangerKind::DiskFormat)
         }
         (_, "disk", "rawio" | "sgio") => Some(DangerKind::HostDevice),
+        _ if !name::split(attribute).0.is_empty() => Some(DangerKind::Disguise),
         _ => None,
     }
 }

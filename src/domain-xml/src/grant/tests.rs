@@ -469,6 +469,17 @@ fn a_change_is_seen_as_what_it_is() {
         DOMAIN,
         &foreign
     ));
+    // What libvirt would read as another target is no wildcard's to give.
+    let (from, to) = (
+        "<target dev='vdb'/>",
+        "<target x:dev='vda' dev='vdb' xmlns:x='u'/>",
+    );
+    assert!(!grants(
+        &["/domain/devices/disk[target/@dev='vdb']/**"],
+        from,
+        to
+    ));
+    assert_eq!(danger(from, to), Some(DangerKind::Disguise));
     // A text in CDATA is text, markup in it is none.
     assert!(!grants(
         &["/domain/devices/disk/**"],
