@@ -15,7 +15,8 @@ use super::path;
 use super::scan::{Id, Kind};
 use crate::chain::{Body, Hook};
 use crate::policy::{
-    HOOK_YAML, HookYaml, OperatorPolicy, PolicyError, Settings, Subject, settle, settle_sidecar,
+    HOOK_YAML, HookYaml, OperatorPolicy, PolicyError, Settings, SettleError, Subject, settle,
+    settle_sidecar,
 };
 use crate::sidecar::{GreetError, Sidecar, greet};
 use crate::wasm::{LoadError, Loader, Module};
@@ -74,8 +75,15 @@ impl Probe {
 
     async fn socket(&self, id: &Id) -> Probed {
         let path = path(&self.hooks_dir, id);
+        let yaml = match self.directory(id) {
+            Ok(directory) => match self.yaml(id, &directory) {
+                Ok(yaml) => yaml,
+                Err(error) => return Probed::Flawed(error.to_string()),
+            },
+            Err(error) => return Probed::NotReady(error.to_string()),
+        };
         match greet(&path).await {
-            Ok(sidecar) => self.take_sidecar(id, sidecar),
+            Ok(sidecar) => self.take_sidecar(id, sidecar, yaml.as_ref()),
             Err(GreetError::NotReady(reason)) => Probed::NotReady(reason),
             Err(error @ GreetError::Unusable(_)) => {
                 Probed::Fatal(format!("hook sidecar {}: {error}", path.display()))
@@ -119,21 +127,31 @@ impl Probe {
         }
     }
 
-    fn take_sidecar(&self, id: &Id, sidecar: Sidecar) -> Probed {
+    fn take_sidecar(&self, id: &Id, sidecar: Sidecar, yaml: Option<&HookYaml>) -> Probed {
         let (limits, operator) = (&self.terms.limits, self.terms.operator.as_ref());
-        match settle_sidecar(sidecar.hook_points.clone(), limits, operator) {
+        match settle_sidecar(sidecar.hook_points.clone(), limits, yaml, operator) {
             Ok(settings) => Probed::Ready(Box::new(from_sidecar(id, sidecar, settings))),
-            Err(error) => Probed::Fatal(format!("hook sidecar {id}: {error}")),
+            Err(error @ SettleError::Sidecar { .. }) => {
+                Probed::Fatal(format!("hook sidecar {id}: {error}"))
+            }
+            Err(error) => Probed::Flawed(format!("hook sidecar {id}: {error}")),
         }
     }
 
     /// Links are followed within the hook's own directory only, as for the listing.
     fn open(&self, id: &Id) -> io::Result<(File, Result<Option<HookYaml>, PolicyError>)> {
-        let root = Dir::open_ambient_dir(&self.hooks_dir, ambient_authority())?;
-        let directory = root.open_dir(&id.directory)?;
+        let directory = self.directory(id)?;
         let file = directory.open(&id.file)?.into_std();
+        Ok((file, self.yaml(id, &directory)))
+    }
+
+    fn directory(&self, id: &Id) -> io::Result<Dir> {
+        Dir::open_ambient_dir(&self.hooks_dir, ambient_authority())?.open_dir(&id.directory)
+    }
+
+    fn yaml(&self, id: &Id, directory: &Dir) -> Result<Option<HookYaml>, PolicyError> {
         let path = self.hooks_dir.join(&id.directory).join(HOOK_YAML);
-        Ok((file, HookYaml::read(&directory, &path)))
+        HookYaml::read(directory, &path)
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Stamp {
     pub(super) inode: u64,
     pub(super) size: u64,
     pub(super) modified_ns: i128,
-    /// Of the `hook.yaml` beside a module: inode, size and time.
+    /// Of the `hook.yaml` beside it: inode, size and time.
     pub(super) settings: Option<(u64, u64, i128)>,
 }
 
@@ -135,7 +135,7 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut Listing) -> io::Res
             file,
         };
         let (mut stamp, mut age) = (stamp(&metadata), age(&metadata));
-        if let (Kind::Module, Some(settings)) = (kind, &settings) {
+        if let Some(settings) = &settings {
             stamp.settings = Some((settings.ino(), settings.size(), modified_ns(settings)));
             age = age.min(self::age(settings));
         }

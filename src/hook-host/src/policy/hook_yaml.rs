@@ -36,8 +36,9 @@ pub enum FailurePolicy {
     DryRun,
 }
 
-/// What the virtual machine's owner says of a module, in `hook.yaml` beside it. All keys may be
-/// left out.
+/// What the virtual machine's owner says of a module, in `hook.yaml` beside it; where there are
+/// several modules, of each. All keys may be left out. Beside a gRPC sidecar's socket only
+/// `priority`, `hookPoints` and `failurePolicy` mean anything, and the rest is refused.
 ///
 /// ```yaml
 /// sha256: 2c26...             # the module must have this digest
@@ -129,6 +130,31 @@ impl HookYaml {
     pub(crate) fn read(dir: &Dir, path: &Path) -> Result<Option<Self>, PolicyError> {
         let text = read::text_in(dir, FILE, path)?;
         text.map(|text| Self::parse(path, &text)).transpose()
+    }
+
+    /// The first key that means nothing for a gRPC sidecar.
+    pub(super) fn for_modules(&self) -> Option<(&'static str, Place)> {
+        let Content {
+            sha256,
+            priority: _,
+            hook_points: _,
+            failure_policy: _,
+            deadline,
+            memory,
+            output,
+            log,
+            config,
+            allow,
+        } = &self.content;
+        let place = |key, place: Option<Place>| place.map(|place| (key, place));
+        place("sha256", sha256.as_ref().map(At::place))
+            .or(place("deadline", deadline.as_ref().map(At::place)))
+            .or(place("memory", memory.as_ref().map(At::place)))
+            .or(place("output", output.as_ref().map(At::place)))
+            .or(place("log", log.as_ref().map(At::place)))
+            .or(place("config", config.values().next().map(At::place)))
+            .or(place("allow.paths", allow.paths.as_ref().map(At::place)))
+            .or(place("allow.dirs", allow.dirs.as_ref().map(At::place)))
     }
 
     /// The digest that the module must have, in lower-case hexadecimal.

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use serde::de::DeserializeOwned;
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 
@@ -134,10 +134,15 @@ pub(super) fn text_in(dir: &Dir, file: &str, path: &Path) -> Result<Option<Strin
             _ => Err(unreadable(error)),
         };
     }
-    let opened = dir.open(file).map_err(|error| PolicyError::Read {
-        path: path.to_owned(),
-        reason: format!("{error} (links are followed within the directory only)"),
-    })?;
+    // A pipe without a writer would be waited for.
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    let opened = dir
+        .open_with(file, &options)
+        .map_err(|error| PolicyError::Read {
+            path: path.to_owned(),
+            reason: format!("{error} (links are followed within the directory only)"),
+        })?;
     read(opened.into_std(), path).map(Some)
 }
 
@@ -203,6 +208,23 @@ mod tests {
         assert!(error.contains("inner/out.yaml") && error.contains("within the directory"));
         assert!(text("gone.yaml").is_err());
         assert!(text("..data").is_err());
+        rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            inner.join("pipe.yaml"),
+            rustix::fs::Mode::RUSR,
+        )
+        .unwrap();
+        let error = text("pipe.yaml").unwrap_err().to_string();
+        assert!(error.contains("no regular file"), "{error}");
+    }
+
+    #[test]
+    fn bombs_do_not_go_off() {
+        let parse = |text: &str| parse::<Vec<String>>(Path::new("p.yaml"), text);
+        assert!(parse(&"[".repeat(100_000)).is_err());
+        assert!(parse(&"- ".repeat(100_000)).is_err());
+        assert!(parse("- &a x\n- *a\n").is_err());
+        assert_eq!(parse("- x\n").unwrap(), ["x"]);
     }
 
     #[test]

@@ -115,6 +115,7 @@ pub(crate) fn settle(
 pub(crate) fn settle_sidecar(
     hook_points: Vec<Subscription>,
     base: &Limits,
+    yaml: Option<&HookYaml>,
     operator: Option<&OperatorPolicy>,
 ) -> Result<Settings, SettleError> {
     if let Some(operator) = operator
@@ -125,9 +126,27 @@ pub(crate) fn settle_sidecar(
             place: operator.at(sidecars.place()),
         });
     }
-    Ok(Settings {
+    if let Some((yaml, (key, place))) = yaml.and_then(|yaml| Some((yaml, yaml.for_modules()?))) {
+        let reason = format!("{key} is for modules: a gRPC sidecar cannot be restricted");
+        return Err(yaml.wrong(place, reason).into());
+    }
+    let description = Description {
         hook_points,
-        failure_policy: FailurePolicy::Fail,
+        ..Description::default()
+    };
+    let terms = Terms {
+        subject: Subject {
+            digest: "",
+            namespace: "",
+            description: &description,
+        },
+        yaml,
+        operator,
+        allows: Vec::new(),
+    };
+    Ok(Settings {
+        hook_points: terms.hook_points()?,
+        failure_policy: terms.failure_policy()?,
         limits: base.clone(),
         config: BTreeMap::new(),
         dirs: Vec::new(),

@@ -219,13 +219,32 @@ fn a_wish_of_which_nothing_is_left_shows_at_once() {
 fn sidecars_run_or_do_not() {
     let operator = OperatorPolicy::parse(Path::new("p.yaml"), "sidecars: Forbid\n").unwrap();
     let limits = Limits::default();
-    assert!(settle_sidecar(Vec::new(), &limits, None).is_ok());
-    let error = settle_sidecar(Vec::new(), &limits, Some(&operator))
+    assert!(settle_sidecar(Vec::new(), &limits, None, None).is_ok());
+    let error = settle_sidecar(Vec::new(), &limits, None, Some(&operator))
         .err()
         .unwrap();
     assert_eq!(
         error.to_string(),
         "p.yaml:1:11: gRPC sidecars are forbidden"
+    );
+    let yaml = |text| HookYaml::parse(Path::new("h/hook.yaml"), text).unwrap();
+    let points = || Description::parse(NOTHING).unwrap().hook_points;
+    let own = yaml("failurePolicy: Ignore\npriority: 8\nhookPoints: [{name: Shutdown}]\n");
+    let settings = settle_sidecar(points(), &limits, Some(&own), None).unwrap();
+    assert_eq!(settings.failure_policy, FailurePolicy::Ignore);
+    assert_eq!(
+        (settings.hook_points.len(), settings.hook_points[0].priority),
+        (1, 8)
+    );
+    let own = yaml("priority: 8\nallow: {paths: []}\n");
+    let error = settle_sidecar(points(), &limits, Some(&own), None)
+        .err()
+        .unwrap();
+    assert!(
+        error
+            .to_string()
+            .starts_with("h/hook.yaml:2:16: allow.paths"),
+        "{error}"
     );
 }
 
