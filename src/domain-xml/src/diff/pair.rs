@@ -5,12 +5,18 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::key::{self, Keys, Parts};
+use super::same;
 use super::scope::{self, Name, Scope};
 use super::trail::{Place, Within};
 use crate::Element;
 
 /// No element has more alternatives than this.
 const ALTERNATIVES: usize = 3;
+
+/// How far to look for an element that is written alike, and how large it may be; devices without
+/// an identity are few and small.
+const LOOK_AHEAD: usize = 8;
+const ALIKE: usize = 64;
 
 /// The children of one element, with what identifies them.
 pub(crate) struct Siblings<'a> {
@@ -190,6 +196,7 @@ pub(super) fn pair(before: &Siblings<'_>, after: &Siblings<'_>) -> Vec<Option<us
     };
     pairing.by_unique_key();
     pairing.by_shared_key();
+    pairing.by_writing();
     pairing.by_order();
     pairing.partner
 }
@@ -249,6 +256,37 @@ impl Pairing<'_, '_, '_> {
                     self.join(old, *new);
                 }
             }
+        }
+    }
+
+    /// What nothing identifies is still itself when it is written alike, a few places on: a
+    /// device that comes before others of its kind changes none of them.
+    fn by_writing(&mut self) {
+        let mut left: HashMap<&Name<'_>, Vec<usize>> = HashMap::new();
+        for (new, child) in self.after.list.iter().enumerate() {
+            if !self.taken[new] {
+                left.entry(&child.name).or_default().push(new);
+            }
+        }
+        let mut next: HashMap<&Name<'_>, usize> = HashMap::new();
+        let mut joined = Vec::new();
+        for (old, child) in self.before.list.iter().enumerate() {
+            let (None, Some(candidates)) = (self.partner[old], left.get(&child.name)) else {
+                continue;
+            };
+            let at = next.entry(&child.name).or_insert(0);
+            let mut ahead = candidates.iter().skip(*at).take(LOOK_AHEAD);
+            let alike = |new: &usize| {
+                let element = self.after.list[*new].element;
+                same::is_same_within(child.element, element, ALIKE)
+            };
+            if let Some(n) = ahead.position(alike) {
+                joined.push((old, candidates[*at + n]));
+                *at += n + 1;
+            }
+        }
+        for (old, new) in joined {
+            self.join(old, new);
         }
     }
 

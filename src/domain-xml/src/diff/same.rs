@@ -6,8 +6,17 @@ use crate::element::Node;
 /// Whether the subtrees are written the same, layout between elements aside. False does not
 /// mean that anything changed.
 pub(super) fn is_same(a: &Element, b: &Element) -> bool {
+    is_same_within(a, b, usize::MAX)
+}
+
+/// The same of subtrees with at most so many elements.
+pub(super) fn is_same_within(a: &Element, b: &Element, mut elements: usize) -> bool {
     let mut pending = vec![(a, b)];
     while let Some((a, b)) = pending.pop() {
+        let Some(left) = elements.checked_sub(1) else {
+            return false;
+        };
+        elements = left;
         if a.name != b.name || !same_attributes(a, b) {
             return false;
         }

@@ -160,6 +160,32 @@ fn elements_without_a_key_pair_by_position() {
 }
 
 #[test]
+fn an_element_without_a_key_is_itself_when_it_is_written_alike() {
+    let hostdevs = |buses: &[u8]| {
+        let list = buses
+            .iter()
+            .map(|bus| format!("<hostdev><address bus='{bus}'/></hostdev>"));
+        format!("<devices>{}</devices>", list.collect::<String>())
+    };
+    assert_eq!(
+        told(&hostdevs(&[1, 2]), &hostdevs(&[9, 1, 2])),
+        ["+ /devices/hostdev[1] <hostdev><address bus='9'/></hostdev>"]
+    );
+    assert_eq!(
+        told(&hostdevs(&[1, 2, 3]), &hostdevs(&[1, 3])),
+        ["- /devices/hostdev[2] <hostdev><address bus='2'/></hostdev>"]
+    );
+    assert_eq!(
+        told(&hostdevs(&[1, 2]), &hostdevs(&[2, 1])),
+        ["> /devices/hostdev[1] 1 => 2"]
+    );
+    assert_eq!(
+        told(&hostdevs(&[1, 2]), &hostdevs(&[1, 3])),
+        ["~ /devices/hostdev[2]/address/@bus 2 => 3"]
+    );
+}
+
+#[test]
 fn another_root_is_another_document() {
     assert_eq!(
         told("<domain/>", "<network/>"),
