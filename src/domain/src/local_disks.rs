@@ -2,6 +2,8 @@
 //!
 //! Paths are read off the domain, where conversion put them; nothing here spells a place.
 
+use std::collections::HashMap;
+
 use crate::cloud_init::DataSource;
 use crate::spec::{Disk, DomainSpec};
 use crate::vmi::{EmptyDisk, Vmi, Volume};
@@ -95,8 +97,9 @@ pub enum LocalDiskError {
 /// [`LocalDiskError`] naming the volume.
 pub fn local_disks(vmi: &Vmi, spec: &DomainSpec) -> Result<Vec<DiskPreparation>, LocalDiskError> {
     let mut preparations = Vec::new();
+    let disks = by_volume(spec);
     for volume in &vmi.spec.volumes {
-        if let Some(disk) = spec.devices.disks.iter().find(|disk| shows(disk, volume)) {
+        if let Some(disk) = disks.get(volume.name.as_str()) {
             preparations.extend(preparation(volume, disk)?);
         }
     }
@@ -104,10 +107,15 @@ pub fn local_disks(vmi: &Vmi, spec: &DomainSpec) -> Result<Vec<DiskPreparation>,
     Ok(preparations)
 }
 
-fn shows(disk: &Disk, volume: &Volume) -> bool {
-    disk.alias
-        .as_ref()
-        .is_some_and(|alias| alias.name == volume.name)
+/// The disk that shows a volume has its name.
+fn by_volume(spec: &DomainSpec) -> HashMap<&str, &Disk> {
+    let mut disks = HashMap::new();
+    for disk in &spec.devices.disks {
+        if let Some(alias) = &disk.alias {
+            disks.entry(alias.name.as_str()).or_insert(disk);
+        }
+    }
+    disks
 }
 
 fn preparation(volume: &Volume, disk: &Disk) -> Result<Option<DiskPreparation>, LocalDiskError> {

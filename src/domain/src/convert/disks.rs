@@ -9,14 +9,20 @@ use crate::spec::{
 };
 use crate::vmi;
 
+/// Far more than the buses of a machine can hold.
+const MAX_DISKS: usize = 4096;
 const PR_HELPER: &str = "/var/run/kubevirt/daemons/pr/pr-helper.sock";
 
 pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let count = context.devices().disks.len();
+    if count > MAX_DISKS {
+        return Err(ConvertError::refused(format!(
+            "spec.domain.devices.disks has {count} disks, more than {MAX_DISKS}"
+        )));
+    }
     let mut names = DeviceNames::new(context.vmi);
     let mut threads = Assignment::new(context.vmi)?;
-    spec.devices
-        .disks
-        .reserve_exact(context.devices().disks.len());
+    spec.devices.disks.reserve_exact(count);
     for (place, source) in context.devices().disks.iter().enumerate() {
         let mut disk = convert(context, source, &mut names, place)?;
         let is_present = volumes::fill(context, source, &mut disk)?;

@@ -1,6 +1,8 @@
 //! What converts, but needs something of the launcher at run time that it does not do yet: images made
 //! of configuration, DHCP options, Ignition files. The launcher asks before it starts such a VM.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::{ConvertError, qemu_arguments};
@@ -18,9 +20,11 @@ const FIELDS: &[&str] = &[
 /// # Errors
 /// [`ConvertError::Unsupported`] naming the first field that it cannot.
 pub fn check_served(vmi: &Vmi) -> Result<(), ConvertError> {
+    let disks = vmi.spec.domain.devices.disks.iter();
+    let shown: HashSet<_> = disks.map(|disk| disk.name.as_str()).collect();
     for (place, volume) in vmi.spec.volumes.iter().enumerate() {
         // A volume that no disk shows is mounted by others.
-        if let Some(kind) = unserved(volume).filter(|_| vmi.disk(&volume.name).is_some()) {
+        if let Some(kind) = unserved(volume).filter(|_| shown.contains(volume.name.as_str())) {
             return Err(ConvertError::unsupported(format!(
                 "spec.volumes[{place}].{kind}"
             )));
