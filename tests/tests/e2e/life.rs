@@ -17,23 +17,6 @@ const STARTED: [&str; 4] = [
     "MODIFIED Running/Unknown",
 ];
 
-/// Whether these are [`STARTED`]. "Starting up" is a glimpse of a moment inside libvirt's start, caught or not.
-fn is_a_start(states: &[String]) -> bool {
-    let glimpse = STARTED[2];
-    let without = |states: &[String]| -> Vec<String> {
-        states
-            .iter()
-            .filter(|state| *state != glimpse)
-            .cloned()
-            .collect()
-    };
-    let order = states
-        .iter()
-        .position(|state| state == glimpse)
-        .is_none_or(|at| at == 2);
-    order && without(states) == without(&STARTED.map(str::to_owned))
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_root() -> Result<()> {
     whole_life(User::Root).await
@@ -49,8 +32,9 @@ async fn whole_life(user: User) -> Result<()> {
     let mut scene = Scene::open(user, &vmi).await?;
     answers_before_any_domain(&scene).await?;
     scene.boot_to_ready(&vmi).await?;
-    assert!(
-        is_a_start(&distinct(scene.handler.states())),
+    assert_eq!(
+        distinct(scene.handler.states()),
+        STARTED,
         "{}",
         scene.handler.history()
     );
@@ -106,8 +90,9 @@ async fn syncing_again_changes_nothing(scene: &Scene, vmi: &Vmi) -> Result<()> {
     assert!(qemu.is_some());
     scene.commands.sync(vmi).await?.ok()?;
     assert_eq!(scene.pod.qemu().map(|process| process.pid), qemu);
-    assert!(
-        is_a_start(&distinct(scene.handler.states())),
+    assert_eq!(
+        distinct(scene.handler.states()),
+        STARTED,
         "{}",
         scene.handler.history()
     );

@@ -87,6 +87,15 @@ impl Look {
         }
     }
 
+    /// The domain as it was when its start had made its QEMU process; `None` when that has ended.
+    pub fn starting_up(self) -> Option<Look> {
+        (self.sight() == Sight::On).then_some(Look {
+            status: LifeCycle::Paused,
+            reason: reason::STARTING_UP,
+            spec: self.spec,
+        })
+    }
+
     /// The domain as virt-handler is told of it. One that is gone is a name and a UID.
     pub fn domain(self, identity: &Identity, metadata: KubeVirtMetadata) -> Domain {
         let Identity {
@@ -169,6 +178,26 @@ mod tests {
         assert_eq!(words(DomainState::Paused, Reason::StartingUp), "StartingUp");
         assert_eq!(words(DomainState::Shutoff, Reason::Destroyed), "Destroyed");
         assert_eq!(words(DomainState::Shutoff, Reason::Crashed), "Crashed");
+    }
+
+    #[test]
+    fn a_start_is_told_of_only_while_qemu_is_there() {
+        let on = Look {
+            status: LifeCycle::Running,
+            reason: reason::UNKNOWN,
+            spec: None,
+        };
+        let told = on
+            .clone()
+            .starting_up()
+            .map(|told| (told.status, told.reason));
+        assert_eq!(told, Some((LifeCycle::Paused, "StartingUp")));
+        let off = Look {
+            status: LifeCycle::Shutoff,
+            ..on
+        };
+        assert!(off.starting_up().is_none());
+        assert!(Look::GONE.starting_up().is_none());
     }
 
     #[test]

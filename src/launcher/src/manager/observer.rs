@@ -10,7 +10,7 @@ use super::Identity;
 use super::connection::Connection;
 use super::look::{Look, look};
 use super::metadata::{Metadata, now};
-use super::state::VmState;
+use super::state::{Sight, VmState};
 use crate::blocking;
 use crate::notify::{Fact, Notifier, Publication, Publications};
 
@@ -37,7 +37,7 @@ impl Observer {
         let mut policy = Publications::default();
         while let Some(fact) = facts.recv().await {
             if self.concerns(&fact) {
-                self.observe(&fact, policy.observe(&fact)).await;
+                self.observe(&fact, &mut policy).await;
             }
         }
     }
@@ -45,11 +45,12 @@ impl Observer {
     fn concerns(&self, fact: &Fact) -> bool {
         match fact {
             Fact::Libvirt(event) => event.domain() == Some(self.identity.domain.as_str()),
-            Fact::Metadata | Fact::Reconnected | Fact::QemuEnded => true,
+            Fact::Metadata | Fact::Reconnected | Fact::QemuEnded | Fact::StartingUp => true,
         }
     }
 
-    async fn observe(&self, fact: &Fact, publications: Vec<Publication>) {
+    async fn observe(&self, fact: &Fact, policy: &mut Publications) {
+        let publications = policy.observe(fact);
         if publications.is_empty() {
             return;
         }
@@ -62,10 +63,18 @@ impl Observer {
             }
             return;
         };
-        for publication in &publications {
-            self.publish(seen.clone(), publication);
-        }
         let sight = seen.sight();
+        for publication in &publications {
+            let told = if publication.starting_up {
+                seen.clone().starting_up()
+            } else {
+                Some(seen.clone())
+            };
+            if let Some(told) = told {
+                self.publish(told, publication);
+                policy.observe_told(sight == Sight::On);
+            }
+        }
         self.state.send_if_modified(|state| {
             let mut next = state.observe(sight);
             if *fact == Fact::QemuEnded {

@@ -61,6 +61,7 @@ impl Parts {
             notifier: self.notifier,
             hooks: self.hooks,
             preparation: self.preparation,
+            facts: facts.clone(),
             state: seen.clone(),
             guest_asked: Notify::new(),
             memory: Default::default(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hook_host::{Invocation, Reason};
 use libvirt::{Guest, Hypervisor};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 use super::connection::Connection;
 use super::error::OpError;
@@ -15,7 +15,7 @@ use super::metadata::Metadata;
 use super::preparation::{CloudInitImage, Preparation};
 use super::state::VmState;
 use crate::blocking;
-use crate::notify::Notifier;
+use crate::notify::{Fact, Notifier};
 
 /// Which VM this launcher runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -67,6 +67,8 @@ pub struct Vm {
     pub hooks: Arc<dyn Hooks>,
     /// The node and the pod's disks.
     pub preparation: Preparation,
+    /// Whom to tell what the observer may have to look at.
+    pub facts: mpsc::UnboundedSender<Fact>,
     /// What the observer knows.
     pub state: watch::Receiver<VmState>,
     /// Told whenever somebody asks the guest to power off.

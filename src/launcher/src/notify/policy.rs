@@ -41,6 +41,8 @@ pub struct Publication {
     pub with_metadata: bool,
     /// If the domain turns out to be gone, this is the end: it gets a deletion timestamp.
     pub may_be_last: bool,
+    /// What is told is the moment before the domain's processors run, which may have passed by now.
+    pub starting_up: bool,
 }
 
 impl Publication {
@@ -48,6 +50,7 @@ impl Publication {
         event_type: EventType::Modified,
         with_metadata: true,
         may_be_last: false,
+        starting_up: false,
     };
 }
 
@@ -62,6 +65,8 @@ pub enum Fact {
     Reconnected,
     /// QEMU's process ended, and libvirt has not said so.
     QemuEnded,
+    /// A start is under way: QEMU is there, its processors do not run yet.
+    StartingUp,
 }
 
 /// The policy and what it remembers.
@@ -69,6 +74,7 @@ pub enum Fact {
 pub struct Publications {
     speaking: bool,
     kept_metadata: bool,
+    told_on: bool,
 }
 
 impl Publications {
@@ -86,7 +92,18 @@ impl Publications {
                 ..Publication::MODIFIED
             }],
             Fact::Reconnected | Fact::QemuEnded => Vec::new(),
+            // Only between "off" and "on": what was told already, or is over, is not told again.
+            Fact::StartingUp if self.speaking && !self.told_on => vec![Publication {
+                starting_up: true,
+                ..Publication::MODIFIED
+            }],
+            Fact::StartingUp => Vec::new(),
         }
+    }
+
+    /// A publication was made of a domain that has its QEMU process, or of one that has not.
+    pub fn observe_told(&mut self, on: bool) {
+        self.told_on = on;
     }
 
     fn observe_event(&mut self, event: &Event) -> Vec<Publication> {
@@ -117,7 +134,7 @@ fn of_lifecycle(event: LifecycleEvent, detail: Detail) -> Publication {
         (LifecycleEvent::Defined, Detail::Added) => Publication {
             event_type: EventType::Added,
             with_metadata: false,
-            may_be_last: false,
+            ..Publication::MODIFIED
         },
         (LifecycleEvent::Started, Detail::Migrated) => Publication {
             event_type: EventType::Added,
@@ -204,6 +221,20 @@ mod tests {
             domain: "default_vm1".into(),
         });
         assert_eq!(kinds(&[reboot]), []);
+    }
+
+    #[test]
+    fn starting_up_is_told_once_and_only_before_the_domain_runs() {
+        let mut policy = Publications::default();
+        assert_eq!(policy.observe(&Fact::StartingUp), [], "nobody knows it yet");
+        policy.observe(&lifecycle(LifecycleEvent::Defined, Detail::Added));
+        policy.observe_told(false);
+        let told = policy.observe(&Fact::StartingUp);
+        assert!(told.len() == 1 && told[0].starting_up && told[0].with_metadata);
+        policy.observe_told(true);
+        assert_eq!(policy.observe(&Fact::StartingUp), []);
+        policy.observe_told(false);
+        assert_eq!(policy.observe(&Fact::StartingUp).len(), 1, "another start");
     }
 
     fn any_fact() -> impl Strategy<Value = Fact> {

@@ -112,15 +112,14 @@ async fn boot(timeline: &Timeline, checks: &mut Checks, scene: &Scene, vmi: &Vmi
     let states = scene.handler.states();
     let mut seen = states.clone();
     seen.dedup();
-    // A moment inside libvirt's start, which is caught or not.
-    seen.retain(|state| state != "MODIFIED Paused/StartingUp");
     let wanted = [
         "ADDED Shutoff/Unknown",
         "MODIFIED Shutoff/Unknown",
+        "MODIFIED Paused/StartingUp",
         "MODIFIED Running/Unknown",
     ];
     checks.hold(
-        "notifications: defined, then with its metadata, then running",
+        "notifications: defined, then with its metadata, starting up, then running",
         seen == wanted,
         || states.join(", "),
     );

@@ -4,7 +4,7 @@ use domain::vmi::Vmi;
 use libvirt::{DomainState, Guest, Start, XmlKind};
 use tokio_util::sync::CancellationToken;
 
-use super::{SyncRequest, safe_point};
+use super::{SyncRequest, safe_point, starting};
 use crate::manager::error::OpError;
 use crate::manager::vm::{COMMAND, QUICK, START, Vm};
 
@@ -49,10 +49,12 @@ async fn start(vm: &Vm, vmi: &Vmi, guest: &Arc<dyn Guest>) -> Result<(), OpError
         paused: (by_owner || isolates_emulator(vmi)) && !vm.preparation.test_driver,
         ..Start::RUNNING
     };
+    let looking_out = starting::watch(vm, guest);
     vm.on(guest, "starting the domain", START, move |guest| {
         guest.start(how)
     })
     .await?;
+    drop(looking_out);
     if by_owner && vm.preparation.test_driver {
         vm.on(guest, "pausing the domain", COMMAND, |guest| {
             guest.suspend()

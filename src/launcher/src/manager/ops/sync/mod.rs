@@ -10,6 +10,7 @@
 mod bring_up;
 mod define;
 mod prepare;
+mod starting;
 mod warn;
 
 use domain::options::Options;
