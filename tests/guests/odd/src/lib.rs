@@ -97,7 +97,8 @@ fn described(xml: &str, text: &str) -> String {
 fn replaced(vmi: &str, xml: &str) -> String {
     let mut lines = vmi.lines().skip(1);
     let mut next = || lines.next().unwrap_or_default();
-    xml.replace(next(), next())
+    let (from, to) = (next(), next());
+    xml.replace(from, to)
 }
 
 /// The file that the VMI's second line names; and nothing else may be had of its directory.
