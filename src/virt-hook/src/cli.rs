@@ -102,4 +102,11 @@ pub(crate) struct Serve {
     /// virt-hook.sock]
     #[arg(long, value_name = "FILE")]
     pub(crate) socket: Option<String>,
+    /// What modules may do: a policy file, or the policy itself when it begins with `{` or has more
+    /// than one line. /etc/virt-hook/policy.yaml when left out, if there is one
+    #[arg(long, value_name = "FILE_OR_YAML", env = "VIRT_HOOK_POLICY")]
+    pub(crate) policy: Option<String>,
+    /// The VM's namespace, for rules of the policy that name namespaces; others hold without it
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) namespace: String,
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use hook_host::wasm::{Loader, Options};
-use hook_host::{Chain, CollectConfig, Compiler, Limits};
+use hook_host::{Chain, CollectConfig, Compiler, Limits, PolicySource};
 
 /// Compiled already when the collection begins; this is behind everything else.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -24,6 +24,15 @@ pub(crate) struct Found {
     pub(crate) module: PathBuf,
     /// What the hook is called in logs and errors.
     pub(crate) directory: String,
+}
+
+/// On what terms modules run.
+#[derive(Debug, Default)]
+pub(crate) struct Terms {
+    pub(crate) limits: Limits,
+    pub(crate) policy: PolicySource,
+    /// The virtual machine's, for rules of the policy; empty when not known.
+    pub(crate) namespace: String,
 }
 
 /// What each path names: a module, a directory that holds modules, or a hooks directory with one
@@ -112,7 +121,7 @@ fn name(name: Option<&OsStr>, path: &Path) -> Result<String> {
 ///
 /// Each module is loaded from its own path first, one after the other: errors then name it as the
 /// caller did, and come at once, where a collection waits for a file that may still be on its way.
-pub(crate) async fn collect(found: &[Found], place: &Path, limits: Limits) -> Result<Chain> {
+pub(crate) async fn collect(found: &[Found], place: &Path, terms: Terms) -> Result<Chain> {
     let config = CollectConfig {
         hooks_dir: place.join("hooks"),
         expected: found.len(),
@@ -121,8 +130,10 @@ pub(crate) async fn collect(found: &[Found], place: &Path, limits: Limits) -> Re
         compiler: Compiler::Child {
             program: std::env::current_exe().context("finding this program")?,
         },
-        limits,
+        limits: terms.limits,
         host_name: HOST.to_owned(),
+        policy: terms.policy,
+        namespace: terms.namespace,
         ..CollectConfig::default()
     };
     compile(found, &config).await?;

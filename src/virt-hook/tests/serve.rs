@@ -291,6 +291,60 @@ async fn modules_run_in_the_order_of_the_command_line() {
 }
 
 #[tokio::test]
+async fn a_policy_on_the_command_line_holds() {
+    let pod = Pod::new();
+    let module = example("smbios-hook");
+    let policy = "{allow: {paths: [/domain/os/smbios/**]}}";
+    // A wish that is not granted is an error before there is a socket.
+    let said = pod.serve(&[&module], &["--policy", policy]).ended(2).await;
+    assert!(
+        said.contains("/domain/sysinfo") && said.contains("--policy:1:"),
+        "{said}"
+    );
+    let said = pod
+        .serve(&[&module], &["--policy", "{alow: {}}"])
+        .ended(2)
+        .await;
+    assert!(said.contains("alow"), "{said}");
+    let said = pod
+        .serve(&[&module], &["--policy", "/gone.yaml"])
+        .ended(2)
+        .await;
+    assert!(said.contains("/gone.yaml"), "{said}");
+    assert!(pod.everything().is_empty(), "{:?}", pod.everything());
+
+    let policy = "{allow: {paths: [/domain/os/smbios/**, /domain/sysinfo/**]}}";
+    let mut served = pod.serve(&[&module], &["--policy", policy]);
+    served.ready().await;
+    served.signal();
+    served.ended(0).await;
+}
+
+#[tokio::test]
+async fn a_hooks_own_settings_go_with_it() {
+    let pod = Pod::new();
+    let (own, module) = (pod.root().join("own"), pod.root().join("own/smbios.wasm"));
+    fs::create_dir(&own).unwrap();
+    fs::copy(example("smbios-hook"), &module).unwrap();
+    let settings = |text: &str| fs::write(own.join("hook.yaml"), text).unwrap();
+    settings("allow: {paths: [/domain/os/smbios/**]}\n");
+    let said = pod.serve(&[&module], &[]).ended(2).await;
+    assert!(
+        said.contains("/domain/sysinfo") && said.contains("hook.yaml:1:"),
+        "{said}"
+    );
+    settings("failurePolicy: DryRun\n");
+    let mut served = pod.serve(&[&module], &["--plugin", "smbios"]);
+    served.ready().await;
+    let socket = pod.directory().join("virt-hook.sock");
+    let domain = launcher::mutate(&socket, vmi(), "Boot").await.unwrap();
+    assert_eq!(manufacturer(&domain), None);
+    served.signal();
+    let said = served.ended(0).await;
+    assert!(said.contains("/domain/sysinfo"), "{said}");
+}
+
+#[tokio::test]
 async fn told_to_end_before_it_is_ready_it_leaves_nothing() {
     let pod = Pod::new();
     let mut served = pod.serve(&[&example("smbios-hook")], &[]);

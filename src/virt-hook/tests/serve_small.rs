@@ -19,11 +19,11 @@ const CPU_PERCENT: u64 = 20;
 /// What a launcher gives a plugin's sidecar; a hook sidecar has minutes.
 const READY: Duration = Duration::from_secs(30);
 
-fn group(memory: u64) -> Option<Group> {
-    let group = Group::new(memory, CPU_PERCENT);
+fn group(memory: u64, cpu_percent: u64) -> Option<Group> {
+    let group = Group::new(memory, cpu_percent);
     if let Err(error) = &group {
         tell(&format!(
-            "*** NOT TESTED: virt-hook serve in {memory} bytes and {CPU_PERCENT} % of a processor: \
+            "*** NOT TESTED: virt-hook serve in {memory} bytes and {cpu_percent} % of a processor: \
              {error} ***"
         ));
     }
@@ -39,7 +39,9 @@ fn tell(line: &str) {
 #[tokio::test]
 async fn it_gets_ready_and_works() {
     let modules = [&example("smbios-hook"), &example("cloud-init-hook")];
-    let Some(group) = group(MEMORY) else { return };
+    let Some(group) = group(MEMORY, CPU_PERCENT) else {
+        return;
+    };
     let pod = Pod::new();
     let started = Instant::now();
     let command = group.command(env!("CARGO_BIN_EXE_virt-hook"));
@@ -86,7 +88,7 @@ async fn it_gets_ready_and_works() {
 #[tokio::test]
 async fn a_module_that_is_too_large_is_an_error_and_not_a_dead_container() {
     let module = example("smbios-hook");
-    let Some(group) = group(36_000_000) else {
+    let Some(group) = group(36_000_000, CPU_PERCENT) else {
         return;
     };
     let pod = Pod::new();
@@ -100,4 +102,18 @@ async fn a_module_that_is_too_large_is_an_error_and_not_a_dead_container() {
     );
     assert_eq!(group.killed(), 0);
     assert!(pod.everything().is_empty());
+}
+
+#[tokio::test]
+async fn processors_that_it_has_cost_no_memory() {
+    let module = example("smbios-hook");
+    let Some(group) = group(44_000_000, 200) else {
+        return;
+    };
+    let pod = Pod::new();
+    let command = group.command(env!("CARGO_BIN_EXE_virt-hook"));
+    let mut served = pod.serve_as(command, &[&module], &[]);
+    served.ready().await;
+    served.signal();
+    served.ended(0).await;
 }

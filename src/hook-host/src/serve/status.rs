@@ -11,10 +11,12 @@ use crate::HookError;
 /// A text travels in a header; this much of it gets through everywhere.
 const MAX_TEXT: usize = 4096;
 
-/// A hook's "no" is a precondition that does not hold; everything else is a fault of somebody's.
+/// A hook's "no" is a precondition that does not hold, and a policy's is a permission that is not
+/// given; everything else is a fault of somebody's.
 pub(super) fn of(error: &HookError) -> Status {
     let code = match error {
         HookError::Veto { .. } => Code::FailedPrecondition,
+        HookError::Denied { .. } => Code::PermissionDenied,
         HookError::Deadline { .. } | HookError::ChainDeadline { .. } => Code::DeadlineExceeded,
         HookError::BadInput { .. } => Code::InvalidArgument,
         _ => Code::Internal,
@@ -48,6 +50,20 @@ mod tests {
         assert_eq!(
             veto.message(),
             "hook h refuses at OnDefineDomain: licence expired"
+        );
+        let denied = of(&HookError::Denied {
+            hook: hook.clone(),
+            point,
+            path: "/domain/title".into(),
+            before: None,
+            after: None,
+            remedy: "allow it".into(),
+        });
+        assert_eq!(denied.code(), Code::PermissionDenied);
+        assert!(
+            denied
+                .message()
+                .contains("hook h may not change /domain/title")
         );
         let trap = of(&HookError::Trap {
             hook,

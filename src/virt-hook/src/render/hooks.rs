@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use domain::vmi::Vmi;
-use hook_host::{Chain, Invocation, Limits, Reason};
+use hook_host::{Chain, Invocation, Reason};
 
 use crate::failure::Failure;
-use crate::modules;
+use crate::modules::{self, Terms};
 
 /// The XML after all hooks. Without hooks it stays as it is, and nothing is started.
 pub(super) fn apply(paths: &[PathBuf], vmi: &Vmi, xml: String) -> Result<String, Failure> {
@@ -25,7 +25,7 @@ pub(super) fn apply(paths: &[PathBuf], vmi: &Vmi, xml: String) -> Result<String,
         let place = tempfile::tempdir()
             .context("making a temporary directory")
             .map_err(Failure::Usage)?;
-        let chain = modules::collect(&found, place.path(), Limits::default()).await;
+        let chain = modules::collect(&found, place.path(), Terms::default()).await;
         call(&chain.map_err(Failure::Usage)?, vmi, xml).await
     })
 }

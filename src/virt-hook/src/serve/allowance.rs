@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Error, anyhow};
 use hook_host::Limits;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::failure::words;
 
@@ -21,6 +22,8 @@ const RESERVE: u64 = 24 * MIB;
 const LEAST: u64 = 8 * MIB;
 /// Larger numbers are how the old cgroups say "no limit".
 const UNLIMITED: u64 = 1 << 60;
+/// With less than this, compiling has one thread: each more has memory of its own.
+const FRUGAL: u64 = 256 * MIB;
 /// A launcher waits some minutes for its sidecars.
 const MAX_COMPILE: Duration = Duration::from_secs(120);
 
@@ -82,6 +85,13 @@ impl Allowance {
         limits
     }
 
+    /// Where memory is small, keeps this thread and the children it starts on one processor until
+    /// dropped: a compiler takes as many threads as there are processors for it.
+    pub(super) fn be_frugal(&self) -> Option<OneProcessor> {
+        self.memory.filter(|memory| *memory < FRUGAL)?;
+        OneProcessor::hold().ok()
+    }
+
     /// An error that more of something would help against says of what.
     pub(super) fn explain(&self, error: Error) -> Error {
         let text = words(&error);
@@ -95,6 +105,29 @@ impl Allowance {
              or use a smaller module",
             self.limits().compile_memory as u64 / MIB
         )
+    }
+}
+
+/// Gives back the processors that this thread had before.
+#[must_use]
+pub(super) struct OneProcessor(CpuSet);
+
+impl OneProcessor {
+    fn hold() -> rustix::io::Result<Self> {
+        let all = sched_getaffinity(None)?;
+        let mut one = CpuSet::new();
+        if let Some(first) = (0..CpuSet::MAX_CPU).find(|at| all.is_set(*at)) {
+            one.set(first);
+        }
+        sched_setaffinity(None, &one)?;
+        Ok(Self(all))
+    }
+}
+
+impl Drop for OneProcessor {
+    fn drop(&mut self) {
+        // Without it everything still works, on one processor.
+        let _ = sched_setaffinity(None, &self.0);
     }
 }
 
@@ -226,6 +259,16 @@ mod tests {
             processors: Some(2.0),
         };
         assert_eq!(large.limits(), Limits::default());
+    }
+
+    #[test]
+    fn small_memory_means_one_processor_for_a_while() {
+        assert!(Allowance::default().be_frugal().is_none());
+        let before = std::thread::available_parallelism().unwrap();
+        let frugal = SIDECAR.be_frugal().unwrap();
+        assert_eq!(std::thread::available_parallelism().unwrap().get(), 1);
+        drop(frugal);
+        assert_eq!(std::thread::available_parallelism().unwrap(), before);
     }
 
     #[test]

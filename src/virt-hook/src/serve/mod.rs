@@ -1,6 +1,7 @@
 //! `virt-hook serve`: modules as one sidecar of a stock KubeVirt.
 
 mod allowance;
+mod policy;
 mod socket;
 
 use std::future::Future;
@@ -13,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::Serve;
 use crate::failure::Failure;
-use crate::modules::{self, Found};
+use crate::modules::{self, Found, Terms};
 use allowance::Allowance;
 
 /// For calls in flight when it ends.
@@ -48,13 +49,21 @@ async fn until_told(
     let started = Instant::now();
     let allowance = Allowance::read();
     let limits = allowance.limits();
+    let policy = policy::source(arguments.policy.as_deref(), stage.private());
+    let terms = Terms {
+        limits: limits.clone(),
+        policy: policy.map_err(Failure::Usage)?,
+        namespace: arguments.namespace.clone(),
+    };
+    let frugal = allowance.be_frugal();
     let chain = tokio::select! {
-        chain = modules::collect(found, stage.private(), limits.clone()) => chain,
+        chain = modules::collect(found, stage.private(), terms) => chain,
         () = &mut stop => {
             tracing::info!("told to end before the hooks were ready");
             return Ok(());
         }
     };
+    drop(frugal);
     let chain = chain.map_err(|error| Failure::Usage(allowance.explain(error)))?;
     tracing::info!(hooks = found.len(), ready_after = ?started.elapsed(), %allowance, "hooks are ready");
     let config = ServeConfig {

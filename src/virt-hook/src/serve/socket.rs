@@ -88,6 +88,8 @@ mod tests {
             plugin: plugin.map(str::to_owned),
             hooks_dir: None,
             socket: socket.map(str::to_owned),
+            policy: None,
+            namespace: String::new(),
         }
     }
 
