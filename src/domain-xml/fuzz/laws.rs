@@ -1,5 +1,8 @@
 //! What must hold of any input. The fuzz targets and the replay of their corpora in the tests
 //! call the same functions; each panics when its law is broken.
+//!
+//! `cargo +nightly fuzz run diff_apply -- -dict=fuzz/xml.dict -max_len=700`, in the directory of
+//! domain-xml. What it finds goes into `corpus/TARGET` under a name that says what it is.
 
 use domain_xml::grant::{Checker, Permission};
 use domain_xml::{ApplyError, Change, ChangeKind, Document, PathPattern, apply, diff};

@@ -13,7 +13,7 @@ use crate::Element;
 /// No element has more alternatives than this.
 const ALTERNATIVES: usize = 3;
 
-/// How far to look for an element that is written alike, and how large it may be; devices without
+/// How far to look for an element with the same content, and how large it may be; devices without
 /// an identity are few and small.
 const LOOK_AHEAD: usize = 8;
 const ALIKE: usize = 64;
@@ -196,7 +196,7 @@ pub(super) fn pair(before: &Siblings<'_>, after: &Siblings<'_>) -> Vec<Option<us
     };
     pairing.by_unique_key();
     pairing.by_shared_key();
-    pairing.by_writing();
+    pairing.by_content();
     pairing.by_order();
     pairing.partner
 }
@@ -259,9 +259,9 @@ impl Pairing<'_, '_, '_> {
         }
     }
 
-    /// What nothing identifies is still itself when it is written alike, a few places on: a
+    /// What nothing identifies is still itself when nothing in it differs, a few places on: a
     /// device that comes before others of its kind changes none of them.
-    fn by_writing(&mut self) {
+    fn by_content(&mut self) {
         let mut left: HashMap<&Name<'_>, Vec<usize>> = HashMap::new();
         for (new, child) in self.after.list.iter().enumerate() {
             if !self.taken[new] {
@@ -277,8 +277,9 @@ impl Pairing<'_, '_, '_> {
             let at = next.entry(&child.name).or_insert(0);
             let mut ahead = candidates.iter().skip(*at).take(LOOK_AHEAD);
             let alike = |new: &usize| {
-                let element = self.after.list[*new].element;
-                same::is_same_within(child.element, element, ALIKE)
+                let other = &self.after.list[*new];
+                let theirs = (other.element, other.scope.clone());
+                same::is_alike((child.element, child.scope.clone()), theirs, ALIKE)
             };
             if let Some(n) = ahead.position(alike) {
                 joined.push((old, candidates[*at + n]));

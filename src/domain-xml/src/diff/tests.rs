@@ -160,7 +160,7 @@ fn elements_without_a_key_pair_by_position() {
 }
 
 #[test]
-fn an_element_without_a_key_is_itself_when_it_is_written_alike() {
+fn an_element_without_a_key_is_itself_when_nothing_in_it_differs() {
     let hostdevs = |buses: &[u8]| {
         let list = buses
             .iter()
@@ -182,6 +182,14 @@ fn an_element_without_a_key_is_itself_when_it_is_written_alike() {
     assert_eq!(
         told(&hostdevs(&[1, 2]), &hostdevs(&[1, 3])),
         ["~ /devices/hostdev[2]/address/@bus 2 => 3"]
+    );
+    // However it is written.
+    assert_eq!(
+        told(
+            "<a><rng>x&amp;</rng><rng><![CDATA[x&]]></rng></a>",
+            "<a><rng><![CDATA[x&]]></rng><rng>x&#38;</rng></a>"
+        ),
+        [""; 0]
     );
 }
 
