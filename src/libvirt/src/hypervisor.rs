@@ -72,6 +72,9 @@ pub trait Guest: Power + Definition + Send + Sync {
     /// libvirt counts in whole seconds: `timeout` is rounded up, at least to one.
     /// Without an agent it fails with [`AGENT_UNRESPONSIVE`](crate::error::code::AGENT_UNRESPONSIVE).
     fn agent_command(&self, json: &str, timeout: Duration) -> Result<String>;
+
+    /// Sets the guest's clock, through the guest agent; `now` counts from the Unix epoch.
+    fn set_time(&self, now: Duration) -> Result<()>;
 }
 
 /// Starting and stopping.

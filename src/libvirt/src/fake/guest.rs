@@ -74,6 +74,14 @@ impl Guest for FakeGuest {
         let agent = self.look(Call::Agent, |domain| domain.must_have_agent())?;
         agent(json)
     }
+
+    fn set_time(&self, now: Duration) -> Result<()> {
+        let command = format!(
+            r#"{{"execute":"guest-set-time","arguments":{{"time":{}}}}}"#,
+            now.as_nanos()
+        );
+        self.agent_command(&command, Duration::ZERO).map(drop)
+    }
 }
 
 impl Power for FakeGuest {

@@ -107,6 +107,12 @@ impl Guest for RealGuest {
             ))
         }
     }
+
+    fn set_time(&self, now: Duration) -> Result<()> {
+        let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        // SAFETY: the domain is valid.
+        check(unsafe { sys::virDomainSetTime(self.raw, seconds, now.subsec_nanos(), 0) }).map(drop)
+    }
 }
 
 /// Whole seconds, rounded up: zero would mean "do not wait", and negative ones "for ever".
