@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use domain::vmi::Vmi;
+use hook_host::record::RecordConfig;
 use hook_host::{Chain, CollectConfig, Compiler, Reason};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -42,7 +43,7 @@ pub async fn run(config: Config) -> anyhow::Result<()> {
         bail!("simulated crash, as --simulate-crash asks for");
     }
     let hooks = tokio::select! {
-        hooks = collect(&config) => Arc::new(hooks?) as Arc<dyn Hooks>,
+        hooks = collect(&config, &identity.namespace) => Arc::new(hooks?) as Arc<dyn Hooks>,
         _ = signal.wait_for(|signalled| *signalled) => return Ok(()),
     };
     let ending = match run_with(&config, &identity, standalone, &hooks, signal).await {
@@ -109,7 +110,7 @@ fn identity(config: &Config, standalone: Option<&Vmi>) -> Identity {
     }
 }
 
-async fn collect(config: &Config) -> anyhow::Result<Chain> {
+async fn collect(config: &Config, namespace: &str) -> anyhow::Result<Chain> {
     let collected = hook_host::collect(CollectConfig {
         hooks_dir: config.hooks_dir.clone(),
         expected: config.flags.hook_sidecars,
@@ -120,6 +121,12 @@ async fn collect(config: &Config) -> anyhow::Result<Chain> {
         },
         limits: config.hook_limits.clone(),
         host_name: concat!("virt-launcher/", env!("CARGO_PKG_VERSION")).to_owned(),
+        policy: config.hook_policy.clone(),
+        namespace: namespace.to_owned(),
+        record: config.flags.hook_record.clone().map(|dir| RecordConfig {
+            dir,
+            secrets: false,
+        }),
         ..CollectConfig::default()
     });
     collected.await.context("collecting hooks")
@@ -158,6 +165,7 @@ impl Launcher {
             notifier,
             hooks,
             preparation: preparation(config),
+            qemu_log: places.qemu_log(&identity.domain),
         };
         let Spawned {
             manager,

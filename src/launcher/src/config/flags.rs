@@ -152,6 +152,14 @@ pub struct Flags {
     /// Own. Memory of one WASM hook [default: 67108864].
     #[arg(long, value_name = "BYTES", env = "VIRT_LAUNCHER_HOOK_MEMORY", help_heading = OWN)]
     pub hook_memory: Option<String>,
+    /// Own. The operator's policy for hooks, YAML [default: /etc/virt-launcher/hook-policy.yaml, if
+    /// it is there].
+    #[arg(long, value_name = "FILE", env = "VIRT_LAUNCHER_HOOK_POLICY", help_heading = OWN)]
+    pub hook_policy: Option<PathBuf>,
+    /// Own. Keep a record of every hook run in this directory, for virt-hook replay; cloud-init data
+    /// is left out [default: none is kept].
+    #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_HOOK_RECORD", help_heading = OWN)]
+    pub hook_record: Option<PathBuf>,
 }
 
 const BOOLEANS: [&str; 10] = [
@@ -225,6 +233,9 @@ impl Flags {
             .hook_sidecar_deadline
             .or_else(|| read("hook-sidecar-deadline"));
         self.hook_memory = self.hook_memory.or_else(|| read("hook-memory"));
+        self.hook_record = self
+            .hook_record
+            .or_else(|| read("hook-record").map(PathBuf::from));
         self
     }
 }

@@ -6,7 +6,7 @@ mod flags;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hook_host::Limits;
+use hook_host::{Limits, PolicySource};
 
 pub use duration::DurationError;
 pub use flags::{DEFAULTS_DIRECTORY, Flags};
@@ -53,6 +53,8 @@ pub struct Config {
     pub hooks_dir: PathBuf,
     /// What hooks may use.
     pub hook_limits: Limits,
+    /// What the operator allows them.
+    pub hook_policy: PolicySource,
     /// libvirt to connect to instead of daemons of our own.
     pub libvirt_uri: Option<String>,
     /// The VM to run without virt-handler: the text of `STANDALONE_VMI`.
@@ -94,6 +96,10 @@ impl Config {
                 .clone()
                 .unwrap_or_else(|| "/var/run/kubevirt-hooks".into()),
             hook_limits: hook_limits(&flags)?,
+            hook_policy: match &flags.hook_policy {
+                Some(file) => PolicySource::File(file.clone()),
+                None => PolicySource::IfPresent(defaults.join("hook-policy.yaml")),
+            },
             libvirt_uri: flags.libvirt_uri.clone(),
             standalone_vmi: environment("STANDALONE_VMI"),
             verbosity,

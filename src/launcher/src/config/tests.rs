@@ -150,6 +150,12 @@ fn the_image_gives_defaults_and_the_command_line_wins() {
     assert_eq!(config.hooks_dir, Path::new("/hooks"));
     assert_eq!(config.hook_limits.memory, 1000);
     assert!(config.is_test_driver());
+    let policy = image.path().join("hook-policy.yaml");
+    assert_eq!(config.hook_policy, PolicySource::IfPresent(policy));
+    assert_eq!(
+        read(&["--hook-policy=/policy"]).hook_policy,
+        PolicySource::File("/policy".into())
+    );
     assert_eq!(read(&["--hooks-dir=/other"]).hooks_dir, Path::new("/other"));
 }
 

@@ -6,11 +6,7 @@ use crate::notify::Warning;
 /// Sends a Kubernetes event about a hook, unless the same was sent before.
 pub(super) fn warn_once(vm: &Vm, error: &HookError) {
     let warning = Warning {
-        reason: if error.is_veto() {
-            "HookDenied"
-        } else {
-            "HookFailed"
-        },
+        reason: error.event_reason(),
         message: error.to_string(),
     };
     let cause = format!("{} {}", error.kind(), warning.message);
