@@ -162,7 +162,14 @@ impl Keeper {
 
     async fn try_once(&self) -> Result<Subscription, ConnectionError> {
         let hypervisor = attempt(&self.connection.uri, &self.connection.connect).await?;
-        let subscription = self.subscribe(Arc::clone(&hypervisor)).await?;
+        let subscription = match self.subscribe(Arc::clone(&hypervisor)).await {
+            Ok(subscription) => subscription,
+            Err(error) => {
+                // Closing a connection whose daemon hangs may block.
+                tokio::task::spawn_blocking(move || drop(hypervisor));
+                return Err(error);
+            }
+        };
         let mut current = self
             .connection
             .current

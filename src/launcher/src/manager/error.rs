@@ -4,6 +4,7 @@ use domain::convert::ConvertError;
 use hook_host::HookError;
 use libvirt::code;
 
+use super::hooks::Hooks;
 use super::preparation::PreparationError;
 use super::requests::Refusal;
 use crate::blocking::Unanswered;
@@ -14,6 +15,16 @@ pub enum OpError {
     /// libvirt refused.
     #[error(transparent)]
     Libvirt(#[from] libvirt::Error),
+    /// libvirt refused the domain, for what a hook made of it.
+    #[error("{error} (hook {hook} changed {path})")]
+    Hooked {
+        /// What libvirt says.
+        error: libvirt::Error,
+        /// The hook that last changed it.
+        hook: String,
+        /// What it changed.
+        path: String,
+    },
     /// A call took too long.
     #[error(transparent)]
     Unanswered(#[from] Unanswered),
@@ -60,6 +71,17 @@ impl OpError {
         })
     }
 
+    /// The same, naming the hook that libvirt's refusal of the domain is about, if there is one.
+    pub(super) fn naming_hook(self, hooks: &dyn Hooks) -> OpError {
+        let OpError::Libvirt(error) = self else {
+            return self;
+        };
+        match hooks.named_in(&error.message) {
+            Some((hook, path)) => OpError::Hooked { error, hook, path },
+            None => OpError::Libvirt(error),
+        }
+    }
+
     /// Whether the operation was not (or no longer) wanted.
     pub fn is_refusal(&self) -> bool {
         matches!(self, OpError::Refused(_))
@@ -69,6 +91,9 @@ impl OpError {
     pub fn message(&self) -> String {
         match self {
             OpError::Libvirt(error) => response_text(error),
+            OpError::Hooked { error, hook, path } => {
+                format!("{} (hook {hook} changed {path})", response_text(error))
+            }
             other => other.to_string(),
         }
     }

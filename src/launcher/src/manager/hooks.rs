@@ -21,6 +21,11 @@ pub trait Hooks: Send + Sync {
         vmi: &str,
         xml: String,
     ) -> Result<String, HookError>;
+    /// The hook, and the path it changed, that libvirt's refusal of the domain is about.
+    fn named_in(&self, refusal: &str) -> Option<(String, String)> {
+        let _ = refusal;
+        None
+    }
     /// When the launcher ends. What goes wrong is logged by the hooks' host.
     async fn shutdown(&self, invocation: &Invocation) -> Vec<Run>;
 }
@@ -49,6 +54,12 @@ impl Hooks for Chain {
     ) -> Result<String, HookError> {
         let (xml, _) = Chain::on_define_domain(self, invocation, vmi, xml).await?;
         Ok(xml)
+    }
+
+    fn named_in(&self, refusal: &str) -> Option<(String, String)> {
+        let provenance = self.provenance();
+        let (hook, path) = provenance.named_in(refusal)?;
+        Some((hook.to_owned(), path.to_owned()))
     }
 
     async fn shutdown(&self, invocation: &Invocation) -> Vec<Run> {

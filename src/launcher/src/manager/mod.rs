@@ -20,6 +20,7 @@ pub mod preparation;
 mod requests;
 mod spawn;
 mod state;
+mod trouble;
 pub mod vm;
 
 pub use driver::Outcome;

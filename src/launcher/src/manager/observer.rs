@@ -11,6 +11,7 @@ use super::connection::Connection;
 use super::look::{Look, look};
 use super::metadata::{Metadata, now};
 use super::state::{Sight, VmState};
+use super::trouble::Warner;
 use crate::blocking;
 use crate::notify::{Fact, Notifier, Publication, Publications};
 
@@ -27,6 +28,8 @@ pub struct Observer {
     pub metadata: Arc<Metadata>,
     /// virt-handler.
     pub notifier: Notifier,
+    /// Who warns of trouble.
+    pub(super) warner: Warner,
     /// Where the state goes.
     pub state: watch::Sender<VmState>,
 }
@@ -37,6 +40,9 @@ impl Observer {
         let mut policy = Publications::default();
         while let Some(fact) = facts.recv().await {
             if self.concerns(&fact) {
+                if let Fact::Libvirt(event) = &fact {
+                    self.warner.observe(event, &self.notifier).await;
+                }
                 self.observe(&fact, &mut policy).await;
             }
         }
@@ -122,6 +128,7 @@ impl Observer {
         if gone && publication.may_be_last {
             domain.metadata.deletion_timestamp = Some(now());
         }
+        self.warner.complete(&mut domain.status);
         match domain.to_json() {
             Ok(json) => self.notifier.domain_event(publication.event_type, json),
             Err(error) => tracing::error!(reason = %error, "could not encode the domain"),

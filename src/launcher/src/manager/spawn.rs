@@ -1,5 +1,6 @@
 //! A virtual machine put together from its parts.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::sync::{Notify, mpsc, watch};
@@ -12,6 +13,7 @@ use super::metadata::Metadata;
 use super::observer::Observer;
 use super::preparation::Preparation;
 use super::state::VmState;
+use super::trouble::Warner;
 use super::vm::{Identity, Vm};
 use crate::notify::{Fact, Notifier};
 
@@ -27,6 +29,8 @@ pub struct Parts {
     pub hooks: Arc<dyn Hooks>,
     /// The node and the pod's disks.
     pub preparation: Preparation,
+    /// Where QEMU's output is written.
+    pub qemu_log: PathBuf,
 }
 
 /// A virtual machine that can be asked and watched.
@@ -52,6 +56,7 @@ impl Parts {
             identity: self.identity.clone(),
             metadata: Arc::clone(&metadata),
             notifier: self.notifier.clone(),
+            warner: Warner::new(self.qemu_log),
             state,
         };
         let vm = Vm {

@@ -4,6 +4,7 @@
 mod client;
 mod k8s_event;
 mod policy;
+mod trouble;
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -15,6 +16,7 @@ use tokio::time::Instant;
 
 pub use k8s_event::{Involved, Warning};
 pub use policy::{EventType, Fact, Publication, Publications};
+pub use trouble::{Trouble, Troubles, panic};
 
 use client::{Call, Client, SendError};
 

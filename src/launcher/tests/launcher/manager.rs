@@ -51,6 +51,54 @@ async fn a_life_as_virt_handler_hears_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn trouble_is_told_to_the_vms_owner() {
+    let rig = Rig::new().await;
+    rig.manager.sync(sync()).await.unwrap();
+    rig.fake.io_error(DOMAIN, "ua-data");
+    let heard = rig.heard_of("EVENT").await;
+    let full = "EVENT IOerror: VM Paused due to not enough space on volume: data";
+    assert_eq!(count(&heard, full), 1, "{heard:#?}");
+    std::fs::create_dir_all(&rig.places.qemu_logs).unwrap();
+    let log = "2026-11-21 16:30:49.506+0000: panic pvpanic-like: \n";
+    std::fs::write(rig.places.qemu_log(DOMAIN), log).unwrap();
+    rig.fake.panic(DOMAIN);
+    let heard = rig.heard_of("GuestPanicked").await;
+    let panicked = "EVENT GuestPanicked: GuestPanicked: type=pvpanic-like";
+    assert_eq!(count(&heard, panicked), 1, "{heard:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guest_that_was_paused_is_told_the_time() {
+    let rig = Rig::new().await;
+    rig.manager.sync(sync()).await.unwrap();
+    let (told, mut commands) = tokio::sync::mpsc::unbounded_channel();
+    let agent = move |json: &str| {
+        let _ = told.send(json.to_owned());
+        Ok("{}".to_owned())
+    };
+    rig.fake.agent(DOMAIN, Some(Arc::new(agent)));
+    rig.manager.pause().await.unwrap();
+    rig.manager.unpause().await.unwrap();
+    let command = tokio::time::timeout(Duration::from_secs(20), commands.recv());
+    let command = command.await.unwrap().unwrap();
+    assert!(command.contains("guest-set-time"), "{command}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_domain_names_the_hook_that_changed_it() {
+    let rig = Rig::new().await;
+    let refusal = Fake::error(27, 20, "XML error: unknown video model 'rainbow'");
+    rig.fake.fail_next(Call::Define, refusal);
+    let error = rig.manager.sync(sync()).await.unwrap_err();
+    assert_eq!(
+        error.message(),
+        "LibvirtError(Code=27, Domain=20, Message='XML error: unknown video model 'rainbow'') \
+         (hook painter changed /domain/devices/video)"
+    );
+    rig.manager.sync(sync()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn repeating_is_harmless() {
     let rig = Rig::new().await;
     rig.manager.kill().await.unwrap();

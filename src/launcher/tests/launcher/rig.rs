@@ -65,6 +65,7 @@ impl Rig {
             notifier: notifier.clone(),
             hooks,
             preparation: preparation(&places),
+            qemu_log: places.qemu_log("default_vm1"),
         };
         let spawned = parts.spawn();
         let manager = spawned.manager;
@@ -321,6 +322,11 @@ impl Hooks for ScriptedHooks {
     ) -> Result<String, HookError> {
         self.called("OnDefineDomain");
         Ok(xml)
+    }
+
+    fn named_in(&self, refusal: &str) -> Option<(String, String)> {
+        let named = refusal.contains("rainbow");
+        named.then(|| ("painter".into(), "/domain/devices/video".into()))
     }
 
     async fn shutdown(&self, _: &Invocation) -> Vec<Run> {

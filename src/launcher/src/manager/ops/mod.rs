@@ -1,6 +1,7 @@
 //! The operations, one file per verb. Each is a function of the VM; the driver decides when it runs.
 
 mod delete;
+mod guest_time;
 mod kill;
 mod pause;
 mod reset;

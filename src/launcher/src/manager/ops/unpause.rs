@@ -1,5 +1,6 @@
 use libvirt::DomainState;
 
+use super::guest_time;
 use crate::manager::error::OpError;
 use crate::manager::vm::{COMMAND, Vm};
 
@@ -15,5 +16,6 @@ pub(in crate::manager) async fn unpause(vm: &Vm) -> Result<(), OpError> {
     })
     .await?;
     vm.memory().paused_by_user = false;
+    tokio::spawn(guest_time::set(guest));
     Ok(())
 }

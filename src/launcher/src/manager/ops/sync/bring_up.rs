@@ -53,7 +53,8 @@ async fn start(vm: &Vm, vmi: &Vmi, guest: &Arc<dyn Guest>) -> Result<(), OpError
     vm.on(guest, "starting the domain", START, move |guest| {
         guest.start(how)
     })
-    .await?;
+    .await
+    .map_err(|error| error.naming_hook(&*vm.hooks))?;
     drop(looking_out);
     if by_owner && vm.preparation.test_driver {
         vm.on(guest, "pausing the domain", COMMAND, |guest| {

@@ -21,7 +21,8 @@ impl Prepared<'_> {
             .libvirt("defining the domain", COMMAND, move |hypervisor| {
                 hypervisor.define(&xml)
             })
-            .await?;
+            .await
+            .map_err(|error| error.naming_hook(&*vm.hooks))?;
         vm.memory().cloud_init = self.cloud_init;
         let mut state = vm.state.clone();
         let seen = state.wait_for(|state| *state != VmState::Absent);
