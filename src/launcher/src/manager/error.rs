@@ -16,15 +16,8 @@ pub enum OpError {
     #[error(transparent)]
     Libvirt(#[from] libvirt::Error),
     /// libvirt refused the domain, for what a hook made of it.
-    #[error("{error} (hook {hook} changed {path})")]
-    Hooked {
-        /// What libvirt says.
-        error: libvirt::Error,
-        /// The hook that last changed it.
-        hook: String,
-        /// What it changed.
-        path: String,
-    },
+    #[error(transparent)]
+    Hooked(Box<Hooked>),
     /// A call took too long.
     #[error(transparent)]
     Unanswered(#[from] Unanswered),
@@ -39,7 +32,7 @@ pub enum OpError {
     Convert(#[from] ConvertError),
     /// A hook said no, or failed.
     #[error(transparent)]
-    Hook(#[from] HookError),
+    Hook(Box<HookError>),
     /// Disks or cloud-init could not be put in place.
     #[error(transparent)]
     Preparation(#[from] PreparationError),
@@ -61,6 +54,24 @@ pub enum OpError {
     Fault,
 }
 
+/// A domain that libvirt refused for what a hook made of it.
+#[derive(Debug, thiserror::Error)]
+#[error("{error} (hook {hook} changed {path})")]
+pub struct Hooked {
+    /// What libvirt says.
+    pub error: libvirt::Error,
+    /// The hook that last changed it.
+    pub hook: String,
+    /// What it changed.
+    pub path: String,
+}
+
+impl From<HookError> for OpError {
+    fn from(error: HookError) -> OpError {
+        OpError::Hook(Box::new(error))
+    }
+}
+
 impl OpError {
     /// libvirt's "no such domain", for operations that must name the domain.
     pub fn no_domain(domain: &str) -> OpError {
@@ -77,7 +88,7 @@ impl OpError {
             return self;
         };
         match hooks.named_in(&error.message) {
-            Some((hook, path)) => OpError::Hooked { error, hook, path },
+            Some((hook, path)) => OpError::Hooked(Box::new(Hooked { error, hook, path })),
             None => OpError::Libvirt(error),
         }
     }
@@ -91,7 +102,8 @@ impl OpError {
     pub fn message(&self) -> String {
         match self {
             OpError::Libvirt(error) => response_text(error),
-            OpError::Hooked { error, hook, path } => {
+            OpError::Hooked(refused) => {
+                let Hooked { error, hook, path } = &**refused;
                 format!("{} (hook {hook} changed {path})", response_text(error))
             }
             other => other.to_string(),
