@@ -1,5 +1,7 @@
 //! What conversion must know of the node, probed once.
 
+mod devices;
+
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -17,14 +19,23 @@ const CPUSETS: [&str; 2] = [
 /// Probes the node.
 pub fn probe(config: &Config) -> HostFacts {
     let text = |path: &Path| path.to_string_lossy().into_owned();
+    let device_plugins = devices::plugins(std::env::vars_os());
     HostFacts {
         architecture: go_architecture().to_owned(),
         allow_emulation: config.flags.allow_emulation,
         kvm_available: is_usable(&Path::new("/dev").join(device(&config.flags.hypervisor))),
+        hypervisor: config.flags.hypervisor.clone(),
         cpuset: cpuset(),
         ovmf_path: text(&config.flags.ovmf_path),
         ephemeral_disk_dir: text(&config.places.ephemeral_disks),
         container_disk_dir: text(&config.places.container_disks),
+        firmware_files: names_in(&config.flags.ovmf_path),
+        firmware_auto_selection: config.flags.firmware_auto_selection,
+        network_info: devices::network_info(),
+        device_numa_nodes: devices::numa_nodes(&device_plugins),
+        numa_cpus: devices::numa_cpus(&device_plugins, cpu_list),
+        device_plugins,
+        log_verbosity: config.verbosity.into(),
         ..HostFacts::default()
     }
 }
@@ -41,6 +52,13 @@ fn is_usable(device: &Path) -> bool {
     let opened = fs::OpenOptions::new().read(true).write(true).open(device);
     let metadata = opened.and_then(|file| file.metadata());
     metadata.is_ok_and(|metadata| metadata.file_type().is_char_device())
+}
+
+/// What is in a directory that can be read.
+fn names_in(directory: &Path) -> Option<Vec<String>> {
+    let entries = fs::read_dir(directory).ok()?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    Some(names.collect())
 }
 
 /// Kubernetes names architectures as Go does.

@@ -127,7 +127,6 @@ async fn collect(config: &Config, namespace: &str) -> anyhow::Result<Chain> {
             dir,
             secrets: false,
         }),
-        ..CollectConfig::default()
     });
     collected.await.context("collecting hooks")
 }
