@@ -18,7 +18,8 @@ pub(crate) struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done; the result is on standard output
-  1  the VMI was refused, or a hook refused or failed; standard error says why
+  1  the VMI was refused, a hook refused or failed, or a replay is different; standard error
+     says why
   2  the command line, or a file that it names, cannot be used";
 
 const RENDER_HELP: &str = "\
@@ -52,6 +53,22 @@ Exit codes:
   1  serving failed; standard error says why
   2  the command line, or a module that it names, cannot be used";
 
+const REPLAY_HELP: &str = "\
+Records are what the launcher, or `virt-hook serve`, writes with --hook-record DIR: one file per
+run. The hook sees the input, configuration, limits, grants, random numbers and time of day that
+were recorded, and nothing else; how the VM's owner would have taken a failure does not count.
+
+Examples:
+  virt-hook replay records/1700000000-0000-OnDefineDomain-smbios.json --module smbios.wasm
+  virt-hook replay RECORD --hook smbios-2.wasm
+  virt-hook replay RECORD_OF_A_SIDECAR --hook its-port.wasm
+
+Exit codes:
+  0  it came to the same: the outcome with its reason, the domain, and cloud-init documents; how the
+     XML is written and what was logged does not count, and is shown
+  1  it came to something else; standard output shows what
+  2  the command line, the record or the module cannot be used";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Turn a VMI into the domain XML that libvirt would be given
@@ -60,6 +77,9 @@ pub(crate) enum Verb {
     /// Be one hook sidecar, or one plugin's sidecar, of a stock KubeVirt, with any number of modules
     #[command(after_help = SERVE_HELP)]
     Serve(Serve),
+    /// Run a recorded run of a hook again, and show what is different about it
+    #[command(after_help = REPLAY_HELP)]
+    Replay(Replay),
 }
 
 /// What `render` is given.
@@ -109,4 +129,21 @@ pub(crate) struct Serve {
     /// The VM's namespace, for rules of the policy that name namespaces; others hold without it
     #[arg(long, value_name = "NAME", default_value = "")]
     pub(crate) namespace: String,
+    /// Keep a record of every run in this directory, for `replay`; cloud-init data is left out
+    #[arg(long, value_name = "DIR", env = "VIRT_HOOK_RECORD")]
+    pub(crate) hook_record: Option<PathBuf>,
+}
+
+/// What `replay` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// The record, a JSON file
+    #[arg(value_name = "RECORD")]
+    pub(crate) record: PathBuf,
+    /// The module that was recorded; its sha256 must be the recorded one
+    #[arg(long, value_name = "WASM", conflicts_with = "hook")]
+    pub(crate) module: Option<PathBuf>,
+    /// Another module that is to do the same: a new version, or the port of a gRPC sidecar
+    #[arg(long, value_name = "NEW_WASM")]
+    pub(crate) hook: Option<PathBuf>,
 }

@@ -3,7 +3,9 @@
 mod cli;
 mod failure;
 mod modules;
+mod output;
 mod render;
+mod replay;
 mod serve;
 
 use std::process::ExitCode;
@@ -20,11 +22,12 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     match &cli.verb {
         Verb::Serve(_) => log_as_a_service(),
-        Verb::Render(_) => log_to_stderr(cli.verbose),
+        Verb::Render(_) | Verb::Replay(_) => log_to_stderr(cli.verbose),
     }
     let done = match &cli.verb {
         Verb::Render(arguments) => render::run(arguments),
         Verb::Serve(arguments) => serve::run(arguments),
+        Verb::Replay(arguments) => replay::run(arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use hook_host::record::RecordConfig;
 use hook_host::wasm::{Loader, Options};
 use hook_host::{Chain, CollectConfig, Compiler, Limits, PolicySource};
 
 /// Compiled already when the collection begins; this is behind everything else.
 const DEADLINE: Duration = Duration::from_secs(120);
 /// What hooks are told of the host.
-const HOST: &str = concat!("virt-hook/", env!("CARGO_PKG_VERSION"));
+pub(crate) const HOST: &str = concat!("virt-hook/", env!("CARGO_PKG_VERSION"));
 /// A hook's own settings, beside its module.
 const SETTINGS: &str = "hook.yaml";
 
@@ -33,6 +34,8 @@ pub(crate) struct Terms {
     pub(crate) policy: PolicySource,
     /// The virtual machine's, for rules of the policy; empty when not known.
     pub(crate) namespace: String,
+    /// Where every run is written down, if anywhere.
+    pub(crate) record: Option<PathBuf>,
 }
 
 /// What each path names: a module, a directory that holds modules, or a hooks directory with one
@@ -134,7 +137,10 @@ pub(crate) async fn collect(found: &[Found], place: &Path, terms: Terms) -> Resu
         host_name: HOST.to_owned(),
         policy: terms.policy,
         namespace: terms.namespace,
-        ..CollectConfig::default()
+        record: terms.record.map(|dir| RecordConfig {
+            dir,
+            secrets: false,
+        }),
     };
     compile(found, &config).await?;
     for hook in found {

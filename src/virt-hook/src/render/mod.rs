@@ -4,14 +4,13 @@ mod hooks;
 mod host;
 mod input;
 
-use std::io::{self, Write};
-
 use anyhow::Context;
 use domain::options::Options;
 use domain::vmi::{self, Vmi};
 
 use crate::cli::Render;
 use crate::failure::Failure;
+use crate::output;
 
 /// Writes the XML to standard output.
 pub(crate) fn run(arguments: &Render) -> Result<(), Failure> {
@@ -40,17 +39,5 @@ pub(crate) fn run(arguments: &Render) -> Result<(), Failure> {
             .map_err(Failure::Refused)?;
     }
     let xml = hooks::apply(&arguments.hooks, &vmi, domain::render::render(&spec))?;
-    print(&xml)
-}
-
-/// A reader that has seen enough is no failure.
-fn print(xml: &str) -> Result<(), Failure> {
-    let mut text = xml.trim_end().to_owned();
-    text.push('\n');
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::usage(
-            anyhow::Error::new(error).context("writing to standard output"),
-        )),
-        _ => Ok(()),
-    }
+    output::print(&xml)
 }

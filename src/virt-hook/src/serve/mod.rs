@@ -54,6 +54,7 @@ async fn until_told(
         limits: limits.clone(),
         policy: policy.map_err(Failure::Usage)?,
         namespace: arguments.namespace.clone(),
+        record: arguments.hook_record.clone(),
     };
     let frugal = allowance.be_frugal();
     let chain = tokio::select! {

@@ -90,6 +90,7 @@ mod tests {
             socket: socket.map(str::to_owned),
             policy: None,
             namespace: String::new(),
+            hook_record: None,
         }
     }
 

@@ -1,0 +1,226 @@
+//! A replay beside its record, for people to read.
+
+use std::fmt::{self, Display, Formatter, Write};
+use std::time::Duration;
+
+use domain_xml::{Change, ChangeKind};
+use hook_host::record::{Record, Replayed, Said};
+use hook_host::{LogLevel, LogLine, Outcome};
+
+/// Of one value, as many characters as a terminal can bear.
+const MAX_VALUE: usize = 2000;
+/// Enough of a digest to tell modules apart.
+const DIGEST: usize = 12;
+
+/// Text of the hook's, which must not move the cursor or fill the screen.
+struct Plain<'a>(&'a str);
+
+impl Display for Plain<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for character in self.0.chars().take(MAX_VALUE) {
+            if character.is_control() {
+                write!(f, "{}", character.escape_default())?;
+            } else {
+                f.write_char(character)?;
+            }
+        }
+        if self.0.chars().nth(MAX_VALUE).is_some() {
+            write!(f, " ... ({} bytes)", self.0.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// The whole comparison.
+pub(super) fn of(record: &Record, replayed: &Replayed) -> String {
+    let mut text = format!("recorded: {}\n", recorded(record));
+    text += &format!("replayed: {}\n", run(replayed));
+    text += verdict(replayed);
+    text.push('\n');
+    let difference = &replayed.difference;
+    if let Some((before, after)) = &difference.outcome {
+        sides(&mut text, "outcome", Some(before), Some(after));
+    }
+    for change in &difference.domain {
+        changed(&mut text, change);
+    }
+    for name in &difference.documents {
+        text += &format!("  document {}\n", Plain(name));
+    }
+    if difference.log {
+        logs(&mut text, &record.log, &replayed.run.log);
+    }
+    for note in notes(record, replayed) {
+        text += &format!("note: {note}\n");
+    }
+    text
+}
+
+fn recorded(record: &Record) -> String {
+    let hook = &record.hook;
+    let kind = match (&hook.digest, &hook.sidecar) {
+        (Some(digest), _) => format!("sha256 {}", Plain(&short(digest))),
+        (None, Some(version)) => format!("gRPC sidecar {}", Plain(version)),
+        (None, None) => "gRPC sidecar".to_owned(),
+    };
+    format!(
+        "{} ({kind}) at {} for {}/{} ({}): {}",
+        Plain(&hook.hook),
+        Plain(&record.hook_point),
+        Plain(&record.invocation.namespace),
+        Plain(&record.invocation.name),
+        Plain(&record.invocation.reason),
+        result(
+            &record.outcome,
+            record.changes.len(),
+            Duration::from_micros(record.duration_micros),
+            record.peak_memory
+        )
+    )
+}
+
+fn run(replayed: &Replayed) -> String {
+    let run = &replayed.run;
+    let outcome = match &run.outcome {
+        Outcome::Ok => "ok",
+        Outcome::Failed(error) => error.kind(),
+    };
+    result(outcome, run.changes.len(), run.duration, run.peak_memory)
+}
+
+fn result(outcome: &str, changes: usize, duration: Duration, memory: usize) -> String {
+    let plural = if changes == 1 { "" } else { "s" };
+    let mut text = format!(
+        "{}, {changes} change{plural}, {} us",
+        Plain(outcome),
+        duration.as_micros()
+    );
+    if memory > 0 {
+        text += &format!(", {} KiB", memory >> 10);
+    }
+    text
+}
+
+fn verdict(replayed: &Replayed) -> &'static str {
+    let difference = &replayed.difference;
+    if difference.is_none() {
+        "same: byte for byte"
+    } else if difference.is_none_in_effect() {
+        "same: in effect"
+    } else {
+        "different: - recorded, + replayed"
+    }
+}
+
+fn changed(text: &mut String, change: &Change) {
+    let what = match change.kind {
+        ChangeKind::Inserted => "only replayed",
+        ChangeKind::Removed => "only recorded",
+        ChangeKind::Edited => "other value",
+        ChangeKind::Moved => "other place",
+    };
+    let title = format!("{}: {what}", Plain(&change.path));
+    sides(
+        text,
+        &title,
+        change.before.as_deref(),
+        change.after.as_deref(),
+    );
+}
+
+fn sides(text: &mut String, title: &str, before: Option<&str>, after: Option<&str>) {
+    *text += &format!("  {title}\n");
+    for (sign, side) in [('-', before), ('+', after)] {
+        for line in side.into_iter().flat_map(str::lines) {
+            *text += &format!("    {sign} {}\n", Plain(line));
+        }
+    }
+}
+
+/// From the first line on that is not the same.
+fn logs(text: &mut String, before: &[Said], after: &[LogLine]) {
+    let before: Vec<String> = before.iter().map(said).collect();
+    let after: Vec<String> = after.iter().map(logged).collect();
+    let alike = before.iter().zip(&after).take_while(|(a, b)| a == b);
+    let from = alike.count();
+    sides(
+        text,
+        "log, which does not count",
+        Some(&before[from..].join("\n")),
+        Some(&after[from..].join("\n")),
+    );
+}
+
+fn said(line: &Said) -> String {
+    format!("{}: {}", line.level, line.message)
+}
+
+fn logged(line: &LogLine) -> String {
+    let level = match line.level {
+        LogLevel::Debug => "debug",
+        LogLevel::Info => "info",
+        LogLevel::Warn => "warn",
+        LogLevel::Error => "error",
+    };
+    format!("{level}: {}", line.message)
+}
+
+/// What else might explain a difference, or the lack of one.
+fn notes(record: &Record, replayed: &Replayed) -> Vec<String> {
+    let difference = &replayed.difference;
+    let mut notes = Vec::new();
+    if difference.bytes && difference.is_none_in_effect() {
+        notes.push("the XML says the same and is written differently".to_owned());
+    }
+    for what in &replayed.withheld {
+        notes.push(format!(
+            "{} was withheld from the record; the hook saw a placeholder",
+            Plain(what)
+        ));
+    }
+    for dir in &record.dirs {
+        notes.push(format!(
+            "it may read {} of this machine; the record does not hold what was there",
+            Plain(&dir.display().to_string())
+        ));
+    }
+    notes
+}
+
+fn short(digest: &str) -> String {
+    digest.chars().take(DIGEST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_do_not_write_on_terminals() {
+        assert_eq!(Plain("a\u{1b}[2Jb").to_string(), "a\\u{1b}[2Jb");
+        let long = "x".repeat(MAX_VALUE + 1);
+        assert!(Plain(&long).to_string().ends_with("x ... (2001 bytes)"));
+    }
+
+    #[test]
+    fn logs_are_told_from_where_they_part() {
+        let line = |message: &str| LogLine {
+            level: LogLevel::Info,
+            message: message.to_owned(),
+        };
+        let said = |message: &str| Said {
+            level: "info".to_owned(),
+            message: message.to_owned(),
+        };
+        let mut text = String::new();
+        logs(
+            &mut text,
+            &[said("a"), said("b")],
+            &[line("a"), line("c"), line("d")],
+        );
+        assert!(
+            text.ends_with("- info: b\n    + info: c\n    + info: d\n"),
+            "{text}"
+        );
+    }
+}
