@@ -9,13 +9,23 @@ use tests::vmi::Vmi;
 
 use crate::distinct;
 
-/// Sync: defined without, then with metadata, starting up, running.
-const STARTED: [&str; 4] = [
+/// Sync: defined without, then with metadata, starting up, resumed, started.
+const STARTED: [&str; 5] = [
     "ADDED Shutoff/Unknown",
     "MODIFIED Shutoff/Unknown",
     "MODIFIED Paused/StartingUp",
     "MODIFIED Running/Unknown",
+    "MODIFIED Running/Unknown",
 ];
+
+/// What was told is [`STARTED`], and perhaps that the agent came.
+fn assert_started(scene: &Scene) {
+    let states = scene.handler.states();
+    let history = scene.handler.history();
+    let (start, rest) = states.split_at(STARTED.len().min(states.len()));
+    assert_eq!(start, STARTED, "{history}");
+    assert!(rest.iter().all(|state| state == STARTED[4]), "{history}");
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_root() -> Result<()> {
@@ -32,12 +42,7 @@ async fn whole_life(user: User) -> Result<()> {
     let mut scene = Scene::open(user, &vmi).await?;
     answers_before_any_domain(&scene).await?;
     scene.boot_to_ready(&vmi).await?;
-    assert_eq!(
-        distinct(scene.handler.states()),
-        STARTED,
-        "{}",
-        scene.handler.history()
-    );
+    assert_started(&scene);
     metadata_of_a_start(&scene, &vmi);
     syncing_again_changes_nothing(&scene, &vmi).await?;
     pausing_and_unpausing(&scene, &vmi).await?;
@@ -90,12 +95,7 @@ async fn syncing_again_changes_nothing(scene: &Scene, vmi: &Vmi) -> Result<()> {
     assert!(qemu.is_some());
     scene.commands.sync(vmi).await?.ok()?;
     assert_eq!(scene.pod.qemu().map(|process| process.pid), qemu);
-    assert_eq!(
-        distinct(scene.handler.states()),
-        STARTED,
-        "{}",
-        scene.handler.history()
-    );
+    assert_started(scene);
     Ok(())
 }
 

@@ -75,6 +75,7 @@ pub struct Publications {
     speaking: bool,
     kept_metadata: bool,
     told_on: bool,
+    starting: bool,
 }
 
 impl Publications {
@@ -92,13 +93,30 @@ impl Publications {
                 ..Publication::MODIFIED
             }],
             Fact::Reconnected | Fact::QemuEnded => Vec::new(),
-            // Only between "off" and "on": what was told already, or is over, is not told again.
-            Fact::StartingUp if self.speaking && !self.told_on => vec![Publication {
-                starting_up: true,
-                ..Publication::MODIFIED
-            }],
-            Fact::StartingUp => Vec::new(),
+            Fact::StartingUp => self.observe_start().into_iter().collect(),
         }
+    }
+
+    /// Only between "off" and "on": what was told already, or is over, is not told again.
+    fn observe_start(&mut self) -> Option<Publication> {
+        let news = self.speaking && !self.told_on;
+        self.starting |= news;
+        news.then_some(Publication {
+            starting_up: true,
+            ..Publication::MODIFIED
+        })
+    }
+
+    /// Each start sets out with an agent that is not connected: the same moment in other words.
+    fn is_start(&self, event: &Event) -> bool {
+        let no_agent = matches!(
+            event,
+            Event::AgentLifecycle {
+                connected: false,
+                ..
+            }
+        );
+        no_agent && self.speaking && (self.starting || !self.told_on)
     }
 
     /// A publication was made of a domain that has its QEMU process, or of one that has not.
@@ -107,6 +125,10 @@ impl Publications {
     }
 
     fn observe_event(&mut self, event: &Event) -> Vec<Publication> {
+        if self.is_start(event) {
+            return self.observe_start().into_iter().collect();
+        }
+        self.starting &= !matches!(event, Event::Lifecycle { .. });
         let Some(publication) = publication(event) else {
             return Vec::new();
         };
@@ -235,6 +257,30 @@ mod tests {
         assert_eq!(policy.observe(&Fact::StartingUp), []);
         policy.observe_told(false);
         assert_eq!(policy.observe(&Fact::StartingUp).len(), 1, "another start");
+    }
+
+    #[test]
+    fn a_start_has_two_witnesses_and_is_told_once() {
+        let no_agent = Fact::Libvirt(Event::AgentLifecycle {
+            domain: "default_vm1".into(),
+            connected: false,
+        });
+        let defined = lifecycle(LifecycleEvent::Defined, Detail::Added);
+        let resumed = lifecycle(LifecycleEvent::Resumed, Detail::Unpaused);
+        for (first, second) in [
+            (&no_agent, &Fact::StartingUp),
+            (&Fact::StartingUp, &no_agent),
+        ] {
+            let mut policy = Publications::default();
+            policy.observe(&defined);
+            policy.observe_told(false);
+            assert!(policy.observe(first)[0].starting_up);
+            policy.observe_told(true);
+            assert_eq!(policy.observe(second), []);
+            assert!(!policy.observe(&resumed)[0].starting_up);
+            let lost = policy.observe(&no_agent);
+            assert!(lost.len() == 1 && !lost[0].starting_up, "later it is news");
+        }
     }
 
     fn any_fact() -> impl Strategy<Value = Fact> {
