@@ -20,7 +20,8 @@ pub fn odd() -> &'static Path {
     ODD.get_or_init(|| guest("odd-hook"))
 }
 
-fn guest(package: &str) -> PathBuf {
+/// A module of this workspace, built now if it is not yet.
+pub fn guest(package: &str) -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
         .canonicalize()
