@@ -22,7 +22,8 @@ struct Row {
     reference: &'static str,
 }
 
-#[tokio::main]
+// One thread, so that a call is measured and not how this program wakes its own threads.
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     if cfg!(debug_assertions) {
         println!("note: this is a debug build; 'make measure' builds with --release");
