@@ -196,7 +196,7 @@ impl Bench {
         // Watching the child costs it a little time, so that is a compilation of its own.
         let dir = self.base.path().join("watched");
         let peak = peak::of_children(|| drop(self.load(self.options(&dir))));
-        let peak = peak.map_or("not known".to_owned(), mib);
+        let peak = peak.map_or("not known".to_owned(), mb);
         row([
             "cold compile in the child, load included",
             &ms(at(&mut times, 50)),
@@ -258,7 +258,7 @@ impl Bench {
             Memory::of_child(&dir, hooks)
         };
         let (one, many) = (measure(1), measure(HOOKS + 1));
-        let further = |one: u64, many: u64| mib(many.saturating_sub(one) / HOOKS as u64);
+        let further = |one: u64, many: u64| mb(many.saturating_sub(one) / HOOKS as u64);
         row([
             "memory per further hook, after a call",
             &further(one.rss, many.rss),
@@ -271,12 +271,7 @@ impl Bench {
             "",
             "",
         ]);
-        row([
-            "  a process with one hook, all of it",
-            &mib(one.rss),
-            "",
-            "",
-        ]);
+        row(["  a process with one hook, all of it", &mb(one.rss), "", ""]);
     }
 
     fn options(&self, artifacts_dir: &Path) -> Options {
@@ -376,6 +371,6 @@ fn ms(time: Duration) -> String {
     format!("{:.1} ms", time.as_secs_f64() * 1e3)
 }
 
-fn mib(bytes: u64) -> String {
+fn mb(bytes: u64) -> String {
     format!("{:.2} MB", bytes as f64 / 1e6)
 }
