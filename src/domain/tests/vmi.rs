@@ -197,6 +197,14 @@ fn what_the_launcher_does_not_serve_is_told() {
         served(json!({"accessCredentials": agent})),
         Err("spec.accessCredentials[1].sshPublicKey.propagationMethod.qemuGuestAgent is not supported by this launcher yet".into())
     );
+    let pod = json!({"devices": {"interfaces": [{"name": "n", "masquerade": {}}]}});
+    assert_eq!(
+        served(json!({"domain": pod})),
+        Err(
+            "spec.domain.devices.interfaces[0].masquerade is not supported by this launcher yet"
+                .into()
+        )
+    );
     let options =
         json!({"devices": {"interfaces": [{"name": "n", "dhcpOptions": {"bootFileName": "x"}}]}});
     assert_eq!(

@@ -1,5 +1,5 @@
 //! What converts, but needs something of the launcher at run time that it does not do yet: images made
-//! of configuration, DHCP options, Ignition files. The launcher asks before it starts such a VM.
+//! of configuration, the guest's DHCP and tap devices, Ignition files. The launcher asks before it starts such a VM.
 
 use std::collections::HashSet;
 
@@ -9,6 +9,8 @@ use super::{ConvertError, qemu_arguments};
 use crate::vmi::{ChangedBlockTracking, Vmi, Volume};
 
 const FIELDS: &[&str] = &[
+    "spec.domain.devices.interfaces[].bridge",
+    "spec.domain.devices.interfaces[].masquerade",
     "spec.domain.devices.interfaces[].dhcpOptions",
     "spec.domain.devices.downwardMetrics",
     "spec.accessCredentials[].sshPublicKey.propagationMethod.qemuGuestAgent",

@@ -25,11 +25,11 @@ pub(super) struct Prepared<'a> {
 impl<'a> Wanted<'a> {
     pub(super) async fn convert(vm: &Vm, request: &'a SyncRequest) -> Result<Self, OpError> {
         let vmi = &request.vmi;
-        domain::convert::check_served(vmi)?;
         let options = vm.preparation.options(vmi, &request.options).await?;
         let mut facts = vm.preparation.facts.clone();
         facts.allow_emulation |= request.allow_emulation;
         let mut spec = domain::convert::convert(vmi, &options, &facts)?;
+        domain::convert::check_served(vmi)?;
         if vm.preparation.test_driver {
             "test".clone_into(&mut spec.kind);
         }
