@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use crate::checks::Checks;
+
 /// One line of the launcher's log about one run.
 pub(crate) struct HookRun {
     pub(crate) hook: String,
@@ -49,6 +51,26 @@ impl HookRun {
         }
         text
     }
+}
+
+/// What both hooks of the demo must have done, by the launcher's own word.
+pub(crate) fn check(checks: &mut Checks, runs: &[HookRun], manufacturer: &str) {
+    let told = || {
+        let told: Vec<_> = runs.iter().map(HookRun::tell).collect();
+        told.join("\n")
+    };
+    let smbios = |run: &HookRun| run.hook_point == "OnDefineDomain" && run.changed_to(manufacturer);
+    checks.hold(
+        "the smbios hook's change of the domain XML is on record",
+        runs.iter().any(smbios),
+        told,
+    );
+    let cloud_init = |run: &HookRun| run.hook_point == "PreCloudInitIso" && run.changed();
+    checks.hold(
+        "the cloud-init hook's change of the user data is on record",
+        runs.iter().any(cloud_init),
+        told,
+    );
 }
 
 /// The log keeps a list as JSON in a string.

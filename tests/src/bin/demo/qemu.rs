@@ -10,7 +10,7 @@ use tests::vmi::Vmi;
 
 use crate::checks::Checks;
 use crate::follow::{Follow, runs};
-use crate::hook_run::HookRun;
+use crate::hook_run;
 use crate::timeline::Timeline;
 
 pub(crate) const MANUFACTURER: &str = "Radical Edward";
@@ -128,29 +128,7 @@ async fn boot(timeline: &Timeline, checks: &mut Checks, scene: &Scene, vmi: &Vmi
 
 /// What the guest tells against what the hooks were to do.
 fn look_inside(checks: &mut Checks, scene: &Scene, vmi: &Vmi) {
-    let runs = runs(&scene.pod.log_path());
-    let names = || {
-        runs.iter()
-            .map(HookRun::tell)
-            .collect::<Vec<_>>()
-            .join("\n")
-    };
-    let smbios = runs
-        .iter()
-        .any(|run| run.hook_point == "OnDefineDomain" && run.changed_to(MANUFACTURER));
-    checks.hold(
-        "the smbios hook's change of the domain XML is on record",
-        smbios,
-        names,
-    );
-    let cloud_init = runs
-        .iter()
-        .any(|run| run.hook_point == "PreCloudInitIso" && run.changed());
-    checks.hold(
-        "the cloud-init hook's change of the user data is on record",
-        cloud_init,
-        names,
-    );
+    hook_run::check(checks, &runs(&scene.pod.log_path()), MANUFACTURER);
 
     let console = scene.pod.console(vmi);
     let vendor = format!("board_vendor: {MANUFACTURER}");

@@ -11,7 +11,7 @@ use tests::vmi::Vmi;
 
 use crate::checks::Checks;
 use crate::follow::{Follow, runs};
-use crate::hook_run::HookRun;
+use crate::hook_run;
 use crate::qemu::{MANUFACTURER, USER_DATA};
 use crate::timeline::Timeline;
 
@@ -94,29 +94,7 @@ async fn boot(checks: &mut Checks, scene: &Scene, vmi: &Vmi) -> Result<()> {
         .wait_for_state("Running/Unknown", 0, EVENT)
         .await;
     checks.succeed("the domain is reported as Running", running);
-    let runs = runs(&scene.pod.log_path());
-    let names = || {
-        runs.iter()
-            .map(HookRun::tell)
-            .collect::<Vec<_>>()
-            .join("\n")
-    };
-    let smbios = runs
-        .iter()
-        .any(|run| run.hook_point == "OnDefineDomain" && run.changed_to(MANUFACTURER));
-    checks.hold(
-        "the smbios hook's change of the domain XML is on record",
-        smbios,
-        names,
-    );
-    let cloud_init = runs
-        .iter()
-        .any(|run| run.hook_point == "PreCloudInitIso" && run.changed());
-    checks.hold(
-        "the cloud-init hook's change of the user data is on record",
-        cloud_init,
-        names,
-    );
+    hook_run::check(checks, &runs(&scene.pod.log_path()), MANUFACTURER);
     let domain = scene.commands.domain().await?;
     let board = domain["Spec"]["SysInfo"]["BaseBoard"].to_string();
     checks.hold(
