@@ -103,7 +103,7 @@ impl Round<'_> {
         let fixed = self.recorder.and_then(Recorder::fix);
         let (run, output, given) = self.observe(hook, input, fixed).await;
         if let Some(recorder) = self.recorder {
-            recorder.keep(Witness {
+            let witness = Witness {
                 hook,
                 invocation: self.invocation,
                 vmi: self.vmi,
@@ -112,7 +112,8 @@ impl Round<'_> {
                 given,
                 fixed,
                 run: &run,
-            });
+            };
+            recorder.keep(witness).await;
         }
         report::run(self.invocation, &run);
         (run, output)

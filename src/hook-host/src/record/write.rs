@@ -30,6 +30,9 @@ pub struct RecordError {
     source: io::Error,
 }
 
+/// A record is some kilobytes; a file system that takes longer hangs.
+const WRITE: Duration = Duration::from_secs(2);
+
 /// Writes records.
 pub(crate) struct Recorder {
     config: RecordConfig,
@@ -76,16 +79,24 @@ impl Recorder {
 
     /// Writes a run down. A full disk must not keep a virtual machine from starting: what goes
     /// wrong is logged.
-    pub(crate) fn keep(&self, witness: Witness<'_>) {
+    pub(crate) async fn keep(&self, witness: Witness<'_>) {
         let name = self.name(witness.run);
         let mut record = Record::of(witness);
         if !self.config.secrets {
             secrets::withhold(&mut record);
         }
         let path = self.config.dir.join(name);
-        if let Err(error) = write(&path, &record) {
-            tracing::warn!(path = %path.display(), %error, "a hook's run could not be recorded");
-        }
+        let written = tokio::task::spawn_blocking({
+            let path = path.clone();
+            move || write(&path, &record)
+        });
+        let error = match tokio::time::timeout(WRITE, written).await {
+            Ok(Ok(Ok(()))) => return,
+            Ok(Ok(Err(error))) => error.to_string(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("not written within {WRITE:?}"),
+        };
+        tracing::warn!(path = %path.display(), error, "a hook's run could not be recorded");
     }
 
     fn name(&self, run: &Run) -> String {
