@@ -13,6 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 pub struct Process {
     /// Its id.
     pub pid: Pid,
+    /// Its id inside the pod, where counting begins at 1.
+    pub inner: i32,
     /// Its parent's id.
     pub parent: i32,
     /// Its name, cut at 15 bytes by the kernel.
@@ -43,7 +45,8 @@ fn status(pid: Pid, title: &str) -> Option<String> {
     Some(line.trim().to_owned())
 }
 
-/// All processes in the pid namespace of `init`, zombies left out.
+/// All processes in the pid namespace of `init`, zombies left out, in the order the pod numbered
+/// them: the machine's own numbers begin again once they reach `pid_max`.
 pub(super) fn of_pod(init: Pid) -> Vec<Process> {
     let Ok(namespace) = fs::read_link(proc(init).join("ns/pid")) else {
         return Vec::new();
@@ -56,7 +59,7 @@ pub(super) fn of_pod(init: Pid) -> Vec<Process> {
         .filter(|pid| fs::read_link(proc(*pid).join("ns/pid")).is_ok_and(|link| link == namespace))
         .filter_map(read)
         .collect();
-    found.sort_by_key(|process| process.pid.as_raw_nonzero());
+    found.sort_by_key(|process| process.inner);
     found
 }
 
@@ -66,6 +69,11 @@ fn read(pid: Pid) -> Option<Process> {
     }
     Some(Process {
         pid,
+        inner: status(pid, "NSpid")?
+            .split_whitespace()
+            .last()?
+            .parse()
+            .ok()?,
         parent: status(pid, "PPid")?.parse().ok()?,
         name: status(pid, "Name")?,
     })
