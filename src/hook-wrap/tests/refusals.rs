@@ -1,0 +1,54 @@
+//! What is not wrapped, and in which words. (What is: the C example, which the tests build and run.)
+#![allow(clippy::unwrap_used)]
+
+use hook_wrap::{WrapError, wrap};
+
+const CORE: &[u8] = b"\0asm\x01\0\0\0";
+const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+
+#[test]
+fn a_component_is_not_wrapped_again() {
+    assert!(matches!(wrap(COMPONENT), Err(WrapError::Component)));
+}
+
+#[test]
+fn a_module_that_exports_no_hook_is_told_what_is_missing() {
+    let error = wrap(CORE).unwrap_err();
+    assert!(matches!(error, WrapError::DoesNotFit(_)), "{error}");
+    assert!(error.to_string().contains("handler@0.1.0"), "{error}");
+}
+
+#[test]
+fn what_is_no_module_is_refused() {
+    for bytes in [&b""[..], b"#!/bin/sh\n", b"\x7fELF", &CORE[..6]] {
+        let error = wrap(bytes).unwrap_err();
+        assert!(matches!(error, WrapError::NotAModule(_)), "{error}");
+    }
+}
+
+#[test]
+fn nothing_is_read_of_what_is_too_large() {
+    let bytes = vec![0; hook_wrap::LARGEST + 1];
+    assert!(matches!(wrap(&bytes), Err(WrapError::TooLarge { .. })));
+}
+
+#[test]
+fn damage_anywhere_ends_in_an_error_or_a_component() {
+    // A type, an import of WASI's first version, and an export.
+    let core = [
+        CORE,
+        b"\x01\x04\x01\x60\0\0",
+        b"\x02\x1c\x01\x16wasi_snapshot_preview1\x01f\0\0",
+        b"\x07\x08\x01\x04main\0\0",
+    ]
+    .concat();
+    for at in 0..core.len() {
+        let _ = wrap(&core[..at]);
+        for value in [0, 1, 0x7f, 0x80, 0xff] {
+            let mut damaged = core.clone();
+            damaged[at] = value;
+            let _ = wrap(&damaged);
+        }
+    }
+    assert!(wrap(&core).unwrap_err().to_string().contains("hook"));
+}
