@@ -28,6 +28,9 @@ pub struct Limits {
     pub compile_deadline: Duration,
     /// Memory of the process that compiles, in bytes. 1 GiB.
     pub compile_memory: usize,
+    /// Threads of the process that compiles, at most as many as there are processors. 4: more gain
+    /// little, and each has memory of its own.
+    pub compile_threads: usize,
 }
 
 impl Default for Limits {
@@ -43,6 +46,7 @@ impl Default for Limits {
             module: 32 * MIB,
             compile_deadline: Duration::from_secs(30),
             compile_memory: 1024 * MIB,
+            compile_threads: 4,
         }
     }
 }

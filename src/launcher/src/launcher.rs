@@ -2,12 +2,14 @@
 
 mod supervise;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use domain::vmi::Vmi;
 use hook_host::record::RecordConfig;
+use hook_host::wasm::baked_dirs;
 use hook_host::{Chain, CollectConfig, Compiler, Reason};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -30,6 +32,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// virt-handler has this long to take the last notification; alone, nobody listens.
 const LAST_WORD: Duration = Duration::from_secs(5);
 const LAST_WORD_ALONE: Duration = Duration::from_millis(500);
+/// Where the launcher's image has hooks that were compiled for it.
+const BAKED_HOOKS: &str = "/usr/share/virt-launcher/hook-artifacts";
 /// Operations under way when the launcher ends.
 const CLOSE: Duration = Duration::from_secs(5);
 
@@ -116,6 +120,10 @@ async fn collect(config: &Config, namespace: &str) -> anyhow::Result<Chain> {
         expected: config.flags.hook_sidecars,
         deadline: config.flags.qemu_timeout,
         artifacts_dir: config.places.hook_artifacts(),
+        baked_dirs: baked_dirs(
+            config.flags.hook_artifacts.as_deref(),
+            Path::new(BAKED_HOOKS),
+        ),
         compiler: Compiler::Child {
             program: std::env::current_exe().context("finding this program")?,
         },

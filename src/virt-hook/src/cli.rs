@@ -132,6 +132,10 @@ pub(crate) struct Serve {
     /// Keep a record of every run in this directory, for `replay`; cloud-init data is left out
     #[arg(long, value_name = "DIR", env = "VIRT_HOOK_RECORD")]
     pub(crate) hook_record: Option<PathBuf>,
+    /// Directory of this image with modules that `compile` made ready for it
+    /// [default: /usr/share/virt-hook/hook-artifacts, if it is there]
+    #[arg(long, value_name = "DIR", env = "VIRT_HOOK_ARTIFACTS")]
+    pub(crate) hook_artifacts: Option<PathBuf>,
 }
 
 /// What `replay` is given.

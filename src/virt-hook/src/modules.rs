@@ -36,6 +36,8 @@ pub(crate) struct Terms {
     pub(crate) namespace: String,
     /// Where every run is written down, if anywhere.
     pub(crate) record: Option<PathBuf>,
+    /// Directories of the image with modules that were compiled for it.
+    pub(crate) baked_dirs: Vec<PathBuf>,
 }
 
 /// What each path names: a module, a directory that holds modules, or a hooks directory with one
@@ -130,6 +132,7 @@ pub(crate) async fn collect(found: &[Found], place: &Path, terms: Terms) -> Resu
         expected: found.len(),
         deadline: DEADLINE,
         artifacts_dir: place.join("compiled"),
+        baked_dirs: terms.baked_dirs,
         compiler: Compiler::Child {
             program: std::env::current_exe().context("finding this program")?,
         },
@@ -155,6 +158,7 @@ async fn compile(found: &[Found], config: &CollectConfig) -> Result<()> {
         limits: config.limits.clone(),
         compiler: config.compiler.clone(),
         artifacts_dir: Some(config.artifacts_dir.clone()),
+        baked_dirs: config.baked_dirs.clone(),
         host_name: config.host_name.clone(),
     });
     for hook in found {

@@ -46,6 +46,8 @@ pub struct CollectConfig {
     pub deadline: Duration,
     /// Where compiled modules are kept: created with mode 0700, refused when others can write there.
     pub artifacts_dir: PathBuf,
+    /// Directories of the image with artifacts that [`bake`](crate::wasm::bake) wrote.
+    pub baked_dirs: Vec<PathBuf>,
     /// Who compiles.
     pub compiler: Compiler,
     /// What hooks may use.
@@ -68,6 +70,7 @@ impl Default for CollectConfig {
             expected: 0,
             deadline: Duration::from_secs(60),
             artifacts_dir: PathBuf::from("/var/run/kubevirt-private/hook-artifacts"),
+            baked_dirs: Vec::new(),
             compiler: Compiler::InProcess,
             limits: Limits::default(),
             host_name: concat!("hook-host/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -170,6 +173,7 @@ impl<'a> Collection<'a> {
             limits: config.limits.clone(),
             compiler: config.compiler.clone(),
             artifacts_dir: Some(config.artifacts_dir.clone()),
+            baked_dirs: config.baked_dirs.clone(),
             host_name: config.host_name.clone(),
         });
         Self {

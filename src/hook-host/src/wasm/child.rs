@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::COMPILE_ARG;
 use super::artifact::hex;
-use super::engine::{Role, engine};
+use super::engine::{Machine, Role, engine};
 
 /// What a child may use, handed over as arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,14 +21,21 @@ pub(super) struct Allowance {
     pub(super) seconds: u64,
     /// Bytes of the module.
     pub(super) module: u64,
+    /// For which machines it compiles.
+    pub(super) machine: Machine,
 }
 
 /// What a child says when it is done, on its standard error.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Report {
-    /// The sha256 of what it compiled.
-    Compiled(String),
+    /// It is done.
+    Compiled {
+        /// The sha256 of what it compiled.
+        digest: String,
+        /// The most memory that it had at a time, in bytes, where the system tells.
+        peak_memory: Option<u64>,
+    },
     /// Why it did not.
     Refused(String),
 }
@@ -42,10 +49,13 @@ pub fn compile_child() -> Option<ExitCode> {
         return None;
     }
     let report = match work(arguments) {
-        Ok(digest) => Report::Compiled(digest),
+        Ok(digest) => Report::Compiled {
+            digest,
+            peak_memory: peak_memory(),
+        },
         Err(error) => Report::Refused(error),
     };
-    let done = matches!(report, Report::Compiled(_));
+    let done = matches!(report, Report::Compiled { .. });
     let text = serde_json::to_string(&report).unwrap_or_default();
     let told = writeln!(io::stderr(), "{text}").is_ok();
     Some(if done && told {
@@ -61,7 +71,7 @@ fn work(arguments: impl Iterator<Item = OsString>) -> Result<String, String> {
     confine(allowance).map_err(|error| format!("its limits could not be set: {error}"))?;
     let module =
         read(allowance.module).map_err(|error| format!("it could not be read: {error}"))?;
-    let artifact = compile(&module)?;
+    let artifact = compile(&module, allowance.machine)?;
     io::stdout()
         .write_all(&artifact)
         .and_then(|()| io::stdout().flush())
@@ -70,11 +80,20 @@ fn work(arguments: impl Iterator<Item = OsString>) -> Result<String, String> {
 }
 
 /// Compiles a module to machine code; the error is what the compiler says.
-pub(super) fn compile(module: &[u8]) -> Result<Vec<u8>, String> {
-    let engine = engine(Role::Compile).map_err(|error| format!("{error:#}"))?;
+pub(super) fn compile(module: &[u8], machine: Machine) -> Result<Vec<u8>, String> {
+    let engine = engine(Role::Compile(machine)).map_err(|error| format!("{error:#}"))?;
     engine
         .precompile_component(module)
         .map_err(|error| format!("{error:#}"))
+}
+
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib << 10)
 }
 
 fn read(limit: u64) -> io::Result<Vec<u8>> {
@@ -112,16 +131,21 @@ fn confine(allowance: Allowance) -> rustix::io::Result<()> {
 }
 
 impl Allowance {
-    pub(super) fn encode(self) -> [String; 3] {
-        [self.memory, self.seconds, self.module].map(|number| number.to_string())
+    pub(super) fn encode(self) -> [String; 4] {
+        let portable = u64::from(self.machine == Machine::Any);
+        [self.memory, self.seconds, self.module, portable].map(|number| number.to_string())
     }
 
     fn decode(mut arguments: impl Iterator<Item = OsString>) -> Option<Self> {
-        let mut next = || arguments.next()?.to_str()?.parse().ok();
+        let mut next = || arguments.next()?.to_str()?.parse::<u64>().ok();
         Some(Self {
             memory: next()?,
             seconds: next()?,
             module: next()?,
+            machine: match next()? {
+                0 => Machine::This,
+                _ => Machine::Any,
+            },
         })
     }
 }

@@ -14,11 +14,10 @@ use tokio::net::unix::pipe;
 
 use super::artifact::hex;
 use super::child::{self, Allowance, Report};
+use super::engine::Machine;
 use super::{COMPILE_ARG, Compiler};
 use crate::Limits;
 
-/// More threads gain little and cost memory.
-const MAX_THREADS: usize = 4;
 /// A report is one line.
 const MAX_REPORT: u64 = 64 << 10;
 /// Between closing its standard error and its end, a child does nothing.
@@ -56,21 +55,35 @@ pub enum CompileError {
     },
 }
 
-/// Compiles `module` into `artifact`. Gives the sha256 of what was compiled: the file may have
-/// changed since it was looked at.
+/// What was compiled, and what that took.
+pub(super) struct Compiled {
+    /// The sha256 of the module: its file may have changed since it was looked at.
+    pub(super) digest: String,
+    /// Of the child, in bytes; not known of this process.
+    pub(super) peak_memory: Option<u64>,
+}
+
+/// What is compiled: from which file, to which, and for which machines.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) module: &'a File,
+    pub(super) artifact: &'a File,
+    pub(super) machine: Machine,
+}
+
+/// Does a job within limits.
 pub(super) async fn compile(
     compiler: &Compiler,
-    module: &File,
-    artifact: &File,
+    job: Job<'_>,
     limits: &Limits,
-) -> Result<String, CompileError> {
+) -> Result<Compiled, CompileError> {
     match compiler {
         Compiler::Child { program } => {
             let failed = |source| CompileError::Child {
                 program: program.clone(),
                 source,
             };
-            let child = start(program, module, artifact, limits).map_err(failed)?;
+            let child = start(program, job, limits).map_err(failed)?;
             finish(program, child, limits).await
         }
         Compiler::InProcess => {
@@ -78,26 +91,36 @@ pub(super) async fn compile(
                 program: "this process".into(),
                 source,
             };
-            let mut module = module.try_clone().map_err(failed)?;
-            let mut artifact = artifact.try_clone().map_err(failed)?;
-            let task = tokio::task::spawn_blocking(move || in_process(&mut module, &mut artifact));
+            let mut module = job.module.try_clone().map_err(failed)?;
+            let mut artifact = job.artifact.try_clone().map_err(failed)?;
+            let machine = job.machine;
+            let task = tokio::task::spawn_blocking(move || {
+                in_process(&mut module, &mut artifact, machine)
+            });
             task.await
                 .map_err(|error| CompileError::Refused(error.to_string()))?
         }
     }
 }
 
-fn in_process(module: &mut File, artifact: &mut File) -> Result<String, CompileError> {
+fn in_process(
+    module: &mut File,
+    artifact: &mut File,
+    machine: Machine,
+) -> Result<Compiled, CompileError> {
     let mut bytes = Vec::new();
     module
         .rewind()
         .and_then(|()| module.read_to_end(&mut bytes))
         .map_err(|error| CompileError::Refused(error.to_string()))?;
-    let code = child::compile(&bytes).map_err(CompileError::Refused)?;
+    let code = child::compile(&bytes, machine).map_err(CompileError::Refused)?;
     artifact
         .write_all(&code)
         .map_err(|error| CompileError::Refused(error.to_string()))?;
-    Ok(hex(&Sha256::digest(&bytes)))
+    Ok(Compiled {
+        digest: hex(&Sha256::digest(&bytes)),
+        peak_memory: None,
+    })
 }
 
 /// A child that does not outlive us: killed and reaped when dropped.
@@ -112,16 +135,18 @@ impl Drop for Reaped {
     }
 }
 
-fn start(program: &Path, module: &File, artifact: &File, limits: &Limits) -> io::Result<Reaped> {
+fn start(program: &Path, job: Job<'_>, limits: &Limits) -> io::Result<Reaped> {
     let threads = std::thread::available_parallelism()
         .map_or(1, usize::from)
-        .min(MAX_THREADS);
+        .min(limits.compile_threads)
+        .max(1);
     let allowance = Allowance {
         memory: limits.compile_memory as u64,
         seconds: limits.compile_deadline.as_secs().max(1) * threads as u64,
         module: limits.module as u64,
+        machine: job.machine,
     };
-    let mut module = module.try_clone()?;
+    let mut module = job.module.try_clone()?;
     module.rewind()?;
     let child = Command::new(program)
         .arg(COMPILE_ARG)
@@ -130,7 +155,7 @@ fn start(program: &Path, module: &File, artifact: &File, limits: &Limits) -> io:
         .env("RAYON_NUM_THREADS", threads.to_string())
         .current_dir("/")
         .stdin(module)
-        .stdout(artifact.try_clone()?)
+        .stdout(job.artifact.try_clone()?)
         .stderr(Stdio::piped())
         .spawn()?;
     Ok(Reaped(child))
@@ -140,7 +165,7 @@ async fn finish(
     program: &Path,
     mut child: Reaped,
     limits: &Limits,
-) -> Result<String, CompileError> {
+) -> Result<Compiled, CompileError> {
     let deadline = limits.compile_deadline;
     let failed = |source| CompileError::Child {
         program: program.to_owned(),
@@ -153,7 +178,13 @@ async fn finish(
     };
     let status = exit(&mut child.0).await.map_err(failed)?;
     match serde_json::from_str(&said) {
-        Ok(Report::Compiled(digest)) if status.success() => Ok(digest),
+        Ok(Report::Compiled {
+            digest,
+            peak_memory,
+        }) if status.success() => Ok(Compiled {
+            digest,
+            peak_memory,
+        }),
         Ok(Report::Refused(text)) => Err(CompileError::Refused(text)),
         _ => Err(died(program, status, &said, limits)),
     }

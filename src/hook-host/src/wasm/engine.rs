@@ -9,8 +9,17 @@ use super::v0_1;
 /// Whether an engine compiles, or only runs what another one compiled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    Compile,
+    Compile(Machine),
     Run,
+}
+
+/// For which machines code is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Machine {
+    /// This one, with all that its processor can.
+    This,
+    /// Every one of this architecture.
+    Any,
 }
 
 /// Both roles share every setting that shapes machine code, so that what one compiles the other
@@ -25,7 +34,11 @@ pub(super) fn engine(role: Role) -> wasmtime::Result<Engine> {
         .max_wasm_stack(512 << 10)
         .async_stack_size(2 << 20)
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(16));
-    if role == Role::Compile {
+    if let Role::Compile(machine) = role {
+        if machine == Machine::Any {
+            // A target that is named gets none of the features of the processor at hand.
+            config.target(&format!("{}-unknown-linux-gnu", std::env::consts::ARCH))?;
+        }
         config
             .strategy(Strategy::Cranelift)
             .cranelift_opt_level(OptLevel::Speed)

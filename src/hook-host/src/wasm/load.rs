@@ -1,20 +1,23 @@
 //! From a file to a module that can be called.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tokio::sync::OnceCell;
 use wasmtime::Engine;
-use wasmtime::component::Linker;
+use wasmtime::component::{Component, Linker};
 
 use super::artifact::{self, ArtifactError, Artifacts};
-use super::call::{self, Call, CallError, Called, Context};
-use super::compile::{self, CompileError};
-use super::describe::{Description, DescriptionError};
-use super::engine::{self, Role};
-use super::preflight::{self, Flaw};
+use super::baked::Shelves;
+use super::call::{self, Call, Called, Context};
+use super::compile::{self, Job};
+use super::describe::Description;
+use super::engine::{self, Machine, Role};
+use super::error::LoadError;
+use super::preflight;
 use super::state::State;
 use super::ticker::Ticker;
 use super::{Compiler, v0_1};
@@ -30,6 +33,10 @@ pub struct Options {
     /// Where compiled modules are kept: created with mode 0700, refused when others can write
     /// there. `None`: nothing is kept.
     pub artifacts_dir: Option<PathBuf>,
+    /// Directories of the image with artifacts that [`bake`](super::bake) wrote, in order. What does
+    /// not lie there as the image's programs do (root's, for nobody else to write, on the program's
+    /// own mount), or does not fit, is left alone and logged.
+    pub baked_dirs: Vec<PathBuf>,
     /// What hooks are told of the host, as `virt-launcher/0.1.0`.
     pub host_name: String,
 }
@@ -40,127 +47,8 @@ impl Default for Options {
             limits: Limits::default(),
             compiler: Compiler::InProcess,
             artifacts_dir: None,
+            baked_dirs: Vec::new(),
             host_name: concat!("hook-host/", env!("CARGO_PKG_VERSION")).to_owned(),
-        }
-    }
-}
-
-/// A file that did not become a module.
-#[derive(Debug, thiserror::Error)]
-pub enum LoadError {
-    /// It cannot be read.
-    #[error("{path}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// It is larger than a module may be.
-    #[error("{path}: it has {size} bytes, more than the {limit} a module may have")]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Its bytes.
-        size: u64,
-        /// The limit.
-        limit: u64,
-    },
-    /// It is no whole component.
-    #[error("{path} ({size} bytes): {flaw}")]
-    Flawed {
-        /// The file.
-        path: PathBuf,
-        /// Its bytes.
-        size: u64,
-        /// What is wrong.
-        flaw: Flaw,
-    },
-    /// It did not compile.
-    #[error("{path} ({size} bytes): {source}")]
-    Compile {
-        /// The file.
-        path: PathBuf,
-        /// Its bytes.
-        size: u64,
-        /// Why.
-        source: CompileError,
-    },
-    /// It is a component, but not a hook.
-    #[error("{path} ({size} bytes): it is not a kubevirt:hooks@0.1 component: {message}")]
-    WrongWorld {
-        /// The file.
-        path: PathBuf,
-        /// Its bytes.
-        size: u64,
-        /// Which export or import does not fit.
-        message: String,
-    },
-    /// It did not say what it is.
-    #[error("{path} ({size} bytes): asked to describe itself, {source}")]
-    Describe {
-        /// The file.
-        path: PathBuf,
-        /// Its bytes.
-        size: u64,
-        /// What happened.
-        source: CallError,
-    },
-    /// What it says of itself cannot be used.
-    #[error("{path} ({size} bytes): {source}")]
-    Description {
-        /// The file.
-        path: PathBuf,
-        /// Its bytes.
-        size: u64,
-        /// What is wrong.
-        source: DescriptionError,
-    },
-    /// It says something else of itself each time.
-    #[error("{path} ({size} bytes): it describes itself differently each time it is asked")]
-    Fickle {
-        /// The file.
-        path: PathBuf,
-        /// Its bytes.
-        size: u64,
-    },
-    /// It is another module than the one that was pinned.
-    #[error("{path} ({size} bytes): it has the sha256 {found}, not {expected} as {place} says")]
-    Digest {
-        /// The file.
-        path: PathBuf,
-        /// Its bytes.
-        size: u64,
-        /// What it has.
-        found: String,
-        /// The pin.
-        expected: String,
-        /// Where the pin stands.
-        place: String,
-    },
-    /// The directory of compiled modules cannot be used.
-    #[error(transparent)]
-    Artifacts(#[from] ArtifactError),
-    /// The engine could not be made, or does not load what was compiled for it.
-    #[error("{path}: the WASM engine: {message}")]
-    Engine {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        message: String,
-    },
-}
-
-impl LoadError {
-    /// Whether another file in its place could help; otherwise the fault is the host's.
-    #[must_use]
-    pub fn blames_the_file(&self) -> bool {
-        match self {
-            Self::Artifacts(_) | Self::Engine { .. } => false,
-            Self::Compile { source, .. } => {
-                matches!(source, CompileError::Refused(_) | CompileError::TooMuch(_))
-            }
-            _ => true,
         }
     }
 }
@@ -179,6 +67,8 @@ pub struct Loader(Arc<Shared>);
 
 struct Shared {
     options: Options,
+    machine: Machine,
+    shelves: OnceCell<Shelves>,
     artifacts: OnceCell<Artifacts>,
     workshop: OnceCell<Workshop>,
 }
@@ -197,11 +87,39 @@ pub struct Module {
     about: Arc<About>,
 }
 
+/// Where the machine code of a module came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Code {
+    /// From an artifact that came with the image.
+    Baked {
+        /// The artifact.
+        artifact: PathBuf,
+    },
+    /// From the private directory: it was compiled before.
+    Kept,
+    /// It was compiled now.
+    Compiled {
+        /// How long that took, the start of the child included.
+        took: Duration,
+        /// The most memory that the child had at a time, in bytes; `None` for
+        /// [`Compiler::InProcess`], and where the system does not tell.
+        peak_memory: Option<u64>,
+    },
+}
+
 struct About {
     name: String,
     digest: String,
+    code: Code,
     description: Description,
     log: Vec<LogLine>,
+}
+
+/// The code of a module.
+struct Found {
+    digest: String,
+    component: Component,
+    code: Code,
 }
 
 /// A file on its way to become a module.
@@ -225,8 +143,24 @@ impl Loader {
     /// Nothing is created yet; the engine comes with the first module.
     #[must_use]
     pub fn new(options: Options) -> Self {
+        Self::with(options, Machine::This)
+    }
+
+    /// One that compiles everything itself, into code that runs on every machine of this kind.
+    pub(super) fn for_any_machine(options: Options) -> Self {
+        let options = Options {
+            artifacts_dir: None,
+            baked_dirs: Vec::new(),
+            ..options
+        };
+        Self::with(options, Machine::Any)
+    }
+
+    fn with(options: Options, machine: Machine) -> Self {
         Self(Arc::new(Shared {
             options,
+            machine,
+            shelves: OnceCell::new(),
             artifacts: OnceCell::new(),
             workshop: OnceCell::new(),
         }))
@@ -286,7 +220,11 @@ impl Loader {
                 flaw,
             });
         }
-        let (digest, component) = self.component(&source).await?;
+        let Found {
+            digest,
+            component,
+            code,
+        } = self.component(&source).await?;
         let Workshop { host, linker } = self.workshop(path).await?;
         let hook = v0_1::Hook::new(&host.engine, linker, &component).map_err(|message| {
             LoadError::WrongWorld {
@@ -299,6 +237,7 @@ impl Loader {
         let about = About {
             name: name.to_owned(),
             digest,
+            code,
             description,
             log,
         };
@@ -309,50 +248,93 @@ impl Loader {
         })
     }
 
-    /// Compiles, unless this very module was compiled here before. The engine is made while the
-    /// child compiles.
-    async fn component(
-        &self,
-        source: &Source<'_>,
-    ) -> Result<(String, wasmtime::component::Component), LoadError> {
-        let read = |error| LoadError::Read {
+    /// From the image, or from an earlier compilation, or compiled.
+    async fn component(&self, source: &Source<'_>) -> Result<Found, LoadError> {
+        let digest = artifact::digest(source.file).map_err(|error| LoadError::Read {
             path: source.path.to_owned(),
             source: error,
-        };
-        let digest = artifact::digest(source.file).map_err(read)?;
+        })?;
         // Before it is compiled, and again for what was compiled.
         source.is_pinned(&digest)?;
+        let shelves = self
+            .0
+            .shelves
+            .get_or_init(|| async { Shelves::open(&self.0.options.baked_dirs) });
+        let shelves = shelves.await;
+        if !shelves.is_empty() {
+            let engine = &self.workshop(source.path).await?.host.engine;
+            if let Some((component, artifact)) = shelves.find(engine, &digest, source.path) {
+                let code = Code::Baked { artifact };
+                return Ok(Found {
+                    digest,
+                    component,
+                    code,
+                });
+            }
+        }
         let artifacts = self.artifacts().await?;
         if artifacts.knows(&digest) {
             let host = &self.workshop(source.path).await?.host;
             let path = artifacts.path(&digest, &artifact::compatibility(&host.engine));
             if let Ok(component) = artifact::load(&host.engine, &path) {
-                return Ok((digest, component));
+                let code = Code::Kept;
+                return Ok(Found {
+                    digest,
+                    component,
+                    code,
+                });
             }
         }
+        self.compiled(source, artifacts).await
+    }
+
+    /// The engine is made while the child compiles.
+    async fn compiled(
+        &self,
+        source: &Source<'_>,
+        artifacts: &Artifacts,
+    ) -> Result<Found, LoadError> {
         let scratch = artifacts.scratch()?;
         let options = &self.0.options;
-        let compiling = compile::compile(
-            &options.compiler,
-            source.file,
-            &scratch.file,
-            &options.limits,
-        );
-        let (compiled, workshop) = tokio::join!(compiling, self.workshop(source.path));
-        let digest = compiled.map_err(|error| LoadError::Compile {
+        let job = Job {
+            module: source.file,
+            artifact: &scratch.file,
+            machine: self.0.machine,
+        };
+        let started = Instant::now();
+        let compiling = async {
+            let compiled = compile::compile(&options.compiler, job, &options.limits).await;
+            (compiled, started.elapsed())
+        };
+        let ((compiled, took), workshop) = tokio::join!(compiling, self.workshop(source.path));
+        let compiled = compiled.map_err(|error| LoadError::Compile {
             path: source.path.to_owned(),
             size: source.size,
             source: error,
         })?;
-        source.is_pinned(&digest)?;
+        source.is_pinned(&compiled.digest)?;
         let host = &workshop?.host;
-        let path = artifacts.path(&digest, &artifact::compatibility(&host.engine));
+        let path = artifacts.path(&compiled.digest, &artifact::compatibility(&host.engine));
         scratch.keep(&path)?;
         let component = artifact::load(&host.engine, &path).map_err(|error| LoadError::Engine {
             path: source.path.to_owned(),
             message: format!("{error:#}"),
         })?;
-        Ok((digest, component))
+        let code = Code::Compiled {
+            took,
+            peak_memory: compiled.peak_memory,
+        };
+        Ok(Found {
+            digest: compiled.digest,
+            component,
+            code,
+        })
+    }
+
+    /// Where the code of a module is kept that this loader compiled.
+    pub(super) async fn artifact(&self, module: &Module) -> Result<PathBuf, LoadError> {
+        let key = artifact::compatibility(&module.host.engine);
+        Ok(self.artifacts().await?.path(module.digest(), &key))
     }
 
     async fn artifacts(&self) -> Result<&Artifacts, ArtifactError> {
@@ -468,6 +450,16 @@ impl Module {
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.about.digest
+    }
+
+    /// Where its machine code came from, and what that cost.
+    #[must_use]
+    pub fn code(&self) -> &Code {
+        &self.about.code
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.host.engine
     }
 
     /// What it is told it is called.

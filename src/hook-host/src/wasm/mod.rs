@@ -9,25 +9,30 @@
 //! ticks only while a call is in flight.
 
 mod artifact;
+mod baked;
 mod budget;
 mod call;
 mod child;
 mod compile;
 mod describe;
 mod engine;
+mod error;
 mod journal;
 mod load;
 mod preflight;
 mod state;
 mod ticker;
+mod trust;
 mod v0_1;
 
 use std::path::PathBuf;
 
+pub use baked::{BakeError, Baked, bake, baked_dirs};
 pub use call::{Answer, Call, CallError, Called, Context, Fixed};
 pub use child::compile_child;
 pub use describe::{Description, DescriptionError, Subscription, Wishes};
-pub use load::{LoadError, Loader, Module, Options, Pin};
+pub use error::LoadError;
+pub use load::{Code, Loader, Module, Options, Pin};
 
 /// The first argument with which a program re-executes itself to compile one module.
 pub const COMPILE_ARG: &str = "__compile-hook";

@@ -160,6 +160,10 @@ pub struct Flags {
     /// is left out [default: none is kept].
     #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_HOOK_RECORD", help_heading = OWN)]
     pub hook_record: Option<PathBuf>,
+    /// Own. Directory of this image with hooks that virt-hook compile made ready for it [default:
+    /// /usr/share/virt-launcher/hook-artifacts, if it is there].
+    #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_HOOK_ARTIFACTS", help_heading = OWN)]
+    pub hook_artifacts: Option<PathBuf>,
 }
 
 const BOOLEANS: [&str; 10] = [
@@ -236,6 +240,9 @@ impl Flags {
         self.hook_record = self
             .hook_record
             .or_else(|| read("hook-record").map(PathBuf::from));
+        self.hook_artifacts = self
+            .hook_artifacts
+            .or_else(|| read("hook-artifacts").map(PathBuf::from));
         self
     }
 }

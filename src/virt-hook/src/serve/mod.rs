@@ -5,11 +5,13 @@ mod policy;
 mod socket;
 
 use std::future::Future;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use hook_host::Chain;
 use hook_host::serve::{Front, ServeConfig, Stage};
+use hook_host::wasm::baked_dirs;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::Serve;
@@ -17,6 +19,8 @@ use crate::failure::Failure;
 use crate::modules::{self, Found, Terms};
 use allowance::Allowance;
 
+/// Where an image has modules that were compiled for it.
+const BAKED: &str = "/usr/share/virt-hook/hook-artifacts";
 /// For calls in flight when it ends.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -55,6 +59,7 @@ async fn until_told(
         policy: policy.map_err(Failure::Usage)?,
         namespace: arguments.namespace.clone(),
         record: arguments.hook_record.clone(),
+        baked_dirs: baked_dirs(arguments.hook_artifacts.as_deref(), Path::new(BAKED)),
     };
     let frugal = allowance.be_frugal();
     let chain = tokio::select! {

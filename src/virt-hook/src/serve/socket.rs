@@ -91,6 +91,7 @@ mod tests {
             policy: None,
             namespace: String::new(),
             hook_record: None,
+            hook_artifacts: None,
         }
     }
 
