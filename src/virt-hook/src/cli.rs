@@ -69,6 +69,18 @@ Exit codes:
   1  it came to something else; standard output shows what
   2  the command line, the record or the module cannot be used";
 
+const WRAP_HELP: &str = "\
+For languages whose compiler ends at a core module, as C's does; `cargo build --target
+wasm32-wasip2` and componentize-py make components themselves.
+
+Examples:
+  virt-hook wrap build/genid.core.wasm --out genid.wasm
+
+Exit codes:
+  0  the component is written
+  1  it cannot be made a hook; standard error says why
+  2  the command line, or a file that it names, cannot be used";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Turn a VMI into the domain XML that libvirt would be given
@@ -80,6 +92,20 @@ pub(crate) enum Verb {
     /// Run a recorded run of a hook again, and show what is different about it
     #[command(after_help = REPLAY_HELP)]
     Replay(Replay),
+    /// Make a hook of a core WebAssembly module, as clang makes them
+    #[command(after_help = WRAP_HELP)]
+    Wrap(Wrap),
+}
+
+/// What `wrap` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Wrap {
+    /// The core module
+    #[arg(value_name = "CORE_WASM")]
+    pub(crate) core: PathBuf,
+    /// Where the component belongs; it appears there whole, by renaming
+    #[arg(long, short, value_name = "WASM")]
+    pub(crate) out: PathBuf,
 }
 
 /// What `render` is given.

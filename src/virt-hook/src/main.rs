@@ -7,6 +7,7 @@ mod output;
 mod render;
 mod replay;
 mod serve;
+mod wrap;
 
 use std::process::ExitCode;
 
@@ -22,12 +23,13 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     match &cli.verb {
         Verb::Serve(_) => log_as_a_service(),
-        Verb::Render(_) | Verb::Replay(_) => log_to_stderr(cli.verbose),
+        Verb::Render(_) | Verb::Replay(_) | Verb::Wrap(_) => log_to_stderr(cli.verbose),
     }
     let done = match &cli.verb {
         Verb::Render(arguments) => render::run(arguments),
         Verb::Serve(arguments) => serve::run(arguments),
         Verb::Replay(arguments) => replay::run(arguments),
+        Verb::Wrap(arguments) => wrap::run(arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
