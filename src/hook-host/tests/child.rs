@@ -3,11 +3,12 @@
 
 mod kit;
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use hook_host::wasm::{Call, Context, LoadError, Module, Options};
+use hook_host::wasm::{Call, Code, Context, LoadError, Module, Options, bake};
 use hook_host::{Compiler, Limits, compile_child};
 
 fn main() -> ExitCode {
@@ -23,8 +24,9 @@ fn main() -> ExitCode {
         is_limited().await;
         says_what_is_wrong().await;
         is_gone_when_nobody_waits().await;
+        bakes_for_an_image().await;
     });
-    println!("compile child: 4 tests passed");
+    println!("compile child: 5 tests passed");
     ExitCode::SUCCESS
 }
 
@@ -185,4 +187,43 @@ async fn is_gone_when_nobody_waits() {
     let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
     assert_eq!(children.trim(), "");
     assert_eq!(artifacts(&dir), Vec::<PathBuf>::new());
+}
+
+/// Beside this program, which is the place of an image when root built it.
+async fn bakes_for_an_image() {
+    let outer = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (dir, image) = (tempfile::tempdir().unwrap(), outer.path().join("image"));
+    let baked = bake(kit::odd(), &image, &options(&dir)).await.unwrap();
+    let Code::Compiled { peak_memory, .. } = baked.module.code() else {
+        panic!("{:?}", baked.module.code());
+    };
+    assert!(peak_memory.unwrap() > 1 << 20, "{peak_memory:?}");
+    let status = std::fs::metadata(&baked.artifact).unwrap();
+    assert_eq!((status.len(), status.mode() & 0o777), (baked.size, 0o644));
+
+    let from_image = Options {
+        baked_dirs: vec![image],
+        ..options(&dir)
+    };
+    let module = Module::load(kit::odd(), from_image).await.unwrap();
+    let Code::Baked { artifact } = module.code() else {
+        assert!(!is_roots(outer.path()), "{:?}", module.code());
+        println!("artifacts beside this program are not root's, so they were rightly not used");
+        return;
+    };
+    assert_eq!(*artifact, baked.artifact.canonicalize().unwrap());
+    let vmi = "keep";
+    let call = Call::OnDefineDomain {
+        vmi,
+        domain_xml: kit::XML,
+    };
+    assert!(module.call(&Context::default(), &call).await.result.is_ok());
+}
+
+fn is_roots(path: &Path) -> bool {
+    let path = path.canonicalize().unwrap();
+    path.ancestors().all(|path| {
+        let status = std::fs::metadata(path).unwrap();
+        status.uid() == 0 && status.mode() & 0o022 == 0
+    })
 }
