@@ -4,7 +4,7 @@ use super::{Context, ConvertError};
 use crate::spec::{Arg, Commandline, DomainSpec};
 use crate::vmi::Vmi;
 
-pub(super) const IGNITION: &str = "kubevirt.io/ignitiondata";
+const IGNITION: &str = "kubevirt.io/ignitiondata";
 
 const FIRMWARE_LOG: &str = "/var/run/kubevirt-private/QEMUSeaBiosDebugPipe";
 /// Up to this verbosity firmware is not logged.
@@ -38,7 +38,7 @@ fn pass<'a>(spec: &mut DomainSpec, arguments: impl IntoIterator<Item = &'a str>)
     commandline.arg.extend(arguments);
 }
 
-pub(super) fn has_ignition(vmi: &Vmi) -> bool {
+fn has_ignition(vmi: &Vmi) -> bool {
     vmi.annotation(IGNITION)
         .is_some_and(|data| data.contains("ignition"))
 }

@@ -1,18 +1,15 @@
-//! What converts, but needs something of the launcher at run time that it does not do yet: images made
-//! of configuration, the guest's DHCP and tap devices, Ignition files. The launcher asks before it starts such a VM.
-
-use std::collections::HashSet;
+//! What converts, but needs something of the launcher at run time that it does not do yet: the guest's
+//! DHCP and tap devices. The launcher asks before it starts such a VM.
 
 use serde_json::Value;
 
-use super::{ConvertError, qemu_arguments};
-use crate::vmi::{ChangedBlockTracking, Vmi, Volume};
+use super::ConvertError;
+use crate::vmi::Vmi;
 
 const FIELDS: &[&str] = &[
     "spec.domain.devices.interfaces[].bridge",
     "spec.domain.devices.interfaces[].masquerade",
     "spec.domain.devices.interfaces[].dhcpOptions",
-    "spec.domain.devices.downwardMetrics",
     "spec.accessCredentials[].sshPublicKey.propagationMethod.qemuGuestAgent",
     "spec.accessCredentials[].userPassword",
 ];
@@ -22,53 +19,13 @@ const FIELDS: &[&str] = &[
 /// # Errors
 /// [`ConvertError::Unsupported`] naming the first field that it cannot.
 pub fn check_served(vmi: &Vmi) -> Result<(), ConvertError> {
-    let disks = vmi.spec.domain.devices.disks.iter();
-    let shown: HashSet<_> = disks.map(|disk| disk.name.as_str()).collect();
-    for (place, volume) in vmi.spec.volumes.iter().enumerate() {
-        // A volume that no disk shows is mounted by others.
-        if let Some(kind) = unserved(volume).filter(|_| shown.contains(volume.name.as_str())) {
-            return Err(ConvertError::unsupported(format!(
-                "spec.volumes[{place}].{kind}"
-            )));
-        }
-    }
     let found = FIELDS
         .iter()
         .find_map(|field| find(vmi.value(), field, String::new()));
     if let Some(field) = found {
         return Err(ConvertError::unsupported(field));
     }
-    let tracking = vmi.status.changed_block_tracking.as_ref();
-    if tracking.is_some_and(ChangedBlockTracking::is_on) {
-        return Err(ConvertError::unsupported("status.changedBlockTracking"));
-    }
-    if qemu_arguments::has_ignition(vmi) {
-        return Err(ConvertError::unsupported(format!(
-            "the annotation {}",
-            qemu_arguments::IGNITION
-        )));
-    }
     Ok(())
-}
-
-/// The kind of a volume that would need an image made for it.
-fn unserved(volume: &Volume) -> Option<&'static str> {
-    let creates_host_disk = volume
-        .host_disk
-        .as_ref()
-        .is_some_and(|disk| disk.kind == "DiskOrCreate");
-    let kinds = [
-        (volume.config_map.is_some(), "configMap"),
-        (volume.secret.is_some(), "secret"),
-        (volume.downward_api.is_some(), "downwardAPI"),
-        (volume.service_account.is_some(), "serviceAccount"),
-        (volume.sysprep.is_some(), "sysprep"),
-        (volume.downward_metrics.is_some(), "downwardMetrics"),
-        (creates_host_disk, "hostDisk of type DiskOrCreate"),
-    ];
-    kinds
-        .into_iter()
-        .find_map(|(is_it, kind)| is_it.then_some(kind))
 }
 
 /// The path of the field where it asks for something; `[]` stands for every element of a list.

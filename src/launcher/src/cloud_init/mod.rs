@@ -4,21 +4,18 @@
 //! not by an external program: that took a tenth of a second on the way of every start, and put
 //! passwords into files on the way.
 
-pub mod iso9660;
 mod secrets;
 mod topology;
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::cloud_init::{CloudInitData, CloudInitError};
-use tokio::time::timeout;
 
-use crate::disks::DiskError;
+use crate::blocking::{self, Unanswered};
+use crate::iso9660;
+use crate::placing::{self, PlaceError, Placing};
 pub use secrets::SecretDirectory;
 pub use topology::SysTopology;
 
@@ -27,7 +24,11 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Images are padded to whole mebibytes, as KubeVirt's are: a migration target makes room for one
 /// before it knows the content.
 const ALIGNMENT: u64 = 1024 * 1024;
-const MODE: u32 = 0o640;
+/// Every start writes it anew.
+const IMAGE: Placing = Placing {
+    mode: 0o640,
+    kept: false,
+};
 
 /// The image is not written.
 #[derive(Debug, thiserror::Error)]
@@ -48,26 +49,21 @@ pub enum IsoError {
         /// What does not fit.
         source: iso9660::FormatError,
     },
-    /// The file cannot be written.
-    #[error("{what} cloud-init image {path}: {source}")]
-    Io {
-        /// What was done.
-        what: &'static str,
+    /// It cannot be put in place.
+    #[error("cloud-init image {path}: {source}")]
+    Place {
         /// The image.
         path: PathBuf,
-        /// Why it failed.
-        source: io::Error,
+        /// Why it cannot be.
+        source: PlaceError,
     },
-    /// It cannot be given to QEMU's user.
-    #[error(transparent)]
-    Give(DiskError),
     /// The file system hangs.
-    #[error(
-        "writing cloud-init image {path} took longer than {DEADLINE:?}: is its file system reachable?"
-    )]
-    Deadline {
+    #[error("{unanswered}: is the file system of {path} reachable?")]
+    Unanswered {
         /// The image.
         path: PathBuf,
+        /// How long it was waited for.
+        unanswered: Unanswered,
     },
 }
 
@@ -78,41 +74,25 @@ pub enum IsoError {
 /// [`IsoError`], naming the image.
 pub async fn write_iso(data: &CloudInitData, path: &Path) -> Result<(), IsoError> {
     let (data, target) = (data.clone(), path.to_owned());
-    let written = tokio::task::spawn_blocking(move || write_blocking(&data, &target));
-    let io = |source| IsoError::Io {
-        what: "writing",
-        path: path.to_owned(),
-        source,
-    };
-    timeout(DEADLINE, written)
+    let write = move || write_blocking(&data, &target);
+    blocking::call("writing the cloud-init image", DEADLINE, write)
         .await
-        .map_err(|_| IsoError::Deadline {
+        .map_err(|unanswered| IsoError::Unanswered {
             path: path.to_owned(),
+            unanswered,
         })?
-        .map_err(|error| io(io::Error::other(error)))?
 }
 
 fn write_blocking(data: &CloudInitData, path: &Path) -> Result<(), IsoError> {
     let image = render(data, path)?;
-    let failed = |what| {
-        move |source| IsoError::Io {
-            what,
-            path: path.to_owned(),
-            source,
-        }
-    };
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).map_err(failed("making the directory of"))?;
-    }
-    let part = part_name(path);
-    let placed = write_part(&part, &image)
-        .map_err(failed("writing"))
-        .and_then(|()| crate::disks::give(&part).map_err(IsoError::Give))
-        .and_then(|()| fs::rename(&part, path).map_err(failed("putting in place")));
-    if placed.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    placed
+    let placed = placing::place(path, IMAGE, |file| {
+        file.write_all(&image)?;
+        file.set_len((image.len() as u64).next_multiple_of(ALIGNMENT))
+    });
+    placed.map_err(|source| IsoError::Place {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn render(data: &CloudInitData, path: &Path) -> Result<Vec<u8>, IsoError> {
@@ -129,26 +109,6 @@ fn render(data: &CloudInitData, path: &Path) -> Result<Vec<u8>, IsoError> {
         path: path.to_owned(),
         source,
     })
-}
-
-/// Unlike any other's: a caller that gave up may have left a writer behind.
-fn part_name(path: &Path) -> PathBuf {
-    static WRITERS: AtomicU64 = AtomicU64::new(0);
-    let number = WRITERS.fetch_add(1, Ordering::Relaxed);
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{number}.part"));
-    name.into()
-}
-
-fn write_part(part: &Path, image: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(MODE)
-        .open(part)?;
-    file.write_all(image)?;
-    file.set_len((image.len() as u64).next_multiple_of(ALIGNMENT))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 
+use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use domain::cloud_init::{SecretSource, read};
@@ -34,7 +35,7 @@ async fn an_image_replaces_the_one_before() {
     assert!(holds("second") && holds("\"local-hostname\":\"vm\"") && !holds("first"));
     assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
     let metadata = fs::metadata(&path).unwrap();
-    assert_eq!(metadata.permissions().mode() & 0o777, MODE);
+    assert_eq!(metadata.permissions().mode() & 0o777, IMAGE.mode);
     if rustix::process::geteuid().is_root() {
         assert_eq!(metadata.uid(), crate::places::QEMU_USER);
     }

@@ -4,7 +4,9 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::places::QEMU_USER;
+use crate::blocking::Unanswered;
+use crate::config_isos::ConfigIsoError;
+use crate::placing::PlaceError;
 
 /// An image is not in place.
 #[derive(Debug, thiserror::Error)]
@@ -63,13 +65,51 @@ pub enum DiskError {
         /// Why it failed.
         source: io::Error,
     },
-    /// A file could not be given to QEMU's user.
-    #[error("giving {path} to uid {QEMU_USER}: {source}")]
-    Give {
-        /// The file.
+    /// A file that this process writes is not in place.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// An image of configuration.
+    #[error(transparent)]
+    ConfigIso(#[from] ConfigIsoError),
+    /// A file system hangs.
+    #[error("{0}: is its file system reachable?")]
+    Unanswered(#[from] Unanswered),
+    /// An image on the node is no image.
+    #[error(
+        "volume {volume}: {path} is {what}: a hostDisk must be a file, and links are not followed"
+    )]
+    NoHostDisk {
+        /// The volume.
+        volume: String,
+        /// Where the image should be.
         path: PathBuf,
-        /// Why it could not be.
-        source: io::Error,
+        /// What is there: `a link`, `a directory`, ...
+        what: &'static str,
+    },
+    /// The data that an image of bitmaps describes are not there.
+    #[error("volume {volume}: no image at {path}, whose changed blocks are to be tracked")]
+    NoData {
+        /// The volume.
+        volume: String,
+        /// Where the data should be.
+        path: PathBuf,
+    },
+    /// There is no room for an image on the node.
+    #[error(
+        "volume {volume}: unable to create {path}, not enough space, demanded size {asked} B is bigger than \
+         available space {free} B, also after taking {tolerance} % toleration into account"
+    )]
+    NoRoom {
+        /// The volume.
+        volume: String,
+        /// Where the image should be.
+        path: PathBuf,
+        /// The size it should have, in bytes.
+        asked: u64,
+        /// The room there is, in bytes.
+        free: u64,
+        /// How much less than asked for would do, in percent.
+        tolerance: u64,
     },
     /// The image under an overlay is not there.
     #[error(

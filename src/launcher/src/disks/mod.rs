@@ -6,8 +6,13 @@
 //! limited memory and processor time. An image appears under its name only when it is complete, so
 //! a start that was cut short goes on where it stopped.
 
+mod changed_blocks;
 mod direct_io;
+mod downward_metrics;
 mod error;
+mod expand;
+mod host_disk;
+mod image;
 mod inspect;
 mod prepare;
 mod qemu_img;
@@ -17,8 +22,8 @@ use std::time::Duration;
 
 pub use direct_io::DirectIo;
 pub use error::DiskError;
+pub use expand::expand;
 pub use inspect::{container_disks, inspect};
-pub(crate) use prepare::give;
 pub use prepare::prepare;
 
 /// How qemu-img is run.

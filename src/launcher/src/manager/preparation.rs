@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use domain::cloud_init::{self as data, CloudInitData, CloudInitError, HookedDataError};
 use domain::host::HostFacts;
-use domain::local_disks::{DiskPreparation, LocalDiskError, local_disks};
+use domain::local_disks::{DiskPreparation, LocalDiskError, expansions, local_disks};
 use domain::options::{DiskInfo, Options};
 use domain::prepare::PrepareError;
 use domain::spec::DomainSpec;
@@ -121,6 +121,7 @@ impl Preparation {
         if !self.test_driver {
             let settle = move || domain::prepare::driver_modes(&mut spec, &DirectIo).map(|()| spec);
             spec = blocking::call("probing the disks' file systems", QUICK, settle).await??;
+            disks::expand(&expansions(vmi, &spec), &self.tools).await;
         }
         Ok(Disks { spec, cloud_init })
     }

@@ -14,10 +14,10 @@ use hadris_iso::write::{
 
 /// Bytes of a sector.
 const SECTOR: usize = 2048;
-/// What Joliet has room for; the writer cuts what is longer.
-const MAX_LABEL: usize = 16;
-/// What Joliet has room for; the writer cuts what is longer, and replaces what UCS-2 lacks.
-const MAX_NAME: usize = 64;
+/// What ISO 9660 has room for. Joliet has 16 characters, and Windows sees the first ones.
+const MAX_LABEL: usize = 32;
+/// What Linux has room for. Joliet has 64 characters, and Windows sees shorter names, still distinct.
+const MAX_NAME: usize = 255;
 /// What ISO 9660 has room for: seven directories below the root and a file.
 const MAX_PARTS: usize = 8;
 /// The image is the guest's alone; whoever is root there reads it.
@@ -27,12 +27,12 @@ const DIRECTORY_MODE: u32 = 0o755;
 /// Content that fits no image.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// A path beyond eight parts, with an empty part, `.` or `..`, a part beyond 64 ASCII characters,
-    /// or one that two files share.
+    /// A path beyond eight parts, with an empty part, `.` or `..`, a part beyond 255 bytes, or one that
+    /// two files share.
     #[error("{0:?} is no path that the image can hold")]
     Path(String),
-    /// A volume label of more than 16 characters (what Joliet has room for), or not ASCII.
-    #[error("{0:?} is no volume label: at most 16 ASCII characters")]
+    /// A volume label of more than 32 characters, or not ASCII.
+    #[error("{0:?} is no volume label: at most 32 ASCII characters")]
     Label(String),
     /// More than this process is to hold in memory.
     #[error("the files have {0} bytes, more than the {max} an image may have", max = MAX_CONTENT)]
@@ -43,13 +43,13 @@ pub enum FormatError {
 }
 
 /// The most that all files together may have, in bytes.
-pub const MAX_CONTENT: usize = 64 * 1024 * 1024;
+pub(crate) const MAX_CONTENT: usize = 64 * 1024 * 1024;
 
 /// An image of these files (path without a leading slash, content), all dated now.
 ///
 /// # Errors
 /// [`FormatError`] for names and sizes that do not fit.
-pub fn image(label: &str, files: &[(&str, &[u8])]) -> Result<Vec<u8>, FormatError> {
+pub(crate) fn image(label: &str, files: &[(&str, &[u8])]) -> Result<Vec<u8>, FormatError> {
     if label.len() > MAX_LABEL || !label.is_ascii() {
         return Err(FormatError::Label(label.to_owned()));
     }
@@ -108,7 +108,7 @@ fn add(entries: &mut Vec<InputEntry>, path: &str, content: &[u8]) -> Option<()> 
     let (name, rest) = path
         .split_once('/')
         .map_or((path, None), |(name, rest)| (name, Some(rest)));
-    if matches!(name, "" | "." | "..") || name.len() > MAX_NAME || !name.is_ascii() {
+    if matches!(name, "" | "." | "..") || name.len() > MAX_NAME || name.contains('\0') {
         return None;
     }
     let known = entries.iter().position(|entry| *entry.name == name);

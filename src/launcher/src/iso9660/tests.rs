@@ -131,10 +131,45 @@ fn directories_longer_than_a_sector() {
 }
 
 #[test]
+fn long_names_stay_whole_for_linux_and_distinct_for_windows() {
+    let names = ["a", "b"].map(|end| format!("{}{end}", "long-".repeat(50)));
+    let files = names
+        .each_ref()
+        .map(|name| (name.as_str(), name.as_bytes()));
+    let label = "a-label-of-32-letters-for-iso-96";
+    let image = image(label, &files).unwrap();
+    assert_eq!(&image[16 * SECTOR + 40..16 * SECTOR + 72], label.as_bytes());
+    let short: Vec<u8> = label
+        .bytes()
+        .take(16)
+        .flat_map(|letter| [0, letter])
+        .collect();
+    assert_eq!(image[17 * SECTOR + 40..17 * SECTOR + 72], short);
+    let (directory, path) = on_disk(&image);
+    let rock = extracted(
+        &path,
+        &["-read_fs", "nojoliet"],
+        &directory.path().join("rock"),
+    );
+    assert!(rock.iter().map(|(name, _)| name).eq(&names), "{rock:#?}");
+    let joliet = extracted(
+        &path,
+        &["-read_fs", "norock"],
+        &directory.path().join("joliet"),
+    );
+    let contents: Vec<_> = joliet
+        .iter()
+        .map(|(_, content)| content.as_slice())
+        .collect();
+    assert_eq!(contents.len(), 2, "{joliet:#?}");
+    assert!(names.iter().all(|name| contents.contains(&name.as_bytes())));
+}
+
+#[test]
 fn what_does_not_fit_is_refused() {
-    let long = "x".repeat(65);
+    let long = "x".repeat(256);
     let deep = "x/".repeat(8) + "y";
-    for path in ["", "/a", "a/", "../a", "a//b", "ä", &long, &deep] {
+    for path in ["", "/a", "a/", "../a", "a//b", "nul\0", &long, &deep] {
         let error = image("cidata", &[(path, b"")]).unwrap_err();
         assert!(
             matches!(&error, FormatError::Path(named) if named == path),
@@ -145,8 +180,10 @@ fn what_does_not_fit_is_refused() {
     assert!(image("cidata", &[("a", b""), ("a/b", b"")]).is_err());
     assert!(image("cidata", &[("a/b", b""), ("a", b"")]).is_err());
     assert_eq!(
-        image("seventeen-letters", &[]).unwrap_err().to_string(),
-        "\"seventeen-letters\" is no volume label: at most 16 ASCII characters"
+        image("thirty-three-letters-in-the-label", &[])
+            .unwrap_err()
+            .to_string(),
+        "\"thirty-three-letters-in-the-label\" is no volume label: at most 32 ASCII characters"
     );
     let large = vec![0; MAX_CONTENT + 1];
     let error = image("cidata", &[("a", &large)]).unwrap_err();

@@ -1,0 +1,203 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use crate::host::HostFacts;
+use crate::options::Options;
+
+const VMI: &str = r#"{"metadata":{"name":"vm","namespace":"ns","uid":"u"},"spec":{
+    "domain":{"machine":{"type":"q35"},"memory":{"guest":"128Mi"},
+      "firmware":{"kernelBoot":{"container":{"image":"i","kernelPath":"/boot/vmlinuz","initrdPath":"/boot/initrd"}}},
+      "devices":{"disks":[{"name":"root","disk":{"bus":"virtio"}},{"name":"empty","disk":{"bus":"virtio"}},
+        {"name":"ci","disk":{"bus":"virtio"}}]}},
+    "volumes":[{"name":"root","containerDisk":{"image":"i"}},{"name":"empty","emptyDisk":{"capacity":"1500k"}},
+      {"name":"ci","cloudInitConfigDrive":{"userData":"x"}},{"name":"unused","emptyDisk":{"capacity":"1Gi"}}]}}"#;
+
+fn prepared(vmi: &str) -> Result<Vec<DiskPreparation>, LocalDiskError> {
+    let vmi = Vmi::from_json(vmi.as_bytes()).unwrap();
+    let spec = crate::convert::convert(&vmi, &Options::default(), &HostFacts::default()).unwrap();
+    local_disks(&vmi, &spec)
+}
+
+#[test]
+fn what_each_volume_needs() {
+    let disks = "/var/run/kubevirt-ephemeral-disks";
+    let images = "/var/run/kubevirt/container-disks";
+    let expected = [
+        DiskPreparation::Overlay {
+            volume: "root".into(),
+            path: format!("{disks}/disk-data/root/disk.qcow2"),
+            backing: format!("{images}/disk_0.img"),
+            format: "qcow2".into(),
+        },
+        DiskPreparation::EmptyDisk {
+            volume: "empty".into(),
+            path: "/var/run/libvirt/empty-disks/empty.qcow2".into(),
+            bytes: MIB,
+        },
+        DiskPreparation::CloudInitIso {
+            volume: "ci".into(),
+            path: format!("{disks}/cloud-init-data/ns/vm/configdrive.iso"),
+            data_source: DataSource::ConfigDrive,
+        },
+        DiskPreparation::KernelBoot {
+            artifacts: ["vmlinuz", "initrd"]
+                .map(|name| format!("{images}/kernel-boot/{name}"))
+                .to_vec(),
+        },
+    ];
+    assert_eq!(prepared(VMI).unwrap(), expected);
+}
+
+#[test]
+fn sizes_and_names_that_cannot_be() {
+    let error = prepared(&VMI.replace("1500k", "1000k")).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("the size for volume empty is too low: 1000000 bytes"),
+        "{error}"
+    );
+    for path in ["relative", "/disks/../etc/passwd", "/nul\0"] {
+        let error = contained("empty", path).unwrap_err();
+        assert!(matches!(error, LocalDiskError::Escapes { .. }), "{error}");
+    }
+    let error = prepared(&VMI.replace(r#""capacity":"1500k""#, "")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "volume empty: an emptyDisk needs a capacity"
+    );
+}
+
+const CONFIGURED: &str = r#"{"metadata":{"name":"vm","namespace":"ns","uid":"u",
+    "annotations":{"kubevirt.io/ignitiondata":"{\"ignition\":{}}"}},"spec":{
+    "domain":{"machine":{"type":"q35"},"memory":{"guest":"128Mi"},"devices":{"disks":[
+      {"name":"cm","cdrom":{"bus":"sata"}},{"name":"secret","disk":{"bus":"virtio"}},
+      {"name":"api","disk":{"bus":"virtio"}},{"name":"sa","disk":{"bus":"virtio"}},
+      {"name":"sysprep","cdrom":{"bus":"sata"}},{"name":"metrics","disk":{"bus":"virtio"}},
+      {"name":"host","disk":{"bus":"virtio"}}]}},
+    "volumes":[{"name":"cm","configMap":{"name":"x","volumeLabel":"mine"}},{"name":"secret","secret":{"secretName":"s"}},
+      {"name":"api","downwardAPI":{}},{"name":"sa","serviceAccount":{"serviceAccountName":"default"}},
+      {"name":"sysprep","sysprep":{"secret":{"name":"x"}}},{"name":"metrics","downwardMetrics":{}},
+      {"name":"host","hostDisk":{"path":"/data/disk.img","type":"DiskOrCreate","capacity":"1500k"}}]}}"#;
+
+#[test]
+fn configuration_becomes_images() {
+    let private = "/var/run/kubevirt-private";
+    let iso = |volume: &str, kind, directory: &str, image: &str, label: &str| {
+        DiskPreparation::ConfigIso(ConfigIso {
+            volume: volume.into(),
+            kind,
+            directory: directory.into(),
+            path: format!("{private}/{image}"),
+            label: label.into(),
+        })
+    };
+    let expected = [
+        iso(
+            "cm",
+            ConfigKind::ConfigMap,
+            &format!("{private}/config-map/cm"),
+            "config-map-disks/cm.iso",
+            "mine",
+        ),
+        iso(
+            "secret",
+            ConfigKind::Secret,
+            &format!("{private}/secret/secret"),
+            "secret-disks/secret.iso",
+            "cfgdata",
+        ),
+        iso(
+            "api",
+            ConfigKind::DownwardApi,
+            &format!("{private}/downwardapi/api"),
+            "downwardapi-disks/api.iso",
+            "cfgdata",
+        ),
+        iso(
+            "sa",
+            ConfigKind::ServiceAccount,
+            "/var/run/secrets/kubernetes.io/serviceaccount",
+            "service-account-disk/service-account.iso",
+            "cfgdata",
+        ),
+        iso(
+            "sysprep",
+            ConfigKind::Sysprep,
+            &format!("{private}/sysprep/sysprep"),
+            "sysprep-disks/sysprep.iso",
+            "unattendCD",
+        ),
+        DiskPreparation::DownwardMetrics {
+            volume: "metrics".into(),
+            path: format!("{private}/downwardapi-disks/vhostmd0"),
+        },
+        DiskPreparation::HostDisk {
+            volume: "host".into(),
+            path: format!("{private}/vmi-disks/host/disk.img"),
+            bytes: MIB,
+        },
+        DiskPreparation::Ignition {
+            path: "/var/run/kubevirt-ephemeral-disks/ignition-data/ns/vm/data.ign".into(),
+            content: r#"{"ignition":{}}"#.into(),
+        },
+    ];
+    assert_eq!(prepared(CONFIGURED).unwrap(), expected);
+    let nothing = CONFIGURED.replace(r#""sysprep":{"secret":{"name":"x"}}"#, r#""sysprep":{}"#);
+    let error = prepared(&nothing).unwrap_err();
+    assert!(
+        matches!(error, LocalDiskError::NoSysprepSource { .. }),
+        "{error}"
+    );
+    let unread = CONFIGURED.replace(r#"{\"ignition\":{}}"#, "x");
+    let left = prepared(&unread).unwrap();
+    assert_eq!(left.len(), expected.len() - 1, "nobody reads it: {left:?}");
+}
+
+const CLAIMED: &str = r#"{"metadata":{"name":"vm","namespace":"ns","uid":"u"},"spec":{
+    "domain":{"machine":{"type":"q35"},"memory":{"guest":"128Mi"},"devices":{"disks":[{"name":"pvc","disk":{"bus":"virtio"}}]}},
+    "volumes":[{"name":"pvc","hostDisk":{"path":"/x/disk.img","type":"DiskOrCreate","capacity":"1Gi"}}]},
+    "status":{"changedBlockTracking":{"state":"STATE"},"volumeStatus":[{"name":"pvc","target":"vda",
+      "persistentVolumeClaimInfo":{"filesystemOverhead":"0.055","capacity":{"storage":"2Gi"},"requests":{"storage":"1Gi"}}}]}}"#;
+
+#[test]
+fn bitmaps_get_an_image_when_tracking_begins() {
+    let overlays = |state: &str| {
+        let mut all = prepared(&CLAIMED.replace("STATE", state)).unwrap();
+        all.retain(|one| matches!(one, DiskPreparation::ChangedBlocks { .. }));
+        all
+    };
+    let expected = DiskPreparation::ChangedBlocks {
+        volume: "pvc".into(),
+        path: "/var/lib/libvirt/qemu/cbt/pvc.qcow2".into(),
+        data: "/var/run/kubevirt-private/vmi-disks/pvc/disk.img".into(),
+        is_block: false,
+    };
+    assert_eq!(overlays("Initializing"), [expected]);
+    for state in ["Enabled", "Disabled", ""] {
+        assert_eq!(overlays(state), [], "{state}");
+    }
+}
+
+#[test]
+fn a_disk_grows_to_what_its_claim_and_the_file_system_allow() {
+    let vmi = Vmi::from_json(CLAIMED.replace("STATE", "Disabled").as_bytes()).unwrap();
+    let spec = crate::convert::convert(&vmi, &Options::default(), &HostFacts::default()).unwrap();
+    let found = expansions(&vmi, &spec);
+    let [growth] = found.as_slice() else {
+        panic!("{found:?}")
+    };
+    assert_eq!((growth.capacity, growth.format.as_str()), (1 << 30, "raw"));
+    assert_eq!(
+        growth.size(None),
+        Some(967 * MIB),
+        "1 GiB without 5.5 %, whole mebibytes"
+    );
+    assert_eq!(growth.size(Some(100 * MIB)), Some(94 * MIB));
+    assert_eq!(growth.size(Some(MIB)), None);
+    assert_eq!(growth.size(Some(u64::MAX)), growth.size(None));
+    let whole = Expansion {
+        overhead: 0.0,
+        ..growth.clone()
+    };
+    assert_eq!(whole.size(None), Some(1 << 30));
+}

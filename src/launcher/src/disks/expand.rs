@@ -1,0 +1,153 @@
+//! Disk images that follow their claims' growth before the guest starts.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use domain::local_disks::Expansion;
+use domain::prepare::DirectIoProbe;
+
+use super::{DirectIo, DiskError, DiskTools, qemu_img};
+use crate::blocking;
+
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Grows the images that can. One that cannot stays as it is, with a warning: the guest boots all the
+/// same.
+pub async fn expand(expansions: &[Expansion], tools: &DiskTools) {
+    for expansion in expansions {
+        if let Err(error) = grow(expansion, tools).await {
+            tracing::warn!(volume = expansion.volume, reason = %error, "the disk image is not expanded");
+        }
+    }
+}
+
+async fn grow(expansion: &Expansion, tools: &DiskTools) -> Result<(), DiskError> {
+    let (path, data) = (expansion.path.clone(), expansion.data.clone());
+    let look = move || Room::of(Path::new(&data)).map(|room| (room, DirectIo.preallocated(&path)));
+    let (room, is_preallocated) =
+        match blocking::call("looking at a disk image", LOOK, look).await? {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(source) => {
+                return Err(super::prepare::failed(
+                    "looking at",
+                    expansion.data.as_ref(),
+                    source,
+                ));
+            }
+        };
+    match expansion.size(room.usable) {
+        Some(size) if size > room.size => resize(expansion, size, is_preallocated, tools).await,
+        _ => Ok(()),
+    }
+}
+
+async fn resize(
+    expansion: &Expansion,
+    size: u64,
+    is_preallocated: bool,
+    tools: &DiskTools,
+) -> Result<(), DiskError> {
+    let preallocation = if is_preallocated { "falloc" } else { "off" };
+    let (preallocation, size) = (format!("--preallocation={preallocation}"), size.to_string());
+    let path = expansion.path.as_str();
+    let arguments = ["-q", "-f", &expansion.format, &preallocation, path, &size];
+    qemu_img::run(tools, "resize", path.as_ref(), &arguments.map(OsStr::new)).await?;
+    tracing::info!(volume = expansion.volume, size, "disk image expanded");
+    Ok(())
+}
+
+/// How large a raw image is, and how large it could be.
+struct Room {
+    size: u64,
+    /// What the image takes up and what is free beside it, if the file system tells.
+    usable: Option<u64>,
+}
+
+impl Room {
+    fn of(path: &Path) -> io::Result<Room> {
+        let metadata = fs::metadata(path)?;
+        let usable = rustix::fs::statvfs(path).ok().map(|room| {
+            let free = room.f_bavail.saturating_mul(room.f_frsize);
+            free.saturating_add(metadata.blocks().saturating_mul(512))
+        });
+        Ok(Room {
+            size: metadata.len(),
+            usable,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const MIB: u64 = 1024 * 1024;
+
+    async fn grown(image: &Path, capacity: u64) -> (u64, u64) {
+        let text = image.to_str().unwrap().to_owned();
+        let expansion = Expansion {
+            volume: "vol".into(),
+            path: text.clone(),
+            format: "raw".into(),
+            data: text,
+            capacity,
+            overhead: 0.1,
+        };
+        expand(&[expansion], &DiskTools::new(2_097_152_000)).await;
+        let metadata = fs::metadata(image).unwrap();
+        (metadata.len(), metadata.blocks() * 512)
+    }
+
+    #[tokio::test]
+    async fn an_image_grows_and_never_shrinks() {
+        let directory = tempfile::tempdir().unwrap();
+        let image = directory.path().join("disk.img");
+        let file = fs::File::create(&image).unwrap();
+        file.set_len(4 * MIB).unwrap();
+        assert_eq!(
+            grown(&image, 20 * MIB).await,
+            (18 * MIB, 0),
+            "sparse stays sparse"
+        );
+        assert_eq!(grown(&image, 5 * MIB).await.0, 18 * MIB);
+        assert_eq!(
+            grown(&image, 20 * MIB + 1).await.0,
+            18 * MIB,
+            "whole mebibytes"
+        );
+        // Preallocated stays preallocated.
+        fs::write(&image, vec![1; 2 * MIB as usize]).unwrap();
+        let (size, taken) = grown(&image, 10 * MIB).await;
+        assert!(size == 9 * MIB && taken >= size, "{size} {taken}");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_or_no_image_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let image = directory.path().join("disk.img");
+        let tools = DiskTools {
+            qemu_img: "/none/qemu-img".into(),
+            ..DiskTools::new(2_097_152_000)
+        };
+        fs::write(&image, "").unwrap();
+        let text = image.to_str().unwrap().to_owned();
+        let mut expansion = Expansion {
+            volume: "vol".into(),
+            path: text.clone(),
+            format: "raw".into(),
+            data: text,
+            capacity: 8 * MIB,
+            overhead: 0.0,
+        };
+        let error = grow(&expansion, &tools).await.unwrap_err();
+        assert!(error.to_string().contains("/none/qemu-img"), "{error}");
+        expansion.data = "/none/disk.img".into();
+        grow(&expansion, &tools).await.unwrap();
+    }
+}
