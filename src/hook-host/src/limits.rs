@@ -24,8 +24,11 @@ pub struct Limits {
     pub log: usize,
     /// A module file, in bytes. 32 MiB.
     pub module: usize,
-    /// Compiling one module. 30 s, of wall clock and of processor time per processor.
+    /// Compiling one module, by the clock. 2 min: where processors are busy or few, the 20 MB that
+    /// Python brings take longer than the time of the processors below.
     pub compile_deadline: Duration,
+    /// Compiling one module, as time of each processor that it may use. 30 s.
+    pub compile_processor_time: Duration,
     /// Memory of the process that compiles, in bytes. 1 GiB.
     pub compile_memory: usize,
     /// Threads of the process that compiles, at most as many as there are processors. 4: more gain
@@ -44,7 +47,8 @@ impl Default for Limits {
             output: 4 * MIB,
             log: 64 << 10,
             module: 32 * MIB,
-            compile_deadline: Duration::from_secs(30),
+            compile_deadline: Duration::from_secs(120),
+            compile_processor_time: Duration::from_secs(30),
             compile_memory: 1024 * MIB,
             compile_threads: 4,
         }

@@ -142,7 +142,7 @@ fn start(program: &Path, job: Job<'_>, limits: &Limits) -> io::Result<Reaped> {
         .max(1);
     let allowance = Allowance {
         memory: limits.compile_memory as u64,
-        seconds: limits.compile_deadline.as_secs().max(1) * threads as u64,
+        seconds: limits.compile_processor_time.as_secs().max(1) * threads as u64,
         module: limits.module as u64,
         machine: job.machine,
     };
@@ -215,9 +215,10 @@ async fn exit(child: &mut Child) -> io::Result<ExitStatus> {
 
 fn died(program: &Path, status: ExitStatus, said: &str, limits: &Limits) -> CompileError {
     match status.signal() {
-        Some(SIGXCPU) => {
-            CompileError::TooMuch(format!("{:?} of each processor", limits.compile_deadline))
-        }
+        Some(SIGXCPU) => CompileError::TooMuch(format!(
+            "{:?} of each processor",
+            limits.compile_processor_time
+        )),
         Some(SIGKILL) => CompileError::TooMuch("the system or its processor time allows".into()),
         Some(SIGABRT) if said.contains("memory") => {
             CompileError::TooMuch(format!("{} MiB of memory", limits.compile_memory >> 20))
