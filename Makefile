@@ -6,11 +6,11 @@ DRIVER ?= qemu
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
-setup: ## install what building, testing and the demo need (Debian packages, Rust, user 107)
+setup: ## install what building, testing and the demo need (Debian packages, Rust, componentize-py, user 107)
 	@scripts/setup
 
 demo: ## boot a real VM through two WASM hooks and check every step (DRIVER=test: without QEMU and root)
-	@scripts/setup $(if $(filter test,$(DRIVER)),build)
+	@scripts/setup $(if $(filter test,$(DRIVER)),build,run)
 	@DRIVER=$(DRIVER) scripts/demo
 
 test: ## formatting, lints, and all tests, the ones with real QEMU included
@@ -25,5 +25,5 @@ fmt: ## format the sources
 	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo fmt --all
 
 measure: ## time and memory of a launcher with one hook, against the reference's
-	@scripts/setup
+	@scripts/setup run
 	@scripts/measure
