@@ -10,6 +10,7 @@
 pub mod cloud_init;
 pub mod convert;
 pub mod host;
+pub mod hotplug_room;
 pub mod local_disks;
 pub mod metadata;
 pub mod options;

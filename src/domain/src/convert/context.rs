@@ -44,7 +44,7 @@ impl<'a> Context<'a> {
             options,
             host,
             cluster: options.cluster(),
-            virtio_model: virtio_model(vmi),
+            virtio_model: vmi.virtio_model(),
             vcpus: cpu::count(&topology)?,
             topology,
             protection: Protection::of(vmi.spec.domain.launch_security.as_ref()),
@@ -146,14 +146,6 @@ fn recorded(statuses: &[VolumeStatus]) -> HashMap<&str, &VolumeStatus> {
     statuses
         .map(|status| (status.name.as_str(), status))
         .collect()
-}
-
-fn virtio_model(vmi: &Vmi) -> &'static str {
-    if vmi.spec.domain.devices.use_virtio_transitional == Some(true) {
-        "virtio-transitional"
-    } else {
-        "virtio-non-transitional"
-    }
 }
 
 /// libvirt's `yes` and `no`.

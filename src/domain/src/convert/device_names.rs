@@ -12,7 +12,8 @@ const MAX_DISKS: usize = 26 + 26 * 26 + 26 * 26 * 26;
 pub(super) struct DeviceNames<'a> {
     /// By prefix and disk.
     recorded: HashMap<(&'static str, &'a str), &'a str>,
-    used: HashSet<String>,
+    /// With their prefix: on another bus the same name may be taken.
+    used: HashSet<(&'static str, String)>,
     /// By prefix: no name before this place is free.
     next: HashMap<&'static str, usize>,
 }
@@ -39,7 +40,7 @@ impl<'a> DeviceNames<'a> {
             let target = targets.get(disk.name.as_str());
             if let (Some(prefix), Some(target)) = (prefix(disk.bus()), target) {
                 names.recorded.insert((prefix, &disk.name), target);
-                names.used.insert((*target).to_owned());
+                names.used.insert((prefix, (*target).to_owned()));
             }
         }
         names
@@ -64,13 +65,16 @@ impl<'a> DeviceNames<'a> {
         }
         let next = self.next.entry(prefix).or_default();
         let (index, name) = (*next..MAX_DISKS)
-            .map(|index| (index, format(prefix, index)))
+            .map(|index| (index, (prefix, format(prefix, index))))
             .find(|(_, name)| !self.used.contains(name))
             .ok_or_else(|| {
                 ConvertError::refused(format!("{field}: there is no device name left"))
             })?;
         *next = index + 1;
-        Ok(DeviceName { name, index })
+        Ok(DeviceName {
+            name: name.1,
+            index,
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 //! before that is KubeVirt's, in its words.
 
 use super::controllers::disables_pci_hole64;
-use super::{Context, ConvertError, root_complex};
+use super::{Context, ConvertError};
 use crate::spec::DomainSpec;
 
 pub(super) fn refuse(context: &Context<'_>, _spec: &mut DomainSpec) -> Result<(), ConvertError> {
@@ -32,7 +32,7 @@ pub(super) fn refuse(context: &Context<'_>, _spec: &mut DomainSpec) -> Result<()
             "GraceIOVirtualization requires the 64-bit PCI hole",
         ),
         (
-            root_complex::is_asked_for(context),
+            context.vmi.is_on_root_complex(),
             "GraceIOVirtualization cannot be combined with PCI root-complex placement",
         ),
         (true, "GraceIOVirtualization requires SMMUv3 on the host"),

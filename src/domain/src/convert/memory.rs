@@ -24,32 +24,27 @@ pub(super) fn guest(vmi: &Vmi) -> Quantity {
 
 pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     let guest = guest(context.vmi);
-    spec.memory = Memory {
-        value: bytes(guest, "guest")?,
-        unit: "b".into(),
-    };
-    let max = context
-        .vmi
-        .spec
-        .domain
-        .memory
-        .as_ref()
-        .and_then(|memory| memory.max_guest);
+    let memory = context.vmi.spec.domain.memory.as_ref();
+    let max = memory.and_then(|memory| memory.max_guest);
     if let Some(max) = max.filter(|max| *max != guest) {
         spec.max_memory = Some(MaxMemory {
-            value: bytes(max, "maxGuest")?,
+            value: bytes(max)?,
             unit: "b".into(),
             slots: 0,
         });
     }
+    spec.memory = Memory {
+        value: bytes(guest)?,
+        unit: "b".into(),
+    };
     spec.memory_backing = backing(context);
     Ok(())
 }
 
-fn bytes(quantity: Quantity, field: &str) -> Result<u64, ConvertError> {
-    quantity.floor_bytes().map_err(|bytes| {
+pub(super) fn bytes(quantity: Quantity) -> Result<u64, ConvertError> {
+    quantity.floor_bytes().map_err(|amount| {
         ConvertError::refused(format!(
-            "spec.domain.memory.{field}: Memory size '{bytes}' must be greater than or equal to 0"
+            "Memory size '{amount}' must be greater than or equal to 0"
         ))
     })
 }

@@ -102,21 +102,23 @@ struct Sizes {
 
 impl Sizes {
     fn of(memory: Quantity, page: u64, cells: usize) -> Result<Self, ConvertError> {
-        let bytes = memory.floor_bytes().map_err(|bytes| {
-            ConvertError::refused(format!(
-                "could not convert VMI memory to quantity: Memory size '{bytes}' must be greater than or equal to 0"
-            ))
+        let bytes = memory::bytes(memory).map_err(|error| {
+            ConvertError::refused(format!("could not convert VMI memory to quantity: {error}"))
         })?;
         let count = u64::try_from(cells).unwrap_or(u64::MAX).max(1);
         let least = page.saturating_mul(count);
         if bytes < least {
+            // KubeVirt tells the memory it misses in these units.
             return Err(ConvertError::refused(format!(
-                "not enough memory requested to allocate at least one hugepage per numa node: {bytes} bytes < {least}"
+                "not enough memory requested to allocate at least one hugepage per numa node: \
+                 {{{bytes} b}} < {}",
+                least.wrapping_mul(1024 * 1024)
             )));
         }
         if bytes % page != 0 {
             return Err(ConvertError::refused(format!(
-                "requested memory can't be divided through the numa page size: {bytes} bytes mod {page} != 0"
+                "requested memory can't be divided through the numa page size: \
+                 {{{bytes} b}} mod {page} != 0"
             )));
         }
         let pages = bytes / page;

@@ -3,18 +3,13 @@
 use super::{Context, ConvertError};
 use crate::spec::{Address, Controller, Devices, DomainSpec};
 
-const ASKED_FOR: &str = "kubevirt.io/placePCIDevicesOnRootComplex";
 /// Slots of the bus that something else has: VGA, ich9 sound, ich9 SATA.
 const TAKEN: [u32; 3] = [0x01, 0x1b, 0x1f];
 const FIRST: u32 = 0x02;
 const SLOTS: u32 = 0x20;
 
-pub(super) fn is_asked_for(context: &Context<'_>) -> bool {
-    context.vmi.annotation(ASKED_FOR) == Some("true")
-}
-
 pub(super) fn place(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
-    if !is_asked_for(context) {
+    if !context.vmi.is_on_root_complex() {
         return Ok(());
     }
     let mut slots = (FIRST..SLOTS).filter(|slot| !TAKEN.contains(slot));

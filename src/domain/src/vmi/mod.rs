@@ -36,6 +36,7 @@ pub const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// How VMIs of older clusters said that QEMU runs as a user other than root.
 const NON_ROOT: &str = "kubevirt.io/nonroot";
+const ROOT_COMPLEX: &str = "kubevirt.io/placePCIDevicesOnRootComplex";
 
 /// Why a VMI cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -274,6 +275,20 @@ impl Vmi {
     /// QEMU runs as a user other than root.
     pub fn is_non_root(&self) -> bool {
         self.status.runtime_user != 0 || self.annotation(NON_ROOT).is_some()
+    }
+
+    /// libvirt's model of every virtio device.
+    pub fn virtio_model(&self) -> &'static str {
+        if self.spec.domain.devices.use_virtio_transitional == Some(true) {
+            "virtio-transitional"
+        } else {
+            "virtio-non-transitional"
+        }
+    }
+
+    /// PCI devices lie on the root complex, not behind root ports.
+    pub fn is_on_root_complex(&self) -> bool {
+        self.annotation(ROOT_COMPLEX) == Some("true")
     }
 
     /// Seconds the guest is given to shut down; KubeVirt's default is 30.

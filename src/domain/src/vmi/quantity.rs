@@ -67,8 +67,8 @@ impl Quantity {
     ///
     /// # Errors
     /// The amount itself when it is negative.
-    pub fn floor_bytes(&self) -> Result<u64, i64> {
-        u64::try_from(self.nanos.div_euclid(NANOS)).map_err(|_| self.value())
+    pub fn floor_bytes(&self) -> Result<u64, Self> {
+        u64::try_from(self.nanos.div_euclid(NANOS)).map_err(|_| *self)
     }
 
     /// The amount when it has no part of a unit.
@@ -79,6 +79,28 @@ impl Quantity {
     /// Nothing.
     pub fn is_zero(&self) -> bool {
         self.nanos == 0
+    }
+}
+
+/// The shortest text with a binary suffix where there is one, as in a VMI's memory.
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.nanos % NANOS != 0 {
+            return match (self.nanos % 1_000_000, self.nanos % 1000) {
+                (0, _) => write!(f, "{}m", self.nanos / 1_000_000),
+                (_, 0) => write!(f, "{}u", self.nanos / 1000),
+                _ => write!(f, "{}n", self.nanos),
+            };
+        }
+        let mut units = self.nanos / NANOS;
+        let mut suffixes = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"].into_iter();
+        let mut suffix = suffixes.next().unwrap_or_default();
+        while units != 0 && units % 1024 == 0 {
+            let Some(next) = suffixes.next() else { break };
+            units /= 1024;
+            suffix = next;
+        }
+        write!(f, "{units}{suffix}")
     }
 }
 
@@ -239,6 +261,14 @@ mod tests {
         assert_eq!(value("0.1Ki"), 103);
         assert_eq!(value("-1500m"), -1);
         assert_eq!(Quantity::parse("1000m"), Ok(Quantity::from_units(1)));
+    }
+
+    #[test]
+    fn texts_are_short() {
+        for text in ["-1Gi", "1536Mi", "0", "1500m", "-3n", "250u", "1000"] {
+            assert_eq!(Quantity::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(Quantity::parse("1.5Gi").unwrap().to_string(), "1536Mi");
     }
 
     #[test]
