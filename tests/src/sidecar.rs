@@ -6,6 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result};
 use proto::hooks::info::info_server::{Info, InfoServer};
 use proto::hooks::info::{HookPoint, InfoParams, InfoResult};
+use proto::hooks::plugins::v1alpha1::domain_hook_service_server::{
+    DomainHookService, DomainHookServiceServer,
+};
+use proto::hooks::plugins::v1alpha1::{MutateDomainRequest, MutateDomainResponse};
 use proto::hooks::{v1alpha1, v1alpha2, v1alpha3};
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
@@ -101,6 +105,22 @@ impl Sidecar {
                     self.clone(),
                 ))
                 .add_service(v1alpha3::callbacks_server::CallbacksServer::new(self))
+                .serve_with_incoming(UnixListenerStream::new(listener));
+            let _ = served.await;
+        });
+        Ok(Running { calls, server })
+    }
+
+    /// Serves as a plugin's sidecar on `directory/hook.sock`.
+    pub fn serve_plugin(self, directory: &Path) -> Result<Running> {
+        std::fs::create_dir_all(directory)?;
+        let path = directory.join("hook.sock");
+        let listener = UnixListener::bind(&path).with_context(|| format!("{}", path.display()))?;
+        open_to_all(&path)?;
+        let calls = Arc::clone(&self.calls);
+        let server = tokio::spawn(async move {
+            let served = Server::builder()
+                .add_service(DomainHookServiceServer::new(self))
                 .serve_with_incoming(UnixListenerStream::new(listener));
             let _ = served.await;
         });
@@ -213,3 +233,21 @@ callbacks!(v1alpha3 {
         Ok(Response::new(v1alpha3::ShutdownResult {}))
     }
 });
+
+#[tonic::async_trait]
+impl DomainHookService for Sidecar {
+    async fn mutate_domain(
+        &self,
+        request: Request<MutateDomainRequest>,
+    ) -> Result<Response<MutateDomainResponse>, Status> {
+        let MutateDomainRequest {
+            domain,
+            sidecar_context,
+            ..
+        } = request.into_inner();
+        let context = sidecar_context.unwrap_or_default().invocation_context;
+        self.called(&context, "MutateDomain");
+        let domain = rewrite(&self.domain, domain)?;
+        Ok(Response::new(MutateDomainResponse { domain }))
+    }
+}

@@ -13,6 +13,7 @@ use crate::pod::User;
 pub struct Vmi {
     value: Value,
     container_disks: Vec<String>,
+    plugins: Value,
 }
 
 /// An identifier that no other VMI of this machine's tests has.
@@ -70,6 +71,7 @@ impl Vmi {
         Vmi {
             value,
             container_disks: Vec::new(),
+            plugins: Value::Null,
         }
     }
 
@@ -123,6 +125,12 @@ impl Vmi {
         self
     }
 
+    /// Sets the list of KubeVirt's Plugins that goes along with it.
+    pub fn plugins(mut self, plugins: Value) -> Vmi {
+        self.plugins = plugins;
+        self
+    }
+
     /// Any other change.
     pub fn edit(mut self, change: impl FnOnce(&mut Value)) -> Vmi {
         change(&mut self.value);
@@ -168,6 +176,10 @@ impl Vmi {
                 bochs_display_for_efi_guests: true,
                 ..ClusterConfig::default()
             }),
+            plugins_json: match &self.plugins {
+                Value::Null => Vec::new(),
+                plugins => plugins.to_string().into_bytes(),
+            },
             ..VirtualMachineOptions::default()
         }
     }

@@ -96,6 +96,26 @@ pub enum HookError {
         /// Which line would allow it.
         remedy: String,
     },
+    /// A plugin's hook of a kind that cannot be called here, or at a place where it may not be.
+    #[error("hook {hook} cannot be called at {point}: {reason}")]
+    Unusable {
+        /// The hook.
+        hook: String,
+        /// Where.
+        point: HookPoint,
+        /// What is in the way, and the way out.
+        reason: String,
+    },
+    /// The operator's policy forbids the hook as such.
+    #[error("hook {hook} may not be called at {point}: {reason}")]
+    Forbidden {
+        /// The hook.
+        hook: String,
+        /// Where.
+        point: HookPoint,
+        /// The policy's file, line and column, and what stands there.
+        reason: String,
+    },
     /// A gRPC sidecar could not be reached, or answered with an error.
     #[error("hook sidecar {hook} failed at {point} ({version}): {message}")]
     Sidecar {
@@ -123,6 +143,8 @@ impl HookError {
             | Self::BadInput { hook, .. }
             | Self::ChainDeadline { hook, .. }
             | Self::Denied { hook, .. }
+            | Self::Unusable { hook, .. }
+            | Self::Forbidden { hook, .. }
             | Self::Sidecar { hook, .. } => hook,
         }
     }
@@ -145,6 +167,8 @@ impl HookError {
             Self::BadInput { .. } => "bad-input",
             Self::ChainDeadline { .. } => "chain-deadline",
             Self::Denied { .. } => "denied",
+            Self::Unusable { .. } => "unusable",
+            Self::Forbidden { .. } => "forbidden",
             Self::Sidecar { .. } => "sidecar",
         }
     }
@@ -154,7 +178,7 @@ impl HookError {
     #[must_use]
     pub fn event_reason(&self) -> &'static str {
         match self {
-            Self::Veto { .. } | Self::Denied { .. } => "HookDenied",
+            Self::Veto { .. } | Self::Denied { .. } | Self::Forbidden { .. } => "HookDenied",
             _ => "HookFailed",
         }
     }

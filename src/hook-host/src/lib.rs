@@ -6,14 +6,16 @@
 //!
 //! Rooms: `collect` (count protocol), `chain` (order, checks, record), [`wasm`] (engine, compile
 //! child, limits), [`policy`] (grants, `hook.yaml`, the operator's word), [`record`] (what is kept of
-//! each run, and replay), `sidecar` (gRPC client), [`serve`] (gRPC
-//! server: a chain as one sidecar).
+//! each run, and replay), `sidecar` (gRPC client), `plugins`
+//! (KubeVirt's Plugins, called after the chain), [`serve`] (gRPC server: a chain as one sidecar).
 
 mod chain;
 mod collect;
 mod error;
+pub mod go_duration;
 mod invocation;
 mod limits;
+mod plugins;
 pub mod policy;
 mod provenance;
 pub mod record;
@@ -26,6 +28,7 @@ pub use collect::{CollectConfig, CollectError, collect};
 pub use error::HookError;
 pub use invocation::{CloudInitDocuments, HookPoint, Invocation, Reason};
 pub use limits::Limits;
+pub use plugins::{Plugins, PluginsError};
 pub use policy::{FailurePolicy, PolicySource};
 pub use provenance::{Overlap, Provenance};
 pub use record::{LogLevel, LogLine, Outcome, Run};

@@ -14,6 +14,8 @@ pub struct Limits {
     pub chain_deadline: Duration,
     /// One call of a gRPC sidecar, as KubeVirt has it. 60 s.
     pub sidecar_deadline: Duration,
+    /// A plugin's socket until it appears, as KubeVirt has it. 30 s.
+    pub plugin_ready: Duration,
     /// All linear memories of one call together, in bytes. 64 MiB.
     pub memory: usize,
     /// All table elements of one call together. 100 000.
@@ -42,6 +44,7 @@ impl Default for Limits {
             call_deadline: Duration::from_secs(2),
             chain_deadline: Duration::from_secs(15),
             sidecar_deadline: Duration::from_secs(60),
+            plugin_ready: Duration::from_secs(30),
             memory: 64 * MIB,
             table_elements: 100_000,
             output: 4 * MIB,

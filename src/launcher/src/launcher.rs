@@ -135,6 +135,7 @@ async fn collect(config: &Config, namespace: &str) -> anyhow::Result<Chain> {
             dir,
             secrets: false,
         }),
+        ..CollectConfig::default()
     });
     collected.await.context("collecting hooks")
 }
@@ -232,6 +233,7 @@ impl Launcher {
             let request = SyncRequest {
                 vmi,
                 options: Default::default(),
+                plugins: Default::default(),
                 allow_emulation: true,
             };
             if let Err(error) = self.manager.sync(request).await

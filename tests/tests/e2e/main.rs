@@ -8,6 +8,7 @@ mod disks;
 mod faults;
 mod hooks;
 mod life;
+mod plugins;
 mod processes;
 mod standalone;
 

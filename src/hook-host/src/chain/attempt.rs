@@ -63,7 +63,7 @@ pub(super) enum Output {
 }
 
 /// What is made of an answer: it and what it changed, or why it cannot be used.
-type Judged = Result<(Output, Vec<Change>), HookError>;
+pub(super) type Judged = Result<(Output, Vec<Change>), HookError>;
 
 /// A checked answer with what changed, or why there is none; and what a WASM hook cost and said.
 struct Attempt {
@@ -71,6 +71,18 @@ struct Attempt {
     given: Option<Given>,
     log: Vec<LogLine>,
     peak_memory: usize,
+}
+
+impl Attempt {
+    /// Of a hook that runs elsewhere, or nowhere.
+    fn remote((result, given): (Judged, Option<Given>)) -> Self {
+        Self {
+            result,
+            given,
+            log: Vec::new(),
+            peak_memory: 0,
+        }
+    }
 }
 
 impl Round<'_> {
@@ -81,7 +93,7 @@ impl Round<'_> {
         input: Input<'_>,
     ) -> Result<Output, HookError> {
         let (run, output) = self.run(hook, input).await;
-        if matches!(hook.body, Body::Sidecar(_)) {
+        if matches!(hook.body, Body::Sidecar(_) | Body::Plugin(_)) {
             self.in_sidecars += run.duration;
         }
         let outcome = run.outcome.clone();
@@ -129,15 +141,9 @@ impl Round<'_> {
         let started = Instant::now();
         let attempt = match &hook.body {
             Body::Wasm(module) => self.wasm(hook, module, input, fixed).await,
-            Body::Sidecar(sidecar) => {
-                let (result, given) = self.sidecar(hook, sidecar, input).await;
-                Attempt {
-                    result,
-                    given,
-                    log: Vec::new(),
-                    peak_memory: 0,
-                }
-            }
+            Body::Sidecar(sidecar) => Attempt::remote(self.sidecar(hook, sidecar, input).await),
+            Body::Plugin(plugin) => Attempt::remote(self.plugin(hook, plugin, input).await),
+            Body::Unusable(error) => Attempt::remote((Err(error.clone()), None)),
         };
         let (output, changes, outcome) = match attempt.result {
             Ok((output, changes)) => (output, changes, Outcome::Ok),
@@ -268,7 +274,7 @@ impl Round<'_> {
         }
     }
 
-    fn sidecars_domain(
+    pub(super) fn sidecars_domain(
         &self,
         hook: &Hook,
         before: &Domain,

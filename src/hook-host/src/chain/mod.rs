@@ -3,25 +3,31 @@
 //! Priority descending, then directory in natural order; WASM hooks and gRPC sidecars alike. Each
 //! hook sees what the one before it made. The first that does not do its work stops the chain, and
 //! nothing of the chain's work is kept. At shutdown all run in parallel and none stops another.
+//! KubeVirt's Plugins come after the hooks at OnDefineDomain, and are hooks like the others there.
 
 mod attempt;
 mod check;
 mod cloud_init;
 mod order;
+mod plugin;
 mod replay;
 mod report;
 
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
 use crate::collect::Late;
-use crate::policy::Settings;
+use crate::plugins::{PluginSidecar, Terms};
+use crate::policy::{OperatorPolicy, Settings};
 use crate::record::Recorder;
 use crate::sidecar::Sidecar;
 use crate::wasm::{Module, Subscription};
-use crate::{CloudInitDocuments, HookError, HookPoint, Invocation, Limits, Provenance, Run};
+use crate::{
+    CloudInitDocuments, HookError, HookPoint, Invocation, Limits, Plugins, Provenance, Run,
+};
 use attempt::{Input, Output, Round};
 use check::Domain;
 use cloud_init::CloudInit;
@@ -32,10 +38,18 @@ pub(crate) use replay::again;
 #[derive(Default)]
 pub struct Chain {
     hooks: Vec<Hook>,
-    limits: Limits,
+    standing: Standing,
     late: Option<Late>,
-    recorder: Option<Recorder>,
     provenance: Mutex<Provenance>,
+}
+
+/// What holds for every call.
+#[derive(Default)]
+pub(crate) struct Standing {
+    pub(crate) limits: Limits,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) operator: Option<OperatorPolicy>,
+    pub(crate) plugins_dir: PathBuf,
 }
 
 /// A hook that is ready.
@@ -49,6 +63,9 @@ pub(crate) struct Hook {
 pub(crate) enum Body {
     Wasm(Module),
     Sidecar(Sidecar),
+    Plugin(PluginSidecar),
+    /// Not at all, for this reason.
+    Unusable(HookError),
 }
 
 /// What a hook is.
@@ -99,21 +116,15 @@ impl HookInfo {
 }
 
 impl Chain {
-    pub(crate) fn new(
-        mut hooks: Vec<Hook>,
-        limits: Limits,
-        late: Late,
-        recorder: Option<Recorder>,
-    ) -> Self {
+    pub(crate) fn new(mut hooks: Vec<Hook>, standing: Standing, late: Option<Late>) -> Self {
         hooks.sort_by(|a, b| {
             natural(&a.info.directory, &b.info.directory)
                 .then_with(|| natural(&a.info.file, &b.info.file))
         });
         Self {
             hooks,
-            limits,
-            late: Some(late),
-            recorder,
+            standing,
+            late,
             provenance: Mutex::default(),
         }
     }
@@ -176,10 +187,28 @@ impl Chain {
         &self,
         invocation: &Invocation,
         vmi: &str,
+        xml: String,
+    ) -> Result<(String, Vec<Run>), HookError> {
+        self.define(invocation, vmi, xml, &Plugins::default()).await
+    }
+
+    /// Why a virtual machine cannot start with these plugins, whatever their sidecars would say:
+    /// the first that cannot be called and may not be ignored.
+    pub fn admit(&self, plugins: &Plugins) -> Result<(), HookError> {
+        plugins.admit(self.terms())
+    }
+
+    /// Like [`Chain::on_define_domain`], and then through the plugins' hooks.
+    pub async fn define(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
         mut xml: String,
+        plugins: &Plugins,
     ) -> Result<(String, Vec<Run>), HookError> {
         let point = HookPoint::OnDefineDomain;
-        let hooks = self.at(point);
+        let planned = plugins.plan(self.terms());
+        let hooks: Vec<&Hook> = self.at(point).into_iter().chain(&planned).collect();
         let Some(first) = hooks.first() else {
             return Ok((xml, Vec::new()));
         };
@@ -242,6 +271,14 @@ impl Chain {
         .await
     }
 
+    fn terms(&self) -> Terms<'_> {
+        Terms {
+            operator: self.standing.operator.as_ref(),
+            limits: &self.standing.limits,
+            plugins_dir: &self.standing.plugins_dir,
+        }
+    }
+
     fn at(&self, point: HookPoint) -> Vec<&Hook> {
         let rank = |hook: &Hook| hook.info.priority(point);
         let mut hooks: Vec<&Hook> = self.hooks.iter().filter(|h| rank(h).is_some()).collect();
@@ -259,14 +296,14 @@ impl Chain {
             late.look();
         }
         Round {
-            limits: &self.limits,
+            limits: &self.standing.limits,
             point,
             invocation,
             vmi,
             started: Instant::now(),
             in_sidecars: Duration::ZERO,
-            recorder: self.recorder.as_ref(),
-            keeps_answers: self.recorder.is_some(),
+            recorder: self.standing.recorder.as_ref(),
+            keeps_answers: self.standing.recorder.is_some(),
             runs: Vec::new(),
         }
     }

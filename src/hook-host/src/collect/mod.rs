@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout_at};
 
-use crate::chain::Hook;
+use crate::chain::{Hook, Standing};
 use crate::policy::{OperatorPolicy, PolicyError, PolicySource};
 use crate::record::{RecordConfig, Recorder};
 use crate::wasm::{Loader, Options};
@@ -58,6 +58,8 @@ pub struct CollectConfig {
     pub policy: PolicySource,
     /// The virtual machine's namespace, for the rules of that policy; empty when not known.
     pub namespace: String,
+    /// Where plugins have their sockets, in a directory each.
+    pub plugins_dir: PathBuf,
     /// Where every run is written down, if anywhere.
     pub record: Option<RecordConfig>,
 }
@@ -76,6 +78,7 @@ impl Default for CollectConfig {
             host_name: concat!("hook-host/", env!("CARGO_PKG_VERSION")).to_owned(),
             policy: PolicySource::None,
             namespace: String::new(),
+            plugins_dir: PathBuf::from("/var/run/kubevirt-plugin"),
             record: None,
         }
     }
@@ -144,17 +147,23 @@ pub enum CollectError {
 /// Blocks until all hooks are ready, and gives them in order. Nothing is read when none is expected.
 pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
     let operator = OperatorPolicy::read(&config.policy)?;
+    let standing = Standing {
+        limits: config.limits.clone(),
+        recorder: config.record.as_ref().map(Recorder::open).transpose()?,
+        operator: operator.clone(),
+        plugins_dir: config.plugins_dir.clone(),
+    };
     if config.expected == 0 {
-        return Ok(Chain::default());
+        // Plugins may still come.
+        return Ok(Chain::new(Vec::new(), standing, None));
     }
-    let recorder = config.record.as_ref().map(Recorder::open).transpose()?;
     let end = tokio::time::Instant::now() + config.deadline;
     let mut collection = Collection::new(&config, operator);
     match timeout_at(end, collection.run()).await {
         Ok(outcome) => outcome?,
         Err(_) => return Err(collection.too_late()),
     }
-    Ok(collection.chain(recorder))
+    Ok(collection.chain(standing))
 }
 
 /// A collection under way; dropping it ends the attempts that are out.
@@ -288,7 +297,7 @@ impl<'a> Collection<'a> {
         }
     }
 
-    fn chain(mut self, recorder: Option<Recorder>) -> Chain {
+    fn chain(mut self, standing: Standing) -> Chain {
         let known: Vec<Id> = self.hooks.keys().cloned().collect();
         let late = Late::new(&self.config.hooks_dir, known);
         let mut hooks = Vec::new();
@@ -303,7 +312,7 @@ impl<'a> Collection<'a> {
             announce(&hook);
             hooks.push(hook);
         }
-        Chain::new(hooks, self.config.limits.clone(), late, recorder)
+        Chain::new(hooks, standing, Some(late))
     }
 }
 

@@ -18,6 +18,7 @@ mod cover;
 mod grant;
 mod hook_yaml;
 mod operator;
+mod plugin;
 mod read;
 mod settle;
 #[cfg(test)]
@@ -32,5 +33,6 @@ pub use settle::{Settings, SettleError, Subject};
 
 pub(crate) use grant::{Grant, Layer, Refused};
 pub(crate) use hook_yaml::FILE as HOOK_YAML;
+pub(crate) use plugin::settle_plugin;
 pub(crate) use settle::{settle, settle_sidecar};
 pub(crate) use values::{directory, pattern};

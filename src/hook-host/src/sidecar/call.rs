@@ -167,7 +167,7 @@ impl Sidecar {
 }
 
 /// A status as one reads it: its code and its message.
-pub(super) fn words(status: &Status) -> String {
+pub(crate) fn words(status: &Status) -> String {
     let message: String = status.message().chars().take(2048).collect();
     format!("{:?}: {message}", status.code())
 }

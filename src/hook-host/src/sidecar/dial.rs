@@ -22,7 +22,7 @@ pub(super) async fn connect(socket: &Path) -> io::Result<UnixStream> {
 }
 
 /// gRPC over a connection that is there already.
-pub(super) async fn channel(stream: UnixStream) -> Result<Channel, tonic::transport::Error> {
+pub(crate) async fn channel(stream: UnixStream) -> Result<Channel, tonic::transport::Error> {
     let mut stream = Some(stream);
     let connector = service_fn(move |_| {
         let stream = stream

@@ -7,7 +7,8 @@ mod call;
 mod dial;
 mod greet;
 
-pub(crate) use call::{Bounds, Sidecar, SidecarError};
+pub(crate) use call::{Bounds, Sidecar, SidecarError, words};
+pub(crate) use dial::channel;
 pub(crate) use greet::{GreetError, greet};
 
 /// The versions of the contract, oldest first.

@@ -6,8 +6,8 @@ use domain::options::{
     Sibling, Smbios, Topology,
 };
 use domain::vmi::Vmi;
+use hook_host::{Plugins, PluginsError};
 use proto::cmd::v1 as wire;
-use serde::Deserialize;
 
 /// A request cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -15,12 +15,9 @@ pub(super) enum DecodeError {
     /// The VMI; the reason goes to the log, the caller gets KubeVirt's sentence.
     #[error("No valid vmi object present in command server request")]
     Vmi,
-    /// The plugins are no JSON.
-    #[error("failed to deserialize plugins from options: {0}")]
-    Plugins(serde_json::Error),
-    /// Plugins that would change the domain are not run yet; silence would be worse.
-    #[error("plugin {0} has domain hooks, which are not supported by this launcher yet")]
-    DomainHooks(String),
+    /// The plugins.
+    #[error(transparent)]
+    Plugins(#[from] PluginsError),
 }
 
 /// The VMI in a request.
@@ -52,7 +49,6 @@ pub(super) fn options(
         plugins_json,
         grace_host_device_aliases,
     } = options;
-    plugins(&plugins_json)?;
     Ok(Options {
         smbios: virtual_machine_sm_bios.map(smbios),
         mem_balloon_stats_period,
@@ -76,43 +72,12 @@ pub(super) fn options(
     })
 }
 
-#[derive(Deserialize)]
-struct Plugin {
-    #[serde(default)]
-    metadata: PluginMetadata,
-    #[serde(default)]
-    spec: PluginSpec,
-}
-
-#[derive(Default, Deserialize)]
-struct PluginMetadata {
-    #[serde(default)]
-    name: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PluginSpec {
-    #[serde(default)]
-    domain_hooks: Option<Vec<serde_json::Value>>,
-}
-
-fn plugins(json: &[u8]) -> Result<(), DecodeError> {
-    if json.is_empty() {
-        return Ok(());
-    }
-    let plugins: Option<Vec<Plugin>> =
-        serde_json::from_slice(json).map_err(DecodeError::Plugins)?;
-    let with_hooks = plugins.unwrap_or_default().into_iter().find(|plugin| {
-        plugin
-            .spec
-            .domain_hooks
-            .as_ref()
-            .is_some_and(|hooks| !hooks.is_empty())
-    });
-    with_hooks.map_or(Ok(()), |plugin| {
-        Err(DecodeError::DomainHooks(plugin.metadata.name))
-    })
+/// The plugins in a request; none when there are no options.
+pub(super) fn plugins(
+    options: Option<&wire::VirtualMachineOptions>,
+) -> Result<Plugins, DecodeError> {
+    let json = options.map(|options| options.plugins_json.as_slice());
+    Ok(Plugins::parse(json.unwrap_or_default())?)
 }
 
 fn smbios(smbios: wire::SmBios) -> Smbios {
@@ -206,26 +171,24 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn with_plugins(json: &str) -> Result<Options, DecodeError> {
-        options(Some(wire::VirtualMachineOptions {
-            plugins_json: json.as_bytes().to_vec(),
-            ..Default::default()
-        }))
-    }
-
     #[test]
-    fn domain_hooks_are_refused_by_the_plugins_name() {
-        let error = with_plugins(r#"[{"metadata":{"name":"harmless"}},{"metadata":{"name":"numa"},"spec":{"domainHooks":[{}]}}]"#)
-            .unwrap_err();
-        assert!(error.to_string().contains("plugin numa"), "{error}");
+    fn plugins_are_read_whatever_else_is_in_the_options() {
+        let read = |json: &str| {
+            plugins(Some(&wire::VirtualMachineOptions {
+                plugins_json: json.as_bytes().to_vec(),
+                ..Default::default()
+            }))
+        };
+        assert!(plugins(None).unwrap().is_empty());
+        assert!(read("null").unwrap().is_empty());
+        let one =
+            r#"[{"metadata":{"name":"numa"},"spec":{"domainHooks":[{"cel":{"expression":"x"}}]}}]"#;
+        assert!(!read(one).unwrap().is_empty());
+        let error = read("{").unwrap_err().to_string();
         assert!(
-            with_plugins(
-                r#"[{"metadata":{"name":"node"},"spec":{"nodeHooks":[{}],"domainHooks":[]}}]"#
-            )
-            .is_ok()
+            error.starts_with("failed to deserialize plugins from options: "),
+            "{error}"
         );
-        assert!(with_plugins("null").is_ok());
-        assert!(matches!(with_plugins("{"), Err(DecodeError::Plugins(_))));
     }
 
     #[test]

@@ -36,6 +36,7 @@ impl CommandService {
         let decoded = decode::vmi(request.vmi.as_ref()).and_then(|vmi| {
             Ok(SyncRequest {
                 vmi,
+                plugins: decode::plugins(request.options.as_ref())?,
                 options: decode::options(request.options)?,
                 allow_emulation: false,
             })

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser};
 
-use super::duration;
+use hook_host::go_duration;
 
 /// Where an image keeps the defaults of our own flags: one file per flag, its content the value.
 pub const DEFAULTS_DIRECTORY: &str = "/etc/virt-launcher";
@@ -31,7 +31,7 @@ fn go_bool(text: &str) -> Result<bool, String> {
 #[command(name = "virt-launcher", version, args_override_self = true, after_help = AFTER_HELP)]
 pub struct Flags {
     /// How long to wait for hooks, for a domain, and for its QEMU process.
-    #[arg(long, value_name = "DURATION", default_value = "3m0s", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "3m0s", value_parser = go_duration::parse)]
     pub qemu_timeout: Duration,
     /// Name of the VirtualMachineInstance.
     #[arg(long, default_value = "")]
@@ -109,19 +109,19 @@ pub struct Flags {
     #[arg(long, value_name = "BYTES", default_value_t = 2_097_152_000)]
     pub disk_memory_limit: u64,
     /// How often the guest agent is asked about the system.
-    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "120s", value_parser = go_duration::parse)]
     pub qemu_agent_sys_interval: Duration,
     /// How often the guest agent is asked about file systems.
-    #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = go_duration::parse)]
     pub qemu_agent_file_interval: Duration,
     /// How often the guest agent is asked about users.
-    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = go_duration::parse)]
     pub qemu_agent_user_interval: Duration,
     /// How often the guest agent is asked about itself.
-    #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "300s", value_parser = go_duration::parse)]
     pub qemu_agent_version_interval: Duration,
     /// How often the guest agent is asked whether file systems are frozen.
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = go_duration::parse)]
     pub qemu_fsfreeze_status_interval: Duration,
     /// libvirt's log filters, in libvirt's own notation.
     #[arg(long, value_name = "FILTERS", default_value = "")]

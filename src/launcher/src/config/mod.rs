@@ -1,14 +1,13 @@
 //! What the launcher was told: flags, environment, the image's defaults.
 
-mod duration;
 mod flags;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hook_host::go_duration::{self, DurationError};
 use hook_host::{Limits, PolicySource};
 
-pub use duration::DurationError;
 pub use flags::{DEFAULTS_DIRECTORY, Flags};
 
 use crate::places::Places;
@@ -182,7 +181,7 @@ fn hook_limits(flags: &Flags) -> Result<Limits, ConfigError> {
 }
 
 fn time(flag: &'static str, value: &str) -> Result<Duration, ConfigError> {
-    duration::parse(value).map_err(|source| ConfigError::Duration {
+    go_duration::parse(value).map_err(|source| ConfigError::Duration {
         flag,
         value: value.to_owned(),
         source,

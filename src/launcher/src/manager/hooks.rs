@@ -1,10 +1,15 @@
 //! The hooks, as operations see them: a role, so that tests can play it.
 
-use hook_host::{Chain, CloudInitDocuments, HookError, Invocation, Run};
+use hook_host::{Chain, CloudInitDocuments, HookError, Invocation, Plugins, Run};
 
 /// Runs every hook point.
 #[tonic::async_trait]
 pub trait Hooks: Send + Sync {
+    /// Why a VM cannot start with these plugins; asked before anything else.
+    fn admit(&self, plugins: &Plugins) -> Result<(), HookError> {
+        let _ = plugins;
+        Ok(())
+    }
     /// Before anything is prepared; may veto.
     async fn pre_start(&self, invocation: &Invocation, vmi: &str) -> Result<(), HookError>;
     /// Before the cloud-init image is written.
@@ -14,12 +19,13 @@ pub trait Hooks: Send + Sync {
         vmi: &str,
         documents: CloudInitDocuments,
     ) -> Result<CloudInitDocuments, HookError>;
-    /// Before the domain is defined.
+    /// Before the domain is defined: the hooks, and after them the plugins.
     async fn on_define_domain(
         &self,
         invocation: &Invocation,
         vmi: &str,
         xml: String,
+        plugins: &Plugins,
     ) -> Result<String, HookError>;
     /// The hook, and the path it changed, that libvirt's refusal of the domain is about.
     fn named_in(&self, refusal: &str) -> Option<(String, String)> {
@@ -32,6 +38,10 @@ pub trait Hooks: Send + Sync {
 
 #[tonic::async_trait]
 impl Hooks for Chain {
+    fn admit(&self, plugins: &Plugins) -> Result<(), HookError> {
+        Chain::admit(self, plugins)
+    }
+
     async fn pre_start(&self, invocation: &Invocation, vmi: &str) -> Result<(), HookError> {
         Chain::pre_start(self, invocation, vmi).await.map(drop)
     }
@@ -51,8 +61,9 @@ impl Hooks for Chain {
         invocation: &Invocation,
         vmi: &str,
         xml: String,
+        plugins: &Plugins,
     ) -> Result<String, HookError> {
-        let (xml, _) = Chain::on_define_domain(self, invocation, vmi, xml).await?;
+        let (xml, _) = self.define(invocation, vmi, xml, plugins).await?;
         Ok(xml)
     }
 

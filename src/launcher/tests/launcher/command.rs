@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hook_host::Chain;
 use hyper_util::rt::TokioIo;
 use libvirt::fake::Fake;
 use proto::cmd::info::CmdInfoRequest;
@@ -116,27 +117,45 @@ async fn a_vmi_that_cannot_be_converted_is_refused_with_the_reason() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn domain_hooks_of_a_plugin_are_refused_by_name() {
-    let rig = Rig::new().await;
+async fn sync_with(rig: &Rig, plugins: &str) -> Response {
     let request = VmiRequest {
         options: Some(VirtualMachineOptions {
-            plugins_json: br#"[{"metadata":{"name":"numa"},"spec":{"domainHooks":[{}]}}]"#.to_vec(),
+            plugins_json: plugins.as_bytes().to_vec(),
             ..Default::default()
         }),
         ..about()
     };
-    let answer = client(&rig)
-        .await
-        .sync_virtual_machine(request)
-        .await
-        .unwrap()
-        .into_inner();
+    let answer = client(rig).await.sync_virtual_machine(request).await;
+    answer.unwrap().into_inner()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_cannot_be_called_ends_the_start_before_anything_is_done() {
+    let rig = Rig::with(Arc::new(Chain::default())).await;
+    let answer = sync_with(&rig, "{").await;
     assert!(
-        !answer.success && answer.message.contains("plugin numa"),
+        !answer.success && answer.message.contains("failed to deserialize plugins"),
+        "{answer:?}"
+    );
+    let plugin = |strategy: &str| {
+        let hook = r#"{"cel":{"expression":"Domain{}"}}"#;
+        format!(
+            r#"[{{"metadata":{{"name":"numa"}},"spec":{{"failureStrategy":"{strategy}","domainHooks":[{hook}]}}}}]"#
+        )
+    };
+    let answer = sync_with(&rig, &plugin("Fail")).await;
+    assert!(
+        !answer.success
+            && answer
+                .message
+                .contains("spec.domainHooks[0].cel of plugin numa"),
         "{answer:?}"
     );
     assert!(rig.fake.state(DOMAIN).is_none());
+    rig.heard_of("HookFailed").await;
+    let answer = sync_with(&rig, &plugin("Ignore")).await;
+    assert!(answer.success, "{answer:?}");
+    assert!(rig.fake.state(DOMAIN).is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::host::HostFacts;
 use domain::vmi::Vmi;
-use hook_host::{CloudInitDocuments, HookError, Invocation, Run};
+use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Run};
 use libvirt::fake::Fake;
 use proto::notify::info::notify_info_server::{NotifyInfo, NotifyInfoServer};
 use proto::notify::info::{NotifyInfoRequest, NotifyInfoResponse};
@@ -160,6 +160,7 @@ pub(crate) fn vmi() -> Vmi {
 
 pub(crate) fn sync_of(vmi: Vmi) -> SyncRequest {
     SyncRequest {
+        plugins: Plugins::default(),
         vmi,
         options: Default::default(),
         allow_emulation: true,
@@ -319,6 +320,7 @@ impl Hooks for ScriptedHooks {
         _: &Invocation,
         _: &str,
         xml: String,
+        _: &Plugins,
     ) -> Result<String, HookError> {
         self.called("OnDefineDomain");
         Ok(xml)

@@ -15,6 +15,7 @@ mod warn;
 
 use domain::options::Options;
 use domain::vmi::Vmi;
+use hook_host::Plugins;
 use tokio_util::sync::CancellationToken;
 
 use crate::manager::error::OpError;
@@ -28,6 +29,8 @@ pub struct SyncRequest {
     pub vmi: Vmi,
     /// The cluster's settings.
     pub options: Options,
+    /// KubeVirt's Plugins that change the domain.
+    pub plugins: Plugins,
     /// Emulation may stand in for hardware virtualization.
     pub allow_emulation: bool,
 }

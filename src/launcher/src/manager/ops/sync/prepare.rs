@@ -1,7 +1,7 @@
 use domain::cloud_init::CloudInitData;
 use domain::spec::DomainSpec;
 use domain::vmi::Vmi;
-use hook_host::{CloudInitDocuments, HookError, Invocation, Reason};
+use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Reason};
 
 use super::SyncRequest;
 use super::warn::warn_once;
@@ -12,6 +12,7 @@ use crate::manager::vm::Vm;
 /// The domain that the VMI asks for.
 pub(super) struct Wanted<'a> {
     vmi: &'a Vmi,
+    plugins: &'a Plugins,
     spec: DomainSpec,
 }
 
@@ -33,7 +34,8 @@ impl<'a> Wanted<'a> {
         if vm.preparation.test_driver {
             "test".clone_into(&mut spec.kind);
         }
-        Ok(Wanted { vmi, spec })
+        let plugins = &request.plugins;
+        Ok(Wanted { vmi, plugins, spec })
     }
 
     /// Runs the hooks and puts images in place.
@@ -43,6 +45,7 @@ impl<'a> Wanted<'a> {
             ..vm.identity.invocation(Reason::Boot)
         };
         let vmi_json = self.vmi.raw_json();
+        told(vm, vm.hooks.admit(self.plugins))?;
         told(vm, vm.hooks.pre_start(&invocation, vmi_json).await)?;
         let cloud_init = match vm.preparation.cloud_init(self.vmi).await? {
             Some(data) => Some(hook_cloud_init(vm, &invocation, vmi_json, data).await?),
@@ -55,7 +58,9 @@ impl<'a> Wanted<'a> {
         let xml = domain::render::render(&spec);
         let xml = told(
             vm,
-            vm.hooks.on_define_domain(&invocation, vmi_json, xml).await,
+            vm.hooks
+                .on_define_domain(&invocation, vmi_json, xml, self.plugins)
+                .await,
         )?;
         Ok(Prepared {
             vmi: self.vmi,

@@ -1,5 +1,5 @@
 //! Durations as Go writes them: `288s`, `3m0s`, `1h2m3.5s`, `250ms`. virt-controller builds the
-//! command line with Go's formatter, so this is the form that arrives.
+//! launcher's command line with Go's formatter, and Plugins carry their timeouts in it.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub enum DurationError {
 }
 
 /// Parses a Go duration. `0` needs no unit.
-pub(super) fn parse(text: &str) -> Result<Duration, DurationError> {
+pub fn parse(text: &str) -> Result<Duration, DurationError> {
     let (negative, text) = match text.as_bytes().first() {
         Some(b'-') => (true, &text[1..]),
         Some(b'+') => (false, &text[1..]),

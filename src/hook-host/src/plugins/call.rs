@@ -1,0 +1,90 @@
+//! One call of a plugin's sidecar, on a connection of its own.
+
+use std::time::Duration;
+
+use proto::hooks::plugins::v1alpha1::domain_hook_service_client::DomainHookServiceClient;
+use proto::hooks::plugins::v1alpha1::{MutateDomainRequest, SidecarContext};
+
+use super::socket::{Place, SocketError};
+use crate::Reason;
+use crate::sidecar::{channel, words};
+
+/// The one kind of domain that KubeVirt v1.9 knows.
+const LIBVIRT: &str = "libvirt";
+
+/// A plugin's sidecar.
+#[derive(Debug, Clone)]
+pub(crate) struct PluginSidecar {
+    pub(super) plugin: String,
+    pub(super) place: Place,
+    /// How long its socket may take to appear.
+    pub(super) patience: Duration,
+    /// How long the call itself may take.
+    pub(super) timeout: Duration,
+}
+
+/// A call that gave no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PluginError {
+    /// There is nobody to be called.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// It answered with an error, or the connection broke.
+    #[error("MutateDomain RPC to {plugin} failed with {status}")]
+    Status { plugin: String, status: String },
+    /// It took too long.
+    #[error("no answer within {0:?}")]
+    Deadline(Duration),
+}
+
+impl PluginSidecar {
+    /// The domain as the sidecar makes it, not yet looked at; at most `output` bytes of it.
+    pub(crate) async fn mutate_domain(
+        &self,
+        output: usize,
+        reason: Reason,
+        vmi: &str,
+        domain_xml: &str,
+    ) -> Result<Vec<u8>, PluginError> {
+        let stream = self.place.dial(self.patience).await?;
+        let request = MutateDomainRequest {
+            domain_type: LIBVIRT.to_owned(),
+            domain: domain_xml.as_bytes().to_vec(),
+            vmi: vmi.as_bytes().to_vec(),
+            sidecar_context: Some(SidecarContext {
+                invocation_context: context(reason).to_owned(),
+            }),
+        };
+        let call = async {
+            let channel = channel(stream)
+                .await
+                .map_err(|error| self.failed(error.to_string()))?;
+            let client = DomainHookServiceClient::new(channel);
+            let mut client = client.max_decoding_message_size(output);
+            let answer = client.mutate_domain(request).await;
+            Ok(answer
+                .map_err(|status| self.failed(words(&status)))?
+                .into_inner()
+                .domain)
+        };
+        match tokio::time::timeout(self.timeout, call).await {
+            Ok(answer) => answer,
+            Err(_) => Err(PluginError::Deadline(self.timeout)),
+        }
+    }
+
+    fn failed(&self, status: String) -> PluginError {
+        PluginError::Status {
+            plugin: self.plugin.clone(),
+            status,
+        }
+    }
+}
+
+/// KubeVirt's `InvocationContext`. Plugins are not called when the launcher ends.
+fn context(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Boot | Reason::Shutdown => "Boot",
+        Reason::MigrationTarget => "MigrationTarget",
+    }
+}

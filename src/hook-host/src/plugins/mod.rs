@@ -1,0 +1,146 @@
+//! KubeVirt's Plugins (v1.9): domain hooks that virt-handler names with every Sync, called after the
+//! chain's own hooks, each through the same checks, record and log.
+//!
+//! ```text
+//! pluginsJson ─parse─▶ Plugins ─plan (policy, socket rules)─▶ hooks ─chain─▶ MutateDomain
+//! ```
+//! Plugins run alphabetically, their hooks in the order in which they stand there. Sources of the
+//! rules: KubeVirt v1.9's `pkg/virt-launcher/virtwrap/plugins` and its `plugin/v1alpha1` types.
+
+mod call;
+mod plan;
+mod socket;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+mod wire;
+
+use std::time::Duration;
+
+pub(crate) use call::{PluginError, PluginSidecar};
+pub(crate) use plan::Terms;
+
+/// More than gRPC would carry.
+const MAX_BYTES: usize = 4 << 20;
+/// Each may take its time, one after the other.
+const MAX_HOOKS: usize = 1000;
+/// A Kubernetes name.
+const MAX_NAME: usize = 253;
+/// What KubeVirt gives a hook that does not say.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// What no hook gets more than, whatever it says.
+const MAX_TIMEOUT: Duration = Duration::from_secs(600);
+/// The one strategy that is not `Fail`: KubeVirt takes anything else for that.
+const IGNORE: &str = "Ignore";
+
+/// The domain hooks of all Plugins, in the order in which they are called.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plugins {
+    hooks: Vec<PluginHook>,
+}
+
+/// One domain hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PluginHook {
+    plugin: String,
+    /// Its place in `spec.domainHooks`.
+    index: usize,
+    ignore: bool,
+    timeout: Duration,
+    /// Members whose CEL decides whether it is called.
+    conditions: Vec<String>,
+    action: Action,
+}
+
+/// What a domain hook does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Action {
+    /// Asks a sidecar behind this socket.
+    Sidecar(String),
+    /// Evaluates an expression.
+    Cel,
+}
+
+/// Plugins that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum PluginsError {
+    /// They are no JSON, or members have other types than KubeVirt's.
+    #[error("failed to deserialize plugins from options: {0}")]
+    Json(#[from] serde_json::Error),
+    /// There is too much of them.
+    #[error("plugins of {0} bytes are more than the {MAX_BYTES} that are read")]
+    TooLarge(usize),
+    /// There are too many hooks.
+    #[error("plugins with {0} domain hooks are more than the {MAX_HOOKS} that are called")]
+    TooMany(usize),
+    /// A name that Kubernetes would not have given.
+    #[error("a plugin's name has {0} bytes, more than the {MAX_NAME} of a Kubernetes name")]
+    Name(usize),
+}
+
+impl Plugins {
+    /// Reads the `pluginsJson` of a request's options; no bytes are no plugins.
+    pub fn parse(json: &[u8]) -> Result<Self, PluginsError> {
+        if json.is_empty() {
+            return Ok(Self::default());
+        }
+        if json.len() > MAX_BYTES {
+            return Err(PluginsError::TooLarge(json.len()));
+        }
+        let plugins: Option<Vec<Option<wire::Plugin>>> = serde_json::from_slice(json)?;
+        let mut plugins: Vec<_> = plugins.into_iter().flatten().flatten().collect();
+        if let Some(plugin) = plugins
+            .iter()
+            .find(|one| one.metadata.name.len() > MAX_NAME)
+        {
+            return Err(PluginsError::Name(plugin.metadata.name.len()));
+        }
+        let count = plugins.iter().map(|one| one.spec.domain_hooks.len()).sum();
+        if count > MAX_HOOKS {
+            return Err(PluginsError::TooMany(count));
+        }
+        // Stable, so that hooks of plugins of one name keep their order too.
+        plugins.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        let hooks = plugins.into_iter().flat_map(hooks).collect();
+        Ok(Self { hooks })
+    }
+
+    /// Whether there is nothing to be called.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.hooks.is_empty()
+    }
+}
+
+fn hooks(plugin: wire::Plugin) -> Vec<PluginHook> {
+    let wire::Plugin { metadata, spec } = plugin;
+    let hooks = spec.domain_hooks.into_iter().enumerate();
+    let hook = |(index, hook): (usize, Option<wire::DomainHook>)| {
+        let hook = hook?;
+        // KubeVirt evaluates the expression of a hook that has both, and skips one that has neither.
+        let action = match (hook.cel, hook.sidecar) {
+            (Some(_), _) => Action::Cel,
+            (None, Some(sidecar)) => Action::Sidecar(sidecar.socket_path),
+            (None, None) => return None,
+        };
+        let strategies = [&hook.failure_strategy, &spec.failure_strategy];
+        let strategy = strategies.into_iter().find(|strategy| !strategy.is_empty());
+        let conditions = [
+            ("spec.condition".to_owned(), &spec.condition),
+            (
+                format!("spec.domainHooks[{index}].condition"),
+                &hook.condition,
+            ),
+        ];
+        let given = conditions.into_iter().filter(|(_, text)| !text.is_empty());
+        Some(PluginHook {
+            plugin: metadata.name.clone(),
+            index,
+            ignore: strategy.is_some_and(|strategy| strategy == IGNORE),
+            timeout: hook.timeout.unwrap_or(TIMEOUT).min(MAX_TIMEOUT),
+            conditions: given.map(|(member, _)| member).collect(),
+            action,
+        })
+    };
+    hooks.filter_map(hook).collect()
+}

@@ -1,0 +1,229 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::policy::OperatorPolicy;
+use crate::{HookError, Limits};
+
+fn parse(plugins: &Value) -> Plugins {
+    Plugins::parse(plugins.to_string().as_bytes()).unwrap()
+}
+
+fn plugin(name: &str, spec: Value) -> Value {
+    json!({"metadata": {"name": name}, "spec": spec})
+}
+
+fn sidecar(plugin: &str) -> Value {
+    json!({"sidecar": {"socketPath": format!("/var/run/kubevirt-plugin/{plugin}/hook.sock")}})
+}
+
+fn order(plugins: &Plugins) -> Vec<(&str, usize)> {
+    let hooks = plugins.hooks.iter();
+    hooks
+        .map(|hook| (hook.plugin.as_str(), hook.index))
+        .collect()
+}
+
+fn admit(plugins: &Value, policy: Option<&str>) -> Result<(), HookError> {
+    let path = std::path::Path::new("p.yaml");
+    let operator = policy.map(|text| OperatorPolicy::parse(path, text).unwrap());
+    parse(plugins).admit(Terms {
+        operator: operator.as_ref(),
+        limits: &Limits::default(),
+        plugins_dir: std::path::Path::new("/var/run/kubevirt-plugin"),
+    })
+}
+
+fn refusal(plugins: &Value) -> String {
+    admit(plugins, None).unwrap_err().to_string()
+}
+
+#[test]
+fn plugins_run_by_name_and_hooks_as_they_stand() {
+    let two = json!({"domainHooks": [sidecar("b"), {}, sidecar("b"), null]});
+    let plugins = parse(&json!([
+        plugin("b", two),
+        plugin("a-plugin", json!({"domainHooks": [sidecar("a-plugin")]})),
+        plugin("B", json!({"domainHooks": [sidecar("B")]})),
+    ]));
+    let expected = [("B", 0), ("a-plugin", 0), ("b", 0), ("b", 2)];
+    assert_eq!(
+        order(&plugins),
+        expected,
+        "as Go compares, and what does nothing is left out"
+    );
+}
+
+#[test]
+fn what_concerns_no_domain_is_nothing() {
+    for text in [
+        "",
+        "null",
+        "[]",
+        "[null]",
+        "[{}]",
+        r#"[{"kind":"Plugin","metadata":{"name":"n","creationTimestamp":null},"status":{},
+            "spec":{"condition":"vmi.spec.foo","nodeHooks":[{"socket":"/x","permittedHooks":[]}]}}]"#,
+        r#"[{"metadata":null,"spec":null}]"#,
+        r#"[{"spec":{"domainHooks":null}}]"#,
+    ] {
+        assert!(
+            Plugins::parse(text.as_bytes()).unwrap().is_empty(),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_plugin_is_refused() {
+    for text in [
+        "{",
+        "{}",
+        "[1]",
+        "\u{1}",
+        r#"[{"spec":{"domainHooks":{}}}]"#,
+        r#"[{"metadata":{"name":1}}]"#,
+        r#"[{"spec":{"domainHooks":[{"sidecar":{"socketPath":[]}}]}}]"#,
+        r#"[{"spec":{"domainHooks":[{"timeout":5}]}}]"#,
+        r#"[{"spec":{"domainHooks":[{"timeout":"5"}]}}]"#,
+    ] {
+        let error = Plugins::parse(text.as_bytes()).unwrap_err().to_string();
+        assert!(
+            error.starts_with("failed to deserialize plugins from options: "),
+            "{error}"
+        );
+    }
+    let deep = "[".repeat(100_000);
+    assert!(Plugins::parse(deep.as_bytes()).is_err());
+    let hooks = vec![sidecar("a"); MAX_HOOKS + 1];
+    let many = json!([plugin("a", json!({"domainHooks": hooks}))]).to_string();
+    assert!(matches!(
+        Plugins::parse(many.as_bytes()),
+        Err(PluginsError::TooMany(_))
+    ));
+    let large = vec![b' '; MAX_BYTES + 1];
+    assert!(matches!(
+        Plugins::parse(&large),
+        Err(PluginsError::TooLarge(_))
+    ));
+    let name = json!([plugin(&"x".repeat(MAX_NAME + 1), json!({}))]).to_string();
+    assert!(matches!(
+        Plugins::parse(name.as_bytes()),
+        Err(PluginsError::Name(254))
+    ));
+}
+
+#[test]
+fn a_hooks_strategy_comes_before_its_plugins() {
+    let ignores = |plugin_says: &str, hook_says: &str| {
+        let mut hook = sidecar("a");
+        hook["failureStrategy"] = hook_says.into();
+        let spec = json!({"failureStrategy": plugin_says, "domainHooks": [hook]});
+        parse(&json!([plugin("a", spec)])).hooks[0].ignore
+    };
+    assert!(!ignores("", ""));
+    assert!(!ignores("", "Fail") && ignores("", "Ignore"));
+    assert!(ignores("Ignore", "") && !ignores("Ignore", "Fail"));
+    assert!(!ignores("Whatever", "") && !ignores("Ignore", "ignore"));
+}
+
+#[test]
+fn timeouts_are_gos_with_a_ceiling() {
+    let timeout = |text: Value| {
+        let mut hook = sidecar("a");
+        hook["timeout"] = text;
+        parse(&json!([plugin("a", json!({"domainHooks": [hook]}))])).hooks[0].timeout
+    };
+    assert_eq!(timeout(Value::Null), Duration::from_secs(30));
+    assert_eq!(timeout(json!("1m30s")), Duration::from_secs(90));
+    assert_eq!(timeout(json!("0s")), Duration::ZERO);
+    assert_eq!(timeout(json!("-1s")), Duration::ZERO);
+    assert_eq!(timeout(json!("24h0m0s")), MAX_TIMEOUT);
+}
+
+#[test]
+fn cel_is_refused_by_plugin_hook_and_member_unless_it_may_be_ignored() {
+    let cel = json!({"cel": {"expression": "Domain{Title: \"x\"}"}});
+    let spec = |hook: &Value| json!({"domainHooks": [sidecar("numa"), hook]});
+    let refused = refusal(&json!([plugin("numa", spec(&cel))]));
+    assert!(
+        refused.starts_with(
+            "hook plugin/numa[1] cannot be called at OnDefineDomain: \
+            spec.domainHooks[1].cel of plugin numa is CEL"
+        ),
+        "{refused}"
+    );
+    let mut both = sidecar("numa");
+    both["cel"] = cel["cel"].clone();
+    assert!(refusal(&json!([plugin("numa", spec(&both))])).contains("domainHooks[1].cel"));
+    let mut conditional = sidecar("numa");
+    conditional["condition"] = "vmi.Name == \"x\"".into();
+    let refused = refusal(&json!([plugin("numa", spec(&conditional))]));
+    assert!(
+        refused.contains("spec.domainHooks[1].condition of plugin numa"),
+        "{refused}"
+    );
+    let mut whole = spec(&sidecar("numa"));
+    whole["condition"] = "true".into();
+    assert!(
+        refusal(&json!([plugin("numa", whole.clone())])).contains("spec.condition of plugin numa")
+    );
+    whole["failureStrategy"] = "Ignore".into();
+    assert_eq!(admit(&json!([plugin("numa", whole)]), None), Ok(()));
+    // A condition over nothing that would be called.
+    assert_eq!(
+        admit(
+            &json!([plugin("n", json!({"condition": "x", "domainHooks": [{}]}))]),
+            None
+        ),
+        Ok(())
+    );
+}
+
+#[test]
+fn a_socket_elsewhere_and_a_forbidden_sidecar_are_refused_before_anything_starts() {
+    let elsewhere = json!({"sidecar": {"socketPath": "/var/run/libvirt/virtqemud-sock"}});
+    let refused = refusal(&json!([plugin(
+        "numa",
+        json!({"domainHooks": [elsewhere]})
+    )]));
+    assert!(
+        refused.contains("spec.domainHooks[0].sidecar.socketPath"),
+        "{refused}"
+    );
+    assert!(
+        refused.contains("is outside /var/run/kubevirt-plugin/numa/"),
+        "{refused}"
+    );
+
+    let plugins = json!([plugin("numa", json!({"domainHooks": [sidecar("numa")]}))]);
+    assert_eq!(admit(&plugins, None), Ok(()));
+    let error = admit(&plugins, Some("sidecars: Forbid\n")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "hook plugin/numa[0] may not be called at OnDefineDomain: p.yaml:1:11: gRPC sidecars are forbidden"
+    );
+    assert_eq!(error.event_reason(), "HookDenied");
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_are_too_odd(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
+        let _ = Plugins::parse(&bytes);
+    }
+
+    #[test]
+    fn the_order_is_by_name_then_by_place(names in proptest::collection::vec("[a-c.-]{0,3}", 0..8), hooks in 0usize..4) {
+        let plugins: Vec<Value> = names
+            .iter()
+            .map(|name| plugin(name, json!({"domainHooks": vec![sidecar(name); hooks]})))
+            .collect();
+        let plugins = parse(&Value::Array(plugins));
+        let order = order(&plugins);
+        prop_assert_eq!(order.len(), names.len() * hooks);
+        prop_assert!(order.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+        let mut expected: Vec<_> = names.iter().flat_map(|name| (0..hooks).map(move |at| (name.as_str(), at))).collect();
+        expected.sort_by_key(|(name, _)| *name);
+        prop_assert_eq!(order, expected);
+    }
+}

@@ -1,0 +1,176 @@
+//! KubeVirt's Plugins after the hooks: a served module and a plain sidecar, and those that cannot be called.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use tests::binaries::binary;
+use tests::hooks;
+use tests::pod::User;
+use tests::scenario::{READY, Stage};
+use tests::sidecar::Sidecar;
+use tests::vmi::Vmi;
+
+const MANUFACTURER: &str = "Radical Edward";
+const PLUGINS: &str = "/var/run/kubevirt-plugin";
+
+fn vmi(name: &str) -> Vmi {
+    Vmi::new(name, User::Nonroot)
+        .annotate("smbios.vm.kubevirt.io/baseBoardManufacturer", MANUFACTURER)
+}
+
+fn plugin(name: &str, hook: Value) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"domainHooks": [hook]}})
+}
+
+fn sidecar(name: &str, socket: &str) -> Value {
+    plugin(
+        name,
+        json!({"sidecar": {"socketPath": format!("{PLUGINS}/{name}/{socket}")}}),
+    )
+}
+
+fn cel(name: &str, strategy: &str) -> Value {
+    plugin(
+        name,
+        json!({"cel": {"expression": "Domain{}"}, "failureStrategy": strategy}),
+    )
+}
+
+/// `virt-hook serve`, until it is dropped.
+struct Served(Child);
+
+impl Served {
+    /// Serves a module as a plugin in its directory, once it is ready.
+    async fn plugin(name: &str, directory: &Path, module: &Path) -> Result<Served> {
+        fs::create_dir_all(directory)?;
+        let child = Command::new(binary("virt-hook")?)
+            .args(["serve", "--plugin", name, "--hooks-dir"])
+            .arg(directory)
+            .arg("--module")
+            .arg(module)
+            .spawn()
+            .context("virt-hook serve")?;
+        let served = Served(child);
+        let socket = directory.join("virt-hook.sock");
+        tests::until("the plugin's socket", READY, async || {
+            socket.exists().then_some(())
+        })
+        .await?;
+        Ok(served)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plugins_change_the_machine_after_the_hooks() -> Result<()> {
+    let vmi = vmi("plugins").plugins(json!([
+        sidecar("friends", "hook.sock"),
+        cel("colour", "Ignore"),
+        sidecar("board", "virt-hook.sock"),
+    ]));
+    let stage = Stage::set(User::Nonroot)?;
+    let hook = Sidecar::new("hook").on_define_domain(-7, |xml| match xml.contains(MANUFACTURER) {
+        true => Err("a plugin ran before a hook".into()),
+        false => Ok(xml),
+    });
+    let hook = hook.serve(&stage.pod.hooks_dir()?, "hook-sidecar-0")?;
+    let plugins = stage.pod.path(PLUGINS);
+    let module = hooks::example("smbios-hook")?;
+    let _board = Served::plugin("board", &plugins.join("board"), &module).await?;
+    let friends = Sidecar::new("friends")
+        .on_define_domain(0, |xml| match xml.contains(MANUFACTURER) {
+            true => Ok(xml.replace(MANUFACTURER, "Radical Edward and friends")),
+            false => Err("friends came before board".into()),
+        })
+        .serve_plugin(&plugins.join("friends"))?;
+
+    let records = "/run/kubevirt-private/records";
+    let arguments = ["--hook-sidecars", "1", "--hook-record", records];
+    let scene = stage.start(&vmi, &arguments).await?;
+    scene.boot_to_ready(&vmi).await?;
+    let console = scene.pod.console(&vmi);
+    assert!(
+        console.told("board_vendor: Radical Edward and friends"),
+        "{}",
+        console.text()
+    );
+
+    let mut recorded: Vec<(String, String)> = Vec::new();
+    for entry in fs::read_dir(scene.pod.path(records))? {
+        let record: Value = serde_json::from_slice(&fs::read(entry?.path())?)?;
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        recorded.push((word(&record["hook"]["hook"]), word(&record["outcome"])));
+    }
+    recorded.sort();
+    let expected = [
+        ("hook-sidecar-0", "ok"),
+        ("plugin/board[0]", "ok"),
+        ("plugin/colour[0]", "unusable"),
+        ("plugin/friends[0]", "ok"),
+    ];
+    assert_eq!(
+        recorded,
+        expected.map(|(hook, outcome)| (hook.to_owned(), outcome.to_owned()))
+    );
+    let ran = |hook: &str| {
+        let entries = scene.pod.log_entries().into_iter();
+        entries.filter(|entry| entry["hook"] == hook).count()
+    };
+    assert_eq!(
+        ran("plugin/board[0]"),
+        1,
+        "one line per run: {}",
+        scene.pod.log()
+    );
+    scene.close(&vmi).await?;
+    assert_eq!(hook.calls(), ["v1alpha3 OnDefineDomain"]);
+    assert_eq!(friends.calls(), ["Boot MutateDomain"], "once per boot");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plugin_that_cannot_be_called_leaves_no_domain_and_is_told_once() -> Result<()> {
+    let stage = Stage::set(User::Nonroot)?;
+    let policy = stage.pod.path("/run/kubevirt/policy.yaml");
+    fs::write(&policy, "sidecars: Forbid\n")?;
+    let forbidden = vmi("refused").plugins(json!([sidecar("board", "virt-hook.sock")]));
+    let arguments = ["--hook-policy", "/run/kubevirt/policy.yaml"];
+    let scene = stage.start(&forbidden, &arguments).await?;
+    for _ in 0..2 {
+        let answer = scene.commands.sync(&forbidden).await?;
+        let expected = "hook plugin/board[0] may not be called at OnDefineDomain: \
+            /run/kubevirt/policy.yaml:1:11: gRPC sidecars are forbidden";
+        assert_eq!((answer.success, answer.message.as_str()), (false, expected));
+    }
+    let expression = forbidden.clone().plugins(json!([cel("colour", "Fail")]));
+    let answer = scene.commands.sync(&expression).await?;
+    assert!(
+        !answer.success
+            && answer
+                .message
+                .contains("spec.domainHooks[0].cel of plugin colour"),
+        "{answer:?}"
+    );
+    assert_eq!(scene.commands.domain().await?, Value::Null);
+    let reasons = || -> Vec<String> {
+        let events = scene.handler.events();
+        let reasons = events.iter().filter_map(|event| event.kubernetes_reason());
+        reasons.map(str::to_owned).collect()
+    };
+    let told = async || (reasons().len() >= 2).then_some(());
+    tests::until("both events", tests::scenario::EVENT, told).await?;
+    assert_eq!(reasons(), ["HookDenied", "HookFailed"]);
+    // The same launcher starts the VM once nothing is in the way.
+    let free = forbidden.clone().plugins(Value::Null);
+    scene.boot(&free).await?;
+    scene.close(&free).await
+}
