@@ -46,6 +46,8 @@ pub struct HostFacts {
     pub numa_cpus: BTreeMap<u32, Vec<u32>>,
     /// Block sizes of the volumes named by [`crate::convert::matched_volumes`], by path.
     pub block_sizes: BTreeMap<String, BlockSizes>,
+    /// Why block sizes are not known, by path.
+    pub block_size_problems: BTreeMap<String, String>,
     /// `VIRT_LAUNCHER_LOG_VERBOSITY`; above 5 firmware is logged too.
     pub log_verbosity: u32,
     /// A device plugin has handed over an iommufd.
@@ -97,6 +99,8 @@ pub struct ClaimedDevice {
     /// `mdevUUID` of a mediated device.
     #[serde(rename = "mdevUUID")]
     pub mdev_uuid: String,
+    /// Why neither is known.
+    pub problem: String,
 }
 
 /// Block sizes in bytes, as the kernel tells them.
@@ -132,6 +136,7 @@ impl Default for HostFacts {
             device_numa_nodes: BTreeMap::new(),
             numa_cpus: BTreeMap::new(),
             block_sizes: BTreeMap::new(),
+            block_size_problems: BTreeMap::new(),
             log_verbosity: 0,
             iommufd: false,
         }

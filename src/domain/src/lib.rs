@@ -17,6 +17,7 @@ pub mod options;
 pub mod parse;
 pub mod prepare;
 pub mod render;
+pub mod resource_claims;
 pub mod spec;
 pub mod state;
 pub mod vmi;

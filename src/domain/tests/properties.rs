@@ -116,6 +116,7 @@ proptest! {
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
         convert_all_the_way(&bytes);
+        let _ = domain::resource_claims::device(&String::from_utf8_lossy(&bytes), "request");
     }
 
     #[test]

@@ -82,8 +82,15 @@ fn of_volume(context: &Context<'_>, disk: &spec::Disk) -> Result<BlockIo, String
         .host
         .block_sizes
         .get(&backend.path)
-        .ok_or_else(|| format!("nobody has asked {} for its block sizes", backend.path))?;
+        .ok_or_else(|| problem(context, &backend.path))?;
     settle(sizes).ok_or_else(|| format!("block sizes returned by device {} are 0", backend.path))
+}
+
+fn problem(context: &Context<'_>, path: &str) -> String {
+    let problem = context.host.block_size_problems.get(path);
+    problem.cloned().unwrap_or_else(|| {
+        format!("nobody has asked {path} for its block sizes; they belong into the host facts")
+    })
 }
 
 /// A device that knows only one size has it for both; one whose discard granularity makes no sense

@@ -98,9 +98,15 @@ fn create(context: &Context<'_>, wanted: &Wanted<'_>) -> Result<HostDevice, Stri
         Some(device) if !device.mdev_uuid.is_empty() => Ok(mdev_device(alias, &device.mdev_uuid)),
         Some(device) if !device.pci_address.is_empty() => pci_device(alias, &device.pci_address)
             .map_err(|error| format!("failed to create PCI device for {name}: {error}")),
-        _ => Err(format!(
-            "{what} {name} has no mdevUUID or pciBusID in metadata for claim {claim} request {request}"
-        )),
+        device => {
+            let problem = |attribute| problem(device, attribute, claim, request);
+            Err(format!(
+                "{what} {name} has no mdevUUID or pciBusID in metadata for claim {claim} request {request} \
+                 (mdev: {}, pci: {})",
+                problem("mdevUUID"),
+                problem("pciBusID")
+            ))
+        }
     }
 }
 
@@ -116,8 +122,18 @@ pub(super) fn pci_address<'a>(
     claim: &str,
     request: &str,
 ) -> Result<&'a str, String> {
-    device(context, claim, request)
+    let device = device(context, claim, request);
+    device
         .map(|device| device.pci_address.as_str())
         .filter(|address| !address.is_empty())
-        .ok_or_else(|| format!("pciBusID not found for claim {claim:?} request {request:?}"))
+        .ok_or_else(|| problem(device, "pciBusID", claim, request))
+}
+
+/// Why a device has no such attribute.
+fn problem(device: Option<&ClaimedDevice>, attribute: &str, claim: &str, request: &str) -> String {
+    match device {
+        None => format!("metadata not found for claim {claim:?}"),
+        Some(device) if !device.problem.is_empty() => device.problem.clone(),
+        Some(_) => format!("{attribute} not found for claim {claim:?} request {request:?}"),
+    }
 }

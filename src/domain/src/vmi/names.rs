@@ -2,6 +2,9 @@
 
 use super::{Metadata, Spec, VmiError};
 
+/// Kubernetes' limit for the names of objects; those of volumes are shorter.
+const LONGEST: usize = 253;
+
 pub(super) fn check(metadata: &Metadata, spec: &Spec) -> Result<(), VmiError> {
     name("metadata.name", &metadata.name)?;
     name("metadata.namespace", &metadata.namespace)?;
@@ -20,18 +23,33 @@ pub(super) fn check(metadata: &Metadata, spec: &Spec) -> Result<(), VmiError> {
 }
 
 fn each<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Result<(), VmiError> {
-    names
-        .enumerate()
-        .try_for_each(|(place, text)| name(&format!("{list}[{place}].name"), text))
+    names.enumerate().try_for_each(|(place, text)| {
+        let path = format!("{list}[{place}].name");
+        match text.as_str() {
+            "" => Err(refused(path, "it is empty, and every one of these has a name")),
+            text => name(&path, text),
+        }
+    })
 }
 
 fn name(path: &str, text: &str) -> Result<(), VmiError> {
     let leads_out = matches!(text, "." | "..") || text.contains(['/', '\0']);
-    if !leads_out {
-        return Ok(());
+    let reason = match () {
+        () if leads_out => "it would lead to another directory",
+        () if text.len() > LONGEST => "it is longer than any name in Kubernetes, 253 characters",
+        () if text.chars().any(char::is_control) => "it contains control characters",
+        () => return Ok(()),
+    };
+    let shown: String = text.chars().take(LONGEST).collect();
+    Err(refused(
+        path.to_owned(),
+        &format!("{shown:?} is no name; {reason}"),
+    ))
+}
+
+fn refused(path: String, message: &str) -> VmiError {
+    VmiError::Field {
+        path,
+        message: message.to_owned(),
     }
-    Err(VmiError::Field {
-        path: path.to_owned(),
-        message: format!("{text:?} is no name; it would lead to another directory"),
-    })
 }

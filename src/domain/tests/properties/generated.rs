@@ -3,10 +3,12 @@
 use domain::cloud_init;
 use domain::convert::{check_served, convert, matched_volumes};
 use domain::host::HostFacts;
+use domain::hotplug_room::Definition;
 use domain::local_disks::local_disks;
 use domain::options::Options;
 use domain::parse::parse;
 use domain::render::render;
+use domain::resource_claims::claimed_requests;
 use domain::vmi::Vmi;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -115,7 +117,15 @@ fn run(vmi: &Value, options: Value, host: Value) -> Result<(), String> {
     let _ = cloud_init::read(&vmi, &NoSecrets);
     let spec = convert(&vmi, &options, &host).map_err(|error| error.to_string())?;
     let _ = local_disks(&vmi, &spec);
-    parse(&render(&spec)).expect("what is rendered can be read");
+    let _ = claimed_requests(&vmi);
+    let xml = render(&spec);
+    parse(&xml).expect("what is rendered can be read");
+    if let Ok(definition) = Definition::plan(&vmi, xml) {
+        let second = definition.second(definition.first());
+        if let Some(second) = second.expect("what was defined can be read") {
+            parse(&second).expect("what is defined last can be read");
+        }
+    }
     Ok(())
 }
 

@@ -63,7 +63,8 @@ fn a_claim_without_a_device_is_refused() {
     assert_eq!(
         case(json!({"gpus": [request("g")]}), json!({})).refusal(),
         "failed to create DRA GPU host-devices: \
-         GPU g has no mdevUUID or pciBusID in metadata for claim c request r"
+         GPU g has no mdevUUID or pciBusID in metadata for claim c request r \
+         (mdev: mdevUUID not found for claim \"c\" request \"r\", pci: pciBusID not found for claim \"c\" request \"r\")"
     );
     let half = json!({"hostDevices": [{"name": "h", "claimName": "c"}]});
     assert_eq!(

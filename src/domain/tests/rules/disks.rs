@@ -69,7 +69,7 @@ fn block_sizes_follow_the_volume() {
     );
     assert_eq!(
         case.refusal(),
-        "failed to configure disk with block size detection enabled: nobody has asked /dev/v for its block sizes"
+        "failed to configure disk with block size detection enabled: nobody has asked /dev/v for its block sizes; they belong into the host facts"
     );
     let sizes = json!({"blockSizes": {"/dev/v": {"logical": 512, "physical": 4096, "discardGranularity": 4096}}});
     let io = case
