@@ -7,6 +7,7 @@
 //! libvirt's dumpxml ─ parse ─▶ DomainSpec ─ wire ─▶ Domain JSON ─▶ virt-handler
 //! ```
 
+pub mod access_credentials;
 pub mod cloud_init;
 pub mod convert;
 pub mod host;

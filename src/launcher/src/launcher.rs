@@ -19,6 +19,7 @@ use crate::command::{CommandService, Server};
 use crate::config::Config;
 use crate::daemons::{self, Daemons, DaemonsConfig};
 use crate::disks::DiskTools;
+use crate::image_volumes::ImageVolumes;
 use crate::lifetime::Ending;
 use crate::manager::connection::{Connect, Connection};
 use crate::manager::hooks::Hooks;
@@ -180,12 +181,13 @@ impl Launcher {
             state,
             facts,
             observer,
+            credentials,
         } = parts.spawn();
         let service = CommandService::new(manager.clone(), config.flags.vm_stats_collector);
         let mut server = Server::start(places, service)?;
         let pid_file = places.qemu_pid_file(&identity.domain);
         let watching = qemu_watch::watch(pid_file, state.clone(), facts.clone());
-        let tasks = vec![observer, tokio::spawn(watching)];
+        let tasks = vec![observer, credentials, tokio::spawn(watching)];
         connection.monitor(facts).await?;
         server.mark_ready(places)?;
         tracing::info!(
@@ -320,6 +322,8 @@ fn preparation(config: &Config) -> Preparation {
         tools: DiskTools::new(config.flags.disk_memory_limit),
         secrets: SecretDirectory(config.places.private.join("secret")),
         container_disks: config.places.container_disks.clone(),
+        image_volumes: (config.flags.image_volume)
+            .then(|| ImageVolumes::kubevirt(&config.places.container_disks)),
         known_disks: Default::default(),
         test_driver: config.is_test_driver(),
     }

@@ -1,6 +1,7 @@
 //! virt-launcher: turns one VirtualMachineInstance into a running libvirt domain, serves commands
 //! about it, and reports what happens to it. `launcher` composes the rest.
 
+mod access_credentials;
 pub mod blocking;
 pub mod cloud_init;
 pub mod command;
@@ -11,6 +12,7 @@ pub mod directories;
 pub mod disks;
 pub mod guest_agent;
 pub mod host;
+pub mod image_volumes;
 mod iso9660;
 pub mod launcher;
 pub mod lifetime;

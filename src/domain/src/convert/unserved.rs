@@ -10,8 +10,6 @@ const FIELDS: &[&str] = &[
     "spec.domain.devices.interfaces[].bridge",
     "spec.domain.devices.interfaces[].masquerade",
     "spec.domain.devices.interfaces[].dhcpOptions",
-    "spec.accessCredentials[].sshPublicKey.propagationMethod.qemuGuestAgent",
-    "spec.accessCredentials[].userPassword",
 ];
 
 /// Checks that the launcher can serve all that the VMI asks for beyond its domain.

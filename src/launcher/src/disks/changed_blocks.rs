@@ -15,6 +15,8 @@ use crate::blocking;
 const OPTIONS: &str = "data_file_raw=on,cluster_size=256k";
 const MODE: u32 = 0o640;
 const LOOK: Duration = Duration::from_secs(10);
+/// Tables for every part of the disk are written, which takes a while for a large one.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Makes the image at `path` for the data at `data`, unless it is there.
 ///
@@ -30,6 +32,11 @@ pub(super) async fn create(
     if image.begin(tools).await? {
         return Ok(());
     }
+    let tools = &DiskTools {
+        cpu_limit: PATIENCE,
+        deadline: PATIENCE,
+        ..tools.clone()
+    };
     let bytes = size(volume, data).await?;
     let stand_in = format!("{path}.data.part");
     remove_rest(Path::new(&stand_in))?;

@@ -149,7 +149,8 @@ async fn lookup(vm: &Vm, domain: &str) -> Result<Arc<dyn Guest>, ExecError> {
     Ok(found.await?.ok_or_else(|| OpError::no_domain(domain))?)
 }
 
-async fn ask<T: for<'de> Deserialize<'de>>(
+/// Sends one command to the agent; gives what it returned.
+pub(crate) async fn ask<T: for<'de> Deserialize<'de>>(
     vm: &Vm,
     guest: &Arc<dyn Guest>,
     command: &'static str,

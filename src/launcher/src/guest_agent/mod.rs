@@ -5,6 +5,7 @@ mod ping;
 
 use std::time::Duration;
 
+pub(crate) use exec::ask;
 pub use exec::{ExecError, Finished, GuestCommand, exec};
 pub use ping::ping;
 

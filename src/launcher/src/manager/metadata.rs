@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use domain::metadata::{GracePeriod, KubeVirtMetadata};
+use domain::metadata::{AccessCredential, GracePeriod, KubeVirtMetadata};
 use tokio::sync::{mpsc, watch};
 
 use crate::notify::Fact;
@@ -85,15 +85,27 @@ impl Metadata {
         self.change(|metadata| grace_period(metadata).marked_for_graceful_shutdown = Some(true));
     }
 
-    fn change(&self, change: impl FnOnce(&mut KubeVirtMetadata)) {
+    /// Whether access credentials reached the guest, and if not, why. True when that is news.
+    pub fn set_access_credential(&self, succeeded: bool, message: &str) -> bool {
+        self.change(|metadata| {
+            metadata.access_credential = Some(AccessCredential {
+                succeeded,
+                message: message.to_owned(),
+            });
+        })
+    }
+
+    fn change(&self, change: impl FnOnce(&mut KubeVirtMetadata)) -> bool {
         let mut current = self.lock();
         let before = current.metadata.clone();
         change(&mut current.metadata);
-        if current.metadata != before {
+        let is_news = current.metadata != before;
+        if is_news {
             current.version += 1;
             // Without an observer there is nobody to tell.
             let _ = self.facts.send(Fact::Metadata);
         }
+        is_news
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Versioned> {

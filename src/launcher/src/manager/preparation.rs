@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
+use domain::access_credentials::{self as credentials, Credential};
 use domain::cloud_init::{self as data, CloudInitData, CloudInitError, HookedDataError};
 use domain::host::HostFacts;
 use domain::local_disks::{DiskPreparation, LocalDiskError, expansions, local_disks};
@@ -12,9 +13,11 @@ use domain::prepare::PrepareError;
 use domain::spec::DomainSpec;
 use domain::vmi::Vmi;
 
+use crate::access_credentials;
 use crate::blocking::{self, Unanswered};
 use crate::cloud_init::{self, SecretDirectory, SysTopology};
 use crate::disks::{self, DirectIo, DiskError, DiskTools};
+use crate::image_volumes::{ImageVolumeError, ImageVolumes};
 
 use super::vm::QUICK;
 
@@ -30,12 +33,18 @@ pub enum PreparationError {
     /// A disk's cache mode.
     #[error(transparent)]
     Modes(#[from] PrepareError),
+    /// An image volume.
+    #[error(transparent)]
+    ImageVolume(#[from] ImageVolumeError),
     /// cloud-init data.
     #[error(transparent)]
     CloudInit(#[from] CloudInitError),
     /// What hooks made of the cloud-init data.
     #[error("cloud-init data after the hooks: {0}")]
     HookedCloudInit(#[from] HookedDataError),
+    /// A secret of access credentials.
+    #[error("access credentials: {0}")]
+    AccessCredentials(String),
     /// The cloud-init image.
     #[error(transparent)]
     Iso(#[from] cloud_init::IsoError),
@@ -74,6 +83,8 @@ pub struct Preparation {
     pub secrets: SecretDirectory,
     /// `--container-disk-dir`.
     pub container_disks: PathBuf,
+    /// Where images are mounted as volumes (`--image-volume`); else virt-handler puts them in place.
+    pub image_volumes: Option<ImageVolumes>,
     /// What was found out about container disks; they do not change while the pod lives.
     pub known_disks: Mutex<BTreeMap<String, DiskInfo>>,
     /// libvirt's simulator starts no QEMU: images are not made, and may not be makeable here.
@@ -87,6 +98,7 @@ impl Preparation {
         if self.test_driver {
             return Ok(options);
         }
+        self.link_images(vmi).await?;
         let known = || {
             self.known_disks
                 .lock()
@@ -100,11 +112,29 @@ impl Preparation {
         Ok(options)
     }
 
+    async fn link_images(&self, vmi: &Vmi) -> Result<(), PreparationError> {
+        let Some(volumes) = self.image_volumes.clone() else {
+            return Ok(());
+        };
+        let vmi = vmi.clone();
+        let link = move || volumes.link(&vmi);
+        Ok(blocking::call("looking for images in image volumes", QUICK, link).await??)
+    }
+
     /// cloud-init data as the VMI asks for it.
     pub async fn cloud_init(&self, vmi: &Vmi) -> Result<Option<CloudInitData>, PreparationError> {
         let (vmi, secrets) = (vmi.clone(), self.secrets.clone());
         let read = move || data::read(&vmi, &secrets);
         Ok(blocking::call("reading cloud-init data", QUICK, read).await??)
+    }
+
+    /// The credentials that go through the guest's agent; their secrets are mounted.
+    pub async fn access_credentials(&self, vmi: &Vmi) -> Result<Vec<Credential>, PreparationError> {
+        let (credentials, secrets) = (credentials::through_agent(vmi), self.secrets.clone());
+        let check =
+            move || access_credentials::require(&credentials, &secrets).map(|()| credentials);
+        let checked = blocking::call("looking for access credentials", QUICK, check).await?;
+        checked.map_err(PreparationError::AccessCredentials)
     }
 
     /// Puts images in place, and settles the disks' cache and IO modes by where they lie.

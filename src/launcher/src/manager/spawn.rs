@@ -15,6 +15,7 @@ use super::preparation::Preparation;
 use super::state::VmState;
 use super::trouble::Warner;
 use super::vm::{Identity, Vm};
+use crate::access_credentials;
 use crate::notify::{Fact, Notifier};
 
 /// What a virtual machine is made of.
@@ -43,10 +44,12 @@ pub struct Spawned {
     pub facts: mpsc::UnboundedSender<Fact>,
     /// The task that watches it.
     pub observer: JoinHandle<()>,
+    /// The task that keeps the guest's access credentials.
+    pub credentials: JoinHandle<()>,
 }
 
 impl Parts {
-    /// Starts its two tasks, the driver and the observer.
+    /// Starts its tasks: the driver, the observer and the one for access credentials.
     pub fn spawn(self) -> Spawned {
         let (facts, told) = mpsc::unbounded_channel();
         let (state, seen) = watch::channel(VmState::Absent);
@@ -68,14 +71,18 @@ impl Parts {
             preparation: self.preparation,
             facts: facts.clone(),
             state: seen.clone(),
+            credentials: watch::Sender::default(),
             guest_asked: Notify::new(),
             memory: Default::default(),
         };
+        let vm = Arc::new(vm);
+        let credentials = access_credentials::keep(Arc::clone(&vm));
         Spawned {
-            manager: Manager::start(Arc::new(vm)),
+            manager: Manager::start(vm),
             state: seen,
             facts,
             observer: tokio::spawn(observer.run(told)),
+            credentials: tokio::spawn(credentials),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use domain::access_credentials::Credential;
 use hook_host::{Invocation, Reason};
 use libvirt::{Guest, Hypervisor};
 use tokio::sync::{Notify, mpsc, watch};
@@ -71,6 +72,8 @@ pub struct Vm {
     pub facts: mpsc::UnboundedSender<Fact>,
     /// What the observer knows.
     pub state: watch::Receiver<VmState>,
+    /// The credentials that go into the guest through its agent; told by its start.
+    pub credentials: watch::Sender<Vec<Credential>>,
     /// Told whenever somebody asks the guest to power off.
     pub guest_asked: Notify,
     /// What one operation leaves for the next.

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod command;
+mod credentials;
 mod manager;
 mod rig;

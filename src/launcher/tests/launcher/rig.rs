@@ -127,6 +127,7 @@ fn preparation(places: &Places) -> Preparation {
         tools: DiskTools::new(1 << 30),
         secrets: SecretDirectory(places.private.join("secret")),
         container_disks: places.container_disks.clone(),
+        image_volumes: None,
         known_disks: Default::default(),
         test_driver: false,
     }
@@ -221,6 +222,11 @@ fn describe(event_type: &str, domain: &Value) -> String {
     }
     if grace.is_some_and(|grace| grace["MarkedForGracefulShutdown"] == true) {
         line.push_str(" marked");
+    }
+    let credentials = domain.pointer("/Spec/Metadata/KubeVirt/AccessCredential");
+    if let Some(known) = credentials.filter(|known| !known.is_null()) {
+        let problem = known["Message"].as_str().filter(|text| !text.is_empty());
+        line.push_str(&format!(" credentials={}", problem.unwrap_or("set")));
     }
     if domain.pointer("/ObjectMeta/deletionTimestamp").is_some() {
         line.push_str(" gone");

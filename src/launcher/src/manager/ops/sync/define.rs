@@ -24,6 +24,7 @@ impl Prepared<'_> {
             .await
             .map_err(|error| error.naming_hook(&*vm.hooks))?;
         vm.memory().cloud_init = self.cloud_init;
+        vm.credentials.send_replace(self.credentials);
         let mut state = vm.state.clone();
         let seen = state.wait_for(|state| *state != VmState::Absent);
         in_time("definition", seen).await;

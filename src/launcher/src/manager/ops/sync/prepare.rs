@@ -1,3 +1,4 @@
+use domain::access_credentials::Credential;
 use domain::cloud_init::CloudInitData;
 use domain::spec::DomainSpec;
 use domain::vmi::Vmi;
@@ -21,6 +22,7 @@ pub(super) struct Prepared<'a> {
     pub(super) vmi: &'a Vmi,
     pub(super) xml: String,
     pub(super) cloud_init: Option<CloudInitImage>,
+    pub(super) credentials: Vec<Credential>,
 }
 
 impl<'a> Wanted<'a> {
@@ -51,6 +53,7 @@ impl<'a> Wanted<'a> {
             Some(data) => Some(hook_cloud_init(vm, &invocation, vmi_json, data).await?),
             None => None,
         };
+        let credentials = vm.preparation.access_credentials(self.vmi).await?;
         let Disks {
             spec,
             cloud_init: path,
@@ -68,6 +71,7 @@ impl<'a> Wanted<'a> {
             cloud_init: cloud_init
                 .zip(path)
                 .map(|(data, path)| CloudInitImage { data, path }),
+            credentials,
         })
     }
 }

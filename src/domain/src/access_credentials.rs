@@ -1,0 +1,220 @@
+//! Access credentials that reach the guest through its agent: whose SSH keys and which passwords, read
+//! from secrets. Rules as in KubeVirt v1.9's pkg/virt-launcher/virtwrap/access-credentials.
+//!
+//! Those that go through cloud-init are [`crate::cloud_init`]'s.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::cloud_init::SecretSource;
+use crate::vmi::Vmi;
+
+/// One credential of a VMI.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credential {
+    /// The directory of its secret, below the one of all secrets.
+    pub directory: String,
+    /// What the secret holds.
+    pub kind: CredentialKind,
+}
+
+/// What a secret holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CredentialKind {
+    /// Public keys, any number in each file, one on a line.
+    SshKeys {
+        /// For whom.
+        users: Vec<String>,
+    },
+    /// Passwords; a file is named after its user.
+    Passwords,
+}
+
+/// A password. It does not appear in logs.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Password(Vec<u8>);
+
+impl Password {
+    /// Its bytes, to be handed to the guest.
+    pub fn reveal(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(…)")
+    }
+}
+
+/// What the guest is to have. Users in order, so that the same secrets mean the same work.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// All keys of each user; nobody else's stay.
+    pub keys: BTreeMap<String, Vec<String>>,
+    /// The password of each user.
+    pub passwords: BTreeMap<String, Password>,
+    /// What could not be read, with paths. Whoever has keys there keeps those that are in the guest.
+    pub unread: Vec<String>,
+}
+
+/// The credentials that go through the agent.
+pub fn through_agent(vmi: &Vmi) -> Vec<Credential> {
+    let credentials = vmi.spec.access_credentials.iter();
+    credentials.filter_map(credential).collect()
+}
+
+fn credential(credential: &Value) -> Option<Credential> {
+    let agent = |kind: &str| {
+        let source = credential.get(kind)?;
+        let agent = source.get("propagationMethod")?.get("qemuGuestAgent")?;
+        (!agent.is_null()).then_some((source, agent))
+    };
+    let directory = |source: &Value| {
+        let name = source.pointer("/source/secret/secretName")?.as_str()?;
+        (!name.is_empty()).then(|| format!("{name}-access-cred"))
+    };
+    if let Some((source, agent)) = agent("sshPublicKey") {
+        let users = agent.get("users").and_then(Value::as_array);
+        let users = users.into_iter().flatten().filter_map(Value::as_str);
+        return Some(Credential {
+            directory: directory(source)?,
+            kind: CredentialKind::SshKeys {
+                users: users.map(str::to_owned).collect(),
+            },
+        });
+    }
+    let (source, _) = agent("userPassword")?;
+    Some(Credential {
+        directory: directory(source)?,
+        kind: CredentialKind::Passwords,
+    })
+}
+
+impl Wanted {
+    /// Reads the secrets.
+    pub fn read(credentials: &[Credential], secrets: &dyn SecretSource) -> Wanted {
+        let mut wanted = Wanted::default();
+        let mut incomplete = BTreeSet::new();
+        for credential in credentials {
+            match (&credential.kind, files(credential, secrets)) {
+                (CredentialKind::SshKeys { users }, Ok(files)) => {
+                    let keys: Vec<String> = files.iter().flat_map(|(_, file)| keys(file)).collect();
+                    for user in users {
+                        let all = wanted.keys.entry(user.clone()).or_default();
+                        all.extend(keys.iter().cloned());
+                    }
+                }
+                (CredentialKind::Passwords, Ok(files)) => {
+                    let passwords = files
+                        .into_iter()
+                        .map(|(user, file)| (user, password(&file)));
+                    let passwords = passwords.filter(|(_, password)| !password.0.is_empty());
+                    wanted.passwords.extend(passwords);
+                }
+                (kind, Err(problem)) => {
+                    wanted.unread.push(problem);
+                    if let CredentialKind::SshKeys { users } = kind {
+                        incomplete.extend(users.iter());
+                    }
+                }
+            }
+        }
+        wanted.keys.retain(|user, _| !incomplete.contains(user));
+        wanted
+    }
+}
+
+type NamedFile = (String, Vec<u8>);
+
+fn files(credential: &Credential, secrets: &dyn SecretSource) -> Result<Vec<NamedFile>, String> {
+    let directory = &credential.directory;
+    let mut files = Vec::new();
+    for name in secrets.names(directory)? {
+        if let Some(content) = secrets.file(directory, &name)? {
+            files.push((name, content));
+        }
+    }
+    Ok(files)
+}
+
+fn keys(file: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(file);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.map(str::to_owned).collect()
+}
+
+fn password(file: &[u8]) -> Password {
+    Password(file.trim_ascii().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const VMI: &str = r#"{"metadata":{"name":"vm","namespace":"ns"},"spec":{"accessCredentials":[
+        {"sshPublicKey":{"source":{"secret":{"secretName":"team"}},"propagationMethod":{"qemuGuestAgent":{"users":["fedora","admin"]}}}},
+        {"sshPublicKey":{"source":{"secret":{"secretName":"boss"}},"propagationMethod":{"qemuGuestAgent":{"users":["admin"]}}}},
+        {"sshPublicKey":{"source":{"secret":{"secretName":"cloud"}},"propagationMethod":{"noCloud":{}}}},
+        {"sshPublicKey":{"source":{},"propagationMethod":{"qemuGuestAgent":{"users":["nobody"]}}}},
+        {"userPassword":{"source":{"secret":{"secretName":"passwords"}},"propagationMethod":{"qemuGuestAgent":{}}}},
+        {}, null]}}"#;
+
+    struct Secrets(&'static [(&'static str, &'static str, &'static str)]);
+
+    impl SecretSource for Secrets {
+        fn file(&self, directory: &str, name: &str) -> Result<Option<Vec<u8>>, String> {
+            let mut files = self.0.iter();
+            let found = files.find(|(of, file, _)| *of == directory && *file == name);
+            Ok(found.map(|(_, _, content)| content.as_bytes().to_vec()))
+        }
+
+        fn names(&self, directory: &str) -> Result<Vec<String>, String> {
+            let files = self.0.iter().filter(|(of, _, _)| *of == directory);
+            let names: Vec<_> = files.map(|(_, name, _)| (*name).to_owned()).collect();
+            if names.is_empty() {
+                return Err(format!("reading /secret/{directory}: not there"));
+            }
+            Ok(names)
+        }
+    }
+
+    fn wanted(files: &'static [(&str, &str, &str)]) -> Wanted {
+        let vmi = Vmi::from_json(VMI.as_bytes()).unwrap();
+        Wanted::read(&through_agent(&vmi), &Secrets(files))
+    }
+
+    #[test]
+    fn keys_and_passwords_of_each_user() {
+        let wanted = wanted(&[
+            ("team-access-cred", "a", "ssh-rsa one\n\n  ssh-rsa two \n"),
+            ("team-access-cred", "b", "ssh-rsa three"),
+            ("boss-access-cred", "key", "ssh-rsa four\n"),
+            ("passwords-access-cred", "fedora", " s3cret\n"),
+            ("passwords-access-cred", "empty", "\n"),
+        ]);
+        let team = ["ssh-rsa one", "ssh-rsa two", "ssh-rsa three"];
+        assert_eq!(wanted.keys["fedora"], team);
+        assert_eq!(wanted.keys["admin"][..3], team);
+        assert_eq!(wanted.keys["admin"][3], "ssh-rsa four");
+        assert_eq!(wanted.keys.len(), 2);
+        assert_eq!(wanted.passwords.len(), 1);
+        assert_eq!(wanted.passwords["fedora"].reveal(), b"s3cret");
+        assert!(!format!("{wanted:?}").contains("s3cret"));
+        assert_eq!(wanted.unread, [] as [String; 0]);
+    }
+
+    #[test]
+    fn whose_keys_cannot_all_be_read_keeps_the_ones_in_the_guest() {
+        let wanted = wanted(&[("team-access-cred", "a", "ssh-rsa one")]);
+        assert_eq!(wanted.keys.keys().collect::<Vec<_>>(), ["fedora"]);
+        assert_eq!(
+            wanted.unread,
+            ["boss", "passwords"]
+                .map(|name| format!("reading /secret/{name}-access-cred: not there"))
+        );
+    }
+}

@@ -1,0 +1,178 @@
+//! Access credentials that go through the guest's agent.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use domain::vmi::Vmi;
+use libvirt::fake::Fake;
+use serde_json::{Value, json};
+
+use crate::rig::{DOMAIN, Rig, sync_of, vmi_json};
+
+const KEY: &str = "ssh-rsa AAAA one@example";
+const FILE: &str = "/home/fedora/.ssh/authorized_keys";
+
+/// A guest with one user and an agent.
+#[derive(Default)]
+struct Guest {
+    /// An agent before 5.2 has no command for SSH keys.
+    is_old: bool,
+    state: Mutex<GuestState>,
+}
+
+#[derive(Default)]
+struct GuestState {
+    files: BTreeMap<String, String>,
+    programs: Vec<String>,
+    open: String,
+    keys: Vec<String>,
+    passwords: Vec<String>,
+}
+
+impl Guest {
+    fn answer(&self, json: &str) -> libvirt::Result<String> {
+        let command: Value = serde_json::from_str(json).unwrap();
+        let arguments = &command["arguments"];
+        let text = |name: &str| arguments[name].as_str().unwrap_or_default().to_owned();
+        let mut state = self.state.lock().unwrap();
+        let answer = match command["execute"].as_str().unwrap() {
+            "guest-ping" => json!({}),
+            "guest-ssh-add-authorized-keys" if !self.is_old => {
+                state
+                    .keys
+                    .push(format!("{} {}", text("username"), arguments["keys"]));
+                json!({})
+            }
+            "guest-set-user-password" => {
+                let password = STANDARD.decode(text("password")).unwrap();
+                let password = String::from_utf8(password).unwrap();
+                state
+                    .passwords
+                    .push(format!("{} {password}", text("username")));
+                json!({})
+            }
+            "guest-exec" => {
+                let program = text("path");
+                state
+                    .programs
+                    .push(format!("{program} {}", arguments["arg"]));
+                json!({ "pid": i32::from(program == "getent") })
+            }
+            "guest-exec-status" if arguments["pid"] == 1 => {
+                let entry = STANDARD.encode("fedora:x:1000:1000::/home/fedora:/bin/sh\n");
+                json!({ "exited": true, "exitcode": 0, "out-data": entry })
+            }
+            "guest-exec-status" => json!({ "exited": true, "exitcode": 0 }),
+            "guest-file-open"
+                if arguments["mode"] == "r" && !state.files.contains_key(&text("path")) =>
+            {
+                return Err(Fake::error(
+                    1,
+                    10,
+                    "failed to open file: No such file or directory",
+                ));
+            }
+            "guest-file-open" => {
+                state.open = text("path");
+                json!(7)
+            }
+            "guest-file-read" => {
+                let content = state.files[&state.open].clone();
+                json!({ "buf-b64": STANDARD.encode(content), "count": 1, "eof": true })
+            }
+            "guest-file-write" => {
+                let content = STANDARD.decode(text("buf-b64")).unwrap();
+                let open = state.open.clone();
+                state
+                    .files
+                    .insert(open, String::from_utf8(content).unwrap());
+                json!({ "count": 1 })
+            }
+            "guest-file-close" => json!({}),
+            unknown => {
+                return Err(Fake::error(1, 10, &format!("command {unknown} not found")));
+            }
+        };
+        Ok(json!({ "return": answer }).to_string())
+    }
+}
+
+fn vmi() -> Vmi {
+    let mut vmi = vmi_json();
+    let secret = |name: &str| json!({ "secret": { "secretName": name } });
+    vmi["spec"]["accessCredentials"] = json!([
+        { "sshPublicKey": { "source": secret("keys"),
+            "propagationMethod": { "qemuGuestAgent": { "users": ["fedora"] } } } },
+        { "userPassword": { "source": secret("passwords"),
+            "propagationMethod": { "qemuGuestAgent": {} } } },
+    ]);
+    Vmi::from_json(vmi.to_string().as_bytes()).unwrap()
+}
+
+fn put_secrets(rig: &Rig) {
+    for (directory, name, content) in [
+        ("keys-access-cred", "key", KEY),
+        ("passwords-access-cred", "fedora", "s3cret\n"),
+    ] {
+        let directory = rig.places.private.join("secret").join(directory);
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join(name), content).unwrap();
+    }
+}
+
+/// A VM that was told of its credentials before its agent was there.
+async fn started(guest: &Arc<Guest>) -> (Rig, Vec<String>) {
+    let rig = Rig::new().await;
+    put_secrets(&rig);
+    rig.manager.sync(sync_of(vmi())).await.unwrap();
+    rig.heard_of("credentials=Guest agent is offline").await;
+    let guest = Arc::clone(guest);
+    let agent = move |json: &str| guest.answer(json);
+    rig.fake.agent(DOMAIN, Some(Arc::new(agent)));
+    let heard = rig.heard_of("credentials=set").await;
+    (rig, heard)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn they_reach_the_guest_when_its_agent_does() {
+    let guest = Arc::new(Guest::default());
+    let (_rig, heard) = started(&guest).await;
+    let state = guest.state.lock().unwrap();
+    assert_eq!(state.keys, [format!("fedora [\"{KEY}\"]")]);
+    assert_eq!(state.passwords, ["fedora s3cret"]);
+    assert!(
+        !heard.iter().any(|line| line.contains("EVENT")),
+        "{heard:#?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_agent_gets_a_file_and_its_owner_a_warning() {
+    let guest = Arc::new(Guest {
+        is_old: true,
+        ..Guest::default()
+    });
+    let (rig, _) = started(&guest).await;
+    rig.heard_of("EVENT AccessCredentialsSyncSuccess").await;
+    let state = guest.state.lock().unwrap();
+    assert_eq!(state.files[FILE], KEY);
+    let owned = format!(r#"chown ["1000:1000","{FILE}"]"#);
+    let closed = format!(r#"chmod ["600","{FILE}"]"#);
+    assert_eq!(state.programs.last_chunk(), Some(&[owned, closed]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_is_not_mounted_fails_the_start() {
+    let rig = Rig::new().await;
+    let error = rig.manager.sync(sync_of(vmi())).await.unwrap_err();
+    let said = error.message();
+    assert!(
+        said.starts_with("access credentials: reading /")
+            && said.contains("secret/keys-access-cred"),
+        "{said}"
+    );
+    put_secrets(&rig);
+    rig.manager.sync(sync_of(vmi())).await.unwrap();
+}
