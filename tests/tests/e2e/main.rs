@@ -3,7 +3,11 @@
 //! Needs root (pods are namespaces); `make test` sees to it. At most two pods run at once.
 #![allow(clippy::unwrap_used)]
 
+mod access_credentials;
+mod firmware;
+mod claims;
 mod commands;
+mod configuration;
 mod disks;
 mod faults;
 mod hooks;
