@@ -21,6 +21,8 @@ impl Hook for EveryPoint {
         description
             .with_name("every \"point\"")
             .with_priority_at(HookPoint::Shutdown, -5)
+            .with_paths(["/domain/title", "/domain/qemu:commandline/**"])
+            .with_config(["colour"])
     }
 
     fn pre_start(&self, vmi: &Vmi) -> Result {

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use crate::bindings::exports::kubevirt::hooks::handler::{self, Guest};
-use crate::{CloudInit, Description, Domain, Error, Hook, Vmi, host};
+use crate::{Description, Error, Hook, host, points};
 
 pub use crate::bindings::{self as types, export_component};
 
@@ -28,7 +28,7 @@ impl<T: Exported> Guest for Component<T> {
     }
 
     fn pre_start(vmi: String) -> Result<(), handler::Error> {
-        call::<T, ()>(|hook| hook.pre_start(&Vmi::parse(vmi)?))
+        told(|| points::pre_start::<T::Hook>(vmi))
     }
 
     fn pre_cloud_init_iso(
@@ -36,31 +36,22 @@ impl<T: Exported> Guest for Component<T> {
         data_source: String,
         documents: Vec<handler::Document>,
     ) -> Result<Vec<handler::Document>, handler::Error> {
-        call::<T, _>(|hook| {
-            let mut cloud_init = CloudInit::new(data_source, documents);
-            hook.pre_cloud_init_iso(&Vmi::parse(vmi)?, &mut cloud_init)?;
-            Ok(cloud_init.into_documents())
-        })
+        told(|| points::pre_cloud_init_iso::<T::Hook>(vmi, data_source, documents))
     }
 
     fn on_define_domain(vmi: String, domain_xml: String) -> Result<String, handler::Error> {
-        call::<T, _>(|hook| {
-            let mut domain = Domain::parse(&domain_xml)?;
-            hook.on_define_domain(&Vmi::parse(vmi)?, &mut domain)?;
-            Ok(domain.render())
-        })
+        told(|| points::on_define_domain::<T::Hook>(vmi, domain_xml))
     }
 
     fn shutdown() -> Result<(), handler::Error> {
-        call::<T, ()>(|hook| hook.shutdown())
+        told(points::shutdown::<T::Hook>)
     }
 }
 
-fn call<T: Exported, Out>(
-    work: impl FnOnce(&T::Hook) -> Result<Out, Error>,
-) -> Result<Out, handler::Error> {
+/// Does the work so that the host is told why it was not done.
+fn told<Out>(work: impl FnOnce() -> Result<Out, Error>) -> Result<Out, handler::Error> {
     host::log_panics();
-    work(&T::Hook::default()).map_err(|error| {
+    work().map_err(|error| {
         if error.is_veto() {
             handler::Error::Veto(error.to_string())
         } else {

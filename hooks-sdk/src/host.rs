@@ -141,6 +141,11 @@ pub mod native {
         HOST.with_borrow_mut(|host| host.config.insert(key.to_owned(), value.to_owned()));
     }
 
+    /// Forgets everything that was set and logged.
+    pub fn reset() {
+        HOST.take();
+    }
+
     /// What was logged since the last call.
     pub fn take_log() -> Vec<(Level, String)> {
         HOST.with_borrow_mut(|host| std::mem::take(&mut host.log))

@@ -33,12 +33,14 @@
 //! The same code runs natively, so that plain unit tests work; the `testing` feature runs the
 //! built module under the real host.
 
-mod cloud_config;
 mod cloud_init;
 mod describe;
 mod domain;
+mod dotted;
 mod error;
 pub mod host;
+#[cfg(any(feature = "testing", target_family = "wasm"))]
+mod points;
 mod vmi;
 
 #[cfg(target_family = "wasm")]
@@ -51,8 +53,7 @@ pub mod guest;
 #[cfg(all(feature = "testing", not(target_family = "wasm")))]
 pub mod testing;
 
-pub use cloud_config::{CloudConfig, CloudConfigError};
-pub use cloud_init::CloudInit;
+pub use cloud_init::{CloudConfig, CloudInit, CloudInitError, Yaml};
 pub use describe::{Description, HookPoint};
 pub use domain::Domain;
 pub use domain_xml as xml;
@@ -60,7 +61,7 @@ pub use domain_xml::Element;
 pub use error::{Context, Error, Result, failed, veto};
 pub use host::log;
 pub use serde_json::{Value, json};
-pub use vmi::{Vmi, VmiError};
+pub use vmi::{Disk, HostDevice, Interface, Json, Network, Vmi, VmiError, Volume};
 
 /// A hook: what it does at the hook points that it asks for.
 ///

@@ -116,10 +116,8 @@ fn the_domain_comes_back_with_what_was_configured() {
         .with_config("colour", "blue")
         .on_define_domain(&vmi(""), DOMAIN)
         .ok();
-    let paths: Vec<_> = defined
-        .changes
-        .iter()
-        .map(|change| change.path.as_str())
-        .collect();
-    assert_eq!(paths, ["/domain/title", "/domain/qemu:commandline"]);
+    assert_eq!(
+        defined.paths(),
+        ["/domain/title", "/domain/qemu:commandline"]
+    );
 }

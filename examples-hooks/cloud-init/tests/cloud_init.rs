@@ -1,9 +1,8 @@
 //! The hook as plain Rust, and its module under wasmtime.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs)]
 
 use cloud_init_hook::Identity;
-use hooks_sdk::host::{Level, native};
-use hooks_sdk::{CloudInit, Hook, Vmi};
+use hooks_sdk::testing::Hook;
 
 const VMI: &str = r#"{"metadata":{"name":"vm","namespace":"default"}}"#;
 const BEFORE: &str = "#cloud-config\n# the owner's\npassword: fedora\nruncmd:\n  - echo hello\n";
@@ -20,38 +19,13 @@ write_files:
 "#;
 const SCRIPT: &str = "#!/bin/sh\necho hello\n";
 
-fn run(user_data: &str) -> String {
-    let documents = vec![("user-data".to_owned(), user_data.to_owned())];
-    let mut cloud_init = CloudInit::new("noCloud", documents);
-    Identity
-        .pre_cloud_init_iso(&Vmi::parse(VMI).unwrap(), &mut cloud_init)
-        .unwrap();
-    cloud_init.user_data().to_owned()
+fn annotated(name: &str, value: &str) -> String {
+    let annotations = hooks_sdk::json!({format!("cloud-init.example.com/{name}"): value});
+    hooks_sdk::json!({"metadata": {"name": "vm", "namespace": "default", "annotations": annotations}}).to_string()
 }
 
-#[test]
-fn the_guest_is_told_who_it_is_and_keeps_its_own_user_data() {
-    assert_eq!(run(BEFORE), AFTER);
-}
-
-#[test]
-fn twice_is_once() {
-    assert_eq!(run(AFTER), AFTER);
-}
-
-#[test]
-fn user_data_of_another_kind_is_left_alone_and_it_says_so() {
-    assert_eq!(run(SCRIPT), SCRIPT);
-    let log = native::take_log();
-    assert!(
-        matches!(&log[..], [(Level::Warn, text)] if text.contains("no #cloud-config")),
-        "{log:?}"
-    );
-}
-
-#[test]
-fn the_module_does_the_same_under_wasmtime() {
-    let hook = hooks_sdk::testing::module!();
+#[hooks_sdk::testing::test(Identity)]
+fn the_guest_is_told_who_it_is_and_keeps_its_own_data(hook: Hook) {
     let documents = [
         ("user-data", BEFORE),
         ("network-data", "version: 2\n"),
@@ -65,33 +39,57 @@ fn the_module_does_the_same_under_wasmtime() {
     );
 }
 
-#[test]
-fn the_modules_log_reaches_the_host() {
-    let hook = hooks_sdk::testing::module!();
+#[hooks_sdk::testing::test(Identity)]
+fn twice_is_once(hook: Hook) {
+    let after = hook.pre_cloud_init_iso(VMI, "noCloud", &[("user-data", AFTER)]);
+    assert_eq!(after.ok()["user-data"], AFTER);
+}
+
+#[hooks_sdk::testing::test(Identity)]
+fn user_data_of_another_kind_is_left_alone_and_it_says_so(hook: Hook) {
     let ran = hook.pre_cloud_init_iso(VMI, "configDrive", &[("user-data", SCRIPT)]);
-    assert!(
-        ran.log
-            .iter()
-            .any(|line| line.message.contains("no #cloud-config")),
-        "{:?}",
-        ran.log
-    );
+    assert!(ran.logged("no #cloud-config"), "{:?}", ran.log);
     assert_eq!(ran.ok()["user-data"], SCRIPT);
 }
 
-#[test]
-fn a_list_that_cannot_take_an_item_fails_the_hook_rather_than_the_guest() {
-    let hook = hooks_sdk::testing::module!();
+#[hooks_sdk::testing::test(Identity)]
+fn a_list_that_cannot_take_an_item_fails_the_hook_rather_than_the_guest(hook: Hook) {
+    let documents = [("user-data", "#cloud-config\nruncmd: x\n")];
     let failure = hook
-        .pre_cloud_init_iso(
-            VMI,
-            "noCloud",
-            &[("user-data", "#cloud-config\nruncmd: x\n")],
-        )
+        .pre_cloud_init_iso(VMI, "noCloud", &documents)
         .failure();
     assert!(
-        failure.contains("user data, line 2: runcmd is no list"),
+        failure.contains("user-data, line 2: runcmd is no list"),
         "{failure}"
     );
     assert!(failure.contains("lib.rs:"), "{failure}");
+}
+
+#[hooks_sdk::testing::test(Identity)]
+fn every_interface_gets_the_mtu_wherever_they_stand(hook: Hook) {
+    for (before, after) in [
+        (
+            "version: 2\nethernets:\n  eth0:\n    dhcp4: true\n  eth1.5: {}\n",
+            "version: 2\nethernets:\n  eth0:\n    dhcp4: true\n    mtu: 9000\n  eth1.5:\n    mtu: 9000\n",
+        ),
+        (
+            "network:\n  ethernets:\n    eth0:\n      mtu: 1500 # as usual\n",
+            "network:\n  ethernets:\n    eth0:\n      mtu: 9000 # as usual\n",
+        ),
+    ] {
+        let documents = [("user-data", SCRIPT), ("network-data", before)];
+        let ran = hook.pre_cloud_init_iso(&annotated("mtu", "9000"), "noCloud", &documents);
+        assert_eq!(ran.ok()["network-data"], after);
+    }
+}
+
+#[hooks_sdk::testing::test(Identity)]
+fn an_mtu_that_is_no_number_is_named(hook: Hook) {
+    let documents = [("user-data", BEFORE)];
+    let ran = hook.pre_cloud_init_iso(&annotated("mtu", "huge"), "noCloud", &documents);
+    let failure = ran.failure();
+    assert!(
+        failure.contains("cloud-init.example.com/mtu: invalid digit"),
+        "{failure}"
+    );
 }

@@ -1,7 +1,7 @@
 //! The hook as plain Rust, and its module under wasmtime.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs)]
 
-use hooks_sdk::{Domain, Hook, Vmi};
+use hooks_sdk::testing::Hook;
 use smbios_hook::Smbios;
 
 const DOMAIN: &str = r#"<domain type="kvm">
@@ -22,7 +22,7 @@ const DOMAIN: &str = r#"<domain type="kvm">
 </domain>
 "#;
 
-const BARE: &str = "<domain type='kvm'>\n  <name>default_vm</name>\n</domain>\n";
+const BARE: &str = "<domain type='kvm'>\n  <name>default_vm</name>\n  <os/>\n</domain>\n";
 
 fn vmi(manufacturer: &str) -> String {
     let annotations =
@@ -37,44 +37,45 @@ fn expected() -> String {
     )
 }
 
-fn run(vmi: &str, domain: &str) -> String {
-    let mut domain = Domain::parse(domain).unwrap();
-    Smbios
-        .on_define_domain(&Vmi::parse(vmi).unwrap(), &mut domain)
-        .unwrap();
-    domain.render()
-}
-
-#[test]
-fn the_annotation_becomes_the_boards_manufacturer() {
-    assert_eq!(run(&vmi("Radical Edward"), DOMAIN), expected());
-}
-
-#[test]
-fn without_the_annotation_nothing_changes() {
-    assert_eq!(run(r#"{"metadata":{"name":"vm"}}"#, DOMAIN), DOMAIN);
-}
-
-#[test]
-fn a_domain_without_sysinfo_gets_one_and_reads_it() {
+#[hooks_sdk::testing::test(Smbios)]
+fn the_annotation_becomes_the_boards_manufacturer(hook: Hook) {
+    let defined = hook.on_define_domain(&vmi("Radical Edward"), DOMAIN).ok();
+    assert_eq!(defined.xml, expected());
     assert_eq!(
-        run(&vmi("Acme"), BARE),
+        defined.paths(),
+        ["/domain/sysinfo[@type='smbios']/baseBoard/entry[@name='manufacturer']"]
+    );
+}
+
+#[hooks_sdk::testing::test(Smbios)]
+fn without_the_annotation_nothing_changes(hook: Hook) {
+    let without = r#"{"metadata":{"name":"vm"}}"#;
+    assert_eq!(hook.on_define_domain(without, DOMAIN).ok().xml, DOMAIN);
+}
+
+#[hooks_sdk::testing::test(Smbios)]
+fn a_domain_without_sysinfo_gets_one_and_reads_it(hook: Hook) {
+    assert_eq!(
+        hook.on_define_domain(&vmi("Acme"), BARE).ok().xml,
         "<domain type='kvm'>\n  <name>default_vm</name>\n  <os>\n    <smbios mode='sysinfo'/>\n  </os>\n  <sysinfo type='smbios'>\n    <baseBoard>\n      <entry name='manufacturer'>Acme</entry>\n    </baseBoard>\n  </sysinfo>\n</domain>\n"
     );
 }
 
-#[test]
-fn twice_is_once_and_another_value_replaces() {
-    assert_eq!(run(&vmi("Radical Edward"), &expected()), expected());
+#[hooks_sdk::testing::test(Smbios)]
+fn twice_is_once_and_another_value_replaces(hook: Hook) {
+    let run = |manufacturer: &str| {
+        let defined = hook.on_define_domain(&vmi(manufacturer), &expected());
+        defined.ok().xml
+    };
+    assert_eq!(run("Radical Edward"), expected());
     assert_eq!(
-        run(&vmi("A & B"), &expected()),
+        run("A & B"),
         expected().replace("Radical Edward", "A &amp; B")
     );
 }
 
-#[test]
-fn the_module_says_what_it_is() {
-    let hook = hooks_sdk::testing::module!();
+#[hooks_sdk::testing::test(Smbios)]
+fn the_hook_says_what_it_is(hook: Hook) {
     let description = hook.description();
     assert_eq!(description.name, "smbios-hook");
     let points: Vec<_> = description
@@ -85,29 +86,11 @@ fn the_module_says_what_it_is() {
     assert_eq!(points, ["OnDefineDomain"]);
 }
 
-#[test]
-fn the_module_does_the_same_under_wasmtime() {
-    let hook = hooks_sdk::testing::module!();
-    let defined = hook.on_define_domain(&vmi("Radical Edward"), DOMAIN).ok();
-    assert_eq!(defined.xml, expected());
-    let paths: Vec<_> = defined
-        .changes
-        .iter()
-        .map(|change| change.path.as_str())
-        .collect();
-    assert_eq!(
-        paths,
-        ["/domain/sysinfo[@type='smbios']/baseBoard/entry[@name='manufacturer']"]
-    );
-    assert!(hook.on_define_domain("{}", BARE).ok().changes.is_empty());
-}
-
-#[test]
-fn what_it_cannot_read_fails_with_text_and_place() {
-    let hook = hooks_sdk::testing::module!();
+#[hooks_sdk::testing::test(Smbios)]
+fn what_it_cannot_read_fails_with_text_and_place(hook: Hook) {
     let no_vmi = hook.on_define_domain("not JSON", BARE).failure();
     assert!(
-        no_vmi.contains("the VMI cannot be read: expected"),
+        no_vmi.contains("the VMI cannot be read: it is no JSON object"),
         "{no_vmi}"
     );
     let no_domain = hook
@@ -117,4 +100,20 @@ fn what_it_cannot_read_fails_with_text_and_place() {
         no_domain.contains("line 2, column 1: <name> is not closed"),
         "{no_domain}"
     );
+}
+
+/// The same hook for a target that knows no WASI: nothing of it is imported, and it does the same.
+#[test]
+fn without_wasi_it_imports_nothing_but_the_host() {
+    let hook = match Hook::build_without_wasi(env!("CARGO_MANIFEST_DIR")) {
+        Ok(hook) => hook,
+        Err(error) => panic!("{error}"),
+    };
+    let path = hook.path().unwrap_or_else(|| panic!("it is a module"));
+    let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{error}"));
+    let mentions = |word: &[u8]| bytes.windows(word.len()).any(|part| part == word);
+    assert!(!mentions(b"wasi:"), "{}", path.display());
+    assert!(mentions(b"kubevirt:hooks/host@0.1.0"));
+    let defined = hook.on_define_domain(&vmi("Radical Edward"), DOMAIN).ok();
+    assert_eq!(defined.xml, expected());
 }

@@ -10,7 +10,31 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const TARGET: &str = "wasm32-wasip2";
+/// For what a hook is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Target {
+    /// Rust's standard library speaks to WASI, which grants nothing.
+    Wasi,
+    /// No WASI at all.
+    Bare,
+}
+
+impl Target {
+    fn name(self) -> &'static str {
+        match self {
+            Target::Wasi => "wasm32-wasip2",
+            Target::Bare => "wasm32-unknown-unknown",
+        }
+    }
+
+    /// The linker of the first target makes components for the second too; it comes with rustc.
+    fn settings(self) -> &'static [&'static str] {
+        match self {
+            Target::Wasi => &[],
+            Target::Bare => &["target.wasm32-unknown-unknown.linker='wasm-component-ld'"],
+        }
+    }
+}
 
 /// The first build compiles the SDK and its macros too.
 const DEADLINE: Duration = Duration::from_secs(900);
@@ -40,7 +64,10 @@ pub enum BuildError {
         program: String,
     },
     /// The Rust toolchain cannot build WebAssembly.
-    MissingTarget,
+    MissingTarget {
+        /// Its name of what is missing.
+        target: &'static str,
+    },
     /// Cargo says no.
     Cargo {
         /// The crate.
@@ -62,12 +89,10 @@ impl fmt::Display for BuildError {
             BuildError::Deadline { program } => {
                 write!(f, "{program} did not end within {DEADLINE:?} and was ended")
             }
-            BuildError::MissingTarget => {
-                write!(
-                    f,
-                    "this Rust toolchain cannot build hooks yet: run `rustup target add {TARGET}`"
-                )
-            }
+            BuildError::MissingTarget { target } => write!(
+                f,
+                "this Rust toolchain cannot build hooks yet: run `rustup target add {target}`"
+            ),
             BuildError::Cargo { manifest, message } => {
                 write!(
                     f,
@@ -103,15 +128,23 @@ impl Part {
 }
 
 /// Builds the module of a crate and gives its path.
-pub(super) fn build(crate_dir: &Path, part: &Part) -> Result<PathBuf, BuildError> {
+pub(super) fn build(crate_dir: &Path, part: &Part, target: Target) -> Result<PathBuf, BuildError> {
     let manifest = crate_dir.join("Cargo.toml");
-    require_target(crate_dir)?;
+    require_target(crate_dir, target.name())?;
     let workspace = workspace(&manifest)?;
     let mut cargo = program("CARGO", "cargo", crate_dir);
-    cargo
-        .arg("build")
-        .args(part.arguments())
-        .args(["--target", TARGET, "--profile", "hook"]);
+    cargo.arg("build").args(part.arguments()).args([
+        "--target",
+        target.name(),
+        "--profile",
+        "hook",
+    ]);
+    cargo.args(
+        target
+            .settings()
+            .iter()
+            .flat_map(|setting| ["--config", setting]),
+    );
     cargo
         .args([
             "--message-format",
@@ -198,15 +231,15 @@ fn module(messages: &str, manifest: &Path) -> Option<PathBuf> {
     })
 }
 
-fn require_target(crate_dir: &Path) -> Result<(), BuildError> {
+fn require_target(crate_dir: &Path, target: &'static str) -> Result<(), BuildError> {
     let mut rustc = program("RUSTC", "rustc", crate_dir);
-    rustc.args(["--print", "target-libdir", "--target", TARGET]);
+    rustc.args(["--print", "target-libdir", "--target", target]);
     let output = run(rustc)?;
     let installed = output.success && Path::new(output.stdout.trim()).is_dir();
     if installed {
         Ok(())
     } else {
-        Err(BuildError::MissingTarget)
+        Err(BuildError::MissingTarget { target })
     }
 }
 
@@ -303,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_missing_crate_is_told_in_cargos_words() {
-        let error = build(&std::env::temp_dir(), &Part::Library)
+        let error = build(&std::env::temp_dir(), &Part::Library, Target::Wasi)
             .unwrap_err()
             .to_string();
         assert!(error.contains("Cargo.toml"), "{error}");
@@ -312,9 +345,11 @@ mod tests {
     #[test]
     fn the_way_out_is_named_when_the_target_is_missing() {
         assert!(
-            BuildError::MissingTarget
-                .to_string()
-                .contains("rustup target add wasm32-wasip2")
+            BuildError::MissingTarget {
+                target: "wasm32-wasip2"
+            }
+            .to_string()
+            .contains("rustup target add wasm32-wasip2")
         );
     }
 }

@@ -1,4 +1,12 @@
-use crate::{CloudConfig, CloudConfigError};
+//! Cloud-init data on its way to the guest.
+
+mod cloud_config;
+mod error;
+mod yaml;
+
+pub use cloud_config::CloudConfig;
+pub use error::CloudInitError;
+pub use yaml::Yaml;
 
 /// The cloud-init data of a virtual machine, as texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,13 +82,55 @@ impl CloudInit {
 
     /// Edits the `#cloud-config` user data. Comments and everything else stay as they are; when
     /// the edit fails, the user data does too.
+    ///
+    /// ```
+    /// # use hooks_sdk::{CloudInit, json};
+    /// # let documents = vec![("user-data".to_owned(), "#cloud-config\n# mine\npackages: [vim]\n".to_owned())];
+    /// # let mut cloud_init = CloudInit::new("noCloud", documents);
+    /// cloud_init.edit_cloud_config(|config| {
+    ///     config.add_package("qemu-guest-agent")?;
+    ///     config.add_user("ops", &json!({"lock_passwd": true}))
+    /// })?;
+    /// assert_eq!(cloud_init.user_data(), r#"#cloud-config
+    /// ## mine
+    /// packages: [vim, "qemu-guest-agent"]
+    /// users:
+    ///   - default
+    ///   - name: "ops"
+    ///     lock_passwd: true
+    /// "#);
+    /// # Ok::<(), hooks_sdk::CloudInitError>(())
+    /// ```
     pub fn edit_cloud_config(
         &mut self,
-        edit: impl FnOnce(&mut CloudConfig) -> Result<(), CloudConfigError>,
-    ) -> Result<(), CloudConfigError> {
+        edit: impl FnOnce(&mut CloudConfig) -> Result<(), CloudInitError>,
+    ) -> Result<(), CloudInitError> {
         let mut config = CloudConfig::parse(self.user_data())?;
-        edit(&mut config)?;
+        edit(&mut config).map_err(|error| error.within("user-data"))?;
         self.set_user_data(config.render());
+        Ok(())
+    }
+
+    /// Edits the network data as YAML, in the same way.
+    ///
+    /// ```
+    /// # use hooks_sdk::{CloudInit, json};
+    /// # let network = "version: 2\nethernets:\n  eth0: # the first\n    dhcp4: true\n".to_owned();
+    /// # let mut cloud_init = CloudInit::new("noCloud", vec![("network-data".to_owned(), network)]);
+    /// cloud_init.edit_network_data(|network| network.set("ethernets.eth0.mtu", &json!(9000)))?;
+    /// assert_eq!(
+    ///     cloud_init.network_data(),
+    ///     "version: 2\nethernets:\n  eth0: # the first\n    dhcp4: true\n    mtu: 9000\n"
+    /// );
+    /// # Ok::<(), hooks_sdk::CloudInitError>(())
+    /// ```
+    pub fn edit_network_data(
+        &mut self,
+        edit: impl FnOnce(&mut Yaml) -> Result<(), CloudInitError>,
+    ) -> Result<(), CloudInitError> {
+        let mut network = Yaml::new(self.network_data());
+        edit(&mut network).map_err(|error| error.within("network-data"))?;
+        self.set_network_data(network.render());
         Ok(())
     }
 }

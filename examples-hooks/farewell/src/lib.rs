@@ -1,0 +1,29 @@
+//! Tells the log when a virtual machine ends, in a line that an audit can pick up.
+
+use hooks_sdk::{Description, Hook, HookPoint, Result, host, log};
+
+/// The hook.
+#[derive(Debug, Default)]
+pub struct Farewell;
+
+impl Hook for Farewell {
+    const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::Shutdown];
+
+    fn describe(description: Description) -> Description {
+        // It changes nothing of the domain.
+        description.with_paths([])
+    }
+
+    fn shutdown(&self) -> Result {
+        let fact = |key| host::invocation(key).unwrap_or_default();
+        log::info(format!(
+            "audit: vm={}/{} uid={} event=ended",
+            fact("namespace"),
+            fact("name"),
+            fact("uid")
+        ));
+        Ok(())
+    }
+}
+
+hooks_sdk::export!(Farewell);

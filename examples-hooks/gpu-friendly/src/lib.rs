@@ -1,0 +1,42 @@
+//! Makes a virtual machine with a passed-through GPU look like what GPU drivers expect: no KVM to
+//! be seen, interrupts by KVM's own IO APIC, a hypervisor vendor of one's own.
+
+use hooks_sdk::{Description, Domain, Hook, HookPoint, Result, Vmi, veto};
+
+/// What the guest reads as the hypervisor's vendor; at most 12 characters.
+const VENDOR_ID: &str = "gpu.example.com/vendor-id";
+
+/// The hook.
+#[derive(Debug, Default)]
+pub struct GpuFriendly;
+
+impl Hook for GpuFriendly {
+    const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::OnDefineDomain];
+
+    fn describe(description: Description) -> Description {
+        description.with_paths([
+            "/domain/features",
+            "/domain/features/kvm/**",
+            "/domain/features/ioapic/**",
+            "/domain/features/hyperv/**",
+        ])
+    }
+
+    fn on_define_domain(&self, vmi: &Vmi, domain: &mut Domain) -> Result {
+        if vmi.gpus().chain(vmi.host_devices()).next().is_none() {
+            return Ok(());
+        }
+        let vendor = vmi.annotation(VENDOR_ID).unwrap_or("none");
+        if vendor.is_empty() || vendor.len() > 12 || vendor.contains(',') {
+            let told = "is no text of 1 to 12 bytes without commas";
+            return Err(veto(format!("{VENDOR_ID}, {vendor:?}, {told}")));
+        }
+        domain.set("features/kvm/hidden/@state", "on")?;
+        domain.set("features/ioapic/@driver", "kvm")?;
+        domain.set("features/hyperv/vendor_id/@state", "on")?;
+        domain.set("features/hyperv/vendor_id/@value", vendor)?;
+        Ok(())
+    }
+}
+
+hooks_sdk::export!(GpuFriendly);

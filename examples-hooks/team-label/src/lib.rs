@@ -1,0 +1,35 @@
+//! Refuses a virtual machine that says of itself whose it is not: admission at its last moment,
+//! on the node, for those who cannot have a webhook.
+
+use hooks_sdk::{Description, Hook, HookPoint, Result, Vmi, host, veto};
+
+/// The label that must be there, unless `label` is configured.
+const LABEL: &str = "team";
+
+/// The hook.
+#[derive(Debug, Default)]
+pub struct TeamLabel;
+
+impl Hook for TeamLabel {
+    const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::PreStart];
+
+    fn describe(description: Description) -> Description {
+        // It changes nothing of the domain.
+        description.with_paths([]).with_config(["label"])
+    }
+
+    fn pre_start(&self, vmi: &Vmi) -> Result {
+        let label = host::config("label");
+        let label = label.as_deref().unwrap_or(LABEL);
+        match vmi.label(label) {
+            Some(team) if !team.is_empty() => Ok(()),
+            _ => Err(veto(format!(
+                "{}/{} has no label {label:?}: say whose it is, in spec.template.metadata.labels",
+                vmi.namespace(),
+                vmi.name()
+            ))),
+        }
+    }
+}
+
+hooks_sdk::export!(TeamLabel);

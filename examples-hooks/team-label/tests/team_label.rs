@@ -1,0 +1,42 @@
+//! The hook as plain Rust, and its module under wasmtime.
+#![allow(missing_docs)]
+
+use hooks_sdk::testing::Hook;
+use team_label_hook::TeamLabel;
+
+fn vmi(label: &str, value: &str) -> String {
+    hooks_sdk::json!({"metadata": {"name": "vm", "namespace": "default", "labels": {label: value}}})
+        .to_string()
+}
+
+#[hooks_sdk::testing::test(TeamLabel)]
+fn a_vm_with_a_team_may_start(hook: Hook) {
+    hook.pre_start(&vmi("team", "storage")).ok();
+}
+
+#[hooks_sdk::testing::test(TeamLabel)]
+fn one_without_may_not_and_its_owner_is_told_what_to_do(hook: Hook) {
+    for without in [vmi("other", "x"), vmi("team", "")] {
+        assert_eq!(
+            hook.pre_start(&without).veto(),
+            "default/vm has no label \"team\": say whose it is, in spec.template.metadata.labels"
+        );
+    }
+}
+
+#[hooks_sdk::testing::test(TeamLabel)]
+fn the_label_can_be_another(hook: Hook) {
+    let hook = hook.with_config("label", "cost-centre");
+    hook.pre_start(&vmi("cost-centre", "42")).ok();
+    assert!(
+        hook.pre_start(&vmi("team", "storage"))
+            .veto()
+            .contains("\"cost-centre\"")
+    );
+}
+
+#[hooks_sdk::testing::test(TeamLabel)]
+fn a_vmi_that_cannot_be_read_is_no_no(hook: Hook) {
+    let failure = hook.pre_start("{\"metadata\":").failure();
+    assert!(failure.contains("the VMI cannot be read: expected a value"), "{failure}");
+}

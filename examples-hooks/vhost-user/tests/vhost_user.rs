@@ -1,0 +1,63 @@
+//! The hook as plain Rust, and its module under wasmtime.
+#![allow(missing_docs)]
+
+use hooks_sdk::testing::Hook;
+use vhost_user_hook::VhostUser;
+
+const DOMAIN: &str = "<domain type='kvm'>
+  <devices>
+    <disk type='file' device='disk'>
+      <target dev='vda' bus='virtio'/>
+    </disk>
+  </devices>
+</domain>
+";
+
+fn vmi(socket: &str) -> String {
+    hooks_sdk::json!({"metadata": {"annotations": {"vhost-user.example.com/socket": socket}}})
+        .to_string()
+}
+
+#[hooks_sdk::testing::test(VhostUser)]
+fn the_disk_is_added_once_and_memory_is_shared(hook: Hook) {
+    let vmi = vmi("/var/run/vhost/a.sock");
+    let defined = hook.on_define_domain(&vmi, DOMAIN).ok();
+    let expected = DOMAIN.replace(
+        "  </devices>\n",
+        "    <disk type='vhostuser' device='disk'>
+      <driver name='qemu' type='raw'/>
+      <source type='unix' path='/var/run/vhost/a.sock'>
+        <reconnect enabled='yes' timeout='10'/>
+      </source>
+      <target dev='vdz' bus='virtio'/>
+    </disk>
+  </devices>
+  <memoryBacking>
+    <source type='memfd'/>
+    <access mode='shared'/>
+  </memoryBacking>
+",
+    );
+    assert_eq!(defined.xml, expected);
+    assert_eq!(hook.on_define_domain(&vmi, &expected).ok().xml, expected);
+}
+
+#[hooks_sdk::testing::test(VhostUser)]
+fn huge_pages_are_shared_as_they_are(hook: Hook) {
+    let before = "<domain><memoryBacking><hugepages/></memoryBacking><devices/></domain>";
+    let defined = hook.on_define_domain(&vmi("/s"), before).ok();
+    assert!(
+        defined
+            .xml
+            .contains("<memoryBacking><hugepages/><access mode='shared'/></memoryBacking>"),
+        "{}",
+        defined.xml
+    );
+}
+
+#[hooks_sdk::testing::test(VhostUser)]
+fn without_a_socket_nothing_changes(hook: Hook) {
+    assert_eq!(hook.on_define_domain("{}", DOMAIN).ok().xml, DOMAIN);
+    let told = hook.on_define_domain(&vmi("a.sock"), DOMAIN).veto();
+    assert!(told.contains("is no absolute path"), "{told}");
+}

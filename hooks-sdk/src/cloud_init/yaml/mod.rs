@@ -1,0 +1,370 @@
+//! YAML, edited on its text: a round trip through values would lose comments, quoting and order.
+//! What the text form cannot take safely is refused, never guessed.
+
+mod lines;
+mod scalar;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use serde_json::Value;
+
+use super::CloudInitError;
+use crate::dotted::{self, Step};
+use lines::{Below, Scope, below, depth, end_of_value, is_idle, split_key};
+
+/// A YAML document whose top is a mapping. Comments and everything that is not edited stay as they
+/// are.
+///
+/// Paths are names joined by dots, `['a.b']` for a name with dots.
+///
+/// ```
+/// # use hooks_sdk::{Yaml, json};
+/// let mut yaml = Yaml::new("# mine\nversion: 2\nethernets:\n  eth0: {dhcp4: true}\n");
+/// yaml.set("ethernets.eth1.mtu", &json!(9000))?;
+/// assert_eq!(yaml.render(), "# mine\nversion: 2\nethernets:\n  eth0: {dhcp4: true}\n  eth1:\n    mtu: 9000\n");
+/// assert_eq!(yaml.text("version")?.as_deref(), Some("2"));
+/// assert_eq!(yaml.keys("ethernets")?, ["eth0", "eth1"]);
+/// # Ok::<(), hooks_sdk::CloudInitError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Yaml {
+    lines: Vec<String>,
+    line_end: &'static str,
+}
+
+/// A key and where its value begins on its line.
+struct Found {
+    line: usize,
+    value: usize,
+}
+
+impl Yaml {
+    /// A document out of its text.
+    pub fn new(text: &str) -> Yaml {
+        let first = text.split('\n').next().unwrap_or_default();
+        let line_end = if first.ends_with('\r') { "\r\n" } else { "\n" };
+        Yaml {
+            lines: text.lines().map(str::to_owned).collect(),
+            line_end,
+        }
+    }
+
+    /// The document as text.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        for line in &self.lines {
+            text.push_str(line);
+            text.push_str(self.line_end);
+        }
+        text
+    }
+
+    /// Whether the key is there.
+    pub fn contains(&self, path: &str) -> Result<bool, CloudInitError> {
+        Ok(self.look(path)?.is_some())
+    }
+
+    /// The text or number that the key holds; none when it is missing or holds something else.
+    pub fn text(&self, path: &str) -> Result<Option<String>, CloudInitError> {
+        let found = self.look(path)?;
+        Ok(found.and_then(|(found, _)| scalar::text(&self.lines[found.line][found.value..])))
+    }
+
+    /// The keys of the mapping at the path, or of the document when the path is empty.
+    pub fn keys(&self, path: &str) -> Result<Vec<String>, CloudInitError> {
+        let scope = match self.look(path) {
+            _ if path.is_empty() => Some(self.top()),
+            Ok(Some((found, scope))) => match below(&self.lines, found.line, scope.indent) {
+                Below::Mapping(scope) => Some(scope),
+                _ => None,
+            },
+            Ok(None) => None,
+            Err(error) => return Err(error),
+        };
+        let entries = scope.into_iter().flat_map(|scope| self.entries(scope));
+        Ok(entries.map(|(_, key, _)| key.to_owned()).collect())
+    }
+
+    /// Gives the key this value, whatever it held, and adds it where it is missing, the keys above
+    /// it too. The same value again changes nothing, not even the quotes.
+    pub fn set(&mut self, path: &str, value: &Value) -> Result<(), CloudInitError> {
+        let mut names = names(path)?;
+        let Some(name) = names.pop() else {
+            return Err(bad_path(path));
+        };
+        let scope = self.ensure(&names)?;
+        let Some(found) = self.find(scope, name)? else {
+            self.may_end(scope, name)?;
+            let added = write::entry(name, value, scope.indent);
+            self.lines.splice(scope.end..scope.end, added);
+            return Ok(());
+        };
+        self.is_free(&found, name)?;
+        let (key, written) = self.lines[found.line].split_at(found.value);
+        let end = end_of_value(&self.lines, found.line, scope.indent);
+        if end == found.line + 1 && scalar::is(written, value) {
+            return Ok(());
+        }
+        let comment = scalar::end(written).map_or("", |end| &written[end..]);
+        let mut entry = write::entry(name, value, scope.indent);
+        if entry.len() == 1 {
+            // The key stays as it was written, and the comment behind it.
+            let space = if key.ends_with(' ') { "" } else { " " };
+            entry = vec![format!("{key}{space}{value}{comment}")];
+        }
+        self.lines.splice(found.line..end, entry);
+        Ok(())
+    }
+
+    /// Adds an item to the list that the key holds, unless the same item as written by an earlier
+    /// addition is there. The key is added when it is missing.
+    pub fn add(&mut self, path: &str, item: &Value) -> Result<(), CloudInitError> {
+        self.add_lines(path, &item.to_string(), |indent| write::item(item, indent))
+    }
+
+    /// The same for a word that is written without quotes.
+    pub(super) fn add_plain(&mut self, path: &str, word: &str) -> Result<(), CloudInitError> {
+        self.add_lines(path, word, |indent| {
+            vec![format!("{}- {word}", " ".repeat(indent))]
+        })
+    }
+
+    fn add_lines(
+        &mut self,
+        path: &str,
+        flow: &str,
+        block: impl Fn(usize) -> Vec<String>,
+    ) -> Result<(), CloudInitError> {
+        let mut names = names(path)?;
+        let Some(name) = names.pop() else {
+            return Err(bad_path(path));
+        };
+        let scope = self.ensure(&names)?;
+        let Some(found) = self.find(scope, name)? else {
+            self.may_end(scope, name)?;
+            let pad = " ".repeat(scope.indent);
+            let mut added = vec![format!("{pad}{}:", write::key(name))];
+            added.extend(block(scope.indent + 2));
+            self.lines.splice(scope.end..scope.end, added);
+            return Ok(());
+        };
+        let refused = || CloudInitError::NotAList {
+            key: name.to_owned(),
+            line: found.line + 1,
+        };
+        let written = &self.lines[found.line][found.value..];
+        if !is_idle(written) {
+            return self.add_to_flow(&found, flow).ok_or_else(refused);
+        }
+        let list = match below(&self.lines, found.line, scope.indent) {
+            Below::List(list) => list,
+            Below::Nothing => Scope {
+                begin: found.line + 1,
+                end: found.line + 1,
+                indent: scope.indent + 2,
+            },
+            Below::Mapping(_) | Below::Other => return Err(refused()),
+        };
+        let added = block(list.indent);
+        let there = &self.lines[list.begin..list.end];
+        if !there.windows(added.len()).any(|lines| lines == added) {
+            self.lines.splice(list.end..list.end, added);
+        }
+        Ok(())
+    }
+
+    /// `key: [a, b]` on one line.
+    fn add_to_flow(&mut self, found: &Found, item: &str) -> Option<()> {
+        let line = &mut self.lines[found.line];
+        let written = &line[found.value..];
+        let list = &written[..scalar::end(written)?];
+        let inside = list.strip_prefix('[')?.strip_suffix(']')?;
+        if scalar::close(list) != Some(list.len() - 1) {
+            return None;
+        }
+        if list.contains(item) {
+            return Some(());
+        }
+        let separator = if inside.trim().is_empty() { "" } else { ", " };
+        let close = found.value + list.len() - 1;
+        line.insert_str(close, &format!("{separator}{item}"));
+        Some(())
+    }
+
+    /// Removes the key and what it holds; says whether it was there.
+    pub fn remove(&mut self, path: &str) -> Result<bool, CloudInitError> {
+        let Some((found, scope)) = self.look(path)? else {
+            return Ok(false);
+        };
+        self.is_free(&found, path)?;
+        let end = end_of_value(&self.lines, found.line, scope.indent);
+        self.lines.drain(found.line..end);
+        Ok(true)
+    }
+
+    fn top(&self) -> Scope {
+        Scope {
+            begin: 0,
+            end: self.lines.len(),
+            indent: 0,
+        }
+    }
+
+    /// The key at a path and the mapping that it is in.
+    fn look(&self, path: &str) -> Result<Option<(Found, Scope)>, CloudInitError> {
+        let mut scope = self.top();
+        let mut found = None;
+        for name in names(path)? {
+            if let Some((above, key)) = found.take() {
+                scope = match self.mapping(&above, scope, key)? {
+                    Some(scope) => scope,
+                    None => return Ok(None),
+                };
+            }
+            match self.find(scope, name)? {
+                Some(here) => found = Some((here, name)),
+                None => return Ok(None),
+            }
+        }
+        Ok(found.map(|(found, _)| (found, scope)))
+    }
+
+    /// The mapping at a path of keys, which are added where they are missing.
+    fn ensure(&mut self, names: &[&str]) -> Result<Scope, CloudInitError> {
+        let mut scope = self.top();
+        for (at, name) in names.iter().enumerate() {
+            let Some(mut found) = self.find(scope, name)? else {
+                self.may_end(scope, name)?;
+                return Ok(self.add_keys(scope, &names[at..]));
+            };
+            let empty = Scope {
+                begin: found.line + 1,
+                end: found.line + 1,
+                indent: scope.indent + 2,
+            };
+            self.open(&mut found);
+            scope = self.mapping(&found, scope, name)?.unwrap_or(empty);
+        }
+        Ok(scope)
+    }
+
+    fn add_keys(&mut self, scope: Scope, names: &[&str]) -> Scope {
+        let mut scope = scope;
+        for name in names {
+            let line = format!("{}{}:", " ".repeat(scope.indent), write::key(name));
+            self.lines.insert(scope.end, line);
+            scope = Scope {
+                begin: scope.end + 1,
+                end: scope.end + 1,
+                indent: scope.indent + 2,
+            };
+        }
+        scope
+    }
+
+    /// Makes `key:` of `key: {}`.
+    fn open(&mut self, found: &mut Found) {
+        let line = &mut self.lines[found.line];
+        let end = scalar::end(&line[found.value..]).map(|end| found.value + end);
+        if let Some(end) = end.filter(|end| &line[found.value..*end] == "{}") {
+            let rest = line[end..].to_owned();
+            line.truncate(found.value);
+            line.truncate(line.trim_end().len());
+            line.push_str(&rest);
+            // What is left there, if anything, is a comment.
+            found.value = line.len() - rest.trim_start().len();
+        }
+    }
+
+    /// The mapping that a key holds; none when it holds nothing.
+    fn mapping(
+        &self,
+        found: &Found,
+        scope: Scope,
+        key: &str,
+    ) -> Result<Option<Scope>, CloudInitError> {
+        let written = &self.lines[found.line][found.value..];
+        let below = below(&self.lines, found.line, scope.indent);
+        match below {
+            Below::Nothing if is_idle(written) => Ok(None),
+            Below::Mapping(scope) if is_idle(written) => Ok(Some(scope)),
+            _ => Err(CloudInitError::NotAMapping {
+                key: key.to_owned(),
+                line: found.line + 1,
+            }),
+        }
+    }
+
+    fn find(&self, scope: Scope, name: &str) -> Result<Option<Found>, CloudInitError> {
+        let mut found = self.entries(scope).filter(|(_, key, _)| *key == name);
+        let first = found.next();
+        if found.next().is_some() {
+            return Err(CloudInitError::Ambiguous {
+                key: name.to_owned(),
+            });
+        }
+        Ok(first.map(|(line, _, value)| Found { line, value }))
+    }
+
+    /// Line, key and value's place of each entry.
+    fn entries(&self, scope: Scope) -> impl Iterator<Item = (usize, &str, usize)> {
+        let lines = self.lines[scope.begin..scope.end].iter().enumerate();
+        lines.filter_map(move |(at, line)| {
+            if depth(line) != scope.indent {
+                return None;
+            }
+            let (key, value) = split_key(&line[scope.indent..])?;
+            Some((scope.begin + at, key, scope.indent + value))
+        })
+    }
+
+    /// Anchors, aliases and tags tie a value to others.
+    fn is_free(&self, found: &Found, key: &str) -> Result<(), CloudInitError> {
+        if self.lines[found.line][found.value..].starts_with(['&', '*', '!']) {
+            return Err(CloudInitError::Entangled {
+                key: key.to_owned(),
+                line: found.line + 1,
+            });
+        }
+        Ok(())
+    }
+
+    /// A key can be added to the top only where the text's end is the end of its one mapping.
+    fn may_end(&self, scope: Scope, key: &str) -> Result<(), CloudInitError> {
+        if scope != self.top() {
+            return Ok(());
+        }
+        let odd = self.lines.iter().enumerate().find(|(at, line)| {
+            let begins_document =
+                line.trim_end() == "---" && self.lines[..*at].iter().all(|line| is_idle(line));
+            !begins_document
+                && (line.starts_with(['{', '[', '%', '!', '|', '>', '"', '\'', '&', '*', '?'])
+                    && split_key(line).is_none()
+                    || line.starts_with("---")
+                    || line.starts_with("..."))
+        });
+        match odd {
+            Some((at, _)) => Err(CloudInitError::NotAMapping {
+                key: key.to_owned(),
+                line: at + 1,
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn names(path: &str) -> Result<Vec<&str>, CloudInitError> {
+    let steps = dotted::steps(path).ok_or_else(|| bad_path(path))?;
+    let names = steps.into_iter().map(|step| match step {
+        Step::Member(name) => Ok(name),
+        Step::Item(_) | Step::Where(..) => Err(bad_path(path)),
+    });
+    names.collect()
+}
+
+fn bad_path(path: &str) -> CloudInitError {
+    CloudInitError::BadPath {
+        path: path.to_owned(),
+    }
+}

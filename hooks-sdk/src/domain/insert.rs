@@ -1,0 +1,159 @@
+//! Adding to a domain: once, and where libvirt's schema wants it.
+
+use domain_xml::{Element, PathError};
+
+use super::Domain;
+use crate::{Error, failed};
+
+/// The few elements whose children libvirt's schema wants in an order (libvirt 11, domaincommon.rng);
+/// everywhere else any order will do. By parent and its children.
+const ORDERS: [(&str, &[&str]); 4] = [
+    ("resource", &["partition", "fibrechannel"]),
+    ("model", &["acceleration", "resolution"]),
+    ("source", &["vendor", "product", "address"]),
+    ("source", &["reconnect", "seclabel"]),
+];
+
+impl Domain {
+    /// Adds `child` to the element at `parent`, which is made when it is missing: where libvirt's
+    /// schema wants it, or as the last.
+    ///
+    /// ```
+    /// # use hooks_sdk::{Domain, Element};
+    /// let mut domain = Domain::parse("<domain><resource><fibrechannel appid='a'/></resource></domain>")?;
+    /// domain.insert("resource", Element::new("partition").with_text("/machine"))?;
+    /// assert_eq!(
+    ///     domain.render(),
+    ///     "<domain><resource><partition>/machine</partition><fibrechannel appid='a'/></resource></domain>"
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn insert(&mut self, parent: &str, child: Element) -> Result<&mut Element, PathError> {
+        let parent = if parent.is_empty() {
+            &mut **self
+        } else {
+            self.ensure(parent)?
+        };
+        let known = |(name, children): &&(&str, &[&str])| {
+            parent.is(name) && children.contains(&child.canonical_name())
+        };
+        let order = ORDERS.iter().find(known).map(|(_, order)| *order);
+        Ok(match order {
+            Some(order) => parent.insert_ordered(child, order),
+            None => parent.append(child),
+        })
+    }
+
+    /// Adds an element unless the path selects one already; says whether it did. The path selects
+    /// the element from then on, so that the same hook run again adds nothing.
+    ///
+    /// ```
+    /// # use hooks_sdk::{Domain, Element};
+    /// let mut domain = Domain::parse("<domain><devices/></domain>")?;
+    /// let watchdog = || Element::new("watchdog").with_attr("model", "itco").with_attr("action", "reset");
+    /// assert!(domain.insert_if_absent("devices/watchdog[@model='itco']", watchdog)?);
+    /// assert!(!domain.insert_if_absent("devices/watchdog[@model='itco']", watchdog)?);
+    /// assert_eq!(domain.find_all("devices/watchdog")?.len(), 1);
+    /// # Ok::<(), hooks_sdk::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn insert_if_absent(
+        &mut self,
+        path: &str,
+        make: impl FnOnce() -> Element,
+    ) -> Result<bool, Error> {
+        if self.find(path)?.is_some() {
+            return Ok(false);
+        }
+        let (parent, _) = split_last(path);
+        let made = self.insert(parent, make())?.render();
+        match self.find(path)? {
+            Some(_) => Ok(true),
+            None => Err(failed(format!(
+                "`{path}` does not select {made}, which was added for it"
+            ))),
+        }
+    }
+
+    /// Gives the attribute or text at the path this value unless it has one; says whether it did.
+    ///
+    /// ```
+    /// # use hooks_sdk::Domain;
+    /// let mut domain = Domain::parse("<domain><cpu mode='host-model'/></domain>")?;
+    /// assert!(!domain.set_if_absent("cpu/@mode", "host-passthrough")?);
+    /// assert!(domain.set_if_absent("cpu/@migratable", "on")?);
+    /// assert_eq!(domain.render(), "<domain><cpu mode='host-model' migratable='on'/></domain>");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_if_absent(&mut self, path: &str, value: impl AsRef<str>) -> Result<bool, PathError> {
+        let is_absent = self.value(path)?.is_none();
+        if is_absent {
+            self.set(path, value)?;
+        }
+        Ok(is_absent)
+    }
+}
+
+/// A path without its last step, and that step. Slashes in predicates part nothing.
+fn split_last(path: &str) -> (&str, &str) {
+    let (mut depth, mut quote, mut last) = (0_usize, None, None);
+    for (at, c) in path.char_indices() {
+        match (quote, c) {
+            (Some(open), _) if open == c => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '[') => depth += 1,
+            (None, ']') => depth = depth.saturating_sub(1),
+            (None, '/') if depth == 0 => last = Some(at),
+            _ => {}
+        }
+    }
+    last.map_or(("", path), |at| (&path[..at], &path[at + 1..]))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_last_step_is_found_behind_predicates() {
+        assert_eq!(split_last("a/b[c/@d='x/]y']"), ("a", "b[c/@d='x/]y']"));
+        assert_eq!(split_last("/domain/devices/x"), ("/domain/devices", "x"));
+        assert_eq!(split_last("x"), ("", "x"));
+    }
+
+    #[test]
+    fn an_element_that_its_path_would_not_find_again_is_an_error() {
+        let mut domain = Domain::parse("<domain/>").unwrap();
+        let error = domain
+            .insert_if_absent("devices/disk[target/@dev='vdz']", || Element::new("disk"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("`devices/disk[target/@dev='vdz']` does not select <disk/>"),
+            "{error}"
+        );
+        assert!(error.contains("insert.rs:"), "{error}");
+    }
+
+    #[test]
+    fn order_is_kept_where_the_schema_has_one() {
+        let mut domain =
+            Domain::parse("<domain><hostdev><source><product id='1'/></source></hostdev></domain>")
+                .unwrap();
+        domain
+            .insert("hostdev/source", Element::new("address"))
+            .unwrap();
+        domain
+            .insert("hostdev/source", Element::new("vendor"))
+            .unwrap();
+        domain
+            .insert("hostdev/source", Element::new("other"))
+            .unwrap();
+        assert_eq!(
+            domain.render(),
+            "<domain><hostdev><source><vendor/><product id='1'/><address/><other/></source></hostdev></domain>"
+        );
+    }
+}

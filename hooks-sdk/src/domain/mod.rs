@@ -1,0 +1,67 @@
+//! The domain XML as hooks edit it.
+
+mod devices;
+mod insert;
+mod qemu;
+
+use std::ops::{Deref, DerefMut};
+
+use domain_xml::{Document, Element, ParseError};
+
+/// The domain XML. What a hook does not touch reaches libvirt byte for byte.
+///
+/// A domain is its root element: everything that an [`Element`] can, a domain can.
+///
+/// ```
+/// # use hooks_sdk::Domain;
+/// let mut domain = Domain::parse("<domain type='kvm'>\n  <name>ns_vm</name>\n</domain>\n")?;
+/// domain.set("os/smbios/@mode", "sysinfo")?;
+/// assert_eq!(domain.value("/domain/os/smbios/@mode")?.as_deref(), Some("sysinfo"));
+/// assert_eq!(
+///     domain.render(),
+///     "<domain type='kvm'>\n  <name>ns_vm</name>\n  <os>\n    <smbios mode='sysinfo'/>\n  </os>\n</domain>\n"
+/// );
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Domain {
+    document: Document,
+}
+
+impl Domain {
+    /// Reads domain XML.
+    pub fn parse(xml: &str) -> Result<Domain, ParseError> {
+        Ok(Domain {
+            document: Document::parse(xml)?,
+        })
+    }
+
+    /// The XML as it stands.
+    pub fn render(&self) -> String {
+        self.document.render()
+    }
+
+    /// The document, with what stands beside the root element.
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// libvirt's name of the domain: `<namespace>_<name>`.
+    pub fn domain_name(&self) -> String {
+        self.child("name").map(Element::text).unwrap_or_default()
+    }
+}
+
+impl Deref for Domain {
+    type Target = Element;
+
+    fn deref(&self) -> &Element {
+        self.document.root()
+    }
+}
+
+impl DerefMut for Domain {
+    fn deref_mut(&mut self) -> &mut Element {
+        self.document.root_mut()
+    }
+}

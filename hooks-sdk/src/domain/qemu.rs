@@ -1,0 +1,111 @@
+//! QEMU's own command line, past libvirt. The operator must allow it: see `docs/policy.md`.
+
+use domain_xml::Element;
+
+use super::Domain;
+
+impl Domain {
+    /// Adds arguments to QEMU's command line, one `<qemu:arg>` each, unless these very arguments
+    /// already stand there in a row. The namespace is declared when it is not.
+    ///
+    /// ```
+    /// # use hooks_sdk::Domain;
+    /// let mut domain = Domain::parse("<domain type='kvm'>\n  <name>vm</name>\n</domain>\n")?;
+    /// domain.add_qemu_args(["-fw_cfg", "name=opt/a,string=b"]);
+    /// assert_eq!(domain.qemu_args(), ["-fw_cfg", "name=opt/a,string=b"]);
+    /// assert!(domain.render().contains("xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn add_qemu_args<'a>(&mut self, arguments: impl IntoIterator<Item = &'a str>) {
+        let wanted: Vec<&str> = arguments.into_iter().collect();
+        let present = self.qemu_args();
+        if wanted.is_empty() || present.windows(wanted.len()).any(|row| row == wanted) {
+            return;
+        }
+        let line = self.ensure_child("qemu:commandline");
+        let arg = in_namespace_of(line, "arg");
+        for value in wanted {
+            line.append(Element::new(arg.as_str()).with_attr("value", value));
+        }
+    }
+
+    /// Sets a variable in QEMU's environment.
+    pub fn set_qemu_env(&mut self, name: &str, value: &str) {
+        let line = self.ensure_child("qemu:commandline");
+        let env = in_namespace_of(line, "env");
+        let own = |child: &&mut Element| {
+            child.name() == env && child.attr("name").is_some_and(|own| own == name)
+        };
+        if let Some(set) = line.children_mut().find(own) {
+            set.set_attr("value", value);
+            return;
+        }
+        let added = Element::new(env).with_attr("name", name);
+        line.append(added.with_attr("value", value));
+    }
+
+    /// What hooks before this one, or KubeVirt, added to QEMU's command line.
+    pub fn qemu_args(&self) -> Vec<String> {
+        let line = self.child("qemu:commandline").into_iter();
+        line.flat_map(|line| {
+            let arg = in_namespace_of(line, "arg");
+            let args = line.children().filter(move |child| child.name() == arg);
+            args.filter_map(|arg| Some(arg.attr("value")?.into_owned()))
+        })
+        .collect()
+    }
+}
+
+/// The name of a child, with the prefix that the document uses for QEMU's namespace.
+fn in_namespace_of(line: &Element, child: &str) -> String {
+    let prefix = line
+        .name()
+        .split_once(':')
+        .map_or("qemu", |(prefix, _)| prefix);
+    format!("{prefix}:{child}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const XML: &str = "<domain type='kvm'>\n  <name>vm</name>\n</domain>\n";
+
+    #[test]
+    fn qemu_arguments_are_added_once() {
+        let mut domain = Domain::parse(XML).unwrap();
+        domain.add_qemu_args(["-device", "foo"]);
+        let once = domain.render();
+        domain.add_qemu_args(["-device", "foo"]);
+        assert_eq!(domain.render(), once);
+        assert!(
+            once.contains("xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'"),
+            "{once}"
+        );
+        assert!(once.contains("  <qemu:commandline>\n    <qemu:arg value='-device'/>\n    <qemu:arg value='foo'/>\n  </qemu:commandline>\n</domain>"), "{once}");
+    }
+
+    #[test]
+    fn a_variable_is_set_once_and_the_documents_prefix_is_kept() {
+        let mut domain = Domain::parse(
+            "<domain xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'><q:commandline><q:env name='A' value='1'/></q:commandline></domain>",
+        )
+        .unwrap();
+        domain.set_qemu_env("A", "2");
+        domain.set_qemu_env("B", "3");
+        domain.set_qemu_env("B", "3");
+        assert_eq!(
+            domain.render(),
+            "<domain xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'><q:commandline><q:env name='A' value='2'/><q:env name='B' value='3'/></q:commandline></domain>"
+        );
+        assert!(domain.qemu_args().is_empty());
+    }
+
+    #[test]
+    fn nothing_to_add_adds_nothing() {
+        let mut domain = Domain::parse(XML).unwrap();
+        domain.add_qemu_args([]);
+        assert_eq!(domain.render(), XML);
+    }
+}

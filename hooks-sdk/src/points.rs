@@ -1,0 +1,65 @@
+//! A hook at its hook points: from texts to the SDK's types and back. The same natively, in tests,
+//! and in the component.
+
+use crate::{CloudInit, Domain, Error, Hook, HookPoint, Vmi};
+
+/// Whether a hook is called at a point. Known when the module is built: what it takes to serve the
+/// other points is left out of it.
+const fn serves<H: Hook>(point: HookPoint) -> bool {
+    let mut at = 0;
+    while at < H::HOOK_POINTS.len() {
+        if H::HOOK_POINTS[at] as u8 == point as u8 {
+            return true;
+        }
+        at += 1;
+    }
+    false
+}
+
+pub(crate) fn pre_start<H: Hook>(vmi: String) -> Result<(), Error> {
+    if !const { serves::<H>(HookPoint::PreStart) } {
+        return Ok(());
+    }
+    with_vmi(vmi, |vmi| H::default().pre_start(vmi))
+}
+
+pub(crate) fn pre_cloud_init_iso<H: Hook>(
+    vmi: String,
+    data_source: String,
+    documents: Vec<(String, String)>,
+) -> Result<Vec<(String, String)>, Error> {
+    if !const { serves::<H>(HookPoint::PreCloudInitIso) } {
+        return Ok(documents);
+    }
+    let mut cloud_init = CloudInit::new(data_source, documents);
+    with_vmi(vmi, |vmi| {
+        H::default().pre_cloud_init_iso(vmi, &mut cloud_init)
+    })?;
+    Ok(cloud_init.into_documents())
+}
+
+pub(crate) fn on_define_domain<H: Hook>(vmi: String, xml: String) -> Result<String, Error> {
+    if !const { serves::<H>(HookPoint::OnDefineDomain) } {
+        return Ok(xml);
+    }
+    let mut domain = Domain::parse(&xml)?;
+    with_vmi(vmi, |vmi| H::default().on_define_domain(vmi, &mut domain))?;
+    Ok(domain.render())
+}
+
+pub(crate) fn shutdown<H: Hook>() -> Result<(), Error> {
+    if !const { serves::<H>(HookPoint::Shutdown) } {
+        return Ok(());
+    }
+    H::default().shutdown()
+}
+
+/// What is wrong with the VMI explains whatever else is, and accessors had no way to say it.
+fn with_vmi(vmi: String, work: impl FnOnce(&Vmi) -> Result<(), Error>) -> Result<(), Error> {
+    let vmi = Vmi::new(vmi);
+    let done = work(&vmi);
+    match vmi.trouble() {
+        Some(trouble) => Err(trouble.clone().into()),
+        None => done,
+    }
+}

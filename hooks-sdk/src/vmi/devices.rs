@@ -1,0 +1,203 @@
+//! What a VMI says of volumes, disks, networks and devices, by the names of its own fields.
+
+use std::ops::Deref;
+
+use super::{Json, Vmi};
+
+/// A wrapper around a part of the VMI that has a name.
+macro_rules! named {
+    ($(#[$about:meta])* $type:ident) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy)]
+        pub struct $type<'v>(Json<'v>);
+
+        impl<'v> Deref for $type<'v> {
+            type Target = Json<'v>;
+
+            fn deref(&self) -> &Json<'v> {
+                &self.0
+            }
+        }
+
+        impl<'v> $type<'v> {
+            /// Its name in the VMI.
+            pub fn name(self) -> &'v str {
+                self.text("name").unwrap_or_default()
+            }
+
+            /// The text at a path from here; see [`Vmi::get`].
+            pub fn text(self, path: &str) -> Option<&'v str> {
+                self.0.get(path)?.as_str()
+            }
+        }
+    };
+}
+
+named! {
+    /// An item of `spec.volumes`: where data comes from.
+    Volume
+}
+named! {
+    /// An item of `spec.domain.devices.disks`: how a volume is shown to the guest.
+    Disk
+}
+named! {
+    /// An item of `spec.networks`: what an interface is connected to.
+    Network
+}
+named! {
+    /// An item of `spec.domain.devices.interfaces`.
+    Interface
+}
+named! {
+    /// An item of `spec.domain.devices.gpus` or `.hostDevices`.
+    HostDevice
+}
+
+impl Vmi {
+    /// The volumes.
+    pub fn volumes(&self) -> impl Iterator<Item = Volume<'_>> {
+        self.list("spec.volumes").map(Volume)
+    }
+
+    /// The disks, CD-ROMs and LUNs.
+    pub fn disks(&self) -> impl Iterator<Item = Disk<'_>> {
+        self.list("spec.domain.devices.disks").map(Disk)
+    }
+
+    /// The networks.
+    pub fn networks(&self) -> impl Iterator<Item = Network<'_>> {
+        self.list("spec.networks").map(Network)
+    }
+
+    /// The network interfaces.
+    pub fn interfaces(&self) -> impl Iterator<Item = Interface<'_>> {
+        self.list("spec.domain.devices.interfaces").map(Interface)
+    }
+
+    /// The GPUs.
+    pub fn gpus(&self) -> impl Iterator<Item = HostDevice<'_>> {
+        self.list("spec.domain.devices.gpus").map(HostDevice)
+    }
+
+    /// The other devices of the node.
+    pub fn host_devices(&self) -> impl Iterator<Item = HostDevice<'_>> {
+        self.list("spec.domain.devices.hostDevices").map(HostDevice)
+    }
+
+    fn list(&self, path: &str) -> impl Iterator<Item = Json<'_>> {
+        self.get(path).into_iter().flat_map(Json::items)
+    }
+}
+
+impl<'v> Volume<'v> {
+    /// What kind of volume it is: `persistentVolumeClaim`, `containerDisk`, `cloudInitNoCloud`, ...
+    pub fn kind(self) -> Option<&'v str> {
+        self.kinds().next().map(|(kind, _)| kind)
+    }
+
+    /// The claim of a `persistentVolumeClaim`, or the DataVolume of a `dataVolume`, which has the
+    /// same name.
+    pub fn claim(self) -> Option<&'v str> {
+        self.text("persistentVolumeClaim.claimName")
+            .or_else(|| self.text("dataVolume.name"))
+    }
+
+    fn kinds(self) -> impl Iterator<Item = (&'v str, Json<'v>)> {
+        self.0.members().filter(|(member, _)| *member != "name")
+    }
+}
+
+impl<'v> Disk<'v> {
+    /// `disk`, `cdrom` or `lun`.
+    pub fn kind(self) -> &'v str {
+        let known = |kind: &&str| self.get(kind).is_some();
+        ["cdrom", "lun"].into_iter().find(known).unwrap_or("disk")
+    }
+
+    /// `virtio`, `sata`, `scsi`, ...
+    pub fn bus(self) -> Option<&'v str> {
+        self.get(self.kind())?.get("bus")?.as_str()
+    }
+}
+
+impl<'v> Network<'v> {
+    /// The NetworkAttachmentDefinition of a Multus network; none for the Pod's own network.
+    pub fn multus(self) -> Option<&'v str> {
+        self.text("multus.networkName")
+    }
+}
+
+impl<'v> Interface<'v> {
+    /// The device that the guest sees, as `virtio`.
+    pub fn model(self) -> Option<&'v str> {
+        self.text("model")
+    }
+
+    /// The MAC address, where the VMI says one.
+    pub fn mac_address(self) -> Option<&'v str> {
+        self.text("macAddress")
+    }
+}
+
+impl<'v> HostDevice<'v> {
+    /// The resource that the node's device plugin offers, as `nvidia.com/GP102GL_Tesla_P40`.
+    pub fn device_name(self) -> Option<&'v str> {
+        self.text("deviceName")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::Vmi;
+
+    const VMI: &str = r#"{"spec":{
+        "volumes":[{"name":"root","dataVolume":{"name":"web-root"}},{"persistentVolumeClaim":{"claimName":"pvc"},"name":"data"},{"name":"bare"}],
+        "networks":[{"name":"default","pod":{}},{"name":"blue","multus":{"networkName":"ns/blue"}}],
+        "domain":{"devices":{
+            "disks":[{"name":"root","disk":{"bus":"virtio"}},{"name":"cd","cdrom":{"bus":"sata"}},{"name":"plain"}],
+            "interfaces":[{"name":"default","model":"virtio","macAddress":"02:00:00:00:00:01"}],
+            "gpus":[{"name":"g","deviceName":"nvidia.com/X"}]}}}}"#;
+
+    #[test]
+    fn devices_are_read_by_their_fields() {
+        let vmi = Vmi::new(VMI);
+        let volumes: Vec<_> = vmi
+            .volumes()
+            .map(|volume| (volume.name(), volume.kind(), volume.claim()))
+            .collect();
+        assert_eq!(
+            volumes,
+            [
+                ("root", Some("dataVolume"), Some("web-root")),
+                ("data", Some("persistentVolumeClaim"), Some("pvc")),
+                ("bare", None, None)
+            ]
+        );
+        let disks: Vec<_> = vmi
+            .disks()
+            .map(|disk| (disk.name(), disk.kind(), disk.bus()))
+            .collect();
+        assert_eq!(
+            disks,
+            [
+                ("root", "disk", Some("virtio")),
+                ("cd", "cdrom", Some("sata")),
+                ("plain", "disk", None)
+            ]
+        );
+        let networks: Vec<_> = vmi.networks().map(|network| network.multus()).collect();
+        assert_eq!(networks, [None, Some("ns/blue")]);
+        let interface = vmi.interfaces().next().unwrap();
+        assert_eq!(
+            (interface.model(), interface.mac_address()),
+            (Some("virtio"), Some("02:00:00:00:00:01"))
+        );
+        assert_eq!(
+            vmi.gpus().next().unwrap().device_name(),
+            Some("nvidia.com/X")
+        );
+        assert_eq!(vmi.host_devices().count(), 0);
+    }
+}

@@ -1,0 +1,402 @@
+//! The VMI as hooks read it: typed where hooks ask most, by path for the rest.
+
+mod devices;
+mod json;
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::fmt;
+
+use elsa::FrozenVec;
+use serde_core::de::Deserialize;
+
+use crate::dotted::{self, Step};
+
+pub use devices::{Disk, HostDevice, Interface, Network, Volume};
+
+/// The virtual machine instance, as KubeVirt describes it. Nothing of it can be changed.
+///
+/// It is read no further than it is asked: one annotation costs one scan of the text, up to it.
+///
+/// ```
+/// # use hooks_sdk::Vmi;
+/// let vmi = Vmi::new(r#"{"metadata":{"name":"vm","labels":{"team":"a"}},"spec":{"domain":{"cpu":{"cores":2}}}}"#);
+/// assert_eq!(vmi.name(), "vm");
+/// assert_eq!(vmi.label("team"), Some("a"));
+/// assert_eq!(vmi.number("spec.domain.cpu.cores"), Some(2));
+/// ```
+#[derive(Clone)]
+pub struct Vmi {
+    raw: String,
+    /// Texts that are written with escapes, as they read without.
+    unescaped: FrozenVec<String>,
+    trouble: OnceCell<VmiError>,
+}
+
+/// A text that is no virtual machine instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VmiError(String);
+
+impl fmt::Display for VmiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the VMI cannot be read: {}", self.0)
+    }
+}
+
+impl std::error::Error for VmiError {}
+
+impl fmt::Debug for Vmi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Vmi").field(&self.raw).finish()
+    }
+}
+
+impl Vmi {
+    /// A VMI out of its JSON. Nothing is read yet: where it turns out to be no JSON, accessors give
+    /// nothing, and the hook fails when it ends, with the place in the text.
+    pub fn new(json: impl Into<String>) -> Vmi {
+        Vmi {
+            raw: json.into(),
+            unescaped: FrozenVec::new(),
+            trouble: OnceCell::new(),
+        }
+    }
+
+    /// The text as it came.
+    pub fn raw_json(&self) -> &str {
+        &self.raw
+    }
+
+    /// The whole VMI.
+    pub fn json(&self) -> Json<'_> {
+        Json {
+            vmi: self,
+            raw: &self.raw,
+        }
+    }
+
+    /// What was found wrong with the text while it was read.
+    pub(crate) fn trouble(&self) -> Option<&VmiError> {
+        let is_object = self.raw.trim_start().starts_with('{');
+        if !is_object {
+            self.note("it is no JSON object".to_owned());
+        }
+        self.trouble.get()
+    }
+
+    fn note(&self, what: String) {
+        // The first is the one that explains the others.
+        let _ = self.trouble.set(VmiError(what));
+    }
+
+    fn readable<T>(&self, read: Result<T, json::Malformed>) -> Option<T> {
+        read.map_err(|error| self.note(error.to_string())).ok()
+    }
+
+    fn keep<'v>(&'v self, text: Cow<'v, str>) -> &'v str {
+        match text {
+            Cow::Borrowed(text) => text,
+            Cow::Owned(text) => self.unescaped.push_get(text),
+        }
+    }
+
+    /// The VMI's name; empty when there is none.
+    pub fn name(&self) -> &str {
+        self.text("metadata.name").unwrap_or_default()
+    }
+
+    /// The VMI's namespace; empty when there is none.
+    pub fn namespace(&self) -> &str {
+        self.text("metadata.namespace").unwrap_or_default()
+    }
+
+    /// The VMI's uid; empty when there is none.
+    pub fn uid(&self) -> &str {
+        self.text("metadata.uid").unwrap_or_default()
+    }
+
+    /// The value of an annotation.
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.entry("annotations", name)
+    }
+
+    /// All annotations.
+    pub fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.texts("metadata.annotations")
+    }
+
+    /// The value of a label.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.entry("labels", name)
+    }
+
+    /// All labels.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.texts("metadata.labels")
+    }
+
+    fn entry(&self, map: &str, name: &str) -> Option<&str> {
+        let steps = [
+            Step::Member("metadata"),
+            Step::Member(map),
+            Step::Member(name),
+        ];
+        self.json().walk(&steps)?.as_str()
+    }
+
+    fn texts(&self, path: &str) -> impl Iterator<Item = (&str, &str)> {
+        let members = self.get(path).into_iter().flat_map(Json::members);
+        members.filter_map(|(name, value)| Some((name, value.as_str()?)))
+    }
+
+    /// The VirtualMachine that this is an instance of, if one owns it.
+    pub fn virtual_machine(&self) -> Option<&str> {
+        self.text("metadata.ownerReferences[kind=VirtualMachine].name")
+    }
+
+    /// The node on which it runs or will run.
+    pub fn node_name(&self) -> Option<&str> {
+        self.text("status.nodeName")
+    }
+
+    /// The processor's architecture, as `amd64`.
+    pub fn architecture(&self) -> Option<&str> {
+        self.text("spec.architecture")
+    }
+
+    /// The machine type, as `q35` or `pc-q35-rhel9.6.0`.
+    pub fn machine_type(&self) -> Option<&str> {
+        self.text("spec.domain.machine.type")
+    }
+
+    /// The memory that the guest sees, as a Kubernetes quantity (`2Gi`).
+    pub fn guest_memory(&self) -> Option<&str> {
+        self.text("spec.domain.memory.guest")
+    }
+
+    /// How many vCPUs the guest starts with: sockets, cores and threads, 1 of each where not said.
+    pub fn vcpus(&self) -> u64 {
+        let cpu = self.get("spec.domain.cpu");
+        let count = |what: &str| {
+            let said = cpu.and_then(|cpu| cpu.get(what)).and_then(Json::as_i64);
+            said.and_then(|count| u64::try_from(count).ok())
+                .map_or(1, |count| count.max(1))
+        };
+        count("sockets")
+            .saturating_mul(count("cores"))
+            .saturating_mul(count("threads"))
+    }
+
+    /// The value at a path: names joined by dots, `[0]` for an item of a list, `['a.b/c']` for a
+    /// name with dots, `[name=root]` for the item of a list with that member.
+    ///
+    /// ```
+    /// # let vmi = hooks_sdk::Vmi::new(r#"{"spec":{"volumes":[{"name":"root","emptyDisk":{"capacity":"1Gi"}}]}}"#);
+    /// assert_eq!(vmi.text("spec.volumes[name=root].emptyDisk.capacity"), Some("1Gi"));
+    /// assert!(vmi.get("spec.volumes[1]").is_none());
+    /// ```
+    pub fn get(&self, path: &str) -> Option<Json<'_>> {
+        self.json().get(path)
+    }
+
+    /// The text at a path; none when there is no text.
+    pub fn text(&self, path: &str) -> Option<&str> {
+        self.get(path)?.as_str()
+    }
+
+    /// The whole number at a path; none when there is no such number.
+    pub fn number(&self, path: &str) -> Option<i64> {
+        self.get(path)?.as_i64()
+    }
+
+    /// Whether the path holds `true`.
+    pub fn is_true(&self, path: &str) -> bool {
+        self.get(path).and_then(Json::as_bool) == Some(true)
+    }
+}
+
+/// A part of a VMI, not read any further than it is asked.
+#[derive(Clone, Copy)]
+pub struct Json<'v> {
+    vmi: &'v Vmi,
+    raw: &'v str,
+}
+
+impl fmt::Debug for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.raw)
+    }
+}
+
+impl<'v> Json<'v> {
+    /// The JSON text of it.
+    pub fn raw(self) -> &'v str {
+        self.raw
+    }
+
+    /// What is at a path from here; see [`Vmi::get`].
+    pub fn get(self, path: &str) -> Option<Json<'v>> {
+        self.walk(&dotted::steps(path)?)
+    }
+
+    fn walk(self, steps: &[Step<'_>]) -> Option<Json<'v>> {
+        let direct = steps
+            .iter()
+            .position(|step| matches!(step, Step::Where(..)))
+            .unwrap_or(steps.len());
+        let found = self
+            .vmi
+            .readable(json::find(self.raw, &steps[..direct]))??;
+        let here = Json { raw: found, ..self };
+        match steps[direct..].split_first() {
+            Some((Step::Where(name, value), rest)) => {
+                let name = [Step::Member(name)];
+                let fits =
+                    |item: &Json<'v>| item.walk(&name).and_then(Json::as_str) == Some(*value);
+                here.items().find(fits)?.walk(rest)
+            }
+            _ => Some(here),
+        }
+    }
+
+    /// The items of a list; none when it is no list.
+    pub fn items(self) -> impl Iterator<Item = Json<'v>> {
+        self.inside('[').map(|(_, item)| item)
+    }
+
+    /// The members of an object with their names; none when it is no object.
+    pub fn members(self) -> impl Iterator<Item = (&'v str, Json<'v>)> {
+        self.inside('{')
+    }
+
+    fn inside(self, open: char) -> impl Iterator<Item = (&'v str, Json<'v>)> {
+        let is_there = self.raw.trim_start().starts_with(open);
+        let inside = is_there.then(|| self.vmi.readable(json::inside(self.raw)));
+        let inside = inside.flatten().into_iter().flatten();
+        inside.map(move |(name, raw)| (self.vmi.keep(name), Json { raw, ..self }))
+    }
+
+    /// The text, if it is one.
+    pub fn as_str(self) -> Option<&'v str> {
+        if !self.raw.starts_with('"') {
+            return None;
+        }
+        let text = self.vmi.readable(json::text(self.raw))?;
+        Some(self.vmi.keep(text))
+    }
+
+    /// The whole number, if it is one.
+    pub fn as_i64(self) -> Option<i64> {
+        self.raw.parse().ok()
+    }
+
+    /// `true` or `false`, if it is one of them.
+    pub fn as_bool(self) -> Option<bool> {
+        self.raw.parse().ok()
+    }
+
+    /// All of it, as a type of the hook's own.
+    ///
+    /// ```
+    /// # use hooks_sdk::Vmi;
+    /// let vmi = Vmi::new(r#"{"spec":{"volumes":[{"name":"root"}]}}"#);
+    /// let volumes: Vec<std::collections::HashMap<String, String>> = vmi.get("spec.volumes").unwrap().read()?;
+    /// assert_eq!(volumes[0]["name"], "root");
+    /// # Ok::<(), hooks_sdk::VmiError>(())
+    /// ```
+    pub fn read<T: Deserialize<'v>>(self) -> Result<T, VmiError> {
+        serde_json::from_str(self.raw).map_err(|error| VmiError(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const VMI: &str = r#" {"metadata":{"name":"vm","namespace":"ns","uid":"u","labels":{"app":"x"},
+        "annotations":{"a.b/c":"d","n":"1","esc\"aped":"li\nne"},
+        "ownerReferences":[{"kind":"VirtualMachineInstanceReplicaSet","name":"no"},{"kind":"VirtualMachine","name":"web"}]},
+        "spec":{"domain":{"cpu":{"cores":2,"threads":2}},"volumes":[{"name":"root"}],"on":true},"ours":null}"#;
+
+    #[test]
+    fn metadata_is_at_hand_and_the_rest_by_path() {
+        let vmi = Vmi::new(VMI);
+        assert_eq!((vmi.name(), vmi.namespace(), vmi.uid()), ("vm", "ns", "u"));
+        assert_eq!(vmi.annotation("a.b/c"), Some("d"));
+        assert_eq!(vmi.annotation("esc\"aped"), Some("li\nne"));
+        let annotations: Vec<_> = vmi.annotations().collect();
+        assert_eq!(
+            annotations,
+            [("a.b/c", "d"), ("n", "1"), ("esc\"aped", "li\nne")]
+        );
+        assert_eq!(vmi.labels().collect::<Vec<_>>(), [("app", "x")]);
+        assert_eq!(vmi.label("none"), None);
+        assert_eq!(vmi.number("spec.domain.cpu.cores"), Some(2));
+        assert_eq!(vmi.vcpus(), 4);
+        assert_eq!(vmi.virtual_machine(), Some("web"));
+        assert_eq!(vmi.text("metadata.annotations['a.b/c']"), Some("d"));
+        assert_eq!(vmi.text("spec.volumes[0].name"), Some("root"));
+        assert!(vmi.is_true("spec.on") && !vmi.is_true("spec"));
+        assert_eq!(vmi.raw_json(), VMI);
+        assert_eq!(vmi.trouble(), None);
+    }
+
+    #[test]
+    fn a_path_that_leads_nowhere_is_none() {
+        let vmi = Vmi::new(VMI);
+        for path in [
+            "x",
+            "spec.volumes[1]",
+            "spec.volumes[x]",
+            "spec.volumes[",
+            "spec.volumes['",
+            "spec.on.x",
+            "metadata.name.x",
+            "..",
+            "spec.volumes[name=y]",
+            "spec.domain[name=y]",
+        ] {
+            assert!(vmi.get(path).is_none(), "{path}");
+        }
+        assert_eq!(vmi.trouble(), None);
+    }
+
+    #[test]
+    fn it_is_read_up_to_what_is_asked_and_no_further() {
+        let vmi = Vmi::new(r#"{"metadata":{"name":"vm"},"spec":#"#);
+        assert_eq!((vmi.name(), vmi.trouble()), ("vm", None));
+        assert_eq!(vmi.text("spec.x"), None);
+        let trouble = vmi.trouble().unwrap().to_string();
+        assert_eq!(
+            trouble,
+            "the VMI cannot be read: expected a value at line 1, column 34"
+        );
+    }
+
+    #[test]
+    fn what_is_no_vmi_says_why() {
+        let trouble = |text: &str| {
+            let vmi = Vmi::new(text);
+            assert_eq!(vmi.name(), "");
+            vmi.trouble().map(ToString::to_string)
+        };
+        assert!(
+            trouble("{")
+                .unwrap()
+                .contains("expected a text at line 1, column 2")
+        );
+        assert_eq!(
+            trouble("[]").unwrap(),
+            "the VMI cannot be read: it is no JSON object"
+        );
+        assert_eq!(trouble("{}"), None);
+    }
+
+    #[test]
+    fn deep_nesting_is_no_crash() {
+        let vmi = Vmi::new(format!("{{\"a\":{}", "[".repeat(100_000)));
+        assert_eq!(vmi.name(), "");
+        assert!(vmi.trouble().is_some());
+    }
+}
