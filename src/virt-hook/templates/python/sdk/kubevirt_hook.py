@@ -9,8 +9,10 @@ clock, and no file that is not granted.
 """
 
 import json
-import traceback
 from xml.dom import minidom
+
+# minidom imports its parser when it is first used, and a running hook has no files to import from.
+from xml.dom import expatbuilder  # noqa: F401
 
 from componentize_py_types import Err
 from wit_world import exports
@@ -172,6 +174,15 @@ class _Errors:
         if isinstance(error, Veto):
             raise Err(types.Error_Veto(str(error))) from None
         if isinstance(error, Exception):
-            place = traceback.extract_tb(trace)[-1]
-            words = f"{kind.__name__}: {error} ({place.filename}:{place.lineno})"
-            raise Err(types.Error_Failed(words)) from None
+            raise Err(types.Error_Failed(f"{kind.__name__}: {error} ({_place(trace)})")) from None
+
+
+def _place(trace):
+    """The innermost line of the hook's own, without reading the file: it is not there any more."""
+    place = "?"
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.endswith("kubevirt_hook.py") or place == "?":
+            place = f"{file.rpartition('/')[2]}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return place

@@ -1,0 +1,35 @@
+/* Puts the title that an annotation names into the domain, where virt-manager and `virsh` show it. */
+#include "sdk/kubevirt_hook.h"
+
+#define ANNOTATION "{{name}}.example.com/title"
+
+/* What the hook is called, where it runs, and what it changes: anything else is refused. */
+const char *hook_describe(void) {
+    return "{\"name\": \"{{name}}\", \"version\": \"0.1.0\","
+           " \"hookPoints\": [{\"name\": \"PreStart\"}, {\"name\": \"OnDefineDomain\"}],"
+           " \"wishes\": {\"paths\": [\"/domain/title\"]}}";
+}
+
+/* Before anything is prepared: the place for a "no". */
+bool hook_pre_start(text vmi) {
+    text title;
+    if (!vmi_annotation(vmi, ANNOTATION, &title)) return true;
+    for (size_t i = 0; i < title.length; i++) {
+        if (title.bytes[i] == '\n') return hook_veto(text_of("the title must be one line"));
+    }
+    return true;
+}
+
+/* Before the domain is defined. Run again on its own work, it must change nothing more. */
+bool hook_on_define_domain(text vmi, text *domain) {
+    text title;
+    if (!vmi_annotation(vmi, ANNOTATION, &title)) return true;
+    text element = text_join(text_of("<title>"), xml_escape(title), text_of("</title>"));
+    xml_element at;
+    if (xml_find(*domain, "domain/title", &at)) {
+        *domain = text_replace(*domain, at.start, at.end, element);
+    } else if (xml_find(*domain, "domain/name", &at)) {
+        *domain = text_replace(*domain, at.end, at.end, text_join(text_of("\n\t"), element));
+    }
+    return true;
+}

@@ -1,0 +1,27 @@
+"""Puts the title that an annotation names into the domain, where virt-manager and `virsh` show it."""
+
+from kubevirt_hook import Hook, Veto, annotation, child, export, set_text
+
+ANNOTATION = "{{name}}.example.com/title"
+
+
+class Title(Hook):
+    """What the hook is called and what it changes; anything else is refused."""
+
+    name = "{{name}}"
+    version = "0.1.0"
+    paths = ["/domain/title"]
+
+    def pre_start(self, vmi):
+        """Before anything is prepared: the place for a "no"."""
+        if "\n" in (annotation(vmi, ANNOTATION) or ""):
+            raise Veto("the title must be one line")
+
+    def on_define_domain(self, vmi, domain):
+        """Before the domain is defined. Run again on its own work, it must change nothing more."""
+        title = annotation(vmi, ANNOTATION)
+        if title:
+            set_text(child(domain, "title"), title)
+
+
+Handler = export(Title)
