@@ -274,14 +274,22 @@ async fn directories_are_read_only_and_granted() {
     std::fs::write(dir.path().with_extension("beside"), "x").unwrap();
     let path = dir.path().display().to_string();
     let module = wishing(&format!("[\"{path}\"]"), DIRS);
-    let error = refusal(&module, "{}").await;
-    assert!(
-        error.contains(&path) && error.contains("allow.dirs"),
-        "{error}"
-    );
-    let chain = ruled(&module, &format!("allow: {{dirs: [{path}]}}\n"))
-        .await
-        .unwrap();
+    // The owner's word is not enough.
+    let owners = format!("allow: {{dirs: [{path}]}}\n");
+    for yaml in ["{}", &owners] {
+        let error = refusal(&module, yaml).await;
+        assert!(
+            error.contains(&path) && error.contains("allow.dirs of the operator's policy"),
+            "{error}"
+        );
+    }
+    let place = Place::new();
+    place.put_old("h", "odd.wasm", &module);
+    let config = CollectConfig {
+        policy: PolicySource::File(written(&place, "p.yaml", &owners)),
+        ..place.config(1)
+    };
+    let chain = collect(config).await.unwrap();
     let read = |file: &str| format!("read\n{file}");
     let xml = define(&chain, &read(&format!("{path}/f"))).await.unwrap();
     assert!(xml.contains("from outside"));

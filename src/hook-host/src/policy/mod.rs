@@ -11,8 +11,8 @@
 //! or contradictory is refused with file, line and column.
 //!
 //! Without either, a module may change what it declares, short of the dangerous set (see
-//! `dangerous` in [`OperatorPolicy`]), and read no directory. A module that declares no wishes at all may change nothing
-//! of the domain, unless its `hook.yaml` names paths for it.
+//! `dangerous` in [`OperatorPolicy`]), and read no directory. A module that declares no wishes at all
+//! may change nothing of the domain, unless its `hook.yaml` names paths for it.
 
 mod cover;
 mod grant;
@@ -21,9 +21,6 @@ mod operator;
 mod plugin;
 mod read;
 mod settle;
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod settle_tests;
 mod values;
 
 pub use hook_yaml::{FailurePolicy, HookYaml};

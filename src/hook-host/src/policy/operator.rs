@@ -41,13 +41,13 @@ pub(super) enum Sidecars {
 ///   memory: 32Mi
 ///   output: 4Mi
 ///   log: 64Ki
-/// allow:                      # for hooks that no rule names; what is left out is not capped
+/// allow:                      # what is left out is not capped, but for dangerous and dirs
 ///   paths: ["/domain/sysinfo/**", "/domain/os/smbios/**"]
 ///   dangerous: []             # of the dangerous set; nothing unless it stands here
-///   dirs: []
+///   dirs: []                  # no directory unless it stands here
 ///   config: [manufacturer]
 ///   hookPoints: [OnDefineDomain]
-/// rules:                      # a hook may do what all rules together allow that name it
+/// rules:                      # a list of a rule stands instead of the one above, for whom it names
 ///   - digests: [2c26...]      # either or both; both must hold
 ///     namespaces: [infra]
 ///     allow:
@@ -79,7 +79,7 @@ pub(super) struct Limits {
     pub(super) log: Option<At<Bytes>>,
 }
 
-/// What hooks may do. What is left out is not capped.
+/// What hooks may do.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Allow {
@@ -137,18 +137,13 @@ impl OperatorPolicy {
         }
     }
 
-    /// What this policy allows a hook: the rules that name it, else what holds for all others.
-    pub(super) fn allows(&self, digest: &str, namespace: &str) -> Vec<&Allow> {
+    /// What the rules say that name a hook.
+    pub(super) fn rules(&self, digest: &str, namespace: &str) -> Vec<&Allow> {
         let rules = self.content.rules.iter().map(At::get);
-        let named: Vec<&Allow> = rules
+        rules
             .filter(|rule| rule.names(digest, namespace))
             .map(|rule| &rule.allow)
-            .collect();
-        if named.is_empty() {
-            self.content.allow.iter().map(At::get).collect()
-        } else {
-            named
-        }
+            .collect()
     }
 
     /// Whether a rule names this digest, for whatever namespace.
@@ -263,24 +258,24 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_name_a_hook_stand_instead_of_the_rest() {
+    fn rules_name_digests_and_namespaces() {
         let (a, b) = ("a".repeat(64), "b".repeat(64));
         let policy = parse(&format!(
-            "allow: {{config: [top]}}\nrules:\n- {{digests: [{a}], allow: {{config: [one]}}}}\n\
+            "rules:\n- {{digests: [{a}], allow: {{config: [one]}}}}\n\
              - {{namespaces: [infra], allow: {{config: [two]}}}}\n\
              - {{digests: [{b}], namespaces: [infra], allow: {{config: [three]}}}}\n"
         ));
         let policy = policy.unwrap();
         let of = |digest: &str, namespace: &str| -> Vec<String> {
-            let allows = policy.allows(digest, namespace).into_iter();
+            let allows = policy.rules(digest, namespace).into_iter();
             let keys = allows.flat_map(|allow| allow.config.as_ref().unwrap().get().clone());
             keys.collect()
         };
-        assert_eq!(of("c", "default"), ["top"]);
+        assert_eq!(of("c", "default"), Vec::<String>::new());
         assert_eq!(of(&a, "default"), ["one"]);
         assert_eq!(of(&a, "infra"), ["one", "two"]);
         assert_eq!(of(&b, "infra"), ["two", "three"]);
-        assert_eq!(of(&b, ""), ["top"]);
+        assert_eq!(of(&b, ""), Vec::<String>::new());
         assert!(policy.lists(&b) && !policy.lists("c"));
     }
 

@@ -56,6 +56,11 @@ pub(crate) struct Place {
     pub(crate) column: u64,
 }
 
+impl Place {
+    /// Of what is wrong with a whole file.
+    const START: Self = Self { line: 1, column: 1 };
+}
+
 impl From<serde_saphyr::Location> for Place {
     fn from(location: serde_saphyr::Location) -> Self {
         Self {
@@ -87,7 +92,7 @@ impl PolicyError {
 /// refused.
 pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, PolicyError> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
-        let place = error.location().map(Place::from).unwrap_or_default();
+        let place = error.location().map_or(Place::START, Place::from);
         PolicyError::at(path, place, reason(&error))
     })
 }

@@ -4,11 +4,12 @@ use domain_xml::{Document, diff};
 use proptest::prelude::*;
 
 use super::*;
-use crate::wasm::Description;
-use crate::{HookPoint, Limits};
+use crate::HookPoint;
+use crate::policy::grant::Layer;
 
-const NOTHING: &str = r#"{"hookPoints":[{"name":"OnDefineDomain","priority":1},{"name":"Shutdown"}],
-    "wishes":{"paths":["/domain/title","/domain/sysinfo/**"],"config":["key"],"dirs":["/etc/hook"]}}"#;
+const PLAIN: &str = r#"{"hookPoints":[{"name":"OnDefineDomain","priority":1},{"name":"Shutdown"}],
+    "wishes":{"paths":["/domain/title","/domain/sysinfo/**"],"config":["key"]}}"#;
+const READER: &str = r#"{"wishes":{"dirs":["/etc/hook"]}}"#;
 
 fn settled(
     description: &str,
@@ -39,10 +40,8 @@ fn refusal(description: &str, yaml: Option<&str>, operator: Option<&str>) -> Str
         .to_string()
 }
 
-const DIRS: &str = "allow: {dirs: [/etc/hook]}\n";
-
-fn with_dirs(yaml: &str, operator: Option<&str>) -> Result<Settings, SettleError> {
-    settled(NOTHING, Some(&format!("{DIRS}{yaml}")), operator)
+fn with(yaml: &str, operator: Option<&str>) -> Result<Settings, SettleError> {
+    settled(PLAIN, Some(&format!("# one line\n{yaml}")), operator)
 }
 
 #[test]
@@ -56,32 +55,91 @@ fn what_was_declared_is_what_one_gets() {
 }
 
 #[test]
-fn directories_need_anothers_word() {
-    let error = refusal(NOTHING, None, None);
-    assert!(
-        error.contains("/etc/hook") && error.contains("a hook.yaml beside the module"),
-        "{error}"
-    );
-    assert_eq!(with_dirs("", None).unwrap().dirs, [Path::new("/etc/hook")]);
-    let narrower = with_dirs("", Some("allow: {dirs: [/etc/hook/a, /etc/hook/b, /x]}\n"));
+fn directories_need_the_operators_word() {
+    let owners = Some("allow: {dirs: [/etc/hook, /x]}\n");
+    for (operator, place) in [
+        (None, "there is none"),
+        (Some("{}"), "p.yaml"),
+        (Some("allow: {paths: []}\n"), "p.yaml"),
+        (Some("allow: {dirs: [/etc/hooks]}\n"), "p.yaml:1:"),
+    ] {
+        let error = refusal(READER, owners, operator);
+        assert!(
+            error.contains("\"/etc/hook\"")
+                && error.contains("allow.dirs of")
+                && error.contains(place),
+            "{error}"
+        );
+    }
+    let dirs = |yaml, operator| settled(READER, yaml, Some(operator)).unwrap().dirs;
     assert_eq!(
-        narrower.unwrap().dirs,
+        dirs(None, "allow: {dirs: [/etc]}\n"),
+        [Path::new("/etc/hook")]
+    );
+    assert_eq!(
+        dirs(owners, "allow: {dirs: [/etc/hook/a, /etc/hook/b, /x]}\n"),
         [Path::new("/etc/hook/a"), Path::new("/etc/hook/b")]
     );
-    let error = with_dirs("", Some("allow: {dirs: [/etc/hooks]}\n"))
-        .err()
-        .unwrap();
-    assert!(
-        error.to_string().contains("allow.dirs of p.yaml:1:"),
-        "{error}"
+    let narrowed = Some("allow: {dirs: [/etc/hook/a]}\n");
+    assert_eq!(
+        dirs(narrowed, "allow: {dirs: [/etc]}\n"),
+        [Path::new("/etc/hook/a")]
     );
-    let by_operator = settled(NOTHING, None, Some("allow: {dirs: [/etc]}\n")).unwrap();
-    assert_eq!(by_operator.dirs, [Path::new("/etc/hook")]);
+    let nothing = refusal(
+        READER,
+        Some("allow: {dirs: []}\n"),
+        Some("allow: {dirs: [/etc]}\n"),
+    );
+    assert!(
+        nothing.contains("allow.dirs of h/hook.yaml:1:"),
+        "{nothing}"
+    );
+}
+
+#[test]
+fn a_rules_lists_stand_instead_of_those_above_and_nothing_else_of_it_does() {
+    let reader = r#"{"wishes":{"paths":["/domain/title"],"dirs":["/a"],"config":["key"]}}"#;
+    let with = |rules: &str| {
+        let top = "allow: {paths: [], dirs: [/b], config: [key]}";
+        settled(
+            reader,
+            Some("config: {key: v}\n"),
+            Some(&format!("{top}\nrules:\n{rules}")),
+        )
+    };
+    let open = "- {namespaces: [ns], allow: {paths: ['/domain/**'], dirs: [/a]}}\n";
+    assert_eq!(with(open).unwrap().dirs, [Path::new("/a")]);
+    // What it does not mention is as it is above.
+    for (closed, part) in [
+        (
+            "- {namespaces: [ns], allow: {dirs: [/a]}}\n",
+            "\"/domain/title\"",
+        ),
+        (
+            "- {namespaces: [ns], allow: {paths: ['/domain/**']}}\n",
+            "\"/a\"",
+        ),
+        (
+            "- {namespaces: [ns], allow: {paths: ['/domain/**'], dirs: [/a], config: []}}\n",
+            "\"key\"",
+        ),
+        (
+            "- {namespaces: [other], allow: {paths: ['/domain/**'], dirs: [/a]}}\n",
+            "\"/a\"",
+        ),
+    ] {
+        let error = with(closed).err().unwrap().to_string();
+        assert!(error.contains(part) && error.contains("p.yaml:"), "{error}");
+    }
+    // Rules that name the same hook allow together what each of them mentions.
+    let two = "- {namespaces: [ns], allow: {paths: ['/domain/title']}}\n\
+               - {namespaces: [ns], allow: {dirs: [/a]}}\n";
+    assert!(with(two).is_ok());
 }
 
 #[test]
 fn hook_points_are_narrowed_and_reordered() {
-    let points = |yaml: &str| with_dirs(yaml, None).unwrap().hook_points;
+    let points = |yaml: &str| with(yaml, None).unwrap().hook_points;
     assert_eq!(
         points("priority: 7\n")
             .iter()
@@ -94,14 +152,12 @@ fn hook_points_are_narrowed_and_reordered() {
         (chosen.len(), chosen[0].point, chosen[0].priority),
         (1, HookPoint::Shutdown, 9)
     );
-    let error = with_dirs("hookPoints:\n- name: PreStart\n", None)
-        .err()
-        .unwrap();
+    let error = with("hookPoints:\n- name: PreStart\n", None).err().unwrap();
     assert!(
         error.to_string().starts_with("h/hook.yaml:3:9: "),
         "{error}"
     );
-    let error = with_dirs("", Some("allow: {hookPoints: [Shutdown]}\n"))
+    let error = with("", Some("allow: {hookPoints: [Shutdown]}\n"))
         .err()
         .unwrap();
     assert!(
@@ -113,7 +169,7 @@ fn hook_points_are_narrowed_and_reordered() {
 #[test]
 fn caps_lower_what_is_given_and_refuse_what_is_asked_for() {
     let operator = Some("limits: {memory: 32Mi, deadline: 1s}\nfailurePolicies: [Fail, DryRun]\n");
-    let settings = with_dirs("deadline: 500ms\nlog: 1Ki\n", operator).unwrap();
+    let settings = with("deadline: 500ms\nlog: 1Ki\n", operator).unwrap();
     assert_eq!(settings.limits.memory, 32 << 20);
     assert_eq!(settings.limits.call_deadline.as_millis(), 500);
     assert_eq!(settings.limits.log, 1024);
@@ -122,21 +178,21 @@ fn caps_lower_what_is_given_and_refuse_what_is_asked_for() {
         ("deadline: 2s\n", "h/hook.yaml:2:11: "),
         ("failurePolicy: Ignore\n", "h/hook.yaml:2:16: "),
     ] {
-        let error = with_dirs(yaml, operator).err().unwrap().to_string();
+        let error = with(yaml, operator).err().unwrap().to_string();
         assert!(
             error.starts_with(start) && error.contains("p.yaml:"),
             "{error}"
         );
     }
-    let dry = with_dirs("failurePolicy: DryRun\n", operator).unwrap();
+    let dry = with("failurePolicy: DryRun\n", operator).unwrap();
     assert_eq!(dry.failure_policy, FailurePolicy::DryRun);
 }
 
 #[test]
 fn digests_are_held_to() {
     let (right, wrong) = ("d".repeat(64), "e".repeat(64));
-    assert!(with_dirs(&format!("sha256: {right}\n"), Some("digests: Pinned\n")).is_ok());
-    let error = with_dirs(&format!("sha256: {wrong}\n"), None)
+    assert!(with(&format!("sha256: {right}\n"), Some("digests: Pinned\n")).is_ok());
+    let error = with(&format!("sha256: {wrong}\n"), None)
         .err()
         .unwrap()
         .to_string();
@@ -144,24 +200,21 @@ fn digests_are_held_to() {
         error.starts_with("h/hook.yaml:2:9: ") && error.contains(&right),
         "{error}"
     );
-    let error = with_dirs("", Some("digests: Pinned\n"))
+    let error = with("", Some("digests: Pinned\n"))
         .err()
         .unwrap()
         .to_string();
     assert!(error.starts_with("p.yaml:1:10: "), "{error}");
     let listed = |digest: &str| format!("digests: Listed\nrules: [{{digests: [{digest}]}}]\n");
-    assert!(with_dirs("", Some(&listed(&right))).is_ok());
+    assert!(with("", Some(&listed(&right))).is_ok());
     let pinned = format!("sha256: {right}\n");
-    assert!(with_dirs(&pinned, Some(&listed(&wrong))).is_err());
+    assert!(with(&pinned, Some(&listed(&wrong))).is_err());
 }
 
 #[test]
 fn configuration_that_nobody_reads_is_a_mistake() {
-    assert_eq!(
-        with_dirs("config: {key: v}\n", None).unwrap().config["key"],
-        "v"
-    );
-    let error = with_dirs("config:\n  keey: v\n", None)
+    assert_eq!(with("config: {key: v}\n", None).unwrap().config["key"], "v");
+    let error = with("config:\n  keey: v\n", None)
         .err()
         .unwrap()
         .to_string();
@@ -169,7 +222,7 @@ fn configuration_that_nobody_reads_is_a_mistake() {
         error.starts_with("h/hook.yaml:3:9: ") && error.contains("[key]"),
         "{error}"
     );
-    let error = with_dirs("config: {key: v}\n", Some("allow: {config: []}\n"));
+    let error = with("config: {key: v}\n", Some("allow: {config: []}\n"));
     assert!(
         error
             .err()
@@ -228,7 +281,7 @@ fn sidecars_run_or_do_not() {
         "p.yaml:1:11: gRPC sidecars are forbidden"
     );
     let yaml = |text| HookYaml::parse(Path::new("h/hook.yaml"), text).unwrap();
-    let points = || Description::parse(NOTHING).unwrap().hook_points;
+    let points = || Description::parse(PLAIN).unwrap().hook_points;
     let own = yaml("failurePolicy: Ignore\npriority: 8\nhookPoints: [{name: Shutdown}]\n");
     let settings = settle_sidecar(points(), &limits, Some(&own), None).unwrap();
     assert_eq!(settings.failure_policy, FailurePolicy::Ignore);
@@ -347,9 +400,105 @@ proptest! {
         prop_assert!(settings.limits.memory <= cap << 20);
     }
 
+    /// A refusal has a place in the text, whatever the text is.
     #[test]
-    fn no_text_makes_the_parsers_panic(text in "[a-z0-9:\\[\\]{}&*!,'\" \n-]{0,80}") {
-        let _ = HookYaml::parse(Path::new("h"), &text);
-        let _ = OperatorPolicy::parse(Path::new("p"), &text);
+    fn no_text_makes_the_parsers_panic(text in texts()) {
+        let lines = text.lines().count().max(1) as u64 + 1;
+        for refused in [
+            HookYaml::parse(Path::new("h"), &text).err(),
+            OperatorPolicy::parse(Path::new("p"), &text).err(),
+        ] {
+            match refused {
+                None => {}
+                Some(PolicyError::Wrong { line, column, .. }) => {
+                    prop_assert!((1..=lines).contains(&line) && column >= 1, "{line}:{column} {text:?}");
+                }
+                Some(other) => prop_assert!(false, "{other}"),
+            }
+        }
     }
+
+    /// One thing wrong in a policy that was right is refused, at its line.
+    #[test]
+    fn a_slip_is_refused_at_its_line(at in 0..GOOD.len(), slip in 0..3_usize) {
+        let mut lines: Vec<String> = GOOD.iter().map(|line| (*line).to_owned()).collect();
+        prop_assert!(OperatorPolicy::parse(Path::new("p"), &lines.join("\n")).is_ok());
+        let (indent, rest) = lines[at].split_at(lines[at].len() - lines[at].trim_start().len());
+        lines[at] = match slip {
+            0 => format!("{indent}x{rest}"),
+            1 => format!("{indent}{rest} [["),
+            _ => format!("{indent}{rest}\n{indent}{rest}"),
+        };
+        match OperatorPolicy::parse(Path::new("p"), &lines.join("\n")) {
+            Err(PolicyError::Wrong { line, .. }) => {
+                let expected = at as u64 + 1;
+                // What does not end is found further on.
+                prop_assert!(line >= expected && (slip == 1 || line <= expected + 1), "{line} {expected}");
+            }
+            other => prop_assert!(false, "{other:?}"),
+        }
+    }
+}
+
+const GOOD: [&str; 9] = [
+    "digests: Pinned",
+    "sidecars: Forbid",
+    "failurePolicies: [Fail]",
+    "limits:",
+    "  deadline: 1s",
+    "  memory: 32Mi",
+    "allow:",
+    "  paths: [/domain/title]",
+    "  dirs: [/etc/hook]",
+];
+
+/// Anything, and what looks like a policy.
+fn texts() -> impl Strategy<Value = String> {
+    let word = prop_oneof![
+        Just("allow"),
+        Just("rules"),
+        Just("limits"),
+        Just("paths"),
+        Just("dirs"),
+        Just("digests"),
+        Just("hookPoints"),
+        Just("name"),
+        Just("config"),
+        Just("memory"),
+        Just("sha256"),
+        Just("Fail"),
+        Just("OnDefineDomain"),
+        Just("/domain/**"),
+        Just("64Mi"),
+        Just("2s"),
+    ];
+    let mark = prop_oneof![
+        Just(": "),
+        Just(":\n  "),
+        Just("\n"),
+        Just("\n- "),
+        Just(", "),
+        Just("{"),
+        Just("}"),
+        Just("["),
+        Just("]"),
+        Just("'"),
+        Just("\""),
+        Just("&a "),
+        Just("*a"),
+        Just("<<: "),
+        Just("---\n"),
+        Just("!!str "),
+        Just("|\n  "),
+        Just("\u{feff}"),
+        Just("\t"),
+        Just("\0"),
+    ];
+    let likely = proptest::collection::vec((word, mark), 0..12).prop_map(|parts| {
+        parts
+            .iter()
+            .map(|(word, mark)| format!("{word}{mark}"))
+            .collect()
+    });
+    prop_oneof![".{0,60}", "[a-z0-9:\\[\\]{}&*!,'\" \n-]{0,80}", likely]
 }
