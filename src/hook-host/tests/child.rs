@@ -3,12 +3,12 @@
 
 mod kit;
 
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use hook_host::wasm::{Call, Code, Context, LoadError, Module, Options, bake};
+use hook_host::wasm::{Call, Code, Context, LoadError, Loader, Module, Options, Pin, bake};
 use hook_host::{Compiler, Limits, compile_child};
 
 fn main() -> ExitCode {
@@ -25,8 +25,10 @@ fn main() -> ExitCode {
         says_what_is_wrong().await;
         is_gone_when_nobody_waits().await;
         bakes_for_an_image().await;
+        explodes().await;
+        is_swapped_while_it_is_read().await;
     });
-    println!("compile child: 5 tests passed");
+    println!("compile child: 7 tests passed");
     ExitCode::SUCCESS
 }
 
@@ -187,6 +189,85 @@ async fn is_gone_when_nobody_waits() {
     let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
     assert_eq!(children.trim(), "");
     assert_eq!(artifacts(&dir), Vec::<PathBuf>::new());
+}
+
+/// A module that would keep a compiler busy for minutes.
+async fn explodes() {
+    let dir = tempfile::tempdir().unwrap();
+    let module = kit::by_hand::explosion(400);
+    for (limits, part) in [
+        (
+            Limits {
+                compile_deadline: Duration::from_secs(1),
+                ..Limits::default()
+            },
+            "1s",
+        ),
+        (
+            Limits {
+                compile_memory: 40 << 20,
+                ..Limits::default()
+            },
+            "40 MiB of memory",
+        ),
+    ] {
+        let options = Options {
+            limits,
+            ..options(&dir)
+        };
+        let loading = Module::from_bytes(&module, "explosion", options);
+        let error = loading.await.err().unwrap();
+        assert!(error.is_too_much() && error.blames_the_file(), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("explosion.wasm (") && text.contains(part),
+            "{text}"
+        );
+    }
+    assert_eq!(artifacts(&dir), Vec::<PathBuf>::new());
+}
+
+/// Written over after it was hashed, by the last one that could: the compiler's own program.
+async fn is_swapped_while_it_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (module, other) = (dir.path().join("m.wasm"), dir.path().join("other.wasm"));
+    std::fs::copy(kit::odd(), &module).unwrap();
+    std::fs::write(&other, kit::odd_with("1.2.3", "6.6.6")).unwrap();
+    let program = dir.path().join("swap-and-compile");
+    let (from, to) = (other.display(), module.display());
+    let this = std::env::current_exe().unwrap();
+    let script = format!(
+        "#!/bin/sh\n/bin/cat {from} > {to}\nexec {} \"$@\"\n",
+        this.display()
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let load = async |pin: Option<Pin>| {
+        std::fs::copy(kit::odd(), &module).unwrap();
+        let loader = Loader::new(Options {
+            compiler: Compiler::Child {
+                program: program.clone(),
+            },
+            artifacts_dir: None,
+            ..options(&dir)
+        });
+        let file = std::fs::File::open(&module).unwrap();
+        loader.load_pinned(&file, &module, "m", pin.as_ref()).await
+    };
+    // What runs is what is said to run.
+    let swapped = load(None).await.unwrap();
+    assert_eq!(swapped.description().version, "6.6.6");
+    let genuine = Module::load(kit::odd(), options(&dir)).await.unwrap();
+    assert_ne!(swapped.digest(), genuine.digest());
+    let pin = Pin {
+        sha256: genuine.digest().to_owned(),
+        place: "hook.yaml:1:9".to_owned(),
+    };
+    let error = load(Some(pin)).await.err().unwrap().to_string();
+    assert!(
+        error.contains(swapped.digest()) && error.contains("hook.yaml:1:9"),
+        "{error}"
+    );
 }
 
 /// Beside this program, which is the place of an image when root built it.

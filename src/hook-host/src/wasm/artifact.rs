@@ -157,7 +157,7 @@ impl Drop for Scratch {
     }
 }
 
-fn serial() -> String {
+pub(super) fn serial() -> String {
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     let nanos = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)

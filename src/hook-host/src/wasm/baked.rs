@@ -6,10 +6,10 @@
 //! the sha256 of the file itself. One that does not fit is left alone, with a line in the log, and
 //! the module is compiled as if there were none.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -57,13 +57,15 @@ pub async fn bake(module: &Path, into: &Path, options: &Options) -> Result<Baked
         let path = path.to_owned();
         move |source| BakeError::Write { path, source }
     };
-    let loader = Loader::for_any_machine(options.clone());
-    let name = module.file_stem().unwrap_or_default().to_string_lossy();
-    let loaded = loader.load(module, &name).await?;
-    let compiled = loader.artifact(&loaded).await?;
     let mut builder = DirBuilder::new();
     let made = builder.mode(0o755).recursive(true).create(into);
     made.map_err(failed(into))?;
+    // Beside what is written: an image being built may have no /tmp.
+    let workshop = Workshop(into.join(format!(".baking-{}", artifact::serial())));
+    let loader = Loader::for_any_machine(options.clone(), &workshop.0);
+    let name = module.file_stem().unwrap_or_default().to_string_lossy();
+    let loaded = loader.load(module, &name).await?;
+    let compiled = loader.artifact(&loaded).await?;
     let size = fs::metadata(&compiled).map_err(failed(&compiled))?.len();
     let artifact = write(&compiled, into, &loaded).map_err(failed(into))?;
     Ok(Baked {
@@ -73,29 +75,22 @@ pub async fn bake(module: &Path, into: &Path, options: &Options) -> Result<Baked
     })
 }
 
-/// Whole or not at all: a build that is cut short leaves a hidden file and nothing that is found.
+/// A directory that is gone when dropped.
+struct Workshop(PathBuf);
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whole or not at all.
 fn write(compiled: &Path, into: &Path, module: &Module) -> io::Result<PathBuf> {
     let content = artifact::digest(&File::open(compiled)?)?;
     let key = compatibility(module.engine());
     let path = into.join(format!("{}-{key}-{content}.cwasm", module.digest()));
-    let hidden = into.join(format!(
-        ".baking-{}-{}",
-        module.digest(),
-        std::process::id()
-    ));
-    let mut options = OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o644)
-        .open(&hidden)?;
-    let copied = io::copy(&mut File::open(compiled)?, &mut file).and_then(|_| file.flush());
-    copied
-        .and_then(|()| fs::rename(&hidden, &path))
-        .inspect_err(|_| {
-            let _ = fs::remove_file(&hidden);
-        })?;
+    fs::set_permissions(compiled, Permissions::from_mode(0o644))?;
+    fs::rename(compiled, &path)?;
     Ok(path)
 }
 
@@ -164,7 +159,10 @@ impl Shelves {
         for path in self.dirs.iter().flat_map(|dir| named(dir, digest)) {
             seen = true;
             match self.load(engine, digest, &path) {
-                Ok(component) => return Some((component, path)),
+                Ok(component) => {
+                    tracing::info!(%module, artifact = %path.display(), "a baked artifact is used");
+                    return Some((component, path));
+                }
                 Err(reason) => {
                     let artifact = path.display();
                     tracing::warn!(%module, %artifact, %reason, "a baked artifact is not used: the module is compiled");

@@ -32,7 +32,7 @@ impl Image {
             .path()
             .join(format!("{DIGEST}-{key}-{content}.cwasm"));
         fs::write(&path, code).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         path
     }
 
@@ -113,12 +113,12 @@ fn what_does_not_fit_is_left_alone_and_named() {
 fn what_others_may_write_is_not_run() {
     let image = Image::new();
     let path = image.put(&code(), &image.key());
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
     assert!(image.refusal(&path).contains("others than root"));
     assert!(!image.is_found());
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
     assert!(image.is_found());
-    fs::set_permissions(image.dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    fs::set_permissions(image.dir.path(), Permissions::from_mode(0o777)).unwrap();
     assert!(image.shelves().is_empty() && !image.is_found());
 }
 

@@ -146,10 +146,11 @@ impl Loader {
         Self::with(options, Machine::This)
     }
 
-    /// One that compiles everything itself, into code that runs on every machine of this kind.
-    pub(super) fn for_any_machine(options: Options) -> Self {
+    /// One that compiles everything itself, in this directory, into code that runs on every machine
+    /// of this kind.
+    pub(super) fn for_any_machine(options: Options, dir: &Path) -> Self {
         let options = Options {
-            artifacts_dir: None,
+            artifacts_dir: Some(dir.to_owned()),
             baked_dirs: Vec::new(),
             ..options
         };
@@ -320,10 +321,9 @@ impl Loader {
             path: source.path.to_owned(),
             message: format!("{error:#}"),
         })?;
-        let code = Code::Compiled {
-            took,
-            peak_memory: compiled.peak_memory,
-        };
+        let peak_memory = compiled.peak_memory;
+        tracing::info!(module = %source.path.display(), ?took, peak_memory, "a module was compiled");
+        let code = Code::Compiled { took, peak_memory };
         Ok(Found {
             digest: compiled.digest,
             component,

@@ -30,6 +30,7 @@ use std::path::PathBuf;
 pub use baked::{BakeError, Baked, bake, baked_dirs};
 pub use call::{Answer, Call, CallError, Called, Context, Fixed};
 pub use child::compile_child;
+pub use compile::CompileError;
 pub use describe::{Description, DescriptionError, Subscription, Wishes};
 pub use error::LoadError;
 pub use load::{Code, Loader, Module, Options, Pin};

@@ -12,6 +12,9 @@ use super::call::{Context, Fixed};
 use super::journal::{Journal, Kind};
 use crate::Limits;
 
+/// Bytes of random numbers, which the host holds before the guest does.
+const RANDOM_AT_ONCE: u64 = 1 << 20;
+
 /// The facts of a call that a hook may ask for, by the keys that the contract names.
 pub(super) type Facts = HashMap<&'static str, String>;
 
@@ -34,7 +37,8 @@ impl State {
             .stderr(journal.stream(Kind::Error))
             .allow_tcp(false)
             .allow_udp(false)
-            .allow_ip_name_lookup(false);
+            .allow_ip_name_lookup(false)
+            .max_random_size(RANDOM_AT_ONCE);
         for dir in &context.dirs {
             let name = dir.to_string_lossy();
             wasi.preopened_dir(dir, &name, FsPerms::ReadOnly)

@@ -1,6 +1,7 @@
 //! What the tests of this crate share: the odd guest, hooks directories, sidecars.
 #![allow(dead_code, missing_docs, unreachable_pub, clippy::unwrap_used)]
 
+pub mod by_hand;
 pub mod plugin;
 pub mod sidecar;
 

@@ -4,6 +4,7 @@
 #![cfg_attr(not(target_family = "wasm"), allow(dead_code))]
 
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use bindings::exports::kubevirt::hooks::handler::{Document, Error, Guest};
 use bindings::kubevirt::hooks::host::{Level, config, invocation, log};
@@ -29,14 +30,25 @@ const DESCRIPTION: &str = r#"{"name": "odd", "version": "1.2.3", "future": [1, {
     "wishes": {"paths": ["/domain/**"                                        ],
     "config": ["manufacturer"], "dirs": [                                        ]}}"#;
 
-/// What a test writes over the text above for a description that differs each time.
+/// What a test writes over the text above for a description that differs each time, one that never
+/// comes, and one that takes forever.
 const FICKLE: &str = "[2, {}]";
+const CRASHES: &str = "[3, {}]";
+const SPINS: &str = "[4, {}]";
+
+/// Calls that this instance has answered.
+static CALLS: AtomicU32 = AtomicU32::new(0);
 
 impl Guest for Odd {
     fn describe() -> String {
         let description = std::hint::black_box(DESCRIPTION);
         if description.contains(FICKLE) {
             return description.replace(FICKLE, &random().to_string());
+        }
+        match description {
+            crashes if crashes.contains(CRASHES) => panic!("a wheel came off"),
+            spins if spins.contains(SPINS) => spin(),
+            _ => {}
         }
         description.to_owned()
     }
@@ -73,6 +85,9 @@ impl Guest for Odd {
             "config" => described(&xml, &config("manufacturer").unwrap_or_default()),
             "random" => described(&xml, &format!("{} {}", random(), seconds())),
             "facts" => described(&xml, &facts()),
+            "count" => described(&xml, &(CALLS.fetch_add(1, Relaxed) + 1).to_string()),
+            "entity-bomb" => format!("{}{xml}", bomb()),
+            "deep" => deep(&xml),
             _ => xml.replace("</domain>", "<title>odd</title></domain>"),
         })
     }
@@ -129,9 +144,7 @@ fn act(vmi: &str) -> Result<(), Error> {
         "fail" => return Err(Error::Failed("the annotation is no number".to_owned())),
         "panic" => panic!("a wheel came off"),
         "exit" => std::process::exit(3),
-        "loop" => loop {
-            std::hint::black_box(0);
-        },
+        "loop" => spin(),
         "sleep" => std::thread::sleep(std::time::Duration::from_secs(3600)),
         "recurse" => {
             std::hint::black_box(recurse(u64::MAX));
@@ -140,9 +153,16 @@ fn act(vmi: &str) -> Result<(), Error> {
         "flood" => flood(),
         "log" => chat(),
         "reach-out" => reach_out()?,
+        "connect" => connect()?,
         _ => {}
     }
     Ok(())
+}
+
+fn spin() -> ! {
+    loop {
+        std::hint::black_box(0);
+    }
 }
 
 #[allow(unconditional_recursion)]
@@ -205,6 +225,30 @@ fn reach_out() -> Result<(), Error> {
     } else {
         Err(Error::Failed(format!("granted: {got}")))
     }
+}
+
+fn connect() -> Result<(), Error> {
+    let peer = "127.0.0.1:22";
+    let connected = std::net::TcpStream::connect(peer);
+    connected
+        .map(drop)
+        .map_err(|error| Error::Failed(format!("{peer}: {error}")))
+}
+
+/// A billion laughs.
+fn bomb() -> String {
+    let mut entities = "<!ENTITY l0 'lol'>".to_owned();
+    for level in 1..10 {
+        let ten = format!("&l{};", level - 1).repeat(10);
+        let _ = write!(entities, "<!ENTITY l{level} '{ten}'>");
+    }
+    format!("<!DOCTYPE domain [{entities}]>")
+}
+
+fn deep(xml: &str) -> String {
+    let depth = 100_000;
+    let nest = format!("{}{}", "<a>".repeat(depth), "</a>".repeat(depth));
+    xml.replace("</domain>", &format!("{nest}</domain>"))
 }
 
 fn facts() -> String {

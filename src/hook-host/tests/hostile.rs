@@ -1,0 +1,321 @@
+//! Guests that mean harm. Each ends in an error that names it, within its limits, and the host goes
+//! on: after every one of them the same chain runs a harmless call. docs/threat-model.md has the list.
+#![allow(clippy::unwrap_used)]
+
+mod kit;
+
+use std::path::Path;
+use std::time::Duration;
+
+use hook_host::{
+    Chain, CloudInitDocuments, CollectConfig, CollectError, HookError, Limits, collect,
+};
+use kit::by_hand::ByHand;
+use kit::{Place, XML, invocation};
+
+/// Long for a harmless call on a busy machine, short for one that never ends.
+const DEADLINE: Duration = Duration::from_millis(1500);
+/// If this much passes, nothing was bounded.
+const EVER: Duration = Duration::from_secs(120);
+
+fn limits() -> Limits {
+    Limits {
+        call_deadline: DEADLINE,
+        memory: 32 << 20,
+        ..Limits::default()
+    }
+}
+
+/// One hook, `h`. What is compiled serves all tests.
+async fn collected(module: &[u8]) -> Result<Chain, CollectError> {
+    let place = Place::new();
+    place.put_old("h", "m.wasm", module);
+    let config = CollectConfig {
+        limits: limits(),
+        artifacts_dir: Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile"),
+        ..place.config(1)
+    };
+    tokio::time::timeout(EVER, collect(config)).await.unwrap()
+}
+
+async fn chain_of(module: &[u8]) -> Chain {
+    collected(module).await.unwrap()
+}
+
+async fn odd() -> Chain {
+    chain_of(&std::fs::read(kit::odd()).unwrap()).await
+}
+
+/// What comes of a call that ends badly, and of the host afterwards.
+async fn harm(chain: &Chain, vmi: &str) -> HookError {
+    let invocation = invocation();
+    let defining = chain.on_define_domain(&invocation, vmi, XML.into());
+    let error = tokio::time::timeout(EVER, defining).await.unwrap();
+    let error = error.unwrap_err();
+    assert_eq!(error.hook(), "h", "{vmi}");
+    assert!(chain.pre_start(&invocation, "{}").await.is_ok(), "{vmi}");
+    error
+}
+
+/// The same by a guest that was written by hand.
+async fn harm_by(guest: ByHand) -> HookError {
+    harm(&chain_of(&guest.module()).await, "{}").await
+}
+
+fn trap(error: HookError, part: &str) {
+    let HookError::Trap { message, .. } = &error else {
+        panic!("{error:?}")
+    };
+    assert!(message.contains(part), "{message}");
+}
+
+fn bad_output(error: HookError, part: &str) {
+    let HookError::BadOutput { message, .. } = &error else {
+        panic!("{error:?}")
+    };
+    assert!(message.contains(part), "{message}");
+}
+
+fn deadline(error: HookError) {
+    assert!(
+        matches!(
+            error,
+            HookError::Deadline {
+                limit: DEADLINE,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
+}
+
+fn failed(error: HookError, part: &str) {
+    let HookError::Failed { message, .. } = &error else {
+        panic!("{error:?}")
+    };
+    assert!(message.contains(part), "{message}");
+}
+
+#[tokio::test]
+async fn spins() {
+    deadline(harm(&odd().await, "loop").await);
+}
+
+#[tokio::test]
+async fn spins_and_waits_inside_the_host() {
+    deadline(harm(&odd().await, "sleep").await);
+    let guest = ByHand {
+        imports: r#"(import "kubevirt:hooks/host@0.1.0" "log" (func $log (param i32 i32 i32)))"#,
+        define: "(loop $again
+            (call $log (i32.const 1) (i32.const 1024) (i32.const 100)) (br $again))",
+        ..ByHand::default()
+    };
+    deadline(harm_by(guest).await);
+}
+
+#[tokio::test]
+async fn grows_its_memory() {
+    trap(harm(&odd().await, "memory").await, "may have 33554432");
+}
+
+#[tokio::test]
+async fn grows_its_tables() {
+    let guest = ByHand {
+        fields: "(table $table 1 funcref)",
+        define: "(loop $again
+            (drop (table.grow $table (ref.null func) (i32.const 10000))) (br $again))",
+        ..ByHand::default()
+    };
+    trap(harm_by(guest).await, "table elements and may have 100000");
+}
+
+#[tokio::test]
+async fn recurses() {
+    // By the guest's own stack or the engine's, whichever is smaller.
+    let HookError::Trap { message, .. } = harm(&odd().await, "recurse").await else {
+        panic!("no trap")
+    };
+    assert!(
+        message.contains("stack") || message.contains("recurs"),
+        "{message}"
+    );
+}
+
+#[tokio::test]
+async fn floods_the_log() {
+    let chain = odd().await;
+    let defined = chain
+        .on_define_domain(&invocation(), "flood", XML.into())
+        .await;
+    let (_, runs) = defined.unwrap();
+    let bytes: usize = runs[0].log.iter().map(|line| line.message.len()).sum();
+    assert!(bytes < (64 << 10) + 200, "{bytes}");
+    assert!(runs[0].log.last().unwrap().message.contains("dropped"));
+}
+
+#[tokio::test]
+async fn gives_back_a_gigabyte() {
+    trap(
+        harm(&odd().await, "huge").await,
+        "more than 2 times 4194304 bytes at once",
+    );
+    // What it has not, it can only claim.
+    let claims = ByHand {
+        define: "(local.set $length (i32.const 0x40000000))",
+        ..ByHand::default()
+    };
+    trap(harm_by(claims).await, "out of bounds");
+    // The same mebibyte a thousand times.
+    let multiplies = ByHand {
+        documents: "
+            (local.set $list (i32.const 65536))
+            (local.set $length (i32.const 1024))
+            (loop $again
+              (i32.store (local.get $list) (i32.const 0))
+              (i32.store offset=4 (local.get $list) (i32.const 0))
+              (i32.store offset=8 (local.get $list) (i32.const 0))
+              (i32.store offset=12 (local.get $list) (i32.const 0x100000))
+              (local.set $list (i32.add (local.get $list) (i32.const 16)))
+              (br_if $again (i32.lt_u (local.get $list) (i32.const 81920))))
+            (local.set $list (i32.const 65536))",
+        ..ByHand::default()
+    };
+    let chain = chain_of(&multiplies.module()).await;
+    let documents = CloudInitDocuments {
+        data_source: "noCloud".into(),
+        cloud_init_data_json: r#"{"DataSource":"noCloud","NoCloudMetaData":{},"UserData":"u"}"#
+            .into(),
+    };
+    let called = chain
+        .pre_cloud_init_iso(&invocation(), "{}", documents)
+        .await;
+    trap(called.unwrap_err(), "at once");
+}
+
+#[tokio::test]
+async fn asks_the_host_for_a_gigabyte() {
+    let guest = ByHand {
+        imports: r#"(import "wasi_snapshot_preview1" "random_get"
+            (func $random (param i32 i32) (result i32)))"#,
+        define: "(drop (call $random (i32.const 65536) (i32.const 0x40000000)))",
+        ..ByHand::default()
+    };
+    trap(harm_by(guest).await, "exceeds limit");
+}
+
+#[tokio::test]
+async fn gives_back_what_is_no_text() {
+    let guest = ByHand {
+        define: "(i32.store (local.get $xml) (i32.const 0xfffefdfc))",
+        ..ByHand::default()
+    };
+    trap(harm_by(guest).await, "utf-8");
+}
+
+#[tokio::test]
+async fn gives_back_an_entity_bomb() {
+    let chain = odd().await;
+    bad_output(harm(&chain, "entity-bomb").await, "DOCTYPE");
+    let vmi = "replace\n<uuid>\n<title>&lol;</title><uuid>";
+    bad_output(harm(&chain, vmi).await, "lol");
+}
+
+#[tokio::test]
+async fn gives_back_xml_nested_100_000_deep() {
+    bad_output(harm(&odd().await, "deep").await, "deep");
+}
+
+#[tokio::test]
+async fn reaches_for_files_sockets_and_clocks() {
+    let chain = odd().await;
+    // Each of them is refused, which is what it looks at.
+    let defined = chain
+        .on_define_domain(&invocation(), "reach-out", XML.into())
+        .await;
+    assert!(defined.is_ok(), "{defined:?}");
+    failed(harm(&chain, "read\n/etc/passwd").await, "/etc/passwd");
+    failed(harm(&chain, "connect").await, "127.0.0.1");
+    // A clock it has; to wait for it is to use up its time.
+    deadline(harm(&chain, "sleep").await);
+}
+
+#[tokio::test]
+async fn keeps_state_between_calls() {
+    let chain = odd().await;
+    let mut answers = Vec::new();
+    for _ in 0..3 {
+        let defined = chain
+            .on_define_domain(&invocation(), "count", XML.into())
+            .await;
+        answers.push(defined.unwrap().0);
+    }
+    assert!(
+        answers[0].contains("<description>1</description>"),
+        "{}",
+        answers[0]
+    );
+    assert!(
+        answers.iter().all(|answer| *answer == answers[0]),
+        "{answers:?}"
+    );
+}
+
+/// What the collection says of a module that should never become a hook.
+async fn refusal(module: &[u8]) -> String {
+    let text = collected(module).await.err().unwrap().to_string();
+    assert!(text.contains("h/m.wasm"), "{text}");
+    text
+}
+
+/// The odd guest that does something else when it is asked to describe itself.
+fn describing(what: u8) -> Vec<u8> {
+    kit::odd_with(
+        r#""future": [1, {}]"#,
+        &format!(r#""future": [{what}, {{}}]"#),
+    )
+}
+
+#[tokio::test]
+async fn crashes_or_spins_while_it_describes_itself() {
+    let text = refusal(&describing(3)).await;
+    assert!(
+        text.contains("describe itself") && text.contains("a wheel came off"),
+        "{text}"
+    );
+    let text = refusal(&describing(4)).await;
+    assert!(text.contains("did not answer within 1.5s"), "{text}");
+}
+
+#[tokio::test]
+async fn describes_itself_differently_each_time() {
+    assert!(
+        refusal(&describing(2))
+            .await
+            .contains("differently each time")
+    );
+}
+
+#[tokio::test]
+async fn wants_what_no_host_has() {
+    let component = wat::parse_str(
+        r#"(component (import "wasi:http/outgoing-handler@0.2.0" (instance
+            (export "handle" (func)))))"#,
+    );
+    let text = refusal(&component.unwrap()).await;
+    assert!(text.contains("kubevirt:hooks@0.1 component"), "{text}");
+}
+
+#[tokio::test]
+async fn is_garbage() {
+    for (garbage, part) in [
+        (&b"#!/bin/sh\nrm -rf /\n"[..], "not WebAssembly"),
+        (
+            b"\0asm\x0d\0\x01\0\x0b\x03\xff\xff\xff",
+            "h/m.wasm (13 bytes)",
+        ),
+        (b"\0asm\x01\0\0\0", "core module"),
+    ] {
+        let text = refusal(garbage).await;
+        assert!(text.contains(part), "{text}");
+    }
+}
