@@ -46,6 +46,7 @@ fn vmi(user: User) -> Vmi {
         .volume("metrics", json!({ "downwardMetrics": {} }))
         .volume("data", claim)
         .edit(|vmi| {
+            vmi["spec"]["domain"]["devices"]["downwardMetrics"] = json!({});
             let names = ["settings", "keys", "podinfo", "account", "unattend", "metrics", "data"];
             let mut volumes = names.map(|name| json!({ "name": name, "target": "" }));
             volumes[6]["persistentVolumeClaimInfo"] = json!({
@@ -141,6 +142,15 @@ async fn shows_everything(user: User) -> Result<()> {
     )
     .await?;
     assert_eq!(metrics, "<metrics></metrics>\n512\n");
+    // virt-handler serves the other way to read them, at the socket of this port.
+    shell(
+        &scene,
+        &vmi,
+        "[ -e /dev/virtio-ports/org.github.vhostmd.1 ]",
+    )
+    .await?;
+    let socket = "downwardmetrics-channel/downwardmetrics.sock";
+    ensure!(scene.pod.path(PRIVATE).join(socket).exists(), "no {socket}");
     let sectors = shell(&scene, &vmi, "cat /sys/block/vdg/size").await?;
     assert_eq!(
         sectors.trim(),

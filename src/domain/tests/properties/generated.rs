@@ -1,10 +1,11 @@
 //! VMIs made from one that has every field: each field is left out, kept, or driven to an extreme.
 
+use domain::access_credentials::{Wanted, through_agent};
 use domain::cloud_init;
 use domain::convert::{check_served, convert, matched_volumes};
 use domain::host::HostFacts;
 use domain::hotplug_room::Definition;
-use domain::local_disks::local_disks;
+use domain::local_disks::{expansions, local_disks};
 use domain::options::Options;
 use domain::parse::parse;
 use domain::render::render;
@@ -117,6 +118,11 @@ fn run(vmi: &Value, options: Value, host: Value) -> Result<(), String> {
     let _ = cloud_init::read(&vmi, &NoSecrets);
     let spec = convert(&vmi, &options, &host).map_err(|error| error.to_string())?;
     let _ = local_disks(&vmi, &spec);
+    for growth in expansions(&vmi, &spec) {
+        let sizes = [None, Some(0), Some(u64::MAX)].map(|usable| growth.size(usable));
+        assert!(sizes[1].is_none() && sizes[2] == sizes[0], "{growth:?}");
+    }
+    let _ = Wanted::read(&through_agent(&vmi), &NoSecrets);
     let _ = claimed_requests(&vmi);
     let xml = render(&spec);
     parse(&xml).expect("what is rendered can be read");
