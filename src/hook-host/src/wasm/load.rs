@@ -20,6 +20,7 @@ use super::error::LoadError;
 use super::preflight;
 use super::state::State;
 use super::ticker::Ticker;
+use super::world::World;
 use super::{Compiler, v0_1};
 use crate::{Limits, LogLine};
 
@@ -460,6 +461,12 @@ impl Module {
 
     pub(super) fn engine(&self) -> &Engine {
         &self.host.engine
+    }
+
+    /// What it imports and exports.
+    #[must_use]
+    pub fn world(&self) -> World {
+        World::of(&self.host.engine, self.hook.component())
     }
 
     /// What it is told it is called.

@@ -24,6 +24,7 @@ mod state;
 mod ticker;
 mod trust;
 mod v0_1;
+mod world;
 
 use std::path::PathBuf;
 
@@ -34,6 +35,7 @@ pub use compile::CompileError;
 pub use describe::{Description, DescriptionError, Subscription, Wishes};
 pub use error::LoadError;
 pub use load::{Code, Loader, Module, Options, Pin};
+pub use world::{Interface, World};
 
 /// The first argument with which a program re-executes itself to compile one module.
 pub const COMPILE_ARG: &str = "__compile-hook";

@@ -45,6 +45,11 @@ impl Hook {
             .map_err(|error| format!("{error:#}"))
     }
 
+    /// The component itself.
+    pub(super) fn component(&self) -> &Component {
+        self.0.instance_pre().component()
+    }
+
     pub(super) async fn describe(&self, store: &mut Store<State>) -> wasmtime::Result<String> {
         let hook = self.0.instantiate_async(&mut *store).await?;
         hook.kubevirt_hooks_handler().call_describe(store).await
