@@ -1,12 +1,12 @@
 //! How the tool ends when it has no result.
 
-use std::io::Write;
-use std::process::ExitCode;
-
-/// The VMI was refused, or a hook did not do its work.
+/// What was asked is not so: the VMI was refused, a hook did not do its work, a check or a test
+/// failed, something is different.
 pub(crate) const REFUSED: u8 = 1;
 /// The command line, or a file that it names, cannot be used; clap's own code for the first.
 pub(crate) const USAGE: u8 = 2;
+/// This machine did not do its part: no space, no such program, no answer in time.
+pub(crate) const MACHINE: u8 = 3;
 
 /// One line for standard error, and an exit code.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +17,9 @@ pub(crate) enum Failure {
     /// There was nothing sensible to ask.
     #[error("{}", words(.0))]
     Usage(anyhow::Error),
+    /// It could not be found out.
+    #[error("{}", words(.0))]
+    Machine(anyhow::Error),
 }
 
 impl Failure {
@@ -28,15 +31,38 @@ impl Failure {
         Self::Usage(error.into())
     }
 
-    /// Says it.
-    pub(crate) fn report(&self) -> ExitCode {
-        let code = match self {
+    pub(crate) fn machine(error: impl Into<anyhow::Error>) -> Self {
+        Self::Machine(error.into())
+    }
+
+    /// A "no" with the name of what it is about.
+    pub(crate) fn about(self, what: &str) -> Self {
+        match self {
+            Self::Refused(error) => Self::Refused(error.context(what.to_owned())),
+            other => other,
+        }
+    }
+
+    pub(crate) fn code(&self) -> u8 {
+        match self {
             Self::Refused(_) => REFUSED,
             Self::Usage(_) => USAGE,
-        };
-        let line = self.to_string().replace('\n', " ");
-        let _ = writeln!(std::io::stderr(), "virt-hook: {line}");
-        ExitCode::from(code)
+            Self::Machine(_) => MACHINE,
+        }
+    }
+
+    /// What JSON calls it.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Refused(_) => "refused",
+            Self::Usage(_) => "usage",
+            Self::Machine(_) => "machine",
+        }
+    }
+
+    /// The error without its ends of lines.
+    pub(crate) fn line(&self) -> String {
+        self.to_string().replace('\n', " ")
     }
 }
 

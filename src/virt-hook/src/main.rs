@@ -1,48 +1,91 @@
 //! virt-hook: the tool of whoever writes or runs hooks. It needs no libvirt and no cluster.
 
+mod bench;
+mod check;
 mod cli;
+mod compile;
+mod documents;
 mod failure;
+mod hooks;
+mod inputs;
+mod inspect;
 mod modules;
+mod new;
 mod output;
 mod render;
 mod replay;
+mod run;
 mod serve;
+mod test;
 mod wrap;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing_subscriber::filter::LevelFilter;
 
 use cli::{Cli, Verb};
+use failure::Failure;
+use output::{Screen, Style};
 
 fn main() -> ExitCode {
     // Modules are compiled in a child, which is this program again.
     if let Some(code) = hook_host::compile_child() {
         return code;
     }
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(&error),
+    };
     match &cli.verb {
         Verb::Serve(_) => log_as_a_service(),
-        Verb::Render(_) | Verb::Replay(_) | Verb::Wrap(_) => log_to_stderr(cli.verbose),
+        _ => log_to_stderr(cli.verbose),
     }
-    let done = match &cli.verb {
-        Verb::Render(arguments) => render::run(arguments),
-        Verb::Serve(arguments) => serve::run(arguments),
-        Verb::Replay(arguments) => replay::run(arguments),
-        Verb::Wrap(arguments) => wrap::run(arguments),
+    let screen = Screen {
+        verb: cli.verb.name(),
+        json: cli.json,
+        style: Style::of_stdout(cli.color),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+    match &cli.verb {
+        Verb::New(arguments) => screen.show(new::run(arguments)),
+        Verb::Check(arguments) => screen.show(check::run(arguments)),
+        Verb::Test(arguments) => screen.show(test::run(arguments)),
+        Verb::Bench(arguments) => screen.show(bench::run(arguments)),
+        Verb::Compile(arguments) => screen.show(compile::run(arguments)),
+        Verb::Inspect(arguments) => screen.show(inspect::run(arguments)),
+        Verb::Run(arguments) => screen.show(run::run(arguments)),
+        Verb::Render(arguments) => screen.show(render::run(arguments)),
+        Verb::Replay(arguments) => screen.show(replay::run(arguments)),
+        Verb::Wrap(arguments) => screen.show(wrap::run(arguments)),
+        Verb::Serve(arguments) => match serve::run(arguments) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => screen.failure(&failure),
+        },
     }
 }
 
-/// Standard output is for results alone.
+/// In clap's words; a program that asked for JSON gets it.
+fn refuse(error: &clap::Error) -> ExitCode {
+    let wants_json = std::env::args_os().any(|argument| argument == "--json");
+    if !wants_json || !error.use_stderr() {
+        error.exit();
+    }
+    let text = error.render().to_string();
+    let text = text.trim().trim_start_matches("error: ").to_owned();
+    let screen = Screen {
+        verb: "",
+        json: true,
+        style: Style::default(),
+    };
+    screen.failure(&Failure::usage(anyhow::anyhow!(text)))
+}
+
+/// Standard output is for results alone, and standard error for one line unless more is wanted.
 fn log_to_stderr(verbose: bool) {
     let level = if verbose {
-        tracing::Level::INFO
+        LevelFilter::INFO
     } else {
-        tracing::Level::ERROR
+        LevelFilter::OFF
     };
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)

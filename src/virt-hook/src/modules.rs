@@ -8,8 +8,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use hook_host::record::RecordConfig;
-use hook_host::wasm::{Loader, Options};
+use hook_host::wasm::{Description, LoadError, Loader, Module, Options};
 use hook_host::{Chain, CollectConfig, Compiler, Limits, PolicySource};
+
+use serde_json::json;
+
+use crate::failure::{Failure, words};
+use crate::hooks::runtime;
 
 /// Compiled already when the collection begins; this is behind everything else.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -19,12 +24,25 @@ pub(crate) const HOST: &str = concat!("virt-hook/", env!("CARGO_PKG_VERSION"));
 const SETTINGS: &str = "hook.yaml";
 
 /// A module and the directory it would have in a pod.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     /// The file.
     pub(crate) module: PathBuf,
     /// What the hook is called in logs and errors.
     pub(crate) directory: String,
+    /// Its `hook.yaml`, if it has one.
+    pub(crate) settings: Option<PathBuf>,
+}
+
+impl Found {
+    fn new(module: PathBuf, directory: String) -> Self {
+        let settings = module.with_file_name(SETTINGS);
+        Self {
+            settings: settings.is_file().then_some(settings),
+            module,
+            directory,
+        }
+    }
 }
 
 /// On what terms modules run.
@@ -38,6 +56,10 @@ pub(crate) struct Terms {
     pub(crate) record: Option<PathBuf>,
     /// Directories of the image with modules that were compiled for it.
     pub(crate) baked_dirs: Vec<PathBuf>,
+    /// Whether that is with cloud-init data, which may be secret.
+    pub(crate) secrets: bool,
+    /// Where compiled modules are kept for later; nowhere when left out.
+    pub(crate) artifacts: Option<PathBuf>,
 }
 
 /// What each path names: a module, a directory that holds modules, or a hooks directory with one
@@ -62,10 +84,7 @@ fn find_in(path: &Path) -> Result<Vec<Found>> {
     if !path.is_dir() {
         fs::metadata(path).with_context(|| path.display().to_string())?;
         let directory = name(path.file_stem(), path)?;
-        return Ok(vec![Found {
-            module: path.to_owned(),
-            directory,
-        }]);
+        return Ok(vec![Found::new(path.to_owned(), directory)]);
     }
     let mut found = modules(path)?;
     if found.is_empty() {
@@ -92,10 +111,8 @@ fn modules(directory: &Path) -> Result<Vec<Found>> {
         .filter(|entry| entry.is_file() && is_module(entry));
     files
         .map(|module| {
-            Ok(Found {
-                module,
-                directory: name(resolved.file_name(), directory)?,
-            })
+            let directory = name(resolved.file_name(), directory)?;
+            Ok(Found::new(module, directory))
         })
         .collect()
 }
@@ -131,7 +148,7 @@ pub(crate) async fn collect(found: &[Found], place: &Path, terms: Terms) -> Resu
         hooks_dir: place.join("hooks"),
         expected: found.len(),
         deadline: DEADLINE,
-        artifacts_dir: place.join("compiled"),
+        artifacts_dir: terms.artifacts.unwrap_or_else(|| place.join("compiled")),
         baked_dirs: terms.baked_dirs,
         compiler: Compiler::Child {
             program: std::env::current_exe().context("finding this program")?,
@@ -142,14 +159,76 @@ pub(crate) async fn collect(found: &[Found], place: &Path, terms: Terms) -> Resu
         namespace: terms.namespace,
         record: terms.record.map(|dir| RecordConfig {
             dir,
-            secrets: false,
+            secrets: terms.secrets,
         }),
+        ..CollectConfig::default()
     };
     compile(found, &config).await?;
     for hook in found {
         lay_out(hook, &config.hooks_dir)?;
     }
-    Ok(hook_host::collect(config).await?)
+    let hooks_dir = config.hooks_dir.clone();
+    let chain = hook_host::collect(config).await;
+    chain.map_err(|error| as_named(&error.into(), found, &hooks_dir))
+}
+
+/// An error names files as the caller did, not as they were laid out.
+fn as_named(error: &anyhow::Error, found: &[Found], hooks_dir: &Path) -> anyhow::Error {
+    let mut text = words(error);
+    for hook in found {
+        let laid = hooks_dir.join(&hook.directory);
+        let settings = hook.settings.as_deref().unwrap_or(Path::new(SETTINGS));
+        let (from, to) = (laid.join(SETTINGS), settings.display().to_string());
+        text = text.replace(&from.display().to_string(), &to);
+        let place = format!("{}/", laid.display());
+        text = text.replace(&place, &format!("{}/", parent(&hook.module).display()));
+    }
+    anyhow!(text)
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => path,
+    }
+}
+
+/// Compiles modules into a directory that collections share; the first that is no hook is an error.
+pub(crate) fn compile_once(found: &[Found], compiled: &Path) -> Result<(), Failure> {
+    let program = std::env::current_exe().context("finding this program");
+    let config = CollectConfig {
+        artifacts_dir: compiled.to_owned(),
+        compiler: Compiler::Child {
+            program: program.map_err(Failure::Machine)?,
+        },
+        host_name: HOST.to_owned(),
+        ..CollectConfig::default()
+    };
+    let done = runtime()?.block_on(compile(found, &config));
+    done.map_err(Failure::Usage)
+}
+
+/// Loads one module by itself, compiled by a child as in a launcher.
+pub(crate) async fn load(path: &Path) -> Result<Module, LoadError> {
+    let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
+    let options = Options {
+        compiler: Compiler::Child { program },
+        host_name: HOST.to_owned(),
+        ..Options::default()
+    };
+    Module::load(path, options).await
+}
+
+/// A policy that grants what the module itself declares, the dangerous set included.
+pub(crate) fn granting(description: &Description, place: &Path) -> Result<PathBuf> {
+    let wishes = description.wishes.clone().unwrap_or_default();
+    let paths: Vec<&str> = wishes.paths.iter().map(|path| path.as_str()).collect();
+    // JSON is YAML.
+    let policy = json!({"allow": {"dangerous": paths, "dirs": wishes.dirs}});
+    let path = place.join("policy.yaml");
+    fs::write(&path, policy.to_string()).with_context(|| path.display().to_string())?;
+    Ok(path)
 }
 
 /// Keeps the code of each module where the collection finds it.
@@ -174,9 +253,8 @@ fn lay_out(hook: &Found, hooks_dir: &Path) -> Result<()> {
     let file = hook.module.file_stem().unwrap_or_default();
     let file = directory.join(file).with_extension("wasm");
     fs::copy(&hook.module, &file).with_context(named)?;
-    let settings = hook.module.with_file_name(SETTINGS);
-    if settings.is_file() {
-        fs::copy(&settings, directory.join(SETTINGS))
+    if let Some(settings) = &hook.settings {
+        fs::copy(settings, directory.join(SETTINGS))
             .with_context(|| settings.display().to_string())?;
     }
     Ok(())

@@ -5,17 +5,60 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use serde::Serialize;
 
-use crate::cli::Wrap;
 use crate::failure::Failure;
+use crate::output::{Report, Style};
+
+pub(crate) const HELP: &str = "\
+For languages whose compiler ends at a core module, as C's does; `cargo build --target
+wasm32-wasip2` and componentize-py make components themselves.
+
+Examples:
+  virt-hook wrap build/genid.core.wasm --out genid.wasm
+
+Exit codes:
+  0  the component is written
+  1  it cannot be made a hook; standard error says why
+  2  the command line, or a file that it names, cannot be used
+  3  it could not be written";
+
+/// What `wrap` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The core module
+    #[arg(value_name = "CORE_WASM")]
+    core: PathBuf,
+    /// Where the component belongs; it appears there whole, by renaming
+    #[arg(long, short, value_name = "WASM")]
+    out: PathBuf,
+}
+
+/// A component that was written.
+#[derive(Debug, Serialize)]
+pub(crate) struct Wrapped {
+    module: PathBuf,
+    bytes: usize,
+}
 
 /// Writes the component beside the module, or where it was told to.
-pub(crate) fn run(arguments: &Wrap) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Wrapped, Failure> {
     let core = read(&arguments.core).map_err(Failure::Usage)?;
     let component = hook_wrap::wrap(&core)
         .with_context(|| arguments.core.display().to_string())
         .map_err(Failure::Refused)?;
-    write(&arguments.out, &component).map_err(Failure::Usage)
+    write(&arguments.out, &component).map_err(Failure::Machine)?;
+    Ok(Wrapped {
+        module: arguments.out.clone(),
+        bytes: component.len(),
+    })
+}
+
+impl Report for Wrapped {
+    fn text(&self, _: Style) -> String {
+        format!("{} ({} bytes)", self.module.display(), self.bytes)
+    }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

@@ -1,43 +1,106 @@
 //! `virt-hook render`: a VMI to domain XML, by the launcher's own conversion and chain.
 
-mod hooks;
-mod host;
-mod input;
+use std::path::PathBuf;
 
-use anyhow::Context;
-use domain::options::Options;
-use domain::vmi::{self, Vmi};
+use clap::Args;
+use hook_host::HookPoint;
+use serde::Serialize;
 
-use crate::cli::Render;
 use crate::failure::Failure;
-use crate::output;
+use crate::hooks::Hooks;
+use crate::inputs::{Given, Source};
+use crate::modules::{self, Terms};
+use crate::output::{Report, RunReport, Style, lines};
 
-/// Writes the XML to standard output.
-pub(crate) fn run(arguments: &Render) -> Result<(), Failure> {
-    let bytes = input::read(&arguments.vmi, vmi::MAX_BYTES)?;
-    let name = input::name(&arguments.vmi);
-    let vmi = Vmi::from_yaml_or_json(&bytes)
-        .context(name.clone())
-        .map_err(Failure::Refused)?;
-    let options = match &arguments.options {
-        Some(path) => input::json::<Options>(path)?,
-        None => Options::default(),
+pub(crate) const HELP: &str = "\
+Examples:
+  virt-hook render --vmi vmi.yaml
+  virt-hook render --vmi vmi.yaml --hook smbios.wasm --diff
+  kubectl get vmi my-vm -o json | virt-hook render --vmi - --hook smbios.wasm
+  virt-hook render --vmi vmi.json --host node.json --options options.json --prepared
+
+Host facts are a JSON object; what it leaves out has KubeVirt's default:
+  {\"architecture\": \"amd64\", \"allowEmulation\": true, \"kvmAvailable\": false, \"cpuset\": [0, 1],
+   \"ovmfPath\": \"/usr/share/OVMF\", \"containerDiskFormat\": \"qcow2\", \"directIO\": true}
+Without --host this machine is looked at, and emulation is allowed.
+
+Exit codes:
+  0  the XML, or the difference, is on standard output
+  1  the VMI was refused, or a hook refused or failed; standard error says why
+  2  the command line, or a file that it names, cannot be used
+  3  this machine could not do it";
+
+/// What `render` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    given: Given,
+    /// A WASM hook: a module, a directory that holds modules, or a hooks directory with one
+    /// sub-directory per hook. May be repeated; hooks run in the order they would in a pod, by
+    /// priority and then by name, each at PreStart and OnDefineDomain
+    #[arg(long = "hook", value_name = "DIR_OR_WASM")]
+    hooks: Vec<PathBuf>,
+    /// Show what hooks changed instead of the whole XML: each run, then the lines that differ
+    #[arg(long, requires = "hooks")]
+    diff: bool,
+}
+
+/// A domain, before and after hooks.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Rendered {
+    /// Libvirt's name of the domain.
+    domain: String,
+    /// Before any hook.
+    before: String,
+    /// What libvirt would be given.
+    xml: String,
+    /// Every run of a hook, in order.
+    runs: Vec<RunReport>,
+    #[serde(skip)]
+    diff: bool,
+}
+
+/// Converts, and runs the hooks.
+pub(crate) fn run(arguments: &Arguments) -> Result<Rendered, Failure> {
+    let source = Source {
+        given: arguments.given.clone(),
+        ..Source::default()
     };
-    let facts = match &arguments.host {
-        Some(path) => input::json(path)?,
-        None => host::probe(),
+    let subject = source.read()?;
+    let mut rendered = Rendered {
+        domain: subject.invocation.domain.clone(),
+        before: subject.xml.clone(),
+        xml: subject.xml.clone(),
+        runs: Vec::new(),
+        diff: arguments.diff,
     };
-    let mut spec = domain::convert::convert(&vmi, &options, &facts)
-        .context(name.clone())
-        .map_err(Failure::Refused)?;
-    if arguments.prepared {
-        let probe = host::AsTold {
-            direct_io: facts.direct_io,
-        };
-        domain::prepare::driver_modes(&mut spec, &probe)
-            .context(name)
-            .map_err(Failure::Refused)?;
+    // Without hooks nothing is started.
+    if arguments.hooks.is_empty() {
+        return Ok(rendered);
     }
-    let xml = hooks::apply(&arguments.hooks, &vmi, domain::render::render(&spec))?;
-    output::print(&xml)
+    let found = modules::find(&arguments.hooks).map_err(Failure::Usage)?;
+    let terms = Terms {
+        policy: arguments.given.policy(),
+        namespace: subject.invocation.namespace.clone(),
+        ..Terms::default()
+    };
+    let points = [HookPoint::PreStart, HookPoint::OnDefineDomain];
+    let story = Hooks::collect(&found, terms)?.run(&subject, &points)?;
+    if let Some(error) = story.error {
+        return Err(Failure::refused(error));
+    }
+    rendered.xml = story.xml;
+    rendered.runs = story.runs;
+    Ok(rendered)
+}
+
+impl Report for Rendered {
+    fn text(&self, style: Style) -> String {
+        if !self.diff {
+            return self.xml.clone();
+        }
+        let runs: String = self.runs.iter().map(|run| run.text(style)).collect();
+        format!("{runs}{}", lines(style, &self.before, &self.xml))
+    }
 }

@@ -2,36 +2,122 @@
 
 mod report;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, anyhow};
+use clap::Args;
 use hook_host::Compiler;
 use hook_host::record::{Record, ReplayError, Replayed, replay};
 use hook_host::wasm::Options;
+use serde::Serialize;
 
-use crate::cli::Replay;
 use crate::failure::Failure;
+use crate::hooks::runtime;
 use crate::modules::HOST;
-use crate::output;
+use crate::output::{ChangeReport, Report, RunReport, Style};
 
-/// Writes the comparison to standard output; a replay that comes to something else is a failure.
-pub(crate) fn run(arguments: &Replay) -> Result<(), Failure> {
+pub(crate) const HELP: &str = "\
+Records are what the launcher, or `virt-hook serve`, writes with --hook-record DIR: one file per
+run. The hook sees the input, configuration, limits, grants, random numbers and time of day that
+were recorded, and nothing else; how the VM's owner would have taken a failure does not count.
+
+Examples:
+  virt-hook replay records/1700000000-0000-OnDefineDomain-smbios.json --module smbios.wasm
+  virt-hook replay RECORD --hook smbios-2.wasm
+  virt-hook replay RECORD_OF_A_SIDECAR --hook its-port.wasm
+
+Exit codes:
+  0  it came to the same: the outcome with its reason, the domain, and cloud-init documents; how the
+     XML is written and what was logged does not count, and is shown
+  1  it came to something else; standard output shows what
+  2  the command line, the record or the module cannot be used
+  3  this machine could not do it";
+
+/// What `replay` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The record, a JSON file
+    #[arg(value_name = "RECORD")]
+    record: PathBuf,
+    /// The module that was recorded; its sha256 must be the recorded one
+    #[arg(long, value_name = "WASM", conflicts_with = "hook")]
+    module: Option<PathBuf>,
+    /// Another module that is to do the same: a new version, or the port of a gRPC sidecar
+    #[arg(long, value_name = "NEW_WASM")]
+    hook: Option<PathBuf>,
+}
+
+/// A record, and the replay beside it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Comparison {
+    /// What was recorded.
+    recorded: RunReport,
+    /// How the replay ended: `ok`, or how it failed.
+    replayed: String,
+    /// `identical`, `same` in effect, or `different`.
+    verdict: &'static str,
+    /// The outcomes, where they differ.
+    outcome: Option<(String, String)>,
+    /// What differs in the domain.
+    domain: Vec<ChangeReport>,
+    /// The cloud-init documents that differ.
+    documents: Vec<String>,
+    /// Whether it logged something else, which does not count.
+    log: bool,
+    /// What else may explain a difference, or the lack of one.
+    notes: Vec<String>,
+    #[serde(skip)]
+    path: PathBuf,
+    #[serde(skip)]
+    both: (Record, Replayed),
+}
+
+/// Runs the recorded run again.
+pub(crate) fn run(arguments: &Arguments) -> Result<Comparison, Failure> {
     let record = Record::read(&arguments.record)
         .map_err(|error| Failure::Usage(named(&arguments.record, error)))?;
     let (module, port) = module(arguments, &record)?;
     let replayed = again(&record, module, port)?;
-    output::print(&report::of(&record, &replayed))?;
-    if replayed.difference.is_none_in_effect() {
-        return Ok(());
+    Ok(Comparison::of(arguments.record.clone(), record, replayed))
+}
+
+impl Comparison {
+    fn of(path: PathBuf, record: Record, replayed: Replayed) -> Self {
+        let difference = &replayed.difference;
+        let verdict = match (difference.is_none(), difference.is_none_in_effect()) {
+            (true, _) => "identical",
+            (_, true) => "same",
+            _ => "different",
+        };
+        Self {
+            recorded: RunReport::from(&record),
+            replayed: report::outcome(&replayed).to_owned(),
+            verdict,
+            outcome: difference.outcome.clone(),
+            domain: difference.domain.iter().map(ChangeReport::from).collect(),
+            documents: difference.documents.clone(),
+            log: difference.log,
+            notes: report::notes(&record, &replayed),
+            path,
+            both: (record, replayed),
+        }
     }
-    Err(Failure::Refused(anyhow!(
-        "{}: the replay is different",
-        arguments.record.display()
-    )))
+}
+
+impl Report for Comparison {
+    fn text(&self, style: Style) -> String {
+        report::of(style, &self.both.0, &self.both.1)
+    }
+
+    fn complaint(&self) -> Option<String> {
+        let is_different = self.verdict == "different";
+        is_different.then(|| format!("{}: the replay is different", self.path.display()))
+    }
 }
 
 /// The module to run, and whether it may be another one than the recorded one.
-fn module<'a>(arguments: &'a Replay, record: &Record) -> Result<(&'a Path, bool), Failure> {
+fn module<'a>(arguments: &'a Arguments, record: &Record) -> Result<(&'a Path, bool), Failure> {
     match (&arguments.module, &arguments.hook) {
         (_, Some(hook)) => Ok((hook, true)),
         (Some(module), None) => Ok((module, false)),
@@ -55,14 +141,10 @@ fn wanted(record: &Record) -> String {
 }
 
 fn again(record: &Record, module: &Path, port: bool) -> Result<Replayed, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("starting the runtime")
-        .map_err(Failure::Usage)?;
+    let runtime = runtime()?;
     let program = std::env::current_exe()
         .context("finding this program")
-        .map_err(Failure::Usage)?;
+        .map_err(Failure::Machine)?;
     let options = Options {
         compiler: Compiler::Child { program },
         host_name: HOST.to_owned(),

@@ -1,54 +1,34 @@
 //! A replay beside its record, for people to read.
 
-use std::fmt::{self, Display, Formatter, Write};
 use std::time::Duration;
 
 use domain_xml::{Change, ChangeKind};
 use hook_host::record::{Record, Replayed, Said};
 use hook_host::{LogLevel, LogLine, Outcome};
 
-/// Of one value, as many characters as a terminal can bear.
-const MAX_VALUE: usize = 2000;
+use crate::output::{Plain, Style, cost, sides};
+
 /// Enough of a digest to tell modules apart.
 const DIGEST: usize = 12;
 
-/// Text of the hook's, which must not move the cursor or fill the screen.
-struct Plain<'a>(&'a str);
-
-impl Display for Plain<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for character in self.0.chars().take(MAX_VALUE) {
-            if character.is_control() {
-                write!(f, "{}", character.escape_default())?;
-            } else {
-                f.write_char(character)?;
-            }
-        }
-        if self.0.chars().nth(MAX_VALUE).is_some() {
-            write!(f, " ... ({} bytes)", self.0.len())?;
-        }
-        Ok(())
-    }
-}
-
 /// The whole comparison.
-pub(super) fn of(record: &Record, replayed: &Replayed) -> String {
+pub(super) fn of(style: Style, record: &Record, replayed: &Replayed) -> String {
     let mut text = format!("recorded: {}\n", recorded(record));
     text += &format!("replayed: {}\n", run(replayed));
     text += verdict(replayed);
     text.push('\n');
     let difference = &replayed.difference;
     if let Some((before, after)) = &difference.outcome {
-        sides(&mut text, "outcome", Some(before), Some(after));
+        sides(&mut text, style, "outcome", Some(before), Some(after));
     }
     for change in &difference.domain {
-        changed(&mut text, change);
+        changed(&mut text, style, change);
     }
     for name in &difference.documents {
         text += &format!("  document {}\n", Plain(name));
     }
     if difference.log {
-        logs(&mut text, &record.log, &replayed.run.log);
+        logs(&mut text, style, &record.log, &replayed.run.log);
     }
     for note in notes(record, replayed) {
         text += &format!("note: {note}\n");
@@ -81,24 +61,23 @@ fn recorded(record: &Record) -> String {
 
 fn run(replayed: &Replayed) -> String {
     let run = &replayed.run;
-    let outcome = match &run.outcome {
+    result(
+        outcome(replayed),
+        run.changes.len(),
+        run.duration,
+        run.peak_memory,
+    )
+}
+
+pub(super) fn outcome(replayed: &Replayed) -> &'static str {
+    match &replayed.run.outcome {
         Outcome::Ok => "ok",
         Outcome::Failed(error) => error.kind(),
-    };
-    result(outcome, run.changes.len(), run.duration, run.peak_memory)
+    }
 }
 
 fn result(outcome: &str, changes: usize, duration: Duration, memory: usize) -> String {
-    let plural = if changes == 1 { "" } else { "s" };
-    let mut text = format!(
-        "{}, {changes} change{plural}, {} us",
-        Plain(outcome),
-        duration.as_micros()
-    );
-    if memory > 0 {
-        text += &format!(", {} KiB", memory >> 10);
-    }
-    text
+    format!("{}, {}", Plain(outcome), cost(changes, duration, memory))
 }
 
 fn verdict(replayed: &Replayed) -> &'static str {
@@ -112,7 +91,7 @@ fn verdict(replayed: &Replayed) -> &'static str {
     }
 }
 
-fn changed(text: &mut String, change: &Change) {
+fn changed(text: &mut String, style: Style, change: &Change) {
     let what = match change.kind {
         ChangeKind::Inserted => "only replayed",
         ChangeKind::Removed => "only recorded",
@@ -122,29 +101,22 @@ fn changed(text: &mut String, change: &Change) {
     let title = format!("{}: {what}", Plain(&change.path));
     sides(
         text,
+        style,
         &title,
         change.before.as_deref(),
         change.after.as_deref(),
     );
 }
 
-fn sides(text: &mut String, title: &str, before: Option<&str>, after: Option<&str>) {
-    *text += &format!("  {title}\n");
-    for (sign, side) in [('-', before), ('+', after)] {
-        for line in side.into_iter().flat_map(str::lines) {
-            *text += &format!("    {sign} {}\n", Plain(line));
-        }
-    }
-}
-
 /// From the first line on that is not the same.
-fn logs(text: &mut String, before: &[Said], after: &[LogLine]) {
+fn logs(text: &mut String, style: Style, before: &[Said], after: &[LogLine]) {
     let before: Vec<String> = before.iter().map(said).collect();
     let after: Vec<String> = after.iter().map(logged).collect();
     let alike = before.iter().zip(&after).take_while(|(a, b)| a == b);
     let from = alike.count();
     sides(
         text,
+        style,
         "log, which does not count",
         Some(&before[from..].join("\n")),
         Some(&after[from..].join("\n")),
@@ -166,7 +138,7 @@ fn logged(line: &LogLine) -> String {
 }
 
 /// What else might explain a difference, or the lack of one.
-fn notes(record: &Record, replayed: &Replayed) -> Vec<String> {
+pub(super) fn notes(record: &Record, replayed: &Replayed) -> Vec<String> {
     let difference = &replayed.difference;
     let mut notes = Vec::new();
     if difference.bytes && difference.is_none_in_effect() {
@@ -196,13 +168,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hooks_do_not_write_on_terminals() {
-        assert_eq!(Plain("a\u{1b}[2Jb").to_string(), "a\\u{1b}[2Jb");
-        let long = "x".repeat(MAX_VALUE + 1);
-        assert!(Plain(&long).to_string().ends_with("x ... (2001 bytes)"));
-    }
-
-    #[test]
     fn logs_are_told_from_where_they_part() {
         let line = |message: &str| LogLine {
             level: LogLevel::Info,
@@ -215,6 +180,7 @@ mod tests {
         let mut text = String::new();
         logs(
             &mut text,
+            Style::default(),
             &[said("a"), said("b")],
             &[line("a"), line("c"), line("d")],
         );

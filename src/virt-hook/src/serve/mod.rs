@@ -1,6 +1,7 @@
 //! `virt-hook serve`: modules as one sidecar of a stock KubeVirt.
 
 mod allowance;
+mod arguments;
 mod policy;
 mod socket;
 
@@ -14,10 +15,11 @@ use hook_host::serve::{Front, ServeConfig, Stage};
 use hook_host::wasm::baked_dirs;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::Serve;
 use crate::failure::Failure;
+use crate::hooks::runtime;
 use crate::modules::{self, Found, Terms};
 use allowance::Allowance;
+pub(crate) use arguments::{Arguments, HELP};
 
 /// Where an image has modules that were compiled for it.
 const BAKED: &str = "/usr/share/virt-hook/hook-artifacts";
@@ -25,14 +27,9 @@ const BAKED: &str = "/usr/share/virt-hook/hook-artifacts";
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// Serves until told to end.
-pub(crate) fn run(arguments: &Serve) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     // One thread: a sidecar may have a fifth of a processor.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("starting the runtime")
-        .map_err(Failure::Usage)?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let stop = stop()
             .context("listening for signals")
             .map_err(Failure::Usage)?;
@@ -46,7 +43,7 @@ pub(crate) fn run(arguments: &Serve) -> Result<(), Failure> {
 async fn until_told(
     found: &[Found],
     stage: Stage,
-    arguments: &Serve,
+    arguments: &Arguments,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
     tokio::pin!(stop);
@@ -60,6 +57,7 @@ async fn until_told(
         namespace: arguments.namespace.clone(),
         record: arguments.hook_record.clone(),
         baked_dirs: baked_dirs(arguments.hook_artifacts.as_deref(), Path::new(BAKED)),
+        ..Terms::default()
     };
     let frugal = allowance.be_frugal();
     let chain = tokio::select! {
@@ -84,7 +82,7 @@ async fn until_told(
     Ok(())
 }
 
-fn front(arguments: &Serve, chain: &Chain) -> Front {
+fn front(arguments: &Arguments, chain: &Chain) -> Front {
     if arguments.plugin.is_some() {
         return Front::Plugin;
     }
@@ -137,6 +135,7 @@ mod tests {
         let hook = |name: &str| Found {
             module: name.into(),
             directory: name.to_owned(),
+            settings: None,
         };
         let names = |found: Vec<Found>| -> Vec<_> {
             let found = in_order(found).into_iter();

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use anyhow::{Result, bail};
 
-use crate::cli::Serve;
+use super::Arguments;
 
 /// Where KubeVirt mounts a hook sidecar's own directory into it.
 const HOOKS: &str = "/var/run/kubevirt-hooks";
@@ -25,12 +25,12 @@ pub(super) struct Place {
     pub(super) file: String,
 }
 
-pub(super) fn place(arguments: &Serve) -> Result<Place> {
+pub(super) fn place(arguments: &Arguments) -> Result<Place> {
     let container = std::env::var(CONTAINER).ok();
     place_in(arguments, container.as_deref())
 }
 
-fn place_in(arguments: &Serve, container: Option<&str>) -> Result<Place> {
+fn place_in(arguments: &Arguments, container: Option<&str>) -> Result<Place> {
     if let Some(plugin) = arguments.plugin.as_deref().filter(|name| !is_name(name)) {
         bail!(
             "--plugin {plugin:?} is not the name of a Plugin (lower case letters, digits, - and .)"
@@ -82,8 +82,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn serve(plugin: Option<&str>, socket: Option<&str>) -> Serve {
-        Serve {
+    fn serve(plugin: Option<&str>, socket: Option<&str>) -> Arguments {
+        Arguments {
             modules: Vec::new(),
             plugin: plugin.map(str::to_owned),
             hooks_dir: None,
@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    fn path(arguments: &Serve, container: Option<&str>) -> String {
+    fn path(arguments: &Arguments, container: Option<&str>) -> String {
         let place = place_in(arguments, container).unwrap();
         place.directory.join(place.file).display().to_string()
     }

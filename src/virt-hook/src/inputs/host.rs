@@ -34,6 +34,16 @@ pub(super) fn probe() -> HostFacts {
     }
 }
 
+/// A node that is the same everywhere: KubeVirt's defaults, two processors, emulation.
+pub(super) fn anywhere() -> HostFacts {
+    HostFacts {
+        allow_emulation: true,
+        kvm_available: false,
+        cpuset: vec![0, 1],
+        ..HostFacts::default()
+    }
+}
+
 /// Go's name, which Kubernetes uses.
 fn architecture(rust: &str) -> &str {
     match rust {

@@ -14,7 +14,7 @@ const MAX_JSON: usize = 4 * 1024 * 1024;
 const STANDARD_INPUT: &str = "-";
 
 /// What errors call a file.
-pub(super) fn name(path: &Path) -> String {
+pub(crate) fn name(path: &Path) -> String {
     if path.as_os_str() == STANDARD_INPUT {
         "standard input".to_owned()
     } else {
@@ -23,7 +23,7 @@ pub(super) fn name(path: &Path) -> String {
 }
 
 /// The content of a file, or standard input for `-`.
-pub(super) fn read(path: &Path, limit: usize) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>, Failure> {
     let bytes = read_some(path, limit as u64 + 1)
         .with_context(|| name(path))
         .map_err(Failure::Usage)?;
@@ -47,9 +47,16 @@ fn read_some(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 }
 
 /// A JSON file.
-pub(super) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
+pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, Failure> {
     let bytes = read(path, MAX_JSON)?;
     serde_json::from_slice(&bytes)
         .with_context(|| format!("{}: not the JSON expected here", name(path)))
+        .map_err(Failure::Usage)
+}
+
+/// A text.
+pub(crate) fn text(path: &Path, limit: usize) -> Result<String, Failure> {
+    String::from_utf8(read(path, limit)?)
+        .with_context(|| format!("{}: it is not UTF-8", name(path)))
         .map_err(Failure::Usage)
 }

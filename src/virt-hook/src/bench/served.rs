@@ -1,0 +1,112 @@
+//! The same hook in `virt-hook serve`, called as a launcher calls sidecars.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use hook_host::{Chain, CollectConfig, Compiler, HookPoint};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
+
+use super::Bench;
+use super::times::Times;
+use crate::failure::Failure;
+use crate::modules::HOST;
+
+/// Compiling included, on a busy machine.
+const READY: Duration = Duration::from_secs(120);
+const END: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What being served costs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Served {
+    /// A call on a connection of its own.
+    pub(super) calls: Times,
+    /// From the start of the program to its socket, compiling included.
+    pub(super) ready_millis: u64,
+    /// Resident memory of the program before the first call, in bytes.
+    pub(super) idle_memory: u64,
+}
+
+pub(super) fn measure(bench: &Bench, point: HookPoint, calls: usize) -> Result<Served, Failure> {
+    let place = bench.place.path().join("served");
+    let started = Instant::now();
+    let sidecar = Sidecar::start(bench, &place.join("hook-sidecar-0")).map_err(Failure::Machine)?;
+    let chain = collect(bench, &place)?;
+    let ready = started.elapsed();
+    let idle_memory = sidecar.memory().unwrap_or_default();
+    let (calls, _) = bench.calls(&chain, point, calls)?;
+    Ok(Served {
+        calls,
+        ready_millis: u64::try_from(ready.as_millis()).unwrap_or(u64::MAX),
+        idle_memory,
+    })
+}
+
+fn collect(bench: &Bench, place: &Path) -> Result<Chain, Failure> {
+    let config = CollectConfig {
+        hooks_dir: place.to_owned(),
+        expected: 1,
+        deadline: READY,
+        artifacts_dir: bench.place.path().join("none"),
+        compiler: Compiler::InProcess,
+        host_name: HOST.to_owned(),
+        ..CollectConfig::default()
+    };
+    let chain = bench.runtime.block_on(hook_host::collect(config));
+    chain.map_err(|error| Failure::machine(anyhow!("virt-hook serve: {error}")))
+}
+
+/// This program, serving; told to end when dropped.
+struct Sidecar(Child);
+
+impl Sidecar {
+    fn start(bench: &Bench, directory: &Path) -> anyhow::Result<Self> {
+        fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+        let program = std::env::current_exe().context("finding this program")?;
+        let child = Command::new(program)
+            .args(["serve", "--socket", "bench.sock", "--hooks-dir"])
+            .arg(directory)
+            .arg("--module")
+            .arg(bench.module())
+            .arg("--policy")
+            .arg(&bench.policy)
+            .args(["--namespace", &bench.subject.invocation.namespace])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Ok(Self(child.context("starting virt-hook serve")?))
+    }
+
+    fn memory(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+        Some(kib << 10)
+    }
+
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.0.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
+        // It removes its socket then.
+        let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
+        let end = Instant::now() + END;
+        while !self.has_ended() && Instant::now() < end {
+            std::thread::sleep(PAUSE);
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,70 @@
+//! Many times of the same thing.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// Percentiles, in microseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Times {
+    count: usize,
+    fastest_micros: u64,
+    p50_micros: u64,
+    p99_micros: u64,
+    slowest_micros: u64,
+}
+
+impl Times {
+    /// Does something so many times, and at least once.
+    pub(super) fn of(
+        count: usize,
+        mut one: impl FnMut(usize) -> Result<Duration, Failure>,
+    ) -> Result<Self, Failure> {
+        let times: Result<Vec<Duration>, Failure> = (0..count.max(1)).map(&mut one).collect();
+        Ok(Self::sorted(times?))
+    }
+
+    fn sorted(mut times: Vec<Duration>) -> Self {
+        times.sort();
+        let at = |percentile: usize| {
+            let place = (times.len().saturating_sub(1) * percentile).div_ceil(100);
+            let micros = times.get(place).map_or(0, Duration::as_micros);
+            u64::try_from(micros).unwrap_or(u64::MAX)
+        };
+        Self {
+            count: times.len(),
+            fastest_micros: at(0),
+            p50_micros: at(50),
+            p99_micros: at(99),
+            slowest_micros: at(100),
+        }
+    }
+
+    /// The middle and the 99th percentile, as people read them.
+    pub(super) fn shown(&self) -> [String; 2] {
+        [self.p50_micros, self.p99_micros].map(|micros| match micros {
+            0..10_000 => format!("{micros} us"),
+            _ => format!("{} ms", micros / 1000),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_of_the_sorted_times() {
+        let times = Times::sorted((1..=200).rev().map(Duration::from_micros).collect());
+        assert_eq!(times.p50_micros, 101);
+        assert_eq!((times.p99_micros, times.slowest_micros), (199, 200));
+        assert_eq!(times.shown(), ["101 us", "199 us"]);
+        assert_eq!(
+            Times::sorted(vec![Duration::from_secs(1)]).shown()[0],
+            "1000 ms"
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! One thing that was checked.
+
+use serde::Serialize;
+
+use crate::output::{Plain, Style};
+
+/// How it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Verdict {
+    /// As it should be.
+    Passed,
+    /// Perhaps not what was meant.
+    Doubtful,
+    /// Not as it should be.
+    Failed,
+    /// It could not be found out here.
+    NotChecked,
+}
+
+/// One thing that was checked.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Finding {
+    check: &'static str,
+    verdict: Verdict,
+    /// In one sentence.
+    message: String,
+    /// One line for each place.
+    details: Vec<String>,
+}
+
+impl Finding {
+    pub(super) fn new(check: &'static str, verdict: Verdict, message: impl Into<String>) -> Self {
+        Self {
+            check,
+            verdict,
+            message: message.into(),
+            details: Vec::new(),
+        }
+    }
+
+    /// Passed, unless there is something to say against it.
+    pub(super) fn unless(
+        check: &'static str,
+        details: Vec<String>,
+        otherwise: Verdict,
+        good: impl Into<String>,
+        bad: impl Into<String>,
+    ) -> Self {
+        let finding = if details.is_empty() {
+            Self::new(check, Verdict::Passed, good)
+        } else {
+            Self::new(check, otherwise, bad)
+        };
+        Self { details, ..finding }
+    }
+
+    pub(super) fn failed(&self) -> bool {
+        self.verdict == Verdict::Failed
+    }
+
+    pub(super) fn text(&self, style: Style) -> String {
+        let word = match self.verdict {
+            Verdict::Passed => style.good("ok         "),
+            Verdict::Doubtful => style.doubtful("doubtful   "),
+            Verdict::Failed => style.bad("FAILED     "),
+            Verdict::NotChecked => style.doubtful("not checked"),
+        };
+        let mut text = format!("{word}  {}: {}\n", self.check, Plain(&self.message));
+        for detail in &self.details {
+            text += &format!("               {}\n", Plain(detail));
+        }
+        text
+    }
+}

@@ -1,0 +1,120 @@
+//! What can be told from the module alone.
+
+use std::path::Path;
+
+use super::finding::{Finding, Verdict};
+use crate::inspect::{Inspected, InterfaceReport};
+
+/// Kubernetes' limit of the values of one ConfigMap together, in bytes.
+const CONFIG_MAP: u64 = 1 << 20;
+/// Kubernetes' limit of annotations, into one of which `kubectl apply` copies the whole object.
+const ANNOTATIONS: u64 = 256 << 10;
+const SETTINGS: &str = "hook.yaml";
+const HOST: &str = "kubevirt:hooks/host@0.1.0";
+const DIRECTORIES: &str = "wasi:filesystem/preopens@";
+
+/// A ConfigMap holds the module, and the hook.yaml if there is one.
+pub(super) fn fits_config_map(path: &Path, bytes: u64) -> Finding {
+    let settings = path.with_file_name(SETTINGS).metadata();
+    let all = bytes + settings.map_or(0, |settings| settings.len());
+    let name = "size";
+    if all > CONFIG_MAP {
+        let message = format!(
+            "{all} bytes are more than the {CONFIG_MAP} of a ConfigMap: bring it in an image or on \
+             a volume"
+        );
+        return Finding::new(name, Verdict::Doubtful, message);
+    }
+    let encoded = bytes.div_ceil(3) * 4;
+    let how = if encoded > ANNOTATIONS {
+        "; `kubectl create configmap` or `kubectl apply --server-side`, since plain apply keeps a \
+         copy in an annotation"
+    } else {
+        ""
+    };
+    let message = format!("{all} bytes, which a ConfigMap holds{how}");
+    Finding::new(name, Verdict::Passed, message)
+}
+
+pub(super) fn findings(module: &Inspected) -> Vec<Finding> {
+    vec![world(module), hook_points(module), imports(module)]
+}
+
+fn world(module: &Inspected) -> Finding {
+    let ours = module.exports.iter().chain(&module.imports);
+    let names: Vec<&str> = ours
+        .map(|interface| interface.name.as_str())
+        .filter(|name| !name.starts_with("wasi:"))
+        .collect();
+    let message = format!("a hook of kubevirt:hooks@0.1 ({})", names.join(", "));
+    Finding::new("world", Verdict::Passed, message)
+}
+
+fn hook_points(module: &Inspected) -> Finding {
+    let points = module.hook_points.iter();
+    let points: Vec<String> = points
+        .map(|point| format!("{} with priority {}", point.name, point.priority))
+        .collect();
+    let name = "hook points";
+    if points.is_empty() {
+        let message = "it asks for no hook point, and will never be called";
+        return Finding::new(name, Verdict::Failed, message);
+    }
+    if module.name.is_empty() {
+        let message = "it has no name: logs and sidecar announcements will not name it";
+        return Finding::new(name, Verdict::Doubtful, message);
+    }
+    Finding::new(name, Verdict::Passed, points.join(", "))
+}
+
+/// What it wishes for, and whether it could use that.
+fn imports(module: &Inspected) -> Finding {
+    let asks = |interface: &InterfaceReport, function: &str| {
+        interface.name == HOST && interface.functions.iter().any(|name| name == function)
+    };
+    let reads_config = module.imports.iter().any(|import| asks(import, "config"));
+    let opens = |import: &InterfaceReport| import.name.starts_with(DIRECTORIES);
+    let mut details = Vec::new();
+    if let Some(wishes) = &module.wishes {
+        if !wishes.config.is_empty() && !reads_config {
+            let keys = wishes.config.join(", ");
+            details.push(format!(
+                "it declares the configuration [{keys}] and never asks for any"
+            ));
+        }
+        if wishes.config.is_empty() && reads_config {
+            details.push("it asks for configuration and declares no key: none can be given".into());
+        }
+        if !wishes.dirs.is_empty() && !module.imports.iter().any(opens) {
+            details.push("it declares directories and has no way to open one".into());
+        }
+    }
+    Finding::unless(
+        "wishes and imports",
+        details,
+        Verdict::Doubtful,
+        "they fit together",
+        "one of them is not what was meant",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_config_map_holds_is_a_mebibyte() {
+        let verdict = |bytes| fits_config_map(Path::new("/nowhere/x.wasm"), bytes);
+        assert!(
+            verdict(CONFIG_MAP)
+                .text(crate::output::Style::default())
+                .starts_with("ok")
+        );
+        let large = verdict(CONFIG_MAP + 1).text(crate::output::Style::default());
+        assert!(
+            large.starts_with("doubtful") && large.contains("image"),
+            "{large}"
+        );
+        assert!(!large.contains("apply"));
+    }
+}

@@ -1,0 +1,125 @@
+//! Libvirt's RELAX NG schema, by xmllint.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use domain_xml::Document;
+
+use super::behaviour::Ran;
+use super::finding::{Finding, Verdict};
+use super::tool::{Silence, ask};
+use crate::failure::Failure;
+
+const NAME: &str = "schema";
+const SCHEMA: &str = "/usr/share/libvirt/schemas/domain.rng";
+const VALID: &str = " validates";
+
+/// Domains that were valid must be so after the hook.
+pub(super) fn finding(ran: &Ran) -> Result<Finding, Failure> {
+    let not = |why: String| Ok(Finding::new(NAME, Verdict::NotChecked, why));
+    if !Path::new(SCHEMA).is_file() {
+        return not(format!("{SCHEMA} is not there: install libvirt's schemas"));
+    }
+    let place = tempfile::tempdir().map_err(Failure::machine)?;
+    let written = write(ran, place.path()).map_err(Failure::Machine)?;
+    if written.is_empty() {
+        return not("no hook run gave a domain".to_owned());
+    }
+    let verdict = match validate(place.path(), &written) {
+        Ok(verdict) => verdict,
+        Err(silence @ Silence::Missing(_)) => {
+            return not(format!("{silence}: install libxml2-utils"));
+        }
+        Err(silence) => return not(silence.to_string()),
+    };
+    let mut broken = Vec::new();
+    let mut checked = 0;
+    for pair in &written {
+        let (before, after) = (verdict.accepts(&pair.before), verdict.accepts(&pair.after));
+        checked += usize::from(before);
+        if before && !after {
+            let why = verdict.reason(&pair.after);
+            broken.push(format!("{}: {why}", pair.name));
+        }
+    }
+    if checked == 0 {
+        return not("no domain was valid before the hook".to_owned());
+    }
+    Ok(Finding::unless(
+        NAME,
+        broken,
+        Verdict::Failed,
+        format!("{checked} domains are as libvirt's schema wants them"),
+        "the domain is not as libvirt's schema wants it",
+    ))
+}
+
+/// A domain before and after the hook, as files.
+struct Pair {
+    name: String,
+    before: PathBuf,
+    after: PathBuf,
+}
+
+fn write(ran: &Ran, place: &Path) -> anyhow::Result<Vec<Pair>> {
+    let mut pairs = Vec::new();
+    let tries = ran.tries.iter().filter(|one| one.once.error.is_none());
+    for (number, one) in tries.enumerate() {
+        let path = |what: &str| place.join(format!("{number}-{what}.xml"));
+        let pair = Pair {
+            name: one.name.clone(),
+            before: path("before"),
+            after: path("after"),
+        };
+        for (path, xml) in [
+            (&pair.before, &one.subject.xml),
+            (&pair.after, &one.once.xml),
+        ] {
+            fs::write(path, without_blanks(xml)).with_context(|| path.display().to_string())?;
+        }
+        pairs.push(pair);
+    }
+    Ok(pairs)
+}
+
+/// KubeVirt writes empty tables into `sysinfo`, which libvirt reads and its schema does not know.
+fn without_blanks(xml: &str) -> String {
+    let Ok(mut document) = Document::parse(xml) else {
+        return xml.to_owned();
+    };
+    if let Ok(Some(sysinfo)) = document.find_mut("sysinfo") {
+        sysinfo.remove_children(|table| table.children().next().is_none());
+    }
+    document.render()
+}
+
+/// What xmllint said of each file.
+struct Said(BTreeSet<PathBuf>, String);
+
+impl Said {
+    fn accepts(&self, path: &Path) -> bool {
+        self.0.contains(path)
+    }
+
+    /// The innermost complaint, which comes first.
+    fn reason(&self, path: &Path) -> String {
+        let start = format!("{}:", path.display());
+        let mut lines = self.1.lines().filter_map(|line| line.strip_prefix(&start));
+        lines.next().unwrap_or("it is not valid").to_owned()
+    }
+}
+
+fn validate(home: &Path, pairs: &[Pair]) -> Result<Said, Silence> {
+    let said = ask("xmllint", home, |xmllint| {
+        xmllint.args(["--nonet", "--noout", "--relaxng", SCHEMA]);
+        xmllint.args(pairs.iter().flat_map(|pair| [&pair.before, &pair.after]));
+    })?;
+    let lines = said.stderr.lines();
+    let valid = lines.filter_map(|line| line.strip_suffix(VALID));
+    Ok(Said(
+        valid.map(PathBuf::from).collect(),
+        said.stderr.clone(),
+    ))
+}

@@ -1,0 +1,114 @@
+//! `virt-hook compile`: modules compiled ahead, for an image.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Args;
+use hook_host::Compiler;
+use hook_host::wasm::{BakeError, Code, Options, bake};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::hooks::runtime;
+use crate::modules::{self, HOST};
+use crate::output::{Report, Style};
+
+pub(crate) const HELP: &str = "\
+What is compiled here runs with the launcher's rights, so a launcher takes it only from a directory
+of its image that root alone can write to: /usr/share/virt-launcher/hook-artifacts, or what
+--hook-artifacts says; `virt-hook serve` from /usr/share/virt-hook/hook-artifacts. The module itself
+is still needed: the artifact is found by its sha256. Compile with the version that will run it.
+
+Examples:
+  virt-hook compile smbios.wasm --into rootfs/usr/share/virt-launcher/hook-artifacts
+  virt-hook compile hooks/ --into artifacts
+
+Exit codes:
+  0  all are compiled
+  1  a module is no hook, or takes more than compiling may; standard error says why
+  2  the command line, or a file that it names, cannot be used
+  3  the artifacts could not be written";
+
+/// What `compile` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// A module, or a directory that holds modules
+    #[arg(value_name = "DIR_OR_WASM", required = true)]
+    modules: Vec<PathBuf>,
+    /// Where the artifacts belong; made when it is not there
+    #[arg(long, value_name = "DIR")]
+    into: PathBuf,
+}
+
+/// Modules that were compiled.
+#[derive(Debug, Serialize)]
+pub(crate) struct Compiled {
+    artifacts: Vec<Artifact>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Artifact {
+    module: PathBuf,
+    /// Of the module.
+    sha256: String,
+    /// Its name matters.
+    artifact: PathBuf,
+    bytes: u64,
+    millis: u64,
+    /// Of the child that compiled, in bytes.
+    peak_memory: Option<u64>,
+}
+
+/// Compiles one after the other.
+pub(crate) fn run(arguments: &Arguments) -> Result<Compiled, Failure> {
+    let found = modules::find(&arguments.modules).map_err(Failure::Usage)?;
+    let program = std::env::current_exe().map_err(Failure::machine)?;
+    let options = Options {
+        compiler: Compiler::Child { program },
+        host_name: HOST.to_owned(),
+        ..Options::default()
+    };
+    let runtime = runtime()?;
+    let mut artifacts = Vec::new();
+    for hook in found {
+        let started = Instant::now();
+        let baked = runtime.block_on(bake(&hook.module, &arguments.into, &options));
+        let baked = baked.map_err(|error| match error {
+            BakeError::Load(error) => Failure::refused(error),
+            BakeError::Write { .. } => Failure::machine(error),
+        })?;
+        let peak_memory = match baked.module.code() {
+            Code::Compiled { peak_memory, .. } => *peak_memory,
+            Code::Kept | Code::Baked { .. } => None,
+        };
+        artifacts.push(Artifact {
+            module: hook.module,
+            sha256: baked.module.digest().to_owned(),
+            artifact: baked.artifact,
+            bytes: baked.size,
+            millis: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            peak_memory,
+        });
+    }
+    Ok(Compiled { artifacts })
+}
+
+impl Report for Compiled {
+    fn text(&self, _: Style) -> String {
+        let lines = self.artifacts.iter().map(|artifact| {
+            let peak = artifact.peak_memory;
+            let peak = peak.map_or(String::new(), |peak| {
+                format!(", {} MiB at most", peak >> 20)
+            });
+            format!(
+                "{}: {} ({} bytes, {} ms{peak})\n",
+                artifact.module.display(),
+                artifact.artifact.display(),
+                artifact.bytes,
+                artifact.millis
+            )
+        });
+        lines.collect()
+    }
+}

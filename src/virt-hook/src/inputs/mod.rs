@@ -1,0 +1,42 @@
+//! What hooks are run on: one set of options for all verbs that run them.
+
+pub(crate) mod file;
+mod host;
+mod subject;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use hook_host::PolicySource;
+
+pub(crate) use subject::{Source, Subject};
+
+/// A virtual machine, where it would run, and what its hooks may do.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Given {
+    /// The VirtualMachineInstance, JSON or YAML; `-` reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) vmi: PathBuf,
+    /// VirtualMachineOptions as virt-handler sends them, proto JSON; none when left out
+    #[arg(long, value_name = "FILE")]
+    pub(crate) options: Option<PathBuf>,
+    /// What the launcher would find on the node, JSON; this machine when left out
+    #[arg(long, value_name = "FILE")]
+    pub(crate) host: Option<PathBuf>,
+    /// Settle the disks' cache and IO modes too, as just before a start (before the hooks run)
+    #[arg(long)]
+    pub(crate) prepared: bool,
+    /// The operator's policy, YAML; without one, hooks may do what they declare
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+}
+
+impl Given {
+    /// The operator's policy.
+    pub(crate) fn policy(&self) -> PolicySource {
+        match &self.policy {
+            Some(path) => PolicySource::File(path.clone()),
+            None => PolicySource::None,
+        }
+    }
+}

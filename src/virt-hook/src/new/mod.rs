@@ -1,0 +1,101 @@
+//! `virt-hook new`: a project that builds and passes its tests.
+
+mod names;
+mod sdk;
+mod template;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::{Report, Style};
+use names::Names;
+use template::Template;
+
+pub(crate) const HELP: &str = "\
+The project has a hook that does one small thing, a README that says what to change, cases for
+`virt-hook test`, and a Makefile: `make` builds the module, `make test` tests it.
+
+Examples:
+  virt-hook new team-label && make -C team-label test
+  virt-hook new hooks/team-label --lang python
+
+Exit codes:
+  0  the project is there
+  2  the name cannot be one, or there is something in its place
+  3  it could not be written";
+
+/// What `new` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Where the project belongs; the last part is the hook's name, of a-z, 0-9 and -
+    #[arg(value_name = "NAME")]
+    place: PathBuf,
+    /// What the hook is written in
+    #[arg(long, value_enum, default_value_t, value_name = "LANG")]
+    lang: Lang,
+    /// Rust: the directory of hooks-sdk; when left out, the one of the source tree that this
+    /// program lies in, or else the published version
+    #[arg(long, value_name = "DIR")]
+    sdk: Option<PathBuf>,
+}
+
+/// A language that there is a template for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Lang {
+    #[default]
+    Rust,
+    Python,
+    C,
+}
+
+/// A project that was made.
+#[derive(Debug, Serialize)]
+pub(crate) struct Made {
+    name: String,
+    lang: Lang,
+    directory: PathBuf,
+    /// Relative to it.
+    files: Vec<PathBuf>,
+}
+
+/// Makes the project; it is there whole or not at all.
+pub(crate) fn run(arguments: &Arguments) -> Result<Made, Failure> {
+    let names = Names::of(&arguments.place).map_err(Failure::Usage)?;
+    let directory = arguments.lang.directory();
+    let template = Template::of(directory).map_err(Failure::Machine)?;
+    let dependency = sdk::dependency(arguments.sdk.as_deref()).map_err(Failure::Usage)?;
+    let files = template.write(&arguments.place, &names.values(&dependency))?;
+    Ok(Made {
+        name: names.name().to_owned(),
+        lang: arguments.lang,
+        directory: arguments.place.clone(),
+        files,
+    })
+}
+
+impl Lang {
+    /// Below `templates`.
+    fn directory(self) -> &'static str {
+        match self {
+            Self::Rust => "rust",
+            Self::Python => "python",
+            Self::C => "c",
+        }
+    }
+}
+
+impl Report for Made {
+    fn text(&self, style: Style) -> String {
+        let directory = self.directory.display();
+        format!(
+            "{} is in {directory} ({} files)\n\nNext:\n  make -C {directory} test    \
+             # builds and tests it\n  $EDITOR {directory}/README.md",
+            style.strong(&self.name),
+            self.files.len()
+        )
+    }
+}

@@ -1,0 +1,110 @@
+//! One run of one hook, as text and as JSON.
+
+use std::time::Duration;
+
+use hook_host::record::Record;
+use serde::Serialize;
+
+use super::{ChangeReport, Plain, Style, changes};
+
+/// What is told of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RunReport {
+    /// The hook's name in errors and logs.
+    pub(crate) hook: String,
+    /// KubeVirt's name of the hook point.
+    pub(crate) hook_point: String,
+    /// `ok`, `veto`, `failed`, `trap`, `deadline`, `denied`, `bad-output`, ...
+    pub(crate) outcome: String,
+    /// Why it is not `ok`.
+    pub(crate) reason: Option<String>,
+    /// `Fail`, `Ignore` or `DryRun`.
+    pub(crate) failure_policy: String,
+    /// What it changed; of cloud-init data the names of the documents.
+    pub(crate) changes: Vec<ChangeReport>,
+    /// What it logged.
+    pub(crate) log: Vec<Said>,
+    /// How long it took.
+    pub(crate) duration_micros: u64,
+    /// Peak of its memories in bytes.
+    pub(crate) peak_memory: usize,
+}
+
+/// A line of a hook's log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Said {
+    /// `debug`, `info`, `warn`, `error`.
+    pub(crate) level: String,
+    /// The line.
+    pub(crate) message: String,
+}
+
+impl RunReport {
+    /// Whether it did its work.
+    pub(crate) fn is_ok(&self) -> bool {
+        self.outcome == "ok"
+    }
+
+    /// `smbios at OnDefineDomain: ok, 1 change, 800 us, 1216 KiB`, and below it the details.
+    pub(crate) fn text(&self, style: Style) -> String {
+        let outcome = Plain(&self.outcome).to_string();
+        let outcome = match (self.is_ok(), self.outcome == "veto") {
+            (true, _) => style.good(&outcome),
+            (_, true) => style.doubtful(&outcome),
+            _ => style.bad(&outcome),
+        };
+        let cost = cost(
+            self.changes.len(),
+            Duration::from_micros(self.duration_micros),
+            self.peak_memory,
+        );
+        let name = style.strong(&Plain(&self.hook).to_string());
+        let mut text = format!("{name} at {}: {outcome}, {cost}\n", self.hook_point);
+        if let Some(reason) = &self.reason {
+            text += &format!("  {}\n", Plain(reason));
+        }
+        changes(&mut text, style, &self.changes);
+        for line in &self.log {
+            text += &format!("  {}: {}\n", line.level, Plain(&line.message));
+        }
+        text
+    }
+}
+
+/// `1 change, 800 us, 1216 KiB`; memory only where it is known.
+pub(crate) fn cost(changes: usize, duration: Duration, memory: usize) -> String {
+    let plural = if changes == 1 { "" } else { "s" };
+    let mut text = format!("{changes} change{plural}, {} us", duration.as_micros());
+    if memory > 0 {
+        text += &format!(", {} KiB", memory >> 10);
+    }
+    text
+}
+
+impl From<&Record> for RunReport {
+    fn from(record: &Record) -> Self {
+        let changes = record.changes.iter();
+        let changes = changes.map(|(path, kind, before, after)| ChangeReport {
+            path: path.clone(),
+            kind: kind.clone(),
+            before: before.clone(),
+            after: after.clone(),
+        });
+        let log = record.log.iter().map(|line| Said {
+            level: line.level.clone(),
+            message: line.message.clone(),
+        });
+        Self {
+            hook: record.hook.hook.clone(),
+            hook_point: record.hook_point.clone(),
+            outcome: record.outcome.clone(),
+            reason: record.reason.clone(),
+            failure_policy: record.failure_policy.clone(),
+            changes: changes.collect(),
+            log: log.collect(),
+            duration_micros: record.duration_micros,
+            peak_memory: record.peak_memory,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Colours, where there is a terminal that wants them.
+
+use std::io::{self, IsTerminal};
+
+use anstyle::{AnsiColor, Effects};
+
+/// When to colour what standard output gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum Colour {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// How text for people is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Style {
+    colour: bool,
+}
+
+impl Style {
+    /// For standard output. `NO_COLOR` counts when it is not empty, as <https://no-color.org> says.
+    pub(crate) fn of_stdout(colour: Colour) -> Self {
+        let unwanted = || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let colour = match colour {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => io::stdout().is_terminal() && !unwanted(),
+        };
+        Self { colour }
+    }
+
+    pub(crate) fn good(self, text: &str) -> String {
+        self.paint(AnsiColor::Green.on_default(), text)
+    }
+
+    pub(crate) fn bad(self, text: &str) -> String {
+        self.paint(AnsiColor::Red.on_default(), text)
+    }
+
+    pub(crate) fn doubtful(self, text: &str) -> String {
+        self.paint(AnsiColor::Yellow.on_default(), text)
+    }
+
+    pub(crate) fn strong(self, text: &str) -> String {
+        self.paint(anstyle::Style::new().effects(Effects::BOLD), text)
+    }
+
+    fn paint(self, style: anstyle::Style, text: &str) -> String {
+        if self.colour {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_a_choice() {
+        assert_eq!(Style::default().bad("x"), "x");
+        assert_eq!(
+            Style::of_stdout(Colour::Always).bad("x"),
+            "\u{1b}[31mx\u{1b}[0m"
+        );
+        assert_eq!(Style::of_stdout(Colour::Never), Style::default());
+    }
+}

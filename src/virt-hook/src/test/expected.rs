@@ -1,0 +1,287 @@
+//! What a case expects, beside what is so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use domain_xml::{Document, diff};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::inputs::file;
+use crate::output::{ChangeReport, Style, changes, lines};
+
+const PREFIX: &str = "expected.";
+const XML: &str = "xml";
+const DIFF: &str = "diff";
+const VETO: &str = "veto";
+const ERROR: &str = "error";
+const DOCUMENTS: [&str; 3] = ["user-data", "network-data", "meta-data"];
+/// Of one file, in bytes.
+const LARGEST: usize = 8 << 20;
+
+/// What hooks made of a case.
+#[derive(Debug)]
+pub(super) enum Actual {
+    /// The virtual machine would start.
+    Made {
+        before: String,
+        xml: String,
+        /// Those that hooks changed.
+        documents: BTreeMap<String, String>,
+    },
+    /// A hook says no.
+    Veto(String),
+    /// Something else stops it.
+    Error(String),
+}
+
+/// The files of a case that begin with `expected.`, by the rest of their names.
+#[derive(Debug)]
+pub(super) struct Expected(BTreeMap<String, String>);
+
+/// Something that is not as expected.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Difference {
+    /// In one sentence.
+    what: String,
+    /// The lines that differ, as a unified diff from what is expected.
+    diff: String,
+}
+
+impl Difference {
+    fn of(what: impl Into<String>, expected: &str, actual: &str) -> Self {
+        Self {
+            what: what.into(),
+            diff: lines(Style::default(), expected, actual),
+        }
+    }
+
+    pub(super) fn text(&self, style: Style) -> String {
+        let mut text = format!("  {}\n", self.what);
+        for line in self.diff.lines() {
+            let line = match line.as_bytes().first() {
+                Some(b'-') => style.bad(line),
+                Some(b'+') => style.good(line),
+                _ => line.to_owned(),
+            };
+            text += &format!("    {line}\n");
+        }
+        text
+    }
+}
+
+impl Expected {
+    pub(super) fn read(dir: &Path) -> Result<Self, Failure> {
+        let known = [XML, DIFF, VETO, ERROR].into_iter().chain(DOCUMENTS);
+        let mut files = BTreeMap::new();
+        for name in known {
+            let path = dir.join(format!("{PREFIX}{name}"));
+            if path.is_file() {
+                files.insert(name.to_owned(), file::text(&path, LARGEST)?);
+            }
+        }
+        Ok(Self(files))
+    }
+
+    /// What differs; nothing when all is as expected.
+    pub(super) fn against(&self, actual: &Actual) -> Vec<Difference> {
+        if self.0.is_empty() {
+            let advice = "nothing is expected: write an expected.diff, or give --update";
+            let is = self.files(actual);
+            let is: String = is.iter().map(|(name, text)| titled(name, text)).collect();
+            return vec![Difference::of(advice, "", &is)];
+        }
+        let is = self.files(actual);
+        let names: BTreeSet<&String> = self.0.keys().chain(is.keys()).collect();
+        let compare = |name: &&String| compare(name, self.0.get(*name), is.get(*name));
+        names.iter().filter_map(compare).collect()
+    }
+
+    /// Writes what is so; what is not any more is removed.
+    pub(super) fn update(&self, dir: &Path, actual: &Actual) -> Result<()> {
+        let is = self.files(actual);
+        let path = |name: &str| dir.join(format!("{PREFIX}{name}"));
+        for name in self.0.keys().filter(|name| !is.contains_key(*name)) {
+            let path = path(name);
+            fs::remove_file(&path).with_context(|| path.display().to_string())?;
+        }
+        for (name, text) in &is {
+            let path = path(name);
+            whole(&path, text).with_context(|| path.display().to_string())?;
+        }
+        Ok(())
+    }
+
+    /// What is so, in the files that this case has or would have.
+    fn files(&self, actual: &Actual) -> BTreeMap<String, String> {
+        let line = |text: &str| format!("{}\n", text.trim_end());
+        match actual {
+            Actual::Veto(text) => BTreeMap::from([(VETO.to_owned(), line(text))]),
+            Actual::Error(text) => BTreeMap::from([(ERROR.to_owned(), line(text))]),
+            Actual::Made {
+                before,
+                xml,
+                documents,
+            } => {
+                let mut files = documents.clone();
+                let changed = changed(before, xml);
+                if self.0.contains_key(XML) {
+                    files.insert(XML.to_owned(), line(xml));
+                }
+                let wanted = self.0.contains_key(DIFF) || !changed.is_empty();
+                if (wanted || files.is_empty()) && !files.contains_key(XML) {
+                    files.insert(DIFF.to_owned(), changed);
+                }
+                files
+            }
+        }
+    }
+}
+
+fn titled(name: &str, text: &str) -> String {
+    format!("{PREFIX}{name}:\n{text}")
+}
+
+fn whole(path: &Path, text: &str) -> io::Result<()> {
+    let part = path.with_extension("part");
+    fs::write(&part, text).and_then(|()| fs::rename(&part, path))
+}
+
+/// What hooks changed of a domain, as `expected.diff` has it.
+fn changed(before: &str, after: &str) -> String {
+    match (Document::parse(before), Document::parse(after)) {
+        (Ok(before), Ok(after)) => {
+            let reports: Vec<ChangeReport> = diff(&before, &after).iter().map(Into::into).collect();
+            let mut text = String::new();
+            changes(&mut text, Style::default(), &reports);
+            text
+        }
+        // The chain gives back nothing that cannot be read.
+        _ => lines(Style::default(), before, after),
+    }
+}
+
+fn compare(name: &str, expected: Option<&String>, actual: Option<&String>) -> Option<Difference> {
+    let file = format!("{PREFIX}{name}");
+    match (expected, actual) {
+        (Some(expected), Some(actual)) => same(name, &file, expected, actual),
+        (Some(expected), None) => {
+            let what = format!("{file}: it did not come to this");
+            Some(Difference::of(what, expected, ""))
+        }
+        (None, actual) => {
+            let what = format!("{file}: there is no such file, and it came to this");
+            Some(Difference::of(what, "", actual.map_or("", String::as_str)))
+        }
+    }
+}
+
+/// Domains by what they say, all else by its lines.
+fn same(name: &str, file: &str, expected: &str, actual: &str) -> Option<Difference> {
+    let what = format!("{file}: - expected, + actual");
+    if name == XML {
+        return match (Document::parse(expected), Document::parse(actual)) {
+            (Ok(before), Ok(after)) if diff(&before, &after).is_empty() => None,
+            (Ok(_), Ok(_)) => {
+                let mut difference = Difference::of(what, "", "");
+                difference.diff = changed(expected, actual).replace("    ", "");
+                Some(difference)
+            }
+            (Err(error), _) => Some(Difference::of(format!("{file}: {error}"), "", "")),
+            _ => Some(Difference::of(what, expected, actual)),
+        };
+    }
+    let plain = |text: &str| -> String {
+        let lines = text.trim_end().lines();
+        lines.map(|line| format!("{}\n", line.trim_end())).collect()
+    };
+    let (expected, actual) = (plain(expected), plain(actual));
+    (expected != actual).then(|| Difference::of(what, &expected, &actual))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const BEFORE: &str = "<domain>\n  <title>a</title>\n</domain>\n";
+
+    fn expected(files: &[(&str, &str)]) -> Expected {
+        let files = files.iter();
+        Expected(
+            files
+                .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+                .collect(),
+        )
+    }
+
+    fn made(xml: &str) -> Actual {
+        Actual::Made {
+            before: BEFORE.to_owned(),
+            xml: xml.to_owned(),
+            documents: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn nothing_expected_is_not_as_expected() {
+        let differences = expected(&[]).against(&made(BEFORE));
+        assert!(differences[0].what.contains("--update"), "{differences:?}");
+    }
+
+    #[test]
+    fn an_empty_diff_says_that_nothing_changes() {
+        assert_eq!(expected(&[(DIFF, "")]).against(&made(BEFORE)), []);
+        let changed = BEFORE.replace(">a<", ">b<");
+        let differences = expected(&[(DIFF, "\n")]).against(&made(&changed));
+        assert!(differences[0].diff.contains("+    + b"), "{differences:?}");
+    }
+
+    #[test]
+    fn domains_are_compared_by_what_they_say() {
+        let written = "<domain><title>a</title></domain>";
+        assert_eq!(expected(&[(XML, written)]).against(&made(BEFORE)), []);
+        let other = written.replace(">a<", ">b<");
+        let differences = expected(&[(XML, &other)]).against(&made(BEFORE));
+        assert!(differences[0].diff.contains("- b\n+ a"), "{differences:?}");
+    }
+
+    #[test]
+    fn a_veto_is_no_error_and_no_domain() {
+        let veto = Actual::Veto("no team label".to_owned());
+        assert_eq!(expected(&[(VETO, "no team label\n")]).against(&veto), []);
+        for name in [ERROR, DIFF, XML] {
+            let differences = expected(&[(name, "no team label\n")]).against(&veto);
+            assert_eq!(differences.len(), 2, "{name}: {differences:?}");
+        }
+    }
+
+    #[test]
+    fn what_hooks_change_must_be_expected() {
+        let documents = BTreeMap::from([("user-data".to_owned(), "x\n".to_owned())]);
+        let actual = Actual::Made {
+            before: BEFORE.to_owned(),
+            xml: BEFORE.to_owned(),
+            documents,
+        };
+        assert_eq!(expected(&[(DIFF, "")]).against(&actual).len(), 1);
+        assert_eq!(expected(&[("user-data", "x")]).against(&actual), []);
+    }
+
+    #[test]
+    fn an_update_is_what_then_passes() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("expected.veto"), "no").unwrap();
+        let actual = made(&BEFORE.replace(">a<", ">b<"));
+        Expected::read(dir.path())
+            .unwrap()
+            .update(dir.path(), &actual)
+            .unwrap();
+        let now = Expected::read(dir.path()).unwrap();
+        assert_eq!(now.0.keys().collect::<Vec<_>>(), [DIFF]);
+        assert_eq!(now.against(&actual), []);
+    }
+}

@@ -1,0 +1,187 @@
+//! `virt-hook test`: a folder of cases, run as a pod would run them.
+//!
+//! A case is a directory with a VMI and what hooks make of it. All hook points that the hooks ask
+//! for are run, in the order of a virtual machine's life. Modules are compiled once.
+
+mod case;
+mod expected;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::modules::{self, Found};
+use crate::output::{Report, Style};
+use case::Case;
+use expected::{Difference, Expected};
+
+pub(crate) const HELP: &str = "\
+A case is a directory:
+  vmi.yaml or vmi.json     the VMI
+  options.json, host.json  as for render; a node that is the same everywhere when left out
+  domain.xml               a domain instead of the VMI's conversion
+  hook.yaml, policy.yaml   what the VM's owner and the operator say
+and one or more of what is expected:
+  expected.diff            what hooks changed of the domain; empty for nothing
+  expected.xml             the whole domain instead
+  expected.user-data, expected.network-data, expected.meta-data
+                           cloud-init documents, those that hooks changed
+  expected.veto            the hook's words when it says no
+  expected.error           any other refusal, of the hook, the policy or the VMI
+
+Examples:
+  virt-hook test --hook smbios.wasm cases
+  virt-hook test --hook smbios.wasm cases --update   # write down what is so, and review it
+
+Exit codes:
+  0  every case is as expected, or was brought up to date
+  1  a case is not as expected; standard output shows the difference
+  2  the command line, a module or the folder of cases cannot be used
+  3  this machine could not do it";
+
+/// What `test` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The folder of cases, or one case
+    #[arg(value_name = "DIR", default_value = "cases")]
+    cases: PathBuf,
+    /// A WASM hook, as for render. May be repeated
+    #[arg(long = "hook", value_name = "DIR_OR_WASM", required = true)]
+    hooks: Vec<PathBuf>,
+    /// Write what is so into the cases, instead of comparing
+    #[arg(long)]
+    update: bool,
+}
+
+/// All cases.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Tested {
+    passed: usize,
+    failed: usize,
+    /// Cases that `--update` wrote.
+    updated: usize,
+    cases: Vec<Verdict>,
+    /// Modules compiled and cases run.
+    millis: u64,
+}
+
+/// How a case went.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Verdict {
+    name: String,
+    outcome: Outcome,
+    /// What is not as expected.
+    differences: Vec<Difference>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Outcome {
+    Passed,
+    Failed,
+    Updated,
+}
+
+/// Runs all cases.
+pub(crate) fn run(arguments: &Arguments) -> Result<Tested, Failure> {
+    let started = Instant::now();
+    let cases = Case::find(&arguments.cases).map_err(Failure::Usage)?;
+    let found = modules::find(&arguments.hooks).map_err(Failure::Usage)?;
+    let kept = tempfile::tempdir()
+        .context("making a temporary directory")
+        .map_err(Failure::Machine)?;
+    let compiled = kept.path().join("compiled");
+    // A module that is no hook is not a case's fault.
+    modules::compile_once(&found, &compiled)?;
+    let verdicts: Result<Vec<Verdict>, Failure> = cases
+        .iter()
+        .map(|case| judge(case, &found, &compiled, arguments.update))
+        .collect();
+    Ok(Tested::of(verdicts?, started))
+}
+
+fn judge(
+    case: &Case,
+    found: &[Found],
+    compiled: &std::path::Path,
+    update: bool,
+) -> Result<Verdict, Failure> {
+    let actual = case.run(found, compiled)?;
+    let expected = Expected::read(&case.dir)?;
+    let differences = expected.against(&actual);
+    let outcome = match (differences.is_empty(), update) {
+        (true, _) => Outcome::Passed,
+        (false, false) => Outcome::Failed,
+        (false, true) => {
+            expected
+                .update(&case.dir, &actual)
+                .map_err(Failure::Machine)?;
+            Outcome::Updated
+        }
+    };
+    Ok(Verdict {
+        name: case.name.clone(),
+        outcome,
+        differences,
+    })
+}
+
+impl Tested {
+    fn of(cases: Vec<Verdict>, started: Instant) -> Self {
+        let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
+        Self {
+            passed: count(Outcome::Passed),
+            failed: count(Outcome::Failed),
+            updated: count(Outcome::Updated),
+            millis: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            cases,
+        }
+    }
+}
+
+impl Report for Tested {
+    fn text(&self, style: Style) -> String {
+        let mut text = String::new();
+        for case in &self.cases {
+            let word = match case.outcome {
+                Outcome::Passed => style.good("passed"),
+                Outcome::Failed => style.bad("FAILED"),
+                Outcome::Updated => style.doubtful("updated"),
+            };
+            text += &format!("{word}  {}\n", case.name);
+            if case.outcome == Outcome::Failed {
+                let differences = case.differences.iter();
+                text.extend(differences.map(|difference| difference.text(style)));
+            }
+        }
+        text + &format!(
+            "\n{} passed, {} failed, {} updated, in {} ms\n",
+            self.passed, self.failed, self.updated, self.millis
+        )
+    }
+
+    fn complaint(&self) -> Option<String> {
+        (self.failed > 0).then(|| {
+            format!(
+                "{} of {} cases are not as expected; where they should be as they are now, give \
+                 --update and review what it wrote",
+                self.failed,
+                self.cases.len()
+            )
+        })
+    }
+}
+
+/// Where there are no cases.
+fn no_cases(dir: &std::path::Path) -> anyhow::Error {
+    anyhow!(
+        "{}: no case in it: a case is a directory with a vmi.yaml or vmi.json",
+        dir.display()
+    )
+}

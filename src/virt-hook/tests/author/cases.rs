@@ -1,0 +1,132 @@
+//! `test`: a folder of cases.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::{VMI, smbios, text, virt_hook, write};
+
+const EXPECTED: &str = "  /domain/sysinfo[@type='smbios']/baseBoard/entry[@name='manufacturer']: \
+    inserted\n    + <entry name='manufacturer'>Radical Edward</entry>\n";
+
+fn outcomes(json: &Value) -> Vec<(String, String)> {
+    let cases = json["result"]["cases"].as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    cases
+        .map(|case| (text(&case["name"]), text(&case["outcome"])))
+        .collect()
+}
+
+#[test]
+fn cases_say_what_they_expect_and_what_differs() {
+    let place = tempfile::tempdir().unwrap();
+    let module = smbios();
+    let file = |name: &str, content: &str| write(place.path(), name, content);
+    file("set/vmi.yaml", VMI);
+    file("set/expected.diff", EXPECTED);
+    file(
+        "plain/vmi.yaml",
+        &VMI.replace("Radical Edward", "''")
+            .replace("baseBoard", "base"),
+    );
+    file("plain/expected.diff", "");
+    file("wrong/vmi.yaml", VMI);
+    file(
+        "wrong/expected.diff",
+        &EXPECTED.replace("Radical", "Rascal"),
+    );
+    file("open/vmi.yaml", VMI);
+    file("denied/vmi.yaml", VMI);
+    file("denied/policy.yaml", "allow:\n  paths: [/domain/title]\n");
+    let denied =
+        "it wants the path \"/domain/os/smbios/**\", which allow.paths of policy.yaml:2:10";
+    file("denied/expected.error", denied);
+    file("notes/README.md", "not a case");
+
+    let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]);
+    assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
+    assert!(
+        tested
+            .out
+            .contains("-    + <entry name='manufacturer'>Rascal Edward</entry>\n")
+            && tested
+                .out
+                .contains("+    + <entry name='manufacturer'>Radical Edward</entry>\n")
+            && tested.out.contains("2 passed, 3 failed, 0 updated"),
+        "{}",
+        tested.out
+    );
+    assert!(tested.err.contains("--update"), "{}", tested.err);
+
+    // What the error says in full is written down, and then all pass.
+    let update = [
+        "test",
+        "--hook",
+        text(&module),
+        text(place.path()),
+        "--update",
+        "--json",
+    ];
+    let updated = virt_hook(&update);
+    let outcomes = outcomes(&updated.json());
+    let updated = outcomes.iter().filter(|(_, outcome)| outcome == "updated");
+    assert_eq!(updated.count(), 3, "{outcomes:?}");
+    let wrong = fs::read_to_string(place.path().join("wrong/expected.diff")).unwrap();
+    assert_eq!(wrong, EXPECTED);
+    let error = fs::read_to_string(place.path().join("denied/expected.error")).unwrap();
+    assert!(
+        error.contains(denied) && !error.contains(text(place.path())),
+        "{error}"
+    );
+    let again = virt_hook(&["test", "--hook", text(&module), text(place.path())]).ok();
+    assert!(again.contains("5 passed, 0 failed, 0 updated"), "{again}");
+}
+
+#[test]
+fn a_veto_and_cloud_init_documents_are_expected_by_their_texts() {
+    let place = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| write(place.path(), name, content);
+    file("veto/vmi.yaml", &VMI.replace("do: nothing", "do: veto"));
+    file("veto/hook.yaml", "hookPoints: [{name: PreStart}]\n");
+    file("veto/expected.veto", "licence expired\n");
+    let module = super::pod::every_point();
+    virt_hook(&["test", "--hook", text(&module), text(place.path())]).ok();
+
+    let place = tempfile::tempdir().unwrap();
+    let cloud = VMI.replace(
+        "devices: {}\n",
+        "devices: {disks: [{name: ci, disk: {bus: virtio}}]}\n",
+    ) + "  volumes:\n  - name: ci\n    cloudInitNoCloud: {userData: \"#cloud-config\\n\"}\n";
+    write(place.path(), "ci/vmi.yaml", &cloud);
+    let module = super::pod::example("cloud-init-hook");
+    virt_hook(&[
+        "test",
+        "--hook",
+        text(&module),
+        text(place.path()),
+        "--update",
+    ])
+    .ok();
+    let written = fs::read_to_string(place.path().join("ci/expected.user-data")).unwrap();
+    assert!(
+        written.starts_with("#cloud-config\n") && written.contains("ns/vm"),
+        "{written}"
+    );
+    assert!(!place.path().join("ci/expected.diff").exists());
+    virt_hook(&["test", "--hook", text(&module), text(place.path())]).ok();
+}
+
+#[test]
+fn what_is_no_folder_of_cases_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let module = smbios();
+    for dir in [text(place.path()), "/nonexistent"] {
+        let said = virt_hook(&["test", "--hook", text(&module), dir]);
+        assert_eq!(said.code, 2);
+        assert!(
+            said.err.contains(dir) && said.err.lines().count() == 1,
+            "{}",
+            said.err
+        );
+    }
+}

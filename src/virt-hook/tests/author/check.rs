@@ -1,0 +1,90 @@
+//! `check`, on a hook that is sound and on one that is not.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{smbios, text, virt_hook, vmi};
+
+fn verdict<'a>(json: &'a Value, check: &str) -> &'a Value {
+    let findings = json["result"]["findings"].as_array().unwrap();
+    let finding = findings.iter().find(|finding| finding["check"] == check);
+    finding.unwrap_or_else(|| panic!("{check}: {json:#}"))
+}
+
+#[test]
+fn a_sound_hook_passes_everything() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    let checked = virt_hook(&["check", text(&module), "--vmi", text(&vmi), "--json"]);
+    let json = checked.json();
+    assert_eq!(checked.code, 0, "{}", checked.out);
+    for check in [
+        "size",
+        "world",
+        "hook points",
+        "wishes and imports",
+        "runs",
+        "changes",
+        "idempotent",
+        "limits",
+        "schema",
+        "libvirt",
+    ] {
+        assert_eq!(
+            verdict(&json, check)["verdict"],
+            "passed",
+            "{check}: {json:#}"
+        );
+    }
+}
+
+#[test]
+fn wishes_that_nothing_needs_are_pointed_out() {
+    let json = virt_hook(&["check", text(&smbios()), "--json", "--without-libvirt"]).json();
+    let wishes = verdict(&json, "wishes");
+    assert_eq!(wishes["verdict"], "doubtful");
+    assert!(wishes["message"].as_str().unwrap().contains("--vmi"));
+    assert_eq!(wishes["details"].as_array().unwrap().len(), 2);
+}
+
+/// Adds a title each time, which is neither idempotent nor what libvirt takes twice.
+#[test]
+fn a_hook_that_does_more_each_time_fails() {
+    let module = odd();
+    let checked = virt_hook(&["check", text(&module)]);
+    assert_eq!(checked.code, 1, "{}{}", checked.out, checked.err);
+    assert!(
+        checked.out.contains("FAILED       idempotent: ")
+            && checked.out.contains("linux: /domain/title")
+            && checked
+                .out
+                .contains("linux: the document user-data becomes another")
+            && checked.out.contains("FAILED       libvirt: "),
+        "{}",
+        checked.out
+    );
+    assert!(checked.err.contains("checks failed"), "{}", checked.err);
+}
+
+#[test]
+fn what_is_no_hook_fails_at_its_world() {
+    let place = tempfile::tempdir().unwrap();
+    let garbage = super::write(place.path(), "x.wasm", "garbage");
+    let checked = virt_hook(&["check", text(&garbage), "--json"]);
+    assert_eq!(checked.code, 1);
+    assert_eq!(verdict(&checked.json(), "world")["verdict"], "failed");
+    assert_eq!(virt_hook(&["check", "/nonexistent.wasm"]).code, 2);
+}
+
+fn odd() -> std::path::PathBuf {
+    let target = tests::binaries::target_dir().join("hooks");
+    let built = std::process::Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "-p", "odd-hook", "--profile", "hook"])
+        .args(["--target", "wasm32-wasip2", "--target-dir"])
+        .arg(&target)
+        .current_dir(tests::binaries::workspace())
+        .status();
+    assert!(built.unwrap().success());
+    Path::new(&target).join("wasm32-wasip2/hook/odd_hook.wasm")
+}

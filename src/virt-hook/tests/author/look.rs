@@ -1,0 +1,206 @@
+//! `inspect`, `run` and `render --diff`; what all verbs have in common.
+
+use super::{program, said, smbios, text, virt_hook, vmi, write};
+
+#[test]
+fn inspect_says_what_a_module_is() {
+    let module = smbios();
+    let shown = virt_hook(&["inspect", text(&module)]).ok();
+    for part in [
+        "smbios-hook 0.1.0",
+        "OnDefineDomain (priority 0)",
+        "/domain/sysinfo/**",
+        "kubevirt:hooks/handler@0.1.0",
+        "MiB at most",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let json = virt_hook(&["inspect", text(&module), "--json"]).json();
+    let result = &json["result"];
+    assert_eq!(json["verb"], "inspect");
+    assert_eq!(result["sha256"].as_str().unwrap().len(), 64);
+    assert_eq!(result["hookPoints"][0]["name"], "OnDefineDomain");
+    assert_eq!(
+        result["exports"][0]["functions"].as_array().unwrap().len(),
+        5
+    );
+    assert!(result["compilePeakMemory"].as_u64().unwrap() > 1 << 20);
+}
+
+#[test]
+fn what_is_no_hook_is_refused_and_what_is_no_file_is_not_sensible() {
+    let place = tempfile::tempdir().unwrap();
+    let garbage = write(place.path(), "garbage.wasm", "garbage");
+    let refused = virt_hook(&["inspect", text(&garbage), "--json"]);
+    assert_eq!(refused.code, 1);
+    assert_eq!(refused.json()["error"]["kind"], "refused");
+    assert!(refused.err.contains("garbage.wasm") && refused.err.lines().count() == 1);
+    let missing = virt_hook(&["inspect", "/nonexistent.wasm", "--json"]);
+    assert_eq!(missing.code, 2);
+    assert_eq!(missing.json()["error"]["kind"], "usage");
+    let unknown = virt_hook(&["inspect", "--frobnicate", "--json"]);
+    assert_eq!(unknown.code, 2);
+    let message = unknown.json()["error"]["message"].to_string();
+    assert!(message.contains("--frobnicate"), "{message}");
+}
+
+#[test]
+fn run_shows_what_a_hook_did() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    let shown = virt_hook(&["run", text(&module), "--vmi", text(&vmi)]).ok();
+    assert!(
+        shown.starts_with("smbios_hook at OnDefineDomain: ok, 1 change, ")
+            && shown.contains("    + <entry name='manufacturer'>Radical Edward</entry>\n"),
+        "{shown}"
+    );
+    let json = virt_hook(&["run", text(&module), "--vmi", text(&vmi), "--json"]).json();
+    let run = &json["result"]["runs"][0];
+    assert_eq!(
+        (run["outcome"].as_str(), run["changes"][0]["kind"].as_str()),
+        (Some("ok"), Some("inserted"))
+    );
+    assert!(
+        json["result"]["xml"]
+            .as_str()
+            .unwrap()
+            .contains("Radical Edward")
+    );
+}
+
+#[test]
+fn run_takes_a_domain_and_a_policy() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    let domain = "<domain type='kvm'><name>ns_vm</name><os/></domain>";
+    let domain = write(place.path(), "domain.xml", domain);
+    let arguments = [
+        "run",
+        text(&module),
+        "--vmi",
+        text(&vmi),
+        "--domain",
+        text(&domain),
+    ];
+    let json = virt_hook(&[&arguments[..], &["--json"]].concat()).json();
+    let xml = json["result"]["xml"].as_str().unwrap();
+    assert!(
+        xml.starts_with("<domain type='kvm'>") && xml.contains("smbios mode="),
+        "{xml}"
+    );
+
+    let policy = write(
+        place.path(),
+        "policy.yaml",
+        "allow:\n  paths: [/domain/title]\n",
+    );
+    let refused = virt_hook(&[&arguments[..], &["--policy", text(&policy)]].concat());
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains("policy.yaml:2:10"), "{}", refused.err);
+}
+
+#[test]
+fn run_wants_to_know_where_and_tells_of_a_veto() {
+    let place = tempfile::tempdir().unwrap();
+    let vmi = vmi(place.path());
+    let module = super::pod::every_point();
+    let run =
+        |more: &[&str]| virt_hook(&[&["run", text(&module), "--vmi", text(&vmi)], more].concat());
+    let asked = run(&[]);
+    assert_eq!(asked.code, 2);
+    assert!(
+        asked.err.contains("--point") && asked.err.contains("PreStart"),
+        "{}",
+        asked.err
+    );
+    let started = run(&["--point", "PreStart"]).ok();
+    assert!(started.contains("info: vm may start: Boot"), "{started}");
+
+    let text = std::fs::read_to_string(&vmi).unwrap();
+    std::fs::write(&vmi, text.replace("do: nothing", "do: veto")).unwrap();
+    let veto = run(&["--point", "PreStart", "--json"]);
+    assert_eq!(veto.code, 1);
+    let run = &veto.json()["result"]["runs"][0];
+    assert_eq!(run["outcome"], "veto");
+    assert!(veto.err.contains("licence expired"), "{}", veto.err);
+}
+
+#[test]
+fn a_difference_is_coloured_when_it_is_asked_for_and_plain_in_a_pipe() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    let arguments = [
+        "render",
+        "--vmi",
+        text(&vmi),
+        "--hook",
+        text(&module),
+        "--diff",
+    ];
+    let plain = virt_hook(&arguments).ok();
+    assert!(
+        plain.contains("\n-\t\t<baseBoard/>\n+\t\t<baseBoard>\n") && !plain.contains('\u{1b}'),
+        "{plain}"
+    );
+    let always = [&arguments[..], &["--color", "always"]].concat();
+    assert!(
+        virt_hook(&always)
+            .ok()
+            .contains("\u{1b}[31m-\t\t<baseBoard/>\u{1b}[0m")
+    );
+    let never = [&arguments[..], &["--color", "never"]].concat();
+    assert_eq!(untimed(&virt_hook(&never).ok()), untimed(&plain));
+    let json = virt_hook(&[&always[..], &["--json"]].concat());
+    assert!(!json.out.contains("\\u001b"));
+    assert_ne!(
+        json.json()["result"]["before"],
+        json.json()["result"]["xml"]
+    );
+}
+
+/// Without the line that says how long it took.
+fn untimed(text: &str) -> Vec<&str> {
+    text.lines()
+        .filter(|line| !line.contains(" us, "))
+        .collect()
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    let command = format!(
+        "{} render --vmi {} --hook {} --diff",
+        env!("CARGO_BIN_EXE_virt-hook"),
+        vmi.display(),
+        module.display()
+    );
+    // util-linux's script runs a command on a terminal.
+    let on_terminal = |no_color: &str| {
+        let mut script = std::process::Command::new("script");
+        script.args(["--quiet", "--return", "--command", &command, "/dev/null"]);
+        let output = script
+            .env("NO_COLOR", no_color)
+            .env("TERM", "xterm")
+            .output();
+        said(&output.unwrap()).ok()
+    };
+    assert!(on_terminal("").contains("\u{1b}[31m"));
+    assert!(!on_terminal("1").contains("\u{1b}["));
+}
+
+#[test]
+fn every_verb_explains_itself() {
+    let help = said(&program().arg("--help").output().unwrap()).ok();
+    let verbs = [
+        "new", "check", "inspect", "run", "render", "test", "bench", "compile", "serve", "replay",
+        "wrap",
+    ];
+    for verb in verbs {
+        assert!(help.contains(&format!("\n  {verb} ")), "{verb}: {help}");
+        let help = virt_hook(&[verb, "--help"]).ok();
+        for part in ["Examples:", "Exit codes:", "--json"] {
+            assert!(help.contains(part), "{verb}: {help}");
+        }
+    }
+}
