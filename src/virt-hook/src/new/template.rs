@@ -119,7 +119,7 @@ mod tests {
         let values = super::super::names::Names::of(Path::new("team-label"))
             .unwrap()
             .values("\"0.1\"");
-        for lang in ["rust"] {
+        for lang in ["rust", "python", "c"] {
             let place = tempfile::tempdir().unwrap();
             let project = place.path().join("below/team-label");
             let files = Template::of(lang)
