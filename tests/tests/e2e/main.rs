@@ -4,12 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod access_credentials;
-mod firmware;
 mod claims;
 mod commands;
 mod configuration;
 mod disks;
 mod faults;
+mod firmware;
 mod hooks;
 mod life;
 mod plugins;

@@ -6,6 +6,8 @@ const THRESHOLD: i64 = 5;
 // (KubeVirt's lists: the higher the verbosity, the less is silenced.)
 const ALWAYS_QUIET: &str = "3:remote 4:event 3:util.json 3:util.object 3:util.dbus 3:util.netlink \
                             3:node_device 3:rpc 3:access";
+// They write out what is sent to the guest agent, passwords among it. KubeVirt lets them.
+const SECRET: &str = "3:qemu.qemu_agent 3:libvirt-qemu";
 const QUIET_BELOW: [(i64, &str); 3] = [
     (THRESHOLD + 3, "3:util.threadjob 3:cpu.cpu"),
     (THRESHOLD + 2, "3:qemu.qemu_monitor"),
@@ -36,7 +38,8 @@ fn filters(verbosity: i64) -> String {
         .iter()
         .filter(|(below, _)| verbosity < *below)
         .map(|(_, filters)| *filters);
-    std::iter::once(ALWAYS_QUIET)
+    [ALWAYS_QUIET, SECRET]
+        .into_iter()
         .chain(quiet)
         .chain([EVERYTHING_ELSE])
         .collect::<Vec<_>>()
@@ -69,6 +72,6 @@ mod tests {
         assert!(!at("6").contains("qemu_monitor_json") && at("6").contains("qemu.qemu_monitor"));
         assert!(!at("7").contains("qemu_monitor") && at("7").contains("threadjob"));
         assert!(!at("8").contains("threadjob") && at("8").contains("3:rpc"));
-        assert!(at("8").ends_with(" 1:*"));
+        assert!(at("8").ends_with(" 1:*") && at("8").contains("3:qemu.qemu_agent"));
     }
 }
