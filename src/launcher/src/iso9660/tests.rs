@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use proptest::prelude::*;
+
 use super::*;
 
 const FILES: [(&str, &[u8]); 5] = [
@@ -191,4 +193,58 @@ fn what_does_not_fit_is_refused() {
         matches!(error, FormatError::TooLarge(size) if size == MAX_CONTENT + 1),
         "{error}"
     );
+}
+
+/// Names as anybody may choose them: with separators of the format in them, and what it has no room for.
+fn any_name() -> impl Strategy<Value = String> {
+    let short = prop_oneof![
+        "[a-zA-Z0-9._;~ -]{1,12}",
+        "\\PC{1,8}",
+        "[a.]{1,4}\\.[A;]{1,4}",
+        "x{60,70}[ab]",
+    ];
+    short.prop_filter("no name", |name| {
+        !matches!(name.as_str(), "." | "..") && !name.contains(['/', '\0'])
+    })
+}
+
+fn any_files() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
+    let path = prop::collection::vec(any_name(), 1..4).prop_map(|parts| parts.join("/"));
+    let content = prop::collection::vec(any::<u8>(), 0..3000);
+    prop::collection::btree_map(path, content, 0..8).prop_map(|files| files.into_iter().collect())
+}
+
+fn image_of(files: &[(String, Vec<u8>)]) -> Result<Vec<u8>, FormatError> {
+    let files: Vec<(&str, &[u8])> = files
+        .iter()
+        .map(|(path, content)| (path.as_str(), content.as_slice()))
+        .collect();
+    image("cfgdata", &files)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(12) })]
+
+    /// Linux sees every file by its whole name.
+    #[test]
+    fn what_goes_in_comes_out(files in any_files()) {
+        // A file in a directory's place is the only reason to refuse such files.
+        if let Ok(image) = image_of(&files) {
+            let (directory, path) = on_disk(&image);
+            let found = extracted(&path, &["-read_fs", "nojoliet"], &directory.path().join("rock"));
+            prop_assert_eq!(found, files);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn no_name_makes_the_writer_panic(files in any_files()) {
+        match image_of(&files) {
+            Ok(image) => prop_assert_eq!(image.len() % SECTOR, 0),
+            Err(error) => prop_assert!(matches!(error, FormatError::Path(_)), "{}", error),
+        }
+    }
 }
