@@ -6,7 +6,8 @@ mod kit;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hook_host::record::{Record, RecordConfig};
+use hook_host::record::{Record, RecordConfig, replay};
+use hook_host::wasm::Options;
 use hook_host::{
     Chain, CollectConfig, FailurePolicy, HookError, Limits, Outcome, Plugins, PolicySource, Run,
     collect,
@@ -100,7 +101,7 @@ async fn plugins_come_after_the_chain_in_their_own_order() {
         ("b", vec![pod.hook("b"), pod.hook("b")]),
         ("a", vec![pod.hook("a")]),
     ]);
-    chain.admit(&plugins).unwrap();
+    chain.admit("{}", &plugins).unwrap();
     let (xml, runs) = define(&chain, &plugins).await.unwrap();
     let end = "<title>odd</title><description>s</description><a/><b/><b/></domain>";
     assert!(xml.contains(end), "{xml}");
@@ -284,14 +285,14 @@ async fn somebody_elses_socket_is_not_dialled() {
     std::os::unix::fs::symlink("../b/hook.sock", pod.socket("a")).unwrap();
     let chain = pod.chain(0).await;
     let linked = plugins(&[("a", vec![pod.hook("a")])]);
-    chain.admit(&linked).unwrap();
+    chain.admit("{}", &linked).unwrap();
     let error = define(&chain, &linked).await.unwrap_err().to_string();
     assert!(
         error.contains("is a symlink, which is not allowed"),
         "{error}"
     );
     let other = plugins(&[("a", vec![pod.hook("b")])]);
-    let refused = chain.admit(&other).unwrap_err();
+    let refused = chain.admit("{}", &other).unwrap_err();
     assert!(refused.to_string().contains("is outside"), "{refused}");
     assert_eq!(define(&chain, &other).await.unwrap_err(), refused);
     assert!(victim.calls().is_empty());
@@ -312,7 +313,7 @@ async fn cel_that_may_be_ignored_is_recorded_like_any_other_run() {
     let _a = pod.serve("a", element("a"));
     let cel = json!({"cel": {"expression": "Domain{}"}, "failureStrategy": "Ignore"});
     let hooks = plugins(&[("a", vec![cel, pod.hook("a")])]);
-    chain.admit(&hooks).unwrap();
+    chain.admit("{}", &hooks).unwrap();
     let (xml, runs) = define(&chain, &hooks).await.unwrap();
     assert!(xml.contains("<a/>"));
     assert!(matches!(
@@ -361,6 +362,40 @@ async fn cel_that_may_be_ignored_is_recorded_like_any_other_run() {
 }
 
 #[tokio::test]
+async fn a_recorded_plugin_is_replayed_with_its_port() {
+    let pod = Pod::new();
+    let records = tempfile::tempdir().unwrap();
+    let config = CollectConfig {
+        record: Some(RecordConfig {
+            dir: records.path().to_owned(),
+            secrets: false,
+        }),
+        ..pod.config(0)
+    };
+    let chain = collect(config).await.unwrap();
+    let title = |xml: String| xml.replace("</domain>", "<title>odd</title></domain>");
+    let _a = pod.serve("a", Answer::Domain(Box::new(title)));
+    let hooks = plugins(&[("a", vec![pod.hook("a")])]);
+    define(&chain, &hooks).await.unwrap();
+    let file = std::fs::read_dir(records.path())
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
+    let record = Record::read(&file.path()).unwrap();
+    let options = Options {
+        artifacts_dir: None,
+        ..Options::default()
+    };
+    let replayed = replay(&record, kit::odd(), true, options).await.unwrap();
+    assert!(
+        replayed.difference.is_none_in_effect(),
+        "{:?}",
+        replayed.difference
+    );
+}
+
+#[tokio::test]
 async fn the_operator_can_forbid_plugins_sidecars() {
     let pod = Pod::new();
     let a = pod.serve("a", element("a"));
@@ -372,7 +407,7 @@ async fn the_operator_can_forbid_plugins_sidecars() {
     };
     let chain = collect(config).await.unwrap();
     let hooks = plugins(&[("a", vec![pod.hook("a")])]);
-    let refused = chain.admit(&hooks).unwrap_err();
+    let refused = chain.admit("{}", &hooks).unwrap_err();
     assert!(
         matches!(refused, HookError::Forbidden { .. }),
         "{refused:?}"
@@ -382,7 +417,7 @@ async fn the_operator_can_forbid_plugins_sidecars() {
         "a",
         vec![pod.hook_with("a", json!({"failureStrategy": "Ignore"}))],
     )]);
-    chain.admit(&ignored).unwrap();
+    chain.admit("{}", &ignored).unwrap();
     assert_eq!(define(&chain, &ignored).await.unwrap().0, XML);
     assert!(a.calls().is_empty());
 }

@@ -32,6 +32,12 @@ fn sidecar(name: &str, socket: &str) -> Value {
     )
 }
 
+/// The same, for VMs with a label only.
+fn labelled(mut plugin: Value, label: &str) -> Value {
+    plugin["spec"]["condition"] = format!("'{label}' in vmi.Labels").into();
+    plugin
+}
+
 fn cel(name: &str, strategy: &str) -> Value {
     plugin(
         name,
@@ -72,11 +78,14 @@ impl Drop for Served {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plugins_change_the_machine_after_the_hooks() -> Result<()> {
-    let vmi = vmi("plugins").plugins(json!([
-        sidecar("friends", "hook.sock"),
-        cel("colour", "Ignore"),
-        sidecar("board", "virt-hook.sock"),
-    ]));
+    let vmi = vmi("plugins")
+        .edit(|vmi| vmi["metadata"]["labels"] = json!({"board": ""}))
+        .plugins(json!([
+            sidecar("friends", "hook.sock"),
+            cel("colour", "Ignore"),
+            labelled(sidecar("board", "virt-hook.sock"), "board"),
+            labelled(sidecar("nobody", "hook.sock"), "nothing"),
+        ]));
     let stage = Stage::set(User::Nonroot)?;
     let hook = Sidecar::new("hook").on_define_domain(-7, |xml| match xml.contains(MANUFACTURER) {
         true => Err("a plugin ran before a hook".into()),

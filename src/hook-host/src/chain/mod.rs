@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 
 use crate::collect::Late;
-use crate::plugins::{PluginSidecar, Terms};
+use crate::plugins::{Planned, PluginSidecar, Terms};
 use crate::policy::{OperatorPolicy, Settings};
 use crate::record::Recorder;
 use crate::sidecar::Sidecar;
@@ -194,8 +194,8 @@ impl Chain {
 
     /// Why a virtual machine cannot start with these plugins, whatever their sidecars would say:
     /// the first that cannot be called and may not be ignored.
-    pub fn admit(&self, plugins: &Plugins) -> Result<(), HookError> {
-        plugins.admit(self.terms())
+    pub fn admit(&self, vmi: &str, plugins: &Plugins) -> Result<(), HookError> {
+        plugins.admit(vmi, self.terms())
     }
 
     /// Like [`Chain::on_define_domain`], and then through the plugins' hooks.
@@ -207,7 +207,7 @@ impl Chain {
         plugins: &Plugins,
     ) -> Result<(String, Vec<Run>), HookError> {
         let point = HookPoint::OnDefineDomain;
-        let planned = plugins.plan(self.terms());
+        let planned = self.plan(vmi, plugins);
         let hooks: Vec<&Hook> = self.at(point).into_iter().chain(&planned).collect();
         let Some(first) = hooks.first() else {
             return Ok((xml, Vec::new()));
@@ -269,6 +269,22 @@ impl Chain {
                 .map(|hook| round.alone(hook, Input::Shutdown)),
         )
         .await
+    }
+
+    fn plan(&self, vmi: &str, plugins: &Plugins) -> Vec<Hook> {
+        let planned = plugins.plan(vmi, self.terms()).into_iter();
+        let called = planned.filter_map(|planned| match planned {
+            Planned::Hook(hook) => Some(*hook),
+            Planned::Skipped { hook, condition } => {
+                tracing::info!(
+                    hook,
+                    condition,
+                    "hook is not called: its condition does not hold"
+                );
+                None
+            }
+        });
+        called.collect()
     }
 
     fn terms(&self) -> Terms<'_> {

@@ -38,6 +38,12 @@ pub(crate) enum PluginError {
 }
 
 impl PluginSidecar {
+    /// Its socket: directory and file.
+    pub(super) fn socket(&self) -> (String, String) {
+        let directory = self.place.directory().display().to_string();
+        (directory, self.place.file().to_owned())
+    }
+
     /// The domain as the sidecar makes it, not yet looked at; at most `output` bytes of it.
     pub(crate) async fn mutate_domain(
         &self,

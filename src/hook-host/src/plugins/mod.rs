@@ -2,12 +2,13 @@
 //! chain's own hooks, each through the same checks, record and log.
 //!
 //! ```text
-//! pluginsJson ─parse─▶ Plugins ─plan (policy, socket rules)─▶ hooks ─chain─▶ MutateDomain
+//! pluginsJson ─parse─▶ Plugins ─plan (conditions, policy, socket rules)─▶ hooks ─chain─▶ MutateDomain
 //! ```
 //! Plugins run alphabetically, their hooks in the order in which they stand there. Sources of the
 //! rules: KubeVirt v1.9's `pkg/virt-launcher/virtwrap/plugins` and its `plugin/v1alpha1` types.
 
 mod call;
+mod condition;
 mod plan;
 mod socket;
 #[cfg(test)]
@@ -15,15 +16,18 @@ mod socket;
 mod tests;
 mod wire;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use call::{PluginError, PluginSidecar};
-pub(crate) use plan::Terms;
+pub(crate) use plan::{Planned, Terms};
 
 /// More than gRPC would carry.
 const MAX_BYTES: usize = 4 << 20;
 /// Each may take its time, one after the other.
 const MAX_HOOKS: usize = 1000;
+/// Of conditions; parsing them takes its time.
+const MAX_CEL: usize = 64 << 10;
 /// A Kubernetes name.
 const MAX_NAME: usize = 253;
 /// What KubeVirt gives a hook that does not say.
@@ -47,9 +51,18 @@ struct PluginHook {
     index: usize,
     ignore: bool,
     timeout: Duration,
-    /// Members whose CEL decides whether it is called.
-    conditions: Vec<String>,
+    /// All of them decide whether it is called, in this order.
+    conditions: Vec<Condition>,
     action: Action,
+}
+
+/// A condition as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Condition {
+    /// Where it stands.
+    member: String,
+    /// Shared by all hooks of a plugin.
+    text: Arc<str>,
 }
 
 /// What a domain hook does.
@@ -73,6 +86,9 @@ pub enum PluginsError {
     /// There are too many hooks.
     #[error("plugins with {0} domain hooks are more than the {MAX_HOOKS} that are called")]
     TooMany(usize),
+    /// There are too many conditions.
+    #[error("plugins with conditions of {0} bytes are more than the {MAX_CEL} that are read")]
+    TooMuchCel(usize),
     /// A name that Kubernetes would not have given.
     #[error("a plugin's name has {0} bytes, more than the {MAX_NAME} of a Kubernetes name")]
     Name(usize),
@@ -99,6 +115,10 @@ impl Plugins {
         if count > MAX_HOOKS {
             return Err(PluginsError::TooMany(count));
         }
+        let cel = plugins.iter().map(wire::Plugin::conditions).sum();
+        if cel > MAX_CEL {
+            return Err(PluginsError::TooMuchCel(cel));
+        }
         // Stable, so that hooks of plugins of one name keep their order too.
         plugins.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         let hooks = plugins.into_iter().flat_map(hooks).collect();
@@ -114,33 +134,43 @@ impl Plugins {
 
 fn hooks(plugin: wire::Plugin) -> Vec<PluginHook> {
     let wire::Plugin { metadata, spec } = plugin;
+    let general = Condition::given("spec.condition".to_owned(), &spec.condition);
     let hooks = spec.domain_hooks.into_iter().enumerate();
     let hook = |(index, hook): (usize, Option<wire::DomainHook>)| {
         let hook = hook?;
-        // KubeVirt evaluates the expression of a hook that has both, and skips one that has neither.
-        let action = match (hook.cel, hook.sidecar) {
-            (Some(_), _) => Action::Cel,
-            (None, Some(sidecar)) => Action::Sidecar(sidecar.socket_path),
-            (None, None) => return None,
-        };
+        let member = format!("spec.domainHooks[{index}].condition");
+        let own = Condition::given(member, &hook.condition);
         let strategies = [&hook.failure_strategy, &spec.failure_strategy];
         let strategy = strategies.into_iter().find(|strategy| !strategy.is_empty());
-        let conditions = [
-            ("spec.condition".to_owned(), &spec.condition),
-            (
-                format!("spec.domainHooks[{index}].condition"),
-                &hook.condition,
-            ),
-        ];
-        let given = conditions.into_iter().filter(|(_, text)| !text.is_empty());
         Some(PluginHook {
             plugin: metadata.name.clone(),
             index,
             ignore: strategy.is_some_and(|strategy| strategy == IGNORE),
             timeout: hook.timeout.unwrap_or(TIMEOUT).min(MAX_TIMEOUT),
-            conditions: given.map(|(member, _)| member).collect(),
-            action,
+            conditions: general.clone().into_iter().chain(own).collect(),
+            action: Action::of(hook.cel, hook.sidecar)?,
         })
     };
     hooks.filter_map(hook).collect()
+}
+
+impl Condition {
+    /// An empty one is none.
+    fn given(member: String, text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| Self {
+            member,
+            text: text.into(),
+        })
+    }
+}
+
+impl Action {
+    /// KubeVirt evaluates the expression of a hook that has both, and skips one that has neither.
+    fn of(cel: Option<wire::Cel>, sidecar: Option<wire::Sidecar>) -> Option<Self> {
+        match (cel, sidecar) {
+            (Some(_), _) => Some(Self::Cel),
+            (None, Some(sidecar)) => Some(Self::Sidecar(sidecar.socket_path)),
+            (None, None) => None,
+        }
+    }
 }

@@ -5,6 +5,8 @@ use super::*;
 use crate::policy::OperatorPolicy;
 use crate::{HookError, Limits};
 
+const VMI: &str = r#"{"metadata":{"name":"vm","labels":{"app":"test"}}}"#;
+
 fn parse(plugins: &Value) -> Plugins {
     Plugins::parse(plugins.to_string().as_bytes()).unwrap()
 }
@@ -27,11 +29,14 @@ fn order(plugins: &Plugins) -> Vec<(&str, usize)> {
 fn admit(plugins: &Value, policy: Option<&str>) -> Result<(), HookError> {
     let path = std::path::Path::new("p.yaml");
     let operator = policy.map(|text| OperatorPolicy::parse(path, text).unwrap());
-    parse(plugins).admit(Terms {
-        operator: operator.as_ref(),
-        limits: &Limits::default(),
-        plugins_dir: std::path::Path::new("/var/run/kubevirt-plugin"),
-    })
+    parse(plugins).admit(
+        VMI,
+        Terms {
+            operator: operator.as_ref(),
+            limits: &Limits::default(),
+            plugins_dir: std::path::Path::new("/var/run/kubevirt-plugin"),
+        },
+    )
 }
 
 fn refusal(plugins: &Value) -> String {
@@ -101,6 +106,12 @@ fn what_is_no_plugin_is_refused() {
         Plugins::parse(many.as_bytes()),
         Err(PluginsError::TooMany(_))
     ));
+    let long = "x".repeat(MAX_CEL + 1);
+    let long = json!([plugin("a", json!({"condition": long}))]).to_string();
+    assert!(matches!(
+        Plugins::parse(long.as_bytes()),
+        Err(PluginsError::TooMuchCel(_))
+    ));
     let large = vec![b' '; MAX_BYTES + 1];
     assert!(matches!(
         Plugins::parse(&large),
@@ -141,43 +152,90 @@ fn timeouts_are_gos_with_a_ceiling() {
     assert_eq!(timeout(json!("24h0m0s")), MAX_TIMEOUT);
 }
 
+/// One sidecar hook, with a condition of its plugin and one of its own.
+fn conditional(plugin_says: &str, hook_says: &str, strategy: &str) -> Value {
+    let mut hook = sidecar("numa");
+    hook["condition"] = hook_says.into();
+    let hooks = [sidecar("numa"), hook];
+    json!([plugin(
+        "numa",
+        json!({"condition": plugin_says, "failureStrategy": strategy, "domainHooks": hooks})
+    )])
+}
+
 #[test]
-fn cel_is_refused_by_plugin_hook_and_member_unless_it_may_be_ignored() {
+fn a_mutation_is_refused_by_plugin_hook_and_member_unless_it_may_be_ignored() {
     let cel = json!({"cel": {"expression": "Domain{Title: \"x\"}"}});
     let spec = |hook: &Value| json!({"domainHooks": [sidecar("numa"), hook]});
     let refused = refusal(&json!([plugin("numa", spec(&cel))]));
     assert!(
         refused.starts_with(
             "hook plugin/numa[1] cannot be called at OnDefineDomain: \
-            spec.domainHooks[1].cel of plugin numa is CEL"
+            spec.domainHooks[1].cel of plugin numa is a CEL mutation"
         ),
         "{refused}"
     );
     let mut both = sidecar("numa");
     both["cel"] = cel["cel"].clone();
     assert!(refusal(&json!([plugin("numa", spec(&both))])).contains("domainHooks[1].cel"));
-    let mut conditional = sidecar("numa");
-    conditional["condition"] = "vmi.Name == \"x\"".into();
-    let refused = refusal(&json!([plugin("numa", spec(&conditional))]));
-    assert!(
-        refused.contains("spec.domainHooks[1].condition of plugin numa"),
-        "{refused}"
-    );
-    let mut whole = spec(&sidecar("numa"));
-    whole["condition"] = "true".into();
-    assert!(
-        refusal(&json!([plugin("numa", whole.clone())])).contains("spec.condition of plugin numa")
-    );
+    let mut whole = spec(&cel);
     whole["failureStrategy"] = "Ignore".into();
     assert_eq!(admit(&json!([plugin("numa", whole)]), None), Ok(()));
-    // A condition over nothing that would be called.
+    // A virtual machine that it is not about is none of its business.
+    let mut other = spec(&cel);
+    other["condition"] = "vmi.Name == 'other'".into();
+    assert_eq!(admit(&json!([plugin("numa", other)]), None), Ok(()));
+}
+
+#[test]
+fn conditions_decide_who_is_called() {
+    let called = |plugin_says: &str, hook_says: &str| -> Vec<String> {
+        let limits = Limits::default();
+        let terms = Terms {
+            operator: None,
+            limits: &limits,
+            plugins_dir: std::path::Path::new("/var/run/kubevirt-plugin"),
+        };
+        let plan = parse(&conditional(plugin_says, hook_says, ""))
+            .plan(VMI, terms)
+            .into_iter();
+        let called = plan.map(|planned| match planned {
+            Planned::Hook(hook) => hook.info.hook,
+            Planned::Skipped { condition, .. } => condition,
+        });
+        called.collect()
+    };
+    let (app, other) = ("vmi.Labels.app == 'test'", "vmi.Name == 'other'");
+    assert_eq!(called("", ""), ["plugin/numa[0]", "plugin/numa[1]"]);
+    assert_eq!(called(app, app), ["plugin/numa[0]", "plugin/numa[1]"]);
     assert_eq!(
-        admit(
-            &json!([plugin("n", json!({"condition": "x", "domainHooks": [{}]}))]),
-            None
-        ),
-        Ok(())
+        called("", other),
+        ["plugin/numa[0]", "spec.domainHooks[1].condition"]
     );
+    assert_eq!(
+        called(other, "what@ever"),
+        ["spec.condition", "spec.condition"]
+    );
+}
+
+#[test]
+fn a_condition_that_cannot_be_evaluated_is_refused_by_its_place() {
+    let refused = refusal(&conditional("", "domainSpec.Type == 'kvm'", ""));
+    assert!(
+        refused
+            .contains("spec.domainHooks[1].condition of plugin numa: \"domainSpec\" is not known"),
+        "{refused}"
+    );
+    let whole = conditional("domainSpec.Type == 'kvm'", "", "");
+    assert!(refusal(&whole).contains("spec.condition of plugin numa: "));
+    let ignored = conditional("domainSpec.Type == 'kvm'", "", "Ignore");
+    assert_eq!(admit(&ignored, None), Ok(()));
+    // KubeVirt fails here, whatever the strategy is.
+    let none = conditional("vmi.Labels['none'] == 'x'", "", "Ignore");
+    assert!(refusal(&none).contains("spec.condition of plugin numa: no such key: none"));
+    // A condition over nothing that would be called.
+    let nothing = json!([plugin("n", json!({"condition": "x", "domainHooks": [{}]}))]);
+    assert_eq!(admit(&nothing, None), Ok(()));
 }
 
 #[test]
@@ -204,6 +262,27 @@ fn a_socket_elsewhere_and_a_forbidden_sidecar_are_refused_before_anything_starts
         "hook plugin/numa[0] may not be called at OnDefineDomain: p.yaml:1:11: gRPC sidecars are forbidden"
     );
     assert_eq!(error.event_reason(), "HookDenied");
+}
+
+#[test]
+fn the_documented_plugin_can_be_called() {
+    let page = include_str!("../../../../docs/plugins.md");
+    let yaml = page
+        .split("```yaml\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
+    let plugin: Value = serde_saphyr::from_str(yaml).unwrap();
+    assert_eq!(admit(&json!([plugin]), Some("sidecars: Allow\n")), Ok(()));
+    let hooks = parse(&json!([plugin])).hooks;
+    assert!(hooks.len() == 2 && !hooks[0].ignore && hooks[1].ignore);
+    assert_eq!(hooks[0].timeout, Duration::from_secs(10));
+    let condition = condition::Condition::parse(&hooks[0].conditions[0].text).unwrap();
+    let of = |cores: u64| json!({"metadata": {"labels": {"numa": ""}}, "spec": {"domain": {"cpu": {"cores": cores}}}});
+    assert_eq!(condition.holds(&of(2)), Ok(true));
+    assert_eq!(condition.holds(&of(1)), Ok(false));
 }
 
 proptest! {

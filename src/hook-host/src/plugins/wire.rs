@@ -58,6 +58,14 @@ pub(super) struct Sidecar {
     pub(super) socket_path: String,
 }
 
+impl Plugin {
+    /// How many bytes of conditions it has.
+    pub(super) fn conditions(&self) -> usize {
+        let hooks = self.spec.domain_hooks.iter().flatten();
+        self.spec.condition.len() + hooks.map(|hook| hook.condition.len()).sum::<usize>()
+    }
+}
+
 fn or_default<'de, D, T>(input: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

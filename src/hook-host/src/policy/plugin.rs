@@ -8,32 +8,31 @@ use super::operator::{OperatorPolicy, Sidecars};
 use super::settle::Settings;
 use crate::Limits;
 
-/// How a plugin's hook is run, and the reason if it may not run at all. Its own failure strategy
-/// decides what that means, unless the strategy is what is forbidden.
+/// How a plugin's hook is run, and the reason if its strategy is forbidden, which forgives nothing
+/// then.
 pub(crate) fn settle_plugin(
     wanted: FailurePolicy,
     base: &Limits,
     operator: Option<&OperatorPolicy>,
 ) -> (Settings, Option<String>) {
-    let strategy = operator.and_then(|operator| operator.forbids_policy(wanted));
-    let failure_policy = match strategy {
-        Some(_) => FailurePolicy::Fail,
-        None => wanted,
-    };
+    let forbidden = operator.and_then(|operator| operator.forbids_policy(wanted));
     let settings = Settings {
         hook_points: Vec::new(),
-        failure_policy,
+        failure_policy: match forbidden {
+            Some(_) => FailurePolicy::Fail,
+            None => wanted,
+        },
         limits: base.clone(),
         config: BTreeMap::new(),
         dirs: Vec::new(),
         grant: Grant::unlimited(),
     };
-    let sidecars = || operator.and_then(OperatorPolicy::forbids_sidecars);
-    (settings, strategy.or_else(sidecars))
+    (settings, forbidden)
 }
 
 impl OperatorPolicy {
-    fn forbids_sidecars(&self) -> Option<String> {
+    /// The line that forbids gRPC sidecars, if one does.
+    pub(crate) fn forbids_sidecars(&self) -> Option<String> {
         let sidecars = self.content.sidecars.as_ref()?;
         (*sidecars.get() == Sidecars::Forbid)
             .then(|| format!("{}: gRPC sidecars are forbidden", self.at(sidecars.place())))
@@ -57,34 +56,31 @@ mod tests {
 
     use super::*;
 
-    fn settle(wanted: FailurePolicy, policy: &str) -> (FailurePolicy, Option<String>) {
-        let operator = OperatorPolicy::parse(Path::new("p.yaml"), policy).unwrap();
-        let (settings, reason) = settle_plugin(wanted, &Limits::default(), Some(&operator));
-        (settings.failure_policy, reason)
+    fn policy(text: &str) -> OperatorPolicy {
+        OperatorPolicy::parse(Path::new("p.yaml"), text).unwrap()
     }
 
     #[test]
     fn the_operators_word_holds_for_plugins() {
-        let (fail, ignore) = (FailurePolicy::Fail, FailurePolicy::Ignore);
-        assert_eq!(settle(ignore, "sidecars: Allow\n"), (ignore, None));
+        assert_eq!(policy("sidecars: Allow\n").forbids_sidecars(), None);
         assert_eq!(
-            settle(ignore, "sidecars: Forbid\n"),
-            (
-                ignore,
-                Some("p.yaml:1:11: gRPC sidecars are forbidden".into())
-            )
+            policy("sidecars: Forbid\n").forbids_sidecars().as_deref(),
+            Some("p.yaml:1:11: gRPC sidecars are forbidden")
         );
-        let (policy, reason) = settle(ignore, "failurePolicies: [Fail]\n");
+        let settle = |wanted, policy: Option<&OperatorPolicy>| {
+            let (settings, reason) = settle_plugin(wanted, &Limits::default(), policy);
+            (settings.failure_policy, reason)
+        };
+        let (fail, ignore) = (FailurePolicy::Fail, FailurePolicy::Ignore);
+        let strict = policy("failurePolicies: [Fail]\n");
+        assert_eq!(settle(ignore, None), (ignore, None));
+        assert_eq!(settle(fail, Some(&strict)), (fail, None));
+        let (policy, reason) = settle(ignore, Some(&strict));
         assert_eq!(
             policy, fail,
             "a strategy that is forbidden forgives nothing"
         );
-        assert!(
-            reason
-                .unwrap()
-                .contains("Ignore is not among the failurePolicies of p.yaml:1:18")
-        );
-        assert_eq!(settle(fail, "failurePolicies: [Fail]\n"), (fail, None));
-        assert_eq!(settle_plugin(fail, &Limits::default(), None).1, None);
+        let expected = "Ignore is not among the failurePolicies of p.yaml:1:18";
+        assert!(reason.unwrap().contains(expected));
     }
 }

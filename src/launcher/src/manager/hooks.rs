@@ -6,8 +6,8 @@ use hook_host::{Chain, CloudInitDocuments, HookError, Invocation, Plugins, Run};
 #[tonic::async_trait]
 pub trait Hooks: Send + Sync {
     /// Why a VM cannot start with these plugins; asked before anything else.
-    fn admit(&self, plugins: &Plugins) -> Result<(), HookError> {
-        let _ = plugins;
+    async fn admit(&self, vmi: &str, plugins: &Plugins) -> Result<(), HookError> {
+        let _ = (vmi, plugins);
         Ok(())
     }
     /// Before anything is prepared; may veto.
@@ -38,8 +38,8 @@ pub trait Hooks: Send + Sync {
 
 #[tonic::async_trait]
 impl Hooks for Chain {
-    fn admit(&self, plugins: &Plugins) -> Result<(), HookError> {
-        Chain::admit(self, plugins)
+    async fn admit(&self, vmi: &str, plugins: &Plugins) -> Result<(), HookError> {
+        Chain::admit(self, vmi, plugins)
     }
 
     async fn pre_start(&self, invocation: &Invocation, vmi: &str) -> Result<(), HookError> {

@@ -47,7 +47,7 @@ impl<'a> Wanted<'a> {
             ..vm.identity.invocation(Reason::Boot)
         };
         let vmi_json = self.vmi.raw_json();
-        told(vm, vm.hooks.admit(self.plugins))?;
+        told(vm, vm.hooks.admit(vmi_json, self.plugins).await)?;
         told(vm, vm.hooks.pre_start(&invocation, vmi_json).await)?;
         let cloud_init = match vm.preparation.cloud_init(self.vmi).await? {
             Some(data) => Some(hook_cloud_init(vm, &invocation, vmi_json, data).await?),

@@ -1,0 +1,207 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn vmi() -> Json {
+    json!({
+        "metadata": {"name": "test-vmi", "namespace": "default", "uid": "u-1", "generation": 3,
+            "labels": {"app": "test", "üben": "ja"}, "annotations": null},
+        "spec": {"architecture": "amd64", "nodeSelector": {}, "domain": {
+            "cpu": {"cores": 4, "dedicatedCpuPlacement": true}, "machine": {"type": "q35"}}},
+        "status": {"phase": "Scheduled", "runtimeUser": 107},
+    })
+}
+
+fn holds(text: &str) -> Result<bool, NoValue> {
+    let condition = Condition::parse(text);
+    condition
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
+        .holds(&vmi())
+}
+
+fn refusal(text: &str) -> String {
+    match Condition::parse(text) {
+        Ok(condition) => panic!("{text}: {condition:?}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The first six are what KubeVirt's own tests expect.
+#[test]
+fn what_is_taken_means_what_it_means_to_kubevirt() {
+    for (text, expected) in [
+        (r#"vmi.Labels["app"] == "test""#, true),
+        (r#"vmi.Labels["app"] == "other""#, false),
+        (r#"vmi.Namespace == "default""#, true),
+        (
+            r#"vmi.Labels["app"] == "test" && vmi.Namespace == "wrong-ns""#,
+            false,
+        ),
+        (r#"vmi.Name == "test""#, false),
+        (
+            r#""apply-watchdog" in vmi.Labels && vmi.Labels["apply-watchdog"] == "true""#,
+            false,
+        ),
+        ("true", true),
+        ("!true || 'a' != \"b\"", true),
+        ("vmi.Labels.app == r'test'", true),
+        ("has(vmi.Labels.app) && !has(vmi.Labels.other)", true),
+        ("has(vmi.Labels) && !has(vmi.Annotations)", true),
+        (
+            "has(vmi.Spec.NodeSelector) && size(vmi.Spec.NodeSelector) == 0",
+            true,
+        ),
+        ("'x' in vmi.Annotations", false),
+        ("size(vmi.Labels) == 2 && vmi.Labels.size() > 1", true),
+        ("size(vmi.Labels['üben'] ) == 2 && 'üben'.size() == 4", true),
+        ("vmi.ObjectMeta.Name == vmi.Name", true),
+        (
+            "vmi.Name.startsWith('test-') && vmi.Name.endsWith('vmi') && vmi.Name.contains('t-v')",
+            true,
+        ),
+        ("vmi.UID in ['u-0', 'u-1'] && !(vmi.UID in [])", true),
+        ("vmi.Generation in [1, 2] || vmi.Generation > 2", true),
+        (
+            "vmi.Spec.Domain.CPU.Cores >= 4u && vmi.Spec.Domain.CPU.Sockets == 0u",
+            true,
+        ),
+        (
+            "has(vmi.Spec.Domain.CPU) && !has(vmi.Spec.Domain.Firmware)",
+            true,
+        ),
+        (
+            "has(vmi.Spec.Domain.CPU.Cores) && !has(vmi.Spec.Domain.CPU.Sockets)",
+            true,
+        ),
+        ("vmi.Spec.Domain.Firmware.Serial == ''", true),
+        (
+            "vmi.Spec.Domain.CPU.DedicatedCPUPlacement ? vmi.Status.Phase == 'Scheduled' : false",
+            true,
+        ),
+        ("vmi.Status.RuntimeUser == 107u", true),
+        ("(vmi.Kind == '' ? 1 : 2) < 2", true),
+        ("'a' < 'b' && 'B' < 'a'", true),
+        ("-1 < 0 && 0x10u == 16u", true),
+    ] {
+        assert_eq!(holds(text), Ok(expected), "{text}");
+    }
+}
+
+#[test]
+fn what_has_no_value_counts_only_where_it_matters() {
+    assert_eq!(
+        holds("vmi.Labels['none'] == ''"),
+        Err(NoValue("no such key: none".into()))
+    );
+    assert_eq!(
+        holds("vmi.Annotations['none'] == ''"),
+        Err(NoValue("no such key: none".into()))
+    );
+    assert_eq!(holds("vmi.Labels['none'] == '' || true"), Ok(true));
+    assert_eq!(holds("true || vmi.Labels['none'] == ''"), Ok(true));
+    assert_eq!(holds("vmi.Labels['none'] == '' && false"), Ok(false));
+    assert_eq!(holds("false && vmi.Labels['none'] == ''"), Ok(false));
+    assert!(holds("vmi.Labels['none'] == '' || false").is_err());
+    assert!(holds("true && vmi.Labels['none'] == ''").is_err());
+    assert!(holds("!(vmi.Labels['none'] == '')").is_err());
+    assert!(
+        holds("'x' in ['x', vmi.Labels['none']]").is_err(),
+        "the list is made first"
+    );
+    assert_eq!(holds("true ? true : vmi.Labels['none'] == ''"), Ok(true));
+    let odd = json!({"metadata": {"name": 7, "labels": []}});
+    for text in ["vmi.Name == ''", "has(vmi.Name)", "'a' in vmi.Labels"] {
+        assert!(
+            Condition::parse(text).unwrap().holds(&odd).is_err(),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_is_more_is_refused_with_the_reason() {
+    for (text, part) in [
+        ("", "no CEL"),
+        ("invalid @@@ syntax", "no CEL"),
+        ("vmi.Name ==", "no CEL"),
+        ("vmi.Name", "a String stands where a Bool belongs"),
+        ("vmi.Labels", "no single value"),
+        ("vmi", "no single value"),
+        ("vmi.Bogus == ''", "\"Bogus\" of vmi is not among"),
+        (
+            "vmi.metadata.name == ''",
+            "\"metadata\" of vmi is not among",
+        ),
+        (
+            "vmi.Spec.Domain.Memory == ''",
+            "\"Memory\" of spec.domain is not among",
+        ),
+        ("vmi.Name.Name == ''", "asked of a single value"),
+        ("domainSpec.Type == 'kvm'", "\"domainSpec\" is not known"),
+        (".vmi.Name == ''", "is not known"),
+        (
+            "vmi.Spec.Domain.CPU.Cores > 2",
+            "a Int stands where a Uint belongs",
+        ),
+        ("vmi.Name == 1", "a Int stands where a String belongs"),
+        ("vmi.Labels[1] == ''", "a Int stands where a String belongs"),
+        ("1 in ['a']", "a String stands where a Int belongs"),
+        ("1 in vmi.Labels", "neither a map nor a list"),
+        ("vmi.Name in vmi.Name", "neither a map nor a list"),
+        ("true && vmi.Name", "a String stands where a Bool belongs"),
+        ("true ? 1 : 'a'", "a String stands where a Int belongs"),
+        ("has(vmi.Spec)", "always there"),
+        ("vmi.Name.matches('.*')", "it uses \"matches\""),
+        ("vmi.Name + 'x' == ''", "it uses \"+\""),
+        ("startsWith(vmi.Name, 'x')", "it uses \"startsWith\""),
+        ("vmi.Labels.exists(l, l == 'a')", "a loop"),
+        ("[1, 2].all(x, x > 0)", "a loop"),
+        ("{'a': true}['a']", "makes a map"),
+        ("Domain{Title: 'x'}", "it makes a Domain"),
+        ("1.5 < 2.0", "fraction"),
+        ("b'x' == b'x'", "bytes"),
+        ("vmi.Name == null", "null"),
+        ("type(vmi) == vmi", "it uses \"type\""),
+    ] {
+        let refused = refusal(text);
+        assert!(refused.contains(part), "{text}: {refused}");
+    }
+}
+
+#[test]
+fn size_and_depth_have_limits() {
+    assert!(refusal(&"t".repeat(5000)).contains("4096"));
+    for text in [
+        format!("{}true{}", "(".repeat(1000), ")".repeat(1000)),
+        "!".repeat(4000) + "true",
+        "true".to_owned() + &" ? true : true".repeat(250),
+        "vmi".to_owned() + &".Spec".repeat(700),
+        "[".repeat(4000),
+        "true && (".repeat(400),
+        "@#$%^&*(".repeat(500),
+    ] {
+        let _ = Condition::parse(&text).map(|condition| condition.holds(&vmi()));
+    }
+    let wide = vec!["true"; 500].join(" && ");
+    assert_eq!(holds(&wide), Ok(true), "a long row is not deep");
+}
+
+proptest! {
+    #[test]
+    fn no_text_is_too_odd(text in "[a-z.'\"()\\[\\]{}!&|=<>?:,0-9 u+-]{0,60}") {
+        let _ = Condition::parse(&text).map(|condition| condition.holds(&vmi()));
+    }
+
+    #[test]
+    fn no_unicode_either(text in ".{0,40}") {
+        let _ = Condition::parse(&text).map(|condition| condition.holds(&vmi()));
+    }
+
+    #[test]
+    fn a_quoted_text_is_itself(value in "[ -~&&[^'\\\\]]{0,40}") {
+        let vmi = json!({"metadata": {"labels": {"k": value}}});
+        let condition = Condition::parse(&format!("vmi.Labels['k'] == '{value}'")).unwrap();
+        prop_assert_eq!(condition.holds(&vmi), Ok(true));
+    }
+}
