@@ -6,10 +6,39 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
-use crate::binaries::{cargo, prebuilt, target_dir};
+use crate::binaries::{cargo, prebuilt, target_dir, workspace};
 
-/// The packages under `examples-hooks/` that the tests and the demo load.
-const EXAMPLES: [&str; 2] = ["smbios-hook", "cloud-init-hook"];
+/// An example hook in Rust.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Example {
+    /// Where it is.
+    pub directory: PathBuf,
+    /// Its package, as `smbios-hook`.
+    pub package: String,
+}
+
+/// The packages under `examples-hooks/`, by name.
+pub fn examples() -> Result<Vec<Example>> {
+    let parent = workspace().join("examples-hooks");
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&parent).with_context(|| format!("{}", parent.display()))? {
+        let directory = entry?.path();
+        let manifest = directory.join("Cargo.toml");
+        if !manifest.is_file() {
+            continue;
+        }
+        let text =
+            fs::read_to_string(&manifest).with_context(|| format!("{}", manifest.display()))?;
+        let name = text.lines().find_map(|line| line.strip_prefix("name = \""));
+        let package = name
+            .and_then(|name| name.strip_suffix('"'))
+            .with_context(|| format!("{} names no package", manifest.display()))?
+            .to_owned();
+        found.push(Example { directory, package });
+    }
+    found.sort();
+    Ok(found)
+}
 
 /// The module of one example hook (`smbios-hook`, `cloud-init-hook`), built first unless `TESTS_PREBUILT` is set.
 pub fn example(package: &str) -> Result<PathBuf> {
@@ -44,8 +73,9 @@ fn build(target: &Path) -> Result<()> {
         "--target-dir",
         target.as_ref(),
     ];
-    for package in EXAMPLES {
-        arguments.extend(["-p", package]);
+    let examples = examples()?;
+    for example in &examples {
+        arguments.extend(["-p", &example.package]);
     }
     cargo(&arguments)
 }

@@ -88,7 +88,10 @@ pub(super) fn is(written: &str, value: &Value) -> bool {
             let plain_text = quoted || !means_no_text(written);
             plain_text && text(written).as_deref() == Some(wanted)
         }
-        other => !quoted && written == other.to_string(),
+        other => {
+            let wanted = other.to_string();
+            !quoted && written == wanted
+        }
     }
 }
 
