@@ -7,7 +7,7 @@ use anyhow::Context;
 use domain_xml::grant::{Checker, Permission};
 use domain_xml::{Document, PathPattern, diff};
 use hook_host::wasm::Description;
-use hook_host::{HookPoint, Limits, PolicySource};
+use hook_host::{HookPoint, PolicySource};
 
 use super::finding::{Finding, Verdict};
 use super::spread::Named;
@@ -24,7 +24,6 @@ const MUCH: u64 = 50;
 pub(super) struct Ran {
     hooks: Hooks,
     wishes: Vec<PathPattern>,
-    limits: Limits,
     pub(super) tries: Vec<Try>,
 }
 
@@ -57,7 +56,6 @@ impl Ran {
             policy: PolicySource::File(policy),
             ..Terms::default()
         };
-        let limits = terms.limits.clone();
         let hooks = Hooks::collect(&found, terms)?;
         let wishes = description.wishes.iter();
         let wishes = wishes.flat_map(|wishes| wishes.paths.clone()).collect();
@@ -69,7 +67,6 @@ impl Ran {
             tries: tries?,
             hooks,
             wishes,
-            limits,
         })
     }
 
@@ -155,21 +152,22 @@ impl Ran {
 
     fn stays_within_limits(&self) -> Finding {
         let runs = || self.tries.iter().flat_map(|one| &one.once.runs);
-        let memory = runs().map(|run| run.peak_memory).max().unwrap_or_default();
-        let micros = runs()
-            .map(|run| run.duration_micros)
-            .max()
-            .unwrap_or_default();
-        let longest = u64::try_from(self.limits.call_deadline.as_micros()).unwrap_or(u64::MAX);
         let share = |part: u64, whole: u64| part.saturating_mul(100) / whole.max(1);
-        let memory_share = share(memory as u64, self.limits.memory as u64);
-        let time_share = share(micros, longest);
+        let memory = runs().max_by_key(|run| run.peak_memory);
+        let (peak, of_memory) = memory.map_or((0, 0), |run| {
+            let (peak, limit) = (run.peak_memory as u64, run.memory_limit as u64);
+            (peak >> 10, share(peak, limit))
+        });
+        let longest = runs().max_by_key(|run| run.duration_micros);
+        let (micros, of_time) = longest.map_or((0, 0), |run| {
+            let limit = run.deadline_millis.saturating_mul(1000);
+            (run.duration_micros, share(run.duration_micros, limit))
+        });
         let message = format!(
-            "at most {} KiB of memory ({memory_share} % of what it has) and {micros} us a call \
-             ({time_share} %)",
-            memory >> 10
+            "at most {peak} KiB of memory ({of_memory} % of what it has) and {micros} us a call \
+             ({of_time} %)"
         );
-        let verdict = if memory_share.max(time_share) > MUCH {
+        let verdict = if of_memory.max(of_time) > MUCH {
             Verdict::Doubtful
         } else {
             Verdict::Passed

@@ -63,18 +63,16 @@ enum Redefined {
 
 struct Libvirt {
     place: TempDir,
-    is_root: bool,
+    as_nobody: bool,
 }
 
 impl Libvirt {
     fn new() -> anyhow::Result<Self> {
         let place = tempfile::tempdir().context("making a temporary directory")?;
-        let is_root = rustix::process::geteuid().is_root();
-        if is_root {
-            let path = place.path();
-            chown(path, Some(NOBODY), Some(NOBODY)).with_context(|| path.display().to_string())?;
-        }
-        Ok(Self { place, is_root })
+        // Where root may not give a directory away, it could not become somebody else either.
+        let as_nobody = rustix::process::geteuid().is_root()
+            && chown(place.path(), Some(NOBODY), Some(NOBODY)).is_ok();
+        Ok(Self { place, as_nobody })
     }
 
     fn redefine(&self, ran: &Ran, one: &Try) -> Result<Redefined, Failure> {
@@ -82,7 +80,7 @@ impl Libvirt {
         let defined = match self.define(domain, &one.once.xml) {
             Ok(Ok(xml)) => xml,
             Ok(Err(refusal)) => return Ok(self.refused(domain, one, &refusal)),
-            Err(silence) => return Ok(Redefined::NotAsked(silence.to_string())),
+            Err(silence) => return Ok(not_asked(&silence)),
         };
         let Some(hooked) = ran.define(&one.subject, defined.clone())? else {
             let line = format!("{}: the hook fails on what libvirt made of it", one.name);
@@ -103,7 +101,7 @@ impl Libvirt {
                 "libvirt takes {} without the hook no better: {refusal}",
                 one.name
             )),
-            Err(silence) => Redefined::NotAsked(silence.to_string()),
+            Err(silence) => not_asked(&silence),
         }
     }
 
@@ -132,11 +130,19 @@ impl Libvirt {
             virsh.args(["--quiet", "--connect"]);
             virsh.arg(format!("qemu:///embed?root={}", home.display()));
             virsh.arg(commands);
-            if self.is_root {
+            if self.as_nobody {
                 virsh.uid(NOBODY).gid(NOBODY);
             }
         })
     }
+}
+
+fn not_asked(silence: &Silence) -> Redefined {
+    let advice = match silence {
+        Silence::Missing(_) => ": install libvirt's clients and its QEMU driver",
+        Silence::Deadline(_) | Silence::Io(..) => "",
+    };
+    Redefined::NotAsked(format!("{silence}{advice}"))
 }
 
 fn refusal(said: &Said) -> String {

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::{Report, Style};
 use names::Names;
+use sdk::Sdk;
 use template::Template;
 
 pub(crate) const HELP: &str = "\
@@ -36,8 +37,8 @@ pub(crate) struct Arguments {
     /// What the hook is written in
     #[arg(long, value_enum, default_value_t, value_name = "LANG")]
     lang: Lang,
-    /// Rust: the directory of hooks-sdk; when left out, the one of the source tree that this
-    /// program lies in, or else the published version
+    /// Rust: the directory of hooks-sdk; when left out, that of the source tree around or behind
+    /// this program, or else the published version
     #[arg(long, value_name = "DIR")]
     sdk: Option<PathBuf>,
 }
@@ -58,7 +59,9 @@ pub(crate) struct Made {
     name: String,
     lang: Lang,
     directory: PathBuf,
-    /// Relative to it.
+    /// Where a Rust project gets hooks-sdk from; others bring what they need.
+    sdk: Option<String>,
+    /// Relative to the directory.
     files: Vec<PathBuf>,
 }
 
@@ -67,9 +70,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Made, Failure> {
     let names = Names::of(&arguments.place).map_err(Failure::Usage)?;
     let directory = arguments.lang.directory();
     let template = Template::of(directory).map_err(Failure::Machine)?;
-    let dependency = sdk::dependency(arguments.sdk.as_deref()).map_err(Failure::Usage)?;
-    let files = template.write(&arguments.place, &names.values(&dependency))?;
+    let sdk = Sdk::find(arguments.sdk.as_deref()).map_err(Failure::Usage)?;
+    let values = names.values(&sdk.dependency());
+    let files = template.write(&arguments.place, &values)?;
     Ok(Made {
+        sdk: (arguments.lang == Lang::Rust).then(|| sdk.to_string()),
         name: names.name().to_owned(),
         lang: arguments.lang,
         directory: arguments.place.clone(),
@@ -91,8 +96,10 @@ impl Lang {
 impl Report for Made {
     fn text(&self, style: Style) -> String {
         let directory = self.directory.display();
+        let sdk = self.sdk.as_deref();
+        let sdk = sdk.map_or(String::new(), |sdk| format!("hooks-sdk is {sdk}\n"));
         format!(
-            "{} is in {directory} ({} files)\n\nNext:\n  make -C {directory} test    \
+            "{} is in {directory} ({} files)\n{sdk}\nNext:\n  make -C {directory} test    \
              # builds and tests it\n  $EDITOR {directory}/README.md",
             style.strong(&self.name),
             self.files.len()

@@ -1,8 +1,9 @@
 //! Where a new Rust project gets hooks-sdk from.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 const SDK: &str = "hooks-sdk";
 /// Cargo takes every later one that is compatible.
@@ -12,21 +13,57 @@ const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION_MINOR")
 );
 
-/// The right side of the dependency in `Cargo.toml`.
-pub(super) fn dependency(told: Option<&Path>) -> Result<String> {
-    let found = match told {
-        Some(path) => Some(sdk_at(path)?),
-        None => std::env::current_exe()
-            .ok()
-            .and_then(|program| source_tree(&program)),
-    };
-    let Some(path) = found else {
-        return Ok(format!("{VERSION:?}"));
-    };
-    let path = path
-        .to_str()
-        .context("the path of hooks-sdk is not UTF-8")?;
-    Ok(format!("{{ path = {path:?} }}"))
+/// Where this program was built; its own machine alone still has that.
+const BUILT_IN: &str = env!("CARGO_MANIFEST_DIR");
+
+/// Where the SDK comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Sdk {
+    /// A directory.
+    Path(String),
+    /// The package registry.
+    Published,
+}
+
+impl Sdk {
+    /// The one that is told, else that of a source tree around this program, or around the current
+    /// directory, or in which this program was built; else the published one.
+    pub(super) fn find(told: Option<&Path>) -> Result<Self> {
+        if let Some(path) = told {
+            return Self::at(sdk_at(path)?);
+        }
+        let program = std::env::current_exe().ok();
+        let here = std::env::current_dir().ok();
+        let places = [program, here, Some(PathBuf::from(BUILT_IN))];
+        let mut trees = places.into_iter().flatten();
+        match trees.find_map(|place| source_tree(&place)) {
+            Some(path) => Self::at(path),
+            None => Ok(Self::Published),
+        }
+    }
+
+    fn at(path: PathBuf) -> Result<Self> {
+        let path = path.into_os_string().into_string();
+        let path = path.map_err(|path| anyhow!("{}: it is not UTF-8", Path::new(&path).display()));
+        path.map(Self::Path)
+    }
+
+    /// The right side of the dependency in `Cargo.toml`.
+    pub(super) fn dependency(&self) -> String {
+        match self {
+            Self::Path(path) => format!("{{ path = {path:?} }}"),
+            Self::Published => format!("{VERSION:?}"),
+        }
+    }
+}
+
+impl fmt::Display for Sdk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path(path) => f.write_str(path),
+            Self::Published => write!(f, "version {VERSION} of the package registry"),
+        }
+    }
 }
 
 fn sdk_at(path: &Path) -> Result<PathBuf> {
@@ -42,9 +79,9 @@ fn sdk_at(path: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The SDK of the source tree that a program was built in.
-fn source_tree(program: &Path) -> Option<PathBuf> {
-    let above = program.ancestors().map(|directory| directory.join(SDK));
+/// The SDK of the source tree that something lies in.
+fn source_tree(place: &Path) -> Option<PathBuf> {
+    let above = place.ancestors().map(|directory| directory.join(SDK));
     let mut above = above.filter(|sdk| sdk.join("wit").is_dir());
     above.find_map(|sdk| sdk_at(&sdk).ok())
 }
@@ -63,7 +100,7 @@ mod tests {
         std::fs::create_dir_all(sdk.join("wit")).unwrap();
         std::fs::write(sdk.join("Cargo.toml"), "").unwrap();
         assert_eq!(source_tree(&program), Some(sdk.canonicalize().unwrap()));
-        let told = dependency(Some(&sdk)).unwrap();
+        let told = Sdk::find(Some(&sdk)).unwrap().dependency();
         assert!(
             told.starts_with("{ path = \"/") && told.ends_with("hooks-sdk\" }"),
             "{told}"
@@ -72,8 +109,10 @@ mod tests {
 
     #[test]
     fn what_is_no_sdk_is_named() {
-        let error = dependency(Some(Path::new("/nonexistent"))).unwrap_err();
+        let error = Sdk::find(Some(Path::new("/nonexistent"))).unwrap_err();
         assert!(error.to_string().contains("/nonexistent"), "{error}");
-        assert_eq!(VERSION.split('.').count(), 2);
+        let published = Sdk::Published;
+        assert!(published.to_string().contains(VERSION) && VERSION.split('.').count() == 2);
+        assert_eq!(published.dependency(), format!("\"{VERSION}\""));
     }
 }

@@ -27,8 +27,12 @@ pub(crate) struct RunReport {
     pub(crate) log: Vec<Said>,
     /// How long it took.
     pub(crate) duration_micros: u64,
+    /// How long it might take.
+    pub(crate) deadline_millis: u64,
     /// Peak of its memories in bytes.
     pub(crate) peak_memory: usize,
+    /// What its memories might have, in bytes.
+    pub(crate) memory_limit: usize,
 }
 
 /// A line of a hook's log.
@@ -104,7 +108,9 @@ impl From<&Record> for RunReport {
             changes: changes.collect(),
             log: log.collect(),
             duration_micros: record.duration_micros,
+            deadline_millis: record.limits.deadline_ms,
             peak_memory: record.peak_memory,
+            memory_limit: record.limits.memory,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{VMI, smbios, text, virt_hook, write};
+use super::{POLICY, VMI, smbios, text, virt_hook, write};
 
 const EXPECTED: &str = "  /domain/sysinfo[@type='smbios']/baseBoard/entry[@name='manufacturer']: \
     inserted\n    + <entry name='manufacturer'>Radical Edward</entry>\n";
@@ -87,6 +87,7 @@ fn a_veto_and_cloud_init_documents_are_expected_by_their_texts() {
     let place = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| write(place.path(), name, content);
     file("veto/vmi.yaml", &VMI.replace("do: nothing", "do: veto"));
+    file("veto/policy.yaml", POLICY);
     file("veto/hook.yaml", "hookPoints: [{name: PreStart}]\n");
     file("veto/expected.veto", "licence expired\n");
     let module = super::pod::every_point();

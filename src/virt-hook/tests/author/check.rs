@@ -68,6 +68,24 @@ fn a_hook_that_does_more_each_time_fails() {
 }
 
 #[test]
+fn without_libvirts_tools_it_says_what_it_did_not_check() {
+    let mut program = super::program();
+    program.args(["check", text(&smbios()), "--json"]);
+    let output = program.env("PATH", "/nonexistent").output().unwrap();
+    let checked = super::said(&output);
+    let json = checked.json();
+    assert_eq!(checked.code, 0, "{}", checked.out);
+    for (check, part) in [("schema", "install"), ("libvirt", "virsh is not installed")] {
+        let finding = verdict(&json, check);
+        assert_eq!(finding["verdict"], "not-checked", "{json:#}");
+        assert!(
+            finding["message"].as_str().unwrap().contains(part),
+            "{json:#}"
+        );
+    }
+}
+
+#[test]
 fn what_is_no_hook_fails_at_its_world() {
     let place = tempfile::tempdir().unwrap();
     let garbage = super::write(place.path(), "x.wasm", "garbage");

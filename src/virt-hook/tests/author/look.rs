@@ -1,6 +1,6 @@
 //! `inspect`, `run` and `render --diff`; what all verbs have in common.
 
-use super::{program, said, smbios, text, virt_hook, vmi, write};
+use super::{POLICY, program, said, smbios, text, virt_hook, vmi, write};
 
 #[test]
 fn inspect_says_what_a_module_is() {
@@ -103,9 +103,12 @@ fn run_takes_a_domain_and_a_policy() {
 fn run_wants_to_know_where_and_tells_of_a_veto() {
     let place = tempfile::tempdir().unwrap();
     let vmi = vmi(place.path());
+    let policy = write(place.path(), "policy.yaml", POLICY);
     let module = super::pod::every_point();
-    let run =
-        |more: &[&str]| virt_hook(&[&["run", text(&module), "--vmi", text(&vmi)], more].concat());
+    let run = |more: &[&str]| {
+        let given = ["--vmi", text(&vmi), "--policy", text(&policy)];
+        virt_hook(&[&["run", text(&module)], &given[..], more].concat())
+    };
     let asked = run(&[]);
     assert_eq!(asked.code, 2);
     assert!(

@@ -72,6 +72,9 @@ const VMI: &str = "metadata:\n  name: vm\n  namespace: ns\n  annotations:\n    \
     smbios.vm.kubevirt.io/baseBoardManufacturer: Radical Edward\n    do: nothing\nspec:\n  \
     domain:\n    devices: {}\n    memory: {guest: 64Mi}\n";
 
+/// What the SDK's hook at every hook point wants of the operator.
+const POLICY: &str = "allow:\n  dangerous: ['/domain/qemu:commandline/**']\n";
+
 /// A VMI that the smbios example acts on.
 fn vmi(directory: &Path) -> PathBuf {
     write(directory, "vmi.yaml", VMI)

@@ -58,3 +58,19 @@ fn a_name_that_is_none_and_a_place_that_is_taken_are_refused() {
         (2, Some("usage"))
     );
 }
+
+#[test]
+fn every_language_has_a_project() {
+    let place = tempfile::tempdir().unwrap();
+    for lang in ["rust", "python", "c"] {
+        let project = place.path().join(lang);
+        let json = virt_hook(&["new", text(&project), "--lang", lang, "--json"]).json();
+        let files = json["result"]["files"].as_array().unwrap();
+        assert!(files.iter().any(|file| file == "Makefile"), "{json:#}");
+        assert!(project.join("README.md").is_file(), "{json:#}");
+        // This program was built in a source tree.
+        let sdk = json["result"]["sdk"].as_str();
+        let known = sdk.is_some_and(|sdk| sdk.ends_with("/hooks-sdk"));
+        assert_eq!(known, lang == "rust", "{json:#}");
+    }
+}

@@ -38,7 +38,7 @@ mod tests {
     fn run(annotations: hooks_sdk::Value) -> Result<String> {
         let vmi = hooks_sdk::json!({"metadata": {"name": "vm", "annotations": annotations}});
         let mut domain = Domain::parse("<domain>\n  <name>vm</name>\n</domain>\n")?;
-        {{type}}.on_define_domain(&Vmi::parse(&vmi.to_string())?, &mut domain)?;
+        {{type}}.on_define_domain(&Vmi::new(vmi.to_string()), &mut domain)?;
         Ok(domain.render())
     }
 
