@@ -208,9 +208,10 @@ fn every_example_and_every_guest_has_tests() {
 
 /// An example is tested by its own crate, a guest by a test somewhere that names it.
 fn is_tested(directory: &Path) -> bool {
+    let marks = ["#[test]", "#[hooks_sdk::testing::test("];
     let own = sources(directory)
         .iter()
-        .any(|(_, source)| source.contains("#[test]"));
+        .any(|(_, source)| marks.iter().any(|mark| source.contains(mark)));
     let name = directory
         .file_name()
         .unwrap()
