@@ -1,12 +1,18 @@
 //! What conversion must know of the node, probed once.
 
+mod block_sizes;
+mod claims;
 mod devices;
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
+use domain::convert::{ConvertError, MatchedVolume, matched_volumes};
 use domain::host::HostFacts;
+use domain::options::Options;
+use domain::resource_claims::{ClaimedRequest, claimed_requests};
+use domain::vmi::Vmi;
 
 use crate::config::Config;
 
@@ -37,6 +43,46 @@ pub fn probe(config: &Config) -> HostFacts {
         device_plugins,
         log_verbosity: config.verbosity.into(),
         ..HostFacts::default()
+    }
+}
+
+/// What has to be asked for one VMI: the devices behind its resource claims, block sizes of its volumes.
+pub struct Questions {
+    claims: Vec<ClaimedRequest>,
+    volumes: Vec<MatchedVolume>,
+}
+
+impl Questions {
+    /// What this VMI gives reason to ask.
+    ///
+    /// # Errors
+    /// [`ConvertError`] for a disk that cannot be.
+    pub fn of(vmi: &Vmi, options: &Options, facts: &HostFacts) -> Result<Self, ConvertError> {
+        Ok(Self {
+            claims: claimed_requests(vmi),
+            volumes: matched_volumes(vmi, options, facts)?,
+        })
+    }
+
+    /// Most VMs need nothing of this.
+    pub fn is_empty(&self) -> bool {
+        self.claims.is_empty() && self.volumes.is_empty()
+    }
+
+    /// Asks; blocking, since volumes may lie on slow storage. What has no answer has a reason instead.
+    pub fn answer(self, mut facts: HostFacts) -> HostFacts {
+        facts.claimed_devices = claims::devices(Path::new(claims::METADATA), &self.claims);
+        for volume in self.volumes {
+            match block_sizes::of(&volume) {
+                Ok(sizes) => {
+                    facts.block_sizes.insert(volume.path, sizes);
+                }
+                Err(problem) => {
+                    facts.block_size_problems.insert(volume.path, problem);
+                }
+            }
+        }
+        facts
     }
 }
 

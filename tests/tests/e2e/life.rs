@@ -19,7 +19,7 @@ const STARTED: [&str; 5] = [
 ];
 
 /// What was told is [`STARTED`], and perhaps that the agent came.
-fn assert_started(scene: &Scene) {
+pub(crate) fn assert_started(scene: &Scene) {
     let states = scene.handler.states();
     let history = scene.handler.history();
     let (start, rest) = states.split_at(STARTED.len().min(states.len()));

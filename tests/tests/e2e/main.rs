@@ -4,9 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod access_credentials;
+mod addresses;
 mod claims;
 mod commands;
 mod configuration;
+mod daemon;
+mod define;
 mod disks;
 mod faults;
 mod firmware;

@@ -1,6 +1,7 @@
 //! Why an operation failed, and how virt-handler is told.
 
 use domain::convert::ConvertError;
+use domain::hotplug_room::RoomError;
 use hook_host::HookError;
 use libvirt::code;
 
@@ -30,6 +31,9 @@ pub enum OpError {
     /// The VMI cannot become a domain.
     #[error(transparent)]
     Convert(#[from] ConvertError),
+    /// There is no making room for hotplug.
+    #[error(transparent)]
+    Room(#[from] RoomError),
     /// A hook said no, or failed.
     #[error(transparent)]
     Hook(Box<HookError>),

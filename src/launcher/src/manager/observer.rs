@@ -30,6 +30,8 @@ pub struct Observer {
     pub notifier: Notifier,
     /// Who warns of trouble.
     pub(super) warner: Warner,
+    /// Held while the domain is being defined: what is half done is not looked at.
+    pub(super) defining: Arc<tokio::sync::Mutex<()>>,
     /// Where the state goes.
     pub state: watch::Sender<VmState>,
 }
@@ -70,6 +72,10 @@ impl Observer {
             return;
         };
         let sight = seen.sight();
+        if sight == Sight::Nothing && *self.state.borrow() == VmState::Absent {
+            // A definition that failed half-way: nobody has heard of this domain.
+            return;
+        }
         for publication in &publications {
             let told = if publication.starting_up {
                 seen.clone().starting_up()
@@ -91,6 +97,7 @@ impl Observer {
     }
 
     async fn look(&self) -> Option<Look> {
+        let _defined = self.defining.lock().await;
         let hypervisor = self.connection.hypervisor();
         let domain = self.identity.domain.clone();
         match blocking::call("looking at the domain", LOOK, move || {

@@ -54,7 +54,9 @@ impl Parts {
         let (facts, told) = mpsc::unbounded_channel();
         let (state, seen) = watch::channel(VmState::Absent);
         let metadata = Arc::new(Metadata::new(facts.clone()));
+        let defining = Arc::default();
         let observer = Observer {
+            defining: Arc::clone(&defining),
             connection: Arc::clone(&self.connection),
             identity: self.identity.clone(),
             metadata: Arc::clone(&metadata),
@@ -73,6 +75,7 @@ impl Parts {
             state: seen.clone(),
             credentials: watch::Sender::default(),
             guest_asked: Notify::new(),
+            defining,
             memory: Default::default(),
         };
         let vm = Arc::new(vm);

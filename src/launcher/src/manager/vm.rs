@@ -76,6 +76,8 @@ pub struct Vm {
     pub credentials: watch::Sender<Vec<Credential>>,
     /// Told whenever somebody asks the guest to power off.
     pub guest_asked: Notify,
+    /// Held while the domain is being defined, in one step or more.
+    pub defining: Arc<tokio::sync::Mutex<()>>,
     /// What one operation leaves for the next.
     pub memory: Mutex<Memory>,
 }

@@ -119,6 +119,19 @@ impl Publications {
         no_agent && self.speaking && (self.starting || !self.told_on)
     }
 
+    /// Until a domain runs, only the launcher defines it, in as many steps as that takes.
+    fn is_own_work(&self, event: &Event) -> bool {
+        let redefined = matches!(
+            event,
+            Event::Lifecycle {
+                event: LifecycleEvent::Defined,
+                detail: Detail::Updated,
+                ..
+            }
+        );
+        redefined && !self.told_on
+    }
+
     /// A publication was made of a domain that has its QEMU process, or of one that has not.
     pub fn observe_told(&mut self, on: bool) {
         self.told_on = on;
@@ -127,6 +140,9 @@ impl Publications {
     fn observe_event(&mut self, event: &Event) -> Vec<Publication> {
         if self.is_start(event) {
             return self.observe_start().into_iter().collect();
+        }
+        if self.is_own_work(event) {
+            return Vec::new();
         }
         self.starting &= !matches!(event, Event::Lifecycle { .. });
         let Some(publication) = publication(event) else {
@@ -210,6 +226,17 @@ mod tests {
             kinds(&[Fact::Metadata, Fact::Reconnected, Fact::Metadata]),
             []
         );
+    }
+
+    #[test]
+    fn a_definition_in_steps_is_one_definition() {
+        let defined = lifecycle(LifecycleEvent::Defined, Detail::Added);
+        let updated = lifecycle(LifecycleEvent::Defined, Detail::Updated);
+        assert_eq!(kinds(&[defined.clone(), updated.clone()]), [ADDED]);
+        let mut policy = Publications::default();
+        policy.observe(&defined);
+        policy.observe_told(true);
+        assert_eq!(policy.observe(&updated), [Publication::MODIFIED]);
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::vmi::Vmi;
 use libvirt::fake::{Call, Fake};
-use libvirt::{CloseReason, DomainState};
-use virt_launcher::manager::OpError;
+use libvirt::{CloseReason, DomainState, XmlKind};
+use serde_json::json;
+use virt_launcher::manager::{OpError, SyncRequest};
 
 use crate::rig::{DOMAIN, Rig, ScriptedHooks, sync, sync_of, vmi_json};
 
@@ -82,6 +84,40 @@ async fn a_guest_that_was_paused_is_told_the_time() {
     let command = tokio::time::timeout(Duration::from_secs(20), commands.recv());
     let command = command.await.unwrap().unwrap();
     assert!(command.contains("guest-set-time"), "{command}");
+}
+
+/// A VMI whose places for interfaces take a second definition.
+fn with_places() -> SyncRequest {
+    let mut vmi = vmi_json();
+    vmi["metadata"]["annotations"] = json!({"kubevirt.io/pci-interface-slot-count": "3"});
+    sync_of(Vmi::from_json(vmi.to_string().as_bytes()).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_in_two_steps_is_told_once() {
+    let rig = Rig::new().await;
+    rig.manager.sync(with_places()).await.unwrap();
+    assert_eq!(rig.fake.count(Call::Define), 2);
+    let heard = rig.heard_of("Running").await;
+    assert_eq!(count(&heard, "ADDED"), 1, "{heard:#?}");
+    assert_eq!(count(&heard, "Shutoff"), 2, "{heard:#?}");
+    let guest = rig.fake.connect().unwrap().lookup(DOMAIN).unwrap().unwrap();
+    let xml = guest.xml(XmlKind::Inactive).unwrap();
+    assert!(!xml.contains("placeholder"), "{xml}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_fails_half_way_leaves_nothing() {
+    let rig = Rig::new().await;
+    let failure = Fake::error(38, 10, "the daemon is out of breath");
+    rig.fake.fail_next(Call::Xml, failure);
+    let error = rig.manager.sync(with_places()).await.unwrap_err();
+    assert!(error.message().contains("out of breath"), "{error}");
+    assert_eq!(state(&rig), None);
+    rig.manager.sync(with_places()).await.unwrap();
+    let heard = rig.heard_of("Running").await;
+    assert_eq!(count(&heard, "NonExistent"), 0, "{heard:#?}");
+    assert_eq!(count(&heard, "ADDED"), 1, "{heard:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,9 +6,11 @@ use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Reason};
 
 use super::SyncRequest;
 use super::warn::warn_once;
+use crate::blocking;
+use crate::host::Questions;
 use crate::manager::error::OpError;
 use crate::manager::preparation::{CloudInitImage, Disks, PreparationError};
-use crate::manager::vm::Vm;
+use crate::manager::vm::{QUICK, Vm};
 
 /// The domain that the VMI asks for.
 pub(super) struct Wanted<'a> {
@@ -31,6 +33,11 @@ impl<'a> Wanted<'a> {
         let options = vm.preparation.options(vmi, &request.options).await?;
         let mut facts = vm.preparation.facts.clone();
         facts.allow_emulation |= request.allow_emulation;
+        let questions = Questions::of(vmi, &options, &facts)?;
+        if !questions.is_empty() {
+            let ask = move || questions.answer(facts);
+            facts = blocking::call("asking for devices and block sizes", QUICK, ask).await?;
+        }
         let mut spec = domain::convert::convert(vmi, &options, &facts)?;
         domain::convert::check_served(vmi)?;
         if vm.preparation.test_driver {
