@@ -36,7 +36,7 @@ fn install_firmware(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Boots, and gives what the guest's TPM and UEFI have left behind.
+/// Boots, and checks where UEFI and TPM have put their state.
 async fn boot(user: User, libvirt: &str, tpm: &str) -> Result<()> {
     let vmi = vmi(user);
     let stage = Stage::set(user)?;
@@ -83,4 +83,9 @@ fn files(directory: &Path) -> Vec<String> {
 async fn state_of_firmware_and_tpm() -> Result<()> {
     let libvirt = "/run/kubevirt-private/libvirt/qemu";
     boot(User::Nonroot, libvirt, &format!("{libvirt}/swtpm")).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn state_of_firmware_and_tpm_as_root() -> Result<()> {
+    boot(User::Root, "/var/lib/libvirt/qemu", "/var/lib/libvirt/swtpm").await
 }

@@ -30,8 +30,6 @@ use watch::Watch;
 const AGAIN: Duration = Duration::from_secs(300);
 /// Between two attempts: from the first to the last.
 const RETRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
-/// The kubelet changes a secret in several steps.
-const SETTLE: Duration = Duration::from_millis(500);
 const READ: Duration = Duration::from_secs(10);
 
 /// Keeps the guest's credentials as the secrets have them, once a start has told which they are.
@@ -56,7 +54,6 @@ pub(crate) async fn keep(vm: Arc<Vm>) {
             false => (pause * 2).min(RETRY[1]),
         };
         if keeper.watch.changed_within(wait).await {
-            tokio::time::sleep(SETTLE).await;
             pause = RETRY[0];
         }
     }

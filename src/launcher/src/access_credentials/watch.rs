@@ -12,6 +12,8 @@ const BUFFER: usize = 4096;
 /// How often to look where nobody can tell of changes. uid 107's inotify instances are shared by every
 /// VM of a node, so there may be none to be had. KubeVirt looks as often.
 const RESCAN: Duration = Duration::from_secs(15);
+/// The kubelet changes a secret in several steps; after the last one it is quiet for so long.
+const SETTLED: Duration = Duration::from_millis(500);
 
 /// Watches the directories of secrets.
 pub(super) struct Watch {
@@ -40,14 +42,18 @@ impl Watch {
         }
     }
 
-    /// Waits for a change, at most that long; whether one came, or may have come.
+    /// Waits for a change, at most that long, and for its end; whether one came.
     pub(super) async fn changed_within(&mut self, patience: Duration) -> bool {
         let Some(stream) = &mut self.stream else {
             tokio::time::sleep(patience.min(RESCAN)).await;
             return false;
         };
         match timeout(patience, stream.next()).await {
-            Ok(Some(Ok(_))) => true,
+            Ok(Some(Ok(_))) => {
+                // Whoever changes a secret all the time is not waited for.
+                let _ = timeout(RESCAN, quiet(stream)).await;
+                true
+            }
             Ok(Some(Err(_)) | None) => {
                 self.stream = None;
                 false
@@ -55,6 +61,10 @@ impl Watch {
             Err(_) => false,
         }
     }
+}
+
+async fn quiet(stream: &mut EventStream<[u8; BUFFER]>) {
+    while let Ok(Some(Ok(_))) = timeout(SETTLED, stream.next()).await {}
 }
 
 #[cfg(test)]
@@ -73,6 +83,8 @@ mod tests {
         symlink("..second", mount.path().join("..data_tmp")).unwrap();
         fs::rename(mount.path().join("..data_tmp"), mount.path().join("..data")).unwrap();
         assert!(watch.changed_within(Duration::from_secs(60)).await);
+        let again = watch.changed_within(Duration::from_millis(1)).await;
+        assert!(!again, "the steps of one change are one change");
     }
 
     #[tokio::test]
