@@ -30,8 +30,17 @@
 //! says no to the virtual machine. Hooks are idempotent: where a hook runs as a sidecar it sees
 //! what it changed before.
 //!
-//! The same code runs natively, so that plain unit tests work; the `testing` feature runs the
-//! built module under the real host.
+//! - [`Vmi`]: what the virtual machine is to be, typed and by path, read no further than asked.
+//! - [`Domain`]: the libvirt domain, edited in place; devices are found by their names in the VMI.
+//! - [`CloudInit`]: cloud-init's documents, edited as YAML with their comments.
+//! - [`host`]: log, configuration, and for whom the hook is called.
+//!
+//! A hook declares in [`Hook::describe`] what it changes and reads; what is not declared there is
+//! refused when it happens. Only the code of the hook points in [`Hook::HOOK_POINTS`] is in the
+//! module.
+//!
+//! The same code runs natively, so that plain unit tests work; `hooks_sdk::testing` (feature
+//! `testing`) runs one test body natively and again as the built module under the real host.
 
 mod cloud_init;
 mod describe;
