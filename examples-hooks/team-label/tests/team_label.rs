@@ -38,5 +38,8 @@ fn the_label_can_be_another(hook: Hook) {
 #[hooks_sdk::testing::test(TeamLabel)]
 fn a_vmi_that_cannot_be_read_is_no_no(hook: Hook) {
     let failure = hook.pre_start("{\"metadata\":").failure();
-    assert!(failure.contains("the VMI cannot be read: expected a value"), "{failure}");
+    assert!(
+        failure.contains("the VMI cannot be read: expected a value"),
+        "{failure}"
+    );
 }
