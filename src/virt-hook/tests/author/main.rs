@@ -14,6 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use pod::POLICY;
 use serde_json::Value;
 
 /// The program under test, with nothing of the environment that changes what it shows.
@@ -71,9 +72,6 @@ fn smbios() -> PathBuf {
 const VMI: &str = "metadata:\n  name: vm\n  namespace: ns\n  annotations:\n    \
     smbios.vm.kubevirt.io/baseBoardManufacturer: Radical Edward\n    do: nothing\nspec:\n  \
     domain:\n    devices: {}\n    memory: {guest: 64Mi}\n";
-
-/// What the SDK's hook at every hook point wants of the operator.
-const POLICY: &str = "allow:\n  dangerous: ['/domain/qemu:commandline/**']\n";
 
 /// A VMI that the smbios example acts on.
 fn vmi(directory: &Path) -> PathBuf {

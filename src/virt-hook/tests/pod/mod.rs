@@ -18,6 +18,9 @@ pub const XML: &str = "<domain type='kvm'>\n  <name>ns_vm</name>\n  <uuid>5a9f</
     <metadata>\n    <kubevirt xmlns=\"http://kubevirt.io\"><uid>u-1</uid></kubevirt>\n  \
     </metadata>\n  <os/>\n</domain>\n";
 
+/// What [`every_point`] wants of the operator.
+pub const POLICY: &str = "{allow: {dangerous: ['/domain/qemu:commandline/**']}}";
+
 /// More than a debug build on a busy machine takes.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -134,6 +137,7 @@ impl Pod {
         let child = command
             .args(arguments)
             .env("CONTAINER_NAME", "hook-sidecar-0")
+            .env("VIRT_HOOK_POLICY", POLICY)
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn();
