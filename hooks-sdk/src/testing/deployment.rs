@@ -1,12 +1,16 @@
 //! A module as it is deployed: behind `hook.yaml` and the operator's policy.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{fs, io};
 
 use hook_host::{Chain, CloudInitDocuments, CollectConfig, Invocation, PolicySource, Run, collect};
 use serde_json::Value;
 
 use super::loaded::{artifacts, block_on};
+
+/// Nobody waits for a virtual machine here, and a module of Python compiles for long on a busy machine.
+const COLLECTED: Duration = Duration::from_secs(600);
 
 /// A module, alone in a hooks directory, with the files that others put around it. Each call
 /// collects it anew, as a start of a virtual machine does.
@@ -130,6 +134,7 @@ impl Deployment {
         Ok(CollectConfig {
             hooks_dir: place.join("hooks"),
             expected: 1,
+            deadline: COLLECTED,
             artifacts_dir: artifacts(&self.module)?,
             policy: match self.policy {
                 Some(_) => PolicySource::File(policy),

@@ -1,0 +1,217 @@
+//! The examples in other languages than Rust, built by their own Makefiles and run by the real host.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use hooks_sdk::testing::{Hook, readme};
+use tests::binaries::{binary, target_dir, workspace};
+
+/// What a module in C may have, in bytes.
+const LARGEST_C: u64 = 300 << 10;
+
+fn example(directory: &str) -> PathBuf {
+    workspace().join("examples-hooks").join(directory)
+}
+
+/// Runs `make` in an example, once per process, and gives the module.
+fn made(directory: &str, name: &str, built: &OnceLock<PathBuf>) -> PathBuf {
+    let make = || {
+        let example = example(directory);
+        let module = format!("build/{name}.wasm");
+        let output = Command::new("make")
+            .arg("-C")
+            .arg(&example)
+            .arg(&module)
+            .arg(format!(
+                "VIRT_HOOK={}",
+                binary("virt-hook").unwrap().display()
+            ))
+            .arg(format!("PYTHON={}", python().display()))
+            .output()
+            .expect("make cannot be run; scripts/setup installs it");
+        assert!(
+            output.status.success(),
+            "{directory} is not built (scripts/setup installs what it takes): {}\n{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        example.join(module)
+    };
+    built.get_or_init(make).clone()
+}
+
+/// Where scripts/setup puts componentize-py.
+fn python() -> PathBuf {
+    target_dir().join("python")
+}
+
+fn c() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    made("c-genid", "genid", &BUILT)
+}
+
+fn interfaces() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let componentize = python().join("bin/componentize-py");
+    assert!(
+        componentize.is_file(),
+        "{} is not there: run scripts/setup",
+        componentize.display()
+    );
+    made("python-interfaces", "interfaces", &BUILT)
+}
+
+/// Every VMI of the corpus that KubeVirt converts, with its domain.
+fn corpus() -> Vec<(PathBuf, String, String)> {
+    let entries = fs::read_dir(workspace().join("tests/corpus/convert")).unwrap();
+    let mut all: Vec<_> = entries
+        .filter_map(|entry| {
+            let path = entry.unwrap().path();
+            let case = path.to_str()?.strip_suffix(".vmi.json")?.to_owned();
+            let xml = fs::read_to_string(format!("{case}.xml")).ok()?;
+            Some((path.clone(), fs::read_to_string(path).unwrap(), xml))
+        })
+        .collect();
+    all.sort();
+    assert!(all.len() > 100, "the corpus has moved");
+    all
+}
+
+fn loaded(module: &Path) -> Hook {
+    Hook::load(module).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Without its annotation a hook leaves every byte where it was.
+fn leaves_all_alone(hook: &Hook, step: usize) {
+    for (path, vmi, xml) in corpus().iter().step_by(step) {
+        hook.pre_start(vmi).ok();
+        let defined = hook.on_define_domain(vmi, xml).ok();
+        assert!(defined.changes.is_empty(), "{}", path.display());
+    }
+}
+
+#[test]
+fn the_c_hook_does_what_its_readme_shows() {
+    let cases = readme(example("c-genid").join("README.md"), c());
+    assert_eq!(cases.unwrap_or_else(|error| panic!("{error}")), 2);
+}
+
+#[test]
+fn the_c_hook_is_small_and_needs_no_wasi() {
+    let module = fs::read(c()).unwrap();
+    assert!((module.len() as u64) < LARGEST_C, "{} bytes", module.len());
+    let text = String::from_utf8_lossy(&module);
+    assert!(text.contains("kubevirt:hooks/handler@0.1.0"));
+    assert!(!text.contains("wasi"), "it imports WASI");
+}
+
+#[test]
+fn the_c_hook_leaves_other_vms_alone() {
+    leaves_all_alone(&loaded(&c()), 1);
+}
+
+/// Text that no VMI has, and that a reader in C could stumble over.
+#[test]
+fn the_c_hook_reads_json_and_xml_as_they_may_be_written() {
+    let hook = loaded(&c());
+    let id = "6a1b5fd0-2a2e-4f21-9c3e-0f0d5a5c6d01";
+    let name = "genid.vm.example.com/generation-id";
+    let escaped = name.replace('g', "\\u0067").replace('/', "\\/");
+    for vmi in [
+        format!(r#"{{"metadata":{{"annotations":{{"{name}":"{id}"}}}}}}"#),
+        format!(
+            r#" {{ "a" : [1, {{"b":"]"}}, "\"}}"], "metadata" : {{ "x": null, "annotations" : {{ "{escaped}" : "{id}" }} }} }} "#
+        ),
+        format!(
+            r#"{{"metadata":{{"labels":{{"annotations":"{{"}},"annotations":{{"é😀":"\u00e9\ud83d\ude00","{name}":"\u0036{}"}}}}}}"#,
+            &id[1..]
+        ),
+    ] {
+        for (before, after) in [
+            (
+                "<domain><name>a</name></domain>",
+                format!("<domain><name>a</name>\n\t<genid>{id}</genid></domain>"),
+            ),
+            (
+                "<domain><genid/><name>a</name></domain>",
+                format!("<domain><genid>{id}</genid><name>a</name></domain>"),
+            ),
+            (
+                "<?xml version='1.0'?><!-- <name>b</name> --><domain a='/>' b=\">\"><names/><title><![CDATA[<name>]]></title><name >a</name ></domain>",
+                format!(
+                    "<?xml version='1.0'?><!-- <name>b</name> --><domain a='/>' b=\">\"><names/><title><![CDATA[<name>]]></title><name >a</name >\n\t<genid>{id}</genid></domain>"
+                ),
+            ),
+        ] {
+            assert_eq!(hook.on_define_domain(&vmi, before).ok().xml, after, "{vmi}");
+        }
+    }
+    for vmi in [
+        "{}",
+        r#"{"metadata":null}"#,
+        r#"{"metadata":{"annotations":{"other":"genid"}}}"#,
+        r#"{"metadata":{"annotations":{"genid.vm.example.com/generation-id":null}}}"#,
+    ] {
+        let before = "<domain><name>a</name></domain>";
+        assert_eq!(hook.on_define_domain(vmi, before).ok().xml, before, "{vmi}");
+    }
+}
+
+#[test]
+fn the_python_hook_does_what_its_readme_shows() {
+    let cases = readme(example("python-interfaces").join("README.md"), interfaces());
+    assert_eq!(cases.unwrap_or_else(|error| panic!("{error}")), 2);
+}
+
+/// One test, since loading the module compiles for some seconds.
+#[test]
+fn the_python_hook_leaves_other_vms_alone_and_tells_what_failed_and_where() {
+    let hook = loaded(&interfaces());
+    leaves_all_alone(&hook, 10);
+    let vmi = |spec: &str, tuning: &str| {
+        let spec: serde_json::Value = serde_json::from_str(spec).unwrap();
+        let annotations = serde_json::json!({"interfaces.vm.example.com/tuning": tuning});
+        serde_json::json!({"metadata": {"annotations": annotations}, "spec": spec}).to_string()
+    };
+    let no_domain = vmi("{}", r#"{"a": {"queues": 2}}"#);
+    let failed = hook.pre_start(&no_domain).failure();
+    assert!(failed.contains("KeyError: 'domain' (hook.py:"), "{failed}");
+    let no_json = vmi(r#"{"domain": {"devices": {}}}"#, "queues=4");
+    let refused = hook.pre_start(&no_json).veto();
+    assert!(refused.contains("is not JSON"), "{refused}");
+}
+
+/// What the templates bring is what the examples use, and what the WIT says.
+#[test]
+fn templates_and_examples_agree() {
+    let templates = workspace().join("src/virt-hook/templates");
+    for (language, directory, name) in [
+        ("c", "c-genid", "genid"),
+        ("python", "python-interfaces", "interfaces"),
+    ] {
+        let read = |path: PathBuf| {
+            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        };
+        let template = read(templates.join(language).join("Makefile"));
+        let own = read(example(directory).join("Makefile"));
+        assert_eq!(
+            template.replace("{{name}}", name),
+            own,
+            "{directory}/Makefile"
+        );
+        let sdk = fs::canonicalize(example(directory).join("sdk")).unwrap();
+        assert_eq!(
+            sdk,
+            fs::canonicalize(templates.join(language).join("sdk")).unwrap()
+        );
+    }
+    let wit = fs::read_to_string(templates.join("python/sdk/wit/hooks.wit")).unwrap();
+    let truth = fs::read_to_string(workspace().join("hooks-sdk/wit/v0.1/hooks.wit")).unwrap();
+    assert!(
+        wit == truth,
+        "copy hooks-sdk/wit/v0.1/hooks.wit to templates/python/sdk/wit"
+    );
+}
