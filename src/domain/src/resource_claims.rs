@@ -34,7 +34,9 @@ pub enum MetadataError {
     #[error("no compatible metadata version found in stream (unknown versions: {0})")]
     Version(String),
     /// The driver publishes other requests.
-    #[error("request {request:?} not found in metadata for claim {claim:?} (available requests: {available})")]
+    #[error(
+        "request {request:?} not found in metadata for claim {claim:?} (available requests: {available})"
+    )]
     NoRequest {
         /// The request.
         request: String,
@@ -60,11 +62,11 @@ pub fn claimed_requests(vmi: &Vmi) -> Vec<ClaimedRequest> {
     let gpus = devices.gpus.iter();
     let gpus = gpus.map(|gpu| (gpu.claim_name.as_deref(), gpu.request_name.as_deref()));
     let others = devices.host_devices.iter();
-    let others = others.map(|device| (device.claim_name.as_deref(), device.request_name.as_deref()));
+    let others =
+        others.map(|device| (device.claim_name.as_deref(), device.request_name.as_deref()));
     let networks = vmi.spec.networks.iter();
     let networks = networks.filter_map(|network| network.resource_claim.as_ref());
-    let networks =
-        networks.map(|claim| (Some(&*claim.claim_name), Some(&*claim.request_name)));
+    let networks = networks.map(|claim| (Some(&*claim.claim_name), Some(&*claim.request_name)));
     let mut requests: Vec<_> = gpus
         .chain(others)
         .chain(networks)

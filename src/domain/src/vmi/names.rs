@@ -26,7 +26,10 @@ fn each<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Result<(), V
     names.enumerate().try_for_each(|(place, text)| {
         let path = format!("{list}[{place}].name");
         match text.as_str() {
-            "" => Err(refused(path, "it is empty, and every one of these has a name")),
+            "" => Err(refused(
+                path,
+                "it is empty, and every one of these has a name",
+            )),
             text => name(&path, text),
         }
     })
