@@ -49,7 +49,9 @@ async fn it_gets_ready_and_works() {
     served.ready().await;
     let ready = started.elapsed();
     tell(&format!(
-        "two modules ready after {ready:?} at {CPU_PERCENT} % of a processor; peak {} of {MEMORY} bytes",
+        "cgroup v{}: two modules ready after {ready:?} at {CPU_PERCENT} % of a processor; peak {} of \
+         {MEMORY} bytes",
+        group.version,
         group.peak()
     ));
 

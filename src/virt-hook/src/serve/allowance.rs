@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Error, anyhow};
 use hook_host::Limits;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use hook_host::wasm::LoadError;
 
 use crate::failure::words;
 
@@ -76,6 +76,9 @@ impl Allowance {
             let spare = spare.unwrap_or(usize::MAX);
             limits.compile_memory = limits.compile_memory.min(spare);
             limits.memory = limits.memory.min(spare);
+            if memory < FRUGAL {
+                limits.compile_threads = 1;
+            }
         }
         if let Some(share) = self.processors.filter(|share| *share < 1.0) {
             let deadline =
@@ -85,49 +88,19 @@ impl Allowance {
         limits
     }
 
-    /// Where memory is small, keeps this thread and the children it starts on one processor until
-    /// dropped: a compiler takes as many threads as there are processors for it.
-    pub(super) fn be_frugal(&self) -> Option<OneProcessor> {
-        self.memory.filter(|memory| *memory < FRUGAL)?;
-        OneProcessor::hold().ok()
-    }
-
     /// An error that more of something would help against says of what.
     pub(super) fn explain(&self, error: Error) -> Error {
-        let text = words(&error);
-        let is_too_much = text.contains("compiling it takes more than");
-        if !is_too_much || *self == Self::default() {
+        let refused = error.downcast_ref::<LoadError>();
+        if !refused.is_some_and(LoadError::is_too_much) || *self == Self::default() {
             return error;
         }
+        let text = words(&error);
         anyhow!(
             "{text}; this container has {self}, and {} MiB of that are left to compile with: give \
              sidecars more (supportContainerResources of type sidecar in the KubeVirt resource), \
              or use a smaller module",
             self.limits().compile_memory as u64 / MIB
         )
-    }
-}
-
-/// Gives back the processors that this thread had before.
-#[must_use]
-pub(super) struct OneProcessor(CpuSet);
-
-impl OneProcessor {
-    fn hold() -> rustix::io::Result<Self> {
-        let all = sched_getaffinity(None)?;
-        let mut one = CpuSet::new();
-        if let Some(first) = (0..CpuSet::MAX_CPU).find(|at| all.is_set(*at)) {
-            one.set(first);
-        }
-        sched_setaffinity(None, &one)?;
-        Ok(Self(all))
-    }
-}
-
-impl Drop for OneProcessor {
-    fn drop(&mut self) {
-        // Without it everything still works, on one processor.
-        let _ = sched_setaffinity(None, &self.0);
     }
 }
 
@@ -197,6 +170,8 @@ fn share(quota: u64, period: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use hook_host::wasm::CompileError;
+
     use super::*;
 
     fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -224,6 +199,40 @@ mod tests {
             ("sys/fs/cgroup/a/cpu.max", "max 100000"),
         ]);
         assert_eq!(Allowance::read_below(new.path()), SIDECAR);
+        // In a container with a cgroup namespace, the mount is the group.
+        let inside = machine(&[
+            ("proc/self/cgroup", "0::/"),
+            ("sys/fs/cgroup/memory.max", "64000000"),
+            ("sys/fs/cgroup/cpu.max", "20000 100000"),
+        ]);
+        assert_eq!(Allowance::read_below(inside.path()), SIDECAR);
+        // Without one, its path is the node's, and not there.
+        let outside = machine(&[
+            (
+                "proc/self/cgroup",
+                "0::/kubepods.slice/cri-containerd-1.scope",
+            ),
+            ("sys/fs/cgroup/memory.max", "64000000"),
+            ("sys/fs/cgroup/cpu.max", "20000 100000"),
+        ]);
+        assert_eq!(Allowance::read_below(outside.path()), SIDECAR);
+        for (memory, cpu) in [
+            ("max", "max 100000"),
+            ("", ""),
+            ("x", "20000"),
+            ("-1", "0 0"),
+        ] {
+            let odd = machine(&[
+                ("proc/self/cgroup", "0::/"),
+                ("sys/fs/cgroup/memory.max", memory),
+                ("sys/fs/cgroup/cpu.max", cpu),
+            ]);
+            assert_eq!(
+                Allowance::read_below(odd.path()),
+                Allowance::default(),
+                "{memory} {cpu}"
+            );
+        }
         // In a container the mount is the group itself, and its path is the node's.
         let old = machine(&[
             (
@@ -253,6 +262,7 @@ mod tests {
         let limits = SIDECAR.limits();
         assert_eq!(limits.compile_memory as u64, 64_000_000 - RESERVE);
         assert_eq!(limits.memory, limits.compile_memory);
+        assert_eq!(limits.compile_threads, 1);
         assert_eq!(limits.compile_deadline, MAX_COMPILE);
         let large = Allowance {
             memory: Some(8 << 30),
@@ -262,24 +272,22 @@ mod tests {
     }
 
     #[test]
-    fn small_memory_means_one_processor_for_a_while() {
-        assert!(Allowance::default().be_frugal().is_none());
-        let before = std::thread::available_parallelism().unwrap();
-        let frugal = SIDECAR.be_frugal().unwrap();
-        assert_eq!(std::thread::available_parallelism().unwrap().get(), 1);
-        drop(frugal);
-        assert_eq!(std::thread::available_parallelism().unwrap(), before);
-    }
-
-    #[test]
     fn too_much_is_explained_and_nothing_else() {
-        let error = SIDECAR.explain(anyhow!("x: compiling it takes more than 1 MiB of memory"));
-        let text = error.to_string();
+        let too_much = LoadError::Compile {
+            path: "x".into(),
+            size: 1,
+            source: CompileError::TooMuch("1 MiB of memory".to_owned()),
+        };
+        let text = SIDECAR.explain(too_much.into()).to_string();
         assert!(
             text.contains("61 MiB of memory and 0.20 processors")
                 && text.contains("supportContainerResources"),
             "{text}"
         );
-        assert_eq!(SIDECAR.explain(anyhow!("x")).to_string(), "x");
+        let other = anyhow!("compiling it takes more than it should");
+        assert_eq!(
+            SIDECAR.explain(other).to_string(),
+            "compiling it takes more than it should"
+        );
     }
 }

@@ -59,7 +59,6 @@ async fn until_told(
         baked_dirs: baked_dirs(arguments.hook_artifacts.as_deref(), Path::new(BAKED)),
         ..Terms::default()
     };
-    let frugal = allowance.be_frugal();
     let chain = tokio::select! {
         chain = modules::collect(found, stage.private(), terms) => chain,
         () = &mut stop => {
@@ -67,7 +66,6 @@ async fn until_told(
             return Ok(());
         }
     };
-    drop(frugal);
     let chain = chain.map_err(|error| Failure::Usage(allowance.explain(error)))?;
     tracing::info!(hooks = found.len(), ready_after = ?started.elapsed(), %allowance, "hooks are ready");
     let config = ServeConfig {

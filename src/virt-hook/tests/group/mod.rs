@@ -18,6 +18,8 @@ pub struct Group {
     memory: PathBuf,
     /// The same directory as `memory` with version 2.
     cpu: PathBuf,
+    /// Of cgroups.
+    pub version: u8,
 }
 
 impl Group {
@@ -34,6 +36,7 @@ impl Group {
         let group = Self {
             memory: make(&own("memory")?)?,
             cpu: make(&own("cpu")?)?,
+            version: 1,
         };
         write(&group.memory, "memory.limit_in_bytes", memory)?;
         write(&group.cpu, "cpu.cfs_period_us", PERIOD)?;
@@ -48,6 +51,7 @@ impl Group {
         let group = Self {
             memory: directory.clone(),
             cpu: directory,
+            version: 2,
         };
         write(&group.memory, "memory.max", memory)?;
         fs::write(group.cpu.join("cpu.max"), format!("{quota} {PERIOD}"))?;
