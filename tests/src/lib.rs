@@ -6,6 +6,7 @@
 
 pub mod binaries;
 pub mod console;
+pub mod dial;
 pub mod guest;
 pub mod hooks;
 pub mod pod;

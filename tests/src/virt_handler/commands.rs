@@ -1,10 +1,9 @@
 //! The command client, with virt-handler's deadlines.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use hyper_util::rt::TokioIo;
 use proto::cmd::info::CmdInfoRequest;
 use proto::cmd::info::cmd_info_client::CmdInfoClient;
 use proto::cmd::v1::cmd_client::CmdClient;
@@ -12,11 +11,10 @@ use proto::cmd::v1::{
     EmptyRequest, ExecRequest, ExecResponse, GuestPingRequest, Response, VmiRequest,
 };
 use serde_json::Value;
-use tokio::net::UnixStream;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Request, Status};
-use tower::service_fn;
 
+use crate::dial::dial;
 use crate::vmi::Vmi;
 
 /// virt-handler gives up a command after this long.
@@ -244,16 +242,4 @@ fn timed<T>(message: T, deadline: Duration) -> Request<T> {
     let mut request = Request::new(message);
     request.set_timeout(deadline);
     request
-}
-
-/// A channel over a Unix socket.
-async fn dial(socket: &Path) -> Result<Channel> {
-    let socket = PathBuf::from(socket);
-    // The address is never resolved; the connector decides.
-    let endpoint = Endpoint::from_static("http://virt-launcher.sock");
-    let connector = service_fn(move |_| {
-        let socket = socket.clone();
-        async move { UnixStream::connect(socket).await.map(TokioIo::new) }
-    });
-    Ok(endpoint.connect_with_connector(connector).await?)
 }

@@ -1,4 +1,5 @@
-//! Time and memory of a launcher with one WASM hook, beside the reference's figures: `make measure`.
+//! Time and memory of a launcher with one WASM hook, and of the same hook served to a stock launcher,
+//! beside the reference's figures: `make measure` (`scripts/measure serve`: the latter only).
 //!
 //! Prints a table and judges nothing; the machine decides what a figure is worth. Everything is
 //! measured in one run, so that the ratio to an idle `virsh` holds where absolute sizes do not.
@@ -6,6 +7,7 @@
 
 mod memory;
 mod rounds;
+mod serve;
 
 use anyhow::Result;
 
@@ -28,6 +30,11 @@ async fn main() -> Result<()> {
     if cfg!(debug_assertions) {
         println!("note: this is a debug build; 'make measure' builds with --release");
     }
+    let served = serve_rows(&serve::measure().await?);
+    if std::env::args().nth(1).as_deref() == Some("serve") {
+        print_table("virt-hook serve with one hook", &served);
+        return Ok(());
+    }
     let virsh = memory::idle_virsh()?;
     let mut rounds = Vec::new();
     for number in 1..=ROUNDS {
@@ -38,7 +45,9 @@ async fn main() -> Result<()> {
         );
         rounds.push(round);
     }
-    print_table(&rows(&rounds, &virsh));
+    let title = format!("median of {ROUNDS} launchers, uid 107");
+    print_table(&title, &rows(&rounds, &virsh));
+    print_table("virt-hook serve with one hook", &served);
     Ok(())
 }
 
@@ -85,13 +94,61 @@ fn rows(rounds: &[Round], virsh: &memory::Memory) -> Vec<Row> {
     ]
 }
 
+fn serve_rows(served: &serve::Served) -> Vec<Row> {
+    let row = |what, ours, goal, reference| Row {
+        what,
+        ours,
+        goal,
+        reference,
+    };
+    vec![
+        row(
+            "exec -> socket, the module compiled",
+            format!("{:.0} ms", served.ready),
+            "",
+            "",
+        ),
+        row(
+            "idle: RSS",
+            format!("{:.1} MB", served.idle.rss),
+            "<= 16 MB",
+            "18-24 MB a sidecar",
+        ),
+        row(
+            "idle: anonymous memory",
+            format!("{:.1} MB", served.idle.anonymous),
+            "",
+            "",
+        ),
+        row(
+            "after 1000 calls: RSS",
+            format!("{:.1} MB", served.used.rss),
+            "",
+            "",
+        ),
+        row(
+            "OnDefineDomain through a fresh connection, p50",
+            format!("{:.0} us", served.p50),
+            "<= 600 us",
+            "1050 us",
+        ),
+        row("  p99", format!("{:.0} us", served.p99), "", ""),
+        row(
+            "the compiling child's peak memory",
+            format!("{:.1} MB", served.compiling),
+            "",
+            "",
+        ),
+    ]
+}
+
 fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn print_table(rows: &[Row]) {
-    println!("\nmedian of {ROUNDS} launchers, uid 107, on this machine:");
+fn print_table(title: &str, rows: &[Row]) {
+    println!("\n{title}, on this machine:");
     println!("| what | measured | goal | stock virt-launcher |");
     println!("|---|---|---|---|");
     for row in rows {
