@@ -13,25 +13,27 @@ use hook_host::{
 use kit::by_hand::ByHand;
 use kit::{Place, XML, invocation};
 
-/// Long for a harmless call on a busy machine, short for one that never ends.
+/// Of calls that would never end.
 const DEADLINE: Duration = Duration::from_millis(1500);
+/// Of all others, on however busy a machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// If this much passes, nothing was bounded.
 const EVER: Duration = Duration::from_secs(120);
 
-fn limits() -> Limits {
+fn limits(call_deadline: Duration) -> Limits {
     Limits {
-        call_deadline: DEADLINE,
+        call_deadline,
         memory: 32 << 20,
         ..Limits::default()
     }
 }
 
 /// One hook, `h`. What is compiled serves all tests.
-async fn collected(module: &[u8]) -> Result<Chain, CollectError> {
+async fn collected(module: &[u8], deadline: Duration) -> Result<Chain, CollectError> {
     let place = Place::new();
     place.put_old("h", "m.wasm", module);
     let config = CollectConfig {
-        limits: limits(),
+        limits: limits(deadline),
         artifacts_dir: Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile"),
         ..place.config(1)
     };
@@ -39,11 +41,19 @@ async fn collected(module: &[u8]) -> Result<Chain, CollectError> {
 }
 
 async fn chain_of(module: &[u8]) -> Chain {
-    collected(module).await.unwrap()
+    collected(module, PATIENCE).await.unwrap()
 }
 
 async fn odd() -> Chain {
     chain_of(&std::fs::read(kit::odd()).unwrap()).await
+}
+
+async fn hurried(module: &[u8]) -> Chain {
+    collected(module, DEADLINE).await.unwrap()
+}
+
+async fn hurried_odd() -> Chain {
+    hurried(&std::fs::read(kit::odd()).unwrap()).await
 }
 
 /// What comes of a call that ends badly, and of the host afterwards.
@@ -98,19 +108,19 @@ fn failed(error: HookError, part: &str) {
 
 #[tokio::test]
 async fn spins() {
-    deadline(harm(&odd().await, "loop").await);
+    deadline(harm(&hurried_odd().await, "loop").await);
 }
 
 #[tokio::test]
 async fn spins_and_waits_inside_the_host() {
-    deadline(harm(&odd().await, "sleep").await);
+    deadline(harm(&hurried_odd().await, "sleep").await);
     let guest = ByHand {
         imports: r#"(import "kubevirt:hooks/host@0.1.0" "log" (func $log (param i32 i32 i32)))"#,
         define: "(loop $again
             (call $log (i32.const 1) (i32.const 1024) (i32.const 100)) (br $again))",
         ..ByHand::default()
     };
-    deadline(harm_by(guest).await);
+    deadline(harm(&hurried(&guest.module()).await, "{}").await);
 }
 
 #[tokio::test]
@@ -236,7 +246,7 @@ async fn reaches_for_files_sockets_and_clocks() {
     failed(harm(&chain, "read\n/etc/passwd").await, "/etc/passwd");
     failed(harm(&chain, "connect").await, "127.0.0.1");
     // A clock it has; to wait for it is to use up its time.
-    deadline(harm(&chain, "sleep").await);
+    deadline(harm(&hurried_odd().await, "sleep").await);
 }
 
 #[tokio::test]
@@ -262,7 +272,7 @@ async fn keeps_state_between_calls() {
 
 /// What the collection says of a module that should never become a hook.
 async fn refusal(module: &[u8]) -> String {
-    let text = collected(module).await.err().unwrap().to_string();
+    let text = collected(module, DEADLINE).await.err().unwrap().to_string();
     assert!(text.contains("h/m.wasm"), "{text}");
     text
 }

@@ -192,16 +192,30 @@ pub(super) fn compatibility(engine: &Engine) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// The sha256 of a whole file in hexadecimal, read in pieces so that it costs no memory.
+/// The sha256 of a whole file in hexadecimal.
 pub(super) fn digest(file: &File) -> io::Result<String> {
     let mut hasher = Sha256::new();
+    read(file, |piece| hasher.update(piece))?;
+    Ok(hex(&hasher.finalize()))
+}
+
+/// Whether a whole file is still what was written, by accident or not: against malice there is only
+/// where it lies. Some ten times as fast as a sha256.
+pub(super) fn checksum(file: &File) -> io::Result<String> {
+    let mut hasher = DefaultHasher::new();
+    read(file, |piece| hasher.write(piece))?;
+    Ok(format!("{:016x}", hasher.finish()))
+}
+
+/// In pieces, so that it costs no memory.
+fn read(file: &File, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     let mut buffer = [0; 16 << 10];
     let mut offset = 0;
     loop {
         match file.read_at(&mut buffer, offset) {
-            Ok(0) => return Ok(hex(&hasher.finalize())),
+            Ok(0) => return Ok(()),
             Ok(read) => {
-                hasher.update(&buffer[..read]);
+                take(&buffer[..read]);
                 offset += read as u64;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -3,7 +3,7 @@
 //! An artifact is machine code that runs with this program's rights, so where it lies decides
 //! whether it is run at all ([`super::trust`]). Its name says what it is:
 //! `MODULE-ENGINE-CONTENT.cwasm`, the sha256 of the module, a hash of what shapes machine code, and
-//! the sha256 of the file itself. One that does not fit is left alone, with a line in the log, and
+//! a checksum of the file itself. One that does not fit is left alone, with a line in the log, and
 //! the module is compiled as if there were none.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -86,7 +86,7 @@ impl Drop for Workshop {
 
 /// Whole or not at all.
 fn write(compiled: &Path, into: &Path, module: &Module) -> io::Result<PathBuf> {
-    let content = artifact::digest(&File::open(compiled)?)?;
+    let content = artifact::checksum(&File::open(compiled)?)?;
     let key = compatibility(module.engine());
     let path = into.join(format!("{}-{key}-{content}.cwasm", module.digest()));
     fs::set_permissions(compiled, Permissions::from_mode(0o644))?;
@@ -179,7 +179,7 @@ impl Shelves {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let content = content(&name, digest, &compatibility(engine))?;
         let file = self.opened(path).map_err(|doubt| doubt.to_string())?;
-        let found = artifact::digest(&file).map_err(|error| error.to_string())?;
+        let found = artifact::checksum(&file).map_err(|error| error.to_string())?;
         if found != content {
             return Err(
                 "it is truncated or was altered: its content is not what its name says".into(),
@@ -219,7 +219,7 @@ fn named(dir: &Path, digest: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// The content's digest, when the rest of the name is as it should be.
+/// The content's checksum, when the rest of the name is as it should be.
 fn content<'a>(name: &'a str, digest: &str, key: &str) -> Result<&'a str, String> {
     let parts = name
         .strip_suffix(".cwasm")

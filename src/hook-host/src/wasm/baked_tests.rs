@@ -25,13 +25,14 @@ impl Image {
 
     /// Writes an artifact as it should be, under the name for `key`.
     fn put(&self, code: &[u8], key: &str) -> PathBuf {
-        use sha2::Digest as _;
-        let content = artifact::hex(&sha2::Sha256::digest(code));
+        let written = self.dir.path().join("written");
+        fs::write(&written, code).unwrap();
+        let content = artifact::checksum(&File::open(&written).unwrap()).unwrap();
         let path = self
             .dir
             .path()
             .join(format!("{DIGEST}-{key}-{content}.cwasm"));
-        fs::write(&path, code).unwrap();
+        fs::rename(&written, &path).unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         path
     }
