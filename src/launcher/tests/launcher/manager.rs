@@ -303,7 +303,7 @@ async fn what_ran_and_ended_is_not_started_again() {
     rig.fake.power_off(DOMAIN);
     let mut json = vmi_json();
     json["status"]["phase"] = "Running".into();
-    let vmi = domain::vmi::Vmi::from_json(json.to_string().as_bytes()).unwrap();
+    let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();
     rig.manager.sync(sync_of(vmi)).await.unwrap();
     assert_eq!(state(&rig), Some(DomainState::Shutoff));
 }
@@ -313,7 +313,7 @@ async fn a_vmi_that_is_to_start_paused_stays_paused() {
     let rig = Rig::new().await;
     let mut json = vmi_json();
     json["spec"]["startStrategy"] = "Paused".into();
-    let vmi = domain::vmi::Vmi::from_json(json.to_string().as_bytes()).unwrap();
+    let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();
     for _ in 0..2 {
         rig.manager.sync(sync_of(vmi.clone())).await.unwrap();
         assert_eq!(state(&rig), Some(DomainState::Paused));
@@ -355,7 +355,7 @@ async fn another_vm_is_none_of_ours() {
     let rig = Rig::new().await;
     let mut json = vmi_json();
     json["metadata"]["name"] = "other".into();
-    let vmi = domain::vmi::Vmi::from_json(json.to_string().as_bytes()).unwrap();
+    let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();
     let error = rig.manager.sync(sync_of(vmi)).await.unwrap_err();
     assert_eq!(
         error.message(),
