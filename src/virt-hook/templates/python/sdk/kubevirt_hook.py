@@ -155,7 +155,8 @@ def export(hook):
             with _Errors():
                 domain = minidom.parseString(domain_xml).documentElement
                 hook().on_define_domain(json.loads(vmi), domain)
-                return domain.toxml()
+                # The parser drops the white space after the domain.
+                return domain.toxml() + domain_xml[len(domain_xml.rstrip()) :]
 
         def shutdown(self):
             with _Errors():
