@@ -36,6 +36,13 @@ impl Domain {
         })
     }
 
+    /// Reads what the host hands over, without a copy.
+    pub(crate) fn read(xml: String) -> Result<Domain, ParseError> {
+        Ok(Domain {
+            document: Document::parse_string(xml)?,
+        })
+    }
+
     /// The XML as it stands.
     pub fn render(&self) -> String {
         self.document.render()

@@ -4,6 +4,9 @@
 //! `cargo +nightly fuzz run diff_apply -- -dict=fuzz/xml.dict -max_len=700`, in the directory of
 //! domain-xml. What it finds goes into `corpus/TARGET` under a name that says what it is.
 
+#[path = "oracle.rs"]
+mod oracle;
+
 use domain_xml::grant::{Checker, Permission};
 use domain_xml::{ApplyError, Change, ChangeKind, Document, PathPattern, apply, diff};
 
@@ -114,6 +117,13 @@ pub fn grants(input: &[u8]) {
         assert!(!(dangerous && widely), "{change:?}");
         // Not dangerous and granted to somebody: then the widest grant gives it too.
         assert!(widely || dangerous || !granted, "{change:?} by {path}");
+    }
+}
+
+/// Any text: what the parser accepts, and what it makes of it, is what quick-xml says.
+pub fn second_opinion(input: &[u8]) {
+    if let Some(text) = text(input) {
+        oracle::agrees(text);
     }
 }
 

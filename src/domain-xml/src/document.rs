@@ -2,14 +2,15 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::path::PathError;
+use crate::source::Raw;
 use crate::{Element, Limits, ParseError, parse, render};
 
 /// An XML document: one root element and whatever stands before and after it.
 #[derive(Debug, Clone)]
 pub struct Document {
-    pub(crate) prolog: String,
+    pub(crate) prolog: Raw,
     pub(crate) root: Element,
-    pub(crate) epilog: String,
+    pub(crate) epilog: Raw,
 }
 
 impl Document {
@@ -23,12 +24,17 @@ impl Document {
         parse::parse(xml, limits)
     }
 
+    /// [`Document::parse`] of a text that the document keeps, which saves a copy.
+    pub fn parse_string(xml: String) -> Result<Document, ParseError> {
+        parse::parse(xml, &Limits::default())
+    }
+
     /// A document of this element alone.
     pub fn new(root: Element) -> Document {
         Document {
-            prolog: String::new(),
+            prolog: Raw::default(),
             root,
-            epilog: String::new(),
+            epilog: Raw::default(),
         }
     }
 

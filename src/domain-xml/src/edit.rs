@@ -1,6 +1,7 @@
-use std::borrow::Cow;
+use std::ops::Range;
 
-use crate::element::{Attribute, End, Node};
+use crate::element::Node;
+use crate::source::Raw;
 use crate::{Element, escape, name};
 
 /// Editing. Whatever an edit does not name keeps its bytes; elements that are added get the
@@ -9,39 +10,43 @@ impl Element {
     /// Sets an attribute: in place when there is one of this name, else after the last.
     /// The same value again changes nothing, not even the quotes.
     pub fn set_attr(&mut self, name: &str, value: impl AsRef<str>) -> &mut Element {
-        let value = value.as_ref();
-        let quote = self.quote();
-        match self
-            .attributes
-            .iter_mut()
-            .find(|attribute| attribute.name == name)
-        {
-            Some(attribute) if attribute.value() == value => {}
-            Some(attribute) => attribute.raw = escape::attribute(value, attribute.quote),
-            None => self.attributes.push(Attribute {
-                lead: Cow::Borrowed(" "),
-                name: name::sanitized(name).into_owned(),
-                equals: Cow::Borrowed("="),
-                quote,
-                raw: escape::attribute(value, quote),
-            }),
-        }
+        self.put_attr(&name::sanitized(name), value.as_ref());
         self
     }
 
-    fn quote(&self) -> char {
-        self.attributes
-            .last()
-            .map_or('\'', |attribute| attribute.quote)
+    fn put_attr(&mut self, name: &str, value: &str) {
+        let Some(attribute) = self.attribute(name) else {
+            return self.add_attr(name, value);
+        };
+        if attribute.value() != value {
+            let quote = &self.tag()[attribute.to - 1..attribute.to];
+            let raw = escape::attribute(value, quote);
+            self.splice(attribute.raw_from..attribute.to - 1, &[&raw]);
+        }
+    }
+
+    fn add_attr(&mut self, name: &str, value: &str) {
+        let (at, quote) = match self.attributes().last() {
+            Some(last) => (last.to, self.tag()[last.to - 1..last.to].to_owned()),
+            None => (self.name().len(), "'".to_owned()),
+        };
+        let raw = escape::attribute(value, &quote);
+        self.splice(at..at, &[" ", name, "=", &quote, &raw, &quote]);
+    }
+
+    /// Puts something else in a place of the start tag.
+    fn splice(&mut self, place: Range<usize>, parts: &[&str]) {
+        let tag = self.tag();
+        let spliced = [&tag[..place.start], &parts.concat(), &tag[place.end..]].concat();
+        self.tag = Some(spliced.into());
     }
 
     /// Removes an attribute and gives its value.
     pub fn remove_attr(&mut self, name: &str) -> Option<String> {
-        let at = self
-            .attributes
-            .iter()
-            .position(|attribute| attribute.name == name)?;
-        Some(self.attributes.remove(at).value().into_owned())
+        let attribute = self.attribute(name)?;
+        let value = attribute.value().into_owned();
+        self.splice(attribute.from..attribute.to, &[]);
+        Some(value)
     }
 
     /// Replaces the element's own character data. Child elements and comments stay.
@@ -57,10 +62,11 @@ impl Element {
             Node::CData(_) => true,
             Node::Element(_) | Node::Other(_) => false,
         };
-        let at = self.nodes.iter().position(is_text).unwrap_or(0);
-        self.nodes.retain(|node| !is_text(node));
+        let nodes = self.nodes_mut();
+        let at = nodes.iter().position(is_text).unwrap_or(0);
+        nodes.retain(|node| !is_text(node));
         if !text.is_empty() {
-            self.nodes.insert(at, Node::Text(escape::text(text)));
+            nodes.insert(at, Node::Text(Raw::written(escape::text(text))));
         }
         self
     }
@@ -88,13 +94,14 @@ impl Element {
 
     /// Adds a child after the last one and gives it back to edit.
     pub fn append(&mut self, child: Element) -> &mut Element {
-        let at = self.nodes.len() - usize::from(self.nodes.last().is_some_and(Node::is_layout));
+        let nodes = self.nodes();
+        let at = nodes.len() - usize::from(nodes.last().is_some_and(Node::is_layout));
         self.place(at, child)
     }
 
     /// Adds a child as the first one.
     pub fn prepend(&mut self, child: Element) -> &mut Element {
-        match self.nodes.iter().position(|node| node.element().is_some()) {
+        match self.position(|_| true) {
             Some(first) => self.place_before(first, child),
             None => self.append(child),
         }
@@ -102,11 +109,7 @@ impl Element {
 
     /// Adds a child before the first one named `sibling`, or as the last when there is none.
     pub fn insert_before(&mut self, sibling: &str, child: Element) -> &mut Element {
-        let found = self
-            .nodes
-            .iter()
-            .position(|node| node.element().is_some_and(|e| e.is(sibling)));
-        match found {
+        match self.position(|element| element.is(sibling)) {
             Some(at) => self.place_before(at, child),
             None => self.append(child),
         }
@@ -114,14 +117,25 @@ impl Element {
 
     /// Adds a child after the last one named `sibling`, or as the last when there is none.
     pub fn insert_after(&mut self, sibling: &str, child: Element) -> &mut Element {
-        let found = self
-            .nodes
-            .iter()
-            .rposition(|node| node.element().is_some_and(|e| e.is(sibling)));
-        match found {
+        match self.last_position(|element| element.is(sibling)) {
             Some(at) => self.place(at + 1, child),
             None => self.append(child),
         }
+    }
+
+    /// The node index of the first child that fits.
+    pub(crate) fn position(&self, fits: impl Fn(&Element) -> bool) -> Option<usize> {
+        let nodes = self.nodes();
+        nodes
+            .iter()
+            .position(|node| node.element().is_some_and(&fits))
+    }
+
+    fn last_position(&self, fits: impl Fn(&Element) -> bool) -> Option<usize> {
+        let nodes = self.nodes();
+        nodes
+            .iter()
+            .rposition(|node| node.element().is_some_and(&fits))
     }
 
     /// Adds a child where a schema wants it: after the last child that `order` puts before it
@@ -131,15 +145,11 @@ impl Element {
         let Some(own) = rank(child.canonical_name()) else {
             return self.append(child);
         };
-        let ranks = |node: &Node| node.element().and_then(|e| rank(e.canonical_name()));
-        if let Some(at) = self
-            .nodes
-            .iter()
-            .rposition(|node| ranks(node).is_some_and(|r| r <= own))
-        {
+        let ranks = |element: &Element| rank(element.canonical_name());
+        if let Some(at) = self.last_position(|element| ranks(element).is_some_and(|r| r <= own)) {
             return self.place(at + 1, child);
         }
-        match self.nodes.iter().position(|node| ranks(node).is_some()) {
+        match self.position(|element| ranks(element).is_some()) {
             Some(at) => self.place_before(at, child),
             None => self.append(child),
         }
@@ -147,38 +157,24 @@ impl Element {
 
     /// The first child of this name, added as the last one when there is none.
     pub fn ensure_child(&mut self, name: &str) -> &mut Element {
-        self.ensure_child_with(name, |parent| parent.append(Element::new(name)))
+        match self.position(|element| element.is(name)) {
+            Some(at) => self.element_at(at),
+            None => self.append(Element::new(name)),
+        }
     }
 
     /// The first child of this name, added where `order` wants it when there is none.
     pub fn ensure_child_ordered(&mut self, name: &str, order: &[&str]) -> &mut Element {
-        self.ensure_child_with(name, |parent| {
-            parent.insert_ordered(Element::new(name), order)
-        })
-    }
-
-    fn ensure_child_with(
-        &mut self,
-        name: &str,
-        add: impl FnOnce(&mut Element) -> &mut Element,
-    ) -> &mut Element {
-        match self
-            .nodes
-            .iter()
-            .position(|node| node.element().is_some_and(|e| e.is(name)))
-        {
-            Some(at) => element_at(&mut self.nodes, at),
-            None => add(self),
+        match self.position(|element| element.is(name)) {
+            Some(at) => self.element_at(at),
+            None => self.insert_ordered(Element::new(name), order),
         }
     }
 
     /// Removes the first child of this name and gives it back.
     pub fn remove_child(&mut self, name: &str) -> Option<Element> {
-        let at = self
-            .nodes
-            .iter()
-            .position(|node| node.element().is_some_and(|e| e.is(name)))?;
-        let removed = self.nodes.remove(at);
+        let at = self.position(|element| element.is(name))?;
+        let removed = self.nodes_mut().remove(at);
         self.close_gap(at);
         match removed {
             Node::Element(element) => Some(element),
@@ -188,9 +184,9 @@ impl Element {
 
     /// Removes the node at an index that a selection gave.
     pub(crate) fn remove_node(&mut self, at: usize) -> bool {
-        let found = at < self.nodes.len();
+        let found = at < self.nodes().len();
         if found {
-            self.nodes.remove(at);
+            self.nodes_mut().remove(at);
             self.close_gap(at);
         }
         found
@@ -198,9 +194,10 @@ impl Element {
 
     /// Removes the children that `unwanted` picks, with the lines they stood on, and counts them.
     pub fn remove_children(&mut self, mut unwanted: impl FnMut(&Element) -> bool) -> usize {
-        let mut kept: Vec<Node> = Vec::with_capacity(self.nodes.len());
+        let nodes = self.nodes_mut();
+        let mut kept: Vec<Node> = Vec::with_capacity(nodes.len());
         let mut removed = 0;
-        for node in std::mem::take(&mut self.nodes) {
+        for node in std::mem::take(nodes) {
             if !node.element().is_some_and(&mut unwanted) {
                 kept.push(node);
                 continue;
@@ -210,57 +207,56 @@ impl Element {
                 kept.pop();
             }
         }
-        self.nodes = kept;
+        *nodes = kept;
         if removed > 0 {
-            self.drop_lone_layout();
+            drop_lone_layout(nodes);
         }
         removed
     }
 
     /// Removes the white space that led to a node now gone.
     fn close_gap(&mut self, at: usize) {
-        if at > 0 && self.nodes[at - 1].is_layout() {
-            self.nodes.remove(at - 1);
+        let nodes = self.nodes_mut();
+        if at > 0 && nodes[at - 1].is_layout() {
+            nodes.remove(at - 1);
         }
-        self.drop_lone_layout();
-    }
-
-    fn drop_lone_layout(&mut self) {
-        if self.nodes.iter().all(Node::is_layout) {
-            self.nodes.clear();
-        }
+        drop_lone_layout(nodes);
     }
 
     /// Puts a child before the node at `at`, and before the white space that leads to it.
     fn place_before(&mut self, at: usize, child: Element) -> &mut Element {
-        let led = at > 0 && self.nodes[at - 1].is_layout();
+        let led = at > 0 && self.nodes()[at - 1].is_layout();
         self.place(at - usize::from(led), child)
     }
 
     fn place(&mut self, at: usize, mut child: Element) -> &mut Element {
         child.aligned = true;
-        self.nodes.insert(at, Node::Element(child));
-        element_at(&mut self.nodes, at)
+        self.nodes_mut().insert(at, Node::Element(child));
+        self.element_at(at)
+    }
+
+    /// The child at a node index that is known to hold one.
+    pub(crate) fn element_at(&mut self, at: usize) -> &mut Element {
+        match &mut self.nodes_mut()[at] {
+            Node::Element(element) => element,
+            _ => unreachable!("the index was found by looking for an element"),
+        }
     }
 
     /// Whether nothing but its name has been given to the element.
     pub fn is_empty(&self) -> bool {
-        self.attributes.is_empty() && self.nodes.iter().all(Node::is_layout)
+        self.attributes().next().is_none() && self.nodes().iter().all(Node::is_layout)
     }
 
     /// Makes `<a></a>` of `<a/>`, for readers that care.
     pub fn expand(&mut self) -> &mut Element {
-        if self.end == End::SelfClosing {
-            self.end = End::Tag(Cow::Borrowed(""));
-        }
+        self.expanded = true;
         self
     }
 }
 
-/// The element at an index that is known to hold one.
-pub(crate) fn element_at(nodes: &mut [Node], at: usize) -> &mut Element {
-    match &mut nodes[at] {
-        Node::Element(element) => element,
-        _ => unreachable!("the index was found by looking for an element"),
+fn drop_lone_layout(nodes: &mut Vec<Node>) {
+    if nodes.iter().all(Node::is_layout) {
+        nodes.clear();
     }
 }

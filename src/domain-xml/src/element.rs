@@ -1,83 +1,99 @@
 use std::borrow::Cow;
+use std::fmt;
+use std::sync::OnceLock;
 
-use crate::{escape, name, render};
+use crate::bytes::is_blank;
+use crate::source::{Origin, Raw};
+use crate::tag::{Attribute, Attributes};
+use crate::{escape, name, render, tag};
 
 /// An element with its attributes and children.
 ///
 /// Names in look-ups are canonical: `qemu:commandline` finds the element whatever prefix the
 /// document binds to libvirt's QEMU namespace.
-#[derive(Debug, Clone)]
+///
+/// An element that was read is a place in its text until somebody looks into it or edits it.
 pub struct Element {
-    pub(crate) name: String,
-    /// The name with the canonical prefix, when the document uses another.
-    pub(crate) canonical: Option<Box<str>>,
-    pub(crate) attributes: Vec<Attribute>,
-    /// White space between the last attribute and the end of the start tag.
-    pub(crate) tail: Cow<'static, str>,
-    pub(crate) end: End,
-    pub(crate) nodes: Vec<Node>,
-    /// Made by an edit, not read: its prefix may still need a declaration.
-    pub(crate) made: bool,
+    /// Where it was read; none when an edit made it.
+    pub(crate) origin: Option<Origin>,
+    /// What stands between `<` and `>` of its start tag, when that is not what was read.
+    pub(crate) tag: Option<Box<str>>,
+    /// What it contains, once somebody looked.
+    nodes: OnceLock<Vec<Node>>,
+    /// Whether something in it may be other than it was read.
+    touched: bool,
+    /// Whether it gets an end tag even when it is empty.
+    pub(crate) expanded: bool,
     /// Put here by an edit: rendering gives it the line and indentation of its neighbours.
     pub(crate) aligned: bool,
-}
-
-/// How an element ends in the document.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum End {
-    /// `<a/>`
-    SelfClosing,
-    /// `<a></a>`, with the white space before the last `>`.
-    Tag(Cow<'static, str>),
-}
-
-/// An attribute as it stands in the document.
-#[derive(Debug, Clone)]
-pub(crate) struct Attribute {
-    /// White space before the name.
-    pub(crate) lead: Cow<'static, str>,
-    pub(crate) name: String,
-    /// `=` with the white space around it.
-    pub(crate) equals: Cow<'static, str>,
-    pub(crate) quote: char,
-    pub(crate) raw: String,
 }
 
 /// What an element contains, in its escaped form.
 #[derive(Debug, Clone)]
 pub(crate) enum Node {
     Element(Element),
-    Text(String),
+    Text(Raw),
     /// With its `<![CDATA[` and `]]>`.
-    CData(String),
+    CData(Raw),
     /// A comment or processing instruction.
-    Other(String),
+    Other(Raw),
 }
 
 impl Element {
     /// An empty element. A character that cannot stand in a name becomes `_`.
-    pub fn new(name: impl Into<String>) -> Element {
-        let name = name.into();
+    pub fn new(name: impl AsRef<str>) -> Element {
+        let name = name::sanitized(name.as_ref());
+        Element::with(None, Some(name.into_owned().into()))
+    }
+
+    pub(crate) fn read(origin: Origin) -> Element {
+        Element::with(Some(origin), None)
+    }
+
+    fn with(origin: Option<Origin>, tag: Option<Box<str>>) -> Element {
         Element {
-            name: name::sanitized(&name).into_owned(),
-            canonical: None,
-            attributes: Vec::new(),
-            tail: Cow::Borrowed(""),
-            end: End::SelfClosing,
-            nodes: Vec::new(),
-            made: true,
+            origin,
+            tag,
+            nodes: OnceLock::new(),
+            touched: false,
+            expanded: false,
             aligned: false,
+        }
+    }
+
+    /// Whether an edit made it, so that its prefix may still need a declaration.
+    pub(crate) fn is_made(&self) -> bool {
+        self.origin.is_none()
+    }
+
+    /// The whole element in the text that it was read from, if nothing in it was edited since.
+    pub(crate) fn as_read(&self) -> Option<&str> {
+        let origin = self.origin.as_ref()?;
+        let edited = self.touched || self.expanded || self.tag.is_some();
+        (!edited).then(|| origin.text())
+    }
+
+    /// What stands between `<` and `>` of the start tag.
+    pub(crate) fn tag(&self) -> &str {
+        match (&self.tag, &self.origin) {
+            (Some(tag), _) => tag,
+            (None, Some(origin)) => origin.tag(),
+            (None, None) => "",
         }
     }
 
     /// The name as written, prefix included.
     pub fn name(&self) -> &str {
-        &self.name
+        match &self.origin {
+            Some(origin) => origin.name(),
+            None => tag::name(self.tag()),
+        }
     }
 
     /// The name with the prefix that libvirt documents for its namespace.
     pub fn canonical_name(&self) -> &str {
-        self.canonical.as_deref().unwrap_or(&self.name)
+        let canonical = self.origin.as_ref().and_then(Origin::canonical);
+        canonical.unwrap_or_else(|| self.name())
     }
 
     /// Whether this is the element that paths call `name`.
@@ -87,53 +103,88 @@ impl Element {
 
     /// The value of an attribute, entities resolved.
     pub fn attr(&self, name: &str) -> Option<Cow<'_, str>> {
-        self.attribute(name).map(Attribute::value)
+        Some(self.attribute(name)?.value())
     }
 
     /// Names and values of all attributes, in document order, namespace declarations included.
     pub fn attrs(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
-        self.attributes
-            .iter()
-            .map(|attribute| (attribute.name.as_str(), attribute.value()))
+        self.attributes()
+            .map(|attribute| (attribute.name, attribute.value()))
     }
 
-    pub(crate) fn attribute(&self, name: &str) -> Option<&Attribute> {
-        self.attributes
-            .iter()
-            .find(|attribute| attribute.name == name)
+    pub(crate) fn attributes(&self) -> Attributes<'_> {
+        Attributes::of(self.tag(), self.name().len())
+    }
+
+    pub(crate) fn attribute(&self, name: &str) -> Option<Attribute<'_>> {
+        self.attributes().find(|attribute| attribute.name == name)
+    }
+
+    /// The prefixes that the element declares, with what they stand for.
+    pub(crate) fn declarations(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+        let none = self.tag.is_none() && !self.origin.as_ref().is_some_and(Origin::may_declare);
+        let attributes = (!none).then(|| self.attributes());
+        attributes.into_iter().flatten().filter_map(|attribute| {
+            let prefix = name::declared_prefix(attribute.name)?;
+            Some((prefix, attribute.value()))
+        })
+    }
+
+    /// What the element contains.
+    pub(crate) fn nodes(&self) -> &[Node] {
+        let read = || self.origin.as_ref().map_or_else(Vec::new, Origin::nodes);
+        self.nodes.get_or_init(read)
+    }
+
+    /// What the element contains, to edit.
+    pub(crate) fn nodes_mut(&mut self) -> &mut Vec<Node> {
+        self.touched = true;
+        self.nodes();
+        match self.nodes.get_mut() {
+            Some(nodes) => nodes,
+            None => unreachable!("they were just looked at"),
+        }
     }
 
     /// The element's own character data, CDATA included, entities resolved; not its children's.
     pub fn text(&self) -> String {
+        self.text_of(|_| true)
+    }
+
+    /// [`Element::text`] without the white space that only lays children out.
+    pub(crate) fn text_without_layout(&self) -> String {
+        self.text_of(|node| !node.is_layout())
+    }
+
+    fn text_of(&self, counts: impl Fn(&Node) -> bool) -> String {
         let mut out = String::new();
-        for node in &self.nodes {
+        for node in self.nodes().iter().filter(|node| counts(node)) {
             match node {
-                Node::Text(raw) => out.push_str(&escape::plain_text(raw)),
-                Node::CData(raw) => out.push_str(cdata(raw)),
+                Node::Text(raw) => out.push_str(&escape::plain_text(raw.as_str())),
+                Node::CData(raw) => out.push_str(&escape::line_ends(cdata(raw.as_str()))),
                 Node::Element(_) | Node::Other(_) => {}
             }
         }
         out
     }
 
-    /// [`Element::text`] without the white space that only lays children out.
-    pub(crate) fn text_without_layout(&self) -> String {
-        let own = self.nodes.iter().filter(|node| !node.is_layout());
-        own.fold(String::new(), |text, node| match node {
-            Node::Text(raw) => text + &escape::plain_text(raw),
-            Node::CData(raw) => text + cdata(raw),
-            Node::Element(_) | Node::Other(_) => text,
+    /// Whether there is more character data than the white space that lays children out.
+    pub(crate) fn has_text(&self) -> bool {
+        self.nodes().iter().any(|node| match node {
+            Node::Text(_) => !node.is_layout(),
+            Node::CData(_) => true,
+            Node::Element(_) | Node::Other(_) => false,
         })
     }
 
     /// The child elements, in document order.
     pub fn children(&self) -> impl DoubleEndedIterator<Item = &Element> {
-        self.nodes.iter().filter_map(Node::element)
+        self.nodes().iter().filter_map(Node::element)
     }
 
     /// The child elements, to edit.
     pub fn children_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Element> {
-        self.nodes.iter_mut().filter_map(Node::element_mut)
+        self.nodes_mut().iter_mut().filter_map(Node::element_mut)
     }
 
     /// The first child of this name.
@@ -158,34 +209,54 @@ impl Element {
 }
 
 /// The text inside `<![CDATA[...]]>`.
-pub(crate) fn cdata(raw: &str) -> &str {
+fn cdata(raw: &str) -> &str {
     raw.strip_prefix("<![CDATA[")
         .and_then(|rest| rest.strip_suffix("]]>"))
         .unwrap_or(raw)
 }
 
-/// Deep trees are taken apart on the heap, not on the stack.
-impl Drop for Element {
-    fn drop(&mut self) {
-        if !self
-            .nodes
-            .iter()
-            .any(|node| node.element().is_some_and(|e| !e.nodes.is_empty()))
-        {
-            return;
-        }
-        let mut pending = std::mem::take(&mut self.nodes);
-        while let Some(node) = pending.pop() {
-            if let Node::Element(mut element) = node {
-                pending.append(&mut element.nodes);
-            }
+/// What was not edited is copied as a place in the text, whoever looked into it.
+impl Clone for Element {
+    fn clone(&self) -> Element {
+        let nodes = if self.as_read().is_some() {
+            OnceLock::new()
+        } else {
+            self.nodes.clone()
+        };
+        Element {
+            origin: self.origin.clone(),
+            tag: self.tag.clone(),
+            nodes,
+            ..*self
         }
     }
 }
 
-impl Attribute {
-    pub(crate) fn value(&self) -> Cow<'_, str> {
-        escape::plain_attribute(&self.raw)
+impl fmt::Debug for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Element").field(&self.render()).finish()
+    }
+}
+
+/// Deep trees are taken apart on the heap, not on the stack.
+impl Drop for Element {
+    fn drop(&mut self) {
+        let holds = |nodes: &Vec<Node>| !nodes.is_empty();
+        let has_grandchildren = |nodes: &Vec<Node>| {
+            let mut children = nodes.iter().filter_map(Node::element);
+            children.any(|child| child.nodes.get().is_some_and(holds))
+        };
+        if !self.nodes.get().is_some_and(has_grandchildren) {
+            return;
+        }
+        let mut pending = self.nodes.take().unwrap_or_default();
+        while let Some(node) = pending.pop() {
+            if let Node::Element(mut element) = node
+                && let Some(nodes) = element.nodes.get_mut()
+            {
+                pending.append(nodes);
+            }
+        }
     }
 }
 
@@ -206,12 +277,6 @@ impl Node {
 
     /// White space that only lays the document out.
     pub(crate) fn is_layout(&self) -> bool {
-        matches!(self, Node::Text(raw) if is_blank(raw))
+        matches!(self, Node::Text(raw) if is_blank(raw.as_str()))
     }
-}
-
-/// Whether `raw` is XML white space only.
-pub(crate) fn is_blank(raw: &str) -> bool {
-    raw.bytes()
-        .all(|b| matches!(b, b' ' | b'\t' | b'\n' | b'\r'))
 }

@@ -20,6 +20,7 @@
 //! DOCTYPE and entity declarations are refused, and nothing recurses deeper than [`MAX_DEPTH`].
 
 mod apply;
+mod bytes;
 mod diff;
 mod document;
 mod edit;
@@ -31,6 +32,7 @@ mod name;
 mod parse;
 mod path;
 mod render;
+mod source;
 mod tag;
 
 pub use apply::{ApplyError, apply};

@@ -61,7 +61,7 @@ pub(crate) fn declared_prefix(attribute: &str) -> Option<&str> {
 /// Whether `name` can stand as the name of an element or attribute.
 pub(crate) fn is_valid(name: &str) -> bool {
     let mut characters = name.chars();
-    characters.next().is_some_and(starts_name) && characters.all(continues_name)
+    characters.next().is_some_and(starts_name) && characters.all(continues)
 }
 
 /// `name`, with `_` for whatever cannot stand in a name.
@@ -71,7 +71,7 @@ pub(crate) fn sanitized(name: &str) -> Cow<'_, str> {
     }
     let mut out: String = name
         .chars()
-        .map(|c| if continues_name(c) { c } else { '_' })
+        .map(|c| if continues(c) { c } else { '_' })
         .collect();
     if !out.starts_with(starts_name) {
         out.insert(0, '_');
@@ -88,7 +88,7 @@ fn starts_name(c: char) -> bool {
             | 0xF900..=0xFDCF | 0xFDF0..=0xFFFD | 0x10000..=0xEFFFF)
 }
 
-fn continues_name(c: char) -> bool {
+pub(crate) fn continues(c: char) -> bool {
     starts_name(c)
         || c.is_ascii_digit()
         || matches!(c, '-' | '.')

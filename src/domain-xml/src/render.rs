@@ -1,46 +1,60 @@
 //! From tree to text, without recursion.
 
-use crate::element::{Attribute, End, Node, is_blank};
+use crate::bytes::is_blank;
+use crate::element::Node;
+use crate::source::Origin;
 use crate::{Document, Element, name};
+
+/// Room for what edits add to a document that was read.
+const ADDED: usize = 1024;
 
 /// The whole document.
 pub(crate) fn document(document: &Document) -> String {
-    let mut out = String::with_capacity(4096);
-    out.push_str(&document.prolog);
-    let missing = missing_declarations(&document.root);
-    render(
-        &document.root,
-        Some(Layout::of(&document.root)),
-        &missing,
-        &mut out,
-    );
-    out.push_str(&document.epilog);
+    let root = &document.root;
+    let read = root.origin.as_ref().map_or("", Origin::text);
+    let mut out = String::with_capacity(read.len() + ADDED);
+    out.push_str(document.prolog.as_str());
+    match root.as_read() {
+        Some(text) => out.push_str(text),
+        None => {
+            let layout = Layout::of(root);
+            let missing = missing_declarations(root, layout.quote);
+            render(root, Some(&layout), &missing, &mut out);
+        }
+    }
+    out.push_str(document.epilog.as_str());
     out
 }
 
 /// One element, on its own.
 pub(crate) fn element(element: &Element) -> String {
     let mut out = String::new();
-    render(element, None, &[], &mut out);
+    render(element, None, "", &mut out);
     out
 }
 
 /// One element on one line, without the white space between its children: for reading.
 pub(crate) fn compact(element: &Element) -> String {
     let mut out = String::new();
-    let mut stack = Vec::new();
-    open(element, None, &None, &[], &mut out, &mut stack);
-    while let Some(frame) = stack.last_mut() {
-        let node = frame.element.nodes.get(frame.next);
-        frame.next += 1;
-        match node {
+    let mut open = Vec::new();
+    if open_tag(element, "", &mut out) {
+        open.push((element, element.nodes().iter()));
+    }
+    while let Some((element, rest)) = open.last_mut() {
+        match rest.next() {
             None => {
-                close(frame, &None, &mut out);
-                stack.pop();
+                end_tag(element, &mut out);
+                open.pop();
             }
-            Some(Node::Element(child)) => open(child, None, &None, &[], &mut out, &mut stack),
-            Some(node) if node.is_layout() && frame.element.children().next().is_some() => {}
-            Some(Node::Text(raw) | Node::CData(raw) | Node::Other(raw)) => out.push_str(raw),
+            Some(Node::Element(child)) => {
+                if open_tag(child, "", &mut out) {
+                    open.push((child, child.nodes().iter()));
+                }
+            }
+            Some(node) if node.is_layout() && element.children().next().is_some() => {}
+            Some(Node::Text(raw) | Node::CData(raw) | Node::Other(raw)) => {
+                out.push_str(raw.as_str());
+            }
         }
     }
     out
@@ -52,15 +66,18 @@ struct Layout {
     line: &'static str,
     /// One level of indentation; none when the document is written without lines.
     unit: Option<String>,
-    quote: char,
+    quote: &'static str,
 }
 
 impl Layout {
     /// Taken from the white space before the root's first child.
     fn of(root: &Element) -> Layout {
-        let quote = first_quote(root).unwrap_or('\'');
-        let before_child = root.nodes.iter().find_map(|node| match node {
-            Node::Text(raw) if is_blank(raw) => raw.rfind('\n').map(|n| (raw, n)),
+        let quote = first_quote(root);
+        let before_child = root.nodes().iter().find_map(|node| match node {
+            Node::Text(raw) if node.is_layout() => {
+                let raw = raw.as_str();
+                raw.rfind('\n').map(|n| (raw, n))
+            }
             _ => None,
         });
         let Some((raw, n)) = before_child else {
@@ -84,92 +101,105 @@ impl Layout {
     }
 }
 
-fn first_quote(root: &Element) -> Option<char> {
-    root.attributes.first().map(|attribute| attribute.quote)
+fn first_quote(root: &Element) -> &'static str {
+    let tag = root.tag().as_bytes();
+    let first = root.attributes().next();
+    match first.and_then(|attribute| tag.get(attribute.to - 1)) {
+        Some(b'"') => "\"",
+        _ => "'",
+    }
 }
 
 /// An element whose start tag is written.
 struct Frame<'a> {
     element: &'a Element,
-    next: usize,
-    /// Indentation of this element's own line.
-    indent: Option<String>,
+    rest: std::slice::Iter<'a, Node>,
+    /// Where its start tag begins in what is written; none when it shares a line on purpose.
+    start: Option<usize>,
     /// Indentation of children that an edit added, once it is asked for.
     below: Option<Option<String>>,
     /// Whether white space must be written before the end tag.
     breaks: bool,
 }
 
-fn render(root: &Element, layout: Option<Layout>, missing: &[Missing<'_>], out: &mut String) {
+impl<'a> Frame<'a> {
+    fn new(element: &'a Element, start: Option<usize>) -> Frame<'a> {
+        Frame {
+            element,
+            rest: element.nodes().iter(),
+            start,
+            below: None,
+            breaks: false,
+        }
+    }
+
+    /// The indentation of the element's own line, when it begins one.
+    fn indent(&self, out: &str) -> Option<String> {
+        let before = &out[..self.start?];
+        let line = before.trim_end_matches([' ', '\t']);
+        let begins = line.is_empty() || line.ends_with('\n');
+        begins.then(|| before[line.len()..].to_owned())
+    }
+}
+
+fn render(root: &Element, layout: Option<&Layout>, declarations: &str, out: &mut String) {
     let mut stack = Vec::new();
-    open(root, Some(String::new()), &layout, missing, out, &mut stack);
+    if start_tag(root, declarations, out) {
+        stack.push(Frame::new(root, Some(0)));
+    }
     while let Some(frame) = stack.last_mut() {
-        let Some(node) = frame.element.nodes.get(frame.next) else {
-            close(frame, &layout, out);
-            stack.pop();
-            continue;
-        };
-        frame.next += 1;
-        match node {
-            Node::Text(raw) | Node::CData(raw) | Node::Other(raw) => {
-                out.push_str(raw);
-                frame.breaks = false;
+        match frame.rest.next() {
+            None => {
+                close(frame, layout, out);
+                stack.pop();
             }
-            Node::Element(child) => {
-                let indent = align(frame, child, &layout, out);
-                open(child, indent, &layout, &[], out, &mut stack);
+            Some(Node::Element(child)) => {
+                let start = align(frame, child, layout, out);
+                if start_tag(child, "", out) {
+                    stack.push(Frame::new(child, start));
+                }
+            }
+            Some(Node::Text(raw) | Node::CData(raw) | Node::Other(raw)) => {
+                out.push_str(raw.as_str());
+                frame.breaks = false;
             }
         }
     }
 }
 
-/// Puts an element that an edit added on a line of its own, and gives its indentation.
+/// Puts an element that an edit added on a line of its own, and gives where it starts.
 fn align(
     frame: &mut Frame<'_>,
     child: &Element,
-    layout: &Option<Layout>,
+    layout: Option<&Layout>,
     out: &mut String,
-) -> Option<String> {
+) -> Option<usize> {
     if !child.aligned {
         frame.breaks = false;
-        return current_indent(out);
+        return Some(out.len());
     }
-    let layout = layout.as_ref()?;
+    let layout = layout?;
     if frame.below.is_none() {
-        frame.below = Some(children_indent(frame, layout));
+        frame.below = Some(children_indent(frame, layout, out));
     }
-    let indent = frame.below.clone().flatten()?;
+    let indent = frame.below.as_ref()?.as_ref()?;
     out.push_str(layout.line);
-    out.push_str(&indent);
+    out.push_str(indent);
     frame.breaks = true;
-    Some(indent)
+    Some(out.len())
 }
 
 /// The indentation of an element's children; none when they share a line.
-fn children_indent(frame: &Frame<'_>, layout: &Layout) -> Option<String> {
+fn children_indent(frame: &Frame<'_>, layout: &Layout, out: &str) -> Option<String> {
     let unit = layout.unit.as_ref()?;
-    if has_own_text(frame.element) {
+    if frame.element.has_text() {
         return None;
     }
     match neighbour_indent(frame.element) {
         Neighbours::OnLines(indent) => Some(indent),
         Neighbours::OnOneLine => None,
-        Neighbours::None => Some(format!("{}{unit}", frame.indent.as_deref()?)),
+        Neighbours::None => Some(frame.indent(out)? + unit),
     }
-}
-
-/// The white space from the start of the line, when there is nothing else on it.
-fn current_indent(out: &str) -> Option<String> {
-    let before = out.trim_end_matches([' ', '\t']);
-    (before.is_empty() || before.ends_with('\n')).then(|| out[before.len()..].to_owned())
-}
-
-fn has_own_text(element: &Element) -> bool {
-    element.nodes.iter().any(|node| match node {
-        Node::Text(raw) => !is_blank(raw),
-        Node::CData(_) => true,
-        Node::Element(_) | Node::Other(_) => false,
-    })
 }
 
 /// How the children that were read are laid out.
@@ -183,10 +213,11 @@ enum Neighbours {
 fn neighbour_indent(element: &Element) -> Neighbours {
     let mut found = Neighbours::None;
     let mut before: Option<&Node> = None;
-    for node in &element.nodes {
+    for node in element.nodes() {
         if node.element().is_some_and(|child| !child.aligned) {
             found = Neighbours::OnOneLine;
             if let Some(Node::Text(raw)) = before
+                && let raw = raw.as_str()
                 && is_blank(raw)
                 && let Some(n) = raw.rfind('\n')
             {
@@ -198,87 +229,77 @@ fn neighbour_indent(element: &Element) -> Neighbours {
     found
 }
 
-fn open<'a>(
-    element: &'a Element,
-    indent: Option<String>,
-    layout: &Option<Layout>,
-    missing: &[Missing<'_>],
-    out: &mut String,
-    stack: &mut Vec<Frame<'a>>,
-) {
-    out.push('<');
-    out.push_str(&element.name);
-    for attribute in &element.attributes {
-        render_attribute(attribute, out);
+/// Writes the element up to the end of its start tag, and says whether that is not all of it: one
+/// that is as it was read is copied, and one that is empty needs no more.
+fn start_tag(element: &Element, declarations: &str, out: &mut String) -> bool {
+    if let Some(text) = element.as_read() {
+        out.push_str(text);
+        return false;
     }
-    let quote = layout.as_ref().map_or('\'', |layout| layout.quote);
-    for (prefix, uri) in missing {
-        out.push_str(&format!(" xmlns:{prefix}={quote}{uri}{quote}"));
-    }
-    out.push_str(&element.tail);
-    if element.nodes.is_empty() && element.end == End::SelfClosing {
-        out.push_str("/>");
-    } else {
-        out.push('>');
-        stack.push(Frame {
-            element,
-            next: 0,
-            indent,
-            below: None,
-            breaks: false,
-        });
-    }
+    open_tag(element, declarations, out)
 }
 
-fn render_attribute(attribute: &Attribute, out: &mut String) {
-    out.push_str(&attribute.lead);
-    out.push_str(&attribute.name);
-    out.push_str(&attribute.equals);
-    out.push(attribute.quote);
-    out.push_str(&attribute.raw);
-    out.push(attribute.quote);
+/// Writes the start tag, and says whether there is an end tag.
+fn open_tag(element: &Element, declarations: &str, out: &mut String) -> bool {
+    let tag = element.tag();
+    let written = tag.trim_end_matches([' ', '\t', '\n', '\r']);
+    let has_end = !element.nodes().is_empty() || has_end_tag(element);
+    let close = if has_end { ">" } else { "/>" };
+    for part in ["<", written, declarations, &tag[written.len()..], close] {
+        out.push_str(part);
+    }
+    has_end
 }
 
-fn close(frame: &Frame<'_>, layout: &Option<Layout>, out: &mut String) {
-    if let (true, Some(layout), Some(indent)) = (frame.breaks, layout, &frame.indent) {
+fn has_end_tag(element: &Element) -> bool {
+    element.expanded || element.origin.as_ref().is_some_and(Origin::has_end_tag)
+}
+
+fn close(frame: &Frame<'_>, layout: Option<&Layout>, out: &mut String) {
+    if let (true, Some(layout), Some(indent)) = (frame.breaks, layout, frame.indent(out)) {
         out.push_str(layout.line);
-        out.push_str(indent);
+        out.push_str(&indent);
     }
-    out.push_str("</");
-    out.push_str(&frame.element.name);
-    if let End::Tag(space) = &frame.element.end {
-        out.push_str(space);
-    }
-    out.push('>');
+    end_tag(frame.element, out);
 }
 
-/// A prefix and its namespace.
-type Missing<'a> = (&'a str, &'static str);
+fn end_tag(element: &Element, out: &mut String) {
+    let space = element.origin.as_ref().map_or("", Origin::end_space);
+    for part in ["</", element.name(), space, ">"] {
+        out.push_str(part);
+    }
+}
 
-/// Known prefixes that added elements use and nothing declares: the root must, for that is where
-/// libvirt reads them.
-fn missing_declarations(root: &Element) -> Vec<Missing<'_>> {
-    let mut missing: Vec<Missing<'_>> = Vec::new();
+/// The declarations of known prefixes that added elements use and nothing declares: the root must
+/// have them, for that is where libvirt reads them.
+fn missing_declarations(root: &Element, quote: &str) -> String {
+    let mut missing: Vec<&str> = Vec::new();
+    let mut declarations = String::new();
     let mut pending = vec![root];
     while let Some(element) = pending.pop() {
+        if element.as_read().is_some() {
+            continue;
+        }
         pending.extend(element.children());
-        let prefix = name::split(&element.name).0;
-        if !element.made || prefix.is_empty() || missing.iter().any(|(known, _)| *known == prefix) {
+        let prefix = name::split(element.name()).0;
+        if !element.is_made() || prefix.is_empty() || missing.contains(&prefix) {
             continue;
         }
         if let Some(uri) = name::known_uri(prefix)
             && !declares(element, prefix)
             && !declares(root, prefix)
         {
-            missing.push((prefix, uri));
+            missing.push(prefix);
+            for part in [" xmlns:", prefix, "=", quote, uri, quote] {
+                declarations.push_str(part);
+            }
         }
     }
-    missing
+    declarations
 }
 
 fn declares(element: &Element, prefix: &str) -> bool {
     element
-        .attributes
-        .iter()
-        .any(|attribute| name::declared_prefix(&attribute.name) == Some(prefix))
+        .declarations()
+        .any(|(declared, _)| declared == prefix)
 }

@@ -1,125 +1,72 @@
-//! The inside of a start tag, kept to the byte.
+//! The inside of a start tag: `name attr='value' ...`, which is known to be well-formed.
 
 use std::borrow::Cow;
 
-use crate::element::Attribute;
-use crate::parse::ParseErrorKind;
-use crate::{escape, name};
+use crate::bytes::{self, EQUALS, SPACE};
+use crate::escape;
 
-/// Nothing that libvirt knows comes near.
-const MAX_ATTRIBUTES: usize = 256;
-
-/// What stands between `<` and `>` or `/>`.
-pub(crate) struct StartTag {
-    pub(crate) name: String,
-    pub(crate) attributes: Vec<Attribute>,
-    pub(crate) tail: Cow<'static, str>,
+/// An attribute as it stands in a start tag.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attribute<'a> {
+    pub(crate) name: &'a str,
+    /// The value in its escaped form.
+    pub(crate) raw: &'a str,
+    /// Where it begins in the tag, with the white space before its name.
+    pub(crate) from: usize,
+    /// Where its value begins.
+    pub(crate) raw_from: usize,
+    /// After its closing quote.
+    pub(crate) to: usize,
 }
 
-/// A place within the tag, in bytes, and what is wrong there.
-pub(crate) type Flaw = (usize, ParseErrorKind);
-
-/// Takes `name attr='value' ...` apart.
-pub(crate) fn parse(source: &str) -> Result<StartTag, Flaw> {
-    let end = source.find(is_space).unwrap_or(source.len());
-    let tag_name = &source[..end];
-    if !name::is_valid(tag_name) {
-        return Err((0, ParseErrorKind::BadName(tag_name.to_owned())));
-    }
-    let mut attributes = Vec::new();
-    let mut at = end;
-    loop {
-        let space = source[at..]
-            .find(|c| !is_space(c))
-            .unwrap_or(source.len() - at);
-        let lead = &source[at..at + space];
-        at += space;
-        if at == source.len() {
-            return Ok(StartTag {
-                name: tag_name.to_owned(),
-                attributes,
-                tail: layout(lead),
-            });
-        }
-        if lead.is_empty() {
-            return Err((
-                at,
-                ParseErrorKind::Syntax("white space is missing before an attribute".into()),
-            ));
-        }
-        let (attribute, next) = attribute(source, at, lead)?;
-        refuse_duplicate(&attributes, &attribute).map_err(|kind| (at, kind))?;
-        attributes.push(attribute);
-        at = next;
+impl<'a> Attribute<'a> {
+    pub(crate) fn value(&self) -> Cow<'a, str> {
+        escape::plain_attribute(self.raw)
     }
 }
 
-fn attribute(source: &str, start: usize, lead: &str) -> Result<(Attribute, usize), Flaw> {
-    let rest = &source[start..];
-    let flaw = |at: usize, text: &str| (start + at, ParseErrorKind::Syntax(text.to_owned()));
-    let end = rest.find(|c| is_space(c) || c == '=').unwrap_or(rest.len());
-    let attribute_name = &rest[..end];
-    if !name::is_valid(attribute_name) {
-        return Err((start, ParseErrorKind::BadName(attribute_name.to_owned())));
-    }
-    let open = rest[end..]
-        .find(|c| !is_space(c) && c != '=')
-        .map_or(rest.len(), |n| end + n);
-    let equals = &rest[end..open];
-    if equals.matches('=').count() != 1 {
-        return Err(flaw(0, &format!("attribute {attribute_name} has no value")));
-    }
-    let quote = rest[open..]
-        .chars()
-        .next()
-        .filter(|c| matches!(c, '"' | '\''));
-    let quote = quote.ok_or_else(|| flaw(open, "an attribute value needs quotes"))?;
-    let close = rest[open + 1..].find(quote).map(|n| open + 1 + n);
-    let close = close.ok_or_else(|| flaw(open, "an attribute value is not closed"))?;
-    let raw = &rest[open + 1..close];
-    if let Some(at) = raw.find('<') {
-        return Err(flaw(
-            open + 1 + at,
-            "`<` must be written &lt; in an attribute value",
-        ));
-    }
-    if let Some((at, reference)) = escape::unknown_reference(raw) {
-        return Err((
-            start + open + 1 + at,
-            ParseErrorKind::BadReference(reference.to_owned()),
-        ));
-    }
-    let attribute = Attribute {
-        lead: layout(lead),
-        name: attribute_name.to_owned(),
-        equals: layout(equals),
-        quote,
-        raw: raw.to_owned(),
-    };
-    Ok((attribute, start + close + 1))
+/// The name that a tag begins with.
+pub(crate) fn name(tag: &str) -> &str {
+    &tag[..bytes::until(tag.as_bytes(), 0, SPACE)]
 }
 
-/// Every pair is looked at, which the number of attributes keeps cheap.
-fn refuse_duplicate(earlier: &[Attribute], attribute: &Attribute) -> Result<(), ParseErrorKind> {
-    if earlier.len() >= MAX_ATTRIBUTES {
-        return Err(ParseErrorKind::TooManyAttributes(MAX_ATTRIBUTES));
-    }
-    if earlier.iter().any(|earlier| earlier.name == attribute.name) {
-        return Err(ParseErrorKind::DuplicateAttribute(attribute.name.clone()));
-    }
-    Ok(())
+/// The attributes of a tag, in their order.
+#[derive(Debug, Clone)]
+pub(crate) struct Attributes<'a> {
+    tag: &'a str,
+    at: usize,
 }
 
-fn is_space(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\n' | '\r')
+impl<'a> Attributes<'a> {
+    /// Of a tag whose name has so many bytes.
+    pub(crate) fn of(tag: &'a str, name: usize) -> Attributes<'a> {
+        Attributes { tag, at: name }
+    }
 }
 
-/// White space of a tag; the usual forms cost no allocation.
-pub(crate) fn layout(raw: &str) -> Cow<'static, str> {
-    match raw {
-        "" => Cow::Borrowed(""),
-        " " => Cow::Borrowed(" "),
-        "=" => Cow::Borrowed("="),
-        other => Cow::Owned(other.to_owned()),
+impl<'a> Iterator for Attributes<'a> {
+    type Item = Attribute<'a>;
+
+    fn next(&mut self) -> Option<Attribute<'a>> {
+        let bytes = self.tag.as_bytes();
+        let from = self.at;
+        let name_from = bytes::past(bytes, from, SPACE);
+        let name_to = bytes::until(bytes, name_from, SPACE | EQUALS);
+        let open = bytes::past(bytes, name_to, SPACE | EQUALS);
+        let quote = bytes.get(open)?;
+        let raw_from = open + 1;
+        let raw = bytes
+            .get(raw_from..)?
+            .iter()
+            .position(|byte| byte == quote)?;
+        let raw_to = raw_from + raw;
+        self.at = raw_to + 1;
+        Some(Attribute {
+            name: self.tag.get(name_from..name_to)?,
+            raw: self.tag.get(raw_from..raw_to)?,
+            from,
+            raw_from,
+            to: self.at,
+        })
     }
 }

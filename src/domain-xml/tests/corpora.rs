@@ -44,3 +44,9 @@ fn path_pattern() {
 fn grants() {
     replay("grants", laws::grants);
 }
+
+#[test]
+fn second_opinion() {
+    replay("second_opinion", laws::second_opinion);
+    replay("round_trip", laws::second_opinion);
+}

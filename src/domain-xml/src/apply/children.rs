@@ -6,8 +6,10 @@ use std::rc::Rc;
 use super::edits::Edits;
 use super::{ApplyError, fragment, missing};
 use crate::Element;
+use crate::bytes::is_blank;
 use crate::diff::scope::Scope;
 use crate::element::Node;
+use crate::source::Raw;
 
 /// Changes the children, and what is below them.
 pub(super) fn edit(
@@ -19,9 +21,10 @@ pub(super) fn edit(
     for (to, change) in &edits.inserted {
         arrivals.insert(*to, fragment(change, scope)?);
     }
-    let mut kept = Vec::with_capacity(element.nodes.len());
+    let nodes = element.nodes_mut();
+    let mut kept = Vec::with_capacity(nodes.len());
     let mut count = 0;
-    for node in std::mem::take(&mut element.nodes) {
+    for node in std::mem::take(nodes) {
         let Node::Element(mut child) = node else {
             kept.push(node);
             continue;
@@ -41,7 +44,7 @@ pub(super) fn edit(
         take_layout(&mut kept);
     }
     all_were_there(edits, count)?;
-    element.nodes = if edits.rearranges() {
+    *nodes = if edits.rearranges() {
         merge(kept, arrivals, edits)?
     } else {
         kept
@@ -107,13 +110,13 @@ fn take_layout(nodes: &mut Vec<Node>) -> Option<Node> {
 
 /// Two texts that meet are one to whoever reads them; layout that meets text would become text.
 fn push(nodes: &mut Vec<Node>, node: Node) {
-    let Some(Node::Text(last)) = nodes.last_mut() else {
+    let (Some(Node::Text(last)), Node::Text(raw)) = (nodes.last_mut(), &node) else {
         return nodes.push(node);
     };
-    match node {
-        Node::Text(raw) if crate::element::is_blank(last) => *last = raw,
-        Node::Text(raw) if crate::element::is_blank(&raw) => {}
-        Node::Text(raw) => *last = (std::mem::take(last) + &raw).replace("]]>", "]]&gt;"),
-        other => nodes.push(other),
+    let (before, after) = (last.as_str(), raw.as_str());
+    if is_blank(before) {
+        *last = raw.clone();
+    } else if !is_blank(after) {
+        *last = Raw::written([before, after].concat().replace("]]>", "]]&gt;"));
     }
 }

@@ -10,7 +10,8 @@ use std::rc::Rc;
 
 use crate::diff::scope::{self, Scope};
 use crate::diff::{Binding, Part, Place, own_text};
-use crate::element::{Attribute, Node};
+use crate::element::Node;
+use crate::source::Raw;
 use crate::{Change, ChangeKind, Document, Element, Limits, MAX_DEPTH, ParseError, escape, name};
 use edits::Edits;
 
@@ -134,7 +135,8 @@ fn missing(change: &Change) -> ApplyError {
 
 fn put_text(element: &mut Element, text: &str) {
     let has_children = element.children().next().is_some();
-    element.nodes.retain(|node| match node {
+    let nodes = element.nodes_mut();
+    nodes.retain(|node| match node {
         Node::Text(_) => has_children && node.is_layout(),
         Node::CData(_) => false,
         Node::Element(_) | Node::Other(_) => true,
@@ -143,10 +145,10 @@ fn put_text(element: &mut Element, text: &str) {
         return;
     }
     // Beside the text, layout would become part of it.
-    let others = element.nodes.iter().position(|node| !node.is_layout());
-    let layout = others.unwrap_or(element.nodes.len());
-    element.nodes.drain(..layout);
-    element.nodes.insert(0, Node::Text(escape::text(text)));
+    let others = nodes.iter().position(|node| !node.is_layout());
+    let layout = others.unwrap_or(nodes.len());
+    nodes.drain(..layout);
+    nodes.insert(0, Node::Text(Raw::written(escape::text(text))));
 }
 
 fn attribute(
@@ -213,7 +215,7 @@ fn uses(element: &Element, prefix: &str) -> bool {
     let mut pending = vec![element];
     while let Some(element) = pending.pop() {
         let is_it = |written: &str| name::split(written).0 == prefix;
-        if is_it(&element.name) || element.attributes.iter().any(|a| is_it(&a.name)) {
+        if is_it(element.name()) || element.attributes().any(|a| is_it(a.name)) {
             return true;
         }
         pending.extend(element.children());
@@ -241,16 +243,9 @@ fn fragment(change: &Change, scope: Option<&Rc<Scope>>) -> Result<Element, Apply
 }
 
 fn declare(element: &mut Element, prefix: &str, uri: &str) {
-    let name = if prefix.is_empty() {
-        "xmlns".to_owned()
+    if prefix.is_empty() {
+        element.set_attr("xmlns", uri);
     } else {
-        format!("xmlns:{prefix}")
-    };
-    element.attributes.push(Attribute {
-        lead: " ".into(),
-        name,
-        equals: "=".into(),
-        quote: '\'',
-        raw: escape::attribute(uri, '\''),
-    });
+        element.set_attr(&format!("xmlns:{prefix}"), uri);
+    }
 }

@@ -11,8 +11,11 @@ use crate::Element;
 /// The parts that make up one identity: `@name` or `child/@name`.
 pub(crate) type Parts = &'static [&'static str];
 
+/// The values of such parts. No identity has more than two.
+pub(crate) type Values<'a> = [Option<Cow<'a, str>>; 2];
+
 /// How elements of one name are told apart.
-pub(super) struct Keys {
+pub(super) struct Kind {
     /// The best first.
     pub(super) alternatives: &'static [Parts],
     /// Whether an only child stays itself when its key changes, and needs none in a path.
@@ -25,7 +28,7 @@ const MAX_VALUE: usize = 128;
 const ALIAS: Parts = &["alias/@name"];
 
 /// The identity of elements with this canonical name.
-pub(super) fn keys(name: &str) -> Keys {
+pub(super) fn kind(name: &str) -> Kind {
     let alternatives: &'static [Parts] = match name {
         "disk" => &[&["target/@dev"], ALIAS],
         "interface" => &[ALIAS, &["mac/@address"], &["target/@dev"]],
@@ -51,21 +54,32 @@ pub(super) fn keys(name: &str) -> Keys {
         "qemu:device" => &[&["@alias"]],
         _ => {
             let alternatives: &'static [Parts] = &[ALIAS, &["@name"], &["@id"]];
-            return Keys {
+            return Kind {
                 alternatives,
                 only_child_is_itself: true,
             };
         }
     };
-    Keys {
+    Kind {
         alternatives,
         only_child_is_itself: false,
     }
 }
 
+impl Kind {
+    /// The parts of an alternative, when there are so many.
+    pub(super) fn parts(&self, alternative: usize) -> Option<Parts> {
+        self.alternatives.get(alternative).copied()
+    }
+}
+
 /// The values of all parts, when the element has each exactly once.
-pub(super) fn values<'a>(element: &'a Element, parts: Parts) -> Option<Vec<Cow<'a, str>>> {
-    parts.iter().map(|part| value(element, part)).collect()
+pub(super) fn values<'a>(element: &'a Element, parts: Parts) -> Option<Values<'a>> {
+    let mut values = Values::default();
+    for (part, place) in parts.iter().zip(&mut values) {
+        *place = Some(value(element, part)?);
+    }
+    Some(values)
 }
 
 /// Whether the element has a part several times: as a predicate, each of them holds.

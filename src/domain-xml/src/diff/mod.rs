@@ -8,20 +8,23 @@
 mod change;
 pub(crate) mod key;
 mod order;
-pub(crate) mod pair;
+mod pair;
 mod same;
 pub(crate) mod scope;
+pub(crate) mod siblings;
 mod trail;
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::element::{Attribute, is_blank};
+use crate::bytes::is_blank;
+use crate::tag::Attribute;
 use crate::{Document, Element, name, render};
 pub(crate) use change::{Binding, Part, Place};
 pub use change::{Change, ChangeKind};
-use pair::Siblings;
 use scope::{Name, Scope};
+use siblings::Siblings;
 use trail::{Side, Trails};
 
 /// Text that a diff may hold. Beyond it, hostile input could make paths alone fill the memory:
@@ -117,17 +120,15 @@ impl<'a> Differ<'a> {
     }
 
     fn attributes(&mut self, pair: &Pair<'a>) {
-        let before = attributes(pair.before, pair.scopes.0.as_ref());
-        let after = attributes(pair.after, pair.scopes.1.as_ref());
-        let index = |list: &[(Name<'a>, &'a Attribute)]| -> HashMap<Name<'a>, &'a Attribute> {
-            list.iter().cloned().collect()
-        };
-        let (old, new) = (index(&before), index(&after));
-        for (name, attribute) in &before {
+        if pair.agreed && pair.before.tag() == pair.after.tag() {
+            return;
+        }
+        let before = Attributes::of(pair.before, pair.scopes.0.as_ref());
+        let after = Attributes::of(pair.after, pair.scopes.1.as_ref());
+        for (at, (name, attribute)) in before.list.iter().enumerate() {
             let value = Some(attribute.value().into_owned());
-            let now = new
-                .get(name)
-                .map(|attribute| attribute.value().into_owned());
+            let now = after.get(name, at);
+            let now = now.map(|attribute| attribute.value().into_owned());
             if value != now {
                 let kind = if now.is_some() {
                     ChangeKind::Edited
@@ -137,16 +138,18 @@ impl<'a> Differ<'a> {
                 self.attribute(pair, attribute, kind, (value, now));
             }
         }
-        for (_, attribute) in after.iter().filter(|(name, _)| !old.contains_key(name)) {
-            let value = Some(attribute.value().into_owned());
-            self.attribute(pair, attribute, ChangeKind::Inserted, (None, value));
+        for (at, (name, attribute)) in after.list.iter().enumerate() {
+            if before.get(name, at).is_none() {
+                let value = Some(attribute.value().into_owned());
+                self.attribute(pair, attribute, ChangeKind::Inserted, (None, value));
+            }
         }
     }
 
     fn attribute(
         &mut self,
         pair: &Pair<'a>,
-        attribute: &Attribute,
+        attribute: &Attribute<'_>,
         kind: ChangeKind,
         (before, after): (Option<String>, Option<String>),
     ) {
@@ -155,8 +158,8 @@ impl<'a> Differ<'a> {
         } else {
             (Side::Before, pair.scopes.0.as_ref())
         };
-        let written = &attribute.name;
-        let mut place = self.place(pair.trail, Part::Attribute(written.clone()));
+        let written = attribute.name;
+        let mut place = self.place(pair.trail, Part::Attribute(written.to_owned()));
         let prefix = name::split(written).0;
         if !prefix.is_empty() {
             let bound = scope::resolve(scope, prefix).map(|uri| uri.to_string());
@@ -207,7 +210,7 @@ impl<'a> Differ<'a> {
     fn children(&mut self, pair: &Pair<'a>, work: &mut Vec<Work<'a>>) {
         let before = Siblings::of(pair.before, pair.scopes.0.as_ref());
         let after = Siblings::of(pair.after, pair.scopes.1.as_ref());
-        let partner = pair::pair(&before, &after);
+        let partner = pair::pair(&before, &after, pair.agreed);
         let moved = order::moved(&partner);
         let mut came_from = vec![None; after.list.len()];
         for (old, new) in partner.iter().enumerate() {
@@ -309,21 +312,46 @@ fn inserted(path: String, element: &Element, place: Option<Box<Place>>) -> Chang
 }
 
 /// The attributes that are not namespace declarations.
-fn attributes<'a>(
-    element: &'a Element,
-    scope: Option<&Rc<Scope>>,
-) -> Vec<(Name<'a>, &'a Attribute)> {
-    let plain = element
-        .attributes
-        .iter()
-        .filter(|a| name::declared_prefix(&a.name).is_none());
-    plain
-        .map(|attribute| (Name::of_attribute(&attribute.name, scope), attribute))
-        .collect()
+struct Attributes<'a> {
+    list: Vec<(Name<'a>, Attribute<'a>)>,
+    /// Made when an attribute is not where it was expected.
+    places: OnceCell<HashMap<Name<'a>, usize>>,
+}
+
+impl<'a> Attributes<'a> {
+    fn of(element: &'a Element, scope: Option<&Rc<Scope>>) -> Attributes<'a> {
+        let all = element.attributes();
+        let plain = all.filter(|attribute| name::declared_prefix(attribute.name).is_none());
+        let named = |a: Attribute<'a>| (Name::of_attribute(a.name, scope), a);
+        Attributes {
+            list: plain.map(named).collect(),
+            places: OnceCell::new(),
+        }
+    }
+
+    /// The attribute of this name, which others have at this place.
+    fn get(&self, name: &Name<'_>, expected: usize) -> Option<&Attribute<'a>> {
+        match self.list.get(expected) {
+            Some((here, attribute)) if here == name => Some(attribute),
+            _ => {
+                let (_, attribute) = &self.list[*self.places().get(name)?];
+                Some(attribute)
+            }
+        }
+    }
+
+    fn places(&self) -> &HashMap<Name<'a>, usize> {
+        let numbered = || self.list.iter().enumerate();
+        let named = || numbered().map(|(at, (name, _))| (name.clone(), at));
+        self.places.get_or_init(|| named().collect())
+    }
 }
 
 /// The element's text without what only lays its children out.
 pub(crate) fn own_text(element: &Element) -> String {
+    if !element.has_text() {
+        return String::new();
+    }
     let text = element.text();
     if is_blank(&text) {
         return String::new();

@@ -1,29 +1,32 @@
 //! The quick way out: two subtrees that are the same.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::scope::{self, Name, Scope};
-use super::{attributes, own_text};
+use super::{Attributes, own_text};
 use crate::Element;
 use crate::element::Node;
+use crate::tag::Attribute;
 
 /// Whether the subtrees are written the same, layout between elements aside. False does not
 /// mean that anything changed.
 pub(super) fn is_same(a: &Element, b: &Element) -> bool {
     let mut pending = vec![(a, b)];
     while let Some((a, b)) = pending.pop() {
-        if a.name != b.name || !same_attributes(a, b) {
+        if is_copy(a, b) {
+            continue;
+        }
+        if !same_tags(a, b) {
             return false;
         }
-        let mut theirs = b.nodes.iter().filter(|node| !node.is_layout());
-        for node in a.nodes.iter().filter(|node| !node.is_layout()) {
+        let mut theirs = b.nodes().iter().filter(|node| !node.is_layout());
+        for node in a.nodes().iter().filter(|node| !node.is_layout()) {
             match (node, theirs.next()) {
                 (Node::Element(a), Some(Node::Element(b))) => pending.push((a, b)),
-                (Node::Text(a), Some(Node::Text(b))) if a == b => {}
-                (Node::CData(a), Some(Node::CData(b))) if a == b => {}
-                (Node::Other(a), Some(Node::Other(b))) if a == b => {}
+                (Node::Text(a), Some(Node::Text(b)))
+                | (Node::CData(a), Some(Node::CData(b)))
+                | (Node::Other(a), Some(Node::Other(b)))
+                    if a.as_str() == b.as_str() => {}
                 _ => return false,
             }
         }
@@ -34,12 +37,18 @@ pub(super) fn is_same(a: &Element, b: &Element) -> bool {
     true
 }
 
-fn same_attributes(a: &Element, b: &Element) -> bool {
-    a.attributes.len() == b.attributes.len()
-        && a.attributes
-            .iter()
-            .zip(&b.attributes)
-            .all(|(a, b)| a.name == b.name && a.raw == b.raw)
+/// Whether both are still the bytes that were read, and the same ones.
+pub(super) fn is_copy(a: &Element, b: &Element) -> bool {
+    matches!((a.as_read(), b.as_read()), (Some(a), Some(b)) if a == b)
+}
+
+fn same_tags(a: &Element, b: &Element) -> bool {
+    a.tag() == b.tag() || (a.name() == b.name() && written(a).eq(written(b)))
+}
+
+fn written(element: &Element) -> impl Iterator<Item = (&str, &str)> {
+    let attributes = element.attributes();
+    attributes.map(|attribute| (attribute.name, attribute.raw))
 }
 
 /// An element, and what prefixes mean inside it.
@@ -55,7 +64,7 @@ pub(super) fn is_alike(a: Scoped<'_>, b: Scoped<'_>, mut elements: usize) -> boo
         };
         elements = left;
         let same_name = Name::of(a.0, a.1.as_ref()) == Name::of(b.0, b.1.as_ref());
-        if !same_name || values(&a) != values(&b) || own_text(a.0) != own_text(b.0) {
+        if !same_name || !same_values(&a, &b) || own_text(a.0) != own_text(b.0) {
             return false;
         }
         let (mut ours, mut theirs) = (a.0.children(), b.0.children());
@@ -75,8 +84,13 @@ pub(super) fn is_alike(a: Scoped<'_>, b: Scoped<'_>, mut elements: usize) -> boo
     true
 }
 
-fn values<'a>((element, scope): &Scoped<'a>) -> HashMap<Name<'a>, Cow<'a, str>> {
-    let list = attributes(element, scope.as_ref()).into_iter();
-    list.map(|(name, attribute)| (name, attribute.value()))
-        .collect()
+fn same_values(a: &Scoped<'_>, b: &Scoped<'_>) -> bool {
+    let ours = Attributes::of(a.0, a.1.as_ref());
+    let theirs = Attributes::of(b.0, b.1.as_ref());
+    let mut numbered = ours.list.iter().enumerate();
+    let same = |(at, (name, attribute)): (usize, &(Name<'_>, Attribute<'_>))| {
+        let other = theirs.get(name, at);
+        other.is_some_and(|other| attribute.value() == other.value())
+    };
+    ours.list.len() == theirs.list.len() && numbered.all(same)
 }

@@ -32,22 +32,16 @@ pub(crate) fn enter(parent: Option<&Rc<Scope>>, element: &Element) -> Option<Rc<
 }
 
 fn declarations(element: &Element) -> HashMap<String, Rc<str>> {
-    let declared = element.attributes.iter().filter_map(|attribute| {
-        let prefix = name::declared_prefix(&attribute.name)?;
-        Some((prefix.to_owned(), attribute.value().as_ref().into()))
-    });
-    declared.collect()
+    let declared = element.declarations();
+    declared
+        .map(|(prefix, uri)| (prefix.to_owned(), uri.as_ref().into()))
+        .collect()
 }
 
 /// Whether two elements declare the same.
 pub(crate) fn same_declarations(a: &Element, b: &Element) -> bool {
-    let declares = |element: &Element| {
-        element
-            .attributes
-            .iter()
-            .any(|attribute| name::declared_prefix(&attribute.name).is_some())
-    };
-    (!declares(a) && !declares(b)) || declarations(a) == declarations(b)
+    let none = |element: &Element| element.declarations().next().is_none();
+    (none(a) && none(b)) || declarations(a) == declarations(b)
 }
 
 /// Whether two scopes at the root mean the same.
@@ -77,24 +71,21 @@ pub(crate) fn free(root: &Element, outer: Option<&Rc<Scope>>) -> Vec<Binding> {
     let mut pending: Vec<(&Element, Option<Rc<Scope>>)> = vec![(root, None)];
     while let Some((element, scope)) = pending.pop() {
         let scope = enter(scope.as_ref(), element);
-        let prefixed = |attribute: &'_ crate::element::Attribute| {
-            let prefix = name::split(&attribute.name).0.to_owned();
-            let declares = name::declared_prefix(&attribute.name).is_some();
-            (!prefix.is_empty() && !declares).then_some(prefix)
-        };
-        let own = name::split(&element.name).0.to_owned();
-        let used = std::iter::once(own).chain(element.attributes.iter().filter_map(prefixed));
+        let own = name::split(element.name()).0;
+        let attributes = element.attributes().map(|attribute| attribute.name);
+        let plain = attributes.filter(|name| name::declared_prefix(name).is_none());
+        let prefixes = plain.map(|name| name::split(name).0);
+        let used = std::iter::once(own).chain(prefixes.filter(|prefix| !prefix.is_empty()));
         for prefix in used {
-            if is_bound(scope.as_ref(), &prefix) || found.iter().any(|(known, _)| *known == prefix)
-            {
+            if is_bound(scope.as_ref(), prefix) || found.iter().any(|(known, _)| known == prefix) {
                 continue;
             }
-            let mut uri = resolve(outer, &prefix).map(|uri| uri.to_string());
-            if uri.is_none() && element.made {
+            let mut uri = resolve(outer, prefix).map(|uri| uri.to_string());
+            if uri.is_none() && element.is_made() {
                 // Rendering will declare it.
-                uri = name::known_uri(&prefix).map(str::to_owned);
+                uri = name::known_uri(prefix).map(str::to_owned);
             }
-            found.push((prefix, uri));
+            found.push((prefix.to_owned(), uri));
         }
         pending.extend(element.children().map(|child| (child, scope.clone())));
     }
@@ -114,28 +105,15 @@ fn is_bound(mut scope: Option<&Rc<Scope>>, prefix: &str) -> bool {
 impl<'a> Name<'a> {
     /// The name of an element, given the scope inside it.
     pub(crate) fn of(element: &'a Element, scope: Option<&Rc<Scope>>) -> Name<'a> {
-        let (prefix, local) = name::split(&element.name);
-        match resolve(scope, prefix) {
-            Some(uri) => Name {
-                namespace: Some(uri),
-                local,
-            },
+        let written = element.name();
+        let (prefix, local) = name::split(written);
+        let mut namespace = resolve(scope, prefix);
+        if namespace.is_none() && element.is_made() {
             // Rendering will declare it.
-            None if element.made => match name::known_uri(prefix) {
-                Some(uri) => Name {
-                    namespace: Some(uri.into()),
-                    local,
-                },
-                None => Name {
-                    namespace: None,
-                    local: &element.name,
-                },
-            },
-            None => Name {
-                namespace: None,
-                local: &element.name,
-            },
+            namespace = name::known_uri(prefix).map(Rc::from);
         }
+        let local = if namespace.is_some() { local } else { written };
+        Name { namespace, local }
     }
 
     /// The name of an attribute; without a prefix it has no namespace.

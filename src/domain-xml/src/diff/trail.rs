@@ -1,8 +1,6 @@
 //! Where the walk is, as a path that is written out only when there is something to tell.
 
-use std::borrow::Cow;
-
-use super::key::Parts;
+use super::key::{Parts, Values};
 use crate::Element;
 
 /// One step below a parent.
@@ -16,7 +14,7 @@ pub(super) struct Within<'a> {
 /// How a step picks its element among the siblings of its name.
 pub(super) enum Place<'a> {
     Only,
-    Key(Parts, Vec<Cow<'a, str>>),
+    Key(Parts, Values<'a>),
     Nth(usize),
 }
 
@@ -103,7 +101,7 @@ fn write(mut path: String, step: &Within<'_>) -> String {
         Place::Only => {}
         Place::Nth(position) => path.push_str(&format!("[{position}]")),
         Place::Key(parts, values) => {
-            for (part, value) in parts.iter().zip(values) {
+            for (part, value) in parts.iter().zip(values.iter().flatten()) {
                 let quote = if value.contains('\'') { '"' } else { '\'' };
                 path.push_str(&format!("[{part}={quote}{value}{quote}]"));
             }

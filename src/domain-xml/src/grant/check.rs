@@ -216,7 +216,7 @@ impl<'p, 's, 'a> Check<'p, 's, 'a> {
             return Ok(());
         };
         for attribute in danger::attributes(at.element) {
-            let name = &attribute.name;
+            let name = attribute.name;
             self.attribute(spot, name, || format!("{}/@{name}", path()))?;
         }
         Ok(())

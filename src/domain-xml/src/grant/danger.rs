@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::element::Attribute;
+use crate::tag::Attribute;
 use crate::{Element, name};
 
 /// Why a place needs a pattern that names it.
@@ -171,7 +171,7 @@ pub(super) fn reserved(
 }
 
 /// The attributes that mean something; declarations of namespaces show in the names they change.
-pub(super) fn attributes(element: &Element) -> impl Iterator<Item = &Attribute> {
-    let declares = |attribute: &&Attribute| name::declared_prefix(&attribute.name).is_some();
-    element.attributes.iter().filter(move |a| !declares(a))
+pub(super) fn attributes(element: &Element) -> impl Iterator<Item = Attribute<'_>> {
+    let declares = |attribute: &Attribute<'_>| name::declared_prefix(attribute.name).is_some();
+    element.attributes().filter(move |a| !declares(a))
 }

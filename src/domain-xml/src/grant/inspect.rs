@@ -122,7 +122,7 @@ impl Search<'_> {
 
     fn attributes(&mut self, at: &At<'_>, path: &str) {
         for attribute in danger::attributes(at.element) {
-            let kind = danger::of_attribute(&attribute.name, at.element, at.parent);
+            let kind = danger::of_attribute(attribute.name, at.element, at.parent);
             self.tell(kind, format!("{path}/@{}", attribute.name));
         }
     }

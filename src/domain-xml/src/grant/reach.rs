@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::diff::pair::Siblings;
 use crate::diff::scope::{self, Scope};
+use crate::diff::siblings::Siblings;
 use crate::path::{NameTest, Predicate, Step, Target};
 use crate::{Element, PathPattern};
 

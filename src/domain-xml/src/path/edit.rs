@@ -55,11 +55,16 @@ fn remove_element(origin: &mut Element, trail: &[usize]) -> usize {
 }
 
 fn remove_attributes(owner: &mut Element, test: &NameTest) -> usize {
-    let before = owner.attributes.len();
-    owner
-        .attributes
-        .retain(|attribute| !test.accepts(&attribute.name));
-    before - owner.attributes.len()
+    let mut accepted = Vec::new();
+    for attribute in owner.attributes() {
+        if test.accepts(attribute.name) {
+            accepted.push(attribute.name.to_owned());
+        }
+    }
+    for name in &accepted {
+        owner.remove_attr(name);
+    }
+    accepted.len()
 }
 
 fn ensure<'a>(
@@ -75,7 +80,7 @@ fn ensure<'a>(
     if let Some((name, _)) = own.first()
         && !origin.is(name)
     {
-        return Err(pattern.error(PathErrorKind::OtherRoot(origin.name.clone())));
+        return Err(pattern.error(PathErrorKind::OtherRoot(origin.name().to_owned())));
     }
     let mut element = origin;
     for (name, conditions) in below {
@@ -123,12 +128,8 @@ fn ensure_step<'a>(
                 super::select::holds(element, names, target, Some(value))
             })
     };
-    let found = parent
-        .nodes
-        .iter()
-        .position(|node| node.element().is_some_and(fits));
-    if let Some(at) = found {
-        return crate::edit::element_at(&mut parent.nodes, at);
+    if let Some(at) = parent.position(fits) {
+        return parent.element_at(at);
     }
     let mut made = Element::new(name);
     for (names, target, value) in conditions {

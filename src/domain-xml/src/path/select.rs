@@ -2,7 +2,7 @@
 
 use super::{NameTest, PathError, PathPattern, Predicate, Step, Target};
 use crate::Element;
-use crate::element::Attribute;
+use crate::tag::Attribute;
 
 /// Where an element is: node indices from the element that was asked.
 pub(super) type Trail = Vec<usize>;
@@ -49,14 +49,14 @@ impl Element {
     }
 
     pub(super) fn at(&self, trail: &[usize]) -> Option<&Element> {
-        trail
-            .iter()
-            .try_fold(self, |element, index| element.nodes.get(*index)?.element())
+        trail.iter().try_fold(self, |element, index| {
+            element.nodes().get(*index)?.element()
+        })
     }
 
     pub(super) fn at_mut(&mut self, trail: &[usize]) -> Option<&mut Element> {
         trail.iter().try_fold(self, |element, index| {
-            element.nodes.get_mut(*index)?.element_mut()
+            element.nodes_mut().get_mut(*index)?.element_mut()
         })
     }
 }
@@ -171,7 +171,7 @@ impl<'a> Level<'a> {
     }
 
     fn next_child(&mut self) -> Option<(usize, &'a Element)> {
-        let rest = self.element.nodes.get(self.next..)?;
+        let rest = self.element.nodes().get(self.next..)?;
         let (offset, child) = rest
             .iter()
             .enumerate()
@@ -214,14 +214,13 @@ pub(super) fn holds(
 }
 
 impl Target {
-    fn attribute<'a>(&self, element: &'a Element) -> Option<&'a Attribute> {
+    fn attribute<'a>(&self, element: &'a Element) -> Option<Attribute<'a>> {
         match self {
             Target::Element => None,
             Target::Attribute(NameTest::Exact(name)) => element.attribute(name),
             Target::Attribute(test) => element
-                .attributes
-                .iter()
-                .find(|attribute| test.accepts(&attribute.name)),
+                .attributes()
+                .find(|attribute| test.accepts(attribute.name)),
         }
     }
 

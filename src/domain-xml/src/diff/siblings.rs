@@ -1,0 +1,254 @@
+//! The children of one element, and what tells them apart.
+//!
+//! Identities are looked up for children of one name at a time, and only when somebody asks: most
+//! children are the only ones of their name, and nobody has to look into those.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::key::{self, Kind, Parts, Values};
+use super::scope::{self, Name, Scope};
+use super::trail::{Place, Within};
+use crate::Element;
+
+/// No element has more alternatives than this.
+pub(super) const ALTERNATIVES: usize = 3;
+
+pub(crate) struct Siblings<'a> {
+    pub(super) list: Vec<Child<'a>>,
+    /// Those that paths call the same, by [`Element::canonical_name`].
+    namesakes: Vec<Namesakes>,
+    /// Those that are called the same, whatever prefix they are written with.
+    families: Vec<Family<'a>>,
+    family_of: HashMap<Name<'a>, usize>,
+}
+
+pub(super) struct Child<'a> {
+    pub(super) element: &'a Element,
+    /// What prefixes mean inside it.
+    pub(super) scope: Option<Rc<Scope>>,
+    pub(super) kind: Kind,
+    namesakes: usize,
+    /// Among its namesakes, from 1.
+    nth: usize,
+    family: usize,
+    /// Among its family.
+    member: usize,
+}
+
+/// The children of one name in paths.
+#[derive(Default)]
+struct Namesakes {
+    members: Vec<usize>,
+    /// Whether one namespace hides behind the prefix of another.
+    mixed: bool,
+    /// The alternatives that some of them have several times, so that no predicate tells.
+    manifold: OnceCell<[bool; ALTERNATIVES]>,
+}
+
+/// The children of one name.
+pub(super) struct Family<'a> {
+    pub(super) name: Name<'a>,
+    pub(super) members: Vec<usize>,
+    identities: OnceCell<Identities<'a>>,
+}
+
+/// What identifies the members of a family.
+#[derive(Default)]
+pub(super) struct Identities<'a> {
+    /// By member, the number of each alternative's identity.
+    of: Vec<[Option<usize>; ALTERNATIVES]>,
+    numbers: HashMap<Identity<'a>, usize>,
+    /// By number, the members that share the identity.
+    sharing: Vec<Vec<usize>>,
+}
+
+/// An alternative, and its values.
+pub(super) type Identity<'a> = (usize, Values<'a>);
+
+impl<'a> Siblings<'a> {
+    pub(crate) fn of(parent: &'a Element, scope: Option<&Rc<Scope>>) -> Siblings<'a> {
+        let mut siblings = Siblings {
+            list: Vec::new(),
+            namesakes: Vec::new(),
+            families: Vec::new(),
+            family_of: HashMap::new(),
+        };
+        let mut named = HashMap::new();
+        for element in parent.children() {
+            let scope = scope::enter(scope, element);
+            let family = siblings.family(Name::of(element, scope.as_ref()));
+            let namesakes = *named.entry(element.canonical_name()).or_insert_with(|| {
+                siblings.namesakes.push(Namesakes::default());
+                siblings.namesakes.len() - 1
+            });
+            siblings.add(element, scope, family, namesakes);
+        }
+        siblings
+    }
+
+    fn family(&mut self, name: Name<'a>) -> usize {
+        *self.family_of.entry(name).or_insert_with_key(|name| {
+            self.families.push(Family {
+                name: name.clone(),
+                members: Vec::new(),
+                identities: OnceCell::new(),
+            });
+            self.families.len() - 1
+        })
+    }
+
+    fn add(
+        &mut self,
+        element: &'a Element,
+        scope: Option<Rc<Scope>>,
+        family: usize,
+        namesakes: usize,
+    ) {
+        let at = self.list.len();
+        let (relatives, others) = (&mut self.families[family], &mut self.namesakes[namesakes]);
+        let first = others.members.first();
+        others.mixed |= first.is_some_and(|first| self.list[*first].family != family);
+        relatives.members.push(at);
+        others.members.push(at);
+        self.list.push(Child {
+            element,
+            scope,
+            kind: key::kind(element.canonical_name()),
+            namesakes,
+            nth: others.members.len(),
+            family,
+            member: relatives.members.len() - 1,
+        });
+    }
+
+    pub(super) fn families(&self) -> &[Family<'a>] {
+        &self.families
+    }
+
+    pub(super) fn family_named(&self, name: &Name<'_>) -> Option<&Family<'a>> {
+        self.families.get(*self.family_of.get(name)?)
+    }
+
+    /// The step of a path that leads to a child, and to no other.
+    pub(super) fn step(&self, at: usize) -> Within<'a> {
+        let child = &self.list[at];
+        let only = self.is_only(at);
+        let by_key = || self.own_key(child).filter(|_| !self.namesakes(child).mixed);
+        let place = if only && child.kind.only_child_is_itself {
+            Place::Only
+        } else if let Some((parts, values)) = by_key() {
+            Place::Key(parts, values)
+        } else if only {
+            Place::Only
+        } else {
+            Place::Nth(child.nth)
+        };
+        Within {
+            element: child.element,
+            index: at,
+            place,
+        }
+    }
+
+    /// The best identity that no sibling shares.
+    fn own_key(&self, child: &Child<'a>) -> Option<(Parts, Values<'a>)> {
+        let manifold = self.manifold(child);
+        let mut alternatives = child.kind.alternatives.iter().enumerate();
+        let own = |n: usize| !manifold[n] && self.sharing(child, n) == 1;
+        let (_, parts) = alternatives.find(|(n, _)| own(*n))?;
+        Some((parts, key::values(child.element, parts)?))
+    }
+
+    /// Whether predicates cannot tell a child from its siblings for sure: only its position
+    /// does, it shares its identity, or `covers` says that they ask for an identity that it
+    /// shares or does not have.
+    pub(crate) fn is_ambiguous(&self, at: usize, covers: impl Fn(Parts) -> bool) -> bool {
+        let Some(child) = self.list.get(at) else {
+            return true;
+        };
+        let by_position = matches!(self.step(at).place, Place::Nth(_));
+        let sharing = |n: usize| self.sharing(child, n);
+        let best = (0..ALTERNATIVES).map(sharing).find(|sharing| *sharing > 0);
+        let shared = best.is_some_and(|best| best > 1);
+        let manifold = self.manifold(child);
+        let mut asked = child.kind.alternatives.iter().enumerate();
+        let asked = asked.any(|(n, parts)| covers(parts) && (manifold[n] || sharing(n) != 1));
+        by_position || shared || asked
+    }
+
+    /// Whether no sibling has its name.
+    pub(super) fn is_only(&self, at: usize) -> bool {
+        self.namesakes(&self.list[at]).members.len() == 1
+    }
+
+    fn namesakes(&self, child: &Child<'a>) -> &Namesakes {
+        &self.namesakes[child.namesakes]
+    }
+
+    fn manifold(&self, child: &Child<'a>) -> [bool; ALTERNATIVES] {
+        let namesakes = self.namesakes(child);
+        *namesakes.manifold.get_or_init(|| {
+            std::array::from_fn(|n| {
+                let members = namesakes.members.iter().map(|at| &self.list[*at]);
+                let mut unknown = members.filter(|member| self.sharing(member, n) == 0);
+                unknown.any(|member| {
+                    let parts = member.kind.parts(n);
+                    parts.is_some_and(|parts| key::is_manifold(member.element, parts))
+                })
+            })
+        })
+    }
+
+    /// How many share an identity with this child, itself among them; none when it has none.
+    fn sharing(&self, child: &Child<'a>, alternative: usize) -> usize {
+        let identities = self.identities(&self.families[child.family]);
+        let number = identities.of[child.member][alternative];
+        number.map_or(0, |number| identities.sharing[number].len())
+    }
+
+    pub(super) fn identities<'s>(&'s self, family: &'s Family<'a>) -> &'s Identities<'a> {
+        family.identities.get_or_init(|| {
+            let mut identities = Identities::default();
+            for at in &family.members {
+                identities.add(&self.list[*at]);
+            }
+            identities
+        })
+    }
+}
+
+impl<'a> Identities<'a> {
+    fn add(&mut self, child: &Child<'a>) {
+        let numbers = std::array::from_fn(|n| {
+            let values = key::values(child.element, child.kind.parts(n)?)?;
+            let number = *self.numbers.entry((n, values)).or_insert_with(|| {
+                self.sharing.push(Vec::new());
+                self.sharing.len() - 1
+            });
+            self.sharing[number].push(child.member);
+            Some(number)
+        });
+        self.of.push(numbers);
+    }
+
+    /// By number, the identity's number among those of another family; none where it has none.
+    pub(super) fn in_terms_of(&self, other: &Identities<'_>) -> Vec<Option<usize>> {
+        let mut theirs = vec![None; self.sharing.len()];
+        for (identity, number) in &self.numbers {
+            theirs[*number] = other.numbers.get(identity).copied();
+        }
+        theirs
+    }
+
+    /// By alternative, the number of a member's identity.
+    pub(super) fn of(&self, member: usize) -> &[Option<usize>; ALTERNATIVES] {
+        &self.of[member]
+    }
+
+    /// The members that share an identity.
+    pub(super) fn sharing(&self, number: usize) -> &[usize] {
+        &self.sharing[number]
+    }
+}

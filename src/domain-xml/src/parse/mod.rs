@@ -1,0 +1,147 @@
+//! From text to tree: one scan finds every element and whatever is wrong; the tree itself is made
+//! of the text where somebody looks.
+
+mod namespaces;
+mod scan;
+
+use crate::source::{Found, Origin, Source};
+use crate::{Document, Element, Limits};
+use scan::Scan;
+
+/// Why a text is no acceptable document, and where.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {kind}")]
+pub struct ParseError {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// What is wrong there.
+    pub kind: ParseErrorKind,
+}
+
+/// What can be wrong with a document.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ParseErrorKind {
+    /// More bytes than [`Limits::bytes`].
+    #[error("the document has {bytes} bytes, more than the {limit} allowed")]
+    TooLarge {
+        /// Bytes of the document.
+        bytes: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// Elements nested deeper than [`Limits::depth`].
+    #[error("elements are nested deeper than the {0} levels allowed")]
+    TooDeep(usize),
+    /// More nodes than [`Limits::nodes`].
+    #[error("the document has more than the {0} nodes allowed")]
+    TooManyNodes(usize),
+    /// More attributes on one element than anybody needs.
+    #[error("the element has more than the {0} attributes allowed")]
+    TooManyAttributes(usize),
+    /// More namespace declarations around one place than anybody needs.
+    #[error("more than the {0} namespace declarations allowed are in scope")]
+    TooManyNamespaces(usize),
+    /// A document type declaration, with or without entity declarations.
+    #[error("a DOCTYPE is not accepted in domain XML")]
+    Doctype,
+    /// An encoding declaration that the text contradicts.
+    #[error("the document declares encoding {0}, but only UTF-8 is accepted")]
+    Encoding(String),
+    /// A character that XML does not know.
+    #[error("character U+{:04X} cannot stand in XML", u32::from(*.0))]
+    BadCharacter(char),
+    /// A name that is none.
+    #[error("`{0}` is no name of an element or attribute")]
+    BadName(String),
+    /// A reference that nothing defines.
+    #[error("`&{0}` is no reference that XML defines; a plain ampersand is written &amp;")]
+    BadReference(String),
+    /// Two attributes of one name.
+    #[error("attribute {0} is given twice")]
+    DuplicateAttribute(String),
+    /// An end tag that closes nothing, or something else.
+    #[error("</{found}> does not close <{open}>")]
+    MismatchedEnd {
+        /// The element that is open here.
+        open: String,
+        /// The end tag.
+        found: String,
+    },
+    /// An element that is never closed.
+    #[error("<{0}> is not closed")]
+    Unclosed(String),
+    /// No element at all.
+    #[error("there is no root element")]
+    NoRoot,
+    /// Something other than comments and white space beside the root element.
+    #[error("only comments may stand outside the root element")]
+    OutsideRoot,
+    /// Any other breach of XML's grammar.
+    #[error("{0}")]
+    Syntax(String),
+}
+
+/// A place in the text, in bytes, and what is wrong there.
+struct Flaw {
+    at: usize,
+    kind: ParseErrorKind,
+}
+
+/// Boxed: what goes wrong once does not slow down what goes right.
+type Checked<T> = Result<T, Box<Flaw>>;
+
+fn flaw(at: usize, kind: ParseErrorKind) -> Box<Flaw> {
+    Box::new(Flaw { at, kind })
+}
+
+const BYTE_ORDER_MARK: char = '\u{FEFF}';
+
+/// Reads a document.
+pub(crate) fn parse<T>(text: T, limits: &Limits) -> Result<Document, ParseError>
+where
+    T: AsRef<str> + Into<Box<str>>,
+{
+    let found = scan(text.as_ref(), limits)?;
+    let (prolog, root, epilog) = Origin::root(Source::new(text.into(), found));
+    Ok(Document {
+        prolog,
+        root: Element::read(root),
+        epilog,
+    })
+}
+
+fn scan(xml: &str, limits: &Limits) -> Result<Found, ParseError> {
+    let found = refuse_oversize(xml, limits).and_then(|()| Scan::new(xml, limits).run());
+    found.map_err(|flaw| locate(xml, *flaw))
+}
+
+/// Places are kept in 32 bits.
+const MOST_BYTES: usize = u32::MAX as usize;
+
+fn refuse_oversize(xml: &str, limits: &Limits) -> Checked<()> {
+    let limit = limits.bytes.min(MOST_BYTES);
+    if xml.len() <= limit {
+        return Ok(());
+    }
+    let bytes = xml.len();
+    Err(flaw(0, ParseErrorKind::TooLarge { bytes, limit }))
+}
+
+fn locate(xml: &str, Flaw { mut at, kind }: Flaw) -> ParseError {
+    at = at.min(xml.len());
+    while !xml.is_char_boundary(at) {
+        at -= 1;
+    }
+    let before = &xml[..at];
+    let before = before.strip_prefix(BYTE_ORDER_MARK).unwrap_or(before);
+    let line_start = before.rfind('\n').map_or(0, |n| n + 1);
+    let line = before.matches('\n').count() + 1;
+    ParseError {
+        line,
+        column: before[line_start..].chars().count() + 1,
+        kind,
+    }
+}

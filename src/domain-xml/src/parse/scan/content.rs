@@ -1,0 +1,162 @@
+//! What stands between tags: text, comments, CDATA, processing instructions; and the declaration.
+
+use super::{Checked, ParseErrorKind, Scan, flaw, syntax};
+use crate::bytes::{self, BRACKET, DOUBTFUL, MARKUP, SPACE};
+use crate::source::{CDATA, CDATA_END, COMMENT, COMMENT_END, INSTRUCTION, INSTRUCTION_END};
+use crate::{escape, name};
+
+/// Bytes of a reference with its `&` and `;`. Nobody writes longer ones; the bound keeps a line of
+/// ampersands linear.
+const MAX_REFERENCE: usize = 17;
+
+const UNCLOSED_INSTRUCTION: &str = "a processing instruction is not closed";
+
+impl Scan<'_> {
+    pub(super) fn character_data(&mut self) -> Checked<()> {
+        let from = self.at;
+        let mut at = from;
+        loop {
+            at = bytes::until(self.bytes, at, MARKUP | BRACKET | DOUBTFUL);
+            at = match self.bytes.get(at) {
+                None | Some(b'<') => break,
+                Some(b'&') => self.reference(at)?,
+                Some(b']') if self.bytes[at..].starts_with(CDATA_END) => {
+                    return Err(syntax(at, "`]]>` must be written ]]&gt; in text"));
+                }
+                Some(b']') => at + 1,
+                Some(_) => self.character(at)?,
+            };
+        }
+        self.at = at;
+        if !self.open.is_empty() {
+            return self.spend(1, from);
+        }
+        if bytes::is_blank(&self.text[from..at]) {
+            return Ok(());
+        }
+        Err(flaw(from, ParseErrorKind::OutsideRoot))
+    }
+
+    /// After a reference that stands for something.
+    pub(super) fn reference(&self, at: usize) -> Checked<usize> {
+        let window = self.bytes[at..].iter().take(MAX_REFERENCE);
+        let end = window.clone().position(|byte| *byte == b';');
+        let name = end.map_or("", |end| &self.text[at + 1..at + end]);
+        if escape::resolve(name).is_none() {
+            return Err(flaw(at, ParseErrorKind::BadReference(name.to_owned())));
+        }
+        Ok(at + name.len() + 2)
+    }
+
+    /// After a character that XML knows.
+    pub(super) fn character(&self, at: usize) -> Checked<usize> {
+        let character = self.text[at..].chars().next().unwrap_or_default();
+        if escape::is_char(character) {
+            Ok(at + character.len_utf8())
+        } else {
+            Err(flaw(at, ParseErrorKind::BadCharacter(character)))
+        }
+    }
+
+    pub(super) fn exclamation(&mut self) -> Checked<()> {
+        let rest = &self.bytes[self.at..];
+        if rest.starts_with(COMMENT) {
+            let close = self.through(COMMENT, COMMENT_END, "a comment is not closed")?;
+            let inside = &rest[COMMENT.len()..close - self.at - COMMENT_END.len()];
+            if inside.ends_with(b"-") || bytes::find(inside, 0, b"--").is_some() {
+                return Err(syntax(self.at, "`--` may not stand in a comment"));
+            }
+            return self.aside(close);
+        }
+        if rest.starts_with(CDATA) {
+            if self.open.is_empty() {
+                return Err(flaw(self.at, ParseErrorKind::OutsideRoot));
+            }
+            let close = self.through(CDATA, CDATA_END, "a CDATA section is not closed")?;
+            return self.aside(close);
+        }
+        if rest
+            .get(2)
+            .is_some_and(|byte| byte.eq_ignore_ascii_case(&b'd'))
+        {
+            return Err(flaw(self.at, ParseErrorKind::Doctype));
+        }
+        Err(syntax(
+            self.at,
+            "`<!` begins neither a comment nor a CDATA section",
+        ))
+    }
+
+    pub(super) fn instruction(&mut self) -> Checked<()> {
+        let close = self.through(INSTRUCTION, INSTRUCTION_END, UNCLOSED_INSTRUCTION)?;
+        if self.is_declaration() {
+            return Err(syntax(
+                self.at,
+                "an XML declaration may only stand at the very start",
+            ));
+        }
+        let inside = &self.text[self.at + 2..close - 2];
+        let target = &inside[..bytes::until(inside.as_bytes(), 0, SPACE)];
+        if !name::is_valid(target) || target.eq_ignore_ascii_case("xml") {
+            return Err(flaw(self.at, ParseErrorKind::BadName(target.to_owned())));
+        }
+        self.aside(close)
+    }
+
+    /// Goes on after something that may stand inside the root as well as beside it.
+    fn aside(&mut self, close: usize) -> Checked<()> {
+        if !self.open.is_empty() {
+            self.spend(1, self.at)?;
+        }
+        self.at = close;
+        Ok(())
+    }
+
+    /// After markup that nothing but its end tells to be over.
+    fn through(&self, opening: &[u8], closing: &[u8], unclosed: &str) -> Checked<usize> {
+        let Some(end) = bytes::find(self.bytes, self.at + opening.len(), closing) else {
+            return Err(syntax(self.at, unclosed));
+        };
+        let mut at = self.at;
+        loop {
+            at = bytes::until(&self.bytes[..end], at, DOUBTFUL);
+            if at == end {
+                return Ok(end + closing.len());
+            }
+            at = self.character(at)?;
+        }
+    }
+
+    /// Whoever reads the text next believes the declaration: it must not lie.
+    pub(super) fn declaration(&mut self) -> Checked<()> {
+        let start = self.at;
+        let close = self.through(INSTRUCTION, INSTRUCTION_END, UNCLOSED_INSTRUCTION)?;
+        let name_end = self.name(start + 2)?;
+        if self.attributes(name_end)? != (b'?', close) {
+            return Err(syntax(
+                start,
+                "the XML declaration is not closed where it ends",
+            ));
+        }
+        let part = |(from, to): (u32, u32)| &self.text[from as usize..to as usize];
+        let mut attributes = self.attributes.iter();
+        let encoding = attributes.find(|attribute| part(attribute.name) == "encoding");
+        let encoding = encoding.map_or("UTF-8", |attribute| part(attribute.value));
+        let known = ["UTF-8", "UTF8", "US-ASCII"];
+        if !known
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(encoding))
+        {
+            return Err(flaw(start, ParseErrorKind::Encoding(encoding.to_owned())));
+        }
+        self.at = close;
+        Ok(())
+    }
+
+    pub(super) fn is_declaration(&self) -> bool {
+        match self.bytes[self.at..].strip_prefix(b"<?xml") {
+            Some([next, ..]) => *next == b'?' || bytes::is(*next, SPACE),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Names and attributes.
+
+use super::{Checked, Flaw, ParseErrorKind, Scan, flaw, syntax};
+use crate::bytes::{self, DOUBTFUL, EQUALS, MARKUP, NAME, NAME_START, QUOTE, SPACE};
+use crate::name;
+
+/// Nothing that libvirt knows comes near.
+const MAX_ATTRIBUTES: usize = 256;
+
+/// Where an attribute's name and value are, in bytes of the text.
+#[derive(Clone, Copy)]
+pub(super) struct Attribute {
+    pub(super) name: (u32, u32),
+    pub(super) value: (u32, u32),
+}
+
+impl Scan<'_> {
+    /// The end of a name.
+    #[inline]
+    pub(super) fn name(&self, at: usize) -> Checked<usize> {
+        let end = bytes::past(self.bytes, at, NAME);
+        let first = self.bytes.get(at);
+        if first.is_some_and(|byte| bytes::is(*byte, NAME_START)) && self.ends_name(end) {
+            return Ok(end);
+        }
+        self.unusual_name(at)
+    }
+
+    /// The end of a name that is not of ASCII only.
+    #[cold]
+    fn unusual_name(&self, at: usize) -> Checked<usize> {
+        let rest = &self.text[at..];
+        let end = at + rest.find(|c| !name::continues(c)).unwrap_or(rest.len());
+        if name::is_valid(&self.text[at..end]) && self.ends_name(end) {
+            return Ok(end);
+        }
+        Err(self.bad_name(at))
+    }
+
+    fn ends_name(&self, end: usize) -> bool {
+        self.bytes.get(end).is_none_or(|byte| {
+            bytes::is(*byte, SPACE | EQUALS) || matches!(byte, b'>' | b'/' | b'?')
+        })
+    }
+
+    #[cold]
+    pub(super) fn bad_name(&self, at: usize) -> Box<Flaw> {
+        let rest = &self.text[at..];
+        let end = bytes::until(rest.as_bytes(), 0, SPACE | EQUALS);
+        let name = rest[..end].split('>').next().unwrap_or_default();
+        flaw(at, ParseErrorKind::BadName(name.to_owned()))
+    }
+
+    /// Reads attributes up to the end of a tag: with which byte that begins, and where it is over.
+    pub(super) fn attributes(&mut self, name_end: usize) -> Checked<(u8, usize)> {
+        self.attributes.clear();
+        self.declares = false;
+        let mut at = name_end;
+        loop {
+            let lead = at;
+            at = bytes::past(self.bytes, at, SPACE);
+            match (self.bytes.get(at), self.bytes.get(at + 1)) {
+                (Some(b'>'), _) => return Ok((b'>', at + 1)),
+                (Some(close @ (b'/' | b'?')), Some(b'>')) => return Ok((*close, at + 2)),
+                (None, _) => return Err(syntax(name_end, "a tag is not closed")),
+                _ if at == lead => {
+                    return Err(syntax(at, "white space is missing before an attribute"));
+                }
+                _ => at = self.attribute(at)?,
+            }
+        }
+    }
+
+    fn attribute(&mut self, start: usize) -> Checked<usize> {
+        let name_end = self.name(start)?;
+        let equals = bytes::past(self.bytes, name_end, SPACE);
+        if self.bytes.get(equals) != Some(&b'=') {
+            let name = &self.text[start..name_end];
+            return Err(syntax(
+                start,
+                &["attribute ", name, " has no value"].concat(),
+            ));
+        }
+        let open = bytes::past(self.bytes, equals + 1, SPACE);
+        let quote = match self.bytes.get(open) {
+            Some(quote @ (b'\'' | b'"')) => *quote,
+            _ => return Err(syntax(open, "an attribute value needs quotes")),
+        };
+        let close = self.value(open + 1, quote)?;
+        self.declares |= self.bytes[start] == b'x';
+        let [start, name_end, from, to] = [start, name_end, open + 1, close].map(|at| at as u32);
+        self.refuse_duplicate(start, name_end)?;
+        self.attributes.push(Attribute {
+            name: (start, name_end),
+            value: (from, to),
+        });
+        Ok(close + 1)
+    }
+
+    /// The closing quote of a value.
+    fn value(&self, from: usize, quote: u8) -> Checked<usize> {
+        let mut at = from;
+        loop {
+            at = bytes::until(self.bytes, at, QUOTE | MARKUP | DOUBTFUL);
+            at = match self.bytes.get(at) {
+                None => return Err(syntax(from - 1, "an attribute value is not closed")),
+                Some(byte) if *byte == quote => return Ok(at),
+                Some(b'\'' | b'"') => at + 1,
+                Some(b'<') => {
+                    return Err(syntax(at, "`<` must be written &lt; in an attribute value"));
+                }
+                Some(b'&') => self.reference(at)?,
+                Some(_) => self.character(at)?,
+            };
+        }
+    }
+
+    /// Every pair is looked at, which the number of attributes keeps cheap.
+    fn refuse_duplicate(&self, start: u32, end: u32) -> Checked<()> {
+        if self.attributes.len() >= MAX_ATTRIBUTES {
+            return Err(flaw(
+                start as usize,
+                ParseErrorKind::TooManyAttributes(MAX_ATTRIBUTES),
+            ));
+        }
+        let name = &self.bytes[start as usize..end as usize];
+        let same = |earlier: &Attribute| {
+            let (from, to) = earlier.name;
+            // Most names differ in how long they are.
+            to - from == end - start && self.bytes[from as usize..to as usize] == *name
+        };
+        if self.attributes.iter().any(same) {
+            let name = self.text[start as usize..end as usize].to_owned();
+            return Err(flaw(
+                start as usize,
+                ParseErrorKind::DuplicateAttribute(name),
+            ));
+        }
+        Ok(())
+    }
+}

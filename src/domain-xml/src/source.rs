@@ -1,0 +1,242 @@
+//! A text that was read, and where its elements are: what a tree that nobody edits consists of.
+
+use std::sync::Arc;
+
+use crate::Element;
+use crate::bytes::find;
+use crate::element::Node;
+
+/// A text that was read and found well-formed. Elements and texts of it hold on to it.
+#[derive(Debug)]
+pub(crate) struct Source {
+    text: Box<str>,
+    /// In document order: an element's descendants follow it.
+    elements: Vec<Span>,
+    /// The elements that need another prefix than they are written with, ascending.
+    canonical: Vec<(u32, Box<str>)>,
+    /// The elements that may declare namespaces, ascending.
+    declaring: Vec<u32>,
+}
+
+/// Where an element stands, in bytes of the text.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Span {
+    /// Its `<`.
+    pub(crate) start: u32,
+    pub(crate) name_end: u32,
+    /// After the `>` of its start tag.
+    pub(crate) body: u32,
+    /// Its `</`; `body` when it has no end tag.
+    pub(crate) body_end: u32,
+    /// After all of it.
+    pub(crate) end: u32,
+    /// The first element after it that is not inside it.
+    pub(crate) next: u32,
+}
+
+/// What a scan of a text finds, all ascending. The first element is the root.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) elements: Vec<Span>,
+    pub(crate) canonical: Vec<(u32, Box<str>)>,
+    pub(crate) declaring: Vec<u32>,
+}
+
+impl Source {
+    pub(crate) fn new(text: Box<str>, found: Found) -> Source {
+        Source {
+            text,
+            elements: found.elements,
+            canonical: found.canonical,
+            declaring: found.declaring,
+        }
+    }
+}
+
+/// A stretch of a text, or a text of its own.
+#[derive(Debug, Clone)]
+pub(crate) enum Raw {
+    Read {
+        source: Arc<Source>,
+        from: u32,
+        to: u32,
+    },
+    Written(Box<str>),
+}
+
+impl Default for Raw {
+    fn default() -> Raw {
+        Raw::Written(Box::default())
+    }
+}
+
+impl Raw {
+    pub(crate) fn written(text: String) -> Raw {
+        Raw::Written(text.into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        match self {
+            Raw::Read { source, from, to } => slice(&source.text, *from, *to),
+            Raw::Written(text) => text,
+        }
+    }
+}
+
+fn slice(text: &str, from: u32, to: u32) -> &str {
+    text.get(from as usize..to as usize).unwrap_or_default()
+}
+
+/// An element as it was read.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    source: Arc<Source>,
+    index: u32,
+    span: Span,
+}
+
+impl Origin {
+    /// The root element, with what stands before and after it.
+    pub(crate) fn root(source: Source) -> (Raw, Origin, Raw) {
+        let source = Arc::new(source);
+        let span = source.elements.first().copied().unwrap_or_default();
+        let end = source.text.len() as u32;
+        let beside = |from, to| Raw::Read {
+            source: source.clone(),
+            from,
+            to,
+        };
+        let (prolog, epilog) = (beside(0, span.start), beside(span.end, end));
+        let root = Origin {
+            source,
+            index: 0,
+            span,
+        };
+        (prolog, root, epilog)
+    }
+
+    fn slice(&self, from: u32, to: u32) -> &str {
+        slice(&self.source.text, from, to)
+    }
+
+    /// All of it, tags included.
+    pub(crate) fn text(&self) -> &str {
+        self.slice(self.span.start, self.span.end)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.slice(self.span.start + 1, self.span.name_end)
+    }
+
+    /// The name with the canonical prefix, when the document uses another.
+    pub(crate) fn canonical(&self) -> Option<&str> {
+        let known = &self.source.canonical;
+        if known.is_empty() {
+            return None;
+        }
+        let at = known.binary_search_by_key(&self.index, |(index, _)| *index);
+        Some(&known.get(at.ok()?)?.1)
+    }
+
+    /// Whether it may declare namespaces.
+    pub(crate) fn may_declare(&self) -> bool {
+        self.source.declaring.binary_search(&self.index).is_ok()
+    }
+
+    /// What stands between `<` and `>` or `/>` of the start tag.
+    pub(crate) fn tag(&self) -> &str {
+        let closing = 1 + u32::from(!self.has_end_tag());
+        self.slice(self.span.start + 1, self.span.body - closing)
+    }
+
+    pub(crate) fn has_end_tag(&self) -> bool {
+        self.span.end > self.span.body_end
+    }
+
+    /// The white space before the `>` of the end tag.
+    pub(crate) fn end_space(&self) -> &str {
+        if !self.has_end_tag() {
+            return "";
+        }
+        let name = self.span.name_end - self.span.start - 1;
+        self.slice(self.span.body_end + 2 + name, self.span.end - 1)
+    }
+
+    /// What the element contains: its children as they were read, and what is between them.
+    pub(crate) fn nodes(&self) -> Vec<Node> {
+        let mut nodes = Vec::with_capacity(self.node_estimate());
+        let mut at = self.span.body;
+        for child in self.children() {
+            self.between(at, child.span.start, &mut nodes);
+            at = child.span.end;
+            nodes.push(Node::Element(Element::read(child)));
+        }
+        self.between(at, self.span.body_end, &mut nodes);
+        nodes
+    }
+
+    /// Each child, and the white space around it.
+    fn node_estimate(&self) -> usize {
+        let children = self.spans().count();
+        2 * children + usize::from(self.span.body < self.span.body_end)
+    }
+
+    fn spans(&self) -> impl Iterator<Item = (u32, Span)> {
+        let mut index = self.index + 1;
+        let elements = &self.source.elements;
+        std::iter::from_fn(move || {
+            let span = *elements
+                .get(index as usize)
+                .filter(|_| index < self.span.next)?;
+            let found = (index, span);
+            index = span.next;
+            Some(found)
+        })
+    }
+
+    fn children(&self) -> impl Iterator<Item = Origin> {
+        self.spans().map(|(index, span)| Origin {
+            source: self.source.clone(),
+            index,
+            span,
+        })
+    }
+
+    /// Texts, CDATA, comments and processing instructions between two elements.
+    fn between(&self, mut at: u32, end: u32, nodes: &mut Vec<Node>) {
+        while at < end {
+            let rest = self.slice(at, end).as_bytes();
+            let (make, length) = piece(rest);
+            let to = at + length as u32;
+            nodes.push(make(Raw::Read {
+                source: self.source.clone(),
+                from: at,
+                to,
+            }));
+            at = to;
+        }
+    }
+}
+
+/// What the well-formed text begins with, and how long that is.
+fn piece(text: &[u8]) -> (fn(Raw) -> Node, usize) {
+    let (make, opening, closing): (fn(Raw) -> Node, usize, &[u8]) = match text {
+        [b'<', b'!', b'[', ..] => (Node::CData, CDATA.len(), CDATA_END),
+        [b'<', b'!', ..] => (Node::Other, COMMENT.len(), COMMENT_END),
+        [b'<', b'?', ..] => (Node::Other, INSTRUCTION.len(), INSTRUCTION_END),
+        _ => {
+            let markup = text.iter().position(|byte| *byte == b'<');
+            // Never zero, so that whoever asks gets on.
+            return (Node::Text, markup.unwrap_or(text.len()).max(1));
+        }
+    };
+    let length = find(text, opening, closing).map_or(text.len(), |at| at + closing.len());
+    (make, length)
+}
+
+pub(crate) const CDATA: &[u8] = b"<![CDATA[";
+pub(crate) const CDATA_END: &[u8] = b"]]>";
+pub(crate) const COMMENT: &[u8] = b"<!--";
+pub(crate) const COMMENT_END: &[u8] = b"-->";
+pub(crate) const INSTRUCTION: &[u8] = b"<?";
+pub(crate) const INSTRUCTION_END: &[u8] = b"?>";
