@@ -87,5 +87,10 @@ async fn state_of_firmware_and_tpm() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn state_of_firmware_and_tpm_as_root() -> Result<()> {
-    boot(User::Root, "/var/lib/libvirt/qemu", "/var/lib/libvirt/swtpm").await
+    boot(
+        User::Root,
+        "/var/lib/libvirt/qemu",
+        "/var/lib/libvirt/swtpm",
+    )
+    .await
 }
