@@ -1,6 +1,6 @@
 //! The epoch, which ticks only while calls are in flight.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -8,9 +8,13 @@ use wasmtime::Engine;
 
 const TICK: Duration = Duration::from_millis(10);
 const STACK: usize = 64 << 10;
+/// How many ticks without a call end the thread: a second. A chain's hooks follow each other closely,
+/// and a thread a call would cost as much as a small hook.
+const LINGER: u32 = 100;
 
-/// Advances an engine's epoch every 10 ms from a thread of its own for as long as someone holds a
-/// [`Ticking`]. A task would not do: a guest in a loop may hold the only worker there is.
+/// Advances an engine's epoch every 10 ms from a thread of its own while someone holds a
+/// [`Ticking`], and for a second after. A task would not do: a guest in a loop may hold the only
+/// worker there is.
 #[derive(Clone)]
 pub(super) struct Ticker {
     shared: Arc<Shared>,
@@ -19,7 +23,6 @@ pub(super) struct Ticker {
 struct Shared {
     engine: Engine,
     state: Mutex<State>,
-    idle: Condvar,
 }
 
 #[derive(Default)]
@@ -36,7 +39,6 @@ impl Ticker {
         let shared = Shared {
             engine,
             state: Mutex::default(),
-            idle: Condvar::new(),
         };
         Self {
             shared: Arc::new(shared),
@@ -44,11 +46,7 @@ impl Ticker {
     }
 
     pub(super) fn start(&self) -> std::io::Result<Ticking> {
-        let mut state = self
-            .shared
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.state();
         if !state.thread {
             let shared = Arc::clone(&self.shared);
             let builder = thread::Builder::new()
@@ -63,27 +61,30 @@ impl Ticker {
 }
 
 impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn tick(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever starts a call holds the lock until it is counted, so 0 here means "the last ended".
-        while state.calls > 0 {
-            state = self
-                .idle
-                .wait_timeout(state, TICK)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+        let mut idle = 0;
+        while !self.ends(&mut idle) {
+            thread::sleep(TICK);
             self.engine.increment_epoch();
         }
-        state.thread = false;
+    }
+
+    /// Whoever starts a call holds the lock until it is counted, so it finds either this thread or
+    /// that there is none.
+    fn ends(&self, idle: &mut u32) -> bool {
+        let mut state = self.state();
+        *idle = if state.calls > 0 { 0 } else { *idle + 1 };
+        state.thread = *idle <= LINGER;
+        !state.thread
     }
 }
 
 impl Drop for Ticking {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.calls -= 1;
-        if state.calls == 0 {
-            self.0.idle.notify_all();
-        }
+        self.0.state().calls -= 1;
     }
 }
