@@ -1,7 +1,7 @@
 # `make demo` and `make test` work on a fresh Debian 12 or 13: each installs what it needs first.
 .DEFAULT_GOAL := help
 DRIVER ?= qemu
-.PHONY: help setup demo test lint fmt measure
+.PHONY: help setup demo test lint fmt measure static
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -27,3 +27,8 @@ fmt: ## format the sources
 measure: ## time and memory of a launcher with one hook, against the reference's
 	@scripts/setup run
 	@scripts/measure
+
+static: ## virt-hook as one static file, for an image FROM scratch (release build)
+	@scripts/setup build
+	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo build --release -p virt-hook --target x86_64-unknown-linux-musl
+	@ls -l "$${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-musl/release/virt-hook"

@@ -55,6 +55,25 @@ pub fn binary(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The target of a program that is one file and needs nothing beside it.
+const STATIC: &str = "x86_64-unknown-linux-musl";
+
+/// `virt-hook`, linked statically; built first unless `TESTS_PREBUILT` says that it is.
+pub fn static_virt_hook() -> Result<PathBuf> {
+    if !prebuilt() {
+        cargo(&["build", "--package", "virt-hook", "--target", STATIC])
+            .context("scripts/setup installs what a static build needs")?;
+    }
+    let path = target_dir().join(STATIC).join("debug/virt-hook");
+    if !path.is_file() {
+        bail!(
+            "{} is not built; unset TESTS_PREBUILT, or build it as scripts/test does",
+            path.display()
+        );
+    }
+    Ok(path)
+}
+
 fn build() -> Result<()> {
     // The whole workspace, as scripts/test does: another choice of packages has other features to compile for.
     let mut arguments = vec!["build", "--workspace", "--bins"];
