@@ -17,7 +17,8 @@ pub(crate) struct Given {
     /// The VirtualMachineInstance, JSON or YAML; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) vmi: PathBuf,
-    /// VirtualMachineOptions as virt-handler sends them, proto JSON; none when left out
+    /// VirtualMachineOptions as virt-handler sends them, proto JSON; none when left out. Plugins in
+    /// them are not called
     #[arg(long, value_name = "FILE")]
     pub(crate) options: Option<PathBuf>,
     /// What the launcher would find on the node, JSON; this machine when left out
