@@ -28,7 +28,10 @@ struct Image(tempfile::TempDir);
 impl Image {
     fn new() -> Result<Self> {
         let image = Self(tempfile::tempdir()?);
-        fs::copy(binaries::static_virt_hook()?, image.path("virt-hook"))?;
+        // By another process: what this one has open to write, a child forked meanwhile holds open too.
+        let mut copy = Command::new("cp");
+        copy.args([binaries::static_virt_hook()?, image.path("virt-hook")]);
+        assert!(copy.status()?.success());
         for directory in ["proc", "tmp", "hooks", "var/run/kubevirt-hooks"] {
             fs::create_dir_all(image.path(directory))?;
         }

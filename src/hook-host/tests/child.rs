@@ -240,8 +240,12 @@ async fn is_swapped_while_it_is_read() {
         "#!/bin/sh\n/bin/cat {from} > {to}\nexec {} \"$@\"\n",
         this.display()
     );
-    std::fs::write(&program, script).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let text = program.with_extension("text");
+    std::fs::write(&text, script).unwrap();
+    // Another process writes it: children that other tests fork may hold open what this one does.
+    let mut install = std::process::Command::new("install");
+    install.args(["-m", "755"]).args([&text, &program]);
+    assert!(install.status().unwrap().success());
     let load = async |pin: Option<Pin>| {
         std::fs::copy(kit::odd(), &module).unwrap();
         let loader = Loader::new(Options {

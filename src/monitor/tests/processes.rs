@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -20,11 +19,10 @@ impl Pod {
     fn new(script: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().to_owned();
-        fs::copy(
-            env!("CARGO_BIN_EXE_virt-launcher-monitor"),
-            path.join("virt-launcher-monitor"),
-        )
-        .unwrap();
+        install(
+            Path::new(env!("CARGO_BIN_EXE_virt-launcher-monitor")),
+            &path.join("virt-launcher-monitor"),
+        );
         fs::create_dir(path.join("disks")).unwrap();
         let pod = Self { directory };
         let preamble = format!("#!/bin/sh\ncd {}\n", path.display());
@@ -37,8 +35,9 @@ impl Pod {
     }
 
     fn program(&self, name: &str, content: &str) {
-        fs::write(self.path(name), content).unwrap();
-        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+        let text = self.path("text");
+        fs::write(&text, content).unwrap();
+        install(&text, &self.path(name));
     }
 
     fn read(&self, name: &str) -> String {
@@ -77,6 +76,14 @@ impl Pod {
             child: self.command(arguments).spawn().unwrap(),
         }
     }
+}
+
+/// A program nobody has open for writing: what this process writes, a child that another test forks
+/// meanwhile holds open until it executes, and then "text file busy" it is.
+fn install(from: &Path, to: &Path) {
+    let mut command = Command::new("install");
+    let status = command.args(["-m", "755"]).args([from, to]).status();
+    assert!(status.unwrap().success(), "{}", to.display());
 }
 
 struct Running {

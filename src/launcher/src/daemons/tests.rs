@@ -23,9 +23,14 @@ fn config(root: &Path, path: &[&Path]) -> DaemonsConfig {
 }
 
 fn program(directory: &Path, name: &str, script: &str) {
-    let path = directory.join(name);
-    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let text = directory.join("text");
+    fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+    // Another process writes it: children that other tests fork may hold open what this one does.
+    let mut install = std::process::Command::new("install");
+    install
+        .args(["-m", "755"])
+        .args([text, directory.join(name)]);
+    assert!(install.status().unwrap().success());
 }
 
 #[tokio::test]

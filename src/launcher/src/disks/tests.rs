@@ -183,8 +183,12 @@ async fn memory_and_time_of_qemu_img_are_limited() {
     ));
 
     let script = directory.path().join("slow");
-    fs::write(&script, "#!/bin/sh\nexec sleep 60\n").unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let text = directory.path().join("text");
+    fs::write(&text, "#!/bin/sh\nexec sleep 60\n").unwrap();
+    // Another process writes it: children that other tests fork may hold open what this one does.
+    let mut install = std::process::Command::new("install");
+    install.args(["-m", "755"]).args([&text, &script]);
+    assert!(install.status().unwrap().success());
     let slow = DiskTools {
         qemu_img: script,
         deadline: Duration::from_millis(100),
