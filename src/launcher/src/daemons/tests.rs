@@ -26,7 +26,7 @@ fn program(directory: &Path, name: &str, script: &str) {
     let text = directory.join("text");
     fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
     // Another process writes it: children that other tests fork may hold open what this one does.
-    let mut install = std::process::Command::new("install");
+    let mut install = Command::new("install");
     install
         .args(["-m", "755"])
         .args([text, directory.join(name)]);

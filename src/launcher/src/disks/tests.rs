@@ -186,7 +186,7 @@ async fn memory_and_time_of_qemu_img_are_limited() {
     let text = directory.path().join("text");
     fs::write(&text, "#!/bin/sh\nexec sleep 60\n").unwrap();
     // Another process writes it: children that other tests fork may hold open what this one does.
-    let mut install = std::process::Command::new("install");
+    let mut install = Command::new("install");
     install.args(["-m", "755"]).args([&text, &script]);
     assert!(install.status().unwrap().success());
     let slow = DiskTools {
