@@ -3,7 +3,7 @@
 
 mod kit;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hook_host::record::{Record, RecordConfig, replay};
@@ -52,6 +52,18 @@ impl Pod {
 
     async fn chain(&self, expected: usize) -> Chain {
         collect(self.config(expected)).await.unwrap()
+    }
+
+    /// Without other hooks, and every run leaves a record.
+    async fn recorded(&self, records: &Path) -> Chain {
+        let config = CollectConfig {
+            record: Some(RecordConfig {
+                dir: records.to_owned(),
+                secrets: false,
+            }),
+            ..self.config(0)
+        };
+        collect(config).await.unwrap()
     }
 
     /// A domain hook that asks the plugin's sidecar.
@@ -302,14 +314,7 @@ async fn somebody_elses_socket_is_not_dialled() {
 async fn cel_that_may_be_ignored_is_recorded_like_any_other_run() {
     let pod = Pod::new();
     let records = tempfile::tempdir().unwrap();
-    let config = CollectConfig {
-        record: Some(RecordConfig {
-            dir: records.path().to_owned(),
-            secrets: false,
-        }),
-        ..pod.config(0)
-    };
-    let chain = collect(config).await.unwrap();
+    let chain = pod.recorded(records.path()).await;
     let _a = pod.serve("a", element("a"));
     let cel = json!({"cel": {"expression": "Domain{}"}, "failureStrategy": "Ignore"});
     let hooks = plugins(&[("a", vec![cel, pod.hook("a")])]);
@@ -365,14 +370,7 @@ async fn cel_that_may_be_ignored_is_recorded_like_any_other_run() {
 async fn a_recorded_plugin_is_replayed_with_its_port() {
     let pod = Pod::new();
     let records = tempfile::tempdir().unwrap();
-    let config = CollectConfig {
-        record: Some(RecordConfig {
-            dir: records.path().to_owned(),
-            secrets: false,
-        }),
-        ..pod.config(0)
-    };
-    let chain = collect(config).await.unwrap();
+    let chain = pod.recorded(records.path()).await;
     let title = |xml: String| xml.replace("</domain>", "<title>odd</title></domain>");
     let _a = pod.serve("a", Answer::Domain(Box::new(title)));
     let hooks = plugins(&[("a", vec![pod.hook("a")])]);
