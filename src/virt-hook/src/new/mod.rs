@@ -95,14 +95,39 @@ impl Lang {
 
 impl Report for Made {
     fn text(&self, style: Style) -> String {
-        let directory = self.directory.display();
+        // Pasted into a shell, whatever is in its name.
+        let directory = self.directory.display().to_string();
+        let quoted = shlex::try_quote(&directory).unwrap_or_default();
         let sdk = self.sdk.as_deref();
         let sdk = sdk.map_or(String::new(), |sdk| format!("hooks-sdk is {sdk}\n"));
         format!(
-            "{} is in {directory} ({} files)\n{sdk}\nNext:\n  make -C {directory} test    \
-             # builds and tests it\n  $EDITOR {directory}/README.md",
+            "{} is in {directory} ({} files)\n{sdk}\nNext:\n  make -C {quoted} test    \
+             # builds and tests it\n  $EDITOR {quoted}/README.md",
             style.strong(&self.name),
             self.files.len()
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_next_can_be_pasted() {
+        let made = |directory: &str| Made {
+            name: "c".into(),
+            lang: Lang::C,
+            directory: directory.into(),
+            files: Vec::new(),
+            sdk: None,
+        };
+        assert!(
+            made("hooks/c")
+                .text(Style::default())
+                .contains("make -C hooks/c test")
+        );
+        let text = made("a b/c").text(Style::default());
+        assert!(text.contains("make -C 'a b/c' test"), "{text}");
     }
 }
