@@ -19,6 +19,10 @@ pub fn round_trip(input: &[u8]) {
     assert_eq!(document.render().as_bytes(), input);
     let untouched = apply(&[], &document).expect("nothing to apply");
     assert_eq!(untouched.render().as_bytes(), input);
+    // A fuzzer that sees comparisons learns the names below, and the edit would not be the only one to use them.
+    if input.windows(9).any(|text| text == b"fuzz-fuzz") {
+        return;
+    }
     let mut edited = document.clone();
     edited
         .root_mut()
