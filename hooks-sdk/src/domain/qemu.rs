@@ -23,46 +23,32 @@ impl Domain {
             return;
         }
         let line = self.ensure_child("qemu:commandline");
-        let arg = in_namespace_of(line, "arg");
         for value in wanted {
-            line.append(Element::new(arg.as_str()).with_attr("value", value));
+            line.append(Element::new("qemu:arg").with_attr("value", value));
         }
     }
 
     /// Sets a variable in QEMU's environment.
     pub fn set_qemu_env(&mut self, name: &str, value: &str) {
         let line = self.ensure_child("qemu:commandline");
-        let env = in_namespace_of(line, "env");
         let own = |child: &&mut Element| {
-            child.name() == env && child.attr("name").is_some_and(|own| own == name)
+            child.is("qemu:env") && child.attr("name").is_some_and(|own| own == name)
         };
         if let Some(set) = line.children_mut().find(own) {
             set.set_attr("value", value);
             return;
         }
-        let added = Element::new(env).with_attr("name", name);
+        let added = Element::new("qemu:env").with_attr("name", name);
         line.append(added.with_attr("value", value));
     }
 
     /// What hooks before this one, or KubeVirt, added to QEMU's command line.
     pub fn qemu_args(&self) -> Vec<String> {
         let line = self.child("qemu:commandline").into_iter();
-        line.flat_map(|line| {
-            let arg = in_namespace_of(line, "arg");
-            let args = line.children().filter(move |child| child.name() == arg);
-            args.filter_map(|arg| Some(arg.attr("value")?.into_owned()))
-        })
-        .collect()
+        let args = line.flat_map(|line| line.children_named("qemu:arg"));
+        args.filter_map(|arg| Some(arg.attr("value")?.into_owned()))
+            .collect()
     }
-}
-
-/// The name of a child, with the prefix that the document uses for QEMU's namespace.
-fn in_namespace_of(line: &Element, child: &str) -> String {
-    let prefix = line
-        .name()
-        .split_once(':')
-        .map_or("qemu", |(prefix, _)| prefix);
-    format!("{prefix}:{child}")
 }
 
 #[cfg(test)]

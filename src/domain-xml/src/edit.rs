@@ -1,6 +1,7 @@
 use std::ops::Range;
 
 use crate::element::Node;
+use crate::scope::{self, Scope};
 use crate::source::Raw;
 use crate::{Element, escape, name};
 
@@ -231,6 +232,7 @@ impl Element {
 
     fn place(&mut self, at: usize, mut child: Element) -> &mut Element {
         child.aligned = true;
+        scope::settle(&mut child, Scope::inside(self));
         self.nodes_mut().insert(at, Node::Element(child));
         self.element_at(at)
     }

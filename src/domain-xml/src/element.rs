@@ -3,6 +3,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::bytes::is_blank;
+use crate::scope::Placed;
 use crate::source::{Origin, Raw};
 use crate::tag::{Attribute, Attributes};
 use crate::{escape, name, render, tag};
@@ -10,7 +11,8 @@ use crate::{escape, name, render, tag};
 /// An element with its attributes and children.
 ///
 /// Names in look-ups are canonical: `qemu:commandline` finds the element whatever prefix the
-/// document binds to libvirt's QEMU namespace.
+/// document binds to libvirt's QEMU namespace. An element that is added under such a name is written
+/// with the document's own prefix.
 ///
 /// An element that was read is a place in its text until somebody looks into it or edits it.
 pub struct Element {
@@ -18,6 +20,8 @@ pub struct Element {
     pub(crate) origin: Option<Origin>,
     /// What stands between `<` and `>` of its start tag, when that is not what was read.
     pub(crate) tag: Option<Box<str>>,
+    /// Where an edit put it, when that one made it and prefixes mean something there.
+    pub(crate) placed: Option<Box<Placed>>,
     /// What it contains, once somebody looked.
     nodes: OnceLock<Vec<Node>>,
     /// Whether something in it may be other than it was read.
@@ -54,6 +58,7 @@ impl Element {
         Element {
             origin,
             tag,
+            placed: None,
             nodes: OnceLock::new(),
             touched: false,
             expanded: false,
@@ -92,8 +97,17 @@ impl Element {
 
     /// The name with the prefix that libvirt documents for its namespace.
     pub fn canonical_name(&self) -> &str {
-        let canonical = self.origin.as_ref().and_then(Origin::canonical);
-        canonical.unwrap_or_else(|| self.name())
+        let read = self.origin.as_ref().and_then(Origin::canonical);
+        let made = || self.placed.as_ref()?.canonical.as_deref();
+        read.or_else(made).unwrap_or_else(|| self.name())
+    }
+
+    /// Writes another name into the start tag of an element that an edit made.
+    pub(crate) fn rename(&mut self, name: &str) {
+        if self.name() != name {
+            let attributes = &self.tag()[self.name().len()..];
+            self.tag = Some([name, attributes].concat().into());
+        }
     }
 
     /// Whether this is the element that paths call `name`.
@@ -187,6 +201,12 @@ impl Element {
         self.nodes_mut().iter_mut().filter_map(Node::element_mut)
     }
 
+    /// The children of an element that an edit made, to give them other names.
+    pub(crate) fn made_children(&mut self) -> impl Iterator<Item = &mut Element> {
+        let nodes = self.nodes.get_mut().into_iter().flatten();
+        nodes.filter_map(Node::element_mut)
+    }
+
     /// The first child of this name.
     pub fn child(&self, name: &str) -> Option<&Element> {
         self.children().find(|child| child.is(name))
@@ -226,6 +246,7 @@ impl Clone for Element {
         Element {
             origin: self.origin.clone(),
             tag: self.tag.clone(),
+            placed: self.placed.clone(),
             nodes,
             ..*self
         }

@@ -32,6 +32,7 @@ mod name;
 mod parse;
 mod path;
 mod render;
+mod scope;
 mod source;
 mod tag;
 

@@ -32,6 +32,16 @@ pub(crate) fn known_uri(prefix: &str) -> Option<&'static str> {
         .map(|(_, uri)| *uri)
 }
 
+/// The attribute that declares a canonical prefix, and its value.
+pub(crate) fn declaration(prefix: &str) -> (String, &'static str) {
+    let uri = KNOWN.iter().find(|(known, _)| *known == prefix);
+    let attribute = match prefix {
+        "" => "xmlns".to_owned(),
+        prefix => format!("xmlns:{prefix}"),
+    };
+    (attribute, uri.map_or("", |(_, uri)| *uri))
+}
+
 /// `("qemu", "arg")` of `qemu:arg`; an empty prefix when there is none.
 pub(crate) fn split(name: &str) -> (&str, &str) {
     name.split_once(':').unwrap_or(("", name))

@@ -143,6 +143,23 @@ impl Origin {
         self.source.declaring.binary_search(&self.index).is_ok()
     }
 
+    /// The elements around it that may declare namespaces, outermost first.
+    pub(crate) fn declaring_around(&self) -> impl Iterator<Item = Origin> {
+        let outside = self
+            .source
+            .declaring
+            .iter()
+            .take_while(|at| **at < self.index);
+        outside.filter_map(|index| {
+            let span = *self.source.elements.get(*index as usize)?;
+            (self.index < span.next).then(|| Origin {
+                source: self.source.clone(),
+                index: *index,
+                span,
+            })
+        })
+    }
+
     /// What stands between `<` and `>` or `/>` of the start tag.
     pub(crate) fn tag(&self) -> &str {
         let closing = 1 + u32::from(!self.has_end_tag());

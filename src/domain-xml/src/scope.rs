@@ -1,0 +1,143 @@
+//! What prefixes mean where an edit puts an element, and what its name means with that.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::source::Origin;
+use crate::{Element, name};
+
+/// The namespaces that are declared around a place; none for a place in no document.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Scope(Option<Arc<Declared>>);
+
+#[derive(Debug)]
+struct Declared {
+    around: Scope,
+    /// By prefix, the canonical one of its namespace; none for an unknown namespace.
+    bound: Vec<(Box<str>, Option<&'static str>)>,
+}
+
+/// Where an edit put an element that it made.
+#[derive(Debug, Clone)]
+pub(crate) struct Placed {
+    scope: Scope,
+    /// The canonical prefix of its namespace, when that is a known one.
+    namespace: Option<&'static str>,
+    /// The name with the canonical prefix, when the document uses another.
+    pub(crate) canonical: Option<Box<str>>,
+}
+
+impl Scope {
+    /// What prefixes mean to the children of an element.
+    pub(crate) fn inside(element: &Element) -> Scope {
+        let around = match (&element.origin, &element.placed) {
+            (Some(origin), _) => Scope::around(origin),
+            (None, Some(placed)) => placed.scope.clone(),
+            (None, None) => Scope::default(),
+        };
+        around.with(element)
+    }
+
+    fn around(origin: &Origin) -> Scope {
+        let declaring = origin.declaring_around().map(Element::read);
+        declaring.fold(Scope::default(), |around, element| around.with(&element))
+    }
+
+    fn with(self, element: &Element) -> Scope {
+        let meaning =
+            |(prefix, uri): (&str, Cow<'_, str>)| (prefix.into(), name::canonical_prefix(&uri));
+        let bound: Vec<_> = element.declarations().map(meaning).collect();
+        if bound.is_empty() {
+            return self;
+        }
+        let around = self;
+        Scope(Some(Arc::new(Declared { around, bound })))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Innermost first.
+    fn bound(&self) -> impl Iterator<Item = (&str, Option<&'static str>)> {
+        let declared = std::iter::successors(self.0.as_deref(), |inner| inner.around.0.as_deref());
+        let bound = declared.flat_map(|declared| &declared.bound);
+        bound.map(|(prefix, namespace)| (&**prefix, *namespace))
+    }
+
+    /// Whether a prefix is bound, and to which known namespace.
+    fn binding(&self, prefix: &str) -> Option<Option<&'static str>> {
+        let mut bound = self.bound();
+        Some(bound.find(|(bound, _)| *bound == prefix)?.1)
+    }
+
+    /// The prefix that stands for a known namespace.
+    fn prefix_of(&self, namespace: &str) -> Option<&str> {
+        let mut prefixes = self.bound().map(|(prefix, _)| prefix);
+        prefixes.find(|prefix| self.binding(prefix) == Some(Some(namespace)))
+    }
+}
+
+/// Deep scopes are taken apart on the heap, not on the stack.
+impl Drop for Declared {
+    fn drop(&mut self) {
+        let mut around = self.around.0.take();
+        while let Some(mut declared) = around.and_then(Arc::into_inner) {
+            around = declared.around.0.take();
+        }
+    }
+}
+
+/// Gives an element that an edit made, and those in it, the names that they have in a scope: with
+/// the document's prefixes, and known by the canonical ones. What was read keeps its names.
+pub(crate) fn settle(element: &mut Element, scope: Scope) {
+    let mut pending = vec![(element, scope)];
+    while let Some((element, scope)) = pending.pop() {
+        if !element.is_made() {
+            continue;
+        }
+        let was = element.placed.as_ref();
+        let moved = was.is_some_and(|placed| !placed.scope.is_empty());
+        let namespace = rename(element, &scope.clone().with(element));
+        let inside = scope.clone().with(element);
+        let placed = Placed {
+            canonical: namespace.and_then(|prefix| name::canonical(element.name(), prefix)),
+            namespace,
+            scope,
+        };
+        let nowhere = placed.scope.is_empty();
+        element.placed = (!nowhere || namespace.is_some()).then(|| Box::new(placed));
+        if moved || !nowhere {
+            let children = element.made_children();
+            pending.extend(children.map(|child| (child, inside.clone())));
+        }
+    }
+}
+
+/// Writes the name as the scope wants it, and gives the canonical prefix of its namespace.
+fn rename(element: &mut Element, scope: &Scope) -> Option<&'static str> {
+    let (prefix, local) = name::split(element.name());
+    let settled = element.placed.as_ref().and_then(|placed| placed.namespace);
+    let found = scope.binding(prefix);
+    let namespace = match (settled, found) {
+        (Some(namespace), _) => namespace,
+        (None, Some(found)) => return found,
+        (None, None) => name::canonical_prefix(name::known_uri(prefix)?)?,
+    };
+    if found == Some(Some(namespace)) {
+        return Some(namespace);
+    }
+    let own = scope.prefix_of(namespace);
+    let name = match own.unwrap_or(namespace) {
+        "" => local.to_owned(),
+        prefix => format!("{prefix}:{local}"),
+    };
+    // Where no prefix means it and its own means something else, it says itself what it means.
+    let declares = own.is_none() && (namespace.is_empty() || scope.binding(namespace).is_some());
+    element.rename(&name);
+    if declares {
+        let (attribute, uri) = name::declaration(namespace);
+        element.set_attr(&attribute, uri);
+    }
+    Some(namespace)
+}
