@@ -1,13 +1,16 @@
 //! Files that appear under their name only when they are complete.
 //!
-//! Written beside, handed to QEMU's user, renamed. A launcher that ends half-way leaves a part that
-//! the next one overwrites, and never a truncated image in place.
+//! Written beside as a [`Part`], handed to QEMU's user, renamed. A launcher that ends half-way leaves
+//! a part that the next one removes, and never a truncated image in place.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+mod part;
+
+use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) use part::Part;
 
 use crate::places::QEMU_USER;
 
@@ -54,26 +57,24 @@ pub(crate) fn place(
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> Result<(), PlaceError> {
     create_parent(path)?;
-    let part = part_name(path);
-    let placed = write_part(&part, placing, write)
-        .map_err(failed("writing", path))
-        .and_then(|()| settle(&part, path, placing));
-    if placed.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    placed
+    let part = Part::of(path);
+    let written = part
+        .create(placing.mode)
+        .and_then(|mut file| write(&mut file));
+    written.map_err(failed("writing", path))?;
+    part.settle(placing)
 }
 
-/// Gives a complete file its mode, its owner and at last its name.
-pub(crate) fn settle(part: &Path, path: &Path, placing: Placing) -> Result<(), PlaceError> {
-    fs::set_permissions(part, Permissions::from_mode(placing.mode))
-        .map_err(failed("setting the mode of", part))?;
-    give(part)?;
+/// Gives a complete file its mode and its owner, and sees to it that it is kept.
+fn complete(path: &Path, placing: Placing) -> Result<(), PlaceError> {
+    fs::set_permissions(path, Permissions::from_mode(placing.mode))
+        .map_err(failed("setting the mode of", path))?;
+    give(path)?;
     if placing.kept {
-        let synced = File::open(part).and_then(|file| file.sync_all());
+        let synced = File::open(path).and_then(|file| file.sync_all());
         synced.map_err(failed("writing", path))?;
     }
-    fs::rename(part, path).map_err(failed("putting in place", path))
+    Ok(())
 }
 
 /// The directory of a file.
@@ -94,30 +95,6 @@ pub(crate) fn give(path: &Path) -> Result<(), PlaceError> {
         path: path.to_owned(),
         source,
     })
-}
-
-/// Unlike any other's: a caller that gave up may have left a writer behind.
-pub(crate) fn part_name(path: &Path) -> PathBuf {
-    static WRITERS: AtomicU64 = AtomicU64::new(0);
-    let number = WRITERS.fetch_add(1, Ordering::Relaxed);
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{number}.part"));
-    name.into()
-}
-
-fn write_part(
-    part: &Path,
-    placing: Placing,
-    write: impl FnOnce(&mut File) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(placing.mode)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-        .open(part)?;
-    write(&mut file)
 }
 
 pub(crate) fn failed(

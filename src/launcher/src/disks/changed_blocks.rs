@@ -6,10 +6,11 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
-use super::image::{Image, remove_rest};
+use super::image::{Image, Making};
 use super::prepare::failed;
 use super::{DiskError, DiskTools, qemu_img};
 use crate::blocking;
+use crate::placing::Part;
 
 /// KubeVirt's: large clusters keep the tables small.
 const OPTIONS: &str = "data_file_raw=on,cluster_size=256k";
@@ -28,38 +29,27 @@ pub(super) async fn create(
     data: &Path,
     tools: &DiskTools,
 ) -> Result<(), DiskError> {
-    let image = Image::new(path, MODE);
-    if image.begin(tools).await? {
+    let Some(image) = Image::new(path, MODE).begin(tools).await? else {
         return Ok(());
-    }
+    };
     let tools = &DiskTools {
         cpu_limit: PATIENCE,
         deadline: PATIENCE,
         ..tools.clone()
     };
-    let bytes = size(volume, data).await?;
-    let stand_in = format!("{path}.data.part");
-    remove_rest(Path::new(&stand_in))?;
-    let options = format!("{OPTIONS},data_file={}", escaped(&stand_in));
-    let made = image
-        .make(
-            &["-o".into(), options.into()],
-            &[bytes.to_string().into()],
-            tools,
-        )
-        .await;
-    let told = match made {
-        Ok(()) => point_to(data, &image, tools).await,
-        Err(error) => Err(error),
-    };
-    remove_rest(Path::new(&stand_in))?;
-    told?;
-    image.settle()
+    let size = size(volume, data).await?.to_string();
+    let stand_in = Part::of(Path::new(&format!("{path}.data")));
+    let options = format!("{OPTIONS},data_file={}", escaped(stand_in.path()));
+    let options = ["-o".into(), options.into()];
+    image.make(&options, &[size.into()], tools).await?;
+    point_to(data, &image, tools).await?;
+    drop(stand_in);
+    image.settle().await
 }
 
-async fn point_to(data: &Path, image: &Image, tools: &DiskTools) -> Result<(), DiskError> {
+async fn point_to(data: &Path, image: &Making, tools: &DiskTools) -> Result<(), DiskError> {
     let part = image.part();
-    let option = format!("data_file={}", escaped(&data.to_string_lossy()));
+    let option = format!("data_file={}", escaped(data));
     let arguments = ["-q", "-f", "qcow2", "-o", &option].map(std::ffi::OsStr::new);
     let arguments = arguments.into_iter().chain([part.as_os_str()]);
     qemu_img::run(tools, "amend", part, &arguments.collect::<Vec<_>>()).await?;
@@ -81,8 +71,8 @@ async fn size(volume: &str, data: &Path) -> Result<u64, DiskError> {
 }
 
 /// A comma ends an option unless it is doubled.
-fn escaped(path: &str) -> String {
-    path.replace(',', ",,")
+fn escaped(path: &Path) -> String {
+    path.to_string_lossy().replace(',', ",,")
 }
 
 #[cfg(test)]
@@ -103,7 +93,9 @@ mod tests {
         fs::write(&data, &content).unwrap();
         let tools = DiskTools::new(2_097_152_000);
         fs::create_dir(directory.path().join("cbt")).unwrap();
-        fs::write(text("cbt/vol.qcow2.part"), "cut short").unwrap();
+        for left in ["cbt/vol.qcow2.1-0.part", "cbt/vol.qcow2.data.1-1.part"] {
+            fs::write(text(left), "cut short").unwrap();
+        }
         for _ in 0..2 {
             create("vol", &image, Path::new(&data), &tools)
                 .await

@@ -9,6 +9,8 @@ use domain::prepare::DirectIoProbe;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 
+use crate::placing::Part;
+
 /// Asks the node's file systems. Blocking, for microseconds on a local one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DirectIo;
@@ -23,13 +25,9 @@ impl DirectIoProbe for DirectIo {
         if path.exists() {
             return opens(path, OFlags::RDONLY);
         }
-        // The image is yet to be written. A neighbour tells as much as the image itself.
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(".direct-io");
-        let neighbour = path.with_file_name(name);
-        let answer = opens(&neighbour, OFlags::RDONLY | OFlags::CREATE);
-        let _ = fs::remove_file(&neighbour);
-        answer
+        // The image is yet to be written. Its neighbour tells as much, and is gone afterwards.
+        let neighbour = Part::of(path);
+        opens(neighbour.path(), OFlags::RDONLY | OFlags::CREATE)
     }
 
     fn preallocated(&self, path: &str) -> bool {
@@ -62,7 +60,7 @@ fn is_preallocated(path: &Path) -> std::io::Result<bool> {
 }
 
 /// The virtual size in a qcow2 header; `None` when the file has none.
-fn qcow2_size(path: &Path) -> std::io::Result<Option<u64>> {
+pub(super) fn qcow2_size(path: &Path) -> std::io::Result<Option<u64>> {
     const MAGIC: &[u8; 4] = b"QFI\xfb";
     let mut header = Vec::with_capacity(32);
     File::open(path)?.take(32).read_to_end(&mut header)?;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use domain::local_disks::Expansion;
 use domain::prepare::DirectIoProbe;
 
+use super::direct_io::qcow2_size;
 use super::{DirectIo, DiskError, DiskTools, qemu_img};
 use crate::blocking;
 
@@ -27,7 +28,10 @@ pub async fn expand(expansions: &[Expansion], tools: &DiskTools) {
 
 async fn grow(expansion: &Expansion, tools: &DiskTools) -> Result<(), DiskError> {
     let (path, data) = (expansion.path.clone(), expansion.data.clone());
-    let look = move || Room::of(Path::new(&data)).map(|room| (room, DirectIo.preallocated(&path)));
+    let look = move || {
+        let room = Room::of(Path::new(&path), Path::new(&data))?;
+        Ok::<_, io::Error>((room, DirectIo.preallocated(&path)))
+    };
     let (room, is_preallocated) =
         match blocking::call("looking at a disk image", LOOK, look).await? {
             Ok(found) => found,
@@ -61,22 +65,28 @@ async fn resize(
     Ok(())
 }
 
-/// How large a raw image is, and how large it could be.
+/// How large a disk is, and how large it could be.
 struct Room {
+    /// What the guest sees. Where an image only describes the data, a start that was cut short may
+    /// have let one of the two grow.
     size: u64,
     /// What the image takes up and what is free beside it, if the file system tells.
     usable: Option<u64>,
 }
 
 impl Room {
-    fn of(path: &Path) -> io::Result<Room> {
-        let metadata = fs::metadata(path)?;
-        let usable = rustix::fs::statvfs(path).ok().map(|room| {
+    fn of(image: &Path, data: &Path) -> io::Result<Room> {
+        let metadata = fs::metadata(data)?;
+        let described = match image == data {
+            true => None,
+            false => qcow2_size(image)?,
+        };
+        let usable = rustix::fs::statvfs(data).ok().map(|room| {
             let free = room.f_bavail.saturating_mul(room.f_frsize);
             free.saturating_add(metadata.blocks().saturating_mul(512))
         });
         Ok(Room {
-            size: metadata.len(),
+            size: described.map_or(metadata.len(), |size| size.min(metadata.len())),
             usable,
         })
     }
@@ -125,6 +135,23 @@ mod tests {
         fs::write(&image, vec![1; 2 * MIB as usize]).unwrap();
         let (size, taken) = grown(&image, 10 * MIB).await;
         assert!(size == 9 * MIB && taken >= size, "{size} {taken}");
+    }
+
+    #[test]
+    fn data_that_grew_alone_are_not_what_the_guest_sees() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let mut header = vec![0; 32];
+        header[..4].copy_from_slice(b"QFI\xfb");
+        header[24..].copy_from_slice(&(4 * MIB).to_be_bytes());
+        fs::write(at("image"), header).unwrap();
+        fs::write(at("data"), "").unwrap();
+        for (data, seen) in [(8 * MIB, 4 * MIB), (2 * MIB, 2 * MIB)] {
+            let file = fs::File::options().write(true).open(at("data")).unwrap();
+            file.set_len(data).unwrap();
+            assert_eq!(Room::of(&at("image"), &at("data")).unwrap().size, seen);
+            assert_eq!(Room::of(&at("data"), &at("data")).unwrap().size, data);
+        }
     }
 
     #[tokio::test]

@@ -1,18 +1,27 @@
 //! qcow2 images that qemu-img makes.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::prepare::{failed, is_there};
+use super::prepare::is_there;
 use super::{DiskError, DiskTools, qemu_img};
-use crate::placing::{self, Placing};
+use crate::blocking;
+use crate::placing::{self, Part, PlaceError, Placing};
 
-/// A qcow2 image on its way into place.
+/// Names are given and owners set off the runtime's threads: an image may lie on a network file system.
+const NAMING: Duration = Duration::from_secs(10);
+
+/// A qcow2 image that is to be in place.
 pub(super) struct Image {
     path: PathBuf,
-    part: PathBuf,
+    placing: Placing,
+}
+
+/// One on its way there.
+pub(super) struct Making {
+    path: PathBuf,
+    part: Part,
     placing: Placing,
 }
 
@@ -20,14 +29,8 @@ impl Image {
     pub(super) fn new(path: &str, mode: u32) -> Self {
         Self {
             path: path.into(),
-            part: format!("{path}.part").into(),
             placing: Placing { mode, kept: true },
         }
-    }
-
-    /// Where the image is until it is complete.
-    pub(super) fn part(&self) -> &Path {
-        &self.part
     }
 
     /// `qemu-img create` under another name, then owner, mode and at last its own name.
@@ -37,22 +40,37 @@ impl Image {
         size: &[OsString],
         tools: &DiskTools,
     ) -> Result<(), DiskError> {
-        if self.begin(tools).await? {
+        let Some(making) = self.begin(tools).await? else {
             return Ok(());
-        }
-        self.make(options, size, tools).await?;
-        self.settle()
+        };
+        making.make(options, size, tools).await?;
+        making.settle().await
     }
 
-    /// Whether the image is there already; else clears the way for making it.
-    pub(super) async fn begin(&self, tools: &DiskTools) -> Result<bool, DiskError> {
-        if is_there(&self.path, tools).await? {
-            placing::give(&self.path)?;
-            return Ok(true);
+    /// Clears the way for making it; `None` when it is there already.
+    pub(super) async fn begin(&self, tools: &DiskTools) -> Result<Option<Making>, DiskError> {
+        let path = self.path.clone();
+        if is_there(&path, tools).await? {
+            let give = move || placing::give(&path);
+            blocking::call("giving away an image", NAMING, give).await??;
+            return Ok(None);
         }
-        placing::create_parent(&self.path)?;
-        remove_rest(&self.part)?;
-        Ok(false)
+        let begin = move || {
+            placing::create_parent(&path)?;
+            Ok::<_, PlaceError>(Part::of(&path))
+        };
+        Ok(Some(Making {
+            part: blocking::call("beginning an image", NAMING, begin).await??,
+            path: self.path.clone(),
+            placing: self.placing,
+        }))
+    }
+}
+
+impl Making {
+    /// Where the image is until it is complete.
+    pub(super) fn part(&self) -> &Path {
+        self.part.path()
     }
 
     /// `qemu-img create` under the other name.
@@ -64,24 +82,15 @@ impl Image {
     ) -> Result<(), DiskError> {
         let mut arguments: Vec<&OsStr> = vec!["-q".as_ref(), "-f".as_ref(), "qcow2".as_ref()];
         arguments.extend(options.iter().map(OsString::as_os_str));
-        arguments.push(self.part.as_os_str());
+        arguments.push(self.part().as_os_str());
         arguments.extend(size.iter().map(OsString::as_os_str));
         qemu_img::run(tools, "create", &self.path, &arguments).await?;
         Ok(())
     }
 
     /// Puts the complete image in place.
-    pub(super) fn settle(&self) -> Result<(), DiskError> {
-        Ok(placing::settle(&self.part, &self.path, self.placing)?)
-    }
-}
-
-/// What a start that was cut short has left.
-pub(super) fn remove_rest(part: &Path) -> Result<(), DiskError> {
-    match fs::remove_file(part) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(failed("removing", part, source))
-        }
-        _ => Ok(()),
+    pub(super) async fn settle(self) -> Result<(), DiskError> {
+        let settle = move || self.part.settle(self.placing);
+        Ok(blocking::call("putting an image in place", NAMING, settle).await??)
     }
 }

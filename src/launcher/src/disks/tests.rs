@@ -63,7 +63,7 @@ async fn an_empty_disk_appears_once_and_keeps_its_content() {
     let preparations = [empty(&image)];
     fs::create_dir_all(image.parent().unwrap()).unwrap();
     fs::write(
-        directory.path().join("empty-disks/empty.qcow2.part"),
+        directory.path().join("empty-disks/empty.qcow2.1-0.part"),
         "cut short",
     )
     .unwrap();

@@ -87,6 +87,8 @@ pub struct Vm {
 pub struct Memory {
     /// A user wants the VM paused: a sync must not resume it.
     pub paused_by_user: bool,
+    /// This launcher has defined the domain, and what it needs is in place.
+    pub defined: bool,
     /// The cloud-init image of this boot; it is written when the domain starts.
     pub cloud_init: Option<CloudInitImage>,
     /// The VM's owner does not want to hear of failing guest agent probes.

@@ -35,7 +35,7 @@ pub(super) async fn bring_up(
 }
 
 /// A VMI in one of these phases is not started again: it ran, and ended.
-fn has_run(vmi: &Vmi) -> bool {
+pub(super) fn has_run(vmi: &Vmi) -> bool {
     let phase = vmi
         .value()
         .pointer("/status/phase")

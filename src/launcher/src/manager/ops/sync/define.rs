@@ -27,7 +27,11 @@ impl Prepared<'_> {
             return Err(error);
         }
         drop(defining);
-        vm.memory().cloud_init = self.cloud_init;
+        {
+            let mut memory = vm.memory();
+            memory.defined = true;
+            memory.cloud_init = self.cloud_init;
+        }
         vm.credentials.send_replace(self.credentials);
         let mut state = vm.state.clone();
         let seen = state.wait_for(|state| *state != VmState::Absent);

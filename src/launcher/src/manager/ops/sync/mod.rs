@@ -13,9 +13,12 @@ mod prepare;
 mod starting;
 mod warn;
 
+use std::sync::Arc;
+
 use domain::options::Options;
 use domain::vmi::Vmi;
 use hook_host::Plugins;
+use libvirt::Guest;
 use tokio_util::sync::CancellationToken;
 
 use crate::manager::error::OpError;
@@ -48,7 +51,7 @@ pub(in crate::manager) async fn sync(
         });
     }
     let wanted = prepare::Wanted::convert(vm, request).await?;
-    let guest = match vm.lookup().await? {
+    let guest = match prepared_here(vm, request).await? {
         Some(guest) => guest,
         None => {
             let prepared = until(interrupted, wanted.prepare(vm)).await?;
@@ -60,6 +63,21 @@ pub(in crate::manager) async fn sync(
         .set_grace_period(request.vmi.grace_period_seconds());
     vm.memory().agent_probe_paused = pauses_probes(&request.vmi);
     Ok(())
+}
+
+/// The domain, if libvirt knows it and this launcher made it ready to run. One that a launcher before
+/// this defined and did not live to start may lack images, and is defined anew.
+async fn prepared_here(vm: &Vm, request: &SyncRequest) -> Result<Option<Arc<dyn Guest>>, OpError> {
+    let Some(guest) = vm.lookup().await? else {
+        return Ok(None);
+    };
+    let is_ready = vm.memory().defined
+        || !vm.state_of(&guest).await?.is_down()
+        || bring_up::has_run(&request.vmi);
+    if !is_ready {
+        tracing::info!("a launcher before this one defined the domain and did not start it");
+    }
+    Ok(is_ready.then_some(guest))
 }
 
 /// KubeVirt reads the annotation as Go reads a boolean.
