@@ -99,6 +99,15 @@ impl Scene {
         crate::until("the guest agent", BOOT, answered).await
     }
 
+    /// The same pod after its end, as a container that is started again finds it.
+    pub async fn again(mut self) -> Result<Stage> {
+        self.pod.ended(Duration::from_secs(30)).await?;
+        Ok(Stage {
+            pod: self.pod,
+            handler: self.handler,
+        })
+    }
+
     /// Kills and deletes `vmi`, and checks that launcher and monitor end well.
     pub async fn close(mut self, vmi: &Vmi) -> Result<()> {
         self.commands.kill(vmi).await?.ok()?;

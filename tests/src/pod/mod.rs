@@ -184,6 +184,16 @@ impl Pod {
         )?)
     }
 
+    /// Puts a shell script in the way of a program: in the pod it is found first.
+    pub fn stand_in(&self, name: &str, script: &str) -> Result<()> {
+        let path = self.directory.path().join("bin").join(name);
+        fs::write(&path, script)?;
+        Ok(fs::set_permissions(
+            &path,
+            fs::Permissions::from_mode(0o755),
+        )?)
+    }
+
     /// Does not print its log when it ends.
     pub fn keep_quiet(&mut self) {
         self.quiet = true;

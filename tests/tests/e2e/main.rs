@@ -17,6 +17,7 @@ mod hooks;
 mod life;
 mod plugins;
 mod processes;
+mod resumption;
 mod standalone;
 
 /// `TYPE Status/Reason`, repetitions left out: how often a state is repeated is libvirt's affair.
