@@ -42,7 +42,7 @@ pub(crate) fn on_define_domain<H: Hook>(vmi: String, xml: String) -> Result<Stri
     if !const { serves::<H>(HookPoint::OnDefineDomain) } {
         return Ok(xml);
     }
-    let mut domain = Domain::read(xml)?;
+    let mut domain = Domain::parse(xml)?;
     with_vmi(vmi, |vmi| H::default().on_define_domain(vmi, &mut domain))?;
     Ok(domain.render())
 }

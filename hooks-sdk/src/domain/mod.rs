@@ -29,17 +29,10 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// Reads domain XML.
-    pub fn parse(xml: &str) -> Result<Domain, ParseError> {
+    /// Reads domain XML; a `String` is taken over without a copy.
+    pub fn parse(xml: impl Into<String>) -> Result<Domain, ParseError> {
         Ok(Domain {
-            document: Document::parse(xml)?,
-        })
-    }
-
-    /// Reads what the host hands over, without a copy.
-    pub(crate) fn read(xml: String) -> Result<Domain, ParseError> {
-        Ok(Domain {
-            document: Document::parse_string(xml)?,
+            document: Document::parse_string(xml.into())?,
         })
     }
 

@@ -75,8 +75,9 @@ impl Vmi {
         }
     }
 
-    /// What was found wrong with the text while it was read.
-    pub(crate) fn trouble(&self) -> Option<&VmiError> {
+    /// What was found wrong with the text while it was read. A hook need not ask: the SDK does, when the
+    /// hook has ended.
+    pub fn trouble(&self) -> Option<&VmiError> {
         let is_object = self.raw.trim_start().starts_with('{');
         if !is_object {
             self.note("it is no JSON object".to_owned());

@@ -1,10 +1,13 @@
 //! `virt-hook new`: a project that builds and passes its tests.
 
+mod files;
 mod names;
+mod path;
 mod sdk;
 mod template;
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -37,8 +40,7 @@ pub(crate) struct Arguments {
     /// What the hook is written in
     #[arg(long, value_enum, default_value_t, value_name = "LANG")]
     lang: Lang,
-    /// Rust: the directory of hooks-sdk; when left out, that of the source tree around or behind
-    /// this program, or else the published version
+    /// Rust: the directory of hooks-sdk; when left out, this program's own goes into the project
     #[arg(long, value_name = "DIR")]
     sdk: Option<PathBuf>,
 }
@@ -59,26 +61,33 @@ pub(crate) struct Made {
     name: String,
     lang: Lang,
     directory: PathBuf,
-    /// Where a Rust project gets hooks-sdk from; others bring what they need.
+    /// Which hooks-sdk a Rust project has, and where; others bring what they need.
     sdk: Option<String>,
     /// Relative to the directory.
     files: Vec<PathBuf>,
+    /// What `make` must be told, when it would not find this program.
+    #[serde(skip)]
+    program: Option<PathBuf>,
 }
 
 /// Makes the project; it is there whole or not at all.
 pub(crate) fn run(arguments: &Arguments) -> Result<Made, Failure> {
     let names = Names::of(&arguments.place).map_err(Failure::Usage)?;
-    let directory = arguments.lang.directory();
-    let template = Template::of(directory).map_err(Failure::Machine)?;
-    let sdk = Sdk::find(arguments.sdk.as_deref()).map_err(Failure::Usage)?;
-    let values = names.values(&sdk.dependency());
-    let files = template.write(&arguments.place, &values)?;
+    let sdk = match arguments.lang {
+        Lang::Rust => Some(Sdk::of(arguments.sdk.as_deref()).map_err(Failure::Usage)?),
+        Lang::Python | Lang::C => None,
+    };
+    let dependency = sdk.as_ref().map(Sdk::dependency).unwrap_or_default();
+    let brought = sdk.as_ref().map(Sdk::files).unwrap_or_default();
+    let template = Template::of(arguments.lang.directory());
+    let files = template.write(&arguments.place, &names.values(&dependency), &brought)?;
     Ok(Made {
-        sdk: (arguments.lang == Lang::Rust).then(|| sdk.to_string()),
+        sdk: sdk.as_ref().map(Sdk::to_string),
         name: names.name().to_owned(),
         lang: arguments.lang,
         directory: arguments.place.clone(),
         files,
+        program: path::to_say(),
     })
 }
 
@@ -95,39 +104,56 @@ impl Lang {
 
 impl Report for Made {
     fn text(&self, style: Style) -> String {
-        // Pasted into a shell, whatever is in its name.
-        let directory = self.directory.display().to_string();
-        let quoted = shlex::try_quote(&directory).unwrap_or_default();
+        let directory = self.directory.display();
+        let own = self
+            .files
+            .iter()
+            .filter(|file| !file.starts_with(sdk::DIRECTORY));
+        let own = own.count();
         let sdk = self.sdk.as_deref();
         let sdk = sdk.map_or(String::new(), |sdk| format!("hooks-sdk is {sdk}\n"));
+        let quoted = pasted(&self.directory);
+        let program = self.program.as_deref();
+        let program = program.map_or(String::new(), |path| format!("VIRT_HOOK={} ", pasted(path)));
         format!(
-            "{} is in {directory} ({} files)\n{sdk}\nNext:\n  make -C {quoted} test    \
+            "{} is in {directory} ({own} files)\n{sdk}\nNext:\n  {program}make -C {quoted} test    \
              # builds and tests it\n  $EDITOR {quoted}/README.md",
             style.strong(&self.name),
-            self.files.len()
         )
     }
+}
+
+/// A path as a shell wants it, whatever is in its name.
+fn pasted(path: &Path) -> String {
+    let text = path.display().to_string();
+    shlex::try_quote(&text).map_or_else(|_| text.clone(), Cow::into_owned)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_comes_next_can_be_pasted() {
-        let made = |directory: &str| Made {
+    fn made(directory: &str, program: Option<&str>) -> String {
+        let made = Made {
             name: "c".into(),
             lang: Lang::C,
             directory: directory.into(),
-            files: Vec::new(),
+            files: vec!["c.c".into(), "sdk/hook.h".into()],
             sdk: None,
+            program: program.map(PathBuf::from),
         };
+        made.text(Style::default())
+    }
+
+    #[test]
+    fn what_comes_next_can_be_pasted() {
+        let text = made("hooks/c", None);
         assert!(
-            made("hooks/c")
-                .text(Style::default())
-                .contains("make -C hooks/c test")
+            text.contains("(1 files)") && text.contains("  make -C hooks/c test"),
+            "{text}"
         );
-        let text = made("a b/c").text(Style::default());
-        assert!(text.contains("make -C 'a b/c' test"), "{text}");
+        let text = made("a b/c", Some("/opt/my tools/virt-hook"));
+        let line = "  VIRT_HOOK='/opt/my tools/virt-hook' make -C 'a b/c' test";
+        assert!(text.contains(line), "{text}");
     }
 }

@@ -5,44 +5,34 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-const SDK: &str = "hooks-sdk";
-/// Cargo takes every later one that is compatible.
-const VERSION: &str = concat!(
-    env!("CARGO_PKG_VERSION_MAJOR"),
-    ".",
-    env!("CARGO_PKG_VERSION_MINOR")
-);
+use super::files::{LOCK, SDK};
 
-/// Where this program was built; its own machine alone still has that.
-const BUILT_IN: &str = env!("CARGO_MANIFEST_DIR");
+/// Of the project: the SDK's sources.
+pub(super) const DIRECTORY: &str = "sdk";
+/// The SDK's version, which is this program's.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Where the SDK comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Sdk {
-    /// A directory.
+    /// This program, which writes it into the project.
+    Embedded,
+    /// A directory that was named.
     Path(String),
-    /// The package registry.
-    Published,
 }
 
 impl Sdk {
-    /// The one that is told, else that of a source tree around this program, or around the current
-    /// directory, or in which this program was built; else the published one.
-    pub(super) fn find(told: Option<&Path>) -> Result<Self> {
-        if let Some(path) = told {
-            return Self::at(sdk_at(path)?);
+    pub(super) fn of(told: Option<&Path>) -> Result<Self> {
+        let Some(path) = told else {
+            return Ok(Self::Embedded);
+        };
+        let path = path
+            .canonicalize()
+            .with_context(|| path.display().to_string())?;
+        if !path.join("Cargo.toml").is_file() {
+            let path = path.display();
+            bail!("{path}: no Cargo.toml there: give the directory of hooks-sdk");
         }
-        let program = std::env::current_exe().ok();
-        let here = std::env::current_dir().ok();
-        let places = [program, here, Some(PathBuf::from(BUILT_IN))];
-        let mut trees = places.into_iter().flatten();
-        match trees.find_map(|place| source_tree(&place)) {
-            Some(path) => Self::at(path),
-            None => Ok(Self::Published),
-        }
-    }
-
-    fn at(path: PathBuf) -> Result<Self> {
         let path = path.into_os_string().into_string();
         let path = path.map_err(|path| anyhow!("{}: it is not UTF-8", Path::new(&path).display()));
         path.map(Self::Path)
@@ -51,39 +41,33 @@ impl Sdk {
     /// The right side of the dependency in `Cargo.toml`.
     pub(super) fn dependency(&self) -> String {
         match self {
+            Self::Embedded => {
+                format!("{{ version = {VERSION:?}, path = \"{DIRECTORY}/hooks-sdk\" }}")
+            }
             Self::Path(path) => format!("{{ path = {path:?} }}"),
-            Self::Published => format!("{VERSION:?}"),
         }
+    }
+
+    /// What the project has of it, relative to its directory.
+    pub(super) fn files(&self) -> Vec<(PathBuf, &'static [u8])> {
+        if *self != Self::Embedded {
+            return Vec::new();
+        }
+        let sources = SDK.iter();
+        let sources = sources.map(|file| (Path::new(DIRECTORY).join(file.path()), file.bytes));
+        sources
+            .chain([(PathBuf::from("Cargo.lock"), LOCK)])
+            .collect()
     }
 }
 
 impl fmt::Display for Sdk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Embedded => write!(f, "{VERSION}, in {DIRECTORY}/"),
             Self::Path(path) => f.write_str(path),
-            Self::Published => write!(f, "version {VERSION} of the package registry"),
         }
     }
-}
-
-fn sdk_at(path: &Path) -> Result<PathBuf> {
-    let path = path
-        .canonicalize()
-        .with_context(|| path.display().to_string())?;
-    if !path.join("Cargo.toml").is_file() {
-        bail!(
-            "{}: no Cargo.toml there: give the directory of hooks-sdk",
-            path.display()
-        );
-    }
-    Ok(path)
-}
-
-/// The SDK of the source tree that something lies in.
-fn source_tree(place: &Path) -> Option<PathBuf> {
-    let above = place.ancestors().map(|directory| directory.join(SDK));
-    let mut above = above.filter(|sdk| sdk.join("wit").is_dir());
-    above.find_map(|sdk| sdk_at(&sdk).ok())
 }
 
 #[cfg(test)]
@@ -92,27 +76,62 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_of_a_source_tree_knows_its_sdk() {
-        let tree = tempfile::tempdir().unwrap();
-        let program = tree.path().join("target/debug/virt-hook");
-        assert_eq!(source_tree(&program), None);
-        let sdk = tree.path().join(SDK);
-        std::fs::create_dir_all(sdk.join("wit")).unwrap();
-        std::fs::write(sdk.join("Cargo.toml"), "").unwrap();
-        assert_eq!(source_tree(&program), Some(sdk.canonicalize().unwrap()));
-        let told = Sdk::find(Some(&sdk)).unwrap().dependency();
+    fn the_sdk_comes_along_unless_one_is_named() {
+        let embedded = Sdk::of(None).unwrap();
         assert!(
-            told.starts_with("{ path = \"/") && told.ends_with("hooks-sdk\" }"),
-            "{told}"
+            embedded
+                .dependency()
+                .ends_with("path = \"sdk/hooks-sdk\" }")
         );
+        let files = embedded.files();
+        for needed in [
+            "Cargo.lock",
+            "sdk/LICENSE",
+            "sdk/Cargo.toml",
+            "sdk/hooks-sdk/Cargo.toml",
+            "sdk/hooks-sdk/wit/v0.1/hooks.wit",
+            "sdk/hooks-sdk/macros/src/lib.rs",
+            "sdk/src/domain-xml/src/lib.rs",
+            "sdk/src/hook-host/src/lib.rs",
+            "sdk/proto/build.rs",
+        ] {
+            let found = files.iter().any(|(path, _)| path == Path::new(needed));
+            assert!(found, "no {needed}");
+        }
+        let named = Sdk::of(Some(Path::new("../../hooks-sdk"))).unwrap();
+        let dependency = named.dependency();
+        assert!(
+            dependency.starts_with("{ path = \"/") && dependency.ends_with("hooks-sdk\" }"),
+            "{dependency}"
+        );
+        assert!(named.files().is_empty());
+    }
+
+    /// What is about this workspace's own work is left out, and what nobody there inherits.
+    #[test]
+    fn its_manifests_are_those_of_a_tree_of_its_own() {
+        let files = Sdk::Embedded.files();
+        let manifests = files
+            .iter()
+            .filter(|(path, _)| path.ends_with("Cargo.toml"));
+        let text: String = manifests
+            .map(|(_, bytes)| std::str::from_utf8(bytes).unwrap())
+            .collect();
+        for absent in [
+            "dev-dependencies",
+            "[lints]",
+            "[[",
+            "[profile",
+            "libvirt",
+            "clap",
+        ] {
+            assert!(!text.contains(absent), "{absent} in\n{text}");
+        }
     }
 
     #[test]
     fn what_is_no_sdk_is_named() {
-        let error = Sdk::find(Some(Path::new("/nonexistent"))).unwrap_err();
+        let error = Sdk::of(Some(Path::new("/nonexistent"))).unwrap_err();
         assert!(error.to_string().contains("/nonexistent"), "{error}");
-        let published = Sdk::Published;
-        assert!(published.to_string().contains(VERSION) && VERSION.split('.').count() == 2);
-        assert_eq!(published.dependency(), format!("\"{VERSION}\""));
     }
 }

@@ -5,35 +5,39 @@
 //! nor cargo takes a template for the real thing.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use include_dir::{Dir, File, include_dir};
 
+use super::files::{File, TEMPLATES};
 use crate::failure::Failure;
 
-static TEMPLATES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/templates");
 const DOT: &str = "_gitignore";
 const ENDING: &str = ".in";
 
 /// What stands for what.
 type Values = [(&'static str, String)];
+/// What goes into a project as it is.
+type Brought<'a> = &'a [(PathBuf, &'static [u8])];
 
-/// A language's template.
+/// A language's template: its directory.
 #[derive(Debug)]
-pub(super) struct Template(&'static Dir<'static>);
+pub(super) struct Template(&'static str);
 
 impl Template {
-    pub(super) fn of(directory: &str) -> Result<Self> {
-        let template = TEMPLATES.get_dir(directory);
-        template
-            .map(Self)
-            .ok_or_else(|| anyhow!("this program was built without the template {directory}"))
+    pub(super) fn of(directory: &'static str) -> Self {
+        Self(directory)
     }
 
     /// Writes a project beside its place and moves it there, so that it is whole or not at all.
     /// Gives its files.
-    pub(super) fn write(&self, place: &Path, values: &Values) -> Result<Vec<PathBuf>, Failure> {
+    pub(super) fn write(
+        &self,
+        place: &Path,
+        values: &Values,
+        brought: Brought<'_>,
+    ) -> Result<Vec<PathBuf>, Failure> {
         if place.symlink_metadata().is_ok() {
             let place = place.display();
             return Err(Failure::usage(anyhow!(
@@ -44,20 +48,29 @@ impl Template {
             Some(above) if !above.as_os_str().is_empty() => above,
             _ => Path::new("."),
         };
-        let written = self.write_below(above, place, values);
+        let written = self.write_below(above, place, values, brought);
         written.map_err(Failure::Machine)
     }
 
-    fn write_below(&self, above: &Path, place: &Path, values: &Values) -> Result<Vec<PathBuf>> {
+    fn write_below(
+        &self,
+        above: &Path,
+        place: &Path,
+        values: &Values,
+        brought: Brought<'_>,
+    ) -> Result<Vec<PathBuf>> {
         fs::create_dir_all(above).with_context(|| above.display().to_string())?;
         let part = tempfile::Builder::new().prefix(".new-").tempdir_in(above);
         let part = part.with_context(|| above.display().to_string())?;
         let mut files = Vec::new();
-        for file in files_of(self.0) {
-            let name = self.name(file, values);
-            let path = part.path().join(&name);
-            write_file(&path, file, values).with_context(|| path.display().to_string())?;
+        for (file, path) in self.files() {
+            let name = name(path, values);
+            write_file(part.path(), &name, &filled(file.bytes, values))?;
             files.push(name);
+        }
+        for (name, bytes) in brought {
+            write_file(part.path(), name, bytes)?;
+            files.push(name.clone());
         }
         files.sort();
         fs::rename(part.path(), place).with_context(|| place.display().to_string())?;
@@ -65,34 +78,36 @@ impl Template {
         Ok(files)
     }
 
-    fn name(&self, file: &File<'_>, values: &Values) -> PathBuf {
-        let path = file
-            .path()
-            .strip_prefix(self.0.path())
-            .unwrap_or(file.path());
-        let text = replaced(&path.to_string_lossy(), values);
-        let text = text.strip_suffix(ENDING).unwrap_or(&text).to_owned();
-        PathBuf::from(match text.strip_suffix(DOT) {
-            Some(directory) => format!("{directory}.gitignore"),
-            None => text,
-        })
+    /// Its files, with their places in the template.
+    fn files(&self) -> impl Iterator<Item = (&'static File, &'static Path)> {
+        let files = TEMPLATES.iter();
+        files.filter_map(|file| Some((file, file.below(self.0)?)))
     }
 }
 
-fn files_of(directory: &'static Dir<'static>) -> Vec<&'static File<'static>> {
-    let mut files: Vec<_> = directory.files().collect();
-    files.extend(directory.dirs().flat_map(files_of));
-    files
+fn name(path: &Path, values: &Values) -> PathBuf {
+    let text = replaced(&path.to_string_lossy(), values);
+    let text = text.strip_suffix(ENDING).unwrap_or(&text);
+    PathBuf::from(match text.strip_suffix(DOT) {
+        Some(directory) => format!("{directory}.gitignore"),
+        None => text.to_owned(),
+    })
 }
 
-fn write_file(path: &Path, file: &File<'_>, values: &Values) -> std::io::Result<()> {
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
+fn filled(bytes: &[u8], values: &Values) -> Vec<u8> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => replaced(text, values).into_bytes(),
+        Err(_) => bytes.to_owned(),
     }
-    match file.contents_utf8() {
-        Some(text) => fs::write(path, replaced(text, values)),
-        None => fs::write(path, file.contents()),
-    }
+}
+
+fn write_file(project: &Path, name: &Path, bytes: &[u8]) -> Result<()> {
+    let path = project.join(name);
+    let written = || -> io::Result<()> {
+        fs::create_dir_all(path.parent().unwrap_or(project))?;
+        fs::write(&path, bytes)
+    };
+    written().with_context(|| path.display().to_string())
 }
 
 fn replaced(text: &str, values: &Values) -> String {
@@ -104,7 +119,7 @@ fn replaced(text: &str, values: &Values) -> String {
 }
 
 /// Temporary directories are for their owner alone.
-fn open_to_all(directory: &Path) -> std::io::Result<()> {
+fn open_to_all(directory: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
 }
@@ -119,24 +134,24 @@ mod tests {
         let values = super::super::names::Names::of(Path::new("team-label"))
             .unwrap()
             .values("\"0.1\"");
+        let brought = [(PathBuf::from("sdk/more.bin"), &b"{{name}}\xff"[..])];
         for lang in ["rust", "python", "c"] {
             let place = tempfile::tempdir().unwrap();
             let project = place.path().join("below/team-label");
-            let files = Template::of(lang)
-                .unwrap()
-                .write(&project, &values)
-                .unwrap();
-            for needed in ["Makefile", "README.md", ".gitignore"] {
+            let write = || Template::of(lang).write(&project, &values, &brought);
+            let files = write().unwrap();
+            for needed in ["Makefile", "README.md", ".gitignore", "sdk/more.bin"] {
                 assert!(files.contains(&needed.into()), "{lang}: no {needed}");
             }
             assert!(files.iter().any(|file| file.starts_with("cases")), "{lang}");
             for file in &files {
                 let bytes = fs::read(project.join(file)).unwrap();
+                let as_it_was = file.ends_with("more.bin");
                 let text = String::from_utf8_lossy(&bytes);
-                assert!(!text.contains("{{name}}"), "{lang}: {file:?}");
+                assert_eq!(text.contains("{{name}}"), as_it_was, "{lang}: {file:?}");
+                assert!(!file.to_string_lossy().contains("__pycache__"), "{file:?}");
             }
-            let again = Template::of(lang).unwrap().write(&project, &values);
-            assert!(matches!(again, Err(Failure::Usage(_))), "{lang}");
+            assert!(matches!(write(), Err(Failure::Usage(_))), "{lang}");
             let left = fs::read_dir(project.parent().unwrap()).unwrap().count();
             assert_eq!(left, 1, "nothing is left beside the project");
         }

@@ -1,0 +1,51 @@
+//! The versions that the SDK was tested with, as the `Cargo.lock` of a new project.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use toml_edit::{ArrayOfTables, DocumentMut, Item, Table};
+
+/// This workspace's lock, without what no hook can need. Cargo leaves out the rest when it first builds, and
+/// enters the project.
+pub(crate) fn of_sdk(tree: &Path) -> Result<String, Box<dyn Error>> {
+    let path = tree.join("Cargo.lock");
+    let mut lock: DocumentMut = fs::read_to_string(&path)
+        .map_err(|error| format!("{}: {error}", path.display()))?
+        .parse()?;
+    let packages = lock.get("package").and_then(Item::as_array_of_tables);
+    let packages = packages.ok_or("Cargo.lock has no packages")?;
+    let mut reached = BTreeSet::new();
+    let mut open = vec!["hooks-sdk".to_owned()];
+    while let Some(name) = open.pop() {
+        if reached.insert(name.clone()) {
+            open.extend(packages.iter().filter(|one| is(one, &name)).flat_map(needs));
+        }
+    }
+    let kept = packages.iter().filter(|one| reached.contains(named(one)));
+    let kept: ArrayOfTables = kept.cloned().collect();
+    lock.insert("package", Item::ArrayOfTables(kept));
+    Ok(lock.to_string())
+}
+
+fn named(package: &Table) -> &str {
+    package
+        .get("name")
+        .and_then(Item::as_str)
+        .unwrap_or_default()
+}
+
+fn is(package: &Table, name: &str) -> bool {
+    named(package) == name
+}
+
+/// Names; where there are several versions of one, all of them.
+fn needs(package: &Table) -> Vec<String> {
+    let list = package.get("dependencies").and_then(Item::as_array);
+    let entries = list.into_iter().flatten().filter_map(|one| one.as_str());
+    entries
+        .filter_map(|entry| entry.split(' ').next())
+        .map(str::to_owned)
+        .collect()
+}

@@ -1,0 +1,34 @@
+//! Puts into the program what `new` writes: the templates, and the SDK that a Rust hook is built with, since
+//! whoever has the program alone must be able to build a hook.
+
+#![allow(clippy::print_stdout, reason = "so a build script talks to Cargo")]
+
+mod files;
+mod lock;
+mod sdk;
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use files::Embedded;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let own = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let tree = own.ancestors().nth(2).ok_or("no tree around this crate")?;
+
+    let mut templates = Embedded::default();
+    templates.add_below(&own.join("templates"), Path::new(""))?;
+    fs::write(out.join("templates.rs"), templates.source())?;
+
+    let sdk = sdk::embedded(tree, &out)?;
+    fs::write(out.join("sdk.rs"), sdk.source())?;
+    fs::write(out.join("Cargo.lock"), lock::of_sdk(tree)?)?;
+
+    println!("cargo::rerun-if-changed=build");
+    for watched in templates.watched.iter().chain(&sdk.watched) {
+        println!("cargo::rerun-if-changed={}", watched.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! Files that are part of this program; its build script says which.
+
+use std::path::{Path, PathBuf};
+
+/// A file.
+#[derive(Debug)]
+pub(super) struct File {
+    /// Relative, with `/`.
+    path: &'static str,
+    pub(super) bytes: &'static [u8],
+}
+
+/// Of all languages, each below its directory.
+pub(super) static TEMPLATES: &[File] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
+/// hooks-sdk and what it needs, as a source tree of its own.
+pub(super) static SDK: &[File] = include!(concat!(env!("OUT_DIR"), "/sdk.rs"));
+/// The versions that the SDK was tested with.
+pub(super) static LOCK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/Cargo.lock"));
+
+impl File {
+    /// Its place below a directory, if it lies in that.
+    pub(super) fn below(&self, directory: &str) -> Option<&'static Path> {
+        Path::new(self.path).strip_prefix(directory).ok()
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        PathBuf::from(self.path)
+    }
+}
