@@ -1,46 +1,11 @@
-//! Hooks of KubeVirt virtual machines, in Rust, as sandboxed WebAssembly components.
+#![doc = include_str!("../README.md")]
 //!
-//! A hook is a type that implements [`Hook`] and is exported once:
-//!
-//! ```
-//! use hooks_sdk::{Description, Domain, Hook, HookPoint, Result, Vmi};
-//!
-//! #[derive(Default)]
-//! struct Queues;
-//!
-//! impl Hook for Queues {
-//!     const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::OnDefineDomain];
-//!
-//!     fn describe(description: Description) -> Description {
-//!         description.with_paths(["/domain/devices/disk/driver/@queues"])
-//!     }
-//!
-//!     fn on_define_domain(&self, vmi: &Vmi, domain: &mut Domain) -> Result {
-//!         let Some(queues) = vmi.annotation("example.com/queues") else { return Ok(()) };
-//!         domain.set("devices/disk[target/@dev='vda']/driver/@queues", queues)?;
-//!         Ok(())
-//!     }
-//! }
-//!
-//! hooks_sdk::export!(Queues);
-//! ```
-//!
-//! Built with `cargo build --target wasm32-wasip2` as a `cdylib`, the `.wasm` is the hook.
-//! `?` works on any error and fails the hook with the error's text and place; `Err(veto("..."))`
-//! says no to the virtual machine. Hooks are idempotent: where a hook runs as a sidecar it sees
-//! what it changed before.
+//! # Where to look
 //!
 //! - [`Vmi`]: what the virtual machine is to be, typed and by path, read no further than asked.
 //! - [`Domain`]: the libvirt domain, edited in place; devices are found by their names in the VMI.
 //! - [`CloudInit`]: cloud-init's documents, edited as YAML with their comments.
 //! - [`host`]: log, configuration, and for whom the hook is called.
-//!
-//! A hook declares in [`Hook::describe`] what it changes and reads; what is not declared there is
-//! refused when it happens. Only the code of the hook points in [`Hook::HOOK_POINTS`] is in the
-//! module.
-//!
-//! The same code runs natively, so that plain unit tests work; `hooks_sdk::testing` (feature
-//! `testing`) runs one test body natively and again as the built module under the real host.
 
 mod cloud_init;
 mod describe;

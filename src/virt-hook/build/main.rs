@@ -13,6 +13,9 @@ use std::{env, fs};
 
 use files::Embedded;
 
+/// The boundary between hooks and their hosts, from the workspace's root.
+const WIT: &str = "hooks-sdk/wit/v0.1/hooks.wit";
+
 fn main() -> Result<(), Box<dyn Error>> {
     let own = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(env::var("OUT_DIR")?);
@@ -20,6 +23,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut templates = Embedded::default();
     templates.add_below(&own.join("templates"), Path::new(""))?;
+    // In C it is for reading: the bindings are made of it already, and `wrap` has it in the program.
+    templates.add(&tree.join(WIT), "c/sdk/hooks.wit".into());
+    templates.watched.push(tree.join(WIT));
     fs::write(out.join("templates.rs"), templates.source())?;
 
     let sdk = sdk::embedded(tree, &out)?;

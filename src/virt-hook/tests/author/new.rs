@@ -88,7 +88,7 @@ fn every_language_has_a_project() {
         let wit = [
             "sdk/hooks-sdk/wit/v0.1/hooks.wit",
             "sdk/wit/hooks.wit",
-            "sdk/hook.h",
+            "sdk/hooks.wit",
         ];
         assert!(
             wit.iter().any(|wit| project.join(wit).is_file()),

@@ -1,0 +1,60 @@
+//! Links from page to page.
+
+use tests::binaries::workspace;
+
+use crate::page::{page, pages, source};
+
+/// Where the links of a page go, within this project: file and anchor.
+fn links(path: &str) -> Vec<(String, Option<String>)> {
+    let prose = page(path).prose;
+    let targets = prose.split("](").skip(1);
+    let targets = targets.filter_map(|rest| rest.split(')').next());
+    targets
+        .filter(|target| !target.contains("://"))
+        .map(|target| match target.split_once('#') {
+            Some((file, anchor)) => (file.to_owned(), Some(anchor.to_owned())),
+            None => (target.to_owned(), None),
+        })
+        .collect()
+}
+
+pub(crate) fn lead_somewhere(path: &str) {
+    for (file, anchor) in links(path) {
+        let base = workspace().join(path);
+        let target = match file.as_str() {
+            "" => base,
+            file => base.parent().unwrap().join(file),
+        };
+        assert!(target.exists(), "{path}: {file} leads nowhere");
+        if let Some(anchor) = anchor {
+            let text = std::fs::read_to_string(&target).unwrap();
+            let headings = text.lines().filter(|line| line.starts_with('#'));
+            let mut anchors = headings.map(anchor_of);
+            let there = anchors.any(|there| there == anchor);
+            assert!(there, "{path}: {file} has no heading #{anchor}");
+        }
+    }
+}
+
+/// As GitHub makes them.
+fn anchor_of(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    let kept = text
+        .chars()
+        .filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// Each page below a directory is linked from the index, or from the index of its own directory.
+pub(crate) fn all_are_in(index: &str, below: &str) {
+    for path in pages() {
+        let Some(name) = path.strip_prefix(below).filter(|_| path != index) else {
+            continue;
+        };
+        let (directory, file) = name.rsplit_once('/').unwrap_or(("", name));
+        let own = format!("{below}{directory}/README.md");
+        let linked = source(index).contains(&format!("]({name}"))
+            || (!directory.is_empty() && source(&own).contains(&format!("]({file}")));
+        assert!(linked, "{index} does not lead to {path}");
+    }
+}

@@ -1,0 +1,95 @@
+//! Pages and their fenced blocks.
+
+use std::fs;
+use std::path::Path;
+
+use tests::binaries::workspace;
+
+/// A fenced block.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) language: String,
+    pub(crate) role: String,
+    pub(crate) text: String,
+    pub(crate) line: usize,
+}
+
+impl Block {
+    pub(crate) fn is(&self, language: &str, role: &str) -> bool {
+        self.language == language && self.role == role
+    }
+
+    /// Whether it is run when its page is told.
+    pub(crate) fn is_run(&self) -> bool {
+        self.is("sh", "") || self.is("sh", "fails") || self.language == "dockerfile"
+    }
+}
+
+/// A page as it stands.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) blocks: Vec<Block>,
+    /// What stands between the blocks.
+    pub(crate) prose: String,
+}
+
+/// A file of the workspace.
+pub(crate) fn source(path: &str) -> String {
+    fs::read_to_string(workspace().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+pub(crate) fn page(path: &str) -> Page {
+    let (mut blocks, mut prose) = (Vec::new(), String::new());
+    let mut open: Option<Block> = None;
+    for (at, line) in source(path).lines().enumerate() {
+        match (&mut open, line.strip_prefix("```")) {
+            (Some(_), Some("")) => blocks.extend(open.take()),
+            (Some(block), _) => block.text.extend([line, "\n"]),
+            (None, Some(info)) => open = Some(begun(info, at + 1)),
+            (None, None) => prose.extend([line, "\n"]),
+        }
+    }
+    assert!(open.is_none(), "{path}: a fence is not closed");
+    Page { blocks, prose }
+}
+
+fn begun(info: &str, line: usize) -> Block {
+    let mut words = info.split_whitespace().map(str::to_owned);
+    Block {
+        language: words.next().unwrap_or_default(),
+        role: words.next().unwrap_or_default(),
+        text: String::new(),
+        line,
+    }
+}
+
+/// All pages, from the workspace's root.
+pub(crate) fn pages() -> Vec<String> {
+    let outside = ["README.md", "CONTRIBUTING.md", "hooks-sdk/README.md"];
+    let mut pages: Vec<_> = outside.map(str::to_owned).into();
+    pages.extend(below("docs"));
+    for example in fs::read_dir(workspace().join("examples-hooks")).unwrap() {
+        let name = example.unwrap().file_name().into_string().unwrap();
+        let page = format!("examples-hooks/{name}/README.md");
+        if Path::new(workspace()).join(&page).is_file() {
+            pages.push(page);
+        }
+    }
+    pages.sort();
+    assert!(pages.len() > 20, "the documentation has moved");
+    pages
+}
+
+fn below(directory: &str) -> Vec<String> {
+    let mut pages = Vec::new();
+    for entry in fs::read_dir(workspace().join(directory)).unwrap() {
+        let entry = entry.unwrap();
+        let path = format!("{directory}/{}", entry.file_name().to_str().unwrap());
+        if entry.path().is_dir() {
+            pages.extend(below(&path));
+        } else if path.ends_with(".md") {
+            pages.push(path);
+        }
+    }
+    pages
+}
