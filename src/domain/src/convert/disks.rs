@@ -74,7 +74,7 @@ pub(super) fn convert<'a>(
             "{field} is neither disk, lun nor cdrom"
         )));
     }
-    if source.cdrom.is_none() {
+    if source.disk.is_some() || source.lun.is_some() {
         space(context, source, &mut disk);
     }
     if context.devices().block_multi_queue == Some(true) && disk.target.bus == "virtio" {
@@ -184,7 +184,7 @@ fn space(context: &Context<'_>, source: &vmi::Disk, disk: &mut Disk) {
         disk.filesystem_overhead
             .clone_from(&claim.filesystem_overhead);
         let storage = |sizes: &std::collections::BTreeMap<String, vmi::Quantity>| {
-            sizes.get("storage")?.whole()
+            sizes.get("storage")?.integer()
         };
         disk.capacity = storage(&claim.capacity)
             .zip(storage(&claim.requests))

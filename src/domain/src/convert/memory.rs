@@ -26,6 +26,12 @@ pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     let guest = guest(context.vmi);
     let memory = context.vmi.spec.domain.memory.as_ref();
     let max = memory.and_then(|memory| memory.max_guest);
+    if max.is_some() && memory.is_none_or(|memory| memory.guest.is_none()) {
+        return Err(ConvertError::refused(
+            "spec.domain.memory.maxGuest is set and spec.domain.memory.guest is not; \
+             memory can be plugged only where both are",
+        ));
+    }
     if let Some(max) = max.filter(|max| *max != guest) {
         spec.max_memory = Some(MaxMemory {
             value: bytes(max)?,
@@ -42,7 +48,7 @@ pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
 }
 
 pub(super) fn bytes(quantity: Quantity) -> Result<u64, ConvertError> {
-    quantity.floor_bytes().map_err(|amount| {
+    quantity.memory_bytes().map_err(|amount| {
         ConvertError::refused(format!(
             "Memory size '{amount}' must be greater than or equal to 0"
         ))

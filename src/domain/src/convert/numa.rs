@@ -87,7 +87,7 @@ fn page_size(context: &Context<'_>) -> Result<u64, ConvertError> {
         ))
     };
     let quantity = Quantity::parse(size).map_err(|error| refused(&error.to_string()))?;
-    match quantity.floor_bytes() {
+    match quantity.memory_bytes() {
         Ok(bytes) if bytes > 0 => Ok(bytes),
         _ => Err(refused("it must be more than nothing")),
     }

@@ -5,10 +5,21 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, de};
 
 /// An amount, kept in billionths so that every suffix is exact. Finer digits round up, as in Kubernetes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Quantity {
     nanos: i128,
+    /// Kubernetes does not take it for an integer, though it may be one: `1.5Gi`, `100Ti`.
+    is_decimal: bool,
 }
+
+/// By amount, however it was written.
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.nanos == other.nanos
+    }
+}
+
+impl Eq for Quantity {}
 
 const NANOS: i128 = 1_000_000_000;
 /// Longer texts are refused before any arithmetic.
@@ -39,13 +50,17 @@ impl Quantity {
         let nanos = parts
             .nanos()
             .ok_or_else(|| QuantityError::Overflow(text.to_owned()))?;
-        Ok(Self { nanos })
+        Ok(Self {
+            nanos,
+            is_decimal: parts.is_decimal(),
+        })
     }
 
     /// A whole amount.
     pub fn from_units(units: i64) -> Self {
         Self {
             nanos: i128::from(units) * NANOS,
+            is_decimal: false,
         }
     }
 
@@ -63,17 +78,23 @@ impl Quantity {
         u64::try_from(self.value()).map_err(|_| self.value())
     }
 
-    /// The amount in bytes, part of a byte dropped.
+    /// The amount in bytes as KubeVirt gives it to libvirt: what Kubernetes does not take for an integer is
+    /// rounded up, and one less (v1.9, `QuantityToByte`).
     ///
     /// # Errors
     /// The amount itself when it is negative.
-    pub fn floor_bytes(&self) -> Result<u64, Self> {
-        u64::try_from(self.nanos.div_euclid(NANOS)).map_err(|_| *self)
+    pub fn memory_bytes(&self) -> Result<u64, Self> {
+        u64::try_from(self.value() - i64::from(self.is_decimal)).map_err(|_| *self)
     }
 
-    /// The amount when it has no part of a unit.
-    pub fn whole(&self) -> Option<i64> {
-        (self.nanos % NANOS == 0).then(|| self.value())
+    /// The amount when Kubernetes takes it for an integer.
+    pub fn integer(&self) -> Option<i64> {
+        (!self.is_decimal).then(|| self.value())
+    }
+
+    /// Less than nothing.
+    pub fn is_negative(&self) -> bool {
+        self.nanos < 0
     }
 
     /// Nothing.
@@ -109,6 +130,8 @@ struct Parts {
     negative: bool,
     /// The digits without the point.
     mantissa: i128,
+    /// How many of them count: all but leading zeros.
+    digits: u32,
     /// How many of them stand after the point.
     fraction_digits: u32,
     scale: Scale,
@@ -140,9 +163,11 @@ impl Parts {
         // Digits beyond i128 can only be an overflow or noise far below a billionth.
         let mantissa = format!("{whole}{fraction}").parse().unwrap_or(i128::MAX);
         let fraction_digits = u32::try_from(fraction.len()).ok()?;
+        let whole_digits = whole.trim_start_matches('0').len().max(1);
         Some(Self {
             negative,
             mantissa,
+            digits: u32::try_from(whole_digits).ok()? + fraction_digits,
             fraction_digits,
             scale: scale(suffix)?,
         })
@@ -161,6 +186,27 @@ impl Parts {
             return None;
         }
         Some(if self.negative { -nanos } else { nanos })
+    }
+}
+
+/// Which numbers Kubernetes keeps as integers (apimachinery, `ParseQuantity`).
+impl Parts {
+    /// Digits that surely fit into 64 bits.
+    const DECIMAL_DIGITS: u32 = 18;
+    /// The same beside a power of 1024, which takes three.
+    const BINARY_DIGITS: u32 = 14;
+
+    fn is_decimal(&self) -> bool {
+        let is_integer = match self.scale {
+            Scale::Binary(power) => {
+                self.fraction_digits == 0 && self.digits + 3 * power <= Self::BINARY_DIGITS
+            }
+            Scale::Decimal(exponent) => {
+                let places = i64::from(exponent) - i64::from(self.fraction_digits);
+                places >= 0 && self.digits <= Self::DECIMAL_DIGITS
+            }
+        };
+        !is_integer
     }
 }
 
@@ -214,7 +260,7 @@ impl<'de> Deserialize<'de> for Quantity {
                 f.write_str("a quantity such as \"128Mi\"")
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Quantity, E> {
-                Quantity::parse(text).map_err(E::custom)
+                Quantity::parse(text.trim()).map_err(E::custom)
             }
             fn visit_u64<E: de::Error>(self, units: u64) -> Result<Quantity, E> {
                 Quantity::parse(&units.to_string()).map_err(E::custom)
@@ -261,6 +307,25 @@ mod tests {
         assert_eq!(value("0.1Ki"), 103);
         assert_eq!(value("-1500m"), -1);
         assert_eq!(Quantity::parse("1000m"), Ok(Quantity::from_units(1)));
+    }
+
+    /// The figures are KubeVirt's own.
+    #[test]
+    fn what_is_no_integer_to_kubernetes_is_a_byte_short() {
+        let bytes = |text: &str| Quantity::parse(text).unwrap().memory_bytes().unwrap();
+        assert_eq!(bytes("2Gi"), 2 << 30);
+        assert_eq!(bytes("1.5Gi"), (3 << 29) - 1);
+        assert_eq!(bytes("99Ti"), 99 << 40);
+        assert_eq!(bytes("100Ti"), (100 << 40) - 1);
+        assert_eq!(bytes("1.5G"), 1_500_000_000);
+        assert_eq!(bytes("1000m"), 0);
+        assert_eq!(bytes("1234567890123456789"), 1_234_567_890_123_456_788);
+        for text in ["0.0", "-1", "1n"] {
+            let bytes = Quantity::parse(text).unwrap().memory_bytes();
+            assert_eq!(bytes.ok(), (text == "1n").then_some(0), "{text}");
+        }
+        assert_eq!(Quantity::parse("1.5Gi").unwrap().integer(), None);
+        assert_eq!(Quantity::parse("2k").unwrap().integer(), Some(2000));
     }
 
     #[test]
