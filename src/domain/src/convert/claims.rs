@@ -77,7 +77,12 @@ fn display(gpu: &crate::vmi::Gpu) -> Option<&VirtualGpuDisplay> {
     gpu.virtual_gpu_options.as_ref()?.display.as_ref()
 }
 
-fn is_claimed(device_name: &str, claim: &Option<String>, request: &Option<String>) -> bool {
+/// Neither plugin nor claim is a mistake, which counting the plugins' devices finds.
+pub(super) fn is_claimed(
+    device_name: &str,
+    claim: &Option<String>,
+    request: &Option<String>,
+) -> bool {
     device_name.is_empty() && (claim.is_some() || request.is_some())
 }
 

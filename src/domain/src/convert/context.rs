@@ -38,7 +38,7 @@ impl<'a> Context<'a> {
         options: &'a Options,
         host: &'a HostFacts,
     ) -> Result<Self, ConvertError> {
-        let topology = cpu::boot_topology(vmi);
+        let topology = cpu::boot_topology(vmi)?;
         Ok(Self {
             vmi,
             options,

@@ -11,18 +11,34 @@ use crate::vmi::{self, Vmi};
 const MAX_VCPUS: u32 = 8192;
 
 /// The topology asked for. Without one, sockets follow the pod's processor limit or request.
-pub(super) fn boot_topology(vmi: &Vmi) -> CpuTopology {
+pub(super) fn boot_topology(vmi: &Vmi) -> Result<CpuTopology, ConvertError> {
+    check_resources(vmi)?;
     let cpu = vmi.spec.domain.cpu.clone().unwrap_or_default();
     let sockets = if cpu.cores == 0 && cpu.sockets == 0 && cpu.threads == 0 {
         sockets_from_resources(vmi).unwrap_or(1)
     } else {
         cpu.sockets.max(1)
     };
-    CpuTopology {
+    Ok(CpuTopology {
         sockets,
         cores: cpu.cores.max(1),
         threads: cpu.threads.max(1),
+    })
+}
+
+fn check_resources(vmi: &Vmi) -> Result<(), ConvertError> {
+    let resources = &vmi.spec.domain.resources;
+    for (list, amounts) in [
+        ("limits", &resources.limits),
+        ("requests", &resources.requests),
+    ] {
+        if let Some(cpus) = amounts.get("cpu").filter(|cpus| cpus.is_negative()) {
+            return Err(ConvertError::refused(format!(
+                "spec.domain.resources.{list}.cpu is {cpus}, and must not be negative"
+            )));
+        }
     }
+    Ok(())
 }
 
 fn sockets_from_resources(vmi: &Vmi) -> Option<u32> {
@@ -32,7 +48,7 @@ fn sockets_from_resources(vmi: &Vmi) -> Option<u32> {
         .get("cpu")
         .or_else(|| resources.requests.get("cpu"))?;
     // Beyond 32 bits there are too many either way; `count` says so.
-    Some(u32::try_from(cpus.value().max(0)).unwrap_or(u32::MAX))
+    Some(u32::try_from(cpus.value()).unwrap_or(u32::MAX))
 }
 
 /// How many processors a topology has.

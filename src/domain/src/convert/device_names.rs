@@ -12,6 +12,8 @@ const MAX_DISKS: usize = 26 + 26 * 26 + 26 * 26 * 26;
 pub(super) struct DeviceNames<'a> {
     /// By prefix and disk.
     recorded: HashMap<(&'static str, &'a str), &'a str>,
+    /// Places by prefix and disk: a disk that is listed twice has one name.
+    given: HashMap<(&'static str, &'a str), usize>,
     /// With their prefix: on another bus the same name may be taken.
     used: HashSet<(&'static str, String)>,
     /// By prefix: no name before this place is free.
@@ -28,6 +30,7 @@ impl<'a> DeviceNames<'a> {
     pub(super) fn new(vmi: &'a Vmi) -> Self {
         let mut names = Self {
             recorded: HashMap::new(),
+            given: HashMap::new(),
             used: HashSet::new(),
             next: HashMap::new(),
         };
@@ -63,6 +66,12 @@ impl<'a> DeviceNames<'a> {
                 index,
             });
         }
+        if let Some(index) = self.given.get(&(prefix, disk.name.as_str())).copied() {
+            return Ok(DeviceName {
+                name: format(prefix, index),
+                index,
+            });
+        }
         let next = self.next.entry(prefix).or_default();
         let (index, name) = (*next..MAX_DISKS)
             .map(|index| (index, (prefix, format(prefix, index))))
@@ -71,6 +80,7 @@ impl<'a> DeviceNames<'a> {
                 ConvertError::refused(format!("{field}: there is no device name left"))
             })?;
         *next = index + 1;
+        self.given.insert((prefix, &disk.name), index);
         Ok(DeviceName {
             name: name.1,
             index,

@@ -39,12 +39,7 @@ impl<'a> DevicePool<'a> {
         let addresses = |resource: &str| {
             let value = host.device_plugins.get(&kind.variable(resource))?;
             let value = value.strip_suffix(',').unwrap_or(value);
-            Some(
-                value
-                    .split(',')
-                    .filter(|address| !address.is_empty())
-                    .collect(),
-            )
+            Some(value.split(',').collect())
         };
         Self {
             by_resource: resources
@@ -54,12 +49,13 @@ impl<'a> DevicePool<'a> {
     }
 
     /// The next address of a resource. Resources may share devices, so it is gone from all of them.
+    /// An empty one is no device.
     pub(super) fn take(&mut self, resource: &str) -> Option<&'a str> {
         let address = *self.by_resource.get(resource)?.first()?;
         for addresses in self.by_resource.values_mut() {
             addresses.retain(|other| *other != address);
         }
-        Some(address)
+        (!address.is_empty()).then_some(address)
     }
 }
 
@@ -72,7 +68,7 @@ mod tests {
         let host = HostFacts {
             device_plugins: BTreeMap::from([
                 ("PCI_RESOURCE_EXAMPLE_COM_A".into(), "1,2,".into()),
-                ("PCI_RESOURCE_EXAMPLE_COM_B".into(), "1,3".into()),
+                ("PCI_RESOURCE_EXAMPLE_COM_B".into(), "1,3,,4".into()),
                 ("PCI_RESOURCE_EXAMPLE_COM_C".into(), String::new()),
             ]),
             ..HostFacts::default()
@@ -81,6 +77,8 @@ mod tests {
         let mut pool = DevicePool::new(Kind::Pci, [a, b, c, "other"].into_iter(), &host);
         assert_eq!(pool.take(a), Some("1"));
         assert_eq!(pool.take(b), Some("3"));
+        assert_eq!(pool.take(b), None);
+        assert_eq!(pool.take(b), Some("4"));
         assert_eq!(pool.take(b), None);
         assert_eq!(pool.take(c), None);
         assert_eq!(pool.take("other"), None);

@@ -3,7 +3,7 @@
 use super::context::yes_no;
 use super::launch_security::Protection;
 use super::{Context, ConvertError};
-use crate::spec::{FirmwareFeature, FirmwareInfo, Loader, NVRam, Os};
+use crate::spec::{DomainSpec, FirmwareFeature, FirmwareInfo, Loader, NVRam, Os};
 use crate::vmi::Efi;
 
 /// An image of code and the template of its variables.
@@ -13,10 +13,28 @@ struct Image {
     variables: &'static str,
 }
 
+/// Refuses a guest for which there is no firmware, before anything else is looked at.
+pub(super) fn check(context: &Context<'_>, _spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let firmware = context.vmi.spec.domain.firmware.as_ref();
+    let bootloader = firmware.and_then(|firmware| firmware.bootloader.as_ref());
+    match bootloader.and_then(|bootloader| bootloader.efi.as_ref()) {
+        Some(efi) if !is_libvirts_choice(context, efi) => image(context, is_secure(efi)).map(drop),
+        _ => Ok(()),
+    }
+}
+
+fn is_secure(efi: &Efi) -> bool {
+    efi.secure_boot.unwrap_or(true)
+}
+
+fn is_libvirts_choice(context: &Context<'_>, efi: &Efi) -> bool {
+    is_secure(efi) && context.protection == Protection::None && context.host.firmware_auto_selection
+}
+
 pub(super) fn add(context: &Context<'_>, efi: &Efi, os: &mut Os) -> Result<(), ConvertError> {
-    let secure = efi.secure_boot.unwrap_or(true);
+    let secure = is_secure(efi);
     let protection = context.protection;
-    if secure && protection == Protection::None && context.host.firmware_auto_selection {
+    if is_libvirts_choice(context, efi) {
         let_libvirt_choose(context, os);
         return Ok(());
     }
@@ -66,12 +84,12 @@ fn let_libvirt_choose(context: &Context<'_>, os: &mut Os) {
 
 /// The image by what is installed; by its plain name when nobody looked.
 fn image(context: &Context<'_>, secure: bool) -> Result<Image, ConvertError> {
-    let Some(files) = &context.host.firmware_files else {
-        return Ok(plain(secure));
+    let kind = context.protection;
+    let image = match &context.host.firmware_files {
+        None => plain(secure, kind),
+        Some(files) => installed(secure, kind, |name| files.iter().any(|file| file == name)),
     };
-    let has = |name: &&str| files.iter().any(|file| file == name);
-    installed(secure, context.protection, has).ok_or_else(|| {
-        let kind = context.protection;
+    image.ok_or_else(|| {
         ConvertError::refused(format!(
             "EFI OVMF roms missing for booting in EFI mode with SecureBoot={secure}, \
              SEV/SEV-ES={}, SEV-SNP={}, TDX={}",
@@ -82,18 +100,13 @@ fn image(context: &Context<'_>, secure: bool) -> Result<Image, ConvertError> {
     })
 }
 
-fn plain(secure: bool) -> Image {
-    if secure {
-        Image {
-            code: "OVMF_CODE.secboot.fd",
-            variables: "OVMF_VARS.secboot.fd",
-        }
-    } else {
-        Image {
-            code: "OVMF_CODE.fd",
-            variables: "OVMF_VARS.fd",
-        }
-    }
+fn plain(secure: bool, protection: Protection) -> Option<Image> {
+    let (code, variables) = match (secure, protection) {
+        (true, Protection::Sev | Protection::Snp) => return None,
+        (true, _) => ("OVMF_CODE.secboot.fd", "OVMF_VARS.secboot.fd"),
+        (false, _) => ("OVMF_CODE.fd", "OVMF_VARS.fd"),
+    };
+    Some(Image { code, variables })
 }
 
 /// KubeVirt's choice. An image that can do secure boot also serves guests that do not want it.

@@ -11,6 +11,8 @@ struct Wanted<'a> {
     name: &'a str,
     resource: &'a str,
     display: Option<&'a VirtualGpuDisplay>,
+    /// It comes from a claim, and not from a plugin.
+    is_claimed: bool,
 }
 
 pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
@@ -57,6 +59,7 @@ fn gpu(gpu: &vmi::Gpu) -> Wanted<'_> {
             .virtual_gpu_options
             .as_ref()
             .and_then(|options| options.display.as_ref()),
+        is_claimed: claims::is_claimed(&gpu.device_name, &gpu.claim_name, &gpu.request_name),
     }
 }
 
@@ -71,6 +74,11 @@ fn other_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError>
             name: &device.name,
             resource: &device.device_name,
             display: None,
+            is_claimed: claims::is_claimed(
+                &device.device_name,
+                &device.claim_name,
+                &device.request_name,
+            ),
         })
         .collect();
     let mut devices = from_plugin(Kind::Pci, &wanted, context).map_err(failed)?;
@@ -210,7 +218,7 @@ fn has_ram_fb(display: &VirtualGpuDisplay) -> bool {
 fn check_count(kind: &str, wanted: &[Wanted<'_>], devices: &[HostDevice]) -> Result<(), String> {
     let wanted: Vec<_> = wanted
         .iter()
-        .filter(|device| !device.resource.is_empty())
+        .filter(|device| !device.is_claimed)
         .map(|device| format!("{} ({})", device.name, device.resource))
         .collect();
     if wanted.is_empty() || wanted.len() == devices.len() {

@@ -47,6 +47,17 @@ pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     let Some(security) = &context.vmi.spec.domain.launch_security else {
         return Ok(());
     };
+    let kinds = [
+        security.sev.is_some(),
+        security.snp.is_some(),
+        security.tdx.is_some(),
+    ];
+    if kinds.into_iter().filter(|asked| *asked).count() > 1 {
+        return Err(ConvertError::refused(
+            "spec.domain.launchSecurity asks for several of sev, snp and tdx; \
+             there can be only one kind of launch security",
+        ));
+    }
     spec.launch_security = match security {
         vmi::LaunchSecurity { sev: Some(sev), .. } => Some(of_sev(sev)),
         vmi::LaunchSecurity { snp: Some(_), .. } => Some(LaunchSecurity {

@@ -65,6 +65,7 @@ type Step = fn(&Context<'_>, &mut DomainSpec) -> Result<(), ConvertError>;
 /// What is added, in this order. The order decides which of several refusals is reported.
 const STEPS: &[Step] = &[
     architecture::check,
+    firmware::check,
     host_devices::add,
     network::add,
     tpm::add,

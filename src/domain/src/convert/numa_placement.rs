@@ -42,13 +42,23 @@ pub(super) fn place(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), 
 fn plan(context: &Context<'_>, spec: &DomainSpec, is_strict: bool) -> Result<Plan, String> {
     let mut by_cell: BTreeMap<u32, BTreeMap<String, usize>> = BTreeMap::new();
     let mut failures = Vec::new();
+    let mut movable = Vec::new();
     let devices = spec.devices.host_devices.iter().enumerate();
     for (place, device) in devices.filter(|(_, device)| device.kind == "pci") {
-        match cell_of(context, spec, device) {
-            Ok((cell, address)) => {
+        match movable_address(device) {
+            Ok(address) => movable.push((address, place)),
+            Err(failure) => failures.push(failure),
+        }
+    }
+    movable.sort();
+    for (address, place) in movable {
+        match near(context, spec, &address) {
+            Ok(cell) => {
                 by_cell.entry(cell).or_default().insert(address, place);
             }
-            Err(failure) => failures.push(failure),
+            Err(reason) => failures.push(format!(
+                "device {address} cannot be placed on a NUMA-aware PCIe topology: {reason}"
+            )),
         }
     }
     if is_strict && !failures.is_empty() {
@@ -64,12 +74,8 @@ fn plan(context: &Context<'_>, spec: &DomainSpec, is_strict: bool) -> Result<Pla
     Ok(planner.plan)
 }
 
-/// The guest cell that a device is near to, and the device's address on the node.
-fn cell_of(
-    context: &Context<'_>,
-    spec: &DomainSpec,
-    device: &HostDevice,
-) -> Result<(u32, String), String> {
+/// The address on the node of a device that may get another one in the guest.
+fn movable_address(device: &HostDevice) -> Result<String, String> {
     let source = device.source.address.as_ref().ok_or_else(|| {
         "PCI host device has no source address, skipping pcie-expander-bus assignment".to_owned()
     })?;
@@ -79,10 +85,7 @@ fn cell_of(
             "device {address} already has a guest PCI address, skipping pcie-expander-bus assignment"
         ));
     }
-    let cell = near(context, spec, &address).map_err(|reason| {
-        format!("device {address} cannot be placed on a NUMA-aware PCIe topology: {reason}")
-    })?;
-    Ok((cell, address))
+    Ok(address)
 }
 
 fn is_given(address: &Address) -> bool {

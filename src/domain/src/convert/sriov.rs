@@ -55,7 +55,7 @@ fn of_networks(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
                     interface.name
                 ))
             })?;
-        decorate(interface, device).map_err(failed)
+        decorate(interface, device, "").map_err(failed)
     };
     attached.into_iter().map(device).collect()
 }
@@ -64,8 +64,8 @@ fn is_attached(context: &Context<'_>, interface: &Interface) -> bool {
     let mut statuses = context.vmi.status.interfaces.iter();
     let status = statuses.find(|status| status.name == interface.name);
     status.is_some_and(|status| {
-        let mut sources = status.info_source.split(',');
-        sources.any(|source| source.trim() == ATTACHED)
+        let mut sources = status.info_source.split(", ");
+        sources.any(|source| source == ATTACHED)
     })
 }
 
@@ -82,10 +82,15 @@ fn addresses(info: &NetworkInfo) -> BTreeMap<&str, &str> {
 }
 
 /// Where the guest finds it, and whether it boots from it.
-fn decorate(interface: &Interface, mut device: HostDevice) -> Result<HostDevice, String> {
+fn decorate(
+    interface: &Interface,
+    mut device: HostDevice,
+    whose: &str,
+) -> Result<HostDevice, String> {
     if !interface.pci_address.is_empty() {
-        let address = pci_address::parse(&interface.pci_address)
-            .map_err(|error| format!("failed to interpret the guest PCI address: {error}"))?;
+        let address = pci_address::parse(&interface.pci_address).map_err(|error| {
+            format!("failed to interpret the guest PCI address{whose}: {error}")
+        })?;
         device.address = Some(address);
     }
     device.boot_order = interface.boot_order.map(|order| BootOrder { order });
@@ -115,7 +120,12 @@ fn of_claims(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
                     interface.name
                 ))
             })?;
-        devices.push(decorate(interface, device).map_err(failed)?);
+        let device = decorate(
+            interface,
+            device,
+            &format!(" for interface {}", interface.name),
+        );
+        devices.push(device.map_err(failed)?);
     }
     Ok(devices)
 }

@@ -137,7 +137,7 @@ pub struct InterfaceStatus {
     /// Interface of the pod.
     #[serde(deserialize_with = "null_as_default")]
     pub pod_interface_name: String,
-    /// Who told, comma-separated: `domain`, `guest-agent`, `multus-status`.
+    /// Who told: `domain`, `guest-agent`, `multus-status`, with `, ` between them.
     #[serde(deserialize_with = "null_as_default")]
     pub info_source: String,
 }

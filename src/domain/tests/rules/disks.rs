@@ -114,3 +114,17 @@ fn a_pool_has_a_size() {
             .starts_with("spec.domain.ioThreads.supplementalPoolThreadCount is \"\"")
     );
 }
+
+/// libvirt says which name is there twice.
+#[test]
+fn a_disk_that_is_listed_twice_has_one_name() {
+    let disk = json!({"name": "d", "disk": {"bus": "virtio"}});
+    let other = json!({"name": "e", "disk": {"bus": "virtio"}});
+    let case = Case::of(json!({
+        "domain": {"devices": {"disks": [disk, other, disk]}},
+        "volumes": [{"name": "d", "emptyDisk": {}}, {"name": "e", "emptyDisk": {}}]
+    }));
+    let disks = case.spec().devices.disks;
+    let names: Vec<_> = disks.iter().map(|disk| &*disk.target.device).collect();
+    assert_eq!(names, ["vda", "vdb", "vda"]);
+}

@@ -113,3 +113,18 @@ fn a_device_that_is_not_there_is_refused() {
         "failed to create hostdevice for d: Bad value: 3"
     );
 }
+
+#[test]
+fn a_device_of_neither_plugin_nor_claim_is_missed() {
+    let nameless = gpus(json!([{"name": "g"}]), json!({}));
+    assert!(nameless.refusal().contains("\nGPU: [g ()]\n"));
+    let with_gap = Case::devices(json!({"hostDevices": [
+        {"name": "a", "deviceName": "x/y"}, {"name": "b", "deviceName": "x/y"}
+    ]}))
+    .host(json!({"devicePlugins": {"PCI_RESOURCE_X_Y": "0000:01:00.1,,0000:01:00.2"}}));
+    assert!(
+        with_gap
+            .refusal()
+            .ends_with("\nHostDevice: [a (x/y) b (x/y)]\nDevice: [hostdevice-a]")
+    );
+}

@@ -101,3 +101,15 @@ fn a_binding_plugin_brings_its_own_interface() {
     assert_eq!(attached("tap")[0].kind, "ethernet");
     assert!(attached("managedTap").is_empty());
 }
+
+#[test]
+fn only_multus_attaches_functions() {
+    let interface = json!({"name": "v", "sriov": {}});
+    let mut case = case(interface, json!({"interfaces": []}));
+    assert_eq!(
+        case.refusal(),
+        "found no SR-IOV networks to PCI-Address mapping"
+    );
+    case.status["interfaces"][0]["infoSource"] = json!("domain,multus-status");
+    assert!(case.spec().devices.host_devices.is_empty());
+}

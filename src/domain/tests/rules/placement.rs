@@ -161,3 +161,11 @@ fn grace_needs_another_host() {
         "GraceIOVirtualization requires SMMUv3 on the host"
     );
 }
+
+#[test]
+fn devices_without_a_node_are_named_in_the_order_of_their_addresses() {
+    let refusal = near(json!({"guestMappingPassthrough": {}}), json!({})).refusal();
+    let place = |address: &str| refusal.find(address).unwrap();
+    assert!(place("0000:01:00.0") < place("0000:02:00.0"));
+    assert!(place("0000:02:00.0") < place("0000:81:00.0"));
+}

@@ -189,3 +189,30 @@ fn refusals_are_kubevirts() {
         "failed to find network n"
     );
 }
+
+#[test]
+fn firmware_is_missed_before_anything_else() {
+    let mut domain = json!({
+        "launchSecurity": {"snp": {}},
+        "firmware": {"bootloader": {"efi": {}}},
+        "devices": {"sound": {"model": "sb16"}}
+    });
+    assert_eq!(
+        Case::domain(domain.clone()).refusal(),
+        "EFI OVMF roms missing for booting in EFI mode with SecureBoot=true, SEV/SEV-ES=false, \
+         SEV-SNP=true, TDX=false"
+    );
+    domain["firmware"]["bootloader"]["efi"]["secureBoot"] = json!(false);
+    assert_eq!(Case::domain(domain).refusal(), "invalid model: sb16");
+}
+
+/// KubeVirt's launcher crashes on the first, and calls the second 4294967295 sockets.
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let of = |domain: Value| Case::domain(domain).refusal();
+    assert!(of(json!({"memory": {"maxGuest": "4Gi"}})).starts_with("spec.domain.memory.maxGuest"));
+    assert_eq!(
+        of(json!({"resources": {"requests": {"cpu": "-1500m"}}})),
+        "spec.domain.resources.requests.cpu is -1500m, and must not be negative"
+    );
+}

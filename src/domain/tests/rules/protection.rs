@@ -79,3 +79,9 @@ fn policies() {
     assert!(tdx.os.nvram.is_none());
     assert!(tdx.devices.rng.unwrap().driver.is_none());
 }
+
+#[test]
+fn there_is_one_kind_of_protection() {
+    let case = Case::domain(json!({"launchSecurity": {"sev": {}, "tdx": {}}}));
+    assert!(case.refusal().starts_with("spec.domain.launchSecurity"));
+}
