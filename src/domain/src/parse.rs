@@ -45,4 +45,10 @@ mod tests {
         );
         assert!(error("<domain>").is_err());
     }
+
+    #[test]
+    fn the_namespace_of_qemu_is_not_the_domains() {
+        let spec = parse("<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'/>");
+        assert!(spec.is_ok_and(|spec| spec.xmlns_qemu.is_empty()));
+    }
 }

@@ -80,11 +80,15 @@ pub(crate) fn local_name(element: &Element) -> &str {
     name.rsplit_once(':').map_or(name, |(_, local)| local)
 }
 
+/// A name with a prefix is only ever written: KubeVirt's launcher does not read `xmlns:qemu` either.
 pub(crate) fn read_attr<T: Scalar>(
     element: &Element,
     name: &str,
     into: &mut T,
 ) -> Result<(), ParseError> {
+    if name.contains(':') {
+        return Ok(());
+    }
     let Some(text) = element.attr(name) else {
         return Ok(());
     };
