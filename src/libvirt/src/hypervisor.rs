@@ -12,6 +12,7 @@
 //! well: callers that must answer sooner put their own deadline around the call and go on without
 //! its result.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,7 +55,7 @@ pub trait Hypervisor: Send + Sync {
 /// One domain. A handle stays valid when the domain ends or is undefined; calls then fail with
 /// [`NO_DOMAIN`](crate::error::code::NO_DOMAIN) or
 /// [`OPERATION_INVALID`](crate::error::code::OPERATION_INVALID).
-pub trait Guest: Power + Definition + Send + Sync {
+pub trait Guest: Power + Definition + Blocks + Send + Sync {
     /// The domain's name.
     fn name(&self) -> &str;
 
@@ -79,6 +80,12 @@ pub trait Guest: Power + Definition + Send + Sync {
 
 /// Starting and stopping.
 pub trait Power {
+    /// Lends open files to the domain, for elements that name them by `fdgroup`.
+    ///
+    /// libvirt gets copies, over a UNIX socket only, and forgets them when the connection ends that
+    /// lent them: lend right before each start.
+    fn associate_fds(&self, group: &str, files: &[BorrowedFd<'_>]) -> Result<()>;
+
     /// Starts the domain's QEMU process.
     fn start(&self, how: Start) -> Result<()>;
 
@@ -114,6 +121,35 @@ pub trait Definition {
 
     /// Replaces the metadata element of a namespace; `xml: None` removes it.
     fn set_metadata(&self, metadata: Metadata<'_>, of: Affect) -> Result<()>;
+}
+
+/// The disks of a running domain, named by target (`vda`) or by source path.
+pub trait Blocks {
+    /// How large a disk is.
+    fn block_info(&self, disk: &str) -> Result<BlockInfo>;
+
+    /// Makes a disk another size, and tells the guest.
+    fn resize_block(&self, disk: &str, to: BlockSize) -> Result<()>;
+}
+
+/// How large a disk is, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockInfo {
+    /// What the guest sees; 0 when libvirt cannot tell.
+    pub capacity: u64,
+    /// What is written on the host.
+    pub allocation: u64,
+    /// What the image takes up, or the size of the device.
+    pub physical: u64,
+}
+
+/// The size that a disk is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockSize {
+    /// So many bytes.
+    Bytes(u64),
+    /// As large as the block device that it is.
+    Device,
 }
 
 /// How to start.

@@ -34,8 +34,9 @@ pub use event::{
 };
 pub use ffi::connect;
 pub use hypervisor::{
-    Affect, Definition, Destroy, DomainKind, Files, Guest, Hypervisor, KEEPALIVE, Metadata, Power,
-    RebootMode, ShutdownMode, Start, Undefine, Version, XmlKind,
+    Affect, BlockInfo, BlockSize, Blocks, Definition, Destroy, DomainKind, Files, Guest,
+    Hypervisor, KEEPALIVE, Metadata, Power, RebootMode, ShutdownMode, Start, Undefine, Version,
+    XmlKind,
 };
 pub use state::{DomainState, Reason, State};
 pub use stats::{

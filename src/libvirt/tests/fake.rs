@@ -4,11 +4,14 @@
 
 mod support;
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
 use libvirt::fake::{Call, Fake};
-use libvirt::{CloseReason, DomainState, Event, Reason, ShutdownMode, Start, State, code};
+use libvirt::{
+    BlockInfo, BlockSize, CloseReason, DomainState, Event, Reason, ShutdownMode, Start, State, code,
+};
 use support::story::{self, Driver, NAME};
 use support::{AGuest, Recorder};
 
@@ -108,6 +111,28 @@ fn a_failure_is_injected_once_and_calls_are_counted() {
     guest.start(Start::RUNNING).unwrap();
     assert_eq!(fake.count(Call::Start), 2);
     assert_eq!(fake.calls().first(), Some(&Call::Connect));
+}
+
+#[test]
+fn files_are_lent_and_disks_grow() {
+    let fake = Fake::new();
+    let (guest, _recorder) = running(&fake);
+    let file = tempfile::tempfile().unwrap();
+    guest.associate_fds("iommu", &[file.as_fd()]).unwrap();
+    assert_eq!((fake.lent(NAME, "iommu"), fake.lent(NAME, "other")), (1, 0));
+    let small = BlockInfo {
+        capacity: 1,
+        physical: 3,
+        ..BlockInfo::default()
+    };
+    fake.set_block(NAME, "vda", small);
+    for (size, expected) in [(BlockSize::Bytes(2), 2), (BlockSize::Device, 3)] {
+        guest.resize_block("vda", size).unwrap();
+        assert_eq!(guest.block_info("vda").unwrap().capacity, expected);
+    }
+    assert_eq!(guest.block_info("vdb").unwrap_err().code, code::INVALID_ARG);
+    fake.kill_qemu(NAME);
+    assert!(guest.resize_block("vda", BlockSize::Device).is_err());
 }
 
 #[test]

@@ -5,6 +5,7 @@
 mod support;
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,7 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-use libvirt::{CloseReason, DomainState, Event, Hypervisor, Reason, Start, State, Undefine};
+use libvirt::{
+    BlockSize, CloseReason, Destroy, DomainState, Event, Hypervisor, Reason, Start, State, Undefine,
+};
 use support::story::{self, Driver};
 use support::{Recorder, eventually};
 
@@ -128,8 +131,45 @@ fn real_qemu_tells_the_story() {
         events: story::QEMU,
     };
     story::tell(&*hypervisor, &driver);
+    starts_with_a_lent_file_and_grows_a_disk(&pod, &*hypervisor);
     killed_from_outside(&pod, &*hypervisor);
     the_daemon_goes_away(pod, &*hypervisor);
+}
+
+fn disk(source: &str, target: &str) -> String {
+    format!(
+        "<disk type='file' device='disk'><driver name='qemu' type='raw'/><source {source}/>\
+        <target dev='{target}' bus='virtio'/></disk>"
+    )
+}
+
+/// One disk whose image nobody but this process can open, and one that grows while the guest runs.
+fn starts_with_a_lent_file_and_grows_a_disk(pod: &Pod, hypervisor: &dyn Hypervisor) {
+    const MIB: u64 = 1 << 20;
+    let lent = tempfile::tempfile().unwrap();
+    let plain = pod.root.path().join("plain.img");
+    for file in [&lent, &fs::File::create(&plain).unwrap()] {
+        file.set_len(MIB).unwrap();
+    }
+    chown(&plain, Some(UID), Some(UID)).unwrap();
+    let disks = disk("file='/nowhere/lent.img' fdgroup='lent'", "vda")
+        + &disk(&format!("file='{}'", plain.display()), "vdb");
+    let xml = XML.replace("</devices>", &format!("{disks}</devices>"));
+    let guest = hypervisor.define(&xml).unwrap();
+    let refusal = guest.start(Start::PAUSED).unwrap_err();
+    assert!(refusal.message.contains("'lent'"), "{refusal}");
+    guest.associate_fds("lent", &[lent.as_fd()]).unwrap();
+    guest.start(Start::PAUSED).unwrap();
+    assert_eq!(guest.block_info("vdb").unwrap().capacity, MIB);
+    guest
+        .resize_block("vdb", BlockSize::Bytes(2 * MIB))
+        .unwrap();
+    assert_eq!(guest.block_info("vdb").unwrap().capacity, 2 * MIB);
+    assert_eq!(fs::metadata(&plain).unwrap().len(), 2 * MIB);
+    let refusal = guest.resize_block("vdc", BlockSize::Device).unwrap_err();
+    assert!(refusal.message.contains("vdc"), "{refusal}");
+    guest.destroy(Destroy::Forceful).unwrap();
+    guest.undefine(Undefine::KEEP).unwrap();
 }
 
 fn killed_from_outside(pod: &Pod, hypervisor: &dyn Hypervisor) {

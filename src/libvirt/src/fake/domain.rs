@@ -7,11 +7,13 @@
 //!    └─ shutdown, destroy, QEMU's death ──────────┘
 //! ```
 
+use std::collections::BTreeMap;
+
 use super::Agent;
 use super::definition::Definition;
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
-use crate::hypervisor::{RebootMode, ShutdownMode, Start};
+use crate::hypervisor::{BlockInfo, RebootMode, ShutdownMode, Start};
 use crate::state::{DomainState, Reason, State};
 use crate::stats::GuestStats;
 
@@ -26,6 +28,9 @@ pub(super) struct Domain {
     pub(super) state: State,
     pub(super) stats: GuestStats,
     pub(super) agent: Option<Agent>,
+    /// How many open files were lent, by group.
+    pub(super) lent: BTreeMap<String, usize>,
+    pub(super) blocks: BTreeMap<String, BlockInfo>,
 }
 
 type Events = Vec<Event>;
@@ -41,7 +46,17 @@ impl Domain {
             state: State::new(DomainState::Shutoff, Reason::Unknown),
             stats: GuestStats::default(),
             agent: None,
+            lent: BTreeMap::new(),
+            blocks: BTreeMap::new(),
         }
+    }
+
+    pub(super) fn block(&mut self, disk: &str) -> Result<&mut BlockInfo> {
+        self.blocks.get_mut(disk).ok_or_else(|| Error {
+            code: code::INVALID_ARG,
+            domain: origin::QEMU,
+            message: format!("invalid argument: invalid path '{disk}' not assigned to domain"),
+        })
     }
 
     pub(super) fn is_active(&self) -> bool {

@@ -1,5 +1,6 @@
 //! A handle to a domain of the fake daemon.
 
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::Call;
@@ -10,8 +11,8 @@ use super::world::no_domain;
 use crate::error::{Error, Result, code, origin};
 use crate::event::Event;
 use crate::hypervisor::{
-    Affect, Definition, Destroy, Guest, Metadata, Power, RebootMode, ShutdownMode, Start, Undefine,
-    XmlKind,
+    Affect, BlockInfo, BlockSize, Blocks, Definition, Destroy, Guest, Metadata, Power, RebootMode,
+    ShutdownMode, Start, Undefine, XmlKind,
 };
 use crate::state::State;
 use crate::stats::GuestStats;
@@ -84,7 +85,32 @@ impl Guest for FakeGuest {
     }
 }
 
+impl Blocks for FakeGuest {
+    fn block_info(&self, disk: &str) -> Result<BlockInfo> {
+        self.look(Call::BlockInfo, |domain| domain.block(disk).copied())
+    }
+
+    fn resize_block(&self, disk: &str, to: BlockSize) -> Result<()> {
+        self.look(Call::ResizeBlock, |domain| {
+            domain.must_run()?;
+            domain.block(disk).map(|block| {
+                block.capacity = match to {
+                    BlockSize::Bytes(bytes) => bytes,
+                    BlockSize::Device => block.physical,
+                };
+            })
+        })
+    }
+}
+
 impl Power for FakeGuest {
+    fn associate_fds(&self, group: &str, files: &[BorrowedFd<'_>]) -> Result<()> {
+        self.look(Call::AssociateFds, |domain| {
+            domain.lent.insert(group.to_owned(), files.len());
+            Ok(())
+        })
+    }
+
     fn start(&self, how: Start) -> Result<()> {
         let id = self.connection.world.next();
         self.change(Call::Start, |domain| domain.start(how, id))

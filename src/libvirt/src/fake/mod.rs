@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
-use crate::hypervisor::Hypervisor;
+use crate::hypervisor::{BlockInfo, Hypervisor};
 use crate::state::{DomainState, Reason, State};
 use crate::stats::GuestStats;
 use connection::FakeConnection;
@@ -60,6 +60,9 @@ pub enum Call {
     Destroy,
     Undefine,
     Agent,
+    AssociateFds,
+    BlockInfo,
+    ResizeBlock,
 }
 
 /// The daemon, its QEMUs and their guests, seen from behind. Clones are the same daemon.
@@ -125,6 +128,28 @@ impl Fake {
     /// What `Guest::stats` will tell while the domain runs (its name and UUID are filled in).
     pub fn set_stats(&self, domain: &str, stats: GuestStats) {
         self.world.domain(domain, |domain| domain.stats = stats);
+    }
+
+    /// How many open files of a group the domain was lent.
+    pub fn lent(&self, domain: &str, group: &str) -> usize {
+        let lent = |domain: &mut domain::Domain| domain.lent.get(group).copied();
+        self.world
+            .domain(domain, lent)
+            .flatten()
+            .unwrap_or_default()
+    }
+
+    /// The domain has a disk of this size.
+    pub fn set_block(&self, domain: &str, disk: &str, info: BlockInfo) {
+        self.world.domain(domain, |domain| {
+            domain.blocks.insert(disk.to_owned(), info);
+        });
+    }
+
+    /// How large a disk of the domain is.
+    pub fn block(&self, domain: &str, disk: &str) -> Option<BlockInfo> {
+        let block = |domain: &mut domain::Domain| domain.blocks.get(disk).copied();
+        self.world.domain(domain, block).flatten()
     }
 
     /// The guest powers itself off.

@@ -1,6 +1,7 @@
 //! A domain of a connection.
 
-use std::ffi::c_uint;
+use std::ffi::{c_int, c_uint};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,6 +125,18 @@ fn agent_seconds(timeout: Duration) -> i32 {
 }
 
 impl Power for RealGuest {
+    fn associate_fds(&self, group: &str, files: &[BorrowedFd<'_>]) -> Result<()> {
+        let group = c_string("group of open files", group)?;
+        let mut numbers: Vec<c_int> = files.iter().map(AsRawFd::as_raw_fd).collect();
+        let count = c_uint::try_from(numbers.len()).unwrap_or(c_uint::MAX);
+        // SAFETY: the domain is valid, the group NUL-terminated. `count` numbers are there, each of a
+        // file that its borrow keeps open during the call; libvirt sends copies and keeps no number.
+        check(unsafe {
+            sys::virDomainFDAssociate(self.raw, group.as_ptr(), count, numbers.as_mut_ptr(), 0)
+        })
+        .map(drop)
+    }
+
     fn start(&self, how: Start) -> Result<()> {
         let flags = flag(how.paused, sys::VIR_DOMAIN_START_PAUSED)
             | flag(how.reset_nvram, sys::VIR_DOMAIN_START_RESET_NVRAM);

@@ -1,5 +1,6 @@
 //! The real thing: everything that touches a libvirt pointer.
 
+mod blocks;
 mod call;
 mod callbacks;
 mod connection;
