@@ -17,10 +17,12 @@ const LARGE_PORTS: (usize, usize) = (16, 6);
 const PORTS: (usize, usize) = (8, 3);
 
 /// What is added to a domain.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Room {
-    pub(super) placeholders: usize,
-    pub(super) ports: usize,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Interfaces that keep places free in the first definition, and are gone in the last.
+    pub placeholders: usize,
+    /// Spare PCIe root ports, above all others.
+    pub ports: usize,
 }
 
 impl Room {

@@ -17,7 +17,7 @@ mod settle;
 use domain_xml::{Document, Element};
 
 use crate::vmi::Vmi;
-use count::Room;
+pub use count::Room;
 
 /// Names of placeholder interfaces are this and a number.
 const PLACEHOLDER: &str = "placeholder-";
@@ -57,6 +57,7 @@ pub enum RoomError {
 /// How to define a domain so that there is room in it.
 #[derive(Debug)]
 pub struct Definition {
+    room: Room,
     first: String,
     /// What to take out of libvirt's XML again, and what to add.
     rest: Option<settle::Rest>,
@@ -69,12 +70,14 @@ impl Definition {
     /// [`RoomError`] for an annotation or a domain that cannot be understood.
     pub fn plan(vmi: &Vmi, hooked: String) -> Result<Self, RoomError> {
         let mut domain = Document::parse(&hooked)?;
+        let room = Room::of(vmi, &domain)?;
         let Room {
             placeholders,
             ports,
-        } = Room::of(vmi, &domain)?;
+        } = room;
         if placeholders == 0 && ports == 0 {
             return Ok(Self {
+                room,
                 first: hooked,
                 rest: None,
             });
@@ -85,9 +88,15 @@ impl Definition {
             None => add_ports(&mut domain, ports),
         }
         Ok(Self {
+            room,
             first: domain.render(),
             rest,
         })
+    }
+
+    /// How much room there is to be.
+    pub fn room(&self) -> Room {
+        self.room
     }
 
     /// What libvirt is to define first.

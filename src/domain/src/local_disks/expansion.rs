@@ -1,4 +1,4 @@
-//! Images of claims that have grown: by how much the guest's disk may follow before it starts.
+//! Claims that have grown: by how much the guest's disk may follow, before it starts and while it runs.
 
 use super::MIB;
 use crate::prepare::Backend;
@@ -45,11 +45,54 @@ pub fn expansions(vmi: &Vmi, spec: &DomainSpec) -> Vec<Expansion> {
     disks.filter_map(|disk| expansion(vmi, disk)).collect()
 }
 
-fn expansion(vmi: &Vmi, disk: &Disk) -> Option<Expansion> {
-    let volume = disk.alias.as_ref()?.name.clone();
+/// A disk of a running VM that may be smaller than its claim.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Growth {
+    /// On a file.
+    File(Expansion),
+    /// On a block device, which grows by itself.
+    Device {
+        /// The volume.
+        volume: String,
+        /// What the disk shows: the device, or the image that describes its data.
+        path: String,
+        /// The device.
+        device: String,
+    },
+}
+
+/// The disks of claims, all of which may have to grow while the VM runs.
+pub fn growths(vmi: &Vmi, spec: &DomainSpec) -> Vec<Growth> {
+    let disks = spec.devices.disks.iter();
+    let growth = |disk| {
+        expansion(vmi, disk)
+            .map(Growth::File)
+            .or_else(|| growing_device(vmi, disk))
+    };
+    disks.filter_map(growth).collect()
+}
+
+fn growing_device(vmi: &Vmi, disk: &Disk) -> Option<Growth> {
+    let device = Backend::of(disk).filter(|backend| backend.is_block)?;
+    let shown = [&disk.source.file, &disk.source.dev];
+    Some(Growth::Device {
+        volume: claimed(vmi, disk)?,
+        path: shown.into_iter().find(|path| !path.is_empty())?.clone(),
+        device: device.path,
+    })
+}
+
+/// The volume of a disk, if a claim is behind it.
+fn claimed(vmi: &Vmi, disk: &Disk) -> Option<String> {
+    let volume = &disk.alias.as_ref()?.name;
     let mut statuses = vmi.status.volume_status.iter();
-    let status = statuses.find(|status| status.name == volume)?;
+    let status = statuses.find(|status| status.name == *volume)?;
     status.persistent_volume_claim_info.as_ref()?;
+    Some(volume.clone())
+}
+
+fn expansion(vmi: &Vmi, disk: &Disk) -> Option<Expansion> {
+    let volume = claimed(vmi, disk)?;
     let data = Backend::of(disk).filter(|backend| !backend.is_block)?;
     let overhead: f64 = disk.filesystem_overhead.as_ref()?.parse().ok()?;
     Some(Expansion {

@@ -14,7 +14,7 @@ use crate::spec::{Disk, DomainSpec};
 use crate::vmi::Vmi;
 
 pub use config::{ConfigIso, ConfigKind};
-pub use expansion::{Expansion, expansions};
+pub use expansion::{Expansion, Growth, expansions, growths};
 
 /// Images are made of whole mebibytes.
 const MIB: u64 = 1024 * 1024;

@@ -187,6 +187,7 @@ fn a_disk_grows_to_what_its_claim_and_the_file_system_allow() {
         panic!("{found:?}")
     };
     assert_eq!((growth.capacity, growth.format.as_str()), (1 << 30, "raw"));
+    assert_eq!(growths(&vmi, &spec), [Growth::File(growth.clone())]);
     assert_eq!(
         growth.size(None),
         Some(967 * MIB),
@@ -200,4 +201,23 @@ fn a_disk_grows_to_what_its_claim_and_the_file_system_allow() {
         ..growth.clone()
     };
     assert_eq!(whole.size(None), Some(1 << 30));
+}
+
+#[test]
+fn a_disk_on_a_device_follows_it() {
+    const BLOCK: &str = r#"{"name":"pvc","target":"vda","persistentVolumeClaimInfo":{"volumeMode":"Block",
+      "capacity":{"storage":"2Gi"}}}"#;
+    let mut vmi: serde_json::Value = serde_json::from_str(CLAIMED).unwrap();
+    vmi["spec"]["volumes"] =
+        serde_json::json!([{"name":"pvc","persistentVolumeClaim":{"claimName":"x"}}]);
+    vmi["status"] = serde_json::json!({"volumeStatus": [serde_json::from_str::<serde_json::Value>(BLOCK).unwrap()]});
+    let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
+    let spec = crate::convert::convert(&vmi, &Options::default(), &HostFacts::default()).unwrap();
+    let device = Growth::Device {
+        volume: "pvc".into(),
+        path: "/dev/pvc".into(),
+        device: "/dev/pvc".into(),
+    };
+    assert_eq!(growths(&vmi, &spec), [device]);
+    assert_eq!(expansions(&vmi, &spec), []);
 }
