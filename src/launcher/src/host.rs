@@ -3,6 +3,7 @@
 mod block_sizes;
 mod claims;
 mod devices;
+mod iommufd;
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -15,6 +16,7 @@ use domain::resource_claims::{ClaimedRequest, claimed_requests};
 use domain::vmi::Vmi;
 
 use crate::config::Config;
+pub use iommufd::{IommuFd, IommuFdError};
 
 /// Where the pod's processors are listed: cgroup v2, then v1.
 const CPUSETS: [&str; 2] = [

@@ -19,6 +19,7 @@ use crate::command::{CommandService, Server};
 use crate::config::Config;
 use crate::daemons::{self, Daemons, DaemonsConfig};
 use crate::disks::DiskTools;
+use crate::host::IommuFd;
 use crate::image_volumes::ImageVolumes;
 use crate::lifetime::Ending;
 use crate::manager::connection::{Connect, Connection};
@@ -325,6 +326,7 @@ fn preparation(config: &Config) -> Preparation {
         image_volumes: (config.flags.image_volume)
             .then(|| ImageVolumes::kubevirt(&config.places.container_disks)),
         known_disks: Default::default(),
+        iommufd: IommuFd::served_at(config.places.iommufd_socket()),
         test_driver: config.is_test_driver(),
     }
 }

@@ -102,6 +102,11 @@ impl Places {
         self.share.join("domain-notify-pipe.sock")
     }
 
+    /// Where KubeVirt's device plugin serves an open `/dev/iommu`.
+    pub fn iommufd_socket(&self) -> PathBuf {
+        self.share.join("iommufd.sock")
+    }
+
     /// QEMU's pid file for a domain.
     pub fn qemu_pid_file(&self, domain: &str) -> PathBuf {
         self.qemu_pids.join(format!("{domain}.pid"))

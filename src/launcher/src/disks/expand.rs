@@ -26,6 +26,15 @@ pub async fn expand(expansions: &[Expansion], tools: &DiskTools) {
     }
 }
 
+/// The size that a disk on a file can have by its claim and its file system, in bytes. Blocking.
+///
+/// # Errors
+/// That of looking at the file.
+pub fn possible_size(expansion: &Expansion) -> io::Result<Option<u64>> {
+    let room = Room::of(expansion.path.as_ref(), expansion.data.as_ref())?;
+    Ok(expansion.size(room.usable))
+}
+
 async fn grow(expansion: &Expansion, tools: &DiskTools) -> Result<(), DiskError> {
     let (path, data) = (expansion.path.clone(), expansion.data.clone());
     let look = move || {

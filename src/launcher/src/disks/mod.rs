@@ -22,7 +22,7 @@ use std::time::Duration;
 
 pub use direct_io::DirectIo;
 pub use error::DiskError;
-pub use expand::expand;
+pub use expand::{expand, possible_size};
 pub use inspect::{container_disks, inspect};
 pub use prepare::prepare;
 

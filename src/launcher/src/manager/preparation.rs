@@ -17,6 +17,7 @@ use crate::access_credentials;
 use crate::blocking::{self, Unanswered};
 use crate::cloud_init::{self, SecretDirectory, SysTopology};
 use crate::disks::{self, DirectIo, DiskError, DiskTools};
+use crate::host::{IommuFd, IommuFdError};
 use crate::image_volumes::{ImageVolumeError, ImageVolumes};
 
 use super::vm::QUICK;
@@ -51,6 +52,9 @@ pub enum PreparationError {
     /// libvirt's description of the new domain is not understood.
     #[error("reading libvirt's description of the new domain: {0}")]
     Description(String),
+    /// A device plugin's iommufd.
+    #[error(transparent)]
+    IommuFd(#[from] IommuFdError),
     /// A file system hangs.
     #[error(transparent)]
     Unanswered(#[from] Unanswered),
@@ -87,6 +91,8 @@ pub struct Preparation {
     pub image_volumes: Option<ImageVolumes>,
     /// What was found out about container disks; they do not change while the pod lives.
     pub known_disks: Mutex<BTreeMap<String, DiskInfo>>,
+    /// The open `/dev/iommu` that a device plugin may hand over.
+    pub iommufd: IommuFd,
     /// libvirt's simulator starts no QEMU: images are not made, and may not be makeable here.
     pub test_driver: bool,
 }
@@ -110,6 +116,14 @@ impl Preparation {
         known().clone_from(&disks);
         options.disks_info = disks;
         Ok(options)
+    }
+
+    /// The node, and what was handed over since it was probed.
+    pub async fn facts(&self) -> Result<HostFacts, PreparationError> {
+        Ok(HostFacts {
+            iommufd: !self.test_driver && self.iommufd.receive().await?.is_some(),
+            ..self.facts.clone()
+        })
     }
 
     async fn link_images(&self, vmi: &Vmi) -> Result<(), PreparationError> {

@@ -21,6 +21,7 @@ use virt_launcher::Places;
 use virt_launcher::cloud_init::SecretDirectory;
 use virt_launcher::command::{CommandService, Server};
 use virt_launcher::disks::DiskTools;
+use virt_launcher::host::IommuFd;
 use virt_launcher::manager::connection::{Connect, Connection};
 use virt_launcher::manager::hooks::Hooks;
 use virt_launcher::manager::preparation::Preparation;
@@ -129,6 +130,7 @@ fn preparation(places: &Places) -> Preparation {
         container_disks: places.container_disks.clone(),
         image_volumes: None,
         known_disks: Default::default(),
+        iommufd: IommuFd::served_at(places.iommufd_socket()),
         test_driver: false,
     }
 }

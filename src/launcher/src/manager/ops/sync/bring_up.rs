@@ -1,3 +1,4 @@
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use domain::vmi::Vmi;
@@ -49,6 +50,7 @@ async fn start(vm: &Vm, vmi: &Vmi, guest: &Arc<dyn Guest>) -> Result<(), OpError
         paused: (by_owner || isolates_emulator(vmi)) && !vm.preparation.test_driver,
         ..Start::RUNNING
     };
+    lend_iommufd(vm, guest).await?;
     let looking_out = starting::watch(vm, guest);
     vm.on(guest, "starting the domain", START, move |guest| {
         guest.start(how)
@@ -65,6 +67,18 @@ async fn start(vm: &Vm, vmi: &Vmi, guest: &Arc<dyn Guest>) -> Result<(), OpError
     vm.memory().paused_by_user = by_owner;
     tracing::info!(paused = by_owner, "domain started");
     Ok(())
+}
+
+/// libvirt opens host devices through it that name the group.
+async fn lend_iommufd(vm: &Vm, guest: &Arc<dyn Guest>) -> Result<(), OpError> {
+    const GROUP: &str = "iommu";
+    let Some(device) = vm.preparation.iommufd.get() else {
+        return Ok(());
+    };
+    vm.on(guest, "lending the iommufd", QUICK, move |guest| {
+        guest.associate_fds(GROUP, &[device.as_fd()])
+    })
+    .await
 }
 
 /// The emulator's threads are moved to their own processor before the guest's first instruction.

@@ -9,6 +9,7 @@
 
 mod bring_up;
 mod define;
+mod grow;
 mod prepare;
 mod starting;
 mod warn;
@@ -52,7 +53,10 @@ pub(in crate::manager) async fn sync(
     }
     let wanted = prepare::Wanted::convert(vm, request).await?;
     let guest = match prepared_here(vm, request).await? {
-        Some(guest) => guest,
+        Some(guest) => {
+            grow::grow(vm, &request.vmi, wanted.spec(), &guest).await?;
+            guest
+        }
         None => {
             let prepared = until(interrupted, wanted.prepare(vm)).await?;
             prepared.define(vm).await?

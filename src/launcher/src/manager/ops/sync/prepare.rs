@@ -31,7 +31,7 @@ impl<'a> Wanted<'a> {
     pub(super) async fn convert(vm: &Vm, request: &'a SyncRequest) -> Result<Self, OpError> {
         let vmi = &request.vmi;
         let options = vm.preparation.options(vmi, &request.options).await?;
-        let mut facts = vm.preparation.facts.clone();
+        let mut facts = vm.preparation.facts().await?;
         facts.allow_emulation |= request.allow_emulation;
         let questions = Questions::of(vmi, &options, &facts)?;
         if !questions.is_empty() {
@@ -45,6 +45,10 @@ impl<'a> Wanted<'a> {
         }
         let plugins = &request.plugins;
         Ok(Wanted { vmi, plugins, spec })
+    }
+
+    pub(super) fn spec(&self) -> &DomainSpec {
+        &self.spec
     }
 
     /// Runs the hooks and puts images in place.
