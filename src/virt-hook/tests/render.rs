@@ -243,3 +243,28 @@ fn it_runs_where_there_is_no_libvirt() {
     let needle = b"libvirt.so";
     assert!(!binary.windows(needle.len()).any(|window| window == needle));
 }
+
+#[test]
+fn room_for_hotplug_as_far_as_it_can_be_known() {
+    let rendered = |case: &str, more: &[&str]| {
+        let vmi = fs::read(corpus(&format!("{case}.vmi.json"))).unwrap();
+        let options = corpus(&format!("{case}.options.json"));
+        let options = ["--options", text(&options), "--prepared"];
+        xml(&render(&[&options, more].concat(), &vmi))
+    };
+    let ports = |xml: &str| xml.matches("pcie-root-port").count();
+    let first = rendered("typical-fedora", &["--room"]);
+    assert!(
+        first.starts_with("<!-- ") && first.contains("3 placeholder interfaces, with 4 spare"),
+        "{first}"
+    );
+    assert_eq!(first.matches("placeholder-").count(), 3, "{first}");
+    let only = rendered("net-none", &["--room"]);
+    assert!(!only.contains("placeholder"), "{only}");
+    assert_eq!(ports(&only), ports(&rendered("net-none", &[])) + 4);
+    let report: Value = serde_json::from_str(&rendered("net-none", &["--room", "--json"])).unwrap();
+    assert_eq!(
+        report["result"]["room"],
+        json!({"placeholderInterfaces": 0, "spareRootPorts": 4})
+    );
+}

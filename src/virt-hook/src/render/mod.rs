@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use domain::hotplug_room::{Definition, Room};
+use domain::vmi::Vmi;
 use hook_host::HookPoint;
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::hooks::Hooks;
-use crate::inputs::{Given, Source};
+use crate::inputs::{Given, Source, Subject};
 use crate::modules::{self, Terms};
 use crate::output::{Report, RunReport, Style, lines};
 
@@ -17,7 +19,7 @@ Examples:
   virt-hook render --vmi vmi.yaml
   virt-hook render --vmi vmi.yaml --hook smbios.wasm --diff
   kubectl get vmi my-vm -o json | virt-hook render --vmi - --hook smbios.wasm
-  virt-hook render --vmi vmi.json --host node.json --options options.json --prepared
+  virt-hook render --vmi vmi.json --host node.json --options options.json --prepared --room
 
 Host facts are a JSON object; what it leaves out has KubeVirt's default:
   {\"architecture\": \"amd64\", \"allowEmulation\": true, \"kvmAvailable\": false, \"cpuset\": [0, 1],
@@ -43,6 +45,10 @@ pub(crate) struct Arguments {
     /// Show what hooks changed instead of the whole XML: each run, then the lines that differ
     #[arg(long, requires = "hooks")]
     diff: bool,
+    /// Add the room for hotplug that the launcher keeps: the XML that libvirt is given first, with
+    /// placeholder interfaces or, where there are none, spare root ports. A comment says what follows
+    #[arg(long, conflicts_with = "diff")]
+    room: bool,
 }
 
 /// A domain, before and after hooks.
@@ -57,8 +63,21 @@ pub(crate) struct Rendered {
     xml: String,
     /// Every run of a hook, in order.
     runs: Vec<RunReport>,
+    /// What is kept free for hotplug, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    room: Option<RoomReport>,
     #[serde(skip)]
     diff: bool,
+}
+
+/// Places for devices that are plugged while the guest runs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RoomReport {
+    /// In the first definition, in the place of interfaces that may come.
+    placeholder_interfaces: usize,
+    /// In the last definition, above all other root ports.
+    spare_root_ports: usize,
 }
 
 /// Converts, and runs the hooks.
@@ -73,12 +92,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Rendered, Failure> {
         before: subject.xml.clone(),
         xml: subject.xml.clone(),
         runs: Vec::new(),
+        room: None,
         diff: arguments.diff,
     };
     // Without hooks nothing is started.
-    if arguments.hooks.is_empty() {
-        return Ok(rendered);
+    if !arguments.hooks.is_empty() {
+        hook(arguments, &subject, &mut rendered)?;
     }
+    if arguments.room {
+        make_room(&subject, &mut rendered)?;
+    }
+    Ok(rendered)
+}
+
+fn hook(arguments: &Arguments, subject: &Subject, rendered: &mut Rendered) -> Result<(), Failure> {
     let found = modules::find(&arguments.hooks).map_err(Failure::Usage)?;
     let terms = Terms {
         policy: arguments.given.policy(),
@@ -86,13 +113,38 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Rendered, Failure> {
         ..Terms::default()
     };
     let points = [HookPoint::PreStart, HookPoint::OnDefineDomain];
-    let story = Hooks::collect(&found, terms)?.run(&subject, &points)?;
+    let story = Hooks::collect(&found, terms)?.run(subject, &points)?;
     if let Some(error) = story.error {
         return Err(Failure::refused(error));
     }
     rendered.xml = story.xml;
     rendered.runs = story.runs;
-    Ok(rendered)
+    Ok(())
+}
+
+/// As the launcher does with what the hooks leave. The last definition needs the addresses that
+/// libvirt gives the devices of the first.
+fn make_room(subject: &Subject, rendered: &mut Rendered) -> Result<(), Failure> {
+    let vmi = Vmi::from_json(subject.vmi.as_bytes()).map_err(Failure::refused)?;
+    let xml = std::mem::take(&mut rendered.xml);
+    let definition = Definition::plan(&vmi, xml).map_err(Failure::refused)?;
+    let Room {
+        placeholders,
+        ports,
+    } = definition.room();
+    rendered.xml = match definition.has_second() {
+        true => format!(
+            "<!-- the second definition, of what libvirt makes of this: without the {placeholders} placeholder \
+             interfaces, with {ports} spare root ports -->\n{}",
+            definition.first()
+        ),
+        false => definition.first().to_owned(),
+    };
+    rendered.room = Some(RoomReport {
+        placeholder_interfaces: placeholders,
+        spare_root_ports: ports,
+    });
+    Ok(())
 }
 
 impl Report for Rendered {
