@@ -13,6 +13,7 @@ use crate::pod::User;
 pub struct Vmi {
     value: Value,
     container_disks: Vec<String>,
+    taps: Vec<String>,
     plugins: Value,
 }
 
@@ -71,6 +72,7 @@ impl Vmi {
         Vmi {
             value,
             container_disks: Vec::new(),
+            taps: Vec::new(),
             plugins: Value::Null,
         }
     }
@@ -115,6 +117,24 @@ impl Vmi {
         push(
             &mut self.value["spec"]["domain"]["devices"]["disks"],
             json!({ "name": name, "disk": { "bus": "virtio" } }),
+        );
+        self
+    }
+
+    /// Adds an interface of this name that a network binding plugin attaches by a tap device.
+    pub fn tap(mut self, name: &str, mac: &str) -> Vmi {
+        self.taps.push(name.to_owned());
+        let (kind, source) = match self.taps.len() {
+            1 => ("pod", json!({})),
+            _ => ("multus", json!({ "networkName": name })),
+        };
+        push(
+            &mut self.value["spec"]["networks"],
+            json!({ "name": name, kind: source }),
+        );
+        push(
+            &mut self.value["spec"]["domain"]["devices"]["interfaces"],
+            json!({ "name": name, "macAddress": mac, "binding": { "name": "plugged" } }),
         );
         self
     }
@@ -171,6 +191,11 @@ impl Vmi {
                 .container_disks
                 .iter()
                 .map(|name| (name.clone(), container_disk_info()))
+                .collect(),
+            interface_domain_attachment: self
+                .taps
+                .iter()
+                .map(|name| (name.clone(), "tap".to_owned()))
                 .collect(),
             cluster_config: Some(ClusterConfig {
                 bochs_display_for_efi_guests: true,

@@ -49,7 +49,7 @@ fn addresses(daemon: &Daemon, name: &str, xml: &str) -> Result<BTreeMap<String, 
 }
 
 /// Controllers by type and index, others by their place in the list of their kind.
-fn of_devices(devices: &Value) -> BTreeMap<String, String> {
+pub(crate) fn of_devices(devices: &Value) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for (kind, devices) in devices.as_object().into_iter().flatten() {
         let list = match devices {
@@ -84,6 +84,34 @@ fn placeholder(number: usize, model: &str) -> Interface {
     }
 }
 
+/// The domain with placeholder interfaces, if there are to be any.
+pub(crate) fn as_first_defined(
+    vmi: &Vmi,
+    spec: &DomainSpec,
+    placeholders: usize,
+) -> Option<DomainSpec> {
+    let mut first = spec.clone();
+    let more = (0..placeholders).map(|number| placeholder(number, vmi.virtio_model()));
+    first.devices.interfaces.extend(more);
+    (placeholders > 0).then_some(first)
+}
+
+/// Root ports above those that are there, of which the first bus has no more than 31.
+pub(crate) fn spare_ports(spec: &mut DomainSpec, ports: usize) {
+    let controllers = &mut spec.devices.controllers;
+    let indices = controllers
+        .iter()
+        .filter(|controller| controller.kind == "pci")
+        .filter_map(|controller| controller.index.parse::<usize>().ok());
+    let next = indices.max().unwrap_or_default() + 1;
+    controllers.extend((next..=31).take(ports).map(|index| Controller {
+        kind: "pci".into(),
+        index: index.to_string(),
+        model: "pcie-root-port".into(),
+        ..Controller::default()
+    }));
+}
+
 /// KubeVirt's way: placeholders, the devices read back into its own types, spare ports; three definitions.
 fn as_kubevirt(
     daemon: &Daemon,
@@ -92,27 +120,13 @@ fn as_kubevirt(
     (placeholders, ports): (usize, usize),
 ) -> Result<BTreeMap<String, String>> {
     let name = spec.name.clone();
-    if placeholders > 0 {
-        let mut first = spec.clone();
-        let more = (0..placeholders).map(|number| placeholder(number, vmi.virtio_model()));
-        first.devices.interfaces.extend(more);
+    if let Some(first) = as_first_defined(&vmi, &spec, placeholders) {
         let mut devices = parse(&define(daemon, directory, &name, &render(&first))?)?.devices;
         devices.interfaces = spec.devices.interfaces;
         spec.devices = devices;
         define(daemon, directory, &name, &render(&spec))?;
     }
-    let controllers = &mut spec.devices.controllers;
-    let indices = controllers
-        .iter()
-        .filter(|controller| controller.kind == "pci")
-        .filter_map(|controller| controller.index.parse::<usize>().ok());
-    let next = indices.max().unwrap_or_default() + 1;
-    controllers.extend((next..next + ports).map(|index| Controller {
-        kind: "pci".into(),
-        index: index.to_string(),
-        model: "pcie-root-port".into(),
-        ..Controller::default()
-    }));
+    spare_ports(&mut spec, ports);
     let described = define(daemon, directory, &name, &render(&spec))?;
     addresses(daemon, &name, &described)
 }

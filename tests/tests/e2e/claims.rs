@@ -4,12 +4,13 @@ use std::fs;
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::guest::{CONTAINER_DISK_MARK, Guest};
 use tests::pod::User;
-use tests::scenario::Stage;
+use tests::scenario::{EVENT, Stage};
 use tests::vmi::Vmi;
 
 const QEMU: u32 = 107;
@@ -85,6 +86,50 @@ async fn a_claim_that_grew_and_is_tracked() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_that_grew_and_is_tracked_as_root() -> Result<()> {
     tracks(User::Root, "/var/lib/libvirt/qemu/cbt").await
+}
+
+/// A claim of this size, whose image has 8 MiB.
+fn claimed(vmi: Vmi, size: &str) -> Vmi {
+    vmi.edit(|vmi| {
+        vmi["status"]["volumeStatus"] = json!([{
+            "name": "data", "target": "vda",
+            "persistentVolumeClaimInfo": {
+                "filesystemOverhead": "0", "accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem",
+                "capacity": { "storage": size }, "requests": { "storage": size },
+            },
+        }]);
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_grows_while_the_guest_runs() -> Result<()> {
+    let image = json!({ "hostDisk": {
+        "path": format!("{CLAIM}/disk.img"), "type": "DiskOrCreate", "capacity": "8Mi", "shared": false,
+    } });
+    let vmi = Vmi::new("growing", User::Nonroot).volume("data", image);
+    let vmi = claimed(vmi, "8Mi");
+    let stage = Stage::set(User::Nonroot)?;
+    put_image(&stage.pod.path(CLAIM))?;
+    let scene = stage.start(&vmi, &[]).await?;
+    let facts = scene.boot_to_ready(&vmi).await?;
+    assert!(describes(&facts, "vda", 8 * MIB, "THE-DATA"), "{facts:#?}");
+    scene.agent(&vmi).await?;
+    let vmi = claimed(vmi, "24Mi");
+    scene.commands.sync(&vmi).await?.ok()?;
+    let grown = async || {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let size = scene.commands.exec(&vmi, "cat", &["/sys/block/vda/size"]);
+        size.await
+            .is_ok_and(|done| done.std_out.trim() == "49152")
+            .then_some(())
+    };
+    tests::until("the guest to see 24 MiB", EVENT, grown).await?;
+    let data = fs::read(scene.pod.path(CLAIM).join("disk.img"))?;
+    assert_eq!(
+        (data.len() as u64, &data[..8]),
+        (24 * MIB, b"THE-DATA".as_slice())
+    );
+    scene.close(&vmi).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

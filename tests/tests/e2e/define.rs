@@ -16,7 +16,7 @@ use tests::binaries::workspace;
 use super::daemon::Daemon;
 
 /// What libvirt refuses, case by case, and why in its own words.
-const REFUSED: &[(&str, &str)] = &[
+pub(crate) const REFUSED: &[(&str, &str)] = &[
     // Bad PCI slots.
     ("disk-pci-address", BAD_SLOT),
     ("mix-7-095", BAD_SLOT),
@@ -45,7 +45,7 @@ fn corpus() -> PathBuf {
 }
 
 /// The names of the cases that are domains, not refusals.
-fn cases() -> Result<Vec<String>> {
+pub(crate) fn cases() -> Result<Vec<String>> {
     let mut cases = Vec::new();
     for file in fs::read_dir(corpus())? {
         let file = file?.file_name().into_string().unwrap_or_default();

@@ -1,0 +1,184 @@
+//! Every domain of the conversion corpus gets the PCI addresses that it has under KubeVirt's launcher, with
+//! and without a hook that adds arguments of QEMU's and a device.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use domain::hotplug_room::Definition;
+use domain::parse::parse;
+use domain::render::render;
+use domain::spec::DomainSpec;
+use domain::vmi::Vmi;
+
+use super::addresses::{as_first_defined, of_devices, spare_ports};
+use super::daemon::Daemon;
+use super::define::{REFUSED, cases, converted};
+
+/// A device of a kind that KubeVirt's own types do not have, so that nothing of KubeVirt's carries it along.
+const DEVICE: &str =
+    "<shmem name='hooked'><model type='ivshmem-plain'/><size unit='M'>1</size></shmem>";
+const ARGUMENTS: &str = "<qemu:commandline><qemu:arg value='-fw_cfg'/>\
+    <qemu:arg value='name=opt/tests,string=hooked'/></qemu:commandline>";
+
+/// Stands for both in a list of devices: the hook's work is in the domain.
+const HOOKED: &str = "hooked";
+
+/// As a hook would.
+fn hooked(xml: String) -> String {
+    let xml = xml.replace("</devices>", &format!("{DEVICE}</devices>"));
+    match xml.contains("</qemu:commandline>") {
+        true => xml,
+        false => xml.replace("</domain>", &format!("{ARGUMENTS}</domain>")),
+    }
+}
+
+fn unhooked(xml: String) -> String {
+    xml
+}
+
+/// Whoever changes the domain before libvirt has it.
+type Hook = fn(String) -> String;
+
+/// Defines and forgets domains, all by one virsh; gives libvirt's descriptions of them.
+fn define_all(
+    daemon: &Daemon,
+    directory: &Path,
+    domains: &BTreeMap<String, (String, String)>,
+) -> Result<BTreeMap<String, String>> {
+    const MARK: &str = "next: ";
+    let mut commands = String::new();
+    for (number, (case, (name, xml))) in domains.iter().enumerate() {
+        let file = directory.join(format!("{number}.xml"));
+        fs::write(&file, xml)?;
+        writeln!(commands, "echo '{MARK}{case}'\ndefine {}", file.display())?;
+        writeln!(commands, "dumpxml --inactive {name}")?;
+        writeln!(commands, "undefine {name} --keep-nvram --keep-tpm")?;
+    }
+    let script = directory.join("commands");
+    fs::write(&script, commands)?;
+    let output = daemon.virsh(File::open(script)?, &[])?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let described = text.split(MARK).skip(1).filter_map(|part| {
+        let (case, rest) = part.split_once('\n')?;
+        let end = rest.find("</domain>")? + "</domain>".len();
+        let begin = rest.find("<domain")?;
+        Some((case.trim().to_owned(), rest[begin..end].to_owned()))
+    });
+    let described: BTreeMap<_, _> = described.collect();
+    ensure!(
+        described.len() == domains.len(),
+        "libvirt took {} of {} domains: {}",
+        described.len(),
+        domains.len(),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(described)
+}
+
+type Cases = BTreeMap<String, (Vmi, DomainSpec)>;
+type Addresses = BTreeMap<String, BTreeMap<String, String>>;
+
+fn addresses(described: &BTreeMap<String, String>) -> Result<Addresses> {
+    let of = |(case, xml): (&String, &String)| {
+        let mut devices = of_devices(&serde_json::to_value(parse(xml)?.devices)?);
+        if xml.contains("<shmem name='hooked'") && xml.contains("string=hooked") {
+            devices.insert(HOOKED.to_owned(), String::new());
+        }
+        Ok((case.clone(), devices))
+    };
+    described.iter().map(of).collect()
+}
+
+/// KubeVirt's way: placeholders, the devices read back into its own types, spare ports; the hook at each step.
+fn as_kubevirt(daemon: &Daemon, directory: &Path, cases: &Cases, hook: Hook) -> Result<Addresses> {
+    let mut specs = BTreeMap::new();
+    let mut first = BTreeMap::new();
+    for (case, (vmi, spec)) in cases {
+        // Counted before any hook, unlike here.
+        let room = Definition::plan(vmi, render(spec))?.room();
+        if let Some(domain) = as_first_defined(vmi, spec, room.placeholders) {
+            first.insert(case.clone(), (spec.name.clone(), hook(render(&domain))));
+        }
+        specs.insert(case.clone(), (spec.clone(), room.ports));
+    }
+    for (case, xml) in define_all(daemon, directory, &first)? {
+        let (spec, _) = specs.get_mut(&case).context("an unknown case")?;
+        let interfaces = std::mem::take(&mut spec.devices.interfaces);
+        spec.devices = parse(&xml)?.devices;
+        spec.devices.interfaces = interfaces;
+    }
+    // The definition between these two changes nothing but the interfaces.
+    let last = specs.into_iter().map(|(case, (mut spec, ports))| {
+        spare_ports(&mut spec, ports);
+        (case, (spec.name.clone(), hook(render(&spec))))
+    });
+    addresses(&define_all(daemon, directory, &last.collect())?)
+}
+
+fn as_here(daemon: &Daemon, directory: &Path, cases: &Cases, hook: Hook) -> Result<Addresses> {
+    let mut plans = BTreeMap::new();
+    let mut first = BTreeMap::new();
+    for (case, (vmi, spec)) in cases {
+        let plan = Definition::plan(vmi, hook(render(spec)))?;
+        first.insert(case.clone(), (spec.name.clone(), plan.first().to_owned()));
+        plans.insert(case.clone(), plan);
+    }
+    let mut described = define_all(daemon, directory, &first)?;
+    let mut second = BTreeMap::new();
+    for (case, xml) in &described {
+        if let Some(xml) = plans[case].second(xml)? {
+            second.insert(case.clone(), (first[case].0.clone(), xml));
+        }
+    }
+    described.extend(define_all(daemon, directory, &second)?);
+    addresses(&described)
+}
+
+/// Where a device is that KubeVirt has too; spare ports are as many as the hook leaves room for.
+fn differences(ours: &Addresses, theirs: &Addresses, is_compared: fn(&str) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for (case, theirs) in theirs {
+        for (device, address) in theirs.iter().filter(|(device, _)| is_compared(device)) {
+            let here = ours.get(case).and_then(|ours| ours.get(device));
+            if here != Some(address) {
+                found.push(format!(
+                    "{case}: {device} is at {here:?} and not at {address}"
+                ));
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_whole_corpus_has_kubevirts_addresses() -> Result<()> {
+    let daemon = Daemon::start().await?;
+    let directory = tempfile::tempdir()?;
+    let is_taken = |case: &String| !REFUSED.iter().any(|(refused, _)| refused == case);
+    let cases: Cases = cases()?
+        .into_iter()
+        .filter(is_taken)
+        .map(|case| Ok((case.clone(), converted(&case)?)))
+        .collect::<Result<_>>()?;
+    let here = |hook| as_here(&daemon, directory.path(), &cases, hook);
+    let there = |hook| as_kubevirt(&daemon, directory.path(), &cases, hook);
+    let (ours, theirs) = (here(unhooked)?, there(unhooked)?);
+    let plain = differences(&ours, &theirs, |_| true);
+    ensure!(plain.is_empty(), "{}", plain.join("\n"));
+    let (ours, theirs) = (here(hooked)?, there(hooked)?);
+    let hooked = differences(&ours, &theirs, |device| {
+        !device.starts_with("Controllers/\"pci\"")
+    });
+    ensure!(hooked.is_empty(), "{}", hooked.join("\n"));
+    ensure!(theirs.values().all(|devices| devices.contains_key(HOOKED)));
+    let placed: usize = theirs.values().map(BTreeMap::len).sum();
+    ensure!(
+        placed > 10 * cases.len(),
+        "{placed} devices of {} guests",
+        cases.len()
+    );
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! A guest finds its tagged devices by what the config drive says of them.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tests::pod::User;
+use tests::scenario::{Scene, Stage};
+use tests::sidecar::Sidecar;
+use tests::vmi::Vmi;
+
+/// Tag and MAC address of each interface.
+const TAGGED: [(&str, &str); 2] = [("mgmt", "02:00:00:00:00:01"), ("data", "02:00:00:00:00:02")];
+
+/// QEMU's own network, which needs nothing of the pod's.
+fn without_taps(xml: String) -> Result<String, String> {
+    match xml.matches("<interface type=\"ethernet\"").count() {
+        2 => Ok(xml.replace("<interface type=\"ethernet\"", "<interface type=\"user\"")),
+        count => Err(format!("{count} interfaces")),
+    }
+}
+
+/// Where the guest's kernel sees the interface of each MAC address.
+async fn seen(scene: &Scene, vmi: &Vmi) -> Result<BTreeMap<String, String>> {
+    const LOOK: &str = r#"for nic in /sys/class/net/eth*; do echo "$(cat $nic/address) $(readlink -f $nic/device)"; done"#;
+    scene.agent(vmi).await?;
+    let told = scene.commands.exec(vmi, "sh", &["-c", LOOK]).await?;
+    ensure!(told.exit_code == 0, "{told:?}");
+    let nic = |line: &str| {
+        let (mac, path) = line.split_once(' ')?;
+        // ../devices/pci0000:00/0000:00:02.0/0000:01:00.0/virtio1
+        let address = path.rsplit('/').find(|part| part.contains(':'))?;
+        Some((mac.to_owned(), address.to_owned()))
+    };
+    Ok(told.std_out.lines().filter_map(nic).collect())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tagged_interfaces_are_where_the_config_drive_says() -> Result<()> {
+    let mut vmi = Vmi::new("tagged", User::Nonroot).config_drive("#cloud-config\n");
+    for (tag, mac) in TAGGED {
+        vmi = vmi.tap(tag, mac).edit(|vmi| {
+            let interfaces = vmi["spec"]["domain"]["devices"]["interfaces"].as_array_mut();
+            if let Some(interface) = interfaces.and_then(|all| all.last_mut()) {
+                interface["tag"] = tag.into();
+            }
+        });
+    }
+    let stage = Stage::set(User::Nonroot)?;
+    let hook = Sidecar::new("without-taps").on_define_domain(0, without_taps);
+    let _hook = hook.serve(&stage.pod.hooks_dir()?, "hook-sidecar-0")?;
+    let scene = stage.start(&vmi, &["--hook-sidecars", "1"]).await?;
+    let facts = scene.boot_to_ready(&vmi).await?;
+    let meta_data = facts
+        .iter()
+        .find_map(|fact| fact.strip_prefix("meta-data: "));
+    let meta_data: Value = serde_json::from_str(meta_data.context("no meta-data")?)?;
+    let seen = seen(&scene, &vmi).await?;
+    let devices = meta_data["devices"].as_array().context("no devices")?;
+    assert_eq!(devices.len(), TAGGED.len(), "{meta_data}");
+    for (tag, mac) in TAGGED {
+        let is_it = |device: &&Value| device["tags"][0] == tag;
+        let device = devices.iter().find(is_it).with_context(|| tag.to_owned())?;
+        assert_eq!(device["type"], "nic");
+        assert_eq!(device["bus"], "pci");
+        assert_eq!(device["mac"], mac);
+        let address = device["address"].as_str().map(str::to_owned);
+        assert_eq!(seen.get(mac).cloned(), address, "{device} of {seen:?}");
+    }
+    scene.close(&vmi).await
+}

@@ -1,0 +1,93 @@
+//! The open `/dev/iommu` that KubeVirt's device plugin hands over, on its way to libvirt.
+
+use std::fs::{self, File};
+use std::io::{IoSlice, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::thread::{self, JoinHandle};
+
+use anyhow::{Context, Result, ensure};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tests::pod::User;
+use tests::scenario::{Scene, Stage};
+use tests::vmi::Vmi;
+
+const SOCKET: &str = "/run/kubevirt/iommufd.sock";
+/// No machine of these tests has an IOMMU. libvirt takes any file, and this one nobody else opens.
+const STAND_IN: &str = "/dev/full";
+
+/// A device plugin that serves its file once; gives what the launcher told it.
+fn plug(stage: &Stage) -> Result<JoinHandle<Result<Vec<u8>>>> {
+    let socket = stage.pod.path(SOCKET);
+    let listener = UnixListener::bind(&socket)?;
+    fs::set_permissions(&socket, fs::Permissions::from_mode(0o666))?;
+    let device = File::options().read(true).write(true).open(STAND_IN)?;
+    Ok(thread::spawn(move || {
+        let (mut stream, _) = listener.accept()?;
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut files = SendAncillaryBuffer::new(&mut space);
+        let lent = [device.as_fd()];
+        ensure!(files.push(SendAncillaryMessage::ScmRights(&lent)));
+        sendmsg(
+            &stream,
+            &[IoSlice::new(&[0])],
+            &mut files,
+            SendFlags::empty(),
+        )?;
+        let mut told = Vec::new();
+        stream.read_to_end(&mut told)?;
+        Ok(told)
+    }))
+}
+
+/// Whether a process of the pod has the file open.
+fn holds(scene: &Scene, name: &str) -> Result<bool> {
+    let process = match name {
+        "daemon" => scene.pod.daemon(),
+        name => scene.pod.process(name),
+    };
+    let pid = process.with_context(|| format!("no {name}"))?.pid;
+    let files = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero()))?;
+    let mut targets = files.filter_map(|file| fs::read_link(file.ok()?.path()).ok());
+    Ok(targets.any(|target| target.as_os_str() == STAND_IN))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_iommufd_is_lent_to_libvirt_for_the_start() -> Result<()> {
+    let vmi = Vmi::new("iommufd", User::Nonroot);
+    let stage = Stage::set(User::Nonroot)?;
+    let plugin = plug(&stage)?;
+    let scene = stage.start(&vmi, &[]).await?;
+    ensure!(!holds(&scene, "daemon")?);
+    scene.boot(&vmi).await?;
+    let told = plugin.join().unwrap()?;
+    assert_eq!(told, [0], "the plugin may close its end");
+    ensure!(holds(&scene, "virt-launcher")? && holds(&scene, "daemon")?);
+    // It was served once; a later sync does not ask again.
+    scene.commands.sync(&vmi).await?.ok()?;
+    scene.close(&vmi).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_iommufd_that_nobody_serves_any_more_is_an_error_that_says_so() -> Result<()> {
+    let vmi = Vmi::new("noiommufd", User::Nonroot);
+    let stage = Stage::set(User::Nonroot)?;
+    drop(UnixListener::bind(stage.pod.path(SOCKET))?);
+    fs::set_permissions(stage.pod.path(SOCKET), fs::Permissions::from_mode(0o666))?;
+    let scene = stage.start(&vmi, &[]).await?;
+    let answer = scene.commands.sync(&vmi).await?;
+    for part in [
+        "/var/run/kubevirt/iommufd.sock",
+        "refused",
+        "needs a new pod",
+    ] {
+        ensure!(
+            !answer.success && answer.message.contains(part),
+            "{}",
+            answer.message
+        );
+    }
+    Ok(())
+}
