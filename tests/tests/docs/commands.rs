@@ -68,7 +68,9 @@ pub(crate) fn verbs_and_flags_are_there(at: &str, script: &str) -> usize {
 /// One of them, without the program's name.
 pub(crate) fn is_there(at: &str, words: &[String]) -> usize {
     let at = format!("{at}: virt-hook {}", words.join(" "));
-    let Some(verb) = words.iter().find(|word| !word.starts_with('-')) else {
+    let verb = words.iter().find(|word| !word.starts_with('-'));
+    // VERB stands for any.
+    let Some(verb) = verb.filter(|verb| verb.as_str() != "VERB") else {
         return 0;
     };
     let help = help(verb).unwrap_or_else(|| panic!("{at}: there is no such verb"));

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `sh` | is run where it stands, and must succeed |
 //! | `sh fails` | is run, and must not succeed |
-//! | `text output` | is what the block before printed; `...` stands for anything, alone on a line for any lines |
+//! | `text output`, `rust output` | is what the block before printed; `...` stands for anything, alone on a line for any lines |
 //! | `sh cluster`, `sh install`, `sh gate` | is not run: it is counted in [`NOT_RUN`] and held against what there is |
 //! | `text usage` | names verbs and flags that there are |
 //! | `yaml NAME`, `toml NAME`, `python NAME`, ... | is written to the file NAME, for the blocks that follow |
@@ -130,6 +130,7 @@ fn every_block_is_what_it_says() {
                     let parsed: Result<serde_json::Value, _> = serde_json::from_str(&block.text);
                     parsed.unwrap_or_else(|error| panic!("{at}: {error}"));
                 }
+                (_, "output") => {}
                 // The SDK's own documentation, whose examples are compiled and run with it.
                 ("rust", "") => assert_eq!(path, "hooks-sdk/README.md", "{at}"),
                 ("rust", file) => {
@@ -153,11 +154,15 @@ fn domains_are_as_libvirts_schema_wants_them() {
 fn every_verb_and_flag_is_there() {
     let mut looked_at = 0;
     for path in pages() {
-        for block in page(&path).blocks {
+        let page = page(&path);
+        for block in &page.blocks {
             if block.language == "sh" || block.is("text", "usage") {
                 let at = format!("{path}:{}", block.line);
                 looked_at += commands::verbs_and_flags_are_there(&at, &block.text);
             }
+        }
+        for code in page.code() {
+            looked_at += commands::verbs_and_flags_are_there(&path, code);
         }
     }
     assert!(looked_at > 20, "the pages show {looked_at} commands");

@@ -33,6 +33,13 @@ pub(crate) struct Page {
     pub(crate) prose: String,
 }
 
+impl Page {
+    /// What stands in the text as code.
+    pub(crate) fn code(&self) -> impl Iterator<Item = &str> {
+        self.prose.split('`').skip(1).step_by(2)
+    }
+}
+
 /// A file of the workspace.
 pub(crate) fn source(path: &str) -> String {
     fs::read_to_string(workspace().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
