@@ -26,7 +26,7 @@ pub struct Limits {
     pub log: usize,
     /// A module file, in bytes. 32 MiB.
     pub module: usize,
-    /// Compiling one module, by the clock. 2 min: where processors are busy or few, the 20 MB that
+    /// Compiling one module, by the clock. 3 min: where processors are busy or few, the 20 MB that
     /// Python brings take longer than the time of the processors below.
     pub compile_deadline: Duration,
     /// Compiling one module, as time of each processor that it may use. 30 s.
@@ -50,7 +50,7 @@ impl Default for Limits {
             output: 4 * MIB,
             log: 64 << 10,
             module: 32 * MIB,
-            compile_deadline: Duration::from_secs(120),
+            compile_deadline: Duration::from_secs(180),
             compile_processor_time: Duration::from_secs(30),
             compile_memory: 1024 * MIB,
             compile_threads: 4,

@@ -10,6 +10,7 @@ use hook_host::{Chain, CloudInitDocuments, HookError, HookInfo, HookPoint};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
+use crate::compiling;
 use crate::failure::Failure;
 use crate::inputs::Subject;
 use crate::modules::{self, Found, Terms};
@@ -50,6 +51,10 @@ impl Hooks {
         };
         let runtime = runtime()?;
         let chain = runtime.block_on(modules::collect(found, place.path(), terms));
+        let chain = chain.map_err(|error| match error.downcast() {
+            Ok(error) => compiling::explain(error),
+            Err(error) => error,
+        });
         Ok(Self {
             chain: chain.map_err(Failure::Usage)?,
             runtime,

@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod cli;
 mod compile;
+mod compiling;
 mod documents;
 mod failure;
 mod hooks;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use hook_host::record::RecordConfig;
 use hook_host::wasm::{Description, LoadError, Loader, Module, Options};
 use hook_host::{Chain, CollectConfig, Compiler, Limits, PolicySource};
-
 use serde_json::json;
 
+use crate::compiling;
 use crate::failure::{Failure, words};
 use crate::hooks::runtime;
 
@@ -46,7 +46,7 @@ impl Found {
 }
 
 /// On what terms modules run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Terms {
     pub(crate) limits: Limits,
     pub(crate) policy: PolicySource,
@@ -60,6 +60,21 @@ pub(crate) struct Terms {
     pub(crate) secrets: bool,
     /// Where compiled modules are kept for later; nowhere when left out.
     pub(crate) artifacts: Option<PathBuf>,
+}
+
+/// Those of a desk.
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            limits: compiling::limits(),
+            policy: PolicySource::default(),
+            namespace: String::new(),
+            record: None,
+            baked_dirs: Vec::new(),
+            secrets: false,
+            artifacts: None,
+        }
+    }
 }
 
 /// What each path names: a module, a directory that holds modules, or a hooks directory with one
@@ -82,7 +97,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<Found>> {
 /// A module is named after its file, modules in a directory after the directory.
 fn find_in(path: &Path) -> Result<Vec<Found>> {
     if !path.is_dir() {
-        fs::metadata(path).with_context(|| path.display().to_string())?;
+        size(path)?;
         let directory = name(path.file_stem(), path)?;
         return Ok(vec![Found::new(path.to_owned(), directory)]);
     }
@@ -163,7 +178,14 @@ pub(crate) async fn collect(found: &[Found], place: &Path, terms: Terms) -> Resu
         }),
         ..CollectConfig::default()
     };
-    compile(found, &config).await?;
+    let options = Options {
+        limits: config.limits.clone(),
+        compiler: config.compiler.clone(),
+        artifacts_dir: Some(config.artifacts_dir.clone()),
+        baked_dirs: config.baked_dirs.clone(),
+        host_name: config.host_name.clone(),
+    };
+    compile(found, options).await?;
     for hook in found {
         lay_out(hook, &config.hooks_dir)?;
     }
@@ -196,28 +218,36 @@ fn parent(path: &Path) -> &Path {
 
 /// Compiles modules into a directory that collections share; the first that is no hook is an error.
 pub(crate) fn compile_once(found: &[Found], compiled: &Path) -> Result<(), Failure> {
-    let program = std::env::current_exe().context("finding this program");
-    let config = CollectConfig {
-        artifacts_dir: compiled.to_owned(),
-        compiler: Compiler::Child {
-            program: program.map_err(Failure::Machine)?,
-        },
-        host_name: HOST.to_owned(),
-        ..CollectConfig::default()
-    };
-    let done = runtime()?.block_on(compile(found, &config));
+    let options = compiling::options(Some(compiled.to_owned())).map_err(Failure::Machine)?;
+    let done = runtime()?.block_on(compile(found, options));
+    let done = done.map_err(|error| match error.downcast() {
+        Ok(error) => compiling::explain(error),
+        Err(error) => error,
+    });
     done.map_err(Failure::Usage)
 }
 
-/// Loads one module by itself, compiled by a child as in a launcher.
-pub(crate) async fn load(path: &Path) -> Result<Module, LoadError> {
-    let program = std::env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
-    let options = Options {
-        compiler: Compiler::Child { program },
-        host_name: HOST.to_owned(),
-        ..Options::default()
-    };
-    Module::load(path, options).await
+/// Loads one module by itself, compiled by a child as in a launcher and kept for later.
+pub(crate) async fn load(path: &Path, kept: &Path) -> Result<Result<Module, LoadError>> {
+    let options = compiling::options(Some(kept.to_owned()))?;
+    Ok(compiling::told(path, Module::load(path, options)).await)
+}
+
+/// Bytes of a module's file.
+pub(crate) fn size(path: &Path) -> Result<u64> {
+    let named = || path.display().to_string();
+    let metadata = fs::metadata(path).with_context(named)?;
+    if metadata.is_dir() {
+        bail!(
+            "{}: it is a directory: name the module in it",
+            path.display()
+        );
+    }
+    if !metadata.is_file() {
+        bail!("{}: it is no regular file", path.display());
+    }
+    File::open(path).with_context(named)?;
+    Ok(metadata.len())
 }
 
 /// A policy that grants what the module itself declares, the dangerous set included.
@@ -232,16 +262,11 @@ pub(crate) fn granting(description: &Description, place: &Path) -> Result<PathBu
 }
 
 /// Keeps the code of each module where the collection finds it.
-async fn compile(found: &[Found], config: &CollectConfig) -> Result<()> {
-    let loader = Loader::new(Options {
-        limits: config.limits.clone(),
-        compiler: config.compiler.clone(),
-        artifacts_dir: Some(config.artifacts_dir.clone()),
-        baked_dirs: config.baked_dirs.clone(),
-        host_name: config.host_name.clone(),
-    });
+async fn compile(found: &[Found], options: Options) -> Result<()> {
+    let loader = Loader::new(options);
     for hook in found {
-        loader.load(&hook.module, &hook.directory).await?;
+        let loaded = loader.load(&hook.module, &hook.directory);
+        compiling::told(&hook.module, loaded).await?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::modules;
 use crate::output::{Report, Style};
 
 pub(crate) const HELP: &str = "\
@@ -62,6 +63,7 @@ impl Report for Wrapped {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
+    modules::size(path)?;
     let whole = || path.display().to_string();
     let mut bytes = Vec::new();
     // One byte more than is taken tells that there is more.

@@ -33,7 +33,9 @@ pub enum CompileError {
     #[error("{0}")]
     Refused(String),
     /// It is too much for what a compile child may use.
-    #[error("compiling it takes more than {0}")]
+    #[error(
+        "compiling it takes more than {0}; compiled ahead with `virt-hook compile` it takes nothing"
+    )]
     TooMuch(String),
     /// The child could not be run.
     #[error("{program} could not be run to compile it: {source}")]

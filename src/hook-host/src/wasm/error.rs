@@ -21,7 +21,10 @@ pub enum LoadError {
         source: io::Error,
     },
     /// It is larger than a module may be.
-    #[error("{path}: it has {size} bytes, more than the {limit} a module may have")]
+    #[error(
+        "{path}: it has {size} bytes, more than the {limit} a module may have: build it for size, and \
+         without debug information"
+    )]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -81,7 +84,10 @@ pub enum LoadError {
         source: DescriptionError,
     },
     /// It says something else of itself each time.
-    #[error("{path} ({size} bytes): it describes itself differently each time it is asked")]
+    #[error(
+        "{path} ({size} bytes): it describes itself differently each time it is asked: what it says of \
+         itself must not come of chance, the time, or what it did before"
+    )]
     Fickle {
         /// The file.
         path: PathBuf,

@@ -2,10 +2,12 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
 use tokio::sync::OnceCell;
 use wasmtime::Engine;
 use wasmtime::component::{Component, Linker};
@@ -17,7 +19,7 @@ use super::compile::{self, Job};
 use super::describe::Description;
 use super::engine::{self, Machine, Role};
 use super::error::LoadError;
-use super::preflight;
+use super::preflight::{self, Flaw};
 use super::state::State;
 use super::ticker::Ticker;
 use super::world::World;
@@ -170,7 +172,10 @@ impl Loader {
 
     /// Loads the module at `path`. `name` is what the hook is told it is called.
     pub async fn load(&self, path: &Path, name: &str) -> Result<Module, LoadError> {
-        let file = File::open(path).map_err(|source| LoadError::Read {
+        // A pipe that nobody writes to is not waited for.
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let opened = File::options().read(true).custom_flags(flags).open(path);
+        let file = opened.map_err(|source| LoadError::Read {
             path: path.into(),
             source,
         })?;
@@ -200,7 +205,15 @@ impl Loader {
             path: path.to_owned(),
             source,
         };
-        let size = file.metadata().map_err(read)?.len();
+        let metadata = file.metadata().map_err(read)?;
+        let size = metadata.len();
+        if !metadata.is_file() {
+            return Err(LoadError::Flawed {
+                path: path.to_owned(),
+                size,
+                flaw: Flaw::NoFile,
+            });
+        }
         let source = Source {
             file,
             path,

@@ -6,30 +6,52 @@ use std::os::unix::fs::FileExt;
 
 /// `\0asm`.
 const MAGIC: [u8; 4] = *b"\0asm";
-/// The layer that follows the version: 0 is a core module, 1 a component.
+/// What follows: a core module has version 1 and layer 0, a component a version of its own and layer 1.
+const CORE_MODULE: [u8; 4] = [1, 0, 0, 0];
 const COMPONENT: [u8; 2] = [1, 0];
+/// The encoding of components that the engine reads.
+const ENCODING: u16 = 13;
 
 /// A file that is no whole component.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
+    /// A directory, a device, a pipe.
+    #[error("it is no regular file")]
+    NoFile,
     /// Nothing in it.
-    #[error("it is empty")]
+    #[error("it is empty: build it, or copy it, again")]
     Empty,
     /// Something else.
-    #[error("it is not WebAssembly: it starts with \"{first_bytes}\"")]
+    #[error(
+        "it is not WebAssembly: it starts with \"{first_bytes}\"; a hook is the .wasm that its \
+         build ends with"
+    )]
     NotWasm {
         /// The first eight bytes, escaped.
         first_bytes: String,
     },
     /// WebAssembly, but not a component.
     #[error(
-        "it is a core module, not a component: build it for wasm32-wasip2, or wrap it with \
-         wit-component"
+        "it is a core module, not a component: build it for wasm32-wasip2, or make it a hook with \
+         `virt-hook wrap`"
     )]
     CoreModule,
+    /// WebAssembly of a kind that the engine does not read.
+    #[error(
+        "it is WebAssembly of version {version} and layer {layer}, and components of version \
+         {ENCODING} are read here: build it with tools that make those, or take a version of this \
+         program that reads it"
+    )]
+    OtherEncoding {
+        /// The version.
+        version: u16,
+        /// The layer; 1 is that of components.
+        layer: u16,
+    },
     /// It ends before it should.
     #[error(
-        "it is truncated: it has {size} bytes, but the section at byte {section} needs {needed}"
+        "it is truncated: it has {size} bytes, but the section at byte {section} needs {needed}; \
+         copy it again"
     )]
     Truncated {
         /// What the file has.
@@ -60,8 +82,13 @@ pub(super) fn inspect(file: &File, size: u64) -> io::Result<Option<Flaw>> {
             needed: 8,
         }));
     }
-    if head[6..] != COMPONENT {
+    if head[4..] == CORE_MODULE {
         return Ok(Some(Flaw::CoreModule));
+    }
+    let number = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+    let (version, layer) = (number(4), number(6));
+    if head[6..] != COMPONENT || version != ENCODING {
+        return Ok(Some(Flaw::OtherEncoding { version, layer }));
     }
     sections(file, size)
 }
@@ -145,6 +172,17 @@ mod tests {
                 .to_string()
                 .contains("\\x7fELF")
         );
+    }
+
+    #[test]
+    fn another_encoding_is_told_from_a_core_module() {
+        for (bytes, version, layer) in [
+            (b"\0asm\x0e\0\x01\0", 14, 1),
+            (b"\0asm\x02\0\0\0", 2, 0),
+            (b"\0asm\x0d\0\x02\0", 13, 2),
+        ] {
+            assert_eq!(flaw(bytes), Some(Flaw::OtherEncoding { version, layer }));
+        }
     }
 
     #[test]

@@ -103,7 +103,8 @@ fn has_handler(engine: &Engine, component: &Component) -> Result<(), String> {
         names.join(", ")
     };
     Err(format!(
-        "the export {HANDLER} is missing; it exports {instead}"
+        "the export {HANDLER} is missing; it exports {instead}: build it with the SDK, or from the \
+         WIT, of kubevirt:hooks@0.1"
     ))
 }
 

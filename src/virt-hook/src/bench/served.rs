@@ -1,6 +1,6 @@
 //! The same hook in `virt-hook serve`, called as a launcher calls sidecars.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -12,11 +12,14 @@ use serde::Serialize;
 
 use super::Bench;
 use super::times::Times;
+use crate::compiling;
 use crate::failure::Failure;
 use crate::modules::HOST;
 
-/// Compiling included, on a busy machine.
-const READY: Duration = Duration::from_secs(120);
+/// Compiling included, for which it has three minutes itself.
+const READY: Duration = Duration::from_secs(200);
+/// What it says, below the directory of the measurement.
+const SAID: &str = "said";
 const END: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -35,8 +38,9 @@ pub(super) struct Served {
 pub(super) fn measure(bench: &Bench, point: HookPoint, calls: usize) -> Result<Served, Failure> {
     let place = bench.place.path().join("served");
     let started = Instant::now();
-    let sidecar = Sidecar::start(bench, &place.join("hook-sidecar-0")).map_err(Failure::Machine)?;
-    let chain = collect(bench, &place)?;
+    let sidecar = Sidecar::start(bench, &place.join("hook-sidecar-0"));
+    let mut sidecar = sidecar.map_err(Failure::Machine)?;
+    let chain = collect(bench, &place, &mut sidecar)?;
     let ready = started.elapsed();
     let idle_memory = sidecar.memory().unwrap_or_default();
     let (calls, _) = bench.calls(&chain, point, calls)?;
@@ -47,7 +51,7 @@ pub(super) fn measure(bench: &Bench, point: HookPoint, calls: usize) -> Result<S
     })
 }
 
-fn collect(bench: &Bench, place: &Path) -> Result<Chain, Failure> {
+fn collect(bench: &Bench, place: &Path, sidecar: &mut Sidecar) -> Result<Chain, Failure> {
     let config = CollectConfig {
         hooks_dir: place.to_owned(),
         expected: 1,
@@ -57,8 +61,23 @@ fn collect(bench: &Bench, place: &Path) -> Result<Chain, Failure> {
         host_name: HOST.to_owned(),
         ..CollectConfig::default()
     };
-    let chain = bench.runtime.block_on(hook_host::collect(config));
+    let ready = async {
+        tokio::select! {
+            chain = hook_host::collect(config) => chain.map_err(|error| error.to_string()),
+            () = sidecar.ended() => Err(last_line(&bench.place.path().join(SAID))),
+        }
+    };
+    let chain = bench
+        .runtime
+        .block_on(compiling::told(bench.module(), ready));
     chain.map_err(|error| Failure::machine(anyhow!("virt-hook serve: {error}")))
+}
+
+/// What a program said at its end.
+fn last_line(path: &Path) -> String {
+    let said = fs::read_to_string(path).unwrap_or_default();
+    let last = said.lines().last().unwrap_or("it ended without a word");
+    last.trim_start_matches("virt-hook: ").to_owned()
 }
 
 /// This program, serving; told to end when dropped.
@@ -68,6 +87,8 @@ impl Sidecar {
     fn start(bench: &Bench, directory: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
         let program = std::env::current_exe().context("finding this program")?;
+        let said = bench.place.path().join(SAID);
+        let said = File::create(&said).with_context(|| said.display().to_string())?;
         let child = Command::new(program)
             .args(["serve", "--socket", "bench.sock", "--hooks-dir"])
             .arg(directory)
@@ -78,7 +99,7 @@ impl Sidecar {
             .args(["--namespace", &bench.subject.invocation.namespace])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(said)
             .spawn();
         Ok(Self(child.context("starting virt-hook serve")?))
     }
@@ -90,6 +111,12 @@ impl Sidecar {
             .find_map(|line| line.strip_prefix("VmRSS:"))?;
         let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
         Some(kib << 10)
+    }
+
+    async fn ended(&mut self) {
+        while !self.has_ended() {
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     fn has_ended(&mut self) -> bool {

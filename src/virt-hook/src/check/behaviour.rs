@@ -37,9 +37,10 @@ pub(super) struct Try {
 }
 
 impl Ran {
-    /// Collects the hook and tries it on every virtual machine.
+    /// Collects the hook, compiled already in `kept`, and tries it on every virtual machine.
     pub(super) fn of(
         module: &Path,
+        kept: &Path,
         description: &Description,
         policy: Option<&Path>,
         subjects: Vec<Named>,
@@ -54,6 +55,7 @@ impl Ran {
         };
         let terms = Terms {
             policy: PolicySource::File(policy),
+            artifacts: Some(kept.to_owned()),
             ..Terms::default()
         };
         let hooks = Hooks::collect(&found, terms)?;
@@ -146,7 +148,8 @@ impl Ran {
             details.collect(),
             Verdict::Failed,
             "run again on what it made, it changes nothing",
-            "run again on what it made, it changes more; as a sidecar it is run two or three times",
+            "run again on what it made, it changes more: let it set what is to be, and not add to \
+             it; as a sidecar it is run two or three times",
         )
     }
 

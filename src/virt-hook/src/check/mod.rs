@@ -10,13 +10,14 @@ mod tool;
 
 use std::path::PathBuf;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use serde::Serialize;
 
+use crate::compiling;
 use crate::failure::Failure;
 use crate::hooks::runtime;
-use crate::inspect::{Inspected, size};
+use crate::inspect::Inspected;
 use crate::modules;
 use crate::output::{Report, Style};
 use finding::{Finding, Verdict};
@@ -65,19 +66,25 @@ pub(crate) struct Checked {
 /// Looks at the module, then at what it does.
 pub(crate) fn run(arguments: &Arguments) -> Result<Checked, Failure> {
     let path = &arguments.module;
-    let bytes = size(path).map_err(Failure::Usage)?;
+    let bytes = modules::size(path).map_err(Failure::Usage)?;
+    let place = tempfile::tempdir()
+        .context("making a temporary directory")
+        .map_err(Failure::Machine)?;
+    let kept = place.path().join("compiled");
     let mut findings = vec![module::fits_config_map(path, bytes)];
-    let loaded = match runtime()?.block_on(modules::load(path)) {
+    let loaded = runtime()?.block_on(modules::load(path, &kept));
+    let loaded = match loaded.map_err(Failure::Machine)? {
         Ok(loaded) => loaded,
         Err(error) => {
-            findings.push(Finding::new("world", Verdict::Failed, error.to_string()));
+            let why = compiling::explain(error).to_string();
+            findings.push(Finding::new("world", Verdict::Failed, why));
             return Ok(Checked { findings });
         }
     };
     findings.extend(module::findings(&Inspected::of(&loaded, bytes)));
     let subjects = spread::subjects(&arguments.vmi)?;
     let policy = arguments.policy.as_deref();
-    let ran = behaviour::Ran::of(path, loaded.description(), policy, subjects)?;
+    let ran = behaviour::Ran::of(path, &kept, loaded.description(), policy, subjects)?;
     findings.extend(ran.findings());
     if !arguments.without_libvirt {
         findings.push(schema::finding(&ran)?);

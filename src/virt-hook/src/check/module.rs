@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::finding::{Finding, Verdict};
 use crate::inspect::{Inspected, InterfaceReport};
+use crate::serve::SMALLEST;
 
 /// Kubernetes' limit of the values of one ConfigMap together, in bytes.
 const CONFIG_MAP: u64 = 1 << 20;
@@ -37,7 +38,12 @@ pub(super) fn fits_config_map(path: &Path, bytes: u64) -> Finding {
 }
 
 pub(super) fn findings(module: &Inspected) -> Vec<Finding> {
-    vec![world(module), hook_points(module), imports(module)]
+    vec![
+        world(module),
+        compiling(module),
+        hook_points(module),
+        imports(module),
+    ]
 }
 
 fn world(module: &Inspected) -> Finding {
@@ -48,6 +54,23 @@ fn world(module: &Inspected) -> Finding {
         .collect();
     let message = format!("a hook of kubevirt:hooks@0.1 ({})", names.join(", "));
     Finding::new("world", Verdict::Passed, message)
+}
+
+/// Whether it can be compiled wherever a hook may have to be.
+fn compiling(module: &Inspected) -> Finding {
+    let peak = module.compile_peak_memory.unwrap_or_default();
+    let millis = module.compile_millis.unwrap_or_default();
+    let took = format!("{millis} ms and {} MiB of memory", peak >> 20);
+    let name = "compiling";
+    if peak > SMALLEST {
+        let message = format!(
+            "{took}, and a sidecar of a guaranteed VM has {} MiB for it: `virt-hook compile` does \
+             it ahead, for an image",
+            SMALLEST >> 20
+        );
+        return Finding::new(name, Verdict::Doubtful, message);
+    }
+    Finding::new(name, Verdict::Passed, took)
 }
 
 fn hook_points(module: &Inspected) -> Finding {

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use hook_host::Compiler;
-use hook_host::wasm::{BakeError, Code, Options, bake};
+use hook_host::wasm::{BakeError, Code, bake};
 use serde::Serialize;
 
+use crate::compiling;
 use crate::failure::Failure;
 use crate::hooks::runtime;
-use crate::modules::{self, HOST};
+use crate::modules;
 use crate::output::{Report, Style};
 
 pub(crate) const HELP: &str = "\
@@ -63,19 +63,15 @@ struct Artifact {
 /// Compiles one after the other.
 pub(crate) fn run(arguments: &Arguments) -> Result<Compiled, Failure> {
     let found = modules::find(&arguments.modules).map_err(Failure::Usage)?;
-    let program = std::env::current_exe().map_err(Failure::machine)?;
-    let options = Options {
-        compiler: Compiler::Child { program },
-        host_name: HOST.to_owned(),
-        ..Options::default()
-    };
+    let options = compiling::options(None).map_err(Failure::Machine)?;
     let runtime = runtime()?;
     let mut artifacts = Vec::new();
     for hook in found {
         let started = Instant::now();
-        let baked = runtime.block_on(bake(&hook.module, &arguments.into, &options));
+        let baking = bake(&hook.module, &arguments.into, &options);
+        let baked = runtime.block_on(compiling::told(&hook.module, baking));
         let baked = baked.map_err(|error| match error {
-            BakeError::Load(error) => Failure::refused(error),
+            BakeError::Load(error) => Failure::Refused(compiling::explain(error)),
             BakeError::Write { .. } => Failure::machine(error),
         })?;
         let peak_memory = match baked.module.code() {

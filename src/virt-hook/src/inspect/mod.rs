@@ -1,13 +1,13 @@
 //! `virt-hook inspect`: what a module says of itself, and what can be seen of it.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
 use hook_host::wasm::{Code, Interface, Module, World};
 use serde::Serialize;
 
+use crate::compiling;
 use crate::failure::Failure;
 use crate::hooks::runtime;
 use crate::modules;
@@ -86,16 +86,14 @@ pub(crate) struct InterfaceReport {
 /// Loads the module as a launcher would, and looks.
 pub(crate) fn run(arguments: &Arguments) -> Result<Inspected, Failure> {
     let path = &arguments.module;
-    let size = size(path).map_err(Failure::Usage)?;
-    let loaded = runtime()?.block_on(modules::load(path));
-    let module = loaded.map_err(Failure::refused)?;
+    let size = modules::size(path).map_err(Failure::Usage)?;
+    let place = tempfile::tempdir()
+        .context("making a temporary directory")
+        .map_err(Failure::Machine)?;
+    let loaded = runtime()?.block_on(modules::load(path, &place.path().join("compiled")));
+    let loaded = loaded.map_err(Failure::Machine)?;
+    let module = loaded.map_err(|error| Failure::Refused(compiling::explain(error)))?;
     Ok(Inspected::of(&module, size))
-}
-
-/// Bytes of a file.
-pub(crate) fn size(path: &Path) -> anyhow::Result<u64> {
-    let metadata = fs::metadata(path).with_context(|| path.display().to_string())?;
-    Ok(metadata.len())
 }
 
 impl Inspected {

@@ -4,16 +4,14 @@ mod report;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Error, anyhow};
+use anyhow::{Error, anyhow};
 use clap::Args;
-use hook_host::Compiler;
 use hook_host::record::{Record, ReplayError, Replayed, replay};
-use hook_host::wasm::Options;
 use serde::Serialize;
 
+use crate::compiling;
 use crate::failure::Failure;
 use crate::hooks::runtime;
-use crate::modules::HOST;
 use crate::output::{ChangeReport, Report, RunReport, Style};
 
 pub(crate) const HELP: &str = "\
@@ -142,15 +140,9 @@ fn wanted(record: &Record) -> String {
 
 fn again(record: &Record, module: &Path, port: bool) -> Result<Replayed, Failure> {
     let runtime = runtime()?;
-    let program = std::env::current_exe()
-        .context("finding this program")
-        .map_err(Failure::Machine)?;
-    let options = Options {
-        compiler: Compiler::Child { program },
-        host_name: HOST.to_owned(),
-        ..Options::default()
-    };
-    let replayed = runtime.block_on(replay(record, module, port, options));
+    let options = compiling::options(None).map_err(Failure::Machine)?;
+    let replaying = replay(record, module, port, options);
+    let replayed = runtime.block_on(compiling::told(module, replaying));
     replayed.map_err(|error| Failure::Usage(way_out(error)))
 }
 

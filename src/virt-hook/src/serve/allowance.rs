@@ -18,14 +18,16 @@ use crate::failure::words;
 const MIB: u64 = 1 << 20;
 /// For this process beside what it runs: its own memory, and pages that are only cached.
 const RESERVE: u64 = 24 * MIB;
+/// What compiling has in the sidecar of a guaranteed VM, to which KubeVirt gives 64 MB; in bytes.
+pub(crate) const SMALLEST: u64 = 64_000_000 - RESERVE;
 /// Less compiles nothing.
 const LEAST: u64 = 8 * MIB;
 /// Larger numbers are how the old cgroups say "no limit".
 const UNLIMITED: u64 = 1 << 60;
 /// With less than this, compiling has one thread: each more has memory of its own.
 const FRUGAL: u64 = 256 * MIB;
-/// A launcher waits some minutes for its sidecars.
-const MAX_COMPILE: Duration = Duration::from_secs(120);
+/// A launcher waits four minutes for its sidecars.
+const MAX_COMPILE: Duration = Duration::from_secs(180);
 
 /// What this container may use; `None` is as much as there is.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -260,7 +262,7 @@ mod tests {
     fn hooks_get_what_the_container_can_spare() {
         assert_eq!(Allowance::default().limits(), Limits::default());
         let limits = SIDECAR.limits();
-        assert_eq!(limits.compile_memory as u64, 64_000_000 - RESERVE);
+        assert_eq!(limits.compile_memory as u64, SMALLEST);
         assert_eq!(limits.memory, limits.compile_memory);
         assert_eq!(limits.compile_threads, 1);
         assert_eq!(limits.compile_deadline, MAX_COMPILE);

@@ -19,6 +19,7 @@ use crate::failure::Failure;
 use crate::hooks::runtime;
 use crate::modules::{self, Found, Terms};
 use allowance::Allowance;
+pub(crate) use allowance::SMALLEST;
 pub(crate) use arguments::{Arguments, HELP};
 
 /// Where an image has modules that were compiled for it.

@@ -22,6 +22,7 @@ fn a_sound_hook_passes_everything() {
     for check in [
         "size",
         "world",
+        "compiling",
         "hook points",
         "wishes and imports",
         "runs",

@@ -44,6 +44,49 @@ fn what_is_no_hook_is_refused_and_what_is_no_file_is_not_sensible() {
     assert!(message.contains("--frobnicate"), "{message}");
 }
 
+/// A pipe that nobody writes to would be waited for.
+#[test]
+fn what_is_no_module_file_is_named_at_once() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    let (pipe, round) = (at("pipe.wasm"), at("round.wasm"));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    std::os::unix::fs::symlink(&round, &round).unwrap();
+    for verb in ["inspect", "check", "bench"] {
+        for (path, words) in [
+            (place.path(), "it is a directory: name the module in it"),
+            (&pipe, "it is no regular file"),
+            (&round, "symbolic links"),
+        ] {
+            let said = virt_hook(&[verb, text(path)]);
+            assert_eq!(said.code, 2, "{verb}: {}{}", said.out, said.err);
+            assert!(
+                said.out.is_empty() && said.err.contains(words),
+                "{}",
+                said.err
+            );
+            assert!(said.err.contains(text(path)), "{}", said.err);
+        }
+    }
+}
+
+#[test]
+fn a_component_of_another_encoding_is_told_from_other_files() {
+    let place = tempfile::tempdir().unwrap();
+    let mut bytes = std::fs::read(smbios()).unwrap();
+    bytes[4] += 1;
+    let newer = place.path().join("newer.wasm");
+    std::fs::write(&newer, bytes).unwrap();
+    let said = virt_hook(&["inspect", text(&newer)]);
+    assert_eq!(said.code, 1, "{}{}", said.out, said.err);
+    assert!(
+        said.err.contains("version 14") && said.err.contains("version 13"),
+        "{}",
+        said.err
+    );
+}
+
 #[test]
 fn run_shows_what_a_hook_did() {
     let place = tempfile::tempdir().unwrap();
