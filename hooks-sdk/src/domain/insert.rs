@@ -7,11 +7,13 @@ use crate::{Error, failed};
 
 /// The few elements whose children libvirt's schema wants in an order (libvirt 11, domaincommon.rng);
 /// everywhere else any order will do. By parent and its children.
-const ORDERS: [(&str, &[&str]); 4] = [
+const ORDERS: [(&str, &[&str]); 6] = [
     ("resource", &["partition", "fibrechannel"]),
     ("model", &["acceleration", "resolution"]),
     ("source", &["vendor", "product", "address"]),
-    ("source", &["reconnect", "seclabel"]),
+    ("source", &["slices", "dataStore"]),
+    ("source", &["reconnect", "clipboard", "mouse", "seclabel"]),
+    ("launchSecurity", &["cbitpos", "reducedPhysBits"]),
 ];
 
 impl Domain {

@@ -2,6 +2,7 @@
 
 mod devices;
 mod json;
+mod quantity;
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -175,6 +176,21 @@ impl Vmi {
         self.text("spec.domain.memory.guest")
     }
 
+    /// The memory that the guest sees, in bytes.
+    ///
+    /// ```
+    /// # let vmi = hooks_sdk::Vmi::new(r#"{"spec":{"domain":{"memory":{"guest":"2Gi"}}}}"#);
+    /// assert_eq!(vmi.guest_memory_bytes(), Some(2 << 30));
+    /// ```
+    pub fn guest_memory_bytes(&self) -> Option<u64> {
+        self.quantity("spec.domain.memory.guest")
+    }
+
+    /// The labels that a node must have to run it.
+    pub fn node_selector(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.texts("spec.nodeSelector")
+    }
+
     /// How many vCPUs the guest starts with: sockets, cores and threads, 1 of each where not said.
     pub fn vcpus(&self) -> u64 {
         let cpu = self.get("spec.domain.cpu");
@@ -208,6 +224,12 @@ impl Vmi {
     /// The whole number at a path; none when there is no such number.
     pub fn number(&self, path: &str) -> Option<i64> {
         self.get(path)?.as_i64()
+    }
+
+    /// The number that the Kubernetes quantity at a path stands for, rounded up to a whole one;
+    /// none when there is no quantity.
+    pub fn quantity(&self, path: &str) -> Option<u64> {
+        self.get(path)?.as_quantity()
     }
 
     /// Whether the path holds `true`.
@@ -291,6 +313,12 @@ impl<'v> Json<'v> {
         self.raw.parse().ok()
     }
 
+    /// The number that a Kubernetes quantity (`2Gi`, `500m`, or a plain number) stands for, rounded
+    /// up to a whole one.
+    pub fn as_quantity(self) -> Option<u64> {
+        quantity::parse(self.as_str().unwrap_or(self.raw))
+    }
+
     /// `true` or `false`, if it is one of them.
     pub fn as_bool(self) -> Option<bool> {
         self.raw.parse().ok()
@@ -318,7 +346,8 @@ mod tests {
     const VMI: &str = r#" {"metadata":{"name":"vm","namespace":"ns","uid":"u","labels":{"app":"x"},
         "annotations":{"a.b/c":"d","n":"1","esc\"aped":"li\nne"},
         "ownerReferences":[{"kind":"VirtualMachineInstanceReplicaSet","name":"no"},{"kind":"VirtualMachine","name":"web"}]},
-        "spec":{"domain":{"cpu":{"cores":2,"threads":2}},"volumes":[{"name":"root"}],"on":true},"ours":null}"#;
+        "spec":{"nodeSelector":{"zone":"a","kubernetes.io/arch":"amd64"},
+        "domain":{"cpu":{"cores":2,"threads":2},"memory":{"guest":"1.5Gi"}},"volumes":[{"name":"root"}],"on":true},"ours":null}"#;
 
     #[test]
     fn metadata_is_at_hand_and_the_rest_by_path() {
@@ -336,6 +365,11 @@ mod tests {
         assert_eq!(vmi.number("spec.domain.cpu.cores"), Some(2));
         assert_eq!(vmi.vcpus(), 4);
         assert_eq!(vmi.virtual_machine(), Some("web"));
+        let labels: Vec<_> = vmi.node_selector().collect();
+        assert_eq!(labels, [("zone", "a"), ("kubernetes.io/arch", "amd64")]);
+        assert_eq!(vmi.guest_memory_bytes(), Some(3 << 29));
+        assert_eq!(vmi.quantity("spec.domain.cpu.cores"), Some(2));
+        assert_eq!(vmi.quantity("metadata.name"), None);
         assert_eq!(vmi.text("metadata.annotations['a.b/c']"), Some("d"));
         assert_eq!(vmi.text("spec.volumes[0].name"), Some("root"));
         assert!(vmi.is_true("spec.on") && !vmi.is_true("spec"));
