@@ -6,6 +6,12 @@ use std::sync::Mutex;
 
 use tests::binaries::binary;
 
+/// All that there are.
+pub(crate) const VERBS: [&str; 11] = [
+    "new", "inspect", "run", "render", "test", "check", "bench", "compile", "wrap", "serve",
+    "replay",
+];
+
 /// Whether a shell understands it.
 pub(crate) fn is_shell(script: &str) -> Result<(), String> {
     let mut shell = Command::new("sh");
@@ -55,6 +61,16 @@ fn help(verb: &str) -> Option<String> {
         output.status.success().then_some(text)
     };
     said.entry(verb.to_owned()).or_insert_with(ask).clone()
+}
+
+/// The examples that a verb's help shows name verbs and flags that there are. Gives their number.
+pub(crate) fn help_is_so(verb: &str) -> usize {
+    let help = help(verb).unwrap_or_else(|| panic!("there is no {verb}"));
+    let examples = help.lines().filter(|line| line.starts_with("  virt-hook "));
+    let examples = examples.map(|line| verbs_and_flags_are_there(verb, line));
+    let number = examples.sum();
+    assert!(number > 0, "virt-hook {verb} --help shows no example");
+    number
 }
 
 /// Every `virt-hook` command names a verb and flags that there are. Gives their number.

@@ -28,6 +28,7 @@ mod output;
 mod page;
 mod records;
 mod schema;
+mod signatures;
 mod story;
 
 use page::{page, pages};
@@ -166,6 +167,21 @@ fn every_verb_and_flag_is_there() {
         }
     }
     assert!(looked_at > 20, "the pages show {looked_at} commands");
+}
+
+/// The examples of `--help` are documentation, too.
+#[test]
+fn what_help_shows_is_there() {
+    let looked_at: usize = commands::VERBS
+        .iter()
+        .map(|verb| commands::help_is_so(verb))
+        .sum();
+    assert!(looked_at > 20, "help shows {looked_at} commands");
+}
+
+#[test]
+fn every_hook_points_signature_is_declared() {
+    assert_eq!(signatures::are_declared(), 12);
 }
 
 #[test]
