@@ -1,12 +1,13 @@
-//! The example hooks, built for WebAssembly, and their way into a pod.
+//! Hooks, built for WebAssembly, and their way into a pod.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail};
 
-use crate::binaries::{cargo, prebuilt, target_dir, workspace};
+use crate::binaries::{binary, cargo, prebuilt, target_dir, workspace};
 
 /// An example hook in Rust.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,6 +79,37 @@ fn build(target: &Path) -> Result<()> {
         arguments.extend(["-p", &example.package]);
     }
     cargo(&arguments)
+}
+
+/// The module `name` of a hook in Python or C, built by the Makefile of `directory` (below the workspace).
+pub fn made(directory: &str, makefile: &str, name: &str) -> Result<PathBuf> {
+    let directory = workspace().join(directory);
+    let python = target_dir().join("python");
+    if !python.join("bin/componentize-py").is_file() {
+        bail!(
+            "{} has no componentize-py: run scripts/setup",
+            python.display()
+        );
+    }
+    let module = format!("build/{name}.wasm");
+    let output = Command::new("make")
+        .arg("-C")
+        .arg(&directory)
+        .args(["-f", makefile, &module])
+        .arg(format!("NAME={name}"))
+        .arg(format!("VIRT_HOOK={}", binary("virt-hook")?.display()))
+        .arg(format!("PYTHON={}", python.display()))
+        .output()
+        .context("make cannot be run; scripts/setup installs it")?;
+    if !output.status.success() {
+        bail!(
+            "{} is not built (scripts/setup installs what it takes): {}\n{}",
+            directory.display(),
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    Ok(directory.join(module))
 }
 
 /// Puts `module` into `hooks_dir/name/` the way a hook arrives: whole, by rename.

@@ -36,16 +36,30 @@ impl Stage {
     }
 
     /// Starts monitor and launcher for `vmi` and waits for the launcher's ready socket.
-    pub async fn start(mut self, vmi: &Vmi, extra: &[&str]) -> Result<Scene> {
+    pub async fn start(self, vmi: &Vmi, extra: &[&str]) -> Result<Scene> {
+        self.start_within(vmi, extra, READY).await
+    }
+
+    /// As [`Stage::start`], for a launcher that has more to do until it is ready.
+    pub async fn start_within(
+        mut self,
+        vmi: &Vmi,
+        extra: &[&str],
+        ready: Duration,
+    ) -> Result<Scene> {
         self.pod.start(vmi, extra)?;
-        self.ready().await
+        self.ready_within(ready).await
     }
 
     /// Waits for the launcher's ready socket; a launcher that ends instead is an error at once.
-    pub async fn ready(mut self) -> Result<Scene> {
+    pub async fn ready(self) -> Result<Scene> {
+        self.ready_within(READY).await
+    }
+
+    async fn ready_within(mut self, ready: Duration) -> Result<Scene> {
         let commands = tokio::select! {
-            commands = self.handler.commands(READY) => commands,
-            status = self.pod.ended(READY * 2) => Err(anyhow!("the launcher ended before it was ready: {}", status?)),
+            commands = self.handler.commands(ready) => commands,
+            status = self.pod.ended(ready * 2) => Err(anyhow!("the launcher ended before it was ready: {}", status?)),
         };
         match commands {
             Ok(commands) => Ok(Scene {
@@ -109,10 +123,16 @@ impl Scene {
     }
 
     /// Kills and deletes `vmi`, and checks that launcher and monitor end well.
-    pub async fn close(mut self, vmi: &Vmi) -> Result<()> {
+    pub async fn close(self, vmi: &Vmi) -> Result<()> {
+        self.close_with_log(vmi).await.map(drop)
+    }
+
+    /// As [`Scene::close`], and gives all that the pod's programs said.
+    pub async fn close_with_log(mut self, vmi: &Vmi) -> Result<String> {
         self.commands.kill(vmi).await?.ok()?;
         self.commands.delete(vmi).await?.ok()?;
-        self.ends_with(0).await
+        self.ends_with(0).await?;
+        Ok(self.pod.log())
     }
 
     /// Waits for the pod's end and checks its exit code.

@@ -3,11 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
 use hooks_sdk::testing::{Hook, readme};
-use tests::binaries::{binary, target_dir, workspace};
+use tests::binaries::workspace;
+use tests::hooks;
 
 /// What a module in C may have, in bytes.
 const LARGEST_C: u64 = 300 << 10;
@@ -16,52 +16,21 @@ fn example(directory: &str) -> PathBuf {
     workspace().join("examples-hooks").join(directory)
 }
 
-/// Runs `make` in an example, once per process, and gives the module.
-fn made(directory: &str, name: &str, built: &OnceLock<PathBuf>) -> PathBuf {
-    let make = || {
-        let example = example(directory);
-        let module = format!("build/{name}.wasm");
-        let output = Command::new("make")
-            .arg("-C")
-            .arg(&example)
-            .arg(&module)
-            .arg(format!(
-                "VIRT_HOOK={}",
-                binary("virt-hook").unwrap().display()
-            ))
-            .arg(format!("PYTHON={}", python().display()))
-            .output()
-            .expect("make cannot be run; scripts/setup installs it");
-        assert!(
-            output.status.success(),
-            "{directory} is not built (scripts/setup installs what it takes): {}\n{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        example.join(module)
-    };
-    built.get_or_init(make).clone()
-}
-
-/// Where scripts/setup puts componentize-py.
-fn python() -> PathBuf {
-    target_dir().join("python")
-}
-
 fn c() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    made("c-genid", "genid", &BUILT)
+    built(&BUILT, "examples-hooks/c-genid", "genid")
 }
 
 fn interfaces() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    let componentize = python().join("bin/componentize-py");
-    assert!(
-        componentize.is_file(),
-        "{} is not there: run scripts/setup",
-        componentize.display()
-    );
-    made("python-interfaces", "interfaces", &BUILT)
+    built(&BUILT, "examples-hooks/python-interfaces", "interfaces")
+}
+
+/// Once per process.
+fn built(once: &OnceLock<PathBuf>, directory: &str, name: &str) -> PathBuf {
+    let make =
+        || hooks::made(directory, "Makefile", name).unwrap_or_else(|error| panic!("{error:#}"));
+    once.get_or_init(make).clone()
 }
 
 /// Every VMI of the corpus that KubeVirt converts, with its domain.

@@ -20,7 +20,9 @@ mod iommufd;
 mod life;
 mod plugins;
 mod processes;
+mod python;
 mod resumption;
+mod served;
 mod standalone;
 
 /// `TYPE Status/Reason`, repetitions left out: how often a state is repeated is libvirt's affair.

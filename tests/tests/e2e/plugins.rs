@@ -1,17 +1,16 @@
 //! KubeVirt's Plugins after the hooks: a served module and a plain sidecar, and those that cannot be called.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Child, Command};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
-use tests::binaries::binary;
 use tests::hooks;
 use tests::pod::User;
-use tests::scenario::{READY, Stage};
+use tests::scenario::Stage;
 use tests::sidecar::Sidecar;
 use tests::vmi::Vmi;
+
+use super::served::Served;
 
 const MANUFACTURER: &str = "Radical Edward";
 const PLUGINS: &str = "/var/run/kubevirt-plugin";
@@ -43,37 +42,6 @@ fn cel(name: &str, strategy: &str) -> Value {
         name,
         json!({"cel": {"expression": "Domain{}"}, "failureStrategy": strategy}),
     )
-}
-
-/// `virt-hook serve`, until it is dropped.
-struct Served(Child);
-
-impl Served {
-    /// Serves a module as a plugin in its directory, once it is ready.
-    async fn plugin(name: &str, directory: &Path, module: &Path) -> Result<Served> {
-        fs::create_dir_all(directory)?;
-        let child = Command::new(binary("virt-hook")?)
-            .args(["serve", "--plugin", name, "--hooks-dir"])
-            .arg(directory)
-            .arg("--module")
-            .arg(module)
-            .spawn()
-            .context("virt-hook serve")?;
-        let served = Served(child);
-        let socket = directory.join("virt-hook.sock");
-        tests::until("the plugin's socket", READY, async || {
-            socket.exists().then_some(())
-        })
-        .await?;
-        Ok(served)
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

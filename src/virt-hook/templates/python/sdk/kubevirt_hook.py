@@ -74,7 +74,7 @@ def log(message, level="info"):
 
 def annotation(vmi, name):
     """An annotation of the virtual machine, or None."""
-    return vmi.get("metadata", {}).get("annotations", {}).get(name)
+    return (vmi.get("metadata", {}).get("annotations") or {}).get(name)
 
 
 def elements(parent, path):
@@ -178,12 +178,17 @@ class _Errors:
             raise Err(types.Error_Failed(f"{kind.__name__}: {error} ({_place(trace)})")) from None
 
 
+# Where files of the standard library were when they were compiled.
+_STANDARD_LIBRARY = json.loads.__code__.co_filename.removesuffix("json/__init__.py")
+
+
 def _place(trace):
     """The innermost line of the hook's own, without reading the file: it is not there any more."""
     place = "?"
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not file.endswith("kubevirt_hook.py") or place == "?":
+        own = not file.endswith("kubevirt_hook.py") and not file.startswith(_STANDARD_LIBRARY)
+        if own or place == "?":
             place = f"{file.rpartition('/')[2]}:{trace.tb_lineno}"
         trace = trace.tb_next
     return place

@@ -1,0 +1,30 @@
+"""At every hook point something that the guest, or the test, can see."""
+
+from kubevirt_hook import Hook, Veto, annotation, child, export, invocation, log, set_text
+
+ANNOTATION = "board.example.com/manufacturer"
+
+
+class Board(Hook):
+    name = "python-board"
+    version = "0.1.0"
+    priority = 7
+    paths = ["/domain/sysinfo/baseBoard/**", "/domain/os/smbios/@mode"]
+
+    def pre_start(self, vmi):
+        if annotation(vmi, ANNOTATION) == "":
+            raise Veto("a board without a manufacturer")
+
+    def pre_cloud_init_iso(self, vmi, data_source, documents):
+        documents["user-data"] += f"# Python, {data_source}, {invocation('reason')}\n"
+
+    def on_define_domain(self, vmi, domain):
+        entry = child(child(child(domain, "sysinfo"), "baseBoard"), "entry")
+        entry.setAttribute("name", "manufacturer")
+        set_text(entry, annotation(vmi, ANNOTATION))
+
+    def shutdown(self):
+        log("the end, in Python")
+
+
+Handler = export(Board)
