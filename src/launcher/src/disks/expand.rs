@@ -15,6 +15,8 @@ use super::{DirectIo, DiskError, DiskTools, qemu_img};
 use crate::blocking;
 
 const LOOK: Duration = Duration::from_secs(10);
+/// A preallocated image gets all its new blocks, which takes a while where the file system is slow.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Grows the images that can. One that cannot stays as it is, with a warning: the guest boots all the
 /// same.
@@ -65,6 +67,11 @@ async fn resize(
     is_preallocated: bool,
     tools: &DiskTools,
 ) -> Result<(), DiskError> {
+    let tools = &DiskTools {
+        cpu_limit: PATIENCE,
+        deadline: PATIENCE,
+        ..tools.clone()
+    };
     let preallocation = if is_preallocated { "falloc" } else { "off" };
     let (preallocation, size) = (format!("--preallocation={preallocation}"), size.to_string());
     let path = expansion.path.as_str();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::vmi::Vmi;
 use libvirt::fake::{Call, Fake};
-use libvirt::{CloseReason, DomainState, XmlKind};
+use libvirt::{BlockInfo, CloseReason, DomainState, XmlKind};
 use serde_json::json;
 use virt_launcher::manager::{OpError, SyncRequest};
 
@@ -389,5 +389,52 @@ async fn at_the_end_everybody_is_answered() {
     assert_eq!(
         rig.manager.pause().await.unwrap_err().message(),
         "the launcher is exiting"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_domain_that_a_launcher_before_left_is_defined_anew() {
+    let rig = Rig::new().await;
+    let left = format!(
+        "<domain type='kvm'><name>{DOMAIN}</name><uuid>c5f0a5bc-1322-45b2-9526-5886dc7e2740</uuid></domain>"
+    );
+    let guest = rig.fake.connect().unwrap().define(&left).unwrap();
+    rig.manager.sync(sync()).await.unwrap();
+    assert_eq!(state(&rig), Some(DomainState::Running));
+    assert!(guest.xml(XmlKind::Inactive).unwrap().contains("<devices>"));
+    let defined = rig.fake.count(Call::Define);
+    rig.manager.sync(sync()).await.unwrap();
+    assert_eq!(rig.fake.count(Call::Define), defined, "once a boot");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_of_a_running_vm_follows_its_device() {
+    let rig = Rig::new().await;
+    let mut vmi = vmi_json();
+    vmi["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "x"}}]);
+    vmi["spec"]["domain"]["devices"]["disks"] =
+        json!([{"name": "data", "disk": {"bus": "virtio"}}]);
+    vmi["status"] = json!({"volumeStatus": [{"name": "data", "target": "vda",
+        "persistentVolumeClaimInfo": {"volumeMode": "Block", "capacity": {"storage": "2Gi"}}}]});
+    let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
+    rig.manager.sync(sync_of(vmi.clone())).await.unwrap();
+    assert_eq!(
+        rig.fake.count(Call::BlockInfo),
+        0,
+        "nothing grew before the start"
+    );
+    let grown = BlockInfo {
+        capacity: 1 << 30,
+        physical: 2 << 30,
+        ..BlockInfo::default()
+    };
+    rig.fake.set_block(DOMAIN, "/dev/data", grown);
+    for _ in 0..2 {
+        rig.manager.sync(sync_of(vmi.clone())).await.unwrap();
+    }
+    let now = rig.fake.block(DOMAIN, "/dev/data").unwrap();
+    assert_eq!(
+        (now.capacity, rig.fake.count(Call::ResizeBlock)),
+        (2 << 30, 1)
     );
 }

@@ -5,6 +5,9 @@ use domain_xml::{Document, Element};
 use crate::error::{Error, Result, code, origin};
 use crate::hypervisor::Metadata;
 
+/// What libvirt takes where a domain has no UUID of its own.
+const SYSTEM_UUID: &str = "sysinfo/system/entry[@name='uuid']";
+
 /// One configuration of a domain.
 #[derive(Clone)]
 pub(super) struct Definition {
@@ -24,7 +27,9 @@ impl Definition {
         let name = text("name").filter(|name| !name.is_empty());
         Ok(Definition {
             name: name.ok_or_else(|| xml_error("missing domain name"))?,
-            uuid: text("uuid").map(|uuid| uuid.to_lowercase()),
+            uuid: text("uuid")
+                .or_else(|| document.value(SYSTEM_UUID).ok().flatten())
+                .map(|uuid| uuid.to_lowercase()),
             document,
         })
     }

@@ -10,7 +10,6 @@ use domain::vmi::Vmi;
 use libvirt::{BlockInfo, BlockSize, Guest};
 
 use crate::disks;
-use crate::manager::error::OpError;
 use crate::manager::vm::{COMMAND, Vm};
 
 /// A disk stays as it is.
@@ -26,23 +25,22 @@ enum GrowError {
 
 /// Grows the disks that can, if the VM runs. One that cannot stays as it is, with a warning: the guest
 /// runs on. `spec` is the domain as the VMI asks for it now.
-pub(super) async fn grow(
-    vm: &Vm,
-    vmi: &Vmi,
-    spec: &DomainSpec,
-    guest: &Arc<dyn Guest>,
-) -> Result<(), OpError> {
+pub(super) async fn grow(vm: &Vm, vmi: &Vmi, spec: &DomainSpec, guest: &Arc<dyn Guest>) {
     let growths = growths(vmi, spec);
-    if growths.is_empty() || vm.preparation.test_driver || vm.state_of(guest).await?.is_down() {
-        return Ok(());
+    if growths.is_empty() || vm.preparation.test_driver {
+        return;
     }
-    vm.on(guest, "growing disks", COMMAND, move |guest| {
-        for growth in &growths {
-            follow(guest, growth);
+    let followed = vm.on(guest, "growing disks", COMMAND, move |guest| {
+        if !guest.state()?.is_down() {
+            for growth in &growths {
+                follow(guest, growth);
+            }
         }
         Ok(())
-    })
-    .await
+    });
+    if let Err(error) = followed.await {
+        tracing::warn!(reason = %error, "disks are not expanded");
+    }
 }
 
 fn follow(guest: &dyn Guest, growth: &Growth) {

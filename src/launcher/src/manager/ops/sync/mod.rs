@@ -54,7 +54,7 @@ pub(in crate::manager) async fn sync(
     let wanted = prepare::Wanted::convert(vm, request).await?;
     let guest = match prepared_here(vm, request).await? {
         Some(guest) => {
-            grow::grow(vm, &request.vmi, wanted.spec(), &guest).await?;
+            grow::grow(vm, &request.vmi, wanted.spec(), &guest).await;
             guest
         }
         None => {
