@@ -130,6 +130,7 @@ impl Story {
         let target = self.here.join("target");
         let own = self.here.starts_with(self.place.path());
         if own && self.here.join("Cargo.toml").is_file() && !target.exists() {
+            fs::create_dir_all(self.target()).unwrap();
             std::os::unix::fs::symlink(self.target(), target).unwrap();
         }
     }
