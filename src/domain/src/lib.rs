@@ -16,6 +16,7 @@ pub mod local_disks;
 pub mod metadata;
 pub mod options;
 pub mod parse;
+pub mod pod_network;
 pub mod prepare;
 pub mod render;
 pub mod resource_claims;

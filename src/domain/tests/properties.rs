@@ -6,6 +6,7 @@
 mod generated;
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -13,6 +14,7 @@ use domain::convert::convert;
 use domain::host::HostFacts;
 use domain::options::Options;
 use domain::parse::parse;
+use domain::pod_network::{Dns, Lease};
 use domain::render::render;
 use domain::vmi::Vmi;
 use proptest::prelude::*;
@@ -134,5 +136,23 @@ proptest! {
         if let Ok(spec) = parse(&xml) {
             serde_json::to_vec(&spec).unwrap();
         }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_virt_handler_and_the_kubelet_leave_is_read_or_refused(
+        bytes in prop::collection::vec(any::<u8>(), 0..400),
+        ip in "[0-9.:a-f]{0,16}",
+        base64 in "[A-Za-z0-9/+=]{0,12}",
+        words in "(nameserver|search|[a-z0-9.:_-]{0,70}|[ \t\n]){0,40}",
+    ) {
+        let _ = Lease::bridge(&bytes, Ipv4Addr::LOCALHOST);
+        let net = json!({"IP": ip, "Mask": base64});
+        let file = json!({"IP": net, "MAC": base64, "Gateway": ip, "Routes": [{"Dst": net, "Gw": ip}]});
+        let _ = Lease::bridge(file.to_string().as_bytes(), Ipv4Addr::LOCALHOST);
+        let dns = Dns::parse(&words).with_subdomain(&base64);
+        prop_assert!(!dns.v4.is_empty() || !dns.v6.is_empty());
+        prop_assert!(dns.search.iter().all(|domain| domain.len() <= 253 && !domain.split('.').any(str::is_empty)));
     }
 }

@@ -16,6 +16,8 @@ mod pinning;
 mod placement;
 #[path = "rules/platform.rs"]
 mod platform;
+#[path = "rules/pod_network.rs"]
+mod pod_network;
 #[path = "rules/protection.rs"]
 mod protection;
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use domain::convert::{check_served, convert};
+use domain::convert::convert;
 use domain::host::HostFacts;
 use domain::options::Options;
 use domain::vmi::{MAX_BYTES, Vmi, VmiError};
@@ -177,30 +177,5 @@ fn without_kvm_emulation_must_be_allowed() {
             .unwrap()
             .kind,
         "kvm"
-    );
-}
-
-#[test]
-fn what_the_launcher_does_not_serve_is_told() {
-    let served = |spec| check_served(&vmi(spec)).map_err(|error| error.to_string());
-    let agent = json!([{"sshPublicKey": {"propagationMethod": {"noCloud": {}}}},
-        {"sshPublicKey": {"propagationMethod": {"qemuGuestAgent": {"users": ["u"]}}}}]);
-    assert_eq!(served(json!({"accessCredentials": agent})), Ok(()));
-    let pod = json!({"devices": {"interfaces": [{"name": "n", "masquerade": {}}]}});
-    assert_eq!(
-        served(json!({"domain": pod})),
-        Err(
-            "spec.domain.devices.interfaces[0].masquerade is not supported by this launcher yet"
-                .into()
-        )
-    );
-    let options =
-        json!({"devices": {"interfaces": [{"name": "n", "dhcpOptions": {"bootFileName": "x"}}]}});
-    assert_eq!(
-        served(json!({"domain": options})),
-        Err(
-            "spec.domain.devices.interfaces[0].dhcpOptions is not supported by this launcher yet"
-                .into()
-        )
     );
 }

@@ -26,6 +26,7 @@ use crate::manager::connection::{Connect, Connection};
 use crate::manager::hooks::Hooks;
 use crate::manager::preparation::Preparation;
 use crate::manager::{Identity, Manager, Parts, Spawned, SyncRequest, Vm, VmState};
+use crate::network::PodNetwork;
 use crate::notify::{Involved, Notifier, Retry};
 use crate::{directories, host, logging, qemu_watch, signals};
 
@@ -323,6 +324,7 @@ fn preparation(config: &Config) -> Preparation {
         tools: DiskTools::new(config.flags.disk_memory_limit),
         secrets: SecretDirectory(config.places.private.join("secret")),
         container_disks: config.places.container_disks.clone(),
+        network: PodNetwork::kubevirt(&config.places.private),
         image_volumes: (config.flags.image_volume)
             .then(|| ImageVolumes::kubevirt(&config.places.container_disks)),
         known_disks: Default::default(),

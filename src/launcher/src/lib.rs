@@ -18,6 +18,7 @@ pub mod launcher;
 pub mod lifetime;
 pub mod logging;
 pub mod manager;
+pub mod network;
 pub mod notify;
 pub mod places;
 mod placing;

@@ -1,7 +1,7 @@
 //! From a VMI to a domain.
 //!
 //! One file per concern; each has one function that adds its part to the domain. A new device is a
-//! file and a line in [`STEPS`]. What the launcher cannot serve at run time is told by [`check_served`].
+//! file and a line in [`STEPS`].
 
 mod architecture;
 mod balloon;
@@ -44,7 +44,6 @@ mod smbios;
 mod sound;
 mod sriov;
 mod tpm;
-mod unserved;
 mod usb_redirection;
 mod volumes;
 mod vsock;
@@ -53,7 +52,6 @@ mod watchdog;
 pub use block_size::{MatchedVolume, matched_volumes};
 use context::Context;
 pub use error::ConvertError;
-pub use unserved::check_served;
 
 use crate::host::HostFacts;
 use crate::options::Options;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::pci_address;
 use super::{Context, ConvertError};
+use crate::pod_network::is_tap;
 use crate::spec::{
     Acpi, Alias, BootOrder, DomainSpec, Interface, InterfaceBackend, InterfaceDriver,
     InterfacePortForward, InterfacePortForwardRange, InterfaceSource, LinkState, Mac, Model, Rom,
@@ -13,7 +14,6 @@ use crate::vmi;
 /// More queues than a tap device can have.
 const MAX_QUEUES: u32 = 256;
 const PASST_LOG: &str = "/var/run/kubevirt/passt.log";
-const TAP: &str = "tap";
 const INJECT_ISTIO: &str = "sidecar.istio.io/inject";
 /// Ports of Istio's proxy (<https://istio.io/latest/docs/ops/deployment/application-requirements/>).
 const ISTIO_PORTS: [u64; 10] = [
@@ -36,24 +36,13 @@ pub(super) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
             )));
         }
         // A binding plugin that attaches by itself brings its own interface; SR-IOV is a host device.
-        if interface.sriov.is_none() && (interface.binding.is_none() || is_tap(context, interface))
+        if interface.sriov.is_none()
+            && (interface.binding.is_none() || is_tap(context.options, interface))
         {
             spec.devices.interfaces.push(convert(context, interface)?);
         }
     }
     Ok(())
-}
-
-/// virt-handler says how each interface is attached; bridge and masquerade have always meant a tap.
-fn is_tap(context: &Context<'_>, interface: &vmi::Interface) -> bool {
-    match context
-        .options
-        .interface_domain_attachment
-        .get(&interface.name)
-    {
-        Some(attachment) => attachment == TAP,
-        None => interface.bridge.is_some() || interface.masquerade.is_some(),
-    }
 }
 
 fn convert(context: &Context<'_>, source: &vmi::Interface) -> Result<Interface, ConvertError> {
@@ -84,7 +73,7 @@ fn convert(context: &Context<'_>, source: &vmi::Interface) -> Result<Interface, 
         })?;
         interface.address = Some(address);
     }
-    if is_tap(context, source) {
+    if is_tap(context.options, source) {
         attach_tap(context, source, &mut interface);
     } else if source.passt_binding.is_some() {
         attach_passt(context, source, &mut interface)?;

@@ -13,11 +13,32 @@ pub struct Network {
     #[serde(deserialize_with = "null_as_default")]
     pub name: String,
     /// The pod's own network.
-    pub pod: Option<Value>,
+    pub pod: Option<PodNetwork>,
     /// A network that Multus attaches.
-    pub multus: Option<Value>,
+    pub multus: Option<MultusNetwork>,
     /// A network that a resource claim attaches.
     pub resource_claim: Option<super::ClaimRequest>,
+}
+
+/// The pod's own network, as a masqueraded guest is behind it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct PodNetwork {
+    /// The guest's IPv4 subnet; `10.0.2.0/24` when empty.
+    #[serde(rename = "vmNetworkCIDR", deserialize_with = "null_as_default")]
+    pub vm_network_cidr: String,
+    /// The guest's IPv6 subnet; `fd10:0:2::/120` when empty.
+    #[serde(rename = "vmIPv6NetworkCIDR", deserialize_with = "null_as_default")]
+    pub vm_ipv6_network_cidr: String,
+}
+
+/// A network that Multus attaches.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct MultusNetwork {
+    /// In place of the pod's own network, not beside it.
+    #[serde(deserialize_with = "null_as_default")]
+    pub default: bool,
 }
 
 /// An interface.
@@ -52,7 +73,7 @@ pub struct Interface {
     #[serde(deserialize_with = "null_as_default")]
     pub pci_address: String,
     /// DHCP options.
-    pub dhcp_options: Option<Value>,
+    pub dhcp_options: Option<DhcpOptions>,
     /// Tag in the guest's device metadata.
     #[serde(deserialize_with = "null_as_default")]
     pub tag: String,
@@ -62,6 +83,36 @@ pub struct Interface {
     /// `absent`, `up` or `down`.
     #[serde(deserialize_with = "null_as_default")]
     pub state: String,
+}
+
+/// What the guest's DHCP lease says beside addresses.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DhcpOptions {
+    /// Boot file.
+    #[serde(deserialize_with = "null_as_default")]
+    pub boot_file_name: String,
+    /// TFTP server.
+    #[serde(deserialize_with = "null_as_default")]
+    pub tftp_server_name: String,
+    /// IPv4 addresses of NTP servers.
+    #[serde(deserialize_with = "null_as_default")]
+    pub ntp_servers: Vec<String>,
+    /// Options of codes for private use.
+    #[serde(deserialize_with = "null_as_default")]
+    pub private_options: Vec<DhcpPrivateOption>,
+}
+
+/// A DHCP option of a code for private use.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct DhcpPrivateOption {
+    /// Its code, 224 to 254.
+    #[serde(deserialize_with = "null_as_default")]
+    pub option: u64,
+    /// What it says.
+    #[serde(deserialize_with = "null_as_default")]
+    pub value: String,
 }
 
 /// A binding plugin.

@@ -2,12 +2,13 @@
 
 use domain::access_credentials::{Wanted, through_agent};
 use domain::cloud_init;
-use domain::convert::{check_served, convert, matched_volumes};
+use domain::convert::{convert, matched_volumes};
 use domain::host::HostFacts;
 use domain::hotplug_room::Definition;
 use domain::local_disks::{expansions, local_disks};
 use domain::options::Options;
 use domain::parse::parse;
+use domain::pod_network::taps;
 use domain::render::render;
 use domain::resource_claims::claimed_requests;
 use domain::vmi::Vmi;
@@ -113,7 +114,7 @@ fn run(vmi: &Value, options: Value, host: Value) -> Result<(), String> {
     let vmi = Vmi::from_json(vmi.to_string().as_bytes()).map_err(|error| error.to_string())?;
     let options: Options = serde_json::from_value(options).map_err(|error| error.to_string())?;
     let host: HostFacts = serde_json::from_value(host).map_err(|error| error.to_string())?;
-    let _ = check_served(&vmi);
+    let _ = taps(&vmi, &options);
     let _ = matched_volumes(&vmi, &options, &host);
     let _ = cloud_init::read(&vmi, &NoSecrets);
     let spec = convert(&vmi, &options, &host).map_err(|error| error.to_string())?;

@@ -19,10 +19,11 @@ use crate::cloud_init::{self, SecretDirectory, SysTopology};
 use crate::disks::{self, DirectIo, DiskError, DiskTools};
 use crate::host::{IommuFd, IommuFdError};
 use crate::image_volumes::{ImageVolumeError, ImageVolumes};
+use crate::network::{NetworkError, PodNetwork};
 
 use super::vm::QUICK;
 
-/// Disks or cloud-init data could not be put in place.
+/// Disks, cloud-init data or the guest's network could not be put in place.
 #[derive(Debug, thiserror::Error)]
 pub enum PreparationError {
     /// There is no telling what must be in place.
@@ -37,6 +38,9 @@ pub enum PreparationError {
     /// An image volume.
     #[error(transparent)]
     ImageVolume(#[from] ImageVolumeError),
+    /// The guest's network.
+    #[error("preparing the pod network failed: {0}")]
+    Network(#[from] NetworkError),
     /// cloud-init data.
     #[error(transparent)]
     CloudInit(#[from] CloudInitError),
@@ -87,6 +91,8 @@ pub struct Preparation {
     pub secrets: SecretDirectory,
     /// `--container-disk-dir`.
     pub container_disks: PathBuf,
+    /// The guest's side of the pod's network.
+    pub network: PodNetwork,
     /// Where images are mounted as volumes (`--image-volume`); else virt-handler puts them in place.
     pub image_volumes: Option<ImageVolumes>,
     /// What was found out about container disks; they do not change while the pod lives.
@@ -149,6 +155,19 @@ impl Preparation {
             move || access_credentials::require(&credentials, &secrets).map(|()| credentials);
         let checked = blocking::call("looking for access credentials", QUICK, check).await?;
         checked.map_err(PreparationError::AccessCredentials)
+    }
+
+    /// Attaches interfaces to the devices that virt-handler made for them, and serves their DHCP.
+    pub async fn network(
+        &self,
+        vmi: &Vmi,
+        options: &Options,
+        mut spec: DomainSpec,
+    ) -> Result<DomainSpec, PreparationError> {
+        if !self.test_driver {
+            self.network.connect(vmi, options, &mut spec).await?;
+        }
+        Ok(spec)
     }
 
     /// Puts images in place, and settles the disks' cache and IO modes by where they lie.

@@ -26,6 +26,7 @@ use virt_launcher::manager::connection::{Connect, Connection};
 use virt_launcher::manager::hooks::Hooks;
 use virt_launcher::manager::preparation::Preparation;
 use virt_launcher::manager::{Identity, Manager, Parts, SyncRequest};
+use virt_launcher::network::PodNetwork;
 use virt_launcher::notify::{Involved, Notifier, Retry};
 
 pub(crate) const DOMAIN: &str = "default_vm1";
@@ -128,6 +129,7 @@ fn preparation(places: &Places) -> Preparation {
         tools: DiskTools::new(1 << 30),
         secrets: SecretDirectory(places.private.join("secret")),
         container_disks: places.container_disks.clone(),
+        network: PodNetwork::kubevirt(&places.private),
         image_volumes: None,
         known_disks: Default::default(),
         iommufd: IommuFd::served_at(places.iommufd_socket()),

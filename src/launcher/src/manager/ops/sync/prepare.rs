@@ -1,5 +1,6 @@
 use domain::access_credentials::Credential;
 use domain::cloud_init::CloudInitData;
+use domain::options::Options;
 use domain::spec::DomainSpec;
 use domain::vmi::Vmi;
 use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Reason};
@@ -15,6 +16,7 @@ use crate::manager::vm::{QUICK, Vm};
 /// The domain that the VMI asks for.
 pub(super) struct Wanted<'a> {
     vmi: &'a Vmi,
+    options: &'a Options,
     plugins: &'a Plugins,
     spec: DomainSpec,
 }
@@ -39,19 +41,22 @@ impl<'a> Wanted<'a> {
             facts = blocking::call("asking for devices and block sizes", QUICK, ask).await?;
         }
         let mut spec = domain::convert::convert(vmi, &options, &facts)?;
-        domain::convert::check_served(vmi)?;
         if vm.preparation.test_driver {
             "test".clone_into(&mut spec.kind);
         }
-        let plugins = &request.plugins;
-        Ok(Wanted { vmi, plugins, spec })
+        Ok(Wanted {
+            vmi,
+            options: &request.options,
+            plugins: &request.plugins,
+            spec,
+        })
     }
 
     pub(super) fn spec(&self) -> &DomainSpec {
         &self.spec
     }
 
-    /// Runs the hooks and puts images in place.
+    /// Runs the hooks, connects the network and puts images in place.
     pub(super) async fn prepare(self, vm: &Vm) -> Result<Prepared<'a>, OpError> {
         let invocation = Invocation {
             uid: self.vmi.uid().to_owned(),
@@ -64,11 +69,15 @@ impl<'a> Wanted<'a> {
             Some(data) => Some(hook_cloud_init(vm, &invocation, vmi_json, data).await?),
             None => None,
         };
+        let spec = vm
+            .preparation
+            .network(self.vmi, self.options, self.spec)
+            .await?;
         let credentials = vm.preparation.access_credentials(self.vmi).await?;
         let Disks {
             spec,
             cloud_init: path,
-        } = vm.preparation.disks(self.vmi, self.spec).await?;
+        } = vm.preparation.disks(self.vmi, spec).await?;
         let xml = domain::render::render(&spec);
         let xml = told(
             vm,

@@ -1,0 +1,95 @@
+//! What virt-handler calls the devices that it makes in the pod.
+
+use sha2::{Digest, Sha256};
+
+use crate::vmi::{Network, Vmi};
+
+const PRIMARY: &str = "eth0";
+/// Of every link that is named by its network's hash.
+const HASHED: &str = "pod";
+/// Room is left for `-nic` in the 15 characters of a link's name.
+const HASH_LENGTH: usize = 11;
+
+/// The names that the pod's interface of a network may have, the likely one first; nothing for a
+/// network that is no pod's.
+pub(super) fn pod_interfaces(vmi: &Vmi, network: &Network) -> Vec<String> {
+    if is_secondary(network) {
+        let others = vmi.spec.networks.iter().filter(|one| is_secondary(one));
+        let ordinal = others.take_while(|one| one.name != network.name).count() + 1;
+        return vec![hashed(&network.name), format!("net{ordinal}")];
+    }
+    if network.pod.is_none() && network.multus.is_none() {
+        return Vec::new();
+    }
+    let told = (vmi.status.interfaces.iter())
+        .find(|status| status.name == network.name)
+        .map(|status| status.pod_interface_name.clone())
+        .filter(|name| !name.is_empty() && name != PRIMARY);
+    told.into_iter().chain([PRIMARY.to_owned()]).collect()
+}
+
+pub(super) fn is_secondary(network: &Network) -> bool {
+    let multus = network.multus.as_ref();
+    multus.is_some_and(|multus| !multus.default)
+}
+
+fn hashed(network: &str) -> String {
+    let digest = Sha256::digest(network);
+    let mut name: String = HASHED.into();
+    name.extend(digest.iter().map(|byte| format!("{byte:02x}")));
+    name.truncate(HASHED.len() + HASH_LENGTH);
+    name
+}
+
+/// The tap device beside an interface of the pod.
+pub(super) fn tap(pod_interface: &str, secondary: bool) -> String {
+    match pod_interface.get(HASHED.len()..) {
+        Some(rest) if secondary => format!("tap{rest}"),
+        _ => "tap0".into(),
+    }
+}
+
+/// The bridge of tap and pod.
+pub(super) fn bridge(pod_interface: &str) -> String {
+    format!("k6t-{}", trimmed(pod_interface))
+}
+
+/// What the pod's interface itself is called once its name has gone to a dummy (bridge binding).
+pub(super) fn renamed(pod_interface: &str) -> String {
+    format!("{}-nic", trimmed(pod_interface))
+}
+
+fn trimmed(pod_interface: &str) -> &str {
+    pod_interface.strip_prefix(HASHED).unwrap_or(pod_interface)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_those_of_virt_handler() {
+        assert_eq!(hashed("red"), "podb1f51a511f1");
+        assert_eq!(hashed("network1"), "poda7662f44d65");
+        assert_eq!(
+            (
+                tap("podb1f51a511f1", true),
+                bridge("podb1f51a511f1"),
+                renamed("podb1f51a511f1")
+            ),
+            (
+                "tapb1f51a511f1".into(),
+                "k6t-b1f51a511f1".into(),
+                "b1f51a511f1-nic".into()
+            )
+        );
+        assert_eq!(
+            (tap("net1", true), bridge("net1"), renamed("net1")),
+            ("tap1".into(), "k6t-net1".into(), "net1-nic".into())
+        );
+        assert_eq!(
+            (tap("eth0", false), bridge("eth0"), renamed("eth0")),
+            ("tap0".into(), "k6t-eth0".into(), "eth0-nic".into())
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! The pod's name service, which the guest shares.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The largest `resolv.conf` that is read, in bytes; Kubernetes' own limit is 2 KiB of search domains.
+pub const MAX_RESOLV_CONF_BYTES: usize = 64 * 1024;
+
+/// What stands in for a name server and a search domain where there are none (KubeVirt's choice).
+const DEFAULT_SERVER: Ipv4Addr = Ipv4Addr::new(8, 8, 8, 8);
+const DEFAULT_SEARCH: &str = "cluster.local";
+/// Far more than any resolver asks.
+const MAX_SERVERS: usize = 16;
+/// In the domains of services.
+const SERVICE: &str = ".svc.";
+/// RFC 1035.
+const MAX_DOMAIN: usize = 253;
+const MAX_LABEL: usize = 63;
+
+/// The name service of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Dns {
+    /// Servers with IPv4 addresses.
+    pub v4: Vec<Ipv4Addr>,
+    /// Servers with IPv6 addresses.
+    pub v6: Vec<Ipv6Addr>,
+    /// Search domains, in lower case, without a dot at the end.
+    pub search: Vec<String>,
+}
+
+impl Dns {
+    /// Reads a `resolv.conf`. What is no address or no domain name is left out: a guest can do without
+    /// it better than without a lease.
+    pub fn parse(resolv_conf: &str) -> Dns {
+        let mut dns = Dns::default();
+        for line in resolv_conf.lines() {
+            let mut words = line.split_ascii_whitespace();
+            match words.next() {
+                Some("nameserver") => match words.next().map(str::parse) {
+                    Some(Ok(IpAddr::V4(server))) => dns.v4.push(server),
+                    Some(Ok(IpAddr::V6(server))) => match server.to_ipv4_mapped() {
+                        Some(server) => dns.v4.push(server),
+                        None => dns.v6.push(server),
+                    },
+                    _ => {}
+                },
+                Some("search") => dns.search.extend(words.filter_map(domain)),
+                _ => {}
+            }
+        }
+        dns.v4.truncate(MAX_SERVERS);
+        dns.v6.truncate(MAX_SERVERS);
+        if dns.v4.is_empty() && dns.v6.is_empty() {
+            dns.v4.push(DEFAULT_SERVER);
+        }
+        if dns.search.is_empty() {
+            dns.search.push(DEFAULT_SEARCH.into());
+        }
+        dns
+    }
+
+    /// The same for a guest with a subdomain: it is found there first. Kubernetes leaves that out of the
+    /// pod's search domains.
+    pub fn with_subdomain(mut self, subdomain: &str) -> Dns {
+        let services = self.search.iter().filter(|domain| domain.contains(SERVICE));
+        let Some(service) = longest(services) else {
+            return self;
+        };
+        if !subdomain.is_empty() && !service.starts_with(&format!("{subdomain}.")) {
+            let own = format!("{subdomain}.{service}");
+            self.search.splice(..0, domain(&own));
+        }
+        self
+    }
+
+    /// The guest's domain: the most exact of the search domains.
+    pub fn domain_name(&self) -> Option<&str> {
+        longest(self.search.iter())
+    }
+}
+
+/// Of several that are equally long, the first.
+fn longest<'a>(domains: impl Iterator<Item = &'a String>) -> Option<&'a str> {
+    domains.map(String::as_str).reduce(|best, domain| {
+        if domain.len() > best.len() {
+            domain
+        } else {
+            best
+        }
+    })
+}
+
+/// A domain name in its usual form.
+fn domain(text: &str) -> Option<String> {
+    let text = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+    let fits = text.len() <= MAX_DOMAIN && text.split('.').all(is_label);
+    fits.then_some(text)
+}
+
+fn is_label(label: &str) -> bool {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (1..=MAX_LABEL).contains(&label.len())
+        && label.bytes().all(known)
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pods_file() {
+        let dns = Dns::parse(
+            "# by the kubelet\nsearch default.svc.cluster.local svc.Cluster.local cluster.local. . -x a..b\n\
+             nameserver 10.96.0.10\nnameserver fd00::10\nnameserver ::ffff:10.0.0.1\nnameserver nobody\n\
+             nameserver\noptions ndots:5\nnameservers 1.1.1.1\n",
+        );
+        assert_eq!(dns.v4, [[10, 96, 0, 10], [10, 0, 0, 1]].map(Ipv4Addr::from));
+        assert_eq!(dns.v6, ["fd00::10".parse::<Ipv6Addr>().unwrap()]);
+        assert_eq!(
+            dns.search,
+            [
+                "default.svc.cluster.local",
+                "svc.cluster.local",
+                "cluster.local"
+            ]
+        );
+        assert_eq!(dns.domain_name(), Some("default.svc.cluster.local"));
+    }
+
+    #[test]
+    fn a_pod_without_any() {
+        let dns = Dns::parse("");
+        assert_eq!(dns.v4, [DEFAULT_SERVER]);
+        assert_eq!(dns.search, ["cluster.local"]);
+        assert_eq!(dns.clone().with_subdomain("sub"), dns);
+        assert!(Dns::parse("nameserver fd00::1").v4.is_empty());
+    }
+
+    #[test]
+    fn a_subdomain_comes_first_and_once() {
+        let of = |subdomain: &str| {
+            let dns =
+                Dns::parse("search ns.svc.cluster.local sub2.ns.svc.cluster.local cluster.local");
+            dns.with_subdomain(subdomain).search
+        };
+        assert_eq!(of("sub")[0], "sub.sub2.ns.svc.cluster.local");
+        assert_eq!(of("sub2")[0], "ns.svc.cluster.local");
+        assert_eq!(of("")[0], "ns.svc.cluster.local");
+        assert_eq!(of(&"s".repeat(64))[0], "ns.svc.cluster.local");
+    }
+}

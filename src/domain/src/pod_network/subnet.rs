@@ -1,0 +1,111 @@
+//! The network behind a masqueraded interface: its first address is the gateway's, its second the guest's.
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use ipnet::{Ipv4Net, Ipv6Net};
+
+use super::PodNetworkError;
+use crate::vmi::PodNetwork;
+
+const DEFAULT_V4: &str = "10.0.2.0/24";
+const DEFAULT_V6: &str = "fd10:0:2::/120";
+
+/// The subnets that a masqueraded guest is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subnets {
+    /// Of IPv4.
+    pub(super) v4: Ipv4Net,
+    /// Of IPv6.
+    pub(super) v6: Ipv6Net,
+}
+
+impl Subnets {
+    pub(super) fn of(interface: &str, network: &PodNetwork) -> Result<Self, PodNetworkError> {
+        let refuse = |field, value: &str, allowed| PodNetworkError::Field {
+            interface: interface.to_owned(),
+            field,
+            value: value.to_owned(),
+            allowed,
+        };
+        let v4 = or(&network.vm_network_cidr, DEFAULT_V4);
+        let v6 = or(&network.vm_ipv6_network_cidr, DEFAULT_V6);
+        Ok(Self {
+            v4: (v4.parse().ok())
+                .filter(|net: &Ipv4Net| net.prefix_len() <= 30)
+                .ok_or_else(|| {
+                    refuse(
+                        "pod.vmNetworkCIDR",
+                        v4,
+                        "an IPv4 subnet of four addresses or more",
+                    )
+                })?,
+            v6: (v6.parse().ok())
+                .filter(|net: &Ipv6Net| net.prefix_len() <= 126)
+                .ok_or_else(|| {
+                    refuse(
+                        "pod.vmIPv6NetworkCIDR",
+                        v6,
+                        "an IPv6 subnet of four addresses or more",
+                    )
+                })?,
+        })
+    }
+
+    /// The gateway's address and the guest's.
+    pub(super) fn addresses_v4(&self) -> (Ipv4Addr, Ipv4Addr) {
+        let base = self.v4.network().to_bits();
+        (Ipv4Addr::from_bits(base + 1), Ipv4Addr::from_bits(base + 2))
+    }
+
+    /// The guest's address.
+    pub(super) fn guest_v6(&self) -> Ipv6Addr {
+        Ipv6Addr::from_bits(self.v6.network().to_bits() + 2)
+    }
+}
+
+fn or<'a>(text: &'a str, default: &'a str) -> &'a str {
+    if text.is_empty() { default } else { text }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn subnets(v4: &str, v6: &str) -> Result<Subnets, String> {
+        let network = PodNetwork {
+            vm_network_cidr: v4.into(),
+            vm_ipv6_network_cidr: v6.into(),
+        };
+        Subnets::of("n", &network).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_guest_comes_after_its_gateway() {
+        let default = subnets("", "").unwrap();
+        let [gateway, guest] = [[10, 0, 2, 1], [10, 0, 2, 2]].map(Ipv4Addr::from);
+        assert_eq!(default.addresses_v4(), (gateway, guest));
+        assert_eq!(default.guest_v6().to_string(), "fd10:0:2::2");
+        let last = subnets("255.255.255.254/30", "ffff::/126").unwrap();
+        assert_eq!(last.addresses_v4().1.to_string(), "255.255.255.254");
+        assert_eq!(last.guest_v6().to_string(), "ffff::2");
+    }
+
+    #[test]
+    fn a_subnet_that_is_too_small_or_none_is_refused() {
+        assert_eq!(
+            subnets("10.0.0.0/31", "").unwrap_err(),
+            "interface n: pod.vmNetworkCIDR is \"10.0.0.0/31\"; it can be an IPv4 subnet of four addresses or more"
+        );
+        assert!(
+            subnets("fd10::/64", "")
+                .unwrap_err()
+                .contains("vmNetworkCIDR")
+        );
+        assert!(
+            subnets("", "fd10::/127")
+                .unwrap_err()
+                .contains("vmIPv6NetworkCIDR")
+        );
+    }
+}

@@ -1,0 +1,171 @@
+//! Tap devices: names, addresses, and what the domain is told of them.
+
+use domain::pod_network::{Binding, Lease, Link, Mac, Tap, taps};
+use serde_json::{Value, json};
+
+use super::Case;
+
+/// Interfaces in the pod's network and, for each name that does not begin with `pod`, in one of Multus.
+fn case(interfaces: Value) -> Case {
+    let names = interfaces.as_array().unwrap().iter().map(|interface| {
+        let name = interface["name"].as_str().unwrap();
+        match name.starts_with("pod") {
+            true => json!({"name": name, "pod": {"vmNetworkCIDR": "10.11.0.0/16"}}),
+            false => {
+                json!({"name": name, "multus": {"networkName": "n", "default": name == "default"}})
+            }
+        }
+    });
+    let networks: Vec<_> = names.collect();
+    Case::of(json!({"domain": {"devices": {"interfaces": interfaces}}, "networks": networks}))
+}
+
+fn found(case: &Case) -> Vec<Tap> {
+    let (vmi, options, _) = case.inputs();
+    taps(&vmi, &options).unwrap()
+}
+
+fn refused(interface: Value) -> String {
+    let (vmi, options, _) = case(json!([interface])).inputs();
+    taps(&vmi, &options).unwrap_err().to_string()
+}
+
+#[test]
+fn each_network_has_its_devices() {
+    let found = found(&case(json!([
+        {"name": "pod", "masquerade": {}},
+        {"name": "gone", "bridge": {}, "state": "absent"},
+        {"name": "vf", "sriov": {}},
+        {"name": "red", "bridge": {}},
+    ])));
+    let [pod, red] = found.as_slice() else {
+        panic!("{found:?}")
+    };
+    assert_eq!(pod.pod_interfaces, ["eth0"]);
+    assert_eq!(
+        (pod.device("eth0"), pod.bridge("eth0")),
+        ("tap0".into(), "k6t-eth0".into())
+    );
+    assert_eq!(red.pod_interfaces, ["podb1f51a511f1", "net3"]);
+    assert_eq!(
+        (red.device("net3"), red.bridge("net3"), red.renamed("net3")),
+        ("tap3".into(), "k6t-net3".into(), "net3-nic".into())
+    );
+    // Counted over all interfaces, as virt-handler does.
+    assert_eq!(red.binding, Binding::Bridge([169, 254, 75, 13].into()));
+}
+
+#[test]
+fn the_primary_interface_is_called_as_the_status_says() {
+    let named = case(json!([{"name": "default", "bridge": {}}]))
+        .status(json!({"interfaces": [{"name": "default", "podInterfaceName": "ovn-udn1"}]}));
+    let found = found(&named);
+    assert_eq!(found[0].pod_interfaces, ["ovn-udn1", "eth0"]);
+    assert_eq!(found[0].device("ovn-udn1"), "tap0");
+}
+
+#[test]
+fn virt_handler_says_what_is_a_tap() {
+    let plugin = || case(json!([{"name": "pod", "binding": {"name": "b"}}]));
+    assert_eq!(found(&plugin()), []);
+    let attached = plugin().options(json!({"interfaceDomainAttachment": {"pod": "tap"}}));
+    assert_eq!(found(&attached)[0].binding, Binding::Plugin);
+}
+
+#[test]
+fn a_masqueraded_guest_has_what_its_pod_has() {
+    let taps = found(&case(json!([{"name": "pod", "masquerade": {}}])));
+    let Binding::Masquerade(subnets) = &taps[0].binding else {
+        panic!("{taps:?}")
+    };
+    let lease = Lease::masquerade(subnets, true, false);
+    let v4 = lease.v4.unwrap();
+    assert_eq!(v4.address.to_string(), "10.11.0.2/16");
+    assert_eq!(
+        [v4.server.to_string(), v4.router.unwrap().to_string()],
+        ["10.11.0.1", "10.11.0.1"]
+    );
+    assert_eq!((v4.client, lease.v6), (None, None));
+    let v6 = Lease::masquerade(subnets, false, true);
+    assert_eq!(
+        (v6.v4, v6.v6.unwrap().to_string()),
+        (None, "fd10:0:2::2".into())
+    );
+}
+
+#[test]
+fn the_domain_is_attached_to_the_tap() {
+    let pod = Link {
+        name: "eth0".into(),
+        mac: Mac::parse("02:00:00:00:00:09"),
+        mtu: 1450,
+    };
+    let case = case(json!([
+        {"name": "pod-own", "masquerade": {}},
+        {"name": "named", "bridge": {}, "macAddress": "DE-AD-00-00-BE-AF"},
+    ]));
+    let mut spec = case.spec();
+    let taps = found(&case);
+    for tap in &taps {
+        tap.attach(&mut spec, &pod, &format!("tap-{}", tap.interface))
+            .unwrap();
+    }
+    let told = spec.devices.interfaces.iter().map(|interface| {
+        let target = interface.target.clone().unwrap();
+        assert_eq!(
+            (
+                target.managed.as_str(),
+                interface.mtu.clone().unwrap().size.as_str()
+            ),
+            ("no", "1450")
+        );
+        (target.device, interface.mac.clone().unwrap().mac)
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            ("tap-pod-own".into(), "02:00:00:00:00:09".into()),
+            ("tap-named".into(), "de:ad:00:00:be:af".into()),
+        ]
+    );
+    let nameless = Link { mac: None, ..pod };
+    assert_eq!(
+        taps[0]
+            .attach(&mut spec, &nameless, "tap0")
+            .unwrap_err()
+            .to_string(),
+        "interface pod-own: eth0, its link in the pod, has no Ethernet address; macAddress can say one"
+    );
+}
+
+#[test]
+fn what_cannot_be_had_is_refused() {
+    let masquerade =
+        |options: Value| json!({"name": "pod", "masquerade": {}, "dhcpOptions": options});
+    assert_eq!(
+        refused(masquerade(
+            json!({"ntpServers": ["10.0.0.1", "pool.ntp.org"]})
+        )),
+        "interface pod: dhcpOptions.ntpServers is \"pool.ntp.org\"; it can be IPv4 addresses"
+    );
+    assert_eq!(
+        refused(masquerade(
+            json!({"privateOptions": [{"option": 480, "value": "v"}]})
+        )),
+        "interface pod: dhcpOptions.privateOptions.option is \"480\"; it can be 224 to 254"
+    );
+    assert_eq!(
+        refused(json!({"name": "pod", "masquerade": {}, "macAddress": "x"})),
+        "interface pod: macAddress is \"x\"; it can be an Ethernet address such as 02:00:00:00:00:01"
+    );
+    let claimed = Case::of(json!({
+        "domain": {"devices": {"interfaces": [{"name": "c", "bridge": {}}]}},
+        "networks": [{"name": "c", "resourceClaim": {"claimName": "c", "requestName": "r"}}],
+    }));
+    let (vmi, options, _) = claimed.inputs();
+    let error = taps(&vmi, &options).unwrap_err().to_string();
+    assert!(
+        error.starts_with("interface c: could not find the pod interface"),
+        "{error}"
+    );
+}
