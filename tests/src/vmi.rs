@@ -1,5 +1,6 @@
 //! VMIs that boot the small guest, as virt-handler sends them: admission's defaults applied.
 
+use std::collections::HashMap;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,7 +14,6 @@ use crate::pod::User;
 pub struct Vmi {
     value: Value,
     container_disks: Vec<String>,
-    taps: Vec<String>,
     plugins: Value,
 }
 
@@ -72,7 +72,6 @@ impl Vmi {
         Vmi {
             value,
             container_disks: Vec::new(),
-            taps: Vec::new(),
             plugins: Value::Null,
         }
     }
@@ -121,21 +120,25 @@ impl Vmi {
         self
     }
 
-    /// Adds an interface of this name that a network binding plugin attaches by a tap device.
-    pub fn tap(mut self, name: &str, mac: &str) -> Vmi {
-        self.taps.push(name.to_owned());
-        let (kind, source) = match self.taps.len() {
-            1 => ("pod", json!({})),
-            _ => ("multus", json!({ "networkName": name })),
+    /// Adds an interface: the first one in the pod's own network, others in networks of Multus.
+    pub fn interface(mut self, interface: Value) -> Vmi {
+        let networks = &mut self.value["spec"]["networks"];
+        let (kind, source) = match networks.is_array() {
+            false => ("pod", json!({})),
+            true => ("multus", json!({ "networkName": interface["name"] })),
         };
-        push(
-            &mut self.value["spec"]["networks"],
-            json!({ "name": name, kind: source }),
-        );
+        push(networks, json!({ "name": interface["name"], kind: source }));
         push(
             &mut self.value["spec"]["domain"]["devices"]["interfaces"],
-            json!({ "name": name, "macAddress": mac, "binding": { "name": "plugged" } }),
+            interface,
         );
+        self
+    }
+
+    /// Adds a word to the kernel's command line.
+    pub fn kernel_argument(mut self, word: &str) -> Vmi {
+        let arguments = &mut self.value["spec"]["domain"]["firmware"]["kernelBoot"]["kernelArgs"];
+        *arguments = json!(format!("{} {word}", arguments.as_str().unwrap_or_default()));
         self
     }
 
@@ -177,6 +180,20 @@ impl Vmi {
         format!("default_{}", self.name())
     }
 
+    /// Each interface with a tap device in the pod; of binding plugins, too.
+    fn attachments(&self) -> HashMap<String, String> {
+        let interfaces = self.value["spec"]["domain"]["devices"]["interfaces"].as_array();
+        let of_tap = |interface: &&Value| {
+            let bindings = ["bridge", "masquerade", "binding"];
+            bindings.iter().any(|name| interface.get(name).is_some())
+        };
+        let taps = interfaces.into_iter().flatten().filter(of_tap);
+        taps.filter_map(|interface| {
+            Some((interface["name"].as_str()?.to_owned(), "tap".to_owned()))
+        })
+        .collect()
+    }
+
     /// The options that virt-handler would send with it.
     pub fn options(&self) -> VirtualMachineOptions {
         VirtualMachineOptions {
@@ -192,15 +209,11 @@ impl Vmi {
                 .iter()
                 .map(|name| (name.clone(), container_disk_info()))
                 .collect(),
-            interface_domain_attachment: self
-                .taps
-                .iter()
-                .map(|name| (name.clone(), "tap".to_owned()))
-                .collect(),
             cluster_config: Some(ClusterConfig {
                 bochs_display_for_efi_guests: true,
                 ..ClusterConfig::default()
             }),
+            interface_domain_attachment: self.attachments(),
             plugins_json: match &self.plugins {
                 Value::Null => Vec::new(),
                 plugins => plugins.to_string().into_bytes(),

@@ -169,6 +169,18 @@ impl Pod {
         self.user
     }
 
+    /// Lays out the pod's network before the launcher starts, as virt-handler does: shell commands, run as root
+    /// inside, where `/dev/net/tun` is anybody's. `resolv_conf` is the pod's `/etc/resolv.conf`.
+    pub fn lay_out_network(&self, commands: &str, resolv_conf: &str) -> Result<()> {
+        let root = self.directory.path();
+        fs::write(root.join("resolv.conf"), resolv_conf)?;
+        let prologue = include_str!("network.sh");
+        Ok(fs::write(
+            root.join("network.sh"),
+            format!("{prologue}\n{commands}\n"),
+        )?)
+    }
+
     /// Hides a file of this machine from the pod; a masked program cannot be run there.
     pub fn mask(&self, place: &Path) -> Result<()> {
         if !place.exists() {

@@ -34,6 +34,8 @@ over var-log-libvirt /var/log/libvirt
 over var-cache-libvirt /var/cache/libvirt
 over run /run
 ip link set lo up
+# What virt-handler does to a pod's network.
+[ ! -e "$pod/network.sh" ] || sh -eu "$pod/network.sh" "$pod"
 
 export PATH="$pod/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" HOME=/
 cd /

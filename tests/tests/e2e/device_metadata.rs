@@ -3,22 +3,24 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tests::pod::User;
 use tests::scenario::{Scene, Stage};
-use tests::sidecar::Sidecar;
 use tests::vmi::Vmi;
 
 /// Tag and MAC address of each interface.
 const TAGGED: [(&str, &str); 2] = [("mgmt", "02:00:00:00:00:01"), ("data", "02:00:00:00:00:02")];
 
-/// QEMU's own network, which needs nothing of the pod's.
-fn without_taps(xml: String) -> Result<String, String> {
-    match xml.matches("<interface type=\"ethernet\"").count() {
-        2 => Ok(xml.replace("<interface type=\"ethernet\"", "<interface type=\"user\"")),
-        count => Err(format!("{count} interfaces")),
-    }
-}
+/// What the pod's network and a binding plugin leave for the two.
+const LINKS: &str = "
+    for place in 0 1; do
+        ip link add pod$place type veth peer name outside$place
+        ip tuntap add tap$place mode tap user 107 group 107
+        ip link set tap$place up
+    done
+    ip link set pod0 name eth0
+    ip link set pod1 name net1
+";
 
 /// Where the guest's kernel sees the interface of each MAC address.
 async fn seen(scene: &Scene, vmi: &Vmi) -> Result<BTreeMap<String, String>> {
@@ -39,17 +41,13 @@ async fn seen(scene: &Scene, vmi: &Vmi) -> Result<BTreeMap<String, String>> {
 async fn tagged_interfaces_are_where_the_config_drive_says() -> Result<()> {
     let mut vmi = Vmi::new("tagged", User::Nonroot).config_drive("#cloud-config\n");
     for (tag, mac) in TAGGED {
-        vmi = vmi.tap(tag, mac).edit(|vmi| {
-            let interfaces = vmi["spec"]["domain"]["devices"]["interfaces"].as_array_mut();
-            if let Some(interface) = interfaces.and_then(|all| all.last_mut()) {
-                interface["tag"] = tag.into();
-            }
-        });
+        vmi = vmi.interface(json!({
+            "name": tag, "tag": tag, "macAddress": mac, "binding": { "name": "plugged" },
+        }));
     }
     let stage = Stage::set(User::Nonroot)?;
-    let hook = Sidecar::new("without-taps").on_define_domain(0, without_taps);
-    let _hook = hook.serve(&stage.pod.hooks_dir()?, "hook-sidecar-0")?;
-    let scene = stage.start(&vmi, &["--hook-sidecars", "1"]).await?;
+    stage.pod.lay_out_network(LINKS, "")?;
+    let scene = stage.start(&vmi, &[]).await?;
     let facts = scene.boot_to_ready(&vmi).await?;
     let meta_data = facts
         .iter()

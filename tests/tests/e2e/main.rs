@@ -18,6 +18,7 @@ mod firmware;
 mod hooks;
 mod iommufd;
 mod life;
+mod network;
 mod plugins;
 mod processes;
 mod python;

@@ -1,0 +1,136 @@
+//! A guest's network: the tap device that virt-handler made, the address that the launcher's DHCP gives.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use tests::pod::User;
+use tests::scenario::{Scene, Stage};
+use tests::vmi::Vmi;
+
+const RESOLV_CONF: &str = "nameserver 10.96.0.10\nnameserver 10.96.0.11\nsearch default.svc.cluster.local cluster.local\n";
+
+/// The pod's interface, the bridge with an address for its binding, and the tap of KubeVirt's user.
+const LINKS: &str = "
+    ip link add eth0 type veth peer name outside
+    ip link set eth0 address 02:00:00:ab:cd:ef mtu 1400
+    ip link add k6t-eth0 type bridge
+    ip link set k6t-eth0 address 02:00:00:00:00:00
+    ip link set k6t-eth0 up
+    ip tuntap add tap0 mode tap user 107 group 107
+    ip link set tap0 master k6t-eth0
+    ip link set tap0 mtu 1400 up
+";
+
+fn vmi(name: &str, interface: Value) -> Vmi {
+    Vmi::new(name, User::Nonroot)
+        .interface(interface)
+        .kernel_argument("dhcp")
+}
+
+/// Boots in a pod with this network; gives what the guest told.
+async fn boot(stage: Stage, vmi: &Vmi, links: &str) -> Result<(Scene, Vec<String>)> {
+    stage
+        .pod
+        .lay_out_network(&format!("{LINKS}{links}"), RESOLV_CONF)?;
+    let scene = stage.start(vmi, &[]).await?;
+    let told = scene.boot_to_ready(vmi).await?;
+    Ok((scene, told))
+}
+
+fn all_told(told: &[String], facts: &[&str]) -> Result<()> {
+    for fact in facts {
+        ensure!(
+            told.iter().any(|one| one.trim_end() == *fact),
+            "the guest did not tell {fact:?}, but {told:#?}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_masqueraded_guest_reaches_its_gateway() -> Result<()> {
+    let vmi = vmi("masquerade", json!({ "name": "default", "masquerade": {} }));
+    let links = "
+        ip address add 10.244.1.7/24 dev eth0
+        ip link set eth0 up
+        ip address add 10.0.2.1/24 dev k6t-eth0";
+    let (scene, told) = boot(Stage::set(User::Nonroot)?, &vmi, links).await?;
+    all_told(
+        &told,
+        &[
+            "nic eth0: 02:00:00:ab:cd:ef",
+            "dhcp address: 10.0.2.2/24",
+            "dhcp server: 10.0.2.1",
+            "dhcp lease: 86313600",
+            "dhcp router: 10.0.2.1",
+            "dhcp dns: 10.96.0.10 10.96.0.11",
+            "dhcp domain: default.svc.cluster.local",
+            "dhcp search: default.svc.cluster.local cluster.local",
+            "dhcp mtu: 1400",
+            "ping 10.0.2.1: answered",
+        ],
+    )?;
+    scene.close(&vmi).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bridged_guest_takes_over_the_pods_address() -> Result<()> {
+    let options = json!({
+        "bootFileName": "pxelinux.0", "tftpServerName": "tftp.example", "ntpServers": ["10.0.0.1", "10.0.0.2"],
+        "privateOptions": [{ "option": 240, "value": "private" }],
+    });
+    let vmi = vmi(
+        "bridge",
+        json!({ "name": "default", "bridge": {}, "dhcpOptions": options }),
+    );
+    let stage = Stage::set(User::Nonroot)?;
+    let cache = json!({
+        "IP": { "IP": "10.244.1.7", "Mask": "////AA==" }, "MAC": "AgAAq83v", "Gateway": "10.244.1.1",
+        "Routes": [{ "Dst": null, "Gw": "10.244.1.1" }], "IPAMDisabled": false,
+    });
+    let path = stage.pod.path("/run/kubevirt-private/vif-cache-eth0.json");
+    std::fs::write(path, cache.to_string())?;
+    // The pod's own interface is a port of the bridge, and its name a dummy's; the router is behind it.
+    let links = "
+        ip link set eth0 name eth0-nic
+        ip link set eth0-nic address 02:00:00:00:00:0a master k6t-eth0
+        ip link set eth0-nic up
+        ip address add 10.244.1.1/24 dev outside
+        ip link set outside up
+        ip address add 169.254.75.10/32 dev k6t-eth0
+        ip link add eth0 type bridge
+        ip link set eth0 address 02:00:00:ab:cd:ef mtu 1400
+        echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore";
+    let (scene, told) = boot(stage, &vmi, links).await?;
+    all_told(
+        &told,
+        &[
+            "nic eth0: 02:00:00:ab:cd:ef",
+            "dhcp address: 10.244.1.7/24",
+            "dhcp server: 169.254.75.10",
+            "dhcp router: 10.244.1.1",
+            "dhcp routes: 0.0.0.0/0 10.244.1.1",
+            "dhcp mtu: 1400",
+            "dhcp ntp: 10.0.0.1 10.0.0.2",
+            "dhcp boot file: pxelinux.0",
+            "dhcp tftp: tftp.example",
+            "ping 10.244.1.1: answered",
+        ],
+    )?;
+    scene.close(&vmi).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_that_was_not_prepared_is_told_to_virt_handler() -> Result<()> {
+    let vmi = Vmi::new("unprepared", User::Nonroot)
+        .interface(json!({ "name": "default", "masquerade": {} }));
+    let scene = Scene::open(User::Nonroot, &vmi).await?;
+    let answer = scene.commands.sync(&vmi).await?;
+    ensure!(!answer.success, "{answer:?}");
+    ensure!(
+        answer.message.contains(
+            "preparing the pod network failed: interface default: the pod has no link eth0;"
+        ),
+        "{answer:?}"
+    );
+    Ok(())
+}
