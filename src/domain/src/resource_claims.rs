@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use crate::host::ClaimedDevice;
-use crate::vmi::Vmi;
+use crate::vmi::{Vmi, null_as_default};
 
 /// Versions of the metadata that are understood.
 const VERSIONS: [&str; 1] = ["metadata.resource.k8s.io/v1alpha1"];
@@ -104,29 +104,31 @@ struct Version {
 
 #[derive(Deserialize)]
 struct Metadata {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     metadata: Name,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     requests: Vec<Request>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Name {
+    #[serde(deserialize_with = "null_as_default")]
     name: String,
 }
 
 #[derive(Deserialize)]
 struct Request {
+    #[serde(default, deserialize_with = "null_as_default")]
     name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "null_as_default")]
     devices: Vec<Device>,
 }
 
 #[derive(Deserialize)]
 struct Device {
-    #[serde(default)]
-    attributes: BTreeMap<String, Attribute>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    attributes: BTreeMap<String, Option<Attribute>>,
 }
 
 #[derive(Deserialize)]
@@ -157,7 +159,7 @@ pub fn device(text: &str, request: &str) -> Result<ClaimedDevice, MetadataError>
     };
     let text = |name: &str| {
         let attribute = device.attributes.get(name);
-        attribute.and_then(|attribute| attribute.string.clone())
+        attribute.and_then(|attribute| attribute.as_ref()?.string.clone())
     };
     Ok(ClaimedDevice {
         pci_address: text(PCI_ADDRESS).unwrap_or_default(),
@@ -202,6 +204,9 @@ mod tests {
             "request \"nic\" not found in metadata for claim \"claim-x\" (available requests: gpu, two)"
         );
         assert!(refusal(PUBLISHED, "two").contains("has 2 devices"));
+        let nulls = r#"{"apiVersion":"metadata.resource.k8s.io/v1alpha1","metadata":null,"requests":[
+          {"name":null,"devices":null},{"name":"gpu","devices":[{"attributes":{"mdevUUID":null}}]}]}"#;
+        assert_eq!(device(nulls, "gpu").unwrap(), ClaimedDevice::default());
         assert!(refusal(r#"{"apiVersion":"v9"}"#, "gpu").contains("unknown versions: v9"));
         for text in ["{", "{}", "[]", "1", r#"{"apiVersion":1}"#] {
             assert!(device(text, "gpu").is_err(), "{text}");
