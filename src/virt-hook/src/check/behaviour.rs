@@ -20,6 +20,9 @@ use crate::modules::{self, Terms};
 /// More of a limit than this is worth a word, in hundredths.
 const MUCH: u64 = 50;
 
+/// Changes that a line names.
+const MOST: usize = 4;
+
 /// The hook, and what it did.
 pub(super) struct Ran {
     hooks: Hooks,
@@ -97,14 +100,20 @@ impl Ran {
         let expected = ["ok", "veto", "failed", "denied"];
         let broken = self.runs(|outcome| !expected.contains(&outcome));
         if !broken.is_empty() {
-            return Finding::unless(name, broken, Verdict::Failed, "", "it breaks on a VMI");
+            return Finding::unless_of_vmis(
+                name,
+                broken,
+                Verdict::Failed,
+                "",
+                "it breaks on a VMI",
+            );
         }
         let (tries, vetoes) = (self.tries.len(), self.runs(|outcome| outcome == "veto"));
         if vetoes.len() == tries {
             let message = "it refuses every VMI: give --vmi one that it lets pass";
-            return Finding::unless(name, vetoes, Verdict::Doubtful, "", message);
+            return Finding::unless_of_vmis(name, vetoes, Verdict::Doubtful, "", message);
         }
-        Finding::unless(
+        Finding::unless_of_vmis(
             name,
             self.runs(|outcome| outcome == "failed"),
             Verdict::Doubtful,
@@ -114,7 +123,7 @@ impl Ran {
     }
 
     fn keeps_to_its_wishes(&self) -> Finding {
-        Finding::unless(
+        Finding::unless_of_vmis(
             "changes",
             self.runs(|outcome| outcome == "denied"),
             Verdict::Failed,
@@ -143,7 +152,7 @@ impl Ran {
 
     fn is_idempotent(&self) -> Finding {
         let details = self.tries.iter().flat_map(Try::second_thoughts);
-        Finding::unless(
+        Finding::unless_of_vmis(
             "idempotent",
             details.collect(),
             Verdict::Failed,
@@ -196,6 +205,21 @@ impl Ran {
 }
 
 impl Try {
+    /// What the hook changed of the domain, in one line.
+    pub(super) fn changed(&self) -> String {
+        let changes = self.once.runs.iter().flat_map(|run| &run.changes);
+        let paths: BTreeSet<&str> = changes
+            .map(|change| change.path.as_str())
+            .filter(|path| path.starts_with("/domain"))
+            .collect();
+        let (shown, more) = (paths.iter().take(MOST), paths.len().saturating_sub(MOST));
+        let shown: Vec<&str> = shown.copied().collect();
+        match more {
+            0 => shown.join(", "),
+            _ => format!("{} and {more} more", shown.join(", ")),
+        }
+    }
+
     fn of(hooks: &Hooks, named: Named) -> Result<Self, Failure> {
         let Named { name, subject } = named;
         let once = hooks.run(&subject, &HookPoint::ALL)?;

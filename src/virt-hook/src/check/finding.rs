@@ -55,6 +55,17 @@ impl Finding {
         Self { details, ..finding }
     }
 
+    /// The same for lines of the form `VMI: what`, of which those that say the same become one.
+    pub(super) fn unless_of_vmis(
+        check: &'static str,
+        lines: Vec<String>,
+        otherwise: Verdict,
+        good: impl Into<String>,
+        bad: impl Into<String>,
+    ) -> Self {
+        Self::unless(check, together(&lines), otherwise, good, bad)
+    }
+
     pub(super) fn failed(&self) -> bool {
         self.verdict == Verdict::Failed
     }
@@ -71,5 +82,32 @@ impl Finding {
             text += &format!("               {}\n", Plain(detail));
         }
         text
+    }
+}
+
+fn together(lines: &[String]) -> Vec<String> {
+    let mut said: Vec<(String, &str)> = Vec::new();
+    for line in lines {
+        let (name, what) = line.split_once(": ").unwrap_or(("", line));
+        match said.iter_mut().find(|(_, known)| *known == what) {
+            Some((names, _)) => *names += &format!(", {name}"),
+            None => said.push((name.to_owned(), what)),
+        }
+    }
+    let lines = said.iter();
+    lines
+        .map(|(names, what)| format!("{names}: {what}"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_the_same_of_several_is_said_once() {
+        let lines = ["a: x: 1", "b: y", "c: x: 1"].map(str::to_owned);
+        assert_eq!(together(&lines), ["a, c: x: 1", "b: y"]);
+        assert_eq!(together(&[]), [""; 0]);
     }
 }

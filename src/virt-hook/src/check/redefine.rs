@@ -43,7 +43,7 @@ pub(super) fn finding(ran: &Ran) -> Result<Finding, Failure> {
     if checked == 0 {
         return Ok(Finding::new(NAME, Verdict::NotChecked, reason));
     }
-    Ok(Finding::unless(
+    Ok(Finding::unless_of_vmis(
         NAME,
         details,
         Verdict::Failed,

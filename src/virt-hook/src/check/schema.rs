@@ -41,13 +41,14 @@ pub(super) fn finding(ran: &Ran) -> Result<Finding, Failure> {
         checked += usize::from(before);
         if before && !after {
             let why = verdict.reason(&pair.after);
-            broken.push(format!("{}: {why}", pair.name));
+            let changed = &pair.changed;
+            broken.push(format!("{}: {why}; the hook changed {changed}", pair.name));
         }
     }
     if checked == 0 {
         return not("no domain was valid before the hook".to_owned());
     }
-    Ok(Finding::unless(
+    Ok(Finding::unless_of_vmis(
         NAME,
         broken,
         Verdict::Failed,
@@ -61,6 +62,8 @@ struct Pair {
     name: String,
     before: PathBuf,
     after: PathBuf,
+    /// xmllint names an element far above what is wrong.
+    changed: String,
 }
 
 fn write(ran: &Ran, place: &Path) -> anyhow::Result<Vec<Pair>> {
@@ -72,6 +75,7 @@ fn write(ran: &Ran, place: &Path) -> anyhow::Result<Vec<Pair>> {
             name: one.name.clone(),
             before: path("before"),
             after: path("after"),
+            changed: one.changed(),
         };
         for (path, xml) in [
             (&pair.before, &one.subject.xml),

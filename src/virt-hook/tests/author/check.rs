@@ -57,10 +57,10 @@ fn a_hook_that_does_more_each_time_fails() {
     assert_eq!(checked.code, 1, "{}{}", checked.out, checked.err);
     assert!(
         checked.out.contains("FAILED       idempotent: ")
-            && checked.out.contains("linux: /domain/title")
+            && checked.out.contains("performance: /domain/title")
             && checked
                 .out
-                .contains("linux: the document user-data becomes another")
+                .contains("linux, disks: the document user-data becomes another")
             && checked.out.contains("FAILED       libvirt: "),
         "{}",
         checked.out
