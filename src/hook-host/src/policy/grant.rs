@@ -1,7 +1,7 @@
 //! What one hook may change of the domain.
 
 use domain_xml::grant::{Checker, Permission, Reason, Refusal};
-use domain_xml::{Change, Document, PathPattern};
+use domain_xml::{Change, ChangeKind, Document, PathPattern};
 
 /// What a module asked for and was given: a change must be permitted by every layer. None: all.
 #[derive(Debug, Clone, Default)]
@@ -86,8 +86,43 @@ fn refused(change: &Change, refusal: Refusal, origin: &str) -> Refused {
     };
     Refused {
         path: refusal.path,
-        before: change.before.clone(),
-        after: change.after.clone(),
+        before: told(change, change.before.as_deref()),
+        after: told(change, change.after.as_deref()),
         remedy,
+    }
+}
+
+/// Of a change of order it is the parent that is refused, and a number that tells the place.
+fn told(change: &Change, value: Option<&str>) -> Option<String> {
+    let value = value?;
+    Some(match change.kind {
+        ChangeKind::Moved => format!("{} as child {value}", change.path),
+        _ => value.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_change_of_order_says_what_changed_places() {
+        let read = |xml| Document::parse(xml).unwrap();
+        let before = read("<domain><os><boot dev='hd'/><bios/></os></domain>");
+        let after = read("<domain><os><bios/><boot dev='hd'/></os></domain>");
+        let changes = domain_xml::diff(&before, &after);
+        let grant = Grant(Some(vec![Layer {
+            patterns: Vec::new(),
+            origin: "wishes".to_owned(),
+        }]));
+        let refused = grant.check(&changes, &before, &after).unwrap_err();
+        assert_eq!(refused.path, "/domain/os");
+        let (was, is) = (refused.before.unwrap(), refused.after.unwrap());
+        assert!(
+            was.starts_with("/domain/os/") && was.contains(" as child "),
+            "{was}"
+        );
+        assert_ne!(was, is);
     }
 }

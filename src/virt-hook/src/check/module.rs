@@ -106,7 +106,11 @@ fn imports(module: &Inspected) -> Finding {
             ));
         }
         if wishes.config.is_empty() && reads_config {
-            details.push("it asks for configuration and declares no key: none can be given".into());
+            details.push(
+                "it can ask for configuration and declares no key, so that none is given (every hook in \
+                 Python can)"
+                    .into(),
+            );
         }
         if !wishes.dirs.is_empty() && !module.imports.iter().any(opens) {
             details.push("it declares directories and has no way to open one".into());
