@@ -19,7 +19,7 @@ pub enum CloudInitError {
         /// What.
         error: Box<CloudInitError>,
     },
-    /// The path is none: names joined by dots, `['a.b']` for a name with dots.
+    /// The path is none: names joined by dots, `['a.b/c']` for a name with dots or slashes.
     BadPath {
         /// What was given.
         path: String,
@@ -73,7 +73,10 @@ impl fmt::Display for CloudInitError {
                 "the user data is no #cloud-config document: it begins with {begins:?}"
             ),
             Self::In { document, error } => write!(f, "{document}, {error}"),
-            Self::BadPath { path } => write!(f, "`{path}` is no path of names joined by dots"),
+            Self::BadPath { path } => write!(
+                f,
+                "`{path}` is no path: names are joined by dots, and one with a dot or a slash is ['a.b/c']"
+            ),
             Self::NotAList { key, line } => {
                 write!(
                     f,

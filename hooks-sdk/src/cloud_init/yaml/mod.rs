@@ -16,7 +16,7 @@ use lines::{Below, Scope, below, depth, end_of_value, is_idle, split_key};
 /// A YAML document whose top is a mapping. Comments and everything that is not edited stay as they
 /// are.
 ///
-/// Paths are names joined by dots, `['a.b']` for a name with dots.
+/// Paths are names joined by dots, `['a.b/c']` for a name with dots or slashes.
 ///
 /// ```
 /// # use hooks_sdk::{Yaml, json};
@@ -355,6 +355,10 @@ impl Yaml {
 }
 
 fn names(path: &str) -> Result<Vec<&str>, CloudInitError> {
+    // As the domain's paths are written; it would be one name, and nobody would see the mistake.
+    if path.contains('/') && !path.contains(['\'', '"']) {
+        return Err(bad_path(path));
+    }
     let steps = dotted::steps(path).ok_or_else(|| bad_path(path))?;
     let names = steps.into_iter().map(|step| match step {
         Step::Member(name) => Ok(name),

@@ -218,9 +218,18 @@ fn what_cannot_be_set_safely_is_refused() {
         (
             "a: 1\n",
             "b[0]",
-            "`b[0]` is no path of names joined by dots",
+            "`b[0]` is no path: names are joined by dots, and one with a dot or a slash is ['a.b/c']",
         ),
-        ("a: 1\n", "", "`` is no path of names joined by dots"),
+        (
+            "a: 1\n",
+            "",
+            "`` is no path: names are joined by dots, and one with a dot or a slash is ['a.b/c']",
+        ),
+        (
+            "a: 1\n",
+            "a/b",
+            "`a/b` is no path: names are joined by dots, and one with a dot or a slash is ['a.b/c']",
+        ),
         (
             "[a]\n",
             "b",
