@@ -218,7 +218,9 @@ impl<'a> Terms<'a> {
     ) -> Cap<'a, T> {
         self.operators(name, list).unwrap_or_else(|| {
             let policy = self.operator.map(|operator| operator.path.display());
-            let place = policy.map_or_else(|| "there is none".to_owned(), |path| path.to_string());
+            let none =
+                || "there is none: --hook-policy of a launcher or --policy of virt-hook names one";
+            let place = policy.map_or_else(|| none().to_owned(), |path| path.to_string());
             Cap {
                 values: Vec::new(),
                 origin: format!("{name} of the operator's policy ({place})"),

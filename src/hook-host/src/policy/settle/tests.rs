@@ -261,6 +261,11 @@ fn a_wish_of_which_nothing_is_left_shows_at_once() {
         );
         assert!(error.contains("qemu:commandline"), "{error}");
     }
+    let nobody = settled(&dangerous, None, None).unwrap_err().to_string();
+    assert!(
+        nobody.contains("--policy of virt-hook names one) does not allow: add it there"),
+        "{nobody}"
+    );
     let granted = "allow: {dangerous: ['/domain/qemu:commandline/**']}\n";
     assert!(settled(&dangerous, None, Some(granted)).is_ok());
     let rule = "allow: {dangerous: []}\nrules:\n- namespaces: [ns]\n  allow: {dangerous: ['/domain/qemu:commandline/**']}\n";
