@@ -15,7 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use libvirt::{
-    BlockSize, CloseReason, Destroy, DomainState, Event, Hypervisor, Reason, Start, State, Undefine,
+    BlockSize, CloseReason, Destroy, DomainState, Event, Guest, Hypervisor, LifecycleEvent, Reason,
+    Start, State, Undefine,
 };
 use support::story::{self, Driver};
 use support::{Recorder, eventually};
@@ -146,6 +147,7 @@ fn disk(source: &str, target: &str) -> String {
 /// One disk whose image nobody but this process can open, and one that grows while the guest runs.
 fn starts_with_a_lent_file_and_grows_a_disk(pod: &Pod, hypervisor: &dyn Hypervisor) {
     const MIB: u64 = 1 << 20;
+    let recorder = Recorder::on(hypervisor, story::NAME);
     let lent = tempfile::tempfile().unwrap();
     let plain = pod.root.path().join("plain.img");
     for file in [&lent, &fs::File::create(&plain).unwrap()] {
@@ -169,7 +171,17 @@ fn starts_with_a_lent_file_and_grows_a_disk(pod: &Pod, hypervisor: &dyn Hypervis
     let refusal = guest.resize_block("vdc", BlockSize::Device).unwrap_err();
     assert!(refusal.message.contains("vdc"), "{refusal}");
     guest.destroy(Destroy::Forceful).unwrap();
+    undefine(&*guest, &recorder);
+}
+
+/// Waits for the last event too, so that whoever records next sees its own only.
+fn undefine(guest: &dyn Guest, recorder: &Recorder) {
     guest.undefine(Undefine::KEEP).unwrap();
+    let undefined = recorder.first(|event| match event {
+        Event::Lifecycle { event, .. } => (*event == LifecycleEvent::Undefined).then_some(()),
+        _ => None,
+    });
+    undefined.expect("an event that tells of it");
 }
 
 fn killed_from_outside(pod: &Pod, hypervisor: &dyn Hypervisor) {
@@ -196,7 +208,7 @@ fn killed_from_outside(pod: &Pod, hypervisor: &dyn Hypervisor) {
     );
     let crashed = State::new(DomainState::Shutoff, Reason::Crashed);
     assert_eq!(guest.state().unwrap(), crashed);
-    guest.undefine(Undefine::KEEP).unwrap();
+    undefine(&*guest, &recorder);
 }
 
 /// Connections come and go, with events under way, when the daemon is killed: whatever call that
