@@ -82,6 +82,7 @@ pub struct Vmi {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a VirtualMachineInstance")]
 struct Typed {
     #[serde(default)]
     metadata: Metadata,
