@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    const KEPT: Placing = Placing {
+    pub(super) const KEPT: Placing = Placing {
         mode: 0o640,
         kept: true,
     };

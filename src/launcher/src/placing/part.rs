@@ -123,12 +123,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::os::unix::fs::symlink;
 
+    use super::super::tests::KEPT;
     use super::*;
-
-    const KEPT: Placing = Placing {
-        mode: 0o640,
-        kept: true,
-    };
 
     fn names(directory: &Path) -> Vec<String> {
         let entries = fs::read_dir(directory).unwrap();
