@@ -1,10 +1,12 @@
 # `make demo` and `make test` work on a fresh Debian 12 or 13: each installs what it needs first.
 .DEFAULT_GOAL := help
 DRIVER ?= qemu
-.PHONY: help setup demo test lint fmt measure static
+.PHONY: help setup demo test test-faults test-peer lint fmt doc deny advisories msrv semver fuzz cross book measure static dist reproducible
+SECONDS ?= 60
+BASE ?= origin/main
 
 help: ## what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what building, testing and the demo need (Debian packages, Rust, componentize-py, user 107)
 	@scripts/setup
@@ -17,12 +19,51 @@ test: ## formatting, lints, and all tests, the ones with real QEMU included
 	@scripts/setup
 	@scripts/test
 
+test-faults: ## the fault matrix: what dies, hangs, fills up or ends at every phase, and what leaks (ROWS=PART_OF_A_NAME)
+	@scripts/setup run
+	@scripts/test-faults $(if $(ROWS),"$(ROWS)")
+
+test-peer: ## KubeVirt's own virt-handler against the release launcher, 150 VMs; PEER=DIR PEER_OUT=DIR name the harness
+	@scripts/test-peer
+
 lint: ## formatting and lints only
 	@scripts/setup build
 	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo fmt --all --check && cargo clippy --workspace --all-targets -- -D warnings
 
 fmt: ## format the sources
 	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo fmt --all
+
+doc: ## rustdoc of all crates; a warning is an error
+	@scripts/setup build
+	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+deny: ## licences, sources and duplicate versions of dependencies (deny.toml)
+	@scripts/setup deny
+	@scripts/deny
+
+advisories: ## known vulnerabilities of dependencies; needs the network
+	@scripts/setup deny
+	@scripts/deny advisories
+
+msrv: ## the hook SDK with the oldest Rust that it states
+	@scripts/setup build
+	@scripts/msrv
+
+semver: ## the hook SDK's API against a git revision (BASE=REVISION)
+	@scripts/setup semver
+	@PATH="$${CARGO_TARGET_DIR:-target}/tools/bin:$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo semver-checks --baseline-rev "$(BASE)" -p hooks-sdk
+
+fuzz: ## every fuzz target for SECONDS each; needs a nightly toolchain
+	@scripts/setup fuzz
+	@scripts/fuzz "$(SECONDS)"
+
+cross: ## all programs type-checked for aarch64, those without libvirt linked too
+	@scripts/setup cross
+	@scripts/cross
+
+book: doc ## the documentation as a searchable site, with the rustdoc
+	@scripts/setup book
+	@scripts/book
 
 measure: ## time and memory of a launcher with one hook, against the reference's
 	@scripts/setup run
@@ -32,3 +73,11 @@ static: ## virt-hook as one static file, for an image FROM scratch (release buil
 	@scripts/setup build
 	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo build --release -p virt-hook --target x86_64-unknown-linux-musl
 	@ls -l "$${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-musl/release/virt-hook"
+
+dist: ## release binaries, checksums and SBOM (DIST=DIRECTORY)
+	@scripts/setup dist
+	@scripts/dist "$(or $(DIST),$${CARGO_TARGET_DIR:-target}/dist-files)"
+
+reproducible: ## two release builds of this commit in different directories have the same digests
+	@scripts/setup dist
+	@scripts/dist --twice

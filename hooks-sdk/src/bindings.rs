@@ -1,4 +1,4 @@
-//! What wit-bindgen makes of the hook world.
+//! The bindings that wit-bindgen generates from the WIT.
 #![allow(
     unsafe_code,
     reason = "the canonical ABI passes pointers; this is the only place that does"

@@ -1,12 +1,12 @@
 use std::fmt;
 use std::panic::Location;
 
-/// What a hook's work gives: nothing, or the reason why not.
+/// The result of a hook.
 pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 
-/// Why a hook did not do its work.
+/// A veto or failure of a hook.
 ///
-/// Any error becomes one through `?` and keeps its text, its causes and the line of the `?`.
+/// `?` converts any error, with its text, its causes and the line of the `?`.
 #[derive(Debug)]
 pub struct Error {
     text: String,
@@ -14,9 +14,9 @@ pub struct Error {
     place: &'static Location<'static>,
 }
 
-/// The hook says no: the virtual machine must not go on. The text is for its owner.
+/// A veto: the virtual machine must not start. The text is for its owner.
 pub fn veto(text: impl Into<String>) -> Error {
-    // The owner is not helped by a line of the hook's source.
+    // Not shown: a line of the hook's source does not help the owner.
     Error {
         text: text.into(),
         veto: true,
@@ -24,7 +24,7 @@ pub fn veto(text: impl Into<String>) -> Error {
     }
 }
 
-/// The hook cannot do its work. The text says what failed; the place is added.
+/// A failure of the hook. The text says what failed; the source line is added.
 #[track_caller]
 pub fn failed(text: impl Into<String>) -> Error {
     Error {
@@ -35,7 +35,7 @@ pub fn failed(text: impl Into<String>) -> Error {
 }
 
 impl Error {
-    /// Whether the hook says no, rather than having failed.
+    /// Whether it is a veto, not a failure.
     pub fn is_veto(&self) -> bool {
         self.veto
     }
@@ -77,7 +77,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Says what was being done when something failed or was missing.
+/// Adds context to an error or a missing value.
 pub trait Context<T> {
     /// `Err` or `None` fails the hook with this text.
     fn context(self, text: impl fmt::Display) -> Result<T>;

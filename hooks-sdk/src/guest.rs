@@ -7,7 +7,7 @@ use crate::{Description, Error, Hook, host, points};
 
 pub use crate::bindings::{self as types, export_component};
 
-/// A hook with the facts that only its own crate knows.
+/// A hook with the name and version of its crate.
 pub trait Exported {
     /// The hook.
     type Hook: Hook;
@@ -17,7 +17,7 @@ pub trait Exported {
     const VERSION: &'static str;
 }
 
-/// The component made of a hook.
+/// The component of a hook.
 pub struct Component<T>(PhantomData<T>);
 
 impl<T: Exported> Guest for Component<T> {
@@ -48,7 +48,7 @@ impl<T: Exported> Guest for Component<T> {
     }
 }
 
-/// Does the work so that the host is told why it was not done.
+/// Runs a call and converts its error for the host.
 fn told<Out>(work: impl FnOnce() -> Result<Out, Error>) -> Result<Out, handler::Error> {
     host::log_panics();
     work().map_err(|error| {

@@ -1,60 +1,61 @@
-//! What the host offers a hook while it runs.
+//! Functions of the host: log, configuration, context of the call.
 //!
-//! Natively, in unit tests, [`native`](crate::host::native) plays the host.
+//! In native unit tests, [`native`] replaces the host.
 
-/// How much a log line matters.
+/// The level of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Level {
-    /// For the hook's author.
+    /// Details for the hook's author.
     Debug,
-    /// What was done.
+    /// What the hook did.
     Info,
-    /// What may surprise.
+    /// Something unexpected.
     Warn,
-    /// What went wrong.
+    /// An error.
     Error,
 }
 
-/// The host's log, attributed to this hook.
+/// The host's log; lines have this hook's name.
 pub mod log {
     use super::{Level, write};
 
-    /// For the hook's author.
+    /// Details for the hook's author.
     pub fn debug(message: impl AsRef<str>) {
         write(Level::Debug, message.as_ref());
     }
 
-    /// What was done.
+    /// What the hook did.
     pub fn info(message: impl AsRef<str>) {
         write(Level::Info, message.as_ref());
     }
 
-    /// What may surprise.
+    /// Something unexpected.
     pub fn warn(message: impl AsRef<str>) {
         write(Level::Warn, message.as_ref());
     }
 
-    /// What went wrong.
+    /// An error.
     pub fn error(message: impl AsRef<str>) {
         write(Level::Error, message.as_ref());
     }
 }
 
-/// Why hooks run.
+/// The reason of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
     /// The virtual machine starts here.
     Boot,
-    /// It arrives from another node.
+    /// It migrates here from another node.
     MigrationTarget,
     /// The launcher ends.
     Shutdown,
-    /// What a newer host says, or nothing.
+    /// A reason of a newer host, or empty.
     Other(String),
 }
 
-/// Why this hook runs.
+/// The reason of this call.
 pub fn reason() -> Reason {
     match invocation("reason").as_deref() {
         Some("boot") => Reason::Boot,
@@ -64,13 +65,13 @@ pub fn reason() -> Reason {
     }
 }
 
-/// A fact about this call: `reason`, `hook-point`, `hook`, `namespace`, `name`, `uid`, `domain`,
-/// `host`. None when the host does not know the key.
+/// A value of the call's context: `reason`, `hook-point`, `hook`, `namespace`, `name`, `uid`, `domain`,
+/// `host`. `None` if the host does not know the key.
 pub fn invocation(key: &str) -> Option<String> {
     imports::invocation(key)
 }
 
-/// A value that whoever deployed the hook configured for it.
+/// A configuration value of this hook, from `hook.yaml`.
 pub fn config(key: &str) -> Option<String> {
     imports::config(key)
 }
@@ -79,7 +80,7 @@ fn write(level: Level, message: &str) {
     imports::log(level, message);
 }
 
-/// Tells the host where and why the hook panics, before it does.
+/// Logs the text and place of a panic.
 #[cfg(target_family = "wasm")]
 pub(crate) fn log_panics() {
     std::panic::set_hook(Box::new(|panic| log::error(panic.to_string())));
@@ -112,7 +113,7 @@ mod imports {
 #[cfg(not(target_family = "wasm"))]
 use native as imports;
 
-/// The host that a hook meets in native unit tests: one per thread, empty at first.
+/// Replaces the host in native unit tests: one per thread, empty at first.
 #[cfg(not(target_family = "wasm"))]
 pub mod native {
     use std::cell::RefCell;
@@ -131,22 +132,22 @@ pub mod native {
         static HOST: RefCell<Host> = RefCell::default();
     }
 
-    /// Sets a fact that [`invocation`](super::invocation) gives.
+    /// Sets a value for [`invocation`](super::invocation).
     pub fn set_invocation(key: &str, value: &str) {
         HOST.with_borrow_mut(|host| host.invocation.insert(key.to_owned(), value.to_owned()));
     }
 
-    /// Sets a value that [`config`](super::config) gives.
+    /// Sets a value for [`config`](super::config).
     pub fn set_config(key: &str, value: &str) {
         HOST.with_borrow_mut(|host| host.config.insert(key.to_owned(), value.to_owned()));
     }
 
-    /// Forgets everything that was set and logged.
+    /// Removes all values and log lines.
     pub fn reset() {
         HOST.take();
     }
 
-    /// What was logged since the last call.
+    /// Removes and returns the log lines.
     pub fn take_log() -> Vec<(Level, String)> {
         HOST.with_borrow_mut(|host| std::mem::take(&mut host.log))
     }

@@ -1,20 +1,22 @@
 #![doc = include_str!("../README.md")]
 //!
-//! # Where to look
+//! # Overview
 //!
-//! - [`Vmi`]: what the virtual machine is to be, typed and by path, read no further than asked.
+//! - [`Vmi`]: the virtual machine instance, typed and by path, parsed lazily.
 //! - [`Domain`]: the libvirt domain, edited in place; devices are found by their names in the VMI.
-//! - [`CloudInit`]: cloud-init's documents, edited as YAML with their comments.
-//! - [`host`]: log, configuration, and for whom the hook is called.
+//! - [`CloudInit`]: cloud-init's documents, edited as YAML with their comments kept.
+//! - [`host`]: log, configuration, and the context of the call.
 
 mod cloud_init;
-mod describe;
+mod description;
 mod domain;
-mod dotted;
+mod dotted_path;
 mod error;
 pub mod host;
-#[cfg(any(feature = "testing", target_family = "wasm"))]
-mod points;
+// For the component, and for hooks-sdk-testing; not part of the API.
+#[doc(hidden)]
+pub mod points;
+mod value;
 mod vmi;
 
 #[cfg(target_family = "wasm")]
@@ -24,28 +26,27 @@ pub mod bindings;
 #[doc(hidden)]
 pub mod guest;
 
-#[cfg(all(feature = "testing", not(target_family = "wasm")))]
-pub mod testing;
-
 pub use cloud_init::{CloudConfig, CloudInit, CloudInitError, Yaml};
-pub use describe::{Description, HookPoint};
+pub use description::{Description, HookPoint};
 pub use domain::Domain;
 pub use domain_xml as xml;
 pub use domain_xml::Element;
 pub use error::{Context, Error, Result, failed, veto};
 pub use host::log;
-pub use serde_json::{Value, json};
+#[doc(hidden)]
+pub use serde_json as __serde_json;
+pub use value::Value;
 pub use vmi::{Disk, HostDevice, Interface, Json, Network, Vmi, VmiError, Volume};
 
-/// A hook: what it does at the hook points that it asks for.
+/// A hook, with a method for each of its hook points.
 ///
-/// A fresh value is made for every call; nothing is kept between calls.
+/// Every call gets a new value; nothing is kept between calls.
 pub trait Hook: Default {
-    /// The hook points at which this hook is called. Methods of others never are.
+    /// The hook points at which this hook is called. Methods of other hook points are never called.
     const HOOK_POINTS: &'static [HookPoint];
 
-    /// What the hook says of itself. It comes with the crate's name and version and with
-    /// priority 0; change it where that is not right.
+    /// Describes the hook. The given description has the crate's name and version and
+    /// priority 0; change it if needed.
     fn describe(description: Description) -> Description {
         description
     }
@@ -56,7 +57,7 @@ pub trait Hook: Default {
         Ok(())
     }
 
-    /// Before the cloud-init image is written; only when the VMI has cloud-init data.
+    /// Before the cloud-init image is written; only if the VMI has cloud-init data.
     fn pre_cloud_init_iso(&self, vmi: &Vmi, cloud_init: &mut CloudInit) -> Result {
         let _ = (vmi, cloud_init);
         Ok(())
@@ -68,7 +69,7 @@ pub trait Hook: Default {
         Ok(())
     }
 
-    /// When the launcher ends, also when there never was a domain.
+    /// When the launcher ends, even if there never was a domain.
     fn shutdown(&self) -> Result {
         Ok(())
     }
@@ -76,7 +77,7 @@ pub trait Hook: Default {
 
 /// Exports a [`Hook`]; once per crate. Its name and version are the crate's.
 ///
-/// On the machine that builds the hook this expands to a check of the type only.
+/// In a native build this only checks the type.
 #[macro_export]
 macro_rules! export {
     ($hook:ty) => {

@@ -1,10 +1,11 @@
-//! A hook at its hook points: from texts to the SDK's types and back. The same natively, in tests,
-//! and in the component.
+//! Calls a hook at its hook points: from texts to the SDK's types and back. The same natively, in tests, and in the
+//! component.
+#![allow(missing_docs, reason = "not part of the API")]
 
 use crate::{CloudInit, Domain, Error, Hook, HookPoint, Vmi};
 
-/// Whether a hook is called at a point. Known when the module is built: what it takes to serve the
-/// other points is left out of it.
+/// Whether a hook has a hook point. A constant, so that the module does not contain the code of other
+/// hook points.
 const fn serves<H: Hook>(point: HookPoint) -> bool {
     let mut at = 0;
     while at < H::HOOK_POINTS.len() {
@@ -16,14 +17,14 @@ const fn serves<H: Hook>(point: HookPoint) -> bool {
     false
 }
 
-pub(crate) fn pre_start<H: Hook>(vmi: String) -> Result<(), Error> {
+pub fn pre_start<H: Hook>(vmi: String) -> Result<(), Error> {
     if !const { serves::<H>(HookPoint::PreStart) } {
         return Ok(());
     }
     with_vmi(vmi, |vmi| H::default().pre_start(vmi))
 }
 
-pub(crate) fn pre_cloud_init_iso<H: Hook>(
+pub fn pre_cloud_init_iso<H: Hook>(
     vmi: String,
     data_source: String,
     documents: Vec<(String, String)>,
@@ -38,7 +39,7 @@ pub(crate) fn pre_cloud_init_iso<H: Hook>(
     Ok(cloud_init.into_documents())
 }
 
-pub(crate) fn on_define_domain<H: Hook>(vmi: String, xml: String) -> Result<String, Error> {
+pub fn on_define_domain<H: Hook>(vmi: String, xml: String) -> Result<String, Error> {
     if !const { serves::<H>(HookPoint::OnDefineDomain) } {
         return Ok(xml);
     }
@@ -47,19 +48,19 @@ pub(crate) fn on_define_domain<H: Hook>(vmi: String, xml: String) -> Result<Stri
     Ok(domain.render())
 }
 
-pub(crate) fn shutdown<H: Hook>() -> Result<(), Error> {
+pub fn shutdown<H: Hook>() -> Result<(), Error> {
     if !const { serves::<H>(HookPoint::Shutdown) } {
         return Ok(());
     }
     H::default().shutdown()
 }
 
-/// What is wrong with the VMI explains whatever else is, and accessors had no way to say it.
+/// A parse error of the VMI takes precedence: accessors cannot return it, and it explains later errors.
 fn with_vmi(vmi: String, work: impl FnOnce(&Vmi) -> Result<(), Error>) -> Result<(), Error> {
     let vmi = Vmi::new(vmi);
     let done = work(&vmi);
-    match vmi.trouble() {
-        Some(trouble) => Err(trouble.clone().into()),
+    match vmi.parse_error() {
+        Some(parse_error) => Err(parse_error.clone().into()),
         None => done,
     }
 }

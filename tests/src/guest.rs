@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::binaries::{target_dir, workspace};
 
-/// The line prefix of everything the guest tells on its serial console.
-pub const PREFIX: &str = "GUEST ";
+/// The prefix of the guest's report lines on its serial console.
+pub const REPORT_PREFIX: &str = "GUEST ";
 
 /// The first bytes of the disk that [`Guest::install_container_disk`] puts into a pod, as the guest prints them.
 pub const CONTAINER_DISK_MARK: &str = "KUBEVIRT-CONTAINER-DISK";
@@ -23,11 +23,11 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// The guest, made first when it is not there yet (some seconds, once).
+    /// The guest. Its image is built first if it is missing, which takes some seconds.
     pub fn prepare() -> Result<Guest> {
-        static MADE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-        let directory = MADE
-            .get_or_init(|| make().map_err(|error| format!("{error:#}")))
+        static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+        let directory = BUILT
+            .get_or_init(|| build().map_err(|error| format!("{error:#}")))
             .clone();
         Ok(Guest {
             directory: directory.map_err(anyhow::Error::msg)?,
@@ -36,7 +36,7 @@ impl Guest {
 
     /// Puts kernel and initramfs where a kernel boot container's files appear in the launcher.
     ///
-    /// They are copies, because libvirt gives them to QEMU's user and does not give them back.
+    /// Copies, because libvirt changes their owner to QEMU's user and does not change it back.
     pub fn install_kernel_boot(&self, container_disks: &Path) -> Result<()> {
         let directory = container_disks.join("kernel-boot");
         fs::create_dir_all(&directory).with_context(|| format!("{}", directory.display()))?;
@@ -59,7 +59,7 @@ impl Guest {
     }
 }
 
-fn make() -> Result<PathBuf> {
+fn build() -> Result<PathBuf> {
     let script = workspace().join("scripts/guest-image");
     let output = Command::new(&script)
         .env("CARGO_TARGET_DIR", target_dir())

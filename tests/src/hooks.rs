@@ -1,4 +1,4 @@
-//! Hooks, built for WebAssembly, and their way into a pod.
+//! Builds hooks for WebAssembly and installs them in a pod.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ fn build(target: &Path) -> Result<()> {
 }
 
 /// The module `name` of a hook in Python or C, built by the Makefile of `directory` (below the workspace).
-pub fn made(directory: &str, makefile: &str, name: &str) -> Result<PathBuf> {
+pub fn build_with_make(directory: &str, makefile: &str, name: &str) -> Result<PathBuf> {
     let directory = workspace().join(directory);
     let python = target_dir().join("python");
     if !python.join("bin/componentize-py").is_file() {
@@ -112,7 +112,7 @@ pub fn made(directory: &str, makefile: &str, name: &str) -> Result<PathBuf> {
     Ok(directory.join(module))
 }
 
-/// Puts `module` into `hooks_dir/name/` the way a hook arrives: whole, by rename.
+/// Installs `module` in `hooks_dir/name/` as the contract asks: complete, by rename.
 pub fn install(hooks_dir: &Path, name: &str, module: &Path) -> Result<()> {
     install_bytes(
         hooks_dir,

@@ -1,18 +1,20 @@
-//! What the end-to-end tests and the demo are made of: a pod (the launcher's container, as namespaces on this
-//! machine), a virt-handler (the launcher's client and its notification server), hook sidecars, WASM hooks, a
-//! small guest that tells what it was given, and VMIs that boot it.
+//! The harness of the end-to-end tests, the demo and the measurements: a pod (the launcher's container, as namespaces
+//! on this machine), a virt-handler (the launcher's client, its notification server, and the rules by which
+//! KubeVirt's decides when to sync, shut down, kill and delete), hook sidecars, WASM hooks, VMIs, and a small guest
+//! that reports on its serial console which devices and files it sees.
 //!
-//! Nothing here is a mock: sockets, daemons, QEMU and the guest are real.
+//! Sockets, daemons, QEMU and the guest are real.
 
 pub mod binaries;
-pub mod console;
+pub mod console_log;
 pub mod dial;
+pub mod fixture;
 pub mod guest;
 pub mod hooks;
 pub mod pod;
-pub mod scenario;
+pub mod pod_semaphore;
 pub mod sidecar;
-pub mod slots;
+pub mod user;
 pub mod virt_handler;
 pub mod vmi;
 
@@ -20,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// Asks `probe` again and again until it gives something, or fails naming `what` when `deadline` has passed.
+/// Polls `probe` until it returns a value. Fails after `deadline`, with `what` in the error.
 pub async fn until<T>(
     what: &str,
     deadline: Duration,

@@ -19,10 +19,10 @@ use tonic::{Request, Response, Status};
 
 use crate::virt_handler::open_to_all;
 
-/// What a sidecar does with a document (domain XML, or the JSON of the cloud-init data): gives another, or refuses.
+/// Rewrites a document (domain XML, or the JSON of the cloud-init data), or refuses it.
 pub type Rewrite = Arc<dyn Fn(String) -> Result<String, String> + Send + Sync>;
 
-/// A sidecar in the making.
+/// The configuration of a sidecar.
 #[derive(Clone)]
 pub struct Sidecar {
     name: String,
@@ -33,9 +33,9 @@ pub struct Sidecar {
     calls: Arc<Mutex<Vec<String>>>,
 }
 
-/// A sidecar at work; it ends when dropped.
+/// A sidecar that serves until it is dropped.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningSidecar {
     calls: Arc<Mutex<Vec<String>>>,
     server: JoinHandle<()>,
 }
@@ -53,7 +53,7 @@ impl Sidecar {
         }
     }
 
-    /// Knows these versions only.
+    /// Restricts the sidecar to these versions.
     pub fn versions(mut self, versions: &[&'static str]) -> Sidecar {
         self.versions = versions.to_vec();
         self
@@ -88,7 +88,7 @@ impl Sidecar {
     }
 
     /// Serves on `hooks_dir/directory/hook.sock`.
-    pub fn serve(self, hooks_dir: &Path, directory: &str) -> Result<Running> {
+    pub fn serve(self, hooks_dir: &Path, directory: &str) -> Result<RunningSidecar> {
         let directory = hooks_dir.join(directory);
         std::fs::create_dir_all(&directory)?;
         let path = directory.join("hook.sock");
@@ -108,11 +108,11 @@ impl Sidecar {
                 .serve_with_incoming(UnixListenerStream::new(listener));
             let _ = served.await;
         });
-        Ok(Running { calls, server })
+        Ok(RunningSidecar { calls, server })
     }
 
     /// Serves as a plugin's sidecar on `directory/hook.sock`.
-    pub fn serve_plugin(self, directory: &Path) -> Result<Running> {
+    pub fn serve_plugin(self, directory: &Path) -> Result<RunningSidecar> {
         std::fs::create_dir_all(directory)?;
         let path = directory.join("hook.sock");
         let listener = UnixListener::bind(&path).with_context(|| format!("{}", path.display()))?;
@@ -124,10 +124,10 @@ impl Sidecar {
                 .serve_with_incoming(UnixListenerStream::new(listener));
             let _ = served.await;
         });
-        Ok(Running { calls, server })
+        Ok(RunningSidecar { calls, server })
     }
 
-    fn called(&self, version: &str, method: &str) {
+    fn log_call(&self, version: &str, method: &str) {
         self.calls
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -135,12 +135,12 @@ impl Sidecar {
     }
 
     fn define(&self, version: &str, xml: Vec<u8>) -> Result<Vec<u8>, Status> {
-        self.called(version, "OnDefineDomain");
+        self.log_call(version, "OnDefineDomain");
         rewrite(&self.domain, xml)
     }
 
     fn cloud_init(&self, version: &str, json: Vec<u8>) -> Result<Vec<u8>, Status> {
-        self.called(version, "PreCloudInitIso");
+        self.log_call(version, "PreCloudInitIso");
         rewrite(&self.cloud_init, json)
     }
 }
@@ -153,7 +153,7 @@ fn rewrite(with: &Rewrite, document: Vec<u8>) -> Result<Vec<u8>, Status> {
         .map_err(Status::unknown)
 }
 
-impl Running {
+impl RunningSidecar {
     /// `VERSION METHOD` of all calls so far.
     pub fn calls(&self) -> Vec<String> {
         self.calls
@@ -163,7 +163,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningSidecar {
     fn drop(&mut self) {
         self.server.abort();
     }
@@ -229,7 +229,7 @@ callbacks!(v1alpha3 {
         &self,
         _request: Request<v1alpha3::ShutdownParams>,
     ) -> Result<Response<v1alpha3::ShutdownResult>, Status> {
-        self.called("v1alpha3", "Shutdown");
+        self.log_call("v1alpha3", "Shutdown");
         Ok(Response::new(v1alpha3::ShutdownResult {}))
     }
 });
@@ -246,7 +246,7 @@ impl DomainHookService for Sidecar {
             ..
         } = request.into_inner();
         let context = sidecar_context.unwrap_or_default().invocation_context;
-        self.called(&context, "MutateDomain");
+        self.log_call(&context, "MutateDomain");
         let domain = rewrite(&self.domain, domain)?;
         Ok(Response::new(MutateDomainResponse { domain }))
     }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use proto::cmd::v1::{ClusterConfig, DiskInfo, SmBios, VirtualMachineOptions};
+use proto::cmd::v1::{ClusterConfig, DiskInfo, SmBios, VirtualMachineOptions, VmiRequest};
 use serde_json::{Value, json};
 
-use crate::pod::User;
+use crate::user::User;
 
 /// A VMI in the making.
 #[derive(Clone, Debug)]
@@ -175,6 +175,11 @@ impl Vmi {
         self.value["metadata"]["name"].as_str().unwrap_or_default()
     }
 
+    /// Its grace period, in seconds.
+    pub fn grace_period_seconds(&self) -> Option<i64> {
+        self.value["spec"]["terminationGracePeriodSeconds"].as_i64()
+    }
+
     /// libvirt's name of its domain.
     pub fn domain(&self) -> String {
         format!("default_{}", self.name())
@@ -192,6 +197,16 @@ impl Vmi {
             Some((interface["name"].as_str()?.to_owned(), "tap".to_owned()))
         })
         .collect()
+    }
+
+    /// The request of the commands that take a VMI.
+    pub fn request(&self) -> VmiRequest {
+        VmiRequest {
+            vmi: Some(proto::cmd::v1::Vmi {
+                vmi_json: self.json(),
+            }),
+            options: Some(self.options()),
+        }
     }
 
     /// The options that virt-handler would send with it.

@@ -1,14 +1,14 @@
-//! Tells the guest through cloud-init which virtual machine it is, and adds what its annotations
-//! ask for: packages, a user, the MTU of its networks.
+//! Writes the name of the virtual machine to a file in the guest through cloud-init, and adds packages, a user and the
+//! MTU of its networks from annotations.
 
 use hooks_sdk::{
     CloudConfig, CloudInit, CloudInitError, Context, Description, Hook, HookPoint, Result, Vmi,
     json, log,
 };
 
-/// Where the guest finds its name.
+/// The file with the name.
 const FILE: &str = "/etc/kubevirt-hook";
-/// Packages, parted by white space.
+/// Packages, separated by white space.
 const PACKAGES: &str = "cloud-init.example.com/packages";
 /// The name of a user who may become root.
 const USER: &str = "cloud-init.example.com/user";
@@ -25,7 +25,7 @@ impl Hook for Identity {
     const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::PreCloudInitIso];
 
     fn describe(description: Description) -> Description {
-        // It changes nothing of the domain.
+        // It changes nothing in the domain.
         description.with_paths([])
     }
 

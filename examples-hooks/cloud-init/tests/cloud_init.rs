@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use cloud_init_hook::Identity;
-use hooks_sdk::testing::Hook;
+use hooks_sdk_testing::Hook;
 
 const VMI: &str = r#"{"metadata":{"name":"vm","namespace":"default"}}"#;
 const BEFORE: &str = "#cloud-config\n# the owner's\npassword: fedora\nruncmd:\n  - echo hello\n";
@@ -24,7 +24,7 @@ fn annotated(name: &str, value: &str) -> String {
     hooks_sdk::json!({"metadata": {"name": "vm", "namespace": "default", "annotations": annotations}}).to_string()
 }
 
-#[hooks_sdk::testing::test(Identity)]
+#[hooks_sdk_testing::test(Identity)]
 fn the_guest_is_told_who_it_is_and_keeps_its_own_data(hook: Hook) {
     let documents = [
         ("user-data", BEFORE),
@@ -39,20 +39,20 @@ fn the_guest_is_told_who_it_is_and_keeps_its_own_data(hook: Hook) {
     );
 }
 
-#[hooks_sdk::testing::test(Identity)]
+#[hooks_sdk_testing::test(Identity)]
 fn twice_is_once(hook: Hook) {
     let after = hook.pre_cloud_init_iso(VMI, "noCloud", &[("user-data", AFTER)]);
     assert_eq!(after.ok()["user-data"], AFTER);
 }
 
-#[hooks_sdk::testing::test(Identity)]
+#[hooks_sdk_testing::test(Identity)]
 fn user_data_of_another_kind_is_left_alone_and_it_says_so(hook: Hook) {
     let ran = hook.pre_cloud_init_iso(VMI, "configDrive", &[("user-data", SCRIPT)]);
     assert!(ran.logged("no #cloud-config"), "{:?}", ran.log);
     assert_eq!(ran.ok()["user-data"], SCRIPT);
 }
 
-#[hooks_sdk::testing::test(Identity)]
+#[hooks_sdk_testing::test(Identity)]
 fn a_list_that_cannot_take_an_item_fails_the_hook_rather_than_the_guest(hook: Hook) {
     let documents = [("user-data", "#cloud-config\nruncmd: x\n")];
     let failure = hook
@@ -65,7 +65,7 @@ fn a_list_that_cannot_take_an_item_fails_the_hook_rather_than_the_guest(hook: Ho
     assert!(failure.contains("lib.rs:"), "{failure}");
 }
 
-#[hooks_sdk::testing::test(Identity)]
+#[hooks_sdk_testing::test(Identity)]
 fn every_interface_gets_the_mtu_wherever_they_stand(hook: Hook) {
     for (before, after) in [
         (
@@ -83,7 +83,7 @@ fn every_interface_gets_the_mtu_wherever_they_stand(hook: Hook) {
     }
 }
 
-#[hooks_sdk::testing::test(Identity)]
+#[hooks_sdk_testing::test(Identity)]
 fn an_mtu_that_is_no_number_is_named(hook: Hook) {
     let documents = [("user-data", BEFORE)];
     let ran = hook.pre_cloud_init_iso(&annotated("mtu", "huge"), "noCloud", &documents);

@@ -1,12 +1,12 @@
-//! Tunes the virtio disks of a virtual machine, as its annotations say: queues, cache, IO threads.
+//! Tunes the virtio disks of a virtual machine by its annotations: queues, cache, IO threads.
 
 use hooks_sdk::{Context, Description, Domain, Hook, HookPoint, Result, Vmi, veto};
 
 /// Queues of each disk: a number, or `vcpus` for one per vCPU.
 const QUEUES: &str = "disk-tuning.example.com/queues";
-/// The cache mode of each disk, as libvirt calls it.
+/// The cache mode of each disk, in libvirt's words.
 const CACHE: &str = "disk-tuning.example.com/cache";
-/// How many IO threads the disks share, in turn.
+/// The number of IO threads that the disks share round-robin.
 const IO_THREADS: &str = "disk-tuning.example.com/io-threads";
 
 const CACHE_MODES: [&str; 6] = [

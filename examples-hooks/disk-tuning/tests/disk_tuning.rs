@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use disk_tuning_hook::DiskTuning;
-use hooks_sdk::testing::Hook;
+use hooks_sdk_testing::Hook;
 
 const DOMAIN: &str = "<domain type='kvm'>
   <devices>
@@ -32,7 +32,7 @@ fn vmi(annotations: &[(&str, &str)]) -> String {
     .to_string()
 }
 
-#[hooks_sdk::testing::test(DiskTuning)]
+#[hooks_sdk_testing::test(DiskTuning)]
 fn virtio_disks_are_tuned_and_others_are_not(hook: Hook) {
     let vmi = vmi(&[
         ("queues", "vcpus"),
@@ -52,12 +52,12 @@ fn virtio_disks_are_tuned_and_others_are_not(hook: Hook) {
     assert_eq!(again.xml, expected);
 }
 
-#[hooks_sdk::testing::test(DiskTuning)]
+#[hooks_sdk_testing::test(DiskTuning)]
 fn without_annotations_nothing_changes(hook: Hook) {
     assert_eq!(hook.on_define_domain("{}", DOMAIN).ok().xml, DOMAIN);
 }
 
-#[hooks_sdk::testing::test(DiskTuning)]
+#[hooks_sdk_testing::test(DiskTuning)]
 fn what_makes_no_sense_is_refused_in_words_for_the_owner(hook: Hook) {
     let run = |name, value| hook.on_define_domain(&vmi(&[(name, value)]), DOMAIN);
     assert_eq!(

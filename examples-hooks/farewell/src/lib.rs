@@ -1,4 +1,4 @@
-//! Tells the log when a virtual machine ends, in a line that an audit can pick up.
+//! Writes a log line for audits when a virtual machine ends.
 
 use hooks_sdk::{Description, Hook, HookPoint, Result, host, log};
 
@@ -10,7 +10,7 @@ impl Hook for Farewell {
     const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::Shutdown];
 
     fn describe(description: Description) -> Description {
-        // It changes nothing of the domain.
+        // It changes nothing in the domain.
         description.with_paths([])
     }
 

@@ -2,9 +2,9 @@
 #![allow(missing_docs)]
 
 use farewell_hook::Farewell;
-use hooks_sdk::testing::{Hook, hook_host::Invocation};
+use hooks_sdk_testing::{Hook, hook_host::Invocation};
 
-#[hooks_sdk::testing::test(Farewell)]
+#[hooks_sdk_testing::test(Farewell)]
 fn the_end_is_logged_with_the_name(hook: Hook) {
     let hook = hook.with_invocation(Invocation {
         namespace: "default".into(),
@@ -21,7 +21,7 @@ fn the_end_is_logged_with_the_name(hook: Hook) {
     ran.ok();
 }
 
-#[hooks_sdk::testing::test(Farewell)]
+#[hooks_sdk_testing::test(Farewell)]
 fn where_nothing_is_known_it_says_that_much(hook: Hook) {
     let ran = hook.shutdown();
     assert!(ran.logged("audit: vm=/ uid= event=ended"), "{:?}", ran.log);

@@ -1,5 +1,5 @@
-//! Makes a virtual machine with a passed-through GPU look like what GPU drivers expect: no KVM to
-//! be seen, interrupts by KVM's own IO APIC, a hypervisor vendor of one's own.
+//! Configures a virtual machine with a GPU as GPU drivers expect: hidden KVM, interrupts through KVM's own IO APIC,
+//! another hypervisor vendor ID.
 
 use hooks_sdk::{Description, Domain, Hook, HookPoint, Result, Vmi, veto};
 

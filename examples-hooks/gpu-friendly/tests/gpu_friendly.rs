@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use gpu_friendly_hook::GpuFriendly;
-use hooks_sdk::testing::Hook;
+use hooks_sdk_testing::Hook;
 
 const DOMAIN: &str = "<domain type='kvm'>
   <features>
@@ -21,7 +21,7 @@ fn vmi(vendor: Option<&str>) -> String {
     .to_string()
 }
 
-#[hooks_sdk::testing::test(GpuFriendly)]
+#[hooks_sdk_testing::test(GpuFriendly)]
 fn a_vm_with_a_gpu_hides_its_hypervisor(hook: Hook) {
     let defined = hook.on_define_domain(&vmi(Some("ACME")), DOMAIN).ok();
     let expected = DOMAIN
@@ -38,12 +38,12 @@ fn a_vm_with_a_gpu_hides_its_hypervisor(hook: Hook) {
     assert_eq!(again.xml, expected);
 }
 
-#[hooks_sdk::testing::test(GpuFriendly)]
+#[hooks_sdk_testing::test(GpuFriendly)]
 fn a_vm_without_one_stays_as_it_is(hook: Hook) {
     assert_eq!(hook.on_define_domain("{}", DOMAIN).ok().xml, DOMAIN);
 }
 
-#[hooks_sdk::testing::test(GpuFriendly)]
+#[hooks_sdk_testing::test(GpuFriendly)]
 fn a_vendor_that_qemu_would_not_take_is_refused(hook: Hook) {
     for odd in ["", "thirteen byte", "a,b"] {
         let told = hook.on_define_domain(&vmi(Some(odd)), DOMAIN).veto();

@@ -3,7 +3,7 @@
 
 use hooks_sdk::{Context, Description, Domain, Hook, HookPoint, Result, Vmi, veto};
 
-/// Annotations that begin so are values for the guest: the rest of the name is the fw_cfg name
+/// The prefix of annotations with values for the guest: the rest of the name is the fw_cfg name
 /// below `opt/`.
 const FW_CFG: &str = "fw-cfg.example.com/";
 /// The MMIO window above 4 GiB for the memories of PCI devices, in MiB, as OVMF wants to know it.
@@ -41,7 +41,7 @@ fn add_fw_cfg(domain: &mut Domain, name: &str, value: &str) -> Result {
             "the fw_cfg name {name:?} has more than 50 bytes"
         )));
     }
-    // A comma would begin another option; doubled, it is one.
+    // A comma would begin another option; QEMU reads a doubled comma as one.
     let [name, value] = [name, value].map(|text| text.replace(',', ",,"));
     let argument = format!("name=opt/{name},string={value}");
     domain.add_qemu_args(["-fw_cfg", argument.as_str()]);

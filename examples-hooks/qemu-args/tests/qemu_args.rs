@@ -1,7 +1,7 @@
 //! The hook as plain Rust, and its module under wasmtime.
 #![allow(missing_docs)]
 
-use hooks_sdk::testing::Hook;
+use hooks_sdk_testing::Hook;
 use qemu_args_hook::QemuArgs;
 
 const DOMAIN: &str = "<domain type='kvm'>\n  <name>default_vm</name>\n</domain>\n";
@@ -15,7 +15,7 @@ fn arguments(xml: &str) -> Vec<String> {
     domain.qemu_args()
 }
 
-#[hooks_sdk::testing::test(QemuArgs)]
+#[hooks_sdk_testing::test(QemuArgs)]
 fn values_reach_the_guest_and_commas_stay_in_them(hook: Hook) {
     let vmi = vmi("fw-cfg.example.com/com.example/role", "web,db");
     let defined = hook.on_define_domain(&vmi, DOMAIN).ok();
@@ -26,7 +26,7 @@ fn values_reach_the_guest_and_commas_stay_in_them(hook: Hook) {
     assert_eq!(again.xml, defined.xml);
 }
 
-#[hooks_sdk::testing::test(QemuArgs)]
+#[hooks_sdk_testing::test(QemuArgs)]
 fn what_others_added_stays(hook: Hook) {
     let before = "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><qemu:commandline><qemu:arg value='-S'/></qemu:commandline></domain>";
     let vmi = vmi("qemu.example.com/pci-mmio-mib", "65536");
@@ -37,7 +37,7 @@ fn what_others_added_stays(hook: Hook) {
     );
 }
 
-#[hooks_sdk::testing::test(QemuArgs)]
+#[hooks_sdk_testing::test(QemuArgs)]
 fn nothing_is_added_unasked_or_unfit(hook: Hook) {
     assert_eq!(hook.on_define_domain("{}", DOMAIN).ok().xml, DOMAIN);
     let long = vmi(&format!("fw-cfg.example.com/{}", "x".repeat(51)), "1");

@@ -1,7 +1,7 @@
 //! The hook as plain Rust, and its module under wasmtime.
 #![allow(missing_docs)]
 
-use hooks_sdk::testing::Hook;
+use hooks_sdk_testing::Hook;
 use smbios_hook::Smbios;
 
 const DOMAIN: &str = r#"<domain type="kvm">
@@ -37,7 +37,7 @@ fn expected() -> String {
     )
 }
 
-#[hooks_sdk::testing::test(Smbios)]
+#[hooks_sdk_testing::test(Smbios)]
 fn the_annotation_becomes_the_boards_manufacturer(hook: Hook) {
     let defined = hook.on_define_domain(&vmi("Radical Edward"), DOMAIN).ok();
     assert_eq!(defined.xml, expected());
@@ -47,13 +47,13 @@ fn the_annotation_becomes_the_boards_manufacturer(hook: Hook) {
     );
 }
 
-#[hooks_sdk::testing::test(Smbios)]
+#[hooks_sdk_testing::test(Smbios)]
 fn without_the_annotation_nothing_changes(hook: Hook) {
     let without = r#"{"metadata":{"name":"vm"}}"#;
     assert_eq!(hook.on_define_domain(without, DOMAIN).ok().xml, DOMAIN);
 }
 
-#[hooks_sdk::testing::test(Smbios)]
+#[hooks_sdk_testing::test(Smbios)]
 fn a_domain_without_sysinfo_gets_one_and_reads_it(hook: Hook) {
     assert_eq!(
         hook.on_define_domain(&vmi("Acme"), BARE).ok().xml,
@@ -61,7 +61,7 @@ fn a_domain_without_sysinfo_gets_one_and_reads_it(hook: Hook) {
     );
 }
 
-#[hooks_sdk::testing::test(Smbios)]
+#[hooks_sdk_testing::test(Smbios)]
 fn twice_is_once_and_another_value_replaces(hook: Hook) {
     let run = |manufacturer: &str| {
         let defined = hook.on_define_domain(&vmi(manufacturer), &expected());
@@ -74,7 +74,7 @@ fn twice_is_once_and_another_value_replaces(hook: Hook) {
     );
 }
 
-#[hooks_sdk::testing::test(Smbios)]
+#[hooks_sdk_testing::test(Smbios)]
 fn the_hook_says_what_it_is(hook: Hook) {
     let description = hook.description();
     assert_eq!(description.name, "smbios-hook");
@@ -86,7 +86,7 @@ fn the_hook_says_what_it_is(hook: Hook) {
     assert_eq!(points, ["OnDefineDomain"]);
 }
 
-#[hooks_sdk::testing::test(Smbios)]
+#[hooks_sdk_testing::test(Smbios)]
 fn what_it_cannot_read_fails_with_text_and_place(hook: Hook) {
     let no_vmi = hook.on_define_domain("not JSON", BARE).failure();
     assert!(

@@ -1,9 +1,8 @@
-//! Refuses a virtual machine that says of itself whose it is not: admission at its last moment,
-//! on the node, for those who cannot have a webhook.
+//! Vetoes a virtual machine without a team label: admission on the node, where no webhook is available.
 
 use hooks_sdk::{Description, Hook, HookPoint, Result, Vmi, host, veto};
 
-/// The label that must be there, unless `label` is configured.
+/// The required label, unless `label` is configured.
 const LABEL: &str = "team";
 
 /// The hook.
@@ -14,7 +13,7 @@ impl Hook for TeamLabel {
     const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::PreStart];
 
     fn describe(description: Description) -> Description {
-        // It changes nothing of the domain.
+        // It changes nothing in the domain.
         description.with_paths([]).with_config(["label"])
     }
 

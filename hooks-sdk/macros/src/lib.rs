@@ -1,8 +1,8 @@
-//! The attribute of `hooks_sdk::testing`: one test body, run twice.
+//! The attribute of `hooks-sdk-testing` that makes two tests of one body.
 
 use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
-/// See `hooks_sdk::testing::test`.
+/// See `hooks_sdk_testing::test`.
 #[proc_macro_attribute]
 pub fn test(hook: TokenStream, item: TokenStream) -> TokenStream {
     match parts(hook, item) {
@@ -25,7 +25,7 @@ type Refusal = (Span, &'static str);
 fn parts(hook: TokenStream, item: TokenStream) -> Result<Parts, Refusal> {
     if hook.is_empty() {
         let place = Span::call_site();
-        return Err((place, "name the hook: #[hooks_sdk::testing::test(MyHook)]"));
+        return Err((place, "name the hook: #[hooks_sdk_testing::test(MyHook)]"));
     }
     let tokens: Vec<TokenTree> = item.into_iter().collect();
     let at = tokens
@@ -45,7 +45,7 @@ fn parts(hook: TokenStream, item: TokenStream) -> Result<Parts, Refusal> {
         _ => {
             return Err((
                 name.span(),
-                "a test of a hook takes it: fn name(hook: hooks_sdk::testing::Hook)",
+                "a test of a hook takes it: fn name(hook: hooks_sdk_testing::Hook)",
             ));
         }
     }
@@ -68,8 +68,8 @@ impl Parts {
         let mut inside = parsed("#[allow(unused_imports)] use super::*;");
         inside.extend(self.body);
         inside.extend(parsed(&format!(
-            "#[test] fn natively() {{ {name}(::hooks_sdk::testing::native!({hook})) }}
-             #[test] fn under_wasmtime() {{ {name}(::hooks_sdk::testing::module!()) }}",
+            "#[test] fn natively() {{ {name}(::hooks_sdk_testing::native!({hook})) }}
+             #[test] fn under_wasmtime() {{ {name}(::hooks_sdk_testing::module!()) }}",
             hook = self.hook
         )));
         let mut all = self.attributes;
@@ -82,7 +82,7 @@ impl Parts {
     }
 }
 
-/// Tokens of this file's own making.
+/// Parses generated code.
 fn parsed(text: &str) -> TokenStream {
     text.parse().unwrap_or_else(|_| {
         refuse(

@@ -13,7 +13,7 @@ pub struct CloudConfig {
 }
 
 impl CloudConfig {
-    /// Reads `#cloud-config` user data; nothing at all counts as an empty document.
+    /// Parses `#cloud-config` user data. Empty user data is an empty document.
     pub fn parse(user_data: &str) -> Result<CloudConfig, CloudInitError> {
         match user_data.lines().next() {
             None => Ok(CloudConfig {
@@ -33,7 +33,7 @@ impl CloudConfig {
         &mut self,
         command: impl IntoIterator<Item = &'a str>,
     ) -> Result<(), CloudInitError> {
-        self.add("runcmd", &Value::from_iter(command))
+        self.yaml.add_json("runcmd", &Value::from_iter(command))
     }
 
     /// Adds a file to `write_files`; `permissions` as in `0644`.
@@ -43,7 +43,7 @@ impl CloudConfig {
         permissions: &str,
         content: &str,
     ) -> Result<(), CloudInitError> {
-        self.add(
+        self.yaml.add_json(
             "write_files",
             &json!({"path": path, "permissions": permissions, "content": content}),
         )
@@ -51,22 +51,22 @@ impl CloudConfig {
 
     /// Adds a package to `packages`, which the guest installs at its first boot.
     pub fn add_package(&mut self, name: &str) -> Result<(), CloudInitError> {
-        self.add("packages", &Value::from(name))
+        self.yaml.add_json("packages", &Value::from(name))
     }
 
     /// Adds a user with these members of cloud-init's `users` (`groups`, `sudo`,
-    /// `ssh_authorized_keys`, ...). The image's own user stays: a list made here begins with
+    /// `ssh_authorized_keys`, ...). The image's own user is kept: a list created here begins with
     /// `default`.
-    pub fn add_user(&mut self, name: &str, members: &Value) -> Result<(), CloudInitError> {
+    pub fn add_user(&mut self, name: &str, members: &crate::Value) -> Result<(), CloudInitError> {
         let mut user = Map::new();
         user.insert("name".to_owned(), Value::from(name));
-        for (member, value) in members.as_object().into_iter().flatten() {
+        for (member, value) in members.as_serde_json().as_object().into_iter().flatten() {
             user.insert(member.clone(), value.clone());
         }
         if !self.contains("users")? {
             self.yaml.add_plain("users", "default")?;
         }
-        self.add("users", &Value::Object(user))
+        self.yaml.add_json("users", &Value::Object(user))
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
         let mut config = CloudConfig::parse("#cloud-config\n").unwrap();
         for _ in 0..2 {
             config
-                .add_user("ops", &json!({"groups": ["wheel"]}))
+                .add_user("ops", &crate::json!({"groups": ["wheel"]}))
                 .unwrap();
         }
         assert_eq!(
@@ -113,7 +113,7 @@ mod tests {
             "#cloud-config\nusers:\n  - default\n  - name: \"ops\"\n    groups: [\"wheel\"]\n"
         );
         let mut config = CloudConfig::parse("#cloud-config\nusers: []\n").unwrap();
-        config.add_user("ops", &json!({})).unwrap();
+        config.add_user("ops", &crate::json!({})).unwrap();
         assert_eq!(
             config.render(),
             "#cloud-config\nusers: [{\"name\":\"ops\"}]\n"

@@ -2,26 +2,26 @@
 
 use std::fmt;
 
-/// Why a text cannot be edited as YAML, or not as `#cloud-config`. Nothing is guessed: what the
-/// text form cannot take safely is refused, and the text stays as it was.
+/// Why a text cannot be edited as YAML or as `#cloud-config`. An edit that is not safe is refused, and the text is not
+/// changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloudInitError {
     /// The user data is something else: a script, a MIME archive, a template.
     NotCloudConfig {
-        /// How it begins.
+        /// Its first line.
         begins: String,
     },
-    /// What is wrong, in one of the documents.
+    /// An error in one of the documents.
     In {
         /// `user-data` or `network-data`.
         document: &'static str,
-        /// What.
+        /// The error.
         error: Box<CloudInitError>,
     },
-    /// The path is none: names joined by dots, `['a.b/c']` for a name with dots or slashes.
+    /// The path is invalid. Valid are names joined by dots, `['a.b/c']` for a name with dots or slashes.
     BadPath {
-        /// What was given.
+        /// The invalid path.
         path: String,
     },
     /// The key holds something that no item can be added to.
@@ -45,7 +45,7 @@ pub enum CloudInitError {
         /// Its line, from 1.
         line: usize,
     },
-    /// The key is there twice.
+    /// The key exists twice.
     Ambiguous {
         /// The key.
         key: String,
@@ -55,7 +55,7 @@ pub enum CloudInitError {
 impl CloudInitError {
     pub(super) fn within(self, document: &'static str) -> Self {
         match self {
-            // It says so itself.
+            // Its text already contains the document.
             Self::NotCloudConfig { .. } => self,
             error => Self::In {
                 document,

@@ -1,4 +1,4 @@
-//! Cloud-init data on its way to the guest.
+//! Cloud-init data, before it is written for the guest.
 
 mod cloud_config;
 mod error;
@@ -24,7 +24,7 @@ impl CloudInit {
         }
     }
 
-    /// All documents, in the order they came, new ones last.
+    /// All documents in their original order, new ones last.
     pub fn into_documents(self) -> Vec<(String, String)> {
         self.documents
     }
@@ -80,8 +80,8 @@ impl CloudInit {
         CloudConfig::parse(self.user_data()).is_ok()
     }
 
-    /// Edits the `#cloud-config` user data. Comments and everything else stay as they are; when
-    /// the edit fails, the user data does too.
+    /// Edits the `#cloud-config` user data. Comments and everything else are kept. If the edit fails, the user data is not
+    /// changed.
     ///
     /// ```
     /// # use hooks_sdk::{CloudInit, json};

@@ -1,11 +1,11 @@
-//! Devices, by the names that a VMI or a guest has for them.
+//! Finds devices by their names in the VMI or the guest.
 
 use domain_xml::Element;
 
 use super::Domain;
 
-/// What KubeVirt puts between `ua-` and the VMI's name in the alias of a node's device, by where it
-/// comes from (`AliasPrefix` in pkg/virt-launcher/virtwrap/device/hostdevice, v1.9).
+/// KubeVirt's prefixes between `ua-` and the VMI's name in the alias of a host device, by its
+/// source (`AliasPrefix` in pkg/virt-launcher/virtwrap/device/hostdevice, v1.9).
 const HOST_DEVICE_PREFIXES: [&str; 6] = [
     "",
     "gpu-",
@@ -16,7 +16,7 @@ const HOST_DEVICE_PREFIXES: [&str; 6] = [
 ];
 
 impl Domain {
-    /// `<devices>`, added when there is none.
+    /// `<devices>`, added if it is missing.
     pub fn devices(&mut self) -> &mut Element {
         self.ensure_child("devices")
     }
@@ -29,8 +29,8 @@ impl Domain {
             .filter(move |device| device.is(kind))
     }
 
-    /// The device with this alias, of whatever kind; `ua-`, which KubeVirt writes before the name
-    /// that the VMI has, may be left out.
+    /// The device with this alias, of any kind. KubeVirt's prefix `ua-` before the VMI's name is
+    /// optional.
     pub fn device(&mut self, alias: &str) -> Option<&mut Element> {
         let devices = self.child_mut("devices")?;
         devices
@@ -65,7 +65,7 @@ impl Domain {
         })
     }
 
-    /// The node's device of this name in the VMI (a GPU, a host device, an SR-IOV interface), or the
+    /// The host device of this name in the VMI (a GPU, a host device, an SR-IOV interface), or the
     /// one with this PCI address (`0000:65:00.0`) or mediated device's UUID.
     pub fn host_device(&mut self, name_or_address: &str) -> Option<&mut Element> {
         self.find_device("hostdev", |device| {

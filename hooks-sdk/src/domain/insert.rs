@@ -1,12 +1,12 @@
-//! Adding to a domain: once, and where libvirt's schema wants it.
+//! Adds elements to a domain: once, and at the position that libvirt's schema requires.
 
 use domain_xml::{Element, PathError};
 
 use super::Domain;
 use crate::{Error, failed};
 
-/// The few elements whose children libvirt's schema wants in an order (libvirt 11, domaincommon.rng);
-/// everywhere else any order will do. By parent and its children.
+/// The few elements whose children have a fixed order in libvirt's schema (libvirt 11, domaincommon.rng):
+/// parent and ordered children.
 const ORDERS: [(&str, &[&str]); 6] = [
     ("resource", &["partition", "fibrechannel"]),
     ("model", &["acceleration", "resolution"]),
@@ -17,8 +17,8 @@ const ORDERS: [(&str, &[&str]); 6] = [
 ];
 
 impl Domain {
-    /// Adds `child` to the element at `parent`, which is made when it is missing: where libvirt's
-    /// schema wants it, or as the last.
+    /// Adds `child` to the element at `parent`, which is created if it is missing: at the position that libvirt's
+    /// schema requires, or as the last child.
     ///
     /// ```
     /// # use hooks_sdk::{Domain, Element};
@@ -46,8 +46,8 @@ impl Domain {
         })
     }
 
-    /// Adds an element unless the path selects one already; says whether it did. The path selects
-    /// the element from then on, so that the same hook run again adds nothing.
+    /// Adds an element unless the path already selects one. Returns whether it was added. Since the path then selects
+    /// the element, a second run of the hook adds nothing.
     ///
     /// ```
     /// # use hooks_sdk::{Domain, Element};
@@ -77,7 +77,7 @@ impl Domain {
         }
     }
 
-    /// Gives the attribute or text at the path this value unless it has one; says whether it did.
+    /// Sets the attribute or text at the path unless it has a value. Returns whether it was set.
     ///
     /// ```
     /// # use hooks_sdk::Domain;
@@ -96,7 +96,7 @@ impl Domain {
     }
 }
 
-/// A path without its last step, and that step. Slashes in predicates part nothing.
+/// A path without its last step, and that step. Slashes in predicates are not separators.
 fn split_last(path: &str) -> (&str, &str) {
     let (mut depth, mut quote, mut last) = (0_usize, None, None);
     for (at, c) in path.char_indices() {

@@ -1,4 +1,4 @@
-//! The domain XML as hooks edit it.
+//! The domain XML, edited in place.
 
 mod devices;
 mod insert;
@@ -8,9 +8,9 @@ use std::ops::{Deref, DerefMut};
 
 use domain_xml::{Document, Element, ParseError};
 
-/// The domain XML. What a hook does not touch reaches libvirt byte for byte.
+/// The domain XML. Parts that a hook does not change reach libvirt byte for byte.
 ///
-/// A domain is its root element: everything that an [`Element`] can, a domain can.
+/// A domain dereferences to its root element, so all methods of [`Element`] are available.
 ///
 /// ```
 /// # use hooks_sdk::Domain;
@@ -29,19 +29,19 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// Reads domain XML; a `String` is taken over without a copy.
+    /// Parses domain XML. A `String` is not copied.
     pub fn parse(xml: impl Into<String>) -> Result<Domain, ParseError> {
         Ok(Domain {
             document: Document::parse_string(xml.into())?,
         })
     }
 
-    /// The XML as it stands.
+    /// The current XML.
     pub fn render(&self) -> String {
         self.document.render()
     }
 
-    /// The document, with what stands beside the root element.
+    /// The document, with comments and processing instructions beside the root element.
     pub fn document(&self) -> &Document {
         &self.document
     }

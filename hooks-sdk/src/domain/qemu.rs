@@ -1,12 +1,12 @@
-//! QEMU's own command line, past libvirt. The operator must allow it: see `docs/policy.md`.
+//! QEMU's command line, which libvirt passes on unchecked. The operator must grant it: see `docs/policy.md`.
 
 use domain_xml::Element;
 
 use super::Domain;
 
 impl Domain {
-    /// Adds arguments to QEMU's command line, one `<qemu:arg>` each, unless these very arguments
-    /// already stand there in a row. The namespace is declared when it is not.
+    /// Adds arguments to QEMU's command line, one `<qemu:arg>` each, unless the same arguments
+    /// are already there in this order. Declares the namespace if needed.
     ///
     /// ```
     /// # use hooks_sdk::Domain;
@@ -42,7 +42,7 @@ impl Domain {
         line.append(added.with_attr("value", value));
     }
 
-    /// What hooks before this one, or KubeVirt, added to QEMU's command line.
+    /// The arguments that earlier hooks or KubeVirt added to QEMU's command line.
     pub fn qemu_args(&self) -> Vec<String> {
         let line = self.child("qemu:commandline").into_iter();
         let args = line.flat_map(|line| line.children_named("qemu:arg"));

@@ -1,10 +1,10 @@
-//! What a VMI says of volumes, disks, networks and devices, by the names of its own fields.
+//! Volumes, disks, networks and devices of a VMI, with the names of its fields.
 
 use std::ops::Deref;
 
 use super::{Json, Vmi};
 
-/// A wrapper around a part of the VMI that has a name.
+/// A named part of the VMI.
 macro_rules! named {
     ($(#[$about:meta])* $type:ident) => {
         $(#[$about])*
@@ -34,15 +34,15 @@ macro_rules! named {
 }
 
 named! {
-    /// An item of `spec.volumes`: where data comes from.
+    /// An item of `spec.volumes`: a source of data.
     Volume
 }
 named! {
-    /// An item of `spec.domain.devices.disks`: how a volume is shown to the guest.
+    /// An item of `spec.domain.devices.disks`: how the guest sees a volume.
     Disk
 }
 named! {
-    /// An item of `spec.networks`: what an interface is connected to.
+    /// An item of `spec.networks`: the network of an interface.
     Network
 }
 named! {
@@ -80,7 +80,7 @@ impl Vmi {
         self.list("spec.domain.devices.gpus").map(HostDevice)
     }
 
-    /// The other devices of the node.
+    /// The other host devices.
     pub fn host_devices(&self) -> impl Iterator<Item = HostDevice<'_>> {
         self.list("spec.domain.devices.hostDevices").map(HostDevice)
     }
@@ -91,7 +91,7 @@ impl Vmi {
 }
 
 impl<'v> Volume<'v> {
-    /// What kind of volume it is: `persistentVolumeClaim`, `containerDisk`, `cloudInitNoCloud`, ...
+    /// The kind of volume: `persistentVolumeClaim`, `containerDisk`, `cloudInitNoCloud`, ...
     pub fn kind(self) -> Option<&'v str> {
         self.kinds().next().map(|(kind, _)| kind)
     }
@@ -134,14 +134,14 @@ impl<'v> Interface<'v> {
         self.text("model")
     }
 
-    /// The MAC address, where the VMI says one.
+    /// The MAC address, if the VMI has one.
     pub fn mac_address(self) -> Option<&'v str> {
         self.text("macAddress")
     }
 }
 
 impl<'v> HostDevice<'v> {
-    /// The resource that the node's device plugin offers, as `nvidia.com/GP102GL_Tesla_P40`.
+    /// The resource name of the device plugin, like `nvidia.com/GP102GL_Tesla_P40`.
     pub fn device_name(self) -> Option<&'v str> {
         self.text("deviceName")
     }

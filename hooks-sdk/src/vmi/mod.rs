@@ -1,23 +1,23 @@
-//! The VMI as hooks read it: typed where hooks ask most, by path for the rest.
+//! The VMI: typed accessors for common fields, paths for all others.
 
 mod devices;
-mod json;
-mod quantity;
+mod json_scan;
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::fmt;
 
 use elsa::FrozenVec;
+use quantity::Quantity;
 use serde_core::de::Deserialize;
 
-use crate::dotted::{self, Step};
+use crate::dotted_path::{self, Step};
 
 pub use devices::{Disk, HostDevice, Interface, Network, Volume};
 
-/// The virtual machine instance, as KubeVirt describes it. Nothing of it can be changed.
+/// The virtual machine instance, read-only.
 ///
-/// It is read no further than it is asked: one annotation costs one scan of the text, up to it.
+/// It is parsed lazily: reading one annotation is one scan of the text, up to it.
 ///
 /// ```
 /// # use hooks_sdk::Vmi;
@@ -29,12 +29,12 @@ pub use devices::{Disk, HostDevice, Interface, Network, Volume};
 #[derive(Clone)]
 pub struct Vmi {
     raw: String,
-    /// Texts that are written with escapes, as they read without.
+    /// Unescaped texts.
     unescaped: FrozenVec<String>,
-    trouble: OnceCell<VmiError>,
+    parse_error: OnceCell<VmiError>,
 }
 
-/// A text that is no virtual machine instance.
+/// A text that is not a virtual machine instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VmiError(String);
 
@@ -53,17 +53,17 @@ impl fmt::Debug for Vmi {
 }
 
 impl Vmi {
-    /// A VMI out of its JSON. Nothing is read yet: where it turns out to be no JSON, accessors give
-    /// nothing, and the hook fails when it ends, with the place in the text.
+    /// A VMI from its JSON, which is not parsed yet. If it turns out to be invalid, accessors return
+    /// `None`, and the hook fails at its end with the place in the text.
     pub fn new(json: impl Into<String>) -> Vmi {
         Vmi {
             raw: json.into(),
             unescaped: FrozenVec::new(),
-            trouble: OnceCell::new(),
+            parse_error: OnceCell::new(),
         }
     }
 
-    /// The text as it came.
+    /// The original text.
     pub fn raw_json(&self) -> &str {
         &self.raw
     }
@@ -76,22 +76,22 @@ impl Vmi {
         }
     }
 
-    /// What was found wrong with the text while it was read. A hook need not ask: the SDK does, when the
-    /// hook has ended.
-    pub fn trouble(&self) -> Option<&VmiError> {
+    /// The first parse error so far. A hook need not check it: the SDK does at the end of the
+    /// call.
+    pub fn parse_error(&self) -> Option<&VmiError> {
         let is_object = self.raw.trim_start().starts_with('{');
         if !is_object {
             self.note("it is no JSON object".to_owned());
         }
-        self.trouble.get()
+        self.parse_error.get()
     }
 
     fn note(&self, what: String) {
-        // The first is the one that explains the others.
-        let _ = self.trouble.set(VmiError(what));
+        // The first error explains later ones.
+        let _ = self.parse_error.set(VmiError(what));
     }
 
-    fn readable<T>(&self, read: Result<T, json::Malformed>) -> Option<T> {
+    fn readable<T>(&self, read: Result<T, json_scan::Malformed>) -> Option<T> {
         read.map_err(|error| self.note(error.to_string())).ok()
     }
 
@@ -102,17 +102,17 @@ impl Vmi {
         }
     }
 
-    /// The VMI's name; empty when there is none.
+    /// The VMI's name; empty if there is none.
     pub fn name(&self) -> &str {
         self.text("metadata.name").unwrap_or_default()
     }
 
-    /// The VMI's namespace; empty when there is none.
+    /// The VMI's namespace; empty if there is none.
     pub fn namespace(&self) -> &str {
         self.text("metadata.namespace").unwrap_or_default()
     }
 
-    /// The VMI's uid; empty when there is none.
+    /// The VMI's uid; empty if there is none.
     pub fn uid(&self) -> &str {
         self.text("metadata.uid").unwrap_or_default()
     }
@@ -161,12 +161,12 @@ impl Vmi {
         self.text("status.nodeName")
     }
 
-    /// The processor's architecture, as `amd64`.
+    /// The CPU architecture, like `amd64`.
     pub fn architecture(&self) -> Option<&str> {
         self.text("spec.architecture")
     }
 
-    /// The machine type, as `q35` or `pc-q35-rhel9.6.0`.
+    /// The machine type, like `q35` or `pc-q35-rhel9.6.0`.
     pub fn machine_type(&self) -> Option<&str> {
         self.text("spec.domain.machine.type")
     }
@@ -186,12 +186,12 @@ impl Vmi {
         self.quantity("spec.domain.memory.guest")
     }
 
-    /// The labels that a node must have to run it.
+    /// The node selector: labels that a node must have.
     pub fn node_selector(&self) -> impl Iterator<Item = (&str, &str)> {
         self.texts("spec.nodeSelector")
     }
 
-    /// How many vCPUs the guest starts with: sockets, cores and threads, 1 of each where not said.
+    /// How many vCPUs the guest starts with: sockets, cores and threads, each 1 by default.
     pub fn vcpus(&self) -> u64 {
         let cpu = self.get("spec.domain.cpu");
         let count = |what: &str| {
@@ -216,29 +216,29 @@ impl Vmi {
         self.json().get(path)
     }
 
-    /// The text at a path; none when there is no text.
+    /// The text at a path; `None` if there is no text.
     pub fn text(&self, path: &str) -> Option<&str> {
         self.get(path)?.as_str()
     }
 
-    /// The whole number at a path; none when there is no such number.
+    /// The integer at a path; `None` if there is no integer.
     pub fn number(&self, path: &str) -> Option<i64> {
         self.get(path)?.as_i64()
     }
 
-    /// The number that the Kubernetes quantity at a path stands for, rounded up to a whole one;
-    /// none when there is no quantity.
+    /// The value of the Kubernetes quantity at a path, rounded up to an integer;
+    /// `None` if there is no quantity, or a negative one.
     pub fn quantity(&self, path: &str) -> Option<u64> {
         self.get(path)?.as_quantity()
     }
 
-    /// Whether the path holds `true`.
+    /// Whether the value at the path is `true`.
     pub fn is_true(&self, path: &str) -> bool {
         self.get(path).and_then(Json::as_bool) == Some(true)
     }
 }
 
-/// A part of a VMI, not read any further than it is asked.
+/// A part of a VMI, parsed lazily.
 #[derive(Clone, Copy)]
 pub struct Json<'v> {
     vmi: &'v Vmi,
@@ -252,14 +252,14 @@ impl fmt::Debug for Json<'_> {
 }
 
 impl<'v> Json<'v> {
-    /// The JSON text of it.
+    /// Its JSON text.
     pub fn raw(self) -> &'v str {
         self.raw
     }
 
-    /// What is at a path from here; see [`Vmi::get`].
+    /// The value at a path from here; see [`Vmi::get`].
     pub fn get(self, path: &str) -> Option<Json<'v>> {
-        self.walk(&dotted::steps(path)?)
+        self.walk(&dotted_path::steps(path)?)
     }
 
     fn walk(self, steps: &[Step<'_>]) -> Option<Json<'v>> {
@@ -269,7 +269,7 @@ impl<'v> Json<'v> {
             .unwrap_or(steps.len());
         let found = self
             .vmi
-            .readable(json::find(self.raw, &steps[..direct]))??;
+            .readable(json_scan::find(self.raw, &steps[..direct]))??;
         let here = Json { raw: found, ..self };
         match steps[direct..].split_first() {
             Some((Step::Where(name, value), rest)) => {
@@ -282,49 +282,50 @@ impl<'v> Json<'v> {
         }
     }
 
-    /// The items of a list; none when it is no list.
+    /// The items of a list; empty if it is not a list.
     pub fn items(self) -> impl Iterator<Item = Json<'v>> {
         self.inside('[').map(|(_, item)| item)
     }
 
-    /// The members of an object with their names; none when it is no object.
+    /// The members of an object with their names; empty if it is not an object.
     pub fn members(self) -> impl Iterator<Item = (&'v str, Json<'v>)> {
         self.inside('{')
     }
 
     fn inside(self, open: char) -> impl Iterator<Item = (&'v str, Json<'v>)> {
         let is_there = self.raw.trim_start().starts_with(open);
-        let inside = is_there.then(|| self.vmi.readable(json::inside(self.raw)));
+        let inside = is_there.then(|| self.vmi.readable(json_scan::inside(self.raw)));
         let inside = inside.flatten().into_iter().flatten();
         inside.map(move |(name, raw)| (self.vmi.keep(name), Json { raw, ..self }))
     }
 
-    /// The text, if it is one.
+    /// The text, if it is a string.
     pub fn as_str(self) -> Option<&'v str> {
         if !self.raw.starts_with('"') {
             return None;
         }
-        let text = self.vmi.readable(json::text(self.raw))?;
+        let text = self.vmi.readable(json_scan::text(self.raw))?;
         Some(self.vmi.keep(text))
     }
 
-    /// The whole number, if it is one.
+    /// The integer, if it is one.
     pub fn as_i64(self) -> Option<i64> {
         self.raw.parse().ok()
     }
 
-    /// The number that a Kubernetes quantity (`2Gi`, `500m`, or a plain number) stands for, rounded
-    /// up to a whole one.
+    /// The value of a Kubernetes quantity (`2Gi`, `500m`, or a plain number), rounded
+    /// up to an integer. Kubernetes' largest quantity is 2^63-1.
     pub fn as_quantity(self) -> Option<u64> {
-        quantity::parse(self.as_str().unwrap_or(self.raw))
+        let quantity = Quantity::parse(self.as_str().unwrap_or(self.raw)).ok()?;
+        quantity.bytes().ok()
     }
 
-    /// `true` or `false`, if it is one of them.
+    /// The boolean, if it is one.
     pub fn as_bool(self) -> Option<bool> {
         self.raw.parse().ok()
     }
 
-    /// All of it, as a type of the hook's own.
+    /// The whole value as any type that implements serde's `Deserialize`.
     ///
     /// ```
     /// # use hooks_sdk::Vmi;
@@ -374,7 +375,7 @@ mod tests {
         assert_eq!(vmi.text("spec.volumes[0].name"), Some("root"));
         assert!(vmi.is_true("spec.on") && !vmi.is_true("spec"));
         assert_eq!(vmi.raw_json(), VMI);
-        assert_eq!(vmi.trouble(), None);
+        assert_eq!(vmi.parse_error(), None);
     }
 
     #[test]
@@ -394,44 +395,77 @@ mod tests {
         ] {
             assert!(vmi.get(path).is_none(), "{path}");
         }
-        assert_eq!(vmi.trouble(), None);
+        assert_eq!(vmi.parse_error(), None);
     }
 
     #[test]
     fn it_is_read_up_to_what_is_asked_and_no_further() {
         let vmi = Vmi::new(r#"{"metadata":{"name":"vm"},"spec":#"#);
-        assert_eq!((vmi.name(), vmi.trouble()), ("vm", None));
+        assert_eq!((vmi.name(), vmi.parse_error()), ("vm", None));
         assert_eq!(vmi.text("spec.x"), None);
-        let trouble = vmi.trouble().unwrap().to_string();
+        let parse_error = vmi.parse_error().unwrap().to_string();
         assert_eq!(
-            trouble,
+            parse_error,
             "the VMI cannot be read: expected a value at line 1, column 34"
         );
     }
 
     #[test]
     fn what_is_no_vmi_says_why() {
-        let trouble = |text: &str| {
+        let parse_error = |text: &str| {
             let vmi = Vmi::new(text);
             assert_eq!(vmi.name(), "");
-            vmi.trouble().map(ToString::to_string)
+            vmi.parse_error().map(ToString::to_string)
         };
         assert!(
-            trouble("{")
+            parse_error("{")
                 .unwrap()
                 .contains("expected a text at line 1, column 2")
         );
         assert_eq!(
-            trouble("[]").unwrap(),
+            parse_error("[]").unwrap(),
             "the VMI cannot be read: it is no JSON object"
         );
-        assert_eq!(trouble("{}"), None);
+        assert_eq!(parse_error("{}"), None);
+    }
+
+    #[test]
+    fn quantities_are_read_as_kubernetes_reads_them() {
+        for (text, number) in [
+            ("0", Some(0)),
+            ("2Gi", Some(2 << 30)),
+            ("1.5Gi", Some(3 << 29)),
+            ("128M", Some(128_000_000)),
+            ("1k", Some(1000)),
+            ("100m", Some(1)),
+            ("1500m", Some(2)),
+            ("2000000u", Some(2)),
+            ("2000000001n", Some(3)),
+            ("1e3", Some(1000)),
+            ("1E3", Some(1000)),
+            ("12e-1", Some(2)),
+            ("1e-99", Some(1)),
+            ("1E", Some(1_000_000_000_000_000_000)),
+            ("+1", Some(1)),
+            (".5Ki", Some(512)),
+            ("7Ei", Some(7 << 60)),
+            ("8Ei", None),
+            ("-1", None),
+            ("", None),
+            ("Gi", None),
+            ("1gi", None),
+            ("1e", None),
+            ("１", None),
+        ] {
+            let vmi = Vmi::new(format!(r#"{{"q":"{text}"}}"#));
+            assert_eq!(vmi.quantity("q"), number, "{text}");
+        }
     }
 
     #[test]
     fn deep_nesting_is_no_crash() {
         let vmi = Vmi::new(format!("{{\"a\":{}", "[".repeat(100_000)));
         assert_eq!(vmi.name(), "");
-        assert!(vmi.trouble().is_some());
+        assert!(vmi.parse_error().is_some());
     }
 }

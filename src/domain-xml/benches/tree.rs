@@ -1,4 +1,4 @@
-//! What reading, editing, comparing and dropping a domain costs, in time and in allocations.
+//! Time and allocations of parsing, editing, comparing and dropping a domain.
 //!
 //! `cargo bench -p domain-xml` prints a table; nothing is asserted. The domains are KubeVirt's
 //! Windows machine with as many disks as make 15 KB, and with 200 disks.
@@ -11,7 +11,6 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use domain_xml::grant::{Checker, Permission};
 use domain_xml::{Change, Document, PathPattern, apply, diff};
 
 /// Samples of which the median is told.
@@ -45,7 +44,6 @@ struct Case {
     before: Document,
     edited: Document,
     retuned: Document,
-    patterns: Vec<PathPattern>,
 }
 
 impl Case {
@@ -54,18 +52,11 @@ impl Case {
         let before = Document::parse(&xml).unwrap();
         let edited = Document::parse(&smbios(&xml)).unwrap();
         let retuned = Document::parse(&domain(disks, "writeback")).unwrap();
-        let paths = [
-            "/domain/os/smbios/**",
-            "/domain/sysinfo/**",
-            "/domain/devices/disk[target]/driver/@cache",
-        ];
-        let patterns = paths.iter().map(|path| path.parse().unwrap()).collect();
         Case {
             xml,
             before,
             edited,
             retuned,
-            patterns,
         }
     }
 
@@ -84,13 +75,7 @@ impl Case {
         row("diff with itself", || diff(&self.before, &self.before));
         row("diff with what the smbios hook made", || self.edits());
         row("diff with all disks retuned", || self.retunings());
-        let (edits, retunings) = (self.edits(), self.retunings());
-        row("grants of the hook's edits", || {
-            self.judge(&edits, &self.edited)
-        });
-        row("grants of all retuned disks", || {
-            self.judge(&retunings, &self.retuned)
-        });
+        let retunings = self.retunings();
         row("apply all retuned disks", || {
             apply(&retunings, &self.before).unwrap()
         });
@@ -102,12 +87,6 @@ impl Case {
 
     fn retunings(&self) -> Vec<Change> {
         diff(&self.before, &self.retuned)
-    }
-
-    fn judge(&self, changes: &[Change], after: &Document) {
-        let mut checker = Checker::new(&self.patterns, &self.before, after);
-        let granted = |change| matches!(checker.permits(change), Permission::Granted { .. });
-        assert!(changes.iter().all(granted) && !changes.is_empty());
     }
 }
 

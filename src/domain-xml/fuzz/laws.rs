@@ -1,5 +1,5 @@
-//! What must hold of any input. The fuzz targets and the replay of their corpora in the tests
-//! call the same functions; each panics when its law is broken.
+//! Properties of any input. The fuzz targets and the tests that replay their corpora call these functions, which
+//! panic if a property does not hold.
 //!
 //! `cargo +nightly fuzz run diff_apply -- -dict=fuzz/xml.dict -max_len=700`, in the directory of
 //! domain-xml. What it finds goes into `corpus/TARGET` under a name that says what it is.
@@ -7,11 +7,9 @@
 #[path = "oracle.rs"]
 mod oracle;
 
-use domain_xml::grant::{Checker, Permission};
 use domain_xml::{ApplyError, Change, ChangeKind, Document, PathPattern, apply, diff};
 
-/// What is read renders byte for byte, also when nothing is applied to it, and an edit taken back
-/// leaves no change.
+/// Documents render byte for byte, also after an empty diff, and a reverted edit leaves no change.
 pub fn round_trip(input: &[u8]) {
     let Some(document) = read(input) else {
         return;
@@ -97,28 +95,6 @@ pub fn path_pattern(input: &[u8]) {
         // Two predicates may contradict each other, and then nothing fits both.
         let found = document.find(path).expect("it parsed");
         assert!(found.is_none_or(|found| found.name() == made) || path.contains('['));
-    }
-}
-
-/// A path and two documents, split by zero bytes: no wildcard permits a dangerous change, nothing
-/// permits a reserved one, and what `**` permits is a change to something that is neither.
-pub fn grants(input: &[u8]) {
-    let (path, documents) = halves(input);
-    let (Some(path), Some((before, after))) = (text(path), two(documents)) else {
-        return;
-    };
-    let all = PathPattern::parse("/*/**").expect("a path");
-    let patterns: Vec<PathPattern> = PathPattern::parse(path).into_iter().collect();
-    let everything = [all];
-    let mut given = Checker::new(&patterns, &before, &after);
-    let mut wide = Checker::new(&everything, &before, &after);
-    for change in diff(&before, &after) {
-        let dangerous = !wide.dangers(&change).is_empty();
-        let granted = matches!(given.permits(&change), Permission::Granted { .. });
-        let widely = matches!(wide.permits(&change), Permission::Granted { .. });
-        assert!(!(dangerous && widely), "{change:?}");
-        // Not dangerous and granted to somebody: then the widest grant gives it too.
-        assert!(widely || dangerous || !granted, "{change:?} by {path}");
     }
 }
 

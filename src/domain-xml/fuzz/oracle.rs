@@ -1,5 +1,4 @@
-//! What quick-xml makes of a text, held to the rules for domain XML: the second opinion on the
-//! parser, which is this project's own.
+//! Compares the parser with quick-xml, restricted to the rules for domain XML.
 
 use domain_xml::{Document, Element};
 use quick_xml::XmlVersion;
@@ -7,16 +6,16 @@ use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 
-/// An element as both see it.
+/// An element as both parsers report it.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct ParsedElement {
     depth: usize,
     name: String,
     attributes: Vec<(String, String)>,
     text: String,
 }
 
-/// Whether the parser and quick-xml say the same of a text.
+/// Panics if the parser and quick-xml disagree about a text.
 pub fn agrees(text: &str) {
     let ours = Document::parse(text);
     match (&ours, read(text)) {
@@ -27,12 +26,12 @@ pub fn agrees(text: &str) {
     }
 }
 
-fn seen(root: &Element) -> Vec<Seen> {
+fn seen(root: &Element) -> Vec<ParsedElement> {
     let mut found = Vec::new();
     let mut pending = vec![(0, root)];
     while let Some((depth, element)) = pending.pop() {
         let attributes = element.attrs();
-        found.push(Seen {
+        found.push(ParsedElement {
             depth,
             name: element.name().to_owned(),
             attributes: attributes
@@ -45,15 +44,15 @@ fn seen(root: &Element) -> Vec<Seen> {
     found
 }
 
-/// The elements in document order; none when the text is no domain XML.
-fn read(text: &str) -> Option<Vec<Seen>> {
+/// The elements in document order; `None` if the text is not domain XML.
+fn read(text: &str) -> Option<Vec<ParsedElement>> {
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     if text.starts_with('\u{FEFF}') || !text.chars().all(is_char) {
         return None;
     }
     let mut reader = Reader::from_str(text);
     reader.config_mut().check_comments = true;
-    let mut found: Vec<Seen> = Vec::new();
+    let mut found: Vec<ParsedElement> = Vec::new();
     let mut open: Vec<usize> = Vec::new();
     let mut began = false;
     loop {
@@ -63,7 +62,7 @@ fn read(text: &str) -> Option<Vec<Seen>> {
                 if (open.is_empty() && !found.is_empty()) || open.len() >= 128 {
                     return None;
                 }
-                found.push(Seen {
+                found.push(ParsedElement {
                     depth: open.len(),
                     name: name(tag.name().into_inner())?,
                     attributes: attributes(tag)?,

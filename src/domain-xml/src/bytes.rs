@@ -1,8 +1,8 @@
-//! What single bytes mean in markup. One table look-up per byte is all that most of a document costs.
+//! Classes of bytes in markup. Most of a document costs one table look-up per byte.
 
-/// In names of ASCII.
+/// Part of an ASCII name.
 pub(crate) const NAME: u8 = 1;
-/// At the start of such a name.
+/// Start of an ASCII name.
 pub(crate) const NAME_START: u8 = 1 << 1;
 /// White space.
 pub(crate) const SPACE: u8 = 1 << 2;
@@ -14,9 +14,9 @@ pub(crate) const QUOTE: u8 = 1 << 4;
 pub(crate) const MARKUP: u8 = 1 << 5;
 /// `]`
 pub(crate) const BRACKET: u8 = 1 << 6;
-/// Whatever may begin a character that XML does not know: controls, and the first byte of U+FFFE
-/// and U+FFFF. Surrogates, the only others, are none of UTF-8's.
-pub(crate) const DOUBTFUL: u8 = 1 << 7;
+/// May begin a character that XML forbids: control characters, and the first byte of U+FFFE and U+FFFF. UTF-8 cannot
+/// encode surrogates, the only others.
+pub(crate) const SUSPECT: u8 = 1 << 7;
 
 const TABLE: [u8; 256] = table();
 
@@ -32,7 +32,7 @@ const fn table() -> [u8; 256] {
             b'\'' | b'"' => QUOTE,
             b'<' | b'&' => MARKUP,
             b']' => BRACKET,
-            0..b' ' | 0xEF => DOUBTFUL,
+            0..b' ' | 0xEF => SUSPECT,
             _ => 0,
         };
         byte += 1;
@@ -44,7 +44,7 @@ pub(crate) fn is(byte: u8, classes: u8) -> bool {
     TABLE[usize::from(byte)] & classes != 0
 }
 
-/// The first place from `at` on whose byte is of one of the classes, or the end.
+/// The first index from `at` on whose byte is in one of the classes, or the end.
 #[inline]
 pub(crate) fn until(text: &[u8], at: usize, classes: u8) -> usize {
     let rest = text.get(at..).unwrap_or_default();
@@ -54,7 +54,7 @@ pub(crate) fn until(text: &[u8], at: usize, classes: u8) -> usize {
         .unwrap_or(rest.len())
 }
 
-/// The first place from `at` on whose byte is of none of the classes, or the end.
+/// The first index from `at` on whose byte is in none of the classes, or the end.
 #[inline]
 pub(crate) fn past(text: &[u8], at: usize, classes: u8) -> usize {
     let rest = text.get(at..).unwrap_or_default();
@@ -69,7 +69,7 @@ pub(crate) fn is_blank(text: &str) -> bool {
     past(text.as_bytes(), 0, SPACE) == text.len()
 }
 
-/// Where the first of these bytes stand, at `from` or later.
+/// The index of the first occurrence of these bytes, from `from` on.
 pub(crate) fn find(text: &[u8], from: usize, wanted: &[u8]) -> Option<usize> {
     let mut windows = text.get(from..)?.windows(wanted.len());
     Some(from + windows.position(|at| at == wanted)?)
@@ -81,10 +81,10 @@ mod tests {
     use crate::{escape, name};
 
     #[test]
-    fn the_table_says_what_the_rules_of_characters_say() {
+    fn table_agrees_with_the_character_rules() {
         for byte in 0..=0x7F_u8 {
             let c = char::from(byte);
-            assert_eq!(is(byte, DOUBTFUL), !escape::is_char(c), "{c:?}");
+            assert_eq!(is(byte, SUSPECT), !escape::is_char(c), "{c:?}");
             assert_eq!(
                 is(byte, NAME_START),
                 name::is_valid(&c.to_string()),
@@ -94,12 +94,12 @@ mod tests {
             assert_eq!(is(byte, SPACE), " \t\r\n".contains(c), "{c:?}");
         }
         for bad in ['\u{FFFE}', '\u{FFFF}'] {
-            assert!(is(bad.to_string().as_bytes()[0], DOUBTFUL) && !escape::is_char(bad));
+            assert!(is(bad.to_string().as_bytes()[0], SUSPECT) && !escape::is_char(bad));
         }
     }
 
     #[test]
-    fn bytes_are_found_or_the_end_is() {
+    fn searches_end_at_the_end_of_the_text() {
         assert_eq!(until(b"ab<", 0, MARKUP), 2);
         assert_eq!(until(b"ab", 1, MARKUP), 2);
         assert_eq!(past(b" \n=", 0, SPACE), 2);

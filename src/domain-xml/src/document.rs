@@ -5,7 +5,7 @@ use crate::path::PathError;
 use crate::source::Raw;
 use crate::{Element, Limits, ParseError, parse, render};
 
-/// An XML document: one root element and whatever stands before and after it.
+/// An XML document: one root element, and the text before and after it.
 #[derive(Debug, Clone)]
 pub struct Document {
     pub(crate) prolog: Raw,
@@ -24,12 +24,12 @@ impl Document {
         parse::parse(xml, limits)
     }
 
-    /// [`Document::parse`] of a text that the document keeps, which saves a copy.
+    /// As [`Document::parse`], for an owned text, which saves a copy.
     pub fn parse_string(xml: String) -> Result<Document, ParseError> {
         parse::parse(xml, &Limits::default())
     }
 
-    /// A document of this element alone.
+    /// A document with this root element.
     pub fn new(root: Element) -> Document {
         Document {
             prolog: Raw::default(),
@@ -48,7 +48,7 @@ impl Document {
         &mut self.root
     }
 
-    /// The document as text. Untouched parts are byte for byte what was read.
+    /// The document as text. Unedited parts are byte for byte as they were read.
     pub fn render(&self) -> String {
         render::document(self)
     }

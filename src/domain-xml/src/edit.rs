@@ -1,15 +1,15 @@
 use std::ops::Range;
 
 use crate::element::Node;
-use crate::scope::{self, Scope};
+use crate::namespace_scope::{self, NamespaceScope};
 use crate::source::Raw;
 use crate::{Element, escape, name};
 
-/// Editing. Whatever an edit does not name keeps its bytes; elements that are added get the
-/// line and indentation of their neighbours when the document is rendered.
+/// Editing. Parts that an edit does not name keep their bytes; inserted elements are indented like their neighbours
+/// when the document is rendered.
 impl Element {
-    /// Sets an attribute: in place when there is one of this name, else after the last.
-    /// The same value again changes nothing, not even the quotes.
+    /// Sets an attribute: in place if there is one of this name, else after the last one. Setting the same value again
+    /// changes no byte.
     pub fn set_attr(&mut self, name: &str, value: impl AsRef<str>) -> &mut Element {
         self.put_attr(&name::sanitized(name), value.as_ref());
         self
@@ -35,14 +35,14 @@ impl Element {
         self.splice(at..at, &[" ", name, "=", &quote, &raw, &quote]);
     }
 
-    /// Puts something else in a place of the start tag.
+    /// Replaces a part of the start tag.
     fn splice(&mut self, place: Range<usize>, parts: &[&str]) {
         let tag = self.tag();
         let spliced = [&tag[..place.start], &parts.concat(), &tag[place.end..]].concat();
         self.tag = Some(spliced.into());
     }
 
-    /// Removes an attribute and gives its value.
+    /// Removes an attribute and returns its value.
     pub fn remove_attr(&mut self, name: &str) -> Option<String> {
         let attribute = self.attribute(name)?;
         let value = attribute.value().into_owned();
@@ -50,8 +50,8 @@ impl Element {
         Some(value)
     }
 
-    /// Replaces the element's own character data. Child elements and comments stay.
-    /// The same text again changes nothing, not even its entities.
+    /// Replaces the element's own character data; child elements and comments stay. Setting the same text again changes
+    /// no byte.
     pub fn set_text(&mut self, text: impl AsRef<str>) -> &mut Element {
         let text = text.as_ref();
         if self.text() == text {
@@ -93,7 +93,7 @@ impl Element {
         self
     }
 
-    /// Adds a child after the last one and gives it back to edit.
+    /// Adds a child after the last one and returns it to edit.
     pub fn append(&mut self, child: Element) -> &mut Element {
         let nodes = self.nodes();
         let at = nodes.len() - usize::from(nodes.last().is_some_and(Node::is_layout));
@@ -108,7 +108,7 @@ impl Element {
         }
     }
 
-    /// Adds a child before the first one named `sibling`, or as the last when there is none.
+    /// Adds a child before the first one named `sibling`, or as the last one if there is none.
     pub fn insert_before(&mut self, sibling: &str, child: Element) -> &mut Element {
         match self.position(|element| element.is(sibling)) {
             Some(at) => self.place_before(at, child),
@@ -116,7 +116,7 @@ impl Element {
         }
     }
 
-    /// Adds a child after the last one named `sibling`, or as the last when there is none.
+    /// Adds a child after the last one named `sibling`, or as the last one if there is none.
     pub fn insert_after(&mut self, sibling: &str, child: Element) -> &mut Element {
         match self.last_position(|element| element.is(sibling)) {
             Some(at) => self.place(at + 1, child),
@@ -124,7 +124,7 @@ impl Element {
         }
     }
 
-    /// The node index of the first child that fits.
+    /// The node index of the first matching child.
     pub(crate) fn position(&self, fits: impl Fn(&Element) -> bool) -> Option<usize> {
         let nodes = self.nodes();
         nodes
@@ -139,8 +139,8 @@ impl Element {
             .rposition(|node| node.element().is_some_and(&fits))
     }
 
-    /// Adds a child where a schema wants it: after the last child that `order` puts before it
-    /// or that has the same name. Names that `order` does not list do not matter.
+    /// Adds a child in schema order: after the last child that `order` puts before it or that has the same name. Children
+    /// that `order` does not list are ignored.
     pub fn insert_ordered(&mut self, child: Element, order: &[&str]) -> &mut Element {
         let rank = |name: &str| order.iter().position(|listed| *listed == name);
         let Some(own) = rank(child.canonical_name()) else {
@@ -156,7 +156,7 @@ impl Element {
         }
     }
 
-    /// The first child of this name, added as the last one when there is none.
+    /// The first child of this name, added as the last one if there is none.
     pub fn ensure_child(&mut self, name: &str) -> &mut Element {
         match self.position(|element| element.is(name)) {
             Some(at) => self.element_at(at),
@@ -164,7 +164,7 @@ impl Element {
         }
     }
 
-    /// The first child of this name, added where `order` wants it when there is none.
+    /// The first child of this name, added in schema order if there is none.
     pub fn ensure_child_ordered(&mut self, name: &str, order: &[&str]) -> &mut Element {
         match self.position(|element| element.is(name)) {
             Some(at) => self.element_at(at),
@@ -172,7 +172,7 @@ impl Element {
         }
     }
 
-    /// Removes the first child of this name and gives it back.
+    /// Removes the first child of this name and returns it.
     pub fn remove_child(&mut self, name: &str) -> Option<Element> {
         let at = self.position(|element| element.is(name))?;
         let removed = self.nodes_mut().remove(at);
@@ -183,7 +183,7 @@ impl Element {
         }
     }
 
-    /// Removes the node at an index that a selection gave.
+    /// Removes the node at an index.
     pub(crate) fn remove_node(&mut self, at: usize) -> bool {
         let found = at < self.nodes().len();
         if found {
@@ -193,7 +193,7 @@ impl Element {
         found
     }
 
-    /// Removes the children that `unwanted` picks, with the lines they stood on, and counts them.
+    /// Removes the children that `unwanted` selects, with their lines, and returns their number.
     pub fn remove_children(&mut self, mut unwanted: impl FnMut(&Element) -> bool) -> usize {
         let nodes = self.nodes_mut();
         let mut kept: Vec<Node> = Vec::with_capacity(nodes.len());
@@ -215,7 +215,7 @@ impl Element {
         removed
     }
 
-    /// Removes the white space that led to a node now gone.
+    /// Removes the white space before a removed node.
     fn close_gap(&mut self, at: usize) {
         let nodes = self.nodes_mut();
         if at > 0 && nodes[at - 1].is_layout() {
@@ -224,7 +224,7 @@ impl Element {
         drop_lone_layout(nodes);
     }
 
-    /// Puts a child before the node at `at`, and before the white space that leads to it.
+    /// Inserts a child before the node at `at` and the white space in front of it.
     fn place_before(&mut self, at: usize, child: Element) -> &mut Element {
         let led = at > 0 && self.nodes()[at - 1].is_layout();
         self.place(at - usize::from(led), child)
@@ -232,12 +232,12 @@ impl Element {
 
     fn place(&mut self, at: usize, mut child: Element) -> &mut Element {
         child.aligned = true;
-        scope::settle(&mut child, Scope::inside(self));
+        namespace_scope::apply_prefixes(&mut child, NamespaceScope::inside(self));
         self.nodes_mut().insert(at, Node::Element(child));
         self.element_at(at)
     }
 
-    /// The child at a node index that is known to hold one.
+    /// The child element at a node index.
     pub(crate) fn element_at(&mut self, at: usize) -> &mut Element {
         match &mut self.nodes_mut()[at] {
             Node::Element(element) => element,
@@ -245,12 +245,12 @@ impl Element {
         }
     }
 
-    /// Whether nothing but its name has been given to the element.
+    /// Whether the element has neither attributes nor content.
     pub fn is_empty(&self) -> bool {
         self.attributes().next().is_none() && self.nodes().iter().all(Node::is_layout)
     }
 
-    /// Makes `<a></a>` of `<a/>`, for readers that care.
+    /// Writes `<a></a>` instead of `<a/>`, for readers that distinguish them.
     pub fn expand(&mut self) -> &mut Element {
         self.expanded = true;
         self

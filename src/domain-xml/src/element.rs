@@ -3,7 +3,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::bytes::is_blank;
-use crate::scope::Placed;
+use crate::namespace_scope::ResolvedName;
 use crate::source::{Origin, Raw};
 use crate::tag::{Attribute, Attributes};
 use crate::{escape, name, render, tag};
@@ -14,37 +14,37 @@ use crate::{escape, name, render, tag};
 /// document binds to libvirt's QEMU namespace. An element that is added under such a name is written
 /// with the document's own prefix.
 ///
-/// An element that was read is a place in its text until somebody looks into it or edits it.
+/// An element that was read is a position in the text until its content is accessed or edited.
 pub struct Element {
-    /// Where it was read; none when an edit made it.
+    /// Its position in the text; `None` if an edit created it.
     pub(crate) origin: Option<Origin>,
-    /// What stands between `<` and `>` of its start tag, when that is not what was read.
+    /// The start tag without `<` and `>`, if it differs from the text.
     pub(crate) tag: Option<Box<str>>,
-    /// Where an edit put it, when that one made it and prefixes mean something there.
-    pub(crate) placed: Option<Box<Placed>>,
-    /// What it contains, once somebody looked.
+    /// Its name in the scope where an edit inserted it, if the scope has namespaces.
+    pub(crate) placed: Option<Box<ResolvedName>>,
+    /// The content, once it was accessed.
     nodes: OnceLock<Vec<Node>>,
-    /// Whether something in it may be other than it was read.
+    /// Whether something in it may have been edited.
     touched: bool,
-    /// Whether it gets an end tag even when it is empty.
+    /// Whether it gets an end tag even if it is empty.
     pub(crate) expanded: bool,
-    /// Put here by an edit: rendering gives it the line and indentation of its neighbours.
+    /// Inserted by an edit: rendering indents it like its neighbours.
     pub(crate) aligned: bool,
 }
 
-/// What an element contains, in its escaped form.
+/// A part of an element's content, in its escaped form.
 #[derive(Debug, Clone)]
 pub(crate) enum Node {
     Element(Element),
     Text(Raw),
-    /// With its `<![CDATA[` and `]]>`.
+    /// A CDATA section, with `<![CDATA[` and `]]>`.
     CData(Raw),
     /// A comment or processing instruction.
     Other(Raw),
 }
 
 impl Element {
-    /// An empty element. A character that cannot stand in a name becomes `_`.
+    /// An empty element. Characters that are not allowed in names become `_`.
     pub fn new(name: impl AsRef<str>) -> Element {
         let name = name::sanitized(name.as_ref());
         Element::with(None, Some(name.into_owned().into()))
@@ -66,19 +66,19 @@ impl Element {
         }
     }
 
-    /// Whether an edit made it, so that its prefix may still need a declaration.
+    /// Whether an edit created it, so that its prefix may still need a declaration.
     pub(crate) fn is_made(&self) -> bool {
         self.origin.is_none()
     }
 
-    /// The whole element in the text that it was read from, if nothing in it was edited since.
+    /// The element's text, if nothing in it was edited.
     pub(crate) fn as_read(&self) -> Option<&str> {
         let origin = self.origin.as_ref()?;
         let edited = self.touched || self.expanded || self.tag.is_some();
         (!edited).then(|| origin.text())
     }
 
-    /// What stands between `<` and `>` of the start tag.
+    /// The start tag without `<` and `>`.
     pub(crate) fn tag(&self) -> &str {
         match (&self.tag, &self.origin) {
             (Some(tag), _) => tag,
@@ -102,7 +102,7 @@ impl Element {
         read.or_else(made).unwrap_or_else(|| self.name())
     }
 
-    /// Writes another name into the start tag of an element that an edit made.
+    /// Renames an element that an edit created.
     pub(crate) fn rename(&mut self, name: &str) {
         if self.name() != name {
             let attributes = &self.tag()[self.name().len()..];
@@ -110,7 +110,13 @@ impl Element {
         }
     }
 
-    /// Whether this is the element that paths call `name`.
+    /// The names of the attributes as written, without declarations of namespaces.
+    pub fn attribute_names(&self) -> impl Iterator<Item = &str> {
+        let names = self.attributes().map(|attribute| attribute.name);
+        names.filter(|attribute| name::declared_prefix(attribute).is_none())
+    }
+
+    /// Whether `name` is the element's name in paths.
     pub fn is(&self, name: &str) -> bool {
         self.canonical_name() == name
     }
@@ -134,7 +140,7 @@ impl Element {
         self.attributes().find(|attribute| attribute.name == name)
     }
 
-    /// The prefixes that the element declares, with what they stand for.
+    /// The prefixes that the element declares, with their namespaces.
     pub(crate) fn declarations(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
         let none = self.tag.is_none() && !self.origin.as_ref().is_some_and(Origin::may_declare);
         let attributes = (!none).then(|| self.attributes());
@@ -144,13 +150,13 @@ impl Element {
         })
     }
 
-    /// What the element contains.
+    /// The content.
     pub(crate) fn nodes(&self) -> &[Node] {
         let read = || self.origin.as_ref().map_or_else(Vec::new, Origin::nodes);
         self.nodes.get_or_init(read)
     }
 
-    /// What the element contains, to edit.
+    /// The content, to edit.
     pub(crate) fn nodes_mut(&mut self) -> &mut Vec<Node> {
         self.touched = true;
         self.nodes();
@@ -165,7 +171,7 @@ impl Element {
         self.text_of(|_| true)
     }
 
-    /// [`Element::text`] without the white space that only lays children out.
+    /// [`Element::text`] without the white space that only indents children.
     pub(crate) fn text_without_layout(&self) -> String {
         self.text_of(|node| !node.is_layout())
     }
@@ -182,7 +188,7 @@ impl Element {
         out
     }
 
-    /// Whether there is more character data than the white space that lays children out.
+    /// Whether there is character data other than white space that indents children.
     pub(crate) fn has_text(&self) -> bool {
         self.nodes().iter().any(|node| match node {
             Node::Text(_) => !node.is_layout(),
@@ -201,7 +207,7 @@ impl Element {
         self.nodes_mut().iter_mut().filter_map(Node::element_mut)
     }
 
-    /// The children of an element that an edit made, to give them other names.
+    /// The children of an element that an edit created, to rename them.
     pub(crate) fn made_children(&mut self) -> impl Iterator<Item = &mut Element> {
         let nodes = self.nodes.get_mut().into_iter().flatten();
         nodes.filter_map(Node::element_mut)
@@ -222,7 +228,7 @@ impl Element {
         self.children().filter(move |child| child.is(name))
     }
 
-    /// This element alone as XML text.
+    /// The element as XML text.
     pub fn render(&self) -> String {
         render::element(self)
     }
@@ -235,7 +241,7 @@ fn cdata(raw: &str) -> &str {
         .unwrap_or(raw)
 }
 
-/// What was not edited is copied as a place in the text, whoever looked into it.
+/// Unedited elements are copied as positions in the text.
 impl Clone for Element {
     fn clone(&self) -> Element {
         let nodes = if self.as_read().is_some() {
@@ -259,7 +265,7 @@ impl fmt::Debug for Element {
     }
 }
 
-/// Deep trees are taken apart on the heap, not on the stack.
+/// Drops deep trees without recursion.
 impl Drop for Element {
     fn drop(&mut self) {
         let holds = |nodes: &Vec<Node>| !nodes.is_empty();
@@ -296,7 +302,7 @@ impl Node {
         }
     }
 
-    /// White space that only lays the document out.
+    /// Whether the node is white space that only indents elements.
     pub(crate) fn is_layout(&self) -> bool {
         matches!(self, Node::Text(raw) if is_blank(raw.as_str()))
     }

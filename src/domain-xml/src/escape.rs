@@ -1,13 +1,13 @@
-//! Character data: from its escaped form in the document to plain text and back.
+//! Escapes and unescapes character data.
 
 use std::borrow::Cow;
 
-/// Whether XML 1.0 lets a document contain this character at all.
+/// Whether XML 1.0 allows this character.
 pub(crate) fn is_char(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// Plain text as character data. A character that XML cannot carry becomes U+FFFD.
+/// Plain text as character data. Characters that XML forbids become U+FFFD.
 pub(crate) fn text(plain: &str) -> String {
     escape(plain, None)
 }
@@ -29,7 +29,7 @@ fn escape(plain: &str, quote: Option<char>) -> String {
     out
 }
 
-/// What a character must be written as: in an attribute with these quotes, or in text.
+/// The reference that a character needs in an attribute with these quotes, or in text.
 fn entity(c: char, quote: Option<char>) -> Option<&'static str> {
     match (c, quote) {
         ('&', _) => Some("&amp;"),
@@ -44,7 +44,7 @@ fn entity(c: char, quote: Option<char>) -> Option<&'static str> {
     }
 }
 
-/// Character data as plain text; line ends become `\n` as XML demands.
+/// Character data as plain text; line ends become `\n`, as XML requires.
 pub(crate) fn plain_text(raw: &str) -> Cow<'_, str> {
     if raw.bytes().any(|byte| matches!(byte, b'&' | b'\r')) {
         Cow::Owned(expand(raw, false))
@@ -68,7 +68,7 @@ pub(crate) fn line_ends(raw: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// An attribute value as plain text; literal white space becomes a space as XML demands.
+/// An attribute value as plain text; literal white space becomes a space, as XML requires.
 pub(crate) fn plain_attribute(raw: &str) -> Cow<'_, str> {
     if raw
         .bytes()
@@ -118,7 +118,7 @@ fn expand_reference(rest: &str, out: &mut String) -> usize {
     end + 1
 }
 
-/// The character that `&reference;` stands for. Without a DTD these are all there are.
+/// The character of `&reference;`. Without a DTD there are no others.
 pub(crate) fn resolve(reference: &str) -> Option<char> {
     let code = match reference {
         "lt" => return Some('<'),
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_survives_the_way_there_and_back() {
+    fn text_survives_escaping_and_unescaping() {
         for plain in ["", "a<b>&\"'", "tab\tline\nreturn\r", "\u{1F980}", "]]>"] {
             assert_eq!(plain_text(&text(plain)), plain);
             assert_eq!(plain_attribute(&attribute(plain, "\"")), plain);
@@ -149,12 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn what_xml_cannot_carry_is_replaced() {
+    fn forbidden_characters_are_replaced() {
         assert_eq!(text("a\u{0}b"), "a\u{FFFD}b");
     }
 
     #[test]
-    fn white_space_is_normalised_as_xml_demands() {
+    fn white_space_is_normalised_as_xml_requires() {
         assert_eq!(plain_attribute("a\r\nb\tc"), "a b c");
         assert_eq!(plain_text("a\r\nb\rc\td"), "a\nb\nc\td");
         assert_eq!(line_ends("\na\r\nb\r\rc&amp;\n"), "\na\nb\n\nc&amp;\n");
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn only_references_that_stand_for_something_are_known() {
+    fn undefined_references_are_not_resolved() {
         assert_eq!(resolve("#x41"), Some('A'));
         for bad in ["nbsp", "#0", "#x110000", "#-1", "#+65", "#", "", "#xD800"] {
             assert_eq!(resolve(bad), None, "{bad}");

@@ -1,8 +1,8 @@
 //! A lossless tree of libvirt domain XML, shared by the hook host and by hooks.
 //!
-//! What nobody touches renders byte for byte as it was read: prolog, comments, CDATA, entities,
-//! white space, attribute quoting, `<a/>` or `<a></a>`. An edit changes the bytes of its own
-//! place only, and elements that are added line up with their neighbours.
+//! Unedited parts render byte for byte as they were read: prolog, comments, CDATA, entities, white space, attribute
+//! quoting, `<a/>` or `<a></a>`. An edit changes only the bytes of its own place, and inserted elements are indented
+//! like their neighbours.
 //!
 //! ```
 //! let mut domain = domain_xml::Document::parse("<domain type='kvm'>\n  <name>vm</name>\n</domain>\n")?;
@@ -14,9 +14,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`PathPattern`] addresses elements, attributes and texts; [`diff`] says what changed between
-//! two documents in such paths, [`apply`] makes such changes, and [`grant`] says whether paths
-//! permit them. Input is never trusted: bytes, depth and nodes are limited,
+//! [`PathPattern`] addresses elements, attributes and texts; [`diff`] lists the changes between two documents by such
+//! paths, and [`apply`] applies them. Input is never trusted: bytes, depth and nodes are limited,
 //! DOCTYPE and entity declarations are refused, and nothing recurses deeper than [`MAX_DEPTH`].
 
 mod apply;
@@ -26,18 +25,18 @@ mod document;
 mod edit;
 mod element;
 mod escape;
-pub mod grant;
 mod limits;
+pub mod matching;
 mod name;
+mod namespace_scope;
 mod parse;
 mod path;
 mod render;
-mod scope;
 mod source;
 mod tag;
 
 pub use apply::{ApplyError, apply};
-pub use diff::{Change, ChangeKind, diff};
+pub use diff::{Change, ChangeKind, Part, Place, diff};
 pub use document::Document;
 pub use element::Element;
 pub use limits::{Limits, MAX_DEPTH};

@@ -1,7 +1,7 @@
 //! Names and namespaces.
 //!
-//! Paths and look-ups speak *canonical* names: the prefix that libvirt's documentation uses,
-//! whatever prefix the document happens to bind to that namespace.
+//! Paths and look-ups use *canonical* names: the prefix of libvirt's documentation, whatever prefix the document
+//! declares for that namespace.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("", "http://kubevirt.io"),
 ];
 
-/// The canonical prefix of a namespace, when it is a known one.
+/// The canonical prefix of a known namespace.
 pub(crate) fn canonical_prefix(uri: &str) -> Option<&'static str> {
     KNOWN
         .iter()
@@ -24,7 +24,7 @@ pub(crate) fn canonical_prefix(uri: &str) -> Option<&'static str> {
         .map(|(prefix, _)| *prefix)
 }
 
-/// The namespace that a canonical prefix stands for.
+/// The namespace of a canonical prefix.
 pub(crate) fn known_uri(prefix: &str) -> Option<&'static str> {
     KNOWN
         .iter()
@@ -42,12 +42,12 @@ pub(crate) fn declaration(prefix: &str) -> (String, &'static str) {
     (attribute, uri.map_or("", |(_, uri)| *uri))
 }
 
-/// `("qemu", "arg")` of `qemu:arg`; an empty prefix when there is none.
+/// `("qemu", "arg")` of `qemu:arg`; an empty prefix if there is none.
 pub(crate) fn split(name: &str) -> (&str, &str) {
     name.split_once(':').unwrap_or(("", name))
 }
 
-/// The canonical form of a name whose namespace is known, when it differs from `name`.
+/// The canonical form of a name in a known namespace, if it differs from `name`.
 pub(crate) fn canonical(name: &str, prefix: &str) -> Option<Box<str>> {
     let (written, local) = split(name);
     if written == prefix {
@@ -68,13 +68,13 @@ pub(crate) fn declared_prefix(attribute: &str) -> Option<&str> {
     }
 }
 
-/// Whether `name` can stand as the name of an element or attribute.
+/// Whether `name` is a valid name of an element or attribute.
 pub(crate) fn is_valid(name: &str) -> bool {
     let mut characters = name.chars();
     characters.next().is_some_and(starts_name) && characters.all(continues)
 }
 
-/// `name`, with `_` for whatever cannot stand in a name.
+/// `name`, with `_` for characters that are not allowed in names.
 pub(crate) fn sanitized(name: &str) -> Cow<'_, str> {
     if is_valid(name) {
         return Cow::Borrowed(name);
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_of_the_document_becomes_the_one_that_libvirt_documents() {
+    fn canonical_names_have_the_prefix_of_libvirts_documentation() {
         let prefix = canonical_prefix("http://libvirt.org/schemas/domain/qemu/1.0").unwrap_or("?");
         assert_eq!(canonical("q:arg", prefix).as_deref(), Some("qemu:arg"));
         assert_eq!(canonical("qemu:arg", prefix), None);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_cannot_stand_is_made_to() {
+    fn invalid_names_are_sanitized() {
         assert_eq!(sanitized("a b<c"), "a_b_c");
         assert_eq!(sanitized("1st"), "_1st");
         assert_eq!(sanitized(""), "_");

@@ -1,18 +1,18 @@
-//! From tree to text, without recursion.
+//! Renders a tree as text, without recursion.
 
 use crate::bytes::is_blank;
 use crate::element::Node;
 use crate::source::Origin;
 use crate::{Document, Element, name};
 
-/// Room for what edits add to a document that was read.
-const ADDED: usize = 1024;
+/// Extra capacity for the edits of a document that was read.
+const EDIT_CAPACITY: usize = 1024;
 
 /// The whole document.
 pub(crate) fn document(document: &Document) -> String {
     let root = &document.root;
     let read = root.origin.as_ref().map_or("", Origin::text);
-    let mut out = String::with_capacity(read.len() + ADDED);
+    let mut out = String::with_capacity(read.len() + EDIT_CAPACITY);
     out.push_str(document.prolog.as_str());
     match root.as_read() {
         Some(text) => out.push_str(text),
@@ -26,14 +26,14 @@ pub(crate) fn document(document: &Document) -> String {
     out
 }
 
-/// One element, on its own.
+/// One element.
 pub(crate) fn element(element: &Element) -> String {
     let mut out = String::new();
     render(element, None, "", &mut out);
     out
 }
 
-/// One element on one line, without the white space between its children: for reading.
+/// One element on one line, without white space between its children, for people.
 pub(crate) fn compact(element: &Element) -> String {
     let mut out = String::new();
     let mut open = Vec::new();
@@ -60,17 +60,17 @@ pub(crate) fn compact(element: &Element) -> String {
     out
 }
 
-/// How the document lays its elements out.
+/// The document's line ends and indentation.
 struct Layout {
     /// `\n` or `\r\n`.
     line: &'static str,
-    /// One level of indentation; none when the document is written without lines.
+    /// One level of indentation; `None` if the document is on one line.
     unit: Option<String>,
     quote: &'static str,
 }
 
 impl Layout {
-    /// Taken from the white space before the root's first child.
+    /// Derived from the white space before the root's first child.
     fn of(root: &Element) -> Layout {
         let quote = first_quote(root);
         let before_child = root.nodes().iter().find_map(|node| match node {
@@ -110,15 +110,15 @@ fn first_quote(root: &Element) -> &'static str {
     }
 }
 
-/// An element whose start tag is written.
+/// An element whose start tag was written.
 struct Frame<'a> {
     element: &'a Element,
     rest: std::slice::Iter<'a, Node>,
-    /// Where its start tag begins in what is written; none when it shares a line on purpose.
+    /// Start of its start tag in the output; `None` if the element shares a line.
     start: Option<usize>,
-    /// Indentation of children that an edit added, once it is asked for.
+    /// Indentation of inserted children, once it was computed.
     below: Option<Option<String>>,
-    /// Whether white space must be written before the end tag.
+    /// Whether the end tag needs white space before it.
     breaks: bool,
 }
 
@@ -133,7 +133,7 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The indentation of the element's own line, when it begins one.
+    /// The indentation of the element's line, if the element begins it.
     fn indent(&self, out: &str) -> Option<String> {
         let before = &out[..self.start?];
         let line = before.trim_end_matches([' ', '\t']);
@@ -167,7 +167,7 @@ fn render(root: &Element, layout: Option<&Layout>, declarations: &str, out: &mut
     }
 }
 
-/// Puts an element that an edit added on a line of its own, and gives where it starts.
+/// Starts a new line for an inserted element, and returns the element's start.
 fn align(
     frame: &mut Frame<'_>,
     child: &Element,
@@ -189,7 +189,7 @@ fn align(
     Some(out.len())
 }
 
-/// The indentation of an element's children; none when they share a line.
+/// The indentation of an element's children; `None` if they share a line.
 fn children_indent(frame: &Frame<'_>, layout: &Layout, out: &str) -> Option<String> {
     let unit = layout.unit.as_ref()?;
     if frame.element.has_text() {
@@ -202,11 +202,11 @@ fn children_indent(frame: &Frame<'_>, layout: &Layout, out: &str) -> Option<Stri
     }
 }
 
-/// How the children that were read are laid out.
+/// The layout of the children that were read.
 enum Neighbours {
     None,
     OnOneLine,
-    /// With the indentation of the first.
+    /// On lines, with the indentation of the first child.
     OnLines(String),
 }
 
@@ -229,8 +229,8 @@ fn neighbour_indent(element: &Element) -> Neighbours {
     found
 }
 
-/// Writes the element up to the end of its start tag, and says whether that is not all of it: one
-/// that is as it was read is copied, and one that is empty needs no more.
+/// Writes the start tag, and returns whether content follows. An unedited element is copied whole, and an empty one
+/// has no content.
 fn start_tag(element: &Element, declarations: &str, out: &mut String) -> bool {
     if let Some(text) = element.as_read() {
         out.push_str(text);
@@ -239,7 +239,7 @@ fn start_tag(element: &Element, declarations: &str, out: &mut String) -> bool {
     open_tag(element, declarations, out)
 }
 
-/// Writes the start tag, and says whether there is an end tag.
+/// Writes the start tag, and returns whether there is an end tag.
 fn open_tag(element: &Element, declarations: &str, out: &mut String) -> bool {
     let tag = element.tag();
     let written = tag.trim_end_matches([' ', '\t', '\n', '\r']);
@@ -270,8 +270,8 @@ fn end_tag(element: &Element, out: &mut String) {
     }
 }
 
-/// The declarations of known prefixes that added elements use and nothing declares: the root must
-/// have them, for that is where libvirt reads them.
+/// Declarations of known prefixes that inserted elements use and nothing declares. They go to the root, where libvirt
+/// reads them.
 fn missing_declarations(root: &Element, quote: &str) -> String {
     let mut missing: Vec<&str> = Vec::new();
     let mut declarations = String::new();

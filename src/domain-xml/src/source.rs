@@ -1,4 +1,4 @@
-//! A text that was read, and where its elements are: what a tree that nobody edits consists of.
+//! A text that was read, and the positions of its elements. An unedited tree consists of these alone.
 
 use std::sync::Arc;
 
@@ -6,44 +6,44 @@ use crate::Element;
 use crate::bytes::find;
 use crate::element::Node;
 
-/// A text that was read and found well-formed. Elements and texts of it hold on to it.
+/// A well-formed text. Its elements and texts share it.
 #[derive(Debug)]
 pub(crate) struct Source {
     text: Box<str>,
     /// In document order: an element's descendants follow it.
     elements: Vec<Span>,
-    /// The elements that need another prefix than they are written with, ascending.
+    /// Elements whose canonical prefix differs from the written one, ascending.
     canonical: Vec<(u32, Box<str>)>,
-    /// The elements that may declare namespaces, ascending.
+    /// Elements that may declare namespaces, ascending.
     declaring: Vec<u32>,
 }
 
-/// Where an element stands, in bytes of the text.
+/// An element's position, in bytes of the text.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Span {
-    /// Its `<`.
+    /// The element's `<`.
     pub(crate) start: u32,
     pub(crate) name_end: u32,
     /// After the `>` of its start tag.
     pub(crate) body: u32,
-    /// Its `</`; `body` when it has no end tag.
+    /// The `</` of its end tag; `body` if it has none.
     pub(crate) body_end: u32,
-    /// After all of it.
+    /// After the element.
     pub(crate) end: u32,
-    /// The first element after it that is not inside it.
+    /// The first element after this one that is not inside it.
     pub(crate) next: u32,
 }
 
-/// What a scan of a text finds, all ascending. The first element is the root.
+/// The elements of a text, all lists ascending. The first element is the root.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct ElementTable {
     pub(crate) elements: Vec<Span>,
     pub(crate) canonical: Vec<(u32, Box<str>)>,
     pub(crate) declaring: Vec<u32>,
 }
 
 impl Source {
-    pub(crate) fn new(text: Box<str>, found: Found) -> Source {
+    pub(crate) fn new(text: Box<str>, found: ElementTable) -> Source {
         Source {
             text,
             elements: found.elements,
@@ -53,7 +53,7 @@ impl Source {
     }
 }
 
-/// A stretch of a text, or a text of its own.
+/// A part of a text that was read, or an owned text.
 #[derive(Debug, Clone)]
 pub(crate) enum Raw {
     Read {
@@ -96,7 +96,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// The root element, with what stands before and after it.
+    /// The root element, with the text before and after it.
     pub(crate) fn root(source: Source) -> (Raw, Origin, Raw) {
         let source = Arc::new(source);
         let span = source.elements.first().copied().unwrap_or_default();
@@ -119,7 +119,7 @@ impl Origin {
         slice(&self.source.text, from, to)
     }
 
-    /// All of it, tags included.
+    /// The whole element, tags included.
     pub(crate) fn text(&self) -> &str {
         self.slice(self.span.start, self.span.end)
     }
@@ -128,7 +128,7 @@ impl Origin {
         self.slice(self.span.start + 1, self.span.name_end)
     }
 
-    /// The name with the canonical prefix, when the document uses another.
+    /// The name with the canonical prefix, if the document uses another.
     pub(crate) fn canonical(&self) -> Option<&str> {
         let known = &self.source.canonical;
         if known.is_empty() {
@@ -138,12 +138,12 @@ impl Origin {
         Some(&known.get(at.ok()?)?.1)
     }
 
-    /// Whether it may declare namespaces.
+    /// Whether the element may declare namespaces.
     pub(crate) fn may_declare(&self) -> bool {
         self.source.declaring.binary_search(&self.index).is_ok()
     }
 
-    /// The elements around it that may declare namespaces, outermost first.
+    /// The ancestors that may declare namespaces, outermost first.
     pub(crate) fn declaring_around(&self) -> impl Iterator<Item = Origin> {
         let outside = self
             .source
@@ -160,7 +160,7 @@ impl Origin {
         })
     }
 
-    /// What stands between `<` and `>` or `/>` of the start tag.
+    /// The start tag without `<` and `>` or `/>`.
     pub(crate) fn tag(&self) -> &str {
         let closing = 1 + u32::from(!self.has_end_tag());
         self.slice(self.span.start + 1, self.span.body - closing)
@@ -179,7 +179,7 @@ impl Origin {
         self.slice(self.span.body_end + 2 + name, self.span.end - 1)
     }
 
-    /// What the element contains: its children as they were read, and what is between them.
+    /// The content: the children as they were read, and the nodes between them.
     pub(crate) fn nodes(&self) -> Vec<Node> {
         let mut nodes = Vec::with_capacity(self.node_estimate());
         let mut at = self.span.body;
@@ -192,7 +192,7 @@ impl Origin {
         nodes
     }
 
-    /// Each child, and the white space around it.
+    /// An estimate: each child, and the white space around it.
     fn node_estimate(&self) -> usize {
         let children = self.spans().count();
         2 * children + usize::from(self.span.body < self.span.body_end)
@@ -235,7 +235,7 @@ impl Origin {
     }
 }
 
-/// What the well-formed text begins with, and how long that is.
+/// The kind and the length of the node at the start of the text.
 fn piece(text: &[u8]) -> (fn(Raw) -> Node, usize) {
     let (make, opening, closing): (fn(Raw) -> Node, usize, &[u8]) = match text {
         [b'<', b'!', b'[', ..] => (Node::CData, CDATA.len(), CDATA_END),
@@ -243,7 +243,7 @@ fn piece(text: &[u8]) -> (fn(Raw) -> Node, usize) {
         [b'<', b'?', ..] => (Node::Other, INSTRUCTION.len(), INSTRUCTION_END),
         _ => {
             let markup = text.iter().position(|byte| *byte == b'<');
-            // Never zero, so that whoever asks gets on.
+            // Never zero, so that the caller makes progress.
             return (Node::Text, markup.unwrap_or(text.len()).max(1));
         }
     };

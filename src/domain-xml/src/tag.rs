@@ -1,21 +1,21 @@
-//! The inside of a start tag: `name attr='value' ...`, which is known to be well-formed.
+//! The inside of a well-formed start tag: `name attr='value' ...`.
 
 use std::borrow::Cow;
 
 use crate::bytes::{self, EQUALS, SPACE};
 use crate::escape;
 
-/// An attribute as it stands in a start tag.
+/// An attribute in a start tag.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attribute<'a> {
     pub(crate) name: &'a str,
     /// The value in its escaped form.
     pub(crate) raw: &'a str,
-    /// Where it begins in the tag, with the white space before its name.
+    /// Start in the tag, including the white space before the name.
     pub(crate) from: usize,
-    /// Where its value begins.
+    /// Start of the value.
     pub(crate) raw_from: usize,
-    /// After its closing quote.
+    /// Index after the closing quote.
     pub(crate) to: usize,
 }
 
@@ -25,7 +25,7 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// The name that a tag begins with.
+/// The element's name.
 pub(crate) fn name(tag: &str) -> &str {
     &tag[..bytes::until(tag.as_bytes(), 0, SPACE)]
 }
@@ -38,7 +38,7 @@ pub(crate) struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// Of a tag whose name has so many bytes.
+    /// The attributes of a tag whose name has this number of bytes.
     pub(crate) fn of(tag: &'a str, name: usize) -> Attributes<'a> {
         Attributes { tag, at: name }
     }

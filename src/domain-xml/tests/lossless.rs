@@ -1,4 +1,4 @@
-//! What is not touched renders byte for byte; what cannot be trusted is refused with its place.
+//! Unedited parts render byte for byte; invalid input is refused with line and column.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use domain_xml::{Document, Element, Limits, ParseErrorKind};
@@ -12,7 +12,7 @@ const ODD: &str = "<?xml version='1.0'  encoding=\"UTF-8\"?>\r\n<!-- before -->\
 </domain>\n<!-- after -->\n";
 
 #[test]
-fn what_is_not_touched_renders_byte_for_byte() {
+fn unedited_documents_render_byte_for_byte() {
     assert_eq!(Document::parse(ODD).unwrap().render(), ODD);
     for small in [
         "<a/>",
@@ -28,7 +28,7 @@ fn what_is_not_touched_renders_byte_for_byte() {
 }
 
 #[test]
-fn an_edit_changes_its_own_place_only() {
+fn edits_change_only_their_own_bytes() {
     let mut domain = Document::parse(ODD).unwrap();
     domain.root_mut().set_attr("id", "2");
     domain
@@ -44,7 +44,7 @@ fn an_edit_changes_its_own_place_only() {
 }
 
 #[test]
-fn the_same_value_again_changes_nothing() {
+fn setting_the_same_value_changes_no_byte() {
     let mut domain = Document::parse(ODD).unwrap();
     let root = domain.root_mut();
     root.set_attr("type", "kvm");
@@ -76,7 +76,7 @@ fn values_are_escaped_for_their_quotes() {
 }
 
 #[test]
-fn added_elements_line_up_with_their_neighbours() {
+fn inserted_elements_are_indented_like_their_neighbours() {
     let mut domain = Document::parse("<domain type=\"kvm\">\n\t<name>vm</name>\n\t<devices>\n\t\t<disk/>\n\t</devices>\n</domain>").unwrap();
     let root = domain.root_mut();
     root.insert_after("name", Element::new("uuid").with_text("1"));
@@ -94,7 +94,7 @@ fn added_elements_line_up_with_their_neighbours() {
 }
 
 #[test]
-fn a_document_on_one_line_stays_on_it() {
+fn documents_on_one_line_stay_on_one_line() {
     let mut domain = Document::parse("<domain><name>vm</name></domain>").unwrap();
     domain
         .root_mut()
@@ -107,7 +107,7 @@ fn a_document_on_one_line_stays_on_it() {
 }
 
 #[test]
-fn mixed_text_is_never_laid_out() {
+fn mixed_content_is_not_indented() {
     let mut document = Document::parse("<a>\n <p>one <b/>two</p>\n</a>").unwrap();
     document
         .root_mut()
@@ -118,7 +118,7 @@ fn mixed_text_is_never_laid_out() {
 }
 
 #[test]
-fn order_is_what_the_author_says() {
+fn ordered_insertion_follows_the_given_order() {
     const ORDER: &[&str] = &["name", "uuid", "memory", "os", "devices"];
     let mut domain = Document::parse("<domain>\n <name/>\n <os/>\n <x/>\n</domain>").unwrap();
     let root = domain.root_mut();
@@ -135,7 +135,7 @@ fn order_is_what_the_author_says() {
 }
 
 #[test]
-fn removing_takes_the_line_along() {
+fn removals_take_whole_lines() {
     let mut domain = Document::parse("<a>\n  <b/>\n  <c/>\n  <b/>\n</a>").unwrap();
     assert_eq!(domain.root_mut().remove_children(|child| child.is("b")), 2);
     assert_eq!(domain.render(), "<a>\n  <c/>\n</a>");
@@ -145,7 +145,7 @@ fn removing_takes_the_line_along() {
 }
 
 #[test]
-fn qemu_elements_are_found_under_any_prefix_and_declared_when_made() {
+fn qemu_elements_are_found_by_any_prefix_and_declared_on_insertion() {
     let mut domain = Document::parse("<domain type='kvm'>\n  <name/>\n</domain>").unwrap();
     domain
         .root_mut()
@@ -165,7 +165,7 @@ fn qemu_elements_are_found_under_any_prefix_and_declared_when_made() {
 }
 
 #[test]
-fn a_refusal_names_the_place() {
+fn parse_errors_have_line_and_column() {
     let told = |xml: &str| Document::parse(xml).unwrap_err().to_string();
     assert_eq!(
         told("<a>\n  <b></c>\n</a>"),
@@ -200,7 +200,7 @@ fn a_refusal_names_the_place() {
 }
 
 #[test]
-fn what_is_no_xml_is_refused() {
+fn malformed_documents_are_refused() {
     for bad in [
         "text",
         "<a",
@@ -239,7 +239,7 @@ fn what_is_no_xml_is_refused() {
 }
 
 #[test]
-fn limits_hold_before_anything_is_built() {
+fn limits_are_checked_before_the_tree_is_built() {
     let limits = Limits {
         bytes: 100,
         depth: 3,
@@ -269,7 +269,7 @@ fn limits_hold_before_anything_is_built() {
 }
 
 #[test]
-fn no_element_has_more_attributes_or_namespaces_than_anybody_needs() {
+fn attributes_and_namespaces_are_limited() {
     let attributes = |count: usize, prefix: &str| {
         let list: String = (0..count).map(|n| format!(" {prefix}{n}='u'")).collect();
         Document::parse(&format!("<a{list}/>"))
@@ -289,7 +289,7 @@ fn no_element_has_more_attributes_or_namespaces_than_anybody_needs() {
 }
 
 #[test]
-fn no_depth_exhausts_the_stack() {
+fn deep_documents_do_not_exhaust_the_stack() {
     let deep = |levels: usize| "<a>".repeat(levels) + &"</a>".repeat(levels);
     let boundless = Limits {
         bytes: usize::MAX,

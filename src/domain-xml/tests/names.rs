@@ -1,4 +1,4 @@
-//! What an edit adds is known by the same names before and after the text is read again.
+//! Inserted elements have the same names before and after the text is parsed again.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +33,7 @@ fn name() -> impl Strategy<Value = String> {
         .prop_map(|(prefix, local)| format!("{prefix}{local}"))
 }
 
-/// An element that an edit makes, with what is in it.
+/// An element for insertion, with content.
 fn made() -> impl Strategy<Value = Element> {
     let with = |name: String, declarations: Vec<(String, &str)>| {
         let element = Element::new(name);
@@ -51,7 +51,7 @@ fn made() -> impl Strategy<Value = Element> {
     })
 }
 
-/// Elements to read, one in the other, with declarations anywhere; of every prefix that they use.
+/// Nested elements with declarations of all prefixes that they use.
 fn document() -> impl Strategy<Value = String> {
     prop::collection::vec((name(), declarations()), 1..5).prop_map(|elements| {
         let mut declared = BTreeSet::new();
@@ -120,7 +120,7 @@ proptest! {
 }
 
 #[test]
-fn a_canonical_name_is_written_with_the_documents_prefix() {
+fn canonical_names_are_written_with_the_documents_prefix() {
     let text = format!("<domain xmlns:q='{QEMU}'><q:commandline/></domain>");
     let mut domain = Document::parse(&text).unwrap();
     let line = domain.root_mut().ensure_child("qemu:commandline");
@@ -138,7 +138,7 @@ fn a_canonical_name_is_written_with_the_documents_prefix() {
 }
 
 #[test]
-fn without_one_it_keeps_its_own_and_is_declared() {
+fn canonical_names_without_a_document_prefix_are_declared() {
     let mut domain = Document::parse("<domain><name>vm</name></domain>").unwrap();
     let line = Element::new("qemu:commandline").with_child(Element::new("qemu:arg"));
     domain.root_mut().append(line);
@@ -151,7 +151,7 @@ fn without_one_it_keeps_its_own_and_is_declared() {
 }
 
 #[test]
-fn depth_is_no_trouble() {
+fn deep_insertions_do_not_exhaust_the_stack() {
     let mut deep = Element::new("q:a").with_attr("xmlns:q", QEMU);
     for _ in 1..domain_xml::MAX_DEPTH {
         deep = Element::new("q:a")

@@ -1,10 +1,10 @@
-//! Laws of path patterns.
+//! Properties of path patterns.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use domain_xml::{Document, Element, PathPattern};
 use proptest::prelude::*;
 
-/// A step and what a plain reading of it accepts.
+/// A step, with a simple implementation to compare with.
 #[derive(Debug, Clone)]
 enum Step {
     Descend,
@@ -65,7 +65,7 @@ fn written(steps: &[Step]) -> String {
     steps.iter().map(write).collect::<Vec<_>>().join("/")
 }
 
-/// The same selection, written as a child would: step by step, from sets of elements.
+/// A simple implementation of selection: step by step, on sets of elements.
 fn selected<'a>(steps: &[Step], from: Vec<&'a Element>) -> Vec<&'a Element> {
     let Some((step, rest)) = steps.split_first() else {
         return from;

@@ -1,4 +1,4 @@
-//! Laws that hold of any document.
+//! Properties of any document.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../fuzz/oracle.rs"]
@@ -139,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn a_document_differs_from_itself_in_nothing(xml in document()) {
+    fn documents_equal_themselves(xml in document()) {
         let document = Document::parse(&xml).unwrap();
         prop_assert_eq!(diff(&document, &document), vec![]);
         let other_prefix = xml.replace("q:", "z:").replace("xmlns:q", "xmlns:z").replace('\'', "\"").replace("/>", " />");
@@ -149,7 +149,7 @@ proptest! {
     }
 
     #[test]
-    fn every_path_of_a_diff_selects_its_place(before in document(), after in document()) {
+    fn paths_of_a_diff_select_their_places(before in document(), after in document()) {
         let (before, after) = (Document::parse(&before).unwrap(), Document::parse(&after).unwrap());
         for change in diff(&before, &after) {
             let path = PathPattern::parse(&change.path).unwrap();
@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn a_diff_applied_is_the_document_after(before in document(), after in document()) {
+    fn applied_diffs_give_the_document_after(before in document(), after in document()) {
         let (before, after) = (Document::parse(&before).unwrap(), Document::parse(&after).unwrap());
         let changes = diff(&before, &after);
         let applied = apply(&changes, &before).unwrap();
@@ -168,13 +168,13 @@ proptest! {
     }
 
     #[test]
-    fn no_changes_leave_every_byte(xml in document()) {
+    fn applying_no_changes_keeps_every_byte(xml in document()) {
         let document = Document::parse(&xml).unwrap();
         prop_assert_eq!(apply(&[], &document).unwrap().render(), xml);
     }
 
     #[test]
-    fn a_diff_read_backwards_has_the_opposite_ends(before in document(), after in document()) {
+    fn reversed_diffs_swap_before_and_after(before in document(), after in document()) {
         let (before, after) = (Document::parse(&before).unwrap(), Document::parse(&after).unwrap());
         let count = |changes: &[domain_xml::Change], kind| changes.iter().filter(|change| change.kind == kind).count();
         let (there, back) = (diff(&before, &after), diff(&after, &before));
@@ -184,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_set_is_there_and_nothing_else_changed(xml in document(), value in any::<String>()) {
+    fn set_values_are_found_and_nothing_else_changes(xml in document(), value in any::<String>()) {
         let before = Document::parse(&xml).unwrap();
         let mut after = before.clone();
         after.root_mut().set("sysinfo[@type='smbios']/baseBoard/entry[@name='manufacturer']", &value).unwrap();
@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_document_is_read_as_it_is_or_refused(xml in document(), at in any::<prop::sample::Index>(), put in damage()) {
+    fn damaged_documents_round_trip_or_are_refused(xml in document(), at in any::<prop::sample::Index>(), put in damage()) {
         let mut damaged = xml;
         let at = at.index(damaged.len());
         if damaged.is_char_boundary(at) && damaged.is_char_boundary(at + 1) {

@@ -1,4 +1,4 @@
-//! What a conversion costs: VMI JSON and options to domain XML, in time and in allocations.
+//! Time and allocations of a conversion: VMI JSON and options to domain XML.
 //!
 //! `cargo bench -p domain` prints a table; nothing is asserted. KubeVirt's own converter takes
 //! 130 to 230 us for the two typical VMIs on comparable hardware.
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use domain::convert::convert;
 use domain::host::HostFacts;
-use domain::options::Options;
 use domain::render::render;
-use domain::vmi::Vmi;
+use kubevirt_api::options::Options;
+use kubevirt_api::vmi::Vmi;
 use serde_json::{Value, json};
 
-/// Samples of which the median is told, and conversions in each.
+/// The number of samples, and of conversions in each. The median is printed.
 const SAMPLES: usize = 61;
 const BATCH: u32 = 50;
 

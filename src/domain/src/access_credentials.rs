@@ -1,34 +1,33 @@
-//! Access credentials that reach the guest through its agent: whose SSH keys and which passwords, read
-//! from secrets. Rules as in KubeVirt v1.9's pkg/virt-launcher/virtwrap/access-credentials.
+//! Access credentials that are set through the guest agent: SSH keys and passwords per user, read from secrets. Rules as in KubeVirt v1.9's pkg/virt-launcher/virtwrap/access-credentials.
 //!
-//! Those that go through cloud-init are [`crate::cloud_init`]'s.
+//! Credentials set through cloud-init are in [`crate::cloud_init`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use kubevirt_api::vmi::Vmi;
 use serde_json::Value;
 
-use crate::cloud_init::SecretSource;
-use crate::vmi::Vmi;
+use crate::cloud_init::{SecretError, SecretSource};
 
 /// One credential of a VMI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credential {
-    /// The directory of its secret, below the one of all secrets.
+    /// The secret's directory, relative to that of all secrets.
     pub directory: String,
-    /// What the secret holds.
+    /// The kind of credential in the secret.
     pub kind: CredentialKind,
 }
 
-/// What a secret holds.
+/// The kind of credential in a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CredentialKind {
-    /// Public keys, any number in each file, one on a line.
+    /// Public keys: any number per file, one per line.
     SshKeys {
-        /// For whom.
+        /// The users who get the keys.
         users: Vec<String>,
     },
-    /// Passwords; a file is named after its user.
+    /// Passwords; each file is named after its user.
     Passwords,
 }
 
@@ -37,7 +36,7 @@ pub enum CredentialKind {
 pub struct Password(Vec<u8>);
 
 impl Password {
-    /// Its bytes, to be handed to the guest.
+    /// The password's bytes, for the guest.
     pub fn reveal(&self) -> &[u8] {
         &self.0
     }
@@ -49,19 +48,19 @@ impl fmt::Debug for Password {
     }
 }
 
-/// What the guest is to have. Users in order, so that the same secrets mean the same work.
+/// The credentials that the guest is to have, by user and in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// All keys of each user; nobody else's stay.
+pub struct GuestCredentials {
+    /// All keys of each user; other keys are removed.
     pub keys: BTreeMap<String, Vec<String>>,
     /// The password of each user.
     pub passwords: BTreeMap<String, Password>,
-    /// What could not be read, with paths. Whoever has keys there keeps those that are in the guest.
-    pub unread: Vec<String>,
+    /// Errors of secrets that could not be read, with paths. Users with keys there keep the keys in the guest.
+    pub unreadable: Vec<String>,
 }
 
-/// The credentials that go through the agent.
-pub fn through_agent(vmi: &Vmi) -> Vec<Credential> {
+/// The credentials that are set through the agent.
+pub fn agent_credentials(vmi: &Vmi) -> Vec<Credential> {
     let credentials = vmi.spec.access_credentials.iter();
     credentials.filter_map(credential).collect()
 }
@@ -93,10 +92,10 @@ fn credential(credential: &Value) -> Option<Credential> {
     })
 }
 
-impl Wanted {
+impl GuestCredentials {
     /// Reads the secrets.
-    pub fn read(credentials: &[Credential], secrets: &dyn SecretSource) -> Wanted {
-        let mut wanted = Wanted::default();
+    pub fn read(credentials: &[Credential], secrets: &dyn SecretSource) -> GuestCredentials {
+        let mut wanted = GuestCredentials::default();
         let mut incomplete = BTreeSet::new();
         for credential in credentials {
             match (&credential.kind, files(credential, secrets)) {
@@ -115,7 +114,7 @@ impl Wanted {
                     wanted.passwords.extend(passwords);
                 }
                 (kind, Err(problem)) => {
-                    wanted.unread.push(problem);
+                    wanted.unreadable.push(problem.to_string());
                     if let CredentialKind::SshKeys { users } = kind {
                         incomplete.extend(users.iter());
                     }
@@ -129,7 +128,10 @@ impl Wanted {
 
 type NamedFile = (String, Vec<u8>);
 
-fn files(credential: &Credential, secrets: &dyn SecretSource) -> Result<Vec<NamedFile>, String> {
+fn files(
+    credential: &Credential,
+    secrets: &dyn SecretSource,
+) -> Result<Vec<NamedFile>, SecretError> {
     let directory = &credential.directory;
     let mut files = Vec::new();
     for name in secrets.names(directory)? {
@@ -166,25 +168,28 @@ mod tests {
     struct Secrets(&'static [(&'static str, &'static str, &'static str)]);
 
     impl SecretSource for Secrets {
-        fn file(&self, directory: &str, name: &str) -> Result<Option<Vec<u8>>, String> {
+        fn file(&self, directory: &str, name: &str) -> Result<Option<Vec<u8>>, SecretError> {
             let mut files = self.0.iter();
             let found = files.find(|(of, file, _)| *of == directory && *file == name);
             Ok(found.map(|(_, _, content)| content.as_bytes().to_vec()))
         }
 
-        fn names(&self, directory: &str) -> Result<Vec<String>, String> {
+        fn names(&self, directory: &str) -> Result<Vec<String>, SecretError> {
             let files = self.0.iter().filter(|(of, _, _)| *of == directory);
             let names: Vec<_> = files.map(|(_, name, _)| (*name).to_owned()).collect();
             if names.is_empty() {
-                return Err(format!("reading /secret/{directory}: not there"));
+                return Err(SecretError::Read {
+                    path: format!("/secret/{directory}"),
+                    source: std::io::Error::other("not there"),
+                });
             }
             Ok(names)
         }
     }
 
-    fn wanted(files: &'static [(&str, &str, &str)]) -> Wanted {
+    fn wanted(files: &'static [(&str, &str, &str)]) -> GuestCredentials {
         let vmi = Vmi::from_json(VMI.as_bytes()).unwrap();
-        Wanted::read(&through_agent(&vmi), &Secrets(files))
+        GuestCredentials::read(&agent_credentials(&vmi), &Secrets(files))
     }
 
     #[test]
@@ -204,15 +209,15 @@ mod tests {
         assert_eq!(wanted.passwords.len(), 1);
         assert_eq!(wanted.passwords["fedora"].reveal(), b"s3cret");
         assert!(!format!("{wanted:?}").contains("s3cret"));
-        assert_eq!(wanted.unread, [] as [String; 0]);
+        assert_eq!(wanted.unreadable, [] as [String; 0]);
     }
 
     #[test]
-    fn whose_keys_cannot_all_be_read_keeps_the_ones_in_the_guest() {
+    fn users_with_unreadable_keys_keep_the_keys_in_the_guest() {
         let wanted = wanted(&[("team-access-cred", "a", "ssh-rsa one")]);
         assert_eq!(wanted.keys.keys().collect::<Vec<_>>(), ["fedora"]);
         assert_eq!(
-            wanted.unread,
+            wanted.unreadable,
             ["boss", "passwords"]
                 .map(|name| format!("reading /secret/{name}-access-cred: not there"))
         );

@@ -1,4 +1,4 @@
-//! What conversion must know about the node and the pod.
+//! Facts about the node and the pod that conversion needs.
 
 use std::collections::BTreeMap;
 
@@ -29,14 +29,14 @@ pub struct HostFacts {
     /// Files and block devices can be opened with O_DIRECT.
     #[serde(rename = "directIO")]
     pub direct_io: bool,
-    /// Names of the files in `ovmf_path`; `None` when nobody looked, and then the plain names are taken.
+    /// Names of the files in `ovmf_path`; `None` if unknown, and then the plain names are taken.
     pub firmware_files: Option<Vec<String>>,
     /// Let libvirt choose firmware with secure boot (`--firmware-auto-selection`).
     pub firmware_auto_selection: bool,
     /// Environment variables of device plugins: those that start with `PCI_RESOURCE_`,
     /// `MDEV_PCI_RESOURCE_` or `USB_RESOURCE_`. Values are addresses separated by commas.
     pub device_plugins: BTreeMap<String, String>,
-    /// What /etc/podinfo/network-info says; `None` when there is no such file.
+    /// The content of /etc/podinfo/network-info; `None` if there is no such file.
     pub network_info: Option<NetworkInfo>,
     /// Devices of resource claims: by claim name in `spec.resourceClaims`, then by request.
     pub claimed_devices: BTreeMap<String, BTreeMap<String, ClaimedDevice>>,
@@ -89,7 +89,7 @@ pub struct PciDevice {
     pub address: String,
 }
 
-/// The one device of a request, by the attributes that its driver published.
+/// The device of a request, by the attributes that its driver publishes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct ClaimedDevice {
@@ -99,11 +99,11 @@ pub struct ClaimedDevice {
     /// `mdevUUID` of a mediated device.
     #[serde(rename = "mdevUUID")]
     pub mdev_uuid: String,
-    /// Why neither is known.
+    /// Why neither is known; empty if one is.
     pub problem: String,
 }
 
-/// Block sizes in bytes, as the kernel tells them.
+/// Block sizes in bytes, as the kernel reports them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct BlockSizes {

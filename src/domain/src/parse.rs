@@ -1,15 +1,16 @@
-//! A domain from XML text.
+//! Parses a domain from XML text.
 
 use domain_xml::Document;
 
 use crate::spec::DomainSpec;
-pub use crate::xml::ParseError;
-use crate::xml::{ReadNode, local_name};
 
-/// Reads a domain as libvirt prints it. What [`DomainSpec`] has no place for is ignored.
+pub use kubevirt_api::typed_xml::ParseError;
+use kubevirt_api::typed_xml::{ReadElement, local_name};
+
+/// Reads a domain from libvirt's XML. Elements that [`DomainSpec`] does not have are ignored.
 ///
 /// # Errors
-/// [`ParseError`] when the text is no XML, its root is not `<domain>`, or a number is none.
+/// [`ParseError`] if the text is not well-formed, its root is not `<domain>`, or a number is invalid.
 pub fn parse(xml: &str) -> Result<DomainSpec, ParseError> {
     let document = Document::parse(xml)?;
     let root = document.root();
@@ -47,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn the_namespace_of_qemu_is_not_the_domains() {
+    fn qemu_namespace_is_not_read() {
         let spec = parse("<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'/>");
         assert!(spec.is_ok_and(|spec| spec.xmlns_qemu.is_empty()));
     }

@@ -1,7 +1,8 @@
-//! A domain as XML text.
+//! Renders a domain as XML text.
+
+use kubevirt_api::typed_xml::{WriteElement, Writer};
 
 use crate::spec::DomainSpec;
-use crate::xml::{WriteNode, Writer};
 
 /// Renders the domain, indented with tabs, without an XML declaration.
 pub fn render(spec: &DomainSpec) -> String {
@@ -17,7 +18,7 @@ mod tests {
     use crate::parse::parse;
 
     #[test]
-    fn every_text_survives() {
+    fn all_texts_survive_rendering_and_parsing() {
         let mut spec = DomainSpec {
             name: "<a> & \"b\" 'c'\t\r\n é".into(),
             ..DomainSpec::default()

@@ -1,62 +1,62 @@
-//! Devices claimed from the cluster's dynamic resource allocation: which the VMI asks for, and what their
-//! drivers publish of them in the pod (Kubernetes' KEP-5304).
+//! Devices from resource claims (Kubernetes' dynamic resource allocation): the requests of a VMI, and the metadata
+//! that drivers publish in the pod (KEP-5304).
 
 use std::collections::BTreeMap;
 
+use kubevirt_api::vmi::{Vmi, null_as_default};
 use serde::Deserialize;
 
 use crate::host::ClaimedDevice;
-use crate::vmi::{Vmi, null_as_default};
 
-/// Versions of the metadata that are understood.
+/// Supported versions of the metadata.
 const VERSIONS: [&str; 1] = ["metadata.resource.k8s.io/v1alpha1"];
 const PCI_ADDRESS: &str = "resource.kubernetes.io/pciBusID";
 const MDEV_UUID: &str = "mdevUUID";
 
-/// A device that the VMI asks for through a claim.
+/// A device that the VMI requests through a claim.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimedRequest {
     /// The claim's name in `spec.resourceClaims`.
     pub claim: String,
     /// The request in the claim.
     pub request: String,
-    /// Where its metadata are, below the directory that the kubelet mounts for them.
+    /// The directory of the metadata, relative to the one that the kubelet mounts.
     pub directory: String,
 }
 
-/// Why metadata tell of no device.
+/// Why the device is not known from the metadata.
 #[derive(Debug, thiserror::Error)]
 pub enum MetadataError {
-    /// No stream of JSON objects.
+    /// Not a stream of JSON objects.
     #[error("device metadata are not understood: {0}")]
     Syntax(#[from] serde_json::Error),
-    /// Nothing in a version that is known.
+    /// No object has a supported version.
     #[error("no compatible metadata version found in stream (unknown versions: {0})")]
     Version(String),
-    /// The driver publishes other requests.
+    /// The driver publishes other requests only.
     #[error(
         "request {request:?} not found in metadata for claim {claim:?} (available requests: {available})"
     )]
     NoRequest {
         /// The request.
         request: String,
-        /// The claim, as the metadata name it.
+        /// The claim's name in the metadata.
         claim: String,
-        /// What there is.
+        /// The requests that are published.
         available: String,
     },
-    /// One request is one device.
+    /// The request has no device or several.
     #[error("request {request:?} has {count} devices, and must have exactly one")]
     Count {
         /// The request.
         request: String,
-        /// How many.
+        /// The number of devices.
         count: usize,
     },
 }
 
-/// The requests that devices and networks of the VMI name, each once. A claim that is not listed in
-/// `spec.resourceClaims` is left out, and so is a name that cannot be one of a directory.
+/// The requests of the VMI's devices and networks, each once. Claims that are not listed in `spec.resourceClaims` and
+/// names that are not valid for a directory are left out.
 pub fn claimed_requests(vmi: &Vmi) -> Vec<ClaimedRequest> {
     let devices = &vmi.spec.domain.devices;
     let gpus = devices.gpus.iter();
@@ -70,14 +70,14 @@ pub fn claimed_requests(vmi: &Vmi) -> Vec<ClaimedRequest> {
     let mut requests: Vec<_> = gpus
         .chain(others)
         .chain(networks)
-        .filter_map(|(claim, request)| located(vmi, claim?, request?))
+        .filter_map(|(claim, request)| claimed_request(vmi, claim?, request?))
         .collect();
     requests.sort();
     requests.dedup();
     requests
 }
 
-fn located(vmi: &Vmi, claim: &str, request: &str) -> Option<ClaimedRequest> {
+fn claimed_request(vmi: &Vmi, claim: &str, request: &str) -> Option<ClaimedRequest> {
     let mut claims = vmi.spec.resource_claims.iter();
     let listed = claims.find(|listed| listed.name == claim)?;
     let existing = listed.resource_claim_name.as_deref();
@@ -136,13 +136,13 @@ struct Attribute {
     string: Option<String>,
 }
 
-/// The device of a request, from the metadata that its driver has published: JSON objects one after
-/// the other, the same data in several versions.
+/// The device of a request, from the metadata that its driver publishes: a stream of JSON objects with the same data
+/// in several versions.
 ///
 /// # Errors
-/// [`MetadataError`] when there is not exactly one device for the request.
+/// [`MetadataError`] if there is not exactly one device for the request.
 pub fn device(text: &str, request: &str) -> Result<ClaimedDevice, MetadataError> {
-    let metadata = supported(text)?;
+    let metadata = metadata_of_supported_version(text)?;
     let Some(found) = metadata.requests.iter().find(|found| found.name == request) else {
         let names: Vec<_> = metadata.requests.iter().map(|found| &*found.name).collect();
         return Err(MetadataError::NoRequest {
@@ -168,7 +168,7 @@ pub fn device(text: &str, request: &str) -> Result<ClaimedDevice, MetadataError>
     })
 }
 
-fn supported(text: &str) -> Result<Metadata, MetadataError> {
+fn metadata_of_supported_version(text: &str) -> Result<Metadata, MetadataError> {
     let mut unknown = Vec::new();
     for object in serde_json::Deserializer::from_str(text).into_iter::<serde_json::Value>() {
         let object = object?;

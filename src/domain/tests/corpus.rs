@@ -1,7 +1,6 @@
 //! The corpus in /tests/corpus, as golden tests: VMI -> domain XML, and libvirt's XML -> Domain JSON.
 //!
-//! Cases that are still open are named in tests/corpus/OPEN.txt and nowhere else. One that starts to
-//! pass must be taken out of it.
+//! Cases that are known to fail are listed in tests/corpus/OPEN.txt. A listed case that passes is an error.
 
 #![allow(clippy::unwrap_used)]
 

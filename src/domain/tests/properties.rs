@@ -12,11 +12,11 @@ use std::sync::OnceLock;
 
 use domain::convert::convert;
 use domain::host::HostFacts;
-use domain::options::Options;
 use domain::parse::parse;
 use domain::pod_network::{Dns, Lease};
 use domain::render::render;
-use domain::vmi::Vmi;
+use kubevirt_api::options::Options;
+use kubevirt_api::vmi::Vmi;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

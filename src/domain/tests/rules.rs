@@ -1,4 +1,4 @@
-//! Rules of the conversion that no case of the corpus reaches. Each is KubeVirt's.
+//! KubeVirt's conversion rules that no case of the corpus covers.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,9 +23,9 @@ mod protection;
 
 use domain::convert::convert;
 use domain::host::HostFacts;
-use domain::options::Options;
 use domain::spec::DomainSpec;
-use domain::vmi::Vmi;
+use kubevirt_api::options::Options;
+use kubevirt_api::vmi::Vmi;
 use serde_json::{Value, json};
 
 /// A VMI with the fields that a case needs, the options and the node's facts.

@@ -1,11 +1,11 @@
-//! Bad VMIs are met with an error that names the field; unusual ones are read.
+//! Invalid VMIs give errors that name the field; unusual ones are read.
 
 #![allow(clippy::unwrap_used)]
 
 use domain::convert::convert;
 use domain::host::HostFacts;
-use domain::options::Options;
-use domain::vmi::{MAX_BYTES, Vmi, VmiError};
+use kubevirt_api::options::Options;
+use kubevirt_api::vmi::{MAX_BYTES, Vmi, VmiError};
 use serde_json::{Value, json};
 
 fn vmi(spec: Value) -> Vmi {
@@ -24,7 +24,7 @@ fn read_error(text: &str) -> String {
 }
 
 #[test]
-fn what_is_no_vmi_is_named() {
+fn input_that_is_no_vmi_is_refused() {
     assert!(read_error("not json").starts_with("the VMI is not valid JSON: "));
     assert!(read_error("").starts_with("the VMI is not valid JSON: "));
     assert_eq!(read_error("{}"), "the VMI's field metadata.name is missing");
@@ -45,7 +45,7 @@ fn what_is_no_vmi_is_named() {
 }
 
 #[test]
-fn wrong_types_name_their_field() {
+fn wrong_types_are_reported_with_their_field() {
     let text = r#"{"metadata": {"name": "vm"}, "spec": {"domain": {"cpu": {"cores": "two"}}}}"#;
     assert!(
         read_error(text).starts_with("the VMI's field spec.domain.cpu.cores: "),
@@ -67,7 +67,7 @@ fn wrong_types_name_their_field() {
 }
 
 #[test]
-fn names_stay_in_their_directory() {
+fn names_that_leave_their_directory_are_refused() {
     for name in ["..", "../../etc", "a/b", "a\u{0}"] {
         let text = json!({"metadata": {"name": name}}).to_string();
         assert!(
@@ -103,7 +103,44 @@ fn yaml_is_read_like_json() {
 }
 
 #[test]
-fn disks_that_cannot_be_are_refused() {
+fn manifests_of_other_kinds_are_refused_with_a_remedy() {
+    let manifest = |kind: Value| json!({"kind": kind, "metadata": {"name": "vm"}}).to_string();
+    for (kind, words) in [
+        ("VirtualMachine", "spec.template"),
+        (
+            "VirtualMachinePool",
+            "spec.virtualMachineTemplate.spec.template",
+        ),
+        ("List", "one of its items"),
+        ("Pod", "kubectl get vmi NAME -o yaml"),
+        ("virtualmachineinstance", "kubectl get vmi NAME -o yaml"),
+    ] {
+        let json = manifest(json!(kind));
+        let yaml = format!("kind: {kind}\nmetadata: {{name: vm}}\n");
+        for text in [&json, &yaml] {
+            let error = Vmi::from_yaml_or_json(text.as_bytes()).unwrap_err();
+            assert!(matches!(error, VmiError::Kind { .. }), "{error}");
+            let error = error.to_string();
+            let found = format!("this is a {kind}, not a VirtualMachineInstance: ");
+            assert!(
+                error.starts_with(&found) && error.contains(words),
+                "{error}"
+            );
+        }
+        // virt-handler's word is not doubted: what it sends has no kind, or always the same.
+        assert!(Vmi::from_json(json.as_bytes()).is_ok(), "{kind}");
+    }
+    for kind in [json!("VirtualMachineInstance"), json!(""), Value::Null] {
+        assert!(Vmi::from_yaml_or_json(manifest(kind).as_bytes()).is_ok());
+    }
+    let number = Vmi::from_yaml_or_json(manifest(json!(7)).as_bytes());
+    assert!(matches!(number, Err(VmiError::Kind { kind }) if kind == "7"));
+    let none = Vmi::from_yaml_or_json(b"metadata: {name: vm}");
+    assert!(none.is_ok(), "{none:?}");
+}
+
+#[test]
+fn invalid_disks_are_refused() {
     let disk = |disk: Value| json!({"domain": {"devices": {"disks": [disk]}}, "volumes": [{"name": "v", "emptyDisk": {}}]});
     assert_eq!(
         refusal(disk(json!({"name": "v", "disk": {"bus": "ide"}}))),

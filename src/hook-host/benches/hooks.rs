@@ -6,12 +6,12 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
-#[path = "../tests/kit/mod.rs"]
-mod kit;
+#[path = "../tests/fixture/mod.rs"]
+mod fixture;
 #[path = "hooks/status.rs"]
 mod status;
-#[path = "hooks/subject.rs"]
-mod subject;
+#[path = "hooks/vmi_input.rs"]
+mod vmi_input;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use hook_host::record::RecordConfig;
-use hook_host::wasm::{Code, Module, Options, bake};
+use hook_host::wasm::{CodeOrigin, LoadOptions, Module, precompile};
 use hook_host::{Chain, CollectConfig, Compiler, collect, compile_child};
-use subject::{MANUFACTURER, VMI, copies, domain_xml};
 use tokio::runtime::Runtime;
+use vmi_input::{MANUFACTURER, VMI, copies, domain_xml};
 
 /// The first argument with which this program measures its own memory in a fresh process.
 const MEMORY_ARG: &str = "__memory";
@@ -77,7 +77,7 @@ impl Bench {
             .with_ansi(false)
             .init();
         let another = std::env::args().find(|argument| argument.ends_with(".wasm"));
-        let path = another.map_or_else(|| kit::guest("smbios-hook"), PathBuf::from);
+        let path = another.map_or_else(|| fixture::guest("smbios-hook"), PathBuf::from);
         Self {
             runtime: runtime(),
             module: fs::read(&path).unwrap(),
@@ -102,7 +102,7 @@ impl Bench {
             "\nA call is Chain::on_define_domain on a fresh instance: grants enforced, changes \
              recorded,\nthe log line written. Its parts follow for scale: the instance alone \
              (Shutdown, which\nthe hook ignores) and the module's call without parsing and \
-             comparing.\nBaked: by `virt-hook compile`; each hook is a module of its own, with its \
+             comparing.\nPrecompiled: by `virt-hook compile`; each hook is a module of its own, with its \
              own digest\nand its own artifact."
         );
     }
@@ -142,7 +142,7 @@ impl Bench {
     }
 
     fn time_calls(&self, chain: &Chain, calls: usize) -> Vec<Duration> {
-        let invocation = kit::invocation();
+        let invocation = fixture::invocation();
         let call = || async {
             let xml = self.xml.clone();
             let started = Instant::now();
@@ -165,7 +165,7 @@ impl Bench {
 
     /// What of a call is the sandbox, and what the hook's own work.
     fn parts(&self) {
-        use hook_host::wasm::{Call, Context};
+        use hook_host::wasm::{Call, CallContext};
         let module = self.load(self.options(&self.base.path().join("parts")));
         let define = Call::OnDefineDomain {
             vmi: VMI,
@@ -179,7 +179,7 @@ impl Bench {
                 .map(|_| {
                     let called = self
                         .runtime
-                        .block_on(module.call(&Context::default(), &call));
+                        .block_on(module.call(&CallContext::default(), &call));
                     called.result.unwrap();
                     called.duration
                 })
@@ -195,7 +195,7 @@ impl Bench {
             let started = Instant::now();
             let module = self.load(self.options(&dir));
             times.push(started.elapsed());
-            if let Code::Compiled { peak_memory, .. } = module.code() {
+            if let CodeOrigin::Compiled { peak_memory, .. } = module.code_origin() {
                 peak = peak.max(*peak_memory);
             }
         }
@@ -212,8 +212,8 @@ impl Bench {
 
     fn loads(&self) {
         let dir = self.base.path().join("loads");
-        self.bake(&self.path, &dir.join("image"));
-        for (name, goal, baked_dirs) in [
+        self.precompile(&self.path, &dir.join("image"));
+        for (name, goal, precompiled_dirs) in [
             (
                 "load of an image's artifact, with the engine",
                 "5 ms",
@@ -222,13 +222,17 @@ impl Bench {
             ("  of what was compiled here before", "", Vec::new()),
         ] {
             let load = || {
-                self.load(Options {
-                    baked_dirs: baked_dirs.clone(),
+                self.load(LoadOptions {
+                    precompiled_dirs: precompiled_dirs.clone(),
                     ..self.options(&dir.join("artifacts"))
                 })
             };
-            let from_image = matches!(load().code(), Code::Baked { .. });
-            assert_eq!(from_image, !baked_dirs.is_empty(), "{NOT_OF_AN_IMAGE}");
+            let from_image = matches!(load().code_origin(), CodeOrigin::Precompiled { .. });
+            assert_eq!(
+                from_image,
+                !precompiled_dirs.is_empty(),
+                "{NOT_OF_AN_IMAGE}"
+            );
             let mut times: Vec<Duration> = (0..LOADS)
                 .map(|_| {
                     let started = Instant::now();
@@ -245,10 +249,10 @@ impl Bench {
         copies(&dir.join("hooks"), &self.module, HOOKS);
         for hook in fs::read_dir(dir.join("hooks")).unwrap() {
             let module = hook.unwrap().path().join("smbios.wasm");
-            self.bake(&module, &dir.join("image"));
+            self.precompile(&module, &dir.join("image"));
         }
         let config = CollectConfig {
-            baked_dirs: vec![dir.join("image")],
+            precompiled_dirs: vec![dir.join("image")],
             ..config(&dir, HOOKS)
         };
         let mut times: Vec<Duration> = (0..COLLECTIONS)
@@ -265,7 +269,7 @@ impl Bench {
         assert_eq!(compiled, 0, "{NOT_OF_AN_IMAGE}");
         let reference = "308 ms for one more sidecar";
         row([
-            "collect with 20 baked hooks",
+            "collect with 20 precompiled hooks",
             &ms(at(&mut times, 50)),
             "60 ms",
             reference,
@@ -273,10 +277,10 @@ impl Bench {
         row(["  the slowest", &ms(at(&mut times, 100)), "", ""]);
     }
 
-    fn bake(&self, module: &Path, image: &Path) {
+    fn precompile(&self, module: &Path, image: &Path) {
         let options = self.options(&self.base.path().join("unused"));
         self.runtime
-            .block_on(bake(module, image, &options))
+            .block_on(precompile(module, image, &options))
             .unwrap();
     }
 
@@ -305,15 +309,15 @@ impl Bench {
         row(["  a process with one hook, all of it", &mb(one.rss), "", ""]);
     }
 
-    fn options(&self, artifacts_dir: &Path) -> Options {
-        Options {
+    fn options(&self, artifacts_dir: &Path) -> LoadOptions {
+        LoadOptions {
             compiler: own_compiler(),
             artifacts_dir: Some(artifacts_dir.to_owned()),
-            ..Options::default()
+            ..LoadOptions::default()
         }
     }
 
-    fn load(&self, options: Options) -> Module {
+    fn load(&self, options: LoadOptions) -> Module {
         self.runtime
             .block_on(Module::load(&self.path, options))
             .unwrap()
@@ -368,7 +372,7 @@ fn memory_here(base: &Path, hooks: usize) -> String {
     let chain = runtime().block_on(async {
         let chain = collect(config(base, hooks)).await.unwrap();
         let called = chain
-            .on_define_domain(&kit::invocation(), VMI, domain_xml())
+            .on_define_domain(&fixture::invocation(), VMI, domain_xml())
             .await;
         assert_eq!(called.unwrap().1.len(), hooks);
         chain

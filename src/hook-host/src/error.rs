@@ -1,13 +1,13 @@
-//! Why a chain stopped.
+//! Why a hook point failed.
 
 use std::time::Duration;
 
 use crate::HookPoint;
 
-/// A hook that did not do its work, and how. A hook's "no" and a hook's crash are different.
+/// Why a hook failed. A veto is not a crash.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum HookError {
-    /// The hook says no.
+    /// The hook vetoes.
     #[error("hook {hook} refuses at {point}: {message}")]
     Veto {
         /// The hook.
@@ -17,17 +17,17 @@ pub enum HookError {
         /// Its words to the virtual machine's owner.
         message: String,
     },
-    /// The hook could not do its work and says why.
+    /// The hook reports a failure.
     #[error("hook {hook} failed at {point}: {message}")]
     Failed {
         /// The hook.
         hook: String,
         /// Where.
         point: HookPoint,
-        /// Its own words.
+        /// The hook's message.
         message: String,
     },
-    /// The hook crashed, or ran into its memory limit.
+    /// The hook trapped or exceeded its memory limit.
     #[error("hook {hook} crashed at {point}: {message}")]
     Trap {
         /// The hook.
@@ -37,7 +37,7 @@ pub enum HookError {
         /// What happened, with the panic message if there was one.
         message: String,
     },
-    /// The hook took too long.
+    /// The hook exceeded its deadline.
     #[error("hook {hook} did not answer {point} within {limit:?}")]
     Deadline {
         /// The hook.
@@ -47,7 +47,7 @@ pub enum HookError {
         /// What it had.
         limit: Duration,
     },
-    /// What the hook gave back, or was to be given, cannot be used.
+    /// The hook's output is invalid.
     #[error("hook {hook} gave back at {point} what cannot be used: {message}")]
     BadOutput {
         /// The hook.
@@ -57,7 +57,7 @@ pub enum HookError {
         /// What is wrong with it.
         message: String,
     },
-    /// What hooks were to be given cannot be used; no hook ran on it.
+    /// The input for hooks is invalid; no hook ran.
     #[error("hook {hook} was not called at {point}: {message}")]
     BadInput {
         /// The first hook that would have run.
@@ -67,7 +67,7 @@ pub enum HookError {
         /// What is wrong with it.
         message: String,
     },
-    /// All hooks together took too long; this one was running, or was next.
+    /// All hooks together exceeded the chain's deadline; this hook was running or next.
     #[error("all hooks together took longer than {limit:?} at {point}; hook {hook} was not done")]
     ChainDeadline {
         /// The hook.
@@ -77,7 +77,7 @@ pub enum HookError {
         /// What the chain had.
         limit: Duration,
     },
-    /// The hook changed what it may not change; nothing of the step was kept.
+    /// The hook made a change that is not granted; none of its changes were kept.
     #[error(
         "hook {hook} may not change {path} at {point} (before: {}, after: {}): {remedy}",
         quoted(before.as_deref()), quoted(after.as_deref())
@@ -93,27 +93,27 @@ pub enum HookError {
         before: Option<String>,
         /// What the hook put there.
         after: Option<String>,
-        /// Which line would allow it.
+        /// The line that would allow the change.
         remedy: String,
     },
-    /// A plugin's hook of a kind that cannot be called here, or at a place where it may not be.
+    /// A plugin's hook is of an unsupported kind, or its socket is not allowed.
     #[error("hook {hook} cannot be called at {point}: {reason}")]
     Unusable {
         /// The hook.
         hook: String,
         /// Where.
         point: HookPoint,
-        /// What is in the way, and the way out.
+        /// The reason and the remedy.
         reason: String,
     },
-    /// The operator's policy forbids the hook as such.
+    /// The operator's policy forbids the hook.
     #[error("hook {hook} may not be called at {point}: {reason}")]
     Forbidden {
         /// The hook.
         hook: String,
         /// Where.
         point: HookPoint,
-        /// The policy's file, line and column, and what stands there.
+        /// The policy's file, line and column, and its rule.
         reason: String,
     },
     /// A gRPC sidecar could not be reached, or answered with an error.
@@ -123,15 +123,15 @@ pub enum HookError {
         hook: String,
         /// Where.
         point: HookPoint,
-        /// The version it is spoken to in.
+        /// The protocol version.
         version: String,
-        /// gRPC's words.
+        /// The gRPC status or the connection error.
         message: String,
     },
 }
 
 impl HookError {
-    /// The hook that did not do its work.
+    /// The hook that failed.
     #[must_use]
     pub fn hook(&self) -> &str {
         match self {
@@ -149,7 +149,7 @@ impl HookError {
         }
     }
 
-    /// Whether the hook says no, which is its right, rather than failed.
+    /// Whether the hook vetoed rather than failed.
     #[must_use]
     pub fn is_veto(&self) -> bool {
         matches!(self, Self::Veto { .. })
@@ -173,8 +173,8 @@ impl HookError {
         }
     }
 
-    /// The reason of a Kubernetes event about it: `HookDenied` when somebody says no, the hook or
-    /// the policy about it, else `HookFailed`.
+    /// The reason of a Kubernetes event about the error: `HookDenied` for a veto of the hook or of
+    /// the policy, else `HookFailed`.
     #[must_use]
     pub fn event_reason(&self) -> &'static str {
         match self {
@@ -184,7 +184,7 @@ impl HookError {
     }
 }
 
-/// Of a value, as much as an error can bear.
+/// The most characters of a value in an error.
 const MAX_VALUE: usize = 200;
 
 fn quoted(value: Option<&str>) -> String {

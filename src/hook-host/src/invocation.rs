@@ -1,11 +1,11 @@
-//! What a hook is called for.
+//! Hook points, and for which virtual machine and reason hooks are called.
 
 use std::fmt;
 
-/// A moment in a virtual machine's life at which hooks run. `Display` gives KubeVirt's name.
+/// A point in a virtual machine's life at which hooks run. `Display` prints KubeVirt's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HookPoint {
-    /// Before anything is prepared; a veto ends the start. This project's own.
+    /// Before anything is prepared; a veto ends the start. Not in KubeVirt's contract.
     PreStart,
     /// Before the cloud-init image is written.
     PreCloudInitIso,
@@ -16,7 +16,7 @@ pub enum HookPoint {
 }
 
 impl HookPoint {
-    /// All of them, in the order of a life.
+    /// All hook points, in the order of a VM's life.
     pub const ALL: [Self; 4] = [
         Self::PreStart,
         Self::PreCloudInitIso,
@@ -35,7 +35,7 @@ impl HookPoint {
         }
     }
 
-    /// The hook point of that name, if there is one.
+    /// The hook point with this name, if there is one.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|point| point.name() == name)
@@ -48,20 +48,20 @@ impl fmt::Display for HookPoint {
     }
 }
 
-/// Why the chain runs.
+/// Why hooks run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reason {
     /// The virtual machine starts here.
     #[default]
     Boot,
-    /// It arrives from another node.
+    /// It migrates here from another node.
     MigrationTarget,
     /// The launcher ends.
     Shutdown,
 }
 
 impl Reason {
-    /// The word that hooks are given.
+    /// The text that hooks read.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ impl Reason {
     }
 }
 
-/// Whose hooks run, and why.
+/// The virtual machine whose hooks run, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Invocation {
     /// Why.
@@ -83,12 +83,12 @@ pub struct Invocation {
     pub name: String,
     /// The virtual machine's uid.
     pub uid: String,
-    /// libvirt's name of it.
+    /// libvirt's name of the domain.
     pub domain: String,
 }
 
-/// Cloud-init data on its way through the hooks. KubeVirt's JSON is the whole truth: gRPC sidecars
-/// are given it as it is, WASM hooks see its user-data, network-data and meta-data as documents.
+/// Cloud-init data that is passed through the hooks. KubeVirt's JSON is authoritative: gRPC sidecars
+/// get it unchanged, WASM hooks get its user-data, network-data and meta-data as documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloudInitDocuments {
     /// `noCloud` or `configDrive`.

@@ -1,35 +1,46 @@
-//! Hooks of a virtual machine: collected by the count protocol, run in order, each step recorded.
+//! Hooks of a virtual machine: collected by the count protocol, called in order, each run recorded.
 //!
 //! A hook is a WASM component (run here, sandboxed) or a gRPC sidecar behind a unix socket; both
-//! chain alike. [`collect()`] blocks until the expected number of hooks is ready and gives a
-//! [`Chain`]; the chain is called once per hook point and boot.
+//! are called alike. [`collect()`] waits until the expected number of hooks is ready and returns a
+//! [`Chain`], which is called once per hook point and boot.
 //!
-//! Rooms: `collect` (count protocol), `chain` (order, checks, record), [`wasm`] (engine, compile
-//! child, limits), [`policy`] (grants, `hook.yaml`, the operator's word), [`record`] (what is kept of
-//! each run, and replay), `sidecar` (gRPC client), `plugins`
+//! Modules: `collect` (count protocol), `body` (what can be called: trait `HookBody`), `invoke` (order,
+//! verification, chain), [`wasm`] (engine, compile child, WIT versions), [`policy`] (grants, `hook.yaml`,
+//! operator's policy), [`record`] (records of runs), [`replay`], `sidecar` (gRPC client), `plugins`
 //! (KubeVirt's Plugins, called after the chain), [`serve`] (gRPC server: a chain as one sidecar).
 
-mod chain;
+mod body;
+mod cloud_init;
 mod collect;
+mod description;
+mod determinism;
+mod digest;
 mod error;
-pub mod go_duration;
+mod failure_policy;
+mod hook;
 mod invocation;
+mod invoke;
 mod limits;
 mod plugins;
 pub mod policy;
 mod provenance;
 pub mod record;
+pub mod replay;
+mod run;
 pub mod serve;
 mod sidecar;
 pub mod wasm;
 
-pub use chain::{Chain, HookInfo, HookKind};
 pub use collect::{CollectConfig, CollectError, collect};
+pub use description::{Description, DescriptionError, Subscription, Wishes};
 pub use error::HookError;
+pub use failure_policy::FailurePolicy;
+pub use hook::{HookInfo, HookKind};
 pub use invocation::{CloudInitDocuments, HookPoint, Invocation, Reason};
+pub use invoke::Chain;
 pub use limits::Limits;
 pub use plugins::{Plugins, PluginsError};
-pub use policy::{FailurePolicy, PolicySource};
+pub use policy::PolicySource;
 pub use provenance::{Overlap, Provenance};
-pub use record::{LogLevel, LogLine, Outcome, Run};
+pub use run::{LogLevel, LogLine, Outcome, Run};
 pub use wasm::{COMPILE_ARG, Compiler, compile_child};

@@ -1,40 +1,40 @@
-//! What a hook may use.
+//! Limits of a hook.
 
 use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 
-/// What one hook may use: time, memory and bytes. `Default` is what the launcher runs with.
+/// Limits of one hook: time, memory and bytes. `Default` is what the launcher uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// One call of a WASM hook, the host's own calls included. 2 s.
+    /// Deadline of one call of a WASM hook, host functions included. 2 s.
     pub call_deadline: Duration,
-    /// All WASM hooks of one hook point together; virt-handler gives a Sync 20 s. 15 s. What
-    /// sidecars take does not count: they have had 60 s each since long before.
+    /// Deadline of all WASM hooks of one hook point together; virt-handler waits 20 s for a Sync. 15 s.
+    /// Time in sidecars does not count: in KubeVirt each of them has 60 s.
     pub chain_deadline: Duration,
-    /// One call of a gRPC sidecar, as KubeVirt has it. 60 s.
+    /// Deadline of one call of a gRPC sidecar, as in KubeVirt. 60 s.
     pub sidecar_deadline: Duration,
-    /// A plugin's socket until it appears, as KubeVirt has it. 30 s.
+    /// How long to wait for a plugin's socket, as in KubeVirt. 30 s.
     pub plugin_ready: Duration,
     /// All linear memories of one call together, in bytes. 64 MiB.
     pub memory: usize,
     /// All table elements of one call together. 100 000.
     pub table_elements: usize,
-    /// What a call may be given and may give back, in bytes. 4 MiB, gRPC's own limit.
+    /// Largest input and largest output of a call, in bytes each. 4 MiB, gRPC's default limit.
     pub output: usize,
-    /// Log lines and standard streams of one call, in bytes; what is more is dropped. 64 KiB.
+    /// Log lines and standard streams of one call, in bytes; the rest is dropped. 64 KiB.
     pub log: usize,
     /// A module file, in bytes. 32 MiB.
     pub module: usize,
-    /// Compiling one module, by the clock. 3 min: where processors are busy or few, the 20 MB that
-    /// Python brings take longer than the time of the processors below.
+    /// Wall-clock time to compile one module. 3 min: on few or busy processors, the 20 MB that
+    /// Python brings take longer than the processor time below.
     pub compile_deadline: Duration,
-    /// Compiling one module, as time of each processor that it may use. 30 s.
+    /// Processor time to compile one module, per processor that may be used. 30 s.
     pub compile_processor_time: Duration,
     /// Memory of the process that compiles, in bytes. 1 GiB.
     pub compile_memory: usize,
-    /// Threads of the process that compiles, at most as many as there are processors. 4: more gain
-    /// little, and each has memory of its own.
+    /// Threads of the process that compiles, at most one per processor. 4: more threads gain
+    /// little, and each needs its own memory.
     pub compile_threads: usize,
 }
 

@@ -1,30 +1,30 @@
-//! Who did what to the domain.
+//! Which hook made which change of the domain.
 
 use crate::{FailurePolicy, HookPoint, Outcome, Run};
 
-/// What all runs of a chain together did to the domain, in order.
+/// All changes that the hooks of a chain made to the domain, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Provenance(Vec<Touch>);
+pub struct Provenance(Vec<NodeEdit>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Touch {
+struct NodeEdit {
     path: String,
     hook: String,
-    /// What stands there since, for finding it in libvirt's words.
+    /// The value after the change, to find it in libvirt's error texts.
     after: Option<String>,
 }
 
-/// A node that more than one hook wrote.
+/// A node that several hooks changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overlap {
-    /// The node, as the first of them named it.
+    /// The path of the node in the first hook's change.
     pub path: String,
-    /// The hooks in the order in which they wrote it.
+    /// The hooks in the order of their changes.
     pub hooks: Vec<String>,
 }
 
 impl Provenance {
-    /// Of runs in order; only what was kept of OnDefineDomain counts.
+    /// Collects the changes of runs in order; only changes at OnDefineDomain that were kept count.
     #[must_use]
     pub fn of(runs: &[Run]) -> Self {
         let kept = runs.iter().filter(|run| {
@@ -32,53 +32,52 @@ impl Provenance {
                 && run.outcome == Outcome::Ok
                 && run.failure_policy != FailurePolicy::DryRun
         });
-        let touches = kept.flat_map(|run| {
-            run.changes.iter().map(|change| Touch {
+        let edits = kept.flat_map(|run| {
+            run.changes.iter().map(|change| NodeEdit {
                 path: change.path.clone(),
                 hook: run.hook.clone(),
                 after: change.after.clone(),
             })
         });
-        Self(touches.collect())
+        Self(edits.collect())
     }
 
-    /// The hook that last touched a place, something in it, or something that it is in.
+    /// The hook that last changed a node, a descendant or an ancestor of it.
     #[must_use]
     pub fn last_touched(&self, path: &str) -> Option<&str> {
         let path = path.trim_end_matches('/');
-        let touches = self.0.iter().rev();
-        let mut touches =
-            touches.filter(|touch| within(&touch.path, path) || within(path, &touch.path));
-        touches.next().map(|touch| touch.hook.as_str())
+        let edits = self.0.iter().rev();
+        let mut edits = edits.filter(|edit| within(&edit.path, path) || within(path, &edit.path));
+        edits.next().map(|edit| edit.hook.as_str())
     }
 
-    /// The hook and the path whose name or value stands in a text, as libvirt's refusals quote it:
+    /// The hook and the path whose name or value occurs in a text such as libvirt's errors:
     /// values before names, long ones before short ones, later ones before earlier ones.
     #[must_use]
     pub fn named_in(&self, text: &str) -> Option<(&str, &str)> {
         let words: Vec<&str> = text
             .split(|c: char| !(c.is_alphanumeric() || "-_.:/".contains(c)))
             .collect();
-        let score = |touch: &Touch| {
-            let value = touch.after.as_deref().filter(|value| value.len() > 1);
+        let score = |edit: &NodeEdit| {
+            let value = edit.after.as_deref().filter(|value| value.len() > 1);
             let value = value
                 .filter(|value| words.contains(value))
                 .map_or(0, str::len);
-            let name = name(&touch.path);
+            let name = name(&edit.path);
             (value, if words.contains(&name) { name.len() } else { 0 })
         };
-        let best = self.0.iter().max_by_key(|touch| score(touch))?;
+        let best = self.0.iter().max_by_key(|edit| score(edit))?;
         (score(best) != (0, 0)).then_some((best.hook.as_str(), best.path.as_str()))
     }
 
-    /// Nodes that more than one hook wrote, or wrote into.
+    /// Nodes that several hooks changed, descendants included.
     #[must_use]
     pub fn overlaps(&self) -> Vec<Overlap> {
         let mut overlaps: Vec<Overlap> = Vec::new();
-        for (index, touch) in self.0.iter().enumerate() {
+        for (index, edit) in self.0.iter().enumerate() {
             let earlier = self.0[..index]
                 .iter()
-                .find(|other| other.hook != touch.hook && same(&other.path, &touch.path));
+                .find(|other| other.hook != edit.hook && same(&other.path, &edit.path));
             let Some(earlier) = earlier else {
                 continue;
             };
@@ -86,11 +85,11 @@ impl Provenance {
                 .iter_mut()
                 .find(|overlap| overlap.path == earlier.path)
             {
-                Some(overlap) if overlap.hooks.contains(&touch.hook) => {}
-                Some(overlap) => overlap.hooks.push(touch.hook.clone()),
+                Some(overlap) if overlap.hooks.contains(&edit.hook) => {}
+                Some(overlap) => overlap.hooks.push(edit.hook.clone()),
                 None => overlaps.push(Overlap {
                     path: earlier.path.clone(),
-                    hooks: vec![earlier.hook.clone(), touch.hook.clone()],
+                    hooks: vec![earlier.hook.clone(), edit.hook.clone()],
                 }),
             }
         }
@@ -102,7 +101,7 @@ fn same(one: &str, other: &str) -> bool {
     within(one, other) || within(other, one)
 }
 
-/// Whether a place is this one or within it.
+/// Whether `inner` is `outer` or a path below it.
 fn within(inner: &str, outer: &str) -> bool {
     inner
         .strip_prefix(outer)
@@ -130,17 +129,17 @@ fn name(path: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn provenance(touches: &[(&str, &str, &str)]) -> Provenance {
-        let touch = |(hook, path, after): &(&str, &str, &str)| Touch {
+    fn provenance(edits: &[(&str, &str, &str)]) -> Provenance {
+        let edit = |(hook, path, after): &(&str, &str, &str)| NodeEdit {
             hook: (*hook).to_owned(),
             path: (*path).to_owned(),
             after: Some((*after).to_owned()),
         };
-        Provenance(touches.iter().map(touch).collect())
+        Provenance(edits.iter().map(edit).collect())
     }
 
     #[test]
-    fn the_last_hook_at_a_place_is_named() {
+    fn the_last_hook_that_changed_a_node_is_found() {
         let disk = "/domain/devices/disk[target/@dev='vda']";
         let one = provenance(&[
             ("a", &format!("{disk}/driver/@queues"), "4"),
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn libvirts_words_lead_to_a_hook() {
+    fn libvirts_error_texts_identify_a_hook() {
         let one = provenance(&[
             (
                 "a",
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_hooks_wrote_is_pointed_out() {
+    fn nodes_that_several_hooks_changed_are_overlaps() {
         let one = provenance(&[
             ("a", "/domain/title", "1"),
             ("a", "/domain/title", "2"),

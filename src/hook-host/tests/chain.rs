@@ -1,17 +1,17 @@
-//! The chain: real components and real sidecars over sockets, through every hook point.
+//! The chain with real components and real sidecars, at every hook point.
 #![allow(clippy::unwrap_used)]
 
-mod kit;
+mod fixture;
 
 use std::time::{Duration, Instant};
 
+use fixture::sidecar_server::{Behaviour, Sidecar};
+use fixture::{HooksPlace, XML, invocation};
 use hook_host::{Chain, CloudInitDocuments, HookError, HookPoint, Limits, Outcome, collect};
-use kit::sidecar::{Behaviour, Sidecar};
-use kit::{Place, XML, invocation};
 use tonic::Status;
 
 async fn odd_chain(limits: Limits) -> Chain {
-    let place = Place::new();
+    let place = HooksPlace::new();
     place.put_odd("odd");
     collect(hook_host::CollectConfig {
         limits,
@@ -45,7 +45,7 @@ async fn bad_output(vmi: &str) -> String {
 }
 
 #[tokio::test]
-async fn bad_answers_are_named() {
+async fn invalid_output_is_named_in_the_error() {
     assert!(bad_output("malformed").await.contains("malformed XML"));
     assert!(bad_output("empty").await.contains("empty"));
     assert!(bad_output("other-root").await.contains("<network>"));
@@ -57,7 +57,7 @@ async fn bad_answers_are_named() {
 }
 
 #[tokio::test]
-async fn a_no_a_failure_a_crash_and_a_loop_are_different() {
+async fn veto_failure_trap_and_deadline_are_distinguished() {
     let error = define("veto").await;
     assert_eq!(
         error.to_string(),
@@ -75,7 +75,7 @@ async fn a_no_a_failure_a_crash_and_a_loop_are_different() {
 }
 
 #[tokio::test]
-async fn the_whole_chain_has_a_deadline() {
+async fn all_hooks_together_have_a_deadline() {
     let limits = Limits {
         chain_deadline: Duration::from_millis(200),
         ..Limits::default()
@@ -92,7 +92,7 @@ async fn the_whole_chain_has_a_deadline() {
 }
 
 #[tokio::test]
-async fn a_veto_before_the_start_ends_it() {
+async fn a_veto_at_pre_start_stops_the_start() {
     let chain = odd_chain(Limits::default()).await;
     assert!(
         chain
@@ -105,7 +105,7 @@ async fn a_veto_before_the_start_ends_it() {
 }
 
 #[tokio::test]
-async fn what_is_no_domain_reaches_no_hook() {
+async fn invalid_xml_is_refused_before_any_hook() {
     let chain = odd_chain(Limits::default()).await;
     let error = chain
         .on_define_domain(&invocation(), "{}", "<a>".into())
@@ -119,8 +119,8 @@ fn titled(xml: String, title: &str) -> Result<String, Status> {
 }
 
 #[tokio::test]
-async fn wasm_and_sidecars_run_in_one_order_and_see_each_others_work() {
-    let place = Place::new();
+async fn modules_and_sidecars_run_in_one_order_and_pass_their_output_on() {
+    let place = HooksPlace::new();
     place.put_odd("hook-sidecar-3");
     let serve = |directory: &str, priority, define| {
         let hook_points = vec![("OnDefineDomain", priority), ("Shutdown", 0)];
@@ -171,15 +171,15 @@ async fn wasm_and_sidecars_run_in_one_order_and_see_each_others_work() {
     }
 }
 
-async fn one_sidecar(behaviour: Behaviour) -> (Chain, Sidecar, Place) {
-    let place = Place::new();
+async fn one_sidecar(behaviour: Behaviour) -> (Chain, Sidecar, HooksPlace) {
+    let place = HooksPlace::new();
     let sidecar = Sidecar::serve(&place.at("hook-sidecar-0", "s.sock"), behaviour);
     let chain = collect(place.config(1)).await.unwrap();
     (chain, sidecar, place)
 }
 
 #[tokio::test]
-async fn old_sidecars_are_spoken_to_in_their_version() {
+async fn old_sidecars_are_called_in_their_version() {
     let all = vec![
         ("OnDefineDomain", 0),
         ("PreCloudInitIso", 0),
@@ -226,7 +226,7 @@ async fn old_sidecars_are_spoken_to_in_their_version() {
 }
 
 #[tokio::test]
-async fn sidecar_failures_are_named() {
+async fn sidecar_errors_name_the_sidecar() {
     let define = |_| Err(Status::unknown("no board"));
     let (chain, _sidecar, _place) = one_sidecar(Behaviour {
         define,
@@ -265,7 +265,7 @@ async fn sidecar_failures_are_named() {
 
 #[tokio::test]
 async fn a_sidecar_has_its_own_deadline() {
-    let place = Place::new();
+    let place = HooksPlace::new();
     let behaviour = Behaviour {
         delay: Duration::from_secs(30),
         ..Behaviour::default()
@@ -298,8 +298,8 @@ fn documents() -> CloudInitDocuments {
 }
 
 #[tokio::test]
-async fn cloud_init_goes_through_both_kinds() {
-    let place = Place::new();
+async fn cloud_init_passes_modules_and_sidecars() {
+    let place = HooksPlace::new();
     place.put_odd("b");
     // One of the old ones: it only knows CloudInitNoCloudSource.
     let cloud_init = |_, source: String| ("{}".into(), source.replace("secret", "password"));

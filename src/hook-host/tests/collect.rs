@@ -1,17 +1,17 @@
-//! The count protocol against a real directory, real modules and real sockets.
+//! The count protocol with a real directory, real modules and real sockets.
 #![allow(clippy::unwrap_used)]
 
-mod kit;
+mod fixture;
 
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
+use fixture::HooksPlace;
+use fixture::sidecar_server::{Behaviour, Sidecar};
 use hook_host::{Chain, CollectConfig, CollectError, collect};
-use kit::Place;
-use kit::sidecar::{Behaviour, Sidecar};
 
-async fn within(place: &Place, expected: usize, deadline: u64) -> Result<Chain, CollectError> {
+async fn within(place: &HooksPlace, expected: usize, deadline: u64) -> Result<Chain, CollectError> {
     let deadline = Duration::from_millis(deadline);
     collect(CollectConfig {
         deadline,
@@ -20,7 +20,7 @@ async fn within(place: &Place, expected: usize, deadline: u64) -> Result<Chain, 
     .await
 }
 
-async fn refusal(place: &Place, expected: usize, deadline: u64) -> String {
+async fn refusal(place: &HooksPlace, expected: usize, deadline: u64) -> String {
     within(place, expected, deadline)
         .await
         .err()
@@ -29,9 +29,9 @@ async fn refusal(place: &Place, expected: usize, deadline: u64) -> String {
 }
 
 #[tokio::test]
-async fn nothing_is_read_when_no_hook_is_expected() {
+async fn the_directory_is_not_read_if_no_hook_is_expected() {
     assert!(
-        collect(Place::new().config(0))
+        collect(HooksPlace::new().config(0))
             .await
             .unwrap()
             .hooks()
@@ -40,8 +40,8 @@ async fn nothing_is_read_when_no_hook_is_expected() {
 }
 
 #[tokio::test]
-async fn no_hook_in_time_says_what_is_missing() {
-    let place = Place::new();
+async fn a_timeout_without_hooks_names_what_is_missing() {
+    let place = HooksPlace::new();
     let text = refusal(&place, 1, 50).await;
     assert!(
         text.contains("0 of 1 hooks") && text.contains("no sign"),
@@ -50,8 +50,8 @@ async fn no_hook_in_time_says_what_is_missing() {
 }
 
 #[tokio::test]
-async fn too_large_a_number_says_what_each_laggard_lacks() {
-    let place = Place::new();
+async fn a_timeout_names_each_missing_hook_with_its_reason() {
+    let place = HooksPlace::new();
     let _ready = Sidecar::serve(&place.at("hook-sidecar-0", "s"), Behaviour::default());
     drop(UnixListener::bind(place.at("hook-sidecar-1", "s")).unwrap());
     place.at("hook-sidecar-2", "nothing");
@@ -68,8 +68,8 @@ async fn too_large_a_number_says_what_each_laggard_lacks() {
 }
 
 #[tokio::test]
-async fn too_small_a_number_names_all() {
-    let place = Place::new();
+async fn a_surplus_names_all_hooks() {
+    let place = HooksPlace::new();
     let _one = Sidecar::serve(&place.at("a", "s"), Behaviour::default());
     let _two = Sidecar::serve(&place.at("b", "s"), Behaviour::default());
     let text = refusal(&place, 1, 5000).await;
@@ -80,8 +80,8 @@ async fn too_small_a_number_names_all() {
 }
 
 #[tokio::test]
-async fn both_kinds_in_one_directory_are_an_error() {
-    let place = Place::new();
+async fn a_socket_and_a_module_in_one_directory_are_refused() {
+    let place = HooksPlace::new();
     place.put("a", "x.wasm", b"");
     let _sidecar = Sidecar::serve(&place.at("a", "s"), Behaviour::default());
     let text = refusal(&place, 2, 5000).await;
@@ -92,9 +92,9 @@ async fn both_kinds_in_one_directory_are_an_error() {
 }
 
 #[tokio::test]
-async fn hooks_may_come_late_and_in_any_order() {
-    let place = Place::new();
-    let module = std::fs::read(kit::odd()).unwrap();
+async fn hooks_may_appear_in_any_order() {
+    let place = HooksPlace::new();
+    let module = std::fs::read(fixture::odd()).unwrap();
     let config = place.config(2);
     let collecting = tokio::spawn(collect(config));
     tokio::time::sleep(Duration::from_millis(150)).await;
@@ -117,7 +117,7 @@ async fn hooks_may_come_late_and_in_any_order() {
 
 #[tokio::test]
 async fn a_sidecar_that_listens_late_is_retried() {
-    let place = Place::new();
+    let place = HooksPlace::new();
     let socket = place.at("a", "s");
     drop(UnixListener::bind(&socket).unwrap());
     let collecting = tokio::spawn(collect(place.config(1)));
@@ -128,8 +128,8 @@ async fn a_sidecar_that_listens_late_is_retried() {
 }
 
 #[tokio::test]
-async fn sidecars_that_answer_wrongly_end_the_wait() {
-    let place = Place::new();
+async fn an_invalid_info_ends_the_collection() {
+    let place = HooksPlace::new();
     let behaviour = Behaviour {
         versions: vec!["v1alpha9"],
         ..Behaviour::default()
@@ -141,7 +141,7 @@ async fn sidecars_that_answer_wrongly_end_the_wait() {
         "{text}"
     );
 
-    let place = Place::new();
+    let place = HooksPlace::new();
     let behaviour = Behaviour {
         info_fails: true,
         ..Behaviour::default()
@@ -155,15 +155,15 @@ async fn sidecars_that_answer_wrongly_end_the_wait() {
 }
 
 #[tokio::test]
-async fn bad_modules_that_are_not_being_written_are_refused_at_once() {
-    let whole = std::fs::read(kit::odd()).unwrap();
+async fn invalid_old_modules_are_refused_at_once() {
+    let whole = std::fs::read(fixture::odd()).unwrap();
     for (bytes, part) in [
         (&whole[..5000], "(5000 bytes): it is truncated"),
         (&b"not wasm at all"[..], "starts with \"not wasm\""),
         (&b"\0asm\x01\0\0\0"[..], "core module"),
         (&b"\0asm\x0d\0\x01\0"[..], "it exports nothing"),
     ] {
-        let place = Place::new();
+        let place = HooksPlace::new();
         place.put_old("hook", "m.wasm", bytes);
         let started = Instant::now();
         let text = refusal(&place, 1, 30_000).await;
@@ -180,9 +180,9 @@ async fn bad_modules_that_are_not_being_written_are_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_module_being_copied_is_waited_for() {
-    let place = Place::new();
-    let module = std::fs::read(kit::odd()).unwrap();
+async fn a_module_that_is_being_copied_is_awaited() {
+    let place = HooksPlace::new();
+    let module = std::fs::read(fixture::odd()).unwrap();
     place.put("a", "odd.wasm", &module[..1000]);
     let collecting = tokio::spawn(collect(place.config(1)));
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -191,9 +191,13 @@ async fn a_module_being_copied_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_truncated_module_gets_two_seconds() {
-    let place = Place::new();
-    place.put("a", "odd.wasm", &std::fs::read(kit::odd()).unwrap()[..1000]);
+async fn a_truncated_module_is_refused_after_two_seconds() {
+    let place = HooksPlace::new();
+    place.put(
+        "a",
+        "odd.wasm",
+        &std::fs::read(fixture::odd()).unwrap()[..1000],
+    );
     let started = Instant::now();
     let text = refusal(&place, 1, 30_000).await;
     assert!(text.contains("truncated"), "{text}");
@@ -205,9 +209,13 @@ async fn a_truncated_module_gets_two_seconds() {
 }
 
 #[tokio::test]
-async fn config_map_mounts_work_and_links_out_do_not() {
-    let place = Place::new();
-    place.put("a/..2024", "odd.wasm", &std::fs::read(kit::odd()).unwrap());
+async fn links_are_followed_within_the_directory_only() {
+    let place = HooksPlace::new();
+    place.put(
+        "a/..2024",
+        "odd.wasm",
+        &std::fs::read(fixture::odd()).unwrap(),
+    );
     symlink("..2024", place.at("a", "..data")).unwrap();
     symlink("..data/odd.wasm", place.at("a", "odd.wasm")).unwrap();
     assert_eq!(
@@ -215,16 +223,16 @@ async fn config_map_mounts_work_and_links_out_do_not() {
         "odd.wasm"
     );
 
-    let place = Place::new();
-    symlink(kit::odd(), place.at("a", "odd.wasm")).unwrap();
+    let place = HooksPlace::new();
+    symlink(fixture::odd(), place.at("a", "odd.wasm")).unwrap();
     let text = refusal(&place, 1, 30_000).await;
     assert!(text.contains("symbolic link"), "{text}");
 }
 
 #[tokio::test]
 async fn several_modules_in_one_directory_are_several_hooks() {
-    let place = Place::new();
-    let module = std::fs::read(kit::odd()).unwrap();
+    let place = HooksPlace::new();
+    let module = std::fs::read(fixture::odd()).unwrap();
     place.put("a", "one.wasm", &module);
     place.put("a", "two.wasm", &module);
     let chain = within(&place, 2, 30_000).await.unwrap();
@@ -233,7 +241,7 @@ async fn several_modules_in_one_directory_are_several_hooks() {
 }
 
 #[test]
-fn chains_cross_threads() {
+fn a_chain_is_send_and_sync() {
     fn check<T: Send + Sync>() {}
     check::<Chain>();
 }

@@ -2,16 +2,16 @@
 //! on: after every one of them the same chain runs a harmless call. docs/threat-model.md has the list.
 #![allow(clippy::unwrap_used)]
 
-mod kit;
+mod fixture;
 
 use std::path::Path;
 use std::time::Duration;
 
+use fixture::handwritten_guest::HandwrittenGuest;
+use fixture::{HooksPlace, XML, invocation};
 use hook_host::{
     Chain, CloudInitDocuments, CollectConfig, CollectError, HookError, Limits, collect,
 };
-use kit::by_hand::ByHand;
-use kit::{Place, XML, invocation};
 
 /// Of calls that would never end.
 const DEADLINE: Duration = Duration::from_millis(1500);
@@ -30,7 +30,7 @@ fn limits(call_deadline: Duration) -> Limits {
 
 /// One hook, `h`. What is compiled serves all tests.
 async fn collected(module: &[u8], deadline: Duration) -> Result<Chain, CollectError> {
-    let place = Place::new();
+    let place = HooksPlace::new();
     place.put_old("h", "m.wasm", module);
     let config = CollectConfig {
         limits: limits(deadline),
@@ -45,7 +45,7 @@ async fn chain_of(module: &[u8]) -> Chain {
 }
 
 async fn odd() -> Chain {
-    chain_of(&std::fs::read(kit::odd()).unwrap()).await
+    chain_of(&std::fs::read(fixture::odd()).unwrap()).await
 }
 
 async fn hurried(module: &[u8]) -> Chain {
@@ -53,7 +53,7 @@ async fn hurried(module: &[u8]) -> Chain {
 }
 
 async fn hurried_odd() -> Chain {
-    hurried(&std::fs::read(kit::odd()).unwrap()).await
+    hurried(&std::fs::read(fixture::odd()).unwrap()).await
 }
 
 /// What comes of a call that ends badly, and of the host afterwards.
@@ -68,7 +68,7 @@ async fn harm(chain: &Chain, vmi: &str) -> HookError {
 }
 
 /// The same by a guest that was written by hand.
-async fn harm_by(guest: ByHand) -> HookError {
+async fn harm_by(guest: HandwrittenGuest) -> HookError {
     harm(&chain_of(&guest.module()).await, "{}").await
 }
 
@@ -114,11 +114,11 @@ async fn spins() {
 #[tokio::test]
 async fn spins_and_waits_inside_the_host() {
     deadline(harm(&hurried_odd().await, "sleep").await);
-    let guest = ByHand {
+    let guest = HandwrittenGuest {
         imports: r#"(import "kubevirt:hooks/host@0.1.0" "log" (func $log (param i32 i32 i32)))"#,
         define: "(loop $again
             (call $log (i32.const 1) (i32.const 1024) (i32.const 100)) (br $again))",
-        ..ByHand::default()
+        ..HandwrittenGuest::default()
     };
     deadline(harm(&hurried(&guest.module()).await, "{}").await);
 }
@@ -130,11 +130,11 @@ async fn grows_its_memory() {
 
 #[tokio::test]
 async fn grows_its_tables() {
-    let guest = ByHand {
+    let guest = HandwrittenGuest {
         fields: "(table $table 1 funcref)",
         define: "(loop $again
             (drop (table.grow $table (ref.null func) (i32.const 10000))) (br $again))",
-        ..ByHand::default()
+        ..HandwrittenGuest::default()
     };
     trap(harm_by(guest).await, "table elements and may have 100000");
 }
@@ -170,13 +170,13 @@ async fn gives_back_a_gigabyte() {
         "more than 2 times 4194304 bytes at once",
     );
     // What it has not, it can only claim.
-    let claims = ByHand {
+    let claims = HandwrittenGuest {
         define: "(local.set $length (i32.const 0x40000000))",
-        ..ByHand::default()
+        ..HandwrittenGuest::default()
     };
     trap(harm_by(claims).await, "out of bounds");
     // The same mebibyte a thousand times.
-    let multiplies = ByHand {
+    let multiplies = HandwrittenGuest {
         documents: "
             (local.set $list (i32.const 65536))
             (local.set $length (i32.const 1024))
@@ -188,7 +188,7 @@ async fn gives_back_a_gigabyte() {
               (local.set $list (i32.add (local.get $list) (i32.const 16)))
               (br_if $again (i32.lt_u (local.get $list) (i32.const 81920))))
             (local.set $list (i32.const 65536))",
-        ..ByHand::default()
+        ..HandwrittenGuest::default()
     };
     let chain = chain_of(&multiplies.module()).await;
     let documents = CloudInitDocuments {
@@ -204,20 +204,20 @@ async fn gives_back_a_gigabyte() {
 
 #[tokio::test]
 async fn asks_the_host_for_a_gigabyte() {
-    let guest = ByHand {
+    let guest = HandwrittenGuest {
         imports: r#"(import "wasi_snapshot_preview1" "random_get"
             (func $random (param i32 i32) (result i32)))"#,
         define: "(drop (call $random (i32.const 65536) (i32.const 0x40000000)))",
-        ..ByHand::default()
+        ..HandwrittenGuest::default()
     };
     trap(harm_by(guest).await, "exceeds limit");
 }
 
 #[tokio::test]
 async fn gives_back_what_is_no_text() {
-    let guest = ByHand {
+    let guest = HandwrittenGuest {
         define: "(i32.store (local.get $xml) (i32.const 0xfffefdfc))",
-        ..ByHand::default()
+        ..HandwrittenGuest::default()
     };
     trap(harm_by(guest).await, "utf-8");
 }
@@ -279,7 +279,7 @@ async fn refusal(module: &[u8]) -> String {
 
 /// The odd guest that does something else when it is asked to describe itself.
 fn describing(what: u8) -> Vec<u8> {
-    kit::odd_with(
+    fixture::odd_with(
         r#""future": [1, {}]"#,
         &format!(r#""future": [{what}, {{}}]"#),
     )

@@ -1,11 +1,13 @@
-//! One module by itself: what it may do, and how it is stopped.
+//! A single module: capabilities, limits and errors.
 #![allow(clippy::unwrap_used)]
 
-mod kit;
+mod fixture;
 
 use std::time::Duration;
 
-use hook_host::wasm::{Answer, Call, CallError, Called, Context, LoadError, Module, Options};
+use hook_host::wasm::{
+    Answer, Call, CallContext, CallError, CallReport, LoadError, LoadOptions, Module,
+};
 use hook_host::{HookPoint, Limits, LogLevel};
 use tokio::sync::OnceCell;
 
@@ -16,27 +18,27 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn odd() -> &'static Module {
     static ODD: OnceCell<Module> = OnceCell::const_new();
-    ODD.get_or_init(|| async { Module::load(kit::odd(), options()).await.unwrap() })
+    ODD.get_or_init(|| async { Module::load(fixture::odd(), options()).await.unwrap() })
         .await
 }
 
-fn options() -> Options {
+fn options() -> LoadOptions {
     let limits = Limits {
         call_deadline: CALL_DEADLINE,
         memory: 32 << 20,
         log: 2000,
         ..Limits::default()
     };
-    Options {
+    LoadOptions {
         limits,
-        ..Options::default()
+        ..LoadOptions::default()
     }
 }
 
-async fn define(vmi: &str) -> Called {
-    let context = Context {
-        invocation: kit::invocation(),
-        ..Context::default()
+async fn define(vmi: &str) -> CallReport {
+    let context = CallContext {
+        invocation: fixture::invocation(),
+        ..CallContext::default()
     };
     odd()
         .await
@@ -44,7 +46,7 @@ async fn define(vmi: &str) -> Called {
             &context,
             &Call::OnDefineDomain {
                 vmi,
-                domain_xml: kit::XML,
+                domain_xml: fixture::XML,
             },
         )
         .await
@@ -58,7 +60,7 @@ async fn trap(vmi: &str) -> String {
 }
 
 #[tokio::test]
-async fn describes_itself_and_edits_the_domain() {
+async fn a_module_is_described_and_edits_the_domain() {
     let odd = odd().await;
     assert_eq!(
         (
@@ -74,13 +76,13 @@ async fn describes_itself_and_edits_the_domain() {
     );
     assert_eq!(odd.digest().len(), 64);
     let called = define("{}").await;
-    let expected = kit::XML.replace("</domain>", "<title>odd</title></domain>");
+    let expected = fixture::XML.replace("</domain>", "<title>odd</title></domain>");
     assert_eq!(called.result, Ok(Answer::DomainXml(expected)));
     assert!(called.peak_memory > 1 << 16 && called.peak_memory < 8 << 20);
 }
 
 #[tokio::test]
-async fn is_told_whom_it_works_for() {
+async fn a_module_reads_the_invocation() {
     let Ok(Answer::DomainXml(xml)) = define("facts").await.result else {
         panic!()
     };
@@ -92,7 +94,7 @@ async fn is_told_whom_it_works_for() {
 }
 
 #[tokio::test]
-async fn a_no_and_a_failure_are_different() {
+async fn veto_and_failure_are_distinguished() {
     assert_eq!(
         define("veto").await.result,
         Err(CallError::Veto("not on a Friday".into()))
@@ -102,7 +104,7 @@ async fn a_no_and_a_failure_are_different() {
 }
 
 #[tokio::test]
-async fn crashes_are_told_apart() {
+async fn traps_are_explained() {
     let panicked = trap("panic").await;
     assert!(
         panicked.contains("a wheel came off") && panicked.contains("lib.rs"),
@@ -120,22 +122,22 @@ async fn crashes_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_loop_is_stopped_on_the_only_worker_there_is() {
+async fn a_loop_is_interrupted_on_a_single_worker_thread() {
     let called = define("loop").await;
     assert_eq!(called.result, Err(CallError::Deadline(CALL_DEADLINE)));
 }
 
 #[tokio::test]
-async fn waiting_in_the_host_counts_too() {
+async fn waiting_in_a_host_function_counts_against_the_deadline() {
     let called = define("sleep").await;
     assert_eq!(called.result, Err(CallError::Deadline(CALL_DEADLINE)));
 }
 
 #[tokio::test]
-async fn a_caller_in_a_hurry_gives_less_time() {
-    let context = Context {
+async fn the_callers_time_left_shortens_the_deadline() {
+    let context = CallContext {
         time_left: Some(Duration::from_millis(50)),
-        ..Context::default()
+        ..CallContext::default()
     };
     let called = odd()
         .await
@@ -148,7 +150,7 @@ async fn a_caller_in_a_hurry_gives_less_time() {
 }
 
 #[tokio::test]
-async fn what_it_says_is_kept_up_to_a_limit() {
+async fn the_log_is_kept_up_to_its_limit() {
     let said: Vec<_> = define("log")
         .await
         .log
@@ -163,12 +165,12 @@ async fn what_it_says_is_kept_up_to_a_limit() {
             (LogLevel::Error, "through standard error".to_owned()),
         ]
     );
-    let context = Context {
+    let context = CallContext {
         limits: Some(Limits {
             call_deadline: PATIENCE,
             ..options().limits
         }),
-        ..Context::default()
+        ..CallContext::default()
     };
     let call = Call::PreStart { vmi: "flood" };
     let flood = odd().await.call(&context, &call).await;
@@ -178,13 +180,13 @@ async fn what_it_says_is_kept_up_to_a_limit() {
 }
 
 #[tokio::test]
-async fn nothing_is_granted() {
+async fn wasi_grants_nothing() {
     let called = define("reach-out").await;
     assert!(called.result.is_ok(), "{:?}", called.result);
 }
 
 #[tokio::test]
-async fn sizes_are_limited_both_ways() {
+async fn input_and_output_sizes_are_limited() {
     // Refused while it is copied out of the guest, before the host holds it.
     let huge = trap("huge").await;
     assert!(
@@ -206,8 +208,11 @@ async fn sizes_are_limited_both_ways() {
 }
 
 #[tokio::test]
-async fn shutdown_needs_no_vm() {
-    let called = odd().await.call(&Context::default(), &Call::Shutdown).await;
+async fn shutdown_runs_without_a_vm() {
+    let called = odd()
+        .await
+        .call(&CallContext::default(), &Call::Shutdown)
+        .await;
     assert_eq!(
         called.result,
         Err(CallError::Failed("shutdown is never easy".into()))
@@ -219,13 +224,13 @@ async fn refusal(bytes: &[u8]) -> String {
         .await
         .err()
         .unwrap();
-    assert!(error.blames_the_file());
+    assert!(error.is_fault_of_module());
     error.to_string()
 }
 
 #[tokio::test]
-async fn files_that_are_no_hook_say_why() {
-    let whole = std::fs::read(kit::odd()).unwrap();
+async fn files_that_are_no_hook_are_explained() {
+    let whole = std::fs::read(fixture::odd()).unwrap();
     let text = refusal(&whole[..whole.len() / 2]).await;
     assert!(
         text.contains("truncated") && text.contains(&(whole.len() / 2).to_string()),
@@ -243,13 +248,14 @@ async fn files_that_are_no_hook_say_why() {
         text.contains("kubevirt:hooks/handler@0.1.0 is missing"),
         "{text}"
     );
-    let text = refusal(&kit::odd_with(
+    let text = refusal(&fixture::odd_with(
         "kubevirt:hooks/handler@0.1.0",
         "kubevirt:hooks/handler@0.7.0",
     ))
     .await;
     assert!(
-        text.contains("exports kubevirt:hooks/handler@0.7.0"),
+        text.contains("built for kubevirt:hooks@0.7.0")
+            && text.contains("this host runs kubevirt:hooks@0.1.0"),
         "{text}"
     );
     let text = refusal(&[&whole[..], &[11, 3, 0xff, 0xff, 0xff]].concat()).await;
@@ -257,24 +263,24 @@ async fn files_that_are_no_hook_say_why() {
 }
 
 #[tokio::test]
-async fn descriptions_that_cannot_be_used_say_why() {
-    let text = refusal(&kit::odd_with(r#"{"name": "odd""#, r#"["name": "odd""#)).await;
+async fn invalid_descriptions_are_explained() {
+    let text = refusal(&fixture::odd_with(r#"{"name": "odd""#, r#"["name": "odd""#)).await;
     assert!(text.contains("no JSON object"), "{text}");
-    let text = refusal(&kit::odd_with(r#""Shutdown"}"#, r#""Shutdawn"}"#)).await;
+    let text = refusal(&fixture::odd_with(r#""Shutdown"}"#, r#""Shutdawn"}"#)).await;
     assert!(text.contains("Shutdawn"), "{text}");
 }
 
 #[tokio::test]
-async fn a_module_larger_than_allowed_is_not_read() {
+async fn a_module_beyond_the_size_limit_is_not_read() {
     let limits = Limits {
         module: 1000,
         ..Limits::default()
     };
     let error = Module::load(
-        kit::odd(),
-        Options {
+        fixture::odd(),
+        LoadOptions {
             limits,
-            ..Options::default()
+            ..LoadOptions::default()
         },
     )
     .await

@@ -1,28 +1,29 @@
-//! Plugins after the chain: real sidecars over sockets, and what becomes of those that fail.
+//! Plugins after the chain, with real sidecars and failures.
 #![allow(clippy::unwrap_used)]
 
-mod kit;
+mod fixture;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hook_host::record::{Record, RecordConfig, replay};
-use hook_host::wasm::Options;
+use fixture::plugin_server::{Answer, PluginServer};
+use fixture::sidecar_server::{Behaviour, Sidecar};
+use fixture::{HooksPlace, XML, invocation};
+use hook_host::record::{Record, RecordConfig};
+use hook_host::replay::replay;
+use hook_host::wasm::LoadOptions;
 use hook_host::{
     Chain, CollectConfig, FailurePolicy, HookError, Limits, Outcome, Plugins, PolicySource, Run,
     collect,
 };
-use kit::plugin::{Answer, PluginServer};
-use kit::sidecar::{Behaviour, Sidecar};
-use kit::{Place, XML, invocation};
 use serde_json::{Value, json};
 
 /// Hooks, and beside them the plugins' directories.
-struct Pod(Place);
+struct Pod(HooksPlace);
 
 impl Pod {
     fn new() -> Self {
-        Self(Place::new())
+        Self(HooksPlace::new())
     }
 
     fn plugins(&self) -> PathBuf {
@@ -98,7 +99,7 @@ fn element(name: &'static str) -> Answer {
 }
 
 #[tokio::test]
-async fn plugins_come_after_the_chain_in_their_own_order() {
+async fn plugins_run_after_the_hooks_in_order_of_name() {
     let pod = Pod::new();
     pod.0.put_odd("hook-sidecar-1");
     let hook = Behaviour {
@@ -146,7 +147,7 @@ async fn plugins_come_after_the_chain_in_their_own_order() {
 }
 
 #[tokio::test]
-async fn plugins_run_where_there_is_no_hook() {
+async fn plugins_run_without_any_hook() {
     let pod = Pod::new();
     let _a = pod.serve("a", element("a"));
     let chain = pod.chain(0).await;
@@ -162,7 +163,7 @@ async fn plugins_run_where_there_is_no_hook() {
 }
 
 #[tokio::test]
-async fn a_migrations_target_is_told_so() {
+async fn the_reason_of_a_migration_target_is_passed() {
     let pod = Pod::new();
     let a = pod.serve("a", element("a"));
     let chain = pod.chain(0).await;
@@ -179,7 +180,10 @@ async fn a_migrations_target_is_told_so() {
 }
 
 /// One plugin that goes wrong, followed by one that works; and the error, or what came of it.
-async fn goes_wrong(answer: Answer, more: Value) -> Result<(String, Vec<Run>), HookError> {
+async fn failing_then_working(
+    answer: Answer,
+    more: Value,
+) -> Result<(String, Vec<Run>), HookError> {
     let pod = Pod::new();
     let _servers = (pod.serve("a", answer), pod.serve("b", element("b")));
     let chain = pod.chain(0).await;
@@ -192,7 +196,7 @@ async fn goes_wrong(answer: Answer, more: Value) -> Result<(String, Vec<Run>), H
 
 #[tokio::test]
 async fn a_failing_plugin_stops_the_start_and_is_named() {
-    let error = goes_wrong(Answer::Error("no board"), json!({}))
+    let error = failing_then_working(Answer::Error("no board"), json!({}))
         .await
         .unwrap_err();
     assert_eq!(
@@ -207,9 +211,11 @@ async fn a_failing_plugin_stops_the_start_and_is_named() {
 }
 
 #[tokio::test]
-async fn a_failing_plugin_that_may_be_ignored_is_passed_over_and_recorded() {
+async fn a_failing_plugin_with_ignore_is_skipped_and_recorded() {
     let ignore = json!({"failureStrategy": "Ignore"});
-    let (xml, runs) = goes_wrong(Answer::Error("no board"), ignore).await.unwrap();
+    let (xml, runs) = failing_then_working(Answer::Error("no board"), ignore)
+        .await
+        .unwrap();
     assert!(xml.contains("<b/></domain>"), "{xml}");
     assert!(matches!(
         &runs[0].outcome,
@@ -220,7 +226,7 @@ async fn a_failing_plugin_that_may_be_ignored_is_passed_over_and_recorded() {
 }
 
 #[tokio::test]
-async fn answers_that_are_no_domain_are_refused() {
+async fn invalid_domains_of_plugins_are_refused() {
     let bytes = |bytes: &[u8]| Answer::Bytes(bytes.to_vec());
     let elsewhere = Answer::Domain(Box::new(|xml| xml.replace("ns_vm", "other")));
     for (answer, part) in [
@@ -230,12 +236,12 @@ async fn answers_that_are_no_domain_are_refused() {
         (bytes(b"<network/>"), "<network>"),
         (elsewhere, "/domain/name"),
     ] {
-        let error = goes_wrong(answer, json!({})).await.unwrap_err();
+        let error = failing_then_working(answer, json!({})).await.unwrap_err();
         assert!(matches!(error, HookError::BadOutput { .. }), "{error:?}");
         assert!(error.to_string().contains(part), "{error}");
     }
     let flood = Answer::Bytes(vec![b' '; 10 << 20]);
-    let error = goes_wrong(flood, json!({})).await.unwrap_err();
+    let error = failing_then_working(flood, json!({})).await.unwrap_err();
     assert!(matches!(error, HookError::Sidecar { .. }), "{error:?}");
     assert!(error.to_string().contains("too large"), "{error}");
 }
@@ -243,7 +249,7 @@ async fn answers_that_are_no_domain_are_refused() {
 #[tokio::test]
 async fn a_plugin_has_its_own_timeout() {
     let patient = json!({"timeout": "100ms"});
-    let error = goes_wrong(Answer::Never, patient.clone())
+    let error = failing_then_working(Answer::Never, patient.clone())
         .await
         .unwrap_err();
     let limit = Duration::from_millis(100);
@@ -252,17 +258,17 @@ async fn a_plugin_has_its_own_timeout() {
         "{error:?}"
     );
     let ignored = json!({"timeout": "100ms", "failureStrategy": "Ignore"});
-    let (xml, _) = goes_wrong(Answer::Never, ignored).await.unwrap();
+    let (xml, _) = failing_then_working(Answer::Never, ignored).await.unwrap();
     assert!(xml.contains("<b/>"));
     // KubeVirt's deadline of zero has passed before the call.
-    let error = goes_wrong(element("a"), json!({"timeout": "0s"}))
+    let error = failing_then_working(element("a"), json!({"timeout": "0s"}))
         .await
         .unwrap_err();
     assert!(matches!(error, HookError::Deadline { .. }), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_socket_is_waited_for_and_missed_by_name() {
+async fn a_missing_socket_is_awaited_and_named() {
     let pod = Pod::new();
     let hooks = plugins(&[("a", vec![pod.hook("a")])]);
     let error = define(&pod.chain(0).await, &hooks)
@@ -291,7 +297,7 @@ async fn a_socket_is_waited_for_and_missed_by_name() {
 }
 
 #[tokio::test]
-async fn somebody_elses_socket_is_not_dialled() {
+async fn a_socket_outside_of_the_plugins_directory_is_not_dialled() {
     let pod = Pod::new();
     let victim = pod.serve("b", element("b"));
     std::os::unix::fs::symlink("../b/hook.sock", pod.socket("a")).unwrap();
@@ -311,7 +317,7 @@ async fn somebody_elses_socket_is_not_dialled() {
 }
 
 #[tokio::test]
-async fn cel_that_may_be_ignored_is_recorded_like_any_other_run() {
+async fn an_ignored_cel_mutation_is_recorded() {
     let pod = Pod::new();
     let records = tempfile::tempdir().unwrap();
     let chain = pod.recorded(records.path()).await;
@@ -367,7 +373,7 @@ async fn cel_that_may_be_ignored_is_recorded_like_any_other_run() {
 }
 
 #[tokio::test]
-async fn a_recorded_plugin_is_replayed_with_its_port() {
+async fn a_recorded_plugin_run_is_replayed_with_a_module() {
     let pod = Pod::new();
     let records = tempfile::tempdir().unwrap();
     let chain = pod.recorded(records.path()).await;
@@ -381,11 +387,13 @@ async fn a_recorded_plugin_is_replayed_with_its_port() {
         .unwrap()
         .unwrap();
     let record = Record::read(&file.path()).unwrap();
-    let options = Options {
+    let options = LoadOptions {
         artifacts_dir: None,
-        ..Options::default()
+        ..LoadOptions::default()
     };
-    let replayed = replay(&record, kit::odd(), true, options).await.unwrap();
+    let replayed = replay(&record, fixture::odd(), true, options)
+        .await
+        .unwrap();
     assert!(
         replayed.difference.is_none_in_effect(),
         "{:?}",
@@ -394,7 +402,7 @@ async fn a_recorded_plugin_is_replayed_with_its_port() {
 }
 
 #[tokio::test]
-async fn the_operator_can_forbid_plugins_sidecars() {
+async fn the_operator_can_forbid_plugin_sidecars() {
     let pod = Pod::new();
     let a = pod.serve("a", element("a"));
     let policy = pod.plugins().join("policy.yaml");

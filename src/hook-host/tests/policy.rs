@@ -1,17 +1,17 @@
-//! Who may do what, with real components: wishes, `hook.yaml`, the operator's policy.
+//! Policies with real components: wishes, `hook.yaml`, the operator's policy.
 #![allow(clippy::unwrap_used)]
 
-mod kit;
+mod fixture;
 
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use fixture::sidecar_server::{Behaviour, Sidecar};
+use fixture::{HooksPlace, XML, invocation};
 use hook_host::{
     Chain, CollectConfig, CollectError, HookError, HookPoint, Outcome, PolicySource, collect,
 };
-use kit::sidecar::{Behaviour, Sidecar};
-use kit::{Place, XML, invocation};
 
 /// As long as the places in the odd guest's description that tests write over.
 const PATHS: &str = r#"["/domain/**"                                        ]"#;
@@ -24,24 +24,24 @@ fn wishing(list: &str, place: &str) -> Vec<u8> {
         list.trim_end_matches(']'),
         width = place.len() - 1
     );
-    kit::odd_with(place, &padded)
+    fixture::odd_with(place, &padded)
 }
 
-async fn with(place: &Place, config: CollectConfig) -> Result<Chain, CollectError> {
+async fn with(place: &HooksPlace, config: CollectConfig) -> Result<Chain, CollectError> {
     let _ = place;
     collect(config).await
 }
 
 /// A chain of one hook with this `hook.yaml`.
 async fn ruled(module: &[u8], yaml: &str) -> Result<Chain, CollectError> {
-    let place = Place::new();
+    let place = HooksPlace::new();
     place.put_old("h", "hook.yaml", yaml.as_bytes());
     place.put_old("h", "odd.wasm", module);
     with(&place, place.config(1)).await
 }
 
 async fn odd(yaml: &str) -> Chain {
-    ruled(&std::fs::read(kit::odd()).unwrap(), yaml)
+    ruled(&std::fs::read(fixture::odd()).unwrap(), yaml)
         .await
         .unwrap()
 }
@@ -55,14 +55,14 @@ async fn define(chain: &Chain, vmi: &str) -> Result<String, HookError> {
     defined.map(|(xml, _)| xml)
 }
 
-fn written(place: &Place, name: &str, text: &str) -> PathBuf {
+fn written(place: &HooksPlace, name: &str, text: &str) -> PathBuf {
     let path = place.at("../policy", name);
     std::fs::write(&path, text).unwrap();
     path
 }
 
 #[tokio::test]
-async fn a_change_that_was_not_granted_is_refused_with_the_line_that_would_allow_it() {
+async fn an_ungranted_change_is_refused_with_the_line_that_would_allow_it() {
     let chain = odd("# narrow\nallow:\n  paths: ['/domain/description']\n").await;
     let error = define(&chain, "facts").await;
     assert!(error.is_ok(), "{error:?}");
@@ -149,13 +149,13 @@ async fn nothing_hides_a_change() {
 }
 
 #[tokio::test]
-async fn the_dangerous_set_needs_the_operators_word() {
+async fn the_dangerous_set_must_be_granted_by_the_operator() {
     let emulator = "replace\n</domain>\n<devices><emulator>/bin/sh</emulator></devices></domain>";
     let chain = odd("allow: {paths: ['/domain/**', '/domain/devices/emulator']}\n").await;
     let error = define(&chain, emulator).await.unwrap_err().to_string();
     assert!(error.contains("/domain/devices/emulator"), "{error}");
 
-    let place = Place::new();
+    let place = HooksPlace::new();
     let module = wishing(r#"["/domain/**","/domain/devices/emulator"]"#, PATHS);
     place.put_old("h", "odd.wasm", &module);
     let refused = collect(place.config(1)).await.err().unwrap().to_string();
@@ -177,8 +177,8 @@ async fn the_dangerous_set_needs_the_operators_word() {
 
 #[tokio::test]
 async fn a_module_that_declares_nothing_may_change_nothing() {
-    let silent = kit::odd_with("\"wishes\"", "\"future\"");
-    let place = Place::new();
+    let silent = fixture::odd_with("\"wishes\"", "\"future\"");
+    let place = HooksPlace::new();
     place.put_old("h", "odd.wasm", &silent);
     let chain = collect(place.config(1)).await.unwrap();
     assert_eq!(define(&chain, "keep").await.unwrap(), XML);
@@ -194,7 +194,7 @@ async fn a_module_that_declares_nothing_may_change_nothing() {
 }
 
 #[tokio::test]
-async fn ignore_goes_on_and_a_dry_run_leaves_no_trace() {
+async fn ignored_failures_and_dry_runs_leave_the_domain_unchanged() {
     for word in ["veto", "fail", "panic", "malformed", "rename"] {
         let chain = odd("failurePolicy: Ignore\n").await;
         let (xml, runs) = chain
@@ -234,7 +234,7 @@ async fn ignore_goes_on_and_a_dry_run_leaves_no_trace() {
 }
 
 #[tokio::test]
-async fn limits_and_configuration_are_the_hooks_own() {
+async fn limits_and_configuration_are_per_hook() {
     let yaml = "deadline: 100ms\nmemory: 8Mi\nlog: 20\nconfig: {manufacturer: ACME}\npriority: 3\n";
     let chain = odd(yaml).await;
     assert_eq!(
@@ -257,7 +257,7 @@ async fn limits_and_configuration_are_the_hooks_own() {
             .contains("<description>ACME<")
     );
     let error = refusal(
-        &std::fs::read(kit::odd()).unwrap(),
+        &std::fs::read(fixture::odd()).unwrap(),
         "config:\n  manufacurer: A\n",
     )
     .await;
@@ -283,7 +283,7 @@ async fn directories_are_read_only_and_granted() {
             "{error}"
         );
     }
-    let place = Place::new();
+    let place = HooksPlace::new();
     place.put_old("h", "odd.wasm", &module);
     let config = CollectConfig {
         policy: PolicySource::File(written(&place, "p.yaml", &owners)),
@@ -306,7 +306,7 @@ async fn directories_are_read_only_and_granted() {
 
 #[tokio::test]
 async fn a_module_with_another_digest_does_not_run() {
-    let module = std::fs::read(kit::odd()).unwrap();
+    let module = std::fs::read(fixture::odd()).unwrap();
     let error = refusal(&module, &format!("sha256: {}\n", "0".repeat(64))).await;
     assert!(
         error.contains("h/hook.yaml:1:9") && error.contains("not 0000"),
@@ -321,9 +321,9 @@ async fn a_module_with_another_digest_does_not_run() {
 
 #[tokio::test]
 async fn a_module_swapped_while_it_is_collected_is_looked_at_again() {
-    let place = Place::new();
-    let module = std::fs::read(kit::odd()).unwrap();
-    let other = kit::odd_with("1.2.3", "3.2.1");
+    let place = HooksPlace::new();
+    let module = std::fs::read(fixture::odd()).unwrap();
+    let other = fixture::odd_with("1.2.3", "3.2.1");
     place.put("h", "odd.wasm", &module);
     let collecting = tokio::spawn(collect(place.config(2)));
     for n in 0..20 {
@@ -342,17 +342,17 @@ async fn a_module_swapped_while_it_is_collected_is_looked_at_again() {
 }
 
 #[tokio::test]
-async fn a_module_that_describes_itself_twice_differently_is_refused() {
-    let place = Place::new();
-    let fickle = kit::odd_with("\"future\": [1, {}]", "\"future\": [2, {}]");
+async fn a_module_with_an_unstable_description_is_refused() {
+    let place = HooksPlace::new();
+    let fickle = fixture::odd_with("\"future\": [1, {}]", "\"future\": [2, {}]");
     place.put_old("h", "odd.wasm", &fickle);
     let error = collect(place.config(1)).await.err().unwrap().to_string();
     assert!(error.contains("differently each time"), "{error}");
 }
 
 #[tokio::test]
-async fn policies_that_cannot_be_used_name_file_line_and_column() {
-    let module = std::fs::read(kit::odd()).unwrap();
+async fn invalid_policies_name_file_line_and_column() {
+    let module = std::fs::read(fixture::odd()).unwrap();
     for (yaml, part) in [
         ("failurePolicy: Ignorre\n", "h/hook.yaml:1:16: "),
         ("priorities: 3\n", "h/hook.yaml:1:1: "),
@@ -369,7 +369,7 @@ async fn policies_that_cannot_be_used_name_file_line_and_column() {
         let error = refusal(&module, yaml).await;
         assert!(error.contains(part), "{yaml}: {error}");
     }
-    let place = Place::new();
+    let place = HooksPlace::new();
     let policy = written(&place, "p.yaml", "sidecars: Forbid\ndigest: Any\n");
     let config = CollectConfig {
         policy: PolicySource::IfPresent(policy),
@@ -381,7 +381,7 @@ async fn policies_that_cannot_be_used_name_file_line_and_column() {
 
 #[tokio::test]
 async fn a_policy_that_is_a_link_out_of_the_directory_is_refused() {
-    let place = Place::new();
+    let place = HooksPlace::new();
     place.put_odd("h");
     place.put_old("elsewhere", "real.yaml", b"failurePolicy: Ignore\n");
     symlink("../elsewhere/real.yaml", place.at("h", "hook.yaml")).unwrap();
@@ -397,15 +397,15 @@ async fn a_policy_that_is_a_link_out_of_the_directory_is_refused() {
 }
 
 #[tokio::test]
-async fn a_hook_yaml_that_comes_after_its_module_counts() {
-    let place = Place::new();
+async fn a_hook_yaml_that_appears_after_its_module_is_used() {
+    let place = HooksPlace::new();
     place.put_odd("a");
     let collecting = tokio::spawn(collect(place.config(2)));
     tokio::time::sleep(Duration::from_millis(1500)).await;
     place.put("a", ".part", b"priority: 42\n");
     std::fs::rename(place.at("a", ".part"), place.at("a", "hook.yaml")).unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    place.put("b", ".part", &std::fs::read(kit::odd()).unwrap());
+    place.put("b", ".part", &std::fs::read(fixture::odd()).unwrap());
     std::fs::rename(place.at("b", ".part"), place.at("b", "odd.wasm")).unwrap();
     let chain = collecting.await.unwrap().unwrap();
     assert_eq!(chain.hooks()[0].priority(HookPoint::Shutdown), Some(42));
@@ -413,7 +413,7 @@ async fn a_hook_yaml_that_comes_after_its_module_counts() {
 
 #[tokio::test]
 async fn sidecars_can_be_forbidden_and_are_never_restricted() {
-    let place = Place::new();
+    let place = HooksPlace::new();
     let behaviour = Behaviour {
         hook_points: vec![("OnDefineDomain", 0)],
         define: |xml| {
@@ -443,8 +443,8 @@ async fn sidecars_can_be_forbidden_and_are_never_restricted() {
 }
 
 #[tokio::test]
-async fn what_two_hooks_wrote_has_the_last_ones_name() {
-    let place = Place::new();
+async fn a_node_that_two_hooks_changed_is_attributed_to_the_last() {
+    let place = HooksPlace::new();
     place.put_odd("one");
     place.put_odd("two");
     let chain = collect(place.config(2)).await.unwrap();

@@ -1,13 +1,13 @@
-//! What the log says of a chain.
+//! The log lines of a chain.
 #![allow(clippy::unwrap_used)]
 
-mod kit;
+mod fixture;
 
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use fixture::{HooksPlace, XML, invocation};
 use hook_host::collect;
-use kit::{Place, XML, invocation};
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
@@ -37,14 +37,14 @@ impl Log {
 }
 
 #[tokio::test]
-async fn one_line_per_run_the_hooks_own_words_and_who_came_late() {
+async fn runs_hook_logs_and_late_arrivals_are_logged() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_ansi(false)
         .with_writer(move || writer.clone());
     let _guard = tracing::subscriber::set_default(subscriber.finish());
-    let place = Place::new();
+    let place = HooksPlace::new();
     place.put_odd("hook-sidecar-0");
     let chain = collect(place.config(1)).await.unwrap();
     log.line(&[

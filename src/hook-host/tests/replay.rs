@@ -1,31 +1,32 @@
-//! Runs written down, and run again.
+//! Recorded runs and their replay.
 #![allow(clippy::unwrap_used)]
 
-mod kit;
+mod fixture;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use hook_host::record::{Record, RecordConfig, ReplayError, Replayed, replay};
-use hook_host::wasm::Options;
+use fixture::sidecar_server::{Behaviour, Sidecar};
+use fixture::{HooksPlace, XML, invocation};
+use hook_host::record::{ReadError, Record, RecordConfig};
+use hook_host::replay::{ReplayError, ReplayResult, replay};
+use hook_host::wasm::LoadOptions;
 use hook_host::{Chain, CloudInitDocuments, CollectConfig, collect};
-use kit::sidecar::{Behaviour, Sidecar};
-use kit::{Place, XML, invocation};
 
 struct Recorded {
-    place: Place,
+    place: HooksPlace,
     chain: Chain,
 }
 
 async fn recorded(yaml: &str, secrets: bool) -> Recorded {
-    let place = Place::new();
+    let place = HooksPlace::new();
     place.put("odd", "hook.yaml", yaml.as_bytes());
     place.put_odd("odd");
     let chain = recording(&place, secrets).await;
     Recorded { place, chain }
 }
 
-async fn recording(place: &Place, secrets: bool) -> Chain {
+async fn recording(place: &HooksPlace, secrets: bool) -> Chain {
     let dir = place.hooks().join("../records");
     let config = CollectConfig {
         record: Some(RecordConfig { dir, secrets }),
@@ -34,25 +35,25 @@ async fn recording(place: &Place, secrets: bool) -> Chain {
     collect(config).await.unwrap()
 }
 
-fn files(place: &Place) -> Vec<PathBuf> {
+fn files(place: &HooksPlace) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(place.hooks().join("../records")).unwrap();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
 }
 
-fn last(place: &Place) -> Record {
+fn last(place: &HooksPlace) -> Record {
     Record::read(files(place).last().unwrap()).unwrap()
 }
 
-async fn again(record: &Record) -> Replayed {
-    replay(record, kit::odd(), false, Options::default())
+async fn again(record: &Record) -> ReplayResult {
+    replay(record, fixture::odd(), false, LoadOptions::default())
         .await
         .unwrap()
 }
 
 #[tokio::test]
-async fn a_replay_is_the_same_down_to_random_numbers_and_the_time_of_day() {
+async fn a_replay_sees_the_recorded_random_numbers_and_time() {
     let Recorded { place, chain } = recorded("config: {manufacturer: ACME}\n", false).await;
     for word in ["random", "config", "facts", "title", "log", "keep"] {
         chain
@@ -78,7 +79,7 @@ async fn a_replay_is_the_same_down_to_random_numbers_and_the_time_of_day() {
 }
 
 #[tokio::test]
-async fn failures_are_recorded_and_fail_again() {
+async fn recorded_failures_are_reproduced() {
     let yaml = "allow: {paths: [/domain/description]}\ndeadline: 150ms\n";
     let Recorded { place, chain } = recorded(yaml, false).await;
     for (word, outcome) in [
@@ -109,7 +110,7 @@ async fn failures_are_recorded_and_fail_again() {
 }
 
 #[tokio::test]
-async fn another_module_shows_its_difference() {
+async fn another_modules_differences_are_reported() {
     let Recorded { place, chain } = recorded("{}", false).await;
     chain
         .on_define_domain(&invocation(), "title", XML.into())
@@ -119,17 +120,17 @@ async fn another_module_shows_its_difference() {
     let new = place.at("../new", "new.wasm");
     std::fs::write(
         &new,
-        kit::odd_with("<title>odd</title>", "<title>new</title>"),
+        fixture::odd_with("<title>odd</title>", "<title>new</title>"),
     )
     .unwrap();
-    let refused = replay(&record, &new, false, Options::default())
+    let refused = replay(&record, &new, false, LoadOptions::default())
         .await
         .unwrap_err();
     assert!(
         matches!(refused, ReplayError::OtherModule { .. }),
         "{refused}"
     );
-    let replayed = replay(&record, &new, true, Options::default())
+    let replayed = replay(&record, &new, true, LoadOptions::default())
         .await
         .unwrap();
     let domain = &replayed.difference.domain;
@@ -142,8 +143,8 @@ async fn another_module_shows_its_difference() {
 }
 
 #[tokio::test]
-async fn a_sidecars_run_proves_its_port() {
-    let place = Place::new();
+async fn a_sidecars_run_is_replayed_with_a_module() {
+    let place = HooksPlace::new();
     let behaviour = Behaviour {
         hook_points: vec![("OnDefineDomain", 0)],
         define: |xml| Ok(xml.replace("</domain>", "  <title>odd</title>\n</domain>")),
@@ -156,11 +157,11 @@ async fn a_sidecars_run_proves_its_port() {
         .await
         .unwrap();
     let record = last(&place);
-    let refused = replay(&record, kit::odd(), false, Options::default())
+    let refused = replay(&record, fixture::odd(), false, LoadOptions::default())
         .await
         .unwrap_err();
     assert!(matches!(refused, ReplayError::Sidecar), "{refused}");
-    let replayed = replay(&record, kit::odd(), true, Options::default())
+    let replayed = replay(&record, fixture::odd(), true, LoadOptions::default())
         .await
         .unwrap();
     let difference = replayed.difference;
@@ -174,7 +175,7 @@ const VMI: &str = r#"{"metadata":{"annotations":{"kubectl.kubernetes.io/last-app
     "spec":{"volumes":[{"name":"d","cloudInitNoCloud":{"userData":"hunter2","networkDataBase64":"hunter2"}}]}}"#;
 
 #[tokio::test]
-async fn secrets_stay_out_unless_asked_for() {
+async fn secrets_are_recorded_only_on_request() {
     let documents = || CloudInitDocuments {
         data_source: "noCloud".into(),
         cloud_init_data_json:
@@ -193,7 +194,7 @@ async fn secrets_stay_out_unless_asked_for() {
             assert_eq!(text.contains("hunter2"), secrets, "{text}");
         }
         let record = last(&place);
-        let replayed = replay(&record, kit::odd(), false, Options::default()).await;
+        let replayed = replay(&record, fixture::odd(), false, LoadOptions::default()).await;
         match replayed {
             Ok(replayed) => assert!(secrets && replayed.difference.is_none()),
             Err(error) => assert!(
@@ -205,10 +206,10 @@ async fn secrets_stay_out_unless_asked_for() {
 }
 
 #[tokio::test]
-async fn what_is_no_record_is_refused() {
+async fn invalid_records_are_refused() {
     for text in ["", "[]", "{}", r#"{"version":2}"#] {
         assert!(
-            matches!(Record::parse(text), Err(ReplayError::NoRecord(_))),
+            matches!(Record::parse(text), Err(ReadError::NoRecord(_))),
             "{text}"
         );
     }
@@ -217,7 +218,7 @@ async fn what_is_no_record_is_refused() {
     let mut record = last(&place);
     record.hook_point = "Never".into();
     assert!(
-        replay(&record, kit::odd(), false, Options::default())
+        replay(&record, fixture::odd(), false, LoadOptions::default())
             .await
             .is_err()
     );

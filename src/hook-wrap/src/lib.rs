@@ -1,10 +1,10 @@
-//! From a core WebAssembly module, as clang and `wasm32-unknown-unknown` make them, to the component
-//! that a hook is.
+//! Wraps a core WebAssembly module, as clang and `wasm32-unknown-unknown` produce it, into a hook
+//! component.
 //!
-//! A component says in types what it imports and exports; a core module only has numbers. Languages
-//! whose compiler ends at the core module are taken the rest of the way here: the world of
-//! `hooks-sdk/wit` is laid over the module's exports, and what it asks of WASI's first version (C's
-//! `printf`, say) is translated to what the host links, where nothing is granted.
+//! A component declares typed imports and exports; a core module has only numbers. For languages
+//! whose compiler stops at the core module, this crate adds the types of the world in
+//! `hooks-sdk/wit` to the module's exports, and translates WASI preview 1 (which C's `printf` needs,
+//! for example) to the WASI that the host links and grants nothing of.
 
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as PREVIEW1,
@@ -20,50 +20,50 @@ pub const WIT: &str = include_str!("../../../hooks-sdk/wit/v0.1/hooks.wit");
 /// The world in [`WIT`] that hooks are written for.
 pub const WORLD: &str = "hook";
 
-/// The most bytes of a core module that are looked at: what the host takes of a whole hook.
-pub const LARGEST: usize = 32 << 20;
+/// The largest core module in bytes, which is the host's limit of a module.
+pub const MAX_MODULE_BYTES: usize = 32 << 20;
 
-/// Bindings generators leave the world in a section of this name, and some add a suffix.
+/// The custom section in which bindings generators store the world; some add a suffix.
 const TYPE_SECTION: &str = "component-type";
 
-/// Why a file was not made a component.
+/// Why a file was not wrapped.
 #[derive(Debug, thiserror::Error)]
 pub enum WrapError {
-    /// There is nothing to do.
+    /// The file is a component already.
     #[error("it is a component already: use it as it is")]
     Component,
-    /// Not WebAssembly, or damaged.
+    /// The file is not WebAssembly, or damaged.
     #[error("it is not a core WebAssembly module: {0}")]
     NotAModule(String),
-    /// More than a hook may have.
-    #[error("it has {size} bytes, more than the {LARGEST} a hook may have")]
+    /// The file exceeds the size limit.
+    #[error("it has {size} bytes, more than the {MAX_MODULE_BYTES} a hook may have")]
     TooLarge {
         /// Its bytes.
         size: usize,
     },
-    /// Its exports or imports are not those of a hook.
+    /// The exports or imports are not those of a hook.
     #[error("it does not fit the world `{WORLD}` of kubevirt:hooks@0.1: {0}")]
     DoesNotFit(String),
 }
 
-/// What a core module says of itself, as far as wrapping must know.
+/// The properties of a core module that wrapping depends on.
 #[derive(Default)]
-struct Core {
-    /// It brings the world that it was written for.
+struct CoreModule {
+    /// It contains the world that it was written for.
     has_world: bool,
-    /// It calls WASI's first version.
+    /// It imports WASI preview 1.
     wants_preview1: bool,
 }
 
-/// Makes a component of a core module.
+/// Wraps a core module into a component.
 ///
-/// A module that brings its own world (wit-bindgen for Rust leaves it there) keeps it; any other is
-/// taken to be written for [`WORLD`]. The same bytes give the same component.
+/// A module that contains its own world (wit-bindgen for Rust stores it) keeps it; any other is
+/// assumed to be written for [`WORLD`]. The result is deterministic.
 pub fn wrap(core: &[u8]) -> Result<Vec<u8>, WrapError> {
-    if core.len() > LARGEST {
+    if core.len() > MAX_MODULE_BYTES {
         return Err(WrapError::TooLarge { size: core.len() });
     }
-    let found = look(core)?;
+    let found = inspect(core)?;
     let mut module = core.to_vec();
     if !found.has_world {
         let (resolve, world) = world()?;
@@ -80,7 +80,7 @@ pub fn wrap(core: &[u8]) -> Result<Vec<u8>, WrapError> {
         .map_err(does_not_fit)
 }
 
-/// The world of hooks, resolved. A failure would be one of this crate's own text, which its tests rule out.
+/// The resolved world of hooks. An error would be in this crate's own WIT, which its tests rule out.
 pub fn world() -> Result<(Resolve, WorldId), WrapError> {
     let mut resolve = Resolve::default();
     let package = resolve
@@ -92,8 +92,8 @@ pub fn world() -> Result<(Resolve, WorldId), WrapError> {
     Ok((resolve, world))
 }
 
-fn look(core: &[u8]) -> Result<Core, WrapError> {
-    let mut found = Core::default();
+fn inspect(core: &[u8]) -> Result<CoreModule, WrapError> {
+    let mut found = CoreModule::default();
     for payload in Parser::new(0).parse_all(core) {
         match payload.map_err(not_a_module)? {
             Payload::Version {
@@ -119,7 +119,7 @@ fn not_a_module(error: wasmparser::BinaryReaderError) -> WrapError {
     WrapError::NotAModule(error.to_string())
 }
 
-/// wit-component tells in several lines what contains what; the last is what is wrong.
+/// The whole error chain of wit-component; its last part is the mistake.
 fn does_not_fit(error: impl std::fmt::Display) -> WrapError {
     WrapError::DoesNotFit(format!("{error:#}"))
 }

@@ -28,7 +28,7 @@ fn what_is_no_module_is_refused() {
 
 #[test]
 fn nothing_is_read_of_what_is_too_large() {
-    let bytes = vec![0; hook_wrap::LARGEST + 1];
+    let bytes = vec![0; hook_wrap::MAX_MODULE_BYTES + 1];
     assert!(matches!(wrap(&bytes), Err(WrapError::TooLarge { .. })));
 }
 

@@ -1,10 +1,10 @@
-//! Blocking calls, kept off the async workers and never waited for without end.
+//! Blocking calls off the async workers, each with a deadline.
 
 use std::time::Duration;
 
-/// A blocking call gave no answer.
+/// A blocking call gave no answer in time, or panicked.
 #[derive(Debug, Clone, thiserror::Error)]
-pub enum Unanswered {
+pub enum NoAnswer {
     /// It is still busy; its result, when it comes, is dropped.
     #[error("{what} gave no answer within {deadline:?}")]
     Late {
@@ -22,15 +22,21 @@ pub enum Unanswered {
 }
 
 /// Runs `work` on a thread for blocking calls and waits for it at most `deadline`.
-pub async fn call<T, F>(what: &'static str, deadline: Duration, work: F) -> Result<T, Unanswered>
+pub(crate) async fn call<T, F>(
+    what: &'static str,
+    deadline: Duration,
+    work: F,
+) -> Result<T, NoAnswer>
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
+    let span = tracing::Span::current();
+    let work = move || span.in_scope(work);
     match tokio::time::timeout(deadline, tokio::task::spawn_blocking(work)).await {
         Ok(Ok(result)) => Ok(result),
-        Ok(Err(_)) => Err(Unanswered::Fault { what }),
-        Err(_) => Err(Unanswered::Late { what, deadline }),
+        Ok(Err(_)) => Err(NoAnswer::Fault { what }),
+        Err(_) => Err(NoAnswer::Late { what, deadline }),
     }
 }
 
@@ -39,7 +45,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_slow_call_is_not_waited_for() {
+    async fn slow_call_times_out() {
         let nap = || std::thread::sleep(Duration::from_millis(200));
         let error = call("napping", Duration::from_millis(10), nap)
             .await
@@ -48,7 +54,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_comes_back() {
+    async fn answer_is_returned() {
         assert_eq!(
             call("adding", Duration::from_secs(5), || 1 + 1).await.ok(),
             Some(2)

@@ -1,30 +1,36 @@
 //! virt-launcher: turns one VirtualMachineInstance into a running libvirt domain, serves commands
-//! about it, and reports what happens to it. `launcher` composes the rest.
+//! about it, and reports what happens to it. [`launcher`] composes the modules.
 
-mod access_credentials;
-pub mod blocking;
-pub mod cloud_init;
-pub mod command;
-pub mod config;
-pub mod config_isos;
-pub mod daemons;
-pub mod directories;
-pub mod disks;
-pub mod guest_agent;
-pub mod host;
-pub mod image_volumes;
-mod iso9660;
+mod agent;
+mod atomic_file;
+mod blocking;
+mod boot;
+mod command;
+mod config;
+mod daemons;
+mod events;
+mod init_dirs;
+mod instance_lock;
+mod jobs;
 pub mod launcher;
-pub mod lifetime;
+mod libvirt_client;
+mod lifetime;
 pub mod logging;
 pub mod manager;
-pub mod network;
-pub mod notify;
-pub mod places;
-mod placing;
-pub mod qemu_watch;
-pub mod signals;
-pub mod stats;
+mod mounted_secrets;
+mod notify;
+mod paths;
+mod process_search;
+mod qemu_process;
+mod qemu_watch;
+mod signals;
+mod stats;
+mod tasks;
+mod timers;
+mod timestamp;
 
-pub use config::Config;
-pub use places::Places;
+pub use boot::resources::BootResources;
+pub use config::{Config, ConfigError};
+pub use instance_lock::{DIRECTORIES_IN_USE, InstanceLockError};
+pub use paths::Paths;
+pub use signals::EarlySignals;

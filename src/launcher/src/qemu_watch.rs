@@ -1,43 +1,44 @@
-//! QEMU's process, watched by its pid file: libvirt tells of its end too, but not when its daemon
-//! has ended with it.
+//! Watches QEMU's process through its pid file: libvirt sends no event for QEMU's end when libvirt's daemon has ended
+//! too.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use rustix::process::Signal;
 use tokio::sync::{mpsc, watch};
 
-use crate::manager::VmState;
-use crate::notify::Fact;
+use crate::events::VmEvent;
+use crate::manager::Phase;
+use crate::qemu_process::QemuProcess;
 
 /// The pid file is there before libvirt says that the domain runs; a slow disk may delay it.
 const POLL: Duration = Duration::from_millis(100);
-/// libvirt has this long to tell of the end by itself.
-const LIBVIRTS_WORD: Duration = Duration::from_secs(3);
+/// libvirt has this long to send its own event of the end, which has the reason.
+const LIBVIRT_EVENT_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// Watches for as long as the launcher lives, through repeated starts.
-pub async fn watch(
+pub(crate) async fn watch(
     pid_file: PathBuf,
-    mut state: watch::Receiver<VmState>,
-    facts: mpsc::UnboundedSender<Fact>,
+    mut state: watch::Receiver<Phase>,
+    events: mpsc::UnboundedSender<VmEvent>,
 ) {
     while state
-        .wait_for(|state| *state == VmState::Active)
+        .wait_for(|state| *state == Phase::Active)
         .await
         .is_ok()
     {
         if let Some(process) = find(&pid_file, &state).await {
             let _ = process.ended().await;
-            tracing::info!(pid = process.pid, "QEMU has ended");
+            tracing::info!(pid = process.pid(), "QEMU has ended");
         }
-        let known = state.wait_for(|state| *state != VmState::Active);
-        if tokio::time::timeout(LIBVIRTS_WORD, known).await.is_err() {
+        let known = state.wait_for(|state| *state != Phase::Active);
+        if tokio::time::timeout(LIBVIRT_EVENT_TIMEOUT, known)
+            .await
+            .is_err()
+        {
             tracing::warn!("QEMU has ended and libvirt does not say so");
-            if facts.send(Fact::QemuEnded).is_err() {
+            if events.send(VmEvent::QemuEnded).is_err() {
                 return;
             }
             let _ = state.changed().await;
@@ -46,16 +47,15 @@ pub async fn watch(
 }
 
 /// Sends SIGTERM to QEMU, past libvirt.
-pub fn terminate(pid_file: &Path) -> io::Result<()> {
-    let process = Process::open(pid_file)?;
-    Ok(pidfd_send_signal(process.fd.get_ref(), Signal::TERM)?)
+pub(crate) fn terminate(pid_file: &Path) -> io::Result<()> {
+    QemuProcess::open(pid_file)?.signal(Signal::TERM)
 }
 
-async fn find(pid_file: &Path, state: &watch::Receiver<VmState>) -> Option<Process> {
-    while *state.borrow() == VmState::Active {
-        match Process::open(pid_file) {
+async fn find(pid_file: &Path, state: &watch::Receiver<Phase>) -> Option<QemuProcess> {
+    while *state.borrow() == Phase::Active {
+        match QemuProcess::open(pid_file) {
             Ok(process) => {
-                tracing::info!(pid = process.pid, "found QEMU");
+                tracing::info!(pid = process.pid(), "found QEMU");
                 return Some(process);
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -66,45 +66,6 @@ async fn find(pid_file: &Path, state: &watch::Receiver<VmState>) -> Option<Proce
         tokio::time::sleep(POLL).await;
     }
     None
-}
-
-struct Process {
-    pid: i32,
-    fd: AsyncFd<OwnedFd>,
-}
-
-impl Process {
-    /// Opens the process that the file names. The file is read again afterwards: when it still says
-    /// the same, the pid was not somebody else's by then.
-    fn open(pid_file: &Path) -> io::Result<Process> {
-        let pid = read(pid_file)?;
-        let fd = pidfd_open(pid, PidfdFlags::empty())?;
-        if read(pid_file)? != pid {
-            return Err(io::Error::other("the pid file changed while it was read"));
-        }
-        Ok(Process {
-            pid: pid.as_raw_nonzero().get(),
-            fd: register(fd)?,
-        })
-    }
-
-    async fn ended(&self) -> io::Result<()> {
-        self.fd.readable().await.map(drop)
-    }
-}
-
-#[expect(
-    deprecated,
-    reason = "tokio warns of types that may close their descriptor early; an OwnedFd does not"
-)]
-fn register(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    AsyncFd::with_interest(fd, Interest::READABLE)
-}
-
-fn read(pid_file: &Path) -> io::Result<Pid> {
-    let text = std::fs::read_to_string(pid_file)?;
-    let pid = text.trim().parse().ok().and_then(Pid::from_raw);
-    pid.ok_or_else(|| io::Error::other(format!("{} holds no pid: {text:?}", pid_file.display())))
 }
 
 #[cfg(test)]
@@ -122,43 +83,35 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_that_libvirt_does_not_tell_is_told() {
+    async fn end_without_a_libvirt_event_is_reported() {
         let directory = tempfile::tempdir().unwrap();
         let (mut child, pid_file) = sleeper(directory.path());
-        let (state, seen) = watch::channel(VmState::Active);
-        let (facts, mut told) = mpsc::unbounded_channel();
-        tokio::spawn(watch(pid_file.clone(), seen, facts));
+        let (state, phase) = watch::channel(Phase::Active);
+        let (events, mut received) = mpsc::unbounded_channel();
+        tokio::spawn(watch(pid_file.clone(), phase, events));
         tokio::time::sleep(Duration::from_millis(50)).await;
         terminate(&pid_file).unwrap();
         child.wait().unwrap();
-        let fact = tokio::time::timeout(LIBVIRTS_WORD * 2, told.recv())
+        let event = tokio::time::timeout(LIBVIRT_EVENT_TIMEOUT * 2, received.recv())
             .await
             .unwrap();
-        assert_eq!(fact, Some(Fact::QemuEnded));
+        assert_eq!(event, Some(VmEvent::QemuEnded));
         drop(state);
     }
 
     #[tokio::test]
-    async fn an_end_that_libvirt_tells_is_not_repeated() {
+    async fn end_with_a_libvirt_event_is_not_repeated() {
         let directory = tempfile::tempdir().unwrap();
         let (mut child, pid_file) = sleeper(directory.path());
-        let (state, seen) = watch::channel(VmState::Active);
-        let (facts, mut told) = mpsc::unbounded_channel();
-        let watching = tokio::spawn(watch(pid_file, seen, facts));
+        let (state, phase) = watch::channel(Phase::Active);
+        let (events, mut received) = mpsc::unbounded_channel();
+        let watching = tokio::spawn(watch(pid_file, phase, events));
         tokio::time::sleep(Duration::from_millis(50)).await;
         child.kill().unwrap();
         child.wait().unwrap();
-        state.send_replace(VmState::Down);
+        state.send_replace(Phase::Down);
         drop(state);
         watching.await.unwrap();
-        assert!(told.try_recv().is_err());
-    }
-
-    #[test]
-    fn a_pid_file_without_a_pid_is_named() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("x.pid");
-        std::fs::write(&path, "many").unwrap();
-        assert!(read(&path).unwrap_err().to_string().contains("x.pid"));
+        assert!(received.try_recv().is_err());
     }
 }

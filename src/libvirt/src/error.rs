@@ -61,6 +61,11 @@ pub(crate) mod origin {
 }
 
 impl Error {
+    /// Whether the call never left this process: the connection had ended before. It can be repeated on another.
+    pub fn is_unsent(&self) -> bool {
+        self.code == code::INTERNAL_ERROR && self.message.ends_with("client socket is closed")
+    }
+
     /// The domain does not exist (any more).
     pub fn is_no_domain(&self) -> bool {
         self.code == code::NO_DOMAIN

@@ -4,14 +4,18 @@
 //! the close callback, bulk statistics and agent commands exist nowhere else, and errors keep
 //! libvirt's own numbers that way.
 //!
-//! - [`Hypervisor`] and [`Guest`] are the roles; [`connect`] gives the real ones, [`fake`] a
-//!   stateful stand-in that tells the same story in the same order.
+//! - [`Hypervisor`] is a connection, [`Domain`] one domain of it. [`connect`] gives the real ones,
+//!   [`fake`] a stateful daemon in memory; one contract (`tests/support`) is checked on both.
 //! - One thread, `libvirt-events`, runs libvirt's default event loop from the first [`connect`]
 //!   to the end of the process; [`Event`]s arrive on it.
-//! - libvirt is lent no memory for its callbacks, only numbers (`ffi::targets` tells why), so that
-//!   a callback that comes late, or is given back twice, finds nothing rather than what was there.
+//! - libvirt's callbacks are given numbers, never pointers to memory (`ffi::callback_registry` has
+//!   the reason): a number that was released, even twice, refers to nothing.
 //! - libvirt never writes to stderr by itself: an error is returned, once.
 
+mod agent;
+mod blocks;
+mod definition;
+mod domain;
 mod error;
 mod event;
 #[allow(
@@ -19,27 +23,31 @@ mod event;
     reason = "the one crate that calls C; every block says why it is sound"
 )]
 mod ffi;
-mod figures;
 mod hypervisor;
-mod sinks;
+mod jobs;
+mod power;
 mod state;
 mod stats;
+mod subscribers;
+mod subscription;
+mod typed_params;
 
 pub mod fake;
 
+pub use agent::Agent;
+pub use blocks::{BlockInfo, BlockSize, Blocks};
+pub use definition::{Affect, Definition, FilePolicy, Metadata, UndefineOptions, XmlKind};
+pub use domain::Domain;
 pub use error::{Error, Result, code};
-pub use event::{
-    CloseReason, Detail, Event, EventSink, Figure, LifecycleEvent, MemoryFailureAction,
-    Subscription,
-};
-pub use ffi::connect;
-pub use hypervisor::{
-    Affect, BlockInfo, BlockSize, Blocks, Definition, Destroy, DomainKind, Files, Guest,
-    Hypervisor, KEEPALIVE, Metadata, Power, RebootMode, ShutdownMode, Start, Undefine, Version,
-    XmlKind,
-};
+pub use event::{CloseReason, Detail, Event, LifecycleEvent, MemoryFailureAction};
+pub use ffi::{connect, limit_malloc_arenas};
+pub use hypervisor::{CapabilitiesQuery, Hypervisor, KEEPALIVE, Version};
+pub use jobs::{JobOperation, JobStats, JobType, Jobs};
+pub use power::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
 pub use state::{DomainState, Reason, State};
 pub use stats::{
-    BlockStats, CpuStats, DirtyRateStats, GuestStats, MemoryStats, NetStats, RequestStats,
+    BlockStats, CpuStats, DirtyRateStats, DomainStats, MemoryStats, NetStats, RequestStats,
     TrafficStats, VcpuStats,
 };
+pub use subscription::{EventHandler, Subscription};
+pub use typed_params::ParamValue;

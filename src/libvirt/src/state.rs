@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_depends_on_its_state() {
+    fn reason_depends_on_its_state() {
         assert_eq!(
             State::decode(3, 1),
             State::new(DomainState::Paused, Reason::User)

@@ -1,4 +1,4 @@
-//! The story on the fake, in the QEMU driver's words, and what only a fake can do.
+//! The driver contract on the fake daemon, with the QEMU driver's events, and what only the fake can do.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -8,53 +8,105 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use libvirt::fake::{Call, Fake};
+use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{
-    BlockInfo, BlockSize, CloseReason, DomainState, Event, Reason, ShutdownMode, Start, State, code,
+    BlockInfo, BlockSize, CloseReason, DomainState, Event, Reason, ShutdownMode, StartOptions,
+    State, code,
 };
-use support::story::{self, Driver, NAME};
-use support::{AGuest, Recorder};
+use support::domain_contract::{self, Driver, NAME};
+use support::memory_dump_contract;
+use support::{Recorder, SharedDomain, wait_until};
 
 const XML: &str = "<domain type='kvm'>\n  <name>default_vm</name>\n</domain>";
 
-fn running(fake: &Fake) -> (AGuest, Recorder) {
+fn running(fake: &FakeDaemon) -> (SharedDomain, Recorder) {
     let hypervisor = fake.connect().unwrap();
-    let guest = hypervisor.define(XML).unwrap();
-    guest.start(Start::RUNNING).unwrap();
-    (guest, Recorder::on(&*hypervisor, NAME))
+    let domain = hypervisor.define(XML).unwrap();
+    domain.start(StartOptions::RUNNING).unwrap();
+    (domain, Recorder::on(&*hypervisor, NAME))
 }
 
 #[test]
-fn the_fake_tells_the_story() {
+fn fake_daemon_keeps_the_domain_contract() {
     let driver = Driver {
         xml: XML.into(),
         start_paused: true,
-        obedient: true,
+        obeys_shutdown: true,
         refusals: &[code::OPERATION_INVALID],
-        events: story::QEMU,
+        events: domain_contract::QEMU,
     };
-    story::tell(&*Fake::new().connect().unwrap(), &driver);
+    domain_contract::check(&*FakeDaemon::new().connect().unwrap(), &driver);
 }
 
 #[test]
-fn qemu_dies() {
-    let fake = Fake::new();
-    let (guest, recorder) = running(&fake);
+fn fake_daemon_keeps_the_memory_dump_contract() {
+    let fake = FakeDaemon::new();
+    let directory = tempfile::tempdir().unwrap();
+    let hypervisor = fake.connect().unwrap();
+    memory_dump_contract::check(&*hypervisor, XML, directory.path(), || {
+        fake.set_dump_duration(Duration::from_secs(60));
+    });
+}
+
+#[test]
+fn dump_fails_when_its_file_or_daemon_fails() {
+    let fake = FakeDaemon::new();
+    let (domain, recorder) = running(&fake);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("x.memory.dump");
+    let dump = |domain: &SharedDomain| {
+        let (domain, file) = (domain.clone(), file.to_str().unwrap().to_owned());
+        std::thread::spawn(move || domain.core_dump_memory(&file))
+    };
+    let running = || fake.state(NAME).unwrap().state == DomainState::Running;
+    fake.set_dump_duration(Duration::from_secs(60));
+    for round in 0..2 {
+        let dump = dump(&domain);
+        wait_until("the dump writes", || file.exists());
+        let refused = domain.shutdown(ShutdownMode::Acpi).unwrap_err();
+        assert_eq!(refused.code, code::OPERATION_TIMEOUT);
+        if round == 0 {
+            fake.fail_dump(
+                NAME,
+                FakeDaemon::error(1, 0, "internal error: Child process died"),
+            );
+        } else {
+            fake.stop_daemon(CloseReason::Eof);
+        }
+        assert_eq!(dump.join().unwrap().unwrap_err().code, 1);
+        assert!(running() && !file.exists());
+    }
+    let events = ["Suspended Paused", "Resumed Unpaused", "Suspended Paused"];
+    assert_eq!(recorder.lifecycle(3), events);
+    fake.start_daemon();
+    let domain = fake.connect().unwrap().lookup(NAME).unwrap().unwrap();
+    fake.fail_next(
+        Call::CoreDump,
+        FakeDaemon::error(9, 10, "operation failed: no space"),
+    );
+    assert_eq!(dump(&domain).join().unwrap().unwrap_err().code, 9);
+    assert!(running() && !file.exists());
+}
+
+#[test]
+fn killed_qemu_leaves_a_crashed_domain() {
+    let fake = FakeDaemon::new();
+    let (domain, recorder) = running(&fake);
     fake.kill_qemu(NAME);
     assert_eq!(recorder.lifecycle(1), ["Stopped Failed"]);
     let crashed = State::new(DomainState::Shutoff, Reason::Crashed);
-    assert_eq!(guest.state().unwrap(), crashed);
+    assert_eq!(domain.state().unwrap(), crashed);
     fake.kill_qemu(NAME);
     assert!(recorder.lifecycle(0).is_empty());
 }
 
 #[test]
-fn a_guest_may_ignore_a_shutdown() {
-    let fake = Fake::new();
-    let (guest, recorder) = running(&fake);
+fn guest_can_ignore_a_shutdown_request() {
+    let fake = FakeDaemon::new();
+    let (domain, recorder) = running(&fake);
     fake.obey_shutdown(false);
-    guest.shutdown(ShutdownMode::Acpi).unwrap();
-    assert!(guest.state().unwrap().is_active());
+    domain.shutdown(ShutdownMode::Acpi).unwrap();
+    assert!(domain.state().unwrap().is_active());
     fake.power_off(NAME);
     assert_eq!(
         recorder.lifecycle(2),
@@ -63,17 +115,17 @@ fn a_guest_may_ignore_a_shutdown() {
 }
 
 #[test]
-fn an_agent_answers_until_it_goes_away() {
-    let fake = Fake::new();
-    let (guest, recorder) = running(&fake);
+fn agent_answers_until_it_disconnects() {
+    let fake = FakeDaemon::new();
+    let (domain, recorder) = running(&fake);
     let second = Duration::from_secs(1);
-    fake.agent(NAME, Some(Arc::new(|_| Ok(r#"{"return":{}}"#.into()))));
+    fake.set_agent(NAME, Some(Arc::new(|_| Ok(r#"{"return":{}}"#.into()))));
     assert_eq!(
-        guest.agent_command("{}", second).unwrap(),
+        domain.agent_command("{}", second).unwrap(),
         r#"{"return":{}}"#
     );
-    fake.agent(NAME, None);
-    let error = guest.agent_command("{}", second).unwrap_err();
+    fake.set_agent(NAME, None);
+    let error = domain.agent_command("{}", second).unwrap_err();
     assert!(error.is_agent_unresponsive());
     for expected in [true, false] {
         let connected = recorder.first(|event| match event {
@@ -85,63 +137,74 @@ fn an_agent_answers_until_it_goes_away() {
 }
 
 #[test]
-fn a_daemon_that_stops_takes_connections_but_no_domains_with_it() {
-    let fake = Fake::new();
-    let (guest, recorder) = running(&fake);
+fn domains_outlive_the_daemon_and_connections_do_not() {
+    let fake = FakeDaemon::new();
+    let (domain, recorder) = running(&fake);
     fake.stop_daemon(CloseReason::Eof);
     let reason = recorder.first(|event| match event {
         Event::ConnectionClosed { reason } => Some(*reason),
         _ => None,
     });
     assert_eq!(reason, Some(CloseReason::Eof));
-    assert!(guest.state().is_err());
+    assert!(domain.state().is_err());
     assert_eq!(fake.connect().err().unwrap().code, code::SYSTEM_ERROR);
     fake.start_daemon();
     let again = fake.connect().unwrap().lookup(NAME).unwrap().unwrap();
     assert_eq!(again.state().unwrap().state, DomainState::Running);
-    assert!(guest.state().is_err(), "an old handle stays dead");
+    assert!(domain.state().is_err(), "an old handle stays dead");
 }
 
 #[test]
-fn a_failure_is_injected_once_and_calls_are_counted() {
-    let fake = Fake::new();
-    let guest = fake.connect().unwrap().define(XML).unwrap();
-    fake.fail_next(Call::Start, Fake::error(1, 10, "internal error: no"));
-    assert_eq!(guest.start(Start::RUNNING).unwrap_err().code, 1);
-    guest.start(Start::RUNNING).unwrap();
+fn injected_failure_happens_once_and_calls_are_counted() {
+    let fake = FakeDaemon::new();
+    let domain = fake.connect().unwrap().define(XML).unwrap();
+    fake.fail_next(Call::Start, FakeDaemon::error(1, 10, "internal error: no"));
+    assert_eq!(domain.start(StartOptions::RUNNING).unwrap_err().code, 1);
+    domain.start(StartOptions::RUNNING).unwrap();
     assert_eq!(fake.count(Call::Start), 2);
     assert_eq!(fake.calls().first(), Some(&Call::Connect));
 }
 
 #[test]
-fn files_are_lent_and_disks_grow() {
-    let fake = Fake::new();
-    let (guest, _recorder) = running(&fake);
+fn fds_are_associated_and_disks_resized() {
+    let fake = FakeDaemon::new();
+    let (domain, _recorder) = running(&fake);
     let file = tempfile::tempfile().unwrap();
-    guest.associate_fds("iommu", &[file.as_fd()]).unwrap();
-    assert_eq!((fake.lent(NAME, "iommu"), fake.lent(NAME, "other")), (1, 0));
+    domain.associate_fds("iommu", &[file.as_fd()]).unwrap();
+    assert_eq!(
+        (
+            fake.associated_fds(NAME, "iommu"),
+            fake.associated_fds(NAME, "other")
+        ),
+        (1, 0)
+    );
     let small = BlockInfo {
         capacity: 1,
         physical: 3,
         ..BlockInfo::default()
     };
-    fake.set_block(NAME, "vda", small);
+    fake.set_block_info(NAME, "vda", small);
     for (size, expected) in [(BlockSize::Bytes(2), 2), (BlockSize::Device, 3)] {
-        guest.resize_block("vda", size).unwrap();
-        assert_eq!(guest.block_info("vda").unwrap().capacity, expected);
+        domain.resize_block("vda", size).unwrap();
+        assert_eq!(domain.block_info("vda").unwrap().capacity, expected);
     }
-    assert_eq!(guest.block_info("vdb").unwrap_err().code, code::INVALID_ARG);
+    assert_eq!(
+        domain.block_info("vdb").unwrap_err().code,
+        code::INVALID_ARG
+    );
     fake.kill_qemu(NAME);
-    assert!(guest.resize_block("vda", BlockSize::Device).is_err());
+    assert!(domain.resize_block("vda", BlockSize::Device).is_err());
 }
 
 #[test]
-fn metadata_of_the_definition_is_found_whatever_its_prefix() {
+fn metadata_is_found_by_namespace_whatever_its_prefix() {
     let xml = XML.replace(
         "</domain>",
         "<metadata><k:kubevirt xmlns:k='http://kubevirt.io'><k:uid>u</k:uid></k:kubevirt></metadata></domain>",
     );
-    let guest = Fake::new().connect().unwrap().define(&xml).unwrap();
-    let found = guest.metadata(story::URI, libvirt::Affect::Config).unwrap();
+    let domain = FakeDaemon::new().connect().unwrap().define(&xml).unwrap();
+    let found = domain
+        .metadata(domain_contract::URI, libvirt::Affect::Config)
+        .unwrap();
     assert_eq!(found.as_deref(), Some("<kubevirt><uid>u</uid></kubevirt>"));
 }

@@ -1,4 +1,4 @@
-//! The story on real QEMU: a session libvirtd of our own, in private namespaces.
+//! The driver contract on real QEMU: a session daemon of the test's own, in private namespaces.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
 
@@ -15,11 +15,12 @@ use std::thread;
 use std::time::Duration;
 
 use libvirt::{
-    BlockSize, CloseReason, Destroy, DomainState, Event, Guest, Hypervisor, LifecycleEvent, Reason,
-    Start, State, Undefine,
+    BlockSize, CloseReason, DestroyMode, Domain, DomainState, Event, Hypervisor, LifecycleEvent,
+    Reason, StartOptions, State, UndefineOptions,
 };
-use support::story::{self, Driver};
-use support::{Recorder, eventually};
+use support::domain_contract::{self, Driver};
+use support::memory_dump_contract;
+use support::{Recorder, wait_until};
 
 const UID: u32 = 107;
 const XML: &str = "<domain type='qemu'>
@@ -77,7 +78,7 @@ impl Pod {
     fn socket(&self) -> PathBuf {
         let directory = self.root.path().join("run/libvirt");
         let sockets = ["virtqemud-sock", "libvirt-sock"].map(|name| directory.join(name));
-        eventually("the daemon listens", || {
+        wait_until("the daemon listens", || {
             sockets.iter().any(|path| path.exists())
         });
         sockets.into_iter().find(|path| path.exists()).unwrap()
@@ -95,9 +96,9 @@ impl Pod {
             .unwrap()
             .filter_map(|entry| entry.unwrap().file_name().into_string().ok())
             .find(|pid| {
-                let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-                let line = String::from_utf8_lossy(&line);
-                line.contains("guest=default_vm") && line.contains(root)
+                let state = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                let state = String::from_utf8_lossy(&state);
+                state.contains("guest=default_vm") && state.contains(root)
             })
             .unwrap()
     }
@@ -110,7 +111,7 @@ impl Drop for Pod {
     }
 }
 
-/// Where there is nothing to test with, the test fails: one that tests nothing must not pass.
+/// Without root, QEMU or a daemon the test fails: a test that tests nothing must not pass.
 fn pod() -> Pod {
     let root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
     let qemu = Path::new("/usr/bin/qemu-system-x86_64").exists();
@@ -120,21 +121,33 @@ fn pod() -> Pod {
 }
 
 #[test]
-fn real_qemu_tells_the_story() {
+fn real_qemu_keeps_the_domain_contract() {
     let pod = pod();
     let hypervisor = pod.connect();
     assert!(hypervisor.qemu_version().unwrap() > libvirt::Version(5_000_000));
     let driver = Driver {
         xml: XML.into(),
         start_paused: true,
-        obedient: false,
+        obeys_shutdown: false,
         refusals: &[libvirt::code::OPERATION_INVALID],
-        events: story::QEMU,
+        events: domain_contract::QEMU,
     };
-    story::tell(&*hypervisor, &driver);
-    starts_with_a_lent_file_and_grows_a_disk(&pod, &*hypervisor);
-    killed_from_outside(&pod, &*hypervisor);
-    the_daemon_goes_away(pod, &*hypervisor);
+    domain_contract::check(&*hypervisor, &driver);
+    check_associated_fds_and_disk_resize(&pod, &*hypervisor);
+    check_qemu_killed(&pod, &*hypervisor);
+    check_daemon_end(pod, &*hypervisor);
+}
+
+/// The guest has enough memory for the dump to last while the daemon is queried.
+#[test]
+fn real_qemu_keeps_the_memory_dump_contract() {
+    let pod = pod();
+    let hypervisor = pod.connect();
+    let directory = pod.root.path().join("dumps");
+    fs::create_dir(&directory).unwrap();
+    chown(&directory, Some(UID), Some(UID)).unwrap();
+    let xml = XML.replace("<memory unit='MiB'>64<", "<memory unit='MiB'>512<");
+    memory_dump_contract::check(&*hypervisor, &xml, &directory, || {});
 }
 
 fn disk(source: &str, target: &str) -> String {
@@ -144,10 +157,10 @@ fn disk(source: &str, target: &str) -> String {
     )
 }
 
-/// One disk whose image nobody but this process can open, and one that grows while the guest runs.
-fn starts_with_a_lent_file_and_grows_a_disk(pod: &Pod, hypervisor: &dyn Hypervisor) {
+/// One disk whose image only this process can open, and one that is resized while the guest runs.
+fn check_associated_fds_and_disk_resize(pod: &Pod, hypervisor: &dyn Hypervisor) {
     const MIB: u64 = 1 << 20;
-    let recorder = Recorder::on(hypervisor, story::NAME);
+    let recorder = Recorder::on(hypervisor, domain_contract::NAME);
     let lent = tempfile::tempfile().unwrap();
     let plain = pod.root.path().join("plain.img");
     for file in [&lent, &fs::File::create(&plain).unwrap()] {
@@ -157,38 +170,38 @@ fn starts_with_a_lent_file_and_grows_a_disk(pod: &Pod, hypervisor: &dyn Hypervis
     let disks = disk("file='/nowhere/lent.img' fdgroup='lent'", "vda")
         + &disk(&format!("file='{}'", plain.display()), "vdb");
     let xml = XML.replace("</devices>", &format!("{disks}</devices>"));
-    let guest = hypervisor.define(&xml).unwrap();
-    let refusal = guest.start(Start::PAUSED).unwrap_err();
+    let domain = hypervisor.define(&xml).unwrap();
+    let refusal = domain.start(StartOptions::PAUSED).unwrap_err();
     assert!(refusal.message.contains("'lent'"), "{refusal}");
-    guest.associate_fds("lent", &[lent.as_fd()]).unwrap();
-    guest.start(Start::PAUSED).unwrap();
-    assert_eq!(guest.block_info("vdb").unwrap().capacity, MIB);
-    guest
+    domain.associate_fds("lent", &[lent.as_fd()]).unwrap();
+    domain.start(StartOptions::PAUSED).unwrap();
+    assert_eq!(domain.block_info("vdb").unwrap().capacity, MIB);
+    domain
         .resize_block("vdb", BlockSize::Bytes(2 * MIB))
         .unwrap();
-    assert_eq!(guest.block_info("vdb").unwrap().capacity, 2 * MIB);
+    assert_eq!(domain.block_info("vdb").unwrap().capacity, 2 * MIB);
     assert_eq!(fs::metadata(&plain).unwrap().len(), 2 * MIB);
-    let refusal = guest.resize_block("vdc", BlockSize::Device).unwrap_err();
+    let refusal = domain.resize_block("vdc", BlockSize::Device).unwrap_err();
     assert!(refusal.message.contains("vdc"), "{refusal}");
-    guest.destroy(Destroy::Forceful).unwrap();
-    undefine(&*guest, &recorder);
+    domain.destroy(DestroyMode::Forceful).unwrap();
+    undefine(&*domain, &recorder);
 }
 
-/// Waits for the last event too, so that whoever records next sees its own only.
-fn undefine(guest: &dyn Guest, recorder: &Recorder) {
-    guest.undefine(Undefine::KEEP).unwrap();
-    let undefined = recorder.first(|event| match event {
+/// Undefines the domain and waits for that event, so that the next recorder does not receive it.
+fn undefine(domain: &dyn Domain, recorder: &Recorder) {
+    domain.undefine(UndefineOptions::KEEP).unwrap();
+    let check_undefine = recorder.first(|event| match event {
         Event::Lifecycle { event, .. } => (*event == LifecycleEvent::Undefined).then_some(()),
         _ => None,
     });
-    undefined.expect("an event that tells of it");
+    check_undefine.expect("an event of the undefinition");
 }
 
-fn killed_from_outside(pod: &Pod, hypervisor: &dyn Hypervisor) {
-    let recorder = Recorder::on(hypervisor, story::NAME);
-    let guest = hypervisor.define(XML).unwrap();
-    guest.start(Start::RUNNING).unwrap();
-    let stats = guest.stats().unwrap().unwrap();
+fn check_qemu_killed(pod: &Pod, hypervisor: &dyn Hypervisor) {
+    let recorder = Recorder::on(hypervisor, domain_contract::NAME);
+    let domain = hypervisor.define(XML).unwrap();
+    domain.start(StartOptions::RUNNING).unwrap();
+    let stats = domain.stats().unwrap().unwrap();
     assert_eq!(stats.vcpus.len(), 1);
     assert_eq!(stats.memory.total, Some(64 * 1024));
     assert!(stats.memory.rss.is_some() && stats.cpu.time.is_some());
@@ -207,14 +220,14 @@ fn killed_from_outside(pod: &Pod, hypervisor: &dyn Hypervisor) {
         ]
     );
     let crashed = State::new(DomainState::Shutoff, Reason::Crashed);
-    assert_eq!(guest.state().unwrap(), crashed);
-    undefine(&*guest, &recorder);
+    assert_eq!(domain.state().unwrap(), crashed);
+    undefine(&*domain, &recorder);
 }
 
-/// Connections come and go, with events under way, when the daemon is killed: whatever call that
-/// hits ends with an error, and the next daemon is connected to as ever.
+/// The daemon is killed while connections are opened and closed and events are under way: calls end
+/// with an error, and nothing crashes.
 #[test]
-fn a_daemon_killed_while_it_is_connected_to() {
+fn calls_fail_cleanly_when_the_daemon_is_killed() {
     for round in 0..4 {
         let pod = pod();
         let uri = format!("qemu+unix:///session?socket={}", pod.socket().display());
@@ -224,7 +237,7 @@ fn a_daemon_killed_while_it_is_connected_to() {
                 let (uri, killed) = (uri.clone(), Arc::clone(&killed));
                 thread::spawn(move || {
                     while !killed.load(Relaxed) {
-                        use_for_a_moment(&uri, user);
+                        connect_and_define(&uri, user);
                     }
                 })
             })
@@ -240,22 +253,22 @@ fn a_daemon_killed_while_it_is_connected_to() {
     }
 }
 
-/// Any of it may fail.
-fn use_for_a_moment(uri: &str, user: usize) {
+/// Every call may fail.
+fn connect_and_define(uri: &str, user: usize) {
     let Ok(hypervisor) = libvirt::connect(uri) else {
         return;
     };
-    let (told, _events) = std::sync::mpsc::channel();
-    let subscription = hypervisor.subscribe(Box::new(move |event| drop(told.send(event))));
+    let (sender, _events) = std::sync::mpsc::channel();
+    let subscription = hypervisor.subscribe(Box::new(move |event| drop(sender.send(event))));
     let name = format!("default_vm{user}");
-    if let Ok(guest) = hypervisor.define(&XML.replace("default_vm", &name)) {
-        let _ = guest.undefine(Undefine::KEEP);
+    if let Ok(domain) = hypervisor.define(&XML.replace("default_vm", &name)) {
+        let _ = domain.undefine(UndefineOptions::KEEP);
     }
     drop(subscription);
 }
 
-fn the_daemon_goes_away(pod: Pod, hypervisor: &dyn Hypervisor) {
-    let recorder = Recorder::on(hypervisor, story::NAME);
+fn check_daemon_end(pod: Pod, hypervisor: &dyn Hypervisor) {
+    let recorder = Recorder::on(hypervisor, domain_contract::NAME);
     drop(pod);
     let reason = recorder.first(|event| match event {
         Event::ConnectionClosed { reason } => Some(*reason),
@@ -263,5 +276,5 @@ fn the_daemon_goes_away(pod: Pod, hypervisor: &dyn Hypervisor) {
     });
     assert_eq!(reason, Some(CloseReason::Eof));
     assert!(!hypervisor.is_alive());
-    assert!(hypervisor.lookup(story::NAME).is_err());
+    assert!(hypervisor.lookup(domain_contract::NAME).is_err());
 }

@@ -1,11 +1,11 @@
-//! The story on libvirt's in-process driver: the real client library, no daemon, no root.
+//! The driver contract on libvirt's in-process test driver: the real client library, no daemon, no root.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod support;
 
 use libvirt::{Version, code};
-use support::story::{self, Driver};
+use support::domain_contract::{self, Driver};
 
 const XML: &str = "<domain type='test'>
   <name>default_vm</name>
@@ -14,16 +14,16 @@ const XML: &str = "<domain type='test'>
 </domain>";
 
 #[test]
-fn the_test_driver_tells_the_story() {
+fn test_driver_keeps_the_domain_contract() {
     let hypervisor = libvirt::connect("test:///default").unwrap();
     let driver = Driver {
         xml: XML.into(),
         start_paused: false,
-        obedient: true,
+        obeys_shutdown: true,
         refusals: &[code::OPERATION_INVALID, code::INTERNAL_ERROR],
-        events: story::TEST,
+        events: domain_contract::TEST,
     };
-    story::tell(&*hypervisor, &driver);
+    domain_contract::check(&*hypervisor, &driver);
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn one_thread_runs_the_event_loop() {
     let _first = libvirt::connect("test:///default").unwrap();
     let _second = libvirt::connect("test:///default").unwrap();
     // A thread gives itself its name.
-    support::eventually("the loop's thread is there", || loops() > 0);
+    support::wait_until("the loop's thread is there", || loops() > 0);
     assert_eq!(loops(), 1);
 }
 
@@ -44,7 +44,7 @@ fn loops() -> usize {
 }
 
 #[test]
-fn a_socket_that_is_not_there_is_named() {
+fn missing_socket_is_named_in_the_error() {
     let error = libvirt::connect("qemu+unix:///session?socket=/nowhere/virtqemud-sock")
         .err()
         .unwrap();
@@ -53,7 +53,7 @@ fn a_socket_that_is_not_there_is_named() {
 }
 
 #[test]
-fn bad_input_is_an_error() {
+fn invalid_input_is_an_error() {
     let hypervisor = libvirt::connect("test:///default").unwrap();
     let error = hypervisor.define("<domain").err().unwrap();
     assert!(error.message.contains("domain"), "{error}");
@@ -64,10 +64,10 @@ fn bad_input_is_an_error() {
 }
 
 #[test]
-fn a_panicking_sink_does_not_take_the_process_down() {
+fn panicking_event_handler_does_not_end_the_process() {
     let hypervisor = libvirt::connect("test:///default").unwrap();
     let _bad = hypervisor
-        .subscribe(Box::new(|_| panic!("a sink's own bug")))
+        .subscribe(Box::new(|_| panic!("a handler's own bug")))
         .unwrap();
     let recorder = support::Recorder::on(&*hypervisor, "default_other");
     hypervisor
@@ -77,7 +77,7 @@ fn a_panicking_sink_does_not_take_the_process_down() {
 }
 
 #[test]
-fn versions_and_capabilities_are_told() {
+fn versions_and_capabilities_are_returned() {
     let hypervisor = libvirt::connect("test:///default").unwrap();
     assert!(hypervisor.version().unwrap() > Version(6_000_000));
     assert!(

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// What the monitor reads of the command line.
+/// The part of the command line that the monitor uses.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Flags {
     /// `--keep-after-failure`: stay when virt-launcher has failed. The only flag that is not passed on.
@@ -13,7 +13,7 @@ pub(crate) struct Flags {
     pub(crate) container_disk_dir: PathBuf,
     /// `--kubevirt-share-dir`.
     pub(crate) share_dir: PathBuf,
-    /// virt-launcher's command line. Flags unknown here are its business.
+    /// virt-launcher's command line, with flags that the monitor does not know.
     pub(crate) passed: Vec<OsString>,
 }
 
@@ -21,11 +21,11 @@ impl Flags {
     /// Reads `--flag value` and `--flag=value`.
     pub(crate) fn parse(arguments: impl Iterator<Item = OsString>) -> Self {
         let (own, passed): (Vec<_>, Vec<_>) =
-            arguments.partition(|argument| keeps(argument).is_some());
+            arguments.partition(|argument| keep_flag(argument).is_some());
         Self {
             keep_after_failure: own
                 .last()
-                .and_then(|argument| keeps(argument))
+                .and_then(|argument| keep_flag(argument))
                 .unwrap_or(false),
             container_disk_dir: value(&passed, "--container-disk-dir")
                 .unwrap_or_else(|| "/var/run/kubevirt/container-disks".into())
@@ -38,8 +38,8 @@ impl Flags {
     }
 }
 
-/// What an argument says about keeping, if anything.
-fn keeps(argument: &OsStr) -> Option<bool> {
+/// The value of `--keep-after-failure`, if the argument is this flag.
+fn keep_flag(argument: &OsStr) -> Option<bool> {
     match argument.to_str()?.strip_prefix("--keep-after-failure")? {
         "" | "=true" | "=1" | "=t" => Some(true),
         rest if rest.starts_with('=') => Some(false),
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_but_keep_after_failure_is_passed_on() {
+    fn all_flags_but_keep_after_failure_are_passed_on() {
         let flags = parse(&[
             "--name",
             "vm",
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_in_both_notations() {
+    fn directories_are_read_in_both_notations() {
         for arguments in [
             &["--container-disk-dir", "/a"][..],
             &["--container-disk-dir=/a"],

@@ -1,4 +1,4 @@
-//! The child that everything is about.
+//! The child process virt-launcher.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,11 +11,14 @@ use rustix::thread::{
     CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities,
 };
 
-use crate::log;
+use crate::{log, signals};
 
 const PROGRAM: &str = "virt-launcher";
 
-/// virt-launcher, running. It is reaped with all other children, by [`crate::process`].
+/// virt-launcher's exit code when another virt-launcher uses its directories.
+pub(crate) const DIRECTORIES_IN_USE: u8 = 75;
+
+/// virt-launcher, running. It is reaped with all other children, by [`crate::child_processes`].
 pub(crate) struct Launcher {
     pid: Pid,
 }
@@ -23,18 +26,16 @@ pub(crate) struct Launcher {
 impl Launcher {
     /// Starts virt-launcher: the one beside this program, else the one in PATH.
     pub(crate) fn start(arguments: &[OsString]) -> io::Result<Self> {
-        if let Err(error) = let_bind_service() {
+        if let Err(error) = pass_on_net_bind_service() {
             log::error(&format!(
                 "passing CAP_NET_BIND_SERVICE on: {error}; virt-launcher will not serve DHCP to the guest"
             ));
         }
         let program = program();
         let named = |error| io::Error::other(format!("{}: {error}", program.display()));
-        let child = Command::new(&program)
-            .args(arguments)
-            .stdin(Stdio::null())
-            .spawn()
-            .map_err(named)?;
+        let mut command = Command::new(&program);
+        command.args(arguments).stdin(Stdio::null());
+        let child = signals::with_blocked(|| command.spawn()).map_err(named)?;
         let pid = Pid::from_raw(child.id().cast_signed())
             .ok_or_else(|| io::Error::other("its pid is 0"))?;
         Ok(Self { pid })
@@ -45,8 +46,8 @@ impl Launcher {
         self.pid
     }
 
-    /// Asks it to end, whichever signal the monitor got: they all mean the same to it.
-    pub(crate) fn ask_to_end(&self) -> io::Result<()> {
+    /// Sends SIGTERM, whichever signal the monitor received: virt-launcher treats them alike.
+    pub(crate) fn terminate(&self) -> io::Result<()> {
         Ok(kill_process(self.pid, Signal::TERM)?)
     }
 }
@@ -60,9 +61,9 @@ fn program() -> PathBuf {
         .unwrap_or_else(|| PROGRAM.into())
 }
 
-/// An ambient capability survives the execution of a program by whoever is not root. It has to be
-/// inheritable first.
-fn let_bind_service() -> io::Result<()> {
+/// Makes CAP_NET_BIND_SERVICE ambient, so that a child that is not root keeps it over exec. Only an
+/// inheritable capability can become ambient.
+fn pass_on_net_bind_service() -> io::Result<()> {
     let capability = CapabilitySet::NET_BIND_SERVICE;
     let mut sets = capabilities(None)?;
     sets.inheritable |= capability;

@@ -1,4 +1,4 @@
-//! Log lines as all of KubeVirt writes them: one JSON object each, to standard error.
+//! Log lines in KubeVirt's format: one JSON object each, to standard error.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -7,20 +7,20 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const COMPONENT: &str = "virt-launcher-monitor";
 
-/// Says what happens.
+/// Logs at level info.
 #[track_caller]
 pub(crate) fn info(message: &str) {
     write("info", message, Location::caller());
 }
 
-/// Says what went wrong.
+/// Logs at level error.
 #[track_caller]
 pub(crate) fn error(message: &str) {
     write("error", message, Location::caller());
 }
 
-/// One write for each line, so that lines of several processes do not mix. Nobody is left to be
-/// told when standard error is gone.
+/// Writes each line with one call, so that lines of several processes do not mix. A failure is
+/// ignored, since it could only be reported on standard error.
 fn write(level: &str, message: &str, place: &Location<'_>) {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -33,13 +33,13 @@ fn line(level: &str, message: &str, place: &Location<'_>, since_epoch: Duration)
     let file = place.file().rsplit('/').next().unwrap_or_default();
     format!(
         "{{\"component\":\"{COMPONENT}\",\"level\":\"{level}\",\"msg\":\"{}\",\"pos\":\"{file}:{}\",\"timestamp\":\"{}\"}}\n",
-        escaped(message),
+        escape_json(message),
         place.line(),
         timestamp(since_epoch),
     )
 }
 
-fn escaped(text: &str) -> String {
+fn escape_json(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -53,18 +53,18 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// RFC 3339 with microseconds, in Greenwich.
+/// RFC 3339 with microseconds, in UTC.
 fn timestamp(since_epoch: Duration) -> String {
     let seconds = since_epoch.as_secs();
-    let (year, month, day) = civil(seconds / 86_400);
+    let (year, month, day) = date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     let micros = since_epoch.subsec_micros();
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
-/// Days since 1970 to a date of the Gregorian calendar, whose years here begin in March, so that
+/// Converts days since 1970 to a Gregorian date. The calculation counts years from March, so that
 /// the leap day comes last.
-fn civil(days: u64) -> (u64, u64, u64) {
+fn date(days: u64) -> (u64, u64, u64) {
     const DAYS_BEFORE_1970: u64 = 719_468;
     const DAYS_OF_400_YEARS: u64 = 146_097;
     let days = days + DAYS_BEFORE_1970;
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates() {
+    fn timestamps_have_gregorian_dates() {
         for (seconds, date) in [
             (0, "1970-01-01T00:00:00.000000Z"),
             (951_782_400, "2000-02-29T00:00:00.000000Z"),
@@ -99,18 +99,18 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_json_whatever_it_says() {
-        let said = "a \"quote\", a \\ and\ta tab\nand \u{1b}[1m";
+    fn every_message_gives_a_valid_json_line() {
+        let message = "a \"quote\", a \\ and\ta tab\nand \u{1b}[1m";
         let line = line(
             "info",
-            said,
+            message,
             Location::caller(),
             Duration::from_micros(1_500_000),
         );
         let Ok(value) = serde_json::from_str::<serde_json::Value>(&line) else {
             panic!("{line}")
         };
-        assert_eq!(value["msg"], said);
+        assert_eq!(value["msg"], message);
         assert_eq!(value["component"], "virt-launcher-monitor");
         assert_eq!(value["timestamp"], "1970-01-01T00:00:01.500000Z");
         assert!(

@@ -1,23 +1,23 @@
-//! virt-launcher-monitor: the first process of the pod. It starts virt-launcher, passes a request
-//! to end on to it, reaps whatever is orphaned (QEMU, once it has daemonised, is its direct child),
-//! and after virt-launcher's end cleans up and exits with its code.
+//! virt-launcher-monitor: the first process of the container. It starts virt-launcher, forwards the
+//! first termination signal to it, reaps orphans (QEMU, once it has daemonised, is its direct child),
+//! and after virt-launcher's end cleans up and exits with virt-launcher's code.
 //!
 //! ```text
-//! start ─▶ watch ─ launcher ended ─▶ logs ─▶ QEMU ─▶ proxy ─▶ sockets ─▶ (keep) ─▶ exit
+//! start ─▶ watch ─ launcher ended ─▶ log dump ─▶ QEMU ─▶ Istio proxy ─▶ sockets ─▶ (keep) ─▶ exit
 //!            └ reap, forward the first signal
 //! ```
 //!
-//! It lives as long as the VM and must stay small: no runtime, no threads.
+//! The monitor lives as long as the VM and must stay small: no async runtime, no threads.
 
+mod child_processes;
+mod container_disk_sockets;
 mod flags;
+mod istio_proxy;
 mod launcher;
 mod log;
-mod logs;
-mod process;
-mod proxy;
-mod qemu;
+mod log_dump;
+mod qemu_shutdown;
 mod signals;
-mod sockets;
 
 use std::env;
 use std::io;
@@ -28,8 +28,7 @@ use launcher::Launcher;
 use signals::{Signals, Wake};
 
 fn main() -> ExitCode {
-    let flags = Flags::parse(env::args_os().skip(1));
-    // Before anything is started: as PID 1 a signal without a handler is lost.
+    // First of all: a signal without a handler does not reach PID 1.
     let signals = match Signals::register() {
         Ok(signals) => signals,
         Err(error) => {
@@ -37,18 +36,23 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let flags = Flags::parse(env::args_os().skip(1));
     let code = run(&flags, &signals);
-    clean_up(&flags, code);
+    if code == launcher::DIRECTORIES_IN_USE {
+        log::error("another virt-launcher uses the same directories: nothing is cleaned up");
+    } else {
+        clean_up(&flags, code);
+    }
     if flags.keep_after_failure && code != 0 {
-        keep(&signals);
+        keep_container_alive(&signals);
     }
     log::info("virt-launcher-monitor: Exiting...");
     ExitCode::from(code)
 }
 
-/// virt-launcher's whole life; its exit code.
+/// Runs virt-launcher until it ends; returns its exit code.
 fn run(flags: &Flags, signals: &Signals) -> u8 {
-    if let Err(error) = process::adopt_orphans() {
+    if let Err(error) = child_processes::adopt_orphans() {
         log::error(&format!(
             "becoming the parent of orphans: {error}; a QEMU that outlives virt-launcher will not be ended"
         ));
@@ -63,18 +67,18 @@ fn run(flags: &Flags, signals: &Signals) -> u8 {
 }
 
 fn watch(launcher: &Launcher, signals: &Signals) -> u8 {
-    let mut asked = false;
+    let mut forwarded = false;
     loop {
         match signals.wait(None) {
             Wake::Child => {
-                if let Some(code) = process::reap(launcher.pid()) {
+                if let Some(code) = child_processes::reap(launcher.pid()) {
                     return code;
                 }
             }
-            Wake::Terminate if !asked => {
-                asked = true;
+            Wake::Terminate if !forwarded => {
+                forwarded = true;
                 log::info("signalling virt-launcher to shut down");
-                report("signalling virt-launcher", launcher.ask_to_end());
+                report("signalling virt-launcher", launcher.terminate());
             }
             Wake::Terminate | Wake::Timeout => {}
         }
@@ -84,21 +88,21 @@ fn watch(launcher: &Launcher, signals: &Signals) -> u8 {
 fn clean_up(flags: &Flags, code: u8) {
     if code != 0 {
         log::error(&format!("dirty virt-launcher shutdown: exit-code {code}"));
-        logs::dump(&flags.share_dir);
+        log_dump::dump(&flags.share_dir);
     }
-    qemu::end_survivors();
-    proxy::end();
+    qemu_shutdown::end_survivors();
+    istio_proxy::end();
     report(
         "cleaning up the container disk directory",
-        sockets::remove(&flags.container_disk_dir),
+        container_disk_sockets::remove(&flags.container_disk_dir),
     );
 }
 
-/// For whoever wants to look into the pod; until asked to end.
-fn keep(signals: &Signals) {
+/// Keeps the container alive for debugging, until a termination signal.
+fn keep_container_alive(signals: &Signals) {
     log::info("keeping virt-launcher container alive since --keep-after-failure is set to true");
     while !matches!(signals.wait(None), Wake::Terminate) {
-        process::reap_all();
+        child_processes::reap_all();
     }
 }
 

@@ -7,6 +7,8 @@ use std::path::Path;
 
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table};
 
+use crate::sdk::ROOTS;
+
 /// This workspace's lock, without what no hook can need. Cargo leaves out the rest when it first builds, and
 /// enters the project.
 pub(crate) fn of_sdk(tree: &Path) -> Result<String, Box<dyn Error>> {
@@ -17,7 +19,7 @@ pub(crate) fn of_sdk(tree: &Path) -> Result<String, Box<dyn Error>> {
     let packages = lock.get("package").and_then(Item::as_array_of_tables);
     let packages = packages.ok_or("Cargo.lock has no packages")?;
     let mut reached = BTreeSet::new();
-    let mut open = vec!["hooks-sdk".to_owned()];
+    let mut open = ROOTS.map(str::to_owned).to_vec();
     while let Some(name) = open.pop() {
         if reached.insert(name.clone()) {
             open.extend(packages.iter().filter(|one| is(one, &name)).flat_map(needs));

@@ -17,14 +17,18 @@ const OWN: [&str; 5] = ["dev-dependencies", "lints", "bench", "example", "test"]
 /// Of the workspace's manifest, what crates inherit.
 const INHERITED: [&str; 2] = ["package", "dependencies"];
 
+/// What a project depends on: the SDK, and for tests in Rust its test support.
+pub(crate) const ROOTS: [&str; 2] = ["hooks-sdk", "hooks-sdk-testing"];
+
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// All of it; manifests are written below `out` first.
 pub(crate) fn embedded(tree: &Path, out: &Path) -> Result<Embedded> {
     let mut root = manifest(&tree.join("Cargo.toml"))?;
     let mut embedded = Embedded::default();
-    let (mut needed, mut members) = (BTreeSet::new(), Vec::new());
-    let mut open = vec!["hooks-sdk".to_owned()];
+    let mut needed: BTreeSet<String> = ROOTS.map(str::to_owned).into();
+    let mut members = Vec::new();
+    let mut open = ROOTS.map(str::to_owned).to_vec();
     while let Some(name) = open.pop() {
         let Some(place) = path_of(&root, &name) else {
             continue;

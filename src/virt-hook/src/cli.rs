@@ -5,9 +5,15 @@ use clap::{Parser, Subcommand};
 use crate::output::Colour;
 use crate::{bench, check, compile, inspect, new, render, replay, run, serve, test, wrap};
 
+/// The version, which `make dist` completes with the commit.
+const VERSION: &str = match option_env!("BUILD_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// Work with hooks of KubeVirt virtual machines, without a cluster.
 #[derive(Debug, Parser)]
-#[command(name = "virt-hook", version, after_help = EXIT_CODES)]
+#[command(name = "virt-hook", version = VERSION, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     /// Show on standard error what hooks log and what each changed
     #[arg(short, long, global = true)]
@@ -30,7 +36,7 @@ Exit codes:
   2  the command line, or a file that it names, cannot be used
   3  this machine could not do it: a program is missing, the disk is full, no answer in time";
 
-/// What can be done; all but `serve` end with one [report](crate::output::Report).
+/// The verbs; all except `serve` end with one [report](crate::output::Report).
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Start a hook: a project that builds, and passes its own tests

@@ -1,5 +1,5 @@
-//! Hooks as a pod would have them: laid out in a directory of our own, collected and chained by the
-//! launcher's code, and every run written down.
+//! Runs hooks as a pod would: copied into a temporary hooks directory, collected and called by the
+//! launcher's code, with a record of every run.
 
 use std::fs;
 use std::path::Path;
@@ -10,24 +10,25 @@ use hook_host::{Chain, CloudInitDocuments, HookError, HookInfo, HookPoint};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::compiling;
-use crate::failure::Failure;
-use crate::inputs::Subject;
-use crate::modules::{self, Found, Terms};
+use crate::compile_progress;
+use crate::exit::Failure;
+use crate::inputs::VmiInput;
+use crate::modules::{self, HookModule, HookOptions};
 use crate::output::RunReport;
+use crate::runtime::runtime;
 
 const RECORDS: &str = "records";
 
-/// Hooks that are ready.
+/// Collected hooks.
 pub(crate) struct Hooks {
     runtime: Runtime,
     chain: Chain,
     place: TempDir,
 }
 
-/// What hooks made of a virtual machine.
+/// The results of hooks for a virtual machine.
 #[derive(Debug, Clone)]
-pub(crate) struct Story {
+pub(crate) struct HookResults {
     /// The domain after the last hook.
     pub(crate) xml: String,
     /// The cloud-init data after the last hook.
@@ -39,20 +40,20 @@ pub(crate) struct Story {
 }
 
 impl Hooks {
-    /// Compiles and collects. The error is about the modules and what is said of them.
-    pub(crate) fn collect(found: &[Found], terms: Terms) -> Result<Self, Failure> {
+    /// Compiles and collects hooks. Errors are about the modules and their policies.
+    pub(crate) fn collect(found: &[HookModule], options: HookOptions) -> Result<Self, Failure> {
         let place = tempfile::tempdir()
             .context("making a temporary directory")
             .map_err(Failure::Machine)?;
-        let terms = Terms {
+        let options = HookOptions {
             record: Some(place.path().join(RECORDS)),
             secrets: true,
-            ..terms
+            ..options
         };
         let runtime = runtime()?;
-        let chain = runtime.block_on(modules::collect(found, place.path(), terms));
+        let chain = runtime.block_on(modules::collect(found, place.path(), options));
         let chain = chain.map_err(|error| match error.downcast() {
-            Ok(error) => compiling::explain(error),
+            Ok(error) => compile_progress::explain(error),
             Err(error) => error,
         });
         Ok(Self {
@@ -62,62 +63,66 @@ impl Hooks {
         })
     }
 
-    /// What was collected.
-    pub(crate) fn infos(&self) -> Vec<HookInfo> {
+    /// The collected hooks.
+    pub(crate) fn hooks(&self) -> Vec<HookInfo> {
         self.chain.hooks()
     }
 
-    /// Calls hook points one after the other; the first hook that refuses or fails ends it.
-    pub(crate) fn run(&self, subject: &Subject, points: &[HookPoint]) -> Result<Story, Failure> {
-        let mut story = Story {
-            xml: subject.xml.clone(),
+    /// Calls hook points in order. The first veto or failure stops.
+    pub(crate) fn run(
+        &self,
+        input: &VmiInput,
+        points: &[HookPoint],
+    ) -> Result<HookResults, Failure> {
+        let mut results = HookResults {
+            xml: input.xml.clone(),
             cloud_init: None,
             runs: Vec::new(),
             error: None,
         };
         for point in points {
-            let work = call(&self.chain, *point, subject, &mut story);
+            let work = call(&self.chain, *point, input, &mut results);
             if let Err(error) = self.runtime.block_on(work)? {
-                story.error = Some(error);
+                results.error = Some(error);
                 break;
             }
         }
-        story.runs = self.take_records()?.iter().map(RunReport::from).collect();
-        Ok(story)
+        results.runs = self.take_records()?.iter().map(RunReport::from).collect();
+        Ok(results)
     }
 
-    /// The runs since the last time.
+    /// Takes the records written since the last call.
     fn take_records(&self) -> Result<Vec<Record>, Failure> {
         let taken = take(&self.place.path().join(RECORDS));
         taken.map_err(Failure::Machine)
     }
 }
 
-/// The outer error is about the virtual machine, the inner one a hook's.
+/// Calls one hook point. The outer error is about the VMI, the inner one a hook's.
 async fn call(
     chain: &Chain,
     point: HookPoint,
-    subject: &Subject,
-    story: &mut Story,
+    input: &VmiInput,
+    results: &mut HookResults,
 ) -> Result<Result<(), HookError>, Failure> {
-    let (invocation, vmi) = (&subject.invocation, subject.vmi.as_str());
+    let (invocation, vmi) = (&input.invocation, input.vmi.as_str());
     let done = match point {
         HookPoint::PreStart => chain.pre_start(invocation, vmi).await.map(drop),
         HookPoint::PreCloudInitIso => {
-            let data = subject.cloud_init.clone();
+            let data = input.cloud_init.clone();
             let Some(data) = data.map_err(|error| Failure::refused(anyhow!(error)))? else {
                 return Ok(Ok(()));
             };
             let hooked = chain.pre_cloud_init_iso(invocation, vmi, data).await;
-            hooked.map(|(data, _)| story.cloud_init = Some(data))
+            hooked.map(|(data, _)| results.cloud_init = Some(data))
         }
         HookPoint::OnDefineDomain => {
-            let xml = subject.xml.clone();
+            let xml = input.xml.clone();
             let hooked = chain.on_define_domain(invocation, vmi, xml).await;
-            hooked.map(|(xml, _)| story.xml = xml)
+            hooked.map(|(xml, _)| results.xml = xml)
         }
         HookPoint::Shutdown => {
-            // Its errors are in the runs: they stop nothing.
+            // Errors are in the runs and stop nothing.
             chain.shutdown(invocation).await;
             Ok(())
         }
@@ -128,7 +133,7 @@ async fn call(
 fn take(dir: &Path) -> anyhow::Result<Vec<Record>> {
     let entries = fs::read_dir(dir).with_context(|| dir.display().to_string())?;
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    // Names begin with the time and a number.
+    // File names begin with time and serial number, so their order is that of the runs.
     paths.sort();
     let read = |path: &std::path::PathBuf| {
         let record = Record::read(path)?;
@@ -136,13 +141,4 @@ fn take(dir: &Path) -> anyhow::Result<Vec<Record>> {
         Ok(record)
     };
     paths.iter().map(read).collect()
-}
-
-/// One thread: nothing here runs beside something else.
-pub(crate) fn runtime() -> Result<Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("starting the runtime")
-        .map_err(Failure::Machine)
 }

@@ -1,12 +1,12 @@
-//! virt-hook: the tool of whoever writes or runs hooks. It needs no libvirt and no cluster.
+//! virt-hook: the tool for authors and operators of hooks. It needs no libvirt and no cluster.
 
 mod bench;
 mod check;
 mod cli;
+mod cloud_init_documents;
 mod compile;
-mod compiling;
-mod documents;
-mod failure;
+mod compile_progress;
+mod exit;
 mod hooks;
 mod inputs;
 mod inspect;
@@ -16,6 +16,7 @@ mod output;
 mod render;
 mod replay;
 mod run;
+mod runtime;
 mod serve;
 mod test;
 mod wrap;
@@ -26,7 +27,7 @@ use clap::Parser;
 use tracing_subscriber::filter::LevelFilter;
 
 use cli::{Cli, Verb};
-use failure::Failure;
+use exit::Failure;
 use output::{Screen, Style};
 
 fn main() -> ExitCode {
@@ -81,7 +82,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     screen.failure(&Failure::usage(anyhow::anyhow!(text)))
 }
 
-/// Standard output is for results alone, and standard error for one line unless more is wanted.
+/// Standard output is for results only, and standard error for one line unless `--verbose` is given.
 fn log_to_stderr(verbose: bool) {
     let level = if verbose {
         LevelFilter::INFO
@@ -96,7 +97,7 @@ fn log_to_stderr(verbose: bool) {
         .init();
 }
 
-/// Nobody else tells what became of a VM's hooks, and when.
+/// As a service, logs to standard error: they are the only trace of a VM's hooks.
 fn log_as_a_service() {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)

@@ -1,4 +1,4 @@
-//! Modules named on the command line, and their way into a chain.
+//! Finds the modules of the command line and collects them into a chain.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -8,33 +8,31 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use hook_host::record::RecordConfig;
-use hook_host::wasm::{Description, LoadError, Loader, Module, Options};
-use hook_host::{Chain, CollectConfig, Compiler, Limits, PolicySource};
+use hook_host::wasm::{LoadError, LoadOptions, Loader, Module};
+use hook_host::{Chain, CollectConfig, Compiler, Description, Limits, PolicySource};
 use serde_json::json;
 
-use crate::compiling;
-use crate::failure::{Failure, words};
-use crate::hooks::runtime;
+use crate::compile_progress::{self, HOST};
+use crate::exit::{Failure, error_text};
+use crate::runtime::runtime;
 
-/// Compiled already when the collection begins; this is behind everything else.
+/// Deadline of a collection. Modules are compiled before it starts.
 const DEADLINE: Duration = Duration::from_secs(120);
-/// What hooks are told of the host.
-pub(crate) const HOST: &str = concat!("virt-hook/", env!("CARGO_PKG_VERSION"));
-/// A hook's own settings, beside its module.
+/// The settings beside a module.
 const SETTINGS: &str = "hook.yaml";
 
 /// A module and the directory it would have in a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct HookModule {
     /// The file.
     pub(crate) module: PathBuf,
-    /// What the hook is called in logs and errors.
+    /// The hook's name in logs and errors.
     pub(crate) directory: String,
     /// Its `hook.yaml`, if it has one.
     pub(crate) settings: Option<PathBuf>,
 }
 
-impl Found {
+impl HookModule {
     fn new(module: PathBuf, directory: String) -> Self {
         let settings = module.with_file_name(SETTINGS);
         Self {
@@ -45,41 +43,41 @@ impl Found {
     }
 }
 
-/// On what terms modules run.
+/// Options for collecting hooks.
 #[derive(Debug)]
-pub(crate) struct Terms {
+pub(crate) struct HookOptions {
     pub(crate) limits: Limits,
     pub(crate) policy: PolicySource,
-    /// The virtual machine's, for rules of the policy; empty when not known.
+    /// The virtual machine's namespace, for rules of the policy; empty if unknown.
     pub(crate) namespace: String,
-    /// Where every run is written down, if anywhere.
+    /// Where runs are recorded, if at all.
     pub(crate) record: Option<PathBuf>,
     /// Directories of the image with modules that were compiled for it.
-    pub(crate) baked_dirs: Vec<PathBuf>,
-    /// Whether that is with cloud-init data, which may be secret.
+    pub(crate) precompiled_dirs: Vec<PathBuf>,
+    /// Whether records contain cloud-init data, which may be secret.
     pub(crate) secrets: bool,
-    /// Where compiled modules are kept for later; nowhere when left out.
+    /// Where compiled modules are kept; `None`: they are not kept.
     pub(crate) artifacts: Option<PathBuf>,
 }
 
-/// Those of a desk.
-impl Default for Terms {
+/// The options of a developer's machine.
+impl Default for HookOptions {
     fn default() -> Self {
         Self {
-            limits: compiling::limits(),
+            limits: compile_progress::limits(),
             policy: PolicySource::default(),
             namespace: String::new(),
             record: None,
-            baked_dirs: Vec::new(),
+            precompiled_dirs: Vec::new(),
             secrets: false,
             artifacts: None,
         }
     }
 }
 
-/// What each path names: a module, a directory that holds modules, or a hooks directory with one
+/// The modules that the paths name: a module, a directory with modules, or a hooks directory with one
 /// sub-directory per hook.
-pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<Found>> {
+pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<HookModule>> {
     let mut found = Vec::new();
     for path in paths {
         found.extend(find_in(path)?);
@@ -95,11 +93,11 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<Found>> {
 }
 
 /// A module is named after its file, modules in a directory after the directory.
-fn find_in(path: &Path) -> Result<Vec<Found>> {
+fn find_in(path: &Path) -> Result<Vec<HookModule>> {
     if !path.is_dir() {
         size(path)?;
         let directory = name(path.file_stem(), path)?;
-        return Ok(vec![Found::new(path.to_owned(), directory)]);
+        return Ok(vec![HookModule::new(path.to_owned(), directory)]);
     }
     let mut found = modules(path)?;
     if found.is_empty() {
@@ -116,8 +114,8 @@ fn find_in(path: &Path) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-fn modules(directory: &Path) -> Result<Vec<Found>> {
-    // "." and ".." have names only when resolved.
+fn modules(directory: &Path) -> Result<Vec<HookModule>> {
+    // `.` and `..` have names only after canonicalisation.
     let resolved = directory
         .canonicalize()
         .with_context(|| directory.display().to_string())?;
@@ -127,7 +125,7 @@ fn modules(directory: &Path) -> Result<Vec<Found>> {
     files
         .map(|module| {
             let directory = name(resolved.file_name(), directory)?;
-            Ok(Found::new(module, directory))
+            Ok(HookModule::new(module, directory))
         })
         .collect()
 }
@@ -143,7 +141,7 @@ fn is_module(path: &Path) -> bool {
     path.extension() == Some(OsStr::new("wasm"))
 }
 
-/// Names that begin with a dot are hidden from the collection.
+/// A hook's name without leading dots: the collection skips hidden names.
 fn name(name: Option<&OsStr>, path: &Path) -> Result<String> {
     let name = name
         .and_then(OsStr::to_str)
@@ -153,36 +151,40 @@ fn name(name: Option<&OsStr>, path: &Path) -> Result<String> {
         .ok_or_else(|| anyhow!("{}: a hook cannot be named after this", path.display()))
 }
 
-/// Lays modules out below `place` as a pod would have them, and collects them. Nothing in `place` is
-/// needed afterwards.
+/// Copies modules into a hooks directory below `place`, as in a pod, and collects them. `place` is
+/// not needed afterwards.
 ///
-/// Each module is loaded from its own path first, one after the other: errors then name it as the
-/// caller did, and come at once, where a collection waits for a file that may still be on its way.
-pub(crate) async fn collect(found: &[Found], place: &Path, terms: Terms) -> Result<Chain> {
+/// Each module is first loaded from its own path: errors then name this path and come at once,
+/// while a collection waits for a file that may still be written.
+pub(crate) async fn collect(
+    found: &[HookModule],
+    place: &Path,
+    options: HookOptions,
+) -> Result<Chain> {
     let config = CollectConfig {
         hooks_dir: place.join("hooks"),
         expected: found.len(),
         deadline: DEADLINE,
-        artifacts_dir: terms.artifacts.unwrap_or_else(|| place.join("compiled")),
-        baked_dirs: terms.baked_dirs,
+        artifacts_dir: options.artifacts.unwrap_or_else(|| place.join("compiled")),
+        precompiled_dirs: options.precompiled_dirs,
         compiler: Compiler::Child {
             program: std::env::current_exe().context("finding this program")?,
         },
-        limits: terms.limits,
+        limits: options.limits,
         host_name: HOST.to_owned(),
-        policy: terms.policy,
-        namespace: terms.namespace,
-        record: terms.record.map(|dir| RecordConfig {
+        policy: options.policy,
+        namespace: options.namespace,
+        record: options.record.map(|dir| RecordConfig {
             dir,
-            secrets: terms.secrets,
+            secrets: options.secrets,
         }),
         ..CollectConfig::default()
     };
-    let options = Options {
+    let options = LoadOptions {
         limits: config.limits.clone(),
         compiler: config.compiler.clone(),
         artifacts_dir: Some(config.artifacts_dir.clone()),
-        baked_dirs: config.baked_dirs.clone(),
+        precompiled_dirs: config.precompiled_dirs.clone(),
         host_name: config.host_name.clone(),
     };
     compile(found, options).await?;
@@ -191,12 +193,16 @@ pub(crate) async fn collect(found: &[Found], place: &Path, terms: Terms) -> Resu
     }
     let hooks_dir = config.hooks_dir.clone();
     let chain = hook_host::collect(config).await;
-    chain.map_err(|error| as_named(&error.into(), found, &hooks_dir))
+    chain.map_err(|error| with_caller_paths(&error.into(), found, &hooks_dir))
 }
 
-/// An error names files as the caller did, not as they were laid out.
-fn as_named(error: &anyhow::Error, found: &[Found], hooks_dir: &Path) -> anyhow::Error {
-    let mut text = words(error);
+/// Replaces the paths of the copies in an error by the caller's paths.
+fn with_caller_paths(
+    error: &anyhow::Error,
+    found: &[HookModule],
+    hooks_dir: &Path,
+) -> anyhow::Error {
+    let mut text = error_text(error);
     for hook in found {
         let laid = hooks_dir.join(&hook.directory);
         let settings = hook.settings.as_deref().unwrap_or(Path::new(SETTINGS));
@@ -216,24 +222,24 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Compiles modules into a directory that collections share; the first that is no hook is an error.
-pub(crate) fn compile_once(found: &[Found], compiled: &Path) -> Result<(), Failure> {
-    let options = compiling::options(Some(compiled.to_owned())).map_err(Failure::Machine)?;
+/// Compiles modules into a directory that several collections share.
+pub(crate) fn compile_once(found: &[HookModule], compiled: &Path) -> Result<(), Failure> {
+    let options = compile_progress::options(Some(compiled.to_owned())).map_err(Failure::Machine)?;
     let done = runtime()?.block_on(compile(found, options));
     let done = done.map_err(|error| match error.downcast() {
-        Ok(error) => compiling::explain(error),
+        Ok(error) => compile_progress::explain(error),
         Err(error) => error,
     });
     done.map_err(Failure::Usage)
 }
 
-/// Loads one module by itself, compiled by a child as in a launcher and kept for later.
+/// Loads one module, compiled by a child as in a launcher; the code is kept in `kept`.
 pub(crate) async fn load(path: &Path, kept: &Path) -> Result<Result<Module, LoadError>> {
-    let options = compiling::options(Some(kept.to_owned()))?;
-    Ok(compiling::told(path, Module::load(path, options)).await)
+    let options = compile_progress::options(Some(kept.to_owned()))?;
+    Ok(compile_progress::with_progress(path, Module::load(path, options)).await)
 }
 
-/// Bytes of a module's file.
+/// Size of a module file in bytes.
 pub(crate) fn size(path: &Path) -> Result<u64> {
     let named = || path.display().to_string();
     let metadata = fs::metadata(path).with_context(named)?;
@@ -250,8 +256,8 @@ pub(crate) fn size(path: &Path) -> Result<u64> {
     Ok(metadata.len())
 }
 
-/// A policy that grants what the module itself declares, the dangerous set included.
-pub(crate) fn granting(description: &Description, place: &Path) -> Result<PathBuf> {
+/// Writes a policy that grants everything the module declares, the dangerous set included.
+pub(crate) fn write_granting_policy(description: &Description, place: &Path) -> Result<PathBuf> {
     let wishes = description.wishes.clone().unwrap_or_default();
     let paths: Vec<&str> = wishes.paths.iter().map(|path| path.as_str()).collect();
     // JSON is YAML.
@@ -261,17 +267,17 @@ pub(crate) fn granting(description: &Description, place: &Path) -> Result<PathBu
     Ok(path)
 }
 
-/// Keeps the code of each module where the collection finds it.
-async fn compile(found: &[Found], options: Options) -> Result<()> {
+/// Compiles each module into the directory where the collection finds its code.
+async fn compile(found: &[HookModule], options: LoadOptions) -> Result<()> {
     let loader = Loader::new(options);
     for hook in found {
         let loaded = loader.load(&hook.module, &hook.directory);
-        compiling::told(&hook.module, loaded).await?;
+        compile_progress::with_progress(&hook.module, loaded).await?;
     }
     Ok(())
 }
 
-fn lay_out(hook: &Found, hooks_dir: &Path) -> Result<()> {
+fn lay_out(hook: &HookModule, hooks_dir: &Path) -> Result<()> {
     let named = || hook.module.display().to_string();
     let directory = hooks_dir.join(&hook.directory);
     fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
@@ -309,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_a_hook_or_a_whole_hooks_directory() {
+    fn paths_may_name_a_module_a_hook_or_a_hooks_directory() {
         let root = layout(&[
             "hooks/a/x.wasm",
             "hooks/a/hook.yaml",
@@ -323,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_no_module_is_named() {
+    fn a_directory_without_modules_is_named() {
         let root = layout(&["a/notes.txt"]);
         let error = find(&[root.path().join("a")]).unwrap_err().to_string();
         assert!(error.contains("no *.wasm"), "{error}");

@@ -1,4 +1,4 @@
-//! `wrap`: from what a compiler of C makes to a hook.
+//! `virt-hook wrap`: makes a hook component of a core module.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::exit::Failure;
 use crate::modules;
 use crate::output::{Report, Style};
 
@@ -38,25 +38,25 @@ pub(crate) struct Arguments {
 
 /// A component that was written.
 #[derive(Debug, Serialize)]
-pub(crate) struct Wrapped {
+pub(crate) struct WrapReport {
     module: PathBuf,
     bytes: usize,
 }
 
-/// Writes the component beside the module, or where it was told to.
-pub(crate) fn run(arguments: &Arguments) -> Result<Wrapped, Failure> {
+/// Wraps the module and writes the component.
+pub(crate) fn run(arguments: &Arguments) -> Result<WrapReport, Failure> {
     let core = read(&arguments.core).map_err(Failure::Usage)?;
     let component = hook_wrap::wrap(&core)
         .with_context(|| arguments.core.display().to_string())
         .map_err(Failure::Refused)?;
     write(&arguments.out, &component).map_err(Failure::Machine)?;
-    Ok(Wrapped {
+    Ok(WrapReport {
         module: arguments.out.clone(),
         bytes: component.len(),
     })
 }
 
-impl Report for Wrapped {
+impl Report for WrapReport {
     fn text(&self, _: Style) -> String {
         format!("{} ({} bytes)", self.module.display(), self.bytes)
     }
@@ -66,16 +66,16 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     modules::size(path)?;
     let whole = || path.display().to_string();
     let mut bytes = Vec::new();
-    // One byte more than is taken tells that there is more.
+    // Read one byte more than the limit to detect larger files.
     File::open(path)
         .with_context(whole)?
-        .take(hook_wrap::LARGEST as u64 + 1)
+        .take(hook_wrap::MAX_MODULE_BYTES as u64 + 1)
         .read_to_end(&mut bytes)
         .with_context(whole)?;
     Ok(bytes)
 }
 
-/// Whole or not at all: a launcher may be watching the directory.
+/// Writes the file atomically, by rename: a launcher may be watching the directory.
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let name = path
         .file_name()

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use domain_xml::grant::{Checker, Permission};
 use domain_xml::{Document, PathPattern, diff};
+use hook_host::policy::permission::{Checker, Permission};
 use hook_host::policy::{HookYaml, OperatorPolicy};
 
 fn page(name: &str) -> (PathBuf, String) {

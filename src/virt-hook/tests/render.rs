@@ -151,6 +151,28 @@ fn what_is_no_vmi_is_refused() {
 }
 
 #[test]
+fn a_virtual_machine_is_not_read_as_an_empty_vmi() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("vm.yaml");
+    let manifest = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: web}\n\
+        spec:\n  template:\n    spec: {domain: {devices: {}, memory: {guest: 64Mi}}}\n";
+    fs::write(&file, manifest).unwrap();
+    let module = place.path().join("any.wasm");
+    fs::write(&module, "no module: the VMI is read first").unwrap();
+    let (file, module) = (text(&file), text(&module));
+    let found = format!("{file}: this is a VirtualMachine, not a VirtualMachineInstance: ");
+    for verb in [&["render"][..], &["run", module]] {
+        let (code, error) = failure(&virt_hook(&[verb, &["--vmi", file]].concat(), b""));
+        assert_eq!(code, 1, "{verb:?}: {error}");
+        let way_out = ["spec.template", "kubectl get vmi NAME -o yaml"];
+        assert!(
+            error.contains(&found) && way_out.iter().all(|words| error.contains(words)),
+            "{verb:?}: {error}"
+        );
+    }
+}
+
+#[test]
 fn files_that_cannot_be_used_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str, content: &str| {

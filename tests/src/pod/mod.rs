@@ -17,42 +17,24 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub use crate::user::User;
 pub use processes::Process;
 
 use crate::binaries::binary;
-use crate::console::Console;
-use crate::slots::{self, Slot};
+use crate::console_log::ConsoleLog;
+use crate::pod_semaphore::{self, PodPermit};
 use crate::vmi::Vmi;
-
-/// Who the launcher runs as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum User {
-    /// uid 0, libvirt's system mode.
-    Root,
-    /// uid 107 with `--run-as-nonroot`: KubeVirt's default.
-    Nonroot,
-}
-
-impl User {
-    /// The uid, which is the gid too.
-    pub fn id(self) -> u32 {
-        match self {
-            User::Root => 0,
-            User::Nonroot => 107,
-        }
-    }
-}
 
 /// QEMU's user and group in KubeVirt.
 const QEMU: u32 = 107;
 
-/// KubeVirt's image brings these two configuration files.
+/// KubeVirt's image contains these two configuration files.
 const QEMU_CONF: &str = "stdio_handler = \"logd\"\nvnc_listen = \"0.0.0.0\"\nvnc_tls = 0\nvnc_sasl = 0\n\
     user = \"qemu\"\ngroup = \"qemu\"\ndynamic_ownership = 1\nremember_owner = 0\nnamespaces = [ ]\n\
     cgroup_controllers = [ ]\n";
 const VIRTQEMUD_CONF: &str = "listen_tls = 0\nlisten_tcp = 0\nlog_outputs = \"1:stderr\"\n";
 
-/// A pod; everything in it ends when it is dropped.
+/// A pod. Dropping it ends all its processes.
 #[derive(Debug)]
 pub struct Pod {
     directory: TempDir,
@@ -60,29 +42,29 @@ pub struct Pod {
     environment: Vec<(String, String)>,
     child: Option<Child>,
     init: Option<Pid>,
-    quiet: bool,
-    _slot: Slot,
+    is_log_suppressed: bool,
+    _permit: PodPermit,
 }
 
 impl Pod {
-    /// An empty pod, once there is a free [`slots`] for it. Needs root, and says so.
+    /// An empty pod, once there is a free [`pod_semaphore`] for it. Needs root, and fails with a message otherwise.
     pub fn create(user: User) -> Result<Pod> {
         if !is_root() {
             bail!(
                 "pods are made of mount and pid namespaces, which needs root: run this as root, or 'make test'"
             );
         }
-        Pod::of(user)
+        Pod::create_as(user)
     }
 
     /// A pod for libvirt's test driver, where no daemon runs and no QEMU. For who is not root its uid 107 is one of
     /// a user namespace, who is this process's user outside.
     pub fn create_unprivileged() -> Result<Pod> {
-        Pod::of(User::Nonroot)
+        Pod::create_as(User::Nonroot)
     }
 
-    fn of(user: User) -> Result<Pod> {
-        let slot = slots::take()?;
+    fn create_as(user: User) -> Result<Pod> {
+        let permit = pod_semaphore::acquire()?;
         let directory = tempfile::Builder::new().prefix("pod-").tempdir()?;
         let pod = Pod {
             directory,
@@ -90,14 +72,14 @@ impl Pod {
             environment: Vec::new(),
             child: None,
             init: None,
-            quiet: false,
-            _slot: slot,
+            is_log_suppressed: false,
+            _permit: permit,
         };
-        pod.make_directories()?;
+        pod.create_directories()?;
         Ok(pod)
     }
 
-    fn make_directories(&self) -> Result<()> {
+    fn create_directories(&self) -> Result<()> {
         let root = self.directory.path();
         fs::set_permissions(root, fs::Permissions::from_mode(0o755))?;
         for name in [
@@ -110,7 +92,7 @@ impl Pod {
             "masked",
             "bin",
         ] {
-            make(&root.join(name), 0o755)?;
+            create_owned_dir(&root.join(name), 0o755)?;
         }
         fs::write(root.join("etc-libvirt/qemu.conf"), QEMU_CONF)?;
         fs::write(root.join("etc-libvirt/virtqemud.conf"), VIRTQEMUD_CONF)?;
@@ -125,15 +107,15 @@ impl Pod {
             "kubevirt-ephemeral-disks",
             "libvirt",
         ] {
-            make(&root.join("run").join(name), 0o2777)?;
+            create_owned_dir(&root.join("run").join(name), 0o2777)?;
         }
         Ok(())
     }
 
-    /// Where a path of the pod is on this machine; for paths below `/run`, `/var/run`, `/etc/libvirt` and
+    /// The path on this machine of a path in the pod. For paths below `/run`, `/var/run`, `/etc/libvirt` and
     /// `/var/{lib,log,cache}/libvirt`.
     pub fn path(&self, in_pod: &str) -> PathBuf {
-        const PLACES: [(&str, &str); 6] = [
+        const MOUNTS: [(&str, &str); 6] = [
             ("/var/run", "run"),
             ("/run", "run"),
             ("/etc/libvirt", "etc-libvirt"),
@@ -142,7 +124,7 @@ impl Pod {
             ("/var/cache/libvirt", "var-cache-libvirt"),
         ];
         let path = Path::new(in_pod);
-        for (prefix, ours) in PLACES {
+        for (prefix, ours) in MOUNTS {
             if let Ok(rest) = path.strip_prefix(prefix) {
                 return self.directory.path().join(ours).join(rest);
             }
@@ -159,19 +141,19 @@ impl Pod {
     pub fn hooks_dir(&self) -> Result<PathBuf> {
         let directory = self.path("/run/kubevirt-hooks");
         if !directory.is_dir() {
-            make(&directory, 0o2777)?;
+            create_owned_dir(&directory, 0o2777)?;
         }
         Ok(directory)
     }
 
-    /// Who the launcher runs as here.
+    /// The user that the launcher runs as in this pod.
     pub fn user(&self) -> User {
         self.user
     }
 
-    /// Lays out the pod's network before the launcher starts, as virt-handler does: shell commands, run as root
-    /// inside, where `/dev/net/tun` is anybody's. `resolv_conf` is the pod's `/etc/resolv.conf`.
-    pub fn lay_out_network(&self, commands: &str, resolv_conf: &str) -> Result<()> {
+    /// Sets up the pod's network before the launcher starts, as virt-handler does: shell commands, run as root
+    /// in the pod, where everybody may open `/dev/net/tun`. `resolv_conf` is the pod's `/etc/resolv.conf`.
+    pub fn set_up_network(&self, commands: &str, resolv_conf: &str) -> Result<()> {
         let root = self.directory.path();
         fs::write(root.join("resolv.conf"), resolv_conf)?;
         let prologue = include_str!("network.sh");
@@ -182,7 +164,7 @@ impl Pod {
     }
 
     /// Hides a file of this machine from the pod; a masked program cannot be run there.
-    pub fn mask(&self, place: &Path) -> Result<()> {
+    pub fn mask_file(&self, place: &Path) -> Result<()> {
         if !place.exists() {
             return Ok(());
         }
@@ -196,8 +178,8 @@ impl Pod {
         )?)
     }
 
-    /// Puts a shell script in the way of a program: in the pod it is found first.
-    pub fn stand_in(&self, name: &str, script: &str) -> Result<()> {
+    /// Replaces a program by a shell script: in the pod, the script comes first in `PATH`.
+    pub fn replace_program(&self, name: &str, script: &str) -> Result<()> {
         let path = self.directory.path().join("bin").join(name);
         fs::write(&path, script)?;
         Ok(fs::set_permissions(
@@ -206,9 +188,9 @@ impl Pod {
         )?)
     }
 
-    /// Does not print its log when it ends.
-    pub fn keep_quiet(&mut self) {
-        self.quiet = true;
+    /// Does not print the pod's log when it is dropped.
+    pub fn suppress_log(&mut self) {
+        self.is_log_suppressed = true;
     }
 
     /// Sets an environment variable of the pod's programs.
@@ -237,7 +219,7 @@ impl Pod {
             "--ovmf-path",
             "/usr/share/OVMF",
         ]);
-        // Boundless waits would hide a fault; a test that wants another gives it again.
+        // Without a limit, a hanging QEMU would look like a slow one. A test overrides it in `extra`.
         if !extra.contains(&"--qemu-timeout") {
             arguments.extend(["--qemu-timeout", "60s"]);
         }
@@ -247,7 +229,7 @@ impl Pod {
         arguments.extend(extra);
         let bin = self.directory.path().join("bin");
         for name in ["virt-launcher", "virt-launcher-monitor"] {
-            link(&binary(name)?, &bin.join(name))?;
+            install_program(&binary(name)?, &bin.join(name))?;
         }
         self.run(&bin.join("virt-launcher-monitor"), &arguments)
     }
@@ -317,8 +299,8 @@ impl Pod {
     }
 
     /// The serial console of `vmi`'s guest.
-    pub fn console(&self, vmi: &Vmi) -> Console {
-        Console {
+    pub fn console(&self, vmi: &Vmi) -> ConsoleLog {
+        ConsoleLog {
             path: self.path(&format!(
                 "/run/kubevirt-private/{}/virt-serial0-log",
                 vmi.uid()
@@ -357,7 +339,7 @@ impl Pod {
     }
 
     /// Waits for the pod's process 1 to end.
-    pub async fn ended(&mut self, deadline: Duration) -> Result<ExitStatus> {
+    pub async fn wait_for_exit(&mut self, deadline: Duration) -> Result<ExitStatus> {
         let begin = Instant::now();
         let child = self.child.as_mut().context("the pod was not started")?;
         loop {
@@ -377,8 +359,8 @@ impl Pod {
 
 impl Drop for Pod {
     fn drop(&mut self) {
-        if !self.quiet {
-            self.show_evidence();
+        if !self.is_log_suppressed {
+            self.print_log();
         }
         let Some(mut child) = self.child.take() else {
             return;
@@ -391,9 +373,9 @@ impl Drop for Pod {
 }
 
 impl Pod {
-    /// Cargo shows what a test printed when the test failed.
+    /// Cargo shows this output only for a test that failed.
     #[allow(clippy::print_stderr)]
-    fn show_evidence(&self) {
+    fn print_log(&self) {
         eprintln!(
             "---- log of the pod ({:?}) ----\n{}---- end ----",
             self.user,
@@ -407,7 +389,7 @@ fn is_root() -> bool {
 }
 
 /// Makes a directory that belongs to QEMU's user, with exactly these permissions.
-fn make(path: &Path, mode: u32) -> Result<()> {
+fn create_owned_dir(path: &Path, mode: u32) -> Result<()> {
     fs::create_dir_all(path).with_context(|| format!("{}", path.display()))?;
     if is_root() {
         let owner = if mode & 0o2000 == 0 { 0 } else { QEMU };
@@ -416,8 +398,8 @@ fn make(path: &Path, mode: u32) -> Result<()> {
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode))?)
 }
 
-/// Gives the pod a program that uid 107 reaches, wherever the workspace lies.
-fn link(program: &Path, to: &Path) -> Result<()> {
+/// Links or copies a program into the pod's directory, since uid 107 may not be able to read the workspace.
+fn install_program(program: &Path, to: &Path) -> Result<()> {
     let _ = fs::remove_file(to);
     if fs::hard_link(program, to).is_err() {
         fs::copy(program, to)

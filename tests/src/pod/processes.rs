@@ -22,7 +22,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Ends it the hard way.
+    /// Sends SIGKILL.
     pub fn kill(&self) -> Result<()> {
         Ok(kill_process(self.pid, Signal::KILL)?)
     }

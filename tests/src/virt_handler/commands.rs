@@ -18,9 +18,9 @@ use crate::dial::dial;
 use crate::vmi::Vmi;
 
 /// virt-handler gives up a command after this long.
-const COMMAND: Duration = Duration::from_secs(20);
+pub(super) const COMMAND: Duration = Duration::from_secs(20);
 /// virt-handler gives up a query after this long.
-const QUERY: Duration = Duration::from_secs(5);
+pub(super) const QUERY: Duration = Duration::from_secs(5);
 
 /// What the launcher answered to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    fn of(response: Option<Response>) -> Answer {
+    pub(super) fn of(response: Option<Response>) -> Answer {
         let response = response.unwrap_or_default();
         Answer {
             success: response.success,
@@ -62,10 +62,15 @@ impl Commands {
     pub async fn connect(socket: &Path, deadline: Duration) -> Result<Commands> {
         let what = format!("the launcher's socket {}", socket.display());
         let channel = crate::until(&what, deadline, async || dial(socket).await.ok()).await?;
-        Ok(Commands {
+        Ok(Commands::over(channel))
+    }
+
+    /// A client over a connection.
+    pub(super) fn over(channel: Channel) -> Commands {
+        Commands {
             raw: CmdClient::new(channel.clone()),
             channel,
-        })
+        }
     }
 
     /// The versions of the command service.
@@ -77,7 +82,7 @@ impl Commands {
 
     /// `SyncVirtualMachine`.
     pub async fn sync(&self, vmi: &Vmi) -> Result<Answer, Status> {
-        let request = timed(request(vmi), COMMAND);
+        let request = timed(vmi.request(), COMMAND);
         Ok(Answer::of(Some(
             self.raw
                 .clone()
@@ -204,7 +209,7 @@ macro_rules! vmi_commands {
         impl Commands {
             $($(#[$doc])*
             pub async fn $name(&self, vmi: &Vmi) -> Result<Answer, Status> {
-                let request = timed(request(vmi), COMMAND);
+                let request = timed(vmi.request(), COMMAND);
                 Ok(Answer::of(Some(self.raw.clone().$rpc(request).await?.into_inner())))
             })*
         }
@@ -226,16 +231,6 @@ vmi_commands! {
     kill => kill_virtual_machine;
     /// `DeleteVirtualMachine`.
     delete => delete_virtual_machine;
-}
-
-/// The request of a VMI command.
-pub(crate) fn request(vmi: &Vmi) -> VmiRequest {
-    VmiRequest {
-        vmi: Some(proto::cmd::v1::Vmi {
-            vmi_json: vmi.json(),
-        }),
-        options: Some(vmi.options()),
-    }
 }
 
 fn timed<T>(message: T, deadline: Duration) -> Request<T> {

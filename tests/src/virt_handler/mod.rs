@@ -1,27 +1,37 @@
-//! virt-handler, as the launcher knows it: a server that takes notifications and a client that sends commands.
+//! A virt-handler for one launcher: a server that receives notifications, a client that sends commands, and
+//! ([`VirtHandler::create`]) the controller that decides which commands to send.
 
 mod commands;
+mod controller;
 mod notify;
+mod notify_pipe;
+mod vmi_lifecycle;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use tokio::net::UnixListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use tokio_stream::wrappers::UnixListenerStream;
+use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Server;
 
 pub use commands::{Answer, Commands};
+pub use controller::{
+    Decision, DomainFacts, DomainGrace, LauncherState, Phase, Settings, Step, StepEntry, VmiFacts,
+    decide, is_early_delete, next_phase,
+};
 
-/// What one notification said.
+use controller::{Steps, VmController};
+use notify_pipe::NotifyPipe;
+
+/// The content of a notification.
 #[derive(Clone, Debug)]
-pub enum Said {
-    /// The domain is now like this.
+pub enum EventPayload {
+    /// A domain event.
     Domain {
         /// `ADDED`, `MODIFIED` or `DELETED`.
         event_type: String,
@@ -35,17 +45,17 @@ pub enum Said {
 /// One notification.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// When it came, since this virt-handler began.
+    /// When it arrived, since the start of this virt-handler.
     pub at: Duration,
-    /// What it said.
-    pub said: Said,
+    /// Its content.
+    pub payload: EventPayload,
 }
 
 impl Event {
     /// `Status/Reason` of a domain event (`Running/Unknown`), empty for a Kubernetes event.
     pub fn state(&self) -> String {
-        match &self.said {
-            Said::Domain { domain, .. } => {
+        match &self.payload {
+            EventPayload::Domain { domain, .. } => {
                 let text = |name: &str| {
                     domain["Status"][name]
                         .as_str()
@@ -54,23 +64,23 @@ impl Event {
                 };
                 format!("{}/{}", text("Status"), text("Reason"))
             }
-            Said::Kubernetes(_) => String::new(),
+            EventPayload::Kubernetes(_) => String::new(),
         }
     }
 
     /// `ADDED`, `MODIFIED` or `DELETED`; empty for a Kubernetes event.
     pub fn event_type(&self) -> &str {
-        match &self.said {
-            Said::Domain { event_type, .. } => event_type,
-            Said::Kubernetes(_) => "",
+        match &self.payload {
+            EventPayload::Domain { event_type, .. } => event_type,
+            EventPayload::Kubernetes(_) => "",
         }
     }
 
     /// The domain, or null.
     pub fn domain(&self) -> &Value {
-        match &self.said {
-            Said::Domain { domain, .. } => domain,
-            Said::Kubernetes(_) => &Value::Null,
+        match &self.payload {
+            EventPayload::Domain { domain, .. } => domain,
+            EventPayload::Kubernetes(_) => &Value::Null,
         }
     }
 
@@ -81,9 +91,9 @@ impl Event {
 
     /// The Kubernetes event's reason (`HookFailed`), if this is one.
     pub fn kubernetes_reason(&self) -> Option<&str> {
-        match &self.said {
-            Said::Domain { .. } => None,
-            Said::Kubernetes(event) => event["Reason"]
+        match &self.payload {
+            EventPayload::Domain { .. } => None,
+            EventPayload::Kubernetes(event) => event["Reason"]
                 .as_str()
                 .or_else(|| event["reason"].as_str()),
         }
@@ -92,15 +102,15 @@ impl Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.said {
-            Said::Domain { event_type, domain } => {
+        match &self.payload {
+            EventPayload::Domain { event_type, domain } => {
                 write!(formatter, "{event_type} {}", self.state())?;
                 match domain["ObjectMeta"]["deletionTimestamp"].as_str() {
                     Some(time) => write!(formatter, " deletionTimestamp={time}"),
                     None => Ok(()),
                 }
             }
-            Said::Kubernetes(event) => {
+            EventPayload::Kubernetes(event) => {
                 let reason = self.kubernetes_reason().unwrap_or_default();
                 write!(
                     formatter,
@@ -119,23 +129,27 @@ pub struct VirtHandler {
     begin: Instant,
     events: watch::Receiver<Vec<Event>>,
     server: JoinHandle<()>,
+    pipe: Arc<NotifyPipe>,
+    watcher: notify::Watcher,
+    vm: Mutex<Option<Arc<VmController>>>,
+    steps: Steps,
 }
 
 impl VirtHandler {
     /// Listens for notifications in the directory shared with the launcher.
     pub fn listen(share_dir: &Path) -> Result<VirtHandler> {
         let begin = Instant::now();
-        let path = share_dir.join("domain-notify-pipe.sock");
-        let _ = std::fs::remove_file(&path);
-        let listener = UnixListener::bind(&path).with_context(|| format!("{}", path.display()))?;
-        open_to_all(&path)?;
+        let (incoming, connections) = mpsc::unbounded_channel();
+        let pipe = Arc::new(NotifyPipe::new(share_dir, incoming));
+        pipe.open()?;
         let (sender, events) = watch::channel(Vec::new());
-        let recorder = Arc::new(notify::Recorder::new(begin, sender));
+        let watcher = notify::Watcher::default();
+        let recorder = Arc::new(notify::Recorder::new(begin, sender, watcher.clone()));
         let server = tokio::spawn(async move {
             let served = Server::builder()
                 .add_service(notify::info())
                 .add_service(notify::service(recorder))
-                .serve_with_incoming(UnixListenerStream::new(listener));
+                .serve_with_incoming(UnboundedReceiverStream::new(connections));
             let _ = served.await;
         });
         Ok(VirtHandler {
@@ -143,6 +157,10 @@ impl VirtHandler {
             begin,
             events,
             server,
+            pipe,
+            watcher,
+            vm: Mutex::default(),
+            steps: Steps::default(),
         })
     }
 
@@ -151,12 +169,12 @@ impl VirtHandler {
         self.begin.elapsed()
     }
 
-    /// A client of the launcher, as soon as its socket has its ready name.
+    /// A client of the launcher, once the command socket has its final name.
     pub async fn commands(&self, deadline: Duration) -> Result<Commands> {
         Commands::connect(&self.share_dir.join("sockets/launcher-sock"), deadline).await
     }
 
-    /// All notifications as they come, for who wants to follow.
+    /// A channel with all notifications.
     pub fn feed(&self) -> watch::Receiver<Vec<Event>> {
         self.events.clone()
     }
@@ -209,17 +227,30 @@ impl VirtHandler {
             .await
     }
 
-    /// All notifications, one a line, with their times.
+    /// All notifications and all steps of virt-handler, one per line, with their times.
     pub fn history(&self) -> String {
-        self.events()
+        let events = self.events();
+        let steps = self.steps();
+        let events = events.iter().map(|event| (event.at, event.to_string()));
+        let steps = steps
             .iter()
-            .map(|event| format!("{:>7} ms {event}\n", event.at.as_millis()))
+            .map(|entry| (entry.at, format!("  {}", entry.step)));
+        let mut lines: Vec<(Duration, String)> = events.chain(steps).collect();
+        lines.sort_by_key(|(at, _)| *at);
+        let lines = lines.iter();
+        lines
+            .map(|(at, line)| format!("{:>7} ms {line}\n", at.as_millis()))
             .collect()
     }
 }
 
 impl Drop for VirtHandler {
     fn drop(&mut self) {
+        let vm = self.vm.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(vm) = vm {
+            vm.abort();
+        }
+        self.pipe.cut();
         self.server.abort();
     }
 }

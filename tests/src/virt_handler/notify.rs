@@ -1,41 +1,72 @@
-//! The notification services, which record what they are told.
+//! The notification services, which record what they are told and pass domains on.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use proto::notify::info::notify_info_server::{NotifyInfo, NotifyInfoServer};
 use proto::notify::info::{NotifyInfoRequest, NotifyInfoResponse};
 use proto::notify::v1::notify_server::{Notify, NotifyServer};
 use proto::notify::v1::{DomainEventRequest, K8sEventRequest, Response};
-use tokio::sync::watch;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
 use tonic::{Request, Status};
 
-use super::{Event, Said};
+use super::{Event, EventPayload};
+
+/// A domain event for the informer's cache.
+#[derive(Debug)]
+pub(super) struct DomainEvent {
+    pub(super) event_type: String,
+    pub(super) domain: Value,
+}
+
+/// The controller that receives domain events, if one runs.
+pub(super) type Watcher = Arc<Mutex<Option<mpsc::UnboundedSender<DomainEvent>>>>;
 
 /// Records every notification with its time.
 #[derive(Debug)]
 pub(super) struct Recorder {
     begin: Instant,
     events: watch::Sender<Vec<Event>>,
+    watcher: Watcher,
 }
 
 impl Recorder {
-    pub(super) fn new(begin: Instant, events: watch::Sender<Vec<Event>>) -> Recorder {
-        Recorder { begin, events }
+    pub(super) fn new(
+        begin: Instant,
+        events: watch::Sender<Vec<Event>>,
+        watcher: Watcher,
+    ) -> Recorder {
+        Recorder {
+            begin,
+            events,
+            watcher,
+        }
     }
 
-    fn record(&self, said: Said) -> tonic::Response<Response> {
+    fn record(&self, payload: EventPayload) -> tonic::Response<Response> {
         let at = self.begin.elapsed();
         self.events
-            .send_modify(|events| events.push(Event { at, said }));
+            .send_modify(|events| events.push(Event { at, payload }));
         tonic::Response::new(Response {
             success: true,
             message: String::new(),
         })
     }
+
+    /// Only queues the event. The informer's cache is updated a little later.
+    fn forward(&self, event_type: &str, domain: &Value) {
+        let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(watcher) = &*watcher {
+            let _ = watcher.send(DomainEvent {
+                event_type: event_type.to_owned(),
+                domain: domain.clone(),
+            });
+        }
+    }
 }
 
-fn decode(json: &[u8]) -> Result<serde_json::Value, Status> {
+fn decode(json: &[u8]) -> Result<Value, Status> {
     serde_json::from_slice(json).map_err(|error| Status::invalid_argument(error.to_string()))
 }
 
@@ -52,18 +83,21 @@ impl Notify for Recorder {
         } = request.into_inner();
         // A watch error comes without a domain.
         let domain = if domain_json.is_empty() {
-            serde_json::Value::Null
+            Value::Null
         } else {
             decode(&domain_json)?
         };
-        Ok(self.record(Said::Domain { event_type, domain }))
+        self.forward(&event_type, &domain);
+        Ok(self.record(EventPayload::Domain { event_type, domain }))
     }
 
     async fn handle_k8s_event(
         &self,
         request: Request<K8sEventRequest>,
     ) -> Result<tonic::Response<Response>, Status> {
-        Ok(self.record(Said::Kubernetes(decode(&request.into_inner().event_json)?)))
+        Ok(self.record(EventPayload::Kubernetes(decode(
+            &request.into_inner().event_json,
+        )?)))
     }
 }
 
@@ -71,7 +105,7 @@ pub(super) fn service(recorder: Arc<Recorder>) -> NotifyServer<Recorder> {
     NotifyServer::from_arc(recorder)
 }
 
-/// Says which notification versions are served.
+/// The service that lists the supported notification versions.
 #[derive(Debug)]
 pub(super) struct Versions;
 

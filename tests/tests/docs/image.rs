@@ -1,5 +1,4 @@
-//! Dockerfiles of the documentation, built into a directory by what their instructions say, and sidecars, started
-//! in one.
+//! Builds Dockerfiles of the documentation into a directory, without a container engine, and starts sidecars in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,19 +7,19 @@ use std::time::{Duration, Instant};
 
 use tests::binaries::{binary, static_virt_hook};
 
-use crate::manifest::Sidecar;
-use crate::story::Story;
+use crate::doc_session::DocSession;
+use crate::yaml_blocks::Sidecar;
 
-/// A debug build compiles a module on a busy machine.
+/// Long, since a debug build compiles a module on a busy machine.
 const READY: Duration = Duration::from_secs(120);
 /// An image with virt-hook as its entrypoint, as docs/serve.md makes it.
 const OURS: [&str; 2] = ["IMAGE", "registry.example/virt-hook:0.1"];
-/// Images that cannot be had in a test; there are files to put into them.
+/// Base images that a test cannot pull. Files are copied into an empty directory instead.
 const THEIRS: [&str; 1] = ["quay.io/kubevirt/virt-launcher:v1.9.0"];
-/// Where KubeVirt has sockets.
+/// KubeVirt's directory for hook sockets.
 const SOCKETS: &str = "var/run/kubevirt-hooks";
 
-/// A root directory, and what is run in it.
+/// A root directory with its entrypoint and arguments.
 #[derive(Debug)]
 pub(crate) struct Image {
     root: tempfile::TempDir,
@@ -41,7 +40,7 @@ impl Image {
         }
     }
 
-    /// What `IMAGE` stands for.
+    /// The image that the pages call `IMAGE`.
     fn ours() -> Self {
         let mut image = Self::scratch();
         copy(&static_virt_hook().unwrap(), &image.path("/virt-hook"));
@@ -53,7 +52,7 @@ impl Image {
         self.root.path().join(inside.trim_start_matches('/'))
     }
 
-    /// A command of the image, in namespaces of its own, which end with it.
+    /// A command in the image, in its own namespaces.
     fn command(&self, words: &[String]) -> Command {
         let mut command = Command::new("unshare");
         command
@@ -99,15 +98,16 @@ fn wait_for_socket(directory: &Path, child: &mut Child) -> bool {
     false
 }
 
-/// By another process: what this one has open to write, a child forked meanwhile holds open too.
+/// Runs `cp`: a file that this process has open for writing is also open in any child that another test forks
+/// meanwhile, and cannot be executed then (`ETXTBSY`).
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to.parent().unwrap()).unwrap();
     let copied = Command::new("cp").args([from, to]).status().unwrap();
     assert!(copied.success(), "{} is not copied", from.display());
 }
 
-/// Builds an image; where it says what to start, that is started.
-pub(crate) fn build(at: &str, dockerfile: &str, story: &Story) -> Image {
+/// Builds an image. If it has an entrypoint, starts it.
+pub(crate) fn build(at: &str, dockerfile: &str, session: &DocSession) -> Image {
     let joined = dockerfile.replace("\\\n", " ");
     let lines = joined.lines().map(str::trim);
     let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -115,7 +115,7 @@ pub(crate) fn build(at: &str, dockerfile: &str, story: &Story) -> Image {
     for line in lines {
         let (instruction, rest) = line.split_once(' ').unwrap_or((line, ""));
         match instruction {
-            "COPY" => copy_in(at, rest, &image, story),
+            "COPY" => copy_in(at, rest, &image, session),
             "RUN" => run(at, rest, &image, has_shell),
             "ENTRYPOINT" => image.entrypoint = words(at, rest),
             "CMD" => image.arguments = words(at, rest),
@@ -128,7 +128,7 @@ pub(crate) fn build(at: &str, dockerfile: &str, story: &Story) -> Image {
     image
 }
 
-/// The image to begin with, and whether it has a shell and directories of programs.
+/// The base image, and whether it has a shell and program directories.
 fn from(at: &str, line: &str) -> (Image, bool) {
     match line.strip_prefix("FROM ") {
         Some("scratch") => (Image::scratch(), false),
@@ -143,7 +143,7 @@ fn words(at: &str, text: &str) -> Vec<String> {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{at}: {text}: {error}"))
 }
 
-fn copy_in(at: &str, rest: &str, image: &Image, story: &Story) {
+fn copy_in(at: &str, rest: &str, image: &Image, session: &DocSession) {
     let mut words: Vec<_> = rest.split_whitespace().collect();
     let to = words.pop().unwrap_or_default();
     for word in words {
@@ -152,30 +152,32 @@ fn copy_in(at: &str, rest: &str, image: &Image, story: &Story) {
             true => format!("{to}{name}"),
             false => to.to_owned(),
         };
-        copy(&built(at, word, story), &image.path(&to));
+        copy(&built(at, word, session), &image.path(&to));
     }
 }
 
-/// A file of the reader's, or a program of this project.
-fn built(at: &str, word: &str, story: &Story) -> PathBuf {
-    let own = story.here.join(word);
+/// Finds a `COPY` source: a file of the session, or a program of this project.
+fn built(at: &str, word: &str, session: &DocSession) -> PathBuf {
+    let own = session.current_dir.join(word);
     match word {
         _ if own.is_file() => own,
         "virt-hook" | "target/x86_64-unknown-linux-musl/release/virt-hook" => {
             static_virt_hook().unwrap()
         }
         "virt-launcher" | "virt-launcher-monitor" => binary(word).unwrap(),
-        _ => story
+        _ => session
             .module(word)
             .unwrap_or_else(|| panic!("{at}: there is no {word} to copy")),
     }
 }
 
-impl Story {
-    /// What the reader has built, wherever below.
+impl DocSession {
+    /// Finds a module that an earlier block built.
     fn module(&self, name: &str) -> Option<PathBuf> {
         let below = ["build", "target/wasm32-wasip2/hook"];
-        let mut places = below.iter().map(|place| self.here.join(place).join(name));
+        let mut places = below
+            .iter()
+            .map(|place| self.current_dir.join(place).join(name));
         places.find(|path| path.is_file())
     }
 }
@@ -200,10 +202,10 @@ fn run(at: &str, rest: &str, image: &Image, has_shell: bool) {
     assert!(output.status.success(), "{at}: {words:?}: {said}");
 }
 
-/// Starts what an annotation asks for, with the volumes that it names.
-pub(crate) fn start(at: &str, sidecar: &Sidecar, story: &mut Story) {
+/// Starts a sidecar of an annotation, with the volumes that it names.
+pub(crate) fn start(at: &str, sidecar: &Sidecar, session: &mut DocSession) {
     let Some(arguments) = &sidecar.args else {
-        let image = story.image.take();
+        let image = session.image.take();
         let image = image.unwrap_or_else(|| panic!("{at}: no image was built before"));
         let default = image.arguments.clone();
         return image.serves(at, &default);
@@ -211,13 +213,13 @@ pub(crate) fn start(at: &str, sidecar: &Sidecar, story: &mut Story) {
     assert!(OURS.contains(&&*sidecar.image), "{at}: {}", sidecar.image);
     let image = Image::ours();
     if let Some(map) = &sidecar.config_map {
-        let keys = story.config_maps.get(&map.name);
+        let keys = session.config_maps.get(&map.name);
         let file = keys.and_then(|keys| keys.get(&map.key));
         let file = file.unwrap_or_else(|| panic!("{at}: no key {} in {}", map.key, map.name));
         copy(file, &image.path(&map.hook_path));
     }
     if let Some(claim) = &sidecar.pvc {
-        for entry in fs::read_dir(&story.here).unwrap() {
+        for entry in fs::read_dir(&session.current_dir).unwrap() {
             let path = entry.unwrap().path();
             if path
                 .extension()

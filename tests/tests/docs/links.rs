@@ -1,10 +1,10 @@
-//! Links from page to page.
+//! Checks links between pages.
 
 use tests::binaries::workspace;
 
 use crate::page::{page, pages, source};
 
-/// Where the links of a page go, within this project: file and anchor.
+/// The link targets of a page within this project: file and anchor.
 fn links(path: &str) -> Vec<(String, Option<String>)> {
     let prose = page(path).prose;
     let targets = prose.split("](").skip(1);
@@ -18,7 +18,7 @@ fn links(path: &str) -> Vec<(String, Option<String>)> {
         .collect()
 }
 
-pub(crate) fn lead_somewhere(path: &str) {
+pub(crate) fn check_targets(path: &str) {
     for (file, anchor) in links(path) {
         let base = workspace().join(path);
         let target = match file.as_str() {
@@ -36,7 +36,7 @@ pub(crate) fn lead_somewhere(path: &str) {
     }
 }
 
-/// As GitHub makes them.
+/// The anchor that GitHub generates for a heading.
 fn anchor_of(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = text
@@ -45,8 +45,8 @@ fn anchor_of(heading: &str) -> String {
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Each page below a directory is linked from the index, or from the index of its own directory.
-pub(crate) fn all_are_in(index: &str, below: &str) {
+/// Checks that each page below a directory is linked from the index, or from the index of its own directory.
+pub(crate) fn check_index(index: &str, below: &str) {
     for path in pages() {
         let Some(name) = path.strip_prefix(below).filter(|_| path != index) else {
             continue;

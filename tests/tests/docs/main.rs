@@ -1,40 +1,41 @@
-//! The documentation is run.
+//! Runs the commands of the documentation and compares their output with the pages.
 //!
-//! Each page is one story in a directory of its own, where the modules of `examples-hooks` lie (`smbios.wasm` and
-//! so on) and `records` of one; an example's page is told in a copy of it, or in the workspace. Of its fenced blocks
+//! Each page is one session in its own directory, which contains the modules of `examples-hooks` (`smbios.wasm` and
+//! so on) and, if the page mentions it, a sample record in `records`. The page of an example runs in a copy of the
+//! example, or in the workspace. Fenced blocks are treated by their info string:
 //!
 //! | block | |
 //! |---|---|
-//! | `sh` | is run where it stands, and must succeed |
-//! | `sh fails` | is run, and must not succeed |
-//! | `text output`, `rust output` | is what the block before printed; `...` stands for anything, alone on a line for any lines |
-//! | `sh cluster`, `sh install`, `sh gate` | is not run: it is counted in [`NOT_RUN`] and held against what there is |
-//! | `text usage` | names verbs and flags that there are |
-//! | `yaml NAME`, `toml NAME`, `python NAME`, ... | is written to the file NAME, for the blocks that follow |
-//! | `rust PATH` | stands so in that file of the workspace; without PATH it is one of the SDK's own examples |
-//! | `dockerfile` | is built into a directory, and what it starts is started there |
-//! | `yaml`, `json` | must be such; Kubernetes' objects have the fields that they may have, sidecars in annotations are started |
+//! | `sh` | is run, and must succeed |
+//! | `sh fails` | is run, and must fail |
+//! | `text output`, `rust output` | is the output of the block before; `...` matches anything, alone on a line any lines |
+//! | `sh cluster`, `sh install`, `sh gate` | is not run, but counted in [`NOT_RUN`] and checked against the sources |
+//! | `text usage` | names existing verbs and flags |
+//! | `yaml NAME`, `toml NAME`, `python NAME`, ... | is written to the file NAME, for the following blocks |
+//! | `rust PATH` | is a verbatim part of that file of the workspace; without PATH it is a doc test of the SDK |
+//! | `dockerfile` | is built into a directory, and its entrypoint is started there |
+//! | `yaml`, `json` | must parse; Kubernetes objects must have known fields only; sidecars in annotations are started |
 //!
-//! Every link to another file must lead somewhere, and `xml after` must be as libvirt's schema wants it. That it is
-//! what the example's module makes of `xml before`, `tests/examples.rs` and `tests/languages.rs` see to.
+//! Every link to another file must have a target, and `xml after` must be valid by libvirt's schema. That the
+//! example's module turns `xml before` into it, `tests/rust_examples.rs` and `tests/c_and_python_examples.rs` check.
 #![allow(clippy::unwrap_used)]
 
-mod commands;
+mod doc_session;
 mod image;
 mod links;
-mod manifest;
-mod not_run;
 mod output;
 mod page;
-mod records;
+mod sample_record;
 mod schema;
+mod shell_commands;
 mod signatures;
-mod story;
+mod static_checks;
+mod yaml_blocks;
 
 use page::{page, pages};
 
-/// Blocks that are not run, by page and role. `gate` is what the whole test run itself does; `install` changes
-/// the machine; `cluster` needs one.
+/// The number of blocks that are not run, by page and role. `gate` blocks run the tests themselves, `install` blocks
+/// change the machine, `cluster` blocks need a cluster.
 const NOT_RUN: &[(&str, &str, usize)] = &[
     ("CONTRIBUTING.md", "gate", 1),
     ("README.md", "gate", 1),
@@ -54,52 +55,51 @@ const NOT_RUN: &[(&str, &str, usize)] = &[
     ("examples-hooks/vhost-user/README.md", "gate", 1),
 ];
 
-macro_rules! told {
+macro_rules! tested {
     ($($test:ident: $page:literal),+ $(,)?) => {
-        /// Pages that run something. A test each, so that several run at a time.
-        const TOLD: &[&str] = &[$($page),+];
+        /// The pages with commands. One test per page, so that several run at a time.
+        const TESTED_PAGES: &[&str] = &[$($page),+];
         $(#[test]
         fn $test() {
-            story::tell($page);
+            doc_session::run_page($page);
         })+
     };
 }
 
-told! {
-    the_readme_is_so: "README.md",
-    the_guide_is_so: "docs/guide.md",
-    the_page_on_c_is_so: "docs/c.md",
-    the_page_on_python_is_so: "docs/python.md",
-    the_page_on_the_tool_is_so: "docs/virt-hook.md",
-    the_page_on_serve_is_so: "docs/serve.md",
-    the_page_on_policies_is_so: "docs/policy.md",
-    the_page_on_ports_is_so: "docs/from-a-sidecar.md",
-    the_c_example_is_so: "examples-hooks/c-genid/README.md",
-    the_python_example_is_so: "examples-hooks/python-interfaces/README.md",
-    the_cloud_init_example_is_so: "examples-hooks/cloud-init/README.md",
-    the_disk_tuning_example_is_so: "examples-hooks/disk-tuning/README.md",
-    the_farewell_example_is_so: "examples-hooks/farewell/README.md",
-    the_gpu_example_is_so: "examples-hooks/gpu-friendly/README.md",
-    the_qemu_example_is_so: "examples-hooks/qemu-args/README.md",
-    the_smbios_example_is_so: "examples-hooks/smbios/README.md",
-    the_team_label_example_is_so: "examples-hooks/team-label/README.md",
-    the_vhost_user_example_is_so: "examples-hooks/vhost-user/README.md",
+tested! {
+    commands_of_the_readme_print_what_it_shows: "README.md",
+    commands_of_the_guide_print_what_it_shows: "docs/guide.md",
+    commands_of_the_page_on_c_print_what_it_shows: "docs/c.md",
+    commands_of_the_page_on_python_print_what_it_shows: "docs/python.md",
+    commands_of_the_page_on_the_tool_print_what_it_shows: "docs/virt-hook.md",
+    commands_of_the_page_on_serve_print_what_it_shows: "docs/serve.md",
+    commands_of_the_page_on_policies_print_what_it_shows: "docs/policy.md",
+    commands_of_the_page_on_ports_print_what_it_shows: "docs/from-a-sidecar.md",
+    commands_of_the_c_example_print_what_it_shows: "examples-hooks/c-genid/README.md",
+    commands_of_the_python_example_print_what_it_shows: "examples-hooks/python-interfaces/README.md",
+    commands_of_the_cloud_init_example_print_what_it_shows: "examples-hooks/cloud-init/README.md",
+    commands_of_the_disk_tuning_example_print_what_it_shows: "examples-hooks/disk-tuning/README.md",
+    commands_of_the_farewell_example_print_what_it_shows: "examples-hooks/farewell/README.md",
+    commands_of_the_gpu_example_print_what_it_shows: "examples-hooks/gpu-friendly/README.md",
+    commands_of_the_qemu_example_print_what_it_shows: "examples-hooks/qemu-args/README.md",
+    commands_of_the_smbios_example_print_what_it_shows: "examples-hooks/smbios/README.md",
+    commands_of_the_team_label_example_print_what_it_shows: "examples-hooks/team-label/README.md",
+    commands_of_the_vhost_user_example_print_what_it_shows: "examples-hooks/vhost-user/README.md",
 }
 
 #[test]
-fn every_page_that_runs_something_is_told() {
+fn every_page_with_commands_has_a_test() {
     for path in pages() {
         let runs = page(&path).blocks.iter().any(page::Block::is_run);
-        assert_eq!(runs, TOLD.contains(&&*path), "{path}");
+        assert_eq!(runs, TESTED_PAGES.contains(&&*path), "{path}");
     }
 }
 
-/// What is left out of the run stands in this file.
 #[test]
-fn what_is_not_run_is_known() {
+fn blocks_that_are_not_run_are_listed() {
     let mut found = Vec::new();
     for path in pages() {
-        for role in not_run::ROLES {
+        for role in static_checks::ROLES {
             let blocks = page(&path).blocks;
             let count = blocks.iter().filter(|block| block.is("sh", role)).count();
             if count > 0 {
@@ -115,29 +115,31 @@ fn what_is_not_run_is_known() {
 }
 
 #[test]
-fn every_block_is_what_it_says() {
+fn every_block_is_valid_in_its_language() {
     for path in pages() {
         for block in page(&path).blocks {
             let at = format!("{path}:{}", block.line);
             match (block.language.as_str(), block.role.as_str()) {
                 ("sh", role) => {
-                    commands::is_shell(&block.text).unwrap_or_else(|error| panic!("{at}: {error}"));
-                    let known = ["", "fails"].contains(&role) || not_run::ROLES.contains(&role);
-                    assert!(known, "{at}: what is `sh {role}`?");
+                    shell_commands::is_shell(&block.text)
+                        .unwrap_or_else(|error| panic!("{at}: {error}"));
+                    let known =
+                        ["", "fails"].contains(&role) || static_checks::ROLES.contains(&role);
+                    assert!(known, "{at}: unknown role `sh {role}`");
                 }
-                ("yaml", _) => manifest::is_known(&path, &block)
+                ("yaml", _) => yaml_blocks::is_known(&path, &block)
                     .unwrap_or_else(|error| panic!("{at}: {error}")),
                 ("json", _) => {
                     let parsed: Result<serde_json::Value, _> = serde_json::from_str(&block.text);
                     parsed.unwrap_or_else(|error| panic!("{at}: {error}"));
                 }
                 (_, "output") => {}
-                // The SDK's own documentation, whose examples are compiled and run with it.
+                // A doc test of the SDK, which `cargo test` compiles and runs.
                 ("rust", "") => assert_eq!(path, "hooks-sdk/README.md", "{at}"),
                 ("rust", file) => {
                     assert!(
                         page::source(file).contains(&block.text),
-                        "{at}: {file} is another"
+                        "{at}: {file} does not contain it"
                     );
                 }
                 _ => {}
@@ -147,49 +149,49 @@ fn every_block_is_what_it_says() {
 }
 
 #[test]
-fn domains_are_as_libvirts_schema_wants_them() {
-    schema::all_are_valid();
+fn example_domains_are_valid_by_libvirts_schema() {
+    schema::check_all();
 }
 
 #[test]
-fn every_verb_and_flag_is_there() {
-    let mut looked_at = 0;
+fn every_verb_and_flag_on_the_pages_exists() {
+    let mut checked = 0;
     for path in pages() {
         let page = page(&path);
         for block in &page.blocks {
             if block.language == "sh" || block.is("text", "usage") {
                 let at = format!("{path}:{}", block.line);
-                looked_at += commands::verbs_and_flags_are_there(&at, &block.text);
+                checked += shell_commands::check_verbs_and_flags(&at, &block.text);
             }
         }
         for code in page.code() {
-            looked_at += commands::verbs_and_flags_are_there(&path, code);
+            checked += shell_commands::check_verbs_and_flags(&path, code);
         }
     }
-    assert!(looked_at > 20, "the pages show {looked_at} commands");
+    assert!(checked > 20, "the pages show {checked} commands");
 }
 
-/// The examples of `--help` are documentation, too.
+/// The examples in `--help` are documentation too.
 #[test]
-fn what_help_shows_is_there() {
-    let looked_at: usize = commands::VERBS
+fn examples_in_help_use_existing_verbs_and_flags() {
+    let checked: usize = shell_commands::VERBS
         .iter()
-        .map(|verb| commands::help_is_so(verb))
+        .map(|verb| shell_commands::check_help_examples(verb))
         .sum();
-    assert!(looked_at > 20, "help shows {looked_at} commands");
+    assert!(checked > 20, "help shows {checked} commands");
 }
 
 #[test]
 fn every_hook_points_signature_is_declared() {
-    assert_eq!(signatures::are_declared(), 12);
+    assert_eq!(signatures::count_declared(), 12);
 }
 
 #[test]
-fn every_link_leads_somewhere() {
-    pages().iter().for_each(|path| links::lead_somewhere(path));
+fn every_link_has_a_target() {
+    pages().iter().for_each(|path| links::check_targets(path));
 }
 
 #[test]
 fn every_page_is_in_the_index() {
-    links::all_are_in("docs/README.md", "docs/");
+    links::check_index("docs/README.md", "docs/");
 }

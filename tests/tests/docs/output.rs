@@ -1,52 +1,52 @@
-//! What a page shows of a command's output, against what it printed.
+//! Compares the output on a page with a command's real output.
 
-/// Stands for anything.
+/// Matches anything.
 const ANY: &str = "...";
 
-/// Whether they agree; the page's lines may have `...` in them, and be it for any number of lines. Columns are as
-/// wide as what is in them.
-pub(crate) fn agrees(shown: &str, printed: &str) -> bool {
-    lines_agree(&lines(shown), &lines(printed))
+/// Whether the output matches. On the page, `...` matches any text in a line, or any number of lines. The width of
+/// columns is ignored.
+pub(crate) fn matches(shown: &str, last_output: &str) -> bool {
+    lines_match(&lines(shown), &lines(last_output))
 }
 
 fn lines(text: &str) -> Vec<String> {
-    text.trim_end().lines().map(narrowed).collect()
+    text.trim_end().lines().map(collapse_blanks).collect()
 }
 
-/// With one blank where there are more, but for those that it begins with.
-fn narrowed(line: &str) -> String {
+/// Replaces several blanks by one, except at the start of the line.
+fn collapse_blanks(line: &str) -> String {
     let words = line.trim_start();
     let indent = &line[..line.len() - words.len()];
     let words: Vec<_> = words.split_whitespace().collect();
     format!("{indent}{}", words.join(" "))
 }
 
-fn lines_agree(shown: &[String], printed: &[String]) -> bool {
+fn lines_match(shown: &[String], last_output: &[String]) -> bool {
     match shown {
-        [] => printed.is_empty(),
+        [] => last_output.is_empty(),
         [first, rest @ ..] if first.trim() == ANY => {
-            (0..=printed.len()).any(|from| lines_agree(rest, &printed[from..]))
+            (0..=last_output.len()).any(|from| lines_match(rest, &last_output[from..]))
         }
-        [first, rest @ ..] => printed
+        [first, rest @ ..] => last_output
             .split_first()
-            .is_some_and(|(line, after)| line_agrees(first, line) && lines_agree(rest, after)),
+            .is_some_and(|(line, after)| line_matches(first, line) && lines_match(rest, after)),
     }
 }
 
-fn line_agrees(shown: &str, printed: &str) -> bool {
+fn line_matches(shown: &str, last_output: &str) -> bool {
     let Some((head, tail)) = shown.split_once(ANY) else {
-        return shown == printed;
+        return shown == last_output;
     };
-    let Some(rest) = printed.strip_prefix(head) else {
+    let Some(rest) = last_output.strip_prefix(head) else {
         return false;
     };
     let ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
-    ends.into_iter().any(|at| line_agrees(tail, &rest[at..]))
+    ends.into_iter().any(|at| line_matches(tail, &rest[at..]))
 }
 
 #[test]
-fn three_dots_stand_for_anything() {
-    for (shown, printed) in [
+fn three_dots_match_anything() {
+    for (shown, last_output) in [
         ("a\nb\n", "a\nb"),
         ("in ... ms, ok", "in 12 ms, ok"),
         ("a\n...\nz", "a\nb\nc\nz"),
@@ -55,9 +55,9 @@ fn three_dots_stand_for_anything() {
         ("a ...", "a b"),
         ("p50     ... ms   -", "p50  12 ms       -"),
     ] {
-        assert!(agrees(shown, printed), "{shown} and {printed}");
+        assert!(matches(shown, last_output), "{shown} and {last_output}");
     }
-    for (shown, printed) in [
+    for (shown, last_output) in [
         ("a", "b"),
         ("  a", "a"),
         ("a", "a\nb"),
@@ -66,6 +66,6 @@ fn three_dots_stand_for_anything() {
         ("a\n...\nz", "a\nb"),
         ("", "a"),
     ] {
-        assert!(!agrees(shown, printed), "{shown} and {printed}");
+        assert!(!matches(shown, last_output), "{shown} and {last_output}");
     }
 }

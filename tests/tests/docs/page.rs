@@ -19,22 +19,22 @@ impl Block {
         self.language == language && self.role == role
     }
 
-    /// Whether it is run when its page is told.
+    /// Whether the page's session runs the block.
     pub(crate) fn is_run(&self) -> bool {
         self.is("sh", "") || self.is("sh", "fails") || self.language == "dockerfile"
     }
 }
 
-/// A page as it stands.
+/// A parsed page.
 #[derive(Debug)]
 pub(crate) struct Page {
     pub(crate) blocks: Vec<Block>,
-    /// What stands between the blocks.
+    /// The text between the blocks.
     pub(crate) prose: String,
 }
 
 impl Page {
-    /// What stands in the text as code.
+    /// The inline code in the text.
     pub(crate) fn code(&self) -> impl Iterator<Item = &str> {
         self.prose.split('`').skip(1).step_by(2)
     }

@@ -1,4 +1,4 @@
-//! The domains that examples show, as libvirt's RELAX NG schema wants them.
+//! Validates the domains of the examples with libvirt's RELAX NG schema.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,11 @@ use hooks_sdk::Domain;
 use crate::page::{page, pages};
 
 const SCHEMA: &str = "/usr/share/libvirt/schemas/domain.rng";
-/// What a page leaves out for the sake of its point, and no domain can be without.
+/// Elements that every domain must have and that the pages leave out.
 const NEEDED: [(&str, &str); 3] = [("name", "vm"), ("memory", "1"), ("os/type", "hvm")];
 
-/// Whether each is valid; said where that cannot be found out.
-pub(crate) fn all_are_valid() {
+/// Checks that each domain is valid. Prints NOT TESTED where the schema is missing.
+pub(crate) fn check_all() {
     let place = tempfile::tempdir().unwrap();
     let mut xmllint = Command::new("xmllint");
     xmllint.args(["--noout", "--relaxng", SCHEMA]);
@@ -47,8 +47,8 @@ fn not_tested() {
     );
 }
 
-/// The domain, with what every domain has. Tables of sysinfo with nothing in them, as KubeVirt writes them,
-/// libvirt takes and its schema does not.
+/// Adds the elements that every domain must have. Removes empty sysinfo tables, which KubeVirt writes and libvirt
+/// accepts, but the schema refuses.
 fn completed(xml: &str) -> String {
     let mut domain = Domain::parse(xml).unwrap();
     for (path, text) in NEEDED {

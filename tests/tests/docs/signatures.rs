@@ -1,8 +1,8 @@
-//! What the hook points' pages say that a hook's author writes, against the SDKs.
+//! Compares the signatures on the hook points' pages with the SDKs.
 
 use crate::page::{page, pages, source};
 
-/// How a signature begins in each language, and where it is declared.
+/// The start of a signature in each language, and the file that declares it.
 const SDKS: [(&str, &str); 3] = [
     ("fn ", "hooks-sdk/src/lib.rs"),
     (
@@ -12,8 +12,8 @@ const SDKS: [(&str, &str); 3] = [
     ("bool ", "src/virt-hook/templates/c/sdk/kubevirt_hook.h"),
 ];
 
-/// Every signature is declared so; `...` in it stands for what is left out. Gives their number.
-pub(crate) fn are_declared() -> usize {
+/// Checks that every signature is declared; `...` in it matches anything. Returns their number.
+pub(crate) fn count_declared() -> usize {
     let mut found = 0;
     for path in pages() {
         let page = page(&path);
@@ -37,7 +37,7 @@ fn is_declared(signature: &str, sdk: &str) -> bool {
     let Some(at) = sdk.find(first) else {
         return false;
     };
-    // As far as the declaration goes.
+    // Up to the end of the declaration.
     let declaration = sdk[at..].split(['{', ';']).next().unwrap_or_default();
     parts.all(|part| declaration.contains(part))
 }

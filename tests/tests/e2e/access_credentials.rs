@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::json;
+use tests::fixture::{BOOT, LauncherFixture, PreparedPod};
 use tests::pod::User;
-use tests::scenario::{BOOT, Scene, Stage};
 use tests::vmi::Vmi;
 
 const SECRETS: &str = "/run/kubevirt-private/secret";
@@ -16,7 +16,7 @@ const FIRST: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFirst one@example";
 const SECOND: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAISecond two@example";
 const PASSWORD: &str = "correct: horse";
 
-/// A secret as the kubelet mounts it, and as it swaps it later.
+/// Writes a secret as the kubelet does: into a new directory, which a link then points to.
 fn put_secret(mount: &Path, version: &str, name: &str, content: &str) -> Result<()> {
     fs::create_dir_all(mount.join(version))?;
     fs::write(mount.join(version).join(name), content)?;
@@ -41,20 +41,20 @@ fn vmi() -> Vmi {
     })
 }
 
-async fn eventually(scene: &Scene, vmi: &Vmi, what: &str, script: &str) -> Result<()> {
+async fn eventually(fixture: &LauncherFixture, vmi: &Vmi, what: &str, script: &str) -> Result<()> {
     let holds = async || {
         tokio::time::sleep(Duration::from_millis(300)).await;
-        let done = scene.commands.exec(vmi, "sh", &["-c", script]).await;
+        let done = fixture.commands.exec(vmi, "sh", &["-c", script]).await;
         done.is_ok_and(|done| done.exit_code == 0).then_some(())
     };
     tests::until(what, BOOT, holds).await
 }
 
-/// Whether virt-handler was told that everything is in the guest, in the last event that says so.
-async fn told_of_success(scene: &Scene) -> Result<()> {
+/// Waits for the notification that the credentials are in the guest.
+async fn wait_for_sync_success(fixture: &LauncherFixture) -> Result<()> {
     let told = async || {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        let events = scene.handler.events();
+        let events = fixture.handler.events();
         let last = events
             .iter()
             .rev()
@@ -71,31 +71,31 @@ async fn told_of_success(scene: &Scene) -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_and_passwords_reach_the_guest_and_follow_their_secrets() -> Result<()> {
     let vmi = vmi();
-    let mut stage = Stage::set(User::Nonroot)?;
-    // All that libvirt can tell, so that secrets would show.
-    stage.pod.set_env("LIBVIRT_DEBUG_LOGS", "1");
-    let keys = stage.pod.path(SECRETS).join("keys-access-cred");
+    let mut prepared = PreparedPod::create(User::Nonroot)?;
+    // libvirt's most verbose log, so that a leaked secret would show.
+    prepared.pod.set_env("LIBVIRT_DEBUG_LOGS", "1");
+    let keys = prepared.pod.path(SECRETS).join("keys-access-cred");
     put_secret(&keys, "..first", "key", FIRST)?;
-    let passwords = stage.pod.path(SECRETS).join("passwords-access-cred");
+    let passwords = prepared.pod.path(SECRETS).join("passwords-access-cred");
     put_secret(&passwords, "..first", "root", &format!("{PASSWORD}\n"))?;
-    let scene = stage.start(&vmi, &[]).await?;
-    scene.boot_to_ready(&vmi).await?;
+    let fixture = prepared.start(&vmi, &[]).await?;
+    fixture.boot_and_read_reports(&vmi).await?;
     let file = "/root/.ssh/authorized_keys";
     let has_key = |key: &str| format!("[ \"$(cat {file})\" = '{key}' ]");
-    eventually(&scene, &vmi, "the first key", &has_key(FIRST)).await?;
+    eventually(&fixture, &vmi, "the first key", &has_key(FIRST)).await?;
     let has_password = format!(
         "hash=$(sed -n 's/^root:\\([^:]*\\):.*/\\1/p' /etc/shadow); salt=$(echo \"$hash\" | cut -d'$' -f3)
         [ \"$(mkpasswd -m sha512 -S \"$salt\" '{PASSWORD}')\" = \"$hash\" ]"
     );
-    eventually(&scene, &vmi, "the password", &has_password).await?;
-    told_of_success(&scene).await?;
+    eventually(&fixture, &vmi, "the password", &has_password).await?;
+    wait_for_sync_success(&fixture).await?;
     put_secret(&keys, "..second", "key", SECOND)?;
-    eventually(&scene, &vmi, "the second key", &has_key(SECOND)).await?;
-    let log = scene.pod.log();
+    eventually(&fixture, &vmi, "the second key", &has_key(SECOND)).await?;
+    let log = fixture.pod.log();
     assert!(log.contains("qemuProcessStart"), "libvirt tells all it can");
     // "correct: horse" in base64, as the agent gets it.
     for secret in [PASSWORD, "Y29ycmVjdDogaG9yc2U=", "AAAAISecond"] {
         assert!(!log.contains(secret), "{secret} is in the log");
     }
-    scene.close(&vmi).await
+    fixture.end_vm(&vmi).await
 }

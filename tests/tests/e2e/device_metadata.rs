@@ -1,17 +1,17 @@
-//! A guest finds its tagged devices by what the config drive says of them.
+//! A guest can find its tagged devices by the device metadata on the config drive.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use tests::fixture::{LauncherFixture, PreparedPod};
 use tests::pod::User;
-use tests::scenario::{Scene, Stage};
 use tests::vmi::Vmi;
 
 /// Tag and MAC address of each interface.
 const TAGGED: [(&str, &str); 2] = [("mgmt", "02:00:00:00:00:01"), ("data", "02:00:00:00:00:02")];
 
-/// What the pod's network and a binding plugin leave for the two.
+/// The links that the pod network and a binding plugin create for the two interfaces.
 const LINKS: &str = "
     for place in 0 1; do
         ip link add pod$place type veth peer name outside$place
@@ -23,10 +23,10 @@ const LINKS: &str = "
 ";
 
 /// Where the guest's kernel sees the interface of each MAC address.
-async fn seen(scene: &Scene, vmi: &Vmi) -> Result<BTreeMap<String, String>> {
+async fn seen(fixture: &LauncherFixture, vmi: &Vmi) -> Result<BTreeMap<String, String>> {
     const LOOK: &str = r#"for nic in /sys/class/net/eth*; do echo "$(cat $nic/address) $(readlink -f $nic/device)"; done"#;
-    scene.agent(vmi).await?;
-    let told = scene.commands.exec(vmi, "sh", &["-c", LOOK]).await?;
+    fixture.wait_for_agent(vmi).await?;
+    let told = fixture.commands.exec(vmi, "sh", &["-c", LOOK]).await?;
     ensure!(told.exit_code == 0, "{told:?}");
     let nic = |line: &str| {
         let (mac, path) = line.split_once(' ')?;
@@ -38,22 +38,22 @@ async fn seen(scene: &Scene, vmi: &Vmi) -> Result<BTreeMap<String, String>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tagged_interfaces_are_where_the_config_drive_says() -> Result<()> {
+async fn tagged_interfaces_have_the_addresses_on_the_config_drive() -> Result<()> {
     let mut vmi = Vmi::new("tagged", User::Nonroot).config_drive("#cloud-config\n");
     for (tag, mac) in TAGGED {
         vmi = vmi.interface(json!({
             "name": tag, "tag": tag, "macAddress": mac, "binding": { "name": "plugged" },
         }));
     }
-    let stage = Stage::set(User::Nonroot)?;
-    stage.pod.lay_out_network(LINKS, "")?;
-    let scene = stage.start(&vmi, &[]).await?;
-    let facts = scene.boot_to_ready(&vmi).await?;
-    let meta_data = facts
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    prepared.pod.set_up_network(LINKS, "")?;
+    let fixture = prepared.start(&vmi, &[]).await?;
+    let reports = fixture.boot_and_read_reports(&vmi).await?;
+    let meta_data = reports
         .iter()
-        .find_map(|fact| fact.strip_prefix("meta-data: "));
+        .find_map(|report| report.strip_prefix("meta-data: "));
     let meta_data: Value = serde_json::from_str(meta_data.context("no meta-data")?)?;
-    let seen = seen(&scene, &vmi).await?;
+    let seen = seen(&fixture, &vmi).await?;
     let devices = meta_data["devices"].as_array().context("no devices")?;
     assert_eq!(devices.len(), TAGGED.len(), "{meta_data}");
     for (tag, mac) in TAGGED {
@@ -65,5 +65,5 @@ async fn tagged_interfaces_are_where_the_config_drive_says() -> Result<()> {
         let address = device["address"].as_str().map(str::to_owned);
         assert_eq!(seen.get(mac).cloned(), address, "{device} of {seen:?}");
     }
-    scene.close(&vmi).await
+    fixture.end_vm(&vmi).await
 }

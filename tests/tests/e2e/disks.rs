@@ -1,15 +1,15 @@
-//! What the guest finds on its disks.
+//! The guest's view of its disks.
 
 use std::fs;
 
 use anyhow::Result;
 use serde_json::json;
+use tests::fixture::PreparedPod;
 use tests::guest::{CONTAINER_DISK_MARK, Guest};
 use tests::pod::User;
-use tests::scenario::Stage;
 use tests::vmi::Vmi;
 
-/// What is mounted into the pod: a volume's user data, and a user's key.
+/// Secrets mounted into the pod: user data, and an SSH key.
 const SECRETS: [(&str, &str, &str); 2] = [
     (
         "configdrive",
@@ -19,7 +19,7 @@ const SECRETS: [(&str, &str, &str); 2] = [
     ("keys-access-cred", "key", "ssh-ed25519 AAAA one@example"),
 ];
 
-/// A key that goes to the guest this way.
+/// Adds an SSH key with this propagation method.
 fn with_key(vmi: Vmi, method: &str) -> Vmi {
     vmi.edit(|vmi| {
         vmi["spec"]["accessCredentials"] = json!([{ "sshPublicKey": {
@@ -28,9 +28,9 @@ fn with_key(vmi: Vmi, method: &str) -> Vmi {
     })
 }
 
-fn has_key(facts: &[String]) -> bool {
-    facts.iter().any(|fact| {
-        fact.starts_with("meta-data: ") && fact.contains("ssh-ed25519 AAAA one@example")
+fn has_key(reports: &[String]) -> bool {
+    reports.iter().any(|report| {
+        report.starts_with("meta-data: ") && report.contains("ssh-ed25519 AAAA one@example")
     })
 }
 
@@ -45,29 +45,29 @@ async fn boot_with_disks(
             .container_disk("image")
             .empty_disk("scratch", "48Mi"),
     );
-    let stage = Stage::set(user)?;
+    let prepared = PreparedPod::create(user)?;
     for (directory, name, content) in SECRETS {
-        let directory = stage
+        let directory = prepared
             .pod
             .path(&format!("/run/kubevirt-private/secret/{directory}"));
         fs::create_dir_all(&directory)?;
         fs::write(directory.join(name), content)?;
     }
     Guest::prepare()?
-        .install_container_disk(&stage.pod.path("/run/kubevirt/container-disks"), 0)?;
-    let scene = stage.start(&vmi, &[]).await?;
-    let facts = scene.boot_to_ready(&vmi).await?;
-    scene.close(&vmi).await?;
-    Ok((vmi, facts))
+        .install_container_disk(&prepared.pod.path("/run/kubevirt/container-disks"), 0)?;
+    let fixture = prepared.start(&vmi, &[]).await?;
+    let reports = fixture.boot_and_read_reports(&vmi).await?;
+    fixture.end_vm(&vmi).await?;
+    Ok((vmi, reports))
 }
 
-fn check_disks(facts: &[String]) {
+fn check_disks(reports: &[String]) {
     let disk = |name: &str| {
         let start = format!("disk {name}: ");
-        facts
+        reports
             .iter()
-            .find_map(|fact| fact.strip_prefix(&start))
-            .unwrap_or_else(|| panic!("no {name} in {facts:#?}"))
+            .find_map(|report| report.strip_prefix(&start))
+            .unwrap_or_else(|| panic!("no {name} in {reports:#?}"))
     };
     let image = disk("vda");
     assert!(
@@ -78,52 +78,52 @@ fn check_disks(facts: &[String]) {
     assert!(empty.contains(&format!("bytes={}", 48 << 20)), "{empty}");
 }
 
-fn has(facts: &[String], line: &str) -> bool {
-    facts.iter().any(|fact| fact.trim_end() == line)
+fn has(reports: &[String], line: &str) -> bool {
+    reports.iter().any(|report| report.trim_end() == line)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn container_disk_empty_disk_and_no_cloud() -> Result<()> {
+async fn container_disk_empty_disk_and_no_cloud_reach_the_guest() -> Result<()> {
     let user_data = "#cloud-config\nhostname: no-cloud\n";
-    let (vmi, facts) = boot_with_disks(User::Nonroot, "nocloud", |vmi| {
+    let (vmi, reports) = boot_with_disks(User::Nonroot, "nocloud", |vmi| {
         with_key(vmi.cloud_init(user_data), "noCloud")
     })
     .await?;
-    check_disks(&facts);
-    assert!(has(&facts, "cloud-init: cidata"), "{facts:#?}");
+    check_disks(&reports);
+    assert!(has(&reports, "cloud-init: cidata"), "{reports:#?}");
     assert!(
-        has(&facts, "user-data: #cloud-config") && has(&facts, "user-data: hostname: no-cloud"),
-        "{facts:#?}"
+        has(&reports, "user-data: #cloud-config") && has(&reports, "user-data: hostname: no-cloud"),
+        "{reports:#?}"
     );
-    assert!(has_key(&facts), "{facts:#?}");
-    let meta_data = facts
+    assert!(has_key(&reports), "{reports:#?}");
+    let meta_data = reports
         .iter()
-        .any(|fact| fact.starts_with("meta-data: ") && fact.contains(vmi.uid()));
+        .any(|report| report.starts_with("meta-data: ") && report.contains(vmi.uid()));
     assert!(
         meta_data,
-        "the instance id is the firmware's uuid: {facts:#?}"
+        "the instance id is the firmware's uuid: {reports:#?}"
     );
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn container_disk_empty_disk_and_config_drive_as_root() -> Result<()> {
+async fn container_disk_empty_disk_and_config_drive_reach_the_guest_as_root() -> Result<()> {
     let source = json!({ "cloudInitConfigDrive": { "secretRef": { "name": "any" } } });
-    let (_, facts) = boot_with_disks(User::Root, "configdrive", |vmi| {
+    let (_, reports) = boot_with_disks(User::Root, "configdrive", |vmi| {
         with_key(vmi.volume("configdrive", source.clone()), "configDrive")
     })
     .await?;
-    check_disks(&facts);
-    assert!(has(&facts, "cloud-init: config-2"), "{facts:#?}");
+    check_disks(&reports);
+    assert!(has(&reports, "cloud-init: config-2"), "{reports:#?}");
     assert!(
-        has(&facts, "user-data: hostname: secret") && has_key(&facts),
-        "{facts:#?}"
+        has(&reports, "user-data: hostname: secret") && has_key(&reports),
+        "{reports:#?}"
     );
     assert!(
-        facts
+        reports
             .iter()
-            .any(|fact| fact.starts_with("meta-data: ") && fact.contains("instance_id")),
-        "{facts:#?}"
+            .any(|report| report.starts_with("meta-data: ") && report.contains("instance_id")),
+        "{reports:#?}"
     );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! WASM hooks and gRPC sidecars together, and hooks that say no or never come.
+//! WASM hooks and gRPC sidecars in one chain; hooks that refuse, are invalid or never arrive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::Value;
+use tests::fixture::{BOOT, PreparedPod};
 use tests::hooks;
 use tests::pod::User;
-use tests::scenario::{BOOT, Stage};
 use tests::sidecar::Sidecar;
 use tests::vmi::Vmi;
 
@@ -22,8 +22,8 @@ fn vmi(name: &str) -> Vmi {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sidecars_and_modules_run_in_one_order_and_reach_the_guest() -> Result<()> {
     let vmi = vmi("chain").cloud_init("#cloud-config\nhostname: chain\n");
-    let stage = Stage::set(User::Nonroot)?;
-    let hooks_dir = stage.pod.hooks_dir()?;
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    let hooks_dir = prepared.pod.hooks_dir()?;
     let first = Sidecar::new("first")
         .versions(&["v1alpha1"])
         .on_define_domain(100, |xml| match xml.contains(MANUFACTURER) {
@@ -55,25 +55,25 @@ async fn sidecars_and_modules_run_in_one_order_and_reach_the_guest() -> Result<(
     )?;
     let last = last.serve(&hooks_dir, "hook-sidecar-3")?;
 
-    let scene = stage.start(&vmi, &["--hook-sidecars", "4"]).await?;
-    scene.boot_to_ready(&vmi).await?;
-    let console = scene.pod.console(&vmi);
+    let fixture = prepared.start(&vmi, &["--hook-sidecars", "4"]).await?;
+    fixture.boot_and_read_reports(&vmi).await?;
+    let console = fixture.pod.console(&vmi);
     assert!(
-        console.told("board_vendor: Radical Edward and friends"),
+        console.has_reported("board_vendor: Radical Edward and friends"),
         "{}",
         console.text()
     );
     assert!(
-        console.told("user-data: # from the sidecar"),
+        console.has_reported("user-data: # from the sidecar"),
         "{}",
         console.text()
     );
     assert!(
-        console.told("user-data: hostname: chain"),
+        console.has_reported("user-data: hostname: chain"),
         "{}",
         console.text()
     );
-    scene.close(&vmi).await?;
+    fixture.end_vm(&vmi).await?;
     assert_eq!(first.calls(), ["v1alpha1 OnDefineDomain"], "once per boot");
     assert_eq!(
         last.calls(),
@@ -87,9 +87,9 @@ async fn sidecars_and_modules_run_in_one_order_and_reach_the_guest() -> Result<(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hook_that_says_no_leaves_no_domain_and_the_retry_runs_it_again() -> Result<()> {
+async fn a_veto_leaves_no_domain_and_a_retry_calls_the_hook_again() -> Result<()> {
     let vmi = vmi("refused");
-    let stage = Stage::set(User::Nonroot)?;
+    let prepared = PreparedPod::create(User::Nonroot)?;
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
     let gate = Sidecar::new("gate").on_define_domain(0, move |xml| {
@@ -98,24 +98,24 @@ async fn a_hook_that_says_no_leaves_no_domain_and_the_retry_runs_it_again() -> R
             _ => Ok(xml),
         }
     });
-    let _gate = gate.serve(&stage.pod.hooks_dir()?, "hook-sidecar-0")?;
-    let scene = stage.start(&vmi, &["--hook-sidecars", "1"]).await?;
+    let _gate = gate.serve(&prepared.pod.hooks_dir()?, "hook-sidecar-0")?;
+    let fixture = prepared.start(&vmi, &["--hook-sidecars", "1"]).await?;
     for _ in 0..2 {
-        let answer = scene.commands.sync(&vmi).await?;
+        let answer = fixture.commands.sync(&vmi).await?;
         assert!(!answer.success, "{answer:?}");
         assert!(answer.message.contains("not on a Monday"), "{answer:?}");
         assert!(
             answer.message.contains("hook-sidecar-0") || answer.message.contains("gate"),
             "{answer:?}"
         );
-        assert_eq!(scene.commands.domain().await?, Value::Null);
+        assert_eq!(fixture.commands.domain().await?, Value::Null);
     }
     assert!(
-        scene.handler.states().is_empty(),
+        fixture.handler.states().is_empty(),
         "{}",
-        scene.handler.history()
+        fixture.handler.history()
     );
-    let warnings = scene
+    let warnings = fixture
         .handler
         .events()
         .iter()
@@ -125,57 +125,57 @@ async fn a_hook_that_says_no_leaves_no_domain_and_the_retry_runs_it_again() -> R
         warnings,
         1,
         "the same failure is told once: {}",
-        scene.handler.history()
+        fixture.handler.history()
     );
-    scene.boot(&vmi).await?;
+    fixture.boot(&vmi).await?;
     assert_eq!(asked.load(Ordering::SeqCst), 3);
-    scene.close(&vmi).await
+    fixture.end_vm(&vmi).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sync_that_the_client_gives_up_goes_on_and_is_joined_by_the_next() -> Result<()> {
+async fn a_cancelled_sync_continues_and_the_next_joins_it() -> Result<()> {
     let vmi = vmi("cancelled");
-    let stage = Stage::set(User::Nonroot)?;
+    let prepared = PreparedPod::create(User::Nonroot)?;
     let slow = Sidecar::new("slow").on_define_domain(0, |xml| {
         std::thread::sleep(Duration::from_millis(1500));
         Ok(xml)
     });
-    let slow = slow.serve(&stage.pod.hooks_dir()?, "hook-sidecar-0")?;
-    let scene = stage.start(&vmi, &["--hook-sidecars", "1"]).await?;
+    let slow = slow.serve(&prepared.pod.hooks_dir()?, "hook-sidecar-0")?;
+    let fixture = prepared.start(&vmi, &["--hook-sidecars", "1"]).await?;
     let cancelled =
-        tokio::time::timeout(Duration::from_millis(300), scene.commands.sync(&vmi)).await;
+        tokio::time::timeout(Duration::from_millis(300), fixture.commands.sync(&vmi)).await;
     assert!(
         cancelled.is_err(),
         "the hook takes longer than that: {cancelled:?}"
     );
-    let (second, third) = tokio::join!(scene.commands.sync(&vmi), scene.commands.sync(&vmi));
+    let (second, third) = tokio::join!(fixture.commands.sync(&vmi), fixture.commands.sync(&vmi));
     second?.ok()?;
     third?.ok()?;
-    scene
+    fixture
         .handler
         .wait_for_state("Running/Unknown", 0, BOOT)
         .await?;
     assert_eq!(slow.calls(), ["v1alpha3 OnDefineDomain"]);
-    let added = scene
+    let added = fixture
         .handler
         .states()
         .iter()
         .filter(|state| state.starts_with("ADDED"))
         .count();
-    assert_eq!(added, 1, "{}", scene.handler.history());
-    scene.close(&vmi).await
+    assert_eq!(added, 1, "{}", fixture.handler.history());
+    fixture.end_vm(&vmi).await
 }
 
-/// Starts a launcher that cannot get the hooks it waits for, and gives its log.
+/// Starts a launcher whose hooks cannot be collected, and returns its log.
 async fn collection_fails(
     hooks: usize,
     timeout: &str,
     put: impl FnOnce(&std::path::Path) -> Result<()>,
 ) -> Result<String> {
     let vmi = vmi("nohooks");
-    let mut stage = Stage::set(User::Nonroot)?;
-    put(&stage.pod.hooks_dir()?)?;
-    stage.pod.start(
+    let mut prepared = PreparedPod::create(User::Nonroot)?;
+    put(&prepared.pod.hooks_dir()?)?;
+    prepared.pod.start(
         &vmi,
         &[
             "--hook-sidecars",
@@ -184,19 +184,19 @@ async fn collection_fails(
             timeout,
         ],
     )?;
-    let status = stage.pod.ended(Duration::from_secs(20)).await?;
+    let status = prepared.pod.wait_for_exit(Duration::from_secs(20)).await?;
     assert!(status.code().is_some_and(|code| code != 0), "{status}");
     assert!(
-        !stage
+        !prepared
             .pod
             .path("/run/kubevirt/sockets/launcher-sock")
             .exists()
     );
-    Ok(stage.pod.log())
+    Ok(prepared.pod.log())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hooks_that_never_come_end_the_launcher_with_what_is_missing() -> Result<()> {
+async fn missing_hooks_end_the_launcher_and_are_named() -> Result<()> {
     let log = collection_fails(2, "2s", |hooks_dir| {
         hooks::install(hooks_dir, "hook-sidecar-0", &hooks::example("smbios-hook")?)
     });
@@ -209,7 +209,7 @@ async fn hooks_that_never_come_end_the_launcher_with_what_is_missing() -> Result
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_module_that_is_none_ends_the_launcher_before_the_deadline() -> Result<()> {
+async fn an_invalid_module_ends_the_launcher_before_the_deadline() -> Result<()> {
     let log = collection_fails(1, "60s", |hooks_dir| {
         hooks::install_bytes(hooks_dir, "hook-sidecar-0", b"\x7fELF is no component")
     });
@@ -219,7 +219,7 @@ async fn a_module_that_is_none_ends_the_launcher_before_the_deadline() -> Result
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn more_hooks_than_counted_are_refused_by_name() -> Result<()> {
+async fn surplus_hooks_are_refused_by_name() -> Result<()> {
     let log = collection_fails(1, "20s", |hooks_dir| {
         hooks::install(hooks_dir, "hook-sidecar-0", &hooks::example("smbios-hook")?)?;
         hooks::install(

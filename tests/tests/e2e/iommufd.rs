@@ -1,4 +1,4 @@
-//! The open `/dev/iommu` that KubeVirt's device plugin hands over, on its way to libvirt.
+//! The launcher passes the open `/dev/iommu` of KubeVirt's device plugin on to libvirt.
 
 use std::fs::{self, File};
 use std::io::{IoSlice, Read};
@@ -10,17 +10,17 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, ensure};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tests::fixture::{LauncherFixture, PreparedPod};
 use tests::pod::User;
-use tests::scenario::{Scene, Stage};
 use tests::vmi::Vmi;
 
 const SOCKET: &str = "/run/kubevirt/iommufd.sock";
 /// No machine of these tests has an IOMMU. libvirt takes any file, and this one nobody else opens.
 const STAND_IN: &str = "/dev/full";
 
-/// A device plugin that serves its file once; gives what the launcher told it.
-fn plug(stage: &Stage) -> Result<JoinHandle<Result<Vec<u8>>>> {
-    let socket = stage.pod.path(SOCKET);
+/// A device plugin that serves its file once. The task returns what the launcher sent.
+fn serve_iommufd(prepared: &PreparedPod) -> Result<JoinHandle<Result<Vec<u8>>>> {
+    let socket = prepared.pod.path(SOCKET);
     let listener = UnixListener::bind(&socket)?;
     fs::set_permissions(&socket, fs::Permissions::from_mode(0o666))?;
     let device = File::options().read(true).write(true).open(STAND_IN)?;
@@ -43,10 +43,10 @@ fn plug(stage: &Stage) -> Result<JoinHandle<Result<Vec<u8>>>> {
 }
 
 /// Whether a process of the pod has the file open.
-fn holds(scene: &Scene, name: &str) -> Result<bool> {
+fn holds(fixture: &LauncherFixture, name: &str) -> Result<bool> {
     let process = match name {
-        "daemon" => scene.pod.daemon(),
-        name => scene.pod.process(name),
+        "daemon" => fixture.pod.daemon(),
+        name => fixture.pod.process(name),
     };
     let pid = process.with_context(|| format!("no {name}"))?.pid;
     let files = fs::read_dir(format!("/proc/{}/fd", pid.as_raw_nonzero()))?;
@@ -55,29 +55,29 @@ fn holds(scene: &Scene, name: &str) -> Result<bool> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_iommufd_is_lent_to_libvirt_for_the_start() -> Result<()> {
+async fn an_iommufd_is_passed_to_libvirt_for_the_start() -> Result<()> {
     let vmi = Vmi::new("iommufd", User::Nonroot);
-    let stage = Stage::set(User::Nonroot)?;
-    let plugin = plug(&stage)?;
-    let scene = stage.start(&vmi, &[]).await?;
-    ensure!(!holds(&scene, "daemon")?);
-    scene.boot(&vmi).await?;
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    let plugin = serve_iommufd(&prepared)?;
+    let fixture = prepared.start(&vmi, &[]).await?;
+    ensure!(!holds(&fixture, "daemon")?);
+    fixture.boot(&vmi).await?;
     let told = plugin.join().unwrap()?;
     assert_eq!(told, [0], "the plugin may close its end");
-    ensure!(holds(&scene, "virt-launcher")? && holds(&scene, "daemon")?);
+    ensure!(holds(&fixture, "virt-launcher")? && holds(&fixture, "daemon")?);
     // It was served once; a later sync does not ask again.
-    scene.commands.sync(&vmi).await?.ok()?;
-    scene.close(&vmi).await
+    fixture.commands.sync(&vmi).await?.ok()?;
+    fixture.end_vm(&vmi).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_iommufd_that_nobody_serves_any_more_is_an_error_that_says_so() -> Result<()> {
+async fn an_iommufd_socket_without_a_server_is_named_in_the_error() -> Result<()> {
     let vmi = Vmi::new("noiommufd", User::Nonroot);
-    let stage = Stage::set(User::Nonroot)?;
-    drop(UnixListener::bind(stage.pod.path(SOCKET))?);
-    fs::set_permissions(stage.pod.path(SOCKET), fs::Permissions::from_mode(0o666))?;
-    let scene = stage.start(&vmi, &[]).await?;
-    let answer = scene.commands.sync(&vmi).await?;
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    drop(UnixListener::bind(prepared.pod.path(SOCKET))?);
+    fs::set_permissions(prepared.pod.path(SOCKET), fs::Permissions::from_mode(0o666))?;
+    let fixture = prepared.start(&vmi, &[]).await?;
+    let answer = fixture.commands.sync(&vmi).await?;
     for part in [
         "/var/run/kubevirt/iommufd.sock",
         "refused",

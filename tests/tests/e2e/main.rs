@@ -1,32 +1,38 @@
-//! A VM's life on real libvirt and QEMU, seen from virt-handler's side, and what happens when something goes wrong.
+//! End-to-end tests on real libvirt and QEMU, from virt-handler's side.
 //!
 //! Needs root (pods are namespaces); `make test` sees to it. At most two pods run at once.
 #![allow(clippy::unwrap_used)]
 
 mod access_credentials;
-mod addresses;
-mod claims;
-mod commands;
-mod configuration;
-mod corpus_addresses;
-mod daemon;
-mod define;
+mod config_disks;
+mod corpus_pci_addresses;
+mod define_corpus;
 mod device_metadata;
 mod disks;
-mod faults;
-mod firmware;
+mod early_signals;
+mod firmware_and_tpm_state;
 mod hooks;
+mod hung_processes;
 mod iommufd;
-mod life;
+mod libvirt_daemon;
+mod memory_dump;
 mod network;
+mod pci_addresses;
 mod plugins;
-mod processes;
-mod python;
-mod resumption;
-mod served;
-mod standalone;
+mod process_deaths;
+mod process_tree;
+mod pvc_and_image_volumes;
+mod python_hook;
+mod refused_commands;
+mod restart_after_kill;
+mod second_launcher;
+mod standalone_vmi;
+mod virt_handler_restarts;
+mod virt_hook_serve;
+mod virtlogd_deaths;
+mod vm_lifecycle;
 
-/// `TYPE Status/Reason`, repetitions left out: how often a state is repeated is libvirt's affair.
+/// `TYPE Status/Reason` without repetitions: how often libvirt repeats a state is not defined.
 fn distinct(mut states: Vec<String>) -> Vec<String> {
     states.dedup();
     states

@@ -1,9 +1,9 @@
-//! A guest's network: the tap device that virt-handler made, the address that the launcher's DHCP gives.
+//! The guest's network: virt-handler's tap device, and an address from the launcher's DHCP server.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use tests::fixture::{LauncherFixture, PreparedPod};
 use tests::pod::User;
-use tests::scenario::{Scene, Stage};
 use tests::vmi::Vmi;
 
 const RESOLV_CONF: &str = "nameserver 10.96.0.10\nnameserver 10.96.0.11\nsearch default.svc.cluster.local cluster.local\n";
@@ -26,21 +26,25 @@ fn vmi(name: &str, interface: Value) -> Vmi {
         .kernel_argument("dhcp")
 }
 
-/// Boots in a pod with this network; gives what the guest told.
-async fn boot(stage: Stage, vmi: &Vmi, links: &str) -> Result<(Scene, Vec<String>)> {
-    stage
+/// Boots in a pod with this network, and returns the guest's reports.
+async fn boot(
+    prepared: PreparedPod,
+    vmi: &Vmi,
+    links: &str,
+) -> Result<(LauncherFixture, Vec<String>)> {
+    prepared
         .pod
-        .lay_out_network(&format!("{LINKS}{links}"), RESOLV_CONF)?;
-    let scene = stage.start(vmi, &[]).await?;
-    let told = scene.boot_to_ready(vmi).await?;
-    Ok((scene, told))
+        .set_up_network(&format!("{LINKS}{links}"), RESOLV_CONF)?;
+    let fixture = prepared.start(vmi, &[]).await?;
+    let told = fixture.boot_and_read_reports(vmi).await?;
+    Ok((fixture, told))
 }
 
-fn all_told(told: &[String], facts: &[&str]) -> Result<()> {
-    for fact in facts {
+fn assert_all_reported(told: &[String], reports: &[&str]) -> Result<()> {
+    for report in reports {
         ensure!(
-            told.iter().any(|one| one.trim_end() == *fact),
-            "the guest did not tell {fact:?}, but {told:#?}"
+            told.iter().any(|one| one.trim_end() == *report),
+            "the guest did not tell {report:?}, but {told:#?}"
         );
     }
     Ok(())
@@ -53,8 +57,8 @@ async fn a_masqueraded_guest_reaches_its_gateway() -> Result<()> {
         ip address add 10.244.1.7/24 dev eth0
         ip link set eth0 up
         ip address add 10.0.2.1/24 dev k6t-eth0";
-    let (scene, told) = boot(Stage::set(User::Nonroot)?, &vmi, links).await?;
-    all_told(
+    let (fixture, told) = boot(PreparedPod::create(User::Nonroot)?, &vmi, links).await?;
+    assert_all_reported(
         &told,
         &[
             "nic eth0: 02:00:00:ab:cd:ef",
@@ -69,11 +73,11 @@ async fn a_masqueraded_guest_reaches_its_gateway() -> Result<()> {
             "ping 10.0.2.1: answered",
         ],
     )?;
-    scene.close(&vmi).await
+    fixture.end_vm(&vmi).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bridged_guest_takes_over_the_pods_address() -> Result<()> {
+async fn a_bridged_guest_gets_the_pods_address() -> Result<()> {
     let options = json!({
         "bootFileName": "pxelinux.0", "tftpServerName": "tftp.example", "ntpServers": ["10.0.0.1", "10.0.0.2"],
         "privateOptions": [{ "option": 240, "value": "private" }],
@@ -82,12 +86,14 @@ async fn a_bridged_guest_takes_over_the_pods_address() -> Result<()> {
         "bridge",
         json!({ "name": "default", "bridge": {}, "dhcpOptions": options }),
     );
-    let stage = Stage::set(User::Nonroot)?;
+    let prepared = PreparedPod::create(User::Nonroot)?;
     let cache = json!({
         "IP": { "IP": "10.244.1.7", "Mask": "////AA==" }, "MAC": "AgAAq83v", "Gateway": "10.244.1.1",
         "Routes": [{ "Dst": null, "Gw": "10.244.1.1" }], "IPAMDisabled": false,
     });
-    let path = stage.pod.path("/run/kubevirt-private/vif-cache-eth0.json");
+    let path = prepared
+        .pod
+        .path("/run/kubevirt-private/vif-cache-eth0.json");
     std::fs::write(path, cache.to_string())?;
     // The pod's own interface is a port of the bridge, and its name a dummy's; the router is behind it.
     let links = "
@@ -100,8 +106,8 @@ async fn a_bridged_guest_takes_over_the_pods_address() -> Result<()> {
         ip link add eth0 type bridge
         ip link set eth0 address 02:00:00:ab:cd:ef mtu 1400
         echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore";
-    let (scene, told) = boot(stage, &vmi, links).await?;
-    all_told(
+    let (fixture, told) = boot(prepared, &vmi, links).await?;
+    assert_all_reported(
         &told,
         &[
             "nic eth0: 02:00:00:ab:cd:ef",
@@ -116,15 +122,15 @@ async fn a_bridged_guest_takes_over_the_pods_address() -> Result<()> {
             "ping 10.244.1.1: answered",
         ],
     )?;
-    scene.close(&vmi).await
+    fixture.end_vm(&vmi).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_that_was_not_prepared_is_told_to_virt_handler() -> Result<()> {
+async fn a_missing_tap_device_fails_the_sync() -> Result<()> {
     let vmi = Vmi::new("unprepared", User::Nonroot)
         .interface(json!({ "name": "default", "masquerade": {} }));
-    let scene = Scene::open(User::Nonroot, &vmi).await?;
-    let answer = scene.commands.sync(&vmi).await?;
+    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let answer = fixture.commands.sync(&vmi).await?;
     ensure!(!answer.success, "{answer:?}");
     ensure!(
         answer.message.contains(

@@ -1,16 +1,16 @@
-//! KubeVirt's Plugins after the hooks: a served module and a plain sidecar, and those that cannot be called.
+//! KubeVirt's Plugins run after the hooks: a served module, a plain sidecar, and plugins that cannot be called.
 
 use std::fs;
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use tests::fixture::PreparedPod;
 use tests::hooks;
 use tests::pod::User;
-use tests::scenario::Stage;
 use tests::sidecar::Sidecar;
 use tests::vmi::Vmi;
 
-use super::served::Served;
+use super::virt_hook_serve::VirtHookServe;
 
 const MANUFACTURER: &str = "Radical Edward";
 const PLUGINS: &str = "/var/run/kubevirt-plugin";
@@ -31,7 +31,7 @@ fn sidecar(name: &str, socket: &str) -> Value {
     )
 }
 
-/// The same, for VMs with a label only.
+/// Restricts a plugin to VMs with this label.
 fn labelled(mut plugin: Value, label: &str) -> Value {
     plugin["spec"]["condition"] = format!("'{label}' in vmi.Labels").into();
     plugin
@@ -45,7 +45,7 @@ fn cel(name: &str, strategy: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn plugins_change_the_machine_after_the_hooks() -> Result<()> {
+async fn plugins_change_the_domain_after_the_hooks() -> Result<()> {
     let vmi = vmi("plugins")
         .edit(|vmi| vmi["metadata"]["labels"] = json!({"board": ""}))
         .plugins(json!([
@@ -54,15 +54,15 @@ async fn plugins_change_the_machine_after_the_hooks() -> Result<()> {
             labelled(sidecar("board", "virt-hook.sock"), "board"),
             labelled(sidecar("nobody", "hook.sock"), "nothing"),
         ]));
-    let stage = Stage::set(User::Nonroot)?;
+    let prepared = PreparedPod::create(User::Nonroot)?;
     let hook = Sidecar::new("hook").on_define_domain(-7, |xml| match xml.contains(MANUFACTURER) {
         true => Err("a plugin ran before a hook".into()),
         false => Ok(xml),
     });
-    let hook = hook.serve(&stage.pod.hooks_dir()?, "hook-sidecar-0")?;
-    let plugins = stage.pod.path(PLUGINS);
+    let hook = hook.serve(&prepared.pod.hooks_dir()?, "hook-sidecar-0")?;
+    let plugins = prepared.pod.path(PLUGINS);
     let module = hooks::example("smbios-hook")?;
-    let _board = Served::plugin("board", &plugins.join("board"), &module).await?;
+    let _board = VirtHookServe::plugin("board", &plugins.join("board"), &module).await?;
     let friends = Sidecar::new("friends")
         .on_define_domain(0, |xml| match xml.contains(MANUFACTURER) {
             true => Ok(xml.replace(MANUFACTURER, "Radical Edward and friends")),
@@ -72,17 +72,17 @@ async fn plugins_change_the_machine_after_the_hooks() -> Result<()> {
 
     let records = "/run/kubevirt-private/records";
     let arguments = ["--hook-sidecars", "1", "--hook-record", records];
-    let scene = stage.start(&vmi, &arguments).await?;
-    scene.boot_to_ready(&vmi).await?;
-    let console = scene.pod.console(&vmi);
+    let fixture = prepared.start(&vmi, &arguments).await?;
+    fixture.boot_and_read_reports(&vmi).await?;
+    let console = fixture.pod.console(&vmi);
     assert!(
-        console.told("board_vendor: Radical Edward and friends"),
+        console.has_reported("board_vendor: Radical Edward and friends"),
         "{}",
         console.text()
     );
 
     let mut recorded: Vec<(String, String)> = Vec::new();
-    for entry in fs::read_dir(scene.pod.path(records))? {
+    for entry in fs::read_dir(fixture.pod.path(records))? {
         let record: Value = serde_json::from_slice(&fs::read(entry?.path())?)?;
         let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         recorded.push((word(&record["hook"]["hook"]), word(&record["outcome"])));
@@ -99,37 +99,37 @@ async fn plugins_change_the_machine_after_the_hooks() -> Result<()> {
         expected.map(|(hook, outcome)| (hook.to_owned(), outcome.to_owned()))
     );
     let ran = |hook: &str| {
-        let entries = scene.pod.log_entries().into_iter();
+        let entries = fixture.pod.log_entries().into_iter();
         entries.filter(|entry| entry["hook"] == hook).count()
     };
     assert_eq!(
         ran("plugin/board[0]"),
         1,
         "one line per run: {}",
-        scene.pod.log()
+        fixture.pod.log()
     );
-    scene.close(&vmi).await?;
+    fixture.end_vm(&vmi).await?;
     assert_eq!(hook.calls(), ["v1alpha3 OnDefineDomain"]);
     assert_eq!(friends.calls(), ["Boot MutateDomain"], "once per boot");
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plugin_that_cannot_be_called_leaves_no_domain_and_is_told_once() -> Result<()> {
-    let stage = Stage::set(User::Nonroot)?;
-    let policy = stage.pod.path("/run/kubevirt/policy.yaml");
+async fn a_plugin_that_cannot_be_called_leaves_no_domain_and_one_event() -> Result<()> {
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    let policy = prepared.pod.path("/run/kubevirt/policy.yaml");
     fs::write(&policy, "sidecars: Forbid\n")?;
     let forbidden = vmi("refused").plugins(json!([sidecar("board", "virt-hook.sock")]));
     let arguments = ["--hook-policy", "/run/kubevirt/policy.yaml"];
-    let scene = stage.start(&forbidden, &arguments).await?;
+    let fixture = prepared.start(&forbidden, &arguments).await?;
     for _ in 0..2 {
-        let answer = scene.commands.sync(&forbidden).await?;
+        let answer = fixture.commands.sync(&forbidden).await?;
         let expected = "hook plugin/board[0] may not be called at OnDefineDomain: \
             /run/kubevirt/policy.yaml:1:11: gRPC sidecars are forbidden";
         assert_eq!((answer.success, answer.message.as_str()), (false, expected));
     }
     let expression = forbidden.clone().plugins(json!([cel("colour", "Fail")]));
-    let answer = scene.commands.sync(&expression).await?;
+    let answer = fixture.commands.sync(&expression).await?;
     assert!(
         !answer.success
             && answer
@@ -137,17 +137,17 @@ async fn a_plugin_that_cannot_be_called_leaves_no_domain_and_is_told_once() -> R
                 .contains("spec.domainHooks[0].cel of plugin colour"),
         "{answer:?}"
     );
-    assert_eq!(scene.commands.domain().await?, Value::Null);
+    assert_eq!(fixture.commands.domain().await?, Value::Null);
     let reasons = || -> Vec<String> {
-        let events = scene.handler.events();
+        let events = fixture.handler.events();
         let reasons = events.iter().filter_map(|event| event.kubernetes_reason());
         reasons.map(str::to_owned).collect()
     };
     let told = async || (reasons().len() >= 2).then_some(());
-    tests::until("both events", tests::scenario::EVENT, told).await?;
+    tests::until("both events", tests::fixture::EVENT, told).await?;
     assert_eq!(reasons(), ["HookDenied", "HookFailed"]);
-    // The same launcher starts the VM once nothing is in the way.
+    // Without the plugin, the same launcher starts the VM.
     let free = forbidden.clone().plugins(Value::Null);
-    scene.boot(&free).await?;
-    scene.close(&free).await
+    fixture.boot(&free).await?;
+    fixture.end_vm(&free).await
 }

@@ -1,8 +1,8 @@
-//! YAML, edited on its text: a round trip through values would lose comments, quoting and order.
-//! What the text form cannot take safely is refused, never guessed.
+//! Edits YAML in its text form: parsing and rendering would lose comments, quoting and order.
+//! An edit that is not safe in the text form is refused.
 
-mod lines;
-mod scalar;
+mod block_extent;
+mod inline_value;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -10,11 +10,10 @@ mod write;
 use serde_json::Value;
 
 use super::CloudInitError;
-use crate::dotted::{self, Step};
-use lines::{Below, Scope, below, depth, end_of_value, is_idle, split_key};
+use crate::dotted_path::{self, Step};
+use block_extent::{Below, Scope, below, depth, end_of_value, is_idle, split_key};
 
-/// A YAML document whose top is a mapping. Comments and everything that is not edited stay as they
-/// are.
+/// A YAML document whose top level is a mapping. Comments and everything that is not edited are kept.
 ///
 /// Paths are names joined by dots, `['a.b/c']` for a name with dots or slashes.
 ///
@@ -40,7 +39,7 @@ struct Found {
 }
 
 impl Yaml {
-    /// A document out of its text.
+    /// A document from its text.
     pub fn new(text: &str) -> Yaml {
         let first = text.split('\n').next().unwrap_or_default();
         let line_end = if first.ends_with('\r') { "\r\n" } else { "\n" };
@@ -60,18 +59,18 @@ impl Yaml {
         text
     }
 
-    /// Whether the key is there.
+    /// Whether the key exists.
     pub fn contains(&self, path: &str) -> Result<bool, CloudInitError> {
         Ok(self.look(path)?.is_some())
     }
 
-    /// The text or number that the key holds; none when it is missing or holds something else.
+    /// The text or number of the key; `None` if it is missing or has another kind of value.
     pub fn text(&self, path: &str) -> Result<Option<String>, CloudInitError> {
         let found = self.look(path)?;
-        Ok(found.and_then(|(found, _)| scalar::text(&self.lines[found.line][found.value..])))
+        Ok(found.and_then(|(found, _)| inline_value::text(&self.lines[found.line][found.value..])))
     }
 
-    /// The keys of the mapping at the path, or of the document when the path is empty.
+    /// The keys of the mapping at the path, or of the document if the path is empty.
     pub fn keys(&self, path: &str) -> Result<Vec<String>, CloudInitError> {
         let scope = match self.look(path) {
             _ if path.is_empty() => Some(self.top()),
@@ -86,9 +85,13 @@ impl Yaml {
         Ok(entries.map(|(_, key, _)| key.to_owned()).collect())
     }
 
-    /// Gives the key this value, whatever it held, and adds it where it is missing, the keys above
-    /// it too. The same value again changes nothing, not even the quotes.
-    pub fn set(&mut self, path: &str, value: &Value) -> Result<(), CloudInitError> {
+    /// Sets the key to this value. Adds the key and its parents if they are missing. The same value again changes nothing,
+    /// not even the quotes.
+    pub fn set(&mut self, path: &str, value: &crate::Value) -> Result<(), CloudInitError> {
+        self.set_json(path, value.as_serde_json())
+    }
+
+    fn set_json(&mut self, path: &str, value: &Value) -> Result<(), CloudInitError> {
         let mut names = names(path)?;
         let Some(name) = names.pop() else {
             return Err(bad_path(path));
@@ -103,10 +106,10 @@ impl Yaml {
         self.is_free(&found, name)?;
         let (key, written) = self.lines[found.line].split_at(found.value);
         let end = end_of_value(&self.lines, found.line, scope.indent);
-        if end == found.line + 1 && scalar::is(written, value) {
+        if end == found.line + 1 && inline_value::is(written, value) {
             return Ok(());
         }
-        let comment = scalar::end(written).map_or("", |end| &written[end..]);
+        let comment = inline_value::end(written).map_or("", |end| &written[end..]);
         let mut entry = write::entry(name, value, scope.indent);
         if entry.len() == 1 {
             // The key stays as it was written, and the comment behind it.
@@ -117,13 +120,16 @@ impl Yaml {
         Ok(())
     }
 
-    /// Adds an item to the list that the key holds, unless the same item as written by an earlier
-    /// addition is there. The key is added when it is missing.
-    pub fn add(&mut self, path: &str, item: &Value) -> Result<(), CloudInitError> {
+    /// Adds an item to the list at the key, unless an earlier call has added the same item. Adds the key if it is missing.
+    pub fn add(&mut self, path: &str, item: &crate::Value) -> Result<(), CloudInitError> {
+        self.add_json(path, item.as_serde_json())
+    }
+
+    pub(super) fn add_json(&mut self, path: &str, item: &Value) -> Result<(), CloudInitError> {
         self.add_lines(path, &item.to_string(), |indent| write::item(item, indent))
     }
 
-    /// The same for a word that is written without quotes.
+    /// The same for a word, written without quotes.
     pub(super) fn add_plain(&mut self, path: &str, word: &str) -> Result<(), CloudInitError> {
         self.add_lines(path, word, |indent| {
             vec![format!("{}- {word}", " ".repeat(indent))]
@@ -178,9 +184,9 @@ impl Yaml {
     fn add_to_flow(&mut self, found: &Found, item: &str) -> Option<()> {
         let line = &mut self.lines[found.line];
         let written = &line[found.value..];
-        let list = &written[..scalar::end(written)?];
+        let list = &written[..inline_value::end(written)?];
         let inside = list.strip_prefix('[')?.strip_suffix(']')?;
-        if scalar::close(list) != Some(list.len() - 1) {
+        if inline_value::close(list) != Some(list.len() - 1) {
             return None;
         }
         if list.contains(item) {
@@ -192,7 +198,7 @@ impl Yaml {
         Some(())
     }
 
-    /// Removes the key and what it holds; says whether it was there.
+    /// Removes the key and its value. Returns whether it existed.
     pub fn remove(&mut self, path: &str) -> Result<bool, CloudInitError> {
         let Some((found, scope)) = self.look(path)? else {
             return Ok(false);
@@ -266,7 +272,7 @@ impl Yaml {
     /// Makes `key:` of `key: {}`.
     fn open(&mut self, found: &mut Found) {
         let line = &mut self.lines[found.line];
-        let end = scalar::end(&line[found.value..]).map(|end| found.value + end);
+        let end = inline_value::end(&line[found.value..]).map(|end| found.value + end);
         if let Some(end) = end.filter(|end| &line[found.value..*end] == "{}") {
             let rest = line[end..].to_owned();
             line.truncate(found.value);
@@ -277,7 +283,7 @@ impl Yaml {
         }
     }
 
-    /// The mapping that a key holds; none when it holds nothing.
+    /// The mapping of a key; `None` if it has no value.
     fn mapping(
         &self,
         found: &Found,
@@ -355,11 +361,11 @@ impl Yaml {
 }
 
 fn names(path: &str) -> Result<Vec<&str>, CloudInitError> {
-    // As the domain's paths are written; it would be one name, and nobody would see the mistake.
+    // A path in the syntax of domain paths would silently be one name.
     if path.contains('/') && !path.contains(['\'', '"']) {
         return Err(bad_path(path));
     }
-    let steps = dotted::steps(path).ok_or_else(|| bad_path(path))?;
+    let steps = dotted_path::steps(path).ok_or_else(|| bad_path(path))?;
     let names = steps.into_iter().map(|step| match step {
         Step::Member(name) => Ok(name),
         Step::Item(_) | Step::Where(..) => Err(bad_path(path)),

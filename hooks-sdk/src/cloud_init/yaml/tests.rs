@@ -10,9 +10,9 @@ fn item() -> Value {
 
 fn added(text: &str) -> Result<String, CloudInitError> {
     let mut yaml = Yaml::new(text);
-    yaml.add("runcmd", &item())?;
+    yaml.add_json("runcmd", &item())?;
     let once = yaml.render();
-    yaml.add("runcmd", &item())?;
+    yaml.add_json("runcmd", &item())?;
     assert_eq!(yaml.render(), once, "adding twice adds once");
     Ok(once)
 }
@@ -104,9 +104,9 @@ fn what_cannot_take_an_item_safely_is_refused() {
 
 fn set(text: &str, path: &str, value: Value) -> Result<String, CloudInitError> {
     let mut yaml = Yaml::new(text);
-    yaml.set(path, &value)?;
+    yaml.set_json(path, &value)?;
     let once = yaml.render();
-    yaml.set(path, &value)?;
+    yaml.set_json(path, &value)?;
     assert_eq!(yaml.render(), once, "setting twice sets once");
     Ok(once)
 }
@@ -237,7 +237,7 @@ fn what_cannot_be_set_safely_is_refused() {
         ),
     ] {
         let mut yaml = Yaml::new(text);
-        let error = yaml.set(path, &json!(1)).unwrap_err().to_string();
+        let error = yaml.set_json(path, &json!(1)).unwrap_err().to_string();
         assert_eq!(error, message);
         assert_eq!(yaml.render(), text);
     }
@@ -291,7 +291,7 @@ proptest! {
         let mut expected = json!({});
         for (top, below, value) in steps {
             let path = below.as_ref().map_or(top.clone(), |below| format!("{top}.{below}"));
-            if yaml.set(&path, &value).is_err() {
+            if yaml.set_json(&path, &value).is_err() {
                 // Something without keys stands above.
                 let above = &expected[&top];
                 prop_assert!(!above.is_object(), "{} in {}", path, yaml.render());
@@ -313,8 +313,8 @@ proptest! {
     #[test]
     fn no_text_makes_an_edit_panic(text in "[ab:\\-#\\[\\]{}'\"|>&\n ]{0,40}") {
         let mut yaml = Yaml::new(&text);
-        let _ = yaml.set("a.b", &json!({"c": [1]}));
-        let _ = yaml.add("a", &json!(1));
+        let _ = yaml.set_json("a.b", &json!({"c": [1]}));
+        let _ = yaml.add_json("a", &json!(1));
         let _ = yaml.remove("b");
         let _ = yaml.keys("a");
     }
@@ -324,11 +324,11 @@ proptest! {
         let Ok(before) = serde_norway::from_str::<Option<Value>>(&text) else { return Ok(()) };
         let mut expected = before.unwrap_or_else(|| json!({}));
         let mut yaml = Yaml::new(&text);
-        if yaml.set("z", &json!("new")).is_ok() {
+        if yaml.set_json("z", &json!("new")).is_ok() {
             expected["z"] = json!("new");
             prop_assert_eq!(read(&yaml.render()), expected.clone(), "{}", yaml.render());
         }
-        if yaml.add("a", &json!("item")).is_ok() {
+        if yaml.add_json("a", &json!("item")).is_ok() {
             match expected.get_mut("a") {
                 Some(Value::Array(list)) => list.push(json!("item")),
                 _ => expected["a"] = json!(["item"]),

@@ -1,4 +1,4 @@
-//! Values as lines. JSON is YAML, so single values need no other form.
+//! Writes values as lines. JSON is YAML, so scalars are written as JSON.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ pub(super) fn item(item: &Value, indent: usize) -> Vec<String> {
     }
 }
 
-/// An entry of a block mapping: what has parts gets a line for each.
+/// An entry of a block mapping, with a line for each part of the value.
 pub(super) fn entry(name: &str, value: &Value, indent: usize) -> Vec<String> {
     let pad = " ".repeat(indent);
     let name = key(name);
@@ -40,7 +40,7 @@ pub(super) fn entry(name: &str, value: &Value, indent: usize) -> Vec<String> {
     lines
 }
 
-/// A key, quoted where YAML would read something else.
+/// A key, quoted if YAML would parse it differently.
 pub(super) fn key(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/');
     let begins = |c: char| c.is_ascii_alphabetic() || c == '_';

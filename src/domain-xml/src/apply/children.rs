@@ -1,4 +1,4 @@
-//! Children that come, go and change places.
+//! Inserts, removes and moves children.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use crate::diff::scope::Scope;
 use crate::element::Node;
 use crate::source::Raw;
 
-/// Changes the children, and what is below them.
+/// Edits the children and their descendants.
 pub(super) fn edit(
     element: &mut Element,
     edits: &Edits<'_>,
@@ -65,7 +65,7 @@ fn all_were_there(edits: &Edits<'_>, count: usize) -> Result<(), ApplyError> {
     }
 }
 
-/// The children that stay in their order, and those that arrive where the document after has them.
+/// Merges the children that stay, in their order, with those that are inserted or moved.
 fn merge(
     kept: Vec<Node>,
     mut arrivals: BTreeMap<usize, Element>,
@@ -108,7 +108,7 @@ fn take_layout(nodes: &mut Vec<Node>) -> Option<Node> {
     nodes.pop_if(|node| node.is_layout())
 }
 
-/// Two texts that meet are one to whoever reads them; layout that meets text would become text.
+/// Adds a node. Adjacent texts become one, and white space beside text would become part of it.
 fn push(nodes: &mut Vec<Node>, node: Node) {
     let (Some(Node::Text(last)), Node::Text(raw)) = (nodes.last_mut(), &node) else {
         return nodes.push(node);

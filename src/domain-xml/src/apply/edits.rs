@@ -1,4 +1,4 @@
-//! Changes in the shape of the tree that they change.
+//! Changes as a tree, in the shape of the document.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use super::ApplyError;
 use crate::diff::Part;
 use crate::{Change, ChangeKind, MAX_DEPTH};
 
-/// What happens to one element. Indices count its element children.
+/// The changes of one element. Indices count its element children.
 #[derive(Default)]
 pub(super) struct Edits<'c> {
     pub(super) attributes: Vec<&'c Change>,
     pub(super) text: Option<&'c Change>,
     pub(super) removed: BTreeMap<usize, &'c Change>,
-    /// From where to where.
+    /// Moves, from the index before to the index after.
     pub(super) moved: BTreeMap<usize, (usize, &'c Change)>,
-    /// By the index in the document after.
+    /// Insertions, by the index in the document after.
     pub(super) inserted: BTreeMap<usize, &'c Change>,
     pub(super) below: BTreeMap<usize, Edits<'c>>,
     root: Option<&'c Change>,
@@ -34,7 +34,7 @@ impl<'c> Edits<'c> {
         self.root
     }
 
-    /// Any change among the children.
+    /// The first change among the children, if there is one.
     pub(super) fn first(&self) -> Option<&'c Change> {
         let removed = self.removed.values().copied();
         let moved = self.moved.values().map(|(_, change)| *change);
@@ -42,7 +42,7 @@ impl<'c> Edits<'c> {
         all.next()
     }
 
-    /// Whether children come, go or change places.
+    /// Whether children are inserted, removed or moved.
     pub(super) fn rearranges(&self) -> bool {
         self.first().is_some()
     }
@@ -87,7 +87,7 @@ impl<'c> Edits<'c> {
             .fold(self, |edits, index| edits.below.entry(*index).or_default())
     }
 
-    /// Some change in here, to name the place in an error.
+    /// Any change in this subtree, to name the place in an error.
     pub(super) fn any(&self) -> Option<&'c Change> {
         let own = self.attributes.first().copied().or(self.text);
         own.or_else(|| self.first())

@@ -1,7 +1,7 @@
-//! A diff put to work: from the document before to the one after.
+//! Applies a diff to the document before, which gives the document after.
 //!
-//! `apply(&diff(a, b), a)` and `b` differ in nothing that [`diff`](crate::diff()) tells. What no
-//! change names keeps its bytes.
+//! [`diff`](crate::diff()) finds no difference between `apply(&diff(a, b), a)` and `b`. Parts that no change names keep
+//! their bytes.
 
 mod children;
 mod edits;
@@ -19,35 +19,35 @@ use edits::Edits;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {
-    /// It was made by hand, or for something that is no XML.
+    /// The change was not made by a diff.
     #[error("{path}: no diff of documents told this change, so nobody knows its place")]
     NoPlace {
         /// The change's path.
         path: String,
     },
-    /// The document has no such place: it is not the one that the diff began with.
+    /// The document has no such place: it is not the document before of the diff.
     #[error("{path}: the document does not have this place")]
     Missing {
         /// The change's path.
         path: String,
     },
-    /// The place holds something other than what the diff began with.
+    /// The place has another value than in the document before of the diff.
     #[error("{path}: the document has {found:?} there, not {expected:?}")]
     Conflict {
         /// The change's path.
         path: String,
-        /// What the change says it was.
+        /// The value in the change.
         expected: String,
-        /// What it is.
+        /// The value in the document.
         found: String,
     },
-    /// A place deeper than any document that can be read.
+    /// A place deeper than documents can be.
     #[error("{path}: more than {MAX_DEPTH} levels deep")]
     TooDeep {
         /// The change's path.
         path: String,
     },
-    /// An attribute whose prefix stands for nothing, where it stands for something.
+    /// An attribute whose prefix has no namespace in the change, and one in the document.
     #[error("{path}: prefix {prefix} is not declared for it, but is in scope there")]
     Namespace {
         /// The change's path.
@@ -55,21 +55,23 @@ pub enum ApplyError {
         /// The prefix.
         prefix: String,
     },
-    /// What was inserted is no XML.
+    /// The inserted text is not well-formed.
     #[error("{path}: what was inserted cannot be read: {error}")]
     Fragment {
         /// The change's path.
         path: String,
-        /// Why not.
+        /// The parser's error.
         error: ParseError,
     },
-    /// The document as changed is none that could be read again.
+    /// The changed document could not be parsed again.
     #[error("the changed document cannot be read: {0}")]
     Unreadable(ParseError),
 }
 
-/// The document with the changes made. They must come from one diff, all of them, and the
-/// document must be the one that the diff began with; else the error says what does not fit.
+/// Applies all changes of one diff to the document before of that diff.
+///
+/// # Errors
+/// [`ApplyError`] if a change does not fit the document.
 pub fn apply(changes: &[Change], document: &Document) -> Result<Document, ApplyError> {
     let mut result = document.clone();
     let edits = Edits::collect(changes)?;
@@ -77,11 +79,11 @@ pub fn apply(changes: &[Change], document: &Document) -> Result<Document, ApplyE
         Some(change) => result.root = fragment(change, None)?,
         None => edit(&mut result.root, &edits, None)?,
     }
-    Document::parse_with(&result.render(), &boundless()).map_err(ApplyError::Unreadable)
+    Document::parse_with(&result.render(), &unlimited()).map_err(ApplyError::Unreadable)
 }
 
-/// What was read or made here once is not to be refused for its size.
-fn boundless() -> Limits {
+/// No limits, for text that was accepted before.
+fn unlimited() -> Limits {
     Limits {
         bytes: usize::MAX,
         depth: MAX_DEPTH,
@@ -183,7 +185,7 @@ fn attribute(
     Ok(())
 }
 
-/// The name under which an inserted attribute means what it meant in the document after.
+/// The name that gives an inserted attribute the namespace that it has in the document after.
 fn attribute_name(
     element: &mut Element,
     change: &Change,
@@ -210,7 +212,7 @@ fn attribute_name(
     Ok(format!("{fresh}:{}", name::split(written).1))
 }
 
-/// Whether a declaration of the prefix would mean something to the element or what is below it.
+/// Whether the element or a descendant uses the prefix.
 fn uses(element: &Element, prefix: &str) -> bool {
     let mut pending = vec![element];
     while let Some(element) = pending.pop() {
@@ -223,10 +225,10 @@ fn uses(element: &Element, prefix: &str) -> bool {
     false
 }
 
-/// What was inserted, with the declarations that it needs among these.
+/// The inserted element, with the namespace declarations that it needs.
 fn fragment(change: &Change, scope: Option<&Rc<Scope>>) -> Result<Element, ApplyError> {
     let text = change.after.as_deref().unwrap_or_default();
-    let read = Document::parse_with(text, &boundless());
+    let read = Document::parse_with(text, &unlimited());
     let mut element = read
         .map_err(|error| ApplyError::Fragment {
             path: change.path.clone(),

@@ -1,65 +1,68 @@
-//! What a diff tells.
+//! The changes in a diff.
 
-/// What happened to a place.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChangeKind {
-    /// It is new.
+    /// The place is new.
     Inserted,
-    /// It is gone.
+    /// The place was removed.
     Removed,
-    /// Its value is another one.
+    /// The value changed.
     Edited,
-    /// It stands elsewhere among its siblings.
+    /// The element has another position among its siblings.
     Moved,
 }
 
-/// One difference between two documents. Two changes are equal when they say the same.
+/// One difference between two documents. Changes are compared by path, kind and values.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// Where: a [`PathPattern`](crate::PathPattern) that selects the place in the document
-    /// before, or for something inserted in the document after.
+    /// A [`PathPattern`](crate::PathPattern) that selects the place in the document before, or in the document after for
+    /// an insertion.
     pub path: String,
-    /// What happened there.
+    /// The kind of change.
     pub kind: ChangeKind,
     /// An attribute's value, an element's own text, a removed element as XML without layout;
     /// for a move the position among the sibling elements, from 1.
     pub before: Option<String>,
-    /// The same of the document after.
+    /// The same for the document after.
     pub after: Option<String>,
-    /// The place itself, when a diff told the change.
+    /// The place, if the change comes from a diff.
     pub(crate) place: Option<Box<Place>>,
 }
 
-/// Where a change is in both documents, whatever its path says.
+/// The position of a change in both documents, by indices rather than by its path.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
-    /// The element, or the one that has the attribute, in the document before: its index among
-    /// the element children, level by level below the root. Of something inserted, its parent.
-    pub(crate) before: Vec<usize>,
-    /// The same in the document after. Of something removed, its parent.
-    pub(crate) after: Vec<usize>,
-    pub(crate) part: Part,
-    /// What the free prefixes of an inserted element or attribute mean; none when nothing.
+pub struct Place {
+    /// The element, or the one with the attribute, in the document before: its index among the
+    /// element children, level by level below the root. For an insertion, the parent.
+    pub before: Vec<usize>,
+    /// The same in the document after. For a removal, the parent.
+    pub after: Vec<usize>,
+    /// What changed there.
+    pub part: Part,
+    /// The namespaces of prefixes that an inserted element or attribute uses without declaring them.
     pub(crate) namespaces: Vec<Binding>,
 }
 
-/// A prefix, empty for the default namespace, and what it stands for.
+/// A prefix, empty for the default namespace, and its namespace.
 pub(crate) type Binding = (String, Option<String>);
 
-/// What of the place changed.
+/// The part of an element that changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Part {
+pub enum Part {
+    /// The element itself.
     Element,
-    /// By the name as written.
+    /// An attribute, by its name as written.
     Attribute(String),
+    /// The element's text.
     Text,
-    /// The root element became another one, or more changed than can be told apart.
+    /// The root element was replaced, or there are too many changes to list.
     Document,
 }
 
 impl Change {
-    /// A change that something other than a [`diff`](crate::diff()) of XML found. It can be
-    /// shown and compared; [`apply`](crate::apply()) and grants refuse it.
+    /// A change that does not come from a [`diff`](crate::diff()). It can be shown and compared;
+    /// [`apply`](crate::apply()) and grants refuse it.
     pub fn new(
         path: impl Into<String>,
         kind: ChangeKind,
@@ -73,6 +76,13 @@ impl Change {
             after,
             place: None,
         }
+    }
+}
+
+impl Change {
+    /// The position in both documents; `None` if no diff found the change.
+    pub fn place(&self) -> Option<&Place> {
+        self.place.as_deref()
     }
 }
 

@@ -1,33 +1,32 @@
-//! What identifies an element among its siblings.
+//! The keys that identify an element among its siblings, from libvirt's domain format.
 //!
-//! Names and places of identity are those of libvirt's domain format. An element has several
-//! alternatives, the best first: a disk is known by its target, and by its alias when a hook
-//! gave it another target.
+//! An element has alternative keys, the best one first: a disk is identified by its target, and by its alias if a
+//! hook changed the target.
 
 use std::borrow::Cow;
 
 use crate::Element;
 
-/// The parts that make up one identity: `@name` or `child/@name`.
+/// The parts of a key: `@name` or `child/@name`.
 pub(crate) type Parts = &'static [&'static str];
 
-/// The values of such parts. No identity has more than two.
+/// The values of a key's parts. No key has more than two.
 pub(crate) type Values<'a> = [Option<Cow<'a, str>>; 2];
 
-/// How elements of one name are told apart.
+/// The keys of the elements of one name.
 pub(super) struct Kind {
-    /// The best first.
+    /// Alternative keys, the best one first.
     pub(super) alternatives: &'static [Parts],
-    /// Whether an only child stays itself when its key changes, and needs none in a path.
+    /// Whether an only child needs no key: it is paired even if its key changes, and its path has no predicate.
     pub(super) only_child_is_itself: bool,
 }
 
-/// Longer values identify nothing; they would make paths unreadable, and huge.
+/// Longer values do not identify an element, since they would make paths unreadable.
 const MAX_VALUE: usize = 128;
 
 const ALIAS: Parts = &["alias/@name"];
 
-/// The identity of elements with this canonical name.
+/// The keys of elements with this canonical name.
 pub(super) fn kind(name: &str) -> Kind {
     let alternatives: &'static [Parts] = match name {
         "disk" => &[&["target/@dev"], ALIAS],
@@ -67,13 +66,13 @@ pub(super) fn kind(name: &str) -> Kind {
 }
 
 impl Kind {
-    /// The parts of an alternative, when there are so many.
+    /// The parts of an alternative, if there is one of this number.
     pub(super) fn parts(&self, alternative: usize) -> Option<Parts> {
         self.alternatives.get(alternative).copied()
     }
 }
 
-/// The values of all parts, when the element has each exactly once.
+/// The values of all parts, if the element has each exactly once.
 pub(super) fn values<'a>(element: &'a Element, parts: Parts) -> Option<Values<'a>> {
     let mut values = Values::default();
     for (part, place) in parts.iter().zip(&mut values) {
@@ -82,7 +81,7 @@ pub(super) fn values<'a>(element: &'a Element, parts: Parts) -> Option<Values<'a
     Some(values)
 }
 
-/// Whether the element has a part several times: as a predicate, each of them holds.
+/// Whether the element has a part several times; a predicate holds for each of them.
 pub(super) fn is_manifold(element: &Element, parts: Parts) -> bool {
     let names = parts.iter().filter_map(|part| part.split_once("/@"));
     let mut counts = names.map(|(name, _)| element.children_named(name).take(2).count());

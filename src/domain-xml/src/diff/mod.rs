@@ -1,18 +1,17 @@
-//! What changed between two documents.
+//! The differences between two documents.
 //!
-//! Both trees are walked together. Children are paired by what identifies them (see [`key`]),
-//! so that a change is told of the thing it happened to, wherever that stands. White space
-//! between elements, quotes, entities, CDATA, comments, namespace prefixes and `<a/>` for
-//! `<a></a>` are no changes.
+//! Both trees are walked together. Children are paired by what identifies them (see [`key`]), so that a change is
+//! reported for the element that changed, wherever it stands. White space between elements, quotes, entities, CDATA,
+//! comments, namespace prefixes and `<a/>` for `<a></a>` are no changes.
 
 mod change;
+mod element_paths;
+mod equality;
 pub(crate) mod key;
-mod order;
-mod pair;
-mod same;
+mod moves;
+mod pairing;
 pub(crate) mod scope;
 pub(crate) mod siblings;
-mod trail;
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -21,20 +20,20 @@ use std::rc::Rc;
 use crate::bytes::is_blank;
 use crate::tag::Attribute;
 use crate::{Document, Element, name, render};
-pub(crate) use change::{Binding, Part, Place};
-pub use change::{Change, ChangeKind};
+pub(crate) use change::Binding;
+pub use change::{Change, ChangeKind, Part, Place};
+use element_paths::{ElementPaths, Side};
 use scope::{Name, Scope};
 use siblings::Siblings;
-use trail::{Side, Trails};
 
-/// Text that a diff may hold. Beyond it, hostile input could make paths alone fill the memory:
-/// the whole root is then told as one edit.
+/// The most text in a diff. With more, hostile input could fill the memory with paths; the root is then reported as
+/// one edit.
 const MAX_TEXT: usize = 4 << 20;
 
 /// The differences between two documents, outer before inner and in document order.
 pub fn diff(before: &Document, after: &Document) -> Vec<Change> {
     let mut differ = Differ {
-        trails: Trails::default(),
+        paths: ElementPaths::default(),
         changes: Vec::new(),
         text: 0,
     };
@@ -52,25 +51,25 @@ pub fn diff(before: &Document, after: &Document) -> Vec<Change> {
 }
 
 struct Differ<'a> {
-    trails: Trails<'a>,
+    paths: ElementPaths<'a>,
     changes: Vec<Change>,
     text: usize,
 }
 
-/// What is still to be told, last first.
+/// Work that is left, last first.
 enum Work<'a> {
     Compare(Pair<'a>),
-    Tell(Change),
+    Report(Change),
 }
 
-/// Two elements that are the same thing before and after.
+/// An element before, and the same element after.
 struct Pair<'a> {
     before: &'a Element,
     after: &'a Element,
     scopes: (Option<Rc<Scope>>, Option<Rc<Scope>>),
-    /// Whether prefixes mean the same on both sides.
-    agreed: bool,
-    trail: usize,
+    /// Whether prefixes stand for the same namespaces on both sides.
+    same_namespaces: bool,
+    visit: usize,
 }
 
 impl<'a> Differ<'a> {
@@ -78,33 +77,33 @@ impl<'a> Differ<'a> {
         let scopes = (scope::enter(None, before), scope::enter(None, after));
         if Name::of(before, scopes.0.as_ref()) != Name::of(after, scopes.1.as_ref()) {
             let path = |root: &Element| format!("/{}", root.canonical_name());
-            self.tell(removed(path(before), before, document_place(before)));
-            return self.tell(inserted(path(after), after, document_place(after)));
+            self.report(removed(path(before), before, document_place(before)));
+            return self.report(inserted(path(after), after, document_place(after)));
         }
-        let agreed = scope::agree(scopes.0.as_ref(), scopes.1.as_ref());
-        if agreed && same::is_same(before, after) {
+        let same_namespaces = scope::agree(scopes.0.as_ref(), scopes.1.as_ref());
+        if same_namespaces && equality::is_written_alike(before, after) {
             return;
         }
-        let trail = self.trails.root(before, after);
+        let visit = self.paths.root(before, after);
         let mut work = vec![Work::Compare(Pair {
             before,
             after,
             scopes,
-            agreed,
-            trail,
+            same_namespaces,
+            visit,
         })];
         while let Some(next) = work.pop() {
             if self.text > MAX_TEXT {
                 return;
             }
             match next {
-                Work::Tell(change) => self.tell(change),
+                Work::Report(change) => self.report(change),
                 Work::Compare(pair) => self.compare(&pair, &mut work),
             }
         }
     }
 
-    fn tell(&mut self, change: Change) {
+    fn report(&mut self, change: Change) {
         let held = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let place = change.place.as_ref();
         let levels = place.map_or(0, |place| place.before.len() + place.after.len());
@@ -120,7 +119,7 @@ impl<'a> Differ<'a> {
     }
 
     fn attributes(&mut self, pair: &Pair<'a>) {
-        if pair.agreed && pair.before.tag() == pair.after.tag() {
+        if pair.same_namespaces && pair.before.tag() == pair.after.tag() {
             return;
         }
         let before = Attributes::of(pair.before, pair.scopes.0.as_ref());
@@ -159,14 +158,14 @@ impl<'a> Differ<'a> {
             (Side::Before, pair.scopes.0.as_ref())
         };
         let written = attribute.name;
-        let mut place = self.place(pair.trail, Part::Attribute(written.to_owned()));
+        let mut place = self.place(pair.visit, Part::Attribute(written.to_owned()));
         let prefix = name::split(written).0;
         if !prefix.is_empty() {
             let bound = scope::resolve(scope, prefix).map(|uri| uri.to_string());
             place.namespaces.push((prefix.to_owned(), bound));
         }
-        self.tell(Change {
-            path: format!("{}/@{written}", self.trails.path(pair.trail, side)),
+        self.report(Change {
+            path: format!("{}/@{written}", self.paths.path(pair.visit, side)),
             kind,
             before,
             after,
@@ -174,19 +173,19 @@ impl<'a> Differ<'a> {
         });
     }
 
-    /// The place of something that both documents have.
-    fn place(&self, trail: usize, part: Part) -> Place {
+    /// The place of an element or attribute that both documents have.
+    fn place(&self, visit: usize, part: Part) -> Place {
         Place {
-            before: self.trails.indices(trail, Side::Before),
-            after: self.trails.indices(trail, Side::After),
+            before: self.paths.indices(visit, Side::Before),
+            after: self.paths.indices(visit, Side::After),
             part,
             namespaces: Vec::new(),
         }
     }
 
-    /// The place of a child; an index is none on the side that does not have it.
-    fn place_below(&self, trail: usize, old: Option<usize>, new: Option<usize>) -> Box<Place> {
-        let mut place = self.place(trail, Part::Element);
+    /// The place of a child; the index is `None` for a document without the child.
+    fn place_below(&self, visit: usize, old: Option<usize>, new: Option<usize>) -> Box<Place> {
+        let mut place = self.place(visit, Part::Element);
         place.before.extend(old);
         place.after.extend(new);
         Box::new(place)
@@ -195,14 +194,14 @@ impl<'a> Differ<'a> {
     fn own_text(&mut self, pair: &Pair<'a>) {
         let (before, after) = (own_text(pair.before), own_text(pair.after));
         if before != after {
-            let path = self.trails.path(pair.trail, Side::Before);
+            let path = self.paths.path(pair.visit, Side::Before);
             let kind = ChangeKind::Edited;
-            self.tell(Change {
+            self.report(Change {
                 path,
                 kind,
                 before: Some(before),
                 after: Some(after),
-                place: Some(Box::new(self.place(pair.trail, Part::Text))),
+                place: Some(Box::new(self.place(pair.visit, Part::Text))),
             });
         }
     }
@@ -210,33 +209,33 @@ impl<'a> Differ<'a> {
     fn children(&mut self, pair: &Pair<'a>, work: &mut Vec<Work<'a>>) {
         let before = Siblings::of(pair.before, pair.scopes.0.as_ref());
         let after = Siblings::of(pair.after, pair.scopes.1.as_ref());
-        let partner = pair::pair(&before, &after, pair.agreed);
-        let moved = order::moved(&partner);
-        let mut came_from = vec![None; after.list.len()];
+        let partner = pairing::pair(&before, &after, pair.same_namespaces);
+        let moved = moves::moved(&partner);
+        let mut origin = vec![None; after.list.len()];
         for (old, new) in partner.iter().enumerate() {
             match new {
-                Some(new) => came_from[*new] = Some(old),
+                Some(new) => origin[*new] = Some(old),
                 None => {
                     let path = self
-                        .trails
-                        .path_below(pair.trail, Side::Before, &before.step(old));
-                    let place = self.place_below(pair.trail, Some(old), None);
-                    self.tell(removed(path, before.list[old].element, Some(place)));
+                        .paths
+                        .path_below(pair.visit, Side::Before, &before.step(old));
+                    let place = self.place_below(pair.visit, Some(old), None);
+                    self.report(removed(path, before.list[old].element, Some(place)));
                 }
             }
         }
         // The work list is a stack: what comes last in the document goes in first.
-        for (new, old) in came_from.iter().enumerate().rev() {
+        for (new, old) in origin.iter().enumerate().rev() {
             match old {
                 Some(old) => self.paired(pair, (&before, *old), (&after, new), moved[*old], work),
                 None => {
                     let path = self
-                        .trails
-                        .path_below(pair.trail, Side::After, &after.step(new));
+                        .paths
+                        .path_below(pair.visit, Side::After, &after.step(new));
                     let element = after.list[new].element;
-                    let mut place = self.place_below(pair.trail, None, Some(new));
+                    let mut place = self.place_below(pair.visit, None, Some(new));
                     place.namespaces = scope::free(element, pair.scopes.1.as_ref());
-                    work.push(Work::Tell(inserted(path, element, Some(place))));
+                    work.push(Work::Report(inserted(path, element, Some(place))));
                 }
             }
         }
@@ -253,35 +252,36 @@ impl<'a> Differ<'a> {
         let (was, is) = (&before.list[old], &after.list[new]);
         let step = before.step(old);
         if moved {
-            let path = self.trails.path_below(parent.trail, Side::Before, &step);
+            let path = self.paths.path_below(parent.visit, Side::Before, &step);
             let position = |index: usize| Some((index + 1).to_string());
             let change = Change {
                 path,
                 kind: ChangeKind::Moved,
                 before: position(old),
                 after: position(new),
-                place: Some(self.place_below(parent.trail, Some(old), Some(new))),
+                place: Some(self.place_below(parent.visit, Some(old), Some(new))),
             };
             self.text += change.path.len();
-            work.push(Work::Tell(change));
+            work.push(Work::Report(change));
         }
         let scopes = (was.scope.clone(), is.scope.clone());
-        let agreed = parent.agreed && scope::same_declarations(was.element, is.element);
-        if agreed && same::is_same(was.element, is.element) {
+        let same_namespaces =
+            parent.same_namespaces && scope::same_declarations(was.element, is.element);
+        if same_namespaces && equality::is_written_alike(was.element, is.element) {
             return;
         }
-        let trail = self.trails.below(parent.trail, step, after.step(new));
+        let visit = self.paths.below(parent.visit, step, after.step(new));
         work.push(Work::Compare(Pair {
             before: was.element,
             after: is.element,
             scopes,
-            agreed,
-            trail,
+            same_namespaces,
+            visit,
         }));
     }
 }
 
-/// The place of a root that another replaces.
+/// The place of a root element that is replaced.
 fn document_place(root: &Element) -> Option<Box<Place>> {
     Some(Box::new(Place {
         before: Vec::new(),
@@ -314,7 +314,7 @@ fn inserted(path: String, element: &Element, place: Option<Box<Place>>) -> Chang
 /// The attributes that are not namespace declarations.
 struct Attributes<'a> {
     list: Vec<(Name<'a>, Attribute<'a>)>,
-    /// Made when an attribute is not where it was expected.
+    /// Indices by name, made if an attribute is not at the expected index.
     places: OnceCell<HashMap<Name<'a>, usize>>,
 }
 
@@ -329,7 +329,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// The attribute of this name, which others have at this place.
+    /// The attribute of this name, searched at the expected index first.
     fn get(&self, name: &Name<'_>, expected: usize) -> Option<&Attribute<'a>> {
         match self.list.get(expected) {
             Some((here, attribute)) if here == name => Some(attribute),
@@ -347,7 +347,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// The element's text without what only lays its children out.
+/// The element's text without the white space that only indents its children.
 pub(crate) fn own_text(element: &Element) -> String {
     if !element.has_text() {
         return String::new();

@@ -1,4 +1,4 @@
-//! What prefixes mean at a place.
+//! The namespaces of prefixes at a place.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -6,13 +6,13 @@ use std::rc::Rc;
 use super::Binding;
 use crate::{Element, name};
 
-/// The declarations of an element, and those around it.
+/// The declarations of an element and its ancestors.
 pub(crate) struct Scope {
     parent: Option<Rc<Scope>>,
     bound: HashMap<String, Rc<str>>,
 }
 
-/// A name that is the same whatever prefix it is written with.
+/// A name with its namespace, whatever prefix it is written with.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Name<'a> {
     namespace: Option<Rc<str>>,
@@ -38,13 +38,13 @@ fn declarations(element: &Element) -> HashMap<String, Rc<str>> {
         .collect()
 }
 
-/// Whether two elements declare the same.
+/// Whether two elements have the same declarations.
 pub(crate) fn same_declarations(a: &Element, b: &Element) -> bool {
     let none = |element: &Element| element.declarations().next().is_none();
     (none(a) && none(b)) || declarations(a) == declarations(b)
 }
 
-/// Whether two scopes at the root mean the same.
+/// Whether two root scopes are equal.
 pub(crate) fn agree(a: Option<&Rc<Scope>>, b: Option<&Rc<Scope>>) -> bool {
     match (a, b) {
         (None, None) => true,
@@ -53,7 +53,7 @@ pub(crate) fn agree(a: Option<&Rc<Scope>>, b: Option<&Rc<Scope>>) -> bool {
     }
 }
 
-/// What a prefix stands for.
+/// The namespace of a prefix.
 pub(crate) fn resolve(mut scope: Option<&Rc<Scope>>, prefix: &str) -> Option<Rc<str>> {
     while let Some(here) = scope {
         if let Some(uri) = here.bound.get(prefix) {
@@ -64,8 +64,7 @@ pub(crate) fn resolve(mut scope: Option<&Rc<Scope>>, prefix: &str) -> Option<Rc<
     None
 }
 
-/// The prefixes that an element and what is below it use without declaring them, and what they
-/// mean around it.
+/// The prefixes that an element and its descendants use without declaring them, and their namespaces.
 pub(crate) fn free(root: &Element, outer: Option<&Rc<Scope>>) -> Vec<Binding> {
     let mut found: Vec<Binding> = Vec::new();
     let mut pending: Vec<(&Element, Option<Rc<Scope>>)> = vec![(root, None)];

@@ -1,70 +1,70 @@
-//! The children of one element, and what tells them apart.
+//! The children of one element, and the keys that distinguish them.
 //!
-//! Identities are looked up for children of one name at a time, and only when somebody asks: most
-//! children are the only ones of their name, and nobody has to look into those.
+//! Identities (values of keys) are computed per name and on demand, since most children are the only ones of their
+//! name and need none.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use super::element_paths::{PathStep, Selector};
 use super::key::{self, Kind, Parts, Values};
 use super::scope::{self, Name, Scope};
-use super::trail::{Place, Within};
 use crate::Element;
 
-/// No element has more alternatives than this.
+/// The most alternative keys of an element.
 pub(super) const ALTERNATIVES: usize = 3;
 
 pub(crate) struct Siblings<'a> {
     pub(super) list: Vec<Child<'a>>,
-    /// Those that paths call the same, by [`Element::canonical_name`].
+    /// Children by the name that paths use, [`Element::canonical_name`].
     namesakes: Vec<Namesakes>,
-    /// Those that are called the same, whatever prefix they are written with.
+    /// Children of equal names, whatever prefix they are written with.
     families: Vec<Family<'a>>,
     family_of: HashMap<Name<'a>, usize>,
 }
 
 pub(super) struct Child<'a> {
     pub(super) element: &'a Element,
-    /// What prefixes mean inside it.
+    /// The namespaces inside the child.
     pub(super) scope: Option<Rc<Scope>>,
     pub(super) kind: Kind,
     namesakes: usize,
-    /// Among its namesakes, from 1.
+    /// Position among its namesakes, from 1.
     nth: usize,
     family: usize,
-    /// Among its family.
+    /// Index in its family.
     member: usize,
 }
 
-/// The children of one name in paths.
+/// The children with one name in paths.
 #[derive(Default)]
 struct Namesakes {
     members: Vec<usize>,
-    /// Whether one namespace hides behind the prefix of another.
+    /// Whether a child is written with the prefix of another namespace.
     mixed: bool,
-    /// The alternatives that some of them have several times, so that no predicate tells.
+    /// Alternatives that a child has several times, so that predicates cannot distinguish the children.
     manifold: OnceCell<[bool; ALTERNATIVES]>,
 }
 
-/// The children of one name.
+/// The children with one name and namespace.
 pub(super) struct Family<'a> {
     pub(super) name: Name<'a>,
     pub(super) members: Vec<usize>,
     identities: OnceCell<Identities<'a>>,
 }
 
-/// What identifies the members of a family.
+/// The identities of a family's members.
 #[derive(Default)]
 pub(super) struct Identities<'a> {
-    /// By member, the number of each alternative's identity.
+    /// The number of each alternative's identity, by member.
     of: Vec<[Option<usize>; ALTERNATIVES]>,
     numbers: HashMap<Identity<'a>, usize>,
-    /// By number, the members that share the identity.
+    /// The members that share an identity, by number.
     sharing: Vec<Vec<usize>>,
 }
 
-/// An alternative, and its values.
+/// The values of an alternative key.
 pub(super) type Identity<'a> = (usize, Values<'a>);
 
 impl<'a> Siblings<'a> {
@@ -131,28 +131,28 @@ impl<'a> Siblings<'a> {
         self.families.get(*self.family_of.get(name)?)
     }
 
-    /// The step of a path that leads to a child, and to no other.
-    pub(super) fn step(&self, at: usize) -> Within<'a> {
+    /// The path step that selects a child and no other.
+    pub(super) fn step(&self, at: usize) -> PathStep<'a> {
         let child = &self.list[at];
         let only = self.is_only(at);
         let by_key = || self.own_key(child).filter(|_| !self.namesakes(child).mixed);
-        let place = if only && child.kind.only_child_is_itself {
-            Place::Only
+        let selector = if only && child.kind.only_child_is_itself {
+            Selector::Only
         } else if let Some((parts, values)) = by_key() {
-            Place::Key(parts, values)
+            Selector::Key(parts, values)
         } else if only {
-            Place::Only
+            Selector::Only
         } else {
-            Place::Nth(child.nth)
+            Selector::Nth(child.nth)
         };
-        Within {
+        PathStep {
             element: child.element,
             index: at,
-            place,
+            selector,
         }
     }
 
-    /// The best identity that no sibling shares.
+    /// The first alternative that no sibling shares.
     fn own_key(&self, child: &Child<'a>) -> Option<(Parts, Values<'a>)> {
         let manifold = self.manifold(child);
         let mut alternatives = child.kind.alternatives.iter().enumerate();
@@ -161,14 +161,13 @@ impl<'a> Siblings<'a> {
         Some((parts, key::values(child.element, parts)?))
     }
 
-    /// Whether predicates cannot tell a child from its siblings for sure: only its position
-    /// does, it shares its identity, or `covers` says that they ask for an identity that it
-    /// shares or does not have.
+    /// Whether predicates cannot distinguish a child from its siblings: only its position does, it shares its identity,
+    /// or `covers` says that the predicates use a key that it shares or lacks.
     pub(crate) fn is_ambiguous(&self, at: usize, covers: impl Fn(Parts) -> bool) -> bool {
         let Some(child) = self.list.get(at) else {
             return true;
         };
-        let by_position = matches!(self.step(at).place, Place::Nth(_));
+        let by_position = matches!(self.step(at).selector, Selector::Nth(_));
         let sharing = |n: usize| self.sharing(child, n);
         let best = (0..ALTERNATIVES).map(sharing).find(|sharing| *sharing > 0);
         let shared = best.is_some_and(|best| best > 1);
@@ -201,7 +200,7 @@ impl<'a> Siblings<'a> {
         })
     }
 
-    /// How many share an identity with this child, itself among them; none when it has none.
+    /// The number of children with this child's identity, itself included; zero if it has none.
     fn sharing(&self, child: &Child<'a>, alternative: usize) -> usize {
         let identities = self.identities(&self.families[child.family]);
         let number = identities.of[child.member][alternative];
@@ -233,7 +232,7 @@ impl<'a> Identities<'a> {
         self.of.push(numbers);
     }
 
-    /// By number, the identity's number among those of another family; none where it has none.
+    /// The number of each identity in another family, if that has it.
     pub(super) fn in_terms_of(&self, other: &Identities<'_>) -> Vec<Option<usize>> {
         let mut theirs = vec![None; self.sharing.len()];
         for (identity, number) in &self.numbers {
@@ -242,7 +241,7 @@ impl<'a> Identities<'a> {
         theirs
     }
 
-    /// By alternative, the number of a member's identity.
+    /// The number of a member's identity, by alternative.
     pub(super) fn of(&self, member: usize) -> &[Option<usize>; ALTERNATIVES] {
         &self.of[member]
     }

@@ -1,10 +1,9 @@
-//! From text to tree: one scan finds every element and whatever is wrong; the tree itself is made
-//! of the text where somebody looks.
+//! Parses a document: one scan finds every element and any error; the tree is built from the text on access.
 
 mod namespaces;
 mod scan;
 
-use crate::source::{Found, Origin, Source};
+use crate::source::{ElementTable, Origin, Source};
 use crate::{Document, Element, Limits};
 use scan::Scan;
 
@@ -16,7 +15,7 @@ pub struct ParseError {
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The error.
     pub kind: ParseErrorKind,
 }
 
@@ -38,31 +37,31 @@ pub enum ParseErrorKind {
     /// More nodes than [`Limits::nodes`].
     #[error("the document has more than the {0} nodes allowed")]
     TooManyNodes(usize),
-    /// More attributes on one element than anybody needs.
+    /// Too many attributes on one element.
     #[error("the element has more than the {0} attributes allowed")]
     TooManyAttributes(usize),
-    /// More namespace declarations around one place than anybody needs.
+    /// Too many namespace declarations in scope.
     #[error("more than the {0} namespace declarations allowed are in scope")]
     TooManyNamespaces(usize),
     /// A document type declaration, with or without entity declarations.
     #[error("a DOCTYPE is not accepted in domain XML")]
     Doctype,
-    /// An encoding declaration that the text contradicts.
+    /// An encoding other than UTF-8.
     #[error("the document declares encoding {0}, but only UTF-8 is accepted")]
     Encoding(String),
-    /// A character that XML does not know.
+    /// A character that XML forbids.
     #[error("character U+{:04X} cannot stand in XML", u32::from(*.0))]
     BadCharacter(char),
-    /// A name that is none.
+    /// An invalid name.
     #[error("`{0}` is no name of an element or attribute")]
     BadName(String),
-    /// A reference that nothing defines.
+    /// An undefined reference.
     #[error("`&{0}` is no reference that XML defines; a plain ampersand is written &amp;")]
     BadReference(String),
     /// Two attributes of one name.
     #[error("attribute {0} is given twice")]
     DuplicateAttribute(String),
-    /// An end tag that closes nothing, or something else.
+    /// An end tag without a start tag, or with another name.
     #[error("</{found}> does not close <{open}>")]
     MismatchedEnd {
         /// The element that is open here.
@@ -73,25 +72,25 @@ pub enum ParseErrorKind {
     /// An element that is never closed.
     #[error("<{0}> is not closed")]
     Unclosed(String),
-    /// No element at all.
+    /// There is no element.
     #[error("there is no root element")]
     NoRoot,
-    /// Something other than comments and white space beside the root element.
+    /// Something other than comments and white space outside of the root element.
     #[error("only comments may stand outside the root element")]
     OutsideRoot,
-    /// Any other breach of XML's grammar.
+    /// Any other syntax error.
     #[error("{0}")]
     Syntax(String),
 }
 
-/// A place in the text, in bytes, and what is wrong there.
+/// An error, and its position in bytes.
 struct Flaw {
     at: usize,
     kind: ParseErrorKind,
 }
 
-/// Boxed: what goes wrong once does not slow down what goes right.
-type Checked<T> = Result<T, Box<Flaw>>;
+/// The error is boxed, so that results stay small.
+type ScanResult<T> = Result<T, Box<Flaw>>;
 
 fn flaw(at: usize, kind: ParseErrorKind) -> Box<Flaw> {
     Box::new(Flaw { at, kind })
@@ -113,16 +112,16 @@ where
     })
 }
 
-fn scan(xml: &str, limits: &Limits) -> Result<Found, ParseError> {
+fn scan(xml: &str, limits: &Limits) -> Result<ElementTable, ParseError> {
     let found = refuse_oversize(xml, limits).and_then(|()| Scan::new(xml, limits).run());
     found.map_err(|flaw| locate(xml, *flaw))
 }
 
-/// Places are kept in 32 bits.
-const MOST_BYTES: usize = u32::MAX as usize;
+/// Positions have 32 bits.
+const MAX_BYTES: usize = u32::MAX as usize;
 
-fn refuse_oversize(xml: &str, limits: &Limits) -> Checked<()> {
-    let limit = limits.bytes.min(MOST_BYTES);
+fn refuse_oversize(xml: &str, limits: &Limits) -> ScanResult<()> {
+    let limit = limits.bytes.min(MAX_BYTES);
     if xml.len() <= limit {
         return Ok(());
     }

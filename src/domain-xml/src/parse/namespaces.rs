@@ -1,9 +1,9 @@
-//! The declarations in scope.
+//! The namespace declarations in scope.
 
 use super::ParseErrorKind;
 use crate::name;
 
-/// Innermost last. Few enough to be searched one by one.
+/// The declarations, innermost last. They are few enough for a linear search.
 #[derive(Default)]
 pub(super) struct Namespaces<'a> {
     bound: Vec<Bound<'a>>,
@@ -11,13 +11,13 @@ pub(super) struct Namespaces<'a> {
 
 struct Bound<'a> {
     prefix: &'a str,
-    /// The prefix that libvirt documents, when the namespace is a known one.
+    /// The canonical prefix of a known namespace.
     canonical: Option<&'static str>,
-    /// How many elements are around the declaration.
+    /// Depth of the declaring element.
     depth: usize,
 }
 
-/// Documents have two or three.
+/// The most declarations in scope; documents have two or three.
 const MAX_NAMESPACES: usize = 64;
 
 impl<'a> Namespaces<'a> {
@@ -38,12 +38,12 @@ impl<'a> Namespaces<'a> {
         Ok(())
     }
 
-    /// Forgets what the element declared that this many are around.
+    /// Removes the declarations of the element at this depth.
     pub(super) fn leave(&mut self, depth: usize) {
         while self.bound.pop_if(|bound| bound.depth >= depth).is_some() {}
     }
 
-    /// The name with the canonical prefix, when it is written with another.
+    /// The name with the canonical prefix, if it is written with another.
     pub(super) fn canonical(&self, written: &str) -> Option<Box<str>> {
         let means = |bound: &&Bound<'_>| match written.strip_prefix(bound.prefix) {
             Some(rest) if bound.prefix.is_empty() => !rest.contains(':'),

@@ -4,8 +4,8 @@ use super::{NameTest, PathError, PathErrorKind, PathPattern, Predicate, Step, Ta
 use crate::Element;
 
 impl Element {
-    /// The element that the path selects. What is missing on the way is made so that the path
-    /// selects it: `sysinfo[@type='smbios']/baseBoard` adds a `<sysinfo type='smbios'>`.
+    /// The element that the path selects. Missing elements are created so that the path selects them:
+    /// `sysinfo[@type='smbios']/baseBoard` adds a `<sysinfo type='smbios'>`.
     pub fn ensure(&mut self, path: &str) -> Result<&mut Element, PathError> {
         let pattern = PathPattern::parse(path)?;
         match pattern.target {
@@ -14,8 +14,8 @@ impl Element {
         }
     }
 
-    /// Gives the attribute or the element's text that the path selects this value, making what
-    /// is missing as [`Element::ensure`] does.
+    /// Sets the attribute or the element's text that the path selects. Missing elements are created as by
+    /// [`Element::ensure`].
     pub fn set(&mut self, path: &str, value: impl AsRef<str>) -> Result<&mut Element, PathError> {
         let pattern = PathPattern::parse(path)?;
         match &pattern.target {
@@ -27,12 +27,12 @@ impl Element {
         }
     }
 
-    /// Removes everything that the path selects, with the lines it stood on, and counts it.
-    /// The element itself stays, whatever the path says.
+    /// Removes everything that the path selects, with its lines, and returns the number of removals. This element itself
+    /// stays.
     pub fn remove(&mut self, path: &str) -> Result<usize, PathError> {
         let pattern = PathPattern::parse(path)?;
         let mut removed = 0;
-        // Backwards: what is removed later shifts nothing that is still to come.
+        // Backwards, so that removals do not shift the positions of the others.
         for trail in pattern.locate(self, usize::MAX).iter().rev() {
             removed += match &pattern.target {
                 Target::Element => remove_element(self, trail),
@@ -91,7 +91,7 @@ fn ensure<'a>(
 
 type Condition<'a> = (&'a [String], &'a Target, &'a str);
 
-/// The steps of a path from which elements can be made.
+/// The steps of a path that define the elements to create.
 fn definite_steps(pattern: &PathPattern) -> Result<Vec<(&str, Vec<Condition<'_>>)>, PathError> {
     let refuse = |what| pattern.error(PathErrorKind::NotDefinite(what));
     let condition = |predicate| match predicate {
@@ -168,7 +168,7 @@ mod tests {
 ";
 
     #[test]
-    fn a_path_selects_elements_attributes_and_text() {
+    fn paths_select_elements_attributes_and_text() {
         let domain = Document::parse(DOMAIN).unwrap();
         let value = |path: &str| domain.value(path).unwrap();
         assert_eq!(value("name").as_deref(), Some("vm"));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_on_the_way_is_made_once() {
+    fn ensure_creates_missing_elements_once() {
         let mut domain = Document::parse(DOMAIN).unwrap();
         for _ in 0..2 {
             domain
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_something_open_makes_nothing() {
+    fn ensure_refuses_paths_that_define_no_element() {
         let mut domain = Document::parse(DOMAIN).unwrap();
         for path in [
             "devices/*",
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_takes_the_lines_along() {
+    fn remove_takes_whole_lines() {
         let mut domain = Document::parse(DOMAIN).unwrap();
         assert_eq!(domain.root_mut().remove("devices/disk").unwrap(), 2);
         assert_eq!(domain.root_mut().remove("qemu:commandline").unwrap(), 1);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn removing_nested_matches_is_no_trouble() {
+    fn remove_handles_nested_matches() {
         let mut domain = Document::parse("<a>\n <b>\n  <b/>\n </b>\n <b/>\n</a>").unwrap();
         assert_eq!(domain.root_mut().remove("**/b").unwrap(), 3);
         assert_eq!(domain.render(), "<a></a>");

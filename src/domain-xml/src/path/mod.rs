@@ -32,7 +32,7 @@ pub struct PathPattern {
 pub(crate) enum Step {
     /// `**`: any number of levels, none included.
     Descend,
-    /// An element and what must hold of it.
+    /// An element with its predicates.
     Child {
         name: NameTest,
         predicates: Vec<Predicate>,
@@ -60,16 +60,16 @@ pub(crate) enum Predicate {
     },
 }
 
-/// What the end of a path selects.
+/// The kind of node that a path selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// The element; its value is its text.
     Element,
-    /// An attribute of it.
+    /// An attribute of the element.
     Attribute(NameTest),
 }
 
-/// Why a text is no path, or not one that can be used this way.
+/// Why a path is invalid, or cannot be used for this purpose.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("path `{path}`, column {column}: {kind}")]
 pub struct PathError {
@@ -77,36 +77,36 @@ pub struct PathError {
     pub path: String,
     /// Column in characters, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The error.
     pub kind: PathErrorKind,
 }
 
-/// What can be wrong with a path.
+/// The kinds of errors in paths.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathErrorKind {
-    /// Not what the grammar wants.
+    /// A syntax error.
     #[error("expected {0}")]
     Expected(&'static str),
-    /// A name that no element or attribute can have.
+    /// An invalid name.
     #[error("`{0}` is no name")]
     BadName(String),
     /// Too many levels.
     #[error("a path has at most {0} steps")]
     TooManySteps(usize),
-    /// A path that leaves open what would have to be made.
+    /// A path that does not define the elements to create.
     #[error("nothing can be made from {0}: name every element and give every predicate a value")]
     NotDefinite(&'static str),
     /// An absolute path that begins with another element.
     #[error("the element is <{0}>, not what the path begins with")]
     OtherRoot(String),
-    /// An attribute where an element is wanted.
+    /// An attribute where an element is required.
     #[error("the path selects an attribute, but an element is wanted")]
     NotAnElement,
 }
 
 impl PathPattern {
-    /// Reads a path. The error says where it stops being one.
+    /// Reads a path. The error has the column.
     pub fn parse(path: &str) -> Result<PathPattern, PathError> {
         parse::parse(path)
     }

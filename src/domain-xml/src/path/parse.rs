@@ -1,9 +1,9 @@
-//! From text to [`PathPattern`].
+//! Parses a [`PathPattern`].
 
 use super::{NameTest, PathError, PathErrorKind, PathPattern, Predicate, Step, Target};
 use crate::name;
 
-/// One bit each in the selection's state.
+/// Each step is one bit of the selection's state.
 pub(super) const MAX_STEPS: usize = 60;
 
 pub(super) fn parse(path: &str) -> Result<PathPattern, PathError> {
@@ -120,7 +120,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// What stands between `[` and `]`.
+    /// The inside of `[` and `]`.
     fn predicate(&mut self) -> Result<Predicate, PathError> {
         let predicate = match self.position()? {
             Some(position) => Predicate::Position(position),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_names_the_column_and_what_was_expected() {
+    fn errors_name_the_column_and_the_expected_syntax() {
         let told = |path: &str| parse(path).unwrap_err().to_string();
         assert_eq!(
             told("/domain//os"),

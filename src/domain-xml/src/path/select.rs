@@ -1,11 +1,11 @@
-//! What a path selects: one walk over the tree, the path's steps as bits of a state.
+//! Selects elements by a path: one walk over the tree, with the path's steps as bits of a state.
 
 use super::{NameTest, PathError, PathPattern, Predicate, Step, Target};
 use crate::Element;
 use crate::tag::Attribute;
 
-/// Where an element is: node indices from the element that was asked.
-pub(super) type Trail = Vec<usize>;
+/// The position of an element: node indices, level by level from the start of the search.
+pub(super) type NodeIndices = Vec<usize>;
 
 impl Element {
     /// The first element that the path selects. A path that ends in an attribute selects the
@@ -70,8 +70,8 @@ impl PathPattern {
             .collect()
     }
 
-    /// Where the first `limit` selected elements are.
-    pub(super) fn locate(&self, origin: &Element, limit: usize) -> Vec<Trail> {
+    /// The positions of the first `limit` selected elements.
+    pub(super) fn locate(&self, origin: &Element, limit: usize) -> Vec<NodeIndices> {
         let mut found = Vec::new();
         let mut state = self.close(1);
         if self.absolute {
@@ -104,7 +104,7 @@ impl PathPattern {
         state & (1 << self.steps.len()) != 0 && self.target.exists_on(element)
     }
 
-    /// For each step, how many siblings had its name so far; empty when no step asks.
+    /// The number of siblings with each step's name so far; empty if no step has a position.
     fn counters(&self) -> Vec<usize> {
         let asks = self.steps.iter().any(|step| match step {
             Step::Descend => false,
@@ -113,7 +113,7 @@ impl PathPattern {
         vec![0; if asks { self.steps.len() } else { 0 }]
     }
 
-    /// `**` also stands for no level at all.
+    /// Adds the states after `**`, which also matches no level.
     pub(crate) fn close(&self, state: u64) -> u64 {
         let descends = self
             .steps
@@ -154,7 +154,7 @@ struct Level<'a> {
     element: &'a Element,
     state: u64,
     next: usize,
-    /// Node index of the child the walk is in.
+    /// Node index of the current child.
     index: usize,
     counters: Vec<usize>,
 }
@@ -195,7 +195,7 @@ impl Predicate {
     }
 }
 
-/// Whether some descendant along `names` has the value. Bounded by the length of the path.
+/// Whether a descendant along `names` has the value.
 pub(super) fn holds(
     element: &Element,
     names: &[String],

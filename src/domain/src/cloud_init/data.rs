@@ -3,16 +3,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use kubevirt_api::vmi::Vmi;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::vmi::Vmi;
+use crate::cloud_init::instance::{instance_type, instance_uuid};
 
-use super::read::{instance_type, instance_uuid};
-
-/// The largest JSON that is taken back from hooks, in bytes.
+/// The largest JSON that is accepted from hooks, in bytes.
 pub const MAX_JSON_BYTES: usize = 4 * 1024 * 1024;
 
-/// What kind of image the guest looks for.
+/// The kind of image that the guest searches for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DataSource {
     /// NoCloud: an image labelled `cidata`.
@@ -71,7 +70,7 @@ pub struct CloudInitData {
     #[serde(default)]
     pub devices_data: Option<Vec<DeviceData>>,
     /// The volume that shows the image.
-    #[serde(default, deserialize_with = "crate::vmi::null_as_default")]
+    #[serde(default, deserialize_with = "kubevirt_api::vmi::null_as_default")]
     pub volume_name: String,
 }
 
@@ -91,7 +90,7 @@ pub struct NoCloudMetadata {
     #[serde(
         rename = "public-keys",
         skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "crate::vmi::null_as_default"
+        deserialize_with = "kubevirt_api::vmi::null_as_default"
     )]
     pub public_ssh_keys: BTreeMap<String, String>,
 }
@@ -121,7 +120,7 @@ pub struct ConfigDriveMetadata {
     #[serde(
         rename = "public_keys",
         skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "crate::vmi::null_as_default"
+        deserialize_with = "kubevirt_api::vmi::null_as_default"
     )]
     pub public_ssh_keys: BTreeMap<String, String>,
 }
@@ -150,24 +149,24 @@ pub struct DeviceData {
     #[serde(
         rename = "alignedCPUs",
         skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "crate::vmi::null_as_default"
+        deserialize_with = "kubevirt_api::vmi::null_as_default"
     )]
     pub aligned_cpus: Vec<u32>,
     /// The VMI's tag.
-    #[serde(deserialize_with = "crate::vmi::null_as_default")]
+    #[serde(deserialize_with = "kubevirt_api::vmi::null_as_default")]
     pub tags: Vec<String>,
 }
 
-/// Hooks gave back something that is no cloud-init data.
+/// Why the output of hooks cannot be used as cloud-init data.
 #[derive(Debug, thiserror::Error)]
 pub enum HookedDataError {
     /// Beyond [`MAX_JSON_BYTES`].
     #[error("the cloud-init data has {0} bytes, more than the {MAX_JSON_BYTES} that are read")]
     TooLarge(usize),
-    /// No JSON of the right shape.
+    /// Not the JSON of a `CloudInitData`.
     #[error("the cloud-init data is no CloudInitData: {0}")]
     Json(#[from] serde_json::Error),
-    /// KubeVirt's own test of what a hook gives back.
+    /// KubeVirt's own check of a hook's output.
     #[error(
         "the cloud-init data has no UserData, or neither NoCloudMetaData nor ConfigDriveMetaData"
     )]
@@ -175,17 +174,16 @@ pub enum HookedDataError {
 }
 
 impl CloudInitData {
-    /// The JSON that hooks are given.
+    /// The JSON that hooks get.
     pub fn to_json(&self) -> String {
-        // Strings, numbers and maps with string keys: nothing that JSON has no words for.
+        // Never fails: strings, numbers and maps with string keys.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What the hooks made of these data. Bytes that are no text survive where the hooks left the
-    /// text in their place alone.
+    /// The data after the hooks. Bytes that are not UTF-8 are kept if the hooks did not change the text in their place.
     ///
     /// # Errors
-    /// [`HookedDataError`] when the JSON is too large or no `CloudInitData`.
+    /// [`HookedDataError`] when the JSON is too large or not a `CloudInitData`.
     pub fn with_hooked(&self, json: &str) -> Result<Self, HookedDataError> {
         if json.len() > MAX_JSON_BYTES {
             return Err(HookedDataError::TooLarge(json.len()));
@@ -204,7 +202,7 @@ impl CloudInitData {
         }
     }
 
-    /// Fills in the meta-data that the image cannot do without, should a hook have dropped them.
+    /// Fills in the meta-data that the image needs, in case a hook dropped them.
     pub fn complete(&mut self, vmi: &Vmi) {
         match self.data_source {
             DataSource::NoCloud if self.no_cloud_meta_data.is_none() => {

@@ -1,13 +1,13 @@
-//! Tagged devices: which PCI address each got, for ConfigDrive's meta_data.json.
+//! Tagged devices and their PCI addresses, for ConfigDrive's meta_data.json.
 
 use std::collections::BTreeMap;
 
+use kubevirt_api::vmi::Vmi;
+
+use crate::cloud_init::data::DeviceData;
 use crate::spec::{Address, Alias, DomainSpec, HostDevice};
-use crate::vmi::Vmi;
 
-use super::DeviceData;
-
-/// Where host devices sit. A trait, so that this crate reads no file.
+/// The NUMA topology of the host. A trait, so that this crate needs no file system.
 pub trait HostTopology {
     /// The NUMA node of a host PCI device (`0000:01:00.0`), if known.
     fn numa_node(&self, pci_address: &str) -> Option<u32>;
@@ -15,7 +15,7 @@ pub trait HostTopology {
     fn node_cpus(&self, node: u32) -> Vec<u32>;
 }
 
-/// Nothing is known of the host.
+/// A host whose topology is unknown.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct UnknownTopology;
 
@@ -30,8 +30,8 @@ impl HostTopology for UnknownTopology {
 }
 
 /// Tagged devices of a *defined* domain: `spec` is parsed from libvirt's XML, which has the
-/// addresses. Interfaces first, then host devices, each in the domain's order; devices that are on
-/// no PCI bus are left out. `None` when nothing is tagged.
+/// addresses. Interfaces first, then host devices, each in the domain's order; devices without a PCI
+/// address are left out. `None` if no device is tagged.
 pub fn metadata(
     vmi: &Vmi,
     spec: &DomainSpec,
@@ -62,7 +62,7 @@ pub fn metadata(
             continue;
         };
         let data = device(kind, host_device.address.as_ref(), tag);
-        found.extend(data.map(|data| aligned(data, vmi, spec, host_device, topology)));
+        found.extend(data.map(|data| with_numa_affinity(data, vmi, spec, host_device, topology)));
     }
     (!found.is_empty()).then_some(found)
 }
@@ -144,9 +144,9 @@ fn pci_address(address: &Address) -> Option<String> {
     ))
 }
 
-/// The host NUMA node when the guest's nodes mirror the host's, else the virtual processors pinned
-/// on that node when processors are dedicated.
-fn aligned(
+/// Adds the host NUMA node if the guest's nodes mirror the host's, or else the virtual processors that are pinned to
+/// that node.
+fn with_numa_affinity(
     mut data: DeviceData,
     vmi: &Vmi,
     spec: &DomainSpec,

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{CloudInitData, CloudInitError, ConfigDriveMetadata, DataSource};
+use crate::cloud_init::data::{CloudInitData, ConfigDriveMetadata, DataSource};
+use crate::cloud_init::error::CloudInitError;
 
 /// One file of the image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub fn files(data: &CloudInitData) -> Result<Vec<IsoFile>, CloudInitError> {
     Ok(files)
 }
 
-/// Strings, numbers and maps with string keys: nothing that JSON has no words for.
+/// The JSON of meta-data. Never fails: strings, numbers and maps with string keys.
 fn json(meta_data: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(meta_data).unwrap_or_default()
 }

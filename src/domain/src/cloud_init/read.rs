@@ -1,54 +1,23 @@
-//! VMI and secrets to cloud-init data.
+//! Reads cloud-init data from a VMI and its secrets.
 
 use std::collections::BTreeMap;
 
 use base64::Engine;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use kubevirt_api::vmi::{CloudInit, Vmi};
 use serde_json::Value;
-use uuid::Uuid;
 
-use crate::vmi::{CloudInit, Vmi};
+use crate::cloud_init::data::{CloudInitData, ConfigDriveMetadata, DataSource, NoCloudMetadata};
+use crate::cloud_init::error::CloudInitError;
+use crate::cloud_init::secrets::{SecretError, SecretSource};
 
-use super::{CloudInitData, CloudInitError, ConfigDriveMetadata, DataSource, NoCloudMetadata};
-
-/// Secrets as the pod mounts them: directories of files. A trait, so that this crate reads no file.
-pub trait SecretSource {
-    /// The content of `DIRECTORY/NAME`; `None` when there is no such file.
-    ///
-    /// # Errors
-    /// The reason in words, with the path.
-    fn file(&self, directory: &str, name: &str) -> Result<Option<Vec<u8>>, String>;
-
-    /// Names of the files in a directory, sorted, without those that begin with two dots.
-    ///
-    /// # Errors
-    /// The reason in words, with the path; a directory that is missing is an error.
-    fn names(&self, directory: &str) -> Result<Vec<String>, String>;
-}
-
-/// No secrets at all, for tools that have no pod around them.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoSecrets;
-
-impl SecretSource for NoSecrets {
-    fn file(&self, _directory: &str, _name: &str) -> Result<Option<Vec<u8>>, String> {
-        Ok(None)
-    }
-
-    fn names(&self, directory: &str) -> Result<Vec<String>, String> {
-        Err(format!("secret {directory} is not mounted here"))
-    }
-}
-
-const INSTANCE_TYPE: &str = "kubevirt.io/instancetype-name";
-const CLUSTER_INSTANCE_TYPE: &str = "kubevirt.io/cluster-instancetype-name";
-/// A DNS label's length.
+/// The longest DNS label.
 const MAX_HOSTNAME: usize = 63;
 
 /// Reads the VMI's first cloud-init volume; `None` when it has none.
 ///
-/// A secret's data come before data in place, and text before base64. The secret of volume V is
-/// mounted as directory V, that of an SSH credential S as `S-access-cred`.
+/// Data of a secret are preferred to data in the VMI, and text to base64. The secret of volume V is mounted as
+/// directory V, that of an SSH credential S as `S-access-cred`.
 ///
 /// # Errors
 /// [`CloudInitError`] naming volume or secret.
@@ -127,12 +96,12 @@ fn read_volume(
     Ok(data)
 }
 
-/// What a volume's secrets hold.
+/// The data in a volume's secrets.
 #[derive(Default)]
 struct Secret {
     user_data: Vec<u8>,
     network_data: Vec<u8>,
-    /// What was asked for and not found.
+    /// Why data that the VMI refers to were not found.
     problem: Option<String>,
 }
 
@@ -182,7 +151,8 @@ fn first_file(
     names: [&str; 2],
 ) -> Result<Vec<u8>, String> {
     for name in names {
-        if let Some(bytes) = secrets.file(directory, name)? {
+        let file = secrets.file(directory, name);
+        if let Some(bytes) = file.map_err(|error| error.to_string())? {
             return Ok(bytes);
         }
     }
@@ -212,7 +182,7 @@ fn first(
     })
 }
 
-/// As Go's `StdEncoding`: line breaks are skipped, padding is required, trailing bits are not looked at.
+/// As Go's `StdEncoding`: line breaks are skipped, padding is required, trailing bits are ignored.
 fn decode_base64(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
     const CONFIG: GeneralPurposeConfig = GeneralPurposeConfig::new()
         .with_decode_allow_trailing_bits(true)
@@ -225,7 +195,7 @@ fn decode_base64(text: &str) -> Result<Vec<u8>, base64::DecodeError> {
     ENGINE.decode(text)
 }
 
-/// Keys of all credentials that go this way, numbered from 0 across secrets.
+/// Keys of all credentials that this kind of image carries, numbered from 0 across secrets.
 fn public_keys(
     vmi: &Vmi,
     data_source: DataSource,
@@ -236,9 +206,9 @@ fn public_keys(
         let Some(secret) = ssh_secret(credential, data_source) else {
             continue;
         };
-        let failed = |message| CloudInitError::AccessCredential {
+        let failed = |error: SecretError| CloudInitError::AccessCredential {
             secret: secret.to_owned(),
-            message,
+            message: error.to_string(),
         };
         let directory = format!("{secret}-access-cred");
         for name in secrets.names(&directory).map_err(failed)? {
@@ -267,32 +237,6 @@ fn ssh_secret(credential: &Value, data_source: DataSource) -> Option<&str> {
         .get("secretName")?
         .as_str()?;
     (!method.is_null() && !secret.is_empty()).then_some(secret)
-}
-
-/// The cluster-wide instance type comes before the namespaced one.
-pub(super) fn instance_type(vmi: &Vmi) -> String {
-    let annotation = |key| vmi.annotation(key).filter(|value| !value.is_empty());
-    annotation(CLUSTER_INSTANCE_TYPE)
-        .or_else(|| annotation(INSTANCE_TYPE))
-        .unwrap_or_default()
-        .to_owned()
-}
-
-/// The firmware's UUID. KubeVirt makes up a new one when there is none; this one stays the same, so
-/// that the guest does not take each boot for its first.
-pub(super) fn instance_uuid(vmi: &Vmi) -> String {
-    let firmware = vmi
-        .spec
-        .domain
-        .firmware
-        .as_ref()
-        .map(|firmware| firmware.uuid.as_str())
-        .unwrap_or_default();
-    if !firmware.is_empty() {
-        return firmware.to_owned();
-    }
-    let name = format!("{}/{}/{}", vmi.namespace(), vmi.name(), vmi.uid());
-    Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()).to_string()
 }
 
 /// `spec.hostname`, else the name up to its first dot, cut to the length of a DNS label.

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use kubevirt_api::vmi::Vmi;
 use serde_json::{Value, json};
 
 use super::devices::{HostTopology, UnknownTopology, metadata};
 use super::*;
 use crate::spec::DomainSpec;
-use crate::vmi::Vmi;
 
 /// Directory to file to content.
 struct Mounted(BTreeMap<&'static str, BTreeMap<&'static str, &'static str>>);
 
 impl SecretSource for Mounted {
-    fn file(&self, directory: &str, name: &str) -> Result<Option<Vec<u8>>, String> {
+    fn file(&self, directory: &str, name: &str) -> Result<Option<Vec<u8>>, SecretError> {
         Ok(self
             .0
             .get(directory)
@@ -21,11 +21,11 @@ impl SecretSource for Mounted {
             .map(|content| content.as_bytes().to_vec()))
     }
 
-    fn names(&self, directory: &str) -> Result<Vec<String>, String> {
+    fn names(&self, directory: &str) -> Result<Vec<String>, SecretError> {
         let files = self
             .0
             .get(directory)
-            .ok_or_else(|| format!("{directory}: no such directory"))?;
+            .ok_or_else(|| SecretError::NotMounted(directory.to_owned()))?;
         Ok(files.keys().map(|name| (*name).to_owned()).collect())
     }
 }
@@ -79,7 +79,7 @@ fn as_text(data: &CloudInitData) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn the_files_of_a_no_cloud_image() {
+fn no_cloud_image_has_its_files() {
     let data = read_one(
         &no_cloud(json!({"userData": "#cloud-config\n", "networkData": "version: 2\n"})),
         &NoSecrets,
@@ -102,7 +102,7 @@ fn the_files_of_a_no_cloud_image() {
 }
 
 #[test]
-fn the_files_of_a_config_drive() {
+fn config_drive_image_has_its_files() {
     let source = json!({"cloudInitConfigDrive": {"userDataBase64": "I2Nsb3Vk\nLWNvbmZpZwo="}});
     let mut data = read_one(&vmi(source, &json!({"hostname": "host"})), &NoSecrets);
     data.devices_data = Some(vec![DeviceData {
@@ -127,7 +127,7 @@ fn the_files_of_a_config_drive() {
 }
 
 #[test]
-fn the_json_that_hooks_get_is_kubevirts() {
+fn hook_json_is_that_of_kubevirt() {
     let data = read_one(&no_cloud(json!({"userData": "u"})), &NoSecrets);
     let expected = json!({
         "DataSource": "noCloud",
@@ -142,7 +142,7 @@ fn the_json_that_hooks_get_is_kubevirts() {
 }
 
 #[test]
-fn bytes_that_are_no_text_survive_hooks_that_leave_them_alone() {
+fn unchanged_binary_data_survive_hooks() {
     let mut data = read_one(
         &no_cloud(json!({"userDataBase64": "H4sIAAAA/w=="})),
         &NoSecrets,
@@ -159,7 +159,7 @@ fn bytes_that_are_no_text_survive_hooks_that_leave_them_alone() {
 }
 
 #[test]
-fn what_hooks_must_not_give_back() {
+fn invalid_hook_output_is_refused() {
     let data = read_one(&no_cloud(json!({"userData": "u"})), &NoSecrets);
     for (json, complaint) in [
         ("nonsense", "no CloudInitData"),
@@ -184,7 +184,7 @@ fn what_hooks_must_not_give_back() {
 }
 
 #[test]
-fn a_secret_comes_before_data_in_place() {
+fn secrets_are_preferred_to_inline_data() {
     let source = json!({"secretRef": {"name": "s"}, "networkDataSecretRef": {"name": "s"}, "userData": "in place"});
     let vmi = no_cloud(source);
     let data = read_one(&vmi, &mounted(&[("ci", "userdata", "secret")]));
@@ -211,7 +211,7 @@ fn a_secret_comes_before_data_in_place() {
 }
 
 #[test]
-fn a_volume_without_data_is_refused() {
+fn volumes_without_data_are_refused() {
     let message = "userDataBase64, userData, networkDataBase64 or networkData is required for a cloud-init data source";
     let error = read(&no_cloud(json!({})), &NoSecrets)
         .unwrap_err()
@@ -267,7 +267,7 @@ fn ssh_keys_are_numbered_across_secrets() {
 }
 
 #[test]
-fn an_instance_without_firmware_keeps_its_identity() {
+fn instance_id_is_stable_without_a_firmware_uuid() {
     let vmi = vmi(
         json!({"cloudInitNoCloud": {"userData": "u"}}),
         &json!({"domain": {}}),
@@ -317,7 +317,7 @@ fn domain() -> DomainSpec {
 }
 
 #[test]
-fn tagged_devices_and_where_they_are() {
+fn tagged_devices_are_listed_with_their_addresses() {
     let devices = json!({
         "interfaces": [{"name": "blue", "tag": "b"}, {"name": "plain"}, {"name": "red", "tag": "r"}],
         "gpus": [{"name": "g", "tag": "graphics"}], "hostDevices": [{"name": "h", "tag": "no pci"}],
@@ -335,7 +335,7 @@ fn tagged_devices_and_where_they_are() {
 }
 
 #[test]
-fn nothing_tagged_is_nothing_said() {
+fn no_tags_give_no_device_metadata() {
     assert_eq!(
         metadata(
             &no_cloud(json!({"userData": "u"})),

@@ -1,55 +1,62 @@
-//! What every step of the conversion needs.
+//! The inputs of a conversion, for all its steps.
 
 use std::collections::{HashMap, HashSet};
 
-use super::launch_security::Protection;
-use super::{ConvertError, cpu};
-use crate::host::HostFacts;
-use crate::options::{ClusterConfig, Options};
-use crate::spec::CpuTopology;
-use crate::vmi::{Devices, Vmi, Volume, VolumeStatus};
+use kubevirt_api::options::{ClusterConfig, Options};
+use kubevirt_api::vmi::{Devices, Vmi, Volume, VolumeStatus};
 
-/// The inputs of a conversion, and what follows from them for more than one step.
-pub(super) struct Context<'a> {
-    pub(super) vmi: &'a Vmi,
-    pub(super) options: &'a Options,
-    pub(super) host: &'a HostFacts,
-    pub(super) cluster: ClusterConfig,
+use crate::convert::arch::protection::Protection;
+use crate::convert::arch::{self, Architecture};
+use crate::convert::error::ConvertError;
+use crate::convert::topology;
+use crate::host::HostFacts;
+use crate::spec::CpuTopology;
+
+/// The inputs of a conversion, and values that several steps derive from them.
+pub(crate) struct Context<'a> {
+    pub(crate) vmi: &'a Vmi,
+    pub(crate) options: &'a Options,
+    pub(crate) host: &'a HostFacts,
+    pub(crate) cluster: ClusterConfig,
+    pub(crate) architecture: &'static dyn Architecture,
     /// Model of every virtio device.
-    pub(super) virtio_model: &'static str,
+    pub(crate) virtio_model: &'static str,
     /// Processors at boot.
-    pub(super) topology: CpuTopology,
+    pub(crate) topology: CpuTopology,
     /// Product of the topology.
-    pub(super) vcpus: u32,
-    /// What protects the guest from the host.
-    pub(super) protection: Protection,
-    /// Places of volumes; the last of a name counts.
-    pub(super) volumes: HashMap<&'a str, usize>,
-    /// What the cluster has recorded of volumes.
-    pub(super) volume_status: HashMap<&'a str, &'a VolumeStatus>,
-    /// Volumes that are not hotplugged are attached already.
-    pub(super) has_permanent_volumes: bool,
+    pub(crate) vcpus: u32,
+    /// How the guest is protected from the host.
+    pub(crate) protection: Protection,
+    /// Indices of volumes by name; the last volume of a name counts.
+    pub(crate) volumes: HashMap<&'a str, usize>,
+    /// The cluster's status of each volume.
+    pub(crate) volume_status: HashMap<&'a str, &'a VolumeStatus>,
+    /// Whether volumes that are not hotplugged are attached already.
+    pub(crate) has_permanent_volumes: bool,
     preallocated: HashSet<&'a str>,
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         vmi: &'a Vmi,
         options: &'a Options,
         host: &'a HostFacts,
     ) -> Result<Self, ConvertError> {
-        let topology = cpu::boot_topology(vmi)?;
+        let topology = topology::boot_topology(vmi)?;
+        let vcpus = topology::count(&topology)?;
+        let architecture = arch::of(vmi, host)?;
         Ok(Self {
             vmi,
             options,
             host,
             cluster: options.cluster(),
-            virtio_model: vmi.virtio_model(),
-            vcpus: cpu::count(&topology)?,
+            architecture,
+            virtio_model: architecture.virtio_model(vmi.is_virtio_transitional()),
+            vcpus,
             topology,
             protection: Protection::of(vmi.spec.domain.launch_security.as_ref()),
             volumes: index(&vmi.spec.volumes),
-            volume_status: recorded(&vmi.status.volume_status),
+            volume_status: statuses(&vmi.status.volume_status),
             has_permanent_volumes: vmi
                 .status
                 .volume_status
@@ -63,12 +70,12 @@ impl<'a> Context<'a> {
         })
     }
 
-    pub(super) fn devices(&self) -> &'a Devices {
+    pub(crate) fn devices(&self) -> &'a Devices {
         &self.vmi.spec.domain.devices
     }
 
-    /// libvirt's `iommu` of a virtio device; empty where it is not needed.
-    pub(super) fn iommu(&self) -> String {
+    /// libvirt's `iommu` attribute of a virtio device; empty if it is not needed.
+    pub(crate) fn iommu(&self) -> String {
         if self.protection.encrypts_memory() {
             "on".into()
         } else {
@@ -76,13 +83,13 @@ impl<'a> Context<'a> {
         }
     }
 
-    pub(super) fn has_dedicated_cpus(&self) -> bool {
+    pub(crate) fn has_dedicated_cpus(&self) -> bool {
         let cpu = self.vmi.spec.domain.cpu.as_ref();
         cpu.is_some_and(|cpu| cpu.dedicated_cpu_placement)
     }
 
-    /// Where libvirt keeps what belongs to a guest.
-    pub(super) fn libvirt_directory(&self) -> &'static str {
+    /// The directory of libvirt's files about guests.
+    pub(crate) fn libvirt_directory(&self) -> &'static str {
         if self.vmi.is_non_root() {
             "/var/run/kubevirt-private/libvirt/qemu"
         } else {
@@ -90,8 +97,8 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Huge pages, dedicated processors or realtime: throughput goes before thrift.
-    pub(super) fn is_high_performance(&self) -> bool {
+    /// Whether the VMI asks for huge pages, dedicated processors or realtime.
+    pub(crate) fn is_high_performance(&self) -> bool {
         let domain = &self.vmi.spec.domain;
         domain
             .cpu
@@ -100,7 +107,7 @@ impl<'a> Context<'a> {
             || self.has_hugepages()
     }
 
-    pub(super) fn has_hugepages(&self) -> bool {
+    pub(crate) fn has_hugepages(&self) -> bool {
         self.vmi
             .spec
             .domain
@@ -109,8 +116,8 @@ impl<'a> Context<'a> {
             .is_some_and(|memory| memory.hugepages.is_some())
     }
 
-    /// virtiofsd or passt reads the guest's memory.
-    pub(super) fn shares_memory(&self) -> bool {
+    /// Whether virtiofsd or passt maps the guest's memory.
+    pub(crate) fn shares_memory(&self) -> bool {
         self.devices()
             .filesystems
             .iter()
@@ -122,11 +129,11 @@ impl<'a> Context<'a> {
                 .any(|interface| interface.passt_binding.is_some())
     }
 
-    pub(super) fn discards(&self, volume: &str) -> bool {
+    pub(crate) fn discards(&self, volume: &str) -> bool {
         !self.preallocated.contains(volume)
     }
 
-    pub(super) fn is_block(&self, volume: &str) -> bool {
+    pub(crate) fn is_block(&self, volume: &str) -> bool {
         self.volume_status
             .get(volume)
             .and_then(|status| status.persistent_volume_claim_info.as_ref())
@@ -141,19 +148,9 @@ fn index(volumes: &[Volume]) -> HashMap<&str, usize> {
         .collect()
 }
 
-fn recorded(statuses: &[VolumeStatus]) -> HashMap<&str, &VolumeStatus> {
+fn statuses(statuses: &[VolumeStatus]) -> HashMap<&str, &VolumeStatus> {
     let statuses = statuses.iter();
     statuses
         .map(|status| (status.name.as_str(), status))
         .collect()
-}
-
-/// libvirt's `yes` and `no`.
-pub(super) fn yes_no(value: bool) -> String {
-    if value { "yes" } else { "no" }.into()
-}
-
-/// libvirt's `on` and `off`.
-pub(super) fn on_off(value: bool) -> String {
-    if value { "on" } else { "off" }.into()
 }

@@ -1,71 +1,47 @@
-//! From a VMI to a domain.
+//! Conversion of a VMI to a domain.
 //!
-//! One file per concern; each has one function that adds its part to the domain. A new device is a
-//! file and a line in [`STEPS`].
+//! Each file below has one function that adds its part to the domain. A new device is a file and a line in
+//! `STEPS`.
 
-mod architecture;
-mod balloon;
-mod block_size;
-mod boot;
-mod claims;
-mod clock;
-mod console;
+mod arch;
+mod compute;
 mod context;
-mod controllers;
-mod cpu;
-mod cpu_pool;
-mod device_names;
-mod device_pool;
-mod disks;
+mod devices;
 mod error;
-mod features;
-mod filesystems;
-mod firmware;
-mod grace;
-mod graphics;
-mod host_devices;
-mod hypervisor;
-mod input;
-mod io_threads;
-mod iommufd;
-mod launch_security;
-mod memory;
+mod file_name;
 mod network;
-mod numa;
-mod numa_placement;
-mod panic_devices;
 mod pci_address;
-mod pinning;
-mod qemu_arguments;
-mod reboot;
-mod rng;
-mod root_complex;
-mod smbios;
-mod sound;
-mod sriov;
-mod tpm;
-mod usb_redirection;
-mod volumes;
-mod vsock;
-mod watchdog;
+mod storage;
+mod topology;
 
-pub use block_size::{MatchedVolume, matched_volumes};
+use kubevirt_api::options::Options;
+use kubevirt_api::vmi::Vmi;
+
+use compute::{
+    boot, clock, features, firmware, hypervisor, launch_security, memory, numa, pinning,
+    processors, qemu_arguments, reboot, smbios,
+};
 use context::Context;
-pub use error::ConvertError;
+use devices::{
+    balloon, console, controllers, graphics, host_devices, input, iommufd, numa_placement,
+    nvidia_grace, panic_devices, rng, root_complex, sound, tpm, usb_redirection, vsock, watchdog,
+};
+use network::interfaces;
+use storage::{disks, filesystems, io_threads};
 
 use crate::host::HostFacts;
-use crate::options::Options;
 use crate::spec::DomainSpec;
-use crate::vmi::Vmi;
+
+pub use error::ConvertError;
+pub use storage::matched_volumes::{MatchedVolume, matched_volumes};
 
 type Step = fn(&Context<'_>, &mut DomainSpec) -> Result<(), ConvertError>;
 
-/// What is added, in this order. The order decides which of several refusals is reported.
+/// The steps in order. If several steps refuse a VMI, the first one's error is reported.
 const STEPS: &[Step] = &[
-    architecture::check,
     firmware::check,
     host_devices::add,
-    network::add,
+    interfaces::add,
     tpm::add,
     vsock::add,
     launch_security::add,
@@ -86,15 +62,15 @@ const STEPS: &[Step] = &[
     usb_redirection::add,
     controllers::add,
     qemu_arguments::add,
-    cpu::add,
+    processors::add,
     io_threads::add,
     memory::add,
     reboot::add,
     iommufd::add,
     hypervisor::add,
     disks::add,
-    grace::refuse,
-    // What depends on the whole domain.
+    nvidia_grace::check,
+    // These read the whole domain.
     pinning::add,
     numa::add,
     numa_placement::place,
@@ -104,7 +80,7 @@ const STEPS: &[Step] = &[
 /// Converts a VMI, domain defaults included.
 ///
 /// # Errors
-/// [`ConvertError`] when a field is not supported or the VMI cannot be run; nothing is silently left out.
+/// [`ConvertError`] if a field is not supported or the VMI cannot run; no field is left out silently.
 pub fn convert(vmi: &Vmi, options: &Options, host: &HostFacts) -> Result<DomainSpec, ConvertError> {
     let context = Context::new(vmi, options, host)?;
     let mut spec = DomainSpec {

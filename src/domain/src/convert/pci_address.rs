@@ -1,9 +1,9 @@
 //! PCI addresses such as `0000:81:11.1`.
 
-use super::ConvertError;
+use crate::convert::error::ConvertError;
 use crate::spec::Address;
 
-pub(super) fn parse(text: &str) -> Result<Address, ConvertError> {
+pub(crate) fn parse(text: &str) -> Result<Address, ConvertError> {
     let malformed = || ConvertError::refused(format!("failed to parse pci address {text}"));
     let (domain, rest) = text.split_once(':').ok_or_else(malformed)?;
     let (bus, rest) = rest.split_once(':').ok_or_else(malformed)?;
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_addresses_are_read() {
+    fn incomplete_addresses_are_errors() {
         assert!(parse("0000:81:11.1").is_ok_and(|address| address.slot == "0x11"));
         for text in [
             "",

@@ -1,15 +1,16 @@
-//! What an owner adds to the guest's DHCP lease (`dhcpOptions`).
+//! DHCP options from the VMI (`dhcpOptions`).
 
 use core::net::Ipv4Addr;
 use core::ops::RangeInclusive;
 
-use super::PodNetworkError;
-use crate::vmi;
+use kubevirt_api::vmi;
+
+use crate::pod_network::error::PodNetworkError;
 
 /// The codes for private use (RFC 3942).
 const PRIVATE: RangeInclusive<u64> = 224..=254;
 
-/// `dhcpOptions` of an interface, checked.
+/// Valid `dhcpOptions` of an interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DhcpOptions {
     /// Option 67.

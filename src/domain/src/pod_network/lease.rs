@@ -1,47 +1,47 @@
-//! What a guest is given by DHCP.
+//! DHCP leases.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::Ipv4Net;
 
-use super::mac::Mac;
-use super::subnet::Subnets;
+use crate::pod_network::mac::Mac;
+use crate::pod_network::subnet::Subnets;
 
-/// A guest's addresses on one network; of neither kind for a network that is not IP.
+/// A guest's addresses on one network, without any if the network has no IP.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lease {
-    /// By DHCP.
+    /// The IPv4 lease, given by DHCP.
     pub v4: Option<Lease4>,
-    /// By DHCPv6.
+    /// The IPv6 address, given by DHCPv6.
     pub v6: Option<Ipv6Addr>,
 }
 
-/// An IPv4 address, and what goes with it.
+/// An IPv4 lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease4 {
-    /// The only client that is answered; anyone on the bridge when there is no other than the guest.
+    /// The only client that gets an answer; `None` if the guest is the only client on the bridge.
     pub client: Option<Mac>,
     /// The guest's address with its mask.
     pub address: Ipv4Net,
-    /// The server's own address.
+    /// The DHCP server's address.
     pub server: Ipv4Addr,
-    /// The way out.
+    /// The default gateway.
     pub router: Option<Ipv4Addr>,
-    /// Further routes, the default one last: it may need another one to reach its gateway.
+    /// Further routes. The default route comes last, since its gateway may be reachable through another route only.
     pub routes: Vec<Route>,
 }
 
 /// A route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Route {
-    /// Where to; everywhere is `0.0.0.0/0`.
+    /// The destination; `0.0.0.0/0` for the default route.
     pub destination: Ipv4Net,
-    /// By way of; on the link when unspecified.
+    /// The gateway; unspecified if the destination is on the link.
     pub gateway: Ipv4Addr,
 }
 
 impl Lease {
-    /// Of a masqueraded guest: an address of each kind that the pod itself has.
+    /// The lease of a masqueraded guest, with the IP versions that the pod has.
     pub fn masquerade(subnets: &Subnets, pod_has_v4: bool, pod_has_v6: bool) -> Lease {
         let (gateway, guest) = subnets.addresses_v4();
         let v4 = || {

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn go_spells_addresses_in_three_ways() {
+    fn all_three_spellings_of_go_are_read() {
         for text in ["de:ad:00:00:be:af", "DE-AD-00-00-BE-AF", "dead.0000.beaf"] {
             let mac = Mac::parse(text).map(|mac| mac.to_string());
             assert_eq!(mac.as_deref(), Some("de:ad:00:00:be:af"), "{text}");

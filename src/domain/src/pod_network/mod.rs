@@ -1,7 +1,7 @@
-//! How a VM's interfaces meet those of its pod, and what the guest is told by DHCP.
+//! The connection between a VM's interfaces and those of its pod, and the guest's DHCP leases.
 //!
-//! virt-handler lays devices out in the pod before it asks for the VM (KubeVirt's phase 1); what
-//! follows from them for the domain and for DHCP (phase 2) is decided here:
+//! virt-handler creates devices in the pod before it starts the VM (KubeVirt's phase 1). This module derives the
+//! domain's interfaces and the DHCP leases from them (phase 2):
 //!
 //! ```text
 //!               guest ── tap0 ─┐
@@ -12,68 +12,22 @@
 //!
 //! A secondary network `n` has `tapHASH`, `k6t-HASH`, `HASH-nic` and `podHASH`, or is numbered (`net1`).
 
-mod cache;
+mod attachment;
 mod dhcp_options;
+mod error;
 mod lease;
+mod link_names;
 mod mac;
-mod names;
 mod resolv_conf;
 mod subnet;
 mod tap;
+mod vif_cache;
 
-pub use cache::{CacheError, MAX_CACHE_BYTES};
+pub(crate) use attachment::is_tap;
 pub use dhcp_options::DhcpOptions;
+pub use error::PodNetworkError;
 pub use lease::{Lease, Lease4, Route};
 pub use mac::Mac;
 pub use resolv_conf::{Dns, MAX_RESOLV_CONF_BYTES};
 pub use tap::{Binding, Link, Tap, taps};
-
-use crate::options::Options;
-use crate::vmi;
-
-const TAP: &str = "tap";
-
-/// Why an interface cannot be connected as the VMI asks.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum PodNetworkError {
-    /// The interface's network is none that a pod has.
-    #[error(
-        "interface {interface}: could not find the pod interface of network {interface}: it is neither the pod's \
-         network nor one of Multus"
-    )]
-    NoPodNetwork {
-        /// The interface, called as its network.
-        interface: String,
-    },
-    /// A field says what cannot be had.
-    #[error("interface {interface}: {field} is {value:?}; it can be {allowed}")]
-    Field {
-        /// The interface.
-        interface: String,
-        /// Path of the field, from the interface or the network on.
-        field: &'static str,
-        /// What it says.
-        value: String,
-        /// What it could say.
-        allowed: &'static str,
-    },
-    /// Nobody says which address the guest's interface has.
-    #[error(
-        "interface {interface}: {link}, its link in the pod, has no Ethernet address; macAddress can say one"
-    )]
-    NoMac {
-        /// The interface.
-        interface: String,
-        /// The link in the pod.
-        link: String,
-    },
-}
-
-/// Whether the domain gets a tap device: virt-handler says how each interface is attached, and bridge
-/// and masquerade have always meant a tap.
-pub(crate) fn is_tap(options: &Options, interface: &vmi::Interface) -> bool {
-    match options.interface_domain_attachment.get(&interface.name) {
-        Some(attachment) => attachment == TAP,
-        None => interface.bridge.is_some() || interface.masquerade.is_some(),
-    }
-}
+pub use vif_cache::{MAX_VIF_CACHE_BYTES, VifCacheError};

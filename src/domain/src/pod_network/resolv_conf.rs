@@ -1,22 +1,22 @@
-//! The pod's name service, which the guest shares.
+//! The pod's DNS configuration, which the guest gets too.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The largest `resolv.conf` that is read, in bytes; Kubernetes' own limit is 2 KiB of search domains.
+/// The largest `resolv.conf` that is accepted, in bytes; Kubernetes' own limit is 2 KiB of search domains.
 pub const MAX_RESOLV_CONF_BYTES: usize = 64 * 1024;
 
-/// What stands in for a name server and a search domain where there are none (KubeVirt's choice).
+/// The name server and the search domain if the file has none, as in KubeVirt.
 const DEFAULT_SERVER: Ipv4Addr = Ipv4Addr::new(8, 8, 8, 8);
 const DEFAULT_SEARCH: &str = "cluster.local";
-/// Far more than any resolver asks.
+/// More than any resolver uses.
 const MAX_SERVERS: usize = 16;
-/// In the domains of services.
+/// Part of the search domains of services.
 const SERVICE: &str = ".svc.";
-/// RFC 1035.
+/// Limits of RFC 1035.
 const MAX_DOMAIN: usize = 253;
 const MAX_LABEL: usize = 63;
 
-/// The name service of a pod.
+/// DNS configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dns {
     /// Servers with IPv4 addresses.
@@ -28,8 +28,8 @@ pub struct Dns {
 }
 
 impl Dns {
-    /// Reads a `resolv.conf`. What is no address or no domain name is left out: a guest can do without
-    /// it better than without a lease.
+    /// Reads a `resolv.conf`. Invalid addresses and domain names are left out, since a guest needs a lease more than
+    /// these.
     pub fn parse(resolv_conf: &str) -> Dns {
         let mut dns = Dns::default();
         for line in resolv_conf.lines() {
@@ -58,8 +58,7 @@ impl Dns {
         dns
     }
 
-    /// The same for a guest with a subdomain: it is found there first. Kubernetes leaves that out of the
-    /// pod's search domains.
+    /// Puts a guest's subdomain before the search domains; Kubernetes does not include it in the pod's.
     pub fn with_subdomain(mut self, subdomain: &str) -> Dns {
         let services = self.search.iter().filter(|domain| domain.contains(SERVICE));
         let Some(service) = longest(services) else {
@@ -72,13 +71,13 @@ impl Dns {
         self
     }
 
-    /// The guest's domain: the most exact of the search domains.
+    /// The guest's domain: the longest of the search domains.
     pub fn domain_name(&self) -> Option<&str> {
         longest(self.search.iter())
     }
 }
 
-/// Of several that are equally long, the first.
+/// The longest domain; the first one if several are equally long.
 fn longest<'a>(domains: impl Iterator<Item = &'a String>) -> Option<&'a str> {
     domains.map(String::as_str).reduce(|best, domain| {
         if domain.len() > best.len() {
@@ -89,7 +88,7 @@ fn longest<'a>(domains: impl Iterator<Item = &'a String>) -> Option<&'a str> {
     })
 }
 
-/// A domain name in its usual form.
+/// Normalises a domain name; `None` if it is invalid.
 fn domain(text: &str) -> Option<String> {
     let text = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
     let fits = text.len() <= MAX_DOMAIN && text.split('.').all(is_label);
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pods_file() {
+    fn invalid_entries_are_left_out() {
         let dns = Dns::parse(
             "# by the kubelet\nsearch default.svc.cluster.local svc.Cluster.local cluster.local. . -x a..b\n\
              nameserver 10.96.0.10\nnameserver fd00::10\nnameserver ::ffff:10.0.0.1\nnameserver nobody\n\
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_without_any() {
+    fn empty_file_gives_kubevirts_defaults() {
         let dns = Dns::parse("");
         assert_eq!(dns.v4, [DEFAULT_SERVER]);
         assert_eq!(dns.search, ["cluster.local"]);
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subdomain_comes_first_and_once() {
+    fn subdomain_comes_first_and_once() {
         let of = |subdomain: &str| {
             let dns =
                 Dns::parse("search ns.svc.cluster.local sub2.ns.svc.cluster.local cluster.local");

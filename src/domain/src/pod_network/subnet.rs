@@ -1,21 +1,21 @@
-//! The network behind a masqueraded interface: its first address is the gateway's, its second the guest's.
+//! The subnet of a masqueraded interface: the first address is the gateway's, the second one the guest's.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::{Ipv4Net, Ipv6Net};
+use kubevirt_api::vmi::PodNetwork;
 
-use super::PodNetworkError;
-use crate::vmi::PodNetwork;
+use crate::pod_network::error::PodNetworkError;
 
 const DEFAULT_V4: &str = "10.0.2.0/24";
 const DEFAULT_V6: &str = "fd10:0:2::/120";
 
-/// The subnets that a masqueraded guest is in.
+/// The subnets of a masqueraded guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subnets {
-    /// Of IPv4.
+    /// The IPv4 subnet.
     pub(super) v4: Ipv4Net,
-    /// Of IPv6.
+    /// The IPv6 subnet.
     pub(super) v6: Ipv6Net,
 }
 
@@ -27,8 +27,8 @@ impl Subnets {
             value: value.to_owned(),
             allowed,
         };
-        let v4 = or(&network.vm_network_cidr, DEFAULT_V4);
-        let v6 = or(&network.vm_ipv6_network_cidr, DEFAULT_V6);
+        let v4 = non_empty_or(&network.vm_network_cidr, DEFAULT_V4);
+        let v6 = non_empty_or(&network.vm_ipv6_network_cidr, DEFAULT_V6);
         Ok(Self {
             v4: (v4.parse().ok())
                 .filter(|net: &Ipv4Net| net.prefix_len() <= 30)
@@ -63,7 +63,7 @@ impl Subnets {
     }
 }
 
-fn or<'a>(text: &'a str, default: &'a str) -> &'a str {
+fn non_empty_or<'a>(text: &'a str, default: &'a str) -> &'a str {
     if text.is_empty() { default } else { text }
 }
 
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_guest_comes_after_its_gateway() {
+    fn guest_gets_the_address_after_the_gateway() {
         let default = subnets("", "").unwrap();
         let [gateway, guest] = [[10, 0, 2, 1], [10, 0, 2, 2]].map(Ipv4Addr::from);
         assert_eq!(default.addresses_v4(), (gateway, guest));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subnet_that_is_too_small_or_none_is_refused() {
+    fn invalid_and_too_small_subnets_are_refused() {
         assert_eq!(
             subnets("10.0.0.0/31", "").unwrap_err(),
             "interface n: pod.vmNetworkCIDR is \"10.0.0.0/31\"; it can be an IPv4 subnet of four addresses or more"

@@ -1,34 +1,37 @@
-//! The tap device of an interface, and what the domain is told of it.
+//! The tap device of an interface, and the domain's interface on it.
 
 use core::net::Ipv4Addr;
 
-use super::dhcp_options::DhcpOptions;
-use super::mac::Mac;
-use super::subnet::Subnets;
-use super::{PodNetworkError, is_tap, names};
-use crate::options::Options;
+use kubevirt_api::options::Options;
+use kubevirt_api::vmi::{Interface, Vmi};
+
+use crate::pod_network::attachment::is_tap;
+use crate::pod_network::dhcp_options::DhcpOptions;
+use crate::pod_network::error::PodNetworkError;
+use crate::pod_network::link_names;
+use crate::pod_network::mac::Mac;
+use crate::pod_network::subnet::Subnets;
 use crate::spec::{self, DomainSpec, InterfaceTarget, Mtu};
-use crate::vmi::{Interface, Vmi};
 
 /// A link in the pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Link {
-    /// Its name.
+    /// The link's name.
     pub name: String,
-    /// Its address, if it is an Ethernet link.
+    /// The link's address, if it is an Ethernet link.
     pub mac: Option<Mac>,
-    /// The largest packet, in bytes.
+    /// The MTU in bytes.
     pub mtu: u32,
 }
 
-/// How guest and pod are connected behind the bridge.
+/// KubeVirt's binding of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Binding {
-    /// The guest takes over the pod's address, and is told so by a server with this address.
+    /// The guest takes over the pod's address; the DHCP server has this address.
     Bridge(Ipv4Addr),
-    /// The guest is in a subnet of its own.
+    /// The guest has its own subnet behind NAT.
     Masquerade(Subnets),
-    /// A plugin sees to it.
+    /// A binding plugin connects the guest.
     Plugin,
 }
 
@@ -37,11 +40,11 @@ pub enum Binding {
 pub struct Tap {
     /// The interface's name.
     pub interface: String,
-    /// How it is connected.
+    /// The interface's binding.
     pub binding: Binding,
-    /// What the pod's interface may be called, the likely name first. Never empty.
+    /// Possible names of the pod's interface, the likely name first. Never empty.
     pub pod_interfaces: Vec<String>,
-    /// What its owner adds to the lease.
+    /// DHCP options from the VMI.
     pub dhcp_options: DhcpOptions,
     mac: Option<Mac>,
     secondary: bool,
@@ -68,7 +71,7 @@ fn tap(vmi: &Vmi, interface: &Interface, place: usize) -> Result<Tap, PodNetwork
     let network = networks
         .find(|network| network.name == *name)
         .ok_or_else(no_network)?;
-    let pod_interfaces = names::pod_interfaces(vmi, network);
+    let pod_interfaces = link_names::pod_interfaces(vmi, network);
     if pod_interfaces.is_empty() {
         return Err(no_network());
     }
@@ -90,14 +93,14 @@ fn tap(vmi: &Vmi, interface: &Interface, place: usize) -> Result<Tap, PodNetwork
         pod_interfaces,
         dhcp_options: dhcp_options.unwrap_or_default(),
         mac: mac(interface)?,
-        secondary: names::is_secondary(network),
+        secondary: link_names::is_secondary(network),
     })
 }
 
-/// What virt-handler gives the bridge of the interface at this place of the VMI. It counts beyond 9
-/// by appending digits, so that there are places without a valid address; the last one stands in there.
-fn bridge_address(place: usize) -> Ipv4Addr {
-    let host = format!("1{place}").parse().unwrap_or(u8::MAX - 1);
+/// The bridge's address, which virt-handler derives from the interface's index in the VMI by appending it to `1`.
+/// Indices that give no valid address get the last one.
+fn bridge_address(index: usize) -> Ipv4Addr {
+    let host = format!("1{index}").parse().unwrap_or(u8::MAX - 1);
     Ipv4Addr::new(169, 254, 75, host)
 }
 
@@ -116,24 +119,22 @@ fn mac(interface: &Interface) -> Result<Option<Mac>, PodNetworkError> {
 }
 
 impl Tap {
-    /// The tap device beside an interface of the pod. Where there is none, a plugin made the
-    /// interface itself the tap.
+    /// The tap device for an interface of the pod. If it does not exist, a plugin made the interface itself the tap.
     pub fn device(&self, pod_interface: &str) -> String {
-        names::tap(pod_interface, self.secondary)
+        link_names::tap(pod_interface, self.secondary)
     }
 
-    /// The bridge that guest and launcher are on.
+    /// The bridge that connects guest and launcher.
     pub fn bridge(&self, pod_interface: &str) -> String {
-        names::bridge(pod_interface)
+        link_names::bridge(pod_interface)
     }
 
-    /// The pod's own interface under the bridge binding.
-    pub fn renamed(&self, pod_interface: &str) -> String {
-        names::renamed(pod_interface)
+    /// The new name of the pod's interface under the bridge binding.
+    pub fn renamed_interface(&self, pod_interface: &str) -> String {
+        link_names::renamed(pod_interface)
     }
 
-    /// Attaches the domain's interface to `device`: with the pod's MTU, and its address unless the VMI
-    /// names one.
+    /// Attaches the domain's interface to `device`, with the pod's MTU, and the pod's address unless the VMI has one.
     ///
     /// # Errors
     /// [`PodNetworkError::NoMac`].
@@ -147,11 +148,11 @@ impl Tap {
             interface: self.interface.clone(),
             link: pod.name.clone(),
         })?;
-        let is_ours = |interface: &&mut spec::Interface| {
+        let is_interface = |interface: &&mut spec::Interface| {
             let alias = interface.alias.as_ref();
             alias.is_some_and(|alias| *alias == spec::Alias::user(&self.interface))
         };
-        if let Some(interface) = spec.devices.interfaces.iter_mut().find(is_ours) {
+        if let Some(interface) = spec.devices.interfaces.iter_mut().find(is_interface) {
             interface.mac = Some(spec::Mac {
                 mac: mac.to_string(),
             });

@@ -1,9 +1,8 @@
 //! Device aliases. libvirt accepts a caller's own names only with the prefix `ua-`.
 
 use domain_xml::Element;
+use kubevirt_api::typed_xml::{JsonField, ParseError, ReadChild, WriteChild, Writer};
 use serde::Serialize;
-
-use crate::xml::{ParseError, ReadChild, Wire, WriteChild, Writer};
 
 const USER_PREFIX: &str = "ua-";
 
@@ -13,12 +12,12 @@ const USER_PREFIX: &str = "ua-";
 pub struct Alias {
     /// The name without libvirt's prefix.
     pub name: String,
-    /// Named by us, not by libvirt.
+    /// The launcher chose the name, not libvirt.
     pub user_defined: bool,
 }
 
 impl Alias {
-    /// A name that we give (`ua-NAME` in the XML).
+    /// A name of the launcher's choice (`ua-NAME` in the XML).
     pub fn user(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -26,7 +25,7 @@ impl Alias {
         }
     }
 
-    /// A name that libvirt gives.
+    /// A name of libvirt's choice.
     pub fn libvirt(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -58,4 +57,4 @@ impl ReadChild for Alias {
     }
 }
 
-impl Wire for Alias {}
+impl JsonField for Alias {}

@@ -1,6 +1,6 @@
 //! Elements of the clock and its timers.
 
-use crate::xml::element;
+use kubevirt_api::typed_xml::element;
 
 element! {
     /// The guest's clock.

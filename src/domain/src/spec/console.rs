@@ -1,7 +1,8 @@
 //! Elements of serial ports, consoles and channels.
 
+use kubevirt_api::typed_xml::element;
+
 use super::Alias;
-use crate::xml::element;
 
 element! {
     /// A channel between host and guest.

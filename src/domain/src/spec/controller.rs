@@ -1,7 +1,8 @@
 //! Elements of controllers and IOMMUs.
 
+use kubevirt_api::typed_xml::element;
+
 use super::{Address, Alias};
-use crate::xml::element;
 
 element! {
     /// A bus controller.
@@ -23,7 +24,7 @@ element! {
         iommu: String = attr "iommu" when set => "IOMMU";
     }
 
-    /// What a PCI controller shows the guest.
+    /// A PCI controller's settings in the guest.
     ControllerTarget {
         bus_nr: Option<u32> = attr "busNr" => "BusNr";
         numa_node: Option<u32> = child "node" => "NUMANode";

@@ -1,6 +1,6 @@
 //! Elements of processors, NUMA and pinning.
 
-use crate::xml::element;
+use kubevirt_api::typed_xml::element;
 
 element! {
     /// The processor model, its features and its topology.
@@ -51,13 +51,13 @@ element! {
         value: u64 = attr "value" => "Value";
     }
 
-    /// How many virtual processors there are.
+    /// The number of virtual processors.
     Vcpu {
         placement: String = attr "placement" => "Placement";
         cpus: u32 = text => "CPUs";
     }
 
-    /// Each virtual processor by itself, for hotplug.
+    /// The list of virtual processors, for hotplug.
     Vcpus {
         vcpu: Vec<VcpusVcpu> = child "vcpu" => "VCPU";
     }

@@ -1,11 +1,12 @@
-//! Elements of the device list and what several devices share.
+//! The list of devices, and elements that several devices share.
+
+use kubevirt_api::typed_xml::element;
 
 use super::{
     Channel, Console, Controller, Disk, FilesystemDevice, Graphics, HostDevice, Input, Interface,
     IommuDevice, MemBalloon, MemoryDevice, PanicDevice, RedirectedDevice, Rng, Serial, SoundCard,
     Tpm, Video, Vsock, Watchdog,
 };
-use crate::xml::element;
 
 element! {
     /// All devices of the domain.
@@ -34,7 +35,7 @@ element! {
         iommu: Vec<IommuDevice> = child "iommu" => "IOMMU";
     }
 
-    /// Where a device sits on its bus.
+    /// A device's address on its bus.
     Address {
         kind: String = attr "type" when set => "Type";
         domain: String = attr "domain" when set => "Domain";

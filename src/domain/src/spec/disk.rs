@@ -1,7 +1,8 @@
 //! Elements of disks.
 
+use kubevirt_api::typed_xml::element;
+
 use super::{Address, Alias, BootOrder};
-use crate::xml::element;
 
 element! {
     /// A disk, CD-ROM or LUN.
@@ -150,5 +151,12 @@ element! {
         kind: String = attr "type" => "Type";
         offset: i64 = attr "offset" => "Offset";
         size: i64 = attr "size" => "Size";
+    }
+}
+
+impl Disk {
+    /// The driver, which is added if the disk has none.
+    pub(crate) fn driver_mut(&mut self) -> &mut DiskDriver {
+        self.driver.get_or_insert_default()
     }
 }

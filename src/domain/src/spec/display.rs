@@ -1,7 +1,8 @@
 //! Elements of video, graphics, sound and input.
 
+use kubevirt_api::typed_xml::element;
+
 use super::{Address, Alias};
-use crate::xml::element;
 
 element! {
     /// A video card.

@@ -1,13 +1,14 @@
-//! Elements of the domain itself and what stands alone in it.
+//! The domain's element, and single elements in it.
+
+use kubevirt_api::typed_xml::element;
 
 use super::{
     Clock, Cpu, CpuTune, Devices, Features, MaxMemory, Memory, MemoryBacking, Metadata, NumaTune,
     Os, SysInfo, Vcpu, Vcpus,
 };
-use crate::xml::element;
 
 element! {
-    /// A libvirt domain, as far as KubeVirt describes one.
+    /// A libvirt domain, with the elements that KubeVirt uses.
     DomainSpec named "domain" {
         kind: String = attr "type" => "Type";
         xmlns_qemu: String = attr "xmlns:qemu" when set => "XmlNS";
@@ -41,7 +42,7 @@ element! {
         partition: String = child "partition" => "Partition";
     }
 
-    /// Arguments and environment handed to QEMU as they are.
+    /// Arguments and environment variables passed through to QEMU.
     Commandline {
         env: Vec<Env> = child "qemu:env" => "QEMUEnv";
         arg: Vec<Arg> = child "qemu:arg" => "QEMUArg";
@@ -58,7 +59,7 @@ element! {
         value: String = attr "value" => "Value";
     }
 
-    /// How many IO threads QEMU starts.
+    /// The number of QEMU's IO threads.
     IoThreads {
         io_threads: u64 = text => "IOThreads";
     }

@@ -1,6 +1,6 @@
 //! Elements of hypervisor features.
 
-use crate::xml::element;
+use kubevirt_api::typed_xml::element;
 
 element! {
     /// Hypervisor features.

@@ -1,6 +1,6 @@
 //! Elements of shared file systems.
 
-use crate::xml::element;
+use kubevirt_api::typed_xml::element;
 
 element! {
     /// A directory shared with the guest.

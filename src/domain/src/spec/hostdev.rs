@@ -1,7 +1,8 @@
 //! Elements of devices of the host given to the guest.
 
+use kubevirt_api::typed_xml::element;
+
 use super::{Address, Alias, BootOrder};
-use crate::xml::element;
 
 element! {
     /// A host device given to the guest.
@@ -20,7 +21,7 @@ element! {
         acpi: Option<HostDeviceAcpi> = child "acpi" => "ACPI";
     }
 
-    /// Which host device it is.
+    /// The host device's address.
     HostDeviceSource {
         address: Option<Address> = child "address" => "Address";
     }

@@ -1,7 +1,8 @@
 //! Elements of network interfaces.
 
+use kubevirt_api::typed_xml::element;
+
 use super::{Acpi, Address, Alias, BootOrder, Rom};
-use crate::xml::element;
 
 element! {
     /// A network interface.

@@ -1,7 +1,8 @@
 //! Elements of memory, its backing, and memory devices.
 
+use kubevirt_api::typed_xml::element;
+
 use super::{Address, Alias};
-use crate::xml::element;
 
 element! {
     /// An amount of memory with its unit.
@@ -10,14 +11,14 @@ element! {
         unit: String = attr "unit" => "Unit";
     }
 
-    /// The most memory the guest can be given, and the slots for it.
+    /// The maximum memory, and the slots for it.
     MaxMemory {
         value: u64 = text => "Value";
         unit: String = attr "unit" => "Unit";
         slots: u64 = attr "slots" => "Slots";
     }
 
-    /// What the guest's memory is made of.
+    /// The backing of the guest's memory.
     MemoryBacking {
         huge_pages: Option<HugePages> = child "hugepages" => "HugePages";
         source: Option<MemoryBackingSource> = child "source" => "Source";

@@ -1,9 +1,9 @@
 //! Elements of boot, firmware and SMBIOS.
 
-use crate::xml::element;
+use kubevirt_api::typed_xml::element;
 
 element! {
-    /// What boots and how.
+    /// Boot settings.
     Os {
         firmware: String = attr "firmware" when set => "Firmware";
         firmware_info: Option<FirmwareInfo> = child "firmware" => "FirmwareInfo";
@@ -20,7 +20,7 @@ element! {
         kernel_args: String = child "cmdline" when set => "KernelArgs";
     }
 
-    /// Features asked of automatically chosen firmware.
+    /// Features that libvirt's choice of firmware must have.
     FirmwareInfo {
         features: Vec<FirmwareFeature> = child "feature" => "Features";
     }
@@ -49,7 +49,7 @@ element! {
         kind: String = attr "type" when set => "Type";
     }
 
-    /// Where SMBIOS data comes from.
+    /// The source of SMBIOS data.
     Smbios {
         mode: String = attr "mode" => "Mode";
     }

@@ -1,7 +1,8 @@
 //! Elements of balloon, entropy, watchdog, TPM and the like.
 
+use kubevirt_api::typed_xml::element;
+
 use super::{Address, Alias};
-use crate::xml::element;
 
 element! {
     /// The memory balloon.

@@ -1,4 +1,4 @@
-//! Equality as the corpus means it.
+//! Comparison of XML and JSON for the corpus.
 
 use domain_xml::{Document, Element};
 use serde_json::Value;

@@ -1,14 +1,14 @@
-//! convert/: VMI, options and host facts to domain XML, or to a refusal.
+//! convert/: VMI, options and host facts to domain XML or an error.
 
 use std::path::PathBuf;
 
 use domain::convert::convert;
+use domain::driver_modes::{DirectIoProbe, ProbeError, set_driver_modes};
 use domain::host::HostFacts;
-use domain::options::Options;
-use domain::prepare::{DirectIoProbe, driver_modes};
 use domain::render::render;
 use domain::spec::DomainSpec;
-use domain::vmi::Vmi;
+use kubevirt_api::options::Options;
+use kubevirt_api::vmi::Vmi;
 
 use super::{compare, corpus, names, read, run};
 
@@ -16,10 +16,10 @@ use super::{compare, corpus, names, read, run};
 struct Node(bool);
 
 impl DirectIoProbe for Node {
-    fn block_device(&self, _path: &str) -> Result<bool, String> {
+    fn block_device(&self, _path: &str) -> Result<bool, ProbeError> {
         Ok(self.0)
     }
-    fn file(&self, _path: &str) -> Result<bool, String> {
+    fn file(&self, _path: &str) -> Result<bool, ProbeError> {
         Ok(self.0)
     }
     fn preallocated(&self, _path: &str) -> bool {
@@ -53,7 +53,7 @@ fn check(case: &str) -> Result<(), String> {
     let mut spec = spec(case)?;
     compare::xml(&read(&file(".xml")), &render(&spec))?;
     if file(".prepared.xml").exists() {
-        driver_modes(&mut spec, &Node(host().direct_io)).map_err(|error| error.to_string())?;
+        set_driver_modes(&mut spec, &Node(host().direct_io)).map_err(|error| error.to_string())?;
         compare::xml(&read(&file(".prepared.xml")), &render(&spec))
             .map_err(|error| format!("prepared: {error}"))?;
     }
@@ -61,13 +61,13 @@ fn check(case: &str) -> Result<(), String> {
 }
 
 #[test]
-fn vmis_become_domains() {
+fn vmis_convert_to_domains() {
     run("convert", &names(&directory(), ".vmi.json"), check);
 }
 
 /// Reading back what was rendered gives the same domain.
 #[test]
-fn domains_survive_their_own_xml() {
+fn rendered_domains_parse_to_themselves() {
     for case in names(&directory(), ".vmi.json") {
         let Ok(mut spec) = spec(&case) else { continue };
         // As in KubeVirt, what has a namespace prefix is only ever written.

@@ -1,8 +1,8 @@
 //! notify/: libvirt's XML to the Domain JSON that virt-handler decodes.
 
-use domain::metadata::{GracePeriod, KubeVirtMetadata, Migration};
-use domain::state::{LifeCycle, reason};
-use domain::wire::Domain;
+use domain::spec::DomainJson;
+use kubevirt_api::metadata::{GracePeriod, KubeVirtMetadata, Migration};
+use kubevirt_api::state::{LifeCycle, reason};
 
 use super::{compare, corpus, names, read, run};
 
@@ -20,7 +20,7 @@ fn check(case: &str) -> Result<(), String> {
         }),
         ..KubeVirtMetadata::default()
     };
-    let domain = Domain::new(
+    let domain = DomainJson::new(
         namespace,
         name,
         spec,
@@ -33,7 +33,7 @@ fn check(case: &str) -> Result<(), String> {
 }
 
 #[test]
-fn domains_are_reported_in_kubevirts_words() {
+fn domain_json_is_that_of_kubevirt() {
     run(
         "notify",
         &names(&corpus().join("notify"), ".domain.json"),
@@ -41,19 +41,20 @@ fn domains_are_reported_in_kubevirts_words() {
     );
 }
 
-/// The last word of the recorded life cycle.
+/// The last notification of the recorded life cycle.
 #[test]
-fn the_end_is_reported_in_kubevirts_words() {
+fn domain_json_of_the_end_is_that_of_kubevirt() {
     let events = read(&corpus().join("lifecycle/life.events.jsonl"));
     let last: serde_json::Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
     let timestamp = last["deletionTimestamp"].as_str().unwrap();
-    let actual = serde_json::to_value(Domain::gone("default", "vm1", "1234", timestamp)).unwrap();
+    let actual =
+        serde_json::to_value(DomainJson::gone("default", "vm1", "1234", timestamp)).unwrap();
     compare::json(&last["domain"], &actual, "").unwrap();
 }
 
-/// What the recorded life cycle told of the VM in between.
+/// The metadata in the notifications of the recorded life cycle.
 #[test]
-fn metadata_is_reported_in_kubevirts_words() {
+fn metadata_json_is_that_of_kubevirt() {
     let events = read(&corpus().join("lifecycle/life.events.jsonl"));
     let metadata = KubeVirtMetadata {
         uid: "1234".into(),

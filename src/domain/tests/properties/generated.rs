@@ -1,17 +1,18 @@
-//! VMIs made from one that has every field: each field is left out, kept, or driven to an extreme.
+//! VMIs generated from one with every field: each field is removed, kept or set to an extreme value.
 
-use domain::access_credentials::{Wanted, through_agent};
+use domain::access_credentials::{GuestCredentials, agent_credentials};
 use domain::cloud_init;
 use domain::convert::{convert, matched_volumes};
+use domain::disk_expansion::image_expansions;
 use domain::host::HostFacts;
-use domain::hotplug_room::Definition;
-use domain::local_disks::{expansions, local_disks};
-use domain::options::Options;
+use domain::hotplug_ports::DefinitionPlan;
 use domain::parse::parse;
 use domain::pod_network::taps;
 use domain::render::render;
+use domain::required_files::required_files;
 use domain::resource_claims::claimed_requests;
-use domain::vmi::Vmi;
+use kubevirt_api::options::Options;
+use kubevirt_api::vmi::Vmi;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -118,16 +119,16 @@ fn run(vmi: &Value, options: Value, host: Value) -> Result<(), String> {
     let _ = matched_volumes(&vmi, &options, &host);
     let _ = cloud_init::read(&vmi, &NoSecrets);
     let spec = convert(&vmi, &options, &host).map_err(|error| error.to_string())?;
-    let _ = local_disks(&vmi, &spec);
-    for growth in expansions(&vmi, &spec) {
+    let _ = required_files(&vmi, &spec);
+    for growth in image_expansions(&vmi, &spec) {
         let sizes = [None, Some(0), Some(u64::MAX)].map(|usable| growth.size(usable));
         assert!(sizes[1].is_none() && sizes[2] == sizes[0], "{growth:?}");
     }
-    let _ = Wanted::read(&through_agent(&vmi), &NoSecrets);
+    let _ = GuestCredentials::read(&agent_credentials(&vmi), &NoSecrets);
     let _ = claimed_requests(&vmi);
     let xml = render(&spec);
     parse(&xml).expect("what is rendered can be read");
-    if let Ok(definition) = Definition::plan(&vmi, xml) {
+    if let Ok(definition) = DefinitionPlan::plan(&vmi, xml) {
         let second = definition.second(definition.first());
         if let Some(second) = second.expect("what was defined can be read") {
             parse(&second).expect("what is defined last can be read");
@@ -139,10 +140,10 @@ fn run(vmi: &Value, options: Value, host: Value) -> Result<(), String> {
 struct NoSecrets;
 
 impl cloud_init::SecretSource for NoSecrets {
-    fn file(&self, _: &str, _: &str) -> Result<Option<Vec<u8>>, String> {
+    fn file(&self, _: &str, _: &str) -> Result<Option<Vec<u8>>, cloud_init::SecretError> {
         Ok(None)
     }
-    fn names(&self, _: &str) -> Result<Vec<String>, String> {
+    fn names(&self, _: &str) -> Result<Vec<String>, cloud_init::SecretError> {
         Ok(Vec::new())
     }
 }
@@ -155,7 +156,7 @@ fn the_vmi_with_every_field_converts() {
 
 /// Most fields must stay for anything to convert, so rare changes come first.
 #[test]
-fn some_of_the_generated_convert() {
+fn some_generated_vmis_convert() {
     let converted = (1..500_u64).filter(|seed| {
         let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
         let vmi = shaken(VMI, &mut dice, 200);

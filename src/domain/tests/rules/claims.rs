@@ -18,7 +18,7 @@ fn request(name: &str) -> Value {
 }
 
 #[test]
-fn a_claimed_device_is_mediated_or_pci() {
+fn claims_give_mediated_and_pci_devices() {
     let both = json!({"gpus": [request("g")], "hostDevices": [request("h")]});
     let mediated = case(
         both.clone(),
@@ -43,7 +43,7 @@ fn a_claimed_device_is_mediated_or_pci() {
 }
 
 #[test]
-fn a_claimed_interface_is_a_host_device() {
+fn claimed_interfaces_become_host_devices() {
     let interface = json!({"interfaces": [{"name": "n", "sriov": {}, "bootOrder": 2, "pciAddress": "0000:09:00.0"}]});
     let spec = case(interface.clone(), json!({"pciBusID": "0000:01:00.3"})).spec();
     assert!(spec.devices.interfaces.is_empty());
@@ -59,7 +59,7 @@ fn a_claimed_interface_is_a_host_device() {
 }
 
 #[test]
-fn a_claim_without_a_device_is_refused() {
+fn claims_without_a_device_are_refused() {
     assert_eq!(
         case(json!({"gpus": [request("g")]}), json!({})).refusal(),
         "failed to create DRA GPU host-devices: \

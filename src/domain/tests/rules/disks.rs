@@ -16,7 +16,7 @@ fn claim() -> Value {
 }
 
 #[test]
-fn tracked_volumes_have_an_overlay() {
+fn volumes_with_changed_block_tracking_get_a_qcow2_image() {
     let disk = json!({"name": "v", "disk": {"bus": "virtio"}});
     let tracked = |volume: Value, mode: &str| {
         let mut case = case(disk.clone(), volume, mode);
@@ -58,7 +58,7 @@ fn tracked_volumes_have_an_overlay() {
 }
 
 #[test]
-fn block_sizes_follow_the_volume() {
+fn matched_block_sizes_are_those_of_the_volume() {
     let disk = json!({"name": "v", "disk": {"bus": "virtio"}, "blockSize": {"matchVolume": {}}});
     let case = case(disk, claim(), "Block");
     let (vmi, options, host) = case.inputs();
@@ -91,7 +91,7 @@ fn block_sizes_follow_the_volume() {
 }
 
 #[test]
-fn an_empty_drive_has_no_block_sizes() {
+fn empty_cdrom_drives_have_no_block_sizes() {
     let disk = json!({"name": "v", "cdrom": {"bus": "sata"}, "blockSize": {"matchVolume": {}}});
     let case = Case::devices(json!({"disks": [disk]}));
     assert!(
@@ -107,7 +107,7 @@ fn an_empty_drive_has_no_block_sizes() {
 }
 
 #[test]
-fn a_pool_has_a_size() {
+fn supplemental_io_thread_pools_need_a_size() {
     let case = Case::domain(json!({"ioThreadsPolicy": "supplementalPool"}));
     assert!(
         case.refusal()
@@ -117,7 +117,7 @@ fn a_pool_has_a_size() {
 
 /// libvirt says which name is there twice.
 #[test]
-fn a_disk_that_is_listed_twice_has_one_name() {
+fn disks_listed_twice_share_one_target_name() {
     let disk = json!({"name": "d", "disk": {"bus": "virtio"}});
     let other = json!({"name": "e", "disk": {"bus": "virtio"}});
     let case = Case::of(json!({

@@ -26,7 +26,7 @@ fn gpus_are_pci_or_mediated_devices() {
     assert_eq!(devices[0].managed, "no");
     let source = devices[0].source.address.as_ref().unwrap();
     assert_eq!((source.kind.as_str(), source.bus.as_str()), ("pci", "0x65"));
-    // The first mediated device has the display where nobody says anything of one.
+    // The first mediated device gets the display if the VMI configures none.
     assert_eq!(shown(&devices[1]), ("mdev", "gpu-part", "on", "on"));
     assert_eq!(
         (devices[1].mode.as_str(), devices[1].model.as_str()),
@@ -37,7 +37,7 @@ fn gpus_are_pci_or_mediated_devices() {
 }
 
 #[test]
-fn displays_are_as_asked() {
+fn gpu_displays_follow_the_vmi() {
     let named = |name: &str, display: Value| json!({"name": name, "deviceName": "a/b", "virtualGPUOptions": {"display": display}});
     let case = gpus(
         json!([
@@ -57,7 +57,7 @@ fn displays_are_as_asked() {
             ("mdev", "gpu-bare", "on", "")
         ]
     );
-    // A whole GPU has a display only when that is said.
+    // A whole GPU gets a display only on request.
     let pci = |display: Value| {
         let case = gpus(
             json!([named("g", display)]),
@@ -73,7 +73,7 @@ fn displays_are_as_asked() {
 }
 
 #[test]
-fn other_devices_may_be_usb() {
+fn host_devices_can_be_usb_devices() {
     let case = Case::devices(json!({"hostDevices": [
         {"name": "nic", "deviceName": "x/nic"}, {"name": "stick", "deviceName": "x/stick"}
     ]}))
@@ -88,7 +88,7 @@ fn other_devices_may_be_usb() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_refused() {
+fn devices_that_no_plugin_provides_are_refused() {
     let missing = gpus(json!([{"name": "g", "deviceName": "a/b"}]), json!({}));
     assert!(missing.refusal().starts_with(
         "failed to create GPU host-devices: the number of device plugin GPU/s do not match the number of devices:"
@@ -115,7 +115,7 @@ fn a_device_that_is_not_there_is_refused() {
 }
 
 #[test]
-fn a_device_of_neither_plugin_nor_claim_is_missed() {
+fn devices_without_plugin_or_claim_are_refused() {
     let nameless = gpus(json!([{"name": "g"}]), json!({}));
     assert!(nameless.refusal().contains("\nGPU: [g ()]\n"));
     let with_gap = Case::devices(json!({"hostDevices": [

@@ -15,7 +15,7 @@ fn case(interface: Value, info: Value) -> Case {
 }
 
 #[test]
-fn sriov_interfaces_are_host_devices() {
+fn sriov_interfaces_become_host_devices() {
     let info = json!({"interfaces": [
         {"network": "other"},
         {"network": "v", "deviceInfo": {"type": "pci", "version": "1.1.0", "pci": {"pci-address": "0000:65:00.2"}}}
@@ -43,7 +43,7 @@ fn sriov_interfaces_are_host_devices() {
 }
 
 #[test]
-fn a_function_that_nobody_names_is_refused() {
+fn sriov_interfaces_without_a_pci_address_are_refused() {
     let interface = json!({"name": "v", "sriov": {}});
     assert_eq!(
         case(interface.clone(), json!(null)).refusal(),
@@ -60,7 +60,7 @@ fn a_function_that_nobody_names_is_refused() {
 }
 
 #[test]
-fn passt_leaves_istio_its_ports() {
+fn passt_excludes_the_ports_of_istio() {
     let ports =
         json!([{"port": 80}, {"port": 53, "protocol": "UDP"}, {"port": 9, "protocol": "SCTP"}]);
     let interface = json!({"name": "v", "passtBinding": {}, "ports": ports});
@@ -82,7 +82,7 @@ fn passt_leaves_istio_its_ports() {
 }
 
 #[test]
-fn a_binding_plugin_brings_its_own_interface() {
+fn binding_plugins_add_their_own_interfaces() {
     let interface = json!({"name": "v", "binding": {"name": "plugin"}});
     assert!(
         case(interface.clone(), json!(null))
@@ -103,7 +103,7 @@ fn a_binding_plugin_brings_its_own_interface() {
 }
 
 #[test]
-fn only_multus_attaches_functions() {
+fn sriov_interfaces_wait_for_multus() {
     let interface = json!({"name": "v", "sriov": {}});
     let mut case = case(interface, json!({"interfaces": []}));
     assert_eq!(

@@ -14,7 +14,7 @@ fn case(mut domain: Value, cpuset: &[u32]) -> Case {
 const ALL: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 #[test]
-fn only_plugged_sockets_are_pinned() {
+fn sockets_for_hotplug_are_not_pinned() {
     let case = case(
         json!({"cpu": {"cores": 2, "sockets": 1, "maxSockets": 4}}),
         &ALL,
@@ -50,7 +50,7 @@ fn too_few_processors_are_refused() {
 }
 
 #[test]
-fn the_emulator_makes_the_count_even_when_told() {
+fn emulator_thread_completes_to_even_parity_on_request() {
     let emulator = |cores: u32| {
         let cpu = json!({"cores": cores, "isolateEmulatorThread": true});
         let case = case(json!({"cpu": cpu}), &ALL)
@@ -86,7 +86,7 @@ fn io_pins(domain: Value, count: u32) -> Vec<(u32, String)> {
 }
 
 #[test]
-fn io_threads_share_the_processors() {
+fn io_threads_share_the_guests_processors() {
     let auto = json!({"cpu": {"cores": 4}, "ioThreadsPolicy": "auto", "resources": {"requests": {"cpu": "4"}}});
     assert_eq!(
         io_pins(auto, 3),
@@ -118,7 +118,7 @@ fn numa(cores: u32, memory: &str, realtime: Value) -> Case {
 }
 
 #[test]
-fn every_node_has_its_cell() {
+fn guest_numa_has_one_cell_per_host_node() {
     let spec = numa(6, "130Mi", json!({})).spec();
     let cells = spec.cpu.numa.unwrap().cells;
     assert_eq!(
@@ -146,7 +146,7 @@ fn every_node_has_its_cell() {
 }
 
 #[test]
-fn memory_must_fit_into_pages() {
+fn numa_memory_must_be_whole_huge_pages() {
     assert!(
         numa(6, "2Mi", json!(null))
             .refusal()

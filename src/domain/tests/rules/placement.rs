@@ -1,4 +1,4 @@
-//! Where PCI devices are put.
+//! PCI addresses and buses of devices.
 
 use domain::spec::DomainSpec;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn on_root(devices: Value) -> Case {
 }
 
 #[test]
-fn taken_slots_are_stepped_over() {
+fn occupied_root_slots_are_skipped() {
     let panic = json!({"inputs": [{"name": "t", "type": "tablet", "bus": "virtio"}], "watchdog": {"name": "w", "i6300esb": {}}});
     let spec = on_root(panic).spec();
     let slot = |address: &Option<domain::spec::Address>| address.as_ref().unwrap().slot.clone();
@@ -80,7 +80,7 @@ fn added(spec: &DomainSpec) -> Vec<(&str, &str, Option<u32>)> {
 }
 
 #[test]
-fn devices_are_near_their_node() {
+fn host_devices_get_a_bus_on_their_numa_node() {
     let nodes = json!({"0000:01:00.0": 0, "0000:81:00.0": 1, "0000:02:00.0": 0});
     let spec = near(json!({"guestMappingPassthrough": {}}), nodes).spec();
     assert_eq!(
@@ -118,7 +118,7 @@ fn devices_are_near_their_node() {
 }
 
 #[test]
-fn a_device_without_a_node_is_refused_only_with_guest_numa() {
+fn devices_without_a_numa_node_are_refused_only_with_guest_numa() {
     let refusal = near(
         json!({"guestMappingPassthrough": {}}),
         json!({"0000:01:00.0": 0, "0000:02:00.0": 0}),
@@ -140,7 +140,7 @@ fn a_device_without_a_node_is_refused_only_with_guest_numa() {
 }
 
 #[test]
-fn grace_needs_another_host() {
+fn nvidia_grace_is_refused_on_amd64() {
     let mut case = near(
         json!({"guestMappingPassthrough": {}}),
         json!({"0000:01:00.0": 0, "0000:81:00.0": 1, "0000:02:00.0": 0}),
@@ -163,7 +163,7 @@ fn grace_needs_another_host() {
 }
 
 #[test]
-fn devices_without_a_node_are_named_in_the_order_of_their_addresses() {
+fn devices_without_a_numa_node_are_named_by_address_order() {
     let refusal = near(json!({"guestMappingPassthrough": {}}), json!({})).refusal();
     let place = |address: &str| refusal.find(address).unwrap();
     assert!(place("0000:01:00.0") < place("0000:02:00.0"));

@@ -9,7 +9,7 @@ fn efi(efi: Value) -> Case {
 }
 
 #[test]
-fn firmware_by_what_is_installed() {
+fn firmware_image_depends_on_the_installed_files() {
     let files = |files: Value| json!({"ovmfPath": "/o", "firmwareFiles": files});
     let usual = json!([
         "OVMF_CODE.secboot.fd",
@@ -32,7 +32,7 @@ fn firmware_by_what_is_installed() {
 }
 
 #[test]
-fn libvirt_may_choose_the_firmware() {
+fn libvirt_chooses_firmware_if_configured() {
     let chosen = |efi_: Value| {
         efi(efi_)
             .host(json!({"firmwareAutoSelection": true}))
@@ -59,7 +59,7 @@ fn libvirt_may_choose_the_firmware() {
 }
 
 #[test]
-fn old_clusters_say_non_root_in_an_annotation() {
+fn non_root_annotation_of_older_clusters_is_read() {
     let os = efi(json!({}))
         .annotation("kubevirt.io/nonroot", "true")
         .spec()
@@ -71,7 +71,7 @@ fn old_clusters_say_non_root_in_an_annotation() {
 }
 
 #[test]
-fn timers_have_only_what_they_know() {
+fn timers_get_only_their_own_attributes() {
     let timer = json!({"tickPolicy": "delay", "track": "guest", "present": false});
     let clock = json!({"timer": {"rtc": timer, "pit": timer, "kvm": timer, "hpet": timer, "hyperv": timer}});
     let timers = Case::domain(json!({"clock": clock}))
@@ -102,7 +102,7 @@ fn timers_have_only_what_they_know() {
 }
 
 #[test]
-fn the_tsc_is_fixed_where_the_guest_relies_on_it() {
+fn tsc_frequency_is_fixed_if_the_guest_relies_on_it() {
     let hints = json!({"topologyHints": {"tscFrequency": 2_100_000_000_i64}});
     let frequency = |domain: Value| {
         let spec = Case::domain(domain).status(hints.clone()).spec();
@@ -122,7 +122,7 @@ fn the_tsc_is_fixed_where_the_guest_relies_on_it() {
 }
 
 #[test]
-fn every_enlightenment_of_the_host() {
+fn hyperv_passthrough_enables_all_enlightenments() {
     let passed = Case::domain(json!({"features": {"hypervPassthrough": {"enabled": true}}})).spec();
     assert_eq!(passed.features.unwrap().hyperv.unwrap().mode, "passthrough");
     let both = json!({"features": {"hypervPassthrough": {}, "hyperv": {"relaxed": {}}}});
@@ -134,7 +134,7 @@ fn every_enlightenment_of_the_host() {
 }
 
 #[test]
-fn the_hypervisor_may_be_microsofts() {
+fn hyperv_direct_is_supported() {
     let kind = |available: bool, emulate: bool| {
         Case::default().host(json!({"hypervisor": "hyperv-direct", "kvmAvailable": available, "allowEmulation": emulate}))
     };
@@ -144,7 +144,7 @@ fn the_hypervisor_may_be_microsofts() {
 }
 
 #[test]
-fn firmware_is_logged_when_much_is_logged() {
+fn firmware_is_logged_at_high_verbosity() {
     let arguments = |verbosity: u32| {
         let case = Case::default().host(json!({"logVerbosity": verbosity}));
         case.spec()
@@ -155,14 +155,14 @@ fn firmware_is_logged_when_much_is_logged() {
 }
 
 #[test]
-fn an_iommufd_is_used_when_there_is_one() {
+fn iommufd_is_used_if_handed_over() {
     let spec = Case::default().host(json!({"iommufd": true})).spec();
     assert_eq!(spec.iommufd.unwrap().fd_group, "iommu");
     assert!(Case::default().spec().iommufd.is_none());
 }
 
 #[test]
-fn refusals_are_kubevirts() {
+fn errors_have_the_texts_of_kubevirt() {
     let of = |domain: Value| Case::domain(domain).refusal();
     assert_eq!(
         of(json!({"devices": {"sound": {"name": "s", "model": "sb16"}}})),
@@ -191,7 +191,7 @@ fn refusals_are_kubevirts() {
 }
 
 #[test]
-fn firmware_is_missed_before_anything_else() {
+fn missing_firmware_is_reported_first() {
     let mut domain = json!({
         "launchSecurity": {"snp": {}},
         "firmware": {"bootloader": {"efi": {}}},
@@ -208,7 +208,7 @@ fn firmware_is_missed_before_anything_else() {
 
 /// KubeVirt's launcher crashes on the first, and calls the second 4294967295 sockets.
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn nonsensical_values_are_refused() {
     let of = |domain: Value| Case::domain(domain).refusal();
     assert!(of(json!({"memory": {"maxGuest": "4Gi"}})).starts_with("spec.domain.memory.maxGuest"));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Tap devices: names, addresses, and what the domain is told of them.
+//! Tap devices: names, addresses, and the domain's interfaces.
 
 use domain::pod_network::{Binding, Lease, Link, Mac, Tap, taps};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn refused(interface: Value) -> String {
 }
 
 #[test]
-fn each_network_has_its_devices() {
+fn each_network_has_its_own_links() {
     let found = found(&case(json!([
         {"name": "pod", "masquerade": {}},
         {"name": "gone", "bridge": {}, "state": "absent"},
@@ -48,7 +48,11 @@ fn each_network_has_its_devices() {
     );
     assert_eq!(red.pod_interfaces, ["podb1f51a511f1", "net3"]);
     assert_eq!(
-        (red.device("net3"), red.bridge("net3"), red.renamed("net3")),
+        (
+            red.device("net3"),
+            red.bridge("net3"),
+            red.renamed_interface("net3")
+        ),
         ("tap3".into(), "k6t-net3".into(), "net3-nic".into())
     );
     // Counted over all interfaces, as virt-handler does.
@@ -56,7 +60,7 @@ fn each_network_has_its_devices() {
 }
 
 #[test]
-fn the_primary_interface_is_called_as_the_status_says() {
+fn primary_interface_name_comes_from_the_status() {
     let named = case(json!([{"name": "default", "bridge": {}}]))
         .status(json!({"interfaces": [{"name": "default", "podInterfaceName": "ovn-udn1"}]}));
     let found = found(&named);
@@ -65,7 +69,7 @@ fn the_primary_interface_is_called_as_the_status_says() {
 }
 
 #[test]
-fn virt_handler_says_what_is_a_tap() {
+fn attachment_of_virt_handler_decides_about_taps() {
     let plugin = || case(json!([{"name": "pod", "binding": {"name": "b"}}]));
     assert_eq!(found(&plugin()), []);
     let attached = plugin().options(json!({"interfaceDomainAttachment": {"pod": "tap"}}));
@@ -73,7 +77,7 @@ fn virt_handler_says_what_is_a_tap() {
 }
 
 #[test]
-fn a_masqueraded_guest_has_what_its_pod_has() {
+fn masquerade_lease_has_the_ip_versions_of_the_pod() {
     let taps = found(&case(json!([{"name": "pod", "masquerade": {}}])));
     let Binding::Masquerade(subnets) = &taps[0].binding else {
         panic!("{taps:?}")
@@ -94,7 +98,7 @@ fn a_masqueraded_guest_has_what_its_pod_has() {
 }
 
 #[test]
-fn the_domain_is_attached_to_the_tap() {
+fn domain_interface_is_attached_to_the_tap() {
     let pod = Link {
         name: "eth0".into(),
         mac: Mac::parse("02:00:00:00:00:09"),
@@ -139,7 +143,7 @@ fn the_domain_is_attached_to_the_tap() {
 }
 
 #[test]
-fn what_cannot_be_had_is_refused() {
+fn unsupported_networks_and_values_are_refused() {
     let masquerade =
         |options: Value| json!({"name": "pod", "masquerade": {}, "dhcpOptions": options});
     assert_eq!(

@@ -30,7 +30,7 @@ fn protected(security: Value) -> DomainSpec {
 }
 
 #[test]
-fn virtio_goes_through_the_iommu_of_an_encrypted_guest() {
+fn virtio_devices_of_sev_guests_use_the_iommu() {
     let devices = protected(json!({"sev": {}})).devices;
     assert_eq!(devices.rng.unwrap().driver.unwrap().iommu, "on");
     let disks: Vec<_> = devices
@@ -81,7 +81,7 @@ fn policies() {
 }
 
 #[test]
-fn there_is_one_kind_of_protection() {
+fn several_kinds_of_launch_security_are_refused() {
     let case = Case::domain(json!({"launchSecurity": {"sev": {}, "tdx": {}}}));
     assert!(case.refusal().starts_with("spec.domain.launchSecurity"));
 }

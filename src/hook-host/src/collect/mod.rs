@@ -5,14 +5,15 @@
 //! a module is ready when it is compiled, instantiated and has described itself. Writers of modules
 //! rename them into place.
 //!
-//! Changes are told by inotify where there is any, a socket is tried again with growing pauses, and
-//! once a second everything is looked at again. All of that ends with the collection.
+//! inotify reports changes, sockets are dialled again with exponential backoff, and a periodic scan
+//! finds what inotify missed. Watches and retries end with the collection; afterwards the chain
+//! scans the directory once more, at its first call, and logs hooks that arrived late.
 
-mod census;
-mod late;
+mod directory_watch;
+mod late_arrivals;
 mod probe;
+mod readiness;
 mod scan;
-mod watch;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,50 +22,51 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout_at};
 
-use crate::chain::{Hook, Standing};
+use crate::hook::Hook;
+use crate::invoke::ChainConfig;
 use crate::policy::{OperatorPolicy, PolicyError, PolicySource};
 use crate::record::{RecordConfig, Recorder};
-use crate::wasm::{Loader, Options};
+use crate::wasm::{LoadOptions, Loader};
 use crate::{Chain, Compiler, Limits};
-use census::{Attempt, Census, Verdict};
-pub(crate) use late::Late;
-use probe::{Probe, Probed};
-use scan::{Id, ScanError};
-use watch::Watch;
+use directory_watch::DirectoryWatch;
+use late_arrivals::LateArrivals;
+use probe::{Probe, ProbeResult};
+use readiness::{CountState, ProbeAttempt, Readiness};
+use scan::{HookId, ScanError};
 
-/// Behind everything else.
+/// The interval of the periodic scan, which finds what inotify missed.
 const RESCAN: Duration = Duration::from_secs(1);
 
-/// What is collected, and how.
+/// Configuration of [`collect`].
 #[derive(Debug, Clone)]
 pub struct CollectConfig {
     /// One sub-directory per hook. Need not exist when no hook is expected.
     pub hooks_dir: PathBuf,
-    /// How many hooks there will be (`--hook-sidecars`).
+    /// The number of hooks to wait for (`--hook-sidecars`).
     pub expected: usize,
-    /// How long they may take to get ready.
+    /// How long the hooks may take to become ready.
     pub deadline: Duration,
-    /// Where compiled modules are kept: created with mode 0700, refused when others can write there.
+    /// The directory of compiled modules: created with mode 0700, refused if other users can write there.
     pub artifacts_dir: PathBuf,
-    /// Directories of the image with artifacts that [`bake`](crate::wasm::bake) wrote.
-    pub baked_dirs: Vec<PathBuf>,
-    /// Who compiles.
+    /// Directories of the image with artifacts that [`precompile`](crate::wasm::precompile()) wrote.
+    pub precompiled_dirs: Vec<PathBuf>,
+    /// Which process compiles modules.
     pub compiler: Compiler,
-    /// What hooks may use.
+    /// Limits of hooks.
     pub limits: Limits,
-    /// What hooks are told of the host, as `virt-launcher/0.1.0`.
+    /// Name and version of the host for hooks that query it, such as `virt-launcher/0.1.0`.
     pub host_name: String,
-    /// Where the operator's policy is.
+    /// The location of the operator's policy.
     pub policy: PolicySource,
-    /// The virtual machine's namespace, for the rules of that policy; empty when not known.
+    /// The virtual machine's namespace, for the rules of that policy; empty if unknown.
     pub namespace: String,
-    /// Where plugins have their sockets, in a directory each.
+    /// The directory with one sub-directory of sockets per plugin.
     pub plugins_dir: PathBuf,
-    /// Where every run is written down, if anywhere.
+    /// Where runs are recorded, if at all.
     pub record: Option<RecordConfig>,
 }
 
-/// No hook, no policy, no record; modules compiled in this process.
+/// No hooks, no policy, no record; modules are compiled in this process.
 impl Default for CollectConfig {
     fn default() -> Self {
         Self {
@@ -72,7 +74,7 @@ impl Default for CollectConfig {
             expected: 0,
             deadline: Duration::from_secs(60),
             artifacts_dir: PathBuf::from("/var/run/kubevirt-private/hook-artifacts"),
-            baked_dirs: Vec::new(),
+            precompiled_dirs: Vec::new(),
             compiler: Compiler::InProcess,
             limits: Limits::default(),
             host_name: concat!("hook-host/", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -84,10 +86,10 @@ impl Default for CollectConfig {
     }
 }
 
-/// Hooks that did not get ready.
+/// Why hooks did not become ready.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
-    /// Fewer than expected were ready in time.
+    /// Fewer hooks than expected were ready in time.
     #[error(
         "{ready} of {expected} hooks were ready in {hooks_dir} within {deadline:?}; arrived: \
          {arrived}; waited for: {laggards} (--hook-sidecars must be the number of hooks)"
@@ -106,7 +108,7 @@ pub enum CollectError {
         /// The others, and what each lacks.
         laggards: String,
     },
-    /// More hooks than expected are there.
+    /// There are more hooks than expected.
     #[error(
         "{hooks_dir} holds {} hooks and {expected} were expected: {}; remove what does not belong \
          there, or raise --hook-sidecars", hooks.len(), hooks.join(", ")
@@ -130,13 +132,13 @@ pub enum CollectError {
         /// What is in it.
         files: String,
     },
-    /// The operator's policy cannot be used. It is read even when no hook is expected.
+    /// The operator's policy is invalid. It is read even if no hook is expected.
     #[error("the operator's policy: {0}")]
     Policy(#[from] PolicyError),
     /// The directory of records cannot be used.
     #[error(transparent)]
     Record(#[from] crate::record::RecordError),
-    /// A hook that will not get ready, whatever one waits.
+    /// A hook that can never become ready.
     #[error("{0}")]
     Unusable(String),
     /// The hooks directory cannot be read.
@@ -144,69 +146,69 @@ pub enum CollectError {
     Scan(String),
 }
 
-/// Blocks until all hooks are ready, and gives them in order. Nothing is read when none is expected.
+/// Waits until all hooks are ready and returns them as a chain. If no hook is expected, the hooks directory is not read.
 pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
     let operator = OperatorPolicy::read(&config.policy)?;
-    let standing = Standing {
+    let chain_config = ChainConfig {
         limits: config.limits.clone(),
         recorder: config.record.as_ref().map(Recorder::open).transpose()?,
         operator: operator.clone(),
         plugins_dir: config.plugins_dir.clone(),
     };
     if config.expected == 0 {
-        // Plugins may still come.
-        return Ok(Chain::new(Vec::new(), standing, None));
+        // A Sync may still bring plugins.
+        return Ok(Chain::new(Vec::new(), chain_config, None));
     }
     let end = tokio::time::Instant::now() + config.deadline;
     let mut collection = Collection::new(&config, operator);
     match timeout_at(end, collection.run()).await {
         Ok(outcome) => outcome?,
-        Err(_) => return Err(collection.too_late()),
+        Err(_) => return Err(collection.deadline_error()),
     }
-    Ok(collection.chain(standing))
+    Ok(collection.chain(chain_config))
 }
 
-/// A collection under way; dropping it ends the attempts that are out.
+/// A collection in progress. Dropping it cancels the running probes.
 struct Collection<'a> {
     config: &'a CollectConfig,
-    census: Census,
+    readiness: Readiness,
     probe: Probe,
-    out: JoinSet<(Attempt, Probed)>,
-    hooks: BTreeMap<Id, Hook>,
-    watch: Watch,
+    probes: JoinSet<(ProbeAttempt, ProbeResult)>,
+    hooks: BTreeMap<HookId, Hook>,
+    watch: DirectoryWatch,
 }
 
 impl<'a> Collection<'a> {
     fn new(config: &'a CollectConfig, operator: Option<OperatorPolicy>) -> Self {
-        let loader = Loader::new(Options {
+        let loader = Loader::new(LoadOptions {
             limits: config.limits.clone(),
             compiler: config.compiler.clone(),
             artifacts_dir: Some(config.artifacts_dir.clone()),
-            baked_dirs: config.baked_dirs.clone(),
+            precompiled_dirs: config.precompiled_dirs.clone(),
             host_name: config.host_name.clone(),
         });
         Self {
             config,
-            census: Census::new(config.expected, Instant::now()),
+            readiness: Readiness::new(config.expected, Instant::now()),
             probe: Probe::new(config, loader, operator),
-            out: JoinSet::new(),
+            probes: JoinSet::new(),
             hooks: BTreeMap::new(),
-            watch: Watch::new(),
+            watch: DirectoryWatch::new(),
         }
     }
 
     async fn run(&mut self) -> Result<(), CollectError> {
         loop {
-            self.look()?;
-            match self.census.verdict(Instant::now()) {
-                Verdict::Complete => return Ok(()),
-                Verdict::Flawed(reason) => return Err(CollectError::Unusable(reason)),
-                Verdict::Surplus(ids) => return Err(self.surplus(&ids)),
-                Verdict::Pending => {}
+            self.rescan()?;
+            match self.readiness.count_state(Instant::now()) {
+                CountState::Complete => return Ok(()),
+                CountState::Flawed(reason) => return Err(CollectError::Unusable(reason)),
+                CountState::Surplus(ids) => return Err(self.surplus(&ids)),
+                CountState::Pending => {}
             }
-            for attempt in self.census.attempts(Instant::now()) {
+            for attempt in self.readiness.due_attempts(Instant::now()) {
                 let probe = self.probe.clone();
-                self.out.spawn(async move {
+                self.probes.spawn(async move {
                     let probed = probe.attempt(&attempt).await;
                     (attempt, probed)
                 });
@@ -215,50 +217,55 @@ impl<'a> Collection<'a> {
         }
     }
 
-    /// Takes in what is there, twice when there was something new to be watched.
-    fn look(&mut self) -> Result<(), CollectError> {
+    /// Scans the directory, and again after it started to watch a new sub-directory.
+    fn rescan(&mut self) -> Result<(), CollectError> {
         loop {
-            let listing = scan::scan(&self.config.hooks_dir).map_err(unreadable)?;
-            let observed = self.census.observe(&listing, Instant::now());
+            let listing = scan::scan(&self.config.hooks_dir).map_err(scan_error)?;
+            let observed = self.readiness.observe(&listing, Instant::now());
             observed.map_err(|mixed| self.mixed(&mixed))?;
             if !self
                 .watch
-                .cover(&self.config.hooks_dir, &listing.directories)
+                .watch_new(&self.config.hooks_dir, &listing.directories)
             {
                 return Ok(());
             }
         }
     }
 
-    /// Until there is something to look at: an outcome, a change, or time.
+    /// Waits for a finished probe, a change, or the next due time.
     async fn wait(&mut self) -> Result<(), CollectError> {
         let rescan = Instant::now() + RESCAN;
-        let wake = self.census.next().map_or(rescan, |next| next.min(rescan));
+        let wake = self
+            .readiness
+            .next()
+            .map_or(rescan, |next| next.min(rescan));
         tokio::select! {
-            Some(done) = self.out.join_next() => self.take(done)?,
+            Some(done) = self.probes.join_next() => self.finish_probe(done)?,
             () = self.watch.changed() => {}
             () = sleep_until(wake.into()) => {}
         }
-        // Whatever else is done by now need not wait for another look.
-        while let Some(done) = self.out.try_join_next() {
-            self.take(done)?;
+        // Take all other finished probes before the next scan.
+        while let Some(done) = self.probes.try_join_next() {
+            self.finish_probe(done)?;
         }
         Ok(())
     }
 
-    fn take(
+    fn finish_probe(
         &mut self,
-        done: Result<(Attempt, Probed), tokio::task::JoinError>,
+        done: Result<(ProbeAttempt, ProbeResult), tokio::task::JoinError>,
     ) -> Result<(), CollectError> {
         let (attempt, probed) =
             done.map_err(|error| CollectError::Unusable(format!("collecting a hook: {error}")))?;
         let (outcome, hook) = match probed {
-            Probed::Ready(hook) => (census::Outcome::Ready, Some(*hook)),
-            Probed::NotReady(reason) => (census::Outcome::NotReady(reason), None),
-            Probed::Flawed(reason) => (census::Outcome::Flawed(reason), None),
-            Probed::Fatal(reason) => return Err(CollectError::Unusable(reason)),
+            ProbeResult::Ready(hook) => (readiness::ProbeOutcome::Ready, Some(*hook)),
+            ProbeResult::NotReady(reason) => (readiness::ProbeOutcome::NotReady(reason), None),
+            ProbeResult::Flawed(reason) => (readiness::ProbeOutcome::Flawed(reason), None),
+            ProbeResult::Fatal(reason) => return Err(CollectError::Unusable(reason)),
         };
-        if self.census.outcome(&attempt, outcome, Instant::now())
+        if self
+            .readiness
+            .finish_attempt(&attempt, outcome, Instant::now())
             && let Some(hook) = hook
         {
             self.hooks.insert(attempt.id, hook);
@@ -266,23 +273,23 @@ impl<'a> Collection<'a> {
         Ok(())
     }
 
-    fn surplus(&self, ids: &[Id]) -> CollectError {
+    fn surplus(&self, ids: &[HookId]) -> CollectError {
         CollectError::Surplus {
             hooks_dir: self.config.hooks_dir.clone(),
             expected: self.config.expected,
-            hooks: ids.iter().map(Id::to_string).collect(),
+            hooks: ids.iter().map(HookId::to_string).collect(),
         }
     }
 
-    fn mixed(&self, mixed: &census::Mixed) -> CollectError {
+    fn mixed(&self, mixed: &readiness::MixedDirectory) -> CollectError {
         CollectError::Mixed {
             directory: self.config.hooks_dir.join(&mixed.directory),
             files: mixed.files.join(", "),
         }
     }
 
-    fn too_late(&self) -> CollectError {
-        let (arrived, laggards) = (self.census.arrived(), self.census.laggards());
+    fn deadline_error(&self) -> CollectError {
+        let (arrived, laggards) = (self.readiness.arrived(), self.readiness.laggards());
         CollectError::Deadline {
             ready: arrived.len(),
             expected: self.config.expected,
@@ -297,26 +304,26 @@ impl<'a> Collection<'a> {
         }
     }
 
-    fn chain(mut self, standing: Standing) -> Chain {
-        let known: Vec<Id> = self.hooks.keys().cloned().collect();
-        let late = Late::new(&self.config.hooks_dir, known);
+    fn chain(mut self, config: ChainConfig) -> Chain {
+        let known: Vec<HookId> = self.hooks.keys().cloned().collect();
+        let late = LateArrivals::new(&self.config.hooks_dir, known);
         let mut hooks = Vec::new();
         for (id, mut hook) in std::mem::take(&mut self.hooks) {
-            let Some(ready_after) = self.census.ready_after(&id) else {
+            let Some(ready_after) = self.readiness.ready_after(&id) else {
                 continue;
             };
             hook.info.ready_after = ready_after;
-            if self.census.shares_directory(&id) {
+            if self.readiness.shares_directory(&id) {
                 hook.info.hook = id.to_string();
             }
-            announce(&hook);
+            log_ready(&hook);
             hooks.push(hook);
         }
-        Chain::new(hooks, standing, Some(late))
+        Chain::new(hooks, config, Some(Box::new(move || late.log_once())))
     }
 }
 
-fn announce(hook: &Hook) {
+fn log_ready(hook: &Hook) {
     let info = &hook.info;
     let points: Vec<_> = info
         .hook_points
@@ -335,11 +342,11 @@ fn announce(hook: &Hook) {
     );
 }
 
-fn unreadable(error: ScanError) -> CollectError {
+fn scan_error(error: ScanError) -> CollectError {
     CollectError::Scan(error.to_string())
 }
 
-/// Where a hook's file is, for those who need a path.
-fn path(hooks_dir: &Path, id: &Id) -> PathBuf {
+/// The path of a hook's file.
+fn hook_path(hooks_dir: &Path, id: &HookId) -> PathBuf {
     hooks_dir.join(&id.directory).join(&id.file)
 }

@@ -1,4 +1,4 @@
-//! One attempt at one hook.
+//! Probes one hook: calls a sidecar's Info, or loads a module.
 
 use std::fs::File;
 use std::io;
@@ -10,37 +10,37 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use tokio::sync::Semaphore;
 
-use super::census::Attempt;
-use super::path;
-use super::scan::{Id, Kind};
-use crate::chain::{Body, Hook};
+use super::readiness::ProbeAttempt;
+use super::scan::{HookFileKind, HookId};
+use super::{CollectConfig, hook_path};
+use crate::Limits;
+use crate::hook::{Hook, HookInfo, HookKind};
 use crate::policy::{
-    HOOK_YAML, HookYaml, OperatorPolicy, PolicyError, Settings, SettleError, Subject, settle,
-    settle_sidecar,
+    HOOK_YAML, HookSettings, HookYaml, ModuleIdentity, OperatorPolicy, PolicyError, ResolveError,
+    resolve, resolve_sidecar,
 };
-use crate::sidecar::{GreetError, Sidecar, greet};
+use crate::sidecar::{InfoError, Sidecar, query_info};
 use crate::wasm::{LoadError, Loader, Module};
-use crate::{CollectConfig, HookInfo, HookKind, Limits};
 
-/// What attempts share.
+/// What all probes share.
 #[derive(Clone)]
 pub(super) struct Probe {
     hooks_dir: PathBuf,
     loader: Loader,
-    /// Compiling takes all processors anyway; more at a time would only take memory.
-    compiling: Arc<Semaphore>,
-    terms: Arc<Terms>,
+    /// Limits concurrent compilations: one already uses all processors, more only use memory.
+    compile_slots: Arc<Semaphore>,
+    policy: Arc<PolicyContext>,
 }
 
-/// What is the same for all hooks.
-struct Terms {
+/// The policy inputs that all hooks share.
+struct PolicyContext {
     operator: Option<OperatorPolicy>,
     namespace: String,
     limits: Limits,
 }
 
-/// How an attempt went.
-pub(super) enum Probed {
+/// The result of a probe, with the hook.
+pub(super) enum ProbeResult {
     Ready(Box<Hook>),
     NotReady(String),
     Flawed(String),
@@ -53,12 +53,12 @@ impl Probe {
         loader: Loader,
         operator: Option<OperatorPolicy>,
     ) -> Self {
-        let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+        let slots = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             hooks_dir: config.hooks_dir.clone(),
             loader,
-            compiling: Arc::new(Semaphore::new(at_once)),
-            terms: Arc::new(Terms {
+            compile_slots: Arc::new(Semaphore::new(slots)),
+            policy: Arc::new(PolicyContext {
                 operator,
                 namespace: config.namespace.clone(),
                 limits: config.limits.clone(),
@@ -66,104 +66,109 @@ impl Probe {
         }
     }
 
-    pub(super) async fn attempt(&self, attempt: &Attempt) -> Probed {
+    pub(super) async fn attempt(&self, attempt: &ProbeAttempt) -> ProbeResult {
         match attempt.kind {
-            Kind::Socket => self.socket(&attempt.id).await,
-            Kind::Module => self.module(&attempt.id).await,
+            HookFileKind::Socket => self.socket(&attempt.id).await,
+            HookFileKind::Module => self.module(&attempt.id).await,
         }
     }
 
-    async fn socket(&self, id: &Id) -> Probed {
-        let path = path(&self.hooks_dir, id);
+    async fn socket(&self, id: &HookId) -> ProbeResult {
+        let path = hook_path(&self.hooks_dir, id);
         let yaml = match self.directory(id) {
             Ok(directory) => match self.yaml(id, &directory) {
                 Ok(yaml) => yaml,
-                Err(error) => return Probed::Flawed(error.to_string()),
+                Err(error) => return ProbeResult::Flawed(error.to_string()),
             },
-            Err(error) => return Probed::NotReady(error.to_string()),
+            Err(error) => return ProbeResult::NotReady(error.to_string()),
         };
-        match greet(&path).await {
-            Ok(sidecar) => self.take_sidecar(id, sidecar, yaml.as_ref()),
-            Err(GreetError::NotReady(reason)) => Probed::NotReady(reason),
-            Err(error @ GreetError::Unusable(_)) => {
-                Probed::Fatal(format!("hook sidecar {}: {error}", path.display()))
+        match query_info(&path).await {
+            Ok(sidecar) => self.resolve_sidecar_hook(id, sidecar, yaml.as_ref()),
+            Err(InfoError::NotReady(reason)) => ProbeResult::NotReady(reason),
+            Err(error @ InfoError::Unusable(_)) => {
+                ProbeResult::Fatal(format!("hook sidecar {}: {error}", path.display()))
             }
         }
     }
 
-    async fn module(&self, id: &Id) -> Probed {
-        let path = path(&self.hooks_dir, id);
+    async fn module(&self, id: &HookId) -> ProbeResult {
+        let path = hook_path(&self.hooks_dir, id);
         let (file, yaml) = match self.open(id) {
             Ok((file, Ok(yaml))) => (file, yaml),
-            Ok((_, Err(error))) => return Probed::Flawed(error.to_string()),
+            Ok((_, Err(error))) => return ProbeResult::Flawed(error.to_string()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Probed::NotReady("file is gone".to_owned());
+                return ProbeResult::NotReady("file is gone".to_owned());
             }
-            Err(error) => return Probed::Flawed(format!("{}: {error}", path.display())),
+            Err(error) => return ProbeResult::Flawed(format!("{}: {error}", path.display())),
         };
-        let Ok(_permit) = self.compiling.acquire().await else {
-            return Probed::NotReady("collection ends".to_owned());
+        let Ok(_permit) = self.compile_slots.acquire().await else {
+            return ProbeResult::NotReady("collection ends".to_owned());
         };
         let pin = yaml.as_ref().and_then(HookYaml::pin);
         let loading = self
             .loader
             .load_pinned(&file, &path, &id.directory, pin.as_ref());
         match loading.await {
-            Ok(module) => self.take_module(id, module, yaml.as_ref()),
-            Err(error) => refused(&error),
+            Ok(module) => self.resolve_module(id, module, yaml.as_ref()),
+            Err(error) => load_failure(&error),
         }
     }
 
-    fn take_module(&self, id: &Id, module: Module, yaml: Option<&HookYaml>) -> Probed {
-        let subject = Subject {
+    fn resolve_module(&self, id: &HookId, module: Module, yaml: Option<&HookYaml>) -> ProbeResult {
+        let identity = ModuleIdentity {
             digest: module.digest(),
-            namespace: &self.terms.namespace,
+            namespace: &self.policy.namespace,
             description: module.description(),
         };
-        let (limits, operator) = (&self.terms.limits, self.terms.operator.as_ref());
-        match settle(subject, limits, yaml, operator) {
-            Ok(settings) => Probed::Ready(Box::new(from_module(id, module, settings))),
-            Err(error) => Probed::Flawed(format!("hook {id}: {error}")),
+        let (limits, operator) = (&self.policy.limits, self.policy.operator.as_ref());
+        match resolve(identity, limits, yaml, operator) {
+            Ok(settings) => ProbeResult::Ready(Box::new(from_module(id, module, settings))),
+            Err(error) => ProbeResult::Flawed(format!("hook {id}: {error}")),
         }
     }
 
-    fn take_sidecar(&self, id: &Id, sidecar: Sidecar, yaml: Option<&HookYaml>) -> Probed {
-        let (limits, operator) = (&self.terms.limits, self.terms.operator.as_ref());
-        match settle_sidecar(sidecar.hook_points.clone(), limits, yaml, operator) {
-            Ok(settings) => Probed::Ready(Box::new(from_sidecar(id, sidecar, settings))),
-            Err(error @ SettleError::Sidecar { .. }) => {
-                Probed::Fatal(format!("hook sidecar {id}: {error}"))
+    fn resolve_sidecar_hook(
+        &self,
+        id: &HookId,
+        sidecar: Sidecar,
+        yaml: Option<&HookYaml>,
+    ) -> ProbeResult {
+        let (limits, operator) = (&self.policy.limits, self.policy.operator.as_ref());
+        match resolve_sidecar(sidecar.hook_points.clone(), limits, yaml, operator) {
+            Ok(settings) => ProbeResult::Ready(Box::new(from_sidecar(id, sidecar, settings))),
+            Err(error @ ResolveError::Sidecar { .. }) => {
+                ProbeResult::Fatal(format!("hook sidecar {id}: {error}"))
             }
-            Err(error) => Probed::Flawed(format!("hook sidecar {id}: {error}")),
+            Err(error) => ProbeResult::Flawed(format!("hook sidecar {id}: {error}")),
         }
     }
 
-    /// Links are followed within the hook's own directory only, as for the listing.
-    fn open(&self, id: &Id) -> io::Result<(File, Result<Option<HookYaml>, PolicyError>)> {
+    /// Opens a module and reads its `hook.yaml`. Links are followed within the hook's directory only.
+    fn open(&self, id: &HookId) -> io::Result<(File, Result<Option<HookYaml>, PolicyError>)> {
         let directory = self.directory(id)?;
         let file = directory.open(&id.file)?.into_std();
         Ok((file, self.yaml(id, &directory)))
     }
 
-    fn directory(&self, id: &Id) -> io::Result<Dir> {
+    fn directory(&self, id: &HookId) -> io::Result<Dir> {
         Dir::open_ambient_dir(&self.hooks_dir, ambient_authority())?.open_dir(&id.directory)
     }
 
-    fn yaml(&self, id: &Id, directory: &Dir) -> Result<Option<HookYaml>, PolicyError> {
+    fn yaml(&self, id: &HookId, directory: &Dir) -> Result<Option<HookYaml>, PolicyError> {
         let path = self.hooks_dir.join(&id.directory).join(HOOK_YAML);
         HookYaml::read(directory, &path)
     }
 }
 
-fn refused(error: &LoadError) -> Probed {
-    if error.blames_the_file() {
-        Probed::Flawed(error.to_string())
+fn load_failure(error: &LoadError) -> ProbeResult {
+    if error.is_fault_of_module() {
+        ProbeResult::Flawed(error.to_string())
     } else {
-        Probed::Fatal(error.to_string())
+        ProbeResult::Fatal(error.to_string())
     }
 }
 
-fn from_sidecar(id: &Id, sidecar: Sidecar, settings: Settings) -> Hook {
+fn from_sidecar(id: &HookId, sidecar: Sidecar, settings: HookSettings) -> Hook {
     let info = HookInfo {
         hook: id.directory.clone(),
         name: sidecar.name.clone(),
@@ -179,11 +184,11 @@ fn from_sidecar(id: &Id, sidecar: Sidecar, settings: Settings) -> Hook {
     Hook {
         info,
         settings,
-        body: Body::Sidecar(sidecar),
+        body: Box::new(sidecar),
     }
 }
 
-fn from_module(id: &Id, module: Module, settings: Settings) -> Hook {
+fn from_module(id: &HookId, module: Module, settings: HookSettings) -> Hook {
     let description = module.description().clone();
     let stem = id.file.strip_suffix(".wasm").unwrap_or(&id.file);
     let name = if description.name.is_empty() {
@@ -206,6 +211,6 @@ fn from_module(id: &Id, module: Module, settings: Settings) -> Hook {
     Hook {
         info,
         settings,
-        body: Body::Wasm(module),
+        body: Box::new(module),
     }
 }

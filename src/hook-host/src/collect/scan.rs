@@ -1,4 +1,4 @@
-//! What lies in the hooks directory right now.
+//! Lists the hooks directory.
 
 use std::io;
 use std::path::Path;
@@ -10,58 +10,58 @@ use rustix::fs::{StatVfsMountFlags, fstatvfs};
 
 use crate::policy::HOOK_YAML;
 
-/// A hook's place: a sub-directory and a file in it.
+/// A hook's location: a sub-directory and a file in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Id {
+pub(crate) struct HookId {
     pub(crate) directory: String,
     pub(crate) file: String,
 }
 
-impl std::fmt::Display for Id {
+impl std::fmt::Display for HookId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.directory, self.file)
     }
 }
 
-/// What kind of hook a file stands for.
+/// The kind of hook that a file stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum HookFileKind {
     Socket,
     Module,
 }
 
-/// Tells one state of a file from another.
+/// Identifies one version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Stamp {
+pub(super) struct FileStamp {
     pub(super) device: u64,
     pub(super) inode: u64,
     pub(super) size: u64,
     pub(super) modified_ns: i128,
-    /// Of the `hook.yaml` beside it: inode, size and time.
+    /// Inode, size and time of the `hook.yaml` beside the file.
     pub(super) settings: Option<(u64, u64, i128)>,
 }
 
-/// One hook that is there.
+/// A hook's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) id: Id,
-    pub(super) kind: Kind,
-    pub(super) stamp: Stamp,
-    /// How long ago its content changed.
+pub(super) struct HookFile {
+    pub(super) id: HookId,
+    pub(super) kind: HookFileKind,
+    pub(super) stamp: FileStamp,
+    /// Time since the last change of its content.
     pub(super) age: Duration,
-    /// Whether nothing can change it.
+    /// Whether it is on a read-only mount.
     pub(super) read_only: bool,
 }
 
-/// Everything that is there.
+/// The content of the hooks directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Listing {
-    pub(super) found: Vec<Found>,
+pub(super) struct HooksListing {
+    pub(super) hooks: Vec<HookFile>,
     /// All sub-directories, with or without hooks in them.
     pub(super) directories: Vec<String>,
 }
 
-/// The hooks directory, or something in it, cannot be read.
+/// The hooks directory or an entry cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {source}")]
 pub(super) struct ScanError {
@@ -69,14 +69,14 @@ pub(super) struct ScanError {
     pub(super) source: io::Error,
 }
 
-/// Lists the hooks directory; one that is not there is empty.
-pub(super) fn scan(hooks_dir: &Path) -> Result<Listing, ScanError> {
+/// Lists the hooks directory; a missing one is empty.
+pub(super) fn scan(hooks_dir: &Path) -> Result<HooksListing, ScanError> {
     let failed = |path: String| move |source| ScanError { path, source };
     let root = match Dir::open_ambient_dir(hooks_dir, ambient_authority()) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Listing::default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(HooksListing::default()),
         opened => opened.map_err(failed(hooks_dir.display().to_string()))?,
     };
-    let mut listing = Listing::default();
+    let mut listing = HooksListing::default();
     let entries = root
         .entries()
         .map_err(failed(hooks_dir.display().to_string()))?;
@@ -84,7 +84,7 @@ pub(super) fn scan(hooks_dir: &Path) -> Result<Listing, ScanError> {
         let path = || hooks_dir.join(&name).display().to_string();
         match root.metadata(&name) {
             Ok(metadata) if metadata.is_dir() => {}
-            // Gone again, a stray file, or a link out of here: nothing of ours.
+            // Removed meanwhile, a stray file, or a link to elsewhere: ignored.
             _ => continue,
         }
         match root.open_dir(&name) {
@@ -99,16 +99,16 @@ pub(super) fn scan(hooks_dir: &Path) -> Result<Listing, ScanError> {
     Ok(listing)
 }
 
-/// Hidden names are how ConfigMap and Secret mounts keep their versions.
+/// The name, unless it is hidden: ConfigMap and Secret mounts keep their versions under hidden names.
 fn visible(entry: &DirEntry) -> Option<String> {
     let name = entry.file_name().into_string().ok()?;
     (!name.starts_with('.')).then_some(name)
 }
 
-fn scan_directory(directory: &Dir, name: &str, listing: &mut Listing) -> io::Result<()> {
+fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io::Result<()> {
     let read_only =
         fstatvfs(directory).is_ok_and(|status| status.f_flag.contains(StatVfsMountFlags::RDONLY));
-    // A link to it is looked at as such: where it leads is told when it is read.
+    // A broken link counts as it is; reading the file reports the error.
     let settings = directory
         .metadata(HOOK_YAML)
         .or_else(|_| directory.symlink_metadata(HOOK_YAML))
@@ -130,7 +130,7 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut Listing) -> io::Res
         let Some(kind) = kind(metadata.file_type(), is_module) else {
             continue;
         };
-        let id = Id {
+        let id = HookId {
             directory: name.to_owned(),
             file,
         };
@@ -139,7 +139,7 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut Listing) -> io::Res
             stamp.settings = Some((settings.ino(), settings.size(), modified_ns(settings)));
             age = age.min(self::age(settings));
         }
-        listing.found.push(Found {
+        listing.hooks.push(HookFile {
             id,
             kind,
             stamp,
@@ -150,11 +150,11 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut Listing) -> io::Res
     Ok(())
 }
 
-fn kind(file_type: FileType, is_module: bool) -> Option<Kind> {
+fn kind(file_type: FileType, is_module: bool) -> Option<HookFileKind> {
     if file_type.is_socket() {
-        return Some(Kind::Socket);
+        return Some(HookFileKind::Socket);
     }
-    (is_module && file_type.is_file()).then_some(Kind::Module)
+    (is_module && file_type.is_file()).then_some(HookFileKind::Module)
 }
 
 fn is_link(directory: &Dir, file: &str) -> bool {
@@ -163,7 +163,7 @@ fn is_link(directory: &Dir, file: &str) -> bool {
         .is_ok_and(|metadata| metadata.is_symlink())
 }
 
-/// A link to nothing may yet get its target; one that leads out of the directory never will.
+/// A link without a target may still get one; a link out of the directory is an error.
 fn broken_link(error: &io::Error) -> io::Result<()> {
     match error.kind() {
         io::ErrorKind::NotFound => Ok(()),
@@ -177,8 +177,8 @@ fn broken_link(error: &io::Error) -> io::Result<()> {
     }
 }
 
-fn stamp(metadata: &Metadata) -> Stamp {
-    Stamp {
+fn stamp(metadata: &Metadata) -> FileStamp {
+    FileStamp {
         device: metadata.dev(),
         inode: metadata.ino(),
         size: metadata.size(),
@@ -193,7 +193,7 @@ fn modified_ns(metadata: &Metadata) -> i128 {
 
 fn age(metadata: &Metadata) -> Duration {
     let modified = metadata.modified().map(cap_std::time::SystemTime::into_std);
-    // A clock that went backwards makes a file new, which only means waiting longer.
+    // If the clock went backwards, the file counts as new, which only delays a verdict.
     modified
         .ok()
         .and_then(|time| SystemTime::now().duration_since(time).ok())
@@ -209,9 +209,9 @@ mod tests {
 
     use super::*;
 
-    fn names(listing: &Listing) -> Vec<String> {
+    fn names(listing: &HooksListing) -> Vec<String> {
         let mut names: Vec<_> = listing
-            .found
+            .hooks
             .iter()
             .map(|f| format!("{} {:?}", f.id, f.kind))
             .collect();
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn sockets_and_modules_count_and_nothing_else() {
+    fn only_sockets_and_modules_are_listed() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["a", "b", "..data", "empty", "a/nested.wasm"] {
             fs::create_dir_all(dir.path().join(name)).unwrap();
@@ -238,11 +238,14 @@ mod tests {
         let listing = scan(dir.path()).unwrap();
         assert_eq!(names(&listing), ["a/x.wasm Module", "b/any.name Socket"]);
         assert_eq!(listing.directories.len(), 3);
-        assert_eq!(scan(&dir.path().join("none")).unwrap(), Listing::default());
+        assert_eq!(
+            scan(&dir.path().join("none")).unwrap(),
+            HooksListing::default()
+        );
     }
 
     #[test]
-    fn config_map_mounts_are_links_within() {
+    fn links_within_a_config_map_mount_are_followed() {
         let dir = tempfile::tempdir().unwrap();
         let hook = dir.path().join("h");
         fs::create_dir_all(hook.join("..2024_01")).unwrap();

@@ -5,9 +5,9 @@ use std::time::Duration;
 use proto::hooks::plugins::v1alpha1::domain_hook_service_client::DomainHookServiceClient;
 use proto::hooks::plugins::v1alpha1::{MutateDomainRequest, SidecarContext};
 
-use super::socket::{Place, SocketError};
+use super::socket::{SocketError, SocketPath};
 use crate::Reason;
-use crate::sidecar::{channel, words};
+use crate::sidecar::{channel, status_text};
 
 /// The one kind of domain that KubeVirt v1.9 knows.
 const LIBVIRT: &str = "libvirt";
@@ -16,35 +16,35 @@ const LIBVIRT: &str = "libvirt";
 #[derive(Debug, Clone)]
 pub(crate) struct PluginSidecar {
     pub(super) plugin: String,
-    pub(super) place: Place,
+    pub(super) socket_path: SocketPath,
     /// How long its socket may take to appear.
     pub(super) patience: Duration,
     /// How long the call itself may take.
     pub(super) timeout: Duration,
 }
 
-/// A call that gave no answer.
+/// Why a call returned no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PluginError {
-    /// There is nobody to be called.
+    /// The socket cannot be used.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// It answered with an error, or the connection broke.
+    /// The sidecar answered with an error, or the connection broke.
     #[error("MutateDomain RPC to {plugin} failed with {status}")]
     Status { plugin: String, status: String },
-    /// It took too long.
+    /// The call took too long.
     #[error("no answer within {0:?}")]
     Deadline(Duration),
 }
 
 impl PluginSidecar {
-    /// Its socket: directory and file.
+    /// The socket's directory and file name.
     pub(super) fn socket(&self) -> (String, String) {
-        let directory = self.place.directory().display().to_string();
-        (directory, self.place.file().to_owned())
+        let directory = self.socket_path.directory().display().to_string();
+        (directory, self.socket_path.file().to_owned())
     }
 
-    /// The domain as the sidecar makes it, not yet looked at; at most `output` bytes of it.
+    /// Calls `MutateDomain`. Returns the sidecar's domain, not yet validated; at most `output` bytes.
     pub(crate) async fn mutate_domain(
         &self,
         output: usize,
@@ -52,7 +52,7 @@ impl PluginSidecar {
         vmi: &str,
         domain_xml: &str,
     ) -> Result<Vec<u8>, PluginError> {
-        let stream = self.place.dial(self.patience).await?;
+        let stream = self.socket_path.dial(self.patience).await?;
         let request = MutateDomainRequest {
             domain_type: LIBVIRT.to_owned(),
             domain: domain_xml.as_bytes().to_vec(),
@@ -69,12 +69,12 @@ impl PluginSidecar {
             let mut client = client.max_decoding_message_size(output);
             let answer = client.mutate_domain(request).await;
             Ok(answer
-                .map_err(|status| self.failed(words(&status)))?
+                .map_err(|status| self.failed(status_text(&status)))?
                 .into_inner()
                 .domain)
         };
         let late = || PluginError::Deadline(self.timeout);
-        // Timers count whole milliseconds, and a quick answer would come before the first.
+        // The timer has a resolution of 1 ms, so a fast answer would beat a timeout of zero.
         if self.timeout.is_zero() {
             return Err(late());
         }

@@ -9,32 +9,32 @@
 
 mod call;
 mod condition;
+mod hook_body;
 mod plan;
+mod plugin_json;
 mod socket;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
-mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use call::{PluginError, PluginSidecar};
-pub(crate) use plan::{Planned, Terms};
+pub(crate) use plan::{PlanContext, PlanEntry};
 
-/// More than gRPC would carry.
+/// The most bytes of plugins, which is gRPC's own message limit.
 const MAX_BYTES: usize = 4 << 20;
-/// Each may take its time, one after the other.
+/// The most domain hooks: they are called one after the other.
 const MAX_HOOKS: usize = 1000;
-/// Of conditions; parsing them takes its time.
+/// The most bytes of conditions, which bounds the time to parse them.
 const MAX_CEL: usize = 64 << 10;
-/// A Kubernetes name.
+/// The longest Kubernetes name.
 const MAX_NAME: usize = 253;
-/// What KubeVirt gives a hook that does not say.
+/// KubeVirt's default timeout of a hook.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// What no hook gets more than, whatever it says.
+/// The longest timeout that a hook gets.
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
-/// The one strategy that is not `Fail`: KubeVirt takes anything else for that.
+/// The only strategy that differs from `Fail`: KubeVirt treats every other text as `Fail`.
 const IGNORE: &str = "Ignore";
 
 /// The domain hooks of all Plugins, in the order in which they are called.
@@ -47,19 +47,19 @@ pub struct Plugins {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PluginHook {
     plugin: String,
-    /// Its place in `spec.domainHooks`.
+    /// The index in `spec.domainHooks`.
     index: usize,
     ignore: bool,
     timeout: Duration,
-    /// All of them decide whether it is called, in this order.
+    /// The hook is called if all conditions hold, evaluated in this order.
     conditions: Vec<Condition>,
     action: Action,
 }
 
-/// A condition as it came.
+/// The text of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Condition {
-    /// Where it stands.
+    /// The member that holds the condition.
     member: String,
     /// Shared by all hooks of a plugin.
     text: Arc<str>,
@@ -68,19 +68,19 @@ struct Condition {
 /// What a domain hook does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Action {
-    /// Asks a sidecar behind this socket.
+    /// Calls the sidecar behind this socket.
     Sidecar(String),
     /// Evaluates an expression.
     Cel,
 }
 
-/// Plugins that cannot be read.
+/// Why plugins cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginsError {
-    /// They are no JSON, or members have other types than KubeVirt's.
+    /// The text is no JSON, or members have other types than KubeVirt's.
     #[error("failed to deserialize plugins from options: {0}")]
     Json(#[from] serde_json::Error),
-    /// There is too much of them.
+    /// The JSON is too large.
     #[error("plugins of {0} bytes are more than the {MAX_BYTES} that are read")]
     TooLarge(usize),
     /// There are too many hooks.
@@ -89,7 +89,7 @@ pub enum PluginsError {
     /// There are too many conditions.
     #[error("plugins with conditions of {0} bytes are more than the {MAX_CEL} that are read")]
     TooMuchCel(usize),
-    /// A name that Kubernetes would not have given.
+    /// A name is longer than a Kubernetes name.
     #[error("a plugin's name has {0} bytes, more than the {MAX_NAME} of a Kubernetes name")]
     Name(usize),
 }
@@ -103,7 +103,7 @@ impl Plugins {
         if json.len() > MAX_BYTES {
             return Err(PluginsError::TooLarge(json.len()));
         }
-        let plugins: Option<Vec<Option<wire::Plugin>>> = serde_json::from_slice(json)?;
+        let plugins: Option<Vec<Option<plugin_json::Plugin>>> = serde_json::from_slice(json)?;
         let mut plugins: Vec<_> = plugins.into_iter().flatten().flatten().collect();
         if let Some(plugin) = plugins
             .iter()
@@ -115,31 +115,31 @@ impl Plugins {
         if count > MAX_HOOKS {
             return Err(PluginsError::TooMany(count));
         }
-        let cel = plugins.iter().map(wire::Plugin::conditions).sum();
+        let cel = plugins.iter().map(plugin_json::Plugin::conditions).sum();
         if cel > MAX_CEL {
             return Err(PluginsError::TooMuchCel(cel));
         }
-        // Stable, so that hooks of plugins of one name keep their order too.
+        // A stable sort, so that plugins with the same name keep their order.
         plugins.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         let hooks = plugins.into_iter().flat_map(hooks).collect();
         Ok(Self { hooks })
     }
 
-    /// Whether there is nothing to be called.
+    /// Whether there are no hooks to call.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hooks.is_empty()
     }
 }
 
-fn hooks(plugin: wire::Plugin) -> Vec<PluginHook> {
-    let wire::Plugin { metadata, spec } = plugin;
-    let general = Condition::given("spec.condition".to_owned(), &spec.condition);
+fn hooks(plugin: plugin_json::Plugin) -> Vec<PluginHook> {
+    let plugin_json::Plugin { metadata, spec } = plugin;
+    let general = Condition::new("spec.condition".to_owned(), &spec.condition);
     let hooks = spec.domain_hooks.into_iter().enumerate();
-    let hook = |(index, hook): (usize, Option<wire::DomainHook>)| {
+    let hook = |(index, hook): (usize, Option<plugin_json::DomainHook>)| {
         let hook = hook?;
         let member = format!("spec.domainHooks[{index}].condition");
-        let own = Condition::given(member, &hook.condition);
+        let own = Condition::new(member, &hook.condition);
         let strategies = [&hook.failure_strategy, &spec.failure_strategy];
         let strategy = strategies.into_iter().find(|strategy| !strategy.is_empty());
         Some(PluginHook {
@@ -155,8 +155,8 @@ fn hooks(plugin: wire::Plugin) -> Vec<PluginHook> {
 }
 
 impl Condition {
-    /// An empty one is none.
-    fn given(member: String, text: &str) -> Option<Self> {
+    /// A condition with this text; `None` for an empty text.
+    fn new(member: String, text: &str) -> Option<Self> {
         (!text.is_empty()).then(|| Self {
             member,
             text: text.into(),
@@ -166,7 +166,7 @@ impl Condition {
 
 impl Action {
     /// KubeVirt evaluates the expression of a hook that has both, and skips one that has neither.
-    fn of(cel: Option<wire::Cel>, sidecar: Option<wire::Sidecar>) -> Option<Self> {
+    fn of(cel: Option<plugin_json::Cel>, sidecar: Option<plugin_json::Sidecar>) -> Option<Self> {
         match (cel, sidecar) {
             (Some(_), _) => Some(Self::Cel),
             (None, Some(sidecar)) => Some(Self::Sidecar(sidecar.socket_path)),

@@ -1,145 +1,172 @@
-//! From a plugin's hook to one that the chain calls, or to the reason why it cannot be.
+//! Decides for each plugin hook whether it is called for a VMI, and builds the hook for the chain.
 
 use std::path::Path;
 use std::time::Duration;
 
-use super::condition::About;
-use super::socket::Place;
-use super::{Action, Condition, PluginHook, PluginSidecar, Plugins};
-use crate::chain::{Body, Hook};
-use crate::policy::{OperatorPolicy, settle_plugin};
-use crate::wasm::Subscription;
-use crate::{FailurePolicy, HookError, HookInfo, HookKind, HookPoint, Limits};
+use super::call::PluginSidecar;
+use super::condition::ConditionCache;
+use super::hook_body::{UnusableHook, VERSION};
+use super::socket::SocketPath;
+use super::{Action, Condition, PluginHook, Plugins};
+use crate::body::HookBody;
+use crate::hook::{Hook, HookInfo, HookKind};
+use crate::policy::{HookSettings, OperatorPolicy, resolve_plugin};
+use crate::{FailurePolicy, HookError, HookPoint, Limits, Subscription};
 
-/// Where plugins are called.
+/// The hook point at which plugins are called.
 const POINT: HookPoint = HookPoint::OnDefineDomain;
-/// The version that they are spoken to in.
-const VERSION: &str = "plugins/v1alpha1";
-/// What to do about a hook that is refused for what it is.
+/// The remedy for a hook of an unsupported kind.
 const WAY_OUT: &str = "make it a sidecar hook, or set failureStrategy: Ignore to start without it";
 const UNSUPPORTED: &str = "This launcher evaluates only conditions about the VMI \
     (docs/plugins.md lists them); rewrite it, or set failureStrategy: Ignore to start without the hook";
 
-/// What is the same for all plugins.
+/// The configuration that all plugins share.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms<'a> {
+pub(crate) struct PlanContext<'a> {
     pub(crate) operator: Option<&'a OperatorPolicy>,
     pub(crate) limits: &'a Limits,
     /// Holds one directory per plugin.
     pub(crate) plugins_dir: &'a Path,
 }
 
-/// What becomes of a plugin's hook.
-pub(crate) enum Planned {
-    /// It is called. One that cannot be called is a hook too, with the reason: its failure strategy
-    /// decides what becomes of that.
+/// The decision about one plugin hook.
+pub(crate) enum PlanEntry {
+    /// The hook is called. A hook that cannot be called is included with its reason, because its
+    /// failure strategy decides whether the VM starts without it.
     Hook(Box<Hook>),
     /// A condition does not hold.
     Skipped { hook: String, condition: String },
 }
 
+/// A hook whose conditions hold, and the sidecar to call, or why it cannot be called.
+struct Candidate {
+    settings: HookSettings,
+    sidecar: Result<PluginSidecar, HookError>,
+}
+
 impl Plugins {
     /// All hooks in the order of their calls, for this VMI.
-    pub(crate) fn plan(&self, vmi: &str, terms: Terms<'_>) -> Vec<Planned> {
-        let mut about = About::new(vmi);
+    pub(crate) fn plan(&self, vmi: &str, context: PlanContext<'_>) -> Vec<PlanEntry> {
+        let mut conditions = ConditionCache::new(vmi);
         let hooks = self.hooks.iter();
-        hooks.map(|hook| hook.plan(&mut about, terms)).collect()
+        let entry = |hook: &PluginHook, candidate| match candidate {
+            Ok(candidate) => PlanEntry::Hook(Box::new(hook.build(candidate))),
+            Err(condition) => PlanEntry::Skipped {
+                hook: hook.name(),
+                condition,
+            },
+        };
+        hooks
+            .map(|hook| entry(hook, hook.candidate(&mut conditions, context)))
+            .collect()
     }
 
-    /// Why this VMI cannot start with these plugins, whatever their sidecars would say.
-    pub(crate) fn admit(&self, vmi: &str, terms: Terms<'_>) -> Result<(), HookError> {
-        for planned in self.plan(vmi, terms) {
-            if let Planned::Hook(hook) = planned
-                && hook.settings.failure_policy == FailurePolicy::Fail
-                && let Body::Unusable(error) = hook.body
+    /// Refuses a VMI that cannot start with these plugins, before any sidecar is called.
+    pub(crate) fn admit(&self, vmi: &str, context: PlanContext<'_>) -> Result<(), HookError> {
+        let mut conditions = ConditionCache::new(vmi);
+        for hook in &self.hooks {
+            if let Ok(Candidate { settings, sidecar }) = hook.candidate(&mut conditions, context)
+                && settings.failure_policy == FailurePolicy::Fail
             {
-                return Err(error);
+                sidecar?;
             }
         }
         Ok(())
     }
 }
 
-/// How a hook's conditions stand.
-enum Verdict {
+/// The result of all conditions of a hook.
+enum ConditionState {
     Call,
     Skip(String),
-    /// They are more than is evaluated here: the failure strategy decides.
+    /// A condition is not supported by this evaluator: the failure strategy decides.
     Unsupported(String),
-    /// They have no value, which KubeVirt forgives nobody.
+    /// A condition has no value. KubeVirt fails the start then, whatever the failure strategy is.
     NoValue(String),
 }
 
 impl PluginHook {
-    fn plan<'a>(&'a self, about: &mut About<'a>, terms: Terms<'_>) -> Planned {
+    /// The hook, if its conditions hold; else the first condition that does not hold.
+    fn candidate<'a>(
+        &'a self,
+        conditions: &mut ConditionCache<'a>,
+        context: PlanContext<'_>,
+    ) -> Result<Candidate, String> {
         let (mut settings, forbidden) =
-            settle_plugin(self.failure_policy(), terms.limits, terms.operator);
-        let body = match (self.verdict(about), forbidden) {
-            (Verdict::Skip(condition), _) => {
-                return Planned::Skipped {
-                    hook: self.name(),
-                    condition,
-                };
-            }
-            (_, Some(reason)) => self.forbidden(reason),
-            (Verdict::NoValue(reason), None) => {
+            resolve_plugin(self.failure_policy(), context.limits, context.operator);
+        let sidecar = match (self.condition_state(conditions), forbidden) {
+            (ConditionState::Skip(condition), _) => return Err(condition),
+            (_, Some(reason)) => Err(self.forbidden(reason)),
+            (ConditionState::NoValue(reason), None) => {
                 settings.failure_policy = FailurePolicy::Fail;
-                self.unusable(reason)
+                Err(self.unusable(reason))
             }
-            (Verdict::Unsupported(reason), None) => self.unusable(reason),
-            (Verdict::Call, None) => self.body(terms),
+            (ConditionState::Unsupported(reason), None) => Err(self.unusable(reason)),
+            (ConditionState::Call, None) => self.sidecar(context),
         };
-        Planned::Hook(Box::new(Hook {
-            info: self.info(&body),
-            settings,
-            body,
-        }))
+        Ok(Candidate { settings, sidecar })
     }
 
-    fn verdict<'a>(&'a self, about: &mut About<'a>) -> Verdict {
+    fn build(&self, candidate: Candidate) -> Hook {
+        let Candidate { settings, sidecar } = candidate;
+        let info = self.info(sidecar.as_ref().ok());
+        let body: Box<dyn HookBody> = match sidecar {
+            Ok(sidecar) => Box::new(sidecar),
+            Err(error) => Box::new(UnusableHook(error)),
+        };
+        Hook {
+            info,
+            settings,
+            body,
+        }
+    }
+
+    fn condition_state<'a>(&'a self, conditions: &mut ConditionCache<'a>) -> ConditionState {
         for Condition { member, text } in &self.conditions {
-            let place = format!("{member} of plugin {}", self.plugin);
-            match about.ask(text) {
+            let origin = format!("{member} of plugin {}", self.plugin);
+            match conditions.ask(text) {
                 Ok(Ok(true)) => {}
-                Ok(Ok(false)) => return Verdict::Skip(member.clone()),
-                Ok(Err(error)) => return Verdict::NoValue(format!("{place}: {error}")),
+                Ok(Ok(false)) => return ConditionState::Skip(member.clone()),
+                Ok(Err(error)) => return ConditionState::NoValue(format!("{origin}: {error}")),
                 Err(error) => {
-                    return Verdict::Unsupported(format!("{place}: {error}. {UNSUPPORTED}"));
+                    return ConditionState::Unsupported(format!(
+                        "{origin}: {error}. {UNSUPPORTED}"
+                    ));
                 }
             }
         }
-        Verdict::Call
+        ConditionState::Call
     }
 
-    fn body(&self, terms: Terms<'_>) -> Body {
+    fn sidecar(&self, context: PlanContext<'_>) -> Result<PluginSidecar, HookError> {
         let member = |name: &str| format!("spec.domainHooks[{}].{name}", self.index);
         let socket_path = match &self.action {
             Action::Sidecar(path) => path,
             Action::Cel => {
                 let (member, plugin) = (member("cel"), &self.plugin);
-                return self.unusable(format!(
+                return Err(self.unusable(format!(
                     "{member} of plugin {plugin} is a CEL mutation, which this launcher does not \
                      evaluate; {WAY_OUT}"
-                ));
+                )));
             }
         };
-        if let Some(reason) = terms.operator.and_then(OperatorPolicy::forbids_sidecars) {
-            return self.forbidden(reason);
+        if let Some(reason) = context.operator.and_then(OperatorPolicy::forbids_sidecars) {
+            return Err(self.forbidden(reason));
         }
-        match Place::of(terms.plugins_dir, &self.plugin, socket_path) {
-            Ok(place) => Body::Plugin(PluginSidecar {
-                plugin: self.plugin.clone(),
-                place,
-                patience: terms.limits.plugin_ready,
-                timeout: self.timeout,
-            }),
-            Err(error) => self.unusable(format!("{}: {error}", member("sidecar.socketPath"))),
-        }
+        let socket_path = SocketPath::of(context.plugins_dir, &self.plugin, socket_path);
+        let socket_path = socket_path
+            .map_err(|error| self.unusable(format!("{}: {error}", member("sidecar.socketPath"))))?;
+        Ok(PluginSidecar {
+            plugin: self.plugin.clone(),
+            socket_path,
+            patience: context.limits.plugin_ready,
+            timeout: self.timeout,
+        })
     }
 
-    fn info(&self, body: &Body) -> HookInfo {
-        let (directory, file) = match (body, &self.action) {
-            (Body::Plugin(sidecar), _) => sidecar.socket(),
+    fn info(&self, sidecar: Option<&PluginSidecar>) -> HookInfo {
+        let (directory, file) = match (sidecar, &self.action) {
+            (Some(sidecar), _) => sidecar.socket(),
             (_, Action::Sidecar(path)) => (String::new(), path.clone()),
             (_, Action::Cel) => (String::new(), String::new()),
         };
@@ -160,7 +187,7 @@ impl PluginHook {
         }
     }
 
-    /// What runs, errors and records call it.
+    /// The name in runs, errors and records.
     fn name(&self) -> String {
         format!("plugin/{}[{}]", self.plugin, self.index)
     }
@@ -173,19 +200,19 @@ impl PluginHook {
         }
     }
 
-    fn unusable(&self, reason: String) -> Body {
-        Body::Unusable(HookError::Unusable {
+    fn unusable(&self, reason: String) -> HookError {
+        HookError::Unusable {
             hook: self.name(),
             point: POINT,
             reason,
-        })
+        }
     }
 
-    fn forbidden(&self, reason: String) -> Body {
-        Body::Unusable(HookError::Forbidden {
+    fn forbidden(&self, reason: String) -> HookError {
+        HookError::Forbidden {
             hook: self.name(),
             point: POINT,
             reason,
-        })
+        }
     }
 }

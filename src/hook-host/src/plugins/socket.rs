@@ -1,8 +1,8 @@
-//! Where a plugin's socket may be, and the way to it.
+//! The location rules of a plugin's socket, and dialling it.
 //!
-//! KubeVirt's rule: in the plugin's own directory, and no symbolic link. Here the way there has no
-//! link in it either, and what was looked at is what is dialled, whatever is put in its place
-//! meanwhile: plugins write into their directories.
+//! KubeVirt's rule: the socket is in the plugin's own directory and is no symbolic link. Here no
+//! part of the path may be a symbolic link either, and the file that was checked is the one that is
+//! dialled, even if another takes its path meanwhile: plugins write to their directories.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,43 +13,43 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use rustix::io::Errno;
 use tokio::net::UnixStream;
 
-/// A socket that refuses is tried again for this long, as KubeVirt does it: its owner may be
-/// starting again.
+/// How long a refusing socket is retried, as in KubeVirt: its owner may be
+/// restarting.
 const REFUSED: Duration = Duration::from_secs(2);
-/// Between two looks, the first time, then twice that, ...
+/// The first pause between two attempts; each following pause is twice as long, ...
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// ... up to this.
 const LAST_PAUSE: Duration = Duration::from_millis(100);
 
-/// A socket that cannot be used.
+/// Why a plugin's socket cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SocketError {
-    /// It did not appear.
+    /// The socket did not appear in time.
     #[error("sidecar socket {path} not ready after {waited:?}")]
     NotReady { path: PathBuf, waited: Duration },
-    /// It is somebody else's, a link, or no socket.
+    /// The path is outside of the plugin's directory, contains a link, or is no socket.
     #[error("invalid socket path: {0}")]
     Invalid(String),
-    /// It cannot be dialled.
+    /// The socket cannot be dialled.
     #[error("dialing sidecar socket {path}: {reason}")]
     Dial { path: PathBuf, reason: String },
 }
 
-/// A place in a plugin's directory.
+/// The path of a socket in a plugin's directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SocketPath {
     plugins: PathBuf,
-    /// The plugin's name, and the way from there.
+    /// The plugin's name and the path components below its directory.
     below: Vec<String>,
 }
 
-/// What a look at the place showed.
-enum Found {
+/// What is at the socket's path.
+enum Lookup {
     Socket(OwnedFd),
     Nothing,
 }
 
-impl Place {
+impl SocketPath {
     /// `path` as the plugin names it; `plugins` holds one directory per plugin.
     pub(super) fn of(plugins: &Path, plugin: &str, path: &str) -> Result<Self, SocketError> {
         let outside = || {
@@ -79,7 +79,7 @@ impl Place {
         })
     }
 
-    /// The directory that it is in.
+    /// The socket's directory.
     pub(super) fn directory(&self) -> PathBuf {
         let parents = &self.below[..self.below.len() - 1];
         parents
@@ -102,9 +102,9 @@ impl Place {
         let mut appeared = None;
         let mut pause = FIRST_PAUSE;
         loop {
-            let reason = match self.look()? {
-                Found::Nothing => None,
-                Found::Socket(socket) => match connect(&socket).await {
+            let reason = match self.look_up()? {
+                Lookup::Nothing => None,
+                Lookup::Socket(socket) => match connect(&socket).await {
                     Ok(stream) => return Ok(stream),
                     Err(error) => Some(error),
                 },
@@ -120,7 +120,7 @@ impl Place {
                     let since = *appeared.get_or_insert_with(Instant::now);
                     let comes = error.kind() == io::ErrorKind::ConnectionRefused;
                     if !comes || since.elapsed() >= REFUSED {
-                        return Err(self.undialled(&error));
+                        return Err(self.dial_error(&error));
                     }
                 }
                 None => {}
@@ -130,20 +130,20 @@ impl Place {
         }
     }
 
-    fn undialled(&self, error: &io::Error) -> SocketError {
+    fn dial_error(&self, error: &io::Error) -> SocketError {
         SocketError::Dial {
             path: self.path(),
             reason: error.to_string(),
         }
     }
 
-    /// Goes down from the plugins' directory, step by step.
-    fn look(&self) -> Result<Found, SocketError> {
+    /// Opens each path component below the plugins directory without following links.
+    fn look_up(&self) -> Result<Lookup, SocketError> {
         let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut at = match openat(CWD, &self.plugins, directory, Mode::empty()) {
             Ok(opened) => opened,
-            Err(Errno::NOENT) => return Ok(Found::Nothing),
-            Err(error) => return Err(self.undialled(&error.into())),
+            Err(Errno::NOENT) => return Ok(Lookup::Nothing),
+            Err(error) => return Err(self.dial_error(&error.into())),
         };
         let mut path = self.plugins.clone();
         for (index, part) in self.below.iter().enumerate() {
@@ -151,18 +151,18 @@ impl Place {
             let step = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             at = match openat(&at, part.as_str(), step, Mode::empty()) {
                 Ok(opened) => opened,
-                Err(Errno::NOENT) => return Ok(Found::Nothing),
-                Err(error) => return Err(self.undialled(&error.into())),
+                Err(Errno::NOENT) => return Ok(Lookup::Nothing),
+                Err(error) => return Err(self.dial_error(&error.into())),
             };
-            let about = fstat(&at).map_err(|error| self.undialled(&error.into()))?;
+            let metadata = fstat(&at).map_err(|error| self.dial_error(&error.into()))?;
             let is_last = index + 1 == self.below.len();
-            right_kind(&path, FileType::from_raw_mode(about.st_mode), is_last)?;
+            check_file_type(&path, FileType::from_raw_mode(metadata.st_mode), is_last)?;
         }
-        Ok(Found::Socket(at))
+        Ok(Lookup::Socket(at))
     }
 }
 
-fn right_kind(path: &Path, found: FileType, is_last: bool) -> Result<(), SocketError> {
+fn check_file_type(path: &Path, found: FileType, is_last: bool) -> Result<(), SocketError> {
     let wanted = if is_last {
         FileType::Socket
     } else {
@@ -179,7 +179,7 @@ fn right_kind(path: &Path, found: FileType, is_last: bool) -> Result<(), SocketE
     }))
 }
 
-/// By the open file, not by its name again. That also reaches sockets whose path is longer than an
+/// Dials the open file rather than its path. This also reaches sockets whose path is longer than an
 /// address may be.
 async fn connect(socket: &OwnedFd) -> io::Result<UnixStream> {
     let name = format!("/proc/self/fd/{}", socket.as_raw_fd());
@@ -189,7 +189,7 @@ async fn connect(socket: &OwnedFd) -> io::Result<UnixStream> {
     }
 }
 
-/// An absolute path without `.` and `..`, by its letters alone.
+/// Normalises an absolute path lexically: removes `.` and `..` without touching the file system.
 fn clean(path: &Path) -> Option<PathBuf> {
     if !path.is_absolute() {
         return None;
@@ -215,19 +215,19 @@ mod tests {
 
     use super::*;
 
-    fn place(plugin: &str, path: &str) -> Result<Place, SocketError> {
-        Place::of(Path::new("/var/run/kubevirt-plugin"), plugin, path)
+    fn socket_path(plugin: &str, path: &str) -> Result<SocketPath, SocketError> {
+        SocketPath::of(Path::new("/var/run/kubevirt-plugin"), plugin, path)
     }
 
     #[test]
-    fn a_socket_is_in_its_plugins_directory() {
-        let own = place("numa", "/var/run/kubevirt-plugin/numa/sub/hook.sock").unwrap();
+    fn a_socket_outside_of_its_plugins_directory_is_refused() {
+        let own = socket_path("numa", "/var/run/kubevirt-plugin/numa/sub/hook.sock").unwrap();
         assert_eq!(
             own.directory(),
             Path::new("/var/run/kubevirt-plugin/numa/sub")
         );
         assert_eq!(own.file(), "hook.sock");
-        let odd = place(
+        let odd = socket_path(
             "numa",
             "/var/run//kubevirt-plugin/./other/../numa/hook.sock",
         );
@@ -249,20 +249,20 @@ mod tests {
             ("../libvirt", "/var/run/libvirt/virtqemud-sock"),
             ("a/b", "/var/run/kubevirt-plugin/a/b/hook.sock"),
         ] {
-            let error = place(plugin, path).unwrap_err().to_string();
+            let error = socket_path(plugin, path).unwrap_err().to_string();
             assert!(error.contains("is outside"), "{plugin} {path}: {error}");
         }
-        assert!(place("numa", "/var/run/kubevirt-plugin/numa/a\0b").is_err());
+        assert!(socket_path("numa", "/var/run/kubevirt-plugin/numa/a\0b").is_err());
     }
 
     async fn dial(plugins: &Path, path: &str) -> Result<UnixStream, SocketError> {
         let path = plugins.join(path).display().to_string();
-        let place = Place::of(plugins, "numa", &path).unwrap();
-        place.dial(Duration::from_millis(30)).await
+        let socket_path = SocketPath::of(plugins, "numa", &path).unwrap();
+        socket_path.dial(Duration::from_millis(30)).await
     }
 
     #[tokio::test]
-    async fn the_way_to_a_socket_has_no_links_in_it() {
+    async fn symbolic_links_in_a_socket_path_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let plugins = dir.path();
         for name in ["numa", "numa/real", "other"] {
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_behind_a_socket_is_an_error() {
+    async fn a_socket_without_a_listener_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("numa")).unwrap();
         drop(UnixListener::bind(dir.path().join("numa/dead.sock")).unwrap());

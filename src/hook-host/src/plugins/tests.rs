@@ -31,7 +31,7 @@ fn admit(plugins: &Value, policy: Option<&str>) -> Result<(), HookError> {
     let operator = policy.map(|text| OperatorPolicy::parse(path, text).unwrap());
     parse(plugins).admit(
         VMI,
-        Terms {
+        PlanContext {
             operator: operator.as_ref(),
             limits: &Limits::default(),
             plugins_dir: std::path::Path::new("/var/run/kubevirt-plugin"),
@@ -44,7 +44,7 @@ fn refusal(plugins: &Value) -> String {
 }
 
 #[test]
-fn plugins_run_by_name_and_hooks_as_they_stand() {
+fn plugins_run_in_order_of_name_and_hooks_in_order_of_position() {
     let two = json!({"domainHooks": [sidecar("b"), {}, sidecar("b"), null]});
     let plugins = parse(&json!([
         plugin("b", two),
@@ -60,7 +60,7 @@ fn plugins_run_by_name_and_hooks_as_they_stand() {
 }
 
 #[test]
-fn what_concerns_no_domain_is_nothing() {
+fn plugins_without_domain_hooks_are_empty() {
     for text in [
         "",
         "null",
@@ -80,7 +80,7 @@ fn what_concerns_no_domain_is_nothing() {
 }
 
 #[test]
-fn what_is_no_plugin_is_refused() {
+fn malformed_plugins_are_refused() {
     for text in [
         "{",
         "{}",
@@ -125,7 +125,7 @@ fn what_is_no_plugin_is_refused() {
 }
 
 #[test]
-fn a_hooks_strategy_comes_before_its_plugins() {
+fn a_hooks_failure_strategy_overrides_its_plugins() {
     let ignores = |plugin_says: &str, hook_says: &str| {
         let mut hook = sidecar("a");
         hook["failureStrategy"] = hook_says.into();
@@ -139,7 +139,7 @@ fn a_hooks_strategy_comes_before_its_plugins() {
 }
 
 #[test]
-fn timeouts_are_gos_with_a_ceiling() {
+fn timeouts_are_go_durations_with_a_maximum() {
     let timeout = |text: Value| {
         let mut hook = sidecar("a");
         hook["timeout"] = text;
@@ -164,7 +164,7 @@ fn conditional(plugin_says: &str, hook_says: &str, strategy: &str) -> Value {
 }
 
 #[test]
-fn a_mutation_is_refused_by_plugin_hook_and_member_unless_it_may_be_ignored() {
+fn a_cel_mutation_is_refused_unless_its_strategy_is_ignore() {
     let cel = json!({"cel": {"expression": "Domain{Title: \"x\"}"}});
     let spec = |hook: &Value| json!({"domainHooks": [sidecar("numa"), hook]});
     let refused = refusal(&json!([plugin("numa", spec(&cel))]));
@@ -181,27 +181,27 @@ fn a_mutation_is_refused_by_plugin_hook_and_member_unless_it_may_be_ignored() {
     let mut whole = spec(&cel);
     whole["failureStrategy"] = "Ignore".into();
     assert_eq!(admit(&json!([plugin("numa", whole)]), None), Ok(()));
-    // A virtual machine that it is not about is none of its business.
+    // A condition that does not hold excludes the hook.
     let mut other = spec(&cel);
     other["condition"] = "vmi.Name == 'other'".into();
     assert_eq!(admit(&json!([plugin("numa", other)]), None), Ok(()));
 }
 
 #[test]
-fn conditions_decide_who_is_called() {
+fn a_hook_is_called_if_all_conditions_hold() {
     let called = |plugin_says: &str, hook_says: &str| -> Vec<String> {
         let limits = Limits::default();
-        let terms = Terms {
+        let context = PlanContext {
             operator: None,
             limits: &limits,
             plugins_dir: std::path::Path::new("/var/run/kubevirt-plugin"),
         };
         let plan = parse(&conditional(plugin_says, hook_says, ""))
-            .plan(VMI, terms)
+            .plan(VMI, context)
             .into_iter();
-        let called = plan.map(|planned| match planned {
-            Planned::Hook(hook) => hook.info.hook,
-            Planned::Skipped { condition, .. } => condition,
+        let called = plan.map(|entry| match entry {
+            PlanEntry::Hook(hook) => hook.info.hook,
+            PlanEntry::Skipped { condition, .. } => condition,
         });
         called.collect()
     };
@@ -219,7 +219,7 @@ fn conditions_decide_who_is_called() {
 }
 
 #[test]
-fn a_condition_that_cannot_be_evaluated_is_refused_by_its_place() {
+fn an_unsupported_condition_is_refused_with_its_position() {
     let refused = refusal(&conditional("", "domainSpec.Type == 'kvm'", ""));
     assert!(
         refused
@@ -287,7 +287,7 @@ fn the_documented_plugin_can_be_called() {
 
 proptest! {
     #[test]
-    fn no_bytes_are_too_odd(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
+    fn parsing_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
         let _ = Plugins::parse(&bytes);
     }
 

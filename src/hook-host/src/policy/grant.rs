@@ -1,13 +1,14 @@
-//! What one hook may change of the domain.
+//! What a hook may change of the domain.
 
-use domain_xml::grant::{Checker, Permission, Reason, Refusal};
 use domain_xml::{Change, ChangeKind, Document, PathPattern};
 
-/// What a module asked for and was given: a change must be permitted by every layer. None: all.
+use super::permission::{Checker, Permission, Reason, Refusal};
+
+/// The effective grant of a hook: every layer must permit a change. `None` permits everything.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Grant(Option<Vec<Layer>>);
 
-/// Patterns of one origin, and which line to change for more.
+/// The patterns of one origin, and which line grants them.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
     pub(crate) patterns: Vec<PathPattern>,
@@ -17,11 +18,11 @@ pub(crate) struct Layer {
 
 /// A change that is not granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub(crate) struct GrantRefusal {
     pub(crate) path: String,
     pub(crate) before: Option<String>,
     pub(crate) after: Option<String>,
-    /// Which line would allow it.
+    /// The line that would allow the change.
     pub(crate) remedy: String,
 }
 
@@ -33,7 +34,7 @@ impl Layer {
 }
 
 impl Grant {
-    /// For gRPC sidecars, which nothing could restrict.
+    /// For gRPC sidecars, which cannot be restricted.
     pub(crate) fn unlimited() -> Self {
         Self(None)
     }
@@ -42,18 +43,18 @@ impl Grant {
         Self(Some(layers))
     }
 
-    /// All that must permit a change.
+    /// All layers, or `None` if everything is permitted.
     pub(crate) fn layers(&self) -> Option<&[Layer]> {
         self.0.as_deref()
     }
 
-    /// Whether all changes are granted; the first that is not, otherwise.
+    /// Checks all changes. The error is the first one that is not granted.
     pub(crate) fn check(
         &self,
         changes: &[Change],
         before: &Document,
         after: &Document,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), GrantRefusal> {
         if changes.is_empty() {
             return Ok(());
         }
@@ -69,7 +70,7 @@ impl Grant {
     }
 }
 
-fn refused(change: &Change, refusal: Refusal, origin: &str) -> Refused {
+fn refused(change: &Change, refusal: Refusal, origin: &str) -> GrantRefusal {
     let remedy = match (&refusal.reason, refusal.hint) {
         (Reason::Reserved(_), _) => "it is not a hook's to change".to_owned(),
         (Reason::Document, _) => "the domain became another document".to_owned(),
@@ -84,16 +85,16 @@ fn refused(change: &Change, refusal: Refusal, origin: &str) -> Refused {
         (_, Some(hint)) => format!("{origin} would have to contain \"{hint}\""),
         (_, None) => format!("{origin} does not allow it"),
     };
-    Refused {
+    GrantRefusal {
         path: refusal.path,
-        before: told(change, change.before.as_deref()),
-        after: told(change, change.after.as_deref()),
+        before: described(change, change.before.as_deref()),
+        after: described(change, change.after.as_deref()),
         remedy,
     }
 }
 
-/// Of a change of order it is the parent that is refused, and a number that tells the place.
-fn told(change: &Change, value: Option<&str>) -> Option<String> {
+/// A value for messages. A move is refused at the parent and has a position as value.
+fn described(change: &Change, value: Option<&str>) -> Option<String> {
     let value = value?;
     Some(match change.kind {
         ChangeKind::Moved => format!("{} as child {value}", change.path),
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_of_order_says_what_changed_places() {
+    fn a_refused_move_names_the_child_and_its_positions() {
         let read = |xml| Document::parse(xml).unwrap();
         let before = read("<domain><os><boot dev='hd'/><bios/></os></domain>");
         let after = read("<domain><os><bios/><boot dev='hd'/></os></domain>");

@@ -1,4 +1,4 @@
-//! `hook.yaml`: what the virtual machine's owner says of a module.
+//! `hook.yaml`: the virtual machine owner's settings for a module.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,38 +7,25 @@ use std::time::Duration;
 use cap_std::fs::Dir;
 use serde::Deserialize;
 
-use super::read::{self, Place, PolicyError};
-use super::values::{At, Bytes, Directory, Pattern, Sha256, Time};
-use crate::HookPoint;
-use crate::wasm::Pin;
+use super::strict_yaml::{self, PolicyError, YamlPosition};
+use super::yaml_values::{Directory, DurationValue, Located, Pattern, Sha256, SizeValue};
+use crate::digest::DigestPin;
+use crate::{FailurePolicy, HookPoint};
 
-/// Its name, beside the module.
+/// The file name, beside the module.
 pub(crate) const FILE: &str = "hook.yaml";
 
-/// Nothing may be set above this, whoever asks.
+/// The maximum for hook.yaml and for the operator's policy.
 pub(super) const MAX_DEADLINE: Duration = Duration::from_secs(15);
 pub(super) const MAX_MEMORY: usize = 512 << 20;
 pub(super) const MAX_OUTPUT: usize = 64 << 20;
 pub(super) const MAX_LOG: usize = 1 << 20;
-/// Below this no module starts.
+/// Less memory than any module needs to start.
 const MIN_MEMORY: usize = 1 << 20;
 
-/// What becomes of the virtual machine when a hook does not do its work: says no, crashes, takes
-/// too long, gives back what cannot be used, or does what it may not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-pub enum FailurePolicy {
-    /// It does not start.
-    #[default]
-    Fail,
-    /// It starts as if the hook had not been called.
-    Ignore,
-    /// The hook runs and is recorded; what it gives back is never used.
-    DryRun,
-}
-
-/// What the virtual machine's owner says of a module, in `hook.yaml` beside it; where there are
-/// several modules, of each. All keys may be left out. Beside a gRPC sidecar's socket only
-/// `priority`, `hookPoints` and `failurePolicy` mean anything, and the rest is refused.
+/// The virtual machine owner's settings for a module, in `hook.yaml` beside it; if there are
+/// several modules, for each of them. All keys are optional. Beside a gRPC sidecar's socket only
+/// `priority`, `hookPoints` and `failurePolicy` are allowed.
 ///
 /// ```yaml
 /// sha256: 2c26...             # the module must have this digest
@@ -66,22 +53,22 @@ pub struct HookYaml {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct Content {
-    pub(super) sha256: Option<At<Sha256>>,
+    pub(super) sha256: Option<Located<Sha256>>,
     pub(super) priority: Option<i32>,
     pub(super) hook_points: Option<Vec<PointOverride>>,
-    pub(super) failure_policy: Option<At<FailurePolicy>>,
-    pub(super) deadline: Option<At<Time>>,
-    pub(super) memory: Option<At<Bytes>>,
-    pub(super) output: Option<At<Bytes>>,
-    pub(super) log: Option<At<Bytes>>,
-    pub(super) config: BTreeMap<String, At<String>>,
+    pub(super) failure_policy: Option<Located<FailurePolicy>>,
+    pub(super) deadline: Option<Located<DurationValue>>,
+    pub(super) memory: Option<Located<SizeValue>>,
+    pub(super) output: Option<Located<SizeValue>>,
+    pub(super) log: Option<Located<SizeValue>>,
+    pub(super) config: BTreeMap<String, Located<String>>,
     pub(super) allow: Allowed,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct PointOverride {
-    pub(super) name: At<Point>,
+    pub(super) name: Located<Point>,
     pub(super) priority: Option<i32>,
 }
 
@@ -97,8 +84,8 @@ pub(super) enum Point {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Allowed {
-    pub(super) paths: Option<At<Vec<At<Pattern>>>>,
-    pub(super) dirs: Option<At<Vec<At<Directory>>>>,
+    pub(super) paths: Option<Located<Vec<Located<Pattern>>>>,
+    pub(super) dirs: Option<Located<Vec<Located<Directory>>>>,
 }
 
 impl From<Point> for HookPoint {
@@ -113,27 +100,27 @@ impl From<Point> for HookPoint {
 }
 
 impl HookYaml {
-    /// Parses the text of a `hook.yaml`; `path` is what errors call it.
+    /// Parses the text of a `hook.yaml`. Errors name the file `path`.
     pub fn parse(path: &Path, text: &str) -> Result<Self, PolicyError> {
-        // An empty file says nothing, which is as good as no file.
-        let content: Option<Content> = read::parse(path, text)?;
+        // An empty file is the same as no file.
+        let content: Option<Content> = strict_yaml::parse(path, text)?;
         let yaml = Self {
             path: path.to_owned(),
             content: content.unwrap_or_default(),
         };
-        yaml.within_ceilings()?;
-        yaml.points_once()?;
+        yaml.check_ceilings()?;
+        yaml.check_hook_points_unique()?;
         Ok(yaml)
     }
 
-    /// Reads it in a hook's directory, if it is there.
+    /// Reads `hook.yaml` in a hook's directory, if it exists.
     pub(crate) fn read(dir: &Dir, path: &Path) -> Result<Option<Self>, PolicyError> {
-        let text = read::text_in(dir, FILE, path)?;
+        let text = strict_yaml::text_in(dir, FILE, path)?;
         text.map(|text| Self::parse(path, &text)).transpose()
     }
 
-    /// The first key that means nothing for a gRPC sidecar.
-    pub(super) fn for_modules(&self) -> Option<(&'static str, Place)> {
+    /// The first key that is not allowed for a gRPC sidecar.
+    pub(super) fn first_module_only_key(&self) -> Option<(&'static str, YamlPosition)> {
         let Content {
             sha256,
             priority: _,
@@ -146,15 +133,28 @@ impl HookYaml {
             config,
             allow,
         } = &self.content;
-        let place = |key, place: Option<Place>| place.map(|place| (key, place));
-        place("sha256", sha256.as_ref().map(At::place))
-            .or(place("deadline", deadline.as_ref().map(At::place)))
-            .or(place("memory", memory.as_ref().map(At::place)))
-            .or(place("output", output.as_ref().map(At::place)))
-            .or(place("log", log.as_ref().map(At::place)))
-            .or(place("config", config.values().next().map(At::place)))
-            .or(place("allow.paths", allow.paths.as_ref().map(At::place)))
-            .or(place("allow.dirs", allow.dirs.as_ref().map(At::place)))
+        let position =
+            |key, position: Option<YamlPosition>| position.map(|position| (key, position));
+        position("sha256", sha256.as_ref().map(Located::position))
+            .or(position(
+                "deadline",
+                deadline.as_ref().map(Located::position),
+            ))
+            .or(position("memory", memory.as_ref().map(Located::position)))
+            .or(position("output", output.as_ref().map(Located::position)))
+            .or(position("log", log.as_ref().map(Located::position)))
+            .or(position(
+                "config",
+                config.values().next().map(Located::position),
+            ))
+            .or(position(
+                "allow.paths",
+                allow.paths.as_ref().map(Located::position),
+            ))
+            .or(position(
+                "allow.dirs",
+                allow.dirs.as_ref().map(Located::position),
+            ))
     }
 
     /// The digest that the module must have, in lower-case hexadecimal.
@@ -163,21 +163,21 @@ impl HookYaml {
         self.content.sha256.as_ref().map(|pin| pin.get().0.as_str())
     }
 
-    /// The digest that the module must have, and where that stands.
-    pub(crate) fn pin(&self) -> Option<Pin> {
+    /// The digest that the module must have, with its position.
+    pub(crate) fn pin(&self) -> Option<DigestPin> {
         let pin = self.content.sha256.as_ref()?;
-        let place = pin.place();
-        Some(Pin {
+        let place = pin.position();
+        Some(DigestPin {
             sha256: pin.get().0.clone(),
             place: format!("{}:{}:{}", self.path.display(), place.line, place.column),
         })
     }
 
-    pub(super) fn wrong(&self, place: Place, reason: impl Into<String>) -> PolicyError {
+    pub(super) fn wrong(&self, place: YamlPosition, reason: impl Into<String>) -> PolicyError {
         PolicyError::at(&self.path, place, reason)
     }
 
-    fn within_ceilings(&self) -> Result<(), PolicyError> {
+    fn check_ceilings(&self) -> Result<(), PolicyError> {
         let content = &self.content;
         if let Some(deadline) = &content.deadline
             && !(Duration::from_millis(1)..=MAX_DEADLINE).contains(&deadline.get().0)
@@ -186,7 +186,7 @@ impl HookYaml {
                 "a deadline is from 1ms to {MAX_DEADLINE:?}, not {:?}",
                 deadline.get().0
             );
-            return Err(self.wrong(deadline.place(), reason));
+            return Err(self.wrong(deadline.position(), reason));
         }
         for (name, value, least, most) in [
             ("memory", &content.memory, MIN_MEMORY, MAX_MEMORY),
@@ -200,19 +200,19 @@ impl HookYaml {
                     "{name} is from {least} to {most} bytes, not {}",
                     value.get().0
                 );
-                return Err(self.wrong(value.place(), reason));
+                return Err(self.wrong(value.position(), reason));
             }
         }
         Ok(())
     }
 
-    fn points_once(&self) -> Result<(), PolicyError> {
+    fn check_hook_points_unique(&self) -> Result<(), PolicyError> {
         let points = self.content.hook_points.as_deref().unwrap_or_default();
         for (index, point) in points.iter().enumerate() {
             let same = |other: &PointOverride| other.name.get() == point.name.get();
             if points[..index].iter().any(same) {
                 let reason = format!("{:?} is named twice", point.name.get());
-                return Err(self.wrong(point.name.place(), reason));
+                return Err(self.wrong(point.name.position(), reason));
             }
         }
         Ok(())
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_read() {
+    fn all_keys_are_read() {
         let text = "sha256: sha256:AB\npriority: -3\nhookPoints:\n- name: Shutdown\n- {name: PreStart, priority: 4}\n\
             failurePolicy: DryRun\ndeadline: 250ms\nmemory: 2Mi\noutput: 4096\nlog: 1Ki\n\
             config: {a: b, n: 7}\nallow:\n  paths: ['/domain/sysinfo/**']\n  dirs: [/etc/hook]\n";
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_refused_with_its_place() {
+    fn mistakes_are_refused_with_their_position() {
         for (text, start, part) in [
             (
                 "priority: 1\nprioritty: 2\n",

@@ -1,35 +1,35 @@
-//! Who may do what: a module's wishes, the virtual machine owner's `hook.yaml`, the operator's
-//! policy.
+//! What a hook may do: a module's wishes, the virtual machine owner's `hook.yaml` and the operator's
+//! policy, resolved to settings.
 //!
 //! ```text
 //! description (wishes) ─┐
-//! hook.yaml ────────────┼──▶ settle ──▶ Settings (limits, config, grant, order) ──▶ chain
+//! hook.yaml ────────────┼──▶ resolve ──▶ HookSettings (limits, config, grant, order) ──▶ chain
 //! operator's policy ────┘      └──▶ error: the line that would have to be another
 //! ```
-//! The operator's policy is the security boundary. `hook.yaml` lies beside the module and is the
-//! virtual machine owner's: it narrows. Both are read strictly: what is misspelt, of the wrong type
+//! The operator's policy is the security boundary. `hook.yaml` is beside the module and belongs to the
+//! virtual machine's owner: it narrows. Both are read strictly: what is misspelt, of the wrong type
 //! or contradictory is refused with file, line and column.
 //!
 //! Without either, a module may change what it declares, short of the dangerous set (see
 //! `dangerous` in [`OperatorPolicy`]), and read no directory. A module that declares no wishes at all
 //! may change nothing of the domain, unless its `hook.yaml` names paths for it.
 
-mod cover;
 mod grant;
 mod hook_yaml;
-mod operator;
-mod plugin;
-mod read;
-mod settle;
-mod values;
+mod operator_policy;
+mod pattern_subset;
+pub mod permission;
+mod plugin_rules;
+mod resolve;
+mod strict_yaml;
+mod yaml_values;
 
-pub use hook_yaml::{FailurePolicy, HookYaml};
-pub use operator::{Allow, Digests, OperatorPolicy};
-pub use read::{PolicyError, PolicySource};
-pub use settle::{Settings, SettleError, Subject};
+pub use hook_yaml::HookYaml;
+pub use operator_policy::{Allow, Digests, OperatorPolicy};
+pub use resolve::{HookSettings, ModuleIdentity, ResolveError};
+pub use strict_yaml::{PolicyError, PolicySource};
 
-pub(crate) use grant::{Grant, Layer, Refused};
+pub(crate) use grant::{Grant, GrantRefusal, Layer};
 pub(crate) use hook_yaml::FILE as HOOK_YAML;
-pub(crate) use plugin::settle_plugin;
-pub(crate) use settle::{settle, settle_sidecar};
-pub(crate) use values::{directory, pattern};
+pub(crate) use plugin_rules::resolve_plugin;
+pub(crate) use resolve::{resolve, resolve_sidecar};

@@ -1,10 +1,10 @@
-//! What a record leaves out unless it is asked for.
+//! Removes cloud-init data from records.
 
 use serde_json::Value;
 
-use super::Record;
+use super::format::Record;
 
-/// The members of cloud-init volumes that carry data rather than name a Secret.
+/// The members of cloud-init volumes that contain data rather than the name of a Secret.
 const MEMBERS: [&str; 4] = [
     "userData",
     "userDataBase64",
@@ -12,10 +12,10 @@ const MEMBERS: [&str; 4] = [
     "networkDataBase64",
 ];
 const VOLUMES: [&str; 2] = ["cloudInitNoCloud", "cloudInitConfigDrive"];
-/// kubectl keeps a copy of the whole object here.
+/// The annotation in which kubectl keeps a copy of the whole object.
 const COPY: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Takes cloud-init data out of a record, and says there what was taken.
+/// Replaces cloud-init data in a record by placeholders and lists in `withheld` what was removed.
 pub(super) fn withhold(record: &mut Record) {
     let mut withheld = Vec::new();
     if let Ok(mut vmi) = serde_json::from_str::<Value>(&record.input.vmi) {

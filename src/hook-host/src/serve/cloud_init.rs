@@ -1,4 +1,4 @@
-//! Cloud-init data between a sidecar's two fields and the chain's documents.
+//! Converts between the two cloud-init fields of a sidecar call and the chain's documents.
 
 use serde_json::{Map, Value};
 
@@ -6,8 +6,8 @@ use crate::CloudInitDocuments;
 
 type Object = Map<String, Value>;
 
-/// What a call brings. KubeVirt's `CloudInitData` says everything; launchers that are older send a
-/// `CloudInitNoCloudSource` alone.
+/// Decodes a request. KubeVirt's `CloudInitData` is complete; older launchers send a
+/// `CloudInitNoCloudSource` only.
 pub(super) fn decode(data: &[u8], no_cloud: &[u8]) -> Result<CloudInitDocuments, String> {
     let data = match object(data, "CloudInitData")? {
         Some(data) => data,
@@ -25,8 +25,8 @@ pub(super) fn decode(data: &[u8], no_cloud: &[u8]) -> Result<CloudInitDocuments,
     })
 }
 
-/// What the call answers: `CloudInitData`, and the `CloudInitNoCloudSource` that KubeVirt takes
-/// instead when the data has no user data or no meta data.
+/// Encodes the answer: `CloudInitData`, and the `CloudInitNoCloudSource` that KubeVirt uses
+/// instead if the data has no user data or no meta data.
 pub(super) fn encode(documents: CloudInitDocuments) -> Result<(Vec<u8>, Vec<u8>), String> {
     let json = documents.cloud_init_data_json;
     let data = object(json.as_bytes(), "CloudInitData")?.unwrap_or_default();
@@ -70,7 +70,7 @@ mod tests {
     const DATA: &str = r#"{"DataSource":"configDrive","ConfigDriveMetaData":{"a":1},"UserData":"u","NetworkData":"","New":[1]}"#;
 
     #[test]
-    fn data_passes_as_it_is() {
+    fn cloud_init_data_is_passed_unchanged() {
         let documents = decode(DATA.as_bytes(), b"{}").unwrap();
         assert_eq!(documents.data_source, "configDrive");
         let (data, source) = encode(documents).unwrap();
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn an_older_launcher_sends_a_source_alone() {
+    fn the_no_cloud_source_of_an_older_launcher_is_decoded() {
         let documents = decode(b"", br#"{"userData":"u","networkData":"n"}"#).unwrap();
         assert_eq!(documents.data_source, "noCloud");
         let (_, source) = encode(documents).unwrap();
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_data_is_named() {
+    fn invalid_cloud_init_data_is_named_in_the_error() {
         assert!(decode(b"[]", b"").unwrap_err().contains("CloudInitData"));
         assert!(decode(b"", b"[]").unwrap_err().contains("NoCloudSource"));
         assert!(

@@ -1,26 +1,26 @@
-//! Modules behind a gRPC socket: a whole chain that looks like one sidecar to a stock launcher.
+//! Serves a chain on a gRPC socket, as one hook sidecar of a stock launcher.
 //!
-//! Two front ends over one core: a hook sidecar (`Info` and `Callbacks` in all three versions) and
-//! a plugin's sidecar (`DomainHookService`). The core is a [`Chain`]; what is checked, bounded and
-//! logged there is so here too.
+//! Two front ends share one core: a hook sidecar (`Info` and `Callbacks` in all three versions) and
+//! a plugin's sidecar (`DomainHookService`). The core is a [`Chain`] with the same validation, limits
+//! and logs as in the launcher.
 //!
-//! A launcher takes a socket that is there for one that is ready: KubeVirt's gives up at the first
-//! `Info` that fails, and dials whatever file it finds. So the socket is made in a hidden
-//! directory, which launchers skip, and renamed into place once everything behind it is ready.
+//! A launcher treats an existing socket as ready: KubeVirt's gives up at the first
+//! `Info` that fails, and dials whatever file it finds. So the socket is created in a hidden
+//! directory, which launchers skip, and renamed into place once all hooks are ready.
 //!
-//! **Often.** A stock launcher calls `OnDefineDomain` at every define, two or three times a boot,
-//! and each time on XML that libvirt may have normalised: hooks served this way must be idempotent.
+//! **Repeated calls.** A stock launcher calls `OnDefineDomain` at every define, two or three times a boot,
+//! each time on XML that libvirt may have normalised: hooks served this way must be idempotent.
 //!
-//! **PreStart** is not in KubeVirt's contract. Hooks that want it are called just before each of
-//! the other calls: too late to spare the preparation, early enough to refuse the start.
+//! **PreStart** is not in KubeVirt's contract. Hooks that subscribe to it are called just before each of
+//! the other calls: after KubeVirt prepared the start, but early enough to refuse it.
 
-mod calls;
+mod chain_service;
 mod cloud_init;
 mod plugin;
 mod sidecar;
-mod stage;
+mod socket_staging;
 mod status;
-mod subject;
+mod vmi_identity;
 
 use std::future::Future;
 use std::io;
@@ -37,54 +37,54 @@ use tonic::transport::Server;
 use tonic::transport::server::Router;
 
 use crate::{Chain, HookPoint, Limits};
-use calls::Calls;
-pub use stage::Stage;
+use chain_service::ChainService;
+pub use socket_staging::SocketStaging;
 
-/// A call's two texts may each have `Limits::output`; the rest is what wraps them.
+/// A request's two texts may each have `Limits::output` bytes; the rest is protobuf encoding.
 const WRAPPING: usize = 64 << 10;
 
-/// As whom the chain is served.
+/// The gRPC services under which a chain is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Front {
-    /// A hook sidecar, which introduces itself under this name.
+pub enum FrontEnd {
+    /// A hook sidecar.
     Sidecar {
-        /// For logs; launchers do not tell sidecars apart by it.
+        /// The name in Info; launchers only log it.
         name: String,
     },
     /// The sidecar of a `Plugin` of KubeVirt v1.9.
     Plugin,
 }
 
-/// How the chain is served.
+/// Configuration of [`serve`].
 #[derive(Debug, Clone)]
 pub struct ServeConfig {
-    /// As whom.
-    pub front: Front,
+    /// The front end.
+    pub front_end: FrontEnd,
     /// The chain's own; `output` bounds the messages.
     pub limits: Limits,
-    /// How long calls in flight have to finish at the end.
+    /// How long calls in flight may take to finish at the end.
     pub drain: Duration,
 }
 
-/// Why serving ended as it should.
+/// Why serving ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum StopReason {
     /// The launcher called Shutdown, and was answered.
     Shutdown,
     /// The caller's own signal.
     Stopped,
 }
 
-/// A socket that could not be served.
+/// Why a socket could not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// There is no directory for the socket.
+    /// The directory of the socket does not exist.
     #[error("{directory} is not there; is this a container that shares it with the launcher?")]
     NoDirectory {
         /// Which.
         directory: PathBuf,
     },
-    /// Its path does not fit into a socket address.
+    /// The path does not fit into a socket address.
     #[error("{path}: a socket's path has at most {limit} bytes, this one has {}", path.as_os_str().len())]
     PathTooLong {
         /// The path.
@@ -92,7 +92,7 @@ pub enum ServeError {
         /// What fits.
         limit: usize,
     },
-    /// Somebody serves there, or it is no socket.
+    /// Another process serves there, or the file is no socket.
     #[error("{path}: {what}; give this one another name")]
     Taken {
         /// The path.
@@ -100,7 +100,7 @@ pub enum ServeError {
         /// What is there.
         what: &'static str,
     },
-    /// The system says no.
+    /// A system call failed.
     #[error("{path}: {source}")]
     Io {
         /// Where.
@@ -118,43 +118,43 @@ pub enum ServeError {
     },
 }
 
-/// Serves a chain that is ready on the stage's socket until the launcher calls Shutdown or `stop`
-/// is done. Either way shutdown hooks run, once, calls in flight are answered, and the socket is
-/// gone afterwards. Needs a tokio runtime with IO and time.
+/// Serves a chain on the staged socket until the launcher calls Shutdown or `stop` completes.
+/// Either way shutdown hooks run once, calls in flight are answered, and the socket is removed.
+/// Needs a tokio runtime with IO and time.
 pub async fn serve(
     chain: Chain,
-    stage: Stage,
+    staging: SocketStaging,
     config: ServeConfig,
     stop: impl Future<Output = ()>,
-) -> Result<Ending, ServeError> {
-    warn_of_what_differs(&chain, &config.front);
-    let calls = Calls::new(chain, config.limits.output);
-    let router = router(&calls, &config);
-    let (listener, socket) = stage.publish()?;
+) -> Result<StopReason, ServeError> {
+    warn_about_hook_points(&chain, &config.front_end);
+    let service = ChainService::new(chain, config.limits.output);
+    let router = router(&service, &config);
+    let (listener, socket) = staging.publish()?;
     tracing::info!(socket = %socket.path().display(), "hooks are served");
     let incoming = UnixListenerStream::new(listener);
-    let served = router.serve_with_incoming_shutdown(incoming, calls.ended());
+    let served = router.serve_with_incoming_shutdown(incoming, service.stopped());
     tokio::pin!(served);
-    let ending = tokio::select! {
-        ended = &mut served => return settled(ended, &socket).map(|()| Ending::Shutdown),
-        () = calls.ended() => Ending::Shutdown,
+    let stop_reason = tokio::select! {
+        ended = &mut served => return serve_result(ended, &socket).map(|()| StopReason::Shutdown),
+        () = service.stopped() => StopReason::Shutdown,
         () = stop => {
-            calls.shutdown().await;
-            Ending::Stopped
+            service.shutdown().await;
+            StopReason::Stopped
         }
     };
     match tokio::time::timeout(config.drain, served).await {
-        Ok(ended) => settled(ended, &socket)?,
+        Ok(ended) => serve_result(ended, &socket)?,
         Err(_) => tracing::warn!(drain = ?config.drain, "a launcher keeps its connection open"),
     }
-    Ok(ending)
+    Ok(stop_reason)
 }
 
-/// Hook points that the front has not, or not when a module's author expects them.
-fn warn_of_what_differs(chain: &Chain, front: &Front) {
+/// Logs the hook points that the front end lacks or calls at another time than the author expects.
+fn warn_about_hook_points(chain: &Chain, front_end: &FrontEnd) {
     for hook in chain.hooks() {
         for subscription in hook.hook_points {
-            if let Some(how) = difference(subscription.point, front) {
+            if let Some(how) = hook_point_note(subscription.point, front_end) {
                 let (hook, hook_point) = (&hook.hook, subscription.point.name());
                 tracing::warn!(hook, hook_point, "KubeVirt has no such call here: {how}");
             }
@@ -162,37 +162,39 @@ fn warn_of_what_differs(chain: &Chain, front: &Front) {
     }
 }
 
-fn difference(point: HookPoint, front: &Front) -> Option<&'static str> {
-    match (point, front) {
+fn hook_point_note(point: HookPoint, front_end: &FrontEnd) -> Option<&'static str> {
+    match (point, front_end) {
         (HookPoint::PreStart, _) => Some("the hook is called before each of the others"),
-        (HookPoint::PreCloudInitIso, Front::Plugin) => Some("the hook is never called for it"),
-        (HookPoint::Shutdown, Front::Plugin) => Some("the hook is called when this container ends"),
+        (HookPoint::PreCloudInitIso, FrontEnd::Plugin) => Some("the hook is never called for it"),
+        (HookPoint::Shutdown, FrontEnd::Plugin) => {
+            Some("the hook is called when this container ends")
+        }
         _ => None,
     }
 }
 
-fn router(calls: &Calls, config: &ServeConfig) -> Router {
+fn router(chain: &ChainService, config: &ServeConfig) -> Router {
     let request = 2 * config.limits.output + WRAPPING;
     let mut server = Server::builder();
-    match &config.front {
-        Front::Sidecar { name } => {
-            let sidecar = sidecar::Sidecar::new(calls.clone(), name);
+    match &config.front_end {
+        FrontEnd::Sidecar { name } => {
+            let sidecar = sidecar::Sidecar::new(chain.clone(), name);
             server
                 .add_service(InfoServer::new(sidecar.clone()))
                 .add_service(V1alpha1::new(sidecar.clone()).max_decoding_message_size(request))
                 .add_service(V1alpha2::new(sidecar.clone()).max_decoding_message_size(request))
                 .add_service(V1alpha3::new(sidecar).max_decoding_message_size(request))
         }
-        Front::Plugin => {
-            let plugin = DomainHookServiceServer::new(plugin::Plugin::new(calls.clone()));
+        FrontEnd::Plugin => {
+            let plugin = DomainHookServiceServer::new(plugin::Plugin::new(chain.clone()));
             server.add_service(plugin.max_decoding_message_size(request))
         }
     }
 }
 
-fn settled(
+fn serve_result(
     ended: Result<(), tonic::transport::Error>,
-    socket: &stage::Socket,
+    socket: &socket_staging::PublishedSocket,
 ) -> Result<(), ServeError> {
     ended.map_err(|source| ServeError::Server {
         path: socket.path().to_owned(),

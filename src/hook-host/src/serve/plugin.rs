@@ -1,24 +1,24 @@
-//! The sidecar of a `Plugin`: DomainHookService.
+//! The plugin front end: DomainHookService.
 
 use proto::hooks::plugins::v1alpha1::domain_hook_service_server::DomainHookService;
 use proto::hooks::plugins::v1alpha1::{MutateDomainRequest, MutateDomainResponse};
 use tonic::{Request, Response, Status, async_trait};
 
-use super::calls::Calls;
+use super::chain_service::ChainService;
 use super::status;
 use crate::Reason;
 
-/// The one kind of domain that KubeVirt v1.9 sends.
+/// The only domain type that KubeVirt v1.9 sends.
 const LIBVIRT: &str = "libvirt";
 
 /// A chain as a plugin's sidecar.
 pub(super) struct Plugin {
-    calls: Calls,
+    chain: ChainService,
 }
 
 impl Plugin {
-    pub(super) fn new(calls: Calls) -> Self {
-        Self { calls }
+    pub(super) fn new(chain: ChainService) -> Self {
+        Self { chain }
     }
 }
 
@@ -40,12 +40,12 @@ impl DomainHookService for Plugin {
         }
         let context = sidecar_context.unwrap_or_default().invocation_context;
         let reason = reason(&context).map_err(status::invalid)?;
-        let domain = self.calls.define(reason, vmi, domain).await?;
+        let domain = self.chain.define(reason, vmi, domain).await?;
         Ok(Response::new(MutateDomainResponse { domain }))
     }
 }
 
-/// KubeVirt's `InvocationContext`. Hooks are told a reason that holds or none is taken.
+/// Parses KubeVirt's `InvocationContext`; an unknown one is refused.
 fn reason(context: &str) -> Result<Option<Reason>, String> {
     match context {
         "" => Ok(None),

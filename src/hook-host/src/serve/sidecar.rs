@@ -1,11 +1,11 @@
-//! A hook sidecar: Info, and Callbacks in three versions.
+//! The hook sidecar front end: Info, and Callbacks in three versions.
 
 use proto::hooks::info::info_server::Info;
 use proto::hooks::info::{HookPoint as InfoHookPoint, InfoParams, InfoResult};
 use proto::hooks::{v1alpha1, v1alpha2, v1alpha3};
 use tonic::{Request, Response, Status, async_trait};
 
-use super::calls::Calls;
+use super::chain_service::ChainService;
 use crate::HookPoint;
 
 const VERSIONS: [&str; 3] = ["v1alpha1", "v1alpha2", "v1alpha3"];
@@ -13,13 +13,13 @@ const VERSIONS: [&str; 3] = ["v1alpha1", "v1alpha2", "v1alpha3"];
 /// A chain as one hook sidecar.
 #[derive(Clone)]
 pub(super) struct Sidecar {
-    calls: Calls,
+    chain: ChainService,
     info: InfoResult,
 }
 
 impl Sidecar {
-    pub(super) fn new(calls: Calls, name: &str) -> Self {
-        let hook_points = subscriptions(&calls.hook_points());
+    pub(super) fn new(chain: ChainService, name: &str) -> Self {
+        let hook_points = subscriptions(&chain.hook_points());
         let info = InfoResult {
             name: name.to_owned(),
             versions: VERSIONS.map(str::to_owned).to_vec(),
@@ -31,12 +31,12 @@ impl Sidecar {
                 })
                 .collect(),
         };
-        Self { calls, info }
+        Self { chain, info }
     }
 }
 
-/// What a launcher is asked to call. Shutdown always, as it is how a sidecar learns that it is no
-/// longer needed; OnDefineDomain also for hooks that want PreStart, which KubeVirt does not have.
+/// The hook points in Info. Shutdown always, since it tells a sidecar that it is no
+/// longer needed; OnDefineDomain also for hooks that subscribe to PreStart, which KubeVirt does not have.
 fn subscriptions(wanted: &[(HookPoint, i32)]) -> Vec<(HookPoint, i32)> {
     let priority = |point| wanted.iter().find(|(p, _)| *p == point).map(|(_, n)| *n);
     let define = priority(HookPoint::OnDefineDomain).or(priority(HookPoint::PreStart));
@@ -75,7 +75,7 @@ macro_rules! callbacks {
                 request: Request<$version::OnDefineDomainParams>,
             ) -> Result<Response<$version::OnDefineDomainResult>, Status> {
                 let $version::OnDefineDomainParams { domain_xml, vmi } = request.into_inner();
-                let domain_xml = self.calls.define(None, vmi, domain_xml).await?;
+                let domain_xml = self.chain.define(None, vmi, domain_xml).await?;
                 Ok(Response::new($version::OnDefineDomainResult { domain_xml }))
             }
 
@@ -97,7 +97,7 @@ macro_rules! callbacks_with_cloud_init {
                     cloud_init_data: data,
                 } = request.into_inner();
                 let (cloud_init_data, cloud_init_no_cloud_source) =
-                    self.calls.cloud_init(vmi, &data, &source).await?;
+                    self.chain.cloud_init(vmi, &data, &source).await?;
                 Ok(Response::new($version::PreCloudInitIsoResult {
                     cloud_init_no_cloud_source,
                     cloud_init_data,
@@ -116,7 +116,7 @@ callbacks_with_cloud_init!(v1alpha3 {
         &self,
         _: Request<v1alpha3::ShutdownParams>,
     ) -> Result<Response<v1alpha3::ShutdownResult>, Status> {
-        self.calls.shutdown().await;
+        self.chain.shutdown().await;
         Ok(Response::new(v1alpha3::ShutdownResult {}))
     }
 });
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launcher_is_asked_for_what_it_has() {
+    fn info_names_only_hook_points_that_launchers_have() {
         assert_eq!(names(&[]), [("Shutdown", 0)]);
         assert_eq!(
             names(&[(HookPoint::PreStart, 7)]),

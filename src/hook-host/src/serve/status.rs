@@ -1,18 +1,18 @@
-//! What a launcher is told when there is no answer.
+//! Maps hook errors to gRPC statuses.
 //!
 //! KubeVirt's launcher shows a status as `rpc error: code = CODE desc = TEXT`, in its log and in the
-//! VMI's `SyncFailed` event (a plugin's with the plugin's name before it), so the text has to say
-//! everything: which hook, where, and in whose words.
+//! VMI's `SyncFailed` event (a plugin's with the plugin's name before it), so the text must contain
+//! everything: the hook, the hook point and the message.
 
 use tonic::{Code, Status};
 
 use crate::HookError;
 
-/// A text travels in a header; this much of it gets through everywhere.
+/// The longest text: it travels in an HTTP/2 header.
 const MAX_TEXT: usize = 4096;
 
-/// A hook's "no" is a precondition that does not hold, and a policy's is a permission that is not
-/// given; everything else is a fault of somebody's.
+/// The status for an error: FAILED_PRECONDITION for a veto, PERMISSION_DENIED for a change that the
+/// policy denies, and a fault of the hook, the host or the caller otherwise.
 pub(super) fn of(error: &HookError) -> Status {
     let code = match error {
         HookError::Veto { .. } => Code::FailedPrecondition,
@@ -27,7 +27,7 @@ pub(super) fn of(error: &HookError) -> Status {
     )
 }
 
-/// The call itself cannot be used.
+/// The status for a request that cannot be used.
 pub(super) fn invalid(what: String) -> Status {
     tracing::error!(reason = what, "a call cannot be used");
     Status::invalid_argument(what)
@@ -39,7 +39,7 @@ mod tests {
     use crate::HookPoint;
 
     #[test]
-    fn a_no_is_not_a_fault() {
+    fn a_veto_and_a_denial_are_not_internal_errors() {
         let (hook, point) = ("h".to_owned(), HookPoint::OnDefineDomain);
         let veto = of(&HookError::Veto {
             hook: hook.clone(),

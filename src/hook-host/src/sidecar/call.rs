@@ -7,10 +7,11 @@ use proto::hooks::{v1alpha1, v1alpha2, v1alpha3};
 use tonic::Status;
 use tonic::transport::Channel;
 
-use super::{Version, dial};
-use crate::wasm::Subscription;
+use super::dial;
+use super::version::Version;
+use crate::Subscription;
 
-/// A sidecar that introduced itself.
+/// A sidecar that answered Info.
 #[derive(Debug, Clone)]
 pub(crate) struct Sidecar {
     pub(crate) socket: PathBuf,
@@ -19,42 +20,42 @@ pub(crate) struct Sidecar {
     pub(crate) hook_points: Vec<Subscription>,
 }
 
-/// A sidecar's answer at PreCloudInitIso, not yet looked at.
+/// A sidecar's answer at PreCloudInitIso, not yet validated.
 #[derive(Debug)]
 pub(crate) struct CloudInitAnswer {
     /// KubeVirt's `CloudInitData` as JSON.
     pub(crate) data: Vec<u8>,
-    /// KubeVirt's `CloudInitNoCloudSource` as JSON, from sidecars that know nothing newer.
+    /// KubeVirt's `CloudInitNoCloudSource` as JSON, from older sidecars.
     pub(crate) no_cloud_source: Vec<u8>,
 }
 
-/// A call that gave no answer.
+/// Why a call returned no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SidecarError {
-    /// Its socket cannot be dialled any more.
+    /// The socket can no longer be dialled.
     #[error("{0}")]
     Unreachable(String),
-    /// It answered with an error, or the connection broke.
+    /// The sidecar answered with an error, or the connection broke.
     #[error("{0}")]
     Status(String),
-    /// It took too long.
+    /// The call took too long.
     #[error("no answer within {0:?}")]
     Deadline(Duration),
-    /// Its version does not have this call.
+    /// The sidecar's version does not have this call.
     #[error("{0} does not have this call")]
     NoSuchCall(&'static str),
 }
 
-/// A call's limits.
+/// The limits of a call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
-    /// How long it may take, connecting included.
+pub(crate) struct CallLimits {
+    /// Deadline, connecting included.
     pub(crate) deadline: Duration,
-    /// How large its answer may be, in bytes.
+    /// The largest answer in bytes.
     pub(crate) output: usize,
 }
 
-/// The same call in each version that has it; the messages are the same, their types are not.
+/// One call, for any version: the messages are the same, but their Rust types differ.
 macro_rules! call {
     ($channel:expr, $output:expr, $line:ident, $method:ident, $params:expr) => {{
         let client = $line::callbacks_client::CallbacksClient::new($channel);
@@ -62,7 +63,7 @@ macro_rules! call {
         client
             .$method($params)
             .await
-            .map_err(|status| SidecarError::Status(words(&status)))?
+            .map_err(|status| SidecarError::Status(status_text(&status)))?
             .into_inner()
     }};
 }
@@ -70,24 +71,24 @@ macro_rules! call {
 impl Sidecar {
     pub(crate) async fn on_define_domain(
         &self,
-        bounds: Bounds,
+        limits: CallLimits,
         vmi: &str,
         domain_xml: &str,
     ) -> Result<Vec<u8>, SidecarError> {
         let (domain_xml, vmi) = (domain_xml.as_bytes().to_vec(), vmi.as_bytes().to_vec());
-        self.within(bounds, async |channel| {
+        self.within(limits, async |channel| {
             Ok(match self.version {
                 Version::V1alpha1 => {
                     let params = v1alpha1::OnDefineDomainParams { domain_xml, vmi };
-                    call!(channel, bounds.output, v1alpha1, on_define_domain, params).domain_xml
+                    call!(channel, limits.output, v1alpha1, on_define_domain, params).domain_xml
                 }
                 Version::V1alpha2 => {
                     let params = v1alpha2::OnDefineDomainParams { domain_xml, vmi };
-                    call!(channel, bounds.output, v1alpha2, on_define_domain, params).domain_xml
+                    call!(channel, limits.output, v1alpha2, on_define_domain, params).domain_xml
                 }
                 Version::V1alpha3 => {
                     let params = v1alpha3::OnDefineDomainParams { domain_xml, vmi };
-                    call!(channel, bounds.output, v1alpha3, on_define_domain, params).domain_xml
+                    call!(channel, limits.output, v1alpha3, on_define_domain, params).domain_xml
                 }
             })
         })
@@ -96,7 +97,7 @@ impl Sidecar {
 
     pub(crate) async fn pre_cloud_init_iso(
         &self,
-        bounds: Bounds,
+        limits: CallLimits,
         vmi: &str,
         data: String,
         no_cloud_source: String,
@@ -104,7 +105,7 @@ impl Sidecar {
         let vmi = vmi.as_bytes().to_vec();
         let (cloud_init_data, cloud_init_no_cloud_source) =
             (data.into_bytes(), no_cloud_source.into_bytes());
-        self.within(bounds, async |channel| match self.version {
+        self.within(limits, async |channel| match self.version {
             Version::V1alpha1 => Err(SidecarError::NoSuchCall("v1alpha1")),
             Version::V1alpha2 => {
                 let params = v1alpha2::PreCloudInitIsoParams {
@@ -112,7 +113,7 @@ impl Sidecar {
                     vmi,
                     cloud_init_data,
                 };
-                let answer = call!(channel, bounds.output, v1alpha2, pre_cloud_init_iso, params);
+                let answer = call!(channel, limits.output, v1alpha2, pre_cloud_init_iso, params);
                 Ok(CloudInitAnswer {
                     data: answer.cloud_init_data,
                     no_cloud_source: answer.cloud_init_no_cloud_source,
@@ -124,7 +125,7 @@ impl Sidecar {
                     vmi,
                     cloud_init_data,
                 };
-                let answer = call!(channel, bounds.output, v1alpha3, pre_cloud_init_iso, params);
+                let answer = call!(channel, limits.output, v1alpha3, pre_cloud_init_iso, params);
                 Ok(CloudInitAnswer {
                     data: answer.cloud_init_data,
                     no_cloud_source: answer.cloud_init_no_cloud_source,
@@ -134,14 +135,14 @@ impl Sidecar {
         .await
     }
 
-    pub(crate) async fn shutdown(&self, bounds: Bounds) -> Result<(), SidecarError> {
-        self.within(bounds, async |channel| match self.version {
+    pub(crate) async fn shutdown(&self, limits: CallLimits) -> Result<(), SidecarError> {
+        self.within(limits, async |channel| match self.version {
             Version::V1alpha1 | Version::V1alpha2 => {
                 Err(SidecarError::NoSuchCall(self.version.name()))
             }
             Version::V1alpha3 => {
                 let params = v1alpha3::ShutdownParams {};
-                call!(channel, bounds.output, v1alpha3, shutdown, params);
+                call!(channel, limits.output, v1alpha3, shutdown, params);
                 Ok(())
             }
         })
@@ -150,24 +151,25 @@ impl Sidecar {
 
     async fn within<T>(
         &self,
-        bounds: Bounds,
+        limits: CallLimits,
         call: impl AsyncFnOnce(Channel) -> Result<T, SidecarError>,
     ) -> Result<T, SidecarError> {
         let work = async {
             let stream = dial::connect(&self.socket).await;
-            let stream = stream.map_err(|error| SidecarError::Unreachable(dial::reason(&error)))?;
+            let stream =
+                stream.map_err(|error| SidecarError::Unreachable(dial::error_text(&error)))?;
             let channel = dial::channel(stream).await;
             call(channel.map_err(|error| SidecarError::Unreachable(error.to_string()))?).await
         };
-        match tokio::time::timeout(bounds.deadline, work).await {
+        match tokio::time::timeout(limits.deadline, work).await {
             Ok(answer) => answer,
-            Err(_) => Err(SidecarError::Deadline(bounds.deadline)),
+            Err(_) => Err(SidecarError::Deadline(limits.deadline)),
         }
     }
 }
 
-/// A status as one reads it: its code and its message.
-pub(crate) fn words(status: &Status) -> String {
+/// A status as text: code and message.
+pub(crate) fn status_text(status: &Status) -> String {
     let message: String = status.message().chars().take(2048).collect();
     format!("{:?}: {message}", status.code())
 }

@@ -1,4 +1,4 @@
-//! One connection over a unix socket.
+//! Connections over unix sockets.
 
 use std::io;
 use std::path::Path;
@@ -9,9 +9,9 @@ use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
-/// A local socket answers at once or not at all.
+/// A local socket accepts at once or not at all.
 const CONNECT: Duration = Duration::from_secs(1);
-/// gRPC wants an address; over a unix socket it means nothing.
+/// gRPC needs an address, which has no meaning over a unix socket.
 const ADDRESS: &str = "http://localhost";
 
 pub(super) async fn connect(socket: &Path) -> io::Result<UnixStream> {
@@ -21,7 +21,7 @@ pub(super) async fn connect(socket: &Path) -> io::Result<UnixStream> {
     }
 }
 
-/// gRPC over a connection that is there already.
+/// A gRPC channel over an open connection.
 pub(crate) async fn channel(stream: UnixStream) -> Result<Channel, tonic::transport::Error> {
     let mut stream = Some(stream);
     let connector = service_fn(move |_| {
@@ -35,8 +35,8 @@ pub(crate) async fn channel(stream: UnixStream) -> Result<Channel, tonic::transp
         .await
 }
 
-/// What a socket's laggard owner is waited for, in words.
-pub(super) fn reason(error: &io::Error) -> String {
+/// Why a socket cannot be dialled, for messages.
+pub(super) fn error_text(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "socket refuses connections".to_owned(),
         io::ErrorKind::NotFound => "socket is gone".to_owned(),

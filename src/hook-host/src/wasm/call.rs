@@ -1,23 +1,13 @@
-//! One call of one hook, on a fresh store, within its limits.
+//! A call of a module: its input, its answer and its limits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use wasmtime::{Store, Trap, UpdateDeadline, WasmBacktrace};
+use crate::determinism::Determinism;
+use crate::{HookPoint, Invocation, Limits, LogLine};
 
-use super::budget::{MemoryLimit, TableLimit};
-use super::load::Host;
-use super::state::{Facts, State};
-use super::v0_1;
-use crate::{HookPoint, Invocation, Limits, LogLevel, LogLine};
-
-/// Of a hook's own words, as much as goes into an error.
-const MAX_MESSAGE: usize = 2048;
-/// What a guest hands over at once may cost the host this many times its output limit.
-const TRANSFER_FACTOR: usize = 2;
-
-/// One hook point with what the hook is given.
+/// A hook point and its input.
 #[derive(Debug, Clone)]
 pub enum Call<'a> {
     /// The VMI as JSON.
@@ -25,7 +15,7 @@ pub enum Call<'a> {
         /// The VMI as JSON.
         vmi: &'a str,
     },
-    /// Cloud-init documents in, and all of them out again.
+    /// Cloud-init documents; the hook returns all of them.
     PreCloudInitIso {
         /// The VMI as JSON.
         vmi: &'a str,
@@ -34,100 +24,92 @@ pub enum Call<'a> {
         /// Names (`user-data`, `network-data`, `meta-data`) and texts.
         documents: &'a [(String, String)],
     },
-    /// The domain XML in and out.
+    /// The domain XML; the hook returns it.
     OnDefineDomain {
         /// The VMI as JSON.
         vmi: &'a str,
-        /// The whole domain.
+        /// The domain XML.
         domain_xml: &'a str,
     },
     /// The launcher ends.
     Shutdown,
 }
 
-/// What a hook gives back.
+/// What a hook returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing more to say (pre-start, shutdown).
+    /// No value (pre-start, shutdown).
     Done,
     /// All cloud-init documents.
     Documents(Vec<(String, String)>),
-    /// The whole domain XML, unchecked.
+    /// The domain XML, not yet validated.
     DomainXml(String),
 }
 
-/// For whom a hook is called, and what it may ask the host.
+/// What the host answers a hook during a call, and the limits of the call.
 #[derive(Debug, Clone, Default)]
-pub struct Context {
-    /// Whose hooks run, and why.
+pub struct CallContext {
+    /// The virtual machine, and why its hooks run.
     pub invocation: Invocation,
-    /// What was configured for this hook.
+    /// The hook's configuration.
     pub config: BTreeMap<String, String>,
-    /// When the call must be over, if sooner than the hook's own limit says.
+    /// Time left for the whole hook point, if less than the hook's own deadline.
     pub time_left: Option<Duration>,
-    /// What this hook may use, if other than what the loader was given.
+    /// Limits of this hook; `None`: those of the loader.
     pub limits: Option<Limits>,
-    /// Directories that it may read, under the same names.
+    /// Directories that the hook may read, under the same paths.
     pub dirs: Vec<PathBuf>,
-    /// What is to be the same in every run of this call.
-    pub fixed: Option<Fixed>,
+    /// Fixed random numbers and time, for a run that can be replayed.
+    pub determinism: Option<Determinism>,
+    /// Optional interfaces that are granted, by name without version (`kubevirt:hooks/NAME`).
+    pub interfaces: BTreeSet<String>,
 }
 
-/// What a guest can learn that differs from run to run. Time that passes is not among it: a hook
-/// that measures its own runtime is not to be replayed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fixed {
-    /// All random numbers, over and over.
-    pub seed: [u8; 32],
-    /// The time of day since 1970, which stands still.
-    pub time: Duration,
-}
-
-/// How a call went: its answer, and what it cost.
+/// The result of a call and its cost.
 #[derive(Debug, Clone)]
-pub struct Called {
-    /// The answer.
+pub struct CallReport {
+    /// The hook's answer.
     pub result: Result<Answer, CallError>,
     /// What the hook logged, its standard streams included.
     pub log: Vec<LogLine>,
-    /// Instantiation, the call and the host's part in it.
+    /// Duration of instantiation and call, host functions included.
     pub duration: Duration,
-    /// Of all its linear memories together, in bytes.
+    /// Peak of all linear memories together, in bytes.
     pub peak_memory: usize,
 }
 
 /// Why a call gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The hook says no.
+    /// The hook vetoes.
     #[error("it refuses: {0}")]
     Veto(String),
-    /// The hook could not do its work.
+    /// The hook reports a failure.
     #[error("it failed: {0}")]
     Failed(String),
-    /// The hook crashed or wanted more memory than it may have.
+    /// The hook trapped or exceeded its memory limit.
     #[error("it crashed: {0}")]
     Trap(String),
-    /// It took longer than it had.
+    /// The hook exceeded its deadline.
     #[error("it did not answer within {0:?}")]
     Deadline(Duration),
-    /// The host could not call it as it should.
+    /// The host could not prepare the call.
     #[error("it was not called: {0}")]
     Host(String),
-    /// What it was to be given is larger than `Limits::output`.
+    /// An input is larger than `Limits::output`.
     #[error("{what} has {size} bytes, more than the {limit} a hook may be given")]
     InputTooLarge {
-        /// What.
+        /// Which input.
         what: &'static str,
-        /// Its bytes.
+        /// Size of the input in bytes.
         size: usize,
         /// The limit.
         limit: usize,
     },
-    /// What it gave back is larger than `Limits::output`.
+    /// The answer is larger than `Limits::output`.
     #[error("its answer has {size} bytes, more than the {limit} it may give back")]
     OutputTooLarge {
-        /// Bytes of all texts together.
+        /// Size of all texts together in bytes.
         size: usize,
         /// The limit.
         limit: usize,
@@ -135,7 +117,7 @@ pub enum CallError {
 }
 
 impl Call<'_> {
-    /// Where.
+    /// The hook point.
     #[must_use]
     pub fn point(&self) -> HookPoint {
         match self {
@@ -146,7 +128,7 @@ impl Call<'_> {
         }
     }
 
-    fn check(&self, limit: usize) -> Result<(), CallError> {
+    pub(super) fn check_size(&self, limit: usize) -> Result<(), CallError> {
         let (vmi, what, size) = match self {
             Self::PreStart { vmi } => (*vmi, "the VMI", 0),
             Self::PreCloudInitIso { vmi, documents, .. } => {
@@ -165,7 +147,7 @@ impl Call<'_> {
 }
 
 impl Answer {
-    fn check(&self, limit: usize) -> Result<(), CallError> {
+    pub(super) fn check_size(&self, limit: usize) -> Result<(), CallError> {
         let size = match self {
             Self::Done => 0,
             Self::Documents(documents) => size_of_documents(documents),
@@ -184,221 +166,4 @@ fn size_of_documents(documents: &[(String, String)]) -> usize {
         .iter()
         .map(|(name, text)| name.len() + text.len())
         .sum()
-}
-
-/// What is run on the fresh store.
-enum Work<'a> {
-    Describe,
-    Call(&'a Call<'a>),
-}
-
-/// What comes out of it; a description travels as text.
-enum Product {
-    Description(String),
-    Answer(Answer),
-}
-
-/// Calls a hook point.
-pub(super) async fn call(
-    host: &Host,
-    hook: &v0_1::Hook,
-    name: &str,
-    context: &Context,
-    call: &Call<'_>,
-) -> Called {
-    let limits = context.limits.as_ref().unwrap_or(&host.limits);
-    let started = Instant::now();
-    let refused = |error| Called {
-        result: Err(error),
-        log: Vec::new(),
-        duration: started.elapsed(),
-        peak_memory: 0,
-    };
-    if let Err(error) = call.check(limits.output) {
-        return refused(error);
-    }
-    let facts = facts(host, name, call.point(), &context.invocation);
-    let state = match State::new(facts, context, limits) {
-        Ok(state) => state,
-        Err(reason) => return refused(CallError::Host(reason)),
-    };
-    let deadline = context
-        .time_left
-        .map_or(limits.call_deadline, |left| left.min(limits.call_deadline));
-    let (result, log, peak_memory) =
-        run(host, limits, hook, state, deadline, &Work::Call(call)).await;
-    let result = result.and_then(|product| match product {
-        Product::Answer(answer) => answer.check(limits.output).map(|()| answer),
-        Product::Description(_) => Ok(Answer::Done),
-    });
-    Called {
-        result,
-        log,
-        duration: started.elapsed(),
-        peak_memory,
-    }
-}
-
-/// Asks a hook what it is.
-pub(super) async fn describe(
-    host: &Host,
-    hook: &v0_1::Hook,
-) -> (Result<String, CallError>, Vec<LogLine>) {
-    let state = match State::new(Facts::new(), &Context::default(), &host.limits) {
-        Ok(state) => state,
-        Err(reason) => return (Err(CallError::Host(reason)), Vec::new()),
-    };
-    let deadline = host.limits.call_deadline;
-    let (result, log, _) = run(host, &host.limits, hook, state, deadline, &Work::Describe).await;
-    let text = result.map(|product| match product {
-        Product::Description(text) => text,
-        Product::Answer(_) => String::new(),
-    });
-    (text, log)
-}
-
-/// A guest in a loop is stopped by the epoch, a guest that waits for the host by the timer.
-async fn run(
-    host: &Host,
-    limits: &Limits,
-    hook: &v0_1::Hook,
-    state: State,
-    deadline: Duration,
-    work: &Work<'_>,
-) -> (Result<Product, CallError>, Vec<LogLine>, usize) {
-    let journal = state.journal.clone();
-    let mut store = Store::new(&host.engine, state);
-    confine(&mut store, limits, Instant::now() + deadline);
-    let ticking = match host.ticker.start() {
-        Ok(ticking) => ticking,
-        Err(error) => {
-            let message = format!("no thread to watch its deadline: {error}");
-            return (Err(CallError::Trap(message)), Vec::new(), 0);
-        }
-    };
-    let outcome = tokio::time::timeout(deadline, async {
-        match work {
-            Work::Describe => hook
-                .describe(&mut store)
-                .await
-                .map(|t| Ok(Product::Description(t))),
-            Work::Call(call) => hook
-                .call(&mut store, call)
-                .await
-                .map(|answer| answer.map(Product::Answer)),
-        }
-    })
-    .await;
-    drop(ticking);
-    let log = journal.take();
-    let result = match outcome {
-        Err(_) => Err(CallError::Deadline(deadline)),
-        Ok(Err(error)) => Err(crash(&error, &log, deadline, limits.output)),
-        Ok(Ok(result)) => result.map_err(cut),
-    };
-    (result, log, store.data().budget.peak_memory())
-}
-
-fn confine(store: &mut Store<State>, limits: &Limits, end: Instant) {
-    store.limiter(|state| &mut state.budget);
-    // Lists of strings that all point at the same bytes would multiply in the host.
-    store.set_hostcall_fuel(limits.output.saturating_mul(TRANSFER_FACTOR));
-    store.set_epoch_deadline(1);
-    store.epoch_deadline_callback(move |_| {
-        let over = Instant::now() >= end;
-        Ok(if over {
-            UpdateDeadline::Interrupt
-        } else {
-            UpdateDeadline::Yield(1)
-        })
-    });
-}
-
-fn facts(host: &Host, name: &str, point: HookPoint, invocation: &Invocation) -> Facts {
-    Facts::from([
-        ("reason", invocation.reason.name().to_owned()),
-        ("hook-point", point.name().to_owned()),
-        ("hook", name.to_owned()),
-        ("namespace", invocation.namespace.clone()),
-        ("name", invocation.name.clone()),
-        ("uid", invocation.uid.clone()),
-        ("domain", invocation.domain.clone()),
-        ("host", host.name.clone()),
-    ])
-}
-
-/// Says what stopped a guest, in words for its author.
-fn crash(error: &wasmtime::Error, log: &[LogLine], deadline: Duration, output: usize) -> CallError {
-    if let Some(limit) = error.downcast_ref::<MemoryLimit>() {
-        return CallError::Trap(limit.to_string());
-    }
-    if let Some(limit) = error.downcast_ref::<TableLimit>() {
-        return CallError::Trap(limit.to_string());
-    }
-    let place = place(error);
-    let text = match error.downcast_ref::<Trap>() {
-        Some(Trap::Interrupt) => return CallError::Deadline(deadline),
-        Some(Trap::StackOverflow) => format!("its stack overflowed{place}"),
-        Some(Trap::MemoryOutOfBounds) => {
-            format!("it left its memory, most often by recursing too deeply{place}")
-        }
-        Some(Trap::UnreachableCodeReached) => panic_message(log)
-            .unwrap_or_else(|| format!("it reached what it held to be unreachable{place}")),
-        Some(other) => format!("{other}{place}"),
-        // wasmtime keeps the type of this one to itself.
-        None if error
-            .root_cause()
-            .to_string()
-            .contains("fuel allocated for hostcalls") =>
-        {
-            format!("it handed over more than {TRANSFER_FACTOR} times {output} bytes at once")
-        }
-        None => format!("{}{place}", error.root_cause()),
-    };
-    CallError::Trap(shorten(&text))
-}
-
-/// The innermost function that has a name.
-fn place(error: &wasmtime::Error) -> String {
-    let frames = error
-        .downcast_ref::<WasmBacktrace>()
-        .map(WasmBacktrace::frames)
-        .unwrap_or_default();
-    let name = frames.iter().find_map(|frame| frame.func_name());
-    name.map(|name| format!(" in {}", name)).unwrap_or_default()
-}
-
-/// What a Rust guest wrote before it gave up: from "panicked at" on, without the hint that follows.
-fn panic_message(log: &[LogLine]) -> Option<String> {
-    let errors: Vec<&str> = log
-        .iter()
-        .filter(|line| line.level == LogLevel::Error)
-        .map(|line| line.message.trim())
-        .collect();
-    let start = errors
-        .iter()
-        .rposition(|line| line.contains("panicked at"))?;
-    let said = errors[start..]
-        .iter()
-        .filter(|line| !line.starts_with("note: "));
-    Some(said.copied().collect::<Vec<_>>().join(" "))
-}
-
-fn cut(error: CallError) -> CallError {
-    match error {
-        CallError::Veto(text) => CallError::Veto(shorten(&text)),
-        CallError::Failed(text) => CallError::Failed(shorten(&text)),
-        other => other,
-    }
-}
-
-fn shorten(text: &str) -> String {
-    if text.len() <= MAX_MESSAGE {
-        return text.to_owned();
-    }
-    let mut end = MAX_MESSAGE;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{} ...", &text[..end])
 }

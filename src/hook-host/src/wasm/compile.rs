@@ -1,4 +1,4 @@
-//! From a module to an artifact: through the compile child, or in this process.
+//! Compiles a module to an artifact, in the compile child or in this process.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -12,71 +12,71 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-use super::artifact::hex;
-use super::child::{self, Allowance, Report};
-use super::engine::Machine;
+use super::compile_child::{self, ChildLimits, ChildReport};
+use super::engine::TargetMachine;
 use super::{COMPILE_ARG, Compiler};
 use crate::Limits;
+use crate::digest::hex;
 
-/// A report is one line.
+/// The most bytes that are read of a child's report, which is one line.
 const MAX_REPORT: u64 = 64 << 10;
-/// Between closing its standard error and its end, a child does nothing.
+/// How long a child may take to exit after it closed its standard error.
 const EXIT: Duration = Duration::from_secs(1);
 const SIGXCPU: i32 = 24;
 const SIGABRT: i32 = 6;
 const SIGKILL: i32 = 9;
 
-/// A module that was not compiled.
+/// Why a module was not compiled.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    /// The compiler refuses it.
+    /// The compiler rejects the module.
     #[error("{0}")]
     Refused(String),
-    /// It is too much for what a compile child may use.
+    /// The compile child reached one of its limits.
     #[error(
         "compiling it takes more than {0}; compiled ahead with `virt-hook compile` it takes nothing"
     )]
-    TooMuch(String),
-    /// The child could not be run.
+    LimitExceeded(String),
+    /// The child could not be started or waited for.
     #[error("{program} could not be run to compile it: {source}")]
     Child {
         /// The program.
         program: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// The child ended without a word.
-    #[error("{program}, run to compile it, ended with {status} and said {said:?}")]
-    Died {
+    /// The child ended without a report.
+    #[error("{program}, run to compile it, ended with {status} and said {stderr:?}")]
+    ChildDied {
         /// The program.
         program: PathBuf,
-        /// How it ended.
+        /// The exit status.
         status: ExitStatus,
-        /// What it said.
-        said: String,
+        /// The text on its standard error.
+        stderr: String,
     },
 }
 
-/// What was compiled, and what that took.
+/// The result of a compilation.
 pub(super) struct Compiled {
-    /// The sha256 of the module: its file may have changed since it was looked at.
+    /// The sha256 of the bytes that were compiled; the file may have changed since it was opened.
     pub(super) digest: String,
-    /// Of the child, in bytes; not known of this process.
+    /// Peak memory of the child in bytes; unknown for this process.
     pub(super) peak_memory: Option<u64>,
 }
 
-/// What is compiled: from which file, to which, and for which machines.
+/// Input, output and target of a compilation.
 #[derive(Clone, Copy)]
-pub(super) struct Job<'a> {
+pub(super) struct CompileJob<'a> {
     pub(super) module: &'a File,
     pub(super) artifact: &'a File,
-    pub(super) machine: Machine,
+    pub(super) machine: TargetMachine,
 }
 
-/// Does a job within limits.
+/// Compiles a module within `limits`.
 pub(super) async fn compile(
     compiler: &Compiler,
-    job: Job<'_>,
+    job: CompileJob<'_>,
     limits: &Limits,
 ) -> Result<Compiled, CompileError> {
     match compiler {
@@ -108,14 +108,14 @@ pub(super) async fn compile(
 fn in_process(
     module: &mut File,
     artifact: &mut File,
-    machine: Machine,
+    machine: TargetMachine,
 ) -> Result<Compiled, CompileError> {
     let mut bytes = Vec::new();
     module
         .rewind()
         .and_then(|()| module.read_to_end(&mut bytes))
         .map_err(|error| CompileError::Refused(error.to_string()))?;
-    let code = child::compile(&bytes, machine).map_err(CompileError::Refused)?;
+    let code = compile_child::compile(&bytes, machine).map_err(CompileError::Refused)?;
     artifact
         .write_all(&code)
         .map_err(|error| CompileError::Refused(error.to_string()))?;
@@ -125,10 +125,10 @@ fn in_process(
     })
 }
 
-/// A child that does not outlive us: killed and reaped when dropped.
-struct Reaped(Child);
+/// Kills and reaps the child on drop, so that it does not outlive this process.
+struct ChildGuard(Child);
 
-impl Drop for Reaped {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
             let _ = self.0.kill();
@@ -137,12 +137,12 @@ impl Drop for Reaped {
     }
 }
 
-fn start(program: &Path, job: Job<'_>, limits: &Limits) -> io::Result<Reaped> {
+fn start(program: &Path, job: CompileJob<'_>, limits: &Limits) -> io::Result<ChildGuard> {
     let threads = std::thread::available_parallelism()
         .map_or(1, usize::from)
         .min(limits.compile_threads)
         .max(1);
-    let allowance = Allowance {
+    let child_limits = ChildLimits {
         memory: limits.compile_memory as u64,
         seconds: limits.compile_processor_time.as_secs().max(1) * threads as u64,
         module: limits.module as u64,
@@ -152,7 +152,7 @@ fn start(program: &Path, job: Job<'_>, limits: &Limits) -> io::Result<Reaped> {
     module.rewind()?;
     let child = Command::new(program)
         .arg(COMPILE_ARG)
-        .args(allowance.encode())
+        .args(child_limits.encode())
         .env_clear()
         .env("RAYON_NUM_THREADS", threads.to_string())
         .current_dir("/")
@@ -160,12 +160,12 @@ fn start(program: &Path, job: Job<'_>, limits: &Limits) -> io::Result<Reaped> {
         .stdout(job.artifact.try_clone()?)
         .stderr(Stdio::piped())
         .spawn()?;
-    Ok(Reaped(child))
+    Ok(ChildGuard(child))
 }
 
 async fn finish(
     program: &Path,
-    mut child: Reaped,
+    mut child: ChildGuard,
     limits: &Limits,
 ) -> Result<Compiled, CompileError> {
     let deadline = limits.compile_deadline;
@@ -173,33 +173,33 @@ async fn finish(
         program: program.to_owned(),
         source,
     };
-    let said = tokio::time::timeout(deadline, listen(&mut child.0)).await;
-    let said = match said {
-        Err(_) => return Err(CompileError::TooMuch(format!("{deadline:?}"))),
-        Ok(said) => said.map_err(failed)?,
+    let stderr = tokio::time::timeout(deadline, read_stderr(&mut child.0)).await;
+    let stderr = match stderr {
+        Err(_) => return Err(CompileError::LimitExceeded(format!("{deadline:?}"))),
+        Ok(stderr) => stderr.map_err(failed)?,
     };
     let status = exit(&mut child.0).await.map_err(failed)?;
-    match serde_json::from_str(&said) {
-        Ok(Report::Compiled {
+    match serde_json::from_str(&stderr) {
+        Ok(ChildReport::Compiled {
             digest,
             peak_memory,
         }) if status.success() => Ok(Compiled {
             digest,
             peak_memory,
         }),
-        Ok(Report::Refused(text)) => Err(CompileError::Refused(text)),
-        _ => Err(died(program, status, &said, limits)),
+        Ok(ChildReport::Refused(text)) => Err(CompileError::Refused(text)),
+        _ => Err(death_error(program, status, &stderr, limits)),
     }
 }
 
-async fn listen(child: &mut Child) -> io::Result<String> {
+async fn read_stderr(child: &mut Child) -> io::Result<String> {
     let Some(stderr) = child.stderr.take() else {
         return Ok(String::new());
     };
     let stderr = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr))?;
-    let mut said = Vec::new();
-    stderr.take(MAX_REPORT).read_to_end(&mut said).await?;
-    Ok(String::from_utf8_lossy(&said).into_owned())
+    let mut text = Vec::new();
+    stderr.take(MAX_REPORT).read_to_end(&mut text).await?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 async fn exit(child: &mut Child) -> io::Result<ExitStatus> {
@@ -215,20 +215,22 @@ async fn exit(child: &mut Child) -> io::Result<ExitStatus> {
     }
 }
 
-fn died(program: &Path, status: ExitStatus, said: &str, limits: &Limits) -> CompileError {
+fn death_error(program: &Path, status: ExitStatus, stderr: &str, limits: &Limits) -> CompileError {
     match status.signal() {
-        Some(SIGXCPU) => CompileError::TooMuch(format!(
+        Some(SIGXCPU) => CompileError::LimitExceeded(format!(
             "{:?} of each processor",
             limits.compile_processor_time
         )),
-        Some(SIGKILL) => CompileError::TooMuch("the system or its processor time allows".into()),
-        Some(SIGABRT) if said.contains("memory") => {
-            CompileError::TooMuch(format!("{} MiB of memory", limits.compile_memory >> 20))
+        Some(SIGKILL) => {
+            CompileError::LimitExceeded("the system or its processor time allows".into())
         }
-        _ => CompileError::Died {
+        Some(SIGABRT) if stderr.contains("memory") => {
+            CompileError::LimitExceeded(format!("{} MiB of memory", limits.compile_memory >> 20))
+        }
+        _ => CompileError::ChildDied {
             program: program.to_owned(),
             status,
-            said: said.chars().take(500).collect(),
+            stderr: stderr.chars().take(500).collect(),
         },
     }
 }

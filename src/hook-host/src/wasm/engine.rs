@@ -1,30 +1,26 @@
-//! The engine: how modules are compiled and run.
+//! The wasmtime engine's configuration and its linker.
 
-use wasmtime::component::Linker;
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, Strategy};
 
-use super::state::State;
-use super::v0_1;
-
-/// Whether an engine compiles, or only runs what another one compiled.
+/// Whether an engine compiles, or only runs code that another one compiled.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    Compile(Machine),
+pub(super) enum EngineRole {
+    Compile(TargetMachine),
     Run,
 }
 
-/// For which machines code is.
+/// The machines that code is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Machine {
-    /// This one, with all that its processor can.
+pub(super) enum TargetMachine {
+    /// This machine, with all features of its processor.
     This,
-    /// Every one of this architecture.
+    /// Any machine of this architecture.
     Any,
 }
 
-/// Both roles share every setting that shapes machine code, so that what one compiles the other
-/// loads; wasmtime checks that again at each load.
-pub(super) fn engine(role: Role) -> wasmtime::Result<Engine> {
+/// Creates an engine. Both roles share every setting that shapes machine code, so that the running
+/// engine loads what the compiling engine wrote; wasmtime checks this at each load.
+pub(super) fn engine(role: EngineRole) -> wasmtime::Result<Engine> {
     let mut config = Config::new();
     config
         .wasm_component_model(true)
@@ -34,9 +30,9 @@ pub(super) fn engine(role: Role) -> wasmtime::Result<Engine> {
         .max_wasm_stack(512 << 10)
         .async_stack_size(2 << 20)
         .wasm_backtrace_max_frames(std::num::NonZeroUsize::new(16));
-    if let Role::Compile(machine) = role {
-        if machine == Machine::Any {
-            // A target that is named gets none of the features of the processor at hand.
+    if let EngineRole::Compile(machine) = role {
+        if machine == TargetMachine::Any {
+            // With an explicit target, wasmtime does not use the features of this processor.
             config.target(&format!("{}-unknown-linux-gnu", std::env::consts::ARCH))?;
         }
         config
@@ -47,12 +43,4 @@ pub(super) fn engine(role: Role) -> wasmtime::Result<Engine> {
         config.enable_compiler(false);
     }
     Engine::new(&config)
-}
-
-/// What a component may import: this project's host interface, and WASI with nothing behind it.
-pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
-    let mut linker = Linker::new(engine);
-    wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
-    v0_1::add_to_linker(&mut linker)?;
-    Ok(linker)
 }

@@ -1,18 +1,19 @@
-//! Why a file is no module.
+//! Why a file could not be loaded as a hook module.
 
 use std::io;
 use std::path::PathBuf;
 
-use super::artifact::ArtifactError;
+use super::artifact_cache::ArtifactError;
 use super::call::CallError;
 use super::compile::CompileError;
-use super::describe::DescriptionError;
 use super::preflight::Flaw;
+use super::versions::LinkError;
+use crate::description::DescriptionError;
 
-/// A file that did not become a module.
+/// Why a file could not be loaded as a hook module.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{path}: {source}")]
     Read {
         /// The file.
@@ -20,7 +21,7 @@ pub enum LoadError {
         /// Why.
         source: io::Error,
     },
-    /// It is larger than a module may be.
+    /// The file exceeds the size limit.
     #[error(
         "{path}: it has {size} bytes, more than the {limit} a module may have: build it for size, and \
          without debug information"
@@ -33,7 +34,7 @@ pub enum LoadError {
         /// The limit.
         limit: u64,
     },
-    /// It is no whole component.
+    /// The file is not a complete component.
     #[error("{path} ({size} bytes): {flaw}")]
     Flawed {
         /// The file.
@@ -43,7 +44,7 @@ pub enum LoadError {
         /// What is wrong.
         flaw: Flaw,
     },
-    /// It did not compile.
+    /// The module did not compile.
     #[error("{path} ({size} bytes): {source}")]
     Compile {
         /// The file.
@@ -53,17 +54,17 @@ pub enum LoadError {
         /// Why.
         source: CompileError,
     },
-    /// It is a component, but not a hook.
-    #[error("{path} ({size} bytes): it is not a kubevirt:hooks@0.1 component: {message}")]
+    /// The component is not a hook of a supported version.
+    #[error("{path} ({size} bytes): {source}")]
     WrongWorld {
         /// The file.
         path: PathBuf,
         /// Its bytes.
         size: u64,
-        /// Which export or import does not fit.
-        message: String,
+        /// Which export or import does not match.
+        source: LinkError,
     },
-    /// It did not say what it is.
+    /// The call of `describe` failed.
     #[error("{path} ({size} bytes): asked to describe itself, {source}")]
     Describe {
         /// The file.
@@ -73,7 +74,7 @@ pub enum LoadError {
         /// What happened.
         source: CallError,
     },
-    /// What it says of itself cannot be used.
+    /// The description is invalid.
     #[error("{path} ({size} bytes): {source}")]
     Description {
         /// The file.
@@ -83,35 +84,35 @@ pub enum LoadError {
         /// What is wrong.
         source: DescriptionError,
     },
-    /// It says something else of itself each time.
+    /// Two calls of `describe` returned different texts.
     #[error(
         "{path} ({size} bytes): it describes itself differently each time it is asked: what it says of \
          itself must not come of chance, the time, or what it did before"
     )]
-    Fickle {
+    UnstableDescription {
         /// The file.
         path: PathBuf,
         /// Its bytes.
         size: u64,
     },
-    /// It is another module than the one that was pinned.
+    /// The module's digest is not the pinned one.
     #[error("{path} ({size} bytes): it has the sha256 {found}, not {expected} as {place} says")]
     Digest {
         /// The file.
         path: PathBuf,
         /// Its bytes.
         size: u64,
-        /// What it has.
+        /// The module's digest.
         found: String,
-        /// The pin.
+        /// The pinned digest.
         expected: String,
-        /// Where the pin stands.
+        /// The file, line and column of the pin.
         place: String,
     },
     /// The directory of compiled modules cannot be used.
     #[error(transparent)]
     Artifacts(#[from] ArtifactError),
-    /// The engine could not be made, or does not load what was compiled for it.
+    /// The engine could not be created, or did not load code that was compiled for it.
     #[error("{path}: the WASM engine: {message}")]
     Engine {
         /// The file.
@@ -122,25 +123,28 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Whether another file in its place could help; otherwise the fault is the host's.
+    /// Whether another module file could succeed; otherwise the host is at fault.
     #[must_use]
-    pub fn blames_the_file(&self) -> bool {
+    pub fn is_fault_of_module(&self) -> bool {
         match self {
             Self::Artifacts(_) | Self::Engine { .. } => false,
             Self::Compile { source, .. } => {
-                matches!(source, CompileError::Refused(_) | CompileError::TooMuch(_))
+                matches!(
+                    source,
+                    CompileError::Refused(_) | CompileError::LimitExceeded(_)
+                )
             }
             _ => true,
         }
     }
 
-    /// Whether it would have been a module with more memory or time to compile it.
+    /// Whether higher compile limits could succeed.
     #[must_use]
-    pub fn is_too_much(&self) -> bool {
+    pub fn exceeds_compile_limits(&self) -> bool {
         matches!(
             self,
             Self::Compile {
-                source: CompileError::TooMuch(_),
+                source: CompileError::LimitExceeded(_),
                 ..
             }
         )

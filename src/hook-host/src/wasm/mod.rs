@@ -6,48 +6,57 @@
 //! error end up in the hook's log. Clocks and random numbers are the host's own.
 //!
 //! **Idle.** Between calls nothing runs: no thread, no timer. The epoch that interrupts a loop
-//! ticks only while a call is in flight.
+//! advances only while a call is in flight.
 
-mod artifact;
-mod baked;
-mod budget;
+mod artifact_cache;
 mod call;
-mod child;
 mod compile;
-mod describe;
+mod compile_child;
+mod component_interfaces;
 mod engine;
+mod engine_host;
+mod epoch;
 mod error;
-mod journal;
-mod load;
+mod file_trust;
+mod guest;
+mod hook_body;
+mod hook_log;
+mod limiter;
+mod loader;
+mod module;
+mod precompile;
+mod precompiled_dirs;
 mod preflight;
-mod state;
-mod ticker;
-mod trust;
-mod v0_1;
-mod world;
+mod store_state;
+mod trap;
+mod versions;
 
 use std::path::PathBuf;
 
-pub use baked::{BakeError, Baked, bake, baked_dirs};
-pub use call::{Answer, Call, CallError, Called, Context, Fixed};
-pub use child::compile_child;
+pub use crate::determinism::Determinism;
+pub use crate::digest::DigestPin;
+pub use call::{Answer, Call, CallContext, CallError, CallReport};
 pub use compile::CompileError;
-pub use describe::{Description, DescriptionError, Subscription, Wishes};
+pub use compile_child::compile_child;
+pub use component_interfaces::{ComponentInterfaces, Interface};
 pub use error::LoadError;
-pub use load::{Code, Loader, Module, Options, Pin};
-pub use world::{Interface, World};
+pub use loader::{LoadOptions, Loader};
+pub use module::{CodeOrigin, Module};
+pub use precompile::{PrecompileError, Precompiled, precompile};
+pub use precompiled_dirs::precompiled_dirs;
+pub use versions::LinkError;
 
 /// The first argument with which a program re-executes itself to compile one module.
 pub const COMPILE_ARG: &str = "__compile-hook";
 
-/// Who compiles modules.
+/// Which process compiles modules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Compiler {
-    /// A short-lived child with limits of its own: `program` is run with [`COMPILE_ARG`], and its
-    /// main calls [`compile_child`] first. Compiling costs 20 MB that a process never gives back,
+    /// A short-lived child process with its own limits: `program` is run with [`COMPILE_ARG`], and its
+    /// `main` calls [`compile_child`] first. Compiling costs 20 MB that a process never returns,
     /// and a container is killed whole when any process in it runs out of memory.
     Child {
-        /// The program, most often this one (`/proc/self/exe`).
+        /// The program to run, usually this one (`/proc/self/exe`).
         program: PathBuf,
     },
     /// This process, without a memory limit: for tests and tools.

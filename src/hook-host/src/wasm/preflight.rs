@@ -1,4 +1,4 @@
-//! What can be said of a file before anything compiles it.
+//! Checks of a module file before it is compiled.
 
 use std::fs::File;
 use std::io;
@@ -12,16 +12,16 @@ const COMPONENT: [u8; 2] = [1, 0];
 /// The encoding of components that the engine reads.
 const ENCODING: u16 = 13;
 
-/// A file that is no whole component.
+/// Why a file is not a complete component.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
-    /// A directory, a device, a pipe.
+    /// A directory, a device or a pipe.
     #[error("it is no regular file")]
     NoFile,
-    /// Nothing in it.
+    /// The file is empty.
     #[error("it is empty: build it, or copy it, again")]
     Empty,
-    /// Something else.
+    /// The file is not WebAssembly.
     #[error(
         "it is not WebAssembly: it starts with \"{first_bytes}\"; a hook is the .wasm that its \
          build ends with"
@@ -30,13 +30,13 @@ pub enum Flaw {
         /// The first eight bytes, escaped.
         first_bytes: String,
     },
-    /// WebAssembly, but not a component.
+    /// A core module, not a component.
     #[error(
         "it is a core module, not a component: build it for wasm32-wasip2, or make it a hook with \
          `virt-hook wrap`"
     )]
     CoreModule,
-    /// WebAssembly of a kind that the engine does not read.
+    /// An encoding of WebAssembly that the engine does not read.
     #[error(
         "it is WebAssembly of version {version} and layer {layer}, and components of version \
          {ENCODING} are read here: build it with tools that make those, or take a version of this \
@@ -48,22 +48,22 @@ pub enum Flaw {
         /// The layer; 1 is that of components.
         layer: u16,
     },
-    /// It ends before it should.
+    /// The file ends inside a section.
     #[error(
         "it is truncated: it has {size} bytes, but the section at byte {section} needs {needed}; \
          copy it again"
     )]
     Truncated {
-        /// What the file has.
+        /// Size of the file in bytes.
         size: u64,
-        /// Where the section starts that does not fit.
+        /// Offset of the section that does not fit.
         section: u64,
-        /// What the file would have to have, as far as this section tells.
+        /// The least size of the file, as this section tells.
         needed: u64,
     },
 }
 
-/// Walks the sections of a file without reading what is in them.
+/// Walks the section headers of a file without reading the sections.
 pub(super) fn inspect(file: &File, size: u64) -> io::Result<Option<Flaw>> {
     let mut head = [0; 8];
     let read = read_at(file, &mut head, 0)?;
@@ -120,7 +120,7 @@ fn sections(file: &File, size: u64) -> io::Result<Option<Flaw>> {
     Ok(None)
 }
 
-/// A u32 and how many bytes it took; `None` when it does not end.
+/// A u32 and its encoded length; `None` if the encoding does not end.
 fn leb128(bytes: &[u8]) -> Option<(u32, u64)> {
     let mut value = 0_u32;
     for (index, byte) in bytes.iter().enumerate().take(5) {
@@ -161,7 +161,7 @@ mod tests {
     const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 
     #[test]
-    fn says_what_a_file_is_not() {
+    fn files_that_are_no_component_are_explained() {
         assert_eq!(flaw(b""), Some(Flaw::Empty));
         assert_eq!(flaw(b"\0asm\x01\0\0\0"), Some(Flaw::CoreModule));
         let text = flaw(b"#!/bin/sh\n").unwrap().to_string();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn another_encoding_is_told_from_a_core_module() {
+    fn another_encoding_is_distinguished_from_a_core_module() {
         for (bytes, version, layer) in [
             (b"\0asm\x0e\0\x01\0", 14, 1),
             (b"\0asm\x02\0\0\0", 2, 0),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_must_fit() {
+    fn a_truncated_section_is_found() {
         assert_eq!(flaw(COMPONENT), None);
         assert_eq!(flaw(&[COMPONENT, &[0, 3, 1, b'a', 9]].concat()), None);
         for cut in [&[0][..], &[0, 3], &[0, 0x80], &[0, 3, 1, b'a']] {

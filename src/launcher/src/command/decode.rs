@@ -1,18 +1,18 @@
-//! From the wire to the domain's types. Every message is taken apart completely, so that a field that
-//! KubeVirt adds does not get lost unnoticed.
+//! Decodes protobuf messages into the launcher's types. Every message is destructured completely, so that a field that
+//! KubeVirt adds does not go unnoticed.
 
-use domain::options::{
+use hook_host::{Plugins, PluginsError};
+use kubevirt_api::options::{
     Cell, ClusterConfig, Cpu, DiskInfo, InterfaceBindingMigration, MemoryAmount, Options, Pages,
     Sibling, Smbios, Topology,
 };
-use domain::vmi::Vmi;
-use hook_host::{Plugins, PluginsError};
+use kubevirt_api::vmi::Vmi;
 use proto::cmd::v1 as wire;
 
 /// A request cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DecodeError {
-    /// The VMI; the reason goes to the log, the caller gets KubeVirt's sentence.
+    /// The VMI; an error is logged with its reason, the caller gets KubeVirt's message.
     #[error("No valid vmi object present in command server request")]
     Vmi,
     /// The plugins.
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn no_vmi_is_kubevirts_sentence() {
+    fn missing_vmi_gives_kubevirts_message() {
         for json in ["", "{", "[]", r#"{"metadata":{}}"#] {
             let error = vmi(Some(&wire::Vmi {
                 vmi_json: json.as_bytes().to_vec(),

@@ -1,11 +1,12 @@
-//! The command server: virt-handler's way in.
+//! The command server, which virt-handler calls.
 //!
-//! It listens on the *uninitialized* socket first; renaming that to its ready name is what tells the
-//! pod's readiness probe, and with it virt-controller, that the launcher can run a VM.
+//! It listens on the *uninitialized* socket first. Renaming that socket to its ready name shows the pod's readiness
+//! probe, and with it virt-controller, that the launcher can run a VM.
 
-mod answer;
+mod authority;
 mod decode;
 mod queries;
+mod response;
 mod service;
 
 use std::fs;
@@ -17,21 +18,24 @@ use proto::cmd::info::cmd_info_server::CmdInfoServer;
 use proto::cmd::v1::cmd_server::CmdServer;
 use tokio::net::UnixListener;
 use tokio::task::JoinHandle;
+use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
 
-pub use service::CommandService;
+pub(crate) use service::CommandService;
 
-use crate::places::Places;
+use authority::ClientStream;
+
+use crate::paths::Paths;
 
 /// A VMI may have 4 MiB; the options come on top.
 const LARGEST_REQUEST: usize = 6 << 20;
-/// Requests that are under way when the launcher ends have this long.
-const DRAIN: Duration = Duration::from_secs(1);
+/// For requests that are under way when the launcher ends.
+const DRAIN: Duration = Duration::from_millis(500);
 
 /// The command server cannot be reached.
 #[derive(Debug, thiserror::Error)]
-pub enum ServerError {
+pub(crate) enum ServerError {
     /// Its socket cannot be made.
     #[error("listening on {path}: {source}; is the directory shared with virt-handler writable?")]
     Listen {
@@ -53,7 +57,7 @@ pub enum ServerError {
 }
 
 /// A running command server.
-pub struct Server {
+pub(crate) struct Server {
     socket: PathBuf,
     stop: CancellationToken,
     serving: JoinHandle<()>,
@@ -61,8 +65,8 @@ pub struct Server {
 
 impl Server {
     /// Listens on the uninitialized socket and answers from now on.
-    pub fn start(places: &Places, service: CommandService) -> Result<Server, ServerError> {
-        let socket = places.init_socket();
+    pub(crate) fn start(paths: &Paths, service: CommandService) -> Result<Server, ServerError> {
+        let socket = paths.init_socket();
         let listener = listen(&socket).map_err(|source| ServerError::Listen {
             path: socket.clone(),
             source,
@@ -72,8 +76,8 @@ impl Server {
         let server = tonic::transport::Server::builder()
             .add_service(CmdInfoServer::new(service.clone()))
             .add_service(CmdServer::new(service).max_decoding_message_size(LARGEST_REQUEST));
-        let serving =
-            server.serve_with_incoming_shutdown(UnixListenerStream::new(listener), stopped);
+        let clients = UnixListenerStream::new(listener).map(|client| client.map(ClientStream::new));
+        let serving = server.serve_with_incoming_shutdown(clients, stopped);
         let serving = tokio::spawn(async move {
             if let Err(error) = serving.await {
                 tracing::error!(reason = %error, "the command server ended");
@@ -87,8 +91,8 @@ impl Server {
     }
 
     /// Gives the socket its ready name.
-    pub fn mark_ready(&mut self, places: &Places) -> Result<(), ServerError> {
-        let ready = places.ready_socket();
+    pub(crate) fn mark_ready(&mut self, paths: &Paths) -> Result<(), ServerError> {
+        let ready = paths.ready_socket();
         fs::rename(&self.socket, &ready).map_err(|source| ServerError::Rename {
             from: self.socket.clone(),
             to: ready.clone(),
@@ -99,7 +103,7 @@ impl Server {
     }
 
     /// Stops listening, lets requests under way end, removes the socket.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.stop.cancel();
         if tokio::time::timeout(DRAIN, self.serving).await.is_err() {
             tracing::debug!("command server: requests were still under way");

@@ -1,16 +1,17 @@
-//! The command service: takes requests apart, asks the manager or the agent, answers.
+//! The command service: decodes requests, calls the manager or the agent, encodes responses.
 
-use domain::vmi::Vmi;
+use kubevirt_api::vmi::Vmi;
 use proto::cmd::info::cmd_info_server::CmdInfo;
 use proto::cmd::info::{CmdInfoRequest, CmdInfoResponse};
 use proto::cmd::v1::cmd_server::Cmd;
 use proto::cmd::v1::*;
 use tonic::{Request, Status};
 
-use super::answer::{Reply, failed, ok, outcome, reply, unsupported};
+use super::response::{Reply, failed, ok, outcome, reply, unsupported};
 use super::{decode, queries};
-use crate::guest_agent;
-use crate::manager::{Manager, SyncRequest};
+use crate::agent;
+use crate::jobs;
+use crate::manager::{Command, Manager, SyncRequest};
 use crate::notify::Warning;
 
 /// The one version of the command service that both sides know.
@@ -18,14 +19,14 @@ const VERSION: u32 = 1;
 
 /// Serves virt-handler.
 #[derive(Clone)]
-pub struct CommandService {
+pub(crate) struct CommandService {
     manager: Manager,
     vm_stats_collector: bool,
 }
 
 impl CommandService {
     /// A service for the manager's VM.
-    pub fn new(manager: Manager, vm_stats_collector: bool) -> CommandService {
+    pub(crate) fn new(manager: Manager, vm_stats_collector: bool) -> CommandService {
         CommandService {
             manager,
             vm_stats_collector,
@@ -42,7 +43,17 @@ impl CommandService {
             })
         });
         match decoded {
-            Ok(request) => outcome("sync", self.manager.sync(request).await),
+            Ok(request) => outcome(self.manager.run(Command::sync(request)).await),
+            Err(error) => failed(error),
+        }
+    }
+
+    async fn memory_dump(&self, request: MemoryDumpRequest) -> Response {
+        if let Err(error) = decode::vmi(request.vmi.as_ref()) {
+            return failed(error);
+        }
+        match jobs::MemoryDumpRequest::new(&request.dump_path) {
+            Ok(request) => outcome(self.manager.run(Command::MemoryDump(request)).await),
             Err(error) => failed(error),
         }
     }
@@ -61,11 +72,11 @@ impl CmdInfo for CommandService {
     }
 }
 
-/// A command that needs a valid VMI and then only its verb.
+/// A command for which the VMI is only validated.
 macro_rules! command {
-    ($self:ident, $request:ident, $verb:ident, $word:literal) => {{
+    ($self:ident, $request:ident, $command:expr) => {{
         match Self::about($request.get_ref()) {
-            Ok(_) => reply(outcome($word, $self.manager.$verb().await)),
+            Ok(_) => reply(outcome($self.manager.run($command).await)),
             Err(answer) => reply(answer),
         }
     }};
@@ -78,34 +89,37 @@ impl Cmd for CommandService {
     }
 
     async fn pause_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        command!(self, request, pause, "pause")
+        command!(self, request, Command::Pause)
     }
 
     async fn unpause_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        command!(self, request, unpause, "unpause")
+        command!(self, request, Command::Unpause)
     }
 
     async fn reset_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        command!(self, request, reset, "reset")
+        command!(self, request, Command::Reset)
     }
 
     async fn soft_reboot_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
         match Self::about(request.get_ref()) {
-            Ok(vmi) => reply(outcome("soft reboot", self.manager.soft_reboot(vmi).await)),
+            Ok(vmi) => {
+                let command = Command::SoftReboot(Box::new(vmi));
+                reply(outcome(self.manager.run(command).await))
+            }
             Err(answer) => reply(answer),
         }
     }
 
     async fn shutdown_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        command!(self, request, shutdown, "shutdown")
+        command!(self, request, Command::Shutdown)
     }
 
     async fn kill_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        command!(self, request, kill, "kill")
+        command!(self, request, Command::Kill)
     }
 
     async fn delete_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        command!(self, request, delete, "delete")
+        command!(self, request, Command::Delete)
     }
 
     async fn get_domain(&self, _: Request<EmptyRequest>) -> Reply<DomainResponse> {
@@ -127,10 +141,14 @@ impl Cmd for CommandService {
     async fn guest_ping(&self, request: Request<GuestPingRequest>) -> Reply<GuestPingResponse> {
         let request = request.into_inner();
         let vm = self.manager.vm();
-        match guest_agent::ping(vm, &request.domain_name, request.timeout_seconds).await {
-            Ok(()) => reply(GuestPingResponse {
-                response: Some(ok()),
-            }),
+        let success = || GuestPingResponse {
+            response: Some(ok()),
+        };
+        if vm.driver_state().agent_probe_paused {
+            return reply(success());
+        }
+        match agent::ping(&vm.client, &request.domain_name, request.timeout_seconds).await {
+            Ok(()) => reply(success()),
             Err(error) => {
                 tracing::warn!(reason = %error, "guest agent ping failed");
                 vm.notifier.warning(&Warning {
@@ -143,8 +161,8 @@ impl Cmd for CommandService {
     }
 
     async fn exec(&self, request: Request<ExecRequest>) -> Reply<ExecResponse> {
-        let command = guest_agent::GuestCommand::from(request.into_inner());
-        match guest_agent::exec(self.manager.vm(), &command).await {
+        let command = agent::GuestCommand::from(request.into_inner());
+        match agent::exec(&self.manager.vm().client, &command).await {
             Ok(finished) => reply(ExecResponse {
                 response: Some(ok()),
                 exit_code: finished.exit_code,
@@ -160,21 +178,21 @@ impl Cmd for CommandService {
     async fn get_guest_info(&self, _: Request<EmptyRequest>) -> Reply<GuestInfoResponse> {
         reply(GuestInfoResponse {
             response: Some(ok()),
-            guest_info_response: guest_agent::NO_INFO.to_owned(),
+            guest_info_response: agent::NO_INFO.to_owned(),
         })
     }
 
     async fn get_users(&self, _: Request<EmptyRequest>) -> Reply<GuestUserListResponse> {
         reply(GuestUserListResponse {
             response: Some(ok()),
-            guest_user_list_response: guest_agent::NO_LIST.to_owned(),
+            guest_user_list_response: agent::NO_LIST.to_owned(),
         })
     }
 
     async fn get_filesystems(&self, _: Request<EmptyRequest>) -> Reply<GuestFilesystemsResponse> {
         reply(GuestFilesystemsResponse {
             response: Some(ok()),
-            guest_filesystems_response: guest_agent::NO_LIST.to_owned(),
+            guest_filesystems_response: agent::NO_LIST.to_owned(),
         })
     }
 
@@ -212,8 +230,11 @@ impl Cmd for CommandService {
         reply(unsupported("HotplugHostDevices"))
     }
 
-    async fn virtual_machine_memory_dump(&self, _: Request<MemoryDumpRequest>) -> Reply<Response> {
-        reply(unsupported("VirtualMachineMemoryDump"))
+    async fn virtual_machine_memory_dump(
+        &self,
+        request: Request<MemoryDumpRequest>,
+    ) -> Reply<Response> {
+        reply(self.memory_dump(request.into_inner()).await)
     }
 
     async fn sync_virtual_machine_cp_us(&self, _: Request<VmiRequest>) -> Reply<Response> {
@@ -256,10 +277,10 @@ impl Cmd for CommandService {
     }
 
     async fn get_screenshot(&self, _: Request<VmiRequest>) -> Reply<ScreenshotResponse> {
-        reply(ScreenshotResponse {
-            response: Some(unsupported("GetScreenshot")),
-            ..Default::default()
-        })
+        // virt-handler shows the content of a response also when the response is a failure.
+        Err(Status::unimplemented(
+            "GetScreenshot is not supported by this launcher yet",
+        ))
     }
 
     async fn backup_virtual_machine(&self, _: Request<BackupRequest>) -> Reply<Response> {

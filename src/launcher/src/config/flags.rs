@@ -1,18 +1,18 @@
-//! The command line: KubeVirt's flags with KubeVirt's defaults, then our own.
+//! The command line: KubeVirt's flags with KubeVirt's defaults, then this launcher's own flags.
 //!
-//! virt-controller builds this command line and nobody can add to it in a cluster. So every flag of
-//! our own can also be set by an environment variable, or by a file named after the flag in
-//! `/etc/virt-launcher/`, in that order of preference.
+//! virt-controller builds the command line, and a cluster's user cannot add to it. So each of the launcher's own flags
+//! can also be set by an environment variable, or by a file of the flag's name in `/etc/virt-launcher/`; the command
+//! line comes first, then the variable, then the file.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser};
 
-use hook_host::go_duration;
+use quantity::go_duration;
 
 /// Where an image keeps the defaults of our own flags: one file per flag, its content the value.
-pub const DEFAULTS_DIRECTORY: &str = "/etc/virt-launcher";
+pub(crate) const DEFAULTS_DIRECTORY: &str = "/etc/virt-launcher";
 
 fn go_bool(text: &str) -> Result<bool, String> {
     match text {
@@ -22,13 +22,23 @@ fn go_bool(text: &str) -> Result<bool, String> {
     }
 }
 
+/// The version, which `make dist` completes with the commit.
+const VERSION: &str = match option_env!("BUILD_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// Runs one virtual machine of KubeVirt.
 ///
 /// Collects hooks, starts libvirt's daemons, serves virt-handler's commands on
 /// <share-dir>/sockets/launcher-sock, reports events to <share-dir>/domain-notify-pipe.sock, and
 /// ends when the virtual machine has.
+#[allow(
+    rustdoc::invalid_html_tags,
+    reason = "this text is the output of --help"
+)]
 #[derive(Debug, Clone, Parser)]
-#[command(name = "virt-launcher", version, args_override_self = true, after_help = AFTER_HELP)]
+#[command(name = "virt-launcher", version = VERSION, args_override_self = true, after_help = AFTER_HELP)]
 pub struct Flags {
     /// How long to wait for hooks, for a domain, and for its QEMU process.
     #[arg(long, value_name = "DURATION", default_value = "3m0s", value_parser = go_duration::parse)]

@@ -1,18 +1,18 @@
-//! What the launcher was told: flags, environment, the image's defaults.
+//! The launcher's configuration: flags, environment, the image's defaults.
 
 mod flags;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hook_host::go_duration::{self, DurationError};
 use hook_host::{Limits, PolicySource};
+use quantity::go_duration::{self, DurationError};
 
-pub use flags::{DEFAULTS_DIRECTORY, Flags};
+pub(crate) use flags::{DEFAULTS_DIRECTORY, Flags};
 
-use crate::places::Places;
+use crate::paths::Paths;
 
-/// libvirt's in-process simulator; nothing of it outlives the launcher.
+/// libvirt's in-process test driver; its domains end with the launcher.
 const TEST_DRIVER: &str = "test:";
 
 /// A setting cannot be used.
@@ -26,9 +26,9 @@ pub enum ConfigError {
     Duration {
         /// The flag.
         flag: &'static str,
-        /// What it was set to.
+        /// Its value.
         value: String,
-        /// Why that is no duration.
+        /// The cause.
         source: DurationError,
     },
     /// A size is no number.
@@ -36,23 +36,23 @@ pub enum ConfigError {
     Bytes {
         /// The flag.
         flag: &'static str,
-        /// What it was set to.
+        /// Its value.
         value: String,
     },
 }
 
-/// Everything the launcher was told, checked.
+/// The launcher's configuration, validated.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// KubeVirt's flags.
     pub flags: Flags,
     /// Where things lie.
-    pub places: Places,
+    pub paths: Paths,
     /// Where hooks are.
     pub hooks_dir: PathBuf,
     /// What hooks may use.
     pub hook_limits: Limits,
-    /// What the operator allows them.
+    /// The operator's policy for hooks.
     pub hook_policy: PolicySource,
     /// libvirt to connect to instead of daemons of our own.
     pub libvirt_uri: Option<String>,
@@ -89,7 +89,7 @@ impl Config {
         let mut warnings = Vec::new();
         let verbosity = verbosity(&flags, &environment, &mut warnings);
         Ok(Config {
-            places: places(&flags),
+            paths: paths(&flags),
             hooks_dir: flags
                 .hooks_dir
                 .clone()
@@ -120,13 +120,13 @@ impl Config {
     }
 }
 
-fn places(flags: &Flags) -> Places {
-    Places {
+fn paths(flags: &Flags) -> Paths {
+    Paths {
         share: flags.kubevirt_share_dir.clone(),
         ephemeral_disks: flags.ephemeral_disk_dir.clone(),
         container_disks: flags.container_disk_dir.clone(),
         hotplug_disks: flags.hotplug_disk_dir.clone(),
-        ..Places::kubevirt(flags.run_as_nonroot, &flags.uid)
+        ..Paths::kubevirt(flags.run_as_nonroot, &flags.uid)
     }
 }
 

@@ -7,7 +7,7 @@ fn config(arguments: &[&str]) -> Result<Config, ConfigError> {
 }
 
 #[test]
-fn without_flags_the_contracts_defaults_hold() {
+fn defaults_are_kubevirts() {
     let config = config(&[]).unwrap();
     let flags = &config.flags;
     assert_eq!(flags.qemu_timeout, Duration::from_secs(180));
@@ -23,14 +23,14 @@ fn without_flags_the_contracts_defaults_hold() {
     assert_eq!(flags.hypervisor, "kvm");
     assert_eq!(flags.libvirt_log_filters, "");
     assert!(!flags.run_as_nonroot && !flags.allow_emulation && !flags.simulate_crash);
-    assert_eq!(config.places, Places::kubevirt(false, ""));
+    assert_eq!(config.paths, Paths::kubevirt(false, ""));
     assert_eq!(config.hooks_dir, Path::new("/var/run/kubevirt-hooks"));
     assert_eq!(config.hook_limits, Limits::default());
 }
 
 /// As virt-controller renders it for a stock VM.
 #[test]
-fn the_command_line_of_a_stock_pod() {
+fn command_line_of_a_stock_pod_is_read() {
     let config = config(&[
         "--qemu-timeout",
         "288s",
@@ -64,12 +64,12 @@ fn the_command_line_of_a_stock_pod() {
     assert_eq!((flags.grace_period_seconds, flags.hook_sidecars), (45, 1));
     assert!(flags.run_as_nonroot && flags.allow_emulation && !flags.vm_stats_collector);
     assert_eq!(config.domain_name(), "default_vm1");
-    assert!(config.places.non_root);
+    assert!(config.paths.non_root);
     assert_eq!(config.verbosity, 3);
 }
 
 #[test]
-fn both_forms_of_a_flag_and_the_last_one_counts() {
+fn both_flag_notations_are_read_and_the_last_one_wins() {
     let flags = config(&[
         "--name=a",
         "--name",
@@ -87,7 +87,7 @@ fn both_forms_of_a_flag_and_the_last_one_counts() {
 }
 
 #[test]
-fn a_boolean_does_not_swallow_the_next_argument() {
+fn boolean_flag_does_not_take_the_next_argument() {
     let flags = config(&["--run-as-nonroot", "--name", "vm1"])
         .unwrap()
         .flags;
@@ -96,7 +96,7 @@ fn a_boolean_does_not_swallow_the_next_argument() {
 }
 
 #[test]
-fn what_is_not_understood_is_refused_by_name() {
+fn unknown_option_is_refused_by_name() {
     let cases = [
         (&["--no-such-flag"][..], "--no-such-flag"),
         (&["--qemu-timeout", "soon"], "--qemu-timeout"),
@@ -137,7 +137,7 @@ fn help_explains_every_flag() {
 }
 
 #[test]
-fn the_image_gives_defaults_and_the_command_line_wins() {
+fn image_defaults_are_overridden_by_the_command_line() {
     let image = tempfile::tempdir().unwrap();
     std::fs::write(image.path().join("hooks-dir"), "/hooks\n").unwrap();
     std::fs::write(image.path().join("hook-memory"), "1000").unwrap();
@@ -160,7 +160,7 @@ fn the_image_gives_defaults_and_the_command_line_wins() {
 }
 
 #[test]
-fn the_environment_sets_verbosity_and_nonsense_is_told() {
+fn environment_sets_verbosity_and_invalid_values_warn() {
     let with = |value: &str| {
         let value = value.to_owned();
         let environment =

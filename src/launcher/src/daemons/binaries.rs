@@ -1,5 +1,4 @@
-//! Which daemons there are: virtqemud where libvirt is split up (KubeVirt's images), else the
-//! libvirtd that Debian ships.
+//! Finds the daemons' binaries: virtqemud where libvirt is modular (KubeVirt's images), else Debian's libvirtd.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +6,7 @@ use super::error::DaemonError;
 
 /// The programs that were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Binaries {
+pub(crate) struct Binaries {
     /// virtqemud or libvirtd.
     pub hypervisor: PathBuf,
     /// virtlogd; without it QEMU's output goes to files, unrotated.
@@ -18,7 +17,7 @@ pub struct Binaries {
 
 impl Binaries {
     /// Looks through the directories, in their order.
-    pub fn find(path: &[PathBuf]) -> Result<Binaries, DaemonError> {
+    pub(crate) fn find(path: &[PathBuf]) -> Result<Binaries, DaemonError> {
         let hypervisor =
             first(path, &["virtqemud", "libvirtd"]).ok_or_else(|| DaemonError::NoDaemon {
                 searched: path.into(),
@@ -36,7 +35,7 @@ impl Binaries {
     }
 
     /// The name of the hypervisor daemon's socket in libvirt's run-time directory.
-    pub fn socket_name(&self) -> &'static str {
+    pub(crate) fn socket_name(&self) -> &'static str {
         if self.hypervisor.ends_with("virtqemud") {
             "virtqemud-sock"
         } else {

@@ -30,6 +30,9 @@ const DAEMON: [(&str, &str); 3] = [
     ("log_outputs", "\"1:stderr\""),
 ];
 
+/// How many calls run at the same time, see [`daemon_text`].
+const CALLS: [(&str, &str); 2] = [("max_client_requests", "32"), ("max_workers", "96")];
+
 /// The files that the daemons are started with.
 pub(super) struct Files {
     pub(super) hypervisor: PathBuf,
@@ -38,7 +41,7 @@ pub(super) struct Files {
 
 /// Writes all of them.
 pub(super) fn write(config: &DaemonsConfig) -> Result<Files, DaemonError> {
-    let run = &config.places.libvirt_run;
+    let run = &config.paths.libvirt_run;
     create_directory(run)?;
     let shipped = config.etc.join("qemu.conf");
     let qemu = qemu_conf(config);
@@ -55,8 +58,8 @@ pub(super) fn write(config: &DaemonsConfig) -> Result<Files, DaemonError> {
 
 /// A system daemon reads the shipped file and no other; a session daemon reads its user's.
 fn qemu_conf(config: &DaemonsConfig) -> PathBuf {
-    if config.places.non_root {
-        config.places.private.join("libvirt/qemu.conf")
+    if config.paths.non_root {
+        config.paths.private.join("libvirt/qemu.conf")
     } else {
         config.etc.join("qemu.conf")
     }
@@ -67,7 +70,7 @@ fn qemu_text(config: &DaemonsConfig, shipped: &str) -> String {
     for (key, value) in QEMU {
         text.default(key, value);
     }
-    if !config.places.non_root {
+    if !config.paths.non_root {
         for (key, value) in QEMU_USER {
             text.default(key, value);
         }
@@ -89,9 +92,18 @@ fn qemu_text(config: &DaemonsConfig, shipped: &str) -> String {
     text.0
 }
 
+/// A call to a QEMU or a guest agent that hangs occupies one of the client's requests and one of the
+/// daemon's workers until it ends. By libvirt's defaults the daemon stops reading from a client with 5
+/// calls under way, and ordinary calls get 20 workers. The launcher is the only client that matters
+/// here and has at most 16 blocking calls at a time and a few threads of its own for ending the VM: 32
+/// requests are more than it can have under way, and 96 workers serve three connections whose calls all
+/// hang. Workers are threads that are started when all others are busy, so that the limit costs nothing
+/// while nothing hangs. `prio_workers` (5, for calls that never
+/// wait for QEMU, ending it included) and the limits on clients (5000, 1000 waiting, 20 before they
+/// have authenticated, which a local socket does at once) are enough as they are.
 fn daemon_text(config: &DaemonsConfig, shipped: &str) -> String {
     let mut text = Text::new(shipped);
-    for (key, value) in DAEMON {
+    for (key, value) in DAEMON.into_iter().chain(CALLS) {
         text.default(key, value);
     }
     if let Some(filters) = &config.log_filters {
@@ -184,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shipped_is_kept_and_nothing_is_added_twice() {
+    fn shipped_configuration_is_kept_and_settings_are_added_once() {
         let mut text = Text::new("# user = \"x\"\nvnc_listen=\"::\"");
         for _ in 0..2 {
             text.default("vnc_listen", "\"0.0.0.0\"");
@@ -198,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_cannot_smuggle_a_setting_in() {
+    fn value_cannot_inject_a_setting() {
         assert_eq!(quoted("1:*\"\nuser = \"root"), "\"1:*user = root\"");
     }
 }

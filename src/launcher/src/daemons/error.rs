@@ -1,4 +1,4 @@
-//! Why libvirt cannot be had.
+//! Why libvirt's daemons cannot be used.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The daemons cannot be started.
 #[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
+pub(crate) enum DaemonError {
     /// No daemon is installed.
     #[error(
         "no libvirt daemon: neither virtqemud nor libvirtd is in {}; install libvirt-daemon and \
@@ -50,7 +50,7 @@ pub enum DaemonError {
     },
     /// A daemon ends as soon as it is started.
     #[error(
-        "{program} ended twice ({status}) before it listened on {socket}; it last said: {last_words}"
+        "{program} ended twice ({status}) before it listened on {socket}; it last said: {last_log_lines}"
     )]
     Ended {
         /// The daemon.
@@ -60,10 +60,12 @@ pub enum DaemonError {
         /// The socket it should have opened.
         socket: PathBuf,
         /// The end of its log.
-        last_words: String,
+        last_log_lines: String,
     },
     /// A daemon runs, but does not open its socket.
-    #[error("{program} does not listen on {socket} after {waited:?}; it last said: {last_words}")]
+    #[error(
+        "{program} does not listen on {socket} after {waited:?}; it last said: {last_log_lines}"
+    )]
     NotReady {
         /// The daemon.
         program: PathBuf,
@@ -72,7 +74,7 @@ pub enum DaemonError {
         /// How long was waited.
         waited: Duration,
         /// The end of its log.
-        last_words: String,
+        last_log_lines: String,
     },
 }
 

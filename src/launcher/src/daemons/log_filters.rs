@@ -1,4 +1,4 @@
-//! Which of libvirt's debug messages are wanted.
+//! libvirt's log filters, by verbosity.
 
 // KubeVirt's threshold: verbosity from here on turns libvirt's debug log on.
 const THRESHOLD: i64 = 5;
@@ -19,7 +19,7 @@ const EVERYTHING_ELSE: &str = "1:*";
 ///
 /// `flag` is `--libvirt-log-filters` and wins; then `VIRT_LAUNCHER_LOG_VERBOSITY`; below its
 /// threshold, `LIBVIRT_DEBUG_LOGS` (set to anything) asks for the most.
-pub fn log_filters(flag: &str, verbosity: Option<&str>, debug: bool) -> Option<String> {
+pub(crate) fn log_filters(flag: &str, verbosity: Option<&str>, debug: bool) -> Option<String> {
     if !flag.is_empty() {
         return Some(flag.to_owned());
     }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flag_beats_verbosity_beats_the_debug_switch() {
+    fn log_filter_flag_precedes_verbosity_precedes_debug() {
         assert_eq!(
             log_filters("1:qemu", Some("9"), true).as_deref(),
             Some("1:qemu")
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn more_verbosity_silences_less() {
+    fn higher_verbosity_filters_less() {
         let at = |verbosity: &str| log_filters("", Some(verbosity), false).unwrap_or_default();
         assert!(at("5").contains("qemu_monitor_json"));
         assert!(!at("6").contains("qemu_monitor_json") && at("6").contains("qemu.qemu_monitor"));

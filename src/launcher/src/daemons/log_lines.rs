@@ -10,7 +10,7 @@ pub(super) async fn each(input: impl AsyncRead + Unpin, mut line: impl FnMut(&st
     let mut input = BufReader::with_capacity(4096, input);
     let mut lines = Lines::default();
     loop {
-        let taken = match input.fill_buf().await {
+        let consumed = match input.fill_buf().await {
             Ok([]) => break,
             Ok(bytes) => {
                 lines.feed(bytes, &mut line);
@@ -21,7 +21,7 @@ pub(super) async fn each(input: impl AsyncRead + Unpin, mut line: impl FnMut(&st
                 break;
             }
         };
-        input.consume(taken);
+        input.consume(consumed);
     }
     lines.finish(&mut line);
 }
@@ -138,17 +138,17 @@ mod tests {
 
     fn cut(pieces: &[&[u8]]) -> Vec<String> {
         let mut lines = Lines::default();
-        let mut seen = Vec::new();
-        let mut note = |line: &str| seen.push(line.to_owned());
+        let mut output = Vec::new();
+        let mut note = |line: &str| output.push(line.to_owned());
         for piece in pieces {
             lines.feed(piece, &mut note);
         }
         lines.finish(&mut note);
-        seen
+        output
     }
 
     #[test]
-    fn lines_are_cut_wherever_the_reads_end() {
+    fn lines_are_cut_at_newlines_for_any_read_size() {
         assert_eq!(
             cut(&[b"on", b"e\ntwo\r\n\nthr", b"ee"]),
             ["one", "two", "three"]
@@ -157,16 +157,16 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_an_end_does_not_grow_for_ever() {
+    fn line_without_an_end_is_bounded() {
         let flood = vec![b'x'; LONGEST * 3];
-        let seen = cut(&[&flood, &flood, b"\nnext"]);
-        assert_eq!(seen.len(), 2);
-        assert_eq!(seen[0].len(), LONGEST);
-        assert_eq!(seen[1], "next");
+        let lines = cut(&[&flood, &flood, b"\nnext"]);
+        assert_eq!(lines.len(), 2);
+        assert_eq!(lines[0].len(), LONGEST);
+        assert_eq!(lines[1], "next");
     }
 
     #[test]
-    fn libvirts_lines_are_taken_apart() {
+    fn libvirts_log_lines_are_parsed() {
         let line = "2026-11-21 13:00:00.123+0000: 4711: error : qemuMonitorIO:530 : internal error: End of file";
         assert_eq!(
             LibvirtLine::parse(line),

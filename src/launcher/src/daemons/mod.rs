@@ -4,20 +4,26 @@
 //!          spawn            socket answers
 //! (absent) ─────▶ starting ───────────────▶ serving
 //!    ▲               │ ends                    │ ends
-//!    └──── 1 s ──────┴─────────────────────────┘      shutdown(): SIGTERM, 5 s, SIGKILL
+//!    └─── back-off ──┴─────────────────────────┘      shutdown(): SIGTERM, 0.7 s, SIGKILL
 //! ```
-//! Each daemon has one task ([`supervise`]) that alone spawns and reaps it. The daemon is a direct
+//! Each daemon has one task (`supervised_daemon`) that alone spawns and reaps it. The daemon is a direct
 //! child of the launcher, with no shell between: virt-handler finds it by that and by its name.
 
+mod ambient_capability;
+mod backoff;
 mod binaries;
-mod capability;
+mod capability_probes;
 mod configuration;
 mod error;
+mod log_file;
 mod log_filters;
 mod log_lines;
+mod log_pipes;
+mod log_takeover;
 mod qemu_log;
-mod ready;
-mod supervise;
+mod readiness;
+mod socket_activation;
+mod supervised_daemon;
 
 #[cfg(test)]
 mod tests;
@@ -28,18 +34,24 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use binaries::Binaries;
-pub use error::DaemonError;
-pub use log_filters::log_filters;
+pub(crate) use binaries::Binaries;
+pub(crate) use error::DaemonError;
+pub(crate) use log_filters::log_filters;
 
-use crate::places::Places;
-use supervise::{Command, Supervised};
+use crate::paths::Paths;
+use backoff::Backoff;
+use log_takeover::QemuLogs;
+use socket_activation::SocketActivation;
+use supervised_daemon::{DaemonCommand, SupervisedDaemon};
+
+/// In libvirt's run-time directory.
+const LOGGER_SOCKET: &str = "virtlogd-sock";
 
 /// What the daemons are started with.
 #[derive(Debug, Clone)]
-pub struct DaemonsConfig {
+pub(crate) struct DaemonsConfig {
     /// Where things lie; also tells root from non-root.
-    pub places: Places,
+    pub paths: Paths,
     /// The domain whose QEMU log is followed.
     pub domain: String,
     /// libvirt's configuration as the image ships it: `/etc/libvirt`.
@@ -57,16 +69,16 @@ pub struct DaemonsConfig {
 }
 
 impl DaemonsConfig {
-    /// KubeVirt's: what flags and environment ask for, below `places`.
-    pub fn new(
-        places: &Places,
+    /// KubeVirt's: what flags and environment ask for, below `paths`.
+    pub(crate) fn new(
+        paths: &Paths,
         domain: &str,
         filters_flag: &str,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Self {
         let shared = environment("SHARED_FILESYSTEM_PATHS").unwrap_or_default();
         DaemonsConfig {
-            places: places.clone(),
+            paths: paths.clone(),
             domain: domain.to_owned(),
             etc: "/etc/libvirt".into(),
             path: [
@@ -96,64 +108,104 @@ impl DaemonsConfig {
 
 /// The running daemons. Dropping it kills them; [`Daemons::shutdown`] is the gentle way.
 #[derive(Debug)]
-pub struct Daemons {
+pub(crate) struct Daemons {
     uri: String,
-    hypervisor: Supervised,
-    logger: Option<Supervised>,
+    hypervisor: SupervisedDaemon,
+    logger: Option<Logger>,
     qemu_log: JoinHandle<()>,
 }
 
+/// virtlogd, and what continues its logs when it ends.
+#[derive(Debug)]
+struct Logger {
+    daemon: SupervisedDaemon,
+    rescue: JoinHandle<()>,
+    lost: watch::Receiver<Option<String>>,
+}
+
 /// Configures and starts the daemons, and returns when libvirt's socket answers.
-pub async fn start(config: &DaemonsConfig) -> Result<Daemons, DaemonError> {
+pub(crate) async fn start(config: &DaemonsConfig) -> Result<Daemons, DaemonError> {
     let binaries = Binaries::find(&config.path)?;
     let files = configuration::write(config)?;
-    let socket = config.places.libvirt_run.join(binaries.socket_name());
-    let environment = environment(&config.places);
-    let spawn = |program: &PathBuf, configuration: PathBuf| {
-        Supervised::spawn(Command {
-            program: program.clone(),
-            configuration,
-            environment: environment.clone(),
-            bind_service: config.places.non_root,
-        })
+    let socket = config.paths.libvirt_run.join(binaries.socket_name());
+    let environment = environment(&config.paths);
+    let command = |program: &PathBuf, configuration: PathBuf| DaemonCommand {
+        program: program.clone(),
+        configuration,
+        environment: environment.clone(),
+        bind_service: config.paths.non_root,
+        socket_activation: None,
+        backoff: Backoff::Fixed,
+        capability_probes: None,
     };
     let logger = binaries
         .logger
         .as_ref()
-        .map(|program| spawn(program, files.logger))
+        .map(|program| start_logger(config, command(program, files.logger)))
         .transpose()?;
-    let hypervisor = spawn(&binaries.hypervisor, files.hypervisor)?;
-    ready::wait(&hypervisor, &socket, config.ready_within).await?;
+    let mut hypervisor = command(&binaries.hypervisor, files.hypervisor);
+    hypervisor.capability_probes = Some(config.paths.qemu_lib.clone());
+    let hypervisor = SupervisedDaemon::spawn(hypervisor)?;
+    readiness::wait(&hypervisor, &socket, config.ready_within).await?;
     Ok(Daemons {
-        uri: uri(config.places.non_root, &socket),
+        uri: uri(config.paths.non_root, &socket),
         hypervisor,
         logger,
-        qemu_log: tokio::spawn(qemu_log::follow(config.places.qemu_log(&config.domain))),
+        qemu_log: tokio::spawn(qemu_log::follow(config.paths.qemu_log(&config.domain))),
+    })
+}
+
+fn start_logger(config: &DaemonsConfig, mut command: DaemonCommand) -> Result<Logger, DaemonError> {
+    let socket = config.paths.libvirt_run.join(LOGGER_SOCKET);
+    command.socket_activation = match SocketActivation::listen(&socket) {
+        Ok(socket_activation) => Some(socket_activation),
+        Err(error) => {
+            tracing::warn!(socket = %socket.display(), %error, "virtlogd opens its socket itself; a VM that is started while virtlogd is away fails");
+            None
+        }
+    };
+    command.backoff = Backoff::GROWING;
+    let daemon = SupervisedDaemon::spawn(command)?;
+    let (lost_sender, lost) = watch::channel(None);
+    let logs = QemuLogs::new(&config.paths, &config.domain);
+    let rescue = tokio::spawn(log_takeover::run(logs, daemon.ends(), lost_sender));
+    Ok(Logger {
+        daemon,
+        rescue,
+        lost,
     })
 }
 
 impl Daemons {
     /// What to connect libvirt to.
-    pub fn uri(&self) -> &str {
+    pub(crate) fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// The hypervisor daemon's process, e.g. to set its memory lock limit; none between two lives.
-    pub fn pid(&self) -> Option<u32> {
+    /// The hypervisor daemon's process; none while the daemon is down.
+    #[cfg(test)]
+    pub(crate) fn pid(&self) -> Option<u32> {
         self.hypervisor.pid()
     }
 
-    /// How often the hypervisor daemon was restarted; changes when it is.
-    pub fn restarts(&self) -> watch::Receiver<u64> {
+    /// How often the hypervisor daemon was restarted.
+    #[cfg(test)]
+    pub(crate) fn restarts(&self) -> watch::Receiver<u64> {
         self.hypervisor.restarts()
     }
 
-    /// Ends the daemons: asked first, killed after 5 s. Domains are not touched.
-    pub async fn shutdown(self) {
+    /// Changes when a running VM's log is lost for good, to a sentence for the VM's owner.
+    pub(crate) fn lost_logs(&self) -> Option<watch::Receiver<Option<String>>> {
+        self.logger.as_ref().map(|logger| logger.lost.clone())
+    }
+
+    /// Ends the daemons: asked first, killed after 0.7 s. Domains are not touched.
+    pub(crate) async fn shutdown(self) {
         self.qemu_log.abort();
         let logger = async {
             if let Some(logger) = self.logger {
-                logger.shutdown().await;
+                logger.rescue.abort();
+                logger.daemon.shutdown().await;
             }
         };
         tokio::join!(self.hypervisor.shutdown(), logger);
@@ -161,15 +213,15 @@ impl Daemons {
 }
 
 /// Session daemons keep their files where these point; system daemons do not look at them.
-fn environment(places: &Places) -> Vec<(&'static str, PathBuf)> {
-    if !places.non_root {
+fn environment(paths: &Paths) -> Vec<(&'static str, PathBuf)> {
+    if !paths.non_root {
         return Vec::new();
     }
-    let run = places.libvirt_run.parent().unwrap_or(&places.libvirt_run);
+    let run = paths.libvirt_run.parent().unwrap_or(&paths.libvirt_run);
     vec![
         ("XDG_RUNTIME_DIR", run.to_owned()),
-        ("XDG_CONFIG_HOME", places.private.clone()),
-        ("XDG_CACHE_HOME", places.private.clone()),
+        ("XDG_CONFIG_HOME", paths.private.clone()),
+        ("XDG_CACHE_HOME", paths.private.clone()),
     ]
 }
 

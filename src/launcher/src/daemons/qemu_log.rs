@@ -88,13 +88,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_comes_late_grows_and_is_replaced_is_read_once() {
+    fn late_growing_and_replaced_file_is_read_once() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("vm.log");
         let mut tail = Tail::default();
-        let mut seen = Vec::new();
+        let mut lines = Vec::new();
         let mut drain = |tail: &mut Tail| {
-            while tail.read_more(&path, &mut |line: &str| seen.push(line.to_owned())) {}
+            while tail.read_more(&path, &mut |line: &str| lines.push(line.to_owned())) {}
         };
         drain(&mut tail);
         let mut file = File::create(&path).unwrap();
@@ -106,6 +106,6 @@ mod tests {
         fs::write(&path, "three\n").unwrap();
         drain(&mut tail);
         drain(&mut tail);
-        assert_eq!(seen, ["one", "two", "three"]);
+        assert_eq!(lines, ["one", "two", "three"]);
     }
 }

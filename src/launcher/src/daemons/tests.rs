@@ -1,6 +1,6 @@
-//! The daemons as they are installed here, and what is said when they are not.
+//! The daemons as they are installed here, and the errors when they are not.
 //!
-//! The real ones run in namespaces of their own: this test binary starts itself again inside.
+//! The real daemons run in namespaces of their own: this test binary starts itself again inside.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
 
@@ -15,8 +15,8 @@ use super::*;
 const POD: &str = "VIRT_LAUNCHER_TEST_POD";
 
 fn config(root: &Path, path: &[&Path]) -> DaemonsConfig {
-    let places = Places::kubevirt(true, "uid").below(root);
-    let mut config = DaemonsConfig::new(&places, "default_vm", "", |_| None);
+    let paths = Paths::kubevirt(true, "uid").below(root);
+    let mut config = DaemonsConfig::new(&paths, "default_vm", "", |_| None);
     config.etc = root.join("etc/libvirt");
     config.path = path.iter().map(PathBuf::from).collect();
     config
@@ -34,7 +34,7 @@ fn program(directory: &Path, name: &str, script: &str) {
 }
 
 #[tokio::test]
-async fn without_a_daemon_the_error_names_what_to_install() {
+async fn missing_daemon_error_names_the_package() {
     let root = tempfile::tempdir().unwrap();
     let error = start(&config(root.path(), &[root.path()]))
         .await
@@ -49,7 +49,7 @@ async fn without_a_daemon_the_error_names_what_to_install() {
 }
 
 #[tokio::test]
-async fn without_qemu_the_error_names_what_to_install() {
+async fn missing_qemu_error_names_the_package() {
     let root = tempfile::tempdir().unwrap();
     program(root.path(), "libvirtd", "sleep 60");
     let error = start(&config(root.path(), &[root.path()]))
@@ -63,7 +63,7 @@ async fn without_qemu_the_error_names_what_to_install() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_gives_up_is_quoted() {
+async fn failed_daemon_is_reported_with_its_output() {
     let root = tempfile::tempdir().unwrap();
     program(root.path(), "virtqemud", "echo no such user >&2; exit 3");
     program(root.path(), "qemu-kvm", "");
@@ -79,7 +79,7 @@ async fn a_daemon_that_gives_up_is_quoted() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_never_listens_is_given_up() {
+async fn daemon_that_never_listens_is_an_error() {
     let root = tempfile::tempdir().unwrap();
     program(root.path(), "virtqemud", "exec sleep 60");
     program(root.path(), "qemu-kvm", "");
@@ -89,8 +89,38 @@ async fn a_daemon_that_never_listens_is_given_up() {
     assert!(matches!(error, DaemonError::NotReady { .. }), "{error}");
 }
 
+#[tokio::test]
+async fn stopped_daemons_do_not_delay_the_end() {
+    let root = tempfile::tempdir().unwrap();
+    let socket = root.path().join("var/run/libvirt/virtqemud-sock");
+    program(
+        root.path(),
+        "virtqemud",
+        &format!(
+            "exec python3 -c 'import os, socket, signal; s = socket.socket(socket.AF_UNIX); \
+             s.bind(\"{}\"); s.listen(); os.kill(os.getpid(), signal.SIGSTOP)'",
+            socket.display()
+        ),
+    );
+    program(root.path(), "qemu-kvm", "");
+    let daemons = start(&config(root.path(), &[root.path()])).await.unwrap();
+    let pid = daemons.pid().unwrap();
+    let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    while !stat().contains(") T ") {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let began = Instant::now();
+    daemons.shutdown().await;
+    assert!(
+        began.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(!Path::new(&format!("/proc/{pid}")).exists());
+}
+
 #[test]
-fn virtqemud_is_preferred_wherever_it_is() {
+fn virtqemud_is_preferred() {
     let root = tempfile::tempdir().unwrap();
     let (first, second) = (root.path().join("1"), root.path().join("2"));
     for directory in [&first, &second] {
@@ -109,7 +139,7 @@ fn virtqemud_is_preferred_wherever_it_is() {
 }
 
 #[test]
-fn a_session_daemons_files_lie_where_its_environment_points() {
+fn session_daemons_files_are_below_its_environments_directories() {
     let root = tempfile::tempdir().unwrap();
     let mut config = config(root.path(), &[]);
     config.log_filters = Some("1:qemu".into());
@@ -117,7 +147,7 @@ fn a_session_daemons_files_lie_where_its_environment_points() {
     fs::create_dir_all(&config.etc).unwrap();
     fs::write(config.etc.join("qemu.conf"), "vnc_listen = \"::\"\n").unwrap();
     let files = configuration::write(&config).unwrap();
-    let environment = environment(&config.places);
+    let environment = environment(&config.paths);
     let home = |name| {
         environment
             .iter()
@@ -140,6 +170,7 @@ fn a_session_daemons_files_lie_where_its_environment_points() {
     let daemon = fs::read_to_string(files.hypervisor).unwrap();
     assert!(daemon.contains("log_outputs = \"1:stderr\"\n"), "{daemon}");
     assert!(daemon.contains("log_filters = \"1:qemu\"\n"), "{daemon}");
+    assert!(daemon.contains("max_client_requests = 32\n"), "{daemon}");
 }
 
 #[test]
@@ -185,7 +216,7 @@ fn run_inside(prepare: &str) {
 }
 
 fn installed() -> Vec<PathBuf> {
-    DaemonsConfig::new(&Places::kubevirt(true, ""), "", "", |_| None).path
+    DaemonsConfig::new(&Paths::kubevirt(true, ""), "", "", |_| None).path
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -193,7 +224,7 @@ fn installed() -> Vec<PathBuf> {
 async fn inside_a_pod() {
     let root = PathBuf::from(std::env::var_os(POD).unwrap());
     let mut config = if rustix::process::geteuid().is_root() {
-        DaemonsConfig::new(&Places::kubevirt(false, "uid"), "default_vm", "", |_| None)
+        DaemonsConfig::new(&Paths::kubevirt(false, "uid"), "default_vm", "", |_| None)
     } else {
         fs::create_dir_all(root.join("var")).unwrap();
         fs::create_dir_all(root.join("run")).unwrap();
@@ -208,7 +239,7 @@ async fn inside_a_pod() {
     asks_version(daemons.uri()).await;
     let first = daemons.pid().unwrap();
     let binaries = Binaries::find(&config.path).unwrap();
-    let socket = config.places.libvirt_run.join(binaries.socket_name());
+    let socket = config.paths.libvirt_run.join(binaries.socket_name());
     is_child_of_mine(first);
 
     let mut restarts = daemons.restarts();
@@ -225,7 +256,9 @@ async fn inside_a_pod() {
     let second = daemons.pid().unwrap();
     assert_ne!(first, second);
 
-    boots_and_logs(daemons.uri(), &config.places.qemu_log("default_vm")).await;
+    boots_and_logs(daemons.uri(), &config.paths.qemu_log("default_vm")).await;
+    hung_calls_leave_the_connection_usable(daemons.uri(), &config.paths).await;
+    start_waits_for_virtlogd_and_logs_go_on(&daemons, &config.paths).await;
     daemons.shutdown().await;
     assert!(!Path::new("/proc").join(second.to_string()).exists());
 }
@@ -251,12 +284,152 @@ async fn boots_and_logs(uri: &str, log: &Path) {
         <os><type arch='x86_64' machine='q35'>hvm</type></os></domain>";
     let uri = uri.to_owned();
     let boot = tokio::task::spawn_blocking(move || {
-        let guest = libvirt::connect(&uri)?.define(XML)?;
-        guest.start(libvirt::Start::RUNNING)?;
-        guest.destroy(libvirt::Destroy::Forceful)?;
-        guest.undefine(libvirt::Undefine::KEEP)
+        let domain = libvirt::connect(&uri)?.define(XML)?;
+        domain.start(libvirt::StartOptions::RUNNING)?;
+        domain.destroy(libvirt::DestroyMode::Forceful)?;
+        domain.undefine(libvirt::UndefineOptions::KEEP)
     });
     boot.await.unwrap().unwrap();
     let text = fs::read_to_string(log).unwrap();
     assert!(text.contains("default_vm"), "{text}");
+}
+
+/// Ten calls wait for a QEMU that is stopped; an eleventh on the same connection is answered.
+async fn hung_calls_leave_the_connection_usable(uri: &str, paths: &Paths) {
+    let uri = uri.to_owned();
+    let connect = move || libvirt::connect(&uri).unwrap();
+    let connection = tokio::task::spawn_blocking(connect).await.unwrap();
+    let domain = {
+        let connection = std::sync::Arc::clone(&connection);
+        let boot = move || {
+            let domain = connection
+                .define(&plain_domain("<devices><serial type='pty'/></devices>"))
+                .unwrap();
+            domain.start(libvirt::StartOptions::RUNNING).unwrap();
+            domain
+        };
+        tokio::task::spawn_blocking(boot).await.unwrap()
+    };
+    let qemu = qemu_pid(paths);
+    signal(qemu, "STOP");
+    let hung: Vec<_> = (0..10)
+        .map(|_| {
+            let domain = std::sync::Arc::clone(&domain);
+            tokio::task::spawn_blocking(move || domain.suspend().is_ok())
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let began = Instant::now();
+    let version = tokio::task::spawn_blocking(move || connection.version().unwrap());
+    version.await.unwrap();
+    let took = began.elapsed();
+    assert!(hung.iter().all(|call| !call.is_finished()), "they hang");
+    signal(qemu, "CONT");
+    for call in hung {
+        call.await.unwrap();
+    }
+    let end = move || {
+        domain.destroy(libvirt::DestroyMode::Forceful).unwrap();
+        domain.undefine(libvirt::UndefineOptions::KEEP).unwrap();
+    };
+    tokio::task::spawn_blocking(end).await.unwrap();
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+/// virtlogd is killed before a start, which succeeds nevertheless, and again while the VM runs.
+async fn start_waits_for_virtlogd_and_logs_go_on(daemons: &Daemons, paths: &Paths) {
+    let Some(logger) = &daemons.logger else {
+        eprintln!("NOT TESTED: there is no virtlogd");
+        return;
+    };
+    let log = paths.vmi_private().join("virt-serial0-log");
+    fs::create_dir_all(paths.vmi_private()).unwrap();
+    let serial = format!(
+        "<devices><serial type='pty'><target port='0'/><log file='{}' append='on'/></serial></devices>",
+        log.display()
+    );
+    let first = logger.daemon.pid().unwrap();
+    signal(first, "KILL");
+    let uri = daemons.uri().to_owned();
+    let boot = move || {
+        let domain = libvirt::connect(&uri)
+            .unwrap()
+            .define(&plain_domain(&serial))
+            .unwrap();
+        domain.start(libvirt::StartOptions::RUNNING).unwrap();
+        domain
+    };
+    let domain = tokio::task::spawn_blocking(boot).await.unwrap();
+    let written = || {
+        fs::read_to_string(&log)
+            .unwrap_or_default()
+            .matches("No bootable")
+            .count()
+    };
+    eventually(|| written() == 1).await;
+    let second = logger.daemon.pid().unwrap();
+    assert_ne!(first, second);
+    assert_eq!(virtlogds(), 1);
+
+    signal(second, "KILL");
+    eventually(|| logger.daemon.pid().is_some_and(|pid| pid != second)).await;
+    eventually(|| {
+        log_pipes::broken(Path::new(&format!("/proc/{}", qemu_pid(paths))))
+            .unwrap()
+            .is_empty()
+    })
+    .await;
+    let reset = {
+        let domain = std::sync::Arc::clone(&domain);
+        move || domain.reset().unwrap()
+    };
+    tokio::task::spawn_blocking(reset).await.unwrap();
+    eventually(|| written() == 2).await;
+    assert_eq!(virtlogds(), 1);
+    assert!(logger.lost.borrow().is_none());
+    let end = move || {
+        domain.destroy(libvirt::DestroyMode::Forceful).unwrap();
+        domain.undefine(libvirt::UndefineOptions::KEEP).unwrap();
+    };
+    tokio::task::spawn_blocking(end).await.unwrap();
+}
+
+fn plain_domain(more: &str) -> String {
+    format!(
+        "<domain type='qemu'><name>default_vm</name><memory unit='MiB'>32</memory>\
+         <os><type arch='x86_64' machine='q35'>hvm</type><bios useserial='yes'/></os>{more}</domain>"
+    )
+}
+
+fn qemu_pid(paths: &Paths) -> u32 {
+    let text = fs::read_to_string(paths.qemu_pid_file("default_vm")).unwrap();
+    text.trim().parse().unwrap()
+}
+
+fn signal(pid: u32, name: &str) {
+    let mut kill = Command::new("kill");
+    assert!(
+        kill.args([format!("-{name}"), pid.to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+/// How many run; this is a pid namespace of its own.
+fn virtlogds() -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let status = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("status")).ok();
+    processes
+        .filter_map(status)
+        .filter(|status| status.starts_with("Name:\tvirtlogd\n") && !status.contains("State:\tZ"))
+        .count()
+}
+
+async fn eventually(mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !condition() {
+        assert!(Instant::now() < deadline, "not within 30 s");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }

@@ -1,13 +1,15 @@
 //! The log: one JSON object a line on standard error, in KubeVirt's form, so that what collects and
 //! searches launcher logs keeps working.
 
-mod line;
+mod json_line;
 
 use std::io::Write;
 use std::sync::OnceLock;
 
+use tracing::span::{Attributes, Id};
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
 
 /// Which VirtualMachineInstance the lines are about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,7 +31,7 @@ pub fn start(verbosity: u8, about: About) {
     }
 }
 
-/// How long the process has been logging; what start-up measures itself by.
+/// The time since logging started, by which start-up is measured.
 pub fn since_start() -> std::time::Duration {
     START
         .get()
@@ -68,15 +70,32 @@ impl JsonLines {
     }
 }
 
-impl<S: Subscriber> Layer<S> for JsonLines {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        metadata.is_event() && self.wants(metadata)
+        self.wants(metadata)
     }
 
-    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-        let line = line::render(event, &self.about, jiff::Timestamp::now());
-        // A log that cannot be written has nobody to complain to.
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        keep_fields(attributes, id, &context);
+    }
+
+    fn on_event(&self, event: &tracing::Event<'_>, context: Context<'_, S>) {
+        let spans = json_line::span_fields(event, &context);
+        let line = json_line::render(event, spans, &self.about, jiff::Timestamp::now());
+        // A failure to write the log cannot be reported anywhere.
         let _ = std::io::stderr().lock().write_all(&line);
+    }
+}
+
+/// Keeps a span's fields for the lines within it.
+fn keep_fields<S>(attributes: &Attributes<'_>, id: &Id, context: &Context<'_, S>)
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    if let Some(span) = context.span(id) {
+        let mut fields = json_line::Fields::default();
+        attributes.record(&mut fields);
+        span.extensions_mut().insert(fields);
     }
 }
 
@@ -95,12 +114,16 @@ mod tests {
 
     struct Capture(JsonLines, Captured);
 
-    impl<S: Subscriber> Layer<S> for Capture {
+    impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Capture {
         fn enabled(&self, metadata: &Metadata<'_>, context: Context<'_, S>) -> bool {
             self.0.enabled(metadata, context)
         }
-        fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-            let line = line::render(event, &self.0.about, jiff::Timestamp::now());
+        fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+            keep_fields(attributes, id, &context);
+        }
+        fn on_event(&self, event: &tracing::Event<'_>, context: Context<'_, S>) {
+            let spans = json_line::span_fields(event, &context);
+            let line = json_line::render(event, spans, &self.0.about, jiff::Timestamp::now());
             self.1.0.lock().unwrap().extend(line);
         }
     }
@@ -117,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_contracts_keys() {
+    fn log_line_has_kubevirts_keys() {
         let about = About {
             name: "vm1".into(),
             namespace: "default".into(),
@@ -145,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_and_absent_objects() {
+    fn levels_and_missing_objects_are_encoded() {
         let lines = lines(2, About::default(), || {
             tracing::debug!("quiet");
             tracing::warn!("careful");
@@ -158,7 +181,21 @@ mod tests {
     }
 
     #[test]
-    fn more_verbosity_tells_more() {
+    fn log_line_has_the_number_of_its_request() {
+        let lines = lines(2, About::default(), || {
+            tracing::info_span!("request", request = 7u64).in_scope(|| {
+                tracing::info!("within");
+                tracing::info!(request = 8u64, "its own field counts");
+            });
+            tracing::info!("outside");
+        });
+        assert_eq!(lines[0]["request"], 7);
+        assert_eq!(lines[1]["request"], 8);
+        assert!(lines[2].get("request").is_none());
+    }
+
+    #[test]
+    fn higher_verbosity_logs_more() {
         let count = |verbosity| {
             lines(verbosity, About::default(), || {
                 tracing::debug!("d");

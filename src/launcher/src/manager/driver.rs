@@ -1,7 +1,7 @@
-//! The one task that changes the VM. What runs when is `requests`' to say; here it is carried out.
+//! The driver task: admission decides which command runs when, the driver starts and interrupts commands.
 //!
-//! Operations run as tasks of their own, so that the driver always has an ear for a kill, and so that
-//! a caller who goes away takes nothing with it.
+//! Each command runs as a task of its own, so that the driver can receive a kill at any time, and so that a command
+//! continues when its caller goes away.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,156 +9,188 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
 
+use super::admission::{Action, Queue};
+use super::answer::Answer;
+use super::command::{Command, CommandContext};
 use super::error::OpError;
-use super::ops;
-use super::requests::{Action, Refusal, Requests, Ticket, Verb};
-use super::vm::Vm;
+use super::refusal::Refusal;
+use super::request_id::RequestId;
+use super::state::VmState;
+use super::vm_context::VmContext;
+use crate::events::VmEvent;
 
-/// An operation's end. Shared: one operation may have several callers.
-pub type Outcome = Result<(), Arc<OpError>>;
+/// The outcome of a command, shared by its callers.
+pub type Outcome = Result<Answer, Arc<OpError>>;
 
-/// What an operation needs beside the VM.
-pub(super) enum Payload {
-    /// Nothing.
-    None,
-    /// The VMI with the options.
-    Sync(Box<ops::SyncRequest>),
-    /// The VMI.
-    Vmi(Box<domain::vmi::Vmi>),
-}
+type Caller = oneshot::Sender<Outcome>;
 
 /// What the handle sends.
 pub(super) enum Message {
     /// Do something.
     Request {
-        /// What.
-        verb: Verb,
-        /// With what.
-        payload: Payload,
-        /// Whom to answer.
-        caller: oneshot::Sender<Outcome>,
+        id: RequestId,
+        command: Command,
+        caller: Caller,
     },
-    /// Take no more requests, end what can be ended.
+    /// Refuse further requests, and end waiting commands.
     Close,
 }
 
-/// The driver. It ends when it was closed and nothing runs any more, or with its last handle.
+/// A command that runs.
+struct Running {
+    id: RequestId,
+    interrupt: CancellationToken,
+    ends_vm: bool,
+}
+
+/// The driver. It ends when it is closed or its last handle is dropped, and no command runs.
 pub(super) struct Driver {
-    vm: Arc<Vm>,
+    vm: Arc<VmContext>,
     inbox: mpsc::Receiver<Message>,
-    requests: Requests<Payload, oneshot::Sender<Outcome>>,
-    running: JoinSet<Outcome>,
-    tickets: HashMap<Id, Ticket>,
-    ordinary: Option<(Ticket, CancellationToken)>,
-    /// Whether an ordinary operation runs.
-    busy: watch::Sender<bool>,
+    queue: Queue<Caller>,
+    tasks: JoinSet<Outcome>,
+    running: HashMap<Id, Running>,
+    /// How many commands run that do not end the VM.
+    ordinary: watch::Sender<usize>,
     closed: bool,
 }
 
 impl Driver {
     /// A driver for the VM, fed by `inbox`.
-    pub(super) fn new(vm: Arc<Vm>, inbox: mpsc::Receiver<Message>) -> Driver {
+    pub(super) fn new(vm: Arc<VmContext>, inbox: mpsc::Receiver<Message>) -> Driver {
         Driver {
             vm,
             inbox,
-            requests: Requests::default(),
-            running: JoinSet::new(),
-            tickets: HashMap::new(),
-            ordinary: None,
-            busy: watch::Sender::new(false),
+            queue: Queue::default(),
+            tasks: JoinSet::new(),
+            running: HashMap::new(),
+            ordinary: watch::Sender::new(0),
             closed: false,
         }
     }
 
     /// Runs to the end.
     pub(super) async fn run(mut self) {
-        while !(self.closed && self.running.is_empty()) {
+        while !(self.closed && self.tasks.is_empty()) {
             tokio::select! {
                 message = self.inbox.recv(), if !self.closed => match message {
-                    Some(Message::Request { verb, payload, caller }) => self.request(verb, payload, caller),
+                    Some(Message::Request { id, command, caller }) => self.request(id, command, caller),
                     Some(Message::Close) | None => self.close(),
                 },
-                Some(done) = self.running.join_next_with_id() => self.done(done),
+                Some(done) = self.tasks.join_next_with_id() => self.done(done),
             }
         }
-        for caller in self.requests.abandon() {
+        for caller in self.queue.abandon() {
             let _ = caller.send(refused(Refusal::Exiting));
         }
     }
 
-    fn request(&mut self, verb: Verb, payload: Payload, caller: oneshot::Sender<Outcome>) {
-        tracing::debug!(?verb, "request");
-        let actions = self.requests.request(verb, payload, caller);
+    fn request(&mut self, id: RequestId, command: Command, caller: Caller) {
+        let state = self.state();
+        let actions = self.queue.request(id, command, caller, &state);
         self.carry_out(actions);
+    }
+
+    fn state(&self) -> VmState {
+        VmState {
+            phase: *self.vm.state.borrow(),
+            start_unreported: self.vm.start_report.is_unreported(),
+        }
     }
 
     fn close(&mut self) {
         self.closed = true;
-        let actions = self.requests.close();
+        let actions = self.queue.close();
         self.carry_out(actions);
     }
 
-    fn carry_out(&mut self, actions: Vec<Action<Payload, oneshot::Sender<Outcome>>>) {
+    fn carry_out(&mut self, actions: Vec<Action<Caller>>) {
         for action in actions {
             match action {
-                Action::Start {
-                    ticket,
-                    verb,
-                    payload,
-                } => self.start(ticket, verb, payload),
-                Action::Interrupt(ticket) => self.interrupt(ticket),
-                Action::Refuse(callers, why) => {
-                    for caller in callers {
-                        let _ = caller.send(refused(why));
-                    }
-                }
+                Action::Start(id, command) => self.start(id, command),
+                Action::Interrupt(id) => self.interrupt(id),
+                Action::Refuse(callers, why) => self.refuse(callers, why),
             }
         }
     }
 
-    fn start(&mut self, ticket: Ticket, verb: Verb, payload: Payload) {
-        let vm = Arc::clone(&self.vm);
-        let task = if matches!(verb, Verb::Kill | Verb::Delete) {
-            let settled = settled(self.busy.subscribe());
-            self.running.spawn(end(vm, verb, settled))
-        } else {
-            let interrupted = CancellationToken::new();
-            self.ordinary = Some((ticket, interrupted.clone()));
-            self.busy.send_replace(true);
-            self.running.spawn(act(vm, verb, payload, interrupted))
+    fn start(&mut self, id: RequestId, command: Command) {
+        let kind = command.kind();
+        let span = tracing::info_span!("command", request = id.0);
+        let interrupt = CancellationToken::new();
+        let context = CommandContext {
+            interrupted: interrupt.clone(),
+            ordinary: self.ordinary.subscribe(),
         };
-        self.tickets.insert(task.id(), ticket);
+        let vm = Arc::clone(&self.vm);
+        let task = async move {
+            tracing::debug!("{}: begins", kind.rule().name);
+            command.run(&vm, context).await.map_err(Arc::new)
+        };
+        let task = self.tasks.spawn(task.instrument(span));
+        let running = Running {
+            id,
+            interrupt,
+            ends_vm: kind.ends_vm(),
+        };
+        self.running.insert(task.id(), running);
+        self.count();
+        self.vm.publish_request(id);
     }
 
-    fn interrupt(&self, ticket: Ticket) {
-        if let Some((running, interrupted)) = &self.ordinary
-            && *running == ticket
-        {
-            interrupted.cancel();
+    fn interrupt(&self, id: RequestId) {
+        let mut running = self.running.values();
+        if let Some(running) = running.find(|running| running.id == id) {
+            running.interrupt.cancel();
         }
+    }
+
+    fn refuse(&self, callers: Vec<Caller>, why: Refusal) {
+        let report = self.vm.start_report.clone();
+        let refuse = move || {
+            for caller in callers {
+                let _ = caller.send(refused(why));
+            }
+        };
+        if why != Refusal::StartUnreported {
+            return refuse();
+        }
+        // virt-handler has just sent a request, so it can be notified; it may close its socket after the response.
+        self.vm.notifier.retry_now();
+        if self.vm.start_report.take_lost() {
+            // Fails only when the observer is gone.
+            let _ = self.vm.events.send(VmEvent::Reconnected);
+        }
+        tokio::spawn(async move {
+            report.accepted().await;
+            refuse();
+        });
     }
 
     fn done(&mut self, done: Result<(Id, Outcome), JoinError>) {
-        let (id, outcome) = match done {
+        let (task, outcome) = match done {
             Ok(done) => done,
-            Err(error) => (error.id(), Err(Arc::new(OpError::Fault))),
+            Err(error) => {
+                self.vm.start_report.end();
+                (error.id(), Err(Arc::new(OpError::Fault)))
+            }
         };
-        let Some(ticket) = self.tickets.remove(&id) else {
+        let Some(Running { id, .. }) = self.running.remove(&task) else {
             return;
         };
-        if self
-            .ordinary
-            .take_if(|(running, _)| *running == ticket)
-            .is_some()
-        {
-            self.busy.send_replace(false);
-        }
-        let (callers, actions) = self.requests.observe_done(ticket);
+        self.count();
+        let state = self.state();
+        let (callers, actions) = self.queue.observe_done(id, outcome.is_ok(), &state);
         if let Err(error) = &outcome
             && callers.iter().all(oneshot::Sender::is_closed)
         {
-            tracing::warn!(reason = %error, "an operation failed whose callers did not wait");
+            tracing::warn!(
+                request = id.0,
+                reason = %error,
+                "a command failed whose callers did not wait"
+            );
         }
         for caller in callers {
             // A caller that gave up asks again.
@@ -166,34 +198,18 @@ impl Driver {
         }
         self.carry_out(actions);
     }
+
+    fn count(&self) {
+        let ordinary = self.running.values().filter(|running| !running.ends_vm);
+        self.ordinary.send_replace(ordinary.count());
+    }
 }
 
 fn refused(why: Refusal) -> Outcome {
     Err(Arc::new(why.into()))
 }
 
-async fn settled(mut busy: watch::Receiver<bool>) {
-    // The driver, who holds the other end, outlives its operations.
-    let _ = busy.wait_for(|busy| !busy).await;
-}
-
-async fn end(vm: Arc<Vm>, verb: Verb, settled: impl Future<Output = ()>) -> Outcome {
-    let result = match verb {
-        Verb::Kill => ops::kill(&vm, settled).await,
-        _ => ops::delete(&vm, settled).await,
-    };
-    result.map_err(Arc::new)
-}
-
-async fn act(vm: Arc<Vm>, verb: Verb, payload: Payload, interrupted: CancellationToken) -> Outcome {
-    let result = match (verb, payload) {
-        (Verb::Sync { .. }, Payload::Sync(request)) => ops::sync(&vm, &request, &interrupted).await,
-        (Verb::Pause, _) => ops::pause(&vm).await,
-        (Verb::Unpause, _) => ops::unpause(&vm).await,
-        (Verb::Reset, _) => ops::reset(&vm).await,
-        (Verb::SoftReboot, Payload::Vmi(vmi)) => ops::soft_reboot(&vm, &vmi).await,
-        (Verb::Shutdown, _) => ops::shutdown(&vm).await,
-        _ => Err(OpError::Fault),
-    };
-    result.map_err(Arc::new)
+/// The span of a request, until it is answered.
+pub(super) fn request_span(id: RequestId) -> Span {
+    tracing::info_span!("request", request = id.0)
 }

@@ -1,14 +1,15 @@
-//! Why an operation failed, and how virt-handler is told.
+//! Why an operation failed, and the text of the response.
 
 use domain::convert::ConvertError;
-use domain::hotplug_room::RoomError;
+use domain::hotplug_ports::HotplugPortsError;
 use hook_host::HookError;
-use libvirt::code;
 
 use super::hooks::Hooks;
-use super::preparation::PreparationError;
-use super::requests::Refusal;
-use crate::blocking::Unanswered;
+use super::refusal::Refusal;
+use crate::blocking::NoAnswer;
+use crate::boot::resources::BootResourceError;
+use crate::jobs::JobKind;
+use crate::libvirt_client::{CallError, SnapshotError, response_text};
 
 /// An operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -16,30 +17,33 @@ pub enum OpError {
     /// libvirt refused.
     #[error(transparent)]
     Libvirt(#[from] libvirt::Error),
-    /// libvirt refused the domain, for what a hook made of it.
+    /// libvirt refused a change that a hook made to the domain.
     #[error(transparent)]
-    Hooked(Box<Hooked>),
+    RefusedHookChange(Box<RefusedHookChange>),
     /// A call took too long.
     #[error(transparent)]
-    Unanswered(#[from] Unanswered),
-    /// The request came too late, or something more important came in between.
+    NoAnswer(#[from] NoAnswer),
+    /// The request was refused without being carried out.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// There is no domain to do it to.
+    /// The domain does not exist.
     #[error("Domain not found.")]
     NotFound,
+    /// A job of another kind runs.
+    #[error("{0} is in progress; try again when it has ended")]
+    JobRuns(JobKind),
     /// The VMI cannot become a domain.
     #[error(transparent)]
     Convert(#[from] ConvertError),
-    /// There is no making room for hotplug.
+    /// Ports for hotplug cannot be reserved.
     #[error(transparent)]
-    Room(#[from] RoomError),
+    HotplugPorts(#[from] HotplugPortsError),
     /// A hook said no, or failed.
     #[error(transparent)]
     Hook(Box<HookError>),
     /// Disks or cloud-init could not be put in place.
     #[error(transparent)]
-    Preparation(#[from] PreparationError),
+    BootResources(#[from] BootResourceError),
     /// The request is about another VM.
     #[error("this launcher runs {ours}, not {theirs}")]
     OtherVm {
@@ -48,9 +52,18 @@ pub enum OpError {
         /// The domain of the VMI in the request.
         theirs: String,
     },
-    /// A reboot needs the guest's help, and there is no way to ask for it.
+    /// The VMI asks for changes of the running VM that this launcher cannot make.
+    #[error("this launcher cannot do to the running VM what the VMI asks for: {}", .0.join("; "))]
+    Unsupported(Vec<String>),
+    /// libvirt's description of the domain is not understood.
+    #[error("{0}")]
+    Description(String),
+    /// The guest has neither an agent nor ACPI, one of which a reboot needs.
     #[error("VMI neither have the agent connected nor the ACPI feature enabled")]
     NoWayToReboot,
+    /// QEMU outlives SIGKILL.
+    #[error(transparent)]
+    Ending(CallError),
     /// The operation ended without a result.
     #[error(
         "the operation failed inside the launcher; this is a fault of the launcher, please report it"
@@ -58,15 +71,15 @@ pub enum OpError {
     Fault,
 }
 
-/// A domain that libvirt refused for what a hook made of it.
+/// A hook's change of the domain that libvirt refused.
 #[derive(Debug, thiserror::Error)]
 #[error("{error} (hook {hook} changed {path})")]
-pub struct Hooked {
+pub struct RefusedHookChange {
     /// What libvirt says.
     pub error: libvirt::Error,
-    /// The hook that last changed it.
+    /// The hook that last changed the refused element.
     pub hook: String,
-    /// What it changed.
+    /// The path of the element.
     pub path: String,
 }
 
@@ -76,23 +89,41 @@ impl From<HookError> for OpError {
     }
 }
 
+impl From<SnapshotError> for OpError {
+    fn from(error: SnapshotError) -> OpError {
+        match error {
+            SnapshotError::Libvirt(error) => error.into(),
+            SnapshotError::NoAnswer(error) => error.into(),
+            SnapshotError::Spec { .. } => OpError::Description(error.to_string()),
+        }
+    }
+}
+
+impl From<CallError> for OpError {
+    fn from(error: CallError) -> OpError {
+        match error {
+            CallError::Libvirt(error) => OpError::Libvirt(error),
+            CallError::NoAnswer(error) => OpError::NoAnswer(error),
+            error @ CallError::NotEnded { .. } => OpError::Ending(error),
+        }
+    }
+}
+
 impl OpError {
     /// libvirt's "no such domain", for operations that must name the domain.
     pub fn no_domain(domain: &str) -> OpError {
-        OpError::Libvirt(libvirt::Error {
-            code: code::NO_DOMAIN,
-            domain: QEMU_DRIVER,
-            message: format!("Domain not found: no domain with matching name '{domain}'"),
-        })
+        CallError::no_domain(domain).into()
     }
 
-    /// The same, naming the hook that libvirt's refusal of the domain is about, if there is one.
+    /// The same error, naming the hook that libvirt's refusal of the domain is about, if there is one.
     pub(super) fn naming_hook(self, hooks: &dyn Hooks) -> OpError {
         let OpError::Libvirt(error) = self else {
             return self;
         };
         match hooks.named_in(&error.message) {
-            Some((hook, path)) => OpError::Hooked(Box::new(Hooked { error, hook, path })),
+            Some((hook, path)) => {
+                OpError::RefusedHookChange(Box::new(RefusedHookChange { error, hook, path }))
+            }
             None => OpError::Libvirt(error),
         }
     }
@@ -106,8 +137,8 @@ impl OpError {
     pub fn message(&self) -> String {
         match self {
             OpError::Libvirt(error) => response_text(error),
-            OpError::Hooked(refused) => {
-                let Hooked { error, hook, path } = &**refused;
+            OpError::RefusedHookChange(refused) => {
+                let RefusedHookChange { error, hook, path } = &**refused;
                 format!("{} (hook {hook} changed {path})", response_text(error))
             }
             other => other.to_string(),
@@ -115,29 +146,17 @@ impl OpError {
     }
 }
 
-/// `virErrorDomain` of the QEMU driver.
-const QEMU_DRIVER: i32 = 10;
-
-/// A libvirt error in a `Response`.
-pub fn response_text(error: &libvirt::Error) -> String {
-    let libvirt::Error {
-        code,
-        domain,
-        message,
-    } = error;
-    format!("LibvirtError(Code={code}, Domain={domain}, Message='{message}')")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn libvirts_code_and_text_are_kept() {
-        let text = OpError::no_domain("default_vm1").message();
-        assert_eq!(
-            text,
-            "LibvirtError(Code=42, Domain=10, Message='Domain not found: no domain with matching name 'default_vm1'')"
+    fn response_has_libvirts_code_and_text() {
+        let error = OpError::no_domain("default_vm1");
+        assert!(
+            error
+                .message()
+                .starts_with("LibvirtError(Code=42, Domain=10,")
         );
         assert_eq!(OpError::NotFound.message(), "Domain not found.");
     }

@@ -1,98 +1,84 @@
-//! How the rest of the launcher asks for things.
+//! The manager's handle, through which the rest of the launcher runs commands.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use domain::vmi::Vmi;
 use tokio::sync::{mpsc, oneshot};
+use tracing::Instrument;
 
-use super::driver::{Driver, Message, Outcome, Payload};
+use super::answer::Answer;
+use super::command::Command;
+use super::driver::{Driver, Message, Outcome, request_span};
 use super::error::OpError;
-use super::ops::SyncRequest;
-use super::requests::{Refusal, Verb};
-use super::vm::Vm;
+use super::refusal::Refusal;
+use super::request_id::RequestId;
+use super::state::Phase;
+use super::vm_context::VmContext;
 
-/// Requests on their way to the driver; it takes them in at once.
+/// The capacity of the driver's inbox, which the driver empties at once.
 const INBOX: usize = 64;
 
-/// Asks the driver. Dropping a call's future drops the answer, not the operation.
+/// Asks the driver. Dropping a call's future drops the answer, not the command.
 #[derive(Clone)]
 pub struct Manager {
-    vm: Arc<Vm>,
+    vm: Arc<VmContext>,
     inbox: mpsc::Sender<Message>,
+    issued: Arc<AtomicU64>,
 }
 
 impl Manager {
     /// Starts the driver of a VM.
-    pub fn start(vm: Arc<Vm>) -> Manager {
+    pub fn start(vm: Arc<VmContext>) -> Manager {
         let (inbox, received) = mpsc::channel(INBOX);
         tokio::spawn(Driver::new(Arc::clone(&vm), received).run());
-        Manager { vm, inbox }
+        Manager {
+            vm,
+            inbox,
+            issued: Arc::default(),
+        }
     }
 
-    /// The VM, for what only looks.
-    pub fn vm(&self) -> &Arc<Vm> {
+    /// The VM, for reading.
+    pub fn vm(&self) -> &Arc<VmContext> {
         &self.vm
     }
 
-    /// Makes the VM what it should be.
-    pub async fn sync(&self, request: SyncRequest) -> Outcome {
-        let boot = request.vmi.uid().to_owned();
-        self.ask(Verb::Sync { boot }, Payload::Sync(Box::new(request)))
-            .await
+    /// Runs a command and returns its outcome. The request's number is in all log lines about it.
+    pub async fn run(&self, command: Command) -> Outcome {
+        let id = RequestId(self.issued.fetch_add(1, Ordering::Relaxed) + 1);
+        self.ask(id, command).instrument(request_span(id)).await
     }
 
-    /// Stops the processors.
-    pub async fn pause(&self) -> Outcome {
-        self.ask(Verb::Pause, Payload::None).await
+    async fn ask(&self, id: RequestId, command: Command) -> Outcome {
+        let kind = command.kind();
+        let name = kind.rule().name;
+        if kind.ends_vm() && *self.vm.state.borrow() == Phase::Gone {
+            // Also after the driver has ended: virt-handler may ask twice.
+            tracing::info!("{name}: the domain is gone already");
+            return Ok(Answer::NothingToDo);
+        }
+        let (caller, answer) = oneshot::channel();
+        let request = Message::Request {
+            id,
+            command,
+            caller,
+        };
+        tracing::debug!("{name}: requested");
+        let gone = || Arc::new(OpError::from(Refusal::Exiting));
+        self.inbox.send(request).await.map_err(|_| gone())?;
+        let outcome = answer.await.map_err(|_| gone())?;
+        match &outcome {
+            Ok(Answer::Done) => tracing::info!("{name}: done"),
+            Ok(Answer::NothingToDo) => tracing::info!("{name}: nothing to do"),
+            Err(error) => tracing::error!(reason = error.message(), "{name}: failed"),
+        }
+        outcome
     }
 
-    /// Lets them run again.
-    pub async fn unpause(&self) -> Outcome {
-        self.ask(Verb::Unpause, Payload::None).await
-    }
-
-    /// Presses the reset button.
-    pub async fn reset(&self) -> Outcome {
-        self.ask(Verb::Reset, Payload::None).await
-    }
-
-    /// Asks the guest to reboot.
-    pub async fn soft_reboot(&self, vmi: Vmi) -> Outcome {
-        self.ask(Verb::SoftReboot, Payload::Vmi(Box::new(vmi)))
-            .await
-    }
-
-    /// Asks the guest to power off.
-    pub async fn shutdown(&self) -> Outcome {
-        self.ask(Verb::Shutdown, Payload::None).await
-    }
-
-    /// Ends QEMU.
-    pub async fn kill(&self) -> Outcome {
-        self.ask(Verb::Kill, Payload::None).await
-    }
-
-    /// Makes libvirt forget the domain.
-    pub async fn delete(&self) -> Outcome {
-        self.ask(Verb::Delete, Payload::None).await
-    }
-
-    /// Takes no more requests, and waits until what runs has ended.
+    /// Refuses further requests, and waits until the running commands have ended.
     pub async fn close(&self) {
         if self.inbox.send(Message::Close).await.is_ok() {
             self.inbox.closed().await;
         }
-    }
-
-    async fn ask(&self, verb: Verb, payload: Payload) -> Outcome {
-        let (caller, answer) = oneshot::channel();
-        let request = Message::Request {
-            verb,
-            payload,
-            caller,
-        };
-        let gone = || Arc::new(OpError::from(Refusal::Exiting));
-        self.inbox.send(request).await.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
     }
 }

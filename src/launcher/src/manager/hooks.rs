@@ -1,11 +1,11 @@
-//! The hooks, as operations see them: a role, so that tests can play it.
+//! The hooks as a trait, which tests implement.
 
 use hook_host::{Chain, CloudInitDocuments, HookError, Invocation, Plugins, Run};
 
 /// Runs every hook point.
 #[tonic::async_trait]
 pub trait Hooks: Send + Sync {
-    /// Why a VM cannot start with these plugins; asked before anything else.
+    /// Checks that the VM can start with these plugins; called first.
     async fn admit(&self, vmi: &str, plugins: &Plugins) -> Result<(), HookError> {
         let _ = (vmi, plugins);
         Ok(())
@@ -27,7 +27,7 @@ pub trait Hooks: Send + Sync {
         xml: String,
         plugins: &Plugins,
     ) -> Result<String, HookError>;
-    /// The hook, and the path it changed, that libvirt's refusal of the domain is about.
+    /// The hook that libvirt's refusal of the domain is about, and the path that the hook changed.
     fn named_in(&self, refusal: &str) -> Option<(String, String)> {
         let _ = refusal;
         None

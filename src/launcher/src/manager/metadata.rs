@@ -1,18 +1,21 @@
-//! KubeVirt's metadata of the domain: what virt-handler learns with every notification. It is kept
-//! here and not in libvirt, as KubeVirt does: libvirt refuses to change it during a migration.
+//! KubeVirt's metadata of the domain, part of every notification. The launcher keeps it itself and not in
+//! libvirt, as KubeVirt does: libvirt refuses to change metadata during a migration.
 
 use std::sync::{Mutex, PoisonError};
 
-use domain::metadata::{AccessCredential, GracePeriod, KubeVirtMetadata};
+use futures_util::future::BoxFuture;
+use kubevirt_api::metadata::{AccessCredential, GracePeriod, KubeVirtMetadata, MemoryDump};
 use tokio::sync::{mpsc, watch};
 
-use crate::notify::Fact;
+use crate::events::VmEvent;
+use crate::jobs::JobRecorder;
+pub(super) use crate::timestamp::now;
 
-/// The metadata, and whom to tell when it changes.
+/// The metadata; every change is sent to the observer.
 pub struct Metadata {
     current: Mutex<Versioned>,
-    facts: mpsc::UnboundedSender<Fact>,
-    told: watch::Sender<u64>,
+    events: mpsc::UnboundedSender<VmEvent>,
+    published: watch::Sender<u64>,
 }
 
 #[derive(Clone, Default)]
@@ -22,43 +25,43 @@ struct Versioned {
 }
 
 impl Metadata {
-    /// Nothing is known yet.
-    pub fn new(facts: mpsc::UnboundedSender<Fact>) -> Metadata {
+    /// Empty metadata.
+    pub fn new(events: mpsc::UnboundedSender<VmEvent>) -> Metadata {
         Metadata {
             current: Mutex::default(),
-            facts,
-            told: watch::Sender::new(0),
+            events,
+            published: watch::Sender::new(0),
         }
     }
 
-    /// What is known now.
+    /// The current metadata.
     pub fn current(&self) -> KubeVirtMetadata {
         self.lock().metadata.clone()
     }
 
-    /// What is known now, to be told: `done` is to be called with the number once it was.
-    pub(super) fn to_tell(&self) -> (KubeVirtMetadata, u64) {
+    /// The metadata and their version, which goes to `mark_published` once they were sent.
+    pub(super) fn to_publish(&self) -> (KubeVirtMetadata, u64) {
         let Versioned { metadata, version } = self.lock().clone();
         (metadata, version)
     }
 
-    /// The metadata of that number have been told.
-    pub(super) fn done(&self, version: u64) {
-        self.told.send_replace(version);
+    /// The metadata of that version were sent.
+    pub(super) fn mark_published(&self, version: u64) {
+        self.published.send_replace(version);
     }
 
-    /// Waits until virt-handler is told what is known now.
-    pub(super) async fn all_told(&self) {
+    /// Waits until the current metadata were sent to virt-handler.
+    pub(super) async fn all_published(&self) {
         let version = self.lock().version;
-        // This end holds the sender, so it cannot fail.
+        // Cannot fail: `self` holds the sender.
         let _ = self
-            .told
+            .published
             .subscribe()
-            .wait_for(|told| *told >= version)
+            .wait_for(|published| *published >= version)
             .await;
     }
 
-    /// Which VMI it is, and how long it may take to shut down.
+    /// Sets the VMI's UID and grace period.
     pub fn set_identity(&self, uid: &str, grace_period_seconds: i64) {
         self.change(|metadata| {
             metadata.uid = uid.to_owned();
@@ -66,12 +69,12 @@ impl Metadata {
         });
     }
 
-    /// How long it may take to shut down.
+    /// Sets the grace period.
     pub fn set_grace_period(&self, seconds: i64) {
         self.change(|metadata| grace_period(metadata).deletion_grace_period_seconds = seconds);
     }
 
-    /// The guest was asked to shut down; the first time counts.
+    /// Records when the guest was first asked to shut down.
     pub fn set_deletion_timestamp(&self) {
         self.change(|metadata| {
             grace_period(metadata)
@@ -85,7 +88,7 @@ impl Metadata {
         self.change(|metadata| grace_period(metadata).marked_for_graceful_shutdown = Some(true));
     }
 
-    /// Whether access credentials reached the guest, and if not, why. True when that is news.
+    /// Whether access credentials reached the guest, and if not, why. True when that is a change.
     pub fn set_access_credential(&self, succeeded: bool, message: &str) -> bool {
         self.change(|metadata| {
             metadata.access_credential = Some(AccessCredential {
@@ -99,13 +102,13 @@ impl Metadata {
         let mut current = self.lock();
         let before = current.metadata.clone();
         change(&mut current.metadata);
-        let is_news = current.metadata != before;
-        if is_news {
+        let changed = current.metadata != before;
+        if changed {
             current.version += 1;
-            // Without an observer there is nobody to tell.
-            let _ = self.facts.send(Fact::Metadata);
+            // Fails only when the observer is gone.
+            let _ = self.events.send(VmEvent::Metadata);
         }
-        is_news
+        changed
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Versioned> {
@@ -119,9 +122,14 @@ fn grace_period(metadata: &mut KubeVirtMetadata) -> &mut GracePeriod {
         .get_or_insert_with(GracePeriod::default)
 }
 
-/// Now, as Kubernetes writes it: UTC, to the second.
-pub fn now() -> String {
-    format!("{:.0}", jiff::Timestamp::now())
+impl JobRecorder for Metadata {
+    fn set_memory_dump(&self, record: MemoryDump) {
+        self.change(|metadata| metadata.memory_dump = Some(record));
+    }
+
+    fn all_published(&self) -> BoxFuture<'_, ()> {
+        Box::pin(Metadata::all_published(self))
+    }
 }
 
 #[cfg(test)]
@@ -129,25 +137,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_change_is_told() {
-        let (facts, mut told) = mpsc::unbounded_channel();
-        let metadata = Metadata::new(facts);
+    fn only_changes_send_an_event() {
+        let (events, mut received) = mpsc::unbounded_channel();
+        let metadata = Metadata::new(events);
         metadata.set_identity("1234", 5);
         metadata.set_identity("1234", 5);
         metadata.set_grace_period(5);
-        assert_eq!(told.try_recv().ok(), Some(Fact::Metadata));
-        assert!(told.try_recv().is_err());
+        assert_eq!(received.try_recv().ok(), Some(VmEvent::Metadata));
+        assert!(received.try_recv().is_err());
         metadata.set_deletion_timestamp();
         let first = metadata.current();
         metadata.set_deletion_timestamp();
         assert_eq!(metadata.current(), first);
         assert_eq!(metadata.current().uid, "1234");
-    }
-
-    #[test]
-    fn a_timestamp_is_to_the_second() {
-        let text = now();
-        assert_eq!(text.len(), "2026-11-21T11:55:54Z".len(), "{text}");
-        assert!(text.ends_with('Z'));
     }
 }

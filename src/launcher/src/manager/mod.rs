@@ -1,33 +1,39 @@
-//! The virtual machine: one driver task changes it, one observer task watches it.
+//! The virtual machine: the driver task decides which commands run, the observer task watches the domain.
 //!
 //! ```text
-//!   callers ─▶ handle ─▶ driver (requests decides) ─▶ ops ─▶ libvirt
+//!   callers ─▶ handle ─▶ driver (admission decides) ─▶ ops ─▶ libvirt
 //!                                                             │ events
-//!   launcher ◀─ state ◀─ observer (look) ◀────────────────────┘
+//!   launcher ◀─ state ◀─ observer (snapshot) ◀────────────────┘
 //!                            └─▶ notify ─▶ virt-handler
 //! ```
 
-pub mod connection;
+mod admission;
+mod alert_reporter;
+mod answer;
+mod command;
 mod driver;
-pub mod error;
+mod end_reason;
+mod error;
 mod handle;
 pub mod hooks;
-pub mod look;
-pub mod metadata;
-pub mod observer;
+mod metadata;
+mod observer;
 mod ops;
-pub mod preparation;
-mod requests;
+mod refusal;
+mod request_id;
 mod spawn;
+mod start_report;
 mod state;
-mod trouble;
-pub mod vm;
+mod sync_request;
+mod vm_context;
 
+pub use answer::Answer;
+pub use command::Command;
 pub use driver::Outcome;
 pub use error::OpError;
 pub use handle::Manager;
-pub use ops::SyncRequest;
-pub use requests::Refusal;
-pub use spawn::{Parts, Spawned};
-pub use state::{Sight, VmState};
-pub use vm::{Identity, Vm};
+pub use refusal::Refusal;
+pub use spawn::{VmHandles, VmParts, event_handler};
+pub use state::{Phase, VmState};
+pub use sync_request::SyncRequest;
+pub use vm_context::{Identity, VmContext};

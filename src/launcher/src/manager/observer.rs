@@ -1,147 +1,269 @@
-//! The one task that watches: it takes in facts, looks at the domain, moves the state and has
-//! virt-handler told. It changes nothing.
+//! The task that watches the VM: receives events, reads the domain, updates the phase and notifies virt-handler.
+//! It never changes the domain.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use domain::spec::DomainSpec;
+use libvirt::{Event, LifecycleEvent};
+use tokio::sync::{Mutex, mpsc, watch};
 
 use super::Identity;
-use super::connection::Connection;
-use super::look::{Look, look};
+use super::alert_reporter::AlertReporter;
+use super::end_reason::EndReason;
 use super::metadata::{Metadata, now};
-use super::state::{Sight, VmState};
-use super::trouble::Warner;
-use crate::blocking;
-use crate::notify::{Fact, Notifier, Publication, Publications};
+use super::start_report::StartReport;
+use super::state::Phase;
+use crate::events::VmEvent;
+use crate::libvirt_client::{Client, DomainSnapshot, Presence};
+use crate::notify::{Notifier, Publication, Publications};
 
-/// A look is three quick calls.
-const LOOK: Duration = Duration::from_secs(10);
+/// For three quick calls to libvirt. virt-handler must be notified of a shutdown in time, even if the daemon hangs.
+const SNAPSHOT: Duration = Duration::from_secs(2);
+/// After QEMU's end without an event of libvirt's: the daemon most likely hangs.
+const SNAPSHOT_OF_ENDED: Duration = Duration::from_millis(250);
 
 /// What the observer works with.
-pub struct Observer {
+pub(super) struct Observer {
     /// libvirt.
-    pub connection: Arc<Connection>,
-    /// Which VM to look at; other domains are none of its business.
+    pub client: Client,
+    /// The VM to watch; events of other domains are ignored.
     pub identity: Identity,
     /// KubeVirt's metadata.
     pub metadata: Arc<Metadata>,
     /// virt-handler.
     pub notifier: Notifier,
-    /// Who warns of trouble.
-    pub(super) warner: Warner,
-    /// Held while the domain is being defined: what is half done is not looked at.
-    pub(super) defining: Arc<tokio::sync::Mutex<()>>,
-    /// Where the state goes.
-    pub state: watch::Sender<VmState>,
+    /// Whether virt-handler knows of the start.
+    pub(super) start_report: StartReport,
+    /// The request that was begun last, which the notification most likely follows from; for the log.
+    pub(super) last_request: Arc<AtomicU64>,
+    /// Reports panics and disk errors.
+    pub(super) alert_reporter: AlertReporter,
+    /// Held while the domain is being defined, so that an incomplete definition is not read.
+    pub(super) defining: Arc<Mutex<()>>,
+    /// The phase, for everybody else.
+    pub state: watch::Sender<Phase>,
+    /// The events to handle.
+    pub(super) events: Mutex<mpsc::UnboundedReceiver<VmEvent>>,
+    /// What is kept between events, also when the task is started again.
+    pub(super) history: Mutex<ObserverHistory>,
+}
+
+/// What the observer keeps between events.
+#[derive(Default)]
+pub(super) struct ObserverHistory {
+    /// The task has run before; events since then may be lost.
+    has_run: bool,
+    publications: Publications,
+    /// The domain as last read, for when libvirt gives no answer.
+    last: Option<DomainSnapshot>,
+    /// How the VM ends, as far as that is known before libvirt reports it.
+    end: EndReason,
+}
+
+impl ObserverHistory {
+    fn spec(&self) -> Option<DomainSpec> {
+        self.last.as_ref()?.spec.clone()
+    }
 }
 
 impl Observer {
-    /// Watches until nobody can tell it anything any more.
-    pub async fn run(self, mut facts: mpsc::UnboundedReceiver<Fact>) {
-        let mut policy = Publications::default();
-        while let Some(fact) = facts.recv().await {
-            if self.concerns(&fact) {
-                if let Fact::Libvirt(event) = &fact {
-                    self.warner.observe(event, &self.notifier).await;
+    /// Handles events until all senders are gone.
+    pub(super) async fn run(&self) {
+        let mut events = self.events.lock().await;
+        let mut history = self.history.lock().await;
+        if std::mem::replace(&mut history.has_run, true) {
+            self.observe(&VmEvent::Reconnected, &mut history).await;
+        }
+        while let Some(event) = events.recv().await {
+            if self.is_relevant(&event) {
+                if let VmEvent::Libvirt(event) = &event {
+                    self.alert_reporter.observe(event, &self.notifier).await;
                 }
-                self.observe(&fact, &mut policy).await;
+                self.observe(&event, &mut history).await;
+                if event == VmEvent::StartFailed {
+                    self.start_report.end();
+                }
             }
         }
     }
 
-    fn concerns(&self, fact: &Fact) -> bool {
-        match fact {
-            Fact::Libvirt(event) => event.domain() == Some(self.identity.domain.as_str()),
-            Fact::Metadata | Fact::Reconnected | Fact::QemuEnded | Fact::StartingUp => true,
+    fn is_relevant(&self, event: &VmEvent) -> bool {
+        match event {
+            VmEvent::Libvirt(event) => event.domain() == Some(self.identity.domain.as_str()),
+            VmEvent::Metadata
+            | VmEvent::Reconnected
+            | VmEvent::QemuEnded
+            | VmEvent::StartingUp
+            | VmEvent::StartFailed
+            | VmEvent::GuestAsked
+            | VmEvent::Destroying => true,
         }
     }
 
-    async fn observe(&self, fact: &Fact, policy: &mut Publications) {
-        let publications = policy.observe(fact);
+    async fn observe(&self, event: &VmEvent, history: &mut ObserverHistory) {
+        history.end.observe(event);
+        let publications = history.publications.observe(event);
         if publications.is_empty() {
             return;
         }
-        tracing::debug!(fact = ?fact, "domain event");
-        let Some(seen) = self.look().await else {
-            // libvirt is silent; the process is the last witness.
-            if *fact == Fact::QemuEnded {
-                self.state
-                    .send_modify(|state| *state = state.observe_qemu_ended());
+        tracing::debug!(fact = ?event, "domain event");
+        let (starting, others): (Vec<_>, Vec<_>) =
+            publications.into_iter().partition(|one| one.starting_up);
+        for publication in starting {
+            self.publish_start(&publication, history);
+        }
+        if others.is_empty() {
+            return;
+        }
+        let snapshot = self.snapshot_after(event, history).await;
+        let Some(snapshot) = snapshot.map(|snapshot| history.end.correct(snapshot)) else {
+            if *event == VmEvent::QemuEnded {
+                self.update_phase(Presence::Off);
             }
             return;
         };
-        let sight = seen.sight();
-        if sight == Sight::Nothing && *self.state.borrow() == VmState::Absent {
-            // A definition that failed half-way: nobody has heard of this domain.
+        let presence = snapshot.presence();
+        if presence == Presence::Nothing && *self.state.borrow() == Phase::Absent {
+            // A definition that failed half-way: this domain was never published.
             return;
         }
-        for publication in &publications {
-            let told = if publication.starting_up {
-                seen.clone().starting_up()
-            } else {
-                Some(seen.clone())
-            };
-            if let Some(told) = told {
-                self.publish(told, publication);
-                policy.observe_told(sight == Sight::On);
+        if presence == Presence::Nothing && history.publications.last_published_active() {
+            // A transient domain is gone with its end, and so is the reason.
+            if !is_end(event) && *event != VmEvent::Reconnected {
+                return;
             }
+            self.publish_end(history);
         }
+        for publication in &others {
+            self.publish(snapshot.clone(), publication);
+        }
+        history
+            .publications
+            .observe_published(presence == Presence::On);
+        if is_end(event) && presence != Presence::On {
+            self.start_report.end();
+        }
+        if snapshot.spec.is_some() {
+            history.last = Some(snapshot);
+        }
+        self.update_phase(presence);
+    }
+
+    fn update_phase(&self, presence: Presence) {
         self.state.send_if_modified(|state| {
-            let mut next = state.observe(sight);
-            if *fact == Fact::QemuEnded {
-                next = next.observe_qemu_ended();
-            }
+            let next = state.observe(presence);
             std::mem::replace(state, next) != next
         });
     }
 
-    async fn look(&self) -> Option<Look> {
-        let _defined = self.defining.lock().await;
-        let hypervisor = self.connection.hypervisor();
-        let domain = self.identity.domain.clone();
-        match blocking::call("looking at the domain", LOOK, move || {
-            look(&*hypervisor, &domain)
-        })
-        .await
-        {
-            Ok(Ok(seen)) => Some(seen),
-            Ok(Err(error)) => {
-                tracing::error!(reason = %error, "could not look at the domain after an event");
-                None
+    /// Publishes a start from the domain as last read: libvirt answers queries about the domain only after the start,
+    /// and the notification has to be sent before.
+    fn publish_start(&self, publication: &Publication, history: &mut ObserverHistory) {
+        if !self.start_report.is_unreported() {
+            return;
+        }
+        if let Some(spec) = history.spec() {
+            self.publish(DomainSnapshot::starting_up(spec), publication);
+            history.publications.observe_published(true);
+        }
+    }
+
+    fn publish_end(&self, history: &ObserverHistory) {
+        if let Some(spec) = history.spec() {
+            let ended = DomainSnapshot::shut_off(spec, history.end.reason());
+            self.publish(ended, &Publication::MODIFIED);
+        }
+    }
+
+    /// The domain after an event; `None` when libvirt gives no answer and nothing can be published without one.
+    async fn snapshot_after(
+        &self,
+        event: &VmEvent,
+        history: &ObserverHistory,
+    ) -> Option<DomainSnapshot> {
+        let ended = *event == VmEvent::QemuEnded;
+        let deadline = if ended { SNAPSHOT_OF_ENDED } else { SNAPSHOT };
+        match self.snapshot(deadline).await {
+            // The process is gone, whatever libvirt believes.
+            Ok(snapshot) if ended && snapshot.presence() == Presence::On => snapshot
+                .spec
+                .map(|spec| DomainSnapshot::shut_off(spec, history.end.reason())),
+            Ok(snapshot) => Some(snapshot),
+            Err(error) if ended => {
+                tracing::warn!(reason = error, "libvirt cannot be asked how QEMU ended");
+                let spec = history.spec()?;
+                Some(DomainSnapshot::shut_off(spec, history.end.reason()))
+            }
+            Err(error) if *event == VmEvent::Metadata => {
+                tracing::warn!(reason = error, "the domain is reported as it was read last");
+                history.last.clone()
             }
             Err(error) => {
-                tracing::error!(reason = %error, "could not look at the domain after an event");
+                tracing::error!(reason = error, "could not read the domain after an event");
                 None
             }
         }
     }
 
-    fn publish(&self, seen: Look, publication: &Publication) {
+    async fn snapshot(&self, deadline: Duration) -> Result<DomainSnapshot, String> {
+        let defined = tokio::time::timeout(deadline, self.defining.lock());
+        let _defined = defined.await.map_err(|error| error.to_string())?;
+        let snapshot = self.client.snapshot(deadline).await;
+        snapshot.map_err(|error| error.to_string())
+    }
+
+    fn publish(&self, snapshot: DomainSnapshot, publication: &Publication) {
         let (metadata, version) = if publication.with_metadata {
-            self.metadata.to_tell()
+            self.metadata.to_publish()
         } else {
             Default::default()
         };
-        let gone = seen.is_gone();
+        let gone = snapshot.is_gone();
+        let alive = snapshot.presence() == Presence::On;
         tracing::info!(
             event = publication.event_type.as_str(),
-            status = %seen.status,
-            reason = seen.reason,
+            status = %snapshot.status,
+            reason = snapshot.reason,
+            request = self.last_request.load(Ordering::Relaxed),
             "domain {}",
             self.identity.domain
         );
-        let mut domain = seen.domain(&self.identity, metadata);
+        let Identity {
+            namespace,
+            name,
+            uid,
+            ..
+        } = &self.identity;
+        let mut domain = snapshot.domain(namespace, name, uid, metadata);
         if gone && publication.may_be_last {
             domain.metadata.deletion_timestamp = Some(now());
         }
-        self.warner.complete(&mut domain.status);
+        self.alert_reporter.add_panic(&mut domain.status);
         match domain.to_json() {
-            Ok(json) => self.notifier.domain_event(publication.event_type, json),
+            Ok(json) => {
+                let receipt = self.notifier.domain_event(publication.event_type, json);
+                if alive && self.start_report.is_unreported() {
+                    self.start_report.observe(receipt);
+                }
+            }
             Err(error) => tracing::error!(reason = %error, "could not encode the domain"),
         }
         if publication.with_metadata {
-            self.metadata.done(version);
+            self.metadata.mark_published(version);
         }
     }
+}
+
+/// QEMU has ended.
+fn is_end(event: &VmEvent) -> bool {
+    matches!(
+        event,
+        VmEvent::QemuEnded
+            | VmEvent::Libvirt(Event::Lifecycle {
+                event: LifecycleEvent::Stopped,
+                ..
+            })
+    )
 }

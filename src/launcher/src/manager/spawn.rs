@@ -1,91 +1,149 @@
-//! A virtual machine put together from its parts.
+//! Builds a VM from its parts and starts its tasks.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::{Notify, mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::{Mutex, Notify, mpsc, watch};
 
-use super::connection::Connection;
+use super::alert_reporter::AlertReporter;
 use super::handle::Manager;
 use super::hooks::Hooks;
 use super::metadata::Metadata;
 use super::observer::Observer;
-use super::preparation::Preparation;
-use super::state::VmState;
-use super::trouble::Warner;
-use super::vm::{Identity, Vm};
-use crate::access_credentials;
-use crate::notify::{Fact, Notifier};
+use super::start_report::StartReport;
+use super::state::Phase;
+use super::vm_context::{Identity, VmContext};
+use crate::agent::credentials::CredentialSync;
+use crate::boot::resources::BootResources;
+use crate::events::VmEvent;
+use crate::jobs::{JobContext, JobRecorder, Jobs, ProgressTimes};
+use crate::libvirt_client::{Client, ConnectionEvent};
+use crate::notify::Notifier;
+use crate::tasks::Supervisor;
 
-/// What a virtual machine is made of.
-pub struct Parts {
-    /// Which one.
+/// The parts of a VM.
+pub struct VmParts {
+    /// The VM's names.
     pub identity: Identity,
     /// libvirt.
-    pub connection: Arc<Connection>,
+    pub client: Client,
     /// virt-handler.
     pub notifier: Notifier,
     /// The hooks.
     pub hooks: Arc<dyn Hooks>,
     /// The node and the pod's disks.
-    pub preparation: Preparation,
+    pub boot_resources: BootResources,
     /// Where QEMU's output is written.
     pub qemu_log: PathBuf,
 }
 
-/// A virtual machine that can be asked and watched.
-pub struct Spawned {
-    /// To ask.
+/// The handles of a running VM.
+pub struct VmHandles {
+    /// For commands.
     pub manager: Manager,
-    /// Its state, as it changes.
-    pub state: watch::Receiver<VmState>,
-    /// Whom to tell what happens to it; libvirt's events go here too.
-    pub facts: mpsc::UnboundedSender<Fact>,
-    /// The task that watches it.
-    pub observer: JoinHandle<()>,
-    /// The task that keeps the guest's access credentials.
-    pub credentials: JoinHandle<()>,
+    /// The phase, as it changes.
+    pub state: watch::Receiver<Phase>,
+    /// For events, libvirt's included.
+    pub events: mpsc::UnboundedSender<VmEvent>,
 }
 
-impl Parts {
-    /// Starts its tasks: the driver, the observer and the one for access credentials.
-    pub fn spawn(self) -> Spawned {
-        let (facts, told) = mpsc::unbounded_channel();
-        let (state, seen) = watch::channel(VmState::Absent);
-        let metadata = Arc::new(Metadata::new(facts.clone()));
+impl VmParts {
+    /// Starts its driver, and under supervision the observer and the task for access credentials.
+    pub fn spawn(self, supervisor: &mut Supervisor) -> VmHandles {
+        let (events, received) = mpsc::unbounded_channel();
+        let (state, phase) = watch::channel(Phase::Absent);
+        let metadata = Arc::new(Metadata::new(events.clone()));
         let defining = Arc::default();
-        let observer = Observer {
+        let start_report = StartReport::default();
+        let last_request = Arc::default();
+        let observer = Arc::new(Observer {
             defining: Arc::clone(&defining),
-            connection: Arc::clone(&self.connection),
+            start_report: start_report.clone(),
+            last_request: Arc::clone(&last_request),
+            client: self.client.clone(),
             identity: self.identity.clone(),
             metadata: Arc::clone(&metadata),
             notifier: self.notifier.clone(),
-            warner: Warner::new(self.qemu_log),
+            alert_reporter: AlertReporter::new(self.qemu_log),
             state,
-        };
-        let vm = Vm {
+            events: Mutex::new(received),
+            history: Mutex::default(),
+        });
+        supervisor.spawn("observer", move || {
+            let observer = Arc::clone(&observer);
+            async move { observer.run().await }
+        });
+        let jobs = Jobs::new(JobContext {
+            domain: self.identity.domain.clone(),
+            connect: self.client.connect(),
+            recorder: Arc::clone(&metadata) as Arc<dyn JobRecorder>,
+            progress: ProgressTimes::default(),
+        });
+        let vm = VmContext {
+            jobs,
             identity: self.identity,
-            connection: self.connection,
+            client: self.client,
             metadata,
             notifier: self.notifier,
             hooks: self.hooks,
-            preparation: self.preparation,
-            facts: facts.clone(),
-            state: seen.clone(),
+            boot_resources: self.boot_resources,
+            events: events.clone(),
+            state: phase.clone(),
+            start_report,
             credentials: watch::Sender::default(),
             guest_asked: Notify::new(),
             defining,
-            memory: Default::default(),
+            driver_state: Default::default(),
+            last_request: Arc::clone(&last_request),
         };
         let vm = Arc::new(vm);
-        let credentials = access_credentials::keep(Arc::clone(&vm));
-        Spawned {
+        let supervised = Arc::clone(&vm);
+        supervisor.spawn("access credentials", move || {
+            let credentials = credential_sync(&supervised).run();
+            async move {
+                credentials.await;
+                // The guest never runs again: there is nothing left to keep, and nothing wrong.
+                std::future::pending().await
+            }
+        });
+        VmHandles {
             manager: Manager::start(vm),
-            state: seen,
-            facts,
-            observer: tokio::spawn(observer.run(told)),
-            credentials: tokio::spawn(credentials),
+            state: phase,
+            events,
         }
     }
+}
+
+/// Hands the connection's events to the observer.
+pub fn event_handler(
+    events: mpsc::UnboundedSender<VmEvent>,
+) -> impl Fn(ConnectionEvent) + Send + Sync + 'static {
+    move |event| {
+        // Fails only when the observer is gone.
+        let _ = events.send(match event {
+            ConnectionEvent::Libvirt(event) => VmEvent::Libvirt(event),
+            ConnectionEvent::Reconnected => VmEvent::Reconnected,
+        });
+    }
+}
+
+/// What the task for access credentials works with.
+fn credential_sync(vm: &Arc<VmContext>) -> CredentialSync {
+    let (state, metadata) = (vm.state.clone(), Arc::clone(&vm.metadata));
+    CredentialSync {
+        client: vm.client.clone(),
+        secrets: vm.boot_resources.secrets.clone(),
+        notifier: vm.notifier.clone(),
+        credentials: vm.credentials.subscribe(),
+        guest_runs: Box::new(move || Box::pin(guest_runs(state.clone()))),
+        report: Box::new(move |succeeded, message| {
+            metadata.set_access_credential(succeeded, message)
+        }),
+    }
+}
+
+/// Waits until the guest runs; false when it never will again.
+async fn guest_runs(mut state: watch::Receiver<Phase>) -> bool {
+    let known = state.wait_for(|state| matches!(state, Phase::Active | Phase::Gone));
+    known.await.is_ok_and(|state| *state == Phase::Active)
 }

@@ -1,4 +1,4 @@
-//! What is known of the domain. Pure.
+//! The phases of the domain. Pure.
 //!
 //! ```text
 //!   [absent] ──▶ [defined] ──▶ [active] ──▶ [down] ──▶ [gone]
@@ -6,13 +6,15 @@
 //!                    │            └───────────┘          │
 //!                    └───────────────────────────────────┘
 //! ```
-//! Only the observer moves it, by what it saw of libvirt or of QEMU's process. `gone` is the end: a
-//! launcher runs one virtual machine in its life.
+//! Only the observer changes the phase, from libvirt's state or QEMU's process. `gone` is final: a launcher runs one
+//! virtual machine.
+
+use crate::libvirt_client::Presence;
 
 /// Where the domain is in its life.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum VmState {
-    /// libvirt has not heard of it yet.
+pub enum Phase {
+    /// Not defined yet.
     #[default]
     Absent,
     /// Defined, never started.
@@ -21,41 +23,30 @@ pub enum VmState {
     Active,
     /// Its QEMU process ended.
     Down,
-    /// It was there, and libvirt has forgotten it.
+    /// It existed, and is undefined now.
     Gone,
 }
 
-/// What a look at the domain shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sight {
-    /// No such domain.
-    Nothing,
-    /// A domain without a QEMU process.
-    Off,
-    /// A domain with one.
-    On,
+/// What admission knows of the VM.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct VmState {
+    /// Where the domain is in its life.
+    pub phase: Phase,
+    /// The VM was started, and virt-handler has not accepted a notification that it is alive.
+    pub start_unreported: bool,
 }
 
-impl VmState {
-    /// The state after a look.
+impl Phase {
+    /// The phase after a snapshot.
     #[must_use]
-    pub fn observe(self, sight: Sight) -> VmState {
-        match (self, sight) {
-            (VmState::Gone, _) => VmState::Gone,
-            (VmState::Absent, Sight::Nothing) => VmState::Absent,
-            (_, Sight::Nothing) => VmState::Gone,
-            (_, Sight::On) => VmState::Active,
-            (VmState::Absent | VmState::Defined, Sight::Off) => VmState::Defined,
-            (VmState::Active | VmState::Down, Sight::Off) => VmState::Down,
-        }
-    }
-
-    /// The state once QEMU's process is known to have ended.
-    #[must_use]
-    pub fn observe_qemu_ended(self) -> VmState {
-        match self {
-            VmState::Active => VmState::Down,
-            other => other,
+    pub fn observe(self, presence: Presence) -> Phase {
+        match (self, presence) {
+            (Phase::Gone, _) => Phase::Gone,
+            (Phase::Absent, Presence::Nothing) => Phase::Absent,
+            (_, Presence::Nothing) => Phase::Gone,
+            (_, Presence::On) => Phase::Active,
+            (Phase::Absent | Phase::Defined, Presence::Off) => Phase::Defined,
+            (Phase::Active | Phase::Down, Presence::Off) => Phase::Down,
         }
     }
 }
@@ -66,43 +57,37 @@ mod tests {
 
     use super::*;
 
-    fn life(sights: &[Sight]) -> VmState {
-        sights
+    fn life(presences: &[Presence]) -> Phase {
+        presences
             .iter()
-            .fold(VmState::Absent, |state, sight| state.observe(*sight))
+            .fold(Phase::Absent, |state, presence| state.observe(*presence))
     }
 
     #[test]
-    fn a_life() {
-        use Sight::{Nothing, Off, On};
-        assert_eq!(life(&[Nothing]), VmState::Absent);
-        assert_eq!(life(&[Nothing, Off]), VmState::Defined);
-        assert_eq!(life(&[Off, On]), VmState::Active);
-        assert_eq!(life(&[Off, On, Off]), VmState::Down);
-        assert_eq!(
-            life(&[Off, On, Off, On]),
-            VmState::Active,
-            "a start repeated"
-        );
-        assert_eq!(life(&[Off, On, Off, Nothing]), VmState::Gone);
+    fn phases_follow_the_domains_presence() {
+        use Presence::{Nothing, Off, On};
+        assert_eq!(life(&[Nothing]), Phase::Absent);
+        assert_eq!(life(&[Nothing, Off]), Phase::Defined);
+        assert_eq!(life(&[Off, On]), Phase::Active);
+        assert_eq!(life(&[Off, On, Off]), Phase::Down);
+        assert_eq!(life(&[Off, On, Off, On]), Phase::Active, "a start repeated");
+        assert_eq!(life(&[Off, On, Off, Nothing]), Phase::Gone);
         assert_eq!(
             life(&[Off, Nothing, Off]),
-            VmState::Gone,
+            Phase::Gone,
             "the end is the end"
         );
-        assert_eq!(VmState::Active.observe_qemu_ended(), VmState::Down);
-        assert_eq!(VmState::Defined.observe_qemu_ended(), VmState::Defined);
     }
 
     proptest! {
         #[test]
-        fn absent_never_comes_back(sights in proptest::collection::vec(
-            prop_oneof![Just(Sight::Nothing), Just(Sight::Off), Just(Sight::On)], 0..10))
+        fn phase_absent_never_returns(presences in proptest::collection::vec(
+            prop_oneof![Just(Presence::Nothing), Just(Presence::Off), Just(Presence::On)], 0..10))
         {
-            let mut state = VmState::Absent;
-            for sight in sights {
-                let next = state.observe(sight);
-                prop_assert!(next != VmState::Absent || state == VmState::Absent);
+            let mut state = Phase::Absent;
+            for presence in presences {
+                let next = state.observe(presence);
+                prop_assert!(next != Phase::Absent || state == Phase::Absent);
                 state = next;
             }
         }

@@ -20,7 +20,7 @@ const VERSION: u32 = 1;
 /// A notification did not get through.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SendError {
-    /// Nobody listens, or not yet.
+    /// virt-handler does not listen (yet).
     #[error("connecting to virt-handler at {socket}: {source}")]
     Connect {
         socket: PathBuf,
@@ -34,13 +34,13 @@ pub(super) enum SendError {
     /// The call failed.
     #[error("virt-handler did not take the notification: {0}")]
     Call(#[from] Box<Status>),
-    /// The server took it and reported a failure of its own.
+    /// The server received it and reported a failure.
     #[error("virt-handler could not handle the notification: {0}")]
     Refused(String),
 }
 
 impl SendError {
-    /// Whether trying again can help.
+    /// Whether another attempt may succeed.
     pub(super) fn is_transient(&self) -> bool {
         match self {
             SendError::Connect { .. } | SendError::Version { .. } => true,
@@ -74,7 +74,7 @@ impl Client {
         }
     }
 
-    /// One attempt. After a transient error the next attempt connects anew.
+    /// One attempt. After a transient error the next attempt opens a new connection.
     pub(super) async fn send(&mut self, call: &Call) -> Result<(), SendError> {
         let result = self.attempt(call).await;
         if result.as_ref().is_err_and(SendError::is_transient) {
@@ -92,12 +92,12 @@ impl Client {
             Call::Domain(request) => client.handle_domain_event(request.clone()).await,
             Call::Kubernetes(request) => client.handle_k8s_event(request.clone()).await,
         };
-        understand(response.map_err(Box::new)?.into_inner())
+        check_response(response.map_err(Box::new)?.into_inner())
     }
 }
 
 /// Servers that report errors through gRPC leave `success` unset and the message empty.
-fn understand(response: Response) -> Result<(), SendError> {
+fn check_response(response: Response) -> Result<(), SendError> {
     if response.success || response.message.is_empty() {
         Ok(())
     } else {

@@ -1,4 +1,4 @@
-//! Kubernetes events that virt-handler posts for us.
+//! Kubernetes events, which virt-handler posts for the launcher.
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ pub struct Warning {
 
 /// Which VMI an event is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Involved {
+pub struct InvolvedObject {
     /// Name of the VMI.
     pub name: String,
     /// Namespace of the VMI.
@@ -25,9 +25,9 @@ pub struct Involved {
 /// As Go encodes a `v1.Event`: what has no `omitempty` there is present here.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WireEvent<'a> {
-    metadata: WireMetadata,
-    involved_object: WireReference<'a>,
+struct EventJson<'a> {
+    metadata: MetadataJson,
+    involved_object: ObjectReferenceJson<'a>,
     reason: &'a str,
     message: &'a str,
     source: Empty,
@@ -42,7 +42,7 @@ struct WireEvent<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WireMetadata {
+struct MetadataJson {
     creation_timestamp: Option<()>,
 }
 
@@ -51,7 +51,7 @@ struct Empty {}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WireReference<'a> {
+struct ObjectReferenceJson<'a> {
     kind: &'a str,
     namespace: &'a str,
     name: &'a str,
@@ -61,16 +61,16 @@ struct WireReference<'a> {
 
 impl Warning {
     /// The JSON that virt-handler decodes.
-    pub fn to_json(&self, about: &Involved) -> Vec<u8> {
-        let event = WireEvent {
-            metadata: WireMetadata {
+    pub fn to_json(&self, involved: &InvolvedObject) -> Vec<u8> {
+        let event = EventJson {
+            metadata: MetadataJson {
                 creation_timestamp: None,
             },
-            involved_object: WireReference {
+            involved_object: ObjectReferenceJson {
                 kind: "VirtualMachineInstance",
-                namespace: &about.namespace,
-                name: &about.name,
-                uid: &about.uid,
+                namespace: &involved.namespace,
+                name: &involved.name,
+                uid: &involved.uid,
                 api_version: "kubevirt.io/v1",
             },
             reason: self.reason,
@@ -93,8 +93,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_json_of_a_warning() {
-        let about = Involved {
+    fn warning_is_encoded_as_a_kubernetes_event() {
+        let involved = InvolvedObject {
             name: "vm1".into(),
             namespace: "default".into(),
             uid: "1234".into(),
@@ -103,7 +103,7 @@ mod tests {
             reason: "HookDenied",
             message: "hook policy refuses".into(),
         };
-        let json: serde_json::Value = serde_json::from_slice(&warning.to_json(&about)).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&warning.to_json(&involved)).unwrap();
         assert_eq!(json["involvedObject"]["kind"], "VirtualMachineInstance");
         assert_eq!(json["involvedObject"]["apiVersion"], "kubevirt.io/v1");
         assert_eq!(json["involvedObject"]["uid"], "1234");

@@ -1,17 +1,19 @@
-//! Which notifications follow from which facts. Pure.
+//! Which notifications follow from which events. Pure.
 //!
 //! ```text
-//!            metadata (kept)
+//!          metadata (pending)
 //!               ┌──┐
 //!               │  ▼
-//!            [silent] ──first event of the domain──▶ [speaking] ──▶ one publication per fact
+//!          [unannounced] ──first event of the domain──▶ [announced] ──▶ one publication per event
 //! ```
 //!
 //! virt-handler learns of a domain through `ADDED`, which carries no KubeVirt metadata yet, and then
-//! through `MODIFIED`, which does. libvirt's word on the definition and the launcher's own change of
-//! metadata race each other; this order is kept whoever wins.
+//! through `MODIFIED`, which does. libvirt's event of the definition and the launcher's own change of
+//! metadata may come in either order; the notifications keep this one.
 
 use libvirt::{Detail, Event, LifecycleEvent};
+
+use crate::events::VmEvent;
 
 /// Kubernetes' watch event types, as far as a launcher sends them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +25,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// The word on the wire.
+    /// The value in the notification.
     pub fn as_str(self) -> &'static str {
         match self {
             EventType::Added => "ADDED",
@@ -32,21 +34,22 @@ impl EventType {
     }
 }
 
-/// One notification to be made of the domain as it is when it is made.
+/// A notification to send; its content is the domain at the time of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Publication {
-    /// What virt-handler is told it is.
+pub(crate) struct Publication {
+    /// The type of the event.
     pub event_type: EventType,
     /// Whether KubeVirt's metadata (uid, grace period...) goes with it.
     pub with_metadata: bool,
-    /// If the domain turns out to be gone, this is the end: it gets a deletion timestamp.
+    /// If the domain is gone, this is the last notification: it gets a deletion timestamp.
     pub may_be_last: bool,
-    /// What is told is the moment before the domain's processors run, which may have passed by now.
+    /// It reports the moment before the domain's processors run, which may be over already.
     pub starting_up: bool,
 }
 
 impl Publication {
-    const MODIFIED: Publication = Publication {
+    /// The domain as it is, under `MODIFIED`, with KubeVirt's metadata.
+    pub(crate) const MODIFIED: Publication = Publication {
         event_type: EventType::Modified,
         with_metadata: true,
         may_be_last: false,
@@ -54,54 +57,41 @@ impl Publication {
     };
 }
 
-/// Something that virt-handler may have to hear of.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Fact {
-    /// libvirt's word.
-    Libvirt(Event),
-    /// KubeVirt's metadata changed.
-    Metadata,
-    /// The connection to libvirt is back; what happened meanwhile is not known.
-    Reconnected,
-    /// QEMU's process ended, and libvirt has not said so.
-    QemuEnded,
-    /// A start is under way: QEMU is there, its processors do not run yet.
-    StartingUp,
-}
-
-/// The policy and what it remembers.
+/// The policy and its state.
 #[derive(Debug, Default)]
-pub struct Publications {
-    speaking: bool,
-    kept_metadata: bool,
-    told_on: bool,
+pub(crate) struct Publications {
+    announced: bool,
+    pending_metadata: bool,
+    published_active: bool,
     starting: bool,
 }
 
 impl Publications {
-    /// What to publish now that `fact` is known, in order.
-    pub fn observe(&mut self, fact: &Fact) -> Vec<Publication> {
-        match fact {
-            Fact::Libvirt(event) => self.observe_event(event),
-            Fact::Metadata if self.speaking => vec![Publication::MODIFIED],
-            Fact::Metadata => {
-                self.kept_metadata = true;
+    /// The notifications that follow from an event, in order.
+    pub(crate) fn observe(&mut self, event: &VmEvent) -> Vec<Publication> {
+        match event {
+            VmEvent::Libvirt(event) => self.observe_event(event),
+            VmEvent::Metadata if self.announced => vec![Publication::MODIFIED],
+            VmEvent::Metadata => {
+                self.pending_metadata = true;
                 Vec::new()
             }
-            Fact::Reconnected | Fact::QemuEnded if self.speaking => vec![Publication {
+            VmEvent::Reconnected | VmEvent::QemuEnded if self.announced => vec![Publication {
                 may_be_last: true,
                 ..Publication::MODIFIED
             }],
-            Fact::Reconnected | Fact::QemuEnded => Vec::new(),
-            Fact::StartingUp => self.observe_start().into_iter().collect(),
+            VmEvent::Reconnected | VmEvent::QemuEnded => Vec::new(),
+            VmEvent::StartingUp => self.observe_start().into_iter().collect(),
+            VmEvent::StartFailed if self.published_active => vec![Publication::MODIFIED],
+            VmEvent::StartFailed | VmEvent::GuestAsked | VmEvent::Destroying => Vec::new(),
         }
     }
 
-    /// Only between "off" and "on": what was told already, or is over, is not told again.
+    /// Only between "off" and "on": a start that was published, or is over, is not published again.
     fn observe_start(&mut self) -> Option<Publication> {
-        let news = self.speaking && !self.told_on;
-        self.starting |= news;
-        news.then_some(Publication {
+        let is_unpublished = self.announced && !self.published_active;
+        self.starting |= is_unpublished;
+        is_unpublished.then_some(Publication {
             starting_up: true,
             ..Publication::MODIFIED
         })
@@ -116,11 +106,23 @@ impl Publications {
                 ..
             }
         );
-        no_agent && self.speaking && (self.starting || !self.told_on)
+        no_agent && self.announced && (self.starting || !self.published_active)
+    }
+
+    /// Whether the processors run; if the moment before was not published, it is published now.
+    fn is_running(event: &Event) -> bool {
+        matches!(
+            event,
+            Event::Lifecycle {
+                event: LifecycleEvent::Started | LifecycleEvent::Resumed,
+                detail: Detail::Booted | Detail::Unpaused,
+                ..
+            }
+        )
     }
 
     /// Until a domain runs, only the launcher defines it, in as many steps as that takes.
-    fn is_own_work(&self, event: &Event) -> bool {
+    fn is_own_redefinition(&self, event: &Event) -> bool {
         let redefined = matches!(
             event,
             Event::Lifecycle {
@@ -129,29 +131,42 @@ impl Publications {
                 ..
             }
         );
-        redefined && !self.told_on
+        redefined && !self.published_active
     }
 
     /// A publication was made of a domain that has its QEMU process, or of one that has not.
-    pub fn observe_told(&mut self, on: bool) {
-        self.told_on = on;
+    pub(crate) fn observe_published(&mut self, on: bool) {
+        self.published_active = on;
+    }
+
+    /// The last publication was of a domain with a QEMU process.
+    pub(crate) fn last_published_active(&self) -> bool {
+        self.published_active
     }
 
     fn observe_event(&mut self, event: &Event) -> Vec<Publication> {
         if self.is_start(event) {
             return self.observe_start().into_iter().collect();
         }
-        if self.is_own_work(event) {
+        if self.is_own_redefinition(event) {
             return Vec::new();
         }
+        let start = match Self::is_running(event) && !self.starting {
+            true => self.observe_start(),
+            false => None,
+        };
         self.starting &= !matches!(event, Event::Lifecycle { .. });
         let Some(publication) = publication(event) else {
             return Vec::new();
         };
-        let kept = std::mem::take(&mut self.kept_metadata) && !publication.with_metadata;
-        self.speaking = true;
-        let told = kept.then_some(Publication::MODIFIED);
-        std::iter::once(publication).chain(told).collect()
+        let pending = std::mem::take(&mut self.pending_metadata) && !publication.with_metadata;
+        self.announced = true;
+        let metadata = pending.then_some(Publication::MODIFIED);
+        start
+            .into_iter()
+            .chain([publication])
+            .chain(metadata)
+            .collect()
     }
 }
 
@@ -193,19 +208,19 @@ mod tests {
 
     use super::*;
 
-    fn lifecycle(event: LifecycleEvent, detail: Detail) -> Fact {
-        Fact::Libvirt(Event::Lifecycle {
+    fn lifecycle(event: LifecycleEvent, detail: Detail) -> VmEvent {
+        VmEvent::Libvirt(Event::Lifecycle {
             domain: "default_vm1".into(),
             event,
             detail,
         })
     }
 
-    fn kinds(facts: &[Fact]) -> Vec<(&'static str, bool)> {
+    fn kinds(events: &[VmEvent]) -> Vec<(&'static str, bool)> {
         let mut policy = Publications::default();
-        facts
+        events
             .iter()
-            .flat_map(|fact| policy.observe(fact))
+            .flat_map(|event| policy.observe(event))
             .map(|publication| (publication.event_type.as_str(), publication.with_metadata))
             .collect()
     }
@@ -214,40 +229,43 @@ mod tests {
     const MODIFIED: (&str, bool) = ("MODIFIED", true);
 
     #[test]
-    fn definition_comes_before_metadata_whoever_wins_the_race() {
+    fn definition_is_published_before_metadata_in_either_order() {
         let defined = lifecycle(LifecycleEvent::Defined, Detail::Added);
-        assert_eq!(kinds(&[defined.clone(), Fact::Metadata]), [ADDED, MODIFIED]);
-        assert_eq!(kinds(&[Fact::Metadata, defined]), [ADDED, MODIFIED]);
+        assert_eq!(
+            kinds(&[defined.clone(), VmEvent::Metadata]),
+            [ADDED, MODIFIED]
+        );
+        assert_eq!(kinds(&[VmEvent::Metadata, defined]), [ADDED, MODIFIED]);
     }
 
     #[test]
-    fn nothing_is_said_before_the_first_event() {
+    fn nothing_is_published_before_the_first_event() {
         assert_eq!(
-            kinds(&[Fact::Metadata, Fact::Reconnected, Fact::Metadata]),
+            kinds(&[VmEvent::Metadata, VmEvent::Reconnected, VmEvent::Metadata]),
             []
         );
     }
 
     #[test]
-    fn a_definition_in_steps_is_one_definition() {
+    fn definition_in_two_steps_is_published_once() {
         let defined = lifecycle(LifecycleEvent::Defined, Detail::Added);
         let updated = lifecycle(LifecycleEvent::Defined, Detail::Updated);
         assert_eq!(kinds(&[defined.clone(), updated.clone()]), [ADDED]);
         let mut policy = Publications::default();
         policy.observe(&defined);
-        policy.observe_told(true);
+        policy.observe_published(true);
         assert_eq!(policy.observe(&updated), [Publication::MODIFIED]);
     }
 
     #[test]
-    fn a_plain_pause_is_told_once() {
+    fn pause_is_published_once() {
         let defined = lifecycle(LifecycleEvent::Defined, Detail::Added);
         let paused = lifecycle(LifecycleEvent::Suspended, Detail::Paused);
         assert_eq!(kinds(&[defined, paused]), [ADDED, MODIFIED]);
     }
 
     #[test]
-    fn an_arriving_migration_is_added_with_its_metadata() {
+    fn incoming_migration_is_added_with_its_metadata() {
         assert_eq!(
             kinds(&[lifecycle(LifecycleEvent::Started, Detail::Migrated)]),
             [("ADDED", true)]
@@ -255,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_end_may_be_the_last_word() {
+    fn only_an_end_may_be_the_last_publication() {
         let mut policy = Publications::default();
         let mut last = |event, detail| policy.observe(&lifecycle(event, detail))[0].may_be_last;
         assert!(last(LifecycleEvent::Undefined, Detail::Removed));
@@ -265,44 +283,66 @@ mod tests {
     }
 
     #[test]
-    fn a_reboot_is_no_news() {
-        let reboot = Fact::Libvirt(Event::Reboot {
+    fn reboot_is_not_published() {
+        let reboot = VmEvent::Libvirt(Event::Reboot {
             domain: "default_vm1".into(),
         });
         assert_eq!(kinds(&[reboot]), []);
     }
 
     #[test]
-    fn starting_up_is_told_once_and_only_before_the_domain_runs() {
+    fn starting_up_is_published_once_and_only_before_the_domain_runs() {
         let mut policy = Publications::default();
-        assert_eq!(policy.observe(&Fact::StartingUp), [], "nobody knows it yet");
+        assert_eq!(
+            policy.observe(&VmEvent::StartingUp),
+            [],
+            "nobody knows it yet"
+        );
         policy.observe(&lifecycle(LifecycleEvent::Defined, Detail::Added));
-        policy.observe_told(false);
-        let told = policy.observe(&Fact::StartingUp);
-        assert!(told.len() == 1 && told[0].starting_up && told[0].with_metadata);
-        policy.observe_told(true);
-        assert_eq!(policy.observe(&Fact::StartingUp), []);
-        policy.observe_told(false);
-        assert_eq!(policy.observe(&Fact::StartingUp).len(), 1, "another start");
+        policy.observe_published(false);
+        let published = policy.observe(&VmEvent::StartingUp);
+        assert!(published.len() == 1 && published[0].starting_up && published[0].with_metadata);
+        policy.observe_published(true);
+        assert_eq!(policy.observe(&VmEvent::StartingUp), []);
+        policy.observe_published(false);
+        assert_eq!(
+            policy.observe(&VmEvent::StartingUp).len(),
+            1,
+            "another start"
+        );
     }
 
     #[test]
-    fn a_start_has_two_witnesses_and_is_told_once() {
-        let no_agent = Fact::Libvirt(Event::AgentLifecycle {
+    fn failed_start_is_published_if_the_start_was() {
+        let mut policy = Publications::default();
+        policy.observe(&lifecycle(LifecycleEvent::Defined, Detail::Added));
+        policy.observe_published(false);
+        assert_eq!(policy.observe(&VmEvent::StartFailed), []);
+        policy.observe(&VmEvent::StartingUp);
+        policy.observe_published(true);
+        assert_eq!(
+            policy.observe(&VmEvent::StartFailed),
+            [Publication::MODIFIED]
+        );
+    }
+
+    #[test]
+    fn start_seen_by_two_events_is_published_once() {
+        let no_agent = VmEvent::Libvirt(Event::AgentLifecycle {
             domain: "default_vm1".into(),
             connected: false,
         });
         let defined = lifecycle(LifecycleEvent::Defined, Detail::Added);
         let resumed = lifecycle(LifecycleEvent::Resumed, Detail::Unpaused);
         for (first, second) in [
-            (&no_agent, &Fact::StartingUp),
-            (&Fact::StartingUp, &no_agent),
+            (&no_agent, &VmEvent::StartingUp),
+            (&VmEvent::StartingUp, &no_agent),
         ] {
             let mut policy = Publications::default();
             policy.observe(&defined);
-            policy.observe_told(false);
+            policy.observe_published(false);
             assert!(policy.observe(first)[0].starting_up);
-            policy.observe_told(true);
+            policy.observe_published(true);
             assert_eq!(policy.observe(second), []);
             assert!(!policy.observe(&resumed)[0].starting_up);
             let lost = policy.observe(&no_agent);
@@ -310,7 +350,7 @@ mod tests {
         }
     }
 
-    fn any_fact() -> impl Strategy<Value = Fact> {
+    fn any_event() -> impl Strategy<Value = VmEvent> {
         use LifecycleEvent::{Defined, Resumed, Started, Stopped, Suspended, Undefined};
         let events = prop_oneof![
             Just((Defined, Detail::Added)),
@@ -323,25 +363,25 @@ mod tests {
         ];
         prop_oneof![
             events.prop_map(|(event, detail)| lifecycle(event, detail)),
-            Just(Fact::Metadata),
-            Just(Fact::Reconnected),
+            Just(VmEvent::Metadata),
+            Just(VmEvent::Reconnected),
         ]
     }
 
     proptest! {
-        /// Metadata is never lost: after the first event, the last change has been told.
+        /// Metadata is never lost: after the first event, the last change has been published.
         #[test]
-        fn every_change_of_metadata_is_told(facts in proptest::collection::vec(any_fact(), 0..12)) {
+        fn every_change_of_metadata_is_published(events in proptest::collection::vec(any_event(), 0..12)) {
             let mut policy = Publications::default();
-            let (mut spoken, mut untold) = (false, false);
-            for fact in &facts {
-                untold |= *fact == Fact::Metadata;
-                for publication in policy.observe(fact) {
-                    spoken = true;
-                    untold &= !publication.with_metadata;
+            let (mut announced, mut unpublished) = (false, false);
+            for event in &events {
+                unpublished |= *event == VmEvent::Metadata;
+                for publication in policy.observe(event) {
+                    announced = true;
+                    unpublished &= !publication.with_metadata;
                 }
             }
-            prop_assert!(!spoken || !untold);
+            prop_assert!(!announced || !unpublished);
         }
     }
 }

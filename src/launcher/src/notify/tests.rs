@@ -13,19 +13,19 @@ use tonic::{Request, Response, Status};
 
 use super::*;
 
-/// A virt-handler that writes down what it hears.
+/// A virt-handler that records its notifications.
 #[derive(Clone, Default)]
 struct Handler {
-    heard: Arc<Mutex<Vec<String>>>,
+    notifications: Arc<Mutex<Vec<String>>>,
     failures: Arc<Mutex<Vec<Status>>>,
 }
 
 impl Handler {
-    fn hear(&self, what: String) -> Result<Response<Answer>, Status> {
+    fn record(&self, what: String) -> Result<Response<Answer>, Status> {
         if let Some(status) = self.failures.lock().unwrap().pop() {
             return Err(status);
         }
-        self.heard.lock().unwrap().push(what);
+        self.notifications.lock().unwrap().push(what);
         Ok(Response::new(Answer {
             success: true,
             message: String::new(),
@@ -40,8 +40,8 @@ impl Handler {
         tokio::spawn(server.serve_with_incoming(UnixListenerStream::new(listener)));
     }
 
-    fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap().clone()
+    fn notifications(&self) -> Vec<String> {
+        self.notifications.lock().unwrap().clone()
     }
 }
 
@@ -65,7 +65,7 @@ impl Notify for Handler {
     ) -> Result<Response<Answer>, Status> {
         let request = request.into_inner();
         let json = String::from_utf8(request.domain_json).unwrap();
-        self.hear(format!("{} {json}", request.event_type))
+        self.record(format!("{} {json}", request.event_type))
     }
 
     async fn handle_k8s_event(
@@ -74,7 +74,7 @@ impl Notify for Handler {
     ) -> Result<Response<Answer>, Status> {
         let json: serde_json::Value =
             serde_json::from_slice(&request.into_inner().event_json).unwrap();
-        self.hear(format!(
+        self.record(format!(
             "{} {}",
             json["reason"], json["involvedObject"]["name"]
         ))
@@ -82,21 +82,22 @@ impl Notify for Handler {
 }
 
 const RETRY: Retry = Retry {
+    first: Duration::from_millis(10),
     interval: Duration::from_millis(20),
     total: Duration::from_millis(400),
 };
 const SOON: Duration = Duration::from_secs(5);
 
 fn notifier(socket: &Path) -> Notifier {
-    let about = Involved {
+    let about = InvolvedObject {
         name: "vm1".into(),
-        ..Involved::default()
+        ..InvolvedObject::default()
     };
     Notifier::start(socket, about, RETRY)
 }
 
 #[tokio::test]
-async fn notifications_arrive_in_order_also_when_the_server_is_late() {
+async fn notifications_arrive_in_order_when_the_server_starts_late() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("domain-notify-pipe.sock");
     let notifier = notifier(&socket);
@@ -111,13 +112,13 @@ async fn notifications_arrive_in_order_also_when_the_server_is_late() {
     handler.serve(&socket);
     assert!(notifier.flush(SOON).await);
     assert_eq!(
-        handler.heard(),
+        handler.notifications(),
         ["ADDED 1", "MODIFIED 2", "\"HookFailed\" \"vm1\""]
     );
 }
 
 #[tokio::test]
-async fn a_lost_connection_is_made_again_and_a_plain_refusal_is_not_repeated() {
+async fn transient_errors_reconnect_and_refusals_are_not_repeated() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("s");
     let handler = Handler::default();
@@ -133,11 +134,11 @@ async fn a_lost_connection_is_made_again_and_a_plain_refusal_is_not_repeated() {
     }
     assert!(notifier.flush(SOON).await);
     // The first is tried twice and then refused for good; the others go through.
-    assert_eq!(handler.heard(), ["MODIFIED 2", "MODIFIED 3"]);
+    assert_eq!(handler.notifications(), ["MODIFIED 2", "MODIFIED 3"]);
 }
 
 #[tokio::test]
-async fn nobody_listening_is_given_up_after_the_total_time() {
+async fn notification_is_given_up_after_the_total_time() {
     let directory = tempfile::tempdir().unwrap();
     let notifier = notifier(&directory.path().join("nobody"));
     notifier.domain_event(EventType::Modified, b"1".to_vec());

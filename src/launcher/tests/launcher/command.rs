@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hook_host::Chain;
 use hyper_util::rt::TokioIo;
-use libvirt::fake::Fake;
+use libvirt::fake::FakeDaemon;
 use proto::cmd::info::CmdInfoRequest;
 use proto::cmd::info::cmd_info_client::CmdInfoClient;
 use proto::cmd::v1::cmd_client::CmdClient;
@@ -14,10 +14,12 @@ use tokio::net::UnixStream;
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint, Uri};
 
+use virt_launcher::manager::Command;
+
 use crate::rig::{DOMAIN, Rig, sync, vmi_json};
 
 async fn channel(rig: &Rig) -> Channel {
-    let path = rig.places.ready_socket();
+    let path = rig.paths.ready_socket();
     let dial = tower::service_fn(move |_: Uri| {
         let path = path.clone();
         async move { UnixStream::connect(path).await.map(TokioIo::new) }
@@ -28,11 +30,11 @@ async fn channel(rig: &Rig) -> Channel {
         .unwrap()
 }
 
-async fn client(rig: &Rig) -> CmdClient<Channel> {
+pub(crate) async fn client(rig: &Rig) -> CmdClient<Channel> {
     CmdClient::new(channel(rig).await)
 }
 
-fn about() -> VmiRequest {
+pub(crate) fn about() -> VmiRequest {
     VmiRequest {
         vmi: Some(Vmi {
             vmi_json: vmi_json().to_string().into_bytes(),
@@ -51,10 +53,10 @@ fn about_nothing() -> VmiRequest {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_socket_gets_its_ready_name_and_answers() {
+async fn ready_socket_answers() {
     let rig = Rig::new().await;
-    assert!(rig.places.ready_socket().exists());
-    assert!(!rig.places.init_socket().exists());
+    assert!(rig.paths.ready_socket().exists());
+    assert!(!rig.paths.init_socket().exists());
     let info = CmdInfoClient::new(channel(&rig).await)
         .info(CmdInfoRequest {})
         .await
@@ -72,7 +74,7 @@ async fn the_socket_gets_its_ready_name_and_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unusable_vmi_is_kubevirts_sentence() {
+async fn invalid_vmi_gives_kubevirts_message() {
     let rig = Rig::new().await;
     let mut client = client(&rig).await;
     let answers = [
@@ -94,7 +96,7 @@ async fn an_unusable_vmi_is_kubevirts_sentence() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vmi_that_cannot_be_converted_is_refused_with_the_reason() {
+async fn unconvertible_vmi_is_refused_with_the_reason() {
     let rig = Rig::new().await;
     let mut json = vmi_json();
     json["spec"]["domain"]["devices"]["disks"] =
@@ -130,7 +132,7 @@ async fn sync_with(rig: &Rig, plugins: &str) -> Response {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plugin_that_cannot_be_called_ends_the_start_before_anything_is_done() {
+async fn unusable_plugin_refuses_the_start_before_any_change() {
     let rig = Rig::with(Arc::new(Chain::default())).await;
     let answer = sync_with(&rig, "{").await;
     assert!(
@@ -152,14 +154,14 @@ async fn a_plugin_that_cannot_be_called_ends_the_start_before_anything_is_done()
         "{answer:?}"
     );
     assert!(rig.fake.state(DOMAIN).is_none());
-    rig.heard_of("HookFailed").await;
+    rig.notifications_until("HookFailed").await;
     let answer = sync_with(&rig, &plugin("Ignore")).await;
     assert!(answer.success, "{answer:?}");
     assert!(rig.fake.state(DOMAIN).is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_and_the_domain_they_make() {
+async fn commands_change_the_domain() {
     let rig = Rig::new().await;
     let mut client = client(&rig).await;
     let none = client
@@ -214,7 +216,7 @@ async fn commands_and_the_domain_they_make() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_an_agent_three_queries_are_empty_and_succeed() {
+async fn queries_without_an_agent_are_empty_and_succeed() {
     let rig = Rig::new().await;
     let mut client = client(&rig).await;
     let info = client
@@ -243,9 +245,9 @@ async fn without_an_agent_three_queries_are_empty_and_succeed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_agent_is_an_unknown_error_with_libvirts_code() {
+async fn silent_agent_is_an_unknown_error_with_libvirts_code() {
     let rig = Rig::new().await;
-    rig.manager.sync(sync()).await.unwrap();
+    rig.manager.run(Command::sync(sync())).await.unwrap();
     let mut client = client(&rig).await;
     let ping = GuestPingRequest {
         domain_name: DOMAIN.into(),
@@ -258,8 +260,8 @@ async fn a_silent_agent_is_an_unknown_error_with_libvirts_code() {
         "{}",
         status.message()
     );
-    let heard = rig.heard_of("EVENT").await;
-    assert!(heard.contains(
+    let notifications = rig.notifications_until("EVENT").await;
+    assert!(notifications.contains(
         &"EVENT GuestAgentPingFailed: GuestAgentPing probe failed for VMI vm1".to_owned()
     ));
     let status = client.exec(exec("/bin/true", 1)).await.unwrap_err();
@@ -279,7 +281,7 @@ fn exec(program: &str, timeout_seconds: i32) -> ExecRequest {
 /// An agent whose `/bin/slow` never ends, and whose other programs fail with 3 after one poll.
 fn agent(command: &str) -> libvirt::Result<String> {
     let command: Value =
-        serde_json::from_str(command).map_err(|_| Fake::error(1, 10, "no JSON"))?;
+        serde_json::from_str(command).map_err(|_| FakeDaemon::error(1, 10, "no JSON"))?;
     let answer = match command["execute"].as_str() {
         Some("guest-ping") => "{}",
         Some("guest-exec") if command["arguments"]["path"] == "/bin/slow" => r#"{"pid":1}"#,
@@ -290,16 +292,16 @@ fn agent(command: &str) -> libvirt::Result<String> {
             r#"{"exited":true,"exitcode":3,"out-data":"aGVsbG8K"}"#
         }
         Some("guest-exec-status") => r#"{"exited":false}"#,
-        _ => return Err(Fake::error(1, 10, "unknown command")),
+        _ => return Err(FakeDaemon::error(1, 10, "unknown command")),
     };
     Ok(format!(r#"{{"return":{answer}}}"#))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_runs_in_the_guest() {
+async fn exec_runs_a_command_in_the_guest() {
     let rig = Rig::new().await;
-    rig.manager.sync(sync()).await.unwrap();
-    rig.fake.agent(DOMAIN, Some(Arc::new(agent)));
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.fake.set_agent(DOMAIN, Some(Arc::new(agent)));
     let mut client = client(&rig).await;
     let done = client
         .exec(exec("/bin/fails", 5))
@@ -328,7 +330,7 @@ async fn a_command_runs_in_the_guest() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn statistics_behind_a_gate_are_an_unknown_error() {
+async fn disabled_statistics_are_an_unknown_error() {
     let rig = Rig::new().await;
     let status = client(&rig)
         .await
@@ -339,7 +341,7 @@ async fn statistics_behind_a_gate_are_an_unknown_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_supported_says_so() {
+async fn unsupported_command_is_named() {
     let rig = Rig::new().await;
     let mut client = client(&rig).await;
     let mut answers = Vec::new();
@@ -357,7 +359,6 @@ async fn what_is_not_supported_says_so() {
         signal_target_pod_cleanup(about()),
         finalize_virtual_machine_migration(about()),
         hotplug_host_devices(about()),
-        virtual_machine_memory_dump(MemoryDumpRequest::default()),
         sync_virtual_machine_cp_us(about()),
         sync_virtual_machine_memory(about()),
         inject_launch_secret(InjectLaunchSecretRequest::default()),
@@ -378,12 +379,6 @@ async fn what_is_not_supported_says_so() {
             .response,
         client
             .get_domain_dirty_rate_stats(EmptyRequest {})
-            .await
-            .unwrap()
-            .into_inner()
-            .response,
-        client
-            .get_screenshot(about())
             .await
             .unwrap()
             .into_inner()
@@ -413,7 +408,18 @@ async fn what_is_not_supported_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_beyond_all_measure_is_refused() {
+async fn screenshot_is_a_grpc_error_since_virt_handler_shows_any_answer() {
+    let rig = Rig::new().await;
+    let status = client(&rig)
+        .await
+        .get_screenshot(about())
+        .await
+        .unwrap_err();
+    assert_eq!(status.code(), Code::Unimplemented);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oversized_request_is_refused() {
     let rig = Rig::new().await;
     let request = VmiRequest {
         vmi: Some(Vmi {

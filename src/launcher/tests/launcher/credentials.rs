@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use domain::vmi::Vmi;
-use libvirt::fake::Fake;
+use kubevirt_api::vmi::Vmi;
+use libvirt::fake::FakeDaemon;
 use serde_json::{Value, json};
+
+use virt_launcher::manager::Command;
 
 use crate::rig::{DOMAIN, Rig, sync_of, vmi_json};
 
@@ -68,7 +70,7 @@ impl Guest {
             "guest-file-open"
                 if arguments["mode"] == "r" && !state.files.contains_key(&text("path")) =>
             {
-                return Err(Fake::error(
+                return Err(FakeDaemon::error(
                     1,
                     10,
                     "failed to open file: No such file or directory",
@@ -92,7 +94,11 @@ impl Guest {
             }
             "guest-file-close" => json!({}),
             unknown => {
-                return Err(Fake::error(1, 10, &format!("command {unknown} not found")));
+                return Err(FakeDaemon::error(
+                    1,
+                    10,
+                    &format!("command {unknown} not found"),
+                ));
             }
         };
         Ok(json!({ "return": answer }).to_string())
@@ -116,7 +122,7 @@ fn put_secrets(rig: &Rig) {
         ("keys-access-cred", "key", KEY),
         ("passwords-access-cred", "fedora", "s3cret\n"),
     ] {
-        let directory = rig.places.private.join("secret").join(directory);
+        let directory = rig.paths.private.join("secret").join(directory);
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::write(directory.join(name), content).unwrap();
     }
@@ -126,36 +132,41 @@ fn put_secrets(rig: &Rig) {
 async fn started(guest: &Arc<Guest>) -> (Rig, Vec<String>) {
     let rig = Rig::new().await;
     put_secrets(&rig);
-    rig.manager.sync(sync_of(vmi())).await.unwrap();
-    rig.heard_of("credentials=Guest agent is offline").await;
+    rig.manager
+        .run(Command::sync(sync_of(vmi())))
+        .await
+        .unwrap();
+    rig.notifications_until("credentials=Guest agent is offline")
+        .await;
     let guest = Arc::clone(guest);
     let agent = move |json: &str| guest.answer(json);
-    rig.fake.agent(DOMAIN, Some(Arc::new(agent)));
-    let heard = rig.heard_of("credentials=set").await;
-    (rig, heard)
+    rig.fake.set_agent(DOMAIN, Some(Arc::new(agent)));
+    let notifications = rig.notifications_until("credentials=set").await;
+    (rig, notifications)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn they_reach_the_guest_when_its_agent_does() {
+async fn credentials_are_set_once_the_agent_connects() {
     let guest = Arc::new(Guest::default());
-    let (_rig, heard) = started(&guest).await;
+    let (_rig, notifications) = started(&guest).await;
     let state = guest.state.lock().unwrap();
     assert_eq!(state.keys, [format!("fedora [\"{KEY}\"]")]);
     assert_eq!(state.passwords, ["fedora s3cret"]);
     assert!(
-        !heard.iter().any(|line| line.contains("EVENT")),
-        "{heard:#?}"
+        !notifications.iter().any(|line| line.contains("EVENT")),
+        "{notifications:#?}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_old_agent_gets_a_file_and_its_owner_a_warning() {
+async fn old_agent_gets_a_file_and_the_owner_a_warning() {
     let guest = Arc::new(Guest {
         is_old: true,
         ..Guest::default()
     });
     let (rig, _) = started(&guest).await;
-    rig.heard_of("EVENT AccessCredentialsSyncSuccess").await;
+    rig.notifications_until("EVENT AccessCredentialsSyncSuccess")
+        .await;
     let state = guest.state.lock().unwrap();
     assert_eq!(state.files[FILE], KEY);
     let owned = format!(r#"chown ["1000:1000","{FILE}"]"#);
@@ -164,9 +175,13 @@ async fn an_old_agent_gets_a_file_and_its_owner_a_warning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_is_not_mounted_fails_the_start() {
+async fn missing_secret_fails_the_start() {
     let rig = Rig::new().await;
-    let error = rig.manager.sync(sync_of(vmi())).await.unwrap_err();
+    let error = rig
+        .manager
+        .run(Command::sync(sync_of(vmi())))
+        .await
+        .unwrap_err();
     let said = error.message();
     assert!(
         said.starts_with("access credentials: reading /")
@@ -174,5 +189,8 @@ async fn a_secret_that_is_not_mounted_fails_the_start() {
         "{said}"
     );
     put_secrets(&rig);
-    rig.manager.sync(sync_of(vmi())).await.unwrap();
+    rig.manager
+        .run(Command::sync(sync_of(vmi())))
+        .await
+        .unwrap();
 }

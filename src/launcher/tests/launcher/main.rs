@@ -2,7 +2,9 @@
 //! socket: what commands do, what is told, in which order.
 #![allow(clippy::unwrap_used)]
 
+mod authority;
 mod command;
 mod credentials;
 mod manager;
+mod memory_dump;
 mod rig;

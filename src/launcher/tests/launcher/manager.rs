@@ -1,13 +1,13 @@
-//! Operations, and what virt-handler hears of them.
+//! Operations, and the notifications that follow.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::vmi::Vmi;
-use libvirt::fake::{Call, Fake};
+use kubevirt_api::vmi::Vmi;
+use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{BlockInfo, CloseReason, DomainState, XmlKind};
 use serde_json::json;
-use virt_launcher::manager::{OpError, SyncRequest};
+use virt_launcher::manager::{Answer, Command, OpError, SyncRequest};
 
 use crate::rig::{DOMAIN, Rig, ScriptedHooks, sync, sync_of, vmi_json};
 
@@ -15,165 +15,189 @@ fn state(rig: &Rig) -> Option<DomainState> {
     rig.fake.state(DOMAIN).map(|state| state.state)
 }
 
-fn count(heard: &[String], text: &str) -> usize {
-    heard.iter().filter(|line| line.contains(text)).count()
+fn count(notifications: &[String], text: &str) -> usize {
+    notifications
+        .iter()
+        .filter(|line| line.contains(text))
+        .count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_life_as_virt_handler_hears_it() {
+async fn notifications_of_a_whole_life() {
     let rig = Rig::new().await;
-    rig.manager.sync(sync()).await.unwrap();
-    let heard = rig.heard_of("Running").await;
-    assert_eq!(heard[0], "ADDED uid= Shutoff/Unknown");
-    assert_eq!(count(&heard, "ADDED"), 1);
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let notifications = rig.notifications_until("Running").await;
+    assert_eq!(notifications[0], "ADDED uid= Shutoff/Unknown");
+    assert_eq!(count(&notifications, "ADDED"), 1);
     assert!(
-        heard.contains(&"MODIFIED uid=1234 Running/Unknown grace=5".to_owned()),
-        "{heard:#?}"
+        notifications.contains(&"MODIFIED uid=1234 Running/Unknown grace=5".to_owned()),
+        "{notifications:#?}"
     );
-    rig.manager.pause().await.unwrap();
-    let heard = rig.heard_of("Paused/User").await;
+    rig.manager.run(Command::Pause).await.unwrap();
+    let notifications = rig.notifications_until("Paused/User").await;
     assert_eq!(
-        count(&heard, "Paused/User"),
+        count(&notifications, "Paused/User"),
         1,
-        "a plain pause is told once: {heard:#?}"
+        "a plain pause is told once: {notifications:#?}"
     );
-    rig.manager.unpause().await.unwrap();
+    rig.manager.run(Command::Unpause).await.unwrap();
     rig.fake.obey_shutdown(false);
-    rig.manager.shutdown().await.unwrap();
-    rig.heard_of("Running/Unknown grace=5 deleting").await;
-    rig.manager.kill().await.unwrap();
-    rig.heard_of("Shutoff/Destroyed").await;
-    rig.manager.delete().await.unwrap();
-    let heard = rig.heard_of("NonExistent").await;
+    rig.manager.run(Command::Shutdown).await.unwrap();
+    rig.notifications_until("Running/Unknown grace=5 deleting")
+        .await;
+    rig.manager.run(Command::Kill).await.unwrap();
+    rig.notifications_until("Shutoff/Destroyed").await;
+    rig.manager.run(Command::Delete).await.unwrap();
+    let notifications = rig.notifications_until("NonExistent").await;
     assert_eq!(
-        heard.last().unwrap(),
+        notifications.last().unwrap(),
         "MODIFIED uid=1234 NoState/NonExistent gone"
     );
-    assert_eq!(count(&heard, "DELETED"), 0);
+    assert_eq!(count(&notifications, "DELETED"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn trouble_is_told_to_the_vms_owner() {
+async fn alerts_are_sent_as_kubernetes_events() {
     let rig = Rig::new().await;
-    rig.manager.sync(sync()).await.unwrap();
+    rig.manager.run(Command::sync(sync())).await.unwrap();
     rig.fake.io_error(DOMAIN, "ua-data");
-    let heard = rig.heard_of("EVENT").await;
+    let notifications = rig.notifications_until("EVENT").await;
     let full = "EVENT IOerror: VM Paused due to not enough space on volume: data";
-    assert_eq!(count(&heard, full), 1, "{heard:#?}");
-    std::fs::create_dir_all(&rig.places.qemu_logs).unwrap();
+    assert_eq!(count(&notifications, full), 1, "{notifications:#?}");
+    std::fs::create_dir_all(&rig.paths.qemu_logs).unwrap();
     let log = "2026-11-21 16:30:49.506+0000: panic pvpanic-like: \n";
-    std::fs::write(rig.places.qemu_log(DOMAIN), log).unwrap();
-    rig.fake.panic(DOMAIN);
-    let heard = rig.heard_of("GuestPanicked").await;
+    std::fs::write(rig.paths.qemu_log(DOMAIN), log).unwrap();
+    rig.fake.panic_guest(DOMAIN);
+    let notifications = rig.notifications_until("GuestPanicked").await;
     let panicked = "EVENT GuestPanicked: GuestPanicked: type=pvpanic-like";
-    assert_eq!(count(&heard, panicked), 1, "{heard:#?}");
+    assert_eq!(count(&notifications, panicked), 1, "{notifications:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_guest_that_was_paused_is_told_the_time() {
+async fn guest_time_is_set_after_a_pause() {
     let rig = Rig::new().await;
-    rig.manager.sync(sync()).await.unwrap();
-    let (told, mut commands) = tokio::sync::mpsc::unbounded_channel();
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let (sender, mut commands) = tokio::sync::mpsc::unbounded_channel();
     let agent = move |json: &str| {
-        let _ = told.send(json.to_owned());
+        let _ = sender.send(json.to_owned());
         Ok("{}".to_owned())
     };
-    rig.fake.agent(DOMAIN, Some(Arc::new(agent)));
-    rig.manager.pause().await.unwrap();
-    rig.manager.unpause().await.unwrap();
+    rig.fake.set_agent(DOMAIN, Some(Arc::new(agent)));
+    rig.manager.run(Command::Pause).await.unwrap();
+    rig.manager.run(Command::Unpause).await.unwrap();
     let command = tokio::time::timeout(Duration::from_secs(20), commands.recv());
     let command = command.await.unwrap().unwrap();
     assert!(command.contains("guest-set-time"), "{command}");
 }
 
-/// A VMI whose places for interfaces take a second definition.
-fn with_places() -> SyncRequest {
+/// A VMI with placeholder interfaces, which need a second definition.
+fn with_placeholder_interfaces() -> SyncRequest {
     let mut vmi = vmi_json();
     vmi["metadata"]["annotations"] = json!({"kubevirt.io/pci-interface-slot-count": "3"});
     sync_of(Vmi::from_json(vmi.to_string().as_bytes()).unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_in_two_steps_is_told_once() {
+async fn definition_in_two_steps_is_published_once() {
     let rig = Rig::new().await;
-    rig.manager.sync(with_places()).await.unwrap();
+    rig.manager
+        .run(Command::sync(with_placeholder_interfaces()))
+        .await
+        .unwrap();
     assert_eq!(rig.fake.count(Call::Define), 2);
-    let heard = rig.heard_of("Running").await;
-    assert_eq!(count(&heard, "ADDED"), 1, "{heard:#?}");
-    assert_eq!(count(&heard, "Shutoff"), 2, "{heard:#?}");
-    let guest = rig.fake.connect().unwrap().lookup(DOMAIN).unwrap().unwrap();
-    let xml = guest.xml(XmlKind::Inactive).unwrap();
+    let notifications = rig.notifications_until("Running").await;
+    assert_eq!(count(&notifications, "ADDED"), 1, "{notifications:#?}");
+    assert_eq!(count(&notifications, "Shutoff"), 2, "{notifications:#?}");
+    let domain = rig.fake.connect().unwrap().lookup(DOMAIN).unwrap().unwrap();
+    let xml = domain.xml(XmlKind::Inactive).unwrap();
     assert!(!xml.contains("placeholder"), "{xml}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_fails_half_way_leaves_nothing() {
+async fn failed_definition_leaves_no_domain() {
     let rig = Rig::new().await;
-    let failure = Fake::error(38, 10, "the daemon is out of breath");
+    let failure = FakeDaemon::error(38, 10, "the daemon is out of breath");
     rig.fake.fail_next(Call::Xml, failure);
-    let error = rig.manager.sync(with_places()).await.unwrap_err();
+    let error = rig
+        .manager
+        .run(Command::sync(with_placeholder_interfaces()))
+        .await
+        .unwrap_err();
     assert!(error.message().contains("out of breath"), "{error}");
     assert_eq!(state(&rig), None);
-    rig.manager.sync(with_places()).await.unwrap();
-    let heard = rig.heard_of("Running").await;
-    assert_eq!(count(&heard, "NonExistent"), 0, "{heard:#?}");
-    assert_eq!(count(&heard, "ADDED"), 1, "{heard:#?}");
+    rig.manager
+        .run(Command::sync(with_placeholder_interfaces()))
+        .await
+        .unwrap();
+    let notifications = rig.notifications_until("Running").await;
+    assert_eq!(
+        count(&notifications, "NonExistent"),
+        0,
+        "{notifications:#?}"
+    );
+    assert_eq!(count(&notifications, "ADDED"), 1, "{notifications:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_domain_names_the_hook_that_changed_it() {
+async fn refused_domain_names_the_hook_that_changed_it() {
     let rig = Rig::new().await;
-    let refusal = Fake::error(27, 20, "XML error: unknown video model 'rainbow'");
+    let refusal = FakeDaemon::error(27, 20, "XML error: unknown video model 'rainbow'");
     rig.fake.fail_next(Call::Define, refusal);
-    let error = rig.manager.sync(sync()).await.unwrap_err();
+    let error = rig.manager.run(Command::sync(sync())).await.unwrap_err();
     assert_eq!(
         error.message(),
         "LibvirtError(Code=27, Domain=20, Message='XML error: unknown video model 'rainbow'') \
          (hook painter changed /domain/devices/video)"
     );
-    rig.manager.sync(sync()).await.unwrap();
+    rig.manager.run(Command::sync(sync())).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn repeating_is_harmless() {
+async fn repeated_commands_do_nothing() {
     let rig = Rig::new().await;
-    rig.manager.kill().await.unwrap();
-    rig.manager.delete().await.unwrap();
+    rig.manager.run(Command::Kill).await.unwrap();
+    rig.manager.run(Command::Delete).await.unwrap();
     for _ in 0..2 {
-        rig.manager.sync(sync()).await.unwrap();
+        rig.manager.run(Command::sync(sync())).await.unwrap();
     }
     assert_eq!(rig.fake.count(Call::Start), 1);
     for _ in 0..2 {
-        rig.manager.pause().await.unwrap();
+        rig.manager.run(Command::Pause).await.unwrap();
     }
     assert_eq!(rig.fake.count(Call::Suspend), 1);
-    rig.manager.sync(sync()).await.unwrap();
+    rig.manager.run(Command::sync(sync())).await.unwrap();
     assert_eq!(
         state(&rig),
         Some(DomainState::Paused),
         "a sync does not undo a user's pause"
     );
     for _ in 0..2 {
-        rig.manager.unpause().await.unwrap();
+        rig.manager.run(Command::Unpause).await.unwrap();
     }
     assert_eq!(rig.fake.count(Call::Resume), 1);
     for _ in 0..2 {
-        rig.manager.kill().await.unwrap();
+        rig.manager.run(Command::Kill).await.unwrap();
     }
     for _ in 0..2 {
-        rig.manager.delete().await.unwrap();
+        rig.manager.run(Command::Delete).await.unwrap();
     }
     assert_eq!(state(&rig), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sync_that_is_given_up_and_repeated_runs_once() {
+async fn abandoned_and_repeated_sync_runs_once() {
     let hooks = Arc::new(ScriptedHooks::default());
     let rig = Rig::with(hooks.clone()).await;
-    rig.fake.slow(Call::Start, Duration::from_millis(300));
-    let impatient = tokio::time::timeout(Duration::from_millis(50), rig.manager.sync(sync()));
+    rig.fake.delay(Call::Start, Duration::from_millis(300));
+    let impatient = tokio::time::timeout(
+        Duration::from_millis(50),
+        rig.manager.run(Command::sync(sync())),
+    );
     assert!(impatient.await.is_err());
-    let (second, third) = tokio::join!(rig.manager.sync(sync()), rig.manager.sync(sync()));
+    let (second, third) = tokio::join!(
+        rig.manager.run(Command::sync(sync())),
+        rig.manager.run(Command::sync(sync()))
+    );
     second.unwrap();
     third.unwrap();
     assert_eq!(
@@ -187,16 +211,132 @@ async fn a_sync_that_is_given_up_and_repeated_runs_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kill_does_not_wait_for_a_slow_start_and_wins() {
+async fn start_is_answered_after_its_notification_was_accepted() {
     let rig = Rig::new().await;
-    rig.fake.slow(Call::Start, Duration::from_millis(300));
+    rig.handler.delay(Duration::from_millis(300));
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let accepted = rig.handler.notifications();
+    let alive = |line: &String| line.contains("StartingUp") || line.contains("Running");
+    assert!(accepted.iter().any(alive), "{accepted:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn delete_is_denied_until_the_start_is_reported() {
+    let rig = Rig::new().await;
+    rig.handler.refuse(true);
+    let answer = rig.manager.run(Command::sync(sync())).await;
+    assert_eq!(
+        answer.unwrap(),
+        Answer::Done,
+        "answered without a virt-handler"
+    );
+    let error = rig.manager.run(Command::Delete).await.unwrap_err();
+    assert!(error.message().contains("just been started"), "{error}");
+    assert_eq!(state(&rig), Some(DomainState::Running));
+    rig.handler.refuse(false);
+    rig.notifications_until("Running").await;
+    rig.manager.run(Command::Delete).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn repeated_delete_succeeds_while_the_launcher_exits() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.manager.run(Command::Kill).await.unwrap();
+    rig.manager.run(Command::Delete).await.unwrap();
+    rig.notifications_until("NonExistent").await;
+    rig.manager.close().await;
+    let again = rig.manager.run(Command::Delete).await.unwrap();
+    assert_eq!(again, Answer::NothingToDo);
+    let error = rig.manager.run(Command::Pause).await.unwrap_err();
+    assert_eq!(error.message(), "the launcher is exiting");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transient_domains_end_is_published_before_it_is_gone() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.notifications_until("Running").await;
+    rig.manager.run(Command::Delete).await.unwrap();
+    rig.fake.power_off(DOMAIN);
+    let notifications = rig.notifications_until("NonExistent").await;
+    let last = &notifications[notifications.len() - 2..];
+    assert!(last[0].contains("Shutoff/Shutdown"), "{notifications:#?}");
+    assert!(
+        last[1].contains("NoState/NonExistent gone"),
+        "{notifications:#?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn late_pause_is_not_undone_by_a_sync() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let broken = FakeDaemon::error(38, 7, "cannot recv data: Connection reset by peer");
+    rig.fake.fail_next(Call::Suspend, broken);
+    rig.manager.run(Command::Pause).await.unwrap_err();
+    let domain = rig.fake.connect().unwrap().lookup(DOMAIN).unwrap().unwrap();
+    domain.suspend().unwrap();
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(state(&rig), Some(DomainState::Paused));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unsent_command_is_repeated_on_the_next_connection() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let unsent = FakeDaemon::error(1, 7, "internal error: client socket is closed");
+    rig.fake.fail_next(Call::Suspend, unsent);
+    let answer = rig.manager.run(Command::Pause).await.unwrap();
+    assert_eq!(answer, Answer::Done);
+    assert_eq!(state(&rig), Some(DomainState::Paused));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shutdown_resumes_a_paused_vm_first() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.manager.run(Command::Pause).await.unwrap();
+    rig.manager.run(Command::Shutdown).await.unwrap();
+    rig.notifications_until("Shutoff/Shutdown").await;
+    let again = rig.manager.run(Command::Shutdown).await.unwrap();
+    assert_eq!(again, Answer::NothingToDo);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hotplugged_volume_is_refused_by_name() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let mut vmi = vmi_json();
+    vmi["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "x"}}]);
+    vmi["spec"]["domain"]["devices"]["disks"] = json!([{"name": "data", "disk": {"bus": "scsi"}}]);
+    vmi["status"]["volumeStatus"] = json!([{"name": "data", "target": "sda", "phase": "MountedToPod",
+        "hotplugVolume": {"attachPodName": "hp"}, "persistentVolumeClaimInfo": {"volumeMode": "Filesystem"}}]);
+    let ask = |vmi: &serde_json::Value| {
+        let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
+        rig.manager.run(Command::sync(sync_of(vmi)))
+    };
+    let error = ask(&vmi).await.unwrap_err();
+    assert!(error.message().contains("attach volume data"), "{error}");
+    vmi["status"]["volumeStatus"][0]["phase"] = "AttachedToNode".into();
+    vmi["status"]["volumeStatus"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "root"}));
+    ask(&vmi).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kill_does_not_wait_for_a_slow_start() {
+    let rig = Rig::new().await;
+    rig.fake.delay(Call::Start, Duration::from_millis(300));
     let manager = rig.manager.clone();
-    let starting = tokio::spawn(async move { manager.sync(sync()).await });
+    let starting = tokio::spawn(async move { manager.run(Command::sync(sync())).await });
     tokio::time::sleep(Duration::from_millis(100)).await;
     let manager = rig.manager.clone();
-    let waiting = tokio::spawn(async move { manager.pause().await });
+    let waiting = tokio::spawn(async move { manager.run(Command::Pause).await });
     tokio::time::sleep(Duration::from_millis(20)).await;
-    rig.manager.kill().await.unwrap();
+    rig.manager.run(Command::Kill).await.unwrap();
     assert!(matches!(state(&rig), None | Some(DomainState::Shutoff)));
     let refused = waiting.await.unwrap().unwrap_err();
     assert_eq!(refused.message(), "the virtual machine is being ended");
@@ -208,27 +348,27 @@ async fn a_kill_does_not_wait_for_a_slow_start_and_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hanging_hook_is_interrupted_by_a_kill() {
+async fn kill_interrupts_a_hanging_hook() {
     let hooks = Arc::new(ScriptedHooks {
         hang: true,
         ..ScriptedHooks::default()
     });
     let rig = Rig::with(hooks).await;
     let manager = rig.manager.clone();
-    let starting = tokio::spawn(async move { manager.sync(sync()).await });
+    let starting = tokio::spawn(async move { manager.run(Command::sync(sync())).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
-    rig.manager.kill().await.unwrap();
+    rig.manager.run(Command::Kill).await.unwrap();
     assert!(starting.await.unwrap().unwrap_err().is_refusal());
     assert_eq!(rig.fake.count(Call::Define), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_veto_leaves_no_domain_and_is_told_once() {
+async fn veto_leaves_no_domain_and_one_event() {
     let hooks = Arc::new(ScriptedHooks::default());
     *hooks.veto.lock().unwrap() = Some("no GPU today".into());
     let rig = Rig::with(hooks.clone()).await;
     for _ in 0..3 {
-        let error = rig.manager.sync(sync()).await.unwrap_err();
+        let error = rig.manager.run(Command::sync(sync())).await.unwrap_err();
         assert_eq!(
             error.message(),
             "hook policy refuses at PreStart: no GPU today"
@@ -240,32 +380,32 @@ async fn a_veto_leaves_no_domain_and_is_told_once() {
         3,
         "a repeated sync runs the chain again"
     );
-    let heard = rig.heard(1).await;
+    let notifications = rig.notifications(1).await;
     assert_eq!(
-        heard,
+        notifications,
         ["EVENT HookDenied: hook policy refuses at PreStart: no GPU today"]
     );
     *hooks.veto.lock().unwrap() = None;
-    rig.manager.sync(sync()).await.unwrap();
+    rig.manager.run(Command::sync(sync())).await.unwrap();
     assert_eq!(state(&rig), Some(DomainState::Running));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn libvirts_refusals_keep_code_and_text() {
+async fn libvirts_errors_keep_code_and_text() {
     let rig = Rig::new().await;
     rig.fake
-        .fail_next(Call::Define, Fake::error(27, 20, "XML error: no"));
-    let error = rig.manager.sync(sync()).await.unwrap_err();
+        .fail_next(Call::Define, FakeDaemon::error(27, 20, "XML error: no"));
+    let error = rig.manager.run(Command::sync(sync())).await.unwrap_err();
     assert_eq!(
         error.message(),
         "LibvirtError(Code=27, Domain=20, Message='XML error: no')"
     );
     assert_eq!(state(&rig), None);
-    let error = rig.manager.pause().await.unwrap_err();
+    let error = rig.manager.run(Command::Pause).await.unwrap_err();
     assert!(matches!(*error, OpError::NotFound));
     assert!(
         rig.manager
-            .reset()
+            .run(Command::Reset)
             .await
             .unwrap_err()
             .message()
@@ -274,21 +414,21 @@ async fn libvirts_refusals_keep_code_and_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_start_is_repeated_without_the_hooks() {
+async fn failed_start_is_repeated_without_hooks() {
     let hooks = Arc::new(ScriptedHooks::default());
     let rig = Rig::with(hooks.clone()).await;
     rig.fake.fail_next(
         Call::Start,
-        Fake::error(
+        FakeDaemon::error(
             1,
             10,
             "internal error: QEMU unexpectedly closed the monitor",
         ),
     );
-    let error = rig.manager.sync(sync()).await.unwrap_err();
+    let error = rig.manager.run(Command::sync(sync())).await.unwrap_err();
     assert!(error.message().contains("closed the monitor"));
     assert_eq!(state(&rig), Some(DomainState::Shutoff));
-    rig.manager.sync(sync()).await.unwrap();
+    rig.manager.run(Command::sync(sync())).await.unwrap();
     assert_eq!(state(&rig), Some(DomainState::Running));
     assert_eq!(
         (hooks.count("OnDefineDomain"), rig.fake.count(Call::Define)),
@@ -297,66 +437,73 @@ async fn a_failed_start_is_repeated_without_the_hooks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_ran_and_ended_is_not_started_again() {
+async fn ended_vm_is_not_started_again() {
     let rig = Rig::new().await;
-    rig.manager.sync(sync()).await.unwrap();
+    rig.manager.run(Command::sync(sync())).await.unwrap();
     rig.fake.power_off(DOMAIN);
     let mut json = vmi_json();
     json["status"]["phase"] = "Running".into();
     let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();
-    rig.manager.sync(sync_of(vmi)).await.unwrap();
+    rig.manager.run(Command::sync(sync_of(vmi))).await.unwrap();
     assert_eq!(state(&rig), Some(DomainState::Shutoff));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vmi_that_is_to_start_paused_stays_paused() {
+async fn vmi_that_starts_paused_stays_paused() {
     let rig = Rig::new().await;
     let mut json = vmi_json();
     json["spec"]["startStrategy"] = "Paused".into();
     let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();
     for _ in 0..2 {
-        rig.manager.sync(sync_of(vmi.clone())).await.unwrap();
+        rig.manager
+            .run(Command::sync(sync_of(vmi.clone())))
+            .await
+            .unwrap();
         assert_eq!(state(&rig), Some(DomainState::Paused));
     }
-    rig.manager.unpause().await.unwrap();
+    rig.manager.run(Command::Unpause).await.unwrap();
     assert_eq!(state(&rig), Some(DomainState::Running));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_qemu_is_reported_as_crashed() {
+async fn killed_qemu_is_reported_as_crashed() {
     let rig = Rig::new().await;
-    rig.manager.sync(sync()).await.unwrap();
+    rig.manager.run(Command::sync(sync())).await.unwrap();
     rig.fake.kill_qemu(DOMAIN);
-    rig.heard_of("Shutoff/Crashed").await;
+    rig.notifications_until("Shutoff/Crashed").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_daemon_is_connected_to_again_and_events_go_on() {
+async fn connection_is_restored_and_events_continue() {
     let rig = Rig::new().await;
-    rig.manager.sync(sync()).await.unwrap();
-    rig.heard_of("Running").await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.notifications_until("Running").await;
     rig.fake.stop_daemon(CloseReason::Eof);
-    assert!(rig.manager.pause().await.is_err());
+    assert!(rig.manager.run(Command::Pause).await.is_err());
     tokio::time::sleep(Duration::from_millis(50)).await;
     rig.fake.start_daemon();
     let pausing = async {
-        while rig.manager.pause().await.is_err() {
+        while rig.manager.run(Command::Pause).await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(5), pausing)
         .await
         .unwrap();
-    rig.heard_of("Paused/User").await;
+    rig.notifications_until("Paused/User").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_vm_is_none_of_ours() {
+async fn sync_of_another_vm_is_refused() {
     let rig = Rig::new().await;
     let mut json = vmi_json();
     json["metadata"]["name"] = "other".into();
     let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();
-    let error = rig.manager.sync(sync_of(vmi)).await.unwrap_err();
+    let error = rig
+        .manager
+        .run(Command::sync(sync_of(vmi)))
+        .await
+        .unwrap_err();
     assert_eq!(
         error.message(),
         "this launcher runs default_vm1, not default_other"
@@ -364,17 +511,17 @@ async fn another_vm_is_none_of_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn at_the_end_everybody_is_answered() {
+async fn every_caller_is_answered_at_the_end() {
     let rig = Rig::new().await;
-    rig.fake.slow(Call::Start, Duration::from_millis(200));
+    rig.fake.delay(Call::Start, Duration::from_millis(200));
     let starting = tokio::spawn({
         let manager = rig.manager.clone();
-        async move { manager.sync(sync()).await }
+        async move { manager.run(Command::sync(sync())).await }
     });
     tokio::time::sleep(Duration::from_millis(100)).await;
     let waiting = tokio::spawn({
         let manager = rig.manager.clone();
-        async move { manager.pause().await }
+        async move { manager.run(Command::Pause).await }
     });
     tokio::time::sleep(Duration::from_millis(20)).await;
     rig.manager.close().await;
@@ -387,28 +534,28 @@ async fn at_the_end_everybody_is_answered() {
         "what was past its last safe point ends by itself"
     );
     assert_eq!(
-        rig.manager.pause().await.unwrap_err().message(),
+        rig.manager.run(Command::Pause).await.unwrap_err().message(),
         "the launcher is exiting"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_domain_that_a_launcher_before_left_is_defined_anew() {
+async fn domain_of_an_earlier_launcher_is_defined_again() {
     let rig = Rig::new().await;
     let left = format!(
         "<domain type='kvm'><name>{DOMAIN}</name><uuid>c5f0a5bc-1322-45b2-9526-5886dc7e2740</uuid></domain>"
     );
-    let guest = rig.fake.connect().unwrap().define(&left).unwrap();
-    rig.manager.sync(sync()).await.unwrap();
+    let domain = rig.fake.connect().unwrap().define(&left).unwrap();
+    rig.manager.run(Command::sync(sync())).await.unwrap();
     assert_eq!(state(&rig), Some(DomainState::Running));
-    assert!(guest.xml(XmlKind::Inactive).unwrap().contains("<devices>"));
+    assert!(domain.xml(XmlKind::Inactive).unwrap().contains("<devices>"));
     let defined = rig.fake.count(Call::Define);
-    rig.manager.sync(sync()).await.unwrap();
+    rig.manager.run(Command::sync(sync())).await.unwrap();
     assert_eq!(rig.fake.count(Call::Define), defined, "once a boot");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_of_a_running_vm_follows_its_device() {
+async fn disk_of_a_running_vm_is_expanded_to_its_device() {
     let rig = Rig::new().await;
     let mut vmi = vmi_json();
     vmi["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "x"}}]);
@@ -417,7 +564,10 @@ async fn a_disk_of_a_running_vm_follows_its_device() {
     vmi["status"] = json!({"volumeStatus": [{"name": "data", "target": "vda",
         "persistentVolumeClaimInfo": {"volumeMode": "Block", "capacity": {"storage": "2Gi"}}}]});
     let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
-    rig.manager.sync(sync_of(vmi.clone())).await.unwrap();
+    rig.manager
+        .run(Command::sync(sync_of(vmi.clone())))
+        .await
+        .unwrap();
     assert_eq!(
         rig.fake.count(Call::BlockInfo),
         0,
@@ -428,11 +578,14 @@ async fn a_disk_of_a_running_vm_follows_its_device() {
         physical: 2 << 30,
         ..BlockInfo::default()
     };
-    rig.fake.set_block(DOMAIN, "/dev/data", grown);
+    rig.fake.set_block_info(DOMAIN, "/dev/data", grown);
     for _ in 0..2 {
-        rig.manager.sync(sync_of(vmi.clone())).await.unwrap();
+        rig.manager
+            .run(Command::sync(sync_of(vmi.clone())))
+            .await
+            .unwrap();
     }
-    let now = rig.fake.block(DOMAIN, "/dev/data").unwrap();
+    let now = rig.fake.block_info(DOMAIN, "/dev/data").unwrap();
     assert_eq!(
         (now.capacity, rig.fake.count(Call::ResizeBlock)),
         (2 << 30, 1)

@@ -1,45 +1,37 @@
-//! A launcher without daemons and QEMU, with virt-handler played in full.
+//! A launcher on a fake libvirt, without daemons and QEMU, and a virt-handler that records its notifications.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::host::HostFacts;
-use domain::vmi::Vmi;
 use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Run};
-use libvirt::fake::Fake;
+use kubevirt_api::vmi::Vmi;
+use libvirt::fake::FakeDaemon;
 use proto::notify::info::notify_info_server::{NotifyInfo, NotifyInfoServer};
 use proto::notify::info::{NotifyInfoRequest, NotifyInfoResponse};
 use proto::notify::v1::notify_server::{Notify, NotifyServer};
-use proto::notify::v1::{DomainEventRequest, K8sEventRequest, Response as Told};
+use proto::notify::v1::{DomainEventRequest, K8sEventRequest, Response as HandlerResponse};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status};
-use virt_launcher::Places;
-use virt_launcher::cloud_init::SecretDirectory;
-use virt_launcher::command::{CommandService, Server};
-use virt_launcher::disks::DiskTools;
-use virt_launcher::host::IommuFd;
-use virt_launcher::manager::connection::{Connect, Connection};
+use virt_launcher::launcher::{Composition, RunningLauncher};
 use virt_launcher::manager::hooks::Hooks;
-use virt_launcher::manager::preparation::Preparation;
-use virt_launcher::manager::{Identity, Manager, Parts, SyncRequest};
-use virt_launcher::network::PodNetwork;
-use virt_launcher::notify::{Involved, Notifier, Retry};
+use virt_launcher::manager::{Identity, Manager, SyncRequest};
+use virt_launcher::{BootResources, Paths};
 
 pub(crate) const DOMAIN: &str = "default_vm1";
 const SOON: Duration = Duration::from_secs(10);
 
 /// Everything of one test.
 pub(crate) struct Rig {
-    pub(crate) fake: Fake,
+    pub(crate) fake: FakeDaemon,
     pub(crate) manager: Manager,
     pub(crate) handler: Handler,
-    pub(crate) places: Places,
-    notifier: Notifier,
-    _server: Server,
+    pub(crate) paths: Paths,
+    _launcher: RunningLauncher,
     _directory: TempDir,
 }
 
@@ -50,90 +42,67 @@ impl Rig {
 
     pub(crate) async fn with(hooks: Arc<dyn Hooks>) -> Rig {
         let directory = tempfile::tempdir().unwrap();
-        let places = Places::kubevirt(true, "1234").below(directory.path());
-        std::fs::create_dir_all(&places.share).unwrap();
+        let paths = Paths::kubevirt(true, "1234").below(directory.path());
+        std::fs::create_dir_all(&paths.share).unwrap();
         let handler = Handler::default();
-        handler.serve(places.notify_socket());
-        let fake = Fake::new();
-        let connect: Connect = {
-            let fake = fake.clone();
-            Arc::new(move || fake.connect())
-        };
-        let connection = Connection::open("fake:///", connect, SOON).await.unwrap();
-        let notifier = Notifier::start(&places.notify_socket(), about(), Retry::default());
-        let parts = Parts {
+        handler.serve(paths.notify_socket());
+        let fake = FakeDaemon::new();
+        let composition = Composition {
+            paths: paths.clone(),
             identity: Identity::new("default", "vm1", "1234"),
-            connection: Arc::clone(&connection),
-            notifier: notifier.clone(),
+            libvirt_uri: "fake:///".into(),
+            connect: {
+                let fake = fake.clone();
+                Arc::new(move || fake.connect())
+            },
             hooks,
-            preparation: preparation(&places),
-            qemu_log: places.qemu_log("default_vm1"),
+            boot_resources: BootResources::new(&paths, HostFacts::default(), 1 << 30),
+            vm_stats_collector: false,
+            lost_logs: None,
         };
-        let spawned = parts.spawn();
-        let manager = spawned.manager;
-        let mut server =
-            Server::start(&places, CommandService::new(manager.clone(), false)).unwrap();
-        connection.monitor(spawned.facts).await.unwrap();
-        server.mark_ready(&places).unwrap();
+        let launcher = composition.start().await.unwrap();
         Rig {
             fake,
-            manager,
+            manager: launcher.manager.clone(),
             handler,
-            places,
-            notifier,
-            _server: server,
+            paths,
+            _launcher: launcher,
             _directory: directory,
         }
     }
 
-    /// What virt-handler has heard, once at least `count` things are there.
-    pub(crate) async fn heard(&self, count: usize) -> Vec<String> {
-        self.until(|heard| heard.len() >= count).await
+    /// The notifications, once there are at least `count`.
+    pub(crate) async fn notifications(&self, count: usize) -> Vec<String> {
+        self.until(|notifications| notifications.len() >= count)
+            .await
     }
 
-    /// The same, once something heard contains `text`.
-    pub(crate) async fn heard_of(&self, text: &str) -> Vec<String> {
-        self.until(|heard| heard.iter().any(|one| one.contains(text)))
+    /// The notifications, once one of them contains `text`.
+    pub(crate) async fn notifications_until(&self, text: &str) -> Vec<String> {
+        self.until(|notifications| notifications.iter().any(|one| one.contains(text)))
             .await
     }
 
     async fn until(&self, enough: impl Fn(&[String]) -> bool) -> Vec<String> {
         let waiting = async {
             loop {
-                let heard = self.handler.heard();
-                if enough(&heard) {
-                    // Nothing may follow unnoticed.
+                let notifications = self.handler.notifications();
+                if enough(&notifications) {
+                    // A surplus notification would follow now.
                     tokio::time::sleep(Duration::from_millis(30)).await;
-                    self.notifier.flush(SOON).await;
-                    return self.handler.heard();
+                    self.manager.vm().notifier.flush(SOON).await;
+                    return self.handler.notifications();
                 }
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
         let waited = tokio::time::timeout(SOON, waiting).await;
-        waited.unwrap_or_else(|_| panic!("virt-handler only heard {:#?}", self.handler.heard()))
-    }
-}
-
-fn about() -> Involved {
-    Involved {
-        name: "vm1".into(),
-        namespace: "default".into(),
-        uid: "1234".into(),
-    }
-}
-
-fn preparation(places: &Places) -> Preparation {
-    Preparation {
-        facts: HostFacts::default(),
-        tools: DiskTools::new(1 << 30),
-        secrets: SecretDirectory(places.private.join("secret")),
-        container_disks: places.container_disks.clone(),
-        network: PodNetwork::kubevirt(&places.private),
-        image_volumes: None,
-        known_disks: Default::default(),
-        iommufd: IommuFd::served_at(places.iommufd_socket()),
-        test_driver: false,
+        waited.unwrap_or_else(|_| {
+            panic!(
+                "virt-handler only heard {:#?}",
+                self.handler.notifications()
+            )
+        })
     }
 }
 
@@ -176,10 +145,20 @@ pub(crate) fn sync() -> SyncRequest {
     sync_of(vmi())
 }
 
-/// A virt-handler that writes down what it hears, a line each:
+/// A virt-handler that records its notifications, a line each:
 /// `ADDED uid= Shutoff/Unknown`, `MODIFIED uid=1234 Running/Unknown grace=5`.
 #[derive(Clone, Default)]
-pub(crate) struct Handler(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Handler {
+    notifications: Arc<Mutex<Vec<String>>>,
+    behavior: Arc<Mutex<HandlerBehavior>>,
+}
+
+/// How it responds to notifications.
+#[derive(Clone, Copy, Default)]
+struct HandlerBehavior {
+    refuses: bool,
+    delay: Duration,
+}
 
 impl Handler {
     fn serve(&self, socket: PathBuf) {
@@ -190,13 +169,28 @@ impl Handler {
         tokio::spawn(server.serve_with_incoming(UnixListenerStream::new(listener)));
     }
 
-    fn heard(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
+    pub(crate) fn notifications(&self) -> Vec<String> {
+        self.notifications.lock().unwrap().clone()
     }
 
-    fn hear(&self, line: String) -> Result<Response<Told>, Status> {
-        self.0.lock().unwrap().push(line);
-        Ok(Response::new(Told {
+    /// Delays the response to each notification.
+    pub(crate) fn delay(&self, delay: Duration) {
+        self.behavior.lock().unwrap().delay = delay;
+    }
+
+    /// Refuses notifications, or accepts them again.
+    pub(crate) fn refuse(&self, refuses: bool) {
+        self.behavior.lock().unwrap().refuses = refuses;
+    }
+
+    async fn record(&self, line: String) -> Result<Response<HandlerResponse>, Status> {
+        let behavior = *self.behavior.lock().unwrap();
+        tokio::time::sleep(behavior.delay).await;
+        if behavior.refuses {
+            return Err(Status::unavailable("no virt-handler"));
+        }
+        self.notifications.lock().unwrap().push(line);
+        Ok(Response::new(HandlerResponse {
             success: true,
             message: String::new(),
         }))
@@ -232,6 +226,15 @@ fn describe(event_type: &str, domain: &Value) -> String {
         let problem = known["Message"].as_str().filter(|text| !text.is_empty());
         line.push_str(&format!(" credentials={}", problem.unwrap_or("set")));
     }
+    let dump = domain.pointer("/Spec/Metadata/KubeVirt/MemoryDump");
+    if let Some(dump) = dump.filter(|dump| !dump.is_null()) {
+        let how = match (dump["Completed"] == true, dump["Failed"] == true) {
+            (false, _) => "begun",
+            (true, false) => "completed",
+            (true, true) => "failed",
+        };
+        line.push_str(&format!(" dump={how}"));
+    }
     if domain.pointer("/ObjectMeta/deletionTimestamp").is_some() {
         line.push_str(" gone");
     }
@@ -255,22 +258,23 @@ impl Notify for Handler {
     async fn handle_domain_event(
         &self,
         request: Request<DomainEventRequest>,
-    ) -> Result<Response<Told>, Status> {
+    ) -> Result<Response<HandlerResponse>, Status> {
         let request = request.into_inner();
         let domain = serde_json::from_slice(&request.domain_json).unwrap();
-        self.hear(describe(&request.event_type, &domain))
+        self.record(describe(&request.event_type, &domain)).await
     }
 
     async fn handle_k8s_event(
         &self,
         request: Request<K8sEventRequest>,
-    ) -> Result<Response<Told>, Status> {
+    ) -> Result<Response<HandlerResponse>, Status> {
         let event: Value = serde_json::from_slice(&request.into_inner().event_json).unwrap();
-        self.hear(format!(
+        self.record(format!(
             "EVENT {}: {}",
             event["reason"].as_str().unwrap(),
             event["message"].as_str().unwrap()
         ))
+        .await
     }
 }
 

@@ -1,34 +1,34 @@
-//! A connection to the fake daemon.
+//! The client's end of a connection to the fake daemon.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Call;
-use super::definition::Definition;
-use super::guest::FakeGuest;
-use super::world::{Line, World};
+use super::daemon::{ConnectionState, Daemon};
 use crate::error::{Error, Result, code, origin};
-use crate::event::{EventSink, Subscription};
-use crate::hypervisor::{DomainKind, Guest, Hypervisor, Version};
 
 #[derive(Clone)]
 pub(super) struct FakeConnection {
-    pub(super) world: Arc<World>,
-    line: Arc<Line>,
+    pub(super) daemon: Arc<Daemon>,
+    pub(super) state: Arc<ConnectionState>,
 }
 
 impl FakeConnection {
-    pub(super) fn open(world: &Arc<World>) -> Result<Self> {
+    pub(super) fn open(daemon: &Arc<Daemon>) -> Result<Self> {
         Ok(FakeConnection {
-            world: Arc::clone(world),
-            line: world.open()?,
+            daemon: Arc::clone(daemon),
+            state: daemon.open()?,
         })
     }
 
     /// Every call begins here.
-    pub(super) fn enter(&self, call: Call) -> Result<()> {
-        self.world.enter(call)?;
-        if self.is_alive() {
+    pub(super) fn begin_call(&self, call: Call) -> Result<()> {
+        self.daemon.begin_call(call)?;
+        self.must_be_open()
+    }
+
+    pub(super) fn must_be_open(&self) -> Result<()> {
+        if self.is_open() {
             return Ok(());
         }
         Err(Error {
@@ -38,50 +38,7 @@ impl FakeConnection {
         })
     }
 
-    fn guest(&self, name: &str, uuid: String) -> Arc<dyn Guest> {
-        Arc::new(FakeGuest::new(self.clone(), name.to_owned(), uuid))
-    }
-}
-
-impl Hypervisor for FakeConnection {
-    fn lookup(&self, name: &str) -> Result<Option<Arc<dyn Guest>>> {
-        self.enter(Call::Lookup)?;
-        let uuid = self.world.domain(name, |domain| domain.uuid.clone());
-        Ok(uuid.map(|uuid| self.guest(name, uuid)))
-    }
-
-    fn define(&self, xml: &str) -> Result<Arc<dyn Guest>> {
-        self.enter(Call::Define)?;
-        let definition = Definition::parse(xml)?;
-        let name = definition.name.clone();
-        let uuid = self.world.define(definition)?;
-        Ok(self.guest(&name, uuid))
-    }
-
-    fn subscribe(&self, sink: EventSink) -> Result<Subscription> {
-        self.enter(Call::Subscribe)?;
-        let line = Arc::clone(&self.line);
-        let sink = line.sinks.add(sink);
-        Ok(Subscription::new(move || drop((sink, line))))
-    }
-
-    fn is_alive(&self) -> bool {
-        !self.line.dead.load(Ordering::SeqCst)
-    }
-
-    fn version(&self) -> Result<Version> {
-        Ok(Version(11_003_000))
-    }
-
-    fn qemu_version(&self) -> Result<Version> {
-        Ok(Version(10_000_002))
-    }
-
-    fn capabilities_xml(&self) -> Result<String> {
-        Ok("<capabilities>\n  <host/>\n</capabilities>\n".into())
-    }
-
-    fn domain_capabilities_xml(&self, _of: DomainKind<'_>) -> Result<String> {
-        Ok("<domainCapabilities/>\n".into())
+    pub(super) fn is_open(&self) -> bool {
+        !self.state.dead.load(Ordering::SeqCst)
     }
 }

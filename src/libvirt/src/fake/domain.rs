@@ -1,206 +1,252 @@
-//! One domain: what each request makes of its state, and the events that tell it.
-//!
-//! ```text
-//!            start                 suspend
-//! Shutoff ──────────▶ Running ◀──────────────▶ Paused
-//!    ▲                   │         resume         │
-//!    └─ shutdown, destroy, QEMU's death ──────────┘
-//! ```
+//! A handle to a domain of the fake daemon.
 
-use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
-use super::Agent;
-use super::definition::Definition;
+use super::Call;
+use super::connection::FakeConnection;
+use super::daemon::no_domain;
+use super::domain_config::DomainConfig;
+use super::memory_dump;
+use super::simulated_domain::{SimulatedDomain, invalid};
+use crate::agent::Agent;
+use crate::blocks::{BlockInfo, BlockSize, Blocks};
+use crate::definition::{Affect, Definition, Metadata, UndefineOptions, XmlKind};
+use crate::domain::Domain;
 use crate::error::{Error, Result, code, origin};
-use crate::event::{Detail, Event, LifecycleEvent};
-use crate::hypervisor::{BlockInfo, RebootMode, ShutdownMode, Start};
-use crate::state::{DomainState, Reason, State};
-use crate::stats::GuestStats;
+use crate::event::Event;
+use crate::jobs::{JobStats, Jobs};
+use crate::power::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
+use crate::state::State;
+use crate::stats::DomainStats;
 
-pub(super) struct Domain {
-    pub(super) name: String,
-    pub(super) uuid: String,
-    /// The persistent configuration; none for a transient domain.
-    pub(super) inactive: Option<Definition>,
-    /// The running configuration.
-    pub(super) active: Option<Definition>,
-    pub(super) id: u32,
-    pub(super) state: State,
-    pub(super) stats: GuestStats,
-    pub(super) agent: Option<Agent>,
-    /// How many open files were lent, by group.
-    pub(super) lent: BTreeMap<String, usize>,
-    pub(super) blocks: BTreeMap<String, BlockInfo>,
+pub(super) struct FakeDomain {
+    connection: FakeConnection,
+    name: String,
+    uuid: String,
 }
 
-type Events = Vec<Event>;
-
-impl Domain {
-    pub(super) fn new(definition: Definition, uuid: String) -> Self {
-        Domain {
-            name: definition.name.clone(),
+impl FakeDomain {
+    pub(super) fn new(connection: FakeConnection, name: String, uuid: String) -> Self {
+        FakeDomain {
+            connection,
+            name,
             uuid,
-            inactive: Some(definition),
-            active: None,
-            id: 0,
-            state: State::new(DomainState::Shutoff, Reason::Unknown),
-            stats: GuestStats::default(),
-            agent: None,
-            lent: BTreeMap::new(),
-            blocks: BTreeMap::new(),
         }
     }
 
-    pub(super) fn block(&mut self, disk: &str) -> Result<&mut BlockInfo> {
-        self.blocks.get_mut(disk).ok_or_else(|| Error {
-            code: code::INVALID_ARG,
-            domain: origin::QEMU,
-            message: format!("invalid argument: invalid path '{disk}' not assigned to domain"),
-        })
+    fn with_domain<T>(
+        &self,
+        call: Call,
+        with: impl FnOnce(&mut SimulatedDomain) -> Result<T>,
+    ) -> Result<T> {
+        self.connection.begin_call(call)?;
+        let result = self.connection.daemon.with_domain(&self.name, with);
+        result.ok_or_else(|| no_domain(&self.name))?
     }
 
-    pub(super) fn is_active(&self) -> bool {
-        self.active.is_some()
+    fn change(
+        &self,
+        call: Call,
+        change: impl FnOnce(&mut SimulatedDomain) -> Result<Vec<Event>>,
+    ) -> Result<()> {
+        self.connection.begin_call(call)?;
+        self.connection.daemon.change(&self.name, change)
+    }
+}
+
+impl Domain for FakeDomain {
+    fn name(&self) -> &str {
+        &self.name
     }
 
-    /// Nothing is left of it.
-    pub(super) fn is_gone(&self) -> bool {
-        self.active.is_none() && self.inactive.is_none()
+    fn uuid(&self) -> &str {
+        &self.uuid
     }
 
-    pub(super) fn lifecycle(&self, event: LifecycleEvent, detail: Detail) -> Event {
-        Event::Lifecycle {
-            domain: self.name.clone(),
-            event,
-            detail,
-        }
+    fn is_connected(&self) -> bool {
+        self.connection.is_open()
     }
 
-    pub(super) fn must_run(&self) -> Result<()> {
-        if self.is_active() {
-            return Ok(());
-        }
-        Err(invalid("domain is not running"))
+    fn state(&self) -> Result<State> {
+        self.with_domain(Call::State, |domain| Ok(domain.state))
     }
 
-    pub(super) fn start(&mut self, how: Start, id: u32) -> Result<Events> {
-        if self.is_active() {
-            return Err(invalid("domain is already running"));
-        }
-        self.active.clone_from(&self.inactive);
-        self.id = id;
-        let started = self.lifecycle(LifecycleEvent::Started, Detail::Booted);
-        if how.paused {
-            self.state = State::new(DomainState::Paused, Reason::User);
-            let paused = self.lifecycle(LifecycleEvent::Suspended, Detail::Paused);
-            return Ok(vec![started, paused]);
-        }
-        self.state = State::new(DomainState::Running, Reason::Booted);
-        let resumed = self.lifecycle(LifecycleEvent::Resumed, Detail::Unpaused);
-        Ok(vec![resumed, started])
-    }
-
-    pub(super) fn suspend(&mut self) -> Result<Events> {
-        self.must_run()?;
-        if self.state.state == DomainState::Paused {
-            return Ok(Vec::new());
-        }
-        self.state = State::new(DomainState::Paused, Reason::User);
-        Ok(vec![
-            self.lifecycle(LifecycleEvent::Suspended, Detail::Paused),
-        ])
-    }
-
-    pub(super) fn resume(&mut self) -> Result<Events> {
-        self.must_run()?;
-        if self.state.state == DomainState::Running {
-            return Err(invalid("domain is already running"));
-        }
-        self.state = State::new(DomainState::Running, Reason::Unpaused);
-        Ok(vec![
-            self.lifecycle(LifecycleEvent::Resumed, Detail::Unpaused),
-        ])
-    }
-
-    pub(super) fn reset(&mut self) -> Result<Events> {
-        self.must_run()?;
-        Ok(self.rebooted())
-    }
-
-    pub(super) fn reboot(&mut self, by: RebootMode) -> Result<Events> {
-        self.must_run()?;
-        if by == RebootMode::Agent {
-            self.must_have_agent()?;
-        }
-        Ok(self.rebooted())
-    }
-
-    /// libvirt tells of every reboot twice.
-    pub(super) fn rebooted(&self) -> Events {
-        let reboot = Event::Reboot {
-            domain: self.name.clone(),
-        };
-        vec![reboot.clone(), reboot]
-    }
-
-    pub(super) fn shutdown(&mut self, by: ShutdownMode, obey: bool) -> Result<Events> {
-        self.must_run()?;
-        if by == ShutdownMode::Agent {
-            self.must_have_agent()?;
-        }
-        // A paused guest cannot react.
-        if !obey || self.state.state != DomainState::Running {
-            return Ok(Vec::new());
-        }
-        Ok(self.power_off())
-    }
-
-    pub(super) fn power_off(&mut self) -> Events {
-        let mut events = vec![self.lifecycle(LifecycleEvent::Shutdown, Detail::Guest)];
-        events.extend(self.ended(Reason::Shutdown, Detail::Shutdown));
-        events
-    }
-
-    pub(super) fn destroy(&mut self) -> Result<Events> {
-        self.must_run()?;
-        let mut events = vec![self.lifecycle(LifecycleEvent::Shutdown, Detail::Host)];
-        events.extend(self.ended(Reason::Destroyed, Detail::Destroyed));
-        Ok(events)
-    }
-
-    /// There is no QEMU process any more.
-    pub(super) fn ended(&mut self, reason: Reason, detail: Detail) -> Events {
-        self.state = State::new(DomainState::Shutoff, reason);
-        self.active = None;
-        self.agent = None;
-        vec![self.lifecycle(LifecycleEvent::Stopped, detail)]
-    }
-
-    pub(super) fn undefine(&mut self) -> Result<Events> {
-        if self.inactive.take().is_none() {
-            return Err(invalid("cannot undefine transient domain"));
-        }
-        Ok(vec![
-            self.lifecycle(LifecycleEvent::Undefined, Detail::Removed),
-        ])
-    }
-
-    /// The agent, or libvirt's error for its absence.
-    pub(super) fn must_have_agent(&self) -> Result<Agent> {
-        self.must_run()?;
-        self.agent.clone().ok_or_else(|| Error {
-            code: code::AGENT_UNRESPONSIVE,
-            domain: origin::QEMU,
-            message: "Guest agent is not responding: QEMU guest agent is not connected".into(),
+    fn stats(&self) -> Result<Option<DomainStats>> {
+        self.with_domain(Call::Stats, |domain| {
+            Ok(domain.is_active().then(|| DomainStats {
+                name: domain.name.clone(),
+                uuid: domain.uuid.clone(),
+                ..domain.stats.clone()
+            }))
         })
     }
 }
 
-/// libvirt's refusal of what a state does not allow.
-pub(super) fn invalid(why: &str) -> Error {
+impl Agent for FakeDomain {
+    fn agent_command(&self, json: &str, _timeout: Duration) -> Result<String> {
+        let agent = self.with_domain(Call::Agent, |domain| domain.must_have_agent())?;
+        agent(json)
+    }
+
+    fn set_agent_timeout(&self, _timeout: Duration) -> Result<()> {
+        self.with_domain(Call::Agent, |domain| domain.must_have_agent().map(drop))
+    }
+
+    fn set_time(&self, now: Duration) -> Result<()> {
+        let command = format!(
+            r#"{{"execute":"guest-set-time","arguments":{{"time":{}}}}}"#,
+            now.as_nanos()
+        );
+        self.agent_command(&command, Duration::ZERO).map(drop)
+    }
+}
+
+impl Blocks for FakeDomain {
+    fn block_info(&self, disk: &str) -> Result<BlockInfo> {
+        self.with_domain(Call::BlockInfo, |domain| domain.block(disk).copied())
+    }
+
+    fn resize_block(&self, disk: &str, to: BlockSize) -> Result<()> {
+        self.with_domain(Call::ResizeBlock, |domain| {
+            domain.must_run()?;
+            domain.block(disk).map(|block| {
+                block.capacity = match to {
+                    BlockSize::Bytes(bytes) => bytes,
+                    BlockSize::Device => block.physical,
+                };
+            })
+        })
+    }
+}
+
+impl Jobs for FakeDomain {
+    fn core_dump_memory(&self, path: &str) -> Result<()> {
+        let failure = self.connection.daemon.record_call(Call::CoreDump);
+        self.connection.must_be_open()?;
+        memory_dump::run(&self.connection, &self.name, path, failure)
+    }
+
+    fn abort_job(&self) -> Result<()> {
+        self.with_domain(Call::AbortJob, |domain| memory_dump::abort(domain))
+    }
+
+    fn job_stats(&self) -> Result<JobStats> {
+        self.with_domain(Call::JobStats, |domain| memory_dump::stats(domain))
+    }
+}
+
+impl Power for FakeDomain {
+    fn associate_fds(&self, group: &str, files: &[BorrowedFd<'_>]) -> Result<()> {
+        self.with_domain(Call::AssociateFds, |domain| {
+            domain.associated_fds.insert(group.to_owned(), files.len());
+            Ok(())
+        })
+    }
+
+    fn start(&self, how: StartOptions) -> Result<()> {
+        let id = self.connection.daemon.next_number();
+        self.change(Call::Start, |domain| domain.start(how, id))
+    }
+
+    fn suspend(&self) -> Result<()> {
+        self.change(Call::Suspend, SimulatedDomain::suspend)
+    }
+
+    fn resume(&self) -> Result<()> {
+        self.change(Call::Resume, SimulatedDomain::resume)
+    }
+
+    fn reset(&self) -> Result<()> {
+        self.change(Call::Reset, SimulatedDomain::reset)
+    }
+
+    fn reboot(&self, by: RebootMode) -> Result<()> {
+        self.change(Call::Reboot, |domain| domain.reboot(by))
+    }
+
+    fn shutdown(&self, by: ShutdownMode) -> Result<()> {
+        let obey = !self
+            .connection
+            .daemon
+            .controls(|controls| controls.disobedient);
+        self.change(Call::Shutdown, |domain| domain.shutdown(by, obey))
+    }
+
+    fn destroy(&self, _how: DestroyMode) -> Result<()> {
+        self.change(Call::Destroy, SimulatedDomain::destroy)
+    }
+}
+
+impl Definition for FakeDomain {
+    fn xml(&self, kind: XmlKind) -> Result<String> {
+        self.with_domain(Call::Xml, |domain| {
+            let text = match (kind, &domain.active, &domain.inactive) {
+                (XmlKind::Active, Some(active), _) => active.render_active(domain.id),
+                (XmlKind::Migratable, Some(definition), _)
+                | (_, _, Some(definition))
+                | (_, Some(definition), None) => definition.render(),
+                (_, None, None) => return Err(no_domain(&domain.name)),
+            };
+            Ok(text)
+        })
+    }
+
+    fn undefine(&self, _what: UndefineOptions) -> Result<()> {
+        self.change(Call::Undefine, SimulatedDomain::undefine)
+    }
+
+    fn metadata(&self, uri: &str, of: Affect) -> Result<Option<String>> {
+        self.with_domain(Call::Metadata, |domain| {
+            if of == Affect::LiveAndConfig {
+                return Err(invalid_flags());
+            }
+            let definition = affected(domain, of)?.into_iter().next();
+            Ok(definition.and_then(|definition| definition.metadata(uri)))
+        })
+    }
+
+    fn set_metadata(&self, metadata: Metadata<'_>, of: Affect) -> Result<()> {
+        self.change(Call::SetMetadata, |domain| {
+            for definition in affected(domain, of)? {
+                definition.set_metadata(metadata)?;
+            }
+            Ok(vec![Event::Metadata {
+                domain: domain.name.clone(),
+                uri: Some(metadata.uri.to_owned()),
+            }])
+        })
+    }
+}
+
+/// The configurations that `of` names; an error when one of them does not exist.
+fn affected(domain: &mut SimulatedDomain, of: Affect) -> Result<Vec<&mut DomainConfig>> {
+    let active = domain.is_active();
+    let (live, config) = match of {
+        Affect::Current => (active, !active),
+        Affect::Live => (true, false),
+        Affect::Config => (false, true),
+        Affect::LiveAndConfig => (true, true),
+    };
+    if live && !active {
+        return Err(invalid("domain is not running"));
+    }
+    if config && domain.inactive.is_none() {
+        return Err(invalid(
+            "transient domains do not have any persistent config",
+        ));
+    }
+    let live = domain.active.as_mut().filter(|_| live);
+    let config = domain.inactive.as_mut().filter(|_| config);
+    Ok(live.into_iter().chain(config).collect())
+}
+
+fn invalid_flags() -> Error {
     Error {
-        code: code::OPERATION_INVALID,
+        code: code::INVALID_ARG,
         domain: origin::QEMU,
-        message: format!("Requested operation is not valid: {why}"),
+        message: "Flags 'VIR_DOMAIN_AFFECT_LIVE' and 'VIR_DOMAIN_AFFECT_CONFIG' are mutually \
+                  exclusive"
+            .into(),
     }
 }

@@ -1,44 +1,48 @@
-//! A libvirt daemon in memory: stateful, in the words and the order of libvirt's QEMU driver.
+//! A stateful libvirt daemon in memory; errors and the order of events are those of libvirt's QEMU driver.
 //!
 //! ```
-//! use libvirt::{Start, fake::{Call, Fake}};
+//! use libvirt::{StartOptions, fake::{Call, FakeDaemon}};
 //!
-//! let daemon = Fake::new();
+//! let daemon = FakeDaemon::new();
 //! let hypervisor = daemon.connect()?;
 //! let guest = hypervisor.define("<domain type='kvm'><name>default_vm</name></domain>")?;
-//! guest.start(Start::RUNNING)?;
+//! guest.start(StartOptions::RUNNING)?;
 //! daemon.kill_qemu("default_vm");
 //! assert!(guest.state()?.is_down());
 //!
-//! daemon.fail_next(Call::Start, Fake::error(1, 10, "internal error: no"));
-//! assert_eq!(guest.start(Start::RUNNING).unwrap_err().code, 1);
+//! daemon.fail_next(Call::Start, FakeDaemon::error(1, 10, "internal error: no"));
+//! assert_eq!(guest.start(StartOptions::RUNNING).unwrap_err().code, 1);
 //! # Ok::<(), libvirt::Error>(())
 //! ```
 //! Events are delivered on the thread of the call that causes them, before it returns. The same
-//! story is told to this, to libvirt's test driver and to real QEMU (`tests/`), so that the three
-//! cannot drift apart.
+//! contract (`tests/support`) is checked on this daemon, on libvirt's test driver and on real QEMU.
 
 mod connection;
-mod definition;
+mod daemon;
 mod domain;
-mod guest;
-mod world;
+mod domain_config;
+mod hypervisor;
+mod memory_dump;
+mod running_dump;
+mod simulated_domain;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::blocks::BlockInfo;
 use crate::error::{Error, Result};
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
-use crate::hypervisor::{BlockInfo, Hypervisor};
+use crate::hypervisor::Hypervisor;
 use crate::state::{DomainState, Reason, State};
-use crate::stats::GuestStats;
+use crate::stats::DomainStats;
 use connection::FakeConnection;
-use world::World;
+use daemon::Daemon;
+use simulated_domain::SimulatedDomain;
 
 /// Answers the guest agent's commands: JSON in, JSON out.
 pub type Agent = Arc<dyn Fn(&str) -> Result<String> + Send + Sync>;
 
-/// What can be made to fail or to take its time, and is counted.
+/// The calls that are counted, and can be made to fail or to take longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each is the method of its name")]
 pub enum Call {
@@ -63,23 +67,26 @@ pub enum Call {
     AssociateFds,
     BlockInfo,
     ResizeBlock,
+    CoreDump,
+    AbortJob,
+    JobStats,
 }
 
-/// The daemon, its QEMUs and their guests, seen from behind. Clones are the same daemon.
+/// Controls the daemon, its QEMU processes and their guests from a test. Clones are the same daemon.
 #[derive(Clone, Default)]
-pub struct Fake {
-    world: Arc<World>,
+pub struct FakeDaemon {
+    daemon: Arc<Daemon>,
 }
 
-impl Fake {
+impl FakeDaemon {
     /// A daemon without domains.
     pub fn new() -> Self {
-        Fake::default()
+        FakeDaemon::default()
     }
 
     /// A connection to it.
     pub fn connect(&self) -> Result<Arc<dyn Hypervisor>> {
-        Ok(Arc::new(FakeConnection::open(&self.world)?))
+        Ok(Arc::new(FakeConnection::open(&self.daemon)?))
     }
 
     /// An error as libvirt would give it.
@@ -91,82 +98,90 @@ impl Fake {
         }
     }
 
-    /// The next such call fails; several wait in line.
+    /// The next such call fails; several failures queue up.
     pub fn fail_next(&self, call: Call, error: Error) {
-        self.world
-            .control(|control| control.failures.push_back((call, error)));
+        self.daemon
+            .controls(|controls| controls.failures.push_back((call, error)));
     }
 
     /// Every such call takes this much longer; zero ends it.
-    pub fn slow(&self, call: Call, by: Duration) {
-        self.world.control(|control| {
-            control.delays.insert(call, by);
+    pub fn delay(&self, call: Call, by: Duration) {
+        self.daemon.controls(|controls| {
+            controls.delays.insert(call, by);
         });
     }
 
-    /// How often it was called, failures included.
+    /// How often a call was made, failures included.
     pub fn count(&self, call: Call) -> usize {
-        self.world
-            .control(|control| control.calls.iter().filter(|&&made| made == call).count())
+        self.daemon.controls(|controls| {
+            controls
+                .calls
+                .iter()
+                .filter(|&&last_number| last_number == call)
+                .count()
+        })
     }
 
     /// Every call so far, in order.
     pub fn calls(&self) -> Vec<Call> {
-        self.world.control(|control| control.calls.clone())
+        self.daemon.controls(|controls| controls.calls.clone())
     }
 
-    /// Whether the guest powers off when asked to; it does until told otherwise.
+    /// Whether the guest powers off when asked to; by default it does.
     pub fn obey_shutdown(&self, obey: bool) {
-        self.world.control(|control| control.disobedient = !obey);
+        self.daemon
+            .controls(|controls| controls.disobedient = !obey);
     }
 
-    /// The domain's state, whatever becomes of connections.
+    /// The domain's state, also while the daemon is stopped.
     pub fn state(&self, domain: &str) -> Option<State> {
-        self.world.domain(domain, |domain| domain.state)
+        self.daemon.with_domain(domain, |domain| domain.state)
     }
 
-    /// What `Guest::stats` will tell while the domain runs (its name and UUID are filled in).
-    pub fn set_stats(&self, domain: &str, stats: GuestStats) {
-        self.world.domain(domain, |domain| domain.stats = stats);
+    /// What `Domain::stats` returns while the domain runs (its name and UUID are filled in).
+    pub fn set_stats(&self, domain: &str, stats: DomainStats) {
+        self.daemon
+            .with_domain(domain, |domain| domain.stats = stats);
     }
 
-    /// How many open files of a group the domain was lent.
-    pub fn lent(&self, domain: &str, group: &str) -> usize {
-        let lent = |domain: &mut domain::Domain| domain.lent.get(group).copied();
-        self.world
-            .domain(domain, lent)
+    /// The number of file descriptors of a group that are associated with the domain.
+    pub fn associated_fds(&self, domain: &str, group: &str) -> usize {
+        let count = |domain: &mut SimulatedDomain| domain.associated_fds.get(group).copied();
+        self.daemon
+            .with_domain(domain, count)
             .flatten()
             .unwrap_or_default()
     }
 
     /// The domain has a disk of this size.
-    pub fn set_block(&self, domain: &str, disk: &str, info: BlockInfo) {
-        self.world.domain(domain, |domain| {
+    pub fn set_block_info(&self, domain: &str, disk: &str, info: BlockInfo) {
+        self.daemon.with_domain(domain, |domain| {
             domain.blocks.insert(disk.to_owned(), info);
         });
     }
 
     /// How large a disk of the domain is.
-    pub fn block(&self, domain: &str, disk: &str) -> Option<BlockInfo> {
-        let block = |domain: &mut domain::Domain| domain.blocks.get(disk).copied();
-        self.world.domain(domain, block).flatten()
+    pub fn block_info(&self, domain: &str, disk: &str) -> Option<BlockInfo> {
+        let block = |domain: &mut SimulatedDomain| domain.blocks.get(disk).copied();
+        self.daemon.with_domain(domain, block).flatten()
     }
 
     /// The guest powers itself off.
     pub fn power_off(&self, domain: &str) {
-        self.world.change(domain, |domain| domain.power_off());
+        self.daemon
+            .change_if_active(domain, |domain| domain.power_off());
     }
 
     /// QEMU dies.
     pub fn kill_qemu(&self, domain: &str) {
-        self.world.change(domain, |domain| {
+        self.daemon.change_if_active(domain, |domain| {
             domain.ended(Reason::Crashed, Detail::Failed)
         });
     }
 
     /// The guest's kernel panics, with a panic device and `on_crash` destroy.
-    pub fn panic(&self, domain: &str) {
-        self.world.change(domain, |domain| {
+    pub fn panic_guest(&self, domain: &str) {
+        self.daemon.change_if_active(domain, |domain| {
             let panicked = domain.lifecycle(LifecycleEvent::Crashed, Detail::Panicked);
             let mut events = vec![panicked];
             events.extend(domain.ended(Reason::Crashed, Detail::Crashed));
@@ -176,7 +191,7 @@ impl Fake {
 
     /// A disk error stops the guest.
     pub fn io_error(&self, domain: &str, alias: &str) {
-        self.world.change(domain, |domain| {
+        self.daemon.change_if_active(domain, |domain| {
             domain.state = State::new(DomainState::Paused, Reason::IOError);
             let error = Event::IoError {
                 domain: domain.name.clone(),
@@ -191,14 +206,30 @@ impl Fake {
         });
     }
 
-    /// The guest reboots by itself.
-    pub fn reboot(&self, domain: &str) {
-        self.world.change(domain, |domain| domain.rebooted());
+    /// How long a memory dump takes; it ends at once by default.
+    pub fn set_dump_duration(&self, time: Duration) {
+        self.daemon
+            .controls(|controls| controls.dump_duration = time);
     }
 
-    /// The guest's agent connects, or goes away.
-    pub fn agent(&self, domain: &str, agent: Option<Agent>) {
-        self.world.change(domain, |domain| {
+    /// The running dump fails, as when its disk is full or its writer dies.
+    pub fn fail_dump(&self, domain: &str, error: Error) {
+        self.daemon.with_domain(domain, |domain| {
+            if let Some(dump) = &mut domain.dump {
+                dump.failure = Some(error);
+            }
+        });
+    }
+
+    /// The guest reboots by itself.
+    pub fn reboot_guest(&self, domain: &str) {
+        self.daemon
+            .change_if_active(domain, |domain| domain.rebooted());
+    }
+
+    /// The guest's agent connects or disconnects.
+    pub fn set_agent(&self, domain: &str, agent: Option<Agent>) {
+        self.daemon.change_if_active(domain, |domain| {
             let connected = agent.is_some();
             domain.agent = agent;
             vec![Event::AgentLifecycle {
@@ -208,18 +239,18 @@ impl Fake {
         });
     }
 
-    /// Any event.
-    pub fn emit(&self, event: &Event) {
-        self.world.tell(event);
+    /// Publishes an event.
+    pub fn publish(&self, event: &Event) {
+        self.daemon.publish(event);
     }
 
-    /// The daemon goes away: connections end, new ones are refused. Domains live on.
+    /// The daemon ends: connections end, new ones are refused. Domains keep running.
     pub fn stop_daemon(&self, reason: CloseReason) {
-        self.world.stop(reason);
+        self.daemon.stop(reason);
     }
 
-    /// The daemon is back. Old connections stay dead.
+    /// The daemon starts again. Old connections stay closed.
     pub fn start_daemon(&self) {
-        self.world.control(|control| control.down = false);
+        self.daemon.controls(|controls| controls.down = false);
     }
 }

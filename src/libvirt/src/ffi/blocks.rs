@@ -3,11 +3,11 @@
 use virt_sys as sys;
 
 use super::call::{c_string, check};
-use super::guest::RealGuest;
+use super::domain_handle::RealDomain;
+use crate::blocks::{BlockInfo, BlockSize, Blocks};
 use crate::error::Result;
-use crate::hypervisor::{BlockInfo, BlockSize, Blocks};
 
-impl Blocks for RealGuest {
+impl Blocks for RealDomain {
     fn block_info(&self, disk: &str) -> Result<BlockInfo> {
         let disk = c_string("disk", disk)?;
         let mut info = sys::virDomainBlockInfo {

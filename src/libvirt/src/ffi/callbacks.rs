@@ -1,39 +1,39 @@
 //! libvirt's callbacks, turned into [`Event`]s.
 //!
-//! Each registration keeps its [`Target`] under a [`Key`], which libvirt gives back through
-//! [`release`] when the callback is gone for good. A panic must not cross into C: it ends here, in
-//! the log.
+//! Each registration has a [`CallbackKey`], which libvirt passes to [`release`] once the callback can
+//! no longer be called. A panic must not cross into C: it is caught here and logged.
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::mem;
+use std::sync::Arc;
 
 use virt_sys as sys;
 
 use super::call::{self, copy_string};
-use super::figures;
-use super::targets::{Key, Target};
+use super::callback_registry::CallbackKey;
+use super::typed_params;
 use crate::error::Result;
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent, MemoryFailureAction};
-use crate::sinks::contain;
+use crate::subscribers::{Subscribers, catch_panic};
 
 type Generic = sys::virConnectDomainEventGenericCallback;
 
 /// Registers every callback for all domains of a connection and returns their ids.
 ///
-/// A daemon that does not know one of the rarer events is lived with; lifecycle events are a must,
-/// and so is a connection that outlives the registrations.
+/// Rarer events that the daemon does not offer are left out. Without lifecycle events, or when the
+/// connection ends meanwhile, registration fails.
 ///
 /// # Safety
 /// `connection` is an open connection.
 pub(super) unsafe fn register(
     connection: sys::virConnectPtr,
-    target: &Target,
+    subscribers: &Arc<Subscribers>,
 ) -> Result<Vec<c_int>> {
     let mut ids = Vec::new();
     for (event, callback) in table() {
         // SAFETY: the caller vouches for the connection; the table pairs each event with the
         // signature that libvirt calls it by.
-        let error = match unsafe { register_one(connection, event, callback, target) } {
+        let error = match unsafe { register_one(connection, event, callback, subscribers) } {
             Ok(id) => {
                 ids.push(id);
                 continue;
@@ -43,7 +43,7 @@ pub(super) unsafe fn register(
         // SAFETY: the caller vouches for the connection.
         let alive = unsafe { sys::virConnectIsAlive(connection) } == 1;
         if event == sys::VIR_DOMAIN_EVENT_ID_LIFECYCLE || !alive {
-            // SAFETY: these are the connection's own, and nobody else has heard of them.
+            // SAFETY: these are the connection's own, and no other code has their ids.
             unsafe { deregister(connection, &ids) };
             return Err(error);
         }
@@ -58,9 +58,9 @@ unsafe fn register_one(
     connection: sys::virConnectPtr,
     event: sys::virDomainEventID,
     callback: Generic,
-    target: &Target,
+    subscribers: &Arc<Subscribers>,
 ) -> Result<c_int> {
-    let key = Key::keep(target);
+    let key = CallbackKey::register(subscribers);
     // SAFETY: the connection is open, a null domain means all of them, and the opaque is a number
     // to `callback` and `release`.
     let id = call::check(unsafe {
@@ -74,15 +74,15 @@ unsafe fn register_one(
         )
     });
     if id.is_err() {
-        key.forget();
+        key.release();
     }
     id
 }
 
-/// Takes event callbacks back. They keep their connection from ending as long as they are there.
+/// Deregisters event callbacks. A connection cannot end while it has any.
 ///
 /// # Safety
-/// `connection` is an open connection, and `ids` are callbacks of it, taken back once.
+/// `connection` is an open connection, and `ids` are callbacks of it, deregistered once.
 pub(super) unsafe fn deregister(connection: sys::virConnectPtr, ids: &[c_int]) {
     for &id in ids {
         // SAFETY: the caller vouches for both. On a connection that is dead this only fails.
@@ -90,27 +90,27 @@ pub(super) unsafe fn deregister(connection: sys::virConnectPtr, ids: &[c_int]) {
     }
 }
 
-/// Registers the close callback. Its key is to be forgotten with the connection: a driver in this
-/// very process (libvirt's test driver) never gives it back.
+/// Registers the close callback. Its key is to be released with the connection: a driver inside this
+/// process (libvirt's test driver) never releases it.
 ///
 /// # Safety
 /// `connection` is an open connection.
 pub(super) unsafe fn register_close(
     connection: sys::virConnectPtr,
-    target: &Target,
-) -> Result<Key> {
-    let key = Key::keep(target);
+    subscribers: &Arc<Subscribers>,
+) -> Result<CallbackKey> {
+    let key = CallbackKey::register(subscribers);
     // SAFETY: the connection is open, and the opaque is a number to `closed` and `release`.
     let registered = call::check(unsafe {
         sys::virConnectRegisterCloseCallback(connection, Some(closed), key.opaque(), Some(release))
     });
     if registered.is_err() {
-        key.forget();
+        key.release();
     }
     registered.map(|_| key)
 }
 
-/// Takes the close callback back, before its connection is closed.
+/// Unregisters the close callback, before its connection is closed.
 ///
 /// # Safety
 /// `connection` is an open connection.
@@ -178,12 +178,12 @@ fn table() -> [(sys::virDomainEventID, Generic); 12] {
     ]
 }
 
-/// Builds an event and delivers it; a panic on the way ends in the log.
+/// Builds an event and delivers it; a panic in either is logged.
 fn deliver(opaque: *mut c_void, event: impl FnOnce() -> Event) {
-    contain(|| {
-        // No target: a callback that was on its way when its registration was given back.
-        if let Some(target) = Key::from_opaque(opaque).target() {
-            target.tell(&event());
+    catch_panic(|| {
+        // None: a callback that was on its way when its registration ended.
+        if let Some(subscribers) = CallbackKey::from_opaque(opaque).subscribers() {
+            subscribers.publish(&event());
         }
     });
 }
@@ -197,9 +197,9 @@ unsafe fn name(domain: sys::virDomainPtr) -> String {
     unsafe { copy_string(sys::virDomainGetName(domain)) }
 }
 
-/// libvirt is done with a registration.
+/// libvirt no longer uses a registration.
 unsafe extern "C" fn release(opaque: *mut c_void) {
-    Key::from_opaque(opaque).forget();
+    CallbackKey::from_opaque(opaque).release();
 }
 
 // For every callback below, SAFETY: libvirt lends the domain and the strings (each null or
@@ -347,7 +347,7 @@ unsafe extern "C" fn job_completed(
     unsafe {
         deliver(opaque, || Event::JobCompleted {
             domain: name(domain),
-            figures: figures::copy(params, count),
+            params: typed_params::copy(params, count),
         });
     }
 }

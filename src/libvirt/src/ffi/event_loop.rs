@@ -12,14 +12,14 @@ use virt_sys as sys;
 use super::call;
 use crate::error::{Error, Result, code, origin};
 
-// The loop itself needs little; what an event sink does on it is to send to a channel.
+// The loop itself needs little; an event handler only sends to a channel.
 const STACK: usize = 256 * 1024;
-// A loop that fails at once every time must not take a processor for itself.
+// A loop that fails at once every time must not use up a processor.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 static STARTED: OnceLock<Result<()>> = OnceLock::new();
 
-/// Starts the loop, once; later calls tell how that went.
+/// Starts the loop, once; later calls return the same result.
 pub(super) fn ensure() -> Result<()> {
     STARTED.get_or_init(start).clone()
 }

@@ -1,13 +1,21 @@
-//! The real thing: everything that touches a libvirt pointer.
+//! Calls to libvirt's C library: everything that touches a pointer of it.
 
+mod agent;
 mod blocks;
 mod call;
+mod callback_registry;
 mod callbacks;
 mod connection;
+mod definition;
+mod domain;
+mod domain_handle;
+mod domain_stats;
 mod event_loop;
-mod figures;
-mod guest;
-mod guest_stats;
-mod targets;
+mod hypervisor;
+mod jobs;
+mod malloc_arenas;
+mod power;
+mod typed_params;
 
-pub use connection::connect;
+pub use hypervisor::connect;
+pub use malloc_arenas::limit_malloc_arenas;

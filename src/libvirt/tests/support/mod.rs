@@ -1,4 +1,4 @@
-//! One story, told by every driver through the same two traits.
+//! Contracts that the fake daemon, libvirt's test driver and real QEMU have to keep, and an event recorder.
 
 #![allow(
     dead_code,
@@ -10,9 +10,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use libvirt::{Event, Guest, Hypervisor, Subscription};
+use libvirt::{Domain, Event, Hypervisor, Subscription};
 
-pub(crate) mod story;
+pub(crate) mod domain_contract;
+pub(crate) mod memory_dump_contract;
 
 /// Collects events and waits for them.
 pub(crate) struct Recorder {
@@ -38,7 +39,7 @@ impl Recorder {
         }
     }
 
-    /// Waits until `count` lifecycle events have come and a while more for surplus ones.
+    /// Waits until `count` lifecycle events have come, and 100 ms more for surplus ones.
     pub(crate) fn lifecycle(&self, count: usize) -> Vec<String> {
         let deadline = Instant::now() + Duration::from_secs(20);
         let mut seen = Vec::new();
@@ -71,8 +72,8 @@ impl Recorder {
     }
 }
 
-/// Waits until `done`, for what no event announces.
-pub(crate) fn eventually(what: &str, done: impl Fn() -> bool) {
+/// Waits until `done`, where no event announces it.
+pub(crate) fn wait_until(what: &str, done: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !done() {
         assert!(Instant::now() < deadline, "{what}: not within 20 s");
@@ -80,4 +81,4 @@ pub(crate) fn eventually(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-pub(crate) type AGuest = Arc<dyn Guest>;
+pub(crate) type SharedDomain = Arc<dyn Domain>;

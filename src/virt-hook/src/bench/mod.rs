@@ -1,91 +1,42 @@
 //! `virt-hook bench`: what a module costs, in a launcher and as a served sidecar.
 
+mod arguments;
+mod hook_bench;
 mod served;
 mod times;
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-use anyhow::{Context, anyhow};
-use clap::Args;
-use hook_host::wasm::Code;
-use hook_host::{Chain, HookPoint, PolicySource};
+use hook_host::HookPoint;
 use serde::Serialize;
-use tokio::runtime::Runtime;
 
-use crate::compiling;
-use crate::failure::Failure;
-use crate::hooks::runtime;
-use crate::inputs::{Given, Source, Subject};
-use crate::modules::{self, Found, Terms};
+use crate::exit::Failure;
 use crate::output::{Report, Style};
-use served::Served;
+pub(crate) use arguments::{Arguments, HELP};
+use hook_bench::Bench;
+use served::ServedCost;
 use times::Times;
 
-pub(crate) const HELP: &str = "\
-Every compilation is a child of its own, as in a launcher. A call is the hook point on a fresh
-instance: grants checked, changes recorded. Served, a call is a connection of its own to
-`virt-hook serve`, as KubeVirt makes it. What is measured is this machine, as busy as it is.
-
-Examples:
-  virt-hook bench smbios.wasm
-  virt-hook bench smbios.wasm --vmi vmi-with-the-annotation.yaml --calls 4000 --json
-
-Exit codes:
-  0  measured
-  1  the hook refused or failed, so there is nothing to measure
-  2  the command line, or a file that it names, cannot be used
-  3  this machine could not do it";
-
-const WARM_UP: usize = 20;
-const COMPILATIONS: usize = 5;
-const LOADS: usize = 21;
-/// A compilation that takes longer is measured twice only.
-const LONG: Duration = Duration::from_secs(5);
-/// Where the first compilation is kept.
-const COLD: &str = "cold";
-/// A VMI of everyday size.
-const VMI: &str = include_str!("../check/spread/linux.yaml");
-
-/// What `bench` is given.
-#[derive(Debug, Args)]
-pub(crate) struct Arguments {
-    /// The module
-    #[arg(value_name = "WASM")]
-    module: PathBuf,
-    /// The VMI that the hook is called for; a built-in one when left out
-    #[arg(long, value_name = "FILE")]
-    vmi: Option<PathBuf>,
-    /// The operator's policy; without one, the hook is granted what it wishes for
-    #[arg(long, value_name = "FILE")]
-    policy: Option<PathBuf>,
-    /// How many calls are measured
-    #[arg(long, value_name = "COUNT", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    calls: u32,
-}
-
-/// What it costs.
+/// The measurements.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Benched {
+pub(crate) struct BenchReport {
     sha256: String,
     bytes: u64,
     hook_point: &'static str,
     compile: Times,
-    /// The most that any of the compile children had, in bytes.
+    /// Peak memory of the compile children in bytes.
     compile_peak_memory: Option<u64>,
-    /// What was compiled before, engine included.
+    /// Loading of a compiled module, engine included.
     load: Times,
-    /// A fresh call in this process.
+    /// A call in this process.
     in_process: Times,
-    /// Peak of the hook's own memories in a call, in bytes.
+    /// Peak of the hook's linear memories in a call, in bytes.
     call_peak_memory: usize,
-    /// The same through `virt-hook serve`; none for hook points that no sidecar has.
-    served: Option<Served>,
+    /// A call through `virt-hook serve`; none for hook points that sidecars do not have.
+    served: Option<ServedCost>,
 }
 
 /// Measures one thing after the other.
-pub(crate) fn run(arguments: &Arguments) -> Result<Benched, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<BenchReport, Failure> {
     let bench = Bench::new(arguments)?;
     let calls = arguments.calls as usize;
     let (compile, compile_peak_memory) = bench.compilations()?;
@@ -98,7 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Benched, Failure> {
         HookPoint::OnDefineDomain | HookPoint::PreCloudInitIso
     );
     let served = is_served.then(|| served::measure(&bench, point, calls));
-    Ok(Benched {
+    Ok(BenchReport {
         sha256: bench.sha256,
         bytes: bench.bytes,
         hook_point: point.name(),
@@ -111,196 +62,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Benched, Failure> {
     })
 }
 
-/// What is measured, and on what.
-struct Bench {
-    runtime: Runtime,
-    found: Vec<Found>,
-    place: tempfile::TempDir,
-    policy: PathBuf,
-    subject: Subject,
-    sha256: String,
-    bytes: u64,
-    /// The compilation of which the artifact is in [`COLD`].
-    first: Code,
-}
-
-impl Bench {
-    fn new(arguments: &Arguments) -> Result<Self, Failure> {
-        let path = &arguments.module;
-        let bytes = modules::size(path).map_err(Failure::Usage)?;
-        let place = tempfile::tempdir()
-            .context("making a temporary directory")
-            .map_err(Failure::Machine)?;
-        let runtime = runtime()?;
-        let module = runtime.block_on(modules::load(path, &place.path().join(COLD)));
-        let module = module.map_err(Failure::Machine)?;
-        let module = module.map_err(|error| Failure::Usage(compiling::explain(error)))?;
-        let policy = match &arguments.policy {
-            Some(policy) => policy.clone(),
-            None => {
-                modules::granting(module.description(), place.path()).map_err(Failure::Machine)?
-            }
-        };
-        Ok(Self {
-            found: modules::find(std::slice::from_ref(path)).map_err(Failure::Usage)?,
-            subject: subject(arguments.vmi.as_deref())?,
-            sha256: module.digest().to_owned(),
-            first: module.code().clone(),
-            runtime,
-            place,
-            policy,
-            bytes,
-        })
-    }
-
-    /// Where it is called, as its hook.yaml leaves it: where most is done first.
-    fn point(&self, chain: &Chain) -> Result<HookPoint, Failure> {
-        let infos = chain.hooks();
-        let points = [
-            HookPoint::OnDefineDomain,
-            HookPoint::PreCloudInitIso,
-            HookPoint::PreStart,
-            HookPoint::Shutdown,
-        ];
-        let is_called =
-            |point: &HookPoint| infos.iter().any(|info| info.priority(*point).is_some());
-        let point = points.into_iter().find(is_called);
-        point.ok_or_else(|| {
-            let path = self.module().display();
-            Failure::refused(anyhow!(
-                "{path}: it asks for no hook point, and is never called"
-            ))
-        })
-    }
-
-    fn module(&self) -> &Path {
-        &self.found[0].module
-    }
-
-    fn load(&self, dir: &Path) -> Result<Code, Failure> {
-        let loaded = self.runtime.block_on(modules::load(self.module(), dir));
-        let loaded = loaded.map_err(Failure::Machine)?;
-        Ok(loaded.map_err(Failure::machine)?.code().clone())
-    }
-
-    fn compilations(&self) -> Result<(Times, Option<u64>), Failure> {
-        let mut peak = None;
-        let count = match self.first {
-            Code::Compiled { took, .. } if took > LONG => 2,
-            _ => COMPILATIONS,
-        };
-        let times = Times::of(count, |number| {
-            let code = match number {
-                0 => self.first.clone(),
-                _ => self.load(&self.place.path().join(format!("cold-{number}")))?,
-            };
-            match code {
-                Code::Compiled { took, peak_memory } => {
-                    peak = peak.max(peak_memory);
-                    Ok(took)
-                }
-                // A directory of its own holds nothing.
-                Code::Kept | Code::Baked { .. } => Ok(Duration::ZERO),
-            }
-        })?;
-        Ok((times, peak))
-    }
-
-    fn loads(&self) -> Result<Times, Failure> {
-        let dir = self.place.path().join(COLD);
-        Times::of(LOADS, |_| {
-            let started = Instant::now();
-            self.load(&dir)?;
-            Ok(started.elapsed())
-        })
-    }
-
-    fn chain(&self) -> Result<Chain, Failure> {
-        let terms = Terms {
-            policy: PolicySource::File(self.policy.clone()),
-            namespace: self.subject.invocation.namespace.clone(),
-            artifacts: Some(self.place.path().join(COLD)),
-            ..Terms::default()
-        };
-        let chain = modules::collect(&self.found, self.place.path(), terms);
-        self.runtime.block_on(chain).map_err(Failure::Usage)
-    }
-
-    fn calls(
-        &self,
-        chain: &Chain,
-        point: HookPoint,
-        calls: usize,
-    ) -> Result<(Times, usize), Failure> {
-        for _ in 0..WARM_UP {
-            self.call(chain, point)?;
-        }
-        let mut peak = 0;
-        let times = Times::of(calls, |_| {
-            let started = Instant::now();
-            peak = peak.max(self.call(chain, point)?);
-            Ok(started.elapsed())
-        })?;
-        Ok((times, peak))
-    }
-
-    /// Gives the peak of the hook's memories.
-    fn call(&self, chain: &Chain, point: HookPoint) -> Result<usize, Failure> {
-        let Subject {
-            invocation,
-            vmi,
-            xml,
-            cloud_init,
-        } = &self.subject;
-        let runs = self.runtime.block_on(async {
-            match point {
-                HookPoint::PreStart => chain.pre_start(invocation, vmi).await,
-                HookPoint::OnDefineDomain => {
-                    let done = chain.on_define_domain(invocation, vmi, xml.clone()).await;
-                    done.map(|(_, runs)| runs)
-                }
-                HookPoint::PreCloudInitIso => match cloud_init {
-                    Ok(Some(data)) => {
-                        let done = chain
-                            .pre_cloud_init_iso(invocation, vmi, data.clone())
-                            .await;
-                        done.map(|(_, runs)| runs)
-                    }
-                    _ => Ok(Vec::new()),
-                },
-                HookPoint::Shutdown => Ok(chain.shutdown(invocation).await),
-            }
-        });
-        let runs = runs.map_err(Failure::refused)?;
-        if runs.is_empty() {
-            let reason = "the VMI has no cloud-init data: give --vmi one that has";
-            return Err(Failure::refused(anyhow!(reason)));
-        }
-        Ok(runs
-            .iter()
-            .map(|run| run.peak_memory)
-            .max()
-            .unwrap_or_default())
-    }
-}
-
-fn subject(vmi: Option<&Path>) -> Result<Subject, Failure> {
-    let Some(path) = vmi else {
-        return Subject::anywhere(VMI);
-    };
-    let source = Source {
-        given: Given {
-            vmi: path.to_owned(),
-            prepared: true,
-            ..Given::default()
-        },
-        any_node: true,
-        ..Source::default()
-    };
-    source.read()
-}
-
-impl Report for Benched {
+impl Report for BenchReport {
     fn text(&self, style: Style) -> String {
         let memory = |bytes: Option<u64>| match bytes {
             Some(bytes) => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),

@@ -1,4 +1,4 @@
-//! The same hook in `virt-hook serve`, called as a launcher calls sidecars.
+//! Measures the hook in `virt-hook serve`, called as a launcher calls sidecars.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -10,23 +10,23 @@ use hook_host::{Chain, CollectConfig, Compiler, HookPoint};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
-use super::Bench;
+use super::hook_bench::Bench;
 use super::times::Times;
-use crate::compiling;
-use crate::failure::Failure;
-use crate::modules::HOST;
+use crate::compile_progress;
+use crate::compile_progress::HOST;
+use crate::exit::Failure;
 
-/// Compiling included, for which it has three minutes itself.
+/// Deadline until the sidecar is ready; compiling alone may take three minutes.
 const READY: Duration = Duration::from_secs(200);
-/// What it says, below the directory of the measurement.
+/// The file for its standard error, below the directory of the measurement.
 const SAID: &str = "said";
 const END: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What being served costs.
+/// The measurements of the sidecar.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Served {
+pub(super) struct ServedCost {
     /// A call on a connection of its own.
     pub(super) calls: Times,
     /// From the start of the program to its socket, compiling included.
@@ -35,7 +35,11 @@ pub(super) struct Served {
     pub(super) idle_memory: u64,
 }
 
-pub(super) fn measure(bench: &Bench, point: HookPoint, calls: usize) -> Result<Served, Failure> {
+pub(super) fn measure(
+    bench: &Bench,
+    point: HookPoint,
+    calls: usize,
+) -> Result<ServedCost, Failure> {
     let place = bench.place.path().join("served");
     let started = Instant::now();
     let sidecar = Sidecar::start(bench, &place.join("hook-sidecar-0"));
@@ -44,7 +48,7 @@ pub(super) fn measure(bench: &Bench, point: HookPoint, calls: usize) -> Result<S
     let ready = started.elapsed();
     let idle_memory = sidecar.memory().unwrap_or_default();
     let (calls, _) = bench.calls(&chain, point, calls)?;
-    Ok(Served {
+    Ok(ServedCost {
         calls,
         ready_millis: u64::try_from(ready.as_millis()).unwrap_or(u64::MAX),
         idle_memory,
@@ -69,18 +73,18 @@ fn collect(bench: &Bench, place: &Path, sidecar: &mut Sidecar) -> Result<Chain, 
     };
     let chain = bench
         .runtime
-        .block_on(compiling::told(bench.module(), ready));
+        .block_on(compile_progress::with_progress(bench.module(), ready));
     chain.map_err(|error| Failure::machine(anyhow!("virt-hook serve: {error}")))
 }
 
-/// What a program said at its end.
+/// The last line of a program's standard error.
 fn last_line(path: &Path) -> String {
     let said = fs::read_to_string(path).unwrap_or_default();
     let last = said.lines().last().unwrap_or("it ended without a word");
     last.trim_start_matches("virt-hook: ").to_owned()
 }
 
-/// This program, serving; told to end when dropped.
+/// A child of this program that serves. Terminated on drop.
 struct Sidecar(Child);
 
 impl Sidecar {
@@ -96,7 +100,7 @@ impl Sidecar {
             .arg(bench.module())
             .arg("--policy")
             .arg(&bench.policy)
-            .args(["--namespace", &bench.subject.invocation.namespace])
+            .args(["--namespace", &bench.input.invocation.namespace])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(said)
@@ -127,7 +131,7 @@ impl Sidecar {
 impl Drop for Sidecar {
     fn drop(&mut self) {
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
-        // It removes its socket then.
+        // SIGTERM lets it remove its socket.
         let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
         let end = Instant::now() + END;
         while !self.has_ended() && Instant::now() < end {

@@ -1,10 +1,10 @@
-//! Many times of the same thing.
+//! Latency percentiles.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::exit::Failure;
 
 /// Percentiles, in microseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -18,7 +18,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Does something so many times, and at least once.
+    /// Measures `one` `count` times, at least once.
     pub(super) fn of(
         count: usize,
         mut one: impl FnMut(usize) -> Result<Duration, Failure>,
@@ -43,7 +43,7 @@ impl Times {
         }
     }
 
-    /// The middle and the 99th percentile, as people read them.
+    /// The median and the 99th percentile, formatted.
     pub(super) fn shown(&self) -> [String; 2] {
         [self.p50_micros, self.p99_micros].map(|micros| match micros {
             0..10_000 => format!("{micros} us"),

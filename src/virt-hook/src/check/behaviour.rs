@@ -1,52 +1,51 @@
-//! What the hook does to virtual machines, once and again.
+//! Runs the hook twice on every sample VMI and checks its behaviour.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::Context;
-use domain_xml::grant::{Checker, Permission};
 use domain_xml::{Document, PathPattern, diff};
-use hook_host::wasm::Description;
-use hook_host::{HookPoint, PolicySource};
+use hook_host::policy::permission::{Checker, Permission};
+use hook_host::{Description, HookPoint, PolicySource};
 
 use super::finding::{Finding, Verdict};
-use super::spread::Named;
-use crate::documents;
-use crate::failure::Failure;
-use crate::hooks::{Hooks, Story};
-use crate::inputs::Subject;
-use crate::modules::{self, Terms};
+use super::sample_vmis::SampleVmi;
+use crate::cloud_init_documents;
+use crate::exit::Failure;
+use crate::hooks::{HookResults, Hooks};
+use crate::inputs::VmiInput;
+use crate::modules::{self, HookOptions};
 
-/// More of a limit than this is worth a word, in hundredths.
+/// Percentage of a limit from which on a finding mentions it.
 const MUCH: u64 = 50;
 
-/// Changes that a line names.
+/// The most changes that a line names.
 const MOST: usize = 4;
 
-/// The hook, and what it did.
-pub(super) struct Ran {
+/// The hook and its runs on the sample VMIs.
+pub(super) struct BehaviourCheck {
     hooks: Hooks,
     wishes: Vec<PathPattern>,
-    pub(super) tries: Vec<Try>,
+    pub(super) samples: Vec<SampleRun>,
 }
 
-/// One virtual machine, once and again.
-pub(super) struct Try {
+/// The runs on one sample VMI.
+pub(super) struct SampleRun {
     pub(super) name: String,
-    pub(super) subject: Subject,
-    pub(super) once: Story,
-    /// The hook on what it made itself; none where it made nothing.
-    again: Option<Story>,
+    pub(super) input: VmiInput,
+    pub(super) once: HookResults,
+    /// The run on its own output; `None` if the first run failed.
+    again: Option<HookResults>,
 }
 
-impl Ran {
-    /// Collects the hook, compiled already in `kept`, and tries it on every virtual machine.
+impl BehaviourCheck {
+    /// Collects the hook, whose compiled code is in `kept`, and runs it on every sample VMI.
     pub(super) fn of(
         module: &Path,
         kept: &Path,
         description: &Description,
         policy: Option<&Path>,
-        subjects: Vec<Named>,
+        samples: Vec<SampleVmi>,
     ) -> Result<Self, Failure> {
         let found = modules::find(&[module.to_owned()]).map_err(Failure::Usage)?;
         let place = tempfile::tempdir()
@@ -54,35 +53,36 @@ impl Ran {
             .map_err(Failure::Machine)?;
         let policy = match policy {
             Some(path) => path.to_owned(),
-            None => modules::granting(description, place.path()).map_err(Failure::Machine)?,
+            None => modules::write_granting_policy(description, place.path())
+                .map_err(Failure::Machine)?,
         };
-        let terms = Terms {
+        let options = HookOptions {
             policy: PolicySource::File(policy),
             artifacts: Some(kept.to_owned()),
-            ..Terms::default()
+            ..HookOptions::default()
         };
-        let hooks = Hooks::collect(&found, terms)?;
+        let hooks = Hooks::collect(&found, options)?;
         let wishes = description.wishes.iter();
         let wishes = wishes.flat_map(|wishes| wishes.paths.clone()).collect();
-        let tries: Result<Vec<Try>, Failure> = subjects
+        let samples: Result<Vec<SampleRun>, Failure> = samples
             .into_iter()
-            .map(|named| Try::of(&hooks, named))
+            .map(|named| SampleRun::of(&hooks, named))
             .collect();
         Ok(Self {
-            tries: tries?,
+            samples: samples?,
             hooks,
             wishes,
         })
     }
 
-    /// The domain after the hook, once more; none when it refuses or fails.
-    pub(super) fn define(&self, subject: &Subject, xml: String) -> Result<Option<String>, Failure> {
-        let subject = Subject {
+    /// Runs OnDefineDomain on `xml`. Returns the domain, or `None` if the hook vetoes or fails.
+    pub(super) fn define(&self, input: &VmiInput, xml: String) -> Result<Option<String>, Failure> {
+        let input = VmiInput {
             xml,
-            ..subject.clone()
+            ..input.clone()
         };
-        let story = self.hooks.run(&subject, &[HookPoint::OnDefineDomain])?;
-        Ok(story.error.is_none().then_some(story.xml))
+        let results = self.hooks.run(&input, &[HookPoint::OnDefineDomain])?;
+        Ok(results.error.is_none().then_some(results.xml))
     }
 
     pub(super) fn findings(&self) -> Vec<Finding> {
@@ -108,8 +108,8 @@ impl Ran {
                 "it breaks on a VMI",
             );
         }
-        let (tries, vetoes) = (self.tries.len(), self.runs(|outcome| outcome == "veto"));
-        if vetoes.len() == tries {
+        let (samples, vetoes) = (self.samples.len(), self.runs(|outcome| outcome == "veto"));
+        if vetoes.len() == samples {
             let message = "it refuses every VMI: give --vmi one that it lets pass";
             return Finding::unless_of_vmis(name, vetoes, Verdict::Doubtful, "", message);
         }
@@ -117,7 +117,7 @@ impl Ran {
             name,
             self.runs(|outcome| outcome == "failed"),
             Verdict::Doubtful,
-            format!("{tries} VMIs, {} vetoes, no crash", vetoes.len()),
+            format!("{samples} VMIs, {} vetoes, no crash", vetoes.len()),
             "it cannot do its work on a VMI",
         )
     }
@@ -132,10 +132,10 @@ impl Ran {
         )
     }
 
-    /// A wish that nothing needs is a grant that nobody should give.
+    /// An unused wish asks for a grant that the hook does not need.
     fn uses_its_wishes(&self) -> Finding {
         let used: BTreeSet<usize> = self
-            .tries
+            .samples
             .iter()
             .flat_map(|one| one.used(&self.wishes))
             .collect();
@@ -151,7 +151,10 @@ impl Ran {
     }
 
     fn is_idempotent(&self) -> Finding {
-        let details = self.tries.iter().flat_map(Try::second_thoughts);
+        let details = self
+            .samples
+            .iter()
+            .flat_map(SampleRun::second_run_differences);
         Finding::unless_of_vmis(
             "idempotent",
             details.collect(),
@@ -163,7 +166,7 @@ impl Ran {
     }
 
     fn stays_within_limits(&self) -> Finding {
-        let runs = || self.tries.iter().flat_map(|one| &one.once.runs);
+        let runs = || self.samples.iter().flat_map(|one| &one.once.runs);
         let share = |part: u64, whole: u64| part.saturating_mul(100) / whole.max(1);
         let memory = runs().max_by_key(|run| run.peak_memory);
         let (peak, of_memory) = memory.map_or((0, 0), |run| {
@@ -187,10 +190,10 @@ impl Ran {
         Finding::new("limits", verdict, message)
     }
 
-    /// The reasons of runs that ended so, once or again.
+    /// The reasons of all first and second runs whose outcome matches.
     fn runs(&self, wanted: impl Fn(&str) -> bool) -> Vec<String> {
-        let reasons = self.tries.iter().flat_map(|one| {
-            let again = one.again.iter().flat_map(|story| &story.runs);
+        let reasons = self.samples.iter().flat_map(|one| {
+            let again = one.again.iter().flat_map(|results| &results.runs);
             let runs = one.once.runs.iter().chain(again);
             let runs = runs.filter(|run| wanted(&run.outcome));
             runs.map(move |run| {
@@ -204,8 +207,8 @@ impl Ran {
     }
 }
 
-impl Try {
-    /// What the hook changed of the domain, in one line.
+impl SampleRun {
+    /// The domain paths that the hook changed, in one line.
     pub(super) fn changed(&self) -> String {
         let changes = self.once.runs.iter().flat_map(|run| &run.changes);
         let paths: BTreeSet<&str> = changes
@@ -220,28 +223,28 @@ impl Try {
         }
     }
 
-    fn of(hooks: &Hooks, named: Named) -> Result<Self, Failure> {
-        let Named { name, subject } = named;
-        let once = hooks.run(&subject, &HookPoint::ALL)?;
+    fn of(hooks: &Hooks, named: SampleVmi) -> Result<Self, Failure> {
+        let SampleVmi { name, input } = named;
+        let once = hooks.run(&input, &HookPoint::ALL)?;
         let again = match &once.error {
             Some(_) => None,
             None => Some(hooks.run(
-                &subject.after(&once.xml, once.cloud_init.clone()),
+                &input.after(&once.xml, once.cloud_init.clone()),
                 &HookPoint::ALL,
             )?),
         };
         Ok(Self {
             name,
-            subject,
+            input,
             once,
             again,
         })
     }
 
-    /// Which patterns what was changed needs.
+    /// The indices of the wishes that the changes need.
     fn used(&self, wishes: &[PathPattern]) -> Vec<usize> {
         let read = |xml: &str| Document::parse(xml).ok();
-        let Some((before, after)) = read(&self.subject.xml).zip(read(&self.once.xml)) else {
+        let Some((before, after)) = read(&self.input.xml).zip(read(&self.once.xml)) else {
             return Vec::new();
         };
         let mut checker = Checker::new(wishes, &before, &after);
@@ -255,8 +258,8 @@ impl Try {
         used.collect()
     }
 
-    /// What the second run made otherwise.
-    fn second_thoughts(&self) -> Vec<String> {
+    /// The differences between the output of the second run and that of the first.
+    fn second_run_differences(&self) -> Vec<String> {
         let Some(again) = &self.again else {
             return Vec::new();
         };
@@ -264,7 +267,12 @@ impl Try {
             return vec![format!("{}: the second time, {error}", self.name)];
         }
         let mut thoughts = differences(&self.name, &self.once.xml, &again.xml);
-        let documents = |story: &Story| story.cloud_init.as_ref().map(documents::of);
+        let documents = |results: &HookResults| {
+            results
+                .cloud_init
+                .as_ref()
+                .map(cloud_init_documents::from_data)
+        };
         let (once, again) = (documents(&self.once), documents(again));
         for (name, text) in again.iter().flatten() {
             if once.as_ref().and_then(|once| once.get(name)) != Some(text) {
@@ -278,7 +286,7 @@ impl Try {
     }
 }
 
-/// One line for each place at which two domains differ.
+/// One line for each difference between two domains.
 pub(super) fn differences(name: &str, before: &str, after: &str) -> Vec<String> {
     match (Document::parse(before), Document::parse(after)) {
         (Ok(before), Ok(after)) => diff(&before, &after)

@@ -1,31 +1,31 @@
-//! One thing that was checked.
+//! The result of one check.
 
 use serde::Serialize;
 
 use crate::output::{Plain, Style};
 
-/// How it stands.
+/// The verdict of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Verdict {
-    /// As it should be.
+    /// The check passed.
     Passed,
-    /// Perhaps not what was meant.
+    /// Perhaps not what the author meant.
     Doubtful,
-    /// Not as it should be.
+    /// The check failed.
     Failed,
-    /// It could not be found out here.
+    /// The check could not be made on this machine.
     NotChecked,
 }
 
-/// One thing that was checked.
+/// The result of one check.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Finding {
     check: &'static str,
     verdict: Verdict,
-    /// In one sentence.
+    /// One sentence.
     message: String,
-    /// One line for each place.
+    /// One line for each VMI, path or interface concerned.
     details: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl Finding {
         }
     }
 
-    /// Passed, unless there is something to say against it.
+    /// Passed if there are no details, else `otherwise`.
     pub(super) fn unless(
         check: &'static str,
         details: Vec<String>,
@@ -55,7 +55,7 @@ impl Finding {
         Self { details, ..finding }
     }
 
-    /// The same for lines of the form `VMI: what`, of which those that say the same become one.
+    /// Like [`Self::unless`], for lines of the form `VMI: what`. Lines with the same `what` are joined.
     pub(super) fn unless_of_vmis(
         check: &'static str,
         lines: Vec<String>,
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_the_same_of_several_is_said_once() {
+    fn equal_details_of_several_vmis_are_joined() {
         let lines = ["a: x: 1", "b: y", "c: x: 1"].map(str::to_owned);
         assert_eq!(together(&lines), ["a, c: x: 1", "b: y"]);
         assert_eq!(together(&[]), [""; 0]);

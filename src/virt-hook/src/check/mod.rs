@@ -1,25 +1,25 @@
-//! `virt-hook check`: whether a hook will do in a cluster, as far as a desk can tell.
+//! `virt-hook check`: checks of a hook that need no cluster.
 
 mod behaviour;
 mod finding;
 mod module;
 mod redefine;
+mod sample_vmis;
 mod schema;
-mod spread;
 mod tool;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 
-use crate::compiling;
-use crate::failure::Failure;
-use crate::hooks::runtime;
-use crate::inspect::Inspected;
+use crate::compile_progress;
+use crate::exit::Failure;
+use crate::inspect::ModuleReport;
 use crate::modules;
 use crate::output::{Report, Style};
+use crate::runtime::runtime;
 use finding::{Finding, Verdict};
 
 pub(crate) const HELP: &str = "\
@@ -57,14 +57,14 @@ pub(crate) struct Arguments {
     without_libvirt: bool,
 }
 
-/// What was found.
+/// The findings of all checks.
 #[derive(Debug, Serialize)]
-pub(crate) struct Checked {
+pub(crate) struct CheckReport {
     findings: Vec<Finding>,
 }
 
-/// Looks at the module, then at what it does.
-pub(crate) fn run(arguments: &Arguments) -> Result<Checked, Failure> {
+/// Checks the module file, then its behaviour.
+pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     let path = &arguments.module;
     let bytes = modules::size(path).map_err(Failure::Usage)?;
     let place = tempfile::tempdir()
@@ -76,24 +76,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Checked, Failure> {
     let loaded = match loaded.map_err(Failure::Machine)? {
         Ok(loaded) => loaded,
         Err(error) => {
-            let why = compiling::explain(error).to_string();
+            let why = compile_progress::explain(error).to_string();
             findings.push(Finding::new("world", Verdict::Failed, why));
-            return Ok(Checked { findings });
+            return Ok(CheckReport { findings });
         }
     };
-    findings.extend(module::findings(&Inspected::of(&loaded, bytes)));
-    let subjects = spread::subjects(&arguments.vmi)?;
+    findings.extend(module::findings(&ModuleReport::of(&loaded, bytes)));
+    let samples = sample_vmis::sample_vmis(&arguments.vmi)?;
     let policy = arguments.policy.as_deref();
-    let ran = behaviour::Ran::of(path, &kept, loaded.description(), policy, subjects)?;
+    let ran = behaviour::BehaviourCheck::of(path, &kept, loaded.description(), policy, samples)?;
     findings.extend(ran.findings());
     if !arguments.without_libvirt {
         findings.push(schema::finding(&ran)?);
         findings.push(redefine::finding(&ran)?);
     }
-    Ok(Checked { findings })
+    Ok(CheckReport { findings })
 }
 
-impl Report for Checked {
+impl Report for CheckReport {
     fn text(&self, style: Style) -> String {
         let findings = self.findings.iter();
         findings.map(|finding| finding.text(style)).collect()
@@ -107,9 +107,4 @@ impl Report for Checked {
             failed => Some(format!("{failed} checks failed")),
         }
     }
-}
-
-/// A VMI that is built in is sound.
-fn built_in(name: &str, failure: &Failure) -> Failure {
-    Failure::machine(anyhow!("the built-in VMI {name}: {failure}"))
 }

@@ -1,9 +1,9 @@
-//! What can be told from the module alone.
+//! Checks of the module alone.
 
 use std::path::Path;
 
 use super::finding::{Finding, Verdict};
-use crate::inspect::{Inspected, InterfaceReport};
+use crate::inspect::{InterfaceReport, ModuleReport};
 use crate::serve::SMALLEST;
 
 /// Kubernetes' limit of the values of one ConfigMap together, in bytes.
@@ -11,10 +11,10 @@ const CONFIG_MAP: u64 = 1 << 20;
 /// Kubernetes' limit of annotations, into one of which `kubectl apply` copies the whole object.
 const ANNOTATIONS: u64 = 256 << 10;
 const SETTINGS: &str = "hook.yaml";
-const HOST: &str = "kubevirt:hooks/host@0.1.0";
+const HOST: &str = "kubevirt:hooks/host@0.1.";
 const DIRECTORIES: &str = "wasi:filesystem/preopens@";
 
-/// A ConfigMap holds the module, and the hook.yaml if there is one.
+/// Checks that a ConfigMap can hold the module and its hook.yaml.
 pub(super) fn fits_config_map(path: &Path, bytes: u64) -> Finding {
     let settings = path.with_file_name(SETTINGS).metadata();
     let all = bytes + settings.map_or(0, |settings| settings.len());
@@ -37,7 +37,7 @@ pub(super) fn fits_config_map(path: &Path, bytes: u64) -> Finding {
     Finding::new(name, Verdict::Passed, message)
 }
 
-pub(super) fn findings(module: &Inspected) -> Vec<Finding> {
+pub(super) fn findings(module: &ModuleReport) -> Vec<Finding> {
     vec![
         world(module),
         compiling(module),
@@ -46,7 +46,7 @@ pub(super) fn findings(module: &Inspected) -> Vec<Finding> {
     ]
 }
 
-fn world(module: &Inspected) -> Finding {
+fn world(module: &ModuleReport) -> Finding {
     let ours = module.exports.iter().chain(&module.imports);
     let names: Vec<&str> = ours
         .map(|interface| interface.name.as_str())
@@ -56,8 +56,8 @@ fn world(module: &Inspected) -> Finding {
     Finding::new("world", Verdict::Passed, message)
 }
 
-/// Whether it can be compiled wherever a hook may have to be.
-fn compiling(module: &Inspected) -> Finding {
+/// Checks that the module can be compiled in the smallest sidecar.
+fn compiling(module: &ModuleReport) -> Finding {
     let peak = module.compile_peak_memory.unwrap_or_default();
     let millis = module.compile_millis.unwrap_or_default();
     let took = format!("{millis} ms and {} MiB of memory", peak >> 20);
@@ -73,7 +73,7 @@ fn compiling(module: &Inspected) -> Finding {
     Finding::new(name, Verdict::Passed, took)
 }
 
-fn hook_points(module: &Inspected) -> Finding {
+fn hook_points(module: &ModuleReport) -> Finding {
     let points = module.hook_points.iter();
     let points: Vec<String> = points
         .map(|point| format!("{} with priority {}", point.name, point.priority))
@@ -90,10 +90,10 @@ fn hook_points(module: &Inspected) -> Finding {
     Finding::new(name, Verdict::Passed, points.join(", "))
 }
 
-/// What it wishes for, and whether it could use that.
-fn imports(module: &Inspected) -> Finding {
+/// Checks that the wishes match the imported interfaces.
+fn imports(module: &ModuleReport) -> Finding {
     let asks = |interface: &InterfaceReport, function: &str| {
-        interface.name == HOST && interface.functions.iter().any(|name| name == function)
+        interface.name.starts_with(HOST) && interface.functions.iter().any(|name| name == function)
     };
     let reads_config = module.imports.iter().any(|import| asks(import, "config"));
     let opens = |import: &InterfaceReport| import.name.starts_with(DIRECTORIES);
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_config_map_holds_is_a_mebibyte() {
+    fn a_config_map_holds_one_mebibyte() {
         let verdict = |bytes| fits_config_map(Path::new("/nowhere/x.wasm"), bytes);
         assert!(
             verdict(CONFIG_MAP)

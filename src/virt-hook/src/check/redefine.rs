@@ -1,8 +1,8 @@
-//! Libvirt's own QEMU driver: does it take what the hook makes, and is the hook done with what
-//! libvirt makes of that? Where a hook runs as a sidecar, KubeVirt calls it on such domains.
+//! Checks with libvirt's QEMU driver that it accepts the hook's domain, and that the hook does not
+//! change the domain again after libvirt normalised it. KubeVirt calls sidecars on such domains.
 //!
-//! The driver runs inside `virsh` (`qemu:///embed`) in a directory of its own: no daemon, and nothing
-//! of the machine's own domains is touched. Root becomes nobody for it.
+//! The driver runs inside `virsh` (`qemu:///embed`) in its own directory: no daemon is involved and
+//! the machine's domains are not touched. Root switches to the user nobody.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -12,32 +12,32 @@ use std::path::Path;
 use anyhow::Context;
 use tempfile::TempDir;
 
-use super::behaviour::{Ran, Try, differences};
+use super::behaviour::{BehaviourCheck, SampleRun, differences};
 use super::finding::{Finding, Verdict};
-use super::tool::{Said, Silence, ask};
-use crate::failure::Failure;
+use super::tool::{ToolError, ToolOutput, run_tool};
+use crate::exit::Failure;
 
 const NAME: &str = "libvirt";
 const NOBODY: u32 = 65534;
 
 /// f(define(f(x))) = define(f(x)), and define takes f(x) where it takes x.
-pub(super) fn finding(ran: &Ran) -> Result<Finding, Failure> {
+pub(super) fn finding(ran: &BehaviourCheck) -> Result<Finding, Failure> {
     let libvirt = Libvirt::new().map_err(Failure::Machine)?;
     let mut details = Vec::new();
     let mut checked = 0;
     let mut reason = "no hook run gave a domain".to_owned();
-    for one in ran.tries.iter().filter(|one| one.once.error.is_none()) {
+    for one in ran.samples.iter().filter(|one| one.once.error.is_none()) {
         match libvirt.redefine(ran, one)? {
-            Redefined::Same => checked += 1,
-            Redefined::Otherwise(lines) => {
+            RedefineResult::Same => checked += 1,
+            RedefineResult::Otherwise(lines) => {
                 checked += 1;
                 details.extend(lines);
             }
-            // Nor would it take the others.
-            Redefined::NotAsked(why) => {
+            // Libvirt is missing for all VMIs.
+            RedefineResult::NotAsked(why) => {
                 return Ok(Finding::new(NAME, Verdict::NotChecked, why));
             }
-            Redefined::NotTaken(why) => reason = why,
+            RedefineResult::NotTaken(why) => reason = why,
         }
     }
     if checked == 0 {
@@ -52,12 +52,12 @@ pub(super) fn finding(ran: &Ran) -> Result<Finding, Failure> {
     ))
 }
 
-enum Redefined {
+enum RedefineResult {
     Same,
     Otherwise(Vec<String>),
     /// Libvirt does not take the domain without the hook either.
     NotTaken(String),
-    /// There is no libvirt to ask.
+    /// Libvirt is not available.
     NotAsked(String),
 }
 
@@ -69,64 +69,64 @@ struct Libvirt {
 impl Libvirt {
     fn new() -> anyhow::Result<Self> {
         let place = tempfile::tempdir().context("making a temporary directory")?;
-        // Where root may not give a directory away, it could not become somebody else either.
+        // Where root may not chown a directory, it could not change its uid either.
         let as_nobody = rustix::process::geteuid().is_root()
             && chown(place.path(), Some(NOBODY), Some(NOBODY)).is_ok();
         Ok(Self { place, as_nobody })
     }
 
-    fn redefine(&self, ran: &Ran, one: &Try) -> Result<Redefined, Failure> {
-        let domain = &one.subject.invocation.domain;
+    fn redefine(&self, ran: &BehaviourCheck, one: &SampleRun) -> Result<RedefineResult, Failure> {
+        let domain = &one.input.invocation.domain;
         let defined = match self.define(domain, &one.once.xml) {
             Ok(Ok(xml)) => xml,
             Ok(Err(refusal)) => return Ok(self.refused(domain, one, &refusal)),
-            Err(silence) => return Ok(not_asked(&silence)),
+            Err(error) => return Ok(not_asked(&error)),
         };
-        let Some(hooked) = ran.define(&one.subject, defined.clone())? else {
+        let Some(hooked) = ran.define(&one.input, defined.clone())? else {
             let line = format!("{}: the hook fails on what libvirt made of it", one.name);
-            return Ok(Redefined::Otherwise(vec![line]));
+            return Ok(RedefineResult::Otherwise(vec![line]));
         };
         let lines = differences(&one.name, &defined, &hooked);
         if lines.is_empty() {
-            return Ok(Redefined::Same);
+            return Ok(RedefineResult::Same);
         }
-        Ok(Redefined::Otherwise(lines))
+        Ok(RedefineResult::Otherwise(lines))
     }
 
-    /// Whether that is the hook's doing.
-    fn refused(&self, domain: &str, one: &Try, refusal: &str) -> Redefined {
-        match self.define(domain, &one.subject.xml) {
-            Ok(Ok(_)) => Redefined::Otherwise(vec![format!("{}: {refusal}", one.name)]),
-            Ok(Err(refusal)) => Redefined::NotTaken(format!(
+    /// Whether the hook causes libvirt's refusal.
+    fn refused(&self, domain: &str, one: &SampleRun, refusal: &str) -> RedefineResult {
+        match self.define(domain, &one.input.xml) {
+            Ok(Ok(_)) => RedefineResult::Otherwise(vec![format!("{}: {refusal}", one.name)]),
+            Ok(Err(refusal)) => RedefineResult::NotTaken(format!(
                 "libvirt takes {} without the hook no better: {refusal}",
                 one.name
             )),
-            Err(silence) => not_asked(&silence),
+            Err(error) => not_asked(&error),
         }
     }
 
-    /// What libvirt makes of a domain, or why it does not take it.
-    fn define(&self, domain: &str, xml: &str) -> Result<Result<String, String>, Silence> {
+    /// Defines a domain. Returns libvirt's XML of it, or why libvirt refuses it.
+    fn define(&self, domain: &str, xml: &str) -> Result<Result<String, String>, ToolError> {
         let path = self.place.path().join("domain.xml");
         fs::write(&path, xml)
             .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o644)))
-            .map_err(|error| Silence::Io("domain.xml", error))?;
-        let said = self.virsh(&format!(
+            .map_err(|error| ToolError::Io("domain.xml", error))?;
+        let output = self.virsh(&format!(
             "define {}; dumpxml --inactive {domain}; undefine --nvram {domain}",
             path.display()
         ))?;
         let end = "</domain>";
-        match (said.stdout.find("<domain"), said.stdout.rfind(end)) {
+        match (output.stdout.find("<domain"), output.stdout.rfind(end)) {
             (Some(from), Some(to)) if from < to => {
-                Ok(Ok(said.stdout[from..to + end.len()].to_owned()))
+                Ok(Ok(output.stdout[from..to + end.len()].to_owned()))
             }
-            _ => Ok(Err(refusal(&said))),
+            _ => Ok(Err(refusal(&output))),
         }
     }
 
-    fn virsh(&self, commands: &str) -> Result<Said, Silence> {
+    fn virsh(&self, commands: &str) -> Result<ToolOutput, ToolError> {
         let home: &Path = self.place.path();
-        ask("virsh", home, |virsh| {
+        run_tool("virsh", home, |virsh| {
             virsh.args(["--quiet", "--connect"]);
             virsh.arg(format!("qemu:///embed?root={}", home.display()));
             virsh.arg(commands);
@@ -137,16 +137,16 @@ impl Libvirt {
     }
 }
 
-fn not_asked(silence: &Silence) -> Redefined {
-    let advice = match silence {
-        Silence::Missing(_) => ": install libvirt's clients and its QEMU driver",
-        Silence::Deadline(_) | Silence::Io(..) => "",
+fn not_asked(error: &ToolError) -> RedefineResult {
+    let advice = match error {
+        ToolError::Missing(_) => ": install libvirt's clients and its QEMU driver",
+        ToolError::Deadline(_) | ToolError::Io(..) => "",
     };
-    Redefined::NotAsked(format!("{silence}{advice}"))
+    RedefineResult::NotAsked(format!("{error}{advice}"))
 }
 
-fn refusal(said: &Said) -> String {
-    let mut errors = said
+fn refusal(output: &ToolOutput) -> String {
+    let mut errors = output
         .stderr
         .lines()
         .filter_map(|line| line.strip_prefix("error: "));

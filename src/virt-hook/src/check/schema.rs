@@ -1,4 +1,4 @@
-//! Libvirt's RELAX NG schema, by xmllint.
+//! Checks domains against libvirt's RELAX NG schema with xmllint.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use domain_xml::Document;
 
-use super::behaviour::Ran;
+use super::behaviour::BehaviourCheck;
 use super::finding::{Finding, Verdict};
-use super::tool::{Silence, ask};
-use crate::failure::Failure;
+use super::tool::{ToolError, run_tool};
+use crate::exit::Failure;
 
 const NAME: &str = "schema";
 const SCHEMA: &str = "/usr/share/libvirt/schemas/domain.rng";
 const VALID: &str = " validates";
 
-/// Domains that were valid must be so after the hook.
-pub(super) fn finding(ran: &Ran) -> Result<Finding, Failure> {
+/// Checks that domains which were valid before the hook are valid after it.
+pub(super) fn finding(ran: &BehaviourCheck) -> Result<Finding, Failure> {
     let not = |why: String| Ok(Finding::new(NAME, Verdict::NotChecked, why));
     if !Path::new(SCHEMA).is_file() {
         return not(format!("{SCHEMA} is not there: install libvirt's schemas"));
@@ -29,10 +29,10 @@ pub(super) fn finding(ran: &Ran) -> Result<Finding, Failure> {
     }
     let verdict = match validate(place.path(), &written) {
         Ok(verdict) => verdict,
-        Err(silence @ Silence::Missing(_)) => {
-            return not(format!("{silence}: install libxml2-utils"));
+        Err(error @ ToolError::Missing(_)) => {
+            return not(format!("{error}: install libxml2-utils"));
         }
-        Err(silence) => return not(silence.to_string()),
+        Err(error) => return not(error.to_string()),
     };
     let mut broken = Vec::new();
     let mut checked = 0;
@@ -62,14 +62,14 @@ struct Pair {
     name: String,
     before: PathBuf,
     after: PathBuf,
-    /// xmllint names an element far above what is wrong.
+    /// The changed paths: xmllint only names an element far above the mistake.
     changed: String,
 }
 
-fn write(ran: &Ran, place: &Path) -> anyhow::Result<Vec<Pair>> {
+fn write(ran: &BehaviourCheck, place: &Path) -> anyhow::Result<Vec<Pair>> {
     let mut pairs = Vec::new();
-    let tries = ran.tries.iter().filter(|one| one.once.error.is_none());
-    for (number, one) in tries.enumerate() {
+    let samples = ran.samples.iter().filter(|one| one.once.error.is_none());
+    for (number, one) in samples.enumerate() {
         let path = |what: &str| place.join(format!("{number}-{what}.xml"));
         let pair = Pair {
             name: one.name.clone(),
@@ -77,10 +77,7 @@ fn write(ran: &Ran, place: &Path) -> anyhow::Result<Vec<Pair>> {
             after: path("after"),
             changed: one.changed(),
         };
-        for (path, xml) in [
-            (&pair.before, &one.subject.xml),
-            (&pair.after, &one.once.xml),
-        ] {
+        for (path, xml) in [(&pair.before, &one.input.xml), (&pair.after, &one.once.xml)] {
             fs::write(path, without_blanks(xml)).with_context(|| path.display().to_string())?;
         }
         pairs.push(pair);
@@ -88,7 +85,7 @@ fn write(ran: &Ran, place: &Path) -> anyhow::Result<Vec<Pair>> {
     Ok(pairs)
 }
 
-/// KubeVirt writes empty tables into `sysinfo`, which libvirt reads and its schema does not know.
+/// Removes the empty tables that KubeVirt writes into `sysinfo`: libvirt accepts them, its schema does not.
 fn without_blanks(xml: &str) -> String {
     let Ok(mut document) = Document::parse(xml) else {
         return xml.to_owned();
@@ -99,15 +96,15 @@ fn without_blanks(xml: &str) -> String {
     document.render()
 }
 
-/// What xmllint said of each file.
-struct Said(BTreeSet<PathBuf>, String);
+/// The valid files and the output of xmllint.
+struct XmllintOutput(BTreeSet<PathBuf>, String);
 
-impl Said {
+impl XmllintOutput {
     fn accepts(&self, path: &Path) -> bool {
         self.0.contains(path)
     }
 
-    /// The innermost complaint, which comes first.
+    /// The innermost error, which comes first.
     fn reason(&self, path: &Path) -> String {
         let start = format!("{}:", path.display());
         let mut lines = self.1.lines().filter_map(|line| line.strip_prefix(&start));
@@ -115,15 +112,15 @@ impl Said {
     }
 }
 
-fn validate(home: &Path, pairs: &[Pair]) -> Result<Said, Silence> {
-    let said = ask("xmllint", home, |xmllint| {
+fn validate(home: &Path, pairs: &[Pair]) -> Result<XmllintOutput, ToolError> {
+    let output = run_tool("xmllint", home, |xmllint| {
         xmllint.args(["--nonet", "--noout", "--relaxng", SCHEMA]);
         xmllint.args(pairs.iter().flat_map(|pair| [&pair.before, &pair.after]));
     })?;
-    let lines = said.stderr.lines();
+    let lines = output.stderr.lines();
     let valid = lines.filter_map(|line| line.strip_suffix(VALID));
-    Ok(Said(
+    Ok(XmllintOutput(
         valid.map(PathBuf::from).collect(),
-        said.stderr.clone(),
+        output.stderr.clone(),
     ))
 }

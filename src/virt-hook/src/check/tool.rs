@@ -1,4 +1,4 @@
-//! Programs of libvirt's, asked with a deadline.
+//! Runs libvirt's tools with a deadline.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -6,40 +6,39 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Libvirt looks at QEMU the first time it is asked, which takes it seconds.
+/// Libvirt queries QEMU's capabilities at the first call, which takes seconds.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// How often is looked.
+/// The interval at which the child is polled.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Of what a program says.
-const MAX_SAID: u64 = 16 << 20;
+/// The most bytes of output.
+const MAX_OUTPUT: u64 = 16 << 20;
 
-/// What a program said.
-pub(super) struct Said {
+/// The output of a tool.
+pub(super) struct ToolOutput {
     pub(super) stdout: String,
     pub(super) stderr: String,
 }
 
-/// Why a program said nothing that can be used.
+/// Why a tool gave no output.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Silence {
-    /// It is not there.
+pub(super) enum ToolError {
+    /// The tool is not installed.
     #[error("{0} is not installed")]
     Missing(&'static str),
-    /// It took too long and was ended.
+    /// The tool took too long and was killed.
     #[error("{0} did not answer within {DEADLINE:?}")]
     Deadline(&'static str),
-    /// The system says no.
+    /// A system call failed.
     #[error("{0}: {1}")]
     Io(&'static str, io::Error),
 }
 
-/// Runs a program with nothing of this process's environment but where programs are; `home` is for
-/// what it keeps.
-pub(super) fn ask(
+/// Runs a tool with only `PATH` of this process's environment; `home` is its home directory.
+pub(super) fn run_tool(
     program: &'static str,
     home: &Path,
     prepare: impl FnOnce(&mut Command),
-) -> Result<Said, Silence> {
+) -> Result<ToolOutput, ToolError> {
     let mut command = Command::new(program);
     command
         .env_clear()
@@ -53,16 +52,16 @@ pub(super) fn ask(
         .stderr(Stdio::piped());
     prepare(&mut command);
     let child = command.spawn().map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Silence::Missing(program),
-        _ => Silence::Io(program, error),
+        io::ErrorKind::NotFound => ToolError::Missing(program),
+        _ => ToolError::Io(program, error),
     })?;
-    listen(program, Ended(child))
+    wait(program, KillOnDrop(child))
 }
 
-/// Killed and reaped when dropped.
-struct Ended(Child);
+/// Kills and reaps the child on drop.
+struct KillOnDrop(Child);
 
-impl Drop for Ended {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
             let _ = self.0.kill();
@@ -71,20 +70,20 @@ impl Drop for Ended {
     }
 }
 
-fn listen(program: &'static str, mut child: Ended) -> Result<Said, Silence> {
+fn wait(program: &'static str, mut child: KillOnDrop) -> Result<ToolOutput, ToolError> {
     let stdout = collect(child.0.stdout.take());
     let stderr = collect(child.0.stderr.take());
     let end = Instant::now() + DEADLINE;
     loop {
         match child.0.try_wait() {
             Ok(Some(_)) => break,
-            Ok(None) if Instant::now() >= end => return Err(Silence::Deadline(program)),
+            Ok(None) if Instant::now() >= end => return Err(ToolError::Deadline(program)),
             Ok(None) => thread::sleep(PAUSE),
-            Err(error) => return Err(Silence::Io(program, error)),
+            Err(error) => return Err(ToolError::Io(program, error)),
         }
     }
     let text = |reader: thread::JoinHandle<String>| reader.join().unwrap_or_default();
-    Ok(Said {
+    Ok(ToolOutput {
         stdout: text(stdout),
         stderr: text(stderr),
     })
@@ -92,12 +91,12 @@ fn listen(program: &'static str, mut child: Ended) -> Result<Said, Silence> {
 
 fn collect(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
     thread::spawn(move || {
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         if let Some(stream) = stream {
-            // What came before an error is all there is to tell.
-            let _ = stream.take(MAX_SAID).read_to_end(&mut said);
+            // After a read error, the output so far counts.
+            let _ = stream.take(MAX_OUTPUT).read_to_end(&mut output);
         }
-        String::from_utf8_lossy(&said).into_owned()
+        String::from_utf8_lossy(&output).into_owned()
     })
 }
 
@@ -106,9 +105,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_is_not_there_is_named() {
-        let silence = ask("no-such-program", Path::new("/"), |_| {}).err();
-        let text = silence.map(|silence| silence.to_string());
+    fn a_missing_tool_is_named() {
+        let error = run_tool("no-such-program", Path::new("/"), |_| {}).err();
+        let text = error.map(|error| error.to_string());
         assert_eq!(text.as_deref(), Some("no-such-program is not installed"));
     }
 }

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use hook_host::wasm::{BakeError, Code, bake};
+use hook_host::wasm::{CodeOrigin, PrecompileError, precompile};
 use serde::Serialize;
 
-use crate::compiling;
-use crate::failure::Failure;
-use crate::hooks::runtime;
+use crate::compile_progress;
+use crate::exit::Failure;
 use crate::modules;
 use crate::output::{Report, Style};
+use crate::runtime::runtime;
 
 pub(crate) const HELP: &str = "\
 What is compiled here runs with the launcher's rights, so a launcher takes it only from a directory
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
 
 /// Modules that were compiled.
 #[derive(Debug, Serialize)]
-pub(crate) struct Compiled {
+pub(crate) struct CompileReport {
     artifacts: Vec<Artifact>,
 }
 
@@ -61,36 +61,36 @@ struct Artifact {
 }
 
 /// Compiles one after the other.
-pub(crate) fn run(arguments: &Arguments) -> Result<Compiled, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CompileReport, Failure> {
     let found = modules::find(&arguments.modules).map_err(Failure::Usage)?;
-    let options = compiling::options(None).map_err(Failure::Machine)?;
+    let options = compile_progress::options(None).map_err(Failure::Machine)?;
     let runtime = runtime()?;
     let mut artifacts = Vec::new();
     for hook in found {
         let started = Instant::now();
-        let baking = bake(&hook.module, &arguments.into, &options);
-        let baked = runtime.block_on(compiling::told(&hook.module, baking));
-        let baked = baked.map_err(|error| match error {
-            BakeError::Load(error) => Failure::Refused(compiling::explain(error)),
-            BakeError::Write { .. } => Failure::machine(error),
+        let baking = precompile(&hook.module, &arguments.into, &options);
+        let precompiled = runtime.block_on(compile_progress::with_progress(&hook.module, baking));
+        let precompiled = precompiled.map_err(|error| match error {
+            PrecompileError::Load(error) => Failure::Refused(compile_progress::explain(error)),
+            PrecompileError::Write { .. } => Failure::machine(error),
         })?;
-        let peak_memory = match baked.module.code() {
-            Code::Compiled { peak_memory, .. } => *peak_memory,
-            Code::Kept | Code::Baked { .. } => None,
+        let peak_memory = match precompiled.module.code_origin() {
+            CodeOrigin::Compiled { peak_memory, .. } => *peak_memory,
+            CodeOrigin::Cached | CodeOrigin::Precompiled { .. } => None,
         };
         artifacts.push(Artifact {
             module: hook.module,
-            sha256: baked.module.digest().to_owned(),
-            artifact: baked.artifact,
-            bytes: baked.size,
+            sha256: precompiled.module.digest().to_owned(),
+            artifact: precompiled.artifact,
+            bytes: precompiled.size,
             millis: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             peak_memory,
         });
     }
-    Ok(Compiled { artifacts })
+    Ok(CompileReport { artifacts })
 }
 
-impl Report for Compiled {
+impl Report for CompileReport {
     fn text(&self, _: Style) -> String {
         let lines = self.artifacts.iter().map(|artifact| {
             let peak = artifact.peak_memory;

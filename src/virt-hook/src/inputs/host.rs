@@ -1,12 +1,12 @@
-//! The node: this machine, as far as conversion asks.
+//! The host facts that conversion needs, probed on this machine or fixed.
 
 use std::fs::OpenOptions;
 use std::path::Path;
 
+use domain::driver_modes::{DirectIoProbe, ProbeError};
 use domain::host::HostFacts;
-use domain::prepare::DirectIoProbe;
 
-/// Where distributions keep UEFI firmware; KubeVirt's place comes first.
+/// Where distributions keep UEFI firmware; KubeVirt's path comes first.
 const FIRMWARE: [&str; 4] = [
     "/usr/share/edk2/ovmf",
     "/usr/share/OVMF",
@@ -16,7 +16,7 @@ const FIRMWARE: [&str; 4] = [
 /// The kernel's own limit of an affinity mask, as rustix has it.
 const MAX_CPUS: u32 = 1024;
 
-/// Looks at this machine. Emulation is allowed: what counts here is the XML, not its speed.
+/// Probes this machine. Emulation is allowed, since nothing is started.
 pub(super) fn probe() -> HostFacts {
     let defaults = HostFacts::default();
     let firmware = FIRMWARE.into_iter().find(|path| Path::new(path).is_dir());
@@ -34,8 +34,8 @@ pub(super) fn probe() -> HostFacts {
     }
 }
 
-/// A node that is the same everywhere: KubeVirt's defaults, two processors, emulation.
-pub(super) fn anywhere() -> HostFacts {
+/// The same facts on any machine: KubeVirt's defaults, two processors, emulation.
+pub(super) fn on_any_node() -> HostFacts {
     HostFacts {
         allow_emulation: true,
         kvm_available: false,
@@ -44,7 +44,7 @@ pub(super) fn anywhere() -> HostFacts {
     }
 }
 
-/// Go's name, which Kubernetes uses.
+/// Go's name of the architecture, which Kubernetes uses.
 fn architecture(rust: &str) -> &str {
     match rust {
         "x86_64" => "amd64",
@@ -62,17 +62,17 @@ fn cpuset() -> Vec<u32> {
         .collect()
 }
 
-/// What the host facts say of every image, none of which is preallocated: the images are not here.
-pub(super) struct AsTold {
+/// Answers from host facts for all images, which do not exist here. None is preallocated.
+pub(super) struct FixedProbe {
     pub(super) direct_io: bool,
 }
 
-impl DirectIoProbe for AsTold {
-    fn block_device(&self, _path: &str) -> Result<bool, String> {
+impl DirectIoProbe for FixedProbe {
+    fn block_device(&self, _path: &str) -> Result<bool, ProbeError> {
         Ok(self.direct_io)
     }
 
-    fn file(&self, _path: &str) -> Result<bool, String> {
+    fn file(&self, _path: &str) -> Result<bool, ProbeError> {
         Ok(self.direct_io)
     }
 

@@ -1,19 +1,19 @@
-//! What hooks are run on: one set of options for all verbs that run them.
+//! The inputs of hooks: one set of command-line options for all verbs that run hooks.
 
 pub(crate) mod file;
 mod host;
-mod subject;
+mod vmi_input;
 
 use std::path::PathBuf;
 
 use clap::Args;
 use hook_host::PolicySource;
 
-pub(crate) use subject::{Source, Subject};
+pub(crate) use vmi_input::{VmiInput, VmiSource};
 
 /// A virtual machine, where it would run, and what its hooks may do.
 #[derive(Debug, Clone, Default, Args)]
-pub(crate) struct Given {
+pub(crate) struct InputArgs {
     /// The VirtualMachineInstance, JSON or YAML; `-` reads standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) vmi: PathBuf,
@@ -32,7 +32,7 @@ pub(crate) struct Given {
     pub(crate) policy: Option<PathBuf>,
 }
 
-impl Given {
+impl InputArgs {
     /// The operator's policy.
     pub(crate) fn policy(&self) -> PolicySource {
         match &self.policy {

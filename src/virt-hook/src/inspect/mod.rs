@@ -1,17 +1,17 @@
-//! `virt-hook inspect`: what a module says of itself, and what can be seen of it.
+//! `virt-hook inspect`: shows a module's description, interfaces, size and compile cost.
 
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use hook_host::wasm::{Code, Interface, Module, World};
+use hook_host::wasm::{CodeOrigin, ComponentInterfaces, Interface, Module};
 use serde::Serialize;
 
-use crate::compiling;
-use crate::failure::Failure;
-use crate::hooks::runtime;
+use crate::compile_progress;
+use crate::exit::Failure;
 use crate::modules;
 use crate::output::{Plain, Report, Style};
+use crate::runtime::runtime;
 
 pub(crate) const HELP: &str = "\
 Examples:
@@ -32,40 +32,40 @@ pub(crate) struct Arguments {
     module: PathBuf,
 }
 
-/// A module.
+/// The properties of a module.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Inspected {
-    /// What it calls itself.
+pub(crate) struct ModuleReport {
+    /// The name in its description.
     pub(crate) name: String,
-    /// Its own version; empty when it does not say.
+    /// The version in its description; may be empty.
     pub(crate) version: String,
-    /// Where it wants to be called.
+    /// The hook points it subscribes to.
     pub(crate) hook_points: Vec<Point>,
-    /// What it will do; none when it does not say, and then it may change nothing of the domain.
+    /// Its wishes; without any it may change nothing of the domain.
     pub(crate) wishes: Option<WishReport>,
-    /// Of the file, in hexadecimal: what policies pin.
+    /// The sha256 of the file in hexadecimal, which policies pin.
     pub(crate) sha256: String,
-    /// Of the file.
+    /// Size of the file.
     pub(crate) bytes: u64,
-    /// What it can ask the host.
+    /// The imported interfaces.
     pub(crate) imports: Vec<InterfaceReport>,
-    /// What the host can call.
+    /// The exported interfaces.
     pub(crate) exports: Vec<InterfaceReport>,
-    /// What compiling it took, the start of the child included.
+    /// Duration of compiling, the start of the child included.
     pub(crate) compile_millis: Option<u64>,
-    /// The most memory that the child which compiled it had, in bytes.
+    /// Peak memory of the compile child in bytes.
     pub(crate) compile_peak_memory: Option<u64>,
 }
 
-/// A hook point and the place in its order.
+/// A hook point with its priority.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Point {
     pub(crate) name: &'static str,
     pub(crate) priority: i32,
 }
 
-/// What a module declares.
+/// The declared wishes.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct WishReport {
     /// What it will change of the domain.
@@ -83,8 +83,8 @@ pub(crate) struct InterfaceReport {
     pub(crate) functions: Vec<String>,
 }
 
-/// Loads the module as a launcher would, and looks.
-pub(crate) fn run(arguments: &Arguments) -> Result<Inspected, Failure> {
+/// Loads the module as a launcher would and reports its properties.
+pub(crate) fn run(arguments: &Arguments) -> Result<ModuleReport, Failure> {
     let path = &arguments.module;
     let size = modules::size(path).map_err(Failure::Usage)?;
     let place = tempfile::tempdir()
@@ -92,17 +92,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Inspected, Failure> {
         .map_err(Failure::Machine)?;
     let loaded = runtime()?.block_on(modules::load(path, &place.path().join("compiled")));
     let loaded = loaded.map_err(Failure::Machine)?;
-    let module = loaded.map_err(|error| Failure::Refused(compiling::explain(error)))?;
-    Ok(Inspected::of(&module, size))
+    let module = loaded.map_err(|error| Failure::Refused(compile_progress::explain(error)))?;
+    Ok(ModuleReport::of(&module, size))
 }
 
-impl Inspected {
+impl ModuleReport {
     pub(crate) fn of(module: &Module, bytes: u64) -> Self {
         let description = module.description();
-        let World { imports, exports } = module.world();
-        let (took, peak) = match module.code() {
-            Code::Compiled { took, peak_memory } => (Some(*took), *peak_memory),
-            Code::Kept | Code::Baked { .. } => (None, None),
+        let ComponentInterfaces { imports, exports } = module.interfaces();
+        let (took, peak) = match module.code_origin() {
+            CodeOrigin::Compiled { took, peak_memory } => (Some(*took), *peak_memory),
+            CodeOrigin::Cached | CodeOrigin::Precompiled { .. } => (None, None),
         };
         let points = description.hook_points.iter().map(|subscription| Point {
             name: subscription.point.name(),
@@ -155,7 +155,7 @@ impl From<Interface> for InterfaceReport {
     }
 }
 
-impl Report for Inspected {
+impl Report for ModuleReport {
     fn text(&self, style: Style) -> String {
         let name = format!("{} {}", Plain(&self.name), Plain(&self.version));
         let mut text = format!("{}\n", style.strong(name.trim()));

@@ -1,4 +1,4 @@
-//! Files that are part of this program; its build script says which.
+//! The files that the build script embeds in this program.
 
 use std::path::{Path, PathBuf};
 
@@ -10,15 +10,15 @@ pub(super) struct File {
     pub(super) bytes: &'static [u8],
 }
 
-/// Of all languages, each below its directory.
+/// The templates of all languages, each below its directory.
 pub(super) static TEMPLATES: &[File] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
-/// hooks-sdk and what it needs, as a source tree of its own.
+/// hooks-sdk and its dependencies in this workspace, as a source tree.
 pub(super) static SDK: &[File] = include!(concat!(env!("OUT_DIR"), "/sdk.rs"));
 /// The versions that the SDK was tested with.
 pub(super) static LOCK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/Cargo.lock"));
 
 impl File {
-    /// Its place below a directory, if it lies in that.
+    /// The path relative to a directory, if the file is in it.
     pub(super) fn below(&self, directory: &str) -> Option<&'static Path> {
         Path::new(self.path).strip_prefix(directory).ok()
     }

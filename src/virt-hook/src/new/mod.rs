@@ -2,7 +2,7 @@
 
 mod files;
 mod names;
-mod path;
+mod program_path;
 mod sdk;
 mod template;
 
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::exit::Failure;
 use crate::output::{Report, Style};
 use names::Names;
 use sdk::Sdk;
@@ -55,9 +55,9 @@ enum Lang {
     C,
 }
 
-/// A project that was made.
+/// A project that was created.
 #[derive(Debug, Serialize)]
-pub(crate) struct Made {
+pub(crate) struct NewProject {
     name: String,
     lang: Lang,
     directory: PathBuf,
@@ -65,29 +65,29 @@ pub(crate) struct Made {
     sdk: Option<String>,
     /// Relative to the directory.
     files: Vec<PathBuf>,
-    /// What `make` must be told, when it would not find this program.
+    /// The path of this program, if `make` would not find it in `PATH`.
     #[serde(skip)]
     program: Option<PathBuf>,
 }
 
-/// Makes the project; it is there whole or not at all.
-pub(crate) fn run(arguments: &Arguments) -> Result<Made, Failure> {
+/// Creates the project atomically.
+pub(crate) fn run(arguments: &Arguments) -> Result<NewProject, Failure> {
     let names = Names::of(&arguments.place).map_err(Failure::Usage)?;
     let sdk = match arguments.lang {
         Lang::Rust => Some(Sdk::of(arguments.sdk.as_deref()).map_err(Failure::Usage)?),
         Lang::Python | Lang::C => None,
     };
     let dependency = sdk.as_ref().map(Sdk::dependency).unwrap_or_default();
-    let brought = sdk.as_ref().map(Sdk::files).unwrap_or_default();
+    let extra = sdk.as_ref().map(Sdk::files).unwrap_or_default();
     let template = Template::of(arguments.lang.directory());
-    let files = template.write(&arguments.place, &names.values(&dependency), &brought)?;
-    Ok(Made {
+    let files = template.write(&arguments.place, &names.values(&dependency), &extra)?;
+    Ok(NewProject {
         sdk: sdk.as_ref().map(Sdk::to_string),
         name: names.name().to_owned(),
         lang: arguments.lang,
         directory: arguments.place.clone(),
         files,
-        program: path::to_say(),
+        program: program_path::unless_in_path(),
     })
 }
 
@@ -102,7 +102,7 @@ impl Lang {
     }
 }
 
-impl Report for Made {
+impl Report for NewProject {
     fn text(&self, style: Style) -> String {
         let directory = self.directory.display();
         let own = self
@@ -112,9 +112,11 @@ impl Report for Made {
         let own = own.count();
         let sdk = self.sdk.as_deref();
         let sdk = sdk.map_or(String::new(), |sdk| format!("hooks-sdk is {sdk}\n"));
-        let quoted = pasted(&self.directory);
+        let quoted = shell_quoted(&self.directory);
         let program = self.program.as_deref();
-        let program = program.map_or(String::new(), |path| format!("VIRT_HOOK={} ", pasted(path)));
+        let program = program.map_or(String::new(), |path| {
+            format!("VIRT_HOOK={} ", shell_quoted(path))
+        });
         format!(
             "{} is in {directory} ({own} files)\n{sdk}\nNext:\n  {program}make -C {quoted} test    \
              # builds and tests it\n  $EDITOR {quoted}/README.md",
@@ -123,8 +125,8 @@ impl Report for Made {
     }
 }
 
-/// A path as a shell wants it, whatever is in its name.
-fn pasted(path: &Path) -> String {
+/// Quotes a path for a shell.
+fn shell_quoted(path: &Path) -> String {
     let text = path.display().to_string();
     shlex::try_quote(&text).map_or_else(|_| text.clone(), Cow::into_owned)
 }
@@ -133,8 +135,8 @@ fn pasted(path: &Path) -> String {
 mod tests {
     use super::*;
 
-    fn made(directory: &str, program: Option<&str>) -> String {
-        let made = Made {
+    fn project(directory: &str, program: Option<&str>) -> String {
+        let project = NewProject {
             name: "c".into(),
             lang: Lang::C,
             directory: directory.into(),
@@ -142,17 +144,17 @@ mod tests {
             sdk: None,
             program: program.map(PathBuf::from),
         };
-        made.text(Style::default())
+        project.text(Style::default())
     }
 
     #[test]
-    fn what_comes_next_can_be_pasted() {
-        let text = made("hooks/c", None);
+    fn printed_commands_quote_their_paths() {
+        let text = project("hooks/c", None);
         assert!(
             text.contains("(1 files)") && text.contains("  make -C hooks/c test"),
             "{text}"
         );
-        let text = made("a b/c", Some("/opt/my tools/virt-hook"));
+        let text = project("a b/c", Some("/opt/my tools/virt-hook"));
         let line = "  VIRT_HOOK='/opt/my tools/virt-hook' make -C 'a b/c' test";
         assert!(text.contains(line), "{text}");
     }

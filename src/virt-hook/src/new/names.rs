@@ -1,10 +1,10 @@
-//! A hook's name, in all the forms that a project needs.
+//! A hook's name and the forms of it that templates use.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
 
-/// Kubernetes' limit of a label, which names of hooks may become part of.
+/// The longest name: it may become part of a Kubernetes label.
 const LONGEST: usize = 53;
 
 /// A valid name.
@@ -23,7 +23,7 @@ impl Names {
                  not end with - and has at most {LONGEST} characters"
             );
         }
-        // Cargo would say so later, and less clearly.
+        // Cargo would refuse these later, with a less clear message.
         if ["test", "core", "std", "alloc", "hooks-sdk"].contains(&name.as_ref()) {
             bail!("{name:?} is taken by something that Rust projects use: choose another name");
         }
@@ -34,7 +34,7 @@ impl Names {
         &self.0
     }
 
-    /// What stands in templates as `{{key}}`.
+    /// The values of `{{key}}` in templates.
     pub(super) fn values(&self, dependency: &str) -> Vec<(&'static str, String)> {
         vec![
             ("name", self.0.clone()),
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn invalid_names_are_refused() {
         for name in [
             "",
             "..",

@@ -1,4 +1,4 @@
-//! Where a new Rust project gets hooks-sdk from.
+//! The hooks-sdk of a new Rust project: embedded in this program, or a directory.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Where the SDK comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Sdk {
-    /// This program, which writes it into the project.
+    /// The embedded SDK, which is written into the project.
     Embedded,
-    /// A directory that was named.
+    /// A directory of the command line.
     Path(String),
 }
 
@@ -48,7 +48,7 @@ impl Sdk {
         }
     }
 
-    /// What the project has of it, relative to its directory.
+    /// The SDK's files in the project, relative to the project.
     pub(super) fn files(&self) -> Vec<(PathBuf, &'static [u8])> {
         if *self != Self::Embedded {
             return Vec::new();
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sdk_comes_along_unless_one_is_named() {
+    fn the_embedded_sdk_is_used_unless_a_directory_is_named() {
         let embedded = Sdk::of(None).unwrap();
         assert!(
             embedded
@@ -91,7 +91,9 @@ mod tests {
             "sdk/hooks-sdk/Cargo.toml",
             "sdk/hooks-sdk/wit/v0.1/hooks.wit",
             "sdk/hooks-sdk/macros/src/lib.rs",
+            "sdk/hooks-sdk/testing/src/lib.rs",
             "sdk/src/domain-xml/src/lib.rs",
+            "sdk/src/quantity/src/lib.rs",
             "sdk/src/hook-host/src/lib.rs",
             "sdk/proto/build.rs",
         ] {
@@ -109,7 +111,7 @@ mod tests {
 
     /// What is about this workspace's own work is left out, and what nobody there inherits.
     #[test]
-    fn its_manifests_are_those_of_a_tree_of_its_own() {
+    fn embedded_manifests_are_reduced_to_what_the_sdk_needs() {
         let files = Sdk::Embedded.files();
         let manifests = files
             .iter()
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sdk_is_named() {
+    fn a_directory_without_sdk_is_named() {
         let error = Sdk::of(Some(Path::new("/nonexistent"))).unwrap_err();
         assert!(error.to_string().contains("/nonexistent"), "{error}");
     }

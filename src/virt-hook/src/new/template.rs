@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 
 use super::files::{File, TEMPLATES};
-use crate::failure::Failure;
+use crate::exit::Failure;
 
 const DOT: &str = "_gitignore";
 const ENDING: &str = ".in";
 
-/// What stands for what.
+/// Values of `{{key}}`.
 type Values = [(&'static str, String)];
-/// What goes into a project as it is.
-type Brought<'a> = &'a [(PathBuf, &'static [u8])];
+/// Files that are copied unchanged.
+type ExtraFiles<'a> = &'a [(PathBuf, &'static [u8])];
 
 /// A language's template: its directory.
 #[derive(Debug)]
@@ -30,13 +30,13 @@ impl Template {
         Self(directory)
     }
 
-    /// Writes a project beside its place and moves it there, so that it is whole or not at all.
-    /// Gives its files.
+    /// Writes a project into a temporary directory and renames it, so that it appears complete.
+    /// Returns its files.
     pub(super) fn write(
         &self,
         place: &Path,
         values: &Values,
-        brought: Brought<'_>,
+        extra: ExtraFiles<'_>,
     ) -> Result<Vec<PathBuf>, Failure> {
         if place.symlink_metadata().is_ok() {
             let place = place.display();
@@ -48,7 +48,7 @@ impl Template {
             Some(above) if !above.as_os_str().is_empty() => above,
             _ => Path::new("."),
         };
-        let written = self.write_below(above, place, values, brought);
+        let written = self.write_below(above, place, values, extra);
         written.map_err(Failure::Machine)
     }
 
@@ -57,7 +57,7 @@ impl Template {
         above: &Path,
         place: &Path,
         values: &Values,
-        brought: Brought<'_>,
+        extra: ExtraFiles<'_>,
     ) -> Result<Vec<PathBuf>> {
         fs::create_dir_all(above).with_context(|| above.display().to_string())?;
         let part = tempfile::Builder::new().prefix(".new-").tempdir_in(above);
@@ -68,7 +68,7 @@ impl Template {
             write_file(part.path(), &name, &filled(file.bytes, values))?;
             files.push(name);
         }
-        for (name, bytes) in brought {
+        for (name, bytes) in extra {
             write_file(part.path(), name, bytes)?;
             files.push(name.clone());
         }
@@ -118,7 +118,7 @@ fn replaced(text: &str, values: &Values) -> String {
     text
 }
 
-/// Temporary directories are for their owner alone.
+/// Opens the directory to all: temporary directories have mode 0700.
 fn open_to_all(directory: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
@@ -134,11 +134,11 @@ mod tests {
         let values = super::super::names::Names::of(Path::new("team-label"))
             .unwrap()
             .values("\"0.1\"");
-        let brought = [(PathBuf::from("sdk/more.bin"), &b"{{name}}\xff"[..])];
+        let extra = [(PathBuf::from("sdk/more.bin"), &b"{{name}}\xff"[..])];
         for lang in ["rust", "python", "c"] {
             let place = tempfile::tempdir().unwrap();
             let project = place.path().join("below/team-label");
-            let write = || Template::of(lang).write(&project, &values, &brought);
+            let write = || Template::of(lang).write(&project, &values, &extra);
             let files = write().unwrap();
             for needed in ["Makefile", "README.md", ".gitignore", "sdk/more.bin"] {
                 assert!(files.contains(&needed.into()), "{lang}: no {needed}");

@@ -1,4 +1,4 @@
-//! What changed, as text and as JSON.
+//! Changes as text and as JSON.
 
 use domain_xml::{Change, ChangeKind};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use similar::{ChangeTag, TextDiff};
 
 use super::{Plain, Style};
 
-/// Lines around a change.
+/// Lines of context around a change.
 const CONTEXT: usize = 3;
 
 /// A [`Change`] in JSON.
@@ -39,7 +39,7 @@ impl From<&Change> for ChangeReport {
     }
 }
 
-/// A title, and below it what was there and what is there now.
+/// A title, followed by the value before and the value after.
 pub(crate) fn sides(
     text: &mut String,
     style: Style,

@@ -1,7 +1,7 @@
-//! How results reach people and programs: one place for all verbs.
+//! The output of all verbs, as text and as JSON.
 //!
-//! A verb gives a [`Report`]. For people it becomes text, with colours only on a terminal; with
-//! `--json` it becomes one JSON document, failures too:
+//! A verb returns a [`Report`]. It is printed as text, with colours only on a terminal; with
+//! `--json` it is printed as one JSON document, as failures are:
 //! `{"verb", "ok", "result"}` or `{"verb", "ok": false, "error": {"kind", "message"}}`.
 
 mod changes;
@@ -15,25 +15,25 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::failure::{Failure, REFUSED};
+use crate::exit::{Failure, REFUSED};
 
 pub(crate) use changes::{ChangeReport, changes, lines, sides};
 pub(crate) use plain::Plain;
 pub(crate) use run::{RunReport, cost};
 pub(crate) use style::{Colour, Style};
 
-/// What a verb has to tell.
+/// The result of a verb.
 pub(crate) trait Report: Serialize {
-    /// For people; the last line's end may be left out.
+    /// The text for people; the last line feed is optional.
     fn text(&self, style: Style) -> String;
 
-    /// Why what was asked is not so; none when it is.
+    /// Why the result is negative (exit code 1); `None` if it is positive.
     fn complaint(&self) -> Option<String> {
         None
     }
 }
 
-/// Where a verb's report goes.
+/// Prints a verb's report.
 #[derive(Debug)]
 pub(crate) struct Screen {
     pub(crate) verb: &'static str,
@@ -42,7 +42,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// Shows what a verb came to, and says how the program ends.
+    /// Prints a verb's result and returns the exit code.
     pub(crate) fn show(&self, result: Result<impl Report, Failure>) -> ExitCode {
         let shown = result.and_then(|report| self.report(&report));
         shown.unwrap_or_else(|failure| self.failure(&failure))
@@ -64,12 +64,12 @@ impl Screen {
         Ok(ExitCode::from(REFUSED))
     }
 
-    /// Shows why there is no result.
+    /// Prints an error and returns the exit code.
     pub(crate) fn failure(&self, failure: &Failure) -> ExitCode {
         let message = failure.line();
         if self.json {
             let error = json!({"kind": failure.kind(), "message": message});
-            // Standard error says it too, whatever becomes of this.
+            // The message also goes to standard error, so a write error does not matter.
             let _ = print_json(&json!({"verb": self.verb, "ok": false, "error": error}));
         }
         say(&message);
@@ -86,7 +86,7 @@ fn print_json(value: &Value) -> Result<(), Failure> {
     print(&format!("{value:#}"))
 }
 
-/// Writes a result, with a line's end. A reader that has seen enough is no failure.
+/// Prints a result with a line feed. A closed pipe is no failure.
 fn print(text: &str) -> Result<(), Failure> {
     let mut text = text.trim_end().to_owned();
     if !text.is_empty() {

@@ -1,11 +1,11 @@
-//! Text that others wrote.
+//! Escapes untrusted text for terminals.
 
 use std::fmt::{self, Display, Formatter, Write};
 
-/// Of one value, as many characters as a terminal can bear.
+/// The most characters of one value.
 const MAX_VALUE: usize = 2000;
 
-/// Text of a hook's, which must not move the cursor or fill the screen.
+/// Text of a hook, with control characters escaped and a limited length.
 pub(crate) struct Plain<'a>(pub(crate) &'a str);
 
 impl Display for Plain<'_> {
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hooks_do_not_write_on_terminals() {
+    fn control_characters_are_escaped() {
         assert_eq!(Plain("a\u{1b}[2Jb").to_string(), "a\\u{1b}[2Jb");
         let long = "x".repeat(MAX_VALUE + 1);
         assert!(Plain(&long).to_string().ends_with("x ... (2001 bytes)"));

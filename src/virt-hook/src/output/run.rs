@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{ChangeReport, Plain, Style, changes};
 
-/// What is told of a run.
+/// The report of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunReport {
@@ -24,7 +24,7 @@ pub(crate) struct RunReport {
     /// What it changed; of cloud-init data the names of the documents.
     pub(crate) changes: Vec<ChangeReport>,
     /// What it logged.
-    pub(crate) log: Vec<Said>,
+    pub(crate) log: Vec<LogLineReport>,
     /// How long it took.
     pub(crate) duration_micros: u64,
     /// How long it might take.
@@ -37,7 +37,7 @@ pub(crate) struct RunReport {
 
 /// A line of a hook's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Said {
+pub(crate) struct LogLineReport {
     /// `debug`, `info`, `warn`, `error`.
     pub(crate) level: String,
     /// The line.
@@ -45,7 +45,7 @@ pub(crate) struct Said {
 }
 
 impl RunReport {
-    /// Whether it did its work.
+    /// Whether the outcome is `ok`.
     pub(crate) fn is_ok(&self) -> bool {
         self.outcome == "ok"
     }
@@ -95,7 +95,7 @@ impl From<&Record> for RunReport {
             before: before.clone(),
             after: after.clone(),
         });
-        let log = record.log.iter().map(|line| Said {
+        let log = record.log.iter().map(|line| LogLineReport {
             level: line.level.clone(),
             message: line.message.clone(),
         });

@@ -1,10 +1,10 @@
-//! Colours, where there is a terminal that wants them.
+//! Colours on terminals.
 
 use std::io::{self, IsTerminal};
 
 use anstyle::{AnsiColor, Effects};
 
-/// When to colour what standard output gets.
+/// When to colour standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum Colour {
     /// On a terminal, unless NO_COLOR is set
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_are_a_choice() {
+    fn no_color_and_the_option_are_respected() {
         assert_eq!(Style::default().bad("x"), "x");
         assert_eq!(
             Style::of_stdout(Colour::Always).bad("x"),

@@ -1,17 +1,17 @@
-//! `virt-hook render`: a VMI to domain XML, by the launcher's own conversion and chain.
+//! `virt-hook render`: converts a VMI to domain XML with the launcher's conversion and chain.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use domain::hotplug_room::{Definition, Room};
-use domain::vmi::Vmi;
+use domain::hotplug_ports::{DefinitionPlan, HotplugPorts};
 use hook_host::HookPoint;
+use kubevirt_api::vmi::Vmi;
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::exit::Failure;
 use crate::hooks::Hooks;
-use crate::inputs::{Given, Source, Subject};
-use crate::modules::{self, Terms};
+use crate::inputs::{InputArgs, VmiInput, VmiSource};
+use crate::modules::{self, HookOptions};
 use crate::output::{Report, RunReport, Style, lines};
 
 pub(crate) const HELP: &str = "\
@@ -36,7 +36,7 @@ Exit codes:
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    given: Given,
+    given: InputArgs,
     /// A WASM hook: a module, a directory that holds modules, or a hooks directory with one
     /// sub-directory per hook. May be repeated; hooks run in the order they would in a pod, by
     /// priority and then by name, each at PreStart and OnDefineDomain
@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
 /// A domain, before and after hooks.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Rendered {
+pub(crate) struct RenderReport {
     /// Libvirt's name of the domain.
     domain: String,
     /// Before any hook.
@@ -81,73 +81,77 @@ struct RoomReport {
 }
 
 /// Converts, and runs the hooks.
-pub(crate) fn run(arguments: &Arguments) -> Result<Rendered, Failure> {
-    let source = Source {
+pub(crate) fn run(arguments: &Arguments) -> Result<RenderReport, Failure> {
+    let source = VmiSource {
         given: arguments.given.clone(),
-        ..Source::default()
+        ..VmiSource::default()
     };
-    let subject = source.read()?;
-    let mut rendered = Rendered {
-        domain: subject.invocation.domain.clone(),
-        before: subject.xml.clone(),
-        xml: subject.xml.clone(),
+    let input = source.read()?;
+    let mut rendered = RenderReport {
+        domain: input.invocation.domain.clone(),
+        before: input.xml.clone(),
+        xml: input.xml.clone(),
         runs: Vec::new(),
         room: None,
         diff: arguments.diff,
     };
-    // Without hooks nothing is started.
+    // Without hooks, neither runtime nor engine is created.
     if !arguments.hooks.is_empty() {
-        hook(arguments, &subject, &mut rendered)?;
+        hook(arguments, &input, &mut rendered)?;
     }
     if arguments.room {
-        make_room(&subject, &mut rendered)?;
+        make_room(&input, &mut rendered)?;
     }
     Ok(rendered)
 }
 
-fn hook(arguments: &Arguments, subject: &Subject, rendered: &mut Rendered) -> Result<(), Failure> {
+fn hook(
+    arguments: &Arguments,
+    input: &VmiInput,
+    rendered: &mut RenderReport,
+) -> Result<(), Failure> {
     let found = modules::find(&arguments.hooks).map_err(Failure::Usage)?;
-    let terms = Terms {
+    let options = HookOptions {
         policy: arguments.given.policy(),
-        namespace: subject.invocation.namespace.clone(),
-        ..Terms::default()
+        namespace: input.invocation.namespace.clone(),
+        ..HookOptions::default()
     };
     let points = [HookPoint::PreStart, HookPoint::OnDefineDomain];
-    let story = Hooks::collect(&found, terms)?.run(subject, &points)?;
-    if let Some(error) = story.error {
+    let results = Hooks::collect(&found, options)?.run(input, &points)?;
+    if let Some(error) = results.error {
         return Err(Failure::refused(error));
     }
-    rendered.xml = story.xml;
-    rendered.runs = story.runs;
+    rendered.xml = results.xml;
+    rendered.runs = results.runs;
     Ok(())
 }
 
 /// As the launcher does with what the hooks leave. The last definition needs the addresses that
 /// libvirt gives the devices of the first.
-fn make_room(subject: &Subject, rendered: &mut Rendered) -> Result<(), Failure> {
-    let vmi = Vmi::from_json(subject.vmi.as_bytes()).map_err(Failure::refused)?;
+fn make_room(input: &VmiInput, rendered: &mut RenderReport) -> Result<(), Failure> {
+    let vmi = Vmi::from_json(input.vmi.as_bytes()).map_err(Failure::refused)?;
     let xml = std::mem::take(&mut rendered.xml);
-    let definition = Definition::plan(&vmi, xml).map_err(Failure::refused)?;
-    let Room {
+    let definition = DefinitionPlan::plan(&vmi, xml).map_err(Failure::refused)?;
+    let HotplugPorts {
         placeholders,
-        ports,
-    } = definition.room();
+        spare_ports,
+    } = definition.ports();
     rendered.xml = match definition.has_second() {
         true => format!(
             "<!-- the second definition, of what libvirt makes of this: without the {placeholders} placeholder \
-             interfaces, with {ports} spare root ports -->\n{}",
+             interfaces, with {spare_ports} spare root ports -->\n{}",
             definition.first()
         ),
         false => definition.first().to_owned(),
     };
     rendered.room = Some(RoomReport {
         placeholder_interfaces: placeholders,
-        spare_root_ports: ports,
+        spare_root_ports: spare_ports,
     });
     Ok(())
 }
 
-impl Report for Rendered {
+impl Report for RenderReport {
     fn text(&self, style: Style) -> String {
         if !self.diff {
             return self.xml.clone();

@@ -1,4 +1,4 @@
-//! `virt-hook replay`: a recorded run again, and what is different about it.
+//! `virt-hook replay`: replays a recorded run and compares the results.
 
 mod report;
 
@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Error, anyhow};
 use clap::Args;
-use hook_host::record::{Record, ReplayError, Replayed, replay};
+use hook_host::record::{ReadError, Record};
+use hook_host::replay::{ReplayError, ReplayResult, replay};
 use serde::Serialize;
 
-use crate::compiling;
-use crate::failure::Failure;
-use crate::hooks::runtime;
+use crate::compile_progress;
+use crate::exit::Failure;
 use crate::output::{ChangeReport, Report, RunReport, Style};
+use crate::runtime::runtime;
 
 pub(crate) const HELP: &str = "\
 Records are what the launcher, or `virt-hook serve`, writes with --hook-record DIR: one file per
@@ -45,7 +46,7 @@ pub(crate) struct Arguments {
     hook: Option<PathBuf>,
 }
 
-/// A record, and the replay beside it.
+/// A record and its replay.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Comparison {
@@ -68,7 +69,7 @@ pub(crate) struct Comparison {
     #[serde(skip)]
     path: PathBuf,
     #[serde(skip)]
-    both: (Record, Replayed),
+    both: (Record, ReplayResult),
 }
 
 /// Runs the recorded run again.
@@ -81,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Comparison, Failure> {
 }
 
 impl Comparison {
-    fn of(path: PathBuf, record: Record, replayed: Replayed) -> Self {
+    fn of(path: PathBuf, record: Record, replayed: ReplayResult) -> Self {
         let difference = &replayed.difference;
         let verdict = match (difference.is_none(), difference.is_none_in_effect()) {
             (true, _) => "identical",
@@ -138,23 +139,23 @@ fn wanted(record: &Record) -> String {
     }
 }
 
-fn again(record: &Record, module: &Path, port: bool) -> Result<Replayed, Failure> {
+fn again(record: &Record, module: &Path, port: bool) -> Result<ReplayResult, Failure> {
     let runtime = runtime()?;
-    let options = compiling::options(None).map_err(Failure::Machine)?;
+    let options = compile_progress::options(None).map_err(Failure::Machine)?;
     let replaying = replay(record, module, port, options);
-    let replayed = runtime.block_on(compiling::told(module, replaying));
+    let replayed = runtime.block_on(compile_progress::with_progress(module, replaying));
     replayed.map_err(|error| Failure::Usage(way_out(error)))
 }
 
 /// An error about the record, with the file that it is in.
-fn named(path: &Path, error: ReplayError) -> Error {
+fn named(path: &Path, error: ReadError) -> Error {
     match error {
-        ReplayError::Read { .. } => error.into(),
-        _ => Error::new(error).context(path.display().to_string()),
+        ReadError::Io { .. } => error.into(),
+        ReadError::NoRecord(_) => Error::new(error).context(path.display().to_string()),
     }
 }
 
-/// The library does not know the options that would help.
+/// Adds the command-line option that helps; the library does not know it.
 fn way_out(error: ReplayError) -> Error {
     match error {
         ReplayError::OtherModule { .. } => anyhow!("{error}; compare another one with --hook"),

@@ -1,9 +1,10 @@
-//! A replay beside its record, for people to read.
+//! The comparison of a replay with its record, as text.
 
 use std::time::Duration;
 
 use domain_xml::{Change, ChangeKind};
-use hook_host::record::{Record, Replayed, Said};
+use hook_host::record::{LogEntry, Record};
+use hook_host::replay::ReplayResult;
 use hook_host::{LogLevel, LogLine, Outcome};
 
 use crate::output::{Plain, Style, cost, sides};
@@ -12,7 +13,7 @@ use crate::output::{Plain, Style, cost, sides};
 const DIGEST: usize = 12;
 
 /// The whole comparison.
-pub(super) fn of(style: Style, record: &Record, replayed: &Replayed) -> String {
+pub(super) fn of(style: Style, record: &Record, replayed: &ReplayResult) -> String {
     let mut text = format!("recorded: {}\n", recorded(record));
     text += &format!("replayed: {}\n", run(replayed));
     text += verdict(replayed);
@@ -59,7 +60,7 @@ fn recorded(record: &Record) -> String {
     )
 }
 
-fn run(replayed: &Replayed) -> String {
+fn run(replayed: &ReplayResult) -> String {
     let run = &replayed.run;
     result(
         outcome(replayed),
@@ -69,7 +70,7 @@ fn run(replayed: &Replayed) -> String {
     )
 }
 
-pub(super) fn outcome(replayed: &Replayed) -> &'static str {
+pub(super) fn outcome(replayed: &ReplayResult) -> &'static str {
     match &replayed.run.outcome {
         Outcome::Ok => "ok",
         Outcome::Failed(error) => error.kind(),
@@ -80,7 +81,7 @@ fn result(outcome: &str, changes: usize, duration: Duration, memory: usize) -> S
     format!("{}, {}", Plain(outcome), cost(changes, duration, memory))
 }
 
-fn verdict(replayed: &Replayed) -> &'static str {
+fn verdict(replayed: &ReplayResult) -> &'static str {
     let difference = &replayed.difference;
     if difference.is_none() {
         "same: byte for byte"
@@ -108,8 +109,8 @@ fn changed(text: &mut String, style: Style, change: &Change) {
     );
 }
 
-/// From the first line on that is not the same.
-fn logs(text: &mut String, style: Style, before: &[Said], after: &[LogLine]) {
+/// The logs from the first different line on.
+fn logs(text: &mut String, style: Style, before: &[LogEntry], after: &[LogLine]) {
     let before: Vec<String> = before.iter().map(said).collect();
     let after: Vec<String> = after.iter().map(logged).collect();
     let alike = before.iter().zip(&after).take_while(|(a, b)| a == b);
@@ -123,7 +124,7 @@ fn logs(text: &mut String, style: Style, before: &[Said], after: &[LogLine]) {
     );
 }
 
-fn said(line: &Said) -> String {
+fn said(line: &LogEntry) -> String {
     format!("{}: {}", line.level, line.message)
 }
 
@@ -137,8 +138,8 @@ fn logged(line: &LogLine) -> String {
     format!("{level}: {}", line.message)
 }
 
-/// What else might explain a difference, or the lack of one.
-pub(super) fn notes(record: &Record, replayed: &Replayed) -> Vec<String> {
+/// Circumstances that may explain a difference, or its absence.
+pub(super) fn notes(record: &Record, replayed: &ReplayResult) -> Vec<String> {
     let difference = &replayed.difference;
     let mut notes = Vec::new();
     if difference.bytes && difference.is_none_in_effect() {
@@ -168,12 +169,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn logs_are_told_from_where_they_part() {
+    fn logs_are_shown_from_the_first_difference() {
         let line = |message: &str| LogLine {
             level: LogLevel::Info,
             message: message.to_owned(),
         };
-        let said = |message: &str| Said {
+        let said = |message: &str| LogEntry {
             level: "info".to_owned(),
             message: message.to_owned(),
         };

@@ -8,11 +8,11 @@ use clap::{Args, ValueEnum};
 use hook_host::{HookInfo, HookPoint, Reason};
 use serde::Serialize;
 
-use crate::documents;
-use crate::failure::Failure;
-use crate::hooks::{Hooks, Story};
-use crate::inputs::{Given, Source, Subject};
-use crate::modules::{self, Terms};
+use crate::cloud_init_documents;
+use crate::exit::Failure;
+use crate::hooks::{HookResults, Hooks};
+use crate::inputs::{InputArgs, VmiInput, VmiSource};
+use crate::modules::{self, HookOptions};
 use crate::output::{Report, RunReport, Style, lines};
 
 pub(crate) const HELP: &str = "\
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "DIR_OR_WASM")]
     hook: PathBuf,
     #[command(flatten)]
-    given: Given,
+    given: InputArgs,
     /// A domain XML instead of the VMI's conversion
     #[arg(long, value_name = "FILE", conflicts_with_all = ["options", "host", "prepared"])]
     domain: Option<PathBuf>,
@@ -46,12 +46,12 @@ pub(crate) struct Arguments {
     point: Option<HookPoint>,
     /// Why the launcher would call it
     #[arg(long, value_enum, default_value_t, value_name = "REASON")]
-    reason: Why,
+    reason: ReasonArg,
 }
 
 /// [`Reason`] on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-enum Why {
+enum ReasonArg {
     /// The virtual machine starts here
     #[default]
     Boot,
@@ -61,10 +61,10 @@ enum Why {
     Shutdown,
 }
 
-/// A hook point's run.
+/// The result of a hook point.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Ran {
+pub(crate) struct RunResult {
     /// KubeVirt's name of the hook point.
     hook_point: &'static str,
     /// Every run, in order; none when the VMI has no cloud-init data to call the hook for.
@@ -80,27 +80,27 @@ pub(crate) struct Ran {
 }
 
 /// Runs the hook.
-pub(crate) fn run(arguments: &Arguments) -> Result<Ran, Failure> {
-    let source = Source {
+pub(crate) fn run(arguments: &Arguments) -> Result<RunResult, Failure> {
+    let source = VmiSource {
         given: arguments.given.clone(),
         domain: arguments.domain.clone(),
         reason: arguments.reason.into(),
-        ..Source::default()
+        ..VmiSource::default()
     };
-    let subject = source.read()?;
+    let input = source.read()?;
     let found = modules::find(std::slice::from_ref(&arguments.hook)).map_err(Failure::Usage)?;
-    let terms = Terms {
+    let options = HookOptions {
         policy: arguments.given.policy(),
-        namespace: subject.invocation.namespace.clone(),
-        ..Terms::default()
+        namespace: input.invocation.namespace.clone(),
+        ..HookOptions::default()
     };
-    let hooks = Hooks::collect(&found, terms)?;
-    let point = point(arguments.point, &hooks.infos()).map_err(Failure::Usage)?;
-    let story = hooks.run(&subject, &[point])?;
-    Ok(Ran::of(point, &subject, story))
+    let hooks = Hooks::collect(&found, options)?;
+    let point = point(arguments.point, &hooks.hooks()).map_err(Failure::Usage)?;
+    let results = hooks.run(&input, &[point])?;
+    Ok(RunResult::of(point, &input, results))
 }
 
-/// The one that was asked for, or the only one there is.
+/// The hook point of the command line, or the only one that the hook subscribes to.
 fn point(asked: Option<HookPoint>, infos: &[HookInfo]) -> anyhow::Result<HookPoint> {
     let mut known: Vec<HookPoint> = infos
         .iter()
@@ -128,22 +128,28 @@ fn point(asked: Option<HookPoint>, infos: &[HookInfo]) -> anyhow::Result<HookPoi
     }
 }
 
-impl Ran {
-    fn of(point: HookPoint, subject: &Subject, story: Story) -> Self {
-        let before = subject.cloud_init.clone().ok().flatten();
-        let is_done = story.error.is_none();
+impl RunResult {
+    fn of(point: HookPoint, input: &VmiInput, results: HookResults) -> Self {
+        let before = input.cloud_init.clone().ok().flatten();
+        let is_done = results.error.is_none();
         Self {
             hook_point: point.name(),
-            xml: (is_done && point == HookPoint::OnDefineDomain).then_some(story.xml),
-            documents: story.cloud_init.as_ref().map(documents::of),
-            before: before.as_ref().map(documents::of).unwrap_or_default(),
-            error: story.error.map(|error| error.to_string()),
-            runs: story.runs,
+            xml: (is_done && point == HookPoint::OnDefineDomain).then_some(results.xml),
+            documents: results
+                .cloud_init
+                .as_ref()
+                .map(cloud_init_documents::from_data),
+            before: before
+                .as_ref()
+                .map(cloud_init_documents::from_data)
+                .unwrap_or_default(),
+            error: results.error.map(|error| error.to_string()),
+            runs: results.runs,
         }
     }
 }
 
-impl Report for Ran {
+impl Report for RunResult {
     fn text(&self, style: Style) -> String {
         if self.runs.is_empty() {
             return "not called: the VMI has no cloud-init data".to_owned();
@@ -176,12 +182,12 @@ fn point_from(name: &str) -> Result<HookPoint, String> {
     })
 }
 
-impl From<Why> for Reason {
-    fn from(why: Why) -> Self {
+impl From<ReasonArg> for Reason {
+    fn from(why: ReasonArg) -> Self {
         match why {
-            Why::Boot => Self::Boot,
-            Why::MigrationTarget => Self::MigrationTarget,
-            Why::Shutdown => Self::Shutdown,
+            ReasonArg::Boot => Self::Boot,
+            ReasonArg::MigrationTarget => Self::MigrationTarget,
+            ReasonArg::Shutdown => Self::Shutdown,
         }
     }
 }

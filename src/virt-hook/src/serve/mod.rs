@@ -1,7 +1,7 @@
-//! `virt-hook serve`: modules as one sidecar of a stock KubeVirt.
+//! `virt-hook serve`: serves modules as one hook sidecar of a stock KubeVirt.
 
-mod allowance;
 mod arguments;
+mod cgroup_limits;
 mod policy;
 mod socket;
 
@@ -11,23 +11,23 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use hook_host::Chain;
-use hook_host::serve::{Front, ServeConfig, Stage};
-use hook_host::wasm::baked_dirs;
+use hook_host::serve::{FrontEnd, ServeConfig, SocketStaging};
+use hook_host::wasm::precompiled_dirs;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::failure::Failure;
-use crate::hooks::runtime;
-use crate::modules::{self, Found, Terms};
-use allowance::Allowance;
-pub(crate) use allowance::SMALLEST;
+use crate::exit::Failure;
+use crate::modules::{self, HookModule, HookOptions};
+use crate::runtime::runtime;
 pub(crate) use arguments::{Arguments, HELP};
+use cgroup_limits::CgroupLimits;
+pub(crate) use cgroup_limits::SMALLEST;
 
-/// Where an image has modules that were compiled for it.
-const BAKED: &str = "/usr/share/virt-hook/hook-artifacts";
-/// For calls in flight when it ends.
+/// The default directory of precompiled modules in an image.
+const PRECOMPILED: &str = "/usr/share/virt-hook/hook-artifacts";
+/// How long calls in flight may take at the end.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Serves until told to end.
+/// Serves until a signal or the launcher's Shutdown.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     // One thread: a sidecar may have a fifth of a processor.
     runtime()?.block_on(async {
@@ -36,63 +36,67 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             .map_err(Failure::Usage)?;
         let found = in_order(modules::find(&arguments.modules).map_err(Failure::Usage)?);
         let place = socket::place(arguments).map_err(Failure::Usage)?;
-        let stage = Stage::prepare(&place.directory, &place.file).map_err(Failure::usage)?;
-        until_told(&found, stage, arguments, stop).await
+        let staging =
+            SocketStaging::prepare(&place.directory, &place.file).map_err(Failure::usage)?;
+        until_told(&found, staging, arguments, stop).await
     })
 }
 
 async fn until_told(
-    found: &[Found],
-    stage: Stage,
+    found: &[HookModule],
+    staging: SocketStaging,
     arguments: &Arguments,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
     tokio::pin!(stop);
     let started = Instant::now();
-    let allowance = Allowance::read();
-    let limits = allowance.limits();
-    let policy = policy::source(arguments.policy.as_deref(), stage.private());
-    let terms = Terms {
+    let cgroup = CgroupLimits::read();
+    let limits = cgroup.limits();
+    let policy = policy::source(arguments.policy.as_deref(), staging.private());
+    let options = HookOptions {
         limits: limits.clone(),
         policy: policy.map_err(Failure::Usage)?,
         namespace: arguments.namespace.clone(),
         record: arguments.hook_record.clone(),
-        baked_dirs: baked_dirs(arguments.hook_artifacts.as_deref(), Path::new(BAKED)),
-        ..Terms::default()
+        precompiled_dirs: precompiled_dirs(
+            arguments.hook_artifacts.as_deref(),
+            Path::new(PRECOMPILED),
+        ),
+        ..HookOptions::default()
     };
     let chain = tokio::select! {
-        chain = modules::collect(found, stage.private(), terms) => chain,
+        chain = modules::collect(found, staging.private(), options) => chain,
         () = &mut stop => {
             tracing::info!("told to end before the hooks were ready");
             return Ok(());
         }
     };
-    let chain = chain.map_err(|error| Failure::Usage(allowance.explain(error)))?;
-    tracing::info!(hooks = found.len(), ready_after = ?started.elapsed(), %allowance, "hooks are ready");
+    let chain = chain.map_err(|error| Failure::Usage(cgroup.explain(error)))?;
+    tracing::info!(hooks = found.len(), ready_after = ?started.elapsed(), allowance = %cgroup, "hooks are ready");
     let config = ServeConfig {
-        front: front(arguments, &chain),
+        front_end: front_end(arguments, &chain),
         limits,
         drain: DRAIN,
     };
-    let ending = hook_host::serve::serve(chain, stage, config, stop)
+    let stop_reason = hook_host::serve::serve(chain, staging, config, stop)
         .await
         .map_err(Failure::refused)?;
-    tracing::info!(?ending, "hooks are no longer served");
+    tracing::info!(ending = ?stop_reason, "hooks are no longer served");
     Ok(())
 }
 
-fn front(arguments: &Arguments, chain: &Chain) -> Front {
+fn front_end(arguments: &Arguments, chain: &Chain) -> FrontEnd {
     if arguments.plugin.is_some() {
-        return Front::Plugin;
+        return FrontEnd::Plugin;
     }
     let names: Vec<_> = chain.hooks().into_iter().map(|hook| hook.name).collect();
-    Front::Sidecar {
+    FrontEnd::Sidecar {
         name: names.join("+").chars().take(253).collect(),
     }
 }
 
-/// A chain orders hooks of the same priority by name, so the place on the command line goes first.
-fn in_order(mut found: Vec<Found>) -> Vec<Found> {
+/// Prefixes names with their position: a chain orders hooks of the same priority by name.
+fn in_order(mut found: Vec<HookModule>) -> Vec<HookModule> {
     if found.len() > 1 {
         for (at, hook) in found.iter_mut().enumerate() {
             hook.directory = format!("{}-{}", at + 1, hook.directory);
@@ -101,8 +105,8 @@ fn in_order(mut found: Vec<Found>) -> Vec<Found> {
     found
 }
 
-/// The signals that end KubeVirt's own sidecars. They are caught before anything else is done: as a
-/// container's first process, this would not hear them otherwise.
+/// Waits for the signals that end KubeVirt's own sidecars. Handlers are installed first: as a
+/// container's PID 1, this process would not get them otherwise.
 fn stop() -> Result<impl Future<Output = ()>> {
     let kinds = [
         SignalKind::terminate(),
@@ -130,13 +134,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_decides_between_equals() {
-        let hook = |name: &str| Found {
+    fn hooks_of_equal_priority_keep_the_order_of_the_command_line() {
+        let hook = |name: &str| HookModule {
             module: name.into(),
             directory: name.to_owned(),
             settings: None,
         };
-        let names = |found: Vec<Found>| -> Vec<_> {
+        let names = |found: Vec<HookModule>| -> Vec<_> {
             let found = in_order(found).into_iter();
             found.map(|hook| hook.directory).collect()
         };

@@ -1,4 +1,4 @@
-//! Where the policy is: in a file, or on the command line, as an annotation has room for it.
+//! The policy of `serve`: a file, or YAML on the command line, which fits into an annotation.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use hook_host::PolicySource;
 
-/// Of an image that brings one.
+/// The default policy file of an image.
 const DEFAULT: &str = "/etc/virt-hook/policy.yaml";
-/// What errors call a policy that is no file.
+/// The file name of a policy from the command line, as errors show it.
 const INLINE: &str = "--policy";
 
-/// `place` is for a policy that is no file yet.
+/// The policy's source. A policy from the command line is written into `place`.
 pub(super) fn source(argument: Option<&str>, place: &Path) -> Result<PolicySource> {
     let Some(argument) = argument else {
         return Ok(PolicySource::IfPresent(DEFAULT.into()));
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_is_a_file_in_the_end() {
+    fn an_inline_policy_is_written_to_a_file() {
         let place = tempfile::tempdir().unwrap();
         let source = |argument| source(argument, place.path()).unwrap();
         assert_eq!(source(None), PolicySource::IfPresent(DEFAULT.into()));

@@ -1,11 +1,11 @@
-//! Where the socket belongs, and its name.
+//! The directory and the name of the socket.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Result, bail};
 
-use super::Arguments;
+use super::arguments::Arguments;
 
 /// Where KubeVirt mounts a hook sidecar's own directory into it.
 const HOOKS: &str = "/var/run/kubevirt-hooks";
@@ -18,7 +18,7 @@ const CONTAINER: &str = "CONTAINER_NAME";
 /// A Kubernetes name.
 const MAX_NAME: usize = 253;
 
-/// Where the socket belongs.
+/// The directory and the file name of the socket.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) directory: PathBuf,
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn kubevirts_places() {
+    fn default_paths_are_kubevirts() {
         assert_eq!(
             path(&serve(None, None), Some("hook-sidecar-1")),
             "/var/run/kubevirt-hooks/virt-hook-hook-sidecar-1.sock"

@@ -1,23 +1,22 @@
-//! One case: its inputs, and what hooks make of them.
+//! One test case: its inputs, and the hooks' results.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use hook_host::{HookError, HookPoint};
 
 use super::expected::Actual;
-use super::no_cases;
-use crate::documents;
-use crate::failure::Failure;
-use crate::hooks::{Hooks, Story};
-use crate::inputs::{Given, Source, Subject};
-use crate::modules::{Found, Terms};
+use crate::cloud_init_documents;
+use crate::exit::Failure;
+use crate::hooks::{HookResults, Hooks};
+use crate::inputs::{InputArgs, VmiInput, VmiSource};
+use crate::modules::{HookModule, HookOptions};
 
 const VMI: [&str; 2] = ["vmi.yaml", "vmi.json"];
 
-/// A directory with a VMI.
+/// A case directory.
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) name: String,
@@ -26,7 +25,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// A folder's cases by name, or the one that the folder is.
+    /// The cases of a folder by name, or the folder itself if it is a case.
     pub(super) fn find(dir: &Path) -> Result<Vec<Self>> {
         if let Some(case) = Self::at(dir) {
             return Ok(vec![case]);
@@ -58,9 +57,9 @@ impl Case {
         Some(self.dir.join(name)).filter(|path| path.is_file())
     }
 
-    fn source(&self) -> Source {
-        Source {
-            given: Given {
+    fn source(&self) -> VmiSource {
+        VmiSource {
+            given: InputArgs {
                 vmi: self.vmi.clone(),
                 options: self.file("options.json"),
                 host: self.file("host.json"),
@@ -69,76 +68,93 @@ impl Case {
             },
             domain: self.file("domain.xml"),
             any_node: true,
-            ..Source::default()
+            ..VmiSource::default()
         }
     }
 
-    /// What refuses a case is a result; what cannot be read is not.
-    pub(super) fn run(&self, found: &[Found], compiled: &Path) -> Result<Actual, Failure> {
-        let story = self.story(found, compiled);
-        match story {
-            Ok((subject, story)) => Ok(actual(&subject, story)),
+    /// Runs the case. A refusal is a result; a failure of this machine is an error.
+    pub(super) fn run(&self, found: &[HookModule], compiled: &Path) -> Result<Actual, Failure> {
+        let results = self.results(found, compiled);
+        match results {
+            Ok((input, results)) => Ok(actual(&input, results)),
             Err(Failure::Machine(error)) => Err(Failure::Machine(error)),
             Err(refusal) => Ok(Actual::Error(self.without_place(&refusal.line()))),
         }
     }
 
-    fn story(&self, found: &[Found], compiled: &Path) -> Result<(Subject, Story), Failure> {
+    fn results(
+        &self,
+        found: &[HookModule],
+        compiled: &Path,
+    ) -> Result<(VmiInput, HookResults), Failure> {
         let source = self.source();
-        let subject = source.read()?;
-        let terms = Terms {
+        let input = source.read()?;
+        let options = HookOptions {
             policy: source.given.policy(),
-            namespace: subject.invocation.namespace.clone(),
+            namespace: input.invocation.namespace.clone(),
             artifacts: Some(compiled.to_owned()),
-            ..Terms::default()
+            ..HookOptions::default()
         };
-        let hooks = Hooks::collect(&self.with_settings(found), terms)?;
-        let infos = hooks.infos();
+        let hooks = Hooks::collect(&self.with_settings(found), options)?;
+        let infos = hooks.hooks();
         let wanted = |point: &HookPoint| infos.iter().any(|info| info.priority(*point).is_some());
         let points: Vec<HookPoint> = HookPoint::ALL.into_iter().filter(wanted).collect();
-        let story = hooks.run(&subject, &points)?;
-        Ok((subject, story))
+        let results = hooks.run(&input, &points)?;
+        Ok((input, results))
     }
 
-    /// The case's own hook.yaml stands instead of the one beside a module.
-    fn with_settings(&self, found: &[Found]) -> Vec<Found> {
+    /// The modules with the case's hook.yaml instead of their own.
+    fn with_settings(&self, found: &[HookModule]) -> Vec<HookModule> {
         let own = self.file("hook.yaml");
-        let settled = found.iter().map(|hook| Found {
+        let settled = found.iter().map(|hook| HookModule {
             settings: own.clone().or_else(|| hook.settings.clone()),
             ..hook.clone()
         });
         settled.collect()
     }
 
-    /// Errors name files in the case by their names, so that they are the same everywhere.
+    /// Removes the case's directory from an error, so that the text is the same on any machine.
     fn without_place(&self, text: &str) -> String {
         text.replace(&format!("{}/", self.dir.display()), "")
     }
 }
 
-fn actual(subject: &Subject, story: Story) -> Actual {
-    if let Some(error) = story.error {
+fn actual(input: &VmiInput, results: HookResults) -> Actual {
+    if let Some(error) = results.error {
         return match error {
             HookError::Veto { message, .. } => Actual::Veto(message),
             other => Actual::Error(other.to_string()),
         };
     }
-    // A failure at the end stops nothing, and is one.
-    let failed = story.runs.iter().find(|run| !run.is_ok());
+    // A failure at Shutdown stops nothing, but fails the case.
+    let failed = results.runs.iter().find(|run| !run.is_ok());
     if let Some(run) = failed.filter(|run| run.failure_policy == "Fail") {
         return Actual::Error(run.reason.clone().unwrap_or_default());
     }
-    let before = subject.cloud_init.as_ref().ok().and_then(Option::as_ref);
-    let before = before.map(documents::of).unwrap_or_default();
-    let after = story.cloud_init.as_ref().map(documents::of);
+    let before = input.cloud_init.as_ref().ok().and_then(Option::as_ref);
+    let before = before
+        .map(cloud_init_documents::from_data)
+        .unwrap_or_default();
+    let after = results
+        .cloud_init
+        .as_ref()
+        .map(cloud_init_documents::from_data);
     let changed: BTreeMap<String, String> = after
         .unwrap_or_default()
         .into_iter()
         .filter(|(name, text)| before.get(name) != Some(text))
         .collect();
-    Actual::Made {
-        before: subject.xml.clone(),
-        xml: story.xml,
+    Actual::Domain {
+        before: input.xml.clone(),
+        xml: results.xml,
         documents: changed,
     }
+}
+
+/// The error for a folder without cases.
+fn no_cases(dir: &Path) -> anyhow::Error {
+    anyhow!(
+        "{}: no case in it: a case is a directory with a vmi.yaml or vmi.json",
+        dir.display()
+    )
 }

@@ -1,4 +1,4 @@
-//! What a case expects, beside what is so.
+//! Compares the results of a case with its `expected.*` files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use domain_xml::{Document, diff};
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::exit::Failure;
 use crate::inputs::file;
 use crate::output::{ChangeReport, Style, changes, lines};
 
@@ -22,19 +22,19 @@ const DOCUMENTS: [&str; 3] = ["user-data", "network-data", "meta-data"];
 /// Of one file, in bytes.
 const LARGEST: usize = 8 << 20;
 
-/// What hooks made of a case.
+/// The results of hooks for a case.
 #[derive(Debug)]
 pub(super) enum Actual {
     /// The virtual machine would start.
-    Made {
+    Domain {
         before: String,
         xml: String,
-        /// Those that hooks changed.
+        /// The documents that hooks changed.
         documents: BTreeMap<String, String>,
     },
-    /// A hook says no.
+    /// A hook vetoes.
     Veto(String),
-    /// Something else stops it.
+    /// Any other error.
     Error(String),
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Actual {
 #[derive(Debug)]
 pub(super) struct Expected(BTreeMap<String, String>);
 
-/// Something that is not as expected.
+/// A difference from the expected result.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Difference {
     /// In one sentence.
@@ -86,7 +86,7 @@ impl Expected {
         Ok(Self(files))
     }
 
-    /// What differs; nothing when all is as expected.
+    /// The differences; empty if the result is as expected.
     pub(super) fn against(&self, actual: &Actual) -> Vec<Difference> {
         if self.0.is_empty() {
             let advice = "nothing is expected: write an expected.diff, or give --update";
@@ -100,7 +100,7 @@ impl Expected {
         names.iter().filter_map(compare).collect()
     }
 
-    /// Writes what is so; what is not any more is removed.
+    /// Writes the expected files for a result and removes the others.
     pub(super) fn update(&self, dir: &Path, actual: &Actual) -> Result<()> {
         let is = self.files(actual);
         let path = |name: &str| dir.join(format!("{PREFIX}{name}"));
@@ -115,13 +115,13 @@ impl Expected {
         Ok(())
     }
 
-    /// What is so, in the files that this case has or would have.
+    /// The contents that the expected files should have.
     fn files(&self, actual: &Actual) -> BTreeMap<String, String> {
         let line = |text: &str| format!("{}\n", text.trim_end());
         match actual {
             Actual::Veto(text) => BTreeMap::from([(VETO.to_owned(), line(text))]),
             Actual::Error(text) => BTreeMap::from([(ERROR.to_owned(), line(text))]),
-            Actual::Made {
+            Actual::Domain {
                 before,
                 xml,
                 documents,
@@ -150,7 +150,7 @@ fn whole(path: &Path, text: &str) -> io::Result<()> {
     fs::write(&part, text).and_then(|()| fs::rename(&part, path))
 }
 
-/// What hooks changed of a domain, as `expected.diff` has it.
+/// The changes of a domain in the format of `expected.diff`.
 fn changed(before: &str, after: &str) -> String {
     match (Document::parse(before), Document::parse(after)) {
         (Ok(before), Ok(after)) => {
@@ -159,7 +159,7 @@ fn changed(before: &str, after: &str) -> String {
             changes(&mut text, Style::default(), &reports);
             text
         }
-        // The chain gives back nothing that cannot be read.
+        // The chain returns only well-formed XML.
         _ => lines(Style::default(), before, after),
     }
 }
@@ -179,7 +179,7 @@ fn compare(name: &str, expected: Option<&String>, actual: Option<&String>) -> Op
     }
 }
 
-/// Domains by what they say, all else by its lines.
+/// Compares domains structurally, other texts by lines.
 fn same(name: &str, file: &str, expected: &str, actual: &str) -> Option<Difference> {
     let what = format!("{file}: - expected, + actual");
     if name == XML {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     fn made(xml: &str) -> Actual {
-        Actual::Made {
+        Actual::Domain {
             before: BEFORE.to_owned(),
             xml: xml.to_owned(),
             documents: BTreeMap::new(),
@@ -227,13 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_expected_is_not_as_expected() {
+    fn a_case_without_expected_files_fails() {
         let differences = expected(&[]).against(&made(BEFORE));
         assert!(differences[0].what.contains("--update"), "{differences:?}");
     }
 
     #[test]
-    fn an_empty_diff_says_that_nothing_changes() {
+    fn an_empty_expected_diff_means_no_changes() {
         assert_eq!(expected(&[(DIFF, "")]).against(&made(BEFORE)), []);
         let changed = BEFORE.replace(">a<", ">b<");
         let differences = expected(&[(DIFF, "\n")]).against(&made(&changed));
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn domains_are_compared_by_what_they_say() {
+    fn domains_are_compared_structurally() {
         let written = "<domain><title>a</title></domain>";
         assert_eq!(expected(&[(XML, written)]).against(&made(BEFORE)), []);
         let other = written.replace(">a<", ">b<");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_veto_is_no_error_and_no_domain() {
+    fn a_veto_differs_from_an_error_and_from_a_domain() {
         let veto = Actual::Veto("no team label".to_owned());
         assert_eq!(expected(&[(VETO, "no team label\n")]).against(&veto), []);
         for name in [ERROR, DIFF, XML] {
@@ -260,9 +260,9 @@ mod tests {
     }
 
     #[test]
-    fn what_hooks_change_must_be_expected() {
+    fn unexpected_document_changes_are_differences() {
         let documents = BTreeMap::from([("user-data".to_owned(), "x\n".to_owned())]);
-        let actual = Actual::Made {
+        let actual = Actual::Domain {
             before: BEFORE.to_owned(),
             xml: BEFORE.to_owned(),
             documents,
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_update_is_what_then_passes() {
+    fn updated_expected_files_match_the_result() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("expected.veto"), "no").unwrap();
         let actual = made(&BEFORE.replace(">a<", ">b<"));

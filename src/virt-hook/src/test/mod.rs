@@ -9,12 +9,12 @@ mod expected;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::modules::{self, Found};
+use crate::exit::Failure;
+use crate::modules::{self, HookModule};
 use crate::output::{Report, Style};
 use case::Case;
 use expected::{Difference, Expected};
@@ -38,7 +38,7 @@ Examples:
   virt-hook test --hook smbios.wasm cases --update   # write down what is so, and review it
 
 Exit codes:
-  0  every case is as expected, or was brought up to date
+  0  every case is as expected, or was extra up to date
   1  a case is not as expected; standard output shows the difference
   2  the command line, a module or the folder of cases cannot be used
   3  this machine could not do it";
@@ -57,23 +57,23 @@ pub(crate) struct Arguments {
     update: bool,
 }
 
-/// All cases.
+/// The results of all cases.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Tested {
+pub(crate) struct TestReport {
     passed: usize,
     failed: usize,
     /// Cases that `--update` wrote.
     updated: usize,
-    cases: Vec<Verdict>,
+    cases: Vec<CaseResult>,
     /// Modules compiled and cases run.
     millis: u64,
 }
 
-/// How a case went.
+/// The result of a case.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Verdict {
+struct CaseResult {
     name: String,
     outcome: Outcome,
     /// What is not as expected.
@@ -89,7 +89,7 @@ enum Outcome {
 }
 
 /// Runs all cases.
-pub(crate) fn run(arguments: &Arguments) -> Result<Tested, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<TestReport, Failure> {
     let started = Instant::now();
     let cases = Case::find(&arguments.cases).map_err(Failure::Usage)?;
     let found = modules::find(&arguments.hooks).map_err(Failure::Usage)?;
@@ -99,19 +99,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Tested, Failure> {
     let compiled = kept.path().join("compiled");
     // A module that is no hook is not a case's fault.
     modules::compile_once(&found, &compiled)?;
-    let verdicts: Result<Vec<Verdict>, Failure> = cases
+    let verdicts: Result<Vec<CaseResult>, Failure> = cases
         .iter()
-        .map(|case| judge(case, &found, &compiled, arguments.update))
+        .map(|case| run_case(case, &found, &compiled, arguments.update))
         .collect();
-    Ok(Tested::of(verdicts?, started))
+    Ok(TestReport::of(verdicts?, started))
 }
 
-fn judge(
+fn run_case(
     case: &Case,
-    found: &[Found],
+    found: &[HookModule],
     compiled: &std::path::Path,
     update: bool,
-) -> Result<Verdict, Failure> {
+) -> Result<CaseResult, Failure> {
     let actual = case.run(found, compiled)?;
     let expected = Expected::read(&case.dir)?;
     let differences = expected.against(&actual);
@@ -125,15 +125,15 @@ fn judge(
             Outcome::Updated
         }
     };
-    Ok(Verdict {
+    Ok(CaseResult {
         name: case.name.clone(),
         outcome,
         differences,
     })
 }
 
-impl Tested {
-    fn of(cases: Vec<Verdict>, started: Instant) -> Self {
+impl TestReport {
+    fn of(cases: Vec<CaseResult>, started: Instant) -> Self {
         let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
         Self {
             passed: count(Outcome::Passed),
@@ -145,7 +145,7 @@ impl Tested {
     }
 }
 
-impl Report for Tested {
+impl Report for TestReport {
     fn text(&self, style: Style) -> String {
         let mut text = String::new();
         for case in &self.cases {
@@ -176,12 +176,4 @@ impl Report for Tested {
             )
         })
     }
-}
-
-/// Where there are no cases.
-fn no_cases(dir: &std::path::Path) -> anyhow::Error {
-    anyhow!(
-        "{}: no case in it: a case is a directory with a vmi.yaml or vmi.json",
-        dir.display()
-    )
 }

@@ -5,7 +5,7 @@ mod bench;
 mod cases;
 mod check;
 mod compile;
-mod look;
+mod inspect_run_render;
 mod new;
 #[path = "../pod/mod.rs"]
 mod pod;

@@ -1,5 +1,5 @@
-//! A hook that misbehaves on demand. What it does is the first word of the VMI it is given, so
-//! that one module serves every test of what a host must bear.
+//! A hook that misbehaves on demand: the first word of the VMI selects the misbehaviour, so that one module serves
+//! all tests with hostile guests.
 #![allow(missing_docs, clippy::print_stdout, clippy::print_stderr)]
 #![cfg_attr(not(target_family = "wasm"), allow(dead_code))]
 
@@ -15,7 +15,7 @@ use bindings::kubevirt::hooks::host::{Level, config, invocation, log};
 mod bindings {
     wit_bindgen::generate!({ path: "../../../hooks-sdk/wit/v0.1", world: "hook" });
 
-    // Elsewhere linkers stumble over names with a colon in them.
+    // Native linkers refuse symbol names with a colon.
     #[cfg(target_family = "wasm")]
     use super::Odd;
     #[cfg(target_family = "wasm")]
@@ -235,7 +235,7 @@ fn connect() -> Result<(), Error> {
         .map_err(|error| Error::Failed(format!("{peer}: {error}")))
 }
 
-/// A billion laughs.
+/// XML with a billion laughs (nested entities).
 fn bomb() -> String {
     let mut entities = "<!ENTITY l0 'lol'>".to_owned();
     for level in 1..10 {

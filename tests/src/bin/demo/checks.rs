@@ -1,39 +1,39 @@
-//! What must have held for the demo to succeed.
+//! The checks that the demo must pass.
 
-/// One fact: what must hold, and what was found where it does not.
+/// One check: the expectation, and the finding if it failed.
 struct Check {
     what: String,
     fault: Option<String>,
 }
 
-/// All facts, in the order they were looked at.
+/// All checks, in order.
 #[derive(Default)]
 pub(crate) struct Checks(Vec<Check>);
 
 impl Checks {
-    /// Notes whether `what` held; `found` is asked only when it did not.
-    pub(crate) fn hold(&mut self, what: &str, held: bool, found: impl FnOnce() -> String) {
+    /// Adds the result of a check. `found` is called only if it failed.
+    pub(crate) fn check(&mut self, what: &str, held: bool, found: impl FnOnce() -> String) {
         self.0.push(Check {
             what: what.to_owned(),
             fault: (!held).then(found),
         });
     }
 
-    /// Notes an outcome; an error is the fault.
+    /// Adds a check that passes if `outcome` is `Ok`, and returns its value.
     pub(crate) fn succeed<T>(&mut self, what: &str, outcome: anyhow::Result<T>) -> Option<T> {
         match outcome {
             Ok(value) => {
-                self.hold(what, true, String::new);
+                self.check(what, true, String::new);
                 Some(value)
             }
             Err(error) => {
-                self.hold(what, false, || format!("{error:#}"));
+                self.check(what, false, || format!("{error:#}"));
                 None
             }
         }
     }
 
-    /// Prints the list; true when everything held.
+    /// Prints the list. True if every check passed.
     pub(crate) fn print(&self) -> bool {
         println!("\nChecks");
         for Check { what, fault } in &self.0 {

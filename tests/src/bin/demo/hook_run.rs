@@ -1,4 +1,4 @@
-//! A hook's run, as the launcher's log tells it.
+//! A hook's run, parsed from the launcher's log.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ pub(crate) struct HookRun {
 }
 
 impl HookRun {
-    /// The run that a log entry tells of, if it tells of one.
+    /// Parses a log entry; `None` if it is not about a hook's run.
     pub(crate) fn read(entry: &Value) -> Option<HookRun> {
         let text = |name: &str| Some(entry[name].as_str()?.to_owned());
         Some(HookRun {
@@ -41,32 +41,32 @@ impl HookRun {
     }
 
     /// The run and its diff, readable.
-    pub(crate) fn tell(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let mut text = format!(
             "{} at {}: {}, {} us",
             self.hook, self.hook_point, self.outcome, self.micros
         );
         for change in &self.changes {
-            let _ = write!(text, "\n  {}", tell_change(change));
+            let _ = write!(text, "\n  {}", describe_change(change));
         }
         text
     }
 }
 
-/// What both hooks of the demo must have done, by the launcher's own word.
+/// Checks in the log what both hooks of the demo did.
 pub(crate) fn check(checks: &mut Checks, runs: &[HookRun], manufacturer: &str) {
     let told = || {
-        let told: Vec<_> = runs.iter().map(HookRun::tell).collect();
+        let told: Vec<_> = runs.iter().map(HookRun::describe).collect();
         told.join("\n")
     };
     let smbios = |run: &HookRun| run.hook_point == "OnDefineDomain" && run.changed_to(manufacturer);
-    checks.hold(
+    checks.check(
         "the smbios hook's change of the domain XML is on record",
         runs.iter().any(smbios),
         told,
     );
     let cloud_init = |run: &HookRun| run.hook_point == "PreCloudInitIso" && run.changed();
-    checks.hold(
+    checks.check(
         "the cloud-init hook's change of the user data is on record",
         runs.iter().any(cloud_init),
         told,
@@ -85,7 +85,7 @@ fn changes(field: &Value) -> Vec<Value> {
     }
 }
 
-fn tell_change(change: &Value) -> String {
+fn describe_change(change: &Value) -> String {
     let text = |name: &str| change[name].as_str();
     let path = text("path").unwrap_or_default();
     match (text("before"), text("after")) {
@@ -104,7 +104,7 @@ mod tests {
     use super::HookRun;
 
     #[test]
-    fn a_run_in_the_log_is_told_with_its_diff() {
+    fn a_run_in_the_log_is_described_with_its_diff() {
         let changes = json!([
             { "path": "/domain/sysinfo/baseBoard", "kind": "inserted", "after": "<baseBoard/>" },
             { "path": "/domain/vcpu", "kind": "edited", "before": "1", "after": "2" },
@@ -115,7 +115,7 @@ mod tests {
         });
         let run = HookRun::read(&entry).expect("a run");
         assert!(run.changed() && run.changed_to("<baseBoard/>") && !run.changed_to("Edward"));
-        let told = run.tell();
+        let told = run.describe();
         assert!(
             told.starts_with("smbios at OnDefineDomain: changed, 190 us\n"),
             "{told}"
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_no_runs() {
+    fn other_log_lines_are_ignored() {
         let said = json!({ "msg": "hello", "hook": "smbios", "hook_point": "OnDefineDomain" });
         assert!(HookRun::read(&said).is_none());
         assert!(HookRun::read(&json!({ "msg": "ready" })).is_none());

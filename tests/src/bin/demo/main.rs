@@ -1,13 +1,13 @@
-//! The demo: a VM through two WASM hooks, from its VMI to its graceful end, with virt-handler's part played here.
+//! The demo: a VM with two WASM hooks, from its VMI to its shutdown. The demo acts as virt-handler.
 //!
 //! `demo [--driver qemu|test] [--user nonroot|root]`; ends with 0 only if every check held.
 #![allow(clippy::print_stdout)]
 
 mod checks;
-mod follow;
 mod hook_run;
-mod qemu;
-mod simulator;
+mod log_follower;
+mod qemu_scenario;
+mod test_driver_scenario;
 mod timeline;
 
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ use tests::pod::User;
 use checks::Checks;
 use timeline::Timeline;
 
-/// Nothing that the demo does takes this long on the slowest machine.
+/// A limit that no machine reaches unless something hangs.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 #[derive(Clone, Copy)]
@@ -56,8 +56,8 @@ async fn main() -> ExitCode {
     let mut checks = Checks::default();
     let story = async {
         match driver {
-            Driver::Qemu => qemu::play(&timeline, &mut checks, user).await,
-            Driver::Test => simulator::play(&timeline, &mut checks).await,
+            Driver::Qemu => qemu_scenario::run(&timeline, &mut checks, user).await,
+            Driver::Test => test_driver_scenario::run(&timeline, &mut checks).await,
         }
     };
     let outcome = tokio::time::timeout(PATIENCE, story).await;

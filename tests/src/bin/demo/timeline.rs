@@ -1,10 +1,10 @@
-//! What the demo prints while it runs: one line per happening, with its time and who it is about.
+//! The timeline that the demo prints: one line per event, with its time and its source.
 
 use std::io::{IsTerminal, Write, stdout};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A cheap handle on the one timeline.
+/// A cheap handle of the one timeline.
 #[derive(Clone)]
 pub(crate) struct Timeline {
     state: Arc<Mutex<State>>,
@@ -13,7 +13,7 @@ pub(crate) struct Timeline {
 struct State {
     begin: Instant,
     last: Instant,
-    /// Whether the cursor stands behind a waiting line.
+    /// Whether the cursor is at the end of a progress line.
     waiting: bool,
 }
 
@@ -33,7 +33,7 @@ impl Timeline {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One happening; a further line of `text` is indented below the first.
+    /// Prints one event. Further lines of `text` are indented.
     pub(crate) fn say(&self, who: &str, text: &str) {
         let mut state = self.state();
         clear(&mut state);
@@ -47,7 +47,7 @@ impl Timeline {
         state.last = Instant::now();
     }
 
-    /// Says that nothing is wrong when nothing happens; on a terminal only one line, again and again.
+    /// Shows that the demo is still waiting. On a terminal it rewrites one line.
     pub(crate) fn progress(&self, what: &str) {
         let mut state = self.state();
         let quiet = state.last.elapsed();

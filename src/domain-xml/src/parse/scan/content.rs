@@ -1,22 +1,21 @@
-//! What stands between tags: text, comments, CDATA, processing instructions; and the declaration.
+//! Text, comments, CDATA and processing instructions between tags, and the XML declaration.
 
-use super::{Checked, ParseErrorKind, Scan, flaw, syntax};
-use crate::bytes::{self, BRACKET, DOUBTFUL, MARKUP, SPACE};
+use super::{ParseErrorKind, Scan, ScanResult, flaw, syntax};
+use crate::bytes::{self, BRACKET, MARKUP, SPACE, SUSPECT};
 use crate::source::{CDATA, CDATA_END, COMMENT, COMMENT_END, INSTRUCTION, INSTRUCTION_END};
 use crate::{escape, name};
 
-/// Bytes of a reference with its `&` and `;`. Nobody writes longer ones; the bound keeps a line of
-/// ampersands linear.
+/// The longest reference in bytes, with `&` and `;`. The limit keeps a line of ampersands linear.
 const MAX_REFERENCE: usize = 17;
 
 const UNCLOSED_INSTRUCTION: &str = "a processing instruction is not closed";
 
 impl Scan<'_> {
-    pub(super) fn character_data(&mut self) -> Checked<()> {
+    pub(super) fn character_data(&mut self) -> ScanResult<()> {
         let from = self.at;
         let mut at = from;
         loop {
-            at = bytes::until(self.bytes, at, MARKUP | BRACKET | DOUBTFUL);
+            at = bytes::until(self.bytes, at, MARKUP | BRACKET | SUSPECT);
             at = match self.bytes.get(at) {
                 None | Some(b'<') => break,
                 Some(b'&') => self.reference(at)?,
@@ -37,8 +36,8 @@ impl Scan<'_> {
         Err(flaw(from, ParseErrorKind::OutsideRoot))
     }
 
-    /// After a reference that stands for something.
-    pub(super) fn reference(&self, at: usize) -> Checked<usize> {
+    /// Checks a reference, and returns the index after it.
+    pub(super) fn reference(&self, at: usize) -> ScanResult<usize> {
         let window = self.bytes[at..].iter().take(MAX_REFERENCE);
         let end = window.clone().position(|byte| *byte == b';');
         let name = end.map_or("", |end| &self.text[at + 1..at + end]);
@@ -48,8 +47,8 @@ impl Scan<'_> {
         Ok(at + name.len() + 2)
     }
 
-    /// After a character that XML knows.
-    pub(super) fn character(&self, at: usize) -> Checked<usize> {
+    /// Checks a character, and returns the index after it.
+    pub(super) fn character(&self, at: usize) -> ScanResult<usize> {
         let character = self.text[at..].chars().next().unwrap_or_default();
         if escape::is_char(character) {
             Ok(at + character.len_utf8())
@@ -58,7 +57,7 @@ impl Scan<'_> {
         }
     }
 
-    pub(super) fn exclamation(&mut self) -> Checked<()> {
+    pub(super) fn exclamation(&mut self) -> ScanResult<()> {
         let rest = &self.bytes[self.at..];
         if rest.starts_with(COMMENT) {
             let close = self.through(COMMENT, COMMENT_END, "a comment is not closed")?;
@@ -87,7 +86,7 @@ impl Scan<'_> {
         ))
     }
 
-    pub(super) fn instruction(&mut self) -> Checked<()> {
+    pub(super) fn instruction(&mut self) -> ScanResult<()> {
         let close = self.through(INSTRUCTION, INSTRUCTION_END, UNCLOSED_INSTRUCTION)?;
         if self.is_declaration() {
             return Err(syntax(
@@ -103,8 +102,8 @@ impl Scan<'_> {
         self.aside(close)
     }
 
-    /// Goes on after something that may stand inside the root as well as beside it.
-    fn aside(&mut self, close: usize) -> Checked<()> {
+    /// Continues after markup that is allowed inside and outside of the root.
+    fn aside(&mut self, close: usize) -> ScanResult<()> {
         if !self.open.is_empty() {
             self.spend(1, self.at)?;
         }
@@ -112,14 +111,14 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// After markup that nothing but its end tells to be over.
-    fn through(&self, opening: &[u8], closing: &[u8], unclosed: &str) -> Checked<usize> {
+    /// Searches the end of comments, CDATA and instructions, and returns the index after it.
+    fn through(&self, opening: &[u8], closing: &[u8], unclosed: &str) -> ScanResult<usize> {
         let Some(end) = bytes::find(self.bytes, self.at + opening.len(), closing) else {
             return Err(syntax(self.at, unclosed));
         };
         let mut at = self.at;
         loop {
-            at = bytes::until(&self.bytes[..end], at, DOUBTFUL);
+            at = bytes::until(&self.bytes[..end], at, SUSPECT);
             if at == end {
                 return Ok(end + closing.len());
             }
@@ -127,8 +126,8 @@ impl Scan<'_> {
         }
     }
 
-    /// Whoever reads the text next believes the declaration: it must not lie.
-    pub(super) fn declaration(&mut self) -> Checked<()> {
+    /// Checks the XML declaration. It must be true, since the next reader of the text relies on it.
+    pub(super) fn declaration(&mut self) -> ScanResult<()> {
         let start = self.at;
         let close = self.through(INSTRUCTION, INSTRUCTION_END, UNCLOSED_INSTRUCTION)?;
         let name_end = self.name(start + 2)?;

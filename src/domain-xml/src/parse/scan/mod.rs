@@ -1,15 +1,14 @@
-//! One pass over the bytes: where every element is, and whether all of it is acceptable XML.
+//! One pass over the bytes, which finds every element and checks that the text is acceptable XML.
 //!
-//! Whatever stands between the markup is passed over by a table of byte classes, which also stops
-//! at the few bytes that deserve a closer look.
+//! A table of byte classes skips the text between markup, and stops at the few bytes that need a check.
 
 mod content;
 mod tag;
 
 use super::namespaces::Namespaces;
-use super::{BYTE_ORDER_MARK, Checked, Flaw, ParseErrorKind, flaw};
+use super::{BYTE_ORDER_MARK, Flaw, ParseErrorKind, ScanResult, flaw};
 use crate::bytes::{self, SPACE};
-use crate::source::{Found, Span};
+use crate::source::{ElementTable, Span};
 use crate::{Limits, MAX_DEPTH, escape, name};
 use tag::Attribute;
 
@@ -20,13 +19,13 @@ pub(super) struct Scan<'a> {
     limits: &'a Limits,
     depth: usize,
     nodes_left: usize,
-    found: Found,
+    found: ElementTable,
     /// The elements that are not closed yet, innermost last.
     open: Vec<u32>,
     namespaces: Namespaces<'a>,
-    /// Of the tag that was read last.
+    /// The attributes of the last start tag.
     attributes: Vec<Attribute>,
-    /// Whether one of them begins as declarations of namespaces do.
+    /// Whether one of them may declare a namespace.
     declares: bool,
 }
 
@@ -39,10 +38,10 @@ impl<'a> Scan<'a> {
             limits,
             depth: limits.depth.min(MAX_DEPTH),
             nodes_left: limits.nodes,
-            found: Found {
+            found: ElementTable {
                 // Domain XML has an element every forty bytes.
                 elements: Vec::with_capacity(text.len() / 32 + 1),
-                ..Found::default()
+                ..ElementTable::default()
             },
             open: Vec::with_capacity(16),
             namespaces: Namespaces::default(),
@@ -51,7 +50,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    pub(super) fn run(mut self) -> Checked<Found> {
+    pub(super) fn run(mut self) -> ScanResult<ElementTable> {
         if self.text.starts_with(BYTE_ORDER_MARK) {
             self.at = BYTE_ORDER_MARK.len_utf8();
         }
@@ -81,7 +80,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn spend(&mut self, nodes: usize, at: usize) -> Checked<()> {
+    fn spend(&mut self, nodes: usize, at: usize) -> ScanResult<()> {
         match self.nodes_left.checked_sub(nodes) {
             Some(left) => {
                 self.nodes_left = left;
@@ -95,7 +94,7 @@ impl<'a> Scan<'a> {
         self.open.is_empty() && !self.found.elements.is_empty()
     }
 
-    fn start_tag(&mut self) -> Checked<()> {
+    fn start_tag(&mut self) -> ScanResult<()> {
         let start = self.at;
         if self.is_after_root() {
             return Err(flaw(start, ParseErrorKind::OutsideRoot));
@@ -129,8 +128,8 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// What the element declares, and what its own name means.
-    fn namespaces(&mut self, index: u32, start: usize, name_end: usize) -> Checked<()> {
+    /// Declares the element's namespaces, and resolves its name.
+    fn namespaces(&mut self, index: u32, start: usize, name_end: usize) -> ScanResult<()> {
         if self.declares {
             self.found.declaring.push(index);
             for attribute in &self.attributes {
@@ -150,7 +149,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn end_tag(&mut self) -> Checked<()> {
+    fn end_tag(&mut self) -> ScanResult<()> {
         let start = self.at;
         let Some(index) = self.open.last().copied() else {
             return Err(self.mismatch(""));
@@ -176,7 +175,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// An end tag that does not close what is open.
+    /// The error for an end tag that does not close the open element.
     #[cold]
     fn mismatch(&self, open: &str) -> Box<Flaw> {
         let inside = &self.text[self.at + 2..];

@@ -1,10 +1,10 @@
 //! Names and attributes.
 
-use super::{Checked, Flaw, ParseErrorKind, Scan, flaw, syntax};
-use crate::bytes::{self, DOUBTFUL, EQUALS, MARKUP, NAME, NAME_START, QUOTE, SPACE};
+use super::{Flaw, ParseErrorKind, Scan, ScanResult, flaw, syntax};
+use crate::bytes::{self, EQUALS, MARKUP, NAME, NAME_START, QUOTE, SPACE, SUSPECT};
 use crate::name;
 
-/// Nothing that libvirt knows comes near.
+/// Far more than any element of libvirt has.
 const MAX_ATTRIBUTES: usize = 256;
 
 /// Where an attribute's name and value are, in bytes of the text.
@@ -17,7 +17,7 @@ pub(super) struct Attribute {
 impl Scan<'_> {
     /// The end of a name.
     #[inline]
-    pub(super) fn name(&self, at: usize) -> Checked<usize> {
+    pub(super) fn name(&self, at: usize) -> ScanResult<usize> {
         let end = bytes::past(self.bytes, at, NAME);
         let first = self.bytes.get(at);
         if first.is_some_and(|byte| bytes::is(*byte, NAME_START)) && self.ends_name(end) {
@@ -28,7 +28,7 @@ impl Scan<'_> {
 
     /// The end of a name that is not of ASCII only.
     #[cold]
-    fn unusual_name(&self, at: usize) -> Checked<usize> {
+    fn unusual_name(&self, at: usize) -> ScanResult<usize> {
         let rest = &self.text[at..];
         let end = at + rest.find(|c| !name::continues(c)).unwrap_or(rest.len());
         if name::is_valid(&self.text[at..end]) && self.ends_name(end) {
@@ -51,8 +51,8 @@ impl Scan<'_> {
         flaw(at, ParseErrorKind::BadName(name.to_owned()))
     }
 
-    /// Reads attributes up to the end of a tag: with which byte that begins, and where it is over.
-    pub(super) fn attributes(&mut self, name_end: usize) -> Checked<(u8, usize)> {
+    /// Reads attributes up to the end of a tag. Returns the first byte of the tag's end and the index after it.
+    pub(super) fn attributes(&mut self, name_end: usize) -> ScanResult<(u8, usize)> {
         self.attributes.clear();
         self.declares = false;
         let mut at = name_end;
@@ -71,7 +71,7 @@ impl Scan<'_> {
         }
     }
 
-    fn attribute(&mut self, start: usize) -> Checked<usize> {
+    fn attribute(&mut self, start: usize) -> ScanResult<usize> {
         let name_end = self.name(start)?;
         let equals = bytes::past(self.bytes, name_end, SPACE);
         if self.bytes.get(equals) != Some(&b'=') {
@@ -98,10 +98,10 @@ impl Scan<'_> {
     }
 
     /// The closing quote of a value.
-    fn value(&self, from: usize, quote: u8) -> Checked<usize> {
+    fn value(&self, from: usize, quote: u8) -> ScanResult<usize> {
         let mut at = from;
         loop {
-            at = bytes::until(self.bytes, at, QUOTE | MARKUP | DOUBTFUL);
+            at = bytes::until(self.bytes, at, QUOTE | MARKUP | SUSPECT);
             at = match self.bytes.get(at) {
                 None => return Err(syntax(from - 1, "an attribute value is not closed")),
                 Some(byte) if *byte == quote => return Ok(at),
@@ -115,8 +115,8 @@ impl Scan<'_> {
         }
     }
 
-    /// Every pair is looked at, which the number of attributes keeps cheap.
-    fn refuse_duplicate(&self, start: u32, end: u32) -> Checked<()> {
+    /// Compares every pair, which is cheap since the number of attributes is limited.
+    fn refuse_duplicate(&self, start: u32, end: u32) -> ScanResult<()> {
         if self.attributes.len() >= MAX_ATTRIBUTES {
             return Err(flaw(
                 start as usize,
@@ -126,7 +126,7 @@ impl Scan<'_> {
         let name = &self.bytes[start as usize..end as usize];
         let same = |earlier: &Attribute| {
             let (from, to) = earlier.name;
-            // Most names differ in how long they are.
+            // Most names differ in length.
             to - from == end - start && self.bytes[from as usize..to as usize] == *name
         };
         if self.attributes.iter().any(same) {

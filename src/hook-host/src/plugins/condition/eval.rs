@@ -1,9 +1,9 @@
-//! The value of a checked condition, for one VMI.
+//! Evaluates a type-checked condition for one VMI.
 
 use serde_json::{Map, Value as Json};
 
 use super::NoValue;
-use super::check::{Comparison, Expr, TextTest, Type, Value};
+use super::type_check::{Comparison, Expr, TextTest, Type, Value};
 
 type Evaluated<T> = Result<T, NoValue>;
 
@@ -11,31 +11,31 @@ type Evaluated<T> = Result<T, NoValue>;
 pub(super) fn truth(expr: &Expr, vmi: &Json) -> Evaluated<bool> {
     match value(expr, vmi)? {
         Value::Bool(truth) => Ok(truth),
-        other => Err(odd(&other)),
+        other => Err(type_error(&other)),
     }
 }
 
-/// The check leaves nothing for this; it is an error rather than a panic.
-fn odd(found: &Value) -> NoValue {
+/// The type check rules this out; returned as an error rather than a panic.
+fn type_error(found: &Value) -> NoValue {
     NoValue(format!("{found:?} is of another type than it should be"))
 }
 
 fn value(expr: &Expr, vmi: &Json) -> Evaluated<Value> {
     Ok(match expr {
         Expr::Literal(value) => value.clone(),
-        Expr::Read(way, found) => read(at(vmi, way), *found, way)?,
-        Expr::IsSet(way, found) => Value::Bool(is_set(at(vmi, way), *found, way)?),
-        Expr::Index(way, key) => {
+        Expr::Read(path, found) => read(at(vmi, path), *found, path)?,
+        Expr::IsSet(path, found) => Value::Bool(is_set(at(vmi, path), *found, path)?),
+        Expr::Index(path, key) => {
             let key = text(key, vmi)?;
-            let found = map(vmi, way)?.and_then(|map| map.get(&key));
+            let found = map(vmi, path)?.and_then(|map| map.get(&key));
             let found = found.ok_or_else(|| NoValue(format!("no such key: {key}")))?;
-            read(Some(found), Type::String, way)?
+            read(Some(found), Type::String, path)?
         }
-        Expr::HasKey(way, key) => {
+        Expr::HasKey(path, key) => {
             let key = text(key, vmi)?;
-            Value::Bool(map(vmi, way)?.is_some_and(|map| map.contains_key(&key)))
+            Value::Bool(map(vmi, path)?.is_some_and(|map| map.contains_key(&key)))
         }
-        Expr::Keys(way) => length(map(vmi, way)?.map_or(0, Map::len)),
+        Expr::Keys(path) => length(map(vmi, path)?.map_or(0, Map::len)),
         Expr::Length(of) => length(text(of, vmi)?.chars().count()),
         Expr::Among(what, list) => {
             let what = value(what, vmi)?;
@@ -43,8 +43,8 @@ fn value(expr: &Expr, vmi: &Json) -> Evaluated<Value> {
             Value::Bool(list?.contains(&what))
         }
         Expr::Not(of) => Value::Bool(!truth(of, vmi)?),
-        Expr::And(a, b) => Value::Bool(both(truth(a, vmi), || truth(b, vmi), false)?),
-        Expr::Or(a, b) => Value::Bool(both(truth(a, vmi), || truth(b, vmi), true)?),
+        Expr::And(a, b) => Value::Bool(short_circuit(truth(a, vmi), || truth(b, vmi), false)?),
+        Expr::Or(a, b) => Value::Bool(short_circuit(truth(a, vmi), || truth(b, vmi), true)?),
         Expr::If(which, yes, other) => value(if truth(which, vmi)? { yes } else { other }, vmi)?,
         Expr::Compare(how, a, b) => Value::Bool(compare(*how, &value(a, vmi)?, &value(b, vmi)?)),
         Expr::Text(how, whole, part) => {
@@ -58,8 +58,12 @@ fn value(expr: &Expr, vmi: &Json) -> Evaluated<Value> {
     })
 }
 
-/// `decides` of either side decides, whatever the other is, even if that has no value.
-fn both(a: Evaluated<bool>, b: impl FnOnce() -> Evaluated<bool>, decides: bool) -> Evaluated<bool> {
+/// Evaluates `&&` and `||`: if either side is `decides`, so is the result, even if the other side has no value.
+fn short_circuit(
+    a: Evaluated<bool>,
+    b: impl FnOnce() -> Evaluated<bool>,
+    decides: bool,
+) -> Evaluated<bool> {
     if a == Ok(decides) {
         return Ok(decides);
     }
@@ -83,7 +87,7 @@ fn compare(how: Comparison, a: &Value, b: &Value) -> bool {
 fn text(expr: &Expr, vmi: &Json) -> Evaluated<String> {
     match value(expr, vmi)? {
         Value::String(text) => Ok(text),
-        other => Err(odd(&other)),
+        other => Err(type_error(&other)),
     }
 }
 
@@ -91,29 +95,29 @@ fn length(count: usize) -> Value {
     Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// What the JSON has there. What is null is not there, as for Go.
-fn at<'a>(vmi: &'a Json, way: &[&str]) -> Option<&'a Json> {
-    let found = way.iter().try_fold(vmi, |value, key| value.get(key))?;
+/// The value at a path of the JSON. As in Go, `null` counts as absent.
+fn at<'a>(vmi: &'a Json, path: &[&str]) -> Option<&'a Json> {
+    let found = path.iter().try_fold(vmi, |value, key| value.get(key))?;
     (!found.is_null()).then_some(found)
 }
 
-fn map<'a>(vmi: &'a Json, way: &[&str]) -> Evaluated<Option<&'a Map<String, Json>>> {
-    match at(vmi, way) {
+fn map<'a>(vmi: &'a Json, path: &[&str]) -> Evaluated<Option<&'a Map<String, Json>>> {
+    match at(vmi, path) {
         None => Ok(None),
         Some(Json::Object(map)) => Ok(Some(map)),
-        Some(_) => Err(mistyped(way)),
+        Some(_) => Err(mistyped(path)),
     }
 }
 
-fn mistyped(way: &[&str]) -> NoValue {
+fn mistyped(path: &[&str]) -> NoValue {
     NoValue(format!(
         "{} of the VMI has another type than KubeVirt's",
-        way.join(".")
+        path.join(".")
     ))
 }
 
-/// What is not there is zero.
-fn read(found: Option<&Json>, wanted: Type, way: &[&str]) -> Evaluated<Value> {
+/// Reads a value; an absent one is zero, as in Go.
+fn read(found: Option<&Json>, wanted: Type, path: &[&str]) -> Evaluated<Value> {
     let read = match (wanted, found) {
         (Type::String, None) => Some(Value::String(String::new())),
         (Type::String, Some(found)) => found.as_str().map(|text| Value::String(text.to_owned())),
@@ -125,14 +129,14 @@ fn read(found: Option<&Json>, wanted: Type, way: &[&str]) -> Evaluated<Value> {
         (Type::Uint, Some(found)) => found.as_u64().map(Value::Uint),
         (Type::Map | Type::Pointer, _) => None,
     };
-    read.ok_or_else(|| mistyped(way))
+    read.ok_or_else(|| mistyped(path))
 }
 
-fn is_set(found: Option<&Json>, wanted: Type, way: &[&str]) -> Evaluated<bool> {
+fn is_set(found: Option<&Json>, wanted: Type, path: &[&str]) -> Evaluated<bool> {
     if matches!(wanted, Type::Map | Type::Pointer) {
         return Ok(found.is_some());
     }
-    Ok(match read(found, wanted, way)? {
+    Ok(match read(found, wanted, path)? {
         Value::Bool(truth) => truth,
         Value::Int(number) => number != 0,
         Value::Uint(number) => number != 0,

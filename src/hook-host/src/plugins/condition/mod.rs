@@ -1,72 +1,72 @@
 //! Conditions of plugins and their hooks: CEL about the virtual machine.
 //!
-//! KubeVirt checks and evaluates CEL over its Go types: the VMI's, and libvirtxml's for the domain.
-//! No crate can carry the latter, nor does any check types before it evaluates. So the `cel` crate
-//! parses here, and what it parsed is taken only if it is about members of the VMI that [`schema`]
-//! knows by the names and types that they have in Go, with operators whose meaning is KubeVirt's to
-//! the letter. Anything else is [`Unsupported`]: refused rather than guessed.
+//! KubeVirt type-checks and evaluates CEL over its Go types: the VMI's, and libvirtxml's for the
+//! domain. No Rust crate has the latter, and none type-checks before it evaluates. So the `cel`
+//! crate only parses. An expression is accepted if it uses members of the VMI that [`schema`] lists
+//! with their Go names and types, and operators with exactly KubeVirt's meaning. Everything else is
+//! [`Unsupported`] and refused.
 //!
-//! There are no loops in what is taken, so that evaluation costs what the text's length does.
+//! Accepted expressions have no loops, so the cost of evaluation is linear in the text's length.
 
-mod check;
 mod eval;
 mod schema;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
+mod type_check;
 
 use std::collections::HashMap;
 
 use cel::parser::Parser;
 use serde_json::Value as Json;
 
-/// Longer ones are not read; what people write has a hundred.
+/// The longest condition in bytes.
 const MAX_BYTES: usize = 4096;
-/// Of brackets within brackets.
+/// The deepest nesting of brackets.
 const MAX_DEPTH: u16 = 32;
 
-/// A condition that may be evaluated.
+/// A type-checked condition.
 #[derive(Debug)]
-pub(super) struct Condition(check::Expr);
+pub(super) struct Condition(type_check::Expr);
 
-/// A condition that is none, or that is more than is evaluated here.
+/// Why a condition is not valid CEL or uses an unsupported feature.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Unsupported(String);
 
-/// A condition without a value for this VMI, as for a label that it does not have.
+/// Why a condition has no value for this VMI, such as a missing label.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct NoValue(String);
 
-/// What a condition says of a VMI.
-pub(super) type Said = Result<Result<bool, NoValue>, Unsupported>;
+/// The value of a condition for a VMI.
+pub(super) type ConditionResult = Result<Result<bool, NoValue>, Unsupported>;
 
-/// Conditions about one VMI, each looked at once however many hooks have it.
-pub(super) struct About<'a> {
+/// Evaluates conditions for one VMI, each distinct text once.
+pub(super) struct ConditionCache<'a> {
     vmi: &'a str,
-    /// Read when the first condition asks.
+    /// Parsed when the first condition needs it.
     json: Option<Json>,
-    said: HashMap<&'a str, Said>,
+    results: HashMap<&'a str, ConditionResult>,
 }
 
-impl<'a> About<'a> {
+impl<'a> ConditionCache<'a> {
     /// `vmi` is the VMI's JSON.
     pub(super) fn new(vmi: &'a str) -> Self {
         Self {
             vmi,
             json: None,
-            said: HashMap::new(),
+            results: HashMap::new(),
         }
     }
 
-    pub(super) fn ask(&mut self, text: &'a str) -> Said {
-        let Self { vmi, json, said } = self;
+    pub(super) fn ask(&mut self, text: &'a str) -> ConditionResult {
+        let Self { vmi, json, results } = self;
         let say = || {
             let json = json.get_or_insert_with(|| serde_json::from_str(vmi).unwrap_or_default());
             Condition::parse(text).map(|condition| condition.holds(json))
         };
-        said.entry(text).or_insert_with(say).clone()
+        results.entry(text).or_insert_with(say).clone()
     }
 }
 
@@ -85,10 +85,10 @@ impl Condition {
                 format!("it is no CEL: {}", error.msg)
             }))
         })?;
-        check::condition(&parsed).map(Self)
+        type_check::condition(&parsed).map(Self)
     }
 
-    /// Whether it holds for this VMI.
+    /// Whether the condition holds for this VMI.
     pub(super) fn holds(&self, vmi: &Json) -> Result<bool, NoValue> {
         eval::truth(&self.0, vmi)
     }

@@ -29,7 +29,7 @@ fn refusal(text: &str) -> String {
 
 /// The first six are what KubeVirt's own tests expect.
 #[test]
-fn what_is_taken_means_what_it_means_to_kubevirt() {
+fn supported_conditions_have_kubevirts_meaning() {
     for (text, expected) in [
         (r#"vmi.Labels["app"] == "test""#, true),
         (r#"vmi.Labels["app"] == "other""#, false),
@@ -89,7 +89,7 @@ fn what_is_taken_means_what_it_means_to_kubevirt() {
 }
 
 #[test]
-fn what_has_no_value_counts_only_where_it_matters() {
+fn a_missing_value_is_an_error_unless_the_other_side_decides() {
     assert_eq!(
         holds("vmi.Labels['none'] == ''"),
         Err(NoValue("no such key: none".into()))
@@ -120,7 +120,7 @@ fn what_has_no_value_counts_only_where_it_matters() {
 }
 
 #[test]
-fn what_is_more_is_refused_with_the_reason() {
+fn unsupported_conditions_are_refused_with_a_reason() {
     for (text, part) in [
         ("", "no CEL"),
         ("invalid @@@ syntax", "no CEL"),
@@ -170,7 +170,7 @@ fn what_is_more_is_refused_with_the_reason() {
 }
 
 #[test]
-fn size_and_depth_have_limits() {
+fn size_and_nesting_are_limited() {
     assert!(refusal(&"t".repeat(5000)).contains("4096"));
     for text in [
         format!("{}true{}", "(".repeat(1000), ")".repeat(1000)),
@@ -184,17 +184,17 @@ fn size_and_depth_have_limits() {
         let _ = Condition::parse(&text).map(|condition| condition.holds(&vmi()));
     }
     let wide = vec!["true"; 500].join(" && ");
-    assert_eq!(holds(&wide), Ok(true), "a long row is not deep");
+    assert_eq!(holds(&wide), Ok(true), "a long chain is not nested");
 }
 
 proptest! {
     #[test]
-    fn no_text_is_too_odd(text in "[a-z.'\"()\\[\\]{}!&|=<>?:,0-9 u+-]{0,60}") {
+    fn parsing_ascii_never_panics(text in "[a-z.'\"()\\[\\]{}!&|=<>?:,0-9 u+-]{0,60}") {
         let _ = Condition::parse(&text).map(|condition| condition.holds(&vmi()));
     }
 
     #[test]
-    fn no_unicode_either(text in ".{0,40}") {
+    fn parsing_unicode_never_panics(text in ".{0,40}") {
         let _ = Condition::parse(&text).map(|condition| condition.holds(&vmi()));
     }
 

@@ -1,28 +1,47 @@
 use std::future::Future;
+use std::time::Duration;
 
-use libvirt::Undefine;
+use libvirt::{Domain, UndefineOptions};
 
 use super::kill::INTERRUPTED;
+use crate::jobs::AbortReason;
 use crate::manager::error::OpError;
-use crate::manager::vm::{COMMAND, Vm};
+use crate::manager::vm_context::VmContext;
+use crate::manager::{Answer, Phase};
 
-/// Makes libvirt forget the domain. UEFI variables stay: they live on a volume of their own.
+/// The last notification has this long before the answer.
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Undefines the domain. UEFI variables stay: they lie on a volume of their own.
 ///
-/// `settled` resolves when no other operation runs: one that was just defining the domain would
-/// leave it behind.
+/// `others_ended` resolves when no other command runs: a command that is defining the domain would leave it behind.
 pub(in crate::manager) async fn delete(
-    vm: &Vm,
-    settled: impl Future<Output = ()>,
-) -> Result<(), OpError> {
-    let _ = tokio::time::timeout(INTERRUPTED, settled).await;
-    let Some(guest) = vm.lookup().await? else {
-        return Ok(());
+    vm: &VmContext,
+    others_ended: impl Future<Output = ()>,
+) -> Result<Answer, OpError> {
+    let _ = tokio::time::timeout(INTERRUPTED, others_ended).await;
+    // libvirt undefines no domain while a job changes it.
+    vm.jobs.end(AbortReason::Kill).await;
+    let undefine = |domain: &dyn Domain| domain.undefine(UndefineOptions::KEEP);
+    let undefined = vm.client.end("undefining the domain", undefine).await?;
+    vm.driver_state().deleted = true;
+    let Some(()) = undefined else {
+        return Ok(Answer::NothingToDo);
     };
-    let undefined = vm.on(&guest, "undefining the domain", COMMAND, |guest| {
-        guest.undefine(Undefine::KEEP)
-    });
-    match undefined.await {
-        Err(OpError::Libvirt(error)) if error.is_no_domain() => Ok(()),
-        other => other,
+    // A domain that still runs is only transient now, and will be gone with its end.
+    if *vm.state.borrow() != Phase::Active {
+        let accepted = tokio::time::timeout(ACCEPT_TIMEOUT, final_notification_accepted(vm)).await;
+        if accepted.is_err() {
+            tracing::debug!("virt-handler has not accepted that the domain is gone");
+        }
     }
+    Ok(Answer::Done)
+}
+
+/// Waits until virt-handler has accepted that the domain is gone: it closes its notification socket after the response.
+async fn final_notification_accepted(vm: &VmContext) {
+    let mut phases = vm.state.clone();
+    // Cannot fail: the observer holds the sender and outlives the commands.
+    let _ = phases.wait_for(|phase| *phase == Phase::Gone).await;
+    vm.notifier.flush(ACCEPT_TIMEOUT).await;
 }

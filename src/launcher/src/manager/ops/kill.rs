@@ -1,61 +1,57 @@
 use std::future::Future;
-use std::sync::Arc;
+use std::pin::pin;
 use std::time::Duration;
 
-use libvirt::{Destroy, Guest};
+use futures_util::future::poll_immediate;
 
+use crate::events::VmEvent;
+use crate::jobs::AbortReason;
+use crate::manager::Answer;
 use crate::manager::error::OpError;
-use crate::manager::vm::{COMMAND, Vm};
+use crate::manager::vm_context::VmContext;
 
 /// How long an interrupted operation is waited for.
 pub(super) const INTERRUPTED: Duration = Duration::from_secs(5);
 
-/// Ends QEMU. A VM that is not there or not running is ended already.
+/// How long a job is waited for whose QEMU has ended.
+const JOB_ENDED: Duration = Duration::from_secs(2);
+
+/// Ends QEMU. Does nothing if the VM does not exist or does not run.
 ///
-/// `settled` resolves when no other operation runs. One that was just starting the VM may get past
-/// its last safe point, so there is a second look once it has.
+/// `others_ended` resolves when no other command runs. A command that starts the VM may be past its last safe point, so
+/// QEMU is ended again after that command.
 pub(in crate::manager) async fn kill(
-    vm: &Vm,
-    settled: impl Future<Output = ()>,
-) -> Result<(), OpError> {
-    destroy(vm).await?;
-    if tokio::time::timeout(INTERRUPTED, settled).await.is_err() {
-        tracing::warn!("an interrupted operation goes on longer than {INTERRUPTED:?}");
-    }
-    destroy(vm).await
-}
-
-async fn destroy(vm: &Vm) -> Result<(), OpError> {
-    let Some(guest) = vm.lookup().await? else {
-        return Ok(());
-    };
-    match vm.state_of(&guest).await {
-        Ok(state) if state.is_down() => return Ok(()),
-        Ok(_) => {}
-        Err(error) => return gone_is_fine(Err(error)),
-    }
-    let graceful = end(vm, &guest, Destroy::Graceful).await;
-    match gone_is_fine(graceful) {
-        Ok(()) => Ok(()),
-        Err(error) => {
-            tracing::warn!(reason = %error, "QEMU did not end by SIGTERM, killing it");
-            gone_is_fine(end(vm, &guest, Destroy::Forceful).await)
+    vm: &VmContext,
+    others_ended: impl Future<Output = ()>,
+) -> Result<Answer, OpError> {
+    vm.driver_state().guest_time = None;
+    // Fails only when the observer is gone.
+    let _ = vm.events.send(VmEvent::Destroying);
+    // Before QEMU ends, so that the record says that this was no accident.
+    let runs_job = vm.jobs.running().borrow().is_some();
+    vm.jobs.abort(AbortReason::Kill);
+    let mut others_ended = pin!(others_ended);
+    let is_alone = poll_immediate(&mut others_ended).await.is_some();
+    let mut has_run = vm.client.destroy().await?;
+    if !is_alone {
+        if tokio::time::timeout(INTERRUPTED, others_ended)
+            .await
+            .is_err()
+        {
+            tracing::warn!("an interrupted command goes on longer than {INTERRUPTED:?}");
         }
+        has_run |= vm.client.destroy().await?;
     }
-}
-
-async fn end(vm: &Vm, guest: &Arc<dyn Guest>, how: Destroy) -> Result<(), OpError> {
-    vm.on(guest, "ending the domain", COMMAND, move |guest| {
-        guest.destroy(how)
+    // A delete may follow, and with it the last notification.
+    if runs_job
+        && tokio::time::timeout(JOB_ENDED, vm.jobs.all_published())
+            .await
+            .is_err()
+    {
+        tracing::warn!("a job goes on after QEMU has ended");
+    }
+    Ok(match has_run {
+        true => Answer::Done,
+        false => Answer::NothingToDo,
     })
-    .await
-}
-
-fn gone_is_fine(result: Result<(), OpError>) -> Result<(), OpError> {
-    match result {
-        Err(OpError::Libvirt(error)) if error.is_no_domain() || error.is_operation_invalid() => {
-            Ok(())
-        }
-        other => other,
-    }
 }

@@ -1,8 +1,8 @@
-//! The operations, one file per verb. Each is a function of the VM; the driver decides when it runs.
+//! The operations, one file per command. Each is a function of the VM; the driver decides when it runs.
 
 mod delete;
-mod guest_time;
 mod kill;
+mod memory_dump;
 mod pause;
 mod reset;
 mod shutdown;
@@ -12,10 +12,10 @@ mod unpause;
 
 pub(super) use delete::delete;
 pub(super) use kill::kill;
+pub(super) use memory_dump::memory_dump;
 pub(super) use pause::pause;
 pub(super) use reset::reset;
 pub(super) use shutdown::shutdown;
 pub(super) use soft_reboot::soft_reboot;
-pub use sync::SyncRequest;
 pub(super) use sync::sync;
 pub(super) use unpause::unpause;

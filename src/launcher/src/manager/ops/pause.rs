@@ -1,19 +1,30 @@
 use libvirt::DomainState;
 
+use crate::libvirt_client::COMMAND;
+use crate::manager::Answer;
 use crate::manager::error::OpError;
-use crate::manager::vm::{COMMAND, Vm};
+use crate::manager::vm_context::VmContext;
 
-/// Stops the processors. A VM that is not running is left as it is.
-pub(in crate::manager) async fn pause(vm: &Vm) -> Result<(), OpError> {
-    let guest = vm.lookup().await?.ok_or(OpError::NotFound)?;
-    if vm.state_of(&guest).await?.state != DomainState::Running {
-        tracing::info!("the VM is not running, nothing to pause");
-        return Ok(());
+/// Pauses the processors. A VM that is not running stays as it is.
+///
+/// `paused_by_user` is set before the call: libvirt may carry the call out after its deadline.
+pub(in crate::manager) async fn pause(vm: &VmContext) -> Result<Answer, OpError> {
+    vm.driver_state().guest_time = None;
+    let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
+    if vm.client.state_of(&domain).await?.state != DomainState::Running {
+        return Ok(Answer::NothingToDo);
     }
-    vm.on(&guest, "pausing the domain", COMMAND, |guest| {
-        guest.suspend()
-    })
-    .await?;
-    vm.memory().paused_by_user = true;
-    Ok(())
+    vm.driver_state().paused_by_user = true;
+    let paused = vm
+        .client
+        .on(&domain, "pausing the domain", COMMAND, |domain| {
+            domain.suspend()
+        });
+    if let Err(error) = paused.await {
+        if error.is_definite() {
+            vm.driver_state().paused_by_user = false;
+        }
+        return Err(error.into());
+    }
+    Ok(Answer::Done)
 }

@@ -1,14 +1,19 @@
+use crate::libvirt_client::COMMAND;
+use crate::manager::Answer;
 use crate::manager::error::OpError;
-use crate::manager::vm::{COMMAND, Vm};
+use crate::manager::vm_context::VmContext;
 
 /// Presses the reset button.
-pub(in crate::manager) async fn reset(vm: &Vm) -> Result<(), OpError> {
-    let guest = vm
+pub(in crate::manager) async fn reset(vm: &VmContext) -> Result<Answer, OpError> {
+    let domain = vm
+        .client
         .lookup()
         .await?
         .ok_or_else(|| OpError::no_domain(&vm.identity.domain))?;
-    vm.on(&guest, "resetting the domain", COMMAND, |guest| {
-        guest.reset()
-    })
-    .await
+    vm.client
+        .on(&domain, "resetting the domain", COMMAND, |domain| {
+            domain.reset()
+        })
+        .await?;
+    Ok(Answer::Done)
 }

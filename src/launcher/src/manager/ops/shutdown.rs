@@ -1,22 +1,77 @@
-use libvirt::{DomainState, ShutdownMode};
+use std::sync::Arc;
+use std::time::Duration;
 
+use libvirt::{Domain, DomainState, Reason, ShutdownMode, State};
+
+use crate::events::VmEvent;
+use crate::jobs::AbortReason;
+use crate::libvirt_client::{AGENT, COMMAND, CallError};
+use crate::manager::Answer;
 use crate::manager::error::OpError;
-use crate::manager::vm::{COMMAND, Vm};
+use crate::manager::vm_context::VmContext;
 
-/// Asks the guest to power off. Nothing to ask is no error.
-pub(in crate::manager) async fn shutdown(vm: &Vm) -> Result<(), OpError> {
+/// How long the agent may take; libvirt would wait a minute.
+const AGENT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Asks the guest to power off: through its agent if that answers, else by the power button. Does nothing if the
+/// VM does not run.
+///
+/// A VM that its user has paused is resumed first: a paused guest cannot react, and would be destroyed with its
+/// file systems in use when the grace period ends.
+pub(in crate::manager) async fn shutdown(vm: &VmContext) -> Result<Answer, OpError> {
     vm.guest_asked.notify_one();
-    let Some(guest) = vm.lookup().await? else {
+    vm.driver_state().guest_time = None;
+    // A guest that is paused for a job does not react, and libvirt refuses the call while the job runs.
+    vm.jobs.end(AbortReason::Shutdown).await;
+    let Some(domain) = vm.client.lookup().await? else {
+        return Ok(Answer::NothingToDo);
+    };
+    let state = vm.client.state_of(&domain).await?;
+    if !is_up(state) {
+        return Ok(Answer::NothingToDo);
+    }
+    if state.state == DomainState::Paused && state.reason == Reason::User {
+        resume(vm, &domain).await?;
+    }
+    if let Err(error) = power_off(vm, &domain).await {
+        // The guest may have powered off by itself in between.
+        return match vm.client.state_of(&domain).await {
+            Ok(state) if is_up(state) => Err(error.into()),
+            Ok(_) => Ok(Answer::NothingToDo),
+            Err(other) if other.is_no_domain() => Ok(Answer::NothingToDo),
+            Err(_) => Err(error.into()),
+        };
+    }
+    vm.metadata.set_deletion_timestamp();
+    // Fails only when the observer is gone.
+    let _ = vm.events.send(VmEvent::GuestAsked);
+    Ok(Answer::Done)
+}
+
+fn is_up(state: State) -> bool {
+    matches!(state.state, DomainState::Running | DomainState::Paused)
+}
+
+async fn resume(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), CallError> {
+    tracing::info!(
+        "the VM is paused and is to end: it is resumed, so that its guest can power off"
+    );
+    vm.driver_state().paused_by_user = false;
+    vm.client
+        .on(domain, "resuming the domain", COMMAND, |domain| {
+            domain.resume()
+        })
+        .await
+}
+
+async fn power_off(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), CallError> {
+    const WHAT: &str = "asking the guest to power off";
+    let class = AGENT.within(AGENT_TIMEOUT);
+    let through_agent = |domain: &dyn Domain| domain.shutdown(ShutdownMode::Agent);
+    let Err(error) = vm.client.on(domain, WHAT, class, through_agent).await else {
         return Ok(());
     };
-    let state = vm.state_of(&guest).await?.state;
-    if !matches!(state, DomainState::Running | DomainState::Paused) {
-        return Ok(());
-    }
-    vm.on(&guest, "asking the guest to power off", COMMAND, |guest| {
-        guest.shutdown(ShutdownMode::Default)
-    })
-    .await?;
-    vm.metadata.set_deletion_timestamp();
-    Ok(())
+    tracing::debug!(reason = %error, "the guest agent does not answer, pressing the power button");
+    let by_button = |domain: &dyn Domain| domain.shutdown(ShutdownMode::Acpi);
+    vm.client.on(domain, WHAT, COMMAND, by_button).await
 }

@@ -1,21 +1,29 @@
 use libvirt::DomainState;
 
-use super::guest_time;
+use crate::agent::guest_time::GuestTimeSync;
+use crate::libvirt_client::COMMAND;
+use crate::manager::Answer;
 use crate::manager::error::OpError;
-use crate::manager::vm::{COMMAND, Vm};
+use crate::manager::vm_context::VmContext;
 
-/// Lets the processors run again. A VM that is not paused is left as it is.
-pub(in crate::manager) async fn unpause(vm: &Vm) -> Result<(), OpError> {
-    let guest = vm.lookup().await?.ok_or(OpError::NotFound)?;
-    if vm.state_of(&guest).await?.state != DomainState::Paused {
-        tracing::info!("the VM is not paused, nothing to unpause");
-        return Ok(());
+/// Resumes the processors. A VM that is not paused stays as it is.
+pub(in crate::manager) async fn unpause(vm: &VmContext) -> Result<Answer, OpError> {
+    let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
+    if vm.client.state_of(&domain).await?.state != DomainState::Paused {
+        return Ok(Answer::NothingToDo);
     }
-    vm.on(&guest, "unpausing the domain", COMMAND, |guest| {
-        guest.resume()
-    })
-    .await?;
-    vm.memory().paused_by_user = false;
-    tokio::spawn(guest_time::set(guest));
-    Ok(())
+    vm.driver_state().paused_by_user = false;
+    let unpaused = vm
+        .client
+        .on(&domain, "unpausing the domain", COMMAND, |domain| {
+            domain.resume()
+        });
+    if let Err(error) = unpaused.await {
+        if error.is_definite() {
+            vm.driver_state().paused_by_user = true;
+        }
+        return Err(error.into());
+    }
+    vm.driver_state().guest_time = Some(GuestTimeSync::start(vm.client.clone(), domain));
+    Ok(Answer::Done)
 }

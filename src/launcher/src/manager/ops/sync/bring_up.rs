@@ -1,38 +1,80 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Duration;
 
-use domain::vmi::Vmi;
-use libvirt::{DomainState, Guest, Start, XmlKind};
+use kubevirt_api::vmi::Vmi;
+use libvirt::{Domain, DomainState, StartOptions, State, XmlKind};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{SyncRequest, safe_point, starting};
+use super::safe_point;
+use super::startup_watch::StartupWatch;
+use crate::events::VmEvent;
+use crate::libvirt_client::{COMMAND, QUICK, START};
+use crate::manager::Answer;
 use crate::manager::error::OpError;
-use crate::manager::vm::{COMMAND, QUICK, START, Vm};
+use crate::manager::sync_request::SyncRequest;
+use crate::manager::vm_context::VmContext;
 
-/// Brings a defined domain to where the VMI wants it: started if it is off, resumed if it is paused
-/// for no reason of its owner's.
+/// A QEMU that is being shut down has this long to end.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+const SHUTDOWN_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// The observer has this long to publish a failed start; libvirt's daemon may have ended too.
+const FAILURE_PUBLISH_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Starts a defined domain that is off, and resumes one that is paused, unless its owner or a job paused it.
 pub(super) async fn bring_up(
-    vm: &Vm,
+    vm: &VmContext,
     request: &SyncRequest,
-    guest: &Arc<dyn Guest>,
+    domain: &Arc<dyn Domain>,
     interrupted: &CancellationToken,
-) -> Result<(), OpError> {
+) -> Result<Answer, OpError> {
     safe_point(interrupted)?;
-    let state = vm.state_of(guest).await?;
-    let paused_by_user = vm.memory().paused_by_user;
+    let state = state_after_shutdown(vm, domain).await?;
+    let paused_by_user = vm.driver_state().paused_by_user;
     if state.is_down() && !has_run(&request.vmi) {
-        write_cloud_init(vm, &request.vmi, guest).await?;
+        write_cloud_init(vm, &request.vmi, domain).await?;
         safe_point(interrupted)?;
-        return start(vm, &request.vmi, guest).await;
+        start(vm, &request.vmi, domain).await?;
+        return Ok(Answer::Done);
     }
-    if state.state == DomainState::Paused && !paused_by_user {
-        vm.on(guest, "resuming the domain", COMMAND, |guest| {
-            guest.resume()
-        })
-        .await?;
+    // The job that paused the guest resumes it.
+    let paused_by_job = vm.jobs.running().borrow().is_some();
+    if state.state == DomainState::Paused && !paused_by_user && !paused_by_job {
+        vm.client
+            .on(domain, "resuming the domain", COMMAND, |domain| {
+                domain.resume()
+            })
+            .await?;
         tracing::info!("domain resumed");
+        return Ok(Answer::Done);
     }
-    Ok(())
+    Ok(Answer::NothingToDo)
+}
+
+/// The domain's state, after waiting for a QEMU that is being shut down: a daemon that died during a start shuts that
+/// QEMU down when it is back.
+async fn state_after_shutdown(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<State, OpError> {
+    let give_up = Instant::now() + SHUTDOWN_TIMEOUT;
+    loop {
+        let state = vm.client.state_of(domain).await?;
+        if state.state != DomainState::Shutdown || Instant::now() >= give_up {
+            return Ok(state);
+        }
+        tokio::time::sleep(SHUTDOWN_POLL_INTERVAL).await;
+    }
+}
+
+/// Publishes that the start has failed, before virt-handler gets the response: the start may have been published.
+async fn report_failure(vm: &VmContext) {
+    // Fails only when the observer is gone.
+    let _ = vm.events.send(VmEvent::StartFailed);
+    if tokio::time::timeout(FAILURE_PUBLISH_TIMEOUT, vm.start_report.ended())
+        .await
+        .is_err()
+    {
+        vm.start_report.end();
+    }
 }
 
 /// A VMI in one of these phases is not started again: it ran, and ended.
@@ -44,41 +86,52 @@ pub(super) fn has_run(vmi: &Vmi) -> bool {
     matches!(phase, Some("Running" | "Succeeded" | "Failed"))
 }
 
-async fn start(vm: &Vm, vmi: &Vmi, guest: &Arc<dyn Guest>) -> Result<(), OpError> {
+async fn start(vm: &VmContext, vmi: &Vmi, domain: &Arc<dyn Domain>) -> Result<(), OpError> {
     let by_owner = vmi.starts_paused();
-    let how = Start {
-        paused: (by_owner || isolates_emulator(vmi)) && !vm.preparation.test_driver,
-        ..Start::RUNNING
+    let how = StartOptions {
+        paused: (by_owner || isolates_emulator(vmi)) && !vm.boot_resources.test_driver,
+        ..StartOptions::RUNNING
     };
-    lend_iommufd(vm, guest).await?;
-    let looking_out = starting::watch(vm, guest);
-    vm.on(guest, "starting the domain", START, move |guest| {
-        guest.start(how)
-    })
-    .await
-    .map_err(|error| error.naming_hook(&*vm.hooks))?;
-    drop(looking_out);
-    if by_owner && vm.preparation.test_driver {
-        vm.on(guest, "pausing the domain", COMMAND, |guest| {
-            guest.suspend()
-        })
-        .await?;
+    associate_iommufd(vm, domain).await?;
+    vm.start_report.begin();
+    let startup_watch = StartupWatch::start(vm, domain);
+    let started = vm
+        .client
+        .on(domain, "starting the domain", START, move |domain| {
+            domain.start(how)
+        });
+    if let Err(error) = started.await {
+        report_failure(vm).await;
+        return Err(OpError::from(error).naming_hook(&*vm.hooks));
     }
-    vm.memory().paused_by_user = by_owner;
+    drop(startup_watch);
+    if by_owner && vm.boot_resources.test_driver {
+        vm.client
+            .on(domain, "pausing the domain", COMMAND, |domain| {
+                domain.suspend()
+            })
+            .await?;
+    }
+    vm.driver_state().paused_by_user = by_owner;
     tracing::info!(paused = by_owner, "domain started");
+    if !vm.start_report.accepted().await {
+        tracing::warn!("virt-handler has not accepted the notification of the start");
+    }
     Ok(())
 }
 
-/// libvirt opens host devices through it that name the group.
-async fn lend_iommufd(vm: &Vm, guest: &Arc<dyn Guest>) -> Result<(), OpError> {
+/// libvirt opens host devices through the iommufd if they name the group.
+async fn associate_iommufd(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), OpError> {
     const GROUP: &str = "iommu";
-    let Some(device) = vm.preparation.iommufd.get() else {
+    let Some(device) = vm.boot_resources.iommufd.get() else {
         return Ok(());
     };
-    vm.on(guest, "lending the iommufd", QUICK, move |guest| {
-        guest.associate_fds(GROUP, &[device.as_fd()])
-    })
-    .await
+    vm.client
+        .on(domain, "lending the iommufd", QUICK, move |domain| {
+            domain.associate_fds(GROUP, &[device.as_fd()])
+        })
+        .await?;
+    Ok(())
 }
 
 /// The emulator's threads are moved to their own processor before the guest's first instruction.
@@ -89,14 +142,22 @@ fn isolates_emulator(vmi: &Vmi) -> bool {
     })
 }
 
-async fn write_cloud_init(vm: &Vm, vmi: &Vmi, guest: &Arc<dyn Guest>) -> Result<(), OpError> {
-    let Some(image) = vm.memory().cloud_init.clone() else {
+async fn write_cloud_init(
+    vm: &VmContext,
+    vmi: &Vmi,
+    domain: &Arc<dyn Domain>,
+) -> Result<(), OpError> {
+    let Some(image) = vm.driver_state().cloud_init.clone() else {
         return Ok(());
     };
     let xml = vm
-        .on(guest, "reading the domain's description", QUICK, |guest| {
-            guest.xml(XmlKind::Inactive)
-        })
+        .client
+        .on(
+            domain,
+            "reading the domain's description",
+            QUICK,
+            |domain| domain.xml(XmlKind::Inactive),
+        )
         .await?;
-    Ok(vm.preparation.write_cloud_init(vmi, &xml, image).await?)
+    Ok(vm.boot_resources.write_cloud_init(vmi, &xml, image).await?)
 }

@@ -1,68 +1,74 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::hotplug_room::Definition;
-use libvirt::{Guest, Undefine, XmlKind};
+use domain::hotplug_ports::DefinitionPlan;
+use libvirt::{Domain, UndefineOptions, XmlKind};
 
-use super::prepare::Prepared;
+use super::prepare::PreparedDomain;
+use crate::libvirt_client::{COMMAND, QUICK};
 use crate::manager::error::OpError;
-use crate::manager::state::VmState;
-use crate::manager::vm::{COMMAND, QUICK, Vm};
+use crate::manager::state::Phase;
+use crate::manager::vm_context::VmContext;
 
-/// What happens before the start is to be told before it, too: what is told is how the domain is at
-/// the time. That takes milliseconds; the start does not depend on it.
-const TELLING: Duration = Duration::from_millis(500);
+/// A notification carries the domain as it is when it is sent, so that the notifications of the definition have to
+/// be sent before the start. That takes milliseconds; the start does not depend on it.
+const PUBLISH_TIMEOUT: Duration = Duration::from_millis(500);
 
-impl Prepared<'_> {
-    /// Makes libvirt know the domain, with room for hotplug in it.
-    pub(super) async fn define(self, vm: &Vm) -> Result<Arc<dyn Guest>, OpError> {
-        let definition = Definition::plan(self.vmi, self.xml)?;
-        // Nobody is told of what is only half defined.
+impl PreparedDomain<'_> {
+    /// Defines the domain, with spare ports for hotplug.
+    pub(super) async fn define(self, vm: &VmContext) -> Result<Arc<dyn Domain>, OpError> {
+        let definition = DefinitionPlan::plan(self.vmi, self.xml)?;
+        // Nothing is published until the definition is complete.
         let defining = vm.defining.lock().await;
-        let guest = define(vm, definition.first().to_owned()).await?;
+        let domain = define(vm, definition.first().to_owned()).await?;
         if definition.has_second()
-            && let Err(error) = define_again(vm, &guest, &definition).await
+            && let Err(error) = define_again(vm, &domain, &definition).await
         {
-            forget(vm, &guest).await;
+            undefine(vm, &domain).await;
             return Err(error);
         }
         drop(defining);
         {
-            let mut memory = vm.memory();
-            memory.defined = true;
-            memory.cloud_init = self.cloud_init;
+            let mut state = vm.driver_state();
+            state.defined = true;
+            state.cloud_init = self.cloud_init;
         }
         vm.credentials.send_replace(self.credentials);
         let mut state = vm.state.clone();
-        let seen = state.wait_for(|state| *state != VmState::Absent);
-        in_time("definition", seen).await;
+        let defined = state.wait_for(|state| *state != Phase::Absent);
+        in_time("definition", defined).await;
         vm.metadata
             .set_identity(self.vmi.uid(), self.vmi.grace_period_seconds());
-        in_time("metadata", vm.metadata.all_told()).await;
+        in_time("metadata", vm.metadata.all_published()).await;
         tracing::info!("domain defined");
-        Ok(guest)
+        Ok(domain)
     }
 }
 
-async fn define(vm: &Vm, xml: String) -> Result<Arc<dyn Guest>, OpError> {
+async fn define(vm: &VmContext, xml: String) -> Result<Arc<dyn Domain>, OpError> {
     tracing::debug!(xml, "defining the domain");
-    vm.libvirt("defining the domain", COMMAND, move |hypervisor| {
-        hypervisor.define(&xml)
-    })
-    .await
-    .map_err(|error| error.naming_hook(&*vm.hooks))
+    vm.client
+        .libvirt("defining the domain", COMMAND, move |hypervisor| {
+            hypervisor.define(&xml)
+        })
+        .await
+        .map_err(|error| OpError::from(error).naming_hook(&*vm.hooks))
 }
 
-/// libvirt has given the devices their addresses; the rest is edited into what it made of the domain.
+/// Defines the domain again, once libvirt has assigned addresses: edits its XML, so that nothing is lost.
 async fn define_again(
-    vm: &Vm,
-    guest: &Arc<dyn Guest>,
-    definition: &Definition,
+    vm: &VmContext,
+    domain: &Arc<dyn Domain>,
+    definition: &DefinitionPlan,
 ) -> Result<(), OpError> {
     let defined = vm
-        .on(guest, "reading the domain's description", QUICK, |guest| {
-            guest.xml(XmlKind::Inactive)
-        })
+        .client
+        .on(
+            domain,
+            "reading the domain's description",
+            QUICK,
+            |domain| domain.xml(XmlKind::Inactive),
+        )
         .await?;
     if let Some(xml) = definition.second(&defined)? {
         define(vm, xml).await?;
@@ -70,18 +76,23 @@ async fn define_again(
     Ok(())
 }
 
-/// What failed leaves no domain, so that the next sync begins anew.
-async fn forget(vm: &Vm, guest: &Arc<dyn Guest>) {
-    let undefined = vm.on(guest, "undefining the domain", COMMAND, |guest| {
-        guest.undefine(Undefine::KEEP)
-    });
+/// Undefines the domain after a failure, so that the next sync starts from the beginning.
+async fn undefine(vm: &VmContext, domain: &Arc<dyn Domain>) {
+    let undefined = vm
+        .client
+        .on(domain, "undefining the domain", COMMAND, |domain| {
+            domain.undefine(UndefineOptions::KEEP)
+        });
     if let Err(error) = undefined.await {
         tracing::error!(reason = %error, "a domain that is half defined stays");
     }
 }
 
-async fn in_time<T>(what: &str, told: impl Future<Output = T>) {
-    if tokio::time::timeout(TELLING, told).await.is_err() {
-        tracing::warn!("virt-handler could not be told of the {what} within {TELLING:?}");
+async fn in_time<T>(what: &str, published: impl Future<Output = T>) {
+    if tokio::time::timeout(PUBLISH_TIMEOUT, published)
+        .await
+        .is_err()
+    {
+        tracing::warn!("virt-handler could not be told of the {what} within {PUBLISH_TIMEOUT:?}");
     }
 }

@@ -1,87 +1,131 @@
 //! Sync: from a VMI to a running VM.
 //!
 //! ```text
-//!   Wanted ──prepare──▶ Prepared ──define──▶ (a domain) ──bring_up──▶ running
-//!     │ VMI converted      │ hooks ran, images are there                 │ cloud-init image written
+//!   ConvertedVm ──prepare──▶ PreparedDomain ──define──▶ (a domain) ──bring_up──▶ running
+//!     │ VMI converted          │ hooks ran, images exist                   │ cloud-init image written
 //! ```
-//! What fails before define leaves no domain, and a repeated sync begins anew, hooks included. After
-//! it, a repeated sync only brings the domain up: hooks run once a boot.
+//! A failure before define leaves no domain, and the next sync starts from the beginning, hooks included. After
+//! define, a repeated sync only brings the domain up: hooks run once per boot.
 
 mod bring_up;
 mod define;
-mod grow;
+mod expand_disks;
+mod hook_events;
 mod prepare;
-mod starting;
-mod warn;
+mod startup_watch;
 
 use std::sync::Arc;
 
-use domain::options::Options;
-use domain::vmi::Vmi;
-use hook_host::Plugins;
-use libvirt::Guest;
+use domain::live_changes::{live_changes, may_change};
+use domain::spec::DomainSpec;
+use kubevirt_api::vmi::Vmi;
+use libvirt::Domain;
 use tokio_util::sync::CancellationToken;
 
+use crate::libvirt_client::QUERY_DEADLINE;
+use crate::manager::Answer;
 use crate::manager::error::OpError;
-use crate::manager::requests::Refusal;
-use crate::manager::vm::Vm;
+use crate::manager::refusal::Refusal;
+use crate::manager::sync_request::SyncRequest;
+use crate::manager::vm_context::VmContext;
 
-/// What virt-handler asks for.
-#[derive(Debug, Clone)]
-pub struct SyncRequest {
-    /// The VM as it should be.
-    pub vmi: Vmi,
-    /// The cluster's settings.
-    pub options: Options,
-    /// KubeVirt's Plugins that change the domain.
-    pub plugins: Plugins,
-    /// Emulation may stand in for hardware virtualization.
-    pub allow_emulation: bool,
-}
-
-/// Makes the VM what it should be. `interrupted` stops it at the next safe point.
+/// Starts or changes the VM as the VMI says. `interrupted` stops that at the next safe point.
 pub(in crate::manager) async fn sync(
-    vm: &Vm,
+    vm: &VmContext,
     request: &SyncRequest,
     interrupted: &CancellationToken,
-) -> Result<(), OpError> {
+) -> Result<Answer, OpError> {
     if request.vmi.domain_name() != vm.identity.domain {
         return Err(OpError::OtherVm {
             ours: vm.identity.domain.clone(),
             theirs: request.vmi.domain_name(),
         });
     }
-    let wanted = prepare::Wanted::convert(vm, request).await?;
-    let guest = match prepared_here(vm, request).await? {
-        Some(guest) => {
-            grow::grow(vm, &request.vmi, wanted.spec(), &guest).await;
-            guest
+    let converted = prepare::ConvertedVm::convert(vm, request).await?;
+    let domain = match defined_domain(vm, request).await? {
+        Some(domain) => {
+            refuse_unsupported_changes(vm, &request.vmi, converted.spec(), &domain).await?;
+            expand_disks::expand_disks(vm, &request.vmi, converted.spec(), &domain).await;
+            domain
         }
         None => {
-            let prepared = until(interrupted, wanted.prepare(vm)).await?;
-            prepared.define(vm).await?
+            let prepared = until(interrupted, converted.prepare(vm)).await?;
+            return boot(vm, request, prepared, interrupted).await;
         }
     };
-    bring_up::bring_up(vm, request, &guest, interrupted).await?;
-    vm.metadata
-        .set_grace_period(request.vmi.grace_period_seconds());
-    vm.memory().agent_probe_paused = pauses_probes(&request.vmi);
-    Ok(())
+    let answer = bring_up::bring_up(vm, request, &domain, interrupted).await?;
+    Ok(apply_settings(vm, request, answer))
 }
 
-/// The domain, if libvirt knows it and this launcher made it ready to run. One that a launcher before
-/// this defined and did not live to start may lack images, and is defined anew.
-async fn prepared_here(vm: &Vm, request: &SyncRequest) -> Result<Option<Arc<dyn Guest>>, OpError> {
-    let Some(guest) = vm.lookup().await? else {
+/// Defines and starts the VM. Between a notification that the domain is off and the one that it is alive, virt-handler
+/// would delete the domain, so the start counts as unreported from here on.
+async fn boot(
+    vm: &VmContext,
+    request: &SyncRequest,
+    prepared: prepare::PreparedDomain<'_>,
+    interrupted: &CancellationToken,
+) -> Result<Answer, OpError> {
+    vm.start_report.begin();
+    let started = async {
+        let domain = prepared.define(vm).await?;
+        bring_up::bring_up(vm, request, &domain, interrupted).await
+    };
+    match started.await {
+        Ok(answer) => Ok(apply_settings(vm, request, answer)),
+        Err(error) => {
+            vm.start_report.end();
+            Err(error)
+        }
+    }
+}
+
+/// Applies the settings of the VMI that do not concern libvirt.
+fn apply_settings(vm: &VmContext, request: &SyncRequest, answer: Answer) -> Answer {
+    vm.metadata
+        .set_grace_period(request.vmi.grace_period_seconds());
+    vm.driver_state().agent_probe_paused = pauses_probes(&request.vmi);
+    answer
+}
+
+/// The domain, if libvirt knows it and this launcher has prepared it. A domain that an earlier launcher defined and did
+/// not start may lack images, and is defined again.
+async fn defined_domain(
+    vm: &VmContext,
+    request: &SyncRequest,
+) -> Result<Option<Arc<dyn Domain>>, OpError> {
+    let Some(domain) = vm.client.lookup().await? else {
         return Ok(None);
     };
-    let is_ready = vm.memory().defined
-        || !vm.state_of(&guest).await?.is_down()
+    let is_ready = vm.driver_state().defined
+        || !vm.client.state_of(&domain).await?.is_down()
         || bring_up::has_run(&request.vmi);
     if !is_ready {
         tracing::info!("a launcher before this one defined the domain and did not start it");
     }
-    Ok(is_ready.then_some(guest))
+    Ok(is_ready.then_some(domain))
+}
+
+/// Fails when the VMI asks for a change of the running VM that this launcher cannot make. KubeVirt's launcher would make
+/// it, and virt-handler must not believe that it was made.
+async fn refuse_unsupported_changes(
+    vm: &VmContext,
+    vmi: &Vmi,
+    wanted: &DomainSpec,
+    domain: &Arc<dyn Domain>,
+) -> Result<(), OpError> {
+    if !may_change(vmi) || vm.client.state_of(domain).await?.is_down() {
+        return Ok(());
+    }
+    let snapshot = vm.client.snapshot(QUERY_DEADLINE).await?;
+    let Some(live) = snapshot.spec else {
+        return Ok(());
+    };
+    let changes = live_changes(vmi, wanted, &live);
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let changes = changes.iter().map(ToString::to_string);
+    Err(OpError::Unsupported(changes.collect()))
 }
 
 /// KubeVirt reads the annotation as Go reads a boolean.

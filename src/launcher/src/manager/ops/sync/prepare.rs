@@ -1,50 +1,51 @@
 use domain::access_credentials::Credential;
 use domain::cloud_init::CloudInitData;
-use domain::options::Options;
 use domain::spec::DomainSpec;
-use domain::vmi::Vmi;
 use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Reason};
+use kubevirt_api::options::Options;
+use kubevirt_api::vmi::Vmi;
 
-use super::SyncRequest;
-use super::warn::warn_once;
+use super::hook_events::warn_once;
 use crate::blocking;
-use crate::host::Questions;
+use crate::boot::host::HostQuery;
+use crate::boot::resources::{BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks};
 use crate::manager::error::OpError;
-use crate::manager::preparation::{CloudInitImage, Disks, PreparationError};
-use crate::manager::vm::{QUICK, Vm};
+use crate::manager::sync_request::SyncRequest;
+use crate::manager::vm_context::VmContext;
 
-/// The domain that the VMI asks for.
-pub(super) struct Wanted<'a> {
+/// The domain that the VMI asks for, before hooks.
+pub(super) struct ConvertedVm<'a> {
     vmi: &'a Vmi,
     options: &'a Options,
     plugins: &'a Plugins,
     spec: DomainSpec,
 }
 
-/// The domain as it will be defined; everything it needs is in place.
-pub(super) struct Prepared<'a> {
+/// The domain as it will be defined; its images and its network are in place.
+pub(super) struct PreparedDomain<'a> {
     pub(super) vmi: &'a Vmi,
     pub(super) xml: String,
     pub(super) cloud_init: Option<CloudInitImage>,
     pub(super) credentials: Vec<Credential>,
 }
 
-impl<'a> Wanted<'a> {
-    pub(super) async fn convert(vm: &Vm, request: &'a SyncRequest) -> Result<Self, OpError> {
+impl<'a> ConvertedVm<'a> {
+    pub(super) async fn convert(vm: &VmContext, request: &'a SyncRequest) -> Result<Self, OpError> {
         let vmi = &request.vmi;
-        let options = vm.preparation.options(vmi, &request.options).await?;
-        let mut facts = vm.preparation.facts().await?;
+        let options = vm.boot_resources.options(vmi, &request.options).await?;
+        let mut facts = vm.boot_resources.facts().await?;
         facts.allow_emulation |= request.allow_emulation;
-        let questions = Questions::of(vmi, &options, &facts)?;
-        if !questions.is_empty() {
-            let ask = move || questions.answer(facts);
-            facts = blocking::call("asking for devices and block sizes", QUICK, ask).await?;
+        let query = HostQuery::for_vmi(vmi, &options, &facts)?;
+        if !query.is_empty() {
+            let answer = move || query.answer(facts);
+            facts =
+                blocking::call("asking for devices and block sizes", FILE_TIMEOUT, answer).await?;
         }
         let mut spec = domain::convert::convert(vmi, &options, &facts)?;
-        if vm.preparation.test_driver {
+        if vm.boot_resources.test_driver {
             "test".clone_into(&mut spec.kind);
         }
-        Ok(Wanted {
+        Ok(ConvertedVm {
             vmi,
             options: &request.options,
             plugins: &request.plugins,
@@ -57,35 +58,35 @@ impl<'a> Wanted<'a> {
     }
 
     /// Runs the hooks, connects the network and puts images in place.
-    pub(super) async fn prepare(self, vm: &Vm) -> Result<Prepared<'a>, OpError> {
+    pub(super) async fn prepare(self, vm: &VmContext) -> Result<PreparedDomain<'a>, OpError> {
         let invocation = Invocation {
             uid: self.vmi.uid().to_owned(),
             ..vm.identity.invocation(Reason::Boot)
         };
         let vmi_json = self.vmi.raw_json();
-        told(vm, vm.hooks.admit(vmi_json, self.plugins).await)?;
-        told(vm, vm.hooks.pre_start(&invocation, vmi_json).await)?;
-        let cloud_init = match vm.preparation.cloud_init(self.vmi).await? {
+        report_failure(vm, vm.hooks.admit(vmi_json, self.plugins).await)?;
+        report_failure(vm, vm.hooks.pre_start(&invocation, vmi_json).await)?;
+        let cloud_init = match vm.boot_resources.cloud_init(self.vmi).await? {
             Some(data) => Some(hook_cloud_init(vm, &invocation, vmi_json, data).await?),
             None => None,
         };
         let spec = vm
-            .preparation
+            .boot_resources
             .network(self.vmi, self.options, self.spec)
             .await?;
-        let credentials = vm.preparation.access_credentials(self.vmi).await?;
-        let Disks {
+        let credentials = vm.boot_resources.access_credentials(self.vmi).await?;
+        let PreparedDisks {
             spec,
             cloud_init: path,
-        } = vm.preparation.disks(self.vmi, spec).await?;
+        } = vm.boot_resources.disks(self.vmi, spec).await?;
         let xml = domain::render::render(&spec);
-        let xml = told(
+        let xml = report_failure(
             vm,
             vm.hooks
                 .on_define_domain(&invocation, vmi_json, xml, self.plugins)
                 .await,
         )?;
-        Ok(Prepared {
+        Ok(PreparedDomain {
             vmi: self.vmi,
             xml,
             cloud_init: cloud_init
@@ -97,7 +98,7 @@ impl<'a> Wanted<'a> {
 }
 
 async fn hook_cloud_init(
-    vm: &Vm,
+    vm: &VmContext,
     invocation: &Invocation,
     vmi_json: &str,
     data: CloudInitData,
@@ -106,19 +107,19 @@ async fn hook_cloud_init(
         data_source: data.data_source.name().to_owned(),
         cloud_init_data_json: data.to_json(),
     };
-    let hooked = told(
+    let hooked = report_failure(
         vm,
         vm.hooks
             .pre_cloud_init_iso(invocation, vmi_json, documents)
             .await,
     )?;
     let hooked = data.with_hooked(&hooked.cloud_init_data_json);
-    Ok(hooked.map_err(PreparationError::from)?)
+    Ok(hooked.map_err(BootResourceError::from)?)
 }
 
-/// The VM's owner hears of a failing hook, once per cause: virt-handler repeats the sync for as long
-/// as the VM is wanted.
-fn told<T>(vm: &Vm, result: Result<T, HookError>) -> Result<T, OpError> {
+/// Sends a Kubernetes event for a failing hook, once per cause: virt-handler repeats the sync for as long as the
+/// VM is wanted.
+fn report_failure<T>(vm: &VmContext, result: Result<T, HookError>) -> Result<T, OpError> {
     result.map_err(|error| {
         warn_once(vm, &error);
         error.into()

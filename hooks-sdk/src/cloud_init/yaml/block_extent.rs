@@ -1,0 +1,141 @@
+//! Finds keys and their values in the lines of a YAML text.
+
+/// Lines that hold the entries of a block mapping, and how far they are indented.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Scope {
+    pub(super) begin: usize,
+    /// The line after the last.
+    pub(super) end: usize,
+    pub(super) indent: usize,
+}
+
+/// The kind of value in the lines after `key:`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Below {
+    Nothing,
+    List(Scope),
+    Mapping(Scope),
+    /// A multi-line text, or invalid YAML.
+    Other,
+}
+
+pub(super) fn depth(line: &str) -> usize {
+    line.len() - line.trim_start_matches(' ').len()
+}
+
+fn is_item(line: &str) -> bool {
+    let text = line.trim_start_matches(' ');
+    text.starts_with("- ") || text.trim_end() == "-"
+}
+
+pub(super) fn is_idle(line: &str) -> bool {
+    let text = line.trim();
+    text.is_empty() || text.starts_with('#')
+}
+
+/// The entries below a key that stands on line `key` at `indent`.
+pub(super) fn below(lines: &[String], key: usize, indent: usize) -> Below {
+    let after = key + 1;
+    let begin = lines[after..].iter().position(|line| !is_idle(line));
+    let Some(begin) = begin.map(|at| after + at) else {
+        return Below::Nothing;
+    };
+    let (own, list) = (depth(&lines[begin]), is_item(&lines[begin]));
+    if own < indent || (own == indent && !list) {
+        return Below::Nothing;
+    }
+    if !list && split_key(&lines[begin][own..]).is_none() {
+        return Below::Other;
+    }
+    let mut end = begin + 1;
+    for (at, line) in lines.iter().enumerate().skip(begin + 1) {
+        let depth = depth(line);
+        if line.trim().is_empty() || (is_idle(line) && depth <= own) {
+            continue;
+        }
+        // A list may have the same indentation as its key.
+        if depth > own || (depth == own && (!list || is_item(line))) {
+            end = at + 1;
+        } else if depth <= indent {
+            break;
+        } else {
+            return Below::Other;
+        }
+    }
+    let scope = Scope {
+        begin: after,
+        end,
+        indent: own,
+    };
+    if list {
+        Below::List(scope)
+    } else {
+        Below::Mapping(scope)
+    }
+}
+
+/// The line after the value of the key on line `key`, whatever the value is.
+pub(super) fn end_of_value(lines: &[String], key: usize, indent: usize) -> usize {
+    if let Below::List(scope) | Below::Mapping(scope) = below(lines, key, indent) {
+        return scope.end;
+    }
+    let mut end = key + 1;
+    for (at, line) in lines.iter().enumerate().skip(key + 1) {
+        if line.trim().is_empty() {
+            continue;
+        }
+        if depth(line) <= indent {
+            break;
+        }
+        end = at + 1;
+    }
+    end
+}
+
+/// The key that a line without its indentation begins with, unquoted, and where its value begins.
+pub(super) fn split_key(line: &str) -> Option<(&str, usize)> {
+    let (key, rest) = match line.chars().next()? {
+        quote @ ('"' | '\'') => line[1..].split_once(quote)?,
+        '-' if line[1..].starts_with([' ', '\r']) || line.len() == 1 => return None,
+        '#' | '[' | '{' | '&' | '*' | '!' | '|' | '>' | '%' | '@' | '`' | '?' => return None,
+        _ => {
+            let at = key_end(line)?;
+            (line[..at].trim_end(), &line[at..])
+        }
+    };
+    let after = rest.trim_start_matches(' ').strip_prefix(':')?;
+    if !after.is_empty() && !after.starts_with([' ', '\t', '\r']) {
+        return None;
+    }
+    let value = after.trim_start();
+    Some((key, line.len() - value.len()))
+}
+
+/// The first colon that ends a plain key.
+fn key_end(line: &str) -> Option<usize> {
+    let mut places = line.match_indices(':');
+    places
+        .find(|(at, _)| {
+            matches!(
+                line.as_bytes().get(at + 1),
+                None | Some(b' ' | b'\t' | b'\r')
+            )
+        })
+        .map(|(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_told_from_what_looks_like_one() {
+        assert_eq!(split_key("a: b"), Some(("a", 3)));
+        assert_eq!(split_key("'a b' :"), Some(("a b", 7)));
+        assert_eq!(split_key("a:b: c"), Some(("a:b", 5)));
+        assert_eq!(split_key("-a: c"), Some(("-a", 4)));
+        for no in ["- a: b", "a", "a:b", "#a: b", "{a: b}", "\"a", "? a", ""] {
+            assert_eq!(split_key(no), None, "{no}");
+        }
+    }
+}

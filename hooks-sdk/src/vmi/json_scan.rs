@@ -1,0 +1,375 @@
+//! Reads values from JSON without building a tree: reading one annotation is one scan of the text up to it.
+//!
+//! Small and fast, because every call of every hook uses it: other values are skipped by their
+//! quotes and brackets, not parsed. Property tests compare it with serde_json.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::dotted_path::Step;
+
+/// Why and where a text is not JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Malformed {
+    expected: &'static str,
+    line: usize,
+    column: usize,
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Malformed {
+            expected,
+            line,
+            column,
+        } = self;
+        write!(f, "expected {expected} at line {line}, column {column}")
+    }
+}
+
+/// The JSON text of the value that the steps lead to. No step may be a [`Step::Where`].
+pub(super) fn find<'j>(json: &'j str, steps: &[Step<'_>]) -> Result<Option<&'j str>, Malformed> {
+    let mut scan = Scan::new(json);
+    for step in steps {
+        if !scan.enter(step)? {
+            return Ok(None);
+        }
+    }
+    scan.value().map(Some)
+}
+
+/// A name and the JSON text of its value.
+pub(super) type Member<'j> = (Cow<'j, str>, &'j str);
+
+/// The members of an object, or the items of a list without names; nothing for other values.
+pub(super) fn inside(json: &str) -> Result<Vec<Member<'_>>, Malformed> {
+    let mut scan = Scan::new(json);
+    let mut found = Vec::new();
+    let Some(open @ (b'{' | b'[')) = scan.peek() else {
+        return Ok(found);
+    };
+    let close = open + 2;
+    let mut more = scan.open(close);
+    while more {
+        let name = match open {
+            b'{' => scan.name()?,
+            _ => Cow::Borrowed(""),
+        };
+        found.push((name, scan.value()?));
+        more = scan.goes_on(close)?;
+    }
+    Ok(found)
+}
+
+/// The text of a JSON string, unescaped.
+pub(super) fn text(json: &str) -> Result<Cow<'_, str>, Malformed> {
+    Scan::new(json).string()
+}
+
+struct Scan<'j> {
+    json: &'j str,
+    at: usize,
+}
+
+impl<'j> Scan<'j> {
+    fn new(json: &'j str) -> Self {
+        Scan { json, at: 0 }
+    }
+
+    /// The next byte after white space.
+    fn peek(&mut self) -> Option<u8> {
+        let rest = &self.json.as_bytes()[self.at..];
+        let space = rest
+            .iter()
+            .position(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
+        self.at += space.unwrap_or(rest.len());
+        self.json.as_bytes().get(self.at).copied()
+    }
+
+    /// Moves from the start of a value to the start of the one that the step leads to.
+    fn enter(&mut self, step: &Step<'_>) -> Result<bool, Malformed> {
+        match (self.peek(), step) {
+            (Some(b'{'), Step::Member(wanted)) => {
+                let mut more = self.open(b'}');
+                while more {
+                    if self.name()? == *wanted {
+                        return Ok(true);
+                    }
+                    self.value()?;
+                    more = self.goes_on(b'}')?;
+                }
+            }
+            (Some(b'['), Step::Item(wanted)) => {
+                let mut more = self.open(b']');
+                for at in 0.. {
+                    if !more || at == *wanted {
+                        return Ok(more);
+                    }
+                    self.value()?;
+                    more = self.goes_on(b']')?;
+                }
+            }
+            // Another kind of value, or the end.
+            _ => {
+                self.value()?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Skips an opening bracket. Returns whether there is a value before the closing bracket.
+    fn open(&mut self, close: u8) -> bool {
+        self.at += 1;
+        self.peek() != Some(close)
+    }
+
+    /// Skips a comma, or stops at the closing bracket.
+    fn goes_on(&mut self, close: u8) -> Result<bool, Malformed> {
+        match self.peek() {
+            Some(b',') => {
+                self.at += 1;
+                Ok(true)
+            }
+            Some(byte) if byte == close => Ok(false),
+            _ => Err(self.expected("a comma or a closing bracket")),
+        }
+    }
+
+    /// A member's name and the colon after it.
+    fn name(&mut self) -> Result<Cow<'j, str>, Malformed> {
+        self.peek();
+        let name = self.string()?;
+        if self.peek() != Some(b':') {
+            return Err(self.expected("a colon"));
+        }
+        self.at += 1;
+        Ok(name)
+    }
+
+    /// Returns the text of the value and skips it.
+    fn value(&mut self) -> Result<&'j str, Malformed> {
+        let first = self.peek();
+        let start = self.at;
+        match first {
+            Some(b'"') => {
+                self.quoted()?;
+            }
+            Some(b'{' | b'[') => self.bracketed()?,
+            _ => self.word()?,
+        }
+        Ok(&self.json[start..self.at])
+    }
+
+    fn word(&mut self) -> Result<(), Malformed> {
+        let rest = &self.json.as_bytes()[self.at..];
+        let is_part =
+            |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'+' | b'.');
+        let length = rest.iter().take_while(|byte| is_part(byte)).count();
+        if length == 0 {
+            return Err(self.expected("a value"));
+        }
+        self.at += length;
+        Ok(())
+    }
+
+    /// Skips brackets with their content.
+    fn bracketed(&mut self) -> Result<(), Malformed> {
+        let mut depth = 0_usize;
+        while let Some(byte) = self.json.as_bytes().get(self.at) {
+            match byte {
+                b'"' => {
+                    self.quoted()?;
+                    continue;
+                }
+                b'{' | b'[' => depth += 1,
+                b'}' | b']' => depth -= 1,
+                _ => {}
+            }
+            self.at += 1;
+            if depth == 0 {
+                return Ok(());
+            }
+        }
+        Err(self.expected("a closing bracket"))
+    }
+
+    /// Skips a string and returns the text between its quotes.
+    fn quoted(&mut self) -> Result<&'j str, Malformed> {
+        if self.json.as_bytes().get(self.at) != Some(&b'"') {
+            return Err(self.expected("a text"));
+        }
+        let start = self.at + 1;
+        let mut at = start;
+        while let Some(byte) = self.json.as_bytes().get(at) {
+            match byte {
+                b'"' => {
+                    self.at = at + 1;
+                    return Ok(&self.json[start..at]);
+                }
+                b'\\' => at += 2,
+                _ => at += 1,
+            }
+        }
+        self.at = self.json.len();
+        Err(self.expected("a closing quote"))
+    }
+
+    fn string(&mut self) -> Result<Cow<'j, str>, Malformed> {
+        let start = self.at;
+        let inside = self.quoted()?;
+        if !inside.contains('\\') {
+            return Ok(Cow::Borrowed(inside));
+        }
+        match unescaped(inside) {
+            Some(text) => Ok(Cow::Owned(text)),
+            None => {
+                self.at = start;
+                Err(self.expected("a text with escapes that JSON knows"))
+            }
+        }
+    }
+
+    fn expected(&self, expected: &'static str) -> Malformed {
+        let before = &self.json[..self.at.min(self.json.len())];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        Malformed {
+            expected,
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+}
+
+fn unescaped(text: &str) -> Option<String> {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\\') {
+        plain.push_str(before);
+        let c = after.chars().next()?;
+        rest = &after[c.len_utf8()..];
+        plain.push(match c {
+            '"' | '\\' | '/' => c,
+            'b' => '\u{8}',
+            'f' => '\u{c}',
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            'u' => code_point(&mut rest)?,
+            _ => return None,
+        });
+    }
+    plain.push_str(rest);
+    Some(plain)
+}
+
+/// The character of four digits, or of two times four with a second `\u` between.
+fn code_point(rest: &mut &str) -> Option<char> {
+    let high = four_digits(rest)?;
+    if !(0xd800..0xdc00).contains(&high) {
+        return char::from_u32(high);
+    }
+    *rest = rest.strip_prefix("\\u")?;
+    let low = four_digits(rest)?.checked_sub(0xdc00)?;
+    char::from_u32(0x10000 + ((high - 0xd800) << 10) + low)
+}
+
+fn four_digits(rest: &mut &str) -> Option<u32> {
+    let digits = rest.get(..4)?;
+    *rest = &rest[4..];
+    let all = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    all.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                proptest::collection::btree_map(any::<String>(), inner, 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn check(json: &str, value: &Value) {
+        match value {
+            Value::String(expected) => assert_eq!(text(json).unwrap(), expected.as_str()),
+            Value::Array(items) => {
+                let found = inside(json).unwrap();
+                assert_eq!(found.len(), items.len());
+                for (at, item) in items.iter().enumerate() {
+                    assert_eq!(find(json, &[Step::Item(at)]).unwrap(), Some(found[at].1));
+                    check(found[at].1, item);
+                }
+                assert_eq!(find(json, &[Step::Item(items.len())]).unwrap(), None);
+            }
+            Value::Object(members) => {
+                assert_eq!(inside(json).unwrap().len(), members.len());
+                for (name, member) in members {
+                    let found = find(json, &[Step::Member(name)]).unwrap().unwrap();
+                    check(found, member);
+                }
+            }
+            other => assert_eq!(json, other.to_string()),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_reads_what_serde_json_wrote(value in value()) {
+            check(&value.to_string(), &value);
+            check(&serde_json::to_string_pretty(&value).unwrap(), &value);
+        }
+
+        #[test]
+        fn escapes_mean_what_they_mean_to_serde_json(text_ in "\"([a\\\\\"nu/]|\\\\u[0d][08c][0-9a][0-9a]){0,6}\"") {
+            if let Ok(expected) = serde_json::from_str::<String>(&text_) {
+                prop_assert_eq!(text(&text_).unwrap(), expected);
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(json in "[\\[\\]{}:,\"\\\\ua1é \\n]{0,24}") {
+            let _ = inside(&json);
+            let _ = text(&json);
+            let _ = find(&json, &[Step::Member("a"), Step::Item(1)]);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        let wrong = |json| find(json, &[Step::Member("b")]).unwrap_err().to_string();
+        assert_eq!(
+            wrong("{\"a\":1,\n \"b\" 2}"),
+            "expected a colon at line 2, column 6"
+        );
+        assert_eq!(
+            wrong("{\"a\":1 \"b\":2}"),
+            "expected a comma or a closing bracket at line 1, column 8"
+        );
+        assert_eq!(
+            wrong("{\"a\":[1"),
+            "expected a closing bracket at line 1, column 8"
+        );
+        assert_eq!(
+            wrong("{\"a"),
+            "expected a closing quote at line 1, column 4"
+        );
+        assert_eq!(wrong("{\"b\":"), "expected a value at line 1, column 6");
+        assert_eq!(wrong("{b:1}"), "expected a text at line 1, column 2");
+    }
+}

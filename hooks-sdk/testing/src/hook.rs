@@ -1,0 +1,235 @@
+//! A hook that can be called, natively or as a module.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use domain_xml::{Document, diff};
+use hook_host::policy::permission::{Checker, Permission};
+use hook_host::wasm::{Answer, Call, CallContext, CallError, Module};
+use hook_host::{Description, Invocation};
+
+use crate::build::{Part, Target};
+use crate::call_result::{CallResult, EditedDomain, Refusal};
+use crate::module_cache::{Error, block_on, build_and_load, load};
+use crate::native::{self, Body};
+
+/// A hook under test: plain Rust, or a module in the real host.
+pub struct Hook {
+    implementation: Implementation,
+    context: CallContext,
+}
+
+enum Implementation {
+    Native {
+        body: Body,
+        description: Description,
+    },
+    Module {
+        module: Module,
+        path: PathBuf,
+    },
+}
+
+impl Hook {
+    /// The hook as plain Rust; [`native!`](crate::native!) passes name and version. Panics if its
+    /// description is invalid.
+    #[track_caller]
+    pub fn native<H: hooks_sdk::Hook>(name: &str, version: &str) -> Hook {
+        let described = H::describe(hooks_sdk::Description::new(name, version, H::HOOK_POINTS));
+        let description = match Description::parse(&described.to_json()) {
+            Ok(description) => description,
+            Err(error) => panic!("{error}"),
+        };
+        Hook::of(Implementation::Native {
+            body: native::body::<H>,
+            description,
+        })
+    }
+
+    /// Builds the crate in `manifest_dir` for wasm32-wasip2 with profile `hook`, in a target
+    /// directory of its own, and loads it. Once per process.
+    pub fn build(manifest_dir: impl AsRef<Path>) -> Result<Hook, Error> {
+        Hook::build_part(manifest_dir.as_ref(), Part::Library, Target::Wasi)
+    }
+
+    /// The same without WASI: for wasm32-unknown-unknown.
+    pub fn build_without_wasi(manifest_dir: impl AsRef<Path>) -> Result<Hook, Error> {
+        Hook::build_part(manifest_dir.as_ref(), Part::Library, Target::Bare)
+    }
+
+    /// The same as [`Hook::build`] for an example of that crate, which must be a `cdylib`.
+    pub fn build_example(manifest_dir: impl AsRef<Path>, name: &str) -> Result<Hook, Error> {
+        let part = Part::Example(name.to_owned());
+        Hook::build_part(manifest_dir.as_ref(), part, Target::Wasi)
+    }
+
+    fn build_part(dir: &Path, part: Part, target: Target) -> Result<Hook, Error> {
+        let (module, path) = build_and_load(dir, part, target)?;
+        Ok(Hook::of(Implementation::Module { module, path }))
+    }
+
+    /// Loads a module that is already built.
+    pub fn load(path: impl AsRef<Path>) -> Result<Hook, Error> {
+        let path = path.as_ref().to_owned();
+        let module = load(&path)?;
+        Ok(Hook::of(Implementation::Module { module, path }))
+    }
+
+    fn of(implementation: Implementation) -> Hook {
+        Hook {
+            implementation,
+            context: CallContext::default(),
+        }
+    }
+
+    /// Sets a configuration value, as in `hook.yaml`. Panics if the hook does not declare the
+    /// key, since it would not get the value.
+    #[must_use]
+    #[track_caller]
+    pub fn with_config(mut self, key: &str, value: &str) -> Hook {
+        let wishes = self.description().wishes.as_ref();
+        let wished = wishes.is_some_and(|wishes| wishes.config.iter().any(|own| own == key));
+        assert!(
+            wished,
+            "the hook does not wish for the configuration key {key:?}: add it with \
+             Description::with_config"
+        );
+        self.context.config.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Sets the context of the calls.
+    #[must_use]
+    pub fn with_invocation(mut self, invocation: Invocation) -> Hook {
+        self.context.invocation = invocation;
+        self
+    }
+
+    /// The hook's description.
+    pub fn description(&self) -> &Description {
+        match &self.implementation {
+            Implementation::Native { description, .. } => description,
+            Implementation::Module { module, .. } => module.description(),
+        }
+    }
+
+    /// The path of the module; `None` for a native hook.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.implementation {
+            Implementation::Native { .. } => None,
+            Implementation::Module { path, .. } => Some(path),
+        }
+    }
+
+    /// Calls `pre-start`.
+    pub fn pre_start(&self, vmi: &str) -> CallResult<()> {
+        self.call(&Call::PreStart { vmi }, |_| Ok(()))
+    }
+
+    /// Calls `pre-cloud-init-iso` with these documents, and returns all documents by name.
+    pub fn pre_cloud_init_iso(
+        &self,
+        vmi: &str,
+        data_source: &str,
+        documents: &[(&str, &str)],
+    ) -> CallResult<BTreeMap<String, String>> {
+        let documents: Vec<(String, String)> = documents
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+            .collect();
+        self.call(
+            &Call::PreCloudInitIso {
+                vmi,
+                data_source,
+                documents: &documents,
+            },
+            |answer| match answer {
+                Answer::Documents(documents) => Ok(documents.into_iter().collect()),
+                other => Err(Refusal::BadOutput(format!("no documents but {other:?}"))),
+            },
+        )
+    }
+
+    /// Calls `on-define-domain`, and checks the changes against the hook's wishes.
+    pub fn on_define_domain(&self, vmi: &str, domain_xml: &str) -> CallResult<EditedDomain> {
+        self.call(
+            &Call::OnDefineDomain { vmi, domain_xml },
+            |answer| match answer {
+                Answer::DomainXml(xml) => self.defined(domain_xml, xml),
+                other => Err(Refusal::BadOutput(format!("no domain XML but {other:?}"))),
+            },
+        )
+    }
+
+    /// Calls `shutdown`.
+    pub fn shutdown(&self) -> CallResult<()> {
+        self.call(&Call::Shutdown, |_| Ok(()))
+    }
+
+    fn call<T>(
+        &self,
+        call: &Call<'_>,
+        read: impl FnOnce(Answer) -> Result<T, Refusal>,
+    ) -> CallResult<T> {
+        let ran = match &self.implementation {
+            Implementation::Native { body, description } => {
+                native::call(*body, &description.name, &self.context, call)
+            }
+            Implementation::Module { module, .. } => under_wasmtime(module, &self.context, call),
+        };
+        CallResult {
+            result: ran.result.and_then(read),
+            log: ran.log,
+            duration: ran.duration,
+            peak_memory: ran.peak_memory,
+        }
+    }
+
+    fn defined(&self, before: &str, xml: String) -> Result<EditedDomain, Refusal> {
+        let parse =
+            |xml: &str| Document::parse(xml).map_err(|error| Refusal::BadOutput(error.to_string()));
+        let (before, after) = (parse(before)?, parse(&xml)?);
+        let changes = diff(&before, &after);
+        let wishes = self.description().wishes.as_ref();
+        let patterns = wishes.map_or(&[][..], |wishes| &wishes.paths);
+        let mut checker = Checker::new(patterns, &before, &after);
+        for change in &changes {
+            if let Permission::Refused(refusal) = checker.permits(change) {
+                let remedy = refusal.hint.map_or_else(
+                    || format!("no wish can allow it ({:?})", refusal.reason),
+                    |hint| format!("wish for it with Description::with_paths([{hint:?}])"),
+                );
+                let text = format!("the hook may not change {}: {remedy}", refusal.path);
+                return Err(Refusal::Denied(text));
+            }
+        }
+        Ok(EditedDomain { xml, changes })
+    }
+}
+
+fn under_wasmtime(module: &Module, context: &CallContext, call: &Call<'_>) -> CallResult<Answer> {
+    match block_on(module.call(context, call)) {
+        Ok(called) => CallResult {
+            result: called.result.map_err(Refusal::from),
+            log: called.log,
+            duration: called.duration,
+            peak_memory: called.peak_memory,
+        },
+        Err(error) => CallResult {
+            result: Err(Refusal::Failure(Error::Runtime(error).to_string())),
+            log: Vec::new(),
+            duration: Duration::ZERO,
+            peak_memory: 0,
+        },
+    }
+}
+
+impl From<CallError> for Refusal {
+    fn from(error: CallError) -> Refusal {
+        match error {
+            CallError::Veto(text) => Refusal::Veto(text),
+            other => Refusal::Failure(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Builds and loads modules for tests, each once per process.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use hook_host::wasm::{LoadError, LoadOptions, Module};
+use tempfile::TempDir;
+
+use crate::build::{self, BuildError, Part, Target};
+
+/// Why a hook cannot be tested.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// It could not be built.
+    Build(BuildError),
+    /// The host could not load it.
+    Load(LoadError),
+    /// The host's runtime could not be created.
+    Runtime(io::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Build(error) => error.fmt(f),
+            Error::Load(error) => error.fmt(f),
+            Error::Runtime(error) => write!(f, "no runtime for the hook host: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+type Key = (PathBuf, Part, Target);
+
+static LOADED: Mutex<Option<HashMap<Key, (Module, PathBuf)>>> = Mutex::new(None);
+
+/// The module of a crate and its path, built and loaded at the first call.
+pub(crate) fn build_and_load(
+    dir: &Path,
+    part: Part,
+    target: Target,
+) -> Result<(Module, PathBuf), Error> {
+    let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+    let loaded = loaded.get_or_insert_default();
+    let key = (dir.to_owned(), part, target);
+    if let Some(known) = loaded.get(&key) {
+        return Ok(known.clone());
+    }
+    let path = build::build(dir, &key.1, target).map_err(Error::Build)?;
+    let module = load(&path)?;
+    loaded.insert(key, (module.clone(), path.clone()));
+    Ok((module, path))
+}
+
+pub(crate) fn load(path: &Path) -> Result<Module, Error> {
+    let options = LoadOptions {
+        artifacts_dir: Some(artifacts(path).map_err(Error::Runtime)?),
+        ..LoadOptions::default()
+    };
+    let loading = Module::load(path, options);
+    block_on(loading)
+        .map_err(Error::Runtime)?
+        .map_err(Error::Load)
+}
+
+/// The directory of compiled artifacts: in Cargo's target directory, if the module is there, so that
+/// the next test finds the artifact; else a temporary one of this process.
+pub(crate) fn artifacts(module: &Path) -> io::Result<PathBuf> {
+    static DIR: OnceLock<TempDir> = OnceLock::new();
+    let mut above = module.ancestors().skip(1);
+    if let Some(target) = above.find(|dir| dir.join("CACHEDIR.TAG").is_file()) {
+        return Ok(target.join("compiled"));
+    }
+    if DIR.get().is_none() {
+        // If another thread was faster, its directory is used.
+        let _ = DIR.set(tempfile::tempdir()?);
+    }
+    // The host creates the directory itself, with private permissions.
+    let made = DIR.get().map(|dir| dir.path().join("compiled"));
+    Ok(made.unwrap_or_default())
+}
+
+pub(crate) fn block_on<F: Future>(work: F) -> io::Result<F::Output> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    Ok(runtime.block_on(work))
+}

@@ -1,0 +1,316 @@
+//! Runs the cases in a hook's README: its policy, its VMIs, and their results.
+//!
+//! The second word of a fenced block's info string is its role:
+//!
+//! | block | role |
+//! |---|---|
+//! | `yaml policy` | the operator's policy that the hook needs: no line of it may be superfluous |
+//! | `yaml hook.yaml` | the file beside the module |
+//! | `yaml vmi` | begins a case: the VMI, or the relevant part of it |
+//! | `xml before`, `xml after` | the domain before and after the hook |
+//! | `yaml user-data`, `yaml user-data-after` | cloud-init's user data; `network-data` likewise |
+//! | `text veto` | the message of the hook's veto |
+//! | `text log` | the lines that the hook logs when the virtual machine ends |
+//!
+//! Other blocks are ignored.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use hook_host::HookPoint;
+use serde_json::Value;
+
+use crate::deployment::{Deployment, DeploymentError};
+
+/// A case that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadmeError {
+    readme: PathBuf,
+    /// From 1; 0 for the whole file.
+    line: usize,
+    message: String,
+}
+
+impl fmt::Display for ReadmeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}:{}: {}",
+            self.readme.display(),
+            self.line,
+            self.message
+        )
+    }
+}
+
+impl std::error::Error for ReadmeError {}
+
+/// Runs every case of a README with this module and the files in the README, and
+/// checks that no line of the policy is superfluous. Returns the number of cases.
+pub fn readme(readme: impl AsRef<Path>, module: impl AsRef<Path>) -> Result<usize, ReadmeError> {
+    let path = readme.as_ref();
+    let refused = |(line, message)| ReadmeError {
+        readme: path.to_owned(),
+        line,
+        message,
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| refused((0, error.to_string())))?;
+    let shown = Shown::read(&text).map_err(refused)?;
+    let deployment = shown.deployment(module.as_ref());
+    for case in &shown.cases {
+        case.run(&deployment).map_err(refused)?;
+    }
+    shown.policy_is_narrow(&deployment).map_err(refused)?;
+    Ok(shown.cases.len())
+}
+
+type Wrong = (usize, String);
+
+/// A fenced block.
+#[derive(Debug, Clone)]
+struct Block {
+    role: String,
+    text: String,
+    line: usize,
+}
+
+#[derive(Debug, Default)]
+struct Shown {
+    hook_yaml: Option<Block>,
+    policy: Option<Block>,
+    cases: Vec<Case>,
+}
+
+/// A VMI and the expected results.
+#[derive(Debug)]
+struct Case {
+    vmi: String,
+    line: usize,
+    blocks: Vec<Block>,
+}
+
+impl Shown {
+    fn read(text: &str) -> Result<Shown, Wrong> {
+        let mut shown = Shown::default();
+        for block in blocks(text) {
+            match block.role.as_str() {
+                "policy" => shown.policy = Some(block),
+                "hook.yaml" => shown.hook_yaml = Some(block),
+                "vmi" => shown.cases.push(Case {
+                    vmi: json(&block)?,
+                    line: block.line,
+                    blocks: Vec::new(),
+                }),
+                _ => match shown.cases.last_mut() {
+                    Some(case) => case.blocks.push(block),
+                    None => {
+                        let what = format!("no `yaml vmi` stands before this {}", block.role);
+                        return Err((block.line, what));
+                    }
+                },
+            }
+        }
+        if shown.cases.is_empty() {
+            return Err((0, "it shows no `yaml vmi`".to_owned()));
+        }
+        Ok(shown)
+    }
+
+    fn deployment(&self, module: &Path) -> Deployment {
+        let mut deployment = Deployment::new(module);
+        if let Some(hook_yaml) = &self.hook_yaml {
+            deployment = deployment.with_hook_yaml(&hook_yaml.text);
+        }
+        match &self.policy {
+            Some(policy) => deployment.with_policy(&policy.text),
+            None => deployment,
+        }
+    }
+
+    /// Checks that a case fails for every item that is removed from the policy.
+    fn policy_is_narrow(&self, deployment: &Deployment) -> Result<(), Wrong> {
+        let Some(policy) = &self.policy else {
+            return Ok(());
+        };
+        let whole: Value = yaml(policy)?;
+        for list in ["paths", "dangerous", "config", "dirs", "hookPoints"] {
+            let items = whole["allow"][list].as_array().map_or(0, Vec::len);
+            for at in 0..items {
+                let mut less = whole.clone();
+                let left_out = less["allow"][list]
+                    .as_array_mut()
+                    .map(|items| items.remove(at));
+                // JSON is YAML.
+                let narrowed = deployment.clone().with_policy(less.to_string());
+                if self.cases.iter().all(|case| case.run(&narrowed).is_ok()) {
+                    let item = left_out.unwrap_or_default();
+                    let what = format!("allow.{list} need not have {item}");
+                    return Err((policy.line, what));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Case {
+    fn block(&self, role: &str) -> Option<&Block> {
+        self.blocks.iter().find(|block| block.role == role)
+    }
+
+    fn text(&self, role: &str) -> &str {
+        self.block(role).map_or("", |block| &block.text)
+    }
+
+    fn run(&self, deployment: &Deployment) -> Result<(), Wrong> {
+        let mut ran = 0;
+        if let Some(before) = self.block("before") {
+            self.define(deployment, before)?;
+            ran += 1;
+        }
+        if self
+            .block("user-data-after")
+            .or(self.block("network-data-after"))
+            .is_some()
+        {
+            self.cloud_init(deployment)?;
+            ran += 1;
+        }
+        if let Some(veto) = self.block("veto") {
+            self.veto(deployment, veto)?;
+            ran += 1;
+        }
+        if let Some(log) = self.block("log") {
+            self.shutdown(deployment, log)?;
+            ran += 1;
+        }
+        if ran == 0 {
+            return Err((self.line, "nothing comes of this VMI".to_owned()));
+        }
+        Ok(())
+    }
+
+    fn define(&self, deployment: &Deployment, before: &Block) -> Result<(), Wrong> {
+        let wrong = |message: String| (before.line, message);
+        let refused = |error: DeploymentError| wrong(error.to_string());
+        let expected = self.block("after").unwrap_or(before);
+        let (xml, _) = deployment
+            .on_define_domain(&self.vmi, &before.text)
+            .map_err(refused)?;
+        same(expected, &xml)?;
+        let (again, _) = deployment
+            .on_define_domain(&self.vmi, &xml)
+            .map_err(refused)?;
+        if again != xml {
+            return Err(wrong(format!(
+                "run again on its own work, it makes\n{again}"
+            )));
+        }
+        Ok(())
+    }
+
+    fn cloud_init(&self, deployment: &Deployment) -> Result<(), Wrong> {
+        let (user, network) = (self.text("user-data"), self.text("network-data"));
+        let ((user_after, network_after), _) = deployment
+            .pre_cloud_init_iso(&self.vmi, user, network)
+            .map_err(|error| (self.line, error.to_string()))?;
+        for (role, after) in [
+            ("user-data-after", user_after),
+            ("network-data-after", network_after),
+        ] {
+            if let Some(expected) = self.block(role) {
+                same(expected, &after)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn veto(&self, deployment: &Deployment, veto: &Block) -> Result<(), Wrong> {
+        match deployment.pre_start(&self.vmi) {
+            Ok(_) => Err((veto.line, "the VM may start".to_owned())),
+            Err(error) if error.to_string().contains(veto.text.trim_end()) => Ok(()),
+            Err(error) => Err((veto.line, format!("the error is: {error}"))),
+        }
+    }
+
+    fn shutdown(&self, deployment: &Deployment, log: &Block) -> Result<(), Wrong> {
+        let (_, runs) = deployment
+            .shutdown(&self.vmi)
+            .map_err(|error| (self.line, error.to_string()))?;
+        let at_end = runs
+            .iter()
+            .filter(|run| run.hook_point == HookPoint::Shutdown);
+        let lines = at_end.flat_map(|run| &run.log);
+        let logged: String = lines.map(|line| format!("{}\n", line.message)).collect();
+        same(log, &logged)
+    }
+}
+
+fn same(expected: &Block, found: &str) -> Result<(), Wrong> {
+    if expected.text == found {
+        return Ok(());
+    }
+    Err((expected.line, format!("in truth it is\n{found}")))
+}
+
+/// The fenced blocks with a role.
+fn blocks(text: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for (at, line) in text.lines().enumerate() {
+        let fence = line.strip_prefix("```");
+        match (&mut open, fence) {
+            (Some(_), Some("")) => blocks.extend(open.take()),
+            (Some(block), _) => {
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+            (None, Some(info)) => {
+                let role = info.split_whitespace().nth(1).unwrap_or_default();
+                open = Some(Block {
+                    role: role.to_owned(),
+                    text: String::new(),
+                    line: at + 1,
+                });
+            }
+            (None, None) => {}
+        }
+    }
+    blocks.retain(|block| !block.role.is_empty());
+    blocks
+}
+
+fn yaml(block: &Block) -> Result<Value, Wrong> {
+    serde_norway::from_str(&block.text).map_err(|error| (block.line, error.to_string()))
+}
+
+fn json(block: &Block) -> Result<String, Wrong> {
+    Ok(yaml(block)?.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const README: &str = "# x\n```yaml policy\nallow: {}\n```\n```sh\nls\n```\n```yaml vmi\nmetadata: {name: vm}\n```\n```xml before\n<a/>\n```\n";
+
+    #[test]
+    fn blocks_are_told_by_their_second_word() {
+        let shown = Shown::read(README).unwrap();
+        assert_eq!(shown.policy.unwrap().text, "allow: {}\n");
+        assert_eq!(shown.cases[0].vmi, r#"{"metadata":{"name":"vm"}}"#);
+        assert_eq!(shown.cases[0].text("before"), "<a/>\n");
+        assert_eq!((shown.cases[0].line, shown.cases.len()), (8, 1));
+    }
+
+    #[test]
+    fn what_belongs_to_no_case_is_an_error() {
+        let lost = Shown::read("```xml before\n<a/>\n```\n").unwrap_err();
+        assert_eq!(
+            lost,
+            (1, "no `yaml vmi` stands before this before".to_owned())
+        );
+        assert!(Shown::read("nothing\n").is_err());
+    }
+}

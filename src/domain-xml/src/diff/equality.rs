@@ -1,0 +1,95 @@
+//! Equality of subtrees, as written or in content.
+
+use std::rc::Rc;
+
+use super::scope::{self, Name, Scope};
+use super::{Attributes, own_text};
+use crate::Element;
+use crate::element::Node;
+use crate::tag::Attribute;
+
+/// Whether the subtrees are written alike, ignoring white space between elements. If not, they may still be equal in
+/// content.
+pub(super) fn is_written_alike(a: &Element, b: &Element) -> bool {
+    let mut pending = vec![(a, b)];
+    while let Some((a, b)) = pending.pop() {
+        if is_copy(a, b) {
+            continue;
+        }
+        if !same_tags(a, b) {
+            return false;
+        }
+        let mut theirs = b.nodes().iter().filter(|node| !node.is_layout());
+        for node in a.nodes().iter().filter(|node| !node.is_layout()) {
+            match (node, theirs.next()) {
+                (Node::Element(a), Some(Node::Element(b))) => pending.push((a, b)),
+                (Node::Text(a), Some(Node::Text(b)))
+                | (Node::CData(a), Some(Node::CData(b)))
+                | (Node::Other(a), Some(Node::Other(b)))
+                    if a.as_str() == b.as_str() => {}
+                _ => return false,
+            }
+        }
+        if theirs.next().is_some() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether both are unedited and have the same bytes.
+pub(super) fn is_copy(a: &Element, b: &Element) -> bool {
+    matches!((a.as_read(), b.as_read()), (Some(a), Some(b)) if a == b)
+}
+
+fn same_tags(a: &Element, b: &Element) -> bool {
+    a.tag() == b.tag() || (a.name() == b.name() && written(a).eq(written(b)))
+}
+
+fn written(element: &Element) -> impl Iterator<Item = (&str, &str)> {
+    let attributes = element.attributes();
+    attributes.map(|attribute| (attribute.name, attribute.raw))
+}
+
+/// An element, and the namespaces inside it.
+pub(super) type Scoped<'a> = (&'a Element, Option<Rc<Scope>>);
+
+/// Whether a diff of the subtrees would be empty. False if the subtrees have more than this number of elements.
+pub(super) fn is_equivalent(a: Scoped<'_>, b: Scoped<'_>, mut elements: usize) -> bool {
+    let mut pending = vec![(a, b)];
+    while let Some((a, b)) = pending.pop() {
+        let Some(left) = elements.checked_sub(1) else {
+            return false;
+        };
+        elements = left;
+        let same_name = Name::of(a.0, a.1.as_ref()) == Name::of(b.0, b.1.as_ref());
+        if !same_name || !same_values(&a, &b) || own_text(a.0) != own_text(b.0) {
+            return false;
+        }
+        let (mut ours, mut theirs) = (a.0.children(), b.0.children());
+        loop {
+            let inside =
+                |child, around: &Scoped<'_>| (child, scope::enter(around.1.as_ref(), child));
+            match (ours.next(), theirs.next()) {
+                (Some(our), Some(their)) => pending.push((inside(our, &a), inside(their, &b))),
+                (None, None) => break,
+                _ => return false,
+            }
+            if pending.len() > elements {
+                return false;
+            }
+        }
+    }
+    true
+}
+
+fn same_values(a: &Scoped<'_>, b: &Scoped<'_>) -> bool {
+    let ours = Attributes::of(a.0, a.1.as_ref());
+    let theirs = Attributes::of(b.0, b.1.as_ref());
+    let mut numbered = ours.list.iter().enumerate();
+    let same = |(at, (name, attribute)): (usize, &(Name<'_>, Attribute<'_>))| {
+        let other = theirs.get(name, at);
+        other.is_some_and(|other| attribute.value() == other.value())
+    };
+    ours.list.len() == theirs.list.len() && numbered.all(same)
+}

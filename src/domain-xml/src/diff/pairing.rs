@@ -1,0 +1,205 @@
+//! Pairs the children before with those after.
+
+use super::equality;
+use super::siblings::{ALTERNATIVES, Family, Identities, Siblings};
+
+/// How many siblings are searched for equal content, and how many elements are compared; devices without an identity
+/// are few and small.
+const LOOK_AHEAD: usize = 8;
+const MAX_COMPARED_ELEMENTS: usize = 64;
+
+/// The index after of each child before. `same_namespaces`: prefixes stand for the same namespaces around both.
+pub(super) fn pair(
+    before: &Siblings<'_>,
+    after: &Siblings<'_>,
+    same_namespaces: bool,
+) -> Vec<Option<usize>> {
+    let mut partner = vec![None; before.list.len()];
+    for old in before.families() {
+        if let Some(new) = after.family_named(&old.name) {
+            let mut pairing = Pairing::new(before, after, old, new);
+            pairing.pair(same_namespaces);
+            for (old, new) in pairing.pairs() {
+                partner[old] = Some(new);
+            }
+        }
+    }
+    partner
+}
+
+/// The children of one name. Members are counted within their family.
+struct Pairing<'s, 'a, 'b> {
+    before: &'s Siblings<'a>,
+    after: &'s Siblings<'b>,
+    old: &'s Family<'a>,
+    new: &'s Family<'b>,
+    partner: Vec<Option<usize>>,
+    taken: Vec<bool>,
+}
+
+impl<'s, 'a, 'b> Pairing<'s, 'a, 'b> {
+    fn new(
+        before: &'s Siblings<'a>,
+        after: &'s Siblings<'b>,
+        old: &'s Family<'a>,
+        new: &'s Family<'b>,
+    ) -> Self {
+        Pairing {
+            before,
+            after,
+            old,
+            new,
+            partner: vec![None; old.members.len()],
+            taken: vec![false; new.members.len()],
+        }
+    }
+
+    fn pair(&mut self, same_namespaces: bool) {
+        if self.is_unchanged(same_namespaces) {
+            self.partner = (0..self.old.members.len()).map(Some).collect();
+            return;
+        }
+        let before = self.before.identities(self.old);
+        let after = self.after.identities(self.new);
+        let theirs = before.in_terms_of(after);
+        self.by_unique_key(before, after, &theirs);
+        self.by_shared_key(before, after, &theirs);
+        self.by_content();
+        self.by_order(before, after, &theirs);
+    }
+
+    /// The pairs, by index among all children.
+    fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
+        let pairs = self.old.members.iter().zip(&self.partner);
+        pairs.filter_map(|(old, new)| Some((*old, *self.new.members.get((*new)?)?)))
+    }
+
+    /// Whether pairing needs no identities: for an only child that is paired whatever its content, or if all members
+    /// are unchanged.
+    fn is_unchanged(&self, same_namespaces: bool) -> bool {
+        if let ([old], [new]) = (&self.old.members[..], &self.new.members[..])
+            && self.is_only_child(*old, *new)
+        {
+            return true;
+        }
+        let mut pairs = self.old.members.iter().zip(&self.new.members);
+        let copied = |(old, new): (&usize, &usize)| {
+            let (was, is) = (&self.before.list[*old], &self.after.list[*new]);
+            equality::is_copy(was.element, is.element)
+        };
+        same_namespaces && self.old.members.len() == self.new.members.len() && pairs.all(copied)
+    }
+
+    fn set(&mut self, old: usize, new: usize) {
+        self.partner[old] = Some(new);
+        self.taken[new] = true;
+    }
+
+    /// Pairs by identities that only one child has on each side.
+    fn by_unique_key(
+        &mut self,
+        before: &Identities<'_>,
+        after: &Identities<'_>,
+        theirs: &[Option<usize>],
+    ) {
+        for alternative in 0..ALTERNATIVES {
+            for old in 0..self.partner.len() {
+                if let (None, Some(number)) = (self.partner[old], before.of(old)[alternative])
+                    && let ([_], Some(their)) = (before.sharing(number), theirs[number])
+                    && let [new] = after.sharing(their)
+                    && !self.taken[*new]
+                {
+                    self.set(old, *new);
+                }
+            }
+        }
+    }
+
+    /// Pairs children that share an identity, in their order.
+    fn by_shared_key(
+        &mut self,
+        before: &Identities<'_>,
+        after: &Identities<'_>,
+        theirs: &[Option<usize>],
+    ) {
+        for alternative in 0..ALTERNATIVES {
+            let mut next = vec![0; theirs.len()];
+            for old in 0..self.partner.len() {
+                if let (None, Some(number)) = (self.partner[old], before.of(old)[alternative])
+                    && let Some(their) = theirs[number]
+                {
+                    let candidates = after.sharing(their);
+                    let at = &mut next[number];
+                    while candidates.get(*at).is_some_and(|new| self.taken[*new]) {
+                        *at += 1;
+                    }
+                    if let Some(new) = candidates.get(*at) {
+                        self.set(old, *new);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The members after that have no partner yet.
+    fn unpaired(&self) -> Vec<usize> {
+        (0..self.taken.len())
+            .filter(|new| !self.taken[*new])
+            .collect()
+    }
+
+    /// Pairs children without an identity by equal content, a few siblings ahead. So a device that is inserted before
+    /// others of its kind does not change them.
+    fn by_content(&mut self) {
+        let left = self.unpaired();
+        let mut next = 0;
+        for old in 0..self.partner.len() {
+            if self.partner[old].is_some() {
+                continue;
+            }
+            let was = self.old.members[old];
+            let mut ahead = left.iter().skip(next).take(LOOK_AHEAD);
+            if let Some(n) = ahead.position(|new| self.is_equivalent(was, self.new.members[*new])) {
+                self.set(old, left[next + n]);
+                next += n + 1;
+            }
+        }
+    }
+
+    fn is_equivalent(&self, old: usize, new: usize) -> bool {
+        let (was, is) = (&self.before.list[old], &self.after.list[new]);
+        let was = (was.element, was.scope.clone());
+        equality::is_equivalent(was, (is.element, is.scope.clone()), MAX_COMPARED_ELEMENTS)
+    }
+
+    /// Pairs the rest in order, unless their identities differ.
+    fn by_order(
+        &mut self,
+        before: &Identities<'_>,
+        after: &Identities<'_>,
+        theirs: &[Option<usize>],
+    ) {
+        let mut left = self.unpaired().into_iter();
+        for old in 0..self.partner.len() {
+            if self.partner[old].is_some() {
+                continue;
+            }
+            let Some(new) = left.next() else {
+                return;
+            };
+            let mut numbers = before.of(old).iter().zip(after.of(new));
+            let compatible = numbers.all(|(was, is)| match (was, is) {
+                (Some(was), Some(is)) => theirs[*was] == Some(*is),
+                _ => true,
+            });
+            if compatible || self.is_only_child(self.old.members[old], self.new.members[new]) {
+                self.set(old, new);
+            }
+        }
+    }
+
+    fn is_only_child(&self, old: usize, new: usize) -> bool {
+        let kind = &self.before.list[old].kind;
+        kind.only_child_is_itself && self.before.is_only(old) && self.after.is_only(new)
+    }
+}

@@ -1,0 +1,111 @@
+//! amd64, which libvirt calls x86_64: the q35 and pc machine types.
+
+mod features;
+mod launch_security;
+mod ovmf;
+mod tsc;
+
+use kubevirt_api::vmi::{self, Vmi};
+
+use crate::convert::arch::protection::Protection;
+use crate::convert::arch::{Architecture, FirmwareImage};
+use crate::convert::error::ConvertError;
+use crate::spec::{Features, LaunchSecurity, Timer, VideoModel, pci_virtio_model};
+
+/// VGA memory in KiB.
+const VGA_MEMORY: u64 = 16_384;
+/// VGA, ich9 sound, ich9 SATA.
+const OCCUPIED_ROOT_SLOTS: [u32; 3] = [0x01, 0x1b, 0x1f];
+
+/// The architecture amd64.
+pub(crate) struct Amd64;
+
+impl Architecture for Amd64 {
+    fn libvirt_name(&self) -> &'static str {
+        "x86_64"
+    }
+
+    fn default_machine(&self) -> &'static str {
+        "q35"
+    }
+
+    fn has_smbios(&self) -> bool {
+        true
+    }
+
+    fn uefi_image(
+        &self,
+        secure_boot: bool,
+        protection: Protection,
+        installed: Option<&[String]>,
+    ) -> Result<FirmwareImage, ConvertError> {
+        ovmf::image(secure_boot, protection, installed)
+    }
+
+    fn firmware_log_device(&self) -> Option<&'static str> {
+        Some("isa-debugcon,iobase=0x402")
+    }
+
+    fn default_cpu_mode(&self) -> &'static str {
+        "host-model"
+    }
+
+    fn obsolete_cpu_features(&self) -> &'static [&'static str] {
+        &["mpx"]
+    }
+
+    fn has_dedicated_cpu_hint(&self) -> bool {
+        true
+    }
+
+    fn features(&self, requested: &vmi::Features, protection: Protection) -> Features {
+        features::features(requested, protection)
+    }
+
+    fn extra_timers(&self, vmi: &Vmi) -> Vec<Timer> {
+        tsc::timer(vmi).into_iter().collect()
+    }
+
+    fn launch_security(&self, vmi: &Vmi) -> Result<Option<LaunchSecurity>, ConvertError> {
+        launch_security::launch_security(vmi)
+    }
+
+    fn virtio_model(&self, is_transitional: bool) -> &'static str {
+        pci_virtio_model(is_transitional)
+    }
+
+    fn usb_controller(&self) -> &'static str {
+        "qemu-xhci"
+    }
+
+    fn default_video(&self, prefers_bochs: bool) -> VideoModel {
+        let (kind, vram) = match prefers_bochs {
+            true => ("bochs", None),
+            false => ("vga", Some(VGA_MEMORY)),
+        };
+        VideoModel {
+            kind: kind.into(),
+            vram,
+            ..VideoModel::default()
+        }
+    }
+
+    fn sound_models(&self) -> &'static [&'static str] {
+        &["ich9", "ac97"]
+    }
+
+    fn tpm_model(&self, is_persistent: bool) -> &'static str {
+        match is_persistent {
+            true => "tpm-crb",
+            false => "tpm-tis",
+        }
+    }
+
+    fn occupied_root_slots(&self) -> &'static [u32] {
+        &OCCUPIED_ROOT_SLOTS
+    }
+
+    fn can_have_smmuv3(&self) -> bool {
+        false
+    }
+}

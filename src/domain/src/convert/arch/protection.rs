@@ -1,0 +1,41 @@
+//! How a guest is protected from its host.
+
+use kubevirt_api::vmi::LaunchSecurity;
+
+/// The technology that protects a guest from its host. Firmware and devices depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protection {
+    None,
+    /// AMD SEV and SEV-ES.
+    Sev,
+    /// AMD SEV-SNP.
+    Snp,
+    /// Intel TDX.
+    Tdx,
+}
+
+impl Protection {
+    pub(crate) fn of(security: Option<&LaunchSecurity>) -> Self {
+        match security {
+            Some(security) if security.snp.is_some() => Self::Snp,
+            Some(security) if security.sev.is_some() => Self::Sev,
+            Some(security) if security.tdx.is_some() => Self::Tdx,
+            _ => Self::None,
+        }
+    }
+
+    /// Whether the host cannot read the guest's memory, so that virtio devices need the guest's IOMMU.
+    pub(crate) fn encrypts_memory(self) -> bool {
+        matches!(self, Self::Sev | Self::Snp)
+    }
+
+    /// Whether the firmware is measured as a whole and has no variable store.
+    pub(crate) fn is_stateless(self) -> bool {
+        matches!(self, Self::Snp | Self::Tdx)
+    }
+
+    /// Whether the firmware image holds the secure boot keys. libvirt's `secure` attribute would ask for SMM.
+    pub(crate) fn has_keys_in_firmware(self) -> bool {
+        self == Self::Tdx
+    }
+}

@@ -1,0 +1,13 @@
+//! Hypervisor features.
+
+use crate::convert::context::Context;
+use crate::convert::error::ConvertError;
+use crate::spec::DomainSpec;
+
+pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let requested = context.vmi.spec.domain.features.as_ref();
+    let features =
+        requested.map(|features| context.architecture.features(features, context.protection));
+    spec.features = Some(features.unwrap_or_default());
+    Ok(())
+}

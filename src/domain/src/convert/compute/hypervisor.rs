@@ -1,0 +1,18 @@
+//! The hypervisor, or emulation if it is allowed.
+
+use crate::convert::context::Context;
+use crate::convert::error::ConvertError;
+use crate::spec::DomainSpec;
+
+pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let (native, missing) = match context.host.hypervisor.as_str() {
+        "hyperv-direct" => ("hyperv", "MSHV not present"),
+        _ => ("kvm", "kvm not present and emulation is not allowed"),
+    };
+    spec.kind = match (context.host.kvm_available, context.host.allow_emulation) {
+        (true, _) => native.into(),
+        (false, true) => "qemu".into(),
+        (false, false) => return Err(ConvertError::refused(missing)),
+    };
+    Ok(())
+}

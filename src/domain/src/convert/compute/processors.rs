@@ -1,0 +1,99 @@
+//! Virtual processors: count, model, and which can be hotplugged.
+
+use kubevirt_api::vmi;
+
+use crate::convert::arch::Architecture;
+use crate::convert::compute::memory;
+use crate::convert::context::Context;
+use crate::convert::error::ConvertError;
+use crate::convert::topology;
+use crate::spec::{
+    Cpu, CpuFeature, CpuTopology, DomainSpec, Numa, NumaCell, Vcpu, Vcpus, VcpusVcpu, yes_no,
+};
+
+pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let requested = context.vmi.spec.domain.cpu.as_ref();
+    let mut topology = context.topology.clone();
+    let mut cpus = context.vcpus;
+    if let Some(max_sockets) = requested
+        .map(|cpu| cpu.max_sockets)
+        .filter(|sockets| *sockets != 0)
+    {
+        topology.sockets = max_sockets;
+        cpus = topology::count(&topology)?;
+        spec.vcpus = Some(pluggable(&topology, context.vcpus, cpus));
+    }
+    spec.vcpu = Some(Vcpu {
+        placement: "static".into(),
+        cpus,
+    });
+    spec.cpu = Cpu {
+        topology: Some(topology),
+        ..model(context.architecture, requested)
+    };
+    if memory::needs_memfd(context) {
+        spec.cpu.numa = Some(one_cell(context, cpus));
+    }
+    Ok(())
+}
+
+/// The list of processors. Those of the first socket are always present, the others can be hotplugged.
+fn pluggable(topology: &CpuTopology, enabled: u32, all: u32) -> Vcpus {
+    let fixed = topology.cores * topology.threads;
+    let vcpu = |id| VcpusVcpu {
+        id,
+        enabled: yes_no(id < enabled),
+        hotpluggable: yes_no(id >= fixed),
+        ..VcpusVcpu::default()
+    };
+    Vcpus {
+        vcpu: (0..all).map(vcpu).collect(),
+    }
+}
+
+fn model(architecture: &dyn Architecture, requested: Option<&vmi::Cpu>) -> Cpu {
+    let name = requested.map_or("", |cpu| cpu.model.as_str());
+    let (mode, model) = match name {
+        "" => (architecture.default_cpu_mode(), ""),
+        "host-model" | "host-passthrough" => (name, ""),
+        name => ("custom", name),
+    };
+    Cpu {
+        mode: mode.into(),
+        model: model.into(),
+        features: requested
+            .map(|cpu| features(architecture, cpu))
+            .unwrap_or_default(),
+        ..Cpu::default()
+    }
+}
+
+fn features(architecture: &dyn Architecture, cpu: &vmi::Cpu) -> Vec<CpuFeature> {
+    let requested = cpu.features.iter().map(|feature| CpuFeature {
+        name: feature.name.clone(),
+        policy: feature.policy.clone(),
+    });
+    let is_host_model = matches!(cpu.model.as_str(), "host-model" | "host-passthrough");
+    let obsolete = architecture.obsolete_cpu_features().iter();
+    let disabled = obsolete
+        .filter(|name| !is_host_model && !cpu.features.iter().any(|known| known.name == **name))
+        .map(|name| CpuFeature {
+            name: (*name).into(),
+            policy: "disable".into(),
+        });
+    requested.chain(disabled).collect()
+}
+
+/// libvirt takes a memfd only with a NUMA cell.
+fn one_cell(context: &Context<'_>, cpus: u32) -> Numa {
+    let bytes = memory::guest(context.vmi).value();
+    Numa {
+        cells: vec![NumaCell {
+            id: "0".into(),
+            cpus: format!("0-{}", cpus.saturating_sub(1)),
+            memory: Some(u64::try_from(bytes / 1024).unwrap_or_default()),
+            unit: "KiB".into(),
+            ..NumaCell::default()
+        }],
+    }
+}

@@ -1,0 +1,56 @@
+//! SMBIOS data shown to the guest.
+
+use kubevirt_api::options::Smbios;
+use kubevirt_api::vmi::{Chassis, Firmware};
+
+use crate::convert::context::Context;
+use crate::convert::error::ConvertError;
+use crate::spec::{DomainSpec, Entry, SysInfo};
+
+pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let domain = &context.vmi.spec.domain;
+    let mut system = domain.firmware.as_ref().map(identity).unwrap_or_default();
+    system.extend(context.options.smbios.iter().flat_map(cluster));
+    spec.sys_info = Some(SysInfo {
+        kind: "smbios".into(),
+        system,
+        chassis: domain.chassis.as_ref().map(chassis).unwrap_or_default(),
+        ..SysInfo::default()
+    });
+    Ok(())
+}
+
+fn entry(name: &str, value: &str) -> Entry {
+    Entry {
+        name: name.into(),
+        value: value.into(),
+    }
+}
+
+fn identity(firmware: &Firmware) -> Vec<Entry> {
+    let mut entries = vec![entry("uuid", &firmware.uuid)];
+    if !firmware.serial.is_empty() {
+        entries.push(entry("serial", &firmware.serial));
+    }
+    entries
+}
+
+fn cluster(smbios: &Smbios) -> [Entry; 5] {
+    [
+        entry("manufacturer", &smbios.manufacturer),
+        entry("family", &smbios.family),
+        entry("product", &smbios.product),
+        entry("sku", &smbios.sku),
+        entry("version", &smbios.version),
+    ]
+}
+
+fn chassis(chassis: &Chassis) -> Vec<Entry> {
+    vec![
+        entry("manufacturer", &chassis.manufacturer),
+        entry("version", &chassis.version),
+        entry("serial", &chassis.serial),
+        entry("asset", &chassis.asset),
+        entry("sku", &chassis.sku),
+    ]
+}

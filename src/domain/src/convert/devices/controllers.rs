@@ -1,0 +1,115 @@
+//! Bus controllers that libvirt does not add itself, or adds with another model.
+
+use crate::convert::context::Context;
+use crate::convert::devices::device_plugins;
+use crate::convert::error::ConvertError;
+use crate::convert::storage::io_threads;
+use crate::spec::{Controller, ControllerDriver, DomainSpec, PciHole64};
+
+const NO_PCI_HOLE64: &str = "kubevirt.io/disablePCIHole64";
+
+pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let controllers = &mut spec.devices.controllers;
+    let usb = if needs_usb(context) {
+        context.architecture.usb_controller()
+    } else {
+        "none"
+    };
+    controllers.push(controller("usb", usb));
+    if needs_scsi(context) {
+        let driver = scsi_threads(context).or_else(|| protected(context));
+        controllers.push(Controller {
+            driver,
+            ..controller("scsi", context.virtio_model)
+        });
+    }
+    if disables_pci_hole64(context) {
+        let hole = PciHole64 {
+            value: 0,
+            unit: "KiB".into(),
+        };
+        controllers.push(Controller {
+            pci_hole64: Some(hole),
+            ..controller("pci", "pcie-root")
+        });
+    }
+    if context.devices().autoattach_serial_console != Some(false) {
+        controllers.push(Controller {
+            driver: protected(context),
+            ..controller("virtio-serial", context.virtio_model)
+        });
+    }
+    Ok(())
+}
+
+pub(crate) fn disables_pci_hole64(context: &Context<'_>) -> bool {
+    context
+        .vmi
+        .annotation(NO_PCI_HOLE64)
+        .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+fn protected(context: &Context<'_>) -> Option<ControllerDriver> {
+    context
+        .protection
+        .encrypts_memory()
+        .then(|| ControllerDriver {
+            iommu: context.iommu(),
+            ..ControllerDriver::default()
+        })
+}
+
+fn controller(kind: &str, model: &str) -> Controller {
+    Controller {
+        kind: kind.into(),
+        index: "0".into(),
+        model: model.into(),
+        ..Controller::default()
+    }
+}
+
+fn needs_usb(context: &Context<'_>) -> bool {
+    let devices = context.devices();
+    devices
+        .inputs
+        .iter()
+        .any(|input| matches!(input.bus.as_str(), "usb" | ""))
+        || devices
+            .disks
+            .iter()
+            .any(|disk| disk.disk.as_ref().is_some_and(|disk| disk.bus == "usb"))
+        || devices.client_passthrough.is_some()
+        || device_plugins::any_usb(context)
+}
+
+fn needs_scsi(context: &Context<'_>) -> bool {
+    !context.devices().disable_hotplug
+        || context
+            .devices()
+            .disks
+            .iter()
+            .any(|disk| disk.bus() == "scsi")
+}
+
+/// IO threads of the SCSI controller, which gets one if a SCSI disk has a dedicated IO thread.
+fn scsi_threads(context: &Context<'_>) -> Option<ControllerDriver> {
+    let disks = &context.devices().disks;
+    let automatic = io_threads::Threads::of(context.vmi).automatic;
+    if automatic == 0
+        || !disks
+            .iter()
+            .any(|disk| disk.bus() == "scsi" && io_threads::is_dedicated(disk))
+    {
+        return None;
+    }
+    let shared = disks
+        .iter()
+        .filter(|disk| disk.bus() == "virtio" && !io_threads::is_dedicated(disk))
+        .count();
+    let taken = u64::try_from(shared).unwrap_or_default() % automatic;
+    Some(ControllerDriver {
+        io_thread: Some(taken + 1),
+        queues: Some(u64::from(context.vcpus.max(1))),
+        iommu: context.iommu(),
+    })
+}

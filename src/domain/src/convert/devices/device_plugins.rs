@@ -1,0 +1,182 @@
+//! Host devices from device plugins: GPUs and others.
+
+use kubevirt_api::vmi::{self, VirtualGpuDisplay};
+
+use crate::convert::context::Context;
+use crate::convert::devices::device_pool::{AddressKind, DevicePool};
+use crate::convert::devices::{claimed_devices, hostdev};
+use crate::convert::error::ConvertError;
+use crate::spec::{Address, Alias, HostDevice, HostDeviceSource};
+
+/// A device that the VMI requests.
+struct Request<'a> {
+    alias: &'static str,
+    name: &'a str,
+    resource: &'a str,
+    display: Option<&'a VirtualGpuDisplay>,
+    /// A claim provides the device, not a plugin.
+    is_claimed: bool,
+}
+
+/// Whether a device is a USB device, which needs a USB controller in the guest.
+pub(crate) fn any_usb(context: &Context<'_>) -> bool {
+    let plugins = &context.host.device_plugins;
+    let mut devices = context.devices().host_devices.iter();
+    devices.any(|device| plugins.contains_key(&AddressKind::Usb.variable(&device.device_name)))
+}
+
+/// GPUs. Each device has an address in at most one of the pools.
+pub(crate) fn gpus(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
+    let failed = |message: String| {
+        ConvertError::refused(format!("failed to create GPU host-devices: {message}"))
+    };
+    let gpus = &context.devices().gpus;
+    let requests: Vec<_> = gpus.iter().map(gpu_request).collect();
+    let mut devices = from_plugin(AddressKind::Pci, &requests, context).map_err(failed)?;
+    let mut mediated = from_plugin(AddressKind::Mdev, &requests, context).map_err(failed)?;
+    enable_first_display(&requests, &mut mediated);
+    devices.extend(mediated);
+    check_count("GPU", &requests, &devices).map_err(failed)?;
+    Ok(devices)
+}
+
+fn gpu_request(gpu: &vmi::Gpu) -> Request<'_> {
+    Request {
+        alias: "gpu-",
+        name: &gpu.name,
+        resource: &gpu.device_name,
+        display: gpu
+            .virtual_gpu_options
+            .as_ref()
+            .and_then(|options| options.display.as_ref()),
+        is_claimed: claimed_devices::is_claimed(
+            &gpu.device_name,
+            &gpu.claim_name,
+            &gpu.request_name,
+        ),
+    }
+}
+
+pub(crate) fn host_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
+    let failed = |message: String| {
+        ConvertError::refused(format!("failed to create generic host-devices: {message}"))
+    };
+    let host_devices = context.devices().host_devices.iter();
+    let requests: Vec<_> = host_devices
+        .map(|device| Request {
+            alias: "hostdevice-",
+            name: &device.name,
+            resource: &device.device_name,
+            display: None,
+            is_claimed: claimed_devices::is_claimed(
+                &device.device_name,
+                &device.claim_name,
+                &device.request_name,
+            ),
+        })
+        .collect();
+    let mut devices = from_plugin(AddressKind::Pci, &requests, context).map_err(failed)?;
+    devices.extend(from_plugin(AddressKind::Mdev, &requests, context).map_err(failed)?);
+    devices
+        .extend(from_plugin(AddressKind::Usb, &requests, context).map_err(ConvertError::refused)?);
+    check_count("HostDevice", &requests, &devices).map_err(failed)?;
+    Ok(devices)
+}
+
+/// The devices whose resource has an address of this kind.
+fn from_plugin(
+    kind: AddressKind,
+    requests: &[Request<'_>],
+    context: &Context<'_>,
+) -> Result<Vec<HostDevice>, String> {
+    let resources = requests.iter().map(|device| device.resource);
+    let mut pool = DevicePool::new(kind, resources, context.host);
+    let mut devices = Vec::new();
+    for device in requests {
+        let Some(address) = pool.take(device.resource) else {
+            continue;
+        };
+        let created = match kind {
+            AddressKind::Pci => pci(device, address),
+            AddressKind::Mdev => Ok(mdev(device, address)),
+            AddressKind::Usb => usb(device, address),
+        };
+        devices.push(created.map_err(|error| {
+            format!("failed to create hostdevice for {}: {error}", device.name)
+        })?);
+    }
+    Ok(devices)
+}
+
+fn pci(request: &Request<'_>, address: &str) -> Result<HostDevice, String> {
+    let mut device = hostdev::pci_device(format!("{}{}", request.alias, request.name), address)
+        .map_err(|error| format!("failed to create PCI device for {}: {error}", request.name))?;
+    if let Some(display) = request
+        .display
+        .filter(|display| display.enabled == Some(true))
+    {
+        let ram_fb = display.ram_fb.as_ref();
+        hostdev::enable_display(
+            &mut device,
+            ram_fb.is_some_and(|ram_fb| ram_fb.enabled == Some(true)),
+        );
+    }
+    Ok(device)
+}
+
+fn mdev(request: &Request<'_>, uuid: &str) -> HostDevice {
+    let mut device = hostdev::mdev_device(format!("{}{}", request.alias, request.name), uuid);
+    hostdev::apply_display(&mut device, request.display);
+    device
+}
+
+/// `BUS:DEVICE`.
+fn usb(request: &Request<'_>, address: &str) -> Result<HostDevice, String> {
+    let (bus, number) = address
+        .split_once(':')
+        .filter(|(_, number)| !number.contains(':'))
+        .ok_or_else(|| format!("Bad value: {address}"))?;
+    Ok(HostDevice {
+        kind: "usb".into(),
+        mode: "subsystem".into(),
+        alias: Some(Alias::user(format!("usb-host-{}", request.name))),
+        source: HostDeviceSource {
+            address: Some(Address {
+                bus: bus.into(),
+                device: number.into(),
+                ..Address::default()
+            }),
+        },
+        ..HostDevice::default()
+    })
+}
+
+/// Enables the display of the first mediated GPU if the VMI configures no display at all.
+fn enable_first_display(requests: &[Request<'_>], mediated: &mut [HostDevice]) {
+    if requests.iter().all(|device| device.display.is_none())
+        && let Some(first) = mediated.first_mut()
+    {
+        hostdev::enable_display(first, true);
+    }
+}
+
+/// Refuses the VMI if a plugin did not provide a device.
+fn check_count(kind: &str, requests: &[Request<'_>], devices: &[HostDevice]) -> Result<(), String> {
+    let requests: Vec<_> = requests
+        .iter()
+        .filter(|device| !device.is_claimed)
+        .map(|device| format!("{} ({})", device.name, device.resource))
+        .collect();
+    if requests.is_empty() || requests.len() == devices.len() {
+        return Ok(());
+    }
+    let found: Vec<_> = devices
+        .iter()
+        .filter_map(|device| Some(device.alias.as_ref()?.name.as_str()))
+        .collect();
+    Err(format!(
+        "the number of device plugin {kind}/s do not match the number of devices:\n{kind}: [{}]\nDevice: [{}]",
+        requests.join(" "),
+        found.join(" ")
+    ))
+}

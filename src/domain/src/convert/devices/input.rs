@@ -1,0 +1,40 @@
+//! Tablets.
+
+use kubevirt_api::vmi;
+
+use crate::convert::context::Context;
+use crate::convert::error::ConvertError;
+use crate::spec::{Alias, DomainSpec, Input};
+
+pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    for input in &context.devices().inputs {
+        spec.devices.inputs.push(convert(input)?);
+    }
+    Ok(())
+}
+
+fn convert(input: &vmi::Input) -> Result<Input, ConvertError> {
+    let bus = match input.bus.as_str() {
+        "" => "usb",
+        bus @ ("usb" | "virtio") => bus,
+        bus => {
+            return Err(ConvertError::refused(format!(
+                "input contains unsupported bus {bus}"
+            )));
+        }
+    };
+    if input.kind != "tablet" {
+        return Err(ConvertError::refused(format!(
+            "input contains unsupported type {}",
+            input.kind
+        )));
+    }
+    let model = if bus == "virtio" { "virtio" } else { "" };
+    Ok(Input {
+        kind: input.kind.clone(),
+        bus: bus.into(),
+        alias: Some(Alias::user(&input.name)),
+        model: model.into(),
+        ..Input::default()
+    })
+}

@@ -1,0 +1,24 @@
+//! All other devices.
+
+pub(crate) mod balloon;
+pub(crate) mod claimed_devices;
+pub(crate) mod console;
+pub(crate) mod controllers;
+pub(crate) mod device_plugins;
+pub(crate) mod device_pool;
+pub(crate) mod graphics;
+pub(crate) mod host_devices;
+pub(crate) mod hostdev;
+pub(crate) mod input;
+pub(crate) mod iommufd;
+pub(crate) mod numa_placement;
+pub(crate) mod nvidia_grace;
+pub(crate) mod panic_devices;
+pub(crate) mod rng;
+pub(crate) mod root_complex;
+pub(crate) mod sound;
+pub(crate) mod sriov;
+pub(crate) mod tpm;
+pub(crate) mod usb_redirection;
+pub(crate) mod vsock;
+pub(crate) mod watchdog;

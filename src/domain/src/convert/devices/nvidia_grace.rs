@@ -1,0 +1,46 @@
+//! IO virtualization on NVIDIA Grace, which needs a host with SMMUv3. The checks before that one and their
+//! messages are KubeVirt's.
+
+use crate::convert::context::Context;
+use crate::convert::devices::controllers::disables_pci_hole64;
+use crate::convert::error::ConvertError;
+use crate::spec::DomainSpec;
+
+pub(crate) fn check(context: &Context<'_>, _spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    if context.options.grace_host_device_aliases.is_empty() {
+        return Ok(());
+    }
+    let cluster = &context.cluster;
+    let checks = [
+        (
+            !cluster.grace_io_virtualization_enabled,
+            "GraceIOVirtualization conversion requested without the GraceIOVirtualization feature gate",
+        ),
+        (
+            !cluster.pci_numa_aware_topology_enabled,
+            "GraceIOVirtualization requires PCINUMAAwareTopology for PCI placement",
+        ),
+        (
+            !context.host.iommufd,
+            "GraceIOVirtualization requires an IOMMUFD file descriptor in virt-launcher",
+        ),
+        (
+            !context.has_dedicated_cpus(),
+            "GraceIOVirtualization requires dedicated CPU placement",
+        ),
+        (
+            disables_pci_hole64(context),
+            "GraceIOVirtualization requires the 64-bit PCI hole",
+        ),
+        (
+            context.vmi.is_on_root_complex(),
+            "GraceIOVirtualization cannot be combined with PCI root-complex placement",
+        ),
+        (
+            !context.architecture.can_have_smmuv3(),
+            "GraceIOVirtualization requires SMMUv3 on the host",
+        ),
+    ];
+    let failed = checks.into_iter().find(|(fails, _)| *fails);
+    failed.map_or(Ok(()), |(_, message)| Err(ConvertError::refused(message)))
+}

@@ -1,0 +1,15 @@
+//! Devices through which the guest reports a panic.
+
+use crate::convert::context::Context;
+use crate::convert::error::ConvertError;
+use crate::spec::{DomainSpec, PanicDevice};
+
+pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let devices = context.devices().panic_devices.iter();
+    spec.devices
+        .panic_devices
+        .extend(devices.map(|device| PanicDevice {
+            model: device.model.clone(),
+        }));
+    Ok(())
+}

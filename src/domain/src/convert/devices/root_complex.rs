@@ -1,0 +1,115 @@
+//! PCI devices on the root complex instead of root ports, for guests that cannot use bridges.
+
+use crate::convert::context::Context;
+use crate::convert::error::ConvertError;
+use crate::spec::{Address, Controller, Devices, DomainSpec};
+
+/// The first slot that is given to a device.
+const FIRST_SLOT: u32 = 0x02;
+const SLOTS: u32 = 0x20;
+
+pub(crate) fn place(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    if !context.vmi.is_on_root_complex() {
+        return Ok(());
+    }
+    let occupied = context.architecture.occupied_root_slots();
+    let mut slots = (FIRST_SLOT..SLOTS).filter(|slot| !occupied.contains(slot));
+    for address in addresses(&mut spec.devices) {
+        if !needs_pci_address(address.as_ref()) {
+            continue;
+        }
+        let slot = slots
+            .next()
+            .ok_or_else(|| ConvertError::refused("No space left on the root PCI bus."))?;
+        *address = Some(Address {
+            kind: "pci".into(),
+            domain: "0x0000".into(),
+            bus: "0x00".into(),
+            slot: format!("{slot:#04x}"),
+            function: "0x0".into(),
+            ..Address::default()
+        });
+    }
+    Ok(())
+}
+
+/// An address from the VMI is kept, and so is an address on another kind of bus.
+fn needs_pci_address(address: Option<&Address>) -> bool {
+    address.is_none_or(|address| {
+        matches!(address.kind.as_str(), "" | "pci") && address.domain.is_empty()
+    })
+}
+
+/// The addresses of all PCI devices, in the order in which slots are given.
+fn addresses(devices: &mut Devices) -> Vec<&mut Option<Address>> {
+    let mut addresses = Vec::new();
+    addresses.extend(
+        devices
+            .interfaces
+            .iter_mut()
+            .map(|device| &mut device.address),
+    );
+    let host_devices = devices.host_devices.iter_mut();
+    addresses.extend(
+        host_devices
+            .filter(|device| device.kind == "pci")
+            .map(|device| &mut device.address),
+    );
+    let controllers = devices.controllers.iter_mut();
+    addresses.extend(
+        controllers
+            .filter(|controller| !is_root_bus(controller))
+            .map(|controller| &mut controller.address),
+    );
+    let disks = devices.disks.iter_mut();
+    addresses.extend(
+        disks
+            .filter(|disk| disk.target.bus == "virtio")
+            .map(|disk| &mut disk.address),
+    );
+    let inputs = devices.inputs.iter_mut();
+    addresses.extend(
+        inputs
+            .filter(|input| input.bus == "virtio")
+            .map(|input| &mut input.address),
+    );
+    addresses.extend(
+        devices
+            .watchdogs
+            .iter_mut()
+            .map(|device| &mut device.address),
+    );
+    addresses.extend(devices.rng.iter_mut().map(|device| &mut device.address));
+    addresses.extend(
+        devices
+            .ballooning
+            .iter_mut()
+            .map(|device| &mut device.address),
+    );
+    addresses
+}
+
+fn is_root_bus(controller: &Controller) -> bool {
+    matches!(
+        controller.model.as_str(),
+        "pci-root" | "pcie-root" | "pcie-expander-bus"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requested_addresses_are_kept() {
+        let kind = |kind: &str, domain: &str| Address {
+            kind: kind.into(),
+            domain: domain.into(),
+            ..Address::default()
+        };
+        assert!(needs_pci_address(None));
+        assert!(needs_pci_address(Some(&kind("pci", ""))));
+        assert!(!needs_pci_address(Some(&kind("pci", "0x0000"))));
+        assert!(!needs_pci_address(Some(&kind("drive", ""))));
+    }
+}

@@ -1,0 +1,21 @@
+//! The sound card.
+
+use crate::convert::context::Context;
+use crate::convert::error::ConvertError;
+use crate::spec::{Alias, DomainSpec, SoundCard};
+
+pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let Some(sound) = &context.devices().sound else {
+        return Ok(());
+    };
+    let models = context.architecture.sound_models();
+    let model = models
+        .iter()
+        .find(|model| sound.model.is_empty() || **model == sound.model)
+        .ok_or_else(|| ConvertError::refused(format!("invalid model: {}", sound.model)))?;
+    spec.devices.sound_cards.push(SoundCard {
+        alias: Some(Alias::user(&sound.name)),
+        model: (*model).into(),
+    });
+    Ok(())
+}

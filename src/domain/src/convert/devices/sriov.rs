@@ -1,0 +1,134 @@
+//! SR-IOV interfaces: virtual functions as host devices, by the addresses that the cluster reports per network.
+
+use std::collections::BTreeMap;
+
+use kubevirt_api::vmi::Interface;
+
+use crate::convert::context::Context;
+use crate::convert::devices::{claimed_devices, hostdev::pci_device};
+use crate::convert::error::ConvertError;
+use crate::convert::pci_address;
+use crate::host::NetworkInfo;
+use crate::spec::{BootOrder, HostDevice};
+
+const ALIAS: &str = "sriov-";
+/// The source that the status names once Multus has attached an interface.
+const ATTACHED: &str = "multus-status";
+
+pub(crate) fn devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
+    let mut devices = of_networks(context)?;
+    devices.extend(of_claims(context)?);
+    Ok(devices)
+}
+
+fn sriov_interfaces<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a Interface> {
+    let interfaces = context.vmi.spec.domain.devices.interfaces.iter();
+    interfaces.filter(|interface| interface.sriov.is_some())
+}
+
+fn of_networks(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
+    let attached: Vec<_> = sriov_interfaces(context)
+        .filter(|interface| is_attached(context, interface))
+        .collect();
+    if attached.is_empty() {
+        return Ok(Vec::new());
+    }
+    let info = context.host.network_info.as_ref();
+    let mut addresses = info.map(addresses).unwrap_or_default();
+    if addresses.is_empty() {
+        return Err(ConvertError::refused(
+            "found no SR-IOV networks to PCI-Address mapping",
+        ));
+    }
+    let device = |interface: &Interface| {
+        let failed = |error: String| {
+            let name = &interface.name;
+            ConvertError::refused(format!("failed to create hostdevice for {name}: {error}"))
+        };
+        let address = addresses.remove(interface.name.as_str()).ok_or_else(|| {
+            failed(format!(
+                "PCI-Address for SR-IOV network {:?} not found",
+                interface.name
+            ))
+        })?;
+        let device =
+            pci_device(format!("{ALIAS}{}", interface.name), address).map_err(|error| {
+                failed(format!(
+                    "failed to create PCI device for {}: {error}",
+                    interface.name
+                ))
+            })?;
+        set_address_and_boot_order(interface, device, "").map_err(failed)
+    };
+    attached.into_iter().map(device).collect()
+}
+
+fn is_attached(context: &Context<'_>, interface: &Interface) -> bool {
+    let mut statuses = context.vmi.status.interfaces.iter();
+    let status = statuses.find(|status| status.name == interface.name);
+    status.is_some_and(|status| {
+        let mut sources = status.info_source.split(", ");
+        sources.any(|source| source == ATTACHED)
+    })
+}
+
+/// PCI addresses by network.
+fn addresses(info: &NetworkInfo) -> BTreeMap<&str, &str> {
+    let interfaces = info.interfaces.iter();
+    interfaces
+        .filter_map(|interface| {
+            let device = interface.device_info.as_ref()?.pci.as_ref()?;
+            let address = device.address.as_str();
+            (!address.is_empty()).then_some((interface.network.as_str(), address))
+        })
+        .collect()
+}
+
+/// Sets the guest's PCI address and the boot order.
+fn set_address_and_boot_order(
+    interface: &Interface,
+    mut device: HostDevice,
+    whose: &str,
+) -> Result<HostDevice, String> {
+    if !interface.pci_address.is_empty() {
+        let address = pci_address::parse(&interface.pci_address).map_err(|error| {
+            format!("failed to interpret the guest PCI address{whose}: {error}")
+        })?;
+        device.address = Some(address);
+    }
+    device.boot_order = interface.boot_order.map(|order| BootOrder { order });
+    Ok(device)
+}
+
+fn of_claims(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
+    let mut devices = Vec::new();
+    for interface in sriov_interfaces(context) {
+        let mut networks = context.vmi.spec.networks.iter();
+        let network = networks.rfind(|network| network.name == interface.name);
+        let Some(request) = network.and_then(|network| network.resource_claim.as_ref()) else {
+            continue;
+        };
+        let failed = |error: String| ConvertError::refused(error);
+        let (claim, name) = (&request.claim_name, &request.request_name);
+        let address = claimed_devices::pci_address(context, claim, name).map_err(|error| {
+            failed(format!(
+                "failed to resolve PCI address for SR-IOV DRA interface {} (claim {claim} request {name}): {error}",
+                interface.name
+            ))
+        })?;
+        let device =
+            pci_device(format!("{ALIAS}{}", interface.name), address).map_err(|error| {
+                failed(format!(
+                    "failed to create PCI address for SR-IOV DRA interface {}: {error}",
+                    interface.name
+                ))
+            })?;
+        let device = set_address_and_boot_order(
+            interface,
+            device,
+            &format!(" for interface {}", interface.name),
+        );
+        devices.push(device.map_err(failed)?);
+    }
+    Ok(devices)
+}

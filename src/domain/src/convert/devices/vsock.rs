@@ -1,0 +1,16 @@
+//! The vsock device.
+
+use crate::convert::context::Context;
+use crate::convert::error::ConvertError;
+use crate::spec::{Cid, DomainSpec, Vsock, yes_no};
+
+pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    spec.devices.vsock = context.vmi.status.vsock_cid.map(|address| Vsock {
+        model: context.architecture.virtio_model(false).into(),
+        cid: Cid {
+            auto: yes_no(false),
+            address,
+        },
+    });
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! The watchdog.
+
+use crate::convert::context::Context;
+use crate::convert::error::ConvertError;
+use crate::spec::{Alias, DomainSpec, Watchdog};
+
+pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let Some(source) = &context.devices().watchdog else {
+        return Ok(());
+    };
+    let Some(device) = &source.i6300esb else {
+        return Err(ConvertError::refused(format!(
+            "watchdog {} can't be mapped, no watchdog type specified",
+            source.name
+        )));
+    };
+    spec.devices.watchdogs.push(Watchdog {
+        model: "i6300esb".into(),
+        action: device.action.clone(),
+        alias: Some(Alias::user(&source.name)),
+        address: None,
+    });
+    Ok(())
+}

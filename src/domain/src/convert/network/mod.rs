@@ -1,0 +1,4 @@
+//! Interfaces with a tap device or passt.
+
+pub(crate) mod interfaces;
+pub(crate) mod passt;

@@ -1,0 +1,96 @@
+//! Interfaces with the passt binding.
+
+use kubevirt_api::vmi;
+
+use crate::convert::context::Context;
+use crate::convert::error::ConvertError;
+use crate::spec::{
+    Interface, InterfaceBackend, InterfacePortForward, InterfacePortForwardRange, InterfaceSource,
+};
+
+const PASST_LOG: &str = "/var/run/kubevirt/passt.log";
+const INJECT_ISTIO: &str = "sidecar.istio.io/inject";
+/// Ports of Istio's proxy (<https://istio.io/latest/docs/ops/deployment/application-requirements/>).
+const ISTIO_PORTS: [u64; 10] = [
+    15000, 15001, 15004, 15006, 15008, 15009, 15020, 15021, 15053, 15090,
+];
+
+pub(crate) fn attach(
+    context: &Context<'_>,
+    source: &vmi::Interface,
+    interface: &mut Interface,
+) -> Result<(), ConvertError> {
+    let status = context
+        .vmi
+        .status
+        .interfaces
+        .iter()
+        .find(|status| status.name == source.name);
+    let device = status.map_or("", |status| status.pod_interface_name.as_str());
+    if device.is_empty() {
+        return Err(ConvertError::refused(format!(
+            "pod interface name not found in vmi {} status, for interface {}",
+            context.vmi.name(),
+            source.name
+        )));
+    }
+    interface.kind = "vhostuser".into();
+    interface.source = InterfaceSource {
+        device: device.into(),
+        ..InterfaceSource::default()
+    };
+    interface.backend = Some(InterfaceBackend {
+        kind: "passt".into(),
+        log_file: PASST_LOG.into(),
+    });
+    interface.port_forward = forwards(&source.ports, is_in_mesh(context));
+    Ok(())
+}
+
+/// Whether Istio's proxy runs in the pod; its ports are not forwarded.
+fn is_in_mesh(context: &Context<'_>) -> bool {
+    context
+        .vmi
+        .annotation(INJECT_ISTIO)
+        .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
+/// Forwards the listed ports, or all of them. passt supports TCP and UDP; as in KubeVirt, ports of other protocols
+/// are not forwarded.
+fn forwards(ports: &[vmi::Port], in_mesh: bool) -> Vec<InterfacePortForward> {
+    let forward = |proto: &str, ranges| InterfacePortForward {
+        proto: proto.into(),
+        ranges,
+        ..InterfacePortForward::default()
+    };
+    let of = |protocols: &[&str]| {
+        let named = ports
+            .iter()
+            .filter(|port| protocols.contains(&port.protocol.to_ascii_lowercase().as_str()));
+        named
+            .map(|port| range(port.port.into()))
+            .collect::<Vec<_>>()
+    };
+    let reserved = ISTIO_PORTS.iter().filter(|_| in_mesh);
+    let mut tcp: Vec<_> = reserved
+        .map(|port| InterfacePortForwardRange {
+            exclude: "yes".into(),
+            ..range(*port)
+        })
+        .collect();
+    tcp.extend(of(&["", "tcp"]));
+    let udp = of(&["udp"]);
+    if tcp.is_empty() && udp.is_empty() {
+        return vec![forward("tcp", tcp), forward("udp", udp)];
+    }
+    let mut forwards = vec![forward("tcp", tcp), forward("udp", udp)];
+    forwards.retain(|forward| !forward.ranges.is_empty());
+    forwards
+}
+
+fn range(start: u64) -> InterfacePortForwardRange {
+    InterfacePortForwardRange {
+        start,
+        ..InterfacePortForwardRange::default()
+    }
+}

@@ -1,0 +1,108 @@
+//! Block sizes that the guest sees: fixed, or those of the volume.
+
+use kubevirt_api::vmi::{Disk, FeatureState};
+
+use crate::convert::context::Context;
+use crate::convert::error::ConvertError;
+use crate::disk_backend::DiskBackend;
+use crate::host::BlockSizes;
+use crate::spec::{self, BlockIo};
+
+/// Whether the disk takes over the block sizes of its volume.
+pub(crate) fn matches_volume(disk: &Disk) -> bool {
+    disk.block_size.as_ref().is_some_and(|size| {
+        size.custom.is_none()
+            && size
+                .match_volume
+                .as_ref()
+                .is_some_and(FeatureState::is_enabled)
+    })
+}
+
+pub(crate) fn of(
+    context: &Context<'_>,
+    source: &Disk,
+    disk: &spec::Disk,
+) -> Result<Option<BlockIo>, ConvertError> {
+    if matches_volume(source) {
+        return of_volume(context, disk).map(Some).map_err(|error| {
+            ConvertError::refused(format!(
+                "failed to configure disk with block size detection enabled: {error}"
+            ))
+        });
+    }
+    let custom = source
+        .block_size
+        .as_ref()
+        .and_then(|size| size.custom.as_ref());
+    Ok(custom.map(|custom| BlockIo {
+        logical_block_size: custom.logical,
+        physical_block_size: custom.physical,
+        discard_granularity: custom.discard_granularity,
+    }))
+}
+
+fn of_volume(context: &Context<'_>, disk: &spec::Disk) -> Result<BlockIo, String> {
+    let backend = DiskBackend::of(disk).ok_or("disk is neither a block device nor a file")?;
+    let sizes = context
+        .host
+        .block_sizes
+        .get(&backend.path)
+        .ok_or_else(|| problem(context, &backend.path))?;
+    guest_sizes(sizes)
+        .ok_or_else(|| format!("block sizes returned by device {} are 0", backend.path))
+}
+
+fn problem(context: &Context<'_>, path: &str) -> String {
+    let problem = context.host.block_size_problems.get(path);
+    problem.cloned().unwrap_or_else(|| {
+        format!("nobody has asked {path} for its block sizes; they belong into the host facts")
+    })
+}
+
+/// The sizes shown to the guest. A size that the device does not report is the other one; a discard granularity
+/// that is no multiple of the logical size becomes the physical size.
+fn guest_sizes(sizes: &BlockSizes) -> Option<BlockIo> {
+    let (logical, physical) = match (sizes.logical, sizes.physical) {
+        (0, 0) => return None,
+        (logical, 0) => (logical, logical),
+        (0, physical) => (physical, physical),
+        both => both,
+    };
+    let granularity = match sizes.discard_granularity {
+        granularity if granularity % logical == 0 => granularity,
+        _ => sizes.physical,
+    };
+    Some(BlockIo {
+        logical_block_size: logical,
+        physical_block_size: physical,
+        discard_granularity: Some(granularity),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn implausible_sizes_are_corrected() {
+        let guest = |logical, physical, discard_granularity| {
+            guest_sizes(&BlockSizes {
+                logical,
+                physical,
+                discard_granularity,
+            })
+            .map(|size| {
+                let discard = size.discard_granularity.unwrap();
+                (size.logical_block_size, size.physical_block_size, discard)
+            })
+        };
+        assert_eq!(guest(512, 4096, 65536), Some((512, 4096, 65536)));
+        assert_eq!(guest(512, 4096, 0), Some((512, 4096, 0)));
+        assert_eq!(guest(4096, 4096, 512), Some((4096, 4096, 4096)));
+        assert_eq!(guest(0, 4096, 4096), Some((4096, 4096, 4096)));
+        assert_eq!(guest(512, 0, 512), Some((512, 512, 512)));
+        assert_eq!(guest(0, 0, 512), None);
+    }
+}

@@ -1,0 +1,157 @@
+//! IO threads: their number, and their assignment to disks.
+
+use kubevirt_api::vmi::{Disk, Vmi};
+
+use crate::convert::context::Context;
+use crate::convert::error::ConvertError;
+use crate::spec::{self, DiskIoThread, DiskIoThreads, DomainSpec};
+
+const THREADS_PER_CPU: i64 = 2;
+const POOL: &str = "supplementalPool";
+/// The largest pool that is accepted.
+const MAX_POOL: u32 = 1024;
+
+/// The threads of a VM.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Threads {
+    pub(crate) total: u64,
+    /// Threads shared by the disks without a dedicated one.
+    pub(crate) automatic: u64,
+    /// The size of a pool that all disks share.
+    pub(crate) pool: Option<u32>,
+}
+
+pub(crate) fn is_dedicated(disk: &Disk) -> bool {
+    disk.dedicated_io_thread == Some(true)
+}
+
+impl Threads {
+    pub(crate) fn are_asked_for(vmi: &Vmi) -> bool {
+        let domain = &vmi.spec.domain;
+        domain.io_threads_policy.is_some() || domain.devices.disks.iter().any(is_dedicated)
+    }
+
+    pub(crate) fn of(vmi: &Vmi) -> Self {
+        let disks = &vmi.spec.domain.devices.disks;
+        let policy = vmi.spec.domain.io_threads_policy.as_deref();
+        if !Self::are_asked_for(vmi) {
+            return Self::default();
+        }
+        if policy == Some(POOL) {
+            let pool = pool(vmi).unwrap_or_default();
+            return Self {
+                total: pool.into(),
+                automatic: 0,
+                pool: Some(pool),
+            };
+        }
+        let dedicated = count(disks.iter().filter(|disk| is_dedicated(disk)));
+        let wanted = count(disks.iter()) - dedicated;
+        let limit = limit(vmi, policy);
+        let automatic = if wanted + dedicated > limit {
+            limit.saturating_sub(dedicated).max(1)
+        } else {
+            wanted
+        };
+        Self {
+            total: automatic + dedicated,
+            automatic,
+            pool: None,
+        }
+    }
+}
+
+fn pool(vmi: &Vmi) -> Option<u32> {
+    let threads = vmi.spec.domain.io_threads.as_ref()?;
+    threads.supplemental_pool_thread_count
+}
+
+fn count<'a>(disks: impl Iterator<Item = &'a Disk>) -> u64 {
+    u64::try_from(disks.count()).unwrap_or(u64::MAX)
+}
+
+fn limit(vmi: &Vmi, policy: Option<&str>) -> u64 {
+    let resources = &vmi.spec.domain.resources;
+    match policy {
+        None | Some("shared") => 1,
+        // One IO thread shares the emulator's processor.
+        Some("auto") if has_emulator_cpu(vmi) => 1,
+        Some("auto") => {
+            let cpus = resources
+                .requests
+                .get("cpu")
+                .or_else(|| resources.limits.get("cpu"));
+            let cpus = cpus.map_or(1, kubevirt_api::vmi::Quantity::value);
+            u64::try_from(cpus.saturating_mul(THREADS_PER_CPU)).unwrap_or_default()
+        }
+        Some(_) => 0,
+    }
+}
+
+fn has_emulator_cpu(vmi: &Vmi) -> bool {
+    let cpu = vmi.spec.domain.cpu.as_ref();
+    cpu.is_some_and(|cpu| cpu.dedicated_cpu_placement && cpu.isolate_emulator_thread)
+}
+
+pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let domain = &context.vmi.spec.domain;
+    if let Some(policy) = domain.io_threads_policy.as_deref()
+        && !matches!(policy, "shared" | "auto" | "supplementalPool")
+    {
+        return Err(ConvertError::Value {
+            field: "spec.domain.ioThreadsPolicy".into(),
+            value: policy.into(),
+            allowed: "shared, auto or supplementalPool",
+        });
+    }
+    let threads = Threads::of(context.vmi);
+    if threads.total > 0 {
+        spec.io_threads = Some(spec::IoThreads {
+            io_threads: threads.total,
+        });
+    }
+    Ok(())
+}
+
+/// Assigns threads to disks in order.
+pub(crate) struct Assignment {
+    threads: Threads,
+    next_automatic: u64,
+    next_dedicated: u64,
+}
+
+impl Assignment {
+    pub(crate) fn new(vmi: &Vmi) -> Result<Self, ConvertError> {
+        let threads = Threads::of(vmi);
+        if threads.pool.is_some() && pool(vmi).is_none_or(|pool| pool > MAX_POOL) {
+            return Err(ConvertError::Value {
+                field: "spec.domain.ioThreads.supplementalPoolThreadCount".into(),
+                value: pool(vmi).map_or_else(String::new, |pool| pool.to_string()),
+                allowed: "a number up to 1024",
+            });
+        }
+        Ok(Self {
+            threads,
+            next_automatic: 1,
+            next_dedicated: threads.automatic + 1,
+        })
+    }
+
+    pub(crate) fn assign(&mut self, source: &Disk, disk: &mut spec::Disk) {
+        let Some(driver) = disk.driver.as_mut().filter(|_| disk.target.bus == "virtio") else {
+            return;
+        };
+        if let Some(pool) = self.threads.pool {
+            let threads = (1..=pool).map(|id| DiskIoThread { id });
+            driver.io_threads = Some(DiskIoThreads {
+                io_thread: threads.collect(),
+            });
+        } else if is_dedicated(source) {
+            driver.io_thread = Some(self.next_dedicated);
+            self.next_dedicated += 1;
+        } else if self.threads.automatic > 0 {
+            driver.io_thread = Some(self.next_automatic);
+            self.next_automatic = self.next_automatic % self.threads.automatic + 1;
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Volumes whose block sizes the guest sees.
+
+use kubevirt_api::options::Options;
+use kubevirt_api::vmi::Vmi;
+
+use crate::convert::context::Context;
+use crate::convert::error::ConvertError;
+use crate::convert::storage::device_names::DeviceNames;
+use crate::convert::storage::{block_size, disks, volumes};
+use crate::disk_backend::DiskBackend;
+use crate::host::HostFacts;
+
+/// A volume whose block sizes a disk shows to the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MatchedVolume {
+    /// Path of the image or the device; the key in [`HostFacts::block_sizes`].
+    pub path: String,
+    /// The volume is a block device, not a file.
+    pub is_block: bool,
+}
+
+/// The volumes whose block sizes must be among the facts before [`crate::convert::convert`].
+///
+/// # Errors
+/// As [`crate::convert::convert`], for a disk that cannot be converted.
+pub fn matched_volumes(
+    vmi: &Vmi,
+    options: &Options,
+    host: &HostFacts,
+) -> Result<Vec<MatchedVolume>, ConvertError> {
+    let context = Context::new(vmi, options, host)?;
+    let mut names = DeviceNames::new(vmi);
+    let mut matched = Vec::new();
+    for (place, source) in context.devices().disks.iter().enumerate() {
+        if !block_size::matches_volume(source) {
+            continue;
+        }
+        let mut disk = disks::convert(&context, source, &mut names, place)?;
+        volumes::fill(&context, source, &mut disk)?;
+        matched.extend(DiskBackend::of(&disk).map(|backend| MatchedVolume {
+            path: backend.path,
+            is_block: backend.is_block,
+        }));
+    }
+    Ok(matched)
+}

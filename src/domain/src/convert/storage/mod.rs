@@ -1,0 +1,9 @@
+//! Disks, their volumes, IO threads and file systems.
+
+pub(crate) mod block_size;
+pub(crate) mod device_names;
+pub(crate) mod disks;
+pub(crate) mod filesystems;
+pub(crate) mod io_threads;
+pub(crate) mod matched_volumes;
+pub(crate) mod volumes;

@@ -1,0 +1,33 @@
+//! The file or device that holds a disk's data.
+
+use crate::spec::{Disk, DiskSource};
+
+/// The file or device that holds a disk's data: the data store behind an image, or the image itself.
+pub(crate) struct DiskBackend {
+    pub(crate) path: String,
+    pub(crate) is_block: bool,
+}
+
+impl DiskBackend {
+    pub(crate) fn of(disk: &Disk) -> Option<Self> {
+        Self::of_data_store(disk).or_else(|| Self::of_source(&disk.source))
+    }
+
+    /// The data store that an image only describes.
+    pub(crate) fn of_data_store(disk: &Disk) -> Option<Self> {
+        let store = disk.source.data_store.as_ref()?;
+        Self::of_source(store.source.as_ref()?)
+    }
+
+    pub(crate) fn of_source(source: &DiskSource) -> Option<Self> {
+        let (path, is_block) = match (source.file.as_str(), source.dev.as_str()) {
+            ("", "") => return None,
+            ("", device) => (device, true),
+            (file, _) => (file, false),
+        };
+        Some(Self {
+            path: path.to_owned(),
+            is_block,
+        })
+    }
+}

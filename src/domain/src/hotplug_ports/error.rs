@@ -1,0 +1,31 @@
+//! Why ports cannot be reserved.
+
+/// Why ports cannot be reserved.
+#[derive(Debug, thiserror::Error)]
+pub enum HotplugPortsError {
+    /// The annotation is not a valid number.
+    #[error(
+        "invalid {annotation} annotation value {value:?}: it must be a number of interfaces, at most {most}"
+    )]
+    Annotation {
+        /// The annotation's name.
+        annotation: &'static str,
+        /// The annotation's value.
+        value: String,
+        /// The largest number.
+        most: usize,
+    },
+    /// The domain is not well-formed XML.
+    #[error("making room for hotplug: {0}")]
+    Xml(#[from] domain_xml::ParseError),
+    /// The domain's memory is not an amount.
+    #[error(
+        "making room for hotplug: <memory unit={unit:?}>{amount}</memory> is no amount of memory"
+    )]
+    Memory {
+        /// The element's text.
+        amount: String,
+        /// The element's unit.
+        unit: String,
+    },
+}

@@ -1,0 +1,112 @@
+//! PCIe root ports for devices that are hotplugged while the guest runs; only a definition can add them. They are
+//! counted on the domain after the hooks, so that a device which a hook adds does not use up a port.
+//!
+//! ```text
+//! hooked XML ─plan─▶ first ─define─▶ libvirt's XML ─second─▶ last ─define─▶ (a domain)
+//!                    │ + placeholder interfaces       │ - placeholders, + spare ports
+//!                    └ + spare ports, and no second definition, if there are no placeholders
+//! ```
+//!
+//! For a placeholder interface libvirt adds a root port beside those of the other interfaces; the port stays when
+//! the placeholder is removed. Spare ports come after all others. libvirt assigns the addresses, so they are the same
+//! as with KubeVirt's launcher (v1.9, `allocateHotplugPorts`).
+
+mod count;
+mod error;
+mod placeholder;
+mod root_ports;
+mod second_definition;
+
+use domain_xml::{Document, Element};
+
+use crate::spec::pci_virtio_model;
+pub use count::HotplugPorts;
+pub use error::HotplugPortsError;
+use kubevirt_api::vmi::Vmi;
+use second_definition::SecondDefinition;
+
+/// How to define a domain with ports for hotplug.
+#[derive(Debug)]
+pub struct DefinitionPlan {
+    ports: HotplugPorts,
+    first: String,
+    second: Option<SecondDefinition>,
+}
+
+impl DefinitionPlan {
+    /// Plans the definition of a domain, as the hooks have left it.
+    ///
+    /// # Errors
+    /// [`HotplugPortsError`] for an annotation or a domain that cannot be understood.
+    pub fn plan(vmi: &Vmi, hooked: String) -> Result<Self, HotplugPortsError> {
+        let mut domain = Document::parse(&hooked)?;
+        let ports = HotplugPorts::of(vmi, &domain)?;
+        let HotplugPorts {
+            placeholders,
+            spare_ports,
+        } = ports;
+        if placeholders == 0 && spare_ports == 0 {
+            return Ok(Self {
+                ports,
+                first: hooked,
+                second: None,
+            });
+        }
+        let second = (placeholders > 0).then(|| SecondDefinition::new(&domain, spare_ports));
+        match second {
+            Some(_) => add_placeholders(
+                &mut domain,
+                pci_virtio_model(vmi.is_virtio_transitional()),
+                placeholders,
+            ),
+            None => root_ports::add(&mut domain, spare_ports),
+        }
+        Ok(Self {
+            ports,
+            first: domain.render(),
+            second,
+        })
+    }
+
+    /// The ports that are reserved.
+    pub fn ports(&self) -> HotplugPorts {
+        self.ports
+    }
+
+    /// The XML of the first definition.
+    pub fn first(&self) -> &str {
+        &self.first
+    }
+
+    /// Whether a second definition follows, made from libvirt's XML of the first.
+    pub fn has_second(&self) -> bool {
+        self.second.is_some()
+    }
+
+    /// The XML of the second definition, if there is one. `defined` is libvirt's XML of the inactive domain after the
+    /// first definition; everything in it but the placeholders is kept.
+    ///
+    /// # Errors
+    /// [`HotplugPortsError::Xml`] if libvirt's XML is not well-formed.
+    pub fn second(&self, defined: &str) -> Result<Option<String>, HotplugPortsError> {
+        self.second
+            .as_ref()
+            .map(|second| second.render(defined))
+            .transpose()
+    }
+}
+
+fn add_placeholders(domain: &mut Document, model: &str, count: usize) {
+    let devices = domain.root_mut().ensure_child("devices");
+    for number in 0..count {
+        let target = Element::new("target")
+            .with_attr("dev", placeholder::name(number))
+            .with_attr("managed", "no");
+        let placeholder = Element::new("interface")
+            .with_attr("type", "ethernet")
+            .with_child(target)
+            .with_child(Element::new("model").with_attr("type", model));
+        // After the others, since libvirt assigns addresses in this order.
+        devices.insert_after("interface", placeholder);
+    }
+}

@@ -1,0 +1,56 @@
+//! The files that must exist before a VM starts, as data for the launcher.
+//!
+//! Paths are taken from the domain, where conversion put them.
+
+mod boot_files;
+mod config_iso;
+mod error;
+mod paths;
+mod required_file;
+mod volumes;
+
+use std::collections::HashMap;
+
+use kubevirt_api::vmi::Vmi;
+
+use crate::spec::{Disk, DomainSpec};
+
+pub use config_iso::{ConfigIso, ConfigKind};
+pub use error::RequiredFileError;
+pub use required_file::RequiredFile;
+
+/// The files that must exist for this VMI and its domain as [`crate::convert`] returns it, before hooks. Volumes
+/// without a disk need none.
+///
+/// # Errors
+/// [`RequiredFileError`] naming the volume.
+pub fn required_files(
+    vmi: &Vmi,
+    spec: &DomainSpec,
+) -> Result<Vec<RequiredFile>, RequiredFileError> {
+    let mut files = Vec::new();
+    let disks = by_volume(spec);
+    for volume in &vmi.spec.volumes {
+        if let Some(disk) = disks.get(volume.name.as_str()) {
+            files.extend(volumes::required_file(vmi, volume, disk)?);
+            files.extend(volumes::changed_blocks(vmi, volume, disk)?);
+        }
+    }
+    files.extend(boot_files::kernel_boot(vmi, spec)?);
+    files.extend(boot_files::ignition(vmi, spec)?);
+    Ok(files)
+}
+
+/// Disks by the volumes that they show.
+fn by_volume(spec: &DomainSpec) -> HashMap<&str, &Disk> {
+    let mut disks = HashMap::new();
+    for disk in &spec.devices.disks {
+        if let Some(alias) = &disk.alias {
+            disks.entry(alias.name.as_str()).or_insert(disk);
+        }
+    }
+    disks
+}
+
+#[cfg(test)]
+mod tests;

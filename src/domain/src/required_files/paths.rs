@@ -1,0 +1,35 @@
+//! Paths of the domain's disks, checked.
+
+use kubevirt_api::vmi::Volume;
+
+use crate::required_files::error::RequiredFileError;
+use crate::spec::Disk;
+
+/// Accepts an absolute path without `..`. Volume names are part of paths, and a VMI that no cluster has checked may
+/// hold any name.
+pub(crate) fn checked(volume: &str, path: &str) -> Result<String, RequiredFileError> {
+    let escapes =
+        !path.starts_with('/') || path.contains('\0') || path.split('/').any(|part| part == "..");
+    if escapes {
+        return Err(RequiredFileError::Escapes {
+            volume: volume.to_owned(),
+            path: path.to_owned(),
+        });
+    }
+    Ok(path.to_owned())
+}
+
+/// The image of a volume's disk.
+pub(crate) fn image(volume: &Volume, disk: &Disk) -> Result<String, RequiredFileError> {
+    match disk.source.file.as_str() {
+        "" => Err(missing(volume, "file")),
+        path => checked(&volume.name, path),
+    }
+}
+
+pub(crate) fn missing(volume: &Volume, what: &'static str) -> RequiredFileError {
+    RequiredFileError::NoPath {
+        volume: volume.name.clone(),
+        what,
+    }
+}

@@ -1,0 +1,236 @@
+#![allow(clippy::unwrap_used)]
+use kubevirt_api::options::Options;
+
+use super::error::MIB;
+use super::*;
+use crate::cloud_init::DataSource;
+use crate::disk_expansion::{ImageExpansion, LiveExpansion, image_expansions, live_expansions};
+use crate::host::HostFacts;
+
+const VMI: &str = r#"{"metadata":{"name":"vm","namespace":"ns","uid":"u"},"spec":{
+    "domain":{"machine":{"type":"q35"},"memory":{"guest":"128Mi"},
+      "firmware":{"kernelBoot":{"container":{"image":"i","kernelPath":"/boot/vmlinuz","initrdPath":"/boot/initrd"}}},
+      "devices":{"disks":[{"name":"root","disk":{"bus":"virtio"}},{"name":"empty","disk":{"bus":"virtio"}},
+        {"name":"ci","disk":{"bus":"virtio"}}]}},
+    "volumes":[{"name":"root","containerDisk":{"image":"i"}},{"name":"empty","emptyDisk":{"capacity":"1500k"}},
+      {"name":"ci","cloudInitConfigDrive":{"userData":"x"}},{"name":"unused","emptyDisk":{"capacity":"1Gi"}}]}}"#;
+
+fn files(vmi: &str) -> Result<Vec<RequiredFile>, RequiredFileError> {
+    let vmi = Vmi::from_json(vmi.as_bytes()).unwrap();
+    let spec = crate::convert::convert(&vmi, &Options::default(), &HostFacts::default()).unwrap();
+    required_files(&vmi, &spec)
+}
+
+#[test]
+fn required_files_of_each_kind_of_volume() {
+    let disks = "/var/run/kubevirt-ephemeral-disks";
+    let images = "/var/run/kubevirt/container-disks";
+    let expected = [
+        RequiredFile::Overlay {
+            volume: "root".into(),
+            path: format!("{disks}/disk-data/root/disk.qcow2"),
+            backing: format!("{images}/disk_0.img"),
+            format: "qcow2".into(),
+        },
+        RequiredFile::EmptyDisk {
+            volume: "empty".into(),
+            path: "/var/run/libvirt/empty-disks/empty.qcow2".into(),
+            bytes: MIB,
+        },
+        RequiredFile::CloudInitIso {
+            volume: "ci".into(),
+            path: format!("{disks}/cloud-init-data/ns/vm/configdrive.iso"),
+            data_source: DataSource::ConfigDrive,
+        },
+        RequiredFile::KernelBoot {
+            artifacts: ["vmlinuz", "initrd"]
+                .map(|name| format!("{images}/kernel-boot/{name}"))
+                .to_vec(),
+        },
+    ];
+    assert_eq!(files(VMI).unwrap(), expected);
+}
+
+#[test]
+fn invalid_sizes_and_names_are_refused() {
+    let error = files(&VMI.replace("1500k", "1000k")).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("the size for volume empty is too low: 1000000 bytes"),
+        "{error}"
+    );
+    for path in ["relative", "/disks/../etc/passwd", "/nul\0"] {
+        let error = paths::checked("empty", path).unwrap_err();
+        assert!(
+            matches!(error, RequiredFileError::Escapes { .. }),
+            "{error}"
+        );
+    }
+    let error = files(&VMI.replace(r#""capacity":"1500k""#, "")).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "volume empty: an emptyDisk needs a capacity"
+    );
+}
+
+const CONFIGURED: &str = r#"{"metadata":{"name":"vm","namespace":"ns","uid":"u",
+    "annotations":{"kubevirt.io/ignitiondata":"{\"ignition\":{}}"}},"spec":{
+    "domain":{"machine":{"type":"q35"},"memory":{"guest":"128Mi"},"devices":{"disks":[
+      {"name":"cm","cdrom":{"bus":"sata"}},{"name":"secret","disk":{"bus":"virtio"}},
+      {"name":"api","disk":{"bus":"virtio"}},{"name":"sa","disk":{"bus":"virtio"}},
+      {"name":"sysprep","cdrom":{"bus":"sata"}},{"name":"metrics","disk":{"bus":"virtio"}},
+      {"name":"host","disk":{"bus":"virtio"}}]}},
+    "volumes":[{"name":"cm","configMap":{"name":"x","volumeLabel":"mine"}},{"name":"secret","secret":{"secretName":"s"}},
+      {"name":"api","downwardAPI":{}},{"name":"sa","serviceAccount":{"serviceAccountName":"default"}},
+      {"name":"sysprep","sysprep":{"secret":{"name":"x"}}},{"name":"metrics","downwardMetrics":{}},
+      {"name":"host","hostDisk":{"path":"/data/disk.img","type":"DiskOrCreate","capacity":"1500k"}}]}}"#;
+
+#[test]
+fn configuration_volumes_need_images() {
+    let private = "/var/run/kubevirt-private";
+    let iso = |volume: &str, kind, directory: &str, image: &str, label: &str| {
+        RequiredFile::ConfigIso(ConfigIso {
+            volume: volume.into(),
+            kind,
+            directory: directory.into(),
+            path: format!("{private}/{image}"),
+            label: label.into(),
+        })
+    };
+    let expected = [
+        iso(
+            "cm",
+            ConfigKind::ConfigMap,
+            &format!("{private}/config-map/cm"),
+            "config-map-disks/cm.iso",
+            "mine",
+        ),
+        iso(
+            "secret",
+            ConfigKind::Secret,
+            &format!("{private}/secret/secret"),
+            "secret-disks/secret.iso",
+            "cfgdata",
+        ),
+        iso(
+            "api",
+            ConfigKind::DownwardApi,
+            &format!("{private}/downwardapi/api"),
+            "downwardapi-disks/api.iso",
+            "cfgdata",
+        ),
+        iso(
+            "sa",
+            ConfigKind::ServiceAccount,
+            "/var/run/secrets/kubernetes.io/serviceaccount",
+            "service-account-disk/service-account.iso",
+            "cfgdata",
+        ),
+        iso(
+            "sysprep",
+            ConfigKind::Sysprep,
+            &format!("{private}/sysprep/sysprep"),
+            "sysprep-disks/sysprep.iso",
+            "unattendCD",
+        ),
+        RequiredFile::DownwardMetrics {
+            volume: "metrics".into(),
+            path: format!("{private}/downwardapi-disks/vhostmd0"),
+        },
+        RequiredFile::HostDisk {
+            volume: "host".into(),
+            path: format!("{private}/vmi-disks/host/disk.img"),
+            bytes: MIB,
+        },
+        RequiredFile::Ignition {
+            path: "/var/run/kubevirt-ephemeral-disks/ignition-data/ns/vm/data.ign".into(),
+            content: r#"{"ignition":{}}"#.into(),
+        },
+    ];
+    assert_eq!(files(CONFIGURED).unwrap(), expected);
+    let nothing = CONFIGURED.replace(r#""sysprep":{"secret":{"name":"x"}}"#, r#""sysprep":{}"#);
+    let error = files(&nothing).unwrap_err();
+    assert!(
+        matches!(error, RequiredFileError::NoSysprepSource { .. }),
+        "{error}"
+    );
+    let unread = CONFIGURED.replace(r#"{\"ignition\":{}}"#, "x");
+    let left = files(&unread).unwrap();
+    assert_eq!(left.len(), expected.len() - 1, "nobody reads it: {left:?}");
+}
+
+const CLAIMED: &str = r#"{"metadata":{"name":"vm","namespace":"ns","uid":"u"},"spec":{
+    "domain":{"machine":{"type":"q35"},"memory":{"guest":"128Mi"},"devices":{"disks":[{"name":"pvc","disk":{"bus":"virtio"}}]}},
+    "volumes":[{"name":"pvc","hostDisk":{"path":"/x/disk.img","type":"DiskOrCreate","capacity":"1Gi"}}]},
+    "status":{"changedBlockTracking":{"state":"STATE"},"volumeStatus":[{"name":"pvc","target":"vda",
+      "persistentVolumeClaimInfo":{"filesystemOverhead":"0.055","capacity":{"storage":"2Gi"},"requests":{"storage":"1Gi"}}}]}}"#;
+
+#[test]
+fn tracking_images_are_made_when_tracking_starts() {
+    let overlays = |state: &str| {
+        let mut all = files(&CLAIMED.replace("STATE", state)).unwrap();
+        all.retain(|one| matches!(one, RequiredFile::ChangedBlocks { .. }));
+        all
+    };
+    let expected = RequiredFile::ChangedBlocks {
+        volume: "pvc".into(),
+        path: "/var/lib/libvirt/qemu/cbt/pvc.qcow2".into(),
+        data: "/var/run/kubevirt-private/vmi-disks/pvc/disk.img".into(),
+        is_block: false,
+    };
+    assert_eq!(overlays("Initializing"), [expected]);
+    for state in ["Enabled", "Disabled", ""] {
+        assert_eq!(overlays(state), [], "{state}");
+    }
+}
+
+#[test]
+fn image_size_is_limited_by_claim_and_file_system() {
+    let vmi = Vmi::from_json(CLAIMED.replace("STATE", "Disabled").as_bytes()).unwrap();
+    let spec = crate::convert::convert(&vmi, &Options::default(), &HostFacts::default()).unwrap();
+    let found = image_expansions(&vmi, &spec);
+    let [expansion] = found.as_slice() else {
+        panic!("{found:?}")
+    };
+    assert_eq!(
+        (expansion.capacity, expansion.format.as_str()),
+        (1 << 30, "raw")
+    );
+    assert_eq!(
+        live_expansions(&vmi, &spec),
+        [LiveExpansion::File(expansion.clone())]
+    );
+    assert_eq!(
+        expansion.size(None),
+        Some(967 * MIB),
+        "1 GiB without 5.5 %, whole mebibytes"
+    );
+    assert_eq!(expansion.size(Some(100 * MIB)), Some(94 * MIB));
+    assert_eq!(expansion.size(Some(MIB)), None);
+    assert_eq!(expansion.size(Some(u64::MAX)), expansion.size(None));
+    let whole = ImageExpansion {
+        overhead: 0.0,
+        ..expansion.clone()
+    };
+    assert_eq!(whole.size(None), Some(1 << 30));
+}
+
+#[test]
+fn block_devices_expand_live() {
+    const BLOCK: &str = r#"{"name":"pvc","target":"vda","persistentVolumeClaimInfo":{"volumeMode":"Block",
+      "capacity":{"storage":"2Gi"}}}"#;
+    let mut vmi: serde_json::Value = serde_json::from_str(CLAIMED).unwrap();
+    vmi["spec"]["volumes"] =
+        serde_json::json!([{"name":"pvc","persistentVolumeClaim":{"claimName":"x"}}]);
+    vmi["status"] = serde_json::json!({"volumeStatus": [serde_json::from_str::<serde_json::Value>(BLOCK).unwrap()]});
+    let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
+    let spec = crate::convert::convert(&vmi, &Options::default(), &HostFacts::default()).unwrap();
+    let device = LiveExpansion::Device {
+        volume: "pvc".into(),
+        path: "/dev/pvc".into(),
+        device: "/dev/pvc".into(),
+    };
+    assert_eq!(live_expansions(&vmi, &spec), [device]);
+    assert_eq!(image_expansions(&vmi, &spec), []);
+}

@@ -1,0 +1,146 @@
+//! The required files of one volume.
+
+use kubevirt_api::vmi::{ChangedBlockTracking, HostDisk, Quantity, Vmi, Volume, VolumeStatus};
+
+use crate::cloud_init::DataSource;
+use crate::disk_backend::DiskBackend;
+use crate::required_files::error::{MIB, RequiredFileError};
+use crate::required_files::required_file::RequiredFile;
+use crate::required_files::{config_iso, paths};
+use crate::spec::Disk;
+
+pub(crate) fn required_file(
+    vmi: &Vmi,
+    volume: &Volume,
+    disk: &Disk,
+) -> Result<Option<RequiredFile>, RequiredFileError> {
+    let name = || volume.name.clone();
+    let iso = |data_source| {
+        Ok(Some(RequiredFile::CloudInitIso {
+            volume: name(),
+            path: paths::image(volume, disk)?,
+            data_source,
+        }))
+    };
+    if let Some(empty) = &volume.empty_disk {
+        return Ok(Some(RequiredFile::EmptyDisk {
+            volume: name(),
+            path: paths::image(volume, disk)?,
+            bytes: bytes(volume, "an emptyDisk", empty.capacity.as_ref())?,
+        }));
+    }
+    if volume.cloud_init_no_cloud.is_some() {
+        return iso(DataSource::NoCloud);
+    }
+    if volume.cloud_init_config_drive.is_some() {
+        return iso(DataSource::ConfigDrive);
+    }
+    if volume.container_disk.is_some() || volume.ephemeral.is_some() {
+        return overlay(volume, disk).map(Some);
+    }
+    if volume.downward_metrics.is_some() {
+        return Ok(Some(RequiredFile::DownwardMetrics {
+            volume: name(),
+            path: paths::image(volume, disk)?,
+        }));
+    }
+    if let Some(host_disk) = creatable(vmi, volume) {
+        return self::host_disk(volume, host_disk, disk).map(Some);
+    }
+    Ok(config_iso::iso(volume, disk)?.map(RequiredFile::ConfigIso))
+}
+
+/// The capacity, rounded down to whole mebibytes as in KubeVirt.
+fn bytes(
+    volume: &Volume,
+    kind: &'static str,
+    capacity: Option<&Quantity>,
+) -> Result<u64, RequiredFileError> {
+    let volume = volume.name.clone();
+    let Some(capacity) = capacity else {
+        return Err(RequiredFileError::NoCapacity { volume, kind });
+    };
+    match capacity.bytes() {
+        Ok(bytes) if bytes >= MIB => Ok(bytes - bytes % MIB),
+        Ok(_) | Err(_) => Err(RequiredFileError::TooSmall {
+            volume,
+            bytes: capacity.value(),
+            kind,
+        }),
+    }
+}
+
+fn overlay(volume: &Volume, disk: &Disk) -> Result<RequiredFile, RequiredFileError> {
+    let missing = || paths::missing(volume, "backing image");
+    let store = disk.backing_store.as_ref().ok_or_else(missing)?;
+    let source = store.source.as_ref().ok_or_else(missing)?;
+    let backing = [&source.file, &source.dev]
+        .into_iter()
+        .find(|path| !path.is_empty())
+        .ok_or_else(missing)?;
+    Ok(RequiredFile::Overlay {
+        volume: volume.name.clone(),
+        path: paths::image(volume, disk)?,
+        backing: paths::checked(&volume.name, backing)?,
+        format: store
+            .format
+            .as_ref()
+            .map_or_else(|| "raw".to_owned(), |format| format.kind.clone()),
+    })
+}
+
+/// The volume's hostDisk, if its image may have to be made. That of a hotplugged volume exists already.
+fn creatable<'a>(vmi: &Vmi, volume: &'a Volume) -> Option<&'a HostDisk> {
+    let host_disk = volume.host_disk.as_ref()?;
+    let is_hotplugged = status(vmi, volume).is_some_and(|status| status.hotplug_volume.is_some());
+    (host_disk.kind == "DiskOrCreate" && !is_hotplugged).then_some(host_disk)
+}
+
+fn host_disk(
+    volume: &Volume,
+    host_disk: &HostDisk,
+    disk: &Disk,
+) -> Result<RequiredFile, RequiredFileError> {
+    let path = match DiskBackend::of_data_store(disk) {
+        Some(data) if !data.is_block => paths::checked(&volume.name, &data.path)?,
+        _ => paths::image(volume, disk)?,
+    };
+    Ok(RequiredFile::HostDisk {
+        volume: volume.name.clone(),
+        path,
+        bytes: bytes(volume, "a hostDisk", host_disk.capacity.as_ref())?,
+    })
+}
+
+/// The image of the bitmaps of changed blocks. It is made once in a VM's life: when tracking is switched on, or when
+/// a volume is hotplugged while tracking is on.
+pub(crate) fn changed_blocks(
+    vmi: &Vmi,
+    volume: &Volume,
+    disk: &Disk,
+) -> Result<Option<RequiredFile>, RequiredFileError> {
+    let Some(data) = DiskBackend::of_data_store(disk) else {
+        return Ok(None);
+    };
+    let tracking = vmi.status.changed_block_tracking.as_ref();
+    let is_hotplugged = status(vmi, volume)
+        .is_some_and(|status| status.hotplug_volume.is_some() && status.phase == "MountedToPod");
+    let is_due = match tracking.map(|tracking| tracking.state.as_str()) {
+        Some("Initializing") => true,
+        _ => tracking.is_some_and(ChangedBlockTracking::is_on) && is_hotplugged,
+    };
+    if !is_due {
+        return Ok(None);
+    }
+    Ok(Some(RequiredFile::ChangedBlocks {
+        volume: volume.name.clone(),
+        path: paths::image(volume, disk)?,
+        data: paths::checked(&volume.name, &data.path)?,
+        is_block: data.is_block,
+    }))
+}
+
+fn status<'a>(vmi: &'a Vmi, volume: &Volume) -> Option<&'a VolumeStatus> {
+    let mut statuses = vmi.status.volume_status.iter();
+    statuses.find(|status| status.name == volume.name)
+}

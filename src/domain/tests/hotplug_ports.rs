@@ -1,0 +1,153 @@
+//! Ports for hotplug: their number, and that nothing else in the domain changes.
+
+#![allow(clippy::unwrap_used)]
+
+use domain::hotplug_ports::{DefinitionPlan, HotplugPortsError};
+use kubevirt_api::vmi::Vmi;
+use serde_json::{Value, json};
+
+const SLOT_COUNT: &str = "kubevirt.io/pci-interface-slot-count";
+
+/// A VMI with this number of interfaces.
+fn vmi(interfaces: usize, annotations: &Value) -> Vmi {
+    let interfaces: Vec<_> = (0..interfaces)
+        .map(|number| json!({"name": format!("net{number}"), "masquerade": {}}))
+        .collect();
+    let vmi = json!({
+        "metadata": {"name": "vm", "annotations": annotations},
+        "spec": {"domain": {"devices": {"interfaces": interfaces}}},
+    });
+    Vmi::from_json(vmi.to_string().as_bytes()).unwrap()
+}
+
+/// A domain with a USB, a SCSI and a serial controller, and this number of virtio disks.
+fn domain(memory: &str, disks: usize) -> String {
+    let disk = "\n    <disk type='file'><target dev='vda' bus='virtio'/></disk>";
+    format!(
+        "<domain type='qemu'>\n  <memory {memory}</memory>\n  <os><type machine='pc-q35-9.2'>hvm</type></os>\n  \
+         <devices>\n    <controller type='usb' index='0' model='none'/>\n    \
+         <controller type='scsi' index='0'/>\n    <controller type='virtio-serial' index='0'/>\n    \
+         <controller type='pci' index='0' model='pcie-root'/>{}\n    \
+         <disk type='file'><target dev='sda' bus='sata'/></disk>\n    <memballoon model='virtio'/>\n  \
+         </devices>\n</domain>",
+        disk.repeat(disks)
+    )
+}
+
+const SMALL: &str = "unit='MiB'>2048";
+const LARGE: &str = "unit='b'>2147483649";
+
+/// The placeholders of the first definition, and the spare ports.
+fn ports(vmi: &Vmi, hooked: &str) -> (usize, usize) {
+    let definition = DefinitionPlan::plan(vmi, hooked.to_owned()).unwrap();
+    let first = definition.first();
+    let last = definition.second(hooked).unwrap();
+    let ports = |xml: &str| xml.matches("pcie-root-port").count();
+    (
+        first.matches("placeholder-").count(),
+        ports(last.as_deref().unwrap_or(first)),
+    )
+}
+
+#[test]
+fn ports_depend_on_memory_devices_and_interfaces() {
+    let none = json!({});
+    let small = |disks| domain(SMALL, disks);
+    // Five devices: three controllers, the balloon, a disk.
+    assert_eq!(ports(&vmi(0, &none), &small(1)), (0, 3));
+    assert_eq!(ports(&vmi(1, &none), &small(1)), (3, 0));
+    assert_eq!(ports(&vmi(3, &none), &small(1)), (1, 2));
+    assert_eq!(ports(&vmi(9, &none), &small(1)), (0, 3));
+    assert_eq!(ports(&vmi(0, &none), &small(0)), (0, 4));
+    assert_eq!(ports(&vmi(1, &none), &domain(LARGE, 1)), (3, 8));
+    assert_eq!(ports(&vmi(1, &none), &domain(LARGE, 20)), (3, 3));
+    assert_eq!(ports(&vmi(1, &none), &domain(">2097152", 1)), (3, 0));
+    assert_eq!(ports(&vmi(1, &none), &domain("unit='G'>3", 1)), (3, 8));
+}
+
+#[test]
+fn annotations_and_machine_types_change_the_ports() {
+    let hooked = domain(SMALL, 1);
+    let root = json!({"kubevirt.io/placePCIDevicesOnRootComplex": "true"});
+    assert_eq!(ports(&vmi(1, &root), &hooked), (0, 0));
+    let frozen = |slots: &str| json!({ SLOT_COUNT: slots });
+    assert_eq!(ports(&vmi(1, &frozen("6")), &hooked), (5, 0));
+    assert_eq!(ports(&vmi(0, &frozen("2")), &hooked), (2, 1));
+    assert_eq!(ports(&vmi(3, &frozen("2")), &hooked), (0, 3));
+    assert_eq!(ports(&vmi(3, &frozen("-1")), &hooked), (0, 3));
+    for bad in ["", "many", "1000000000000"] {
+        let error = DefinitionPlan::plan(&vmi(1, &frozen(bad)), hooked.clone()).unwrap_err();
+        assert!(
+            matches!(error, HotplugPortsError::Annotation { .. }),
+            "{error}"
+        );
+    }
+    let old = hooked.replace("pc-q35-9.2", "pc-i440fx-9.2");
+    let definition = DefinitionPlan::plan(&vmi(1, &json!({})), old.clone()).unwrap();
+    assert_eq!(definition.first(), old);
+    assert!(!definition.has_second());
+}
+
+#[test]
+fn spare_ports_follow_the_last_port_up_to_the_limit() {
+    let numbered = |index: &str| {
+        let port =
+            format!("<controller type='pci' index='{index}' model='pcie-root-port'/><memballoon");
+        domain(SMALL, 1).replace("<memballoon", &port)
+    };
+    let added = |index: &str| {
+        let definition = DefinitionPlan::plan(&vmi(0, &json!({})), numbered(index)).unwrap();
+        definition
+            .first()
+            .matches("model=\"pcie-root-port\"")
+            .count()
+            + definition.first().matches("model='pcie-root-port'").count()
+            - 1
+    };
+    assert_eq!(added("7"), 3);
+    assert_eq!(added("30"), 1);
+    assert_eq!(added("31"), 0);
+    assert_eq!(added("18446744073709551615"), 0);
+}
+
+/// The second definition drops only addresses that libvirt assigned, and of those only the ones that KubeVirt drops.
+#[test]
+fn requested_addresses_survive_the_second_definition() {
+    let hooked = "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><devices>\
+        <interface type='ethernet'><mac address='02:00:00:00:00:01'/><address type='pci' domain='0x0000' bus='0x05' slot='0x00' function='0x0'/></interface>\
+        </devices><qemu:commandline><qemu:arg value='-S'/></qemu:commandline></domain>";
+    let definition = DefinitionPlan::plan(&vmi(1, &json!({})), hooked.to_owned()).unwrap();
+    assert!(definition.first().contains("qemu:arg value='-S'"));
+    let defined = "<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>\n  <devices>\n    \
+        <disk><address type='pci' bus='0x02' slot='0x00'/></disk>\n    \
+        <interface type='ethernet'><mac address='02:00:00:00:00:01'/><address type='pci' bus='5' slot='0'/></interface>\n    \
+        <interface type='ethernet'><target dev='placeholder-0' managed='no'/><address type='pci' bus='0x06' slot='0x00'/></interface>\n    \
+        <vsock><address type='pci' bus='0x07' slot='0x00'/></vsock>\n    \
+        <console><address type='virtio-serial' bus='0'/></console>\n  \
+        </devices>\n  <qemu:commandline><qemu:arg value='-S'/></qemu:commandline>\n</domain>\n";
+    let second = definition.second(defined).unwrap().unwrap();
+    let expected = defined
+        .replace("    <interface type='ethernet'><target dev='placeholder-0' managed='no'/><address type='pci' bus='0x06' slot='0x00'/></interface>\n", "")
+        .replace("<vsock><address type='pci' bus='0x07' slot='0x00'/></vsock>", "<vsock/>");
+    let second: String = second
+        .lines()
+        .filter(|line| !line.contains("pcie-root-port"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(second.replace("<vsock></vsock>", "<vsock/>"), expected);
+}
+
+#[test]
+fn malformed_domains_are_errors() {
+    for hooked in [
+        "",
+        "<domain",
+        "<domain><memory>x</memory></domain>",
+        "<domain/>",
+    ] {
+        let _ = DefinitionPlan::plan(&vmi(1, &json!({})), hooked.to_owned())
+            .and_then(|definition| definition.second("<domain/>").map(drop));
+    }
+    let error = DefinitionPlan::plan(&vmi(1, &json!({})), domain("unit='ells'>3", 1)).unwrap_err();
+    assert!(error.to_string().contains("ells"), "{error}");
+}

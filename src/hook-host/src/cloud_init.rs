@@ -1,0 +1,317 @@
+//! Converts cloud-init data between KubeVirt's JSON, the messages of sidecars, and documents.
+
+use domain_xml::{Change, ChangeKind};
+use serde_json::{Map, Value};
+
+use crate::CloudInitDocuments;
+
+const USER_DATA: &str = "user-data";
+const NETWORK_DATA: &str = "network-data";
+const META_DATA: &str = "meta-data";
+
+/// Cloud-init data as KubeVirt's own JSON object; unknown members are kept.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct CloudInit {
+    data_source: String,
+    data: Map<String, Value>,
+}
+
+impl CloudInit {
+    pub(crate) fn decode(documents: &CloudInitDocuments) -> Result<Self, String> {
+        let data = serde_json::from_str(&documents.cloud_init_data_json)
+            .map_err(|error| format!("the cloud-init data is no JSON object: {error}"))?;
+        Ok(Self {
+            data_source: documents.data_source.clone(),
+            data,
+        })
+    }
+
+    /// Reconstructs the data from recorded documents, without what modules do not see.
+    pub(crate) fn from_documents(
+        data_source: &str,
+        documents: &[(String, String)],
+    ) -> Result<Self, String> {
+        let empty = Self {
+            data_source: data_source.to_owned(),
+            data: Map::new(),
+        };
+        empty.with_documents(documents)
+    }
+
+    pub(crate) fn encode(self) -> CloudInitDocuments {
+        let cloud_init_data_json = self.json();
+        CloudInitDocuments {
+            data_source: self.data_source,
+            cloud_init_data_json,
+        }
+    }
+
+    pub(crate) fn data_source(&self) -> &str {
+        &self.data_source
+    }
+
+    /// The JSON for sidecars.
+    pub(crate) fn json(&self) -> String {
+        Value::Object(self.data.clone()).to_string()
+    }
+
+    /// KubeVirt's `CloudInitNoCloudSource`, for older sidecars.
+    pub(crate) fn no_cloud_source(&self) -> String {
+        let mut source = Map::new();
+        for (member, ours) in [("userData", "UserData"), ("networkData", "NetworkData")] {
+            let text = text(&self.data, ours);
+            if !text.is_empty() {
+                source.insert(member.to_owned(), text.into());
+            }
+        }
+        Value::Object(source).to_string()
+    }
+
+    /// Applies a sidecar's answer. KubeVirt's rule: the data is used if it has user data and meta
+    /// data, else user and network data of the `CloudInitNoCloudSource` are used. (KubeVirt then
+    /// loses the meta data; here it is kept.)
+    pub(crate) fn with_answer(&self, data: &[u8], no_cloud_source: &[u8]) -> Result<Self, String> {
+        let data = object(data, "CloudInitData")?;
+        if let Some(data) = data.filter(is_complete) {
+            let source = text(&data, "DataSource");
+            let data_source = if source.is_empty() {
+                self.data_source.clone()
+            } else {
+                source.to_owned()
+            };
+            return Ok(Self { data_source, data });
+        }
+        let source = object(no_cloud_source, "CloudInitNoCloudSource")?.ok_or(
+            "neither complete CloudInitData (user data and meta data) nor a CloudInitNoCloudSource",
+        )?;
+        let mut next = self.clone();
+        next.set("UserData", text(&source, "userData"));
+        next.set("NetworkData", text(&source, "networkData"));
+        Ok(next)
+    }
+
+    /// The documents for WASM hooks: names and texts. Network data only if there is any.
+    pub(crate) fn documents(&self) -> Vec<(String, String)> {
+        let mut documents = vec![(
+            USER_DATA.to_owned(),
+            text(&self.data, "UserData").to_owned(),
+        )];
+        let network = text(&self.data, "NetworkData");
+        if !network.is_empty() {
+            documents.push((NETWORK_DATA.to_owned(), network.to_owned()));
+        }
+        if let Some(meta) = self.meta_data() {
+            documents.push((META_DATA.to_owned(), meta.to_string()));
+        }
+        documents
+    }
+
+    /// Applies the documents of a WASM hook. It must return all documents; network data may be new.
+    pub(crate) fn with_documents(&self, documents: &[(String, String)]) -> Result<Self, String> {
+        self.check_complete(documents)?;
+        let mut next = self.clone();
+        for (name, text) in documents {
+            match name.as_str() {
+                USER_DATA => next.set("UserData", text),
+                NETWORK_DATA => next.set("NetworkData", text),
+                META_DATA => next.set_meta_data(text)?,
+                other => return Err(format!("cloud-init has no document {other:?}")),
+            }
+        }
+        Ok(next)
+    }
+
+    fn check_complete(&self, documents: &[(String, String)]) -> Result<(), String> {
+        for (name, _) in self.documents() {
+            match documents.iter().filter(|(back, _)| *back == name).count() {
+                1 => {}
+                0 => return Err(format!("the document {name} did not come back")),
+                times => return Err(format!("the document {name} came back {times} times")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The changed documents, without their texts, which may be secret.
+    pub(crate) fn changes(&self, after: &Self) -> Vec<Change> {
+        let mut members: Vec<&String> = self.data.keys().collect();
+        members.extend(
+            after
+                .data
+                .keys()
+                .filter(|member| !self.data.contains_key(*member)),
+        );
+        let kind =
+            |member: &str| match (is_there(&self.data, member), is_there(&after.data, member)) {
+                (false, false) => None,
+                (false, true) => Some(ChangeKind::Inserted),
+                (true, false) => Some(ChangeKind::Removed),
+                (true, true) if self.data[member] != after.data[member] => Some(ChangeKind::Edited),
+                (true, true) => None,
+            };
+        let changed = members
+            .into_iter()
+            .filter_map(|member| Some((member, kind(member)?)));
+        changed
+            .map(|(member, kind)| Change::new(document_name(member), kind, None, None))
+            .collect()
+    }
+
+    fn meta_data_member(&self) -> &'static str {
+        if self.data_source == "configDrive" {
+            "ConfigDriveMetaData"
+        } else {
+            "NoCloudMetaData"
+        }
+    }
+
+    fn meta_data(&self) -> Option<&Value> {
+        self.data
+            .get(self.meta_data_member())
+            .filter(|value| !value.is_null())
+    }
+
+    fn set_meta_data(&mut self, text: &str) -> Result<(), String> {
+        let meta: Map<String, Value> = serde_json::from_str(text)
+            .map_err(|error| format!("the document {META_DATA} is no JSON object: {error}"))?;
+        self.data
+            .insert(self.meta_data_member().to_owned(), meta.into());
+        Ok(())
+    }
+
+    fn set(&mut self, member: &str, text: &str) {
+        self.data.insert(member.to_owned(), text.into());
+    }
+}
+
+fn text<'a>(data: &'a Map<String, Value>, member: &str) -> &'a str {
+    data.get(member).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn is_there(data: &Map<String, Value>, member: &str) -> bool {
+    !matches!(data.get(member), None | Some(Value::Null)) && data[member] != ""
+}
+
+fn is_complete(data: &Map<String, Value>) -> bool {
+    let has_meta = |member| {
+        data.get(member)
+            .is_some_and(|value: &Value| !value.is_null())
+    };
+    !text(data, "UserData").is_empty()
+        && (has_meta("NoCloudMetaData") || has_meta("ConfigDriveMetaData"))
+}
+
+/// Parses a JSON object; empty bytes and `null` are `None`, any other value is an error.
+fn object(bytes: &[u8], what: &str) -> Result<Option<Map<String, Value>>, String> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    serde_json::from_slice(bytes).map_err(|error| format!("its {what} is no JSON object: {error}"))
+}
+
+fn document_name(member: &str) -> &str {
+    match member {
+        "UserData" => USER_DATA,
+        "NetworkData" => NETWORK_DATA,
+        "NoCloudMetaData" | "ConfigDriveMetaData" => META_DATA,
+        other => other,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const DATA: &str = r#"{"DataSource":"noCloud","NoCloudMetaData":{"instance-id":"i"},"ConfigDriveMetaData":null,"UserData":"u","NetworkData":"","DevicesData":null,"VolumeName":"v","New":[1]}"#;
+
+    fn before() -> CloudInit {
+        let documents = CloudInitDocuments {
+            data_source: "noCloud".into(),
+            cloud_init_data_json: DATA.into(),
+        };
+        CloudInit::decode(&documents).unwrap()
+    }
+
+    fn changed(after: &CloudInit) -> Vec<String> {
+        let changes = before().changes(after);
+        changes
+            .iter()
+            .map(|change| format!("{:?} {}", change.kind, change.path))
+            .collect()
+    }
+
+    #[test]
+    fn unchanged_data_is_the_same_json() {
+        let next = before().with_documents(&before().documents()).unwrap();
+        assert_eq!(next.json(), DATA);
+        assert!(changed(&next).is_empty());
+        let next = before().with_answer(DATA.as_bytes(), b"").unwrap();
+        assert_eq!(next.encode().cloud_init_data_json, DATA);
+    }
+
+    #[test]
+    fn changed_documents_are_written_back_to_their_members() {
+        let mut documents = before().documents();
+        assert_eq!(documents[1].1, r#"{"instance-id":"i"}"#);
+        documents[0].1 = "secret".into();
+        documents[1].1 = r#"{"instance-id":"j"}"#.into();
+        documents.push(("network-data".into(), "n".into()));
+        let next = before().with_documents(&documents).unwrap();
+        assert_eq!(
+            changed(&next),
+            [
+                "Edited meta-data",
+                "Edited user-data",
+                "Inserted network-data"
+            ]
+        );
+        assert!(
+            before()
+                .changes(&next)
+                .iter()
+                .all(|c| c.before.is_none() && c.after.is_none())
+        );
+    }
+
+    #[test]
+    fn missing_repeated_and_unknown_documents_are_refused() {
+        let error = |edit: fn(&mut Vec<(String, String)>)| {
+            let mut documents = before().documents();
+            edit(&mut documents);
+            before().with_documents(&documents).unwrap_err()
+        };
+        assert!(error(|d| d.truncate(1)).contains("meta-data did not come back"));
+        assert!(error(|d| d.push(d[0].clone())).contains("2 times"));
+        assert!(error(|d| d.push(("x".into(), String::new()))).contains("\"x\""));
+        assert!(error(|d| d[1].1 = "no".into()).contains("no JSON object"));
+    }
+
+    #[test]
+    fn incomplete_answers_fall_back_to_the_no_cloud_source() {
+        let complete = br#"{"DataSource":"noCloud","UserData":"w","ConfigDriveMetaData":{}}"#;
+        let next = before()
+            .with_answer(complete, br#"{"userData":"old"}"#)
+            .unwrap();
+        assert_eq!(text(&next.data, "UserData"), "w");
+        // No meta data: the older source counts, and what it does not know stays.
+        let next = before()
+            .with_answer(br#"{"UserData":"w"}"#, br#"{"userData":"old"}"#)
+            .unwrap();
+        assert_eq!(text(&next.data, "UserData"), "old");
+        assert!(next.meta_data().is_some());
+        assert!(
+            before()
+                .with_answer(b"{}", b"")
+                .unwrap_err()
+                .contains("neither")
+        );
+        assert!(
+            before()
+                .with_answer(b"[", b"")
+                .unwrap_err()
+                .contains("CloudInitData")
+        );
+        assert_eq!(before().no_cloud_source(), r#"{"userData":"u"}"#);
+    }
+}

@@ -1,0 +1,306 @@
+//! The description that a module returns from `describe`.
+
+use std::path::{Component, Path, PathBuf};
+
+use domain_xml::PathPattern;
+use serde_json::{Map, Value};
+
+use crate::HookPoint;
+
+/// The longest description in bytes.
+const MAX_BYTES: usize = 64 << 10;
+/// The longest name or version in bytes: they appear in logs.
+const MAX_NAME: usize = 253;
+
+/// The description that a module returns from `describe`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Description {
+    /// The hook's name.
+    pub name: String,
+    /// The hook's version; empty if it has none.
+    pub version: String,
+    /// The hook points that the hook subscribes to.
+    pub hook_points: Vec<Subscription>,
+    /// The declared wishes; `None` if the description has none.
+    pub wishes: Option<Wishes>,
+}
+
+/// What a module declares that it will do. Wishes are granted or refused before the first call.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wishes {
+    /// Patterns of the domain paths that it changes, from `/domain/` on.
+    pub paths: Vec<PathPattern>,
+    /// The configuration keys that it reads.
+    pub config: Vec<String>,
+    /// The directories that it reads.
+    pub dirs: Vec<PathBuf>,
+}
+
+/// A hook point that a hook subscribes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subscription {
+    /// The hook point.
+    pub point: HookPoint,
+    /// Hooks with higher priority run first.
+    pub priority: i32,
+}
+
+/// Why a description is invalid.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DescriptionError {
+    /// The text is longer than 64 KiB.
+    #[error("its description has {0} bytes, more than {MAX_BYTES}")]
+    TooLong(usize),
+    /// The text is not a JSON object.
+    #[error("its description is no JSON object: {0}")]
+    NotAnObject(String),
+    /// A member has the wrong type or range.
+    #[error("in its description, {member} should be {expected}, not {found}")]
+    Member {
+        /// Which.
+        member: String,
+        /// The expected type.
+        expected: &'static str,
+        /// The value found.
+        found: String,
+    },
+    /// A wish is invalid.
+    #[error("in its description, {member}: {reason}")]
+    Wish {
+        /// Which list.
+        member: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// It names a hook point that this host does not know.
+    #[error(
+        "it wants to be called at {0:?}, which is none of PreStart, PreCloudInitIso, OnDefineDomain, Shutdown"
+    )]
+    UnknownHookPoint(String),
+}
+
+impl Description {
+    /// Parses the text from `describe`. Unknown members are ignored, missing ones are empty.
+    pub fn parse(text: &str) -> Result<Self, DescriptionError> {
+        if text.len() > MAX_BYTES {
+            return Err(DescriptionError::TooLong(text.len()));
+        }
+        let object: Map<String, Value> = serde_json::from_str(text)
+            .map_err(|error| DescriptionError::NotAnObject(error.to_string()))?;
+        Ok(Self {
+            name: name(&object, "name")?,
+            version: name(&object, "version")?,
+            hook_points: hook_points(object.get("hookPoints"))?,
+            wishes: wishes(object.get("wishes"))?,
+        })
+    }
+
+    /// The priority at a hook point, if the hook subscribes to it.
+    #[must_use]
+    pub fn priority(&self, point: HookPoint) -> Option<i32> {
+        self.hook_points
+            .iter()
+            .find(|s| s.point == point)
+            .map(|s| s.priority)
+    }
+}
+
+fn name(object: &Map<String, Value>, member: &str) -> Result<String, DescriptionError> {
+    match object.get(member) {
+        None | Some(Value::Null) => Ok(String::new()),
+        Some(Value::String(text)) if text.len() <= MAX_NAME && !has_control(text) => {
+            Ok(text.clone())
+        }
+        Some(other) => Err(wrong(
+            member,
+            "a string of at most 253 printable bytes",
+            other,
+        )),
+    }
+}
+
+fn has_control(text: &str) -> bool {
+    text.chars().any(char::is_control)
+}
+
+fn hook_points(value: Option<&Value>) -> Result<Vec<Subscription>, DescriptionError> {
+    let list = match value {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(list)) => list,
+        Some(other) => return Err(wrong("hookPoints", "a list", other)),
+    };
+    let mut points: Vec<Subscription> = Vec::new();
+    for item in list {
+        let point = subscription(item)?;
+        // If a hook point is named twice, the first entry counts, as in KubeVirt's sidecars.
+        if !points.iter().any(|known| known.point == point.point) {
+            points.push(point);
+        }
+    }
+    Ok(points)
+}
+
+fn wishes(value: Option<&Value>) -> Result<Option<Wishes>, DescriptionError> {
+    let object = match value {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::Object(object)) => object,
+        Some(other) => return Err(wrong("wishes", "an object", other)),
+    };
+    let read = |member, expected| strings(object, member, expected);
+    let paths = read("paths", "a list of path patterns")?;
+    let config = read("config", "a list of keys")?;
+    let dirs = read("dirs", "a list of directories")?;
+    Ok(Some(Wishes {
+        paths: each("paths", paths, domain_pattern)?,
+        config,
+        dirs: each("dirs", dirs, absolute_directory)?,
+    }))
+}
+
+fn strings(
+    object: &Map<String, Value>,
+    member: &str,
+    expected: &'static str,
+) -> Result<Vec<String>, DescriptionError> {
+    let wrong = |found| wrong(&format!("wishes.{member}"), expected, found);
+    match object.get(member) {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(list)) => list
+            .iter()
+            .map(|item| item.as_str().map(str::to_owned).ok_or_else(|| wrong(item)))
+            .collect(),
+        Some(other) => Err(wrong(other)),
+    }
+}
+
+fn each<T>(
+    member: &str,
+    texts: Vec<String>,
+    read: fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, DescriptionError> {
+    let read = |text: String| {
+        read(&text).map_err(|reason| DescriptionError::Wish {
+            member: format!("wishes.{member}"),
+            reason: shorten(&reason),
+        })
+    };
+    texts.into_iter().map(read).collect()
+}
+
+/// Parses a path pattern that starts at `/domain/`.
+pub(crate) fn domain_pattern(text: &str) -> Result<PathPattern, String> {
+    let pattern = PathPattern::parse(text).map_err(|error| error.to_string())?;
+    if text.starts_with("/domain/") {
+        Ok(pattern)
+    } else {
+        Err(format!("path `{text}` does not begin with /domain/"))
+    }
+}
+
+/// Parses an absolute directory without `.` and `..` in it.
+pub(crate) fn absolute_directory(text: &str) -> Result<PathBuf, String> {
+    let path = Path::new(text);
+    let plain = path
+        .components()
+        .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    if path.is_absolute() && plain && !text.split('/').any(|part| part == ".") {
+        Ok(path.components().collect())
+    } else {
+        Err(format!("{text:?} is no absolute path without `.` and `..`"))
+    }
+}
+
+fn subscription(item: &Value) -> Result<Subscription, DescriptionError> {
+    let Some(Value::String(name)) = item.get("name") else {
+        return Err(wrong("hookPoints[]", "an object with a name", item));
+    };
+    let point = HookPoint::from_name(name)
+        .ok_or_else(|| DescriptionError::UnknownHookPoint(shorten(name)))?;
+    let priority = match item.get("priority") {
+        None | Some(Value::Null) => 0,
+        Some(value) => value
+            .as_i64()
+            .and_then(|number| i32::try_from(number).ok())
+            .ok_or_else(|| wrong("hookPoints[].priority", "a 32-bit integer", value))?,
+    };
+    Ok(Subscription { point, priority })
+}
+
+fn wrong(member: &str, expected: &'static str, found: &Value) -> DescriptionError {
+    DescriptionError::Member {
+        member: member.to_owned(),
+        expected,
+        found: shorten(&found.to_string()),
+    }
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(160).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_members_are_ignored_and_missing_ones_empty() {
+        let text = r#"{"name":"a","future":{"x":1},"hookPoints":[{"name":"PreStart","priority":-3,"y":0},{"name":"OnDefineDomain"}]}"#;
+        let description = Description::parse(text).unwrap();
+        assert_eq!(description.name, "a");
+        assert_eq!(description.version, "");
+        assert_eq!(description.priority(HookPoint::PreStart), Some(-3));
+        assert_eq!(description.priority(HookPoint::OnDefineDomain), Some(0));
+        assert_eq!(description.priority(HookPoint::Shutdown), None);
+        assert_eq!(Description::parse("{}").unwrap(), Description::default());
+    }
+
+    #[test]
+    fn unknown_members_of_wishes_are_ignored_and_wrong_types_refused() {
+        let wishes = |text: &str| Description::parse(text).map(|description| description.wishes);
+        assert_eq!(wishes("{}").unwrap(), None);
+        assert_eq!(
+            wishes(r#"{"wishes":{"future":[]}}"#).unwrap(),
+            Some(Wishes::default())
+        );
+        let text = r#"{"wishes":{"paths":["/domain/title"],"config":["a"],"dirs":["/etc/x"]}}"#;
+        let read = wishes(text).unwrap().unwrap();
+        assert_eq!(read.paths[0].as_str(), "/domain/title");
+        assert_eq!(
+            (read.config, read.dirs),
+            (vec!["a".into()], vec![PathBuf::from("/etc/x")])
+        );
+        for (text, part) in [
+            (r#"{"wishes":[]}"#, "wishes should be an object"),
+            (r#"{"wishes":{"paths":[1]}}"#, "wishes.paths should be"),
+            (r#"{"wishes":{"paths":["title"]}}"#, "begin with /domain/"),
+            (r#"{"wishes":{"paths":["/domain/["]}}"#, "wishes.paths"),
+            (r#"{"wishes":{"dirs":["../x"]}}"#, "wishes.dirs"),
+        ] {
+            let error = wishes(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn directories_must_be_absolute_and_without_dots() {
+        assert_eq!(absolute_directory("/a//b/"), Ok(PathBuf::from("/a/b")));
+        for wrong in ["a", "/a/../b", "/a/./b", ""] {
+            assert!(absolute_directory(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn invalid_members_are_named() {
+        let error = |text: &str| Description::parse(text).unwrap_err().to_string();
+        assert!(error("[]").contains("no JSON object"));
+        assert!(error(r#"{"name":3}"#).contains("name should be"));
+        assert!(error("{\"name\":\"a\\nb\"}").contains("printable"));
+        assert!(error(r#"{"hookPoints":[{"name":"Never"}]}"#).contains("\"Never\""));
+        assert!(
+            error(r#"{"hookPoints":[{"name":"PreStart","priority":1e10}]}"#).contains("32-bit")
+        );
+        assert!(error(r#"{"hookPoints":{}}"#).contains("a list"));
+        assert!(error(&" ".repeat(70_000)).contains("70000 bytes"));
+    }
+}

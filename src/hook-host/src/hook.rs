@@ -1,0 +1,61 @@
+//! A hook that is ready to be called.
+
+use std::time::Duration;
+
+use crate::body::HookBody;
+use crate::policy::HookSettings;
+use crate::{HookPoint, Subscription};
+
+/// A hook that is ready to be called.
+pub(crate) struct Hook {
+    pub(crate) info: HookInfo,
+    pub(crate) settings: HookSettings,
+    pub(crate) body: Box<dyn HookBody>,
+}
+
+/// The kind of a hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HookKind {
+    /// A WASM component.
+    Wasm {
+        /// The sha256 of the module in hexadecimal.
+        digest: String,
+    },
+    /// A gRPC sidecar.
+    Sidecar {
+        /// The protocol version (`v1alpha3`).
+        version: String,
+    },
+}
+
+/// A collected hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookInfo {
+    /// The name in runs and errors: its directory, and its file if there are several.
+    pub hook: String,
+    /// The name in its description or Info.
+    pub name: String,
+    /// The version in its description; may be empty.
+    pub version: String,
+    /// Its directory below the hooks directory.
+    pub directory: String,
+    /// Its socket or module in that directory.
+    pub file: String,
+    /// The kind.
+    pub kind: HookKind,
+    /// The hook points at which it is called.
+    pub hook_points: Vec<Subscription>,
+    /// Time from the start of the collection until the hook was ready.
+    pub ready_after: Duration,
+}
+
+impl HookInfo {
+    /// The priority at a hook point, if the hook is called there.
+    #[must_use]
+    pub fn priority(&self, point: HookPoint) -> Option<i32> {
+        self.hook_points
+            .iter()
+            .find(|s| s.point == point)
+            .map(|s| s.priority)
+    }
+}

@@ -1,0 +1,285 @@
+//! One hook point: calls each hook, verifies its output, logs and records the run.
+
+use std::time::{Duration, Instant};
+
+use domain_xml::Change;
+
+use super::run_log;
+use super::verify::Domain;
+use crate::body::{BodyError, HookCall, HookInput, HookOutput};
+use crate::cloud_init::CloudInit;
+use crate::determinism::Determinism;
+use crate::hook::Hook;
+use crate::policy::GrantRefusal;
+use crate::record::{self, HookPayload, Recorder, RunEvidence};
+use crate::{FailurePolicy, HookError, HookPoint, Invocation, Limits, Outcome, Run};
+
+/// One hook point for all its hooks.
+pub(super) struct HookPointRun<'a> {
+    limits: &'a Limits,
+    point: HookPoint,
+    invocation: &'a Invocation,
+    vmi: &'a str,
+    started: Instant,
+    /// Time in hooks with deadlines of their own, which does not count against the chain's.
+    excluded: Duration,
+    pub(super) runs: Vec<Run>,
+    recorder: Option<&'a Recorder>,
+    /// Whether the unverified output of hooks is kept, for a record or a replay.
+    keeps_payload: bool,
+}
+
+/// The input of a hook, with the parsed domain that its output is compared with.
+#[derive(Clone, Copy)]
+pub(super) enum Input<'a> {
+    PreStart,
+    CloudInit(&'a CloudInit),
+    Domain { domain: &'a Domain, xml: &'a str },
+    Shutdown,
+}
+
+/// The verified output of a hook.
+pub(super) enum Output {
+    Nothing,
+    CloudInit(CloudInit),
+    Domain { domain: Domain, xml: String },
+}
+
+/// The verified output of a hook with its changes.
+type CallResult = Result<(Output, Vec<Change>), HookError>;
+
+/// Runs a hook once on recorded input. The error names the part of the input that is invalid.
+pub(crate) async fn rerun(
+    hook: &Hook,
+    point: HookPoint,
+    invocation: &Invocation,
+    input: &record::Input,
+) -> Result<(Run, Option<HookPayload>), String> {
+    let limits = &hook.settings.limits;
+    let mut once = HookPointRun::new(limits, point, invocation, &input.vmi, None);
+    once.keeps_payload = true;
+    let (run, _, payload) = match point {
+        HookPoint::PreStart => once.call_body(hook, Input::PreStart, None).await,
+        HookPoint::Shutdown => once.call_body(hook, Input::Shutdown, None).await,
+        HookPoint::PreCloudInitIso => {
+            let documents = input.documents.as_deref().unwrap_or_default();
+            let source = input.data_source.as_deref().unwrap_or("noCloud");
+            let data = CloudInit::from_documents(source, documents)?;
+            once.call_body(hook, Input::CloudInit(&data), None).await
+        }
+        HookPoint::OnDefineDomain => {
+            let xml = input.domain_xml.as_deref().ok_or("it has no domain XML")?;
+            let domain = Domain::parse(xml)?;
+            let input = Input::Domain {
+                domain: &domain,
+                xml,
+            };
+            once.call_body(hook, input, None).await
+        }
+    };
+    Ok((run, payload))
+}
+
+impl<'a> Input<'a> {
+    fn for_body(self) -> HookInput<'a> {
+        match self {
+            Self::PreStart => HookInput::PreStart,
+            Self::CloudInit(data) => HookInput::CloudInit(data),
+            Self::Domain { xml, .. } => HookInput::Domain(xml),
+            Self::Shutdown => HookInput::Shutdown,
+        }
+    }
+
+    /// The input in the form that modules get.
+    fn payload(self) -> Option<HookPayload> {
+        match self {
+            Self::CloudInit(data) => Some(HookPayload::Documents(data.documents())),
+            Self::Domain { xml, .. } => Some(HookPayload::DomainXml(xml.to_owned())),
+            Self::PreStart | Self::Shutdown => None,
+        }
+    }
+
+    fn data_source(self) -> Option<String> {
+        match self {
+            Self::CloudInit(data) => Some(data.data_source().to_owned()),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> HookPointRun<'a> {
+    pub(super) fn new(
+        limits: &'a Limits,
+        point: HookPoint,
+        invocation: &'a Invocation,
+        vmi: &'a str,
+        recorder: Option<&'a Recorder>,
+    ) -> Self {
+        Self {
+            limits,
+            point,
+            invocation,
+            vmi,
+            started: Instant::now(),
+            excluded: Duration::ZERO,
+            runs: Vec::new(),
+            recorder,
+            keeps_payload: recorder.is_some(),
+        }
+    }
+
+    /// Calls a hook in order and keeps its run. An error stops the chain.
+    pub(super) async fn call(
+        &mut self,
+        hook: &Hook,
+        input: Input<'_>,
+    ) -> Result<Output, HookError> {
+        let (run, output) = self.call_and_record(hook, input).await;
+        if hook.body.has_own_deadline() {
+            self.excluded += run.duration;
+        }
+        let outcome = run.outcome.clone();
+        self.runs.push(run);
+        match (outcome, hook.settings.failure_policy) {
+            (Outcome::Ok, FailurePolicy::Fail | FailurePolicy::Ignore) => Ok(output),
+            (Outcome::Failed(error), FailurePolicy::Fail) => Err(error),
+            // As if the hook had not been called.
+            _ => Ok(Output::Nothing),
+        }
+    }
+
+    /// Calls a hook beside others, outside of the order.
+    pub(super) async fn call_alone(&self, hook: &Hook, input: Input<'_>) -> Run {
+        self.call_and_record(hook, input).await.0
+    }
+
+    async fn call_and_record(&self, hook: &Hook, input: Input<'_>) -> (Run, Output) {
+        let determinism = self.recorder.and_then(Recorder::new_determinism);
+        let (run, output, payload) = self.call_body(hook, input, determinism).await;
+        if let Some(recorder) = self.recorder {
+            let evidence = RunEvidence {
+                hook: &hook.info,
+                settings: &hook.settings,
+                invocation: self.invocation,
+                vmi: self.vmi,
+                input: input.payload(),
+                data_source: input.data_source(),
+                output: payload,
+                determinism,
+                run: &run,
+            };
+            recorder.record(evidence).await;
+        }
+        run_log::run(self.invocation, &run);
+        (run, output)
+    }
+
+    /// Calls a hook and verifies its output. Also returns the unverified output, if it is kept.
+    async fn call_body(
+        &self,
+        hook: &Hook,
+        input: Input<'_>,
+        determinism: Option<Determinism>,
+    ) -> (Run, Output, Option<HookPayload>) {
+        let started = Instant::now();
+        let call = HookCall {
+            invocation: self.invocation,
+            vmi: self.vmi,
+            input: input.for_body(),
+            settings: &hook.settings,
+            chain_limits: self.limits,
+            time_left: self.time_left(),
+            determinism,
+        };
+        let report = hook.body.call_hook(call).await;
+        let (result, payload) = match report.result {
+            Ok(output) => self.verify(hook, input, output),
+            Err(error) => (Err(self.error(hook, error)), None),
+        };
+        let (output, changes, outcome) = match result {
+            Ok((output, changes)) => (output, changes, Outcome::Ok),
+            Err(error) => (Output::Nothing, Vec::new(), Outcome::Failed(error)),
+        };
+        let run = Run {
+            hook: hook.info.hook.clone(),
+            hook_point: self.point,
+            changes,
+            duration: started.elapsed(),
+            peak_memory: report.peak_memory,
+            outcome,
+            failure_policy: hook.settings.failure_policy,
+            log: report.log,
+        };
+        (run, output, payload)
+    }
+
+    fn verify(
+        &self,
+        hook: &Hook,
+        input: Input<'_>,
+        output: HookOutput,
+    ) -> (CallResult, Option<HookPayload>) {
+        match (input, output) {
+            (Input::CloudInit(before), HookOutput::Documents(documents)) => {
+                let after = before.with_documents(&documents);
+                let payload = self.keep(|| HookPayload::Documents(documents));
+                let after = after.map_err(|message| self.bad_output(hook, message));
+                (after.map(|after| changed(before, after)), payload)
+            }
+            (Input::CloudInit(before), HookOutput::CloudInit(after)) => {
+                let payload = self.keep(|| HookPayload::Documents(after.documents()));
+                (Ok(changed(before, after)), payload)
+            }
+            (Input::Domain { domain, .. }, HookOutput::DomainXml(xml)) => {
+                let payload = self.keep(|| HookPayload::DomainXml(xml.clone()));
+                (self.verify_domain(hook, domain, xml), payload)
+            }
+            _ => (Ok((Output::Nothing, Vec::new())), None),
+        }
+    }
+
+    fn verify_domain(&self, hook: &Hook, before: &Domain, xml: String) -> CallResult {
+        let (domain, changes) = before
+            .step(&xml)
+            .map_err(|message| self.bad_output(hook, message))?;
+        let grant = &hook.settings.grant;
+        grant
+            .check(&changes, before.document(), domain.document())
+            .map_err(|refused| self.denied(hook, refused))?;
+        Ok((Output::Domain { domain, xml }, changes))
+    }
+
+    /// The output is copied only if a record or a replay needs it.
+    fn keep(&self, payload: impl FnOnce() -> HookPayload) -> Option<HookPayload> {
+        self.keeps_payload.then(payload)
+    }
+
+    fn time_left(&self) -> Duration {
+        let spent = self.started.elapsed().saturating_sub(self.excluded);
+        self.limits.chain_deadline.saturating_sub(spent)
+    }
+
+    fn error(&self, hook: &Hook, error: BodyError) -> HookError {
+        error.at(&hook.info.hook, self.point, self.limits.chain_deadline)
+    }
+
+    fn bad_output(&self, hook: &Hook, message: String) -> HookError {
+        self.error(hook, BodyError::BadOutput(message))
+    }
+
+    fn denied(&self, hook: &Hook, refused: GrantRefusal) -> HookError {
+        HookError::Denied {
+            hook: hook.info.hook.clone(),
+            point: self.point,
+            path: refused.path,
+            before: refused.before,
+            after: refused.after,
+            remedy: refused.remedy,
+        }
+    }
+}
+
+fn changed(before: &CloudInit, after: CloudInit) -> (Output, Vec<Change>) {
+    let changes = before.changes(&after);
+    (Output::CloudInit(after), changes)
+}

@@ -1,0 +1,273 @@
+//! The chain: calls all hooks of a hook point, one after the other.
+//!
+//! Hooks are ordered by descending priority, then by directory in natural order, whatever their
+//! kind. Each hook gets the output of the one before. The first veto or failure stops the chain, and
+//! no output of the hook point is used. At shutdown all hooks run in parallel and none stops another.
+//! KubeVirt's Plugins come after the hooks at OnDefineDomain, and are hooks like the others there.
+
+mod hook_point_run;
+mod order;
+mod run_log;
+mod verify;
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use futures_util::future::join_all;
+
+use crate::cloud_init::CloudInit;
+use crate::hook::{Hook, HookInfo};
+use crate::plugins::{PlanContext, PlanEntry};
+use crate::policy::OperatorPolicy;
+use crate::record::Recorder;
+use crate::{
+    CloudInitDocuments, HookError, HookPoint, Invocation, Limits, Plugins, Provenance, Run,
+};
+pub(crate) use hook_point_run::rerun;
+use hook_point_run::{HookPointRun, Input, Output};
+use order::{Rank, natural};
+use verify::Domain;
+
+/// Collected hooks. Between calls no task or thread runs.
+#[derive(Default)]
+pub struct Chain {
+    hooks: Vec<Hook>,
+    config: ChainConfig,
+    before_call: Option<BeforeCall>,
+    provenance: Mutex<Provenance>,
+}
+
+/// Configuration that is the same for every call.
+#[derive(Default)]
+pub(crate) struct ChainConfig {
+    pub(crate) limits: Limits,
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) operator: Option<OperatorPolicy>,
+    pub(crate) plugins_dir: PathBuf,
+}
+
+/// Runs before the hooks of each hook point.
+pub(crate) type BeforeCall = Box<dyn Fn() + Send + Sync>;
+
+impl Chain {
+    pub(crate) fn new(
+        mut hooks: Vec<Hook>,
+        config: ChainConfig,
+        before_call: Option<BeforeCall>,
+    ) -> Self {
+        hooks.sort_by(|a, b| {
+            natural(&a.info.directory, &b.info.directory)
+                .then_with(|| natural(&a.info.file, &b.info.file))
+        });
+        Self {
+            hooks,
+            config,
+            before_call,
+            provenance: Mutex::default(),
+        }
+    }
+
+    /// All hooks, by directory in natural order.
+    #[must_use]
+    pub fn hooks(&self) -> Vec<HookInfo> {
+        self.hooks.iter().map(|hook| hook.info.clone()).collect()
+    }
+
+    /// The hooks that are called at a hook point, in order.
+    #[must_use]
+    pub fn order(&self, point: HookPoint) -> Vec<&str> {
+        self.subscribed(point)
+            .into_iter()
+            .map(|hook| hook.info.hook.as_str())
+            .collect()
+    }
+
+    /// Calls PreStart hooks, before anything is prepared. `vmi` is the VMI as JSON. The first veto
+    /// or failure stops the start.
+    pub async fn pre_start(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+    ) -> Result<Vec<Run>, HookError> {
+        let mut run = self.begin(HookPoint::PreStart, invocation, vmi);
+        for hook in self.subscribed(HookPoint::PreStart) {
+            run.call(hook, Input::PreStart).await?;
+        }
+        Ok(run.runs)
+    }
+
+    /// Passes cloud-init data through all hooks. Call it only if the VMI has any.
+    pub async fn pre_cloud_init_iso(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        documents: CloudInitDocuments,
+    ) -> Result<(CloudInitDocuments, Vec<Run>), HookError> {
+        let point = HookPoint::PreCloudInitIso;
+        let hooks = self.subscribed(point);
+        let Some(first) = hooks.first() else {
+            return Ok((documents, Vec::new()));
+        };
+        let mut data =
+            CloudInit::decode(&documents).map_err(|error| bad_input(first, point, error))?;
+        let mut run = self.begin(point, invocation, vmi);
+        for hook in hooks {
+            if let Output::CloudInit(next) = run.call(hook, Input::CloudInit(&data)).await? {
+                data = next;
+            }
+        }
+        Ok((data.encode(), run.runs))
+    }
+
+    /// Passes the domain XML through all hooks. After each hook it must be well-formed, a domain,
+    /// and have the same name, uuid and KubeVirt metadata.
+    pub async fn on_define_domain(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        xml: String,
+    ) -> Result<(String, Vec<Run>), HookError> {
+        self.define(invocation, vmi, xml, &Plugins::default()).await
+    }
+
+    /// Refuses a virtual machine that cannot start with these plugins, before any sidecar is
+    /// called. The error is the first hook that cannot be called and may not be ignored.
+    pub fn admit(&self, vmi: &str, plugins: &Plugins) -> Result<(), HookError> {
+        plugins.admit(vmi, self.plan_context())
+    }
+
+    /// Like [`Chain::on_define_domain`], followed by the plugins' hooks.
+    pub async fn define(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        mut xml: String,
+        plugins: &Plugins,
+    ) -> Result<(String, Vec<Run>), HookError> {
+        let point = HookPoint::OnDefineDomain;
+        let planned = self.plan(vmi, plugins);
+        let hooks: Vec<&Hook> = self.subscribed(point).into_iter().chain(&planned).collect();
+        let Some(first) = hooks.first() else {
+            return Ok((xml, Vec::new()));
+        };
+        let mut domain = Domain::parse(&xml).map_err(|error| bad_input(first, point, error))?;
+        let mut run = self.begin(point, invocation, vmi);
+        for hook in hooks {
+            let input = Input::Domain {
+                domain: &domain,
+                xml: &xml,
+            };
+            if let Output::Domain {
+                domain: next,
+                xml: text,
+            } = run.call(hook, input).await?
+            {
+                (domain, xml) = (next, text);
+            }
+        }
+        self.update_provenance(&run.runs);
+        Ok((xml, run.runs))
+    }
+
+    /// Which hook made which change when the chain last completed OnDefineDomain, to name the
+    /// hook when libvirt refuses an element.
+    #[must_use]
+    pub fn provenance(&self) -> Provenance {
+        self.locked_provenance().clone()
+    }
+
+    /// The hook that last changed this node of the domain, a descendant or an ancestor.
+    #[must_use]
+    pub fn last_touched(&self, path: &str) -> Option<String> {
+        self.locked_provenance()
+            .last_touched(path)
+            .map(str::to_owned)
+    }
+
+    fn locked_provenance(&self) -> std::sync::MutexGuard<'_, Provenance> {
+        self.provenance
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update_provenance(&self, runs: &[Run]) {
+        let provenance = Provenance::of(runs);
+        for overlap in provenance.overlaps() {
+            run_log::overlap(&overlap);
+        }
+        *self.locked_provenance() = provenance;
+    }
+
+    /// Calls all hooks in parallel, each within its deadline and the chain's. Failures are in the
+    /// runs.
+    pub async fn shutdown(&self, invocation: &Invocation) -> Vec<Run> {
+        let run = self.begin(HookPoint::Shutdown, invocation, "");
+        let hooks = self.subscribed(HookPoint::Shutdown);
+        join_all(
+            hooks
+                .into_iter()
+                .map(|hook| run.call_alone(hook, Input::Shutdown)),
+        )
+        .await
+    }
+
+    fn plan(&self, vmi: &str, plugins: &Plugins) -> Vec<Hook> {
+        let entries = plugins.plan(vmi, self.plan_context()).into_iter();
+        let called = entries.filter_map(|entry| match entry {
+            PlanEntry::Hook(hook) => Some(*hook),
+            PlanEntry::Skipped { hook, condition } => {
+                tracing::info!(
+                    hook,
+                    condition,
+                    "hook is not called: its condition does not hold"
+                );
+                None
+            }
+        });
+        called.collect()
+    }
+
+    fn plan_context(&self) -> PlanContext<'_> {
+        PlanContext {
+            operator: self.config.operator.as_ref(),
+            limits: &self.config.limits,
+            plugins_dir: &self.config.plugins_dir,
+        }
+    }
+
+    fn subscribed(&self, point: HookPoint) -> Vec<&Hook> {
+        let rank = |hook: &Hook| hook.info.priority(point);
+        let mut hooks: Vec<&Hook> = self.hooks.iter().filter(|h| rank(h).is_some()).collect();
+        hooks.sort_by(|a, b| ranked(a, rank(a)).compare(&ranked(b, rank(b))));
+        hooks
+    }
+
+    fn begin<'a>(
+        &'a self,
+        point: HookPoint,
+        invocation: &'a Invocation,
+        vmi: &'a str,
+    ) -> HookPointRun<'a> {
+        if let Some(before_call) = &self.before_call {
+            before_call();
+        }
+        let recorder = self.config.recorder.as_ref();
+        HookPointRun::new(&self.config.limits, point, invocation, vmi, recorder)
+    }
+}
+
+fn ranked(hook: &Hook, priority: Option<i32>) -> Rank<'_> {
+    Rank {
+        priority: priority.unwrap_or_default(),
+        directory: &hook.info.directory,
+        file: &hook.info.file,
+    }
+}
+
+fn bad_input(hook: &Hook, point: HookPoint, message: String) -> HookError {
+    HookError::BadInput {
+        hook: hook.info.hook.clone(),
+        point,
+        message,
+    }
+}

@@ -1,0 +1,99 @@
+//! The log lines of a run: the hook's own, and a summary.
+
+use domain_xml::Change;
+use serde_json::{Value, json};
+
+use crate::{FailurePolicy, Invocation, LogLevel, LogLine, Outcome, Overlap, Run};
+
+/// The most changes in a log line.
+const MAX_CHANGES: usize = 64;
+/// The most characters of one value.
+const MAX_VALUE: usize = 512;
+
+pub(super) fn run(invocation: &Invocation, run: &Run) {
+    for line in &run.log {
+        log_line(run, line);
+    }
+    let micros = u64::try_from(run.duration.as_micros()).unwrap_or(u64::MAX);
+    let changes = changes(&run.changes).to_string();
+    let (namespace, name, uid) = (&invocation.namespace, &invocation.name, &invocation.uid);
+    match &run.outcome {
+        Outcome::Ok => tracing::info!(
+            hook = run.hook,
+            hook_point = run.hook_point.name(),
+            outcome = if run.changes.is_empty() {
+                "unchanged"
+            } else {
+                "changed"
+            },
+            changes,
+            micros,
+            peak_memory = run.peak_memory,
+            kept = run.failure_policy != FailurePolicy::DryRun,
+            namespace,
+            name,
+            uid,
+            "hook ran"
+        ),
+        Outcome::Failed(error) => tracing::error!(
+            hook = run.hook,
+            hook_point = run.hook_point.name(),
+            outcome = error.kind(),
+            changes,
+            micros,
+            peak_memory = run.peak_memory,
+            reason = %error,
+            failure_policy = ?run.failure_policy,
+            namespace,
+            name,
+            uid,
+            "hook did not do its work"
+        ),
+    }
+}
+
+/// Warns that several hooks changed the same node: the last change wins.
+pub(super) fn overlap(overlap: &Overlap) {
+    tracing::warn!(
+        path = overlap.path,
+        hooks = overlap.hooks.join(","),
+        "several hooks wrote the same node; the last one's word holds"
+    );
+}
+
+fn log_line(run: &Run, line: &LogLine) {
+    let (hook, hook_point, said) = (&run.hook, run.hook_point.name(), &line.message);
+    match line.level {
+        LogLevel::Debug => tracing::debug!(hook, hook_point, "{said}"),
+        LogLevel::Info => tracing::info!(hook, hook_point, "{said}"),
+        LogLevel::Warn => tracing::warn!(hook, hook_point, "{said}"),
+        LogLevel::Error => tracing::error!(hook, hook_point, "{said}"),
+    }
+}
+
+fn changes(changes: &[Change]) -> Value {
+    let mut list: Vec<Value> = changes.iter().take(MAX_CHANGES).map(change).collect();
+    if changes.len() > MAX_CHANGES {
+        list.push(json!({ "more": changes.len() - MAX_CHANGES }));
+    }
+    Value::Array(list)
+}
+
+fn change(change: &Change) -> Value {
+    let kind = format!("{:?}", change.kind).to_lowercase();
+    let value = |text: &Option<String>| text.as_deref().map(shorten);
+    json!({
+        "path": change.path,
+        "kind": kind,
+        "before": value(&change.before),
+        "after": value(&change.after),
+    })
+}
+
+fn shorten(text: &str) -> String {
+    if text.chars().count() <= MAX_VALUE {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(MAX_VALUE).collect();
+    format!("{start} ...")
+}

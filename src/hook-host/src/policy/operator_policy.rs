@@ -1,0 +1,297 @@
+//! The operator's policy: the security boundary.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::hook_yaml::{MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT, Point};
+use super::strict_yaml::{self, PolicyError, PolicySource, YamlPosition};
+use super::yaml_values::{Directory, DurationValue, Located, Pattern, Sha256, SizeValue};
+use crate::FailurePolicy;
+
+/// Which modules may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub enum Digests {
+    /// Any module.
+    #[default]
+    Any,
+    /// Modules whose digest is in their `hook.yaml` or in a rule of this policy.
+    Pinned,
+    /// Modules whose digest is in a rule of this policy.
+    Listed,
+}
+
+/// Whether gRPC sidecars may run: they are arbitrary code, recorded and never restricted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub(super) enum Sidecars {
+    #[default]
+    Allow,
+    Forbid,
+}
+
+/// The operator's policy. All keys are optional; an empty policy caps nothing and grants nothing
+/// of the dangerous set.
+///
+/// ```yaml
+/// digests: Pinned             # Any (default) | Pinned | Listed
+/// sidecars: Forbid            # Allow (default) | Forbid: gRPC sidecars
+/// failurePolicies: [Fail]     # what hook.yaml may say; default all of Fail, Ignore, DryRun
+/// limits:                     # the most that hook.yaml may set, and that any module gets
+///   deadline: 1s
+///   memory: 32Mi
+///   output: 4Mi
+///   log: 64Ki
+/// allow:                      # what is left out is not capped, but for dangerous and dirs
+///   paths: ["/domain/sysinfo/**", "/domain/os/smbios/**"]
+///   dangerous: []             # of the dangerous set; nothing unless it stands here
+///   dirs: []                  # no directory unless it stands here
+///   config: [manufacturer]
+///   hookPoints: [OnDefineDomain]
+/// rules:                      # a list of a rule stands instead of the one above, for whom it names
+///   - digests: [2c26...]      # either or both; both must hold
+///     namespaces: [infra]
+///     allow:
+///       dangerous: ["/domain/devices/interface/script/@path"]
+/// ```
+#[derive(Debug, Clone)]
+pub struct OperatorPolicy {
+    pub(super) path: PathBuf,
+    pub(super) content: Content,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(super) struct Content {
+    pub(super) digests: Option<Located<Digests>>,
+    pub(super) sidecars: Option<Located<Sidecars>>,
+    pub(super) failure_policies: Option<Located<Vec<FailurePolicy>>>,
+    pub(super) limits: Limits,
+    pub(super) allow: Option<Located<Allow>>,
+    pub(super) rules: Vec<Located<Rule>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Limits {
+    pub(super) deadline: Option<Located<DurationValue>>,
+    pub(super) memory: Option<Located<SizeValue>>,
+    pub(super) output: Option<Located<SizeValue>>,
+    pub(super) log: Option<Located<SizeValue>>,
+}
+
+/// What hooks may do.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Allow {
+    pub(super) paths: Option<Located<Vec<Located<Pattern>>>>,
+    pub(super) dangerous: Option<Located<Vec<Located<Pattern>>>>,
+    pub(super) dirs: Option<Located<Vec<Located<Directory>>>>,
+    pub(super) config: Option<Located<Vec<String>>>,
+    pub(super) hook_points: Option<Located<Vec<Point>>>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Rule {
+    pub(super) digests: Vec<Sha256>,
+    pub(super) namespaces: Vec<String>,
+    pub(super) allow: Allow,
+}
+
+impl Rule {
+    fn names(&self, digest: &str, namespace: &str) -> bool {
+        let listed = |list: &[String], value: &str| list.iter().any(|known| known == value);
+        let digest = self.digests.is_empty() || self.digests.iter().any(|d| d.0 == digest);
+        digest && (self.namespaces.is_empty() || listed(&self.namespaces, namespace))
+    }
+}
+
+impl OperatorPolicy {
+    /// Parses the text of a policy. Errors name the file `path`.
+    pub fn parse(path: &Path, text: &str) -> Result<Self, PolicyError> {
+        let content: Option<Content> = strict_yaml::parse(path, text)?;
+        let policy = Self {
+            path: path.to_owned(),
+            content: content.unwrap_or_default(),
+        };
+        policy.check_ceilings()?;
+        policy.check_rules()?;
+        policy.check_fail_allowed()?;
+        Ok(policy)
+    }
+
+    /// Reads the policy, if there is one.
+    pub fn read(source: &PolicySource) -> Result<Option<Self>, PolicyError> {
+        let (path, required) = match source {
+            PolicySource::None => return Ok(None),
+            PolicySource::IfPresent(path) => (path, false),
+            PolicySource::File(path) => (path, true),
+        };
+        match strict_yaml::text_at(path)? {
+            Some(text) => Self::parse(path, &text).map(Some),
+            None if required => Err(PolicyError::Read {
+                path: path.clone(),
+                reason: "there is no such file".to_owned(),
+            }),
+            None => Ok(None),
+        }
+    }
+
+    /// The `allow` sections of the rules that name a hook.
+    pub(super) fn rules(&self, digest: &str, namespace: &str) -> Vec<&Allow> {
+        let rules = self.content.rules.iter().map(Located::get);
+        rules
+            .filter(|rule| rule.names(digest, namespace))
+            .map(|rule| &rule.allow)
+            .collect()
+    }
+
+    /// Whether a rule names this digest, for any namespace.
+    pub(super) fn lists(&self, digest: &str) -> bool {
+        let mut digests = self
+            .content
+            .rules
+            .iter()
+            .flat_map(|rule| &rule.get().digests);
+        digests.any(|listed| listed.0 == digest)
+    }
+
+    pub(super) fn at(&self, place: YamlPosition) -> String {
+        format!("{}:{}:{}", self.path.display(), place.line, place.column)
+    }
+
+    fn wrong(&self, place: YamlPosition, reason: impl Into<String>) -> PolicyError {
+        PolicyError::at(&self.path, place, reason)
+    }
+
+    fn check_ceilings(&self) -> Result<(), PolicyError> {
+        let limits = &self.content.limits;
+        if let Some(deadline) = &limits.deadline
+            && !(Duration::from_millis(1)..=MAX_DEADLINE).contains(&deadline.get().0)
+        {
+            let reason = format!("a deadline is from 1ms to {MAX_DEADLINE:?}");
+            return Err(self.wrong(deadline.position(), reason));
+        }
+        for (name, value, most) in [
+            ("memory", &limits.memory, MAX_MEMORY),
+            ("output", &limits.output, MAX_OUTPUT),
+            ("log", &limits.log, MAX_LOG),
+        ] {
+            if let Some(value) = value
+                && value.get().0 > most
+            {
+                let reason = format!("{name} is at most {most} bytes, not {}", value.get().0);
+                return Err(self.wrong(value.position(), reason));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_rules(&self) -> Result<(), PolicyError> {
+        for rule in &self.content.rules {
+            if rule.get().digests.is_empty() && rule.get().namespaces.is_empty() {
+                let reason = "a rule names digests or namespaces; what holds for all other hooks \
+                              goes under `allow` at the top";
+                return Err(self.wrong(rule.position(), reason));
+            }
+        }
+        let mut rules = self.content.rules.iter();
+        match &self.content.digests {
+            Some(digests)
+                if *digests.get() == Digests::Listed
+                    && rules.all(|rule| rule.get().digests.is_empty()) =>
+            {
+                let reason = "digests are to be listed, and no rule lists any: no module could run";
+                Err(self.wrong(digests.position(), reason))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_fail_allowed(&self) -> Result<(), PolicyError> {
+        match &self.content.failure_policies {
+            Some(policies) if !policies.get().contains(&FailurePolicy::Fail) => {
+                let reason = "Fail is what hooks have that say nothing; it cannot be forbidden";
+                Err(self.wrong(policies.position(), reason))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<OperatorPolicy, PolicyError> {
+        OperatorPolicy::parse(Path::new("p.yaml"), text)
+    }
+
+    #[test]
+    fn mistakes_are_refused_with_their_position() {
+        for (text, start, part) in [
+            ("digest: Any\n", "p.yaml:1:1: ", "digest"),
+            ("digests: any\n", "p.yaml:1:", "any"),
+            ("digests: Listed\n", "p.yaml:1:10: ", "no rule lists"),
+            ("failurePolicies: [Ignore]\n", "p.yaml:1:18: ", "Fail"),
+            ("limits: {memory: 2Gi}\n", "p.yaml:1:18: ", "536870912"),
+            ("limits: {time: 2s}\n", "p.yaml:1:10: ", "time"),
+            (
+                "rules:\n- allow: {}\n",
+                "p.yaml:2:3: ",
+                "names digests or namespaces",
+            ),
+            ("rules: {}\n", "p.yaml:1:8: ", ""),
+            (
+                "allow: {dangerous: ['qemu:commandline']}\n",
+                "p.yaml:1:",
+                "/domain/",
+            ),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(
+                error.starts_with(start) && error.contains(part),
+                "{text:?}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn rules_match_digests_and_namespaces() {
+        let (a, b) = ("a".repeat(64), "b".repeat(64));
+        let policy = parse(&format!(
+            "rules:\n- {{digests: [{a}], allow: {{config: [one]}}}}\n\
+             - {{namespaces: [infra], allow: {{config: [two]}}}}\n\
+             - {{digests: [{b}], namespaces: [infra], allow: {{config: [three]}}}}\n"
+        ));
+        let policy = policy.unwrap();
+        let of = |digest: &str, namespace: &str| -> Vec<String> {
+            let allows = policy.rules(digest, namespace).into_iter();
+            let keys = allows.flat_map(|allow| allow.config.as_ref().unwrap().get().clone());
+            keys.collect()
+        };
+        assert_eq!(of("c", "default"), Vec::<String>::new());
+        assert_eq!(of(&a, "default"), ["one"]);
+        assert_eq!(of(&a, "infra"), ["one", "two"]);
+        assert_eq!(of(&b, "infra"), ["two", "three"]);
+        assert_eq!(of(&b, ""), Vec::<String>::new());
+        assert!(policy.lists(&b) && !policy.lists("c"));
+    }
+
+    #[test]
+    fn only_an_explicit_policy_file_must_exist() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("none/p.yaml");
+        let read = |source| OperatorPolicy::read(&source);
+        assert!(
+            read(PolicySource::IfPresent(path.clone()))
+                .unwrap()
+                .is_none()
+        );
+        assert!(read(PolicySource::None).unwrap().is_none());
+        let error = read(PolicySource::File(path)).unwrap_err();
+        assert!(error.to_string().contains("no such file"));
+    }
+}

@@ -1,0 +1,133 @@
+//! Finds the dangerous nodes of a change, whether it is permitted or not.
+
+use domain_xml::matching::{DocumentIndex, ElementAt};
+use domain_xml::{Change, ChangeKind, Part, Place};
+
+use super::danger::{self, DangerKind};
+
+/// A dangerous node of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Danger {
+    /// Where: the change's path or something inside it.
+    pub path: String,
+    /// The kind.
+    pub kind: DangerKind,
+}
+
+/// The most bytes of paths, because hostile input could fill the memory with them.
+const MAX_TEXT: usize = 1 << 20;
+
+/// The dangers of one change; `None` if the documents do not have its place.
+pub(super) fn dangers<'a>(
+    change: &Change,
+    place: &Place,
+    before: &mut DocumentIndex<'a>,
+    after: &mut DocumentIndex<'a>,
+) -> Option<Vec<Danger>> {
+    let mut search = Search {
+        path: &change.path,
+        found: Vec::new(),
+        text: 0,
+    };
+    if place.part == Part::Document {
+        for side in [before, after] {
+            let root = side.root();
+            search.subtree(side, root, None);
+        }
+        return Some(search.found);
+    }
+    let (side, trail) = if place.before.len() > place.after.len() {
+        (before, &place.before)
+    } else {
+        (after, &place.after)
+    };
+    let mut at = side.root();
+    let mut inside = search.element(&at, None, change.path.clone());
+    for index in trail.split_last().map_or(&[][..], |(_, above)| above) {
+        at = side.child(&at, *index)?;
+        inside = search.element(&at, inside, change.path.clone());
+    }
+    if let Some(last) = trail.last() {
+        at = side.child(&at, *last)?;
+        if matches!(change.kind, ChangeKind::Inserted | ChangeKind::Removed)
+            && place.part == Part::Element
+        {
+            search.subtree(side, at, inside);
+            return Some(search.found);
+        }
+        inside = search.element(&at, inside, change.path.clone());
+    }
+    if let (Part::Attribute(name), None) = (&place.part, inside) {
+        let kind = danger::of_attribute(name, at.element, at.parent);
+        search.add(kind, change.path.clone());
+    }
+    Some(search.found)
+}
+
+struct Search<'c> {
+    path: &'c str,
+    found: Vec<Danger>,
+    text: usize,
+}
+
+impl Search<'_> {
+    fn add(&mut self, kind: Option<DangerKind>, path: String) {
+        if let Some(kind) = kind.filter(|_| self.text < MAX_TEXT) {
+            self.text += path.len();
+            self.found.push(Danger { path, kind });
+        }
+    }
+
+    /// Adds the element's own danger. Returns the danger around its children.
+    fn element(
+        &mut self,
+        at: &ElementAt<'_>,
+        inside: Option<DangerKind>,
+        path: String,
+    ) -> Option<DangerKind> {
+        let kind = danger::of_element(at.element, at.parent);
+        let kind = kind.filter(|kind| danger::needs_its_name(*kind, inside));
+        self.add(kind, path);
+        kind.or(inside)
+    }
+
+    /// Adds the dangers of an element and its content.
+    fn subtree<'a>(
+        &mut self,
+        side: &mut DocumentIndex<'a>,
+        top: ElementAt<'a>,
+        inside: Option<DangerKind>,
+    ) {
+        let mut open = vec![];
+        let mut next = Some((top, inside));
+        while self.text < MAX_TEXT {
+            if let Some((at, around)) = next.take() {
+                let inner = open.iter().skip(1).map(|(at, _, _)| at);
+                let inner = inner.chain((!open.is_empty()).then_some(&at));
+                let path = inner.fold(self.path.to_owned(), |path, at: &ElementAt<'_>| {
+                    path + "/" + at.element.canonical_name()
+                });
+                let inside = self.element(&at, around, path.clone());
+                if inside.is_none() {
+                    self.attributes(&at, &path);
+                }
+                open.push((at, inside, 0));
+            }
+            let Some((at, inside, index)) = open.last_mut() else {
+                return;
+            };
+            next = side.child(at, *index).map(|child| (child, *inside));
+            *index += 1;
+            if next.is_none() {
+                open.pop();
+            }
+        }
+    }
+
+    fn attributes(&mut self, at: &ElementAt<'_>, path: &str) {
+        for attribute in at.element.attribute_names() {
+            let kind = danger::of_attribute(attribute, at.element, at.parent);
+            self.add(kind, format!("{path}/@{attribute}"));
+        }
+    }
+}

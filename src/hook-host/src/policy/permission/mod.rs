@@ -1,0 +1,144 @@
+//! Whether path patterns permit a change.
+//!
+//! A pattern permits what it selects and nothing beside it:
+//!
+//! - a pattern that ends in an attribute permits setting, changing and removing that attribute;
+//! - one that ends in an element permits the element to come and go, its own text, and the order
+//!   of its children; its attributes and children need patterns of their own;
+//! - one that ends in `**` permits all that and everything below, attributes included.
+//!
+//! So an element that comes or goes with children needs a pattern for each of them, and a move
+//! needs one for the parent. Predicates must hold in the document before for what is edited or
+//! removed, in the document after for what is edited or inserted, and in both for whatever stands
+//! around it. Under a predicate, an element that shares its identity with a sibling is refused.
+//!
+//! The *dangerous set* ([`DangerKind`]) is matched by no wildcard: the last step to a dangerous
+//! element or attribute must be its very name. Below a dangerous element wildcards count again,
+//! except for security labels. What is [`Reserved`] is permitted by nothing.
+
+mod check;
+mod danger;
+mod hint;
+mod inspect;
+mod refusal;
+
+use domain_xml::matching::DocumentIndex;
+use domain_xml::{Change, Document, Part, PathPattern};
+
+use check::Check;
+pub use danger::{DangerKind, Reserved};
+pub use inspect::Danger;
+use refusal::refusal;
+pub use refusal::{Reason, Refusal};
+
+/// Whether patterns permit a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Permission {
+    /// Permitted.
+    Granted {
+        /// The indices of the patterns that were needed, ascending.
+        by: Vec<usize>,
+    },
+    /// Not permitted.
+    Refused(Refusal),
+}
+
+/// Whether the patterns permit a change that `diff(before, after)` found. For many changes of one
+/// diff use a [`Checker`].
+pub fn permits(
+    patterns: &[PathPattern],
+    change: &Change,
+    before: &Document,
+    after: &Document,
+) -> Permission {
+    Checker::new(patterns, before, after).permits(change)
+}
+
+/// All dangerous nodes of a change that `diff(before, after)` found: the node itself, its ancestors,
+/// and what is inserted or removed with it. For many changes of one diff use a [`Checker`].
+pub fn dangers(change: &Change, before: &Document, after: &Document) -> Vec<Danger> {
+    Checker::new(&[], before, after).dangers(change)
+}
+
+/// The outermost kind of danger in a change, as [`dangers`] finds it.
+pub fn dangerous(change: &Change, before: &Document, after: &Document) -> Option<DangerKind> {
+    let found = dangers(change, before, after);
+    found.first().map(|danger| danger.kind)
+}
+
+/// [`permits`] for all changes of one diff.
+pub struct Checker<'a> {
+    patterns: &'a [PathPattern],
+    before: DocumentIndex<'a>,
+    after: DocumentIndex<'a>,
+}
+
+impl<'a> Checker<'a> {
+    /// For the changes of `diff(before, after)`.
+    pub fn new(patterns: &'a [PathPattern], before: &'a Document, after: &'a Document) -> Self {
+        Checker {
+            patterns,
+            before: DocumentIndex::new(before.root()),
+            after: DocumentIndex::new(after.root()),
+        }
+    }
+
+    /// Whether the patterns permit the change.
+    pub fn permits(&mut self, change: &Change) -> Permission {
+        match self.check(self.patterns, change) {
+            Ok(by) => Permission::Granted { by },
+            Err(mut refusal) => {
+                refusal.hint = self.hint(change, &refusal);
+                Permission::Refused(*refusal)
+            }
+        }
+    }
+
+    /// All dangerous nodes of the change, permitted or not. None for a change that no diff found.
+    pub fn dangers(&mut self, change: &Change) -> Vec<Danger> {
+        let place = change.place();
+        let found = place
+            .and_then(|place| inspect::dangers(change, place, &mut self.before, &mut self.after));
+        found.unwrap_or_default()
+    }
+
+    fn check(
+        &mut self,
+        patterns: &[PathPattern],
+        change: &Change,
+    ) -> Result<Vec<usize>, Box<Refusal>> {
+        let place = match change.place() {
+            None => return Err(refusal(change.path.clone(), Reason::NoPlace)),
+            Some(place) if place.part == Part::Document => {
+                return Err(refusal(change.path.clone(), Reason::Document));
+            }
+            Some(place) => place,
+        };
+        let mut check = Check::new(patterns, &mut self.before, &mut self.after);
+        check.run(change, place)?;
+        Ok(check.granted())
+    }
+
+    /// A pattern that would permit the refused node; verified before it is returned.
+    fn hint(&mut self, change: &Change, refusal: &Refusal) -> Option<String> {
+        if matches!(
+            refusal.reason,
+            Reason::Reserved(_) | Reason::NoPlace | Reason::Document
+        ) {
+            return None;
+        }
+        let mut tried = self.patterns.to_vec();
+        for candidate in hint::candidates(&refusal.path) {
+            tried.push(PathPattern::parse(&candidate).ok()?);
+            match self.check(&tried, change) {
+                Err(still) if still.path == refusal.path => tried.pop(),
+                _ => return Some(candidate),
+            };
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

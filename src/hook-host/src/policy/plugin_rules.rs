@@ -1,0 +1,86 @@
+//! The operator's policy for plugin sidecars: the same as for all gRPC sidecars.
+
+use std::collections::BTreeMap;
+
+use super::grant::Grant;
+use super::operator_policy::{OperatorPolicy, Sidecars};
+use super::resolve::HookSettings;
+use crate::{FailurePolicy, Limits};
+
+/// The settings of a plugin's hook, and the reason if its failure strategy is forbidden; the strategy
+/// is `Fail` then.
+pub(crate) fn resolve_plugin(
+    wanted: FailurePolicy,
+    base: &Limits,
+    operator: Option<&OperatorPolicy>,
+) -> (HookSettings, Option<String>) {
+    let forbidden = operator.and_then(|operator| operator.forbids_policy(wanted));
+    let settings = HookSettings {
+        hook_points: Vec::new(),
+        failure_policy: match forbidden {
+            Some(_) => FailurePolicy::Fail,
+            None => wanted,
+        },
+        limits: base.clone(),
+        config: BTreeMap::new(),
+        dirs: Vec::new(),
+        grant: Grant::unlimited(),
+    };
+    (settings, forbidden)
+}
+
+impl OperatorPolicy {
+    /// The line that forbids gRPC sidecars, if one does.
+    pub(crate) fn forbids_sidecars(&self) -> Option<String> {
+        let sidecars = self.content.sidecars.as_ref()?;
+        (*sidecars.get() == Sidecars::Forbid).then(|| {
+            format!(
+                "{}: gRPC sidecars are forbidden",
+                self.at(sidecars.position())
+            )
+        })
+    }
+
+    fn forbids_policy(&self, wanted: FailurePolicy) -> Option<String> {
+        let allowed = self.content.failure_policies.as_ref()?;
+        (!allowed.get().contains(&wanted)).then(|| {
+            format!(
+                "the failure strategy {wanted:?} is not among the failurePolicies of {}",
+                self.at(allowed.position())
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn policy(text: &str) -> OperatorPolicy {
+        OperatorPolicy::parse(Path::new("p.yaml"), text).unwrap()
+    }
+
+    #[test]
+    fn the_operators_policy_applies_to_plugins() {
+        assert_eq!(policy("sidecars: Allow\n").forbids_sidecars(), None);
+        assert_eq!(
+            policy("sidecars: Forbid\n").forbids_sidecars().as_deref(),
+            Some("p.yaml:1:11: gRPC sidecars are forbidden")
+        );
+        let resolve = |wanted, policy: Option<&OperatorPolicy>| {
+            let (settings, reason) = resolve_plugin(wanted, &Limits::default(), policy);
+            (settings.failure_policy, reason)
+        };
+        let (fail, ignore) = (FailurePolicy::Fail, FailurePolicy::Ignore);
+        let strict = policy("failurePolicies: [Fail]\n");
+        assert_eq!(resolve(ignore, None), (ignore, None));
+        assert_eq!(resolve(fail, Some(&strict)), (fail, None));
+        let (policy, reason) = resolve(ignore, Some(&strict));
+        assert_eq!(policy, fail, "a forbidden strategy counts as Fail");
+        let expected = "Ignore is not among the failurePolicies of p.yaml:1:18";
+        assert!(reason.unwrap().contains(expected));
+    }
+}

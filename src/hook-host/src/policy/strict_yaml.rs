@@ -1,0 +1,251 @@
+//! Reads and parses policy files strictly.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use serde::de::DeserializeOwned;
+use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
+
+/// The largest policy file in bytes.
+const MAX_BYTES: u64 = 256 << 10;
+
+/// Why a policy file cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// The file cannot be read.
+    #[error("{path}: {reason}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The content is malformed, misspelt or contradictory.
+    #[error("{path}:{line}:{column}: {reason}")]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u64,
+        /// The column in characters, from 1.
+        column: u64,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+/// The location of the operator's policy.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum PolicySource {
+    /// There is no policy.
+    #[default]
+    None,
+    /// In this file if it exists: for a default path.
+    IfPresent(PathBuf),
+    /// In this file, which must exist.
+    File(PathBuf),
+}
+
+/// A position in a policy file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct YamlPosition {
+    pub(crate) line: u64,
+    pub(crate) column: u64,
+}
+
+impl YamlPosition {
+    /// The position of an error that concerns the whole file.
+    const START: Self = Self { line: 1, column: 1 };
+}
+
+impl From<serde_saphyr::Location> for YamlPosition {
+    fn from(location: serde_saphyr::Location) -> Self {
+        Self {
+            line: location.line(),
+            column: location.column(),
+        }
+    }
+}
+
+impl PolicyError {
+    pub(super) fn at(path: &Path, place: YamlPosition, reason: impl Into<String>) -> Self {
+        Self::Wrong {
+            path: path.to_owned(),
+            line: place.line,
+            column: place.column,
+            reason: reason.into(),
+        }
+    }
+
+    pub(super) fn unreadable(path: &Path, error: &io::Error) -> Self {
+        Self::Read {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        }
+    }
+}
+
+/// Parses one document. Unknown and repeated keys, merge keys, aliases and a second document are
+/// refused.
+pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, PolicyError> {
+    serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
+        let place = error
+            .location()
+            .map_or(YamlPosition::START, YamlPosition::from);
+        PolicyError::at(path, place, reason(&error))
+    })
+}
+
+fn options() -> Options {
+    let budget = serde_saphyr::budget! {
+        max_aliases: 0,
+        max_anchors: 0,
+        max_depth: 16,
+        max_documents: 1,
+        max_nodes: 20_000,
+    };
+    serde_saphyr::options! {
+        budget: budget,
+        duplicate_keys: DuplicateKeyPolicy::Error,
+        merge_keys: MergeKeyPolicy::Error,
+        strict_booleans: true,
+        with_snippet: false,
+    }
+}
+
+/// The parser's message without the position, which the error prints first.
+fn reason(error: &serde_saphyr::Error) -> String {
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default();
+    let first = first.strip_prefix("error: ").unwrap_or(first);
+    match error.location() {
+        Some(at) => {
+            let (line, column) = (at.line(), at.column());
+            let first = first.replace(&format!(" at line {line}, column {column}"), "");
+            first.replace(&format!("line {line} column {column}: "), "")
+        }
+        None => first.to_owned(),
+    }
+}
+
+/// The text of a file in an open directory. Links are followed within the directory only; `None`
+/// if the file does not exist.
+pub(super) fn text_in(dir: &Dir, file: &str, path: &Path) -> Result<Option<String>, PolicyError> {
+    let unreadable = |error: io::Error| PolicyError::unreadable(path, &error);
+    if let Err(error) = dir.symlink_metadata(file) {
+        return match error.kind() {
+            io::ErrorKind::NotFound => Ok(None),
+            _ => Err(unreadable(error)),
+        };
+    }
+    // Do not block on a pipe without a writer.
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    let opened = dir
+        .open_with(file, &options)
+        .map_err(|error| PolicyError::Read {
+            path: path.to_owned(),
+            reason: format!("{error} (links are followed within the directory only)"),
+        })?;
+    read(opened.into_std(), path).map(Some)
+}
+
+/// The text of the file at a path. Links are followed within its directory only.
+pub(super) fn text_at(path: &Path) -> Result<Option<String>, PolicyError> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
+    else {
+        return Err(PolicyError::Read {
+            path: path.to_owned(),
+            reason: "that is no file's path".to_owned(),
+        });
+    };
+    let parent = if parent.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        parent
+    };
+    match Dir::open_ambient_dir(parent, ambient_authority()) {
+        Ok(dir) => text_in(&dir, name, path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(PolicyError::unreadable(path, &error)),
+    }
+}
+
+fn read(file: File, path: &Path) -> Result<String, PolicyError> {
+    let unreadable = |error: io::Error| PolicyError::unreadable(path, &error);
+    let metadata = file.metadata().map_err(unreadable)?;
+    if !metadata.is_file() {
+        return Err(unreadable(io::Error::other("it is no regular file")));
+    }
+    let mut text = String::new();
+    let read = file.take(MAX_BYTES + 1).read_to_string(&mut text);
+    read.map_err(unreadable)?;
+    if text.len() as u64 > MAX_BYTES {
+        let reason = format!("it has more than the {MAX_BYTES} bytes a policy may have");
+        return Err(unreadable(io::Error::other(reason)));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_are_followed_within_the_directory_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("inner");
+        fs::create_dir_all(inner.join("..data")).unwrap();
+        fs::write(inner.join("..data/p.yaml"), "a: 1").unwrap();
+        fs::write(dir.path().join("out.yaml"), "a: 2").unwrap();
+        symlink("..data/p.yaml", inner.join("in.yaml")).unwrap();
+        symlink("../out.yaml", inner.join("out.yaml")).unwrap();
+        symlink("nothing", inner.join("gone.yaml")).unwrap();
+        let text = |name: &str| text_at(&inner.join(name));
+        assert_eq!(text("in.yaml").unwrap().unwrap(), "a: 1");
+        assert_eq!(text("none.yaml").unwrap(), None);
+        let error = text("out.yaml").unwrap_err().to_string();
+        assert!(error.contains("inner/out.yaml") && error.contains("within the directory"));
+        assert!(text("gone.yaml").is_err());
+        assert!(text("..data").is_err());
+        rustix::fs::mkfifoat(
+            rustix::fs::CWD,
+            inner.join("pipe.yaml"),
+            rustix::fs::Mode::RUSR,
+        )
+        .unwrap();
+        let error = text("pipe.yaml").unwrap_err().to_string();
+        assert!(error.contains("no regular file"), "{error}");
+    }
+
+    #[test]
+    fn nesting_and_aliases_are_limited() {
+        let parse = |text: &str| parse::<Vec<String>>(Path::new("p.yaml"), text);
+        assert!(parse(&"[".repeat(100_000)).is_err());
+        assert!(parse(&"- ".repeat(100_000)).is_err());
+        assert!(parse("- &a x\n- *a\n").is_err());
+        assert_eq!(parse("- x\n").unwrap(), ["x"]);
+    }
+
+    #[test]
+    fn large_and_non_utf8_files_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("p.yaml");
+        fs::write(&path, "#".repeat(300 << 10)).unwrap();
+        assert!(
+            text_at(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("262144 bytes")
+        );
+        fs::write(&path, b"\xff\xfe\xff").unwrap();
+        assert!(text_at(&path).is_err());
+    }
+}

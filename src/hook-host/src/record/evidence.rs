@@ -1,0 +1,69 @@
+//! The inputs of a record.
+
+use super::format::{
+    GrantEntry, HookEntry, HookPayload, Input, InvocationEntry, LimitsUsed, LogEntry, Output,
+    Record, VERSION, change_entry,
+};
+use crate::determinism::Determinism;
+use crate::digest::hex;
+use crate::hook::HookInfo;
+use crate::policy::HookSettings;
+use crate::{Invocation, Outcome, Run};
+
+/// Everything a record needs of one run.
+pub(crate) struct RunEvidence<'a> {
+    pub(crate) hook: &'a HookInfo,
+    pub(crate) settings: &'a HookSettings,
+    pub(crate) invocation: &'a Invocation,
+    pub(crate) vmi: &'a str,
+    pub(crate) input: Option<HookPayload>,
+    pub(crate) data_source: Option<String>,
+    pub(crate) output: Option<HookPayload>,
+    pub(crate) determinism: Option<Determinism>,
+    pub(crate) run: &'a Run,
+}
+
+impl Record {
+    /// The complete record, secrets included.
+    pub(super) fn of(evidence: RunEvidence<'_>) -> Self {
+        let RunEvidence {
+            hook,
+            settings,
+            run,
+            ..
+        } = evidence;
+        let input = evidence.input.map(Output::from).unwrap_or_default();
+        Self {
+            version: VERSION,
+            hook: HookEntry::of(hook),
+            hook_point: run.hook_point.name().to_owned(),
+            invocation: InvocationEntry::of(evidence.invocation),
+            limits: LimitsUsed::of(&settings.limits),
+            config: settings.config.clone(),
+            dirs: settings.dirs.clone(),
+            failure_policy: format!("{:?}", run.failure_policy),
+            grant: GrantEntry::all(&settings.grant),
+            seed: evidence.determinism.map(|fixed| hex(&fixed.seed)),
+            time_ns: evidence
+                .determinism
+                .and_then(|fixed| u64::try_from(fixed.time.as_nanos()).ok()),
+            input: Input {
+                vmi: evidence.vmi.to_owned(),
+                domain_xml: input.domain_xml,
+                data_source: evidence.data_source,
+                documents: input.documents,
+            },
+            withheld: Vec::new(),
+            outcome: run.outcome.name().to_owned(),
+            reason: match &run.outcome {
+                Outcome::Ok => None,
+                Outcome::Failed(error) => Some(error.to_string()),
+            },
+            output: evidence.output.map(Output::from),
+            changes: run.changes.iter().map(change_entry).collect(),
+            log: run.log.iter().map(LogEntry::of).collect(),
+            duration_micros: u64::try_from(run.duration.as_micros()).unwrap_or(u64::MAX),
+            peak_memory: run.peak_memory,
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The JSON format of a record: one file per run, with everything that a replay needs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use domain_xml::{Change, PathPattern};
+use serde::{Deserialize, Serialize};
+
+use super::reader::{self, ReadError};
+use crate::determinism::Determinism;
+use crate::hook::{HookInfo, HookKind};
+use crate::policy::{Grant, HookSettings, Layer};
+use crate::{FailurePolicy, Invocation, Limits, LogLevel, LogLine, Reason};
+
+/// The number in [`Record::version`].
+pub(super) const VERSION: u32 = 1;
+
+/// The record of one run of one hook. Unknown members are ignored when a record is read.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// 1.
+    pub version: u32,
+    /// The hook.
+    pub hook: HookEntry,
+    /// KubeVirt's name of the hook point.
+    pub hook_point: String,
+    /// The virtual machine and the reason.
+    pub invocation: InvocationEntry,
+    /// The limits of the call.
+    pub limits: LimitsUsed,
+    /// The hook's configuration.
+    pub config: BTreeMap<String, String>,
+    /// The directories that the hook could read. Their content is not in the record.
+    pub dirs: Vec<PathBuf>,
+    /// `Fail`, `Ignore` or `DryRun`.
+    pub failure_policy: String,
+    /// The grant: every layer must permit a change. `None` permits everything.
+    pub grant: Option<Vec<GrantEntry>>,
+    /// The seed of its random numbers, as 64 hexadecimal digits; none for a sidecar.
+    pub seed: Option<String>,
+    /// Its time of day, in nanoseconds since 1970.
+    pub time_ns: Option<u64>,
+    /// The input.
+    pub input: Input,
+    /// What was left out of this record because it may be secret.
+    pub withheld: Vec<String>,
+    /// `ok`, or how it failed: `veto`, `failed`, `trap`, `deadline`, `denied`, ...
+    pub outcome: String,
+    /// Why the run failed.
+    pub reason: Option<String>,
+    /// The hook's output, used or not.
+    pub output: Option<Output>,
+    /// The changes: path, kind, before, after.
+    pub changes: Vec<(String, String, Option<String>, Option<String>)>,
+    /// The log.
+    pub log: Vec<LogEntry>,
+    /// Duration in microseconds.
+    pub duration_micros: u64,
+    /// Peak of the linear memories in bytes.
+    pub peak_memory: usize,
+}
+
+/// A hook.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HookEntry {
+    /// The name in runs and errors.
+    pub hook: String,
+    /// The name in its description.
+    pub name: String,
+    /// The version in its description.
+    pub version: String,
+    /// The directory below the hooks directory.
+    pub directory: String,
+    /// The file in that directory.
+    pub file: String,
+    /// The sha256 of the module; none for a sidecar.
+    pub digest: Option<String>,
+    /// The protocol version of a sidecar; none for a module.
+    pub sidecar: Option<String>,
+}
+
+/// The virtual machine whose hooks ran, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InvocationEntry {
+    /// `boot`, `migration-target`, `shutdown`.
+    pub reason: String,
+    /// The virtual machine's namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// libvirt's name of it.
+    pub domain: String,
+}
+
+/// Limits of one call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LimitsUsed {
+    /// Milliseconds.
+    pub deadline_ms: u64,
+    /// Bytes.
+    pub memory: usize,
+    /// Table elements.
+    pub table_elements: usize,
+    /// Bytes.
+    pub output: usize,
+    /// Bytes.
+    pub log: usize,
+}
+
+/// One layer of the grant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantEntry {
+    /// Where the patterns are from.
+    pub origin: String,
+    /// The path patterns.
+    pub patterns: Vec<String>,
+}
+
+/// The input of a hook.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Input {
+    /// The VMI as JSON.
+    pub vmi: String,
+    /// At OnDefineDomain.
+    pub domain_xml: Option<String>,
+    /// At PreCloudInitIso: `noCloud` or `configDrive`.
+    pub data_source: Option<String>,
+    /// At PreCloudInitIso: names and texts.
+    pub documents: Option<Vec<(String, String)>>,
+}
+
+/// The output of a hook.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Output {
+    /// At OnDefineDomain.
+    pub domain_xml: Option<String>,
+    /// At PreCloudInitIso: names and texts.
+    pub documents: Option<Vec<(String, String)>>,
+}
+
+/// A log line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogEntry {
+    /// `debug`, `info`, `warn`, `error`.
+    pub level: String,
+    /// The line.
+    pub message: String,
+}
+
+/// The domain XML or the documents that a hook was called with or returned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HookPayload {
+    DomainXml(String),
+    Documents(Vec<(String, String)>),
+}
+
+impl From<HookPayload> for Output {
+    fn from(payload: HookPayload) -> Self {
+        match payload {
+            HookPayload::DomainXml(xml) => Self {
+                domain_xml: Some(xml),
+                documents: None,
+            },
+            HookPayload::Documents(documents) => Self {
+                domain_xml: None,
+                documents: Some(documents),
+            },
+        }
+    }
+}
+
+impl Record {
+    /// Reads a record file.
+    pub fn read(path: &Path) -> Result<Self, ReadError> {
+        Self::parse(&reader::read(path)?)
+    }
+
+    /// Parses the text of a record file.
+    pub fn parse(text: &str) -> Result<Self, ReadError> {
+        let record: Self =
+            serde_json::from_str(text).map_err(|error| ReadError::NoRecord(error.to_string()))?;
+        if record.version == VERSION {
+            Ok(record)
+        } else {
+            let reason = format!("version {} is not {VERSION}", record.version);
+            Err(ReadError::NoRecord(reason))
+        }
+    }
+
+    /// The recorded random numbers and time, if the run had any.
+    pub(crate) fn determinism(&self) -> Option<Determinism> {
+        let digits = self.seed.as_deref()?;
+        let mut seed = [0; 32];
+        for (index, byte) in seed.iter_mut().enumerate() {
+            let pair = digits.get(2 * index..2 * index + 2)?;
+            *byte = u8::from_str_radix(pair, 16).ok()?;
+        }
+        let time = Duration::from_nanos(self.time_ns?);
+        Some(Determinism { seed, time })
+    }
+
+    /// The settings of the recorded hook. The error names the part that cannot be read.
+    pub(crate) fn settings(&self, base: &Limits) -> Result<HookSettings, ReadError> {
+        let layer = |entry: &GrantEntry| -> Result<Layer, ReadError> {
+            let patterns = entry.patterns.iter();
+            let patterns = patterns.map(|pattern| PathPattern::parse(pattern));
+            Ok(Layer {
+                patterns: patterns
+                    .collect::<Result<_, _>>()
+                    .map_err(|error| ReadError::NoRecord(error.to_string()))?,
+                origin: entry.origin.clone(),
+            })
+        };
+        let grant = match &self.grant {
+            Some(layers) => Grant::new(layers.iter().map(layer).collect::<Result<_, _>>()?),
+            None => Grant::unlimited(),
+        };
+        Ok(HookSettings {
+            hook_points: Vec::new(),
+            failure_policy: FailurePolicy::Fail,
+            limits: self.limits.to_limits(base),
+            config: self.config.clone(),
+            dirs: self.dirs.clone(),
+            grant,
+        })
+    }
+}
+
+impl InvocationEntry {
+    pub(super) fn of(invocation: &Invocation) -> Self {
+        Self {
+            reason: invocation.reason.name().to_owned(),
+            namespace: invocation.namespace.clone(),
+            name: invocation.name.clone(),
+            uid: invocation.uid.clone(),
+            domain: invocation.domain.clone(),
+        }
+    }
+
+    pub(crate) fn to_invocation(&self) -> Invocation {
+        let reasons = [Reason::Boot, Reason::MigrationTarget, Reason::Shutdown];
+        let known = reasons
+            .into_iter()
+            .find(|reason| reason.name() == self.reason);
+        Invocation {
+            reason: known.unwrap_or_default(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            domain: self.domain.clone(),
+        }
+    }
+}
+
+impl LimitsUsed {
+    pub(super) fn of(limits: &Limits) -> Self {
+        Self {
+            deadline_ms: u64::try_from(limits.call_deadline.as_millis()).unwrap_or(u64::MAX),
+            memory: limits.memory,
+            table_elements: limits.table_elements,
+            output: limits.output,
+            log: limits.log,
+        }
+    }
+
+    fn to_limits(&self, base: &Limits) -> Limits {
+        Limits {
+            call_deadline: Duration::from_millis(self.deadline_ms),
+            memory: self.memory,
+            table_elements: self.table_elements,
+            output: self.output,
+            log: self.log,
+            ..base.clone()
+        }
+    }
+}
+
+impl LogEntry {
+    pub(crate) fn of(line: &LogLine) -> Self {
+        let level = match line.level {
+            LogLevel::Debug => "debug",
+            LogLevel::Info => "info",
+            LogLevel::Warn => "warn",
+            LogLevel::Error => "error",
+        };
+        Self {
+            level: level.to_owned(),
+            message: line.message.clone(),
+        }
+    }
+}
+
+impl HookEntry {
+    pub(super) fn of(info: &HookInfo) -> Self {
+        let (digest, sidecar) = match &info.kind {
+            HookKind::Wasm { digest } => (Some(digest.clone()), None),
+            HookKind::Sidecar { version } => (None, Some(version.clone())),
+        };
+        Self {
+            hook: info.hook.clone(),
+            name: info.name.clone(),
+            version: info.version.clone(),
+            directory: info.directory.clone(),
+            file: info.file.clone(),
+            digest,
+            sidecar,
+        }
+    }
+}
+
+impl GrantEntry {
+    pub(super) fn all(grant: &Grant) -> Option<Vec<Self>> {
+        let entry = |layer: &Layer| Self {
+            origin: layer.origin.clone(),
+            patterns: layer.patterns.iter().map(ToString::to_string).collect(),
+        };
+        grant
+            .layers()
+            .map(|layers| layers.iter().map(entry).collect())
+    }
+}
+
+pub(super) fn change_entry(change: &Change) -> (String, String, Option<String>, Option<String>) {
+    let kind = format!("{:?}", change.kind).to_lowercase();
+    (
+        change.path.clone(),
+        kind,
+        change.before.clone(),
+        change.after.clone(),
+    )
+}

@@ -1,0 +1,38 @@
+//! Reads record files.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// The largest record in bytes: twice the largest input and output, and the rest.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// Why a record cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file cannot be read.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The text is no record, or of another version.
+    #[error("no record of a hook's run: {0}")]
+    NoRecord(String),
+}
+
+/// The text of a record file.
+pub(super) fn read(path: &Path) -> Result<String, ReadError> {
+    let failed = |source| ReadError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let mut text = String::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(MAX_BYTES)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    Ok(text)
+}

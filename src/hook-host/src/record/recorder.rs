@@ -1,0 +1,131 @@
+//! Writes records to files.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::evidence::RunEvidence;
+use super::format::Record;
+use super::secrets;
+use crate::Run;
+use crate::determinism::Determinism;
+
+/// Where runs are recorded, one file per run: `SECONDS-SERIAL-POINT-HOOK.json`. While runs
+/// are recorded, modules get fixed random numbers and a fixed time of day, which the record contains.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordConfig {
+    /// The directory, created with mode 0700 if missing; files have mode 0600.
+    pub dir: PathBuf,
+    /// Whether cloud-init data is written too: it may contain passwords and keys.
+    pub secrets: bool,
+}
+
+/// The directory of records cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("hook runs cannot be recorded in {path}: {source}")]
+pub struct RecordError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// A record has some kilobytes; a file system that needs longer than this hangs.
+const WRITE: Duration = Duration::from_secs(2);
+
+/// Writes records.
+pub(crate) struct Recorder {
+    config: RecordConfig,
+    serial: AtomicU64,
+}
+
+impl Recorder {
+    pub(crate) fn open(config: &RecordConfig) -> Result<Self, RecordError> {
+        let created = DirBuilder::new()
+            .mode(0o700)
+            .recursive(true)
+            .create(&config.dir);
+        created.map_err(|source| RecordError {
+            path: config.dir.clone(),
+            source,
+        })?;
+        Ok(Self {
+            config: config.clone(),
+            serial: AtomicU64::new(0),
+        })
+    }
+
+    /// New random numbers and the current time for the next call; `None` if there is no random source.
+    pub(crate) fn new_determinism(&self) -> Option<Determinism> {
+        let mut seed = [0; 32];
+        File::open("/dev/urandom")
+            .ok()?
+            .read_exact(&mut seed)
+            .ok()?;
+        Some(Determinism { seed, time: now() })
+    }
+
+    /// Writes a record. A full disk must not keep a virtual machine from starting, so failures
+    /// are only logged.
+    pub(crate) async fn record(&self, evidence: RunEvidence<'_>) {
+        let name = self.name(evidence.run);
+        let mut record = Record::of(evidence);
+        if !self.config.secrets {
+            secrets::withhold(&mut record);
+        }
+        let path = self.config.dir.join(name);
+        let written = tokio::task::spawn_blocking({
+            let path = path.clone();
+            move || write(&path, &record)
+        });
+        let error = match tokio::time::timeout(WRITE, written).await {
+            Ok(Ok(Ok(()))) => return,
+            Ok(Ok(Err(error))) => error.to_string(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("not written within {WRITE:?}"),
+        };
+        tracing::warn!(path = %path.display(), error, "a hook's run could not be recorded");
+    }
+
+    fn name(&self, run: &Run) -> String {
+        let serial = self.serial.fetch_add(1, Ordering::Relaxed);
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        };
+        let hook: String = run.hook.chars().map(plain).take(64).collect();
+        format!(
+            "{}-{serial:04}-{}-{hook}.json",
+            now().as_secs(),
+            run.hook_point
+        )
+    }
+}
+
+fn now() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+/// Writes a file atomically, by rename.
+fn write(path: &Path, record: &Record) -> io::Result<()> {
+    let text = serde_json::to_vec_pretty(record)?;
+    let part = path.with_extension("part");
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&part)?;
+    let written = file.write_all(&text);
+    written
+        .and_then(|()| std::fs::rename(&part, path))
+        .inspect_err(|_| {
+            // Remove the partial file; if this fails too, the first error counts.
+            let _ = std::fs::remove_file(&part);
+        })
+}

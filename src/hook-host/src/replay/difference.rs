@@ -1,0 +1,87 @@
+//! Compares a replay with its record.
+
+use domain_xml::{Change, Document, diff};
+
+use crate::record::{LogEntry, Output, Record};
+use crate::{Outcome, Run};
+
+/// How two runs differ, except in their duration.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Difference {
+    /// The recorded and the replayed outcome with the reason, if they differ.
+    pub outcome: Option<(String, String)>,
+    /// The changes from the recorded domain to the replayed one.
+    pub domain: Vec<Change>,
+    /// The domain XML differs in bytes; it may still be equivalent.
+    pub bytes: bool,
+    /// The cloud-init documents that differ.
+    pub documents: Vec<String>,
+    /// The logs differ.
+    pub log: bool,
+}
+
+impl Difference {
+    /// Whether the two runs are identical, byte for byte.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether the two runs have the same effect; logs and formatting do not count.
+    #[must_use]
+    pub fn is_none_in_effect(&self) -> bool {
+        self.outcome.is_none() && self.domain.is_empty() && self.documents.is_empty()
+    }
+}
+
+pub(super) fn difference(record: &Record, run: &Run, output: Option<&Output>) -> Difference {
+    let outcome_text = |outcome: &str, reason: Option<&str>| match reason {
+        Some(reason) => format!("{outcome}: {reason}"),
+        None => outcome.to_owned(),
+    };
+    let reason = match &run.outcome {
+        Outcome::Ok => None,
+        Outcome::Failed(error) => Some(error.to_string()),
+    };
+    let recorded = outcome_text(&record.outcome, record.reason.as_deref());
+    let replayed = outcome_text(run.outcome.name(), reason.as_deref());
+    let (none, before) = (Output::default(), record.output.as_ref());
+    let (before, after) = (before.unwrap_or(&none), output.unwrap_or(&none));
+    let log: Vec<LogEntry> = run.log.iter().map(LogEntry::of).collect();
+    Difference {
+        outcome: (recorded != replayed).then_some((recorded, replayed)),
+        domain: domains(before.domain_xml.as_deref(), after.domain_xml.as_deref()),
+        bytes: before.domain_xml != after.domain_xml,
+        documents: documents(before.documents.as_deref(), after.documents.as_deref()),
+        log: log != record.log,
+    }
+}
+
+fn domains(before: Option<&str>, after: Option<&str>) -> Vec<Change> {
+    let parse = |text: Option<&str>| Document::parse(text?).ok();
+    match (parse(before), parse(after)) {
+        (Some(before), Some(after)) => diff(&before, &after),
+        // If only one of them is XML, the outcomes differ already.
+        _ => Vec::new(),
+    }
+}
+
+fn documents(
+    before: Option<&[(String, String)]>,
+    after: Option<&[(String, String)]>,
+) -> Vec<String> {
+    let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+    let text = |list: &[(String, String)], name: &str| {
+        let found = list.iter().find(|(known, _)| known == name);
+        found.map(|(_, text)| text.clone())
+    };
+    let mut names: Vec<&String> = before.iter().chain(after).map(|(name, _)| name).collect();
+    names.sort();
+    names.dedup();
+    let differs = |name: &&&String| text(before, name) != text(after, name);
+    names
+        .iter()
+        .filter(differs)
+        .map(|name| (**name).clone())
+        .collect()
+}

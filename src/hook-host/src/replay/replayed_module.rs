@@ -1,0 +1,26 @@
+//! A module that runs with recorded random numbers and time.
+
+use futures_util::future::BoxFuture;
+
+use crate::body::{HookBody, HookCall, HookReport};
+use crate::determinism::Determinism;
+use crate::wasm::Module;
+
+/// A module whose calls see the random numbers and the time of a record.
+pub(super) struct ReplayedModule {
+    pub(super) module: Module,
+    pub(super) determinism: Option<Determinism>,
+}
+
+impl HookBody for ReplayedModule {
+    fn call_hook<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookReport> {
+        self.module.call_hook(HookCall {
+            determinism: self.determinism,
+            ..call
+        })
+    }
+
+    fn has_own_deadline(&self) -> bool {
+        self.module.has_own_deadline()
+    }
+}

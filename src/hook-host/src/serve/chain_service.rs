@@ -1,0 +1,157 @@
+//! The core of both front ends: turns a launcher's gRPC calls into calls of the chain.
+
+use std::future::Future;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::sync::{Mutex, OnceCell, watch};
+use tonic::Status;
+
+use super::{cloud_init, status, vmi_identity};
+use crate::{Chain, HookPoint, Invocation, Outcome, Reason};
+
+/// The largest message that KubeVirt's launcher accepts: gRPC's default limit.
+const MAX_ANSWER: usize = 4 << 20;
+/// Bytes of the protobuf encoding around the texts of an answer.
+const WRAPPING: usize = 64;
+
+/// A chain that is called by one request at a time: two at once would need twice the memory.
+#[derive(Clone)]
+pub(super) struct ChainService(Arc<Shared>);
+
+struct Shared {
+    chain: Chain,
+    limit: usize,
+    turn: Mutex<()>,
+    /// Whose hooks ran last_invocation: Shutdown does not say.
+    last_invocation: RwLock<Invocation>,
+    shut_down: OnceCell<()>,
+    stopped: watch::Sender<bool>,
+}
+
+impl ChainService {
+    pub(super) fn new(chain: Chain, output: usize) -> Self {
+        Self(Arc::new(Shared {
+            chain,
+            limit: output.min(MAX_ANSWER),
+            turn: Mutex::new(()),
+            last_invocation: RwLock::default(),
+            shut_down: OnceCell::new(),
+            stopped: watch::Sender::new(false),
+        }))
+    }
+
+    /// The hook points that any module subscribes to, with the highest priority.
+    pub(super) fn hook_points(&self) -> Vec<(HookPoint, i32)> {
+        let hooks = self.0.chain.hooks();
+        let highest = |point| hooks.iter().filter_map(|hook| hook.priority(point)).max();
+        let points = HookPoint::ALL.into_iter();
+        points
+            .filter_map(|point| Some((point, highest(point)?)))
+            .collect()
+    }
+
+    /// Passes the domain XML through all hooks. `reason` comes from the launcher, if it sent one.
+    pub(super) async fn define(
+        &self,
+        reason: Option<Reason>,
+        vmi: Vec<u8>,
+        xml: Vec<u8>,
+    ) -> Result<Vec<u8>, Status> {
+        let (vmi, xml) = (text(vmi, "VMI")?, text(xml, "domain XML")?);
+        let (invocation, _turn) = self.begin_call(&vmi, reason).await?;
+        let chain = &self.0.chain;
+        let (xml, _) = chain
+            .on_define_domain(&invocation, &vmi, xml)
+            .await
+            .map_err(|error| status::of(&error))?;
+        self.check_size(&[xml.as_bytes()])?;
+        Ok(xml.into_bytes())
+    }
+
+    /// Passes `CloudInitData` and `CloudInitNoCloudSource` through all hooks.
+    pub(super) async fn cloud_init(
+        &self,
+        vmi: Vec<u8>,
+        data: &[u8],
+        no_cloud: &[u8],
+    ) -> Result<(Vec<u8>, Vec<u8>), Status> {
+        let vmi = text(vmi, "VMI")?;
+        let documents = cloud_init::decode(data, no_cloud).map_err(status::invalid)?;
+        let (invocation, _turn) = self.begin_call(&vmi, None).await?;
+        let chain = &self.0.chain;
+        let (documents, _) = chain
+            .pre_cloud_init_iso(&invocation, &vmi, documents)
+            .await
+            .map_err(|error| status::of(&error))?;
+        let (data, source) = cloud_init::encode(documents).map_err(Status::internal)?;
+        self.check_size(&[&data, &source])?;
+        Ok((data, source))
+    }
+
+    /// Runs shutdown hooks once, however often it is called, and then ends serving. Failures are
+    /// only logged: after an error, KubeVirt's launcher would not call Shutdown of the sidecars that
+    /// follow.
+    pub(super) async fn shutdown(&self) {
+        self.0.shut_down.get_or_init(|| self.run_shutdown()).await;
+        self.0.stopped.send_replace(true);
+    }
+
+    async fn run_shutdown(&self) {
+        let invocation = Invocation {
+            reason: Reason::Shutdown,
+            ..self.last_invocation()
+        };
+        let runs = self.0.chain.shutdown(&invocation).await;
+        let failed = runs.iter().filter(|run| run.outcome != Outcome::Ok).count();
+        tracing::info!(hooks = runs.len(), failed, "hooks were shut down");
+    }
+
+    fn last_invocation(&self) -> Invocation {
+        let last = self.0.last_invocation.read();
+        last.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Done when shutdown hooks are.
+    pub(super) fn stopped(&self) -> impl Future<Output = ()> + use<> {
+        let mut stopped = self.0.stopped.subscribe();
+        async move {
+            // The sender lives as long as the service do; without it, it is over too.
+            let _ = stopped.wait_for(|stopped| *stopped).await;
+        }
+    }
+
+    /// This call's turn, once the hooks that KubeVirt does not know to call agree.
+    async fn begin_call(
+        &self,
+        vmi: &str,
+        reason: Option<Reason>,
+    ) -> Result<(Invocation, tokio::sync::MutexGuard<'_, ()>), Status> {
+        let invocation = vmi_identity::invocation_from_vmi(vmi, reason).map_err(status::invalid)?;
+        let turn = self.0.turn.lock().await;
+        invocation.clone_into(
+            &mut self
+                .0
+                .last_invocation
+                .write()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+        let agreed = self.0.chain.pre_start(&invocation, vmi).await;
+        agreed.map_err(|error| status::of(&error))?;
+        Ok((invocation, turn))
+    }
+
+    fn check_size(&self, texts: &[&[u8]]) -> Result<(), Status> {
+        let size = texts.iter().map(|text| text.len()).sum::<usize>() + WRAPPING;
+        if size <= self.0.limit {
+            return Ok(());
+        }
+        Err(Status::resource_exhausted(format!(
+            "the hooks made an answer of {size} bytes, more than the {} a launcher takes",
+            self.0.limit
+        )))
+    }
+}
+
+fn text(bytes: Vec<u8>, what: &str) -> Result<String, Status> {
+    String::from_utf8(bytes).map_err(|error| status::invalid(format!("the {what}: {error}")))
+}

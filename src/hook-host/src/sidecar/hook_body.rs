@@ -1,0 +1,65 @@
+//! A sidecar as a hook of the chain.
+
+use futures_util::future::BoxFuture;
+
+use super::call::{CallLimits, Sidecar, SidecarError};
+use crate::body::{BodyError, HookBody, HookCall, HookInput, HookOutput, HookReport};
+
+impl HookBody for Sidecar {
+    fn call_hook<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookReport> {
+        Box::pin(async move { HookReport::remote(self.output(&call).await) })
+    }
+
+    fn has_own_deadline(&self) -> bool {
+        true
+    }
+}
+
+impl Sidecar {
+    async fn output(&self, call: &HookCall<'_>) -> Result<HookOutput, BodyError> {
+        let failed = |error: SidecarError| self.body_error(&error);
+        let limits = call_limits(call);
+        match call.input {
+            HookInput::PreStart => Ok(HookOutput::Nothing),
+            HookInput::Shutdown => {
+                self.shutdown(limits).await.map_err(failed)?;
+                Ok(HookOutput::Nothing)
+            }
+            HookInput::CloudInit(data) => {
+                let (json, source) = (data.json(), data.no_cloud_source());
+                let answer = self.pre_cloud_init_iso(limits, call.vmi, json, source);
+                let answer = answer.await.map_err(failed)?;
+                data.with_answer(&answer.data, &answer.no_cloud_source)
+                    .map(HookOutput::CloudInit)
+                    .map_err(BodyError::BadOutput)
+            }
+            HookInput::Domain(xml) => {
+                let answer = self.on_define_domain(limits, call.vmi, xml).await;
+                HookOutput::from_domain_bytes(answer.map_err(failed)?)
+            }
+        }
+    }
+
+    fn body_error(&self, error: &SidecarError) -> BodyError {
+        match error {
+            SidecarError::Deadline(limit) => BodyError::Deadline(*limit),
+            _ => BodyError::Sidecar {
+                version: self.version.name().to_owned(),
+                message: error.to_string(),
+            },
+        }
+    }
+}
+
+fn call_limits(call: &HookCall<'_>) -> CallLimits {
+    let limits = call.chain_limits;
+    let deadline = match call.input {
+        // The launcher is about to exit.
+        HookInput::Shutdown => limits.sidecar_deadline.min(limits.chain_deadline),
+        _ => limits.sidecar_deadline,
+    };
+    CallLimits {
+        deadline,
+        output: limits.output,
+    }
+}

@@ -1,0 +1,150 @@
+//! The compile child: reads one module from stdin and writes its artifact to stdout, within limits.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::COMPILE_ARG;
+use super::engine::{EngineRole, TargetMachine, engine};
+use crate::digest::hex;
+
+/// The limits of a compile child, passed as command-line arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ChildLimits {
+    /// Memory in bytes.
+    pub(super) memory: u64,
+    /// Processor time of all threads together, in seconds.
+    pub(super) seconds: u64,
+    /// Size of the module in bytes.
+    pub(super) module: u64,
+    /// The machines that the code is for.
+    pub(super) machine: TargetMachine,
+}
+
+/// The result that the child writes to its standard error as one line of JSON.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum ChildReport {
+    /// The artifact was written.
+    Compiled {
+        /// The sha256 of the module.
+        digest: String,
+        /// Peak memory of the child in bytes, if the system reports it.
+        peak_memory: Option<u64>,
+    },
+    /// Why there is no artifact.
+    Refused(String),
+}
+
+/// Compiles one module if this process was started with [`COMPILE_ARG`] and returns its exit code;
+/// `None` in any other process. A program that is its own compiler calls this first in `main`.
+#[must_use]
+pub fn compile_child() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next()? != COMPILE_ARG {
+        return None;
+    }
+    let report = match run(arguments) {
+        Ok(digest) => ChildReport::Compiled {
+            digest,
+            peak_memory: peak_memory(),
+        },
+        Err(error) => ChildReport::Refused(error),
+    };
+    let done = matches!(report, ChildReport::Compiled { .. });
+    let text = serde_json::to_string(&report).unwrap_or_default();
+    let told = writeln!(io::stderr(), "{text}").is_ok();
+    Some(if done && told {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn run(arguments: impl Iterator<Item = OsString>) -> Result<String, String> {
+    let limits = ChildLimits::decode(arguments)
+        .ok_or_else(|| "compiling is not a command for people: wrong arguments".to_owned())?;
+    apply_limits(limits).map_err(|error| format!("its limits could not be set: {error}"))?;
+    let module = read(limits.module).map_err(|error| format!("it could not be read: {error}"))?;
+    let artifact = compile(&module, limits.machine)?;
+    io::stdout()
+        .write_all(&artifact)
+        .and_then(|()| io::stdout().flush())
+        .map_err(|error| format!("its code could not be written: {error}"))?;
+    Ok(hex(&Sha256::digest(&module)))
+}
+
+/// Compiles a module to machine code. The error is the compiler's message.
+pub(super) fn compile(module: &[u8], machine: TargetMachine) -> Result<Vec<u8>, String> {
+    let engine = engine(EngineRole::Compile(machine)).map_err(|error| format!("{error:#}"))?;
+    engine
+        .precompile_component(module)
+        .map_err(|error| format!("{error:#}"))
+}
+
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib << 10)
+}
+
+fn read(limit: u64) -> io::Result<Vec<u8>> {
+    let mut module = Vec::new();
+    io::stdin()
+        .lock()
+        .take(limit.saturating_add(1))
+        .read_to_end(&mut module)?;
+    if module.len() as u64 > limit {
+        return Err(io::Error::other(format!("it has more than {limit} bytes")));
+    }
+    Ok(module)
+}
+
+/// Limits the data segment rather than the address space: threads reserve far more than they use.
+fn apply_limits(limits: ChildLimits) -> rustix::io::Result<()> {
+    let at_most = |limit| Rlimit {
+        current: Some(limit),
+        maximum: Some(limit),
+    };
+    setrlimit(Resource::Data, at_most(limits.memory))?;
+    // The soft limit raises SIGXCPU, which tells the reason; SIGKILL follows one second later.
+    setrlimit(
+        Resource::Cpu,
+        Rlimit {
+            current: Some(limits.seconds),
+            maximum: Some(limits.seconds.saturating_add(1)),
+        },
+    )?;
+    setrlimit(Resource::Core, at_most(0))?;
+    rustix::thread::set_no_new_privs(true)?;
+    // This fails only on kernels without ambient capabilities.
+    let _ = rustix::thread::clear_ambient_capability_set();
+    Ok(())
+}
+
+impl ChildLimits {
+    pub(super) fn encode(self) -> [String; 4] {
+        let portable = u64::from(self.machine == TargetMachine::Any);
+        [self.memory, self.seconds, self.module, portable].map(|number| number.to_string())
+    }
+
+    fn decode(mut arguments: impl Iterator<Item = OsString>) -> Option<Self> {
+        let mut next = || arguments.next()?.to_str()?.parse::<u64>().ok();
+        Some(Self {
+            memory: next()?,
+            seconds: next()?,
+            module: next()?,
+            machine: match next()? {
+                0 => TargetMachine::This,
+                _ => TargetMachine::Any,
+            },
+        })
+    }
+}

@@ -1,0 +1,80 @@
+//! A module as a hook of the chain.
+
+use futures_util::future::BoxFuture;
+
+use super::call::{Answer, Call, CallContext, CallError};
+use super::module::Module;
+use crate::body::{BodyError, HookBody, HookCall, HookInput, HookOutput, HookReport};
+
+impl HookBody for Module {
+    fn call_hook<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookReport> {
+        Box::pin(async move {
+            if call.time_left.is_zero() {
+                return HookReport::remote(Err(BodyError::ChainDeadline));
+            }
+            let context = CallContext {
+                invocation: call.invocation.clone(),
+                config: call.settings.config.clone(),
+                time_left: Some(call.time_left),
+                limits: Some(call.settings.limits.clone()),
+                dirs: call.settings.dirs.clone(),
+                determinism: call.determinism,
+                ..CallContext::default()
+            };
+            let vmi = call.vmi;
+            let documents = match call.input {
+                HookInput::CloudInit(data) => data.documents(),
+                _ => Vec::new(),
+            };
+            let hook_point = match call.input {
+                HookInput::PreStart => Call::PreStart { vmi },
+                HookInput::CloudInit(data) => Call::PreCloudInitIso {
+                    vmi,
+                    data_source: data.data_source(),
+                    documents: &documents,
+                },
+                HookInput::Domain(domain_xml) => Call::OnDefineDomain { vmi, domain_xml },
+                HookInput::Shutdown => Call::Shutdown,
+            };
+            let report = self.call(&context, &hook_point).await;
+            HookReport {
+                result: match report.result {
+                    Ok(answer) => Ok(answer.into()),
+                    Err(error) => Err(body_error(error, &call)),
+                },
+                log: report.log,
+                peak_memory: report.peak_memory,
+            }
+        })
+    }
+
+    fn has_own_deadline(&self) -> bool {
+        false
+    }
+}
+
+impl From<Answer> for HookOutput {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Done => Self::Nothing,
+            Answer::Documents(documents) => Self::Documents(documents),
+            Answer::DomainXml(xml) => Self::DomainXml(xml),
+        }
+    }
+}
+
+fn body_error(error: CallError, call: &HookCall<'_>) -> BodyError {
+    let text = error.to_string();
+    match error {
+        CallError::Veto(message) => BodyError::Veto(message),
+        CallError::Failed(message) => BodyError::Failed(message),
+        CallError::Trap(message) => BodyError::Trap(message),
+        // The chain's deadline was closer than the hook's own.
+        CallError::Deadline(limit) if limit < call.settings.limits.call_deadline => {
+            BodyError::ChainDeadline
+        }
+        CallError::Deadline(limit) => BodyError::Deadline(limit),
+        CallError::Host(_) | CallError::InputTooLarge { .. } => BodyError::BadInput(text),
+        CallError::OutputTooLarge { .. } => BodyError::BadOutput(text),
+    }
+}

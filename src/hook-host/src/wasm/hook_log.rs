@@ -1,0 +1,229 @@
+//! The log of one call: the hook's log lines and standard streams, up to a size limit.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::io::AsyncWrite;
+use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+
+use crate::{LogLevel, LogLine};
+
+/// The most bytes that a guest may write at once, so that the host allocates no more.
+const MAX_WRITE: usize = 64 << 10;
+/// Bytes that each line counts beside its text, so that empty lines are not free.
+const LINE_COST: usize = 16;
+
+/// The log of one call: lines from the host interface and both standard streams.
+#[derive(Clone)]
+pub(super) struct HookLog(Arc<Mutex<Inner>>);
+
+struct Inner {
+    lines: Vec<LogLine>,
+    partial: [Vec<u8>; 2],
+    left: usize,
+    limit: usize,
+    full: bool,
+}
+
+/// A standard stream whose lines go to the log.
+#[derive(Clone)]
+pub(super) struct LogStream {
+    log: HookLog,
+    kind: StandardStream,
+}
+
+/// Which standard stream.
+#[derive(Clone, Copy)]
+pub(super) enum StandardStream {
+    Output,
+    Error,
+}
+
+impl HookLog {
+    pub(super) fn new(limit: usize) -> Self {
+        Self(Arc::new(Mutex::new(Inner {
+            lines: Vec::new(),
+            partial: Default::default(),
+            left: limit,
+            limit,
+            full: false,
+        })))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn log(&self, level: LogLevel, message: &str) {
+        let mut inner = self.lock();
+        for line in message.lines() {
+            inner.push(level, line);
+        }
+    }
+
+    pub(super) fn stream(&self, kind: StandardStream) -> LogStream {
+        LogStream {
+            log: self.clone(),
+            kind,
+        }
+    }
+
+    /// Takes all lines so far, incomplete ones included.
+    pub(super) fn take(&self) -> Vec<LogLine> {
+        let mut inner = self.lock();
+        for kind in [StandardStream::Output, StandardStream::Error] {
+            let rest = std::mem::take(&mut inner.partial[kind as usize]);
+            if !rest.is_empty() {
+                inner.push(kind.level(), &String::from_utf8_lossy(&rest));
+            }
+        }
+        std::mem::take(&mut inner.lines)
+    }
+}
+
+impl Inner {
+    fn push(&mut self, level: LogLevel, line: &str) {
+        if self.full {
+            return;
+        }
+        let cost = line.len() + LINE_COST;
+        if cost > self.left {
+            self.full = true;
+            let message = format!("the rest is dropped: a call may log {} bytes", self.limit);
+            self.lines.push(LogLine {
+                level: LogLevel::Warn,
+                message,
+            });
+            return;
+        }
+        self.left -= cost;
+        self.lines.push(LogLine {
+            level,
+            message: line.to_owned(),
+        });
+    }
+
+    fn write(&mut self, kind: StandardStream, bytes: &[u8]) {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let partial = &mut self.partial[kind as usize];
+            let room = self.limit.saturating_sub(partial.len());
+            partial.extend_from_slice(&piece[..piece.len().min(room)]);
+            if piece.ends_with(b"\n") {
+                let line = std::mem::take(partial);
+                let text = String::from_utf8_lossy(&line);
+                self.push(kind.level(), text.trim_end_matches(['\r', '\n']));
+            }
+        }
+    }
+}
+
+impl StandardStream {
+    fn level(self) -> LogLevel {
+        match self {
+            Self::Output => LogLevel::Info,
+            Self::Error => LogLevel::Error,
+        }
+    }
+}
+
+impl IsTerminal for LogStream {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+}
+
+impl StdoutStream for LogStream {
+    fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn p2_stream(&self) -> Box<dyn OutputStream> {
+        Box::new(self.clone())
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for LogStream {
+    async fn ready(&mut self) {}
+}
+
+// Output beyond the limit is dropped without an error, so that the hook still does its work.
+impl OutputStream for LogStream {
+    fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
+        self.log.lock().write(self.kind, &bytes);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> StreamResult<()> {
+        Ok(())
+    }
+
+    fn check_write(&mut self) -> StreamResult<usize> {
+        Ok(MAX_WRITE)
+    }
+}
+
+impl AsyncWrite for LogStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.log.lock().write(self.kind, bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn standard_streams_are_split_into_lines() {
+        let log = HookLog::new(1000);
+        log.lock().write(StandardStream::Error, b"one\ntw");
+        log.lock().write(StandardStream::Output, b"aside\r\n");
+        log.lock().write(StandardStream::Error, b"o");
+        let lines: Vec<_> = log
+            .take()
+            .into_iter()
+            .map(|l| (l.level, l.message))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                (LogLevel::Error, "one".to_owned()),
+                (LogLevel::Info, "aside".to_owned()),
+                (LogLevel::Error, "two".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn output_beyond_the_limit_is_dropped_with_a_warning() {
+        let log = HookLog::new(100);
+        for _ in 0..1000 {
+            log.log(LogLevel::Info, "again");
+        }
+        log.lock().write(StandardStream::Output, &[b'x'; 100_000]);
+        let lines = log.take();
+        assert!(lines.len() < 10, "{lines:?}");
+        assert!(
+            lines
+                .last()
+                .is_some_and(|l| l.message.contains("100 bytes"))
+        );
+    }
+}

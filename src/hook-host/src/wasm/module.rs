@@ -1,0 +1,100 @@
+//! A loaded module.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wasmtime::Engine;
+
+use super::call::{Call, CallContext, CallReport};
+use super::component_interfaces::ComponentInterfaces;
+use super::engine_host::EngineHost;
+use super::guest;
+use super::versions::HookBinding;
+use crate::LogLine;
+use crate::description::Description;
+
+/// A loaded hook: compiled, linked and described. Cheap to clone.
+#[derive(Clone)]
+pub struct Module {
+    pub(super) host: Arc<EngineHost>,
+    pub(super) hook: HookBinding,
+    pub(super) info: Arc<ModuleInfo>,
+}
+
+/// Where the machine code of a module came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CodeOrigin {
+    /// From an artifact of the image.
+    Precompiled {
+        /// The artifact.
+        artifact: PathBuf,
+    },
+    /// From the private directory of compiled modules.
+    Cached,
+    /// Compiled by this call.
+    Compiled {
+        /// Duration, the start of the child included.
+        took: Duration,
+        /// Peak memory of the child in bytes; `None` for
+        /// [`Compiler::InProcess`], and where the system does not report it.
+        peak_memory: Option<u64>,
+    },
+}
+
+/// What is known of a loaded module.
+pub(super) struct ModuleInfo {
+    pub(super) name: String,
+    pub(super) digest: String,
+    pub(super) code: CodeOrigin,
+    pub(super) description: Description,
+    pub(super) log: Vec<LogLine>,
+}
+
+impl Module {
+    /// The module's description.
+    #[must_use]
+    pub fn description(&self) -> &Description {
+        &self.info.description
+    }
+
+    /// Log lines of the call of `describe`.
+    #[must_use]
+    pub fn description_log(&self) -> &[LogLine] {
+        &self.info.log
+    }
+
+    /// The sha256 of the module in hexadecimal.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.info.digest
+    }
+
+    /// Where the machine code came from, and what that cost.
+    #[must_use]
+    pub fn code_origin(&self) -> &CodeOrigin {
+        &self.info.code
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.host.engine
+    }
+
+    /// The interfaces that the module imports and exports.
+    #[must_use]
+    pub fn interfaces(&self) -> ComponentInterfaces {
+        ComponentInterfaces::of(&self.host.engine, self.hook.component())
+    }
+
+    /// The name that the hook reads as its own.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.info.name
+    }
+
+    /// Calls a hook point on a fresh instance, whether the module subscribes to it or not.
+    /// Needs a tokio runtime with time.
+    pub async fn call(&self, context: &CallContext, call: &Call<'_>) -> CallReport {
+        guest::call(&self.host, &self.hook, &self.info.name, context, call).await
+    }
+}

@@ -1,0 +1,168 @@
+//! Artifacts that were compiled when a container image was built and are part of the image.
+//!
+//! An artifact is machine code that runs with this program's rights, so its location decides
+//! whether it is run at all ([`super::file_trust`]). The file name is
+//! `MODULE-ENGINE-CONTENT.cwasm`: the sha256 of the module, a hash of the engine settings that shape
+//! machine code, and a checksum of the file itself. An artifact that does not match is skipped with
+//! a log line, and the module is compiled instead.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+use super::artifact_cache::{self, engine_key};
+use super::file_trust::{FileTrust, Untrusted};
+
+/// The directories to search: `named` if it is given, else `usual` if it exists.
+#[must_use]
+pub fn precompiled_dirs(named: Option<&Path>, usual: &Path) -> Vec<PathBuf> {
+    match named {
+        Some(dir) => vec![dir.to_owned()],
+        None if usual.is_dir() => vec![usual.to_owned()],
+        None => Vec::new(),
+    }
+}
+
+/// The trusted directories of an image that may hold artifacts.
+pub(super) struct PrecompiledDirs {
+    trust: Option<FileTrust>,
+    dirs: Vec<PathBuf>,
+}
+
+impl PrecompiledDirs {
+    pub(super) fn open(dirs: &[PathBuf]) -> Self {
+        if dirs.is_empty() {
+            return Self {
+                trust: None,
+                dirs: Vec::new(),
+            };
+        }
+        match FileTrust::of_this_program() {
+            Ok(trust) => Self::with_trust(trust, dirs),
+            Err(untrusted) => {
+                tracing::warn!(?dirs, %untrusted, "precompiled artifacts are not used");
+                Self::open(&[])
+            }
+        }
+    }
+
+    fn with_trust(trust: FileTrust, dirs: &[PathBuf]) -> Self {
+        let trusted = |dir: &PathBuf| match trust.directory(dir) {
+            Ok(dir) => Some(dir),
+            Err(untrusted) => {
+                let dir = dir.display();
+                tracing::warn!(%dir, %untrusted, "no precompiled artifact of this directory is used");
+                None
+            }
+        };
+        Self {
+            trust: Some(trust),
+            dirs: dirs.iter().filter_map(trusted).collect(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.dirs.is_empty()
+    }
+
+    /// The code of the module with this digest, if a directory holds an artifact that is trusted and
+    /// intact. Log lines name the module by the path `module`.
+    pub(super) fn find(
+        &self,
+        engine: &Engine,
+        digest: &str,
+        module: &Path,
+    ) -> Option<(Component, PathBuf)> {
+        let module = module.display();
+        let mut seen = false;
+        for path in self.dirs.iter().flat_map(|dir| artifacts_of(dir, digest)) {
+            seen = true;
+            match self.load(engine, digest, &path) {
+                Ok(component) => {
+                    tracing::info!(%module, artifact = %path.display(), "a precompiled artifact is used");
+                    return Some((component, path));
+                }
+                Err(reason) => {
+                    let artifact = path.display();
+                    tracing::warn!(%module, %artifact, %reason, "a precompiled artifact is not used: the module is compiled");
+                }
+            }
+        }
+        if !seen && !self.is_empty() {
+            tracing::info!(%module, digest, dirs = ?self.dirs, "no precompiled artifact of this module: it is compiled");
+        }
+        None
+    }
+
+    fn load(&self, engine: &Engine, digest: &str, path: &Path) -> Result<Component, String> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let content = expected_checksum(&name, digest, &engine_key(engine))?;
+        let file = self
+            .open_trusted(path)
+            .map_err(|untrusted| untrusted.to_string())?;
+        let found = artifact_cache::checksum(&file).map_err(|error| error.to_string())?;
+        if found != content {
+            return Err(
+                "it is truncated or was altered: its content is not what its name says".into(),
+            );
+        }
+        // Load the file that was checked, even if another one has its path by now.
+        let open = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        artifact_cache::load(engine, &open).map_err(|error| format!("{error:#}"))
+    }
+
+    fn open_trusted(&self, path: &Path) -> Result<File, Untrusted> {
+        let io = |source| Untrusted::Io {
+            path: path.to_owned(),
+            source,
+        };
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(path)
+            .map_err(io)?;
+        match &self.trust {
+            Some(trust) => trust.file(&file, path).map(|()| file),
+            None => Err(Untrusted::OldKernel),
+        }
+    }
+}
+
+/// The artifacts of one module in a directory, for all engines.
+fn artifacts_of(dir: &Path, digest: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut paths: Vec<_> = entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(digest))
+        .map(|entry| entry.path())
+        .collect();
+    paths.sort();
+    paths
+}
+
+/// The checksum in a file name, if digest and engine key in the name match.
+fn expected_checksum<'a>(name: &'a str, digest: &str, key: &str) -> Result<&'a str, String> {
+    let parts = name
+        .strip_suffix(".cwasm")
+        .map(|name| name.split('-').collect::<Vec<_>>());
+    match parts.as_deref() {
+        Some([module, engine, content]) if *module == digest => {
+            if *engine == key {
+                return Ok(content);
+            }
+            Err(format!(
+                "it is for another engine ({engine}, this one is {key}): compile it again with this version of virt-hook"
+            ))
+        }
+        _ => Err("its name is not MODULE-ENGINE-CONTENT.cwasm".into()),
+    }
+}
+
+#[cfg(test)]
+#[path = "precompiled_dirs_tests.rs"]
+mod tests;

@@ -1,0 +1,116 @@
+//! The host state of one wasmtime store.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use wasmtime::component::ResourceTable;
+use wasmtime_wasi::random::Deterministic;
+use wasmtime_wasi::{FsPerms, HostWallClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+use super::call::CallContext;
+use super::hook_log::{HookLog, StandardStream};
+use super::limiter::StoreLimiter;
+use crate::Limits;
+use crate::determinism::Determinism;
+
+/// The most random bytes that a guest gets at once: the host allocates them first.
+const RANDOM_AT_ONCE: u64 = 1 << 20;
+
+/// The facts that a hook may query with `invocation`, by the keys that the WIT names.
+pub(super) type InvocationFacts = HashMap<&'static str, String>;
+
+/// The host state of one call.
+pub(super) struct StoreState {
+    wasi: WasiCtx,
+    table: ResourceTable,
+    pub(super) limiter: StoreLimiter,
+    pub(super) log: HookLog,
+    pub(super) facts: InvocationFacts,
+    pub(super) config: BTreeMap<String, String>,
+    interfaces: BTreeSet<String>,
+}
+
+impl StoreState {
+    /// The error names a directory that cannot be opened for the hook.
+    pub(super) fn new(
+        facts: InvocationFacts,
+        context: &CallContext,
+        limits: &Limits,
+    ) -> Result<Self, String> {
+        let log = HookLog::new(limits.log);
+        let mut wasi = WasiCtx::builder();
+        wasi.stdout(log.stream(StandardStream::Output))
+            .stderr(log.stream(StandardStream::Error))
+            .allow_tcp(false)
+            .allow_udp(false)
+            .allow_ip_name_lookup(false)
+            .max_random_size(RANDOM_AT_ONCE);
+        for dir in &context.dirs {
+            let name = dir.to_string_lossy();
+            wasi.preopened_dir(dir, &name, FsPerms::ReadOnly)
+                .map_err(|error| format!("the directory {name} cannot be opened: {error}"))?;
+        }
+        if let Some(fixed) = &context.determinism {
+            make_deterministic(&mut wasi, fixed);
+        }
+        let limiter = StoreLimiter::new(limits.memory, limits.table_elements);
+        Ok(Self {
+            wasi: wasi.build(),
+            table: ResourceTable::new(),
+            limiter,
+            log,
+            facts,
+            config: context.config.clone(),
+            interfaces: context.interfaces.clone(),
+        })
+    }
+
+    /// Whether the optional interface is granted. The error is the answer to the guest.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "0.1.0 has no optional interface")
+    )]
+    pub(super) fn require(&self, interface: &str) -> Result<(), String> {
+        if self.interfaces.contains(interface) {
+            return Ok(());
+        }
+        Err(format!("denied: {interface} is not granted to this hook"))
+    }
+}
+
+/// Replaces random numbers and the time of day by fixed values.
+fn make_deterministic(wasi: &mut WasiCtxBuilder, fixed: &Determinism) {
+    wasi.secure_random(Deterministic::new(fixed.seed.to_vec()))
+        .insecure_random(Deterministic::new(fixed.seed.to_vec()))
+        .insecure_random_seed(seed(&fixed.seed))
+        .wall_clock(FixedClock(fixed.time));
+}
+
+fn seed(bytes: &[u8; 32]) -> u128 {
+    let (first, _) = bytes.split_at(16);
+    first
+        .iter()
+        .fold(0, |seed, byte| seed << 8 | u128::from(*byte))
+}
+
+/// A wall clock that does not advance.
+struct FixedClock(Duration);
+
+impl HostWallClock for FixedClock {
+    fn resolution(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn now(&self) -> Duration {
+        self.0
+    }
+}
+
+impl WasiView for StoreState {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView {
+            ctx: &mut self.wasi,
+            table: &mut self.table,
+        }
+    }
+}

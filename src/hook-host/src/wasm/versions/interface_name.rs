@@ -1,0 +1,71 @@
+//! Names of WIT interfaces with their versions.
+
+use semver::Version;
+
+/// The package of hooks.
+pub(super) const PACKAGE: &str = "kubevirt:hooks";
+
+/// An interface of [`PACKAGE`], such as `kubevirt:hooks/handler@0.1.0`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct InterfaceName<'a> {
+    pub(super) interface: &'a str,
+    pub(super) version: Version,
+}
+
+impl<'a> InterfaceName<'a> {
+    /// `None` for interfaces of other packages.
+    pub(super) fn parse(name: &'a str) -> Option<Self> {
+        let (path, version) = name.split_once('@')?;
+        let (package, interface) = path.split_once('/')?;
+        let version = Version::parse(version).ok()?;
+        (package == PACKAGE).then_some(Self { interface, version })
+    }
+
+    /// Whether the version is of the same line as `line`: equal up to the first number that is not
+    /// zero.
+    pub(super) fn is_of_line(&self, line: &Version) -> bool {
+        let (ours, theirs) = (line, &self.version);
+        if ours.major > 0 || theirs.major > 0 {
+            return ours.major == theirs.major;
+        }
+        if ours.minor > 0 || theirs.minor > 0 {
+            return ours.minor == theirs.minor;
+        }
+        ours.patch == theirs.patch
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_interfaces_of_the_package_have_a_name() {
+        let name = InterfaceName::parse("kubevirt:hooks/handler@0.1.2").unwrap();
+        assert_eq!(
+            (name.interface, name.version),
+            ("handler", Version::new(0, 1, 2))
+        );
+        for other in [
+            "wasi:cli/run@0.2.0",
+            "kubevirt:hooks/handler",
+            "kubevirt:hooks/handler@x",
+            "run",
+        ] {
+            assert_eq!(InterfaceName::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_a_semver_range() {
+        let is_of = |name: &str, line: &str| {
+            let name = format!("kubevirt:hooks/host@{name}");
+            let line = Version::parse(line).unwrap();
+            InterfaceName::parse(&name).unwrap().is_of_line(&line)
+        };
+        assert!(is_of("0.1.0", "0.1.0") && is_of("0.1.7", "0.1.0"));
+        assert!(!is_of("0.2.0", "0.1.0") && !is_of("1.1.0", "0.1.0"));
+        assert!(is_of("1.4.0", "1.0.0") && !is_of("0.0.1", "0.0.2"));
+    }
+}

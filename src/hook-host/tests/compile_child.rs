@@ -1,0 +1,336 @@
+//! The compile child. This test is its own compiler, as the real programs are, so it has a `main`.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+mod fixture;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use hook_host::wasm::{
+    Call, CallContext, CodeOrigin, DigestPin, LoadError, LoadOptions, Loader, Module, precompile,
+};
+use hook_host::{Compiler, Limits, compile_child};
+
+fn main() -> ExitCode {
+    if let Some(code) = compile_child() {
+        return code;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        compiles_keeps_and_finds_again().await;
+        is_limited().await;
+        says_what_is_wrong().await;
+        is_gone_when_nobody_waits().await;
+        precompiles_for_an_image().await;
+        explodes().await;
+        is_swapped_while_it_is_read().await;
+    });
+    println!("compile child: 7 tests passed");
+    ExitCode::SUCCESS
+}
+
+fn options(dir: &tempfile::TempDir) -> LoadOptions {
+    LoadOptions {
+        compiler: Compiler::Child {
+            program: std::env::current_exe().unwrap(),
+        },
+        artifacts_dir: Some(dir.path().join("artifacts")),
+        ..LoadOptions::default()
+    }
+}
+
+fn artifacts(dir: &tempfile::TempDir) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir.path().join("artifacts")).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+async fn compiles_keeps_and_finds_again() {
+    let (dir, odd) = (tempfile::tempdir().unwrap(), fixture::odd());
+    let started = Instant::now();
+    let module = Module::load(odd, options(&dir)).await.unwrap();
+    let cold = started.elapsed();
+    let vmi = "keep";
+    let call = Call::OnDefineDomain {
+        vmi,
+        domain_xml: fixture::XML,
+    };
+    assert!(
+        module
+            .call(&CallContext::default(), &call)
+            .await
+            .result
+            .is_ok()
+    );
+    let kept = artifacts(&dir);
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert!(
+        kept[0]
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with(module.digest())
+    );
+
+    // What is there already needs no compiler.
+    let program = PathBuf::from("/nowhere/at/all");
+    let again = LoadOptions {
+        compiler: Compiler::Child { program },
+        ..options(&dir)
+    };
+    let started = Instant::now();
+    Module::load(fixture::odd(), again).await.unwrap();
+    let warm = started.elapsed();
+    let mut calls: Vec<Duration> = Vec::new();
+    for _ in 0..200 {
+        calls.push(module.call(&CallContext::default(), &call).await.duration);
+    }
+    calls.sort();
+    println!(
+        "load cold {cold:?}, warm {warm:?}; call p50 {:?}",
+        calls[100]
+    );
+    println!("{}", memory());
+}
+
+fn memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let lines = status
+        .lines()
+        .filter(|line| line.starts_with("Rss") || line.starts_with("VmHWM"));
+    lines
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+async fn is_limited() {
+    let dir = tempfile::tempdir().unwrap();
+    for (limits, part) in [
+        (
+            Limits {
+                compile_memory: 8 << 20,
+                ..Limits::default()
+            },
+            "8 MiB of memory",
+        ),
+        (
+            Limits {
+                compile_deadline: Duration::from_millis(1),
+                ..Limits::default()
+            },
+            "1ms",
+        ),
+    ] {
+        let error = Module::load(
+            fixture::odd(),
+            LoadOptions {
+                limits,
+                ..options(&dir)
+            },
+        )
+        .await
+        .err()
+        .unwrap();
+        assert!(error.to_string().contains(part), "{error}");
+        assert!(error.is_fault_of_module());
+    }
+    assert_eq!(artifacts(&dir), Vec::<PathBuf>::new());
+}
+
+async fn says_what_is_wrong() {
+    let dir = tempfile::tempdir().unwrap();
+    // A section that fits, with nonsense in it.
+    let bytes = b"\0asm\x0d\0\x01\0\x0b\x03\xff\xff\xff";
+    let error = Module::from_bytes(bytes, "bad", options(&dir))
+        .await
+        .err()
+        .unwrap();
+    assert!(
+        matches!(error, LoadError::Compile { size: 13, .. }),
+        "{error:?}"
+    );
+    assert!(
+        error.is_fault_of_module() && error.to_string().contains("bad.wasm (13 bytes)"),
+        "{error}"
+    );
+
+    let compiler = Compiler::Child {
+        program: PathBuf::from("/bin/true"),
+    };
+    let error = Module::load(
+        fixture::odd(),
+        LoadOptions {
+            compiler,
+            ..options(&dir)
+        },
+    )
+    .await
+    .err()
+    .unwrap();
+    assert!(
+        !error.is_fault_of_module() && error.to_string().contains("/bin/true"),
+        "{error}"
+    );
+}
+
+async fn is_gone_when_nobody_waits() {
+    let dir = tempfile::tempdir().unwrap();
+    let compiler = Compiler::Child {
+        program: PathBuf::from("/usr/bin/yes"),
+    };
+    let options = LoadOptions {
+        compiler,
+        ..options(&dir)
+    };
+    let load = Module::load(fixture::odd(), options);
+    assert!(
+        tokio::time::timeout(Duration::from_millis(100), load)
+            .await
+            .is_err()
+    );
+    let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+    assert_eq!(children.trim(), "");
+    assert_eq!(artifacts(&dir), Vec::<PathBuf>::new());
+}
+
+/// A module that would keep a compiler busy for minutes.
+async fn explodes() {
+    let dir = tempfile::tempdir().unwrap();
+    let module = fixture::handwritten_guest::explosion(400);
+    for (limits, part) in [
+        (
+            Limits {
+                compile_deadline: Duration::from_secs(1),
+                ..Limits::default()
+            },
+            "1s",
+        ),
+        (
+            Limits {
+                compile_memory: 40 << 20,
+                ..Limits::default()
+            },
+            "40 MiB of memory",
+        ),
+    ] {
+        let options = LoadOptions {
+            limits,
+            ..options(&dir)
+        };
+        let loading = Module::from_bytes(&module, "explosion", options);
+        let error = loading.await.err().unwrap();
+        assert!(
+            error.exceeds_compile_limits() && error.is_fault_of_module(),
+            "{error}"
+        );
+        let text = error.to_string();
+        assert!(
+            text.contains("explosion.wasm (") && text.contains(part),
+            "{text}"
+        );
+    }
+    assert_eq!(artifacts(&dir), Vec::<PathBuf>::new());
+}
+
+/// Written over after it was hashed, by the last one that could: the compiler's own program.
+async fn is_swapped_while_it_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (module, other) = (dir.path().join("m.wasm"), dir.path().join("other.wasm"));
+    std::fs::copy(fixture::odd(), &module).unwrap();
+    std::fs::write(&other, fixture::odd_with("1.2.3", "6.6.6")).unwrap();
+    let program = dir.path().join("swap-and-compile");
+    let (from, to) = (other.display(), module.display());
+    let this = std::env::current_exe().unwrap();
+    let script = format!(
+        "#!/bin/sh\n/bin/cat {from} > {to}\nexec {} \"$@\"\n",
+        this.display()
+    );
+    let text = program.with_extension("text");
+    std::fs::write(&text, script).unwrap();
+    // Another process writes it: children that other tests fork may hold open what this one does.
+    let mut install = std::process::Command::new("install");
+    install.args(["-m", "755"]).args([&text, &program]);
+    assert!(install.status().unwrap().success());
+    let load = async |pin: Option<DigestPin>| {
+        std::fs::copy(fixture::odd(), &module).unwrap();
+        let loader = Loader::new(LoadOptions {
+            compiler: Compiler::Child {
+                program: program.clone(),
+            },
+            artifacts_dir: None,
+            ..options(&dir)
+        });
+        let file = std::fs::File::open(&module).unwrap();
+        loader.load_pinned(&file, &module, "m", pin.as_ref()).await
+    };
+    // What runs is what is said to run.
+    let swapped = load(None).await.unwrap();
+    assert_eq!(swapped.description().version, "6.6.6");
+    let genuine = Module::load(fixture::odd(), options(&dir)).await.unwrap();
+    assert_ne!(swapped.digest(), genuine.digest());
+    let pin = DigestPin {
+        sha256: genuine.digest().to_owned(),
+        place: "hook.yaml:1:9".to_owned(),
+    };
+    let error = load(Some(pin)).await.err().unwrap().to_string();
+    assert!(
+        error.contains(swapped.digest()) && error.contains("hook.yaml:1:9"),
+        "{error}"
+    );
+}
+
+/// Beside this program, which is the place of an image when root built it.
+async fn precompiles_for_an_image() {
+    let outer = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (dir, image) = (tempfile::tempdir().unwrap(), outer.path().join("image"));
+    let precompiled = precompile(fixture::odd(), &image, &options(&dir))
+        .await
+        .unwrap();
+    let CodeOrigin::Compiled { peak_memory, .. } = precompiled.module.code_origin() else {
+        panic!("{:?}", precompiled.module.code_origin());
+    };
+    assert!(peak_memory.unwrap() > 1 << 20, "{peak_memory:?}");
+    let status = std::fs::metadata(&precompiled.artifact).unwrap();
+    assert_eq!(
+        (status.len(), status.mode() & 0o777),
+        (precompiled.size, 0o644)
+    );
+
+    let from_image = LoadOptions {
+        precompiled_dirs: vec![image],
+        ..options(&dir)
+    };
+    let module = Module::load(fixture::odd(), from_image).await.unwrap();
+    let CodeOrigin::Precompiled { artifact } = module.code_origin() else {
+        assert!(!is_roots(outer.path()), "{:?}", module.code_origin());
+        println!("artifacts beside this program are not root's, so they were rightly not used");
+        return;
+    };
+    assert_eq!(*artifact, precompiled.artifact.canonicalize().unwrap());
+    let vmi = "keep";
+    let call = Call::OnDefineDomain {
+        vmi,
+        domain_xml: fixture::XML,
+    };
+    assert!(
+        module
+            .call(&CallContext::default(), &call)
+            .await
+            .result
+            .is_ok()
+    );
+}
+
+fn is_roots(path: &Path) -> bool {
+    let path = path.canonicalize().unwrap();
+    path.ancestors().all(|path| {
+        let status = std::fs::metadata(path).unwrap();
+        status.uid() == 0 && status.mode() & 0o022 == 0
+    })
+}

@@ -1,0 +1,177 @@
+//! Rendering: elements to tab-indented XML text.
+
+use super::Scalar;
+
+/// Writes the text of a document, indented with tabs.
+#[derive(Default)]
+pub struct Writer {
+    out: String,
+    depth: usize,
+    /// The start tag of the current element still lacks its `>`.
+    tag_open: bool,
+    /// The current element holds text, so its end tag stays on the line.
+    inline: bool,
+}
+
+impl Writer {
+    /// An empty document.
+    pub fn new() -> Self {
+        Self {
+            out: String::with_capacity(8 * 1024),
+            ..Self::default()
+        }
+    }
+
+    /// Opens an element.
+    pub fn start(&mut self, name: &str) {
+        self.close_tag();
+        self.new_line();
+        self.out.push('<');
+        self.out.push_str(name);
+        self.depth += 1;
+        self.tag_open = true;
+        self.inline = false;
+    }
+
+    /// Writes an attribute of the element that was opened last.
+    pub fn attr(&mut self, name: &str, value: &str) {
+        self.out.push(' ');
+        self.out.push_str(name);
+        self.out.push_str("=\"");
+        escape(&mut self.out, value);
+        self.out.push('"');
+    }
+
+    /// Writes text into the current element.
+    pub fn text(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.close_tag();
+        escape(&mut self.out, text);
+        self.inline = true;
+    }
+
+    /// Closes the current element, whose name is given.
+    pub fn end(&mut self, name: &str) {
+        self.depth -= 1;
+        if self.tag_open {
+            self.out.push_str("/>");
+        } else {
+            if !self.inline {
+                self.new_line();
+            }
+            self.out.push_str("</");
+            self.out.push_str(name);
+            self.out.push('>');
+        }
+        self.tag_open = false;
+        self.inline = false;
+    }
+
+    /// The document.
+    pub fn finish(self) -> String {
+        self.out
+    }
+
+    fn close_tag(&mut self) {
+        if self.tag_open {
+            self.out.push('>');
+            self.tag_open = false;
+        }
+    }
+
+    fn new_line(&mut self) {
+        if !self.out.is_empty() {
+            self.out.push('\n');
+        }
+        for _ in 0..self.depth {
+            self.out.push('\t');
+        }
+    }
+}
+
+/// Escapes for both text and double-quoted attributes. White space that a parser would normalise
+/// becomes a character reference; characters XML cannot hold at all become U+FFFD, as Go does it.
+fn escape(out: &mut String, text: &str) {
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&#34;"),
+            '\'' => out.push_str("&#39;"),
+            '\t' => out.push_str("&#x9;"),
+            '\n' => out.push_str("&#xA;"),
+            '\r' => out.push_str("&#xD;"),
+            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+}
+
+/// An element with attributes and content.
+pub trait WriteElement {
+    /// Writes the attributes.
+    fn write_attrs(&self, writer: &mut Writer);
+    /// Writes the children and the text.
+    fn write_body(&self, writer: &mut Writer);
+
+    /// Writes the whole element.
+    fn write(&self, name: &str, writer: &mut Writer) {
+        writer.start(name);
+        self.write_attrs(writer);
+        self.write_body(writer);
+        writer.end(name);
+    }
+}
+
+/// The value of a child element: an element, an optional or repeated one, or one that holds only text.
+pub trait WriteChild {
+    /// Writes the child; `when_set` leaves out a text with the zero value.
+    fn write_child(&self, name: &str, when_set: bool, writer: &mut Writer);
+}
+
+fn write_text_element<T: Scalar>(value: &T, name: &str, when_set: bool, writer: &mut Writer) {
+    if when_set && value.is_zero() {
+        return;
+    }
+    if let Some(text) = value.text() {
+        writer.start(name);
+        writer.text(&text);
+        writer.end(name);
+    }
+}
+
+macro_rules! text_elements {
+    ($($value:ty)*) => {$(
+        impl WriteChild for $value {
+            fn write_child(&self, name: &str, when_set: bool, writer: &mut Writer) {
+                write_text_element(self, name, when_set, writer);
+            }
+        }
+    )*};
+}
+text_elements!(String bool u32 u64 i32 i64);
+
+impl<T: WriteChild> WriteChild for Option<T> {
+    fn write_child(&self, name: &str, _when_set: bool, writer: &mut Writer) {
+        if let Some(child) = self {
+            child.write_child(name, false, writer);
+        }
+    }
+}
+
+impl<T: WriteChild> WriteChild for Vec<T> {
+    fn write_child(&self, name: &str, _when_set: bool, writer: &mut Writer) {
+        for child in self {
+            child.write_child(name, false, writer);
+        }
+    }
+}
+
+impl<T: WriteChild> WriteChild for Box<T> {
+    fn write_child(&self, name: &str, when_set: bool, writer: &mut Writer) {
+        (**self).write_child(name, when_set, writer);
+    }
+}

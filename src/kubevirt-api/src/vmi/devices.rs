@@ -1,0 +1,158 @@
+//! Devices other than disks and interfaces.
+
+use serde::Deserialize;
+
+use super::{Disk, Gpu, HostDevice, Interface, null_as_default};
+
+/// Devices.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Devices {
+    /// Disks.
+    #[serde(deserialize_with = "null_as_default")]
+    pub disks: Vec<Disk>,
+    /// Interfaces.
+    #[serde(deserialize_with = "null_as_default")]
+    pub interfaces: Vec<Interface>,
+    /// Input devices.
+    #[serde(deserialize_with = "null_as_default")]
+    pub inputs: Vec<Input>,
+    /// Give the guest the pod's network when no interface is listed.
+    pub autoattach_pod_interface: Option<bool>,
+    /// Give the guest a display.
+    pub autoattach_graphics_device: Option<bool>,
+    /// Give the guest a serial console.
+    pub autoattach_serial_console: Option<bool>,
+    /// Log the serial console.
+    pub log_serial_console: Option<bool>,
+    /// Give the guest a memory balloon.
+    pub autoattach_mem_balloon: Option<bool>,
+    /// Give the guest an input device.
+    pub autoattach_input_device: Option<bool>,
+    /// Give the guest a vsock device.
+    #[serde(rename = "autoattachVSOCK")]
+    pub autoattach_vsock: Option<bool>,
+    /// Leave no room for hotplug.
+    #[serde(deserialize_with = "null_as_default")]
+    pub disable_hotplug: bool,
+    /// Queues for every virtio disk.
+    pub block_multi_queue: Option<bool>,
+    /// Queues for every virtio interface.
+    #[serde(rename = "networkInterfaceMultiqueue")]
+    pub network_interface_multiqueue: Option<bool>,
+    /// An entropy device.
+    pub rng: Option<serde_json::Value>,
+    /// Virtio devices in their transitional form.
+    pub use_virtio_transitional: Option<bool>,
+    /// A watchdog.
+    pub watchdog: Option<Watchdog>,
+    /// A TPM.
+    pub tpm: Option<Tpm>,
+    /// A sound card.
+    pub sound: Option<Sound>,
+    /// The model of the video card.
+    pub video: Option<Video>,
+    /// Devices through which the guest reports a panic.
+    #[serde(deserialize_with = "null_as_default")]
+    pub panic_devices: Vec<PanicDevice>,
+    /// USB ports redirected from clients.
+    pub client_passthrough: Option<serde_json::Value>,
+    /// Directories shared with the guest.
+    #[serde(deserialize_with = "null_as_default")]
+    pub filesystems: Vec<Filesystem>,
+    /// Metrics shown to the guest.
+    pub downward_metrics: Option<serde_json::Value>,
+    /// GPUs.
+    #[serde(deserialize_with = "null_as_default")]
+    pub gpus: Vec<Gpu>,
+    /// Other devices of the host.
+    #[serde(deserialize_with = "null_as_default")]
+    pub host_devices: Vec<HostDevice>,
+}
+
+/// An input device.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Input {
+    /// Name.
+    #[serde(deserialize_with = "null_as_default")]
+    pub name: String,
+    /// `usb` or `virtio`.
+    #[serde(deserialize_with = "null_as_default")]
+    pub bus: String,
+    /// Only `tablet` is supported.
+    #[serde(rename = "type", deserialize_with = "null_as_default")]
+    pub kind: String,
+}
+
+/// A watchdog.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Watchdog {
+    /// Name.
+    #[serde(deserialize_with = "null_as_default")]
+    pub name: String,
+    /// Intel 6300ESB.
+    pub i6300esb: Option<WatchdogAction>,
+    /// s390x's diag288.
+    pub diag288: Option<WatchdogAction>,
+}
+
+/// What a watchdog does.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct WatchdogAction {
+    /// `poweroff`, `reset` or `shutdown`.
+    #[serde(deserialize_with = "null_as_default")]
+    pub action: String,
+}
+
+/// A TPM.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Tpm {
+    /// Off if `false`.
+    pub enabled: Option<bool>,
+    /// Keep its state.
+    pub persistent: Option<bool>,
+}
+
+/// A sound card.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Sound {
+    /// Name.
+    #[serde(deserialize_with = "null_as_default")]
+    pub name: String,
+    /// `ich9` or `ac97`.
+    #[serde(deserialize_with = "null_as_default")]
+    pub model: String,
+}
+
+/// The model of the video card.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Video {
+    /// libvirt's model name.
+    #[serde(rename = "type", deserialize_with = "null_as_default")]
+    pub kind: String,
+}
+
+/// A device through which the guest reports a panic.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct PanicDevice {
+    /// libvirt's model name.
+    pub model: Option<String>,
+}
+
+/// A directory shared with the guest.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Filesystem {
+    /// Name; also the mount tag.
+    #[serde(deserialize_with = "null_as_default")]
+    pub name: String,
+    /// Through virtiofs.
+    pub virtiofs: Option<serde_json::Value>,
+}

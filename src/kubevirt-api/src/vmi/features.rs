@@ -1,0 +1,126 @@
+//! Hypervisor features.
+
+use serde::Deserialize;
+
+use super::null_as_default;
+
+/// A feature that is on by default.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct FeatureState {
+    /// Off if `false`.
+    pub enabled: Option<bool>,
+}
+
+impl FeatureState {
+    /// On by default.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled.unwrap_or(true)
+    }
+}
+
+/// Hypervisor features.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Features {
+    /// ACPI.
+    #[serde(deserialize_with = "null_as_default")]
+    pub acpi: FeatureState,
+    /// APIC.
+    pub apic: Option<FeatureApic>,
+    /// Hyper-V enlightenments.
+    pub hyperv: Option<FeatureHyperv>,
+    /// Enables every enlightenment that the host supports.
+    pub hyperv_passthrough: Option<FeatureState>,
+    /// System management mode.
+    pub smm: Option<FeatureState>,
+    /// Whether KVM is hidden.
+    pub kvm: Option<FeatureKvm>,
+    /// Paravirtual spinlocks.
+    pub pvspinlock: Option<FeatureState>,
+}
+
+/// APIC.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct FeatureApic {
+    /// Off if `false`.
+    pub enabled: Option<bool>,
+    /// End of interrupt signalled by the guest.
+    #[serde(deserialize_with = "null_as_default")]
+    pub end_of_interrupt: bool,
+}
+
+/// Whether KVM is hidden.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct FeatureKvm {
+    /// Hidden.
+    #[serde(deserialize_with = "null_as_default")]
+    pub hidden: bool,
+}
+
+/// Hyper-V enlightenments.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)]
+pub struct FeatureHyperv {
+    pub relaxed: Option<FeatureState>,
+    pub vapic: Option<FeatureState>,
+    pub spinlocks: Option<FeatureSpinlocks>,
+    pub vpindex: Option<FeatureState>,
+    pub runtime: Option<FeatureState>,
+    pub synic: Option<FeatureState>,
+    pub synictimer: Option<SynicTimer>,
+    pub reset: Option<FeatureState>,
+    pub vendorid: Option<FeatureVendorId>,
+    pub frequencies: Option<FeatureState>,
+    pub reenlightenment: Option<FeatureState>,
+    pub tlbflush: Option<TlbFlush>,
+    pub ipi: Option<FeatureState>,
+    pub evmcs: Option<FeatureState>,
+}
+
+/// Spinlocks.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct FeatureSpinlocks {
+    /// Off if `false`.
+    pub enabled: Option<bool>,
+    /// Retries, 4096 by default.
+    #[serde(rename = "spinlocks")]
+    pub retries: Option<u32>,
+}
+
+/// Synthetic timers.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct SynicTimer {
+    /// Off if `false`.
+    pub enabled: Option<bool>,
+    /// Direct mode.
+    pub direct: Option<FeatureState>,
+}
+
+/// TLB flush hypercalls.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct TlbFlush {
+    /// Off if `false`.
+    pub enabled: Option<bool>,
+    /// Direct mode.
+    pub direct: Option<FeatureState>,
+    /// Extended ranges.
+    pub extended: Option<FeatureState>,
+}
+
+/// The hypervisor's vendor name.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct FeatureVendorId {
+    /// Off if `false`.
+    pub enabled: Option<bool>,
+    /// The name.
+    #[serde(rename = "vendorid", deserialize_with = "null_as_default")]
+    pub vendor_id: String,
+}

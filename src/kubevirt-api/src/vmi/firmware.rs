@@ -1,0 +1,210 @@
+//! Machine type, firmware, SMBIOS and the clock.
+
+use serde::Deserialize;
+
+use super::null_as_default;
+
+/// Machine type.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Machine {
+    /// QEMU's machine type.
+    #[serde(rename = "type", deserialize_with = "null_as_default")]
+    pub kind: String,
+}
+
+/// Firmware and SMBIOS.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Firmware {
+    /// The guest's UUID.
+    #[serde(deserialize_with = "null_as_default")]
+    pub uuid: String,
+    /// The guest's serial number.
+    #[serde(deserialize_with = "null_as_default")]
+    pub serial: String,
+    /// BIOS or UEFI.
+    pub bootloader: Option<Bootloader>,
+    /// Boot a kernel directly.
+    pub kernel_boot: Option<KernelBoot>,
+    /// Additional ACPI tables.
+    pub acpi: Option<Acpi>,
+}
+
+/// BIOS or UEFI.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Bootloader {
+    /// BIOS.
+    pub bios: Option<Bios>,
+    /// UEFI.
+    pub efi: Option<Efi>,
+}
+
+/// BIOS settings.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Bios {
+    /// Show BIOS messages on the serial console.
+    pub use_serial: Option<bool>,
+}
+
+/// UEFI settings.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Efi {
+    /// Secure boot; on by default.
+    pub secure_boot: Option<bool>,
+    /// Keep the variable store.
+    pub persistent: Option<bool>,
+}
+
+/// A kernel booted directly.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct KernelBoot {
+    /// Kernel command line.
+    #[serde(deserialize_with = "null_as_default")]
+    pub kernel_args: String,
+    /// The image that holds kernel and initrd.
+    pub container: Option<KernelBootContainer>,
+}
+
+/// The image that holds kernel and initrd.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct KernelBootContainer {
+    /// Image.
+    #[serde(deserialize_with = "null_as_default")]
+    pub image: String,
+    /// Path of the kernel in the image.
+    #[serde(deserialize_with = "null_as_default")]
+    pub kernel_path: String,
+    /// Path of the initrd in the image.
+    #[serde(deserialize_with = "null_as_default")]
+    pub initrd_path: String,
+}
+
+/// Additional ACPI tables, each from a secret volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Acpi {
+    /// Volume of the SLIC table.
+    #[serde(deserialize_with = "null_as_default")]
+    pub slic_name_ref: String,
+    /// Volume of the MSDM table.
+    #[serde(deserialize_with = "null_as_default")]
+    pub msdm_name_ref: String,
+}
+
+/// SMBIOS chassis data.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Chassis {
+    /// Manufacturer.
+    #[serde(deserialize_with = "null_as_default")]
+    pub manufacturer: String,
+    /// Version.
+    #[serde(deserialize_with = "null_as_default")]
+    pub version: String,
+    /// Serial number.
+    #[serde(deserialize_with = "null_as_default")]
+    pub serial: String,
+    /// Asset tag.
+    #[serde(deserialize_with = "null_as_default")]
+    pub asset: String,
+    /// SKU.
+    #[serde(deserialize_with = "null_as_default")]
+    pub sku: String,
+}
+
+/// Clock and timers.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Clock {
+    /// UTC, with an offset if any.
+    pub utc: Option<ClockUtc>,
+    /// A time zone.
+    pub timezone: Option<String>,
+    /// Timers.
+    pub timer: Option<Timers>,
+}
+
+/// UTC with an offset.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClockUtc {
+    /// Seconds.
+    pub offset_seconds: Option<i64>,
+}
+
+/// Timers.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Timers {
+    /// HPET.
+    pub hpet: Option<Timer>,
+    /// KVM's clock.
+    pub kvm: Option<Timer>,
+    /// PIT.
+    pub pit: Option<Timer>,
+    /// RTC.
+    pub rtc: Option<Timer>,
+    /// Hyper-V's clock.
+    pub hyperv: Option<Timer>,
+}
+
+/// A timer; every kind has some of these.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Timer {
+    /// On by default.
+    pub present: Option<bool>,
+    /// What happens to missed ticks.
+    #[serde(deserialize_with = "null_as_default")]
+    pub tick_policy: String,
+    /// `guest` or `wall`.
+    #[serde(deserialize_with = "null_as_default")]
+    pub track: String,
+}
+
+impl Timer {
+    /// On by default.
+    pub fn is_present(&self) -> bool {
+        self.present.unwrap_or(true)
+    }
+}
+
+/// Confidential computing: one of them.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct LaunchSecurity {
+    /// AMD SEV and SEV-ES.
+    pub sev: Option<Sev>,
+    /// AMD SEV-SNP.
+    pub snp: Option<serde_json::Value>,
+    /// Intel TDX.
+    pub tdx: Option<serde_json::Value>,
+}
+
+/// AMD SEV and SEV-ES.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Sev {
+    /// What the guest's owner demands.
+    pub policy: Option<SevPolicy>,
+    /// The owner's session, base64.
+    #[serde(deserialize_with = "null_as_default")]
+    pub session: String,
+    /// The owner's Diffie-Hellman key, base64.
+    #[serde(deserialize_with = "null_as_default")]
+    pub dh_cert: String,
+}
+
+/// What the guest's owner demands of SEV.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SevPolicy {
+    /// Processor state is encrypted too (SEV-ES).
+    pub encrypted_state: Option<bool>,
+}

@@ -1,0 +1,348 @@
+//! A VirtualMachineInstance as virt-handler sends it: types for the fields that are read, and the original JSON.
+
+mod cpu;
+mod devices;
+mod disks;
+mod features;
+mod firmware;
+mod host_devices;
+mod kind;
+mod metadata;
+mod names;
+mod network;
+mod status;
+mod strict;
+mod volumes;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+pub use cpu::*;
+pub use devices::*;
+pub use disks::*;
+pub use features::*;
+pub use firmware::*;
+pub use host_devices::*;
+pub use metadata::*;
+pub use network::*;
+pub use quantity::Quantity;
+pub use status::*;
+pub use volumes::*;
+
+/// The largest VMI that is accepted, in bytes.
+pub const MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// The annotation of older clusters for QEMU running as a user other than root.
+const NON_ROOT: &str = "kubevirt.io/nonroot";
+const ROOT_COMPLEX: &str = "kubevirt.io/placePCIDevicesOnRootComplex";
+
+/// Why a VMI cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum VmiError {
+    /// Beyond [`MAX_BYTES`].
+    #[error("the VMI has {bytes} bytes, more than the {MAX_BYTES} that are read")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// Neither JSON nor YAML.
+    #[error("the VMI is not valid {format}: {message}")]
+    Syntax {
+        /// `JSON` or `YAML`.
+        format: &'static str,
+        /// The parser's message, with the position.
+        message: String,
+    },
+    /// A field is of the wrong type.
+    #[error("the VMI's field {path}: {message}")]
+    Field {
+        /// Path of the field, such as `spec.domain.cpu.cores`.
+        path: String,
+        /// The value found, and the expected type.
+        message: String,
+    },
+    /// A manifest of another kind.
+    #[error("this is a {kind}, not a VirtualMachineInstance: {}", kind::remedy(.kind))]
+    Kind {
+        /// The manifest's `kind`.
+        kind: String,
+    },
+    /// A required field is empty or missing.
+    #[error("the VMI's field {0} is missing")]
+    Missing(&'static str),
+}
+
+/// A VirtualMachineInstance.
+#[derive(Debug, Clone)]
+pub struct Vmi {
+    /// Name, namespace, UID, annotations, labels.
+    pub metadata: Metadata,
+    /// The specification.
+    pub spec: Spec,
+    /// The status as the cluster records it.
+    pub status: Status,
+    raw: Arc<str>,
+    value: Arc<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(expecting = "a VirtualMachineInstance")]
+struct Typed {
+    #[serde(default)]
+    metadata: Metadata,
+    #[serde(default, deserialize_with = "null_as_default")]
+    spec: Spec,
+    #[serde(default, deserialize_with = "null_as_default")]
+    status: Status,
+}
+
+/// The specification.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Spec {
+    /// Go's name of the guest's architecture.
+    #[serde(deserialize_with = "null_as_default")]
+    pub architecture: String,
+    /// The machine.
+    #[serde(deserialize_with = "null_as_default")]
+    pub domain: DomainSpec,
+    /// Networks, by which interfaces are connected.
+    #[serde(deserialize_with = "null_as_default")]
+    pub networks: Vec<Network>,
+    /// Volumes, which disks show.
+    #[serde(deserialize_with = "null_as_default")]
+    pub volumes: Vec<Volume>,
+    /// Seconds a guest is given to shut down.
+    pub termination_grace_period_seconds: Option<i64>,
+    /// The guest's host name.
+    #[serde(deserialize_with = "null_as_default")]
+    pub hostname: String,
+    /// The guest's subdomain.
+    #[serde(deserialize_with = "null_as_default")]
+    pub subdomain: String,
+    /// `Running` or `Paused`.
+    pub start_strategy: Option<String>,
+    /// When the VMI is migrated away.
+    pub eviction_strategy: Option<String>,
+    /// SSH keys and passwords put into the guest.
+    #[serde(deserialize_with = "null_as_default")]
+    pub access_credentials: Vec<Value>,
+    /// Devices claimed from the cluster's dynamic resource allocation.
+    #[serde(deserialize_with = "null_as_default")]
+    pub resource_claims: Vec<ResourceClaim>,
+}
+
+/// The machine.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct DomainSpec {
+    /// Requests and limits of the pod.
+    #[serde(deserialize_with = "null_as_default")]
+    pub resources: Resources,
+    /// Processors.
+    pub cpu: Option<Cpu>,
+    /// Memory.
+    pub memory: Option<Memory>,
+    /// Machine type.
+    pub machine: Option<Machine>,
+    /// Firmware and SMBIOS.
+    pub firmware: Option<Firmware>,
+    /// Clock and timers.
+    pub clock: Option<Clock>,
+    /// Hypervisor features.
+    pub features: Option<Features>,
+    /// Devices.
+    #[serde(deserialize_with = "null_as_default")]
+    pub devices: Devices,
+    /// `shared`, `auto` or `supplementalPool`.
+    pub io_threads_policy: Option<String>,
+    /// How many IO threads.
+    pub io_threads: Option<IoThreads>,
+    /// What a reboot of the guest does: `Reboot` or `Terminate`.
+    pub reboot_policy: Option<String>,
+    /// SMBIOS chassis data.
+    pub chassis: Option<Chassis>,
+    /// Confidential computing.
+    pub launch_security: Option<LaunchSecurity>,
+}
+
+/// The size of the IO thread pool.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct IoThreads {
+    /// Threads in the supplemental pool.
+    pub supplemental_pool_thread_count: Option<u32>,
+}
+
+/// Decodes a null into the default value, as Go does.
+pub fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+impl Vmi {
+    /// Reads a VMI from JSON.
+    ///
+    /// # Errors
+    /// [`VmiError`] when it is too large, no JSON, a field has the wrong type (the path is named), or it has no name.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, VmiError> {
+        let (raw, value) = json(bytes)?;
+        Self::from_value(raw, value)
+    }
+
+    /// Reads the manifest of a VMI, in JSON or YAML. Users write manifests, so another `kind` is refused; a missing one
+    /// is accepted.
+    ///
+    /// # Errors
+    /// As for [`Vmi::from_json`], and [`VmiError::Kind`].
+    pub fn from_yaml_or_json(bytes: &[u8]) -> Result<Self, VmiError> {
+        let (raw, value) = if bytes.trim_ascii_start().starts_with(b"{") {
+            json(bytes)?
+        } else {
+            yaml(bytes)?
+        };
+        kind::check(&value)?;
+        Self::from_value(raw, value)
+    }
+
+    fn from_value(raw: Arc<str>, value: Value) -> Result<Self, VmiError> {
+        // Tracking the path costs as much as reading, so the path is only tracked after an error.
+        let typed = Typed::deserialize(strict::Strict(&value)).or_else(|_| {
+            serde_path_to_error::deserialize(strict::Strict(&value)).map_err(|error| {
+                VmiError::Field {
+                    path: error.path().to_string(),
+                    message: error.inner().to_string(),
+                }
+            })
+        });
+        let Typed {
+            metadata,
+            spec,
+            status,
+        } = typed?;
+        if metadata.name.is_empty() {
+            return Err(VmiError::Missing("metadata.name"));
+        }
+        names::check(&metadata, &spec)?;
+        Ok(Self {
+            metadata,
+            spec,
+            status,
+            raw,
+            value: Arc::new(value),
+        })
+    }
+
+    /// The VMI as JSON, as it came unless it was YAML.
+    pub fn raw_json(&self) -> &str {
+        &self.raw
+    }
+
+    /// The VMI as a tree, for fields that have no type here.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// `metadata.name`, never empty.
+    pub fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// `metadata.namespace`.
+    pub fn namespace(&self) -> &str {
+        &self.metadata.namespace
+    }
+
+    /// `metadata.uid`.
+    pub fn uid(&self) -> &str {
+        &self.metadata.uid
+    }
+
+    /// The libvirt domain's name: `NAMESPACE_NAME`.
+    pub fn domain_name(&self) -> String {
+        format!("{}_{}", self.metadata.namespace, self.metadata.name)
+    }
+
+    /// An annotation.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.annotations.get(key).map(String::as_str)
+    }
+
+    /// All annotations.
+    pub fn annotations(&self) -> &std::collections::BTreeMap<String, String> {
+        &self.metadata.annotations
+    }
+
+    /// Whether QEMU runs as a user other than root.
+    pub fn is_non_root(&self) -> bool {
+        self.status.runtime_user != 0 || self.annotation(NON_ROOT).is_some()
+    }
+
+    /// Whether virtio devices also work with drivers from before virtio 1.0.
+    pub fn is_virtio_transitional(&self) -> bool {
+        self.spec.domain.devices.use_virtio_transitional == Some(true)
+    }
+
+    /// Whether PCI devices are on the root complex, not behind root ports.
+    pub fn is_on_root_complex(&self) -> bool {
+        self.annotation(ROOT_COMPLEX) == Some("true")
+    }
+
+    /// Seconds that the guest has to shut down; KubeVirt's default is 30.
+    pub fn grace_period_seconds(&self) -> i64 {
+        self.spec.termination_grace_period_seconds.unwrap_or(30)
+    }
+
+    /// Whether the guest starts paused.
+    pub fn starts_paused(&self) -> bool {
+        self.spec.start_strategy.as_deref() == Some("Paused")
+    }
+
+    /// The volume of this name.
+    pub fn volume(&self, name: &str) -> Option<&Volume> {
+        self.spec.volumes.iter().find(|volume| volume.name == name)
+    }
+
+    /// The disk that shows the volume of this name.
+    pub fn disk(&self, name: &str) -> Option<&Disk> {
+        self.spec
+            .domain
+            .devices
+            .disks
+            .iter()
+            .find(|disk| disk.name == name)
+    }
+}
+
+fn json(bytes: &[u8]) -> Result<(Arc<str>, Value), VmiError> {
+    check_size(bytes)?;
+    let text = std::str::from_utf8(bytes).map_err(|error| syntax("JSON", &error))?;
+    let value = serde_json::from_str(text).map_err(|error| syntax("JSON", &error))?;
+    Ok((text.into(), value))
+}
+
+/// A YAML document, as JSON too.
+fn yaml(bytes: &[u8]) -> Result<(Arc<str>, Value), VmiError> {
+    check_size(bytes)?;
+    let value: Value = serde_norway::from_slice(bytes).map_err(|error| syntax("YAML", &error))?;
+    Ok((value.to_string().into(), value))
+}
+
+fn check_size(bytes: &[u8]) -> Result<(), VmiError> {
+    match bytes.len() {
+        bytes if bytes > MAX_BYTES => Err(VmiError::TooLarge { bytes }),
+        _ => Ok(()),
+    }
+}
+
+fn syntax(format: &'static str, error: &dyn std::fmt::Display) -> VmiError {
+    VmiError::Syntax {
+        format,
+        message: error.to_string(),
+    }
+}

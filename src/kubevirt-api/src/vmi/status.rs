@@ -1,0 +1,151 @@
+//! The status of a VMI, as the cluster records it.
+
+use serde::Deserialize;
+
+use super::{Quantity, null_as_default};
+
+/// The fields of the status that are read.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Status {
+    /// User id that QEMU runs as.
+    #[serde(deserialize_with = "null_as_default")]
+    pub runtime_user: u64,
+    /// Volumes as attached.
+    #[serde(deserialize_with = "null_as_default")]
+    pub volume_status: Vec<VolumeStatus>,
+    /// Processors plugged.
+    #[serde(rename = "currentCPUTopology")]
+    pub current_cpu_topology: Option<CpuTopology>,
+    /// Memory plugged.
+    pub memory: Option<MemoryStatus>,
+    /// Interfaces as attached.
+    #[serde(deserialize_with = "null_as_default")]
+    pub interfaces: Vec<InterfaceStatus>,
+    /// Which migration is meant for this VMI.
+    pub migration_state: Option<serde_json::Value>,
+    /// Kernel boot container's state.
+    pub kernel_boot_status: Option<serde_json::Value>,
+    /// Facts about the node's TSC and the machine.
+    pub topology_hints: Option<TopologyHints>,
+    /// Machine type and architecture.
+    pub machine: Option<super::Machine>,
+    /// Virtual sockets' context id.
+    #[serde(rename = "VSOCKCID")]
+    pub vsock_cid: Option<u32>,
+    /// Whether changed blocks are tracked.
+    pub changed_block_tracking: Option<ChangedBlockTracking>,
+}
+
+/// Whether changed blocks are tracked.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct ChangedBlockTracking {
+    /// `Initializing` and `Enabled` mean that they are.
+    #[serde(deserialize_with = "null_as_default")]
+    pub state: String,
+}
+
+impl ChangedBlockTracking {
+    /// Overlays are made, or there already.
+    pub fn is_on(&self) -> bool {
+        matches!(self.state.as_str(), "Initializing" | "Enabled")
+    }
+}
+
+/// A volume as attached.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct VolumeStatus {
+    /// Volume name.
+    pub name: String,
+    /// Target device.
+    #[serde(deserialize_with = "null_as_default")]
+    pub target: String,
+    /// Phase of attachment.
+    #[serde(deserialize_with = "null_as_default")]
+    pub phase: String,
+    /// The claim behind the volume.
+    pub persistent_volume_claim_info: Option<ClaimInfo>,
+    /// Present for a hotplugged volume.
+    pub hotplug_volume: Option<serde_json::Value>,
+    /// Container disk's state.
+    pub container_disk_volume: Option<serde_json::Value>,
+    /// Size in bytes of an emptyDisk or hostDisk.
+    pub size: Option<i64>,
+}
+
+/// The claim behind a volume.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ClaimInfo {
+    /// `Block` or `Filesystem`.
+    pub volume_mode: Option<String>,
+    /// Access modes.
+    #[serde(deserialize_with = "null_as_default")]
+    pub access_modes: Vec<String>,
+    /// What the volume holds.
+    #[serde(deserialize_with = "null_as_default")]
+    pub capacity: std::collections::BTreeMap<String, Quantity>,
+    /// The requested resources.
+    #[serde(deserialize_with = "null_as_default")]
+    pub requests: std::collections::BTreeMap<String, Quantity>,
+    /// Part of the volume that the file system takes, such as `0.055`.
+    pub filesystem_overhead: Option<String>,
+    /// The image is fully allocated.
+    #[serde(deserialize_with = "null_as_default")]
+    pub preallocated: bool,
+}
+
+/// Processors plugged.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct CpuTopology {
+    /// Cores per socket.
+    #[serde(deserialize_with = "null_as_default")]
+    pub cores: u32,
+    /// Sockets.
+    #[serde(deserialize_with = "null_as_default")]
+    pub sockets: u32,
+    /// Threads per core.
+    #[serde(deserialize_with = "null_as_default")]
+    pub threads: u32,
+}
+
+/// Memory plugged.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct MemoryStatus {
+    /// When the guest was booted.
+    pub guest_at_boot: Option<Quantity>,
+    /// Now.
+    pub guest_current: Option<Quantity>,
+    /// Asked for.
+    pub guest_requested: Option<Quantity>,
+}
+
+/// An interface as attached.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct InterfaceStatus {
+    /// Network name.
+    #[serde(deserialize_with = "null_as_default")]
+    pub name: String,
+    /// MAC address.
+    #[serde(deserialize_with = "null_as_default")]
+    pub mac: String,
+    /// Interface of the pod.
+    #[serde(deserialize_with = "null_as_default")]
+    pub pod_interface_name: String,
+    /// The sources of the information, separated by `, `: `domain`, `guest-agent`, `multus-status`.
+    #[serde(deserialize_with = "null_as_default")]
+    pub info_source: String,
+}
+
+/// Facts about the node.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct TopologyHints {
+    /// The node's TSC frequency in Hz.
+    pub tsc_frequency: Option<i64>,
+}

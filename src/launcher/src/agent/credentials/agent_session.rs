@@ -1,0 +1,42 @@
+//! Commands to a guest agent that has answered a ping.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use libvirt::Domain;
+use serde_json::{Value, json};
+
+use crate::agent::exec::{self, ExecError};
+use crate::libvirt_client::{CallError, Client};
+
+/// How long the agent may take over one command.
+pub(super) const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A guest whose agent has answered.
+pub(super) struct AgentSession<'a> {
+    pub(super) client: &'a Client,
+    domain: Arc<dyn Domain>,
+}
+
+impl<'a> AgentSession<'a> {
+    /// Pings the agent of the client's domain.
+    pub(super) async fn open(client: &'a Client) -> Result<AgentSession<'a>, ExecError> {
+        let domain = client.lookup().await?;
+        let domain = domain.ok_or_else(|| CallError::no_domain(client.domain_name()))?;
+        let session = AgentSession { client, domain };
+        let ping = json!({ "execute": "guest-ping" }).to_string();
+        exec::ask::<Value>(client, &session.domain, "guest-ping", ping, PING_TIMEOUT).await?;
+        Ok(session)
+    }
+
+    /// Sends one command.
+    pub(super) async fn ask<T: for<'de> serde::Deserialize<'de>>(
+        &self,
+        command: &'static str,
+        arguments: Value,
+    ) -> Result<T, ExecError> {
+        let json = json!({ "execute": command, "arguments": arguments }).to_string();
+        exec::ask(self.client, &self.domain, command, json, COMMAND_TIMEOUT).await
+    }
+}

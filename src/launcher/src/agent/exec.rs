@@ -1,0 +1,226 @@
+//! Runs a command in the guest through its agent: starts it, then polls until it has ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use libvirt::Domain;
+use proto::cmd::v1::ExecRequest;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{LIBVIRT_MARGIN, agent_timeout};
+use crate::libvirt_client::{AGENT, CallError, Client, QUICK};
+
+const FIRST_POLL: Duration = Duration::from_millis(20);
+const SLOWEST_POLL: Duration = Duration::from_millis(500);
+
+/// A command for the guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GuestCommand {
+    /// libvirt's name of the domain.
+    pub domain: String,
+    /// The program.
+    pub program: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// How long it may run.
+    pub timeout: Duration,
+}
+
+impl From<ExecRequest> for GuestCommand {
+    fn from(request: ExecRequest) -> Self {
+        let ExecRequest {
+            domain_name,
+            command,
+            args,
+            timeout_seconds,
+        } = request;
+        GuestCommand {
+            domain: domain_name,
+            program: command,
+            arguments: args,
+            timeout: agent_timeout(timeout_seconds),
+        }
+    }
+}
+
+/// A command that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CommandOutput {
+    /// Its exit code; as in shells, a signal counts as 128 plus its number.
+    pub exit_code: i32,
+    /// Its standard output; invalid UTF-8 is replaced.
+    pub stdout: String,
+}
+
+/// A command could not be run to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExecError {
+    /// libvirt or the agent refused.
+    #[error(transparent)]
+    Agent(#[from] CallError),
+    /// The agent's answer makes no sense.
+    #[error("the guest agent's answer to {command} cannot be read: {message}")]
+    Answer {
+        /// The agent's command.
+        command: &'static str,
+        /// What is wrong.
+        message: String,
+    },
+    /// The command still runs; the agent has no command to end it.
+    #[error("command {program} still runs in the guest after {timeout:?} (pid {pid})")]
+    Timeout {
+        /// The program.
+        program: String,
+        /// Its pid in the guest.
+        pid: i64,
+        /// How long it was waited for.
+        timeout: Duration,
+    },
+}
+
+#[derive(Deserialize)]
+struct AgentAnswer<T> {
+    #[serde(rename = "return")]
+    value: T,
+}
+
+#[derive(Deserialize)]
+struct Started {
+    pid: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Status {
+    exited: bool,
+    #[serde(default, rename = "exitcode")]
+    exit_code: i32,
+    #[serde(default)]
+    signal: Option<i32>,
+    #[serde(default)]
+    out_data: String,
+}
+
+/// Runs a command and waits for its end.
+pub(crate) async fn exec(
+    client: &Client,
+    command: &GuestCommand,
+) -> Result<CommandOutput, ExecError> {
+    let give_up = Instant::now() + command.timeout;
+    let domain = lookup(client, &command.domain).await?;
+    let start = json!({
+        "execute": "guest-exec",
+        "arguments": {"path": command.program, "arg": command.arguments, "capture-output": true},
+    });
+    let Started { pid } = ask(
+        client,
+        &domain,
+        "guest-exec",
+        start.to_string(),
+        command.timeout,
+    )
+    .await?;
+    let status = json!({"execute": "guest-exec-status", "arguments": {"pid": pid}}).to_string();
+    let mut pause = FIRST_POLL;
+    loop {
+        let answer: Status = ask(
+            client,
+            &domain,
+            "guest-exec-status",
+            status.clone(),
+            command.timeout,
+        )
+        .await?;
+        if answer.exited {
+            return command_output(answer);
+        }
+        if Instant::now() + pause > give_up {
+            return Err(ExecError::Timeout {
+                program: command.program.clone(),
+                pid,
+                timeout: command.timeout,
+            });
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(SLOWEST_POLL);
+    }
+}
+
+async fn lookup(client: &Client, domain: &str) -> Result<Arc<dyn Domain>, ExecError> {
+    let name = domain.to_owned();
+    let found = client.libvirt("looking up the domain", QUICK, move |hypervisor| {
+        hypervisor.lookup(&name)
+    });
+    Ok(found.await?.ok_or_else(|| CallError::no_domain(domain))?)
+}
+
+/// Sends one command to the agent and returns its `return` value.
+pub(crate) async fn ask<T: for<'de> Deserialize<'de>>(
+    client: &Client,
+    domain: &Arc<dyn Domain>,
+    command: &'static str,
+    json: String,
+    timeout: Duration,
+) -> Result<T, ExecError> {
+    let asked = client.on(
+        domain,
+        "asking the guest agent",
+        AGENT.within(timeout + LIBVIRT_MARGIN),
+        move |domain| domain.agent_command(&json, timeout),
+    );
+    let answer = asked.await?;
+    let answer: AgentAnswer<T> =
+        serde_json::from_str(&answer).map_err(|error| ExecError::Answer {
+            command,
+            message: error.to_string(),
+        })?;
+    Ok(answer.value)
+}
+
+fn command_output(status: Status) -> Result<CommandOutput, ExecError> {
+    let stdout = STANDARD
+        .decode(&status.out_data)
+        .map_err(|error| ExecError::Answer {
+            command: "guest-exec-status",
+            message: format!("out-data is not base64: {error}"),
+        })?;
+    Ok(CommandOutput {
+        exit_code: status
+            .signal
+            .map_or(status.exit_code, |signal| 128 + signal),
+        stdout: String::from_utf8_lossy(&stdout).into_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn read(json: &str) -> Result<CommandOutput, ExecError> {
+        command_output(serde_json::from_str(json).unwrap())
+    }
+
+    #[test]
+    fn output_is_base64_and_signal_becomes_exit_code() {
+        let done = read(r#"{"exited":true,"exitcode":3,"out-data":"aGkK"}"#).unwrap();
+        assert_eq!((done.exit_code, done.stdout.as_str()), (3, "hi\n"));
+        assert_eq!(
+            read(r#"{"exited":true,"signal":9}"#).unwrap().exit_code,
+            137
+        );
+        assert!(read(r#"{"exited":true,"out-data":"%%"}"#).is_err());
+    }
+
+    #[test]
+    fn invalid_timeouts_become_the_default() {
+        assert_eq!(agent_timeout(3), Duration::from_secs(3));
+        assert_eq!(agent_timeout(0), super::super::DEFAULT_TIMEOUT);
+        assert_eq!(agent_timeout(-5), super::super::DEFAULT_TIMEOUT);
+        assert_eq!(agent_timeout(i32::MAX), Duration::from_secs(3600));
+    }
+}

@@ -1,0 +1,81 @@
+//! Sets the guest's clock after a pause, through the guest agent. Best effort, as in KubeVirt: a guest that keeps
+//! time by network corrects its clock anyway.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use libvirt::{Domain, Error, code};
+use tokio::task::AbortHandle;
+
+use crate::libvirt_client::{AGENT, CallError, Client};
+
+/// Before each attempt: the agent resumes together with the guest.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+const ATTEMPTS: u32 = 60;
+/// Without this limit libvirt waits for a hung agent for ever and refuses every other agent call meanwhile.
+const AGENT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The task that sets the guest's clock; dropping this ends it.
+pub(crate) struct GuestTimeSync(AbortHandle);
+
+impl Drop for GuestTimeSync {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl GuestTimeSync {
+    /// Sets the guest's clock to the host's as soon as its agent answers, for a minute at most.
+    pub(crate) fn start(client: Client, domain: Arc<dyn Domain>) -> GuestTimeSync {
+        GuestTimeSync(tokio::spawn(set_clock(client, domain)).abort_handle())
+    }
+}
+
+async fn set_clock(client: Client, domain: Arc<dyn Domain>) {
+    for _ in 0..ATTEMPTS {
+        tokio::time::sleep(RETRY_INTERVAL).await;
+        let set = client.on(&domain, "setting the guest's time", AGENT, |domain| {
+            domain.set_agent_timeout(AGENT_TIMEOUT)?;
+            domain.set_time(now())
+        });
+        match set.await {
+            Ok(()) => return tracing::info!("guest time set"),
+            Err(CallError::Libvirt(error)) if is_retryable(&error) => {}
+            Err(error) => return tracing::debug!(reason = %error, "guest time not set"),
+        }
+    }
+    tracing::debug!("guest time not set: the guest agent did not answer");
+}
+
+fn now() -> Duration {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default()
+}
+
+/// Whether a later attempt may succeed.
+fn is_retryable(error: &Error) -> bool {
+    matches!(
+        error.code,
+        code::AGENT_UNRESPONSIVE | code::OPERATION_TIMEOUT
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_errors_of_an_absent_agent_are_retried() {
+        let error = |code| Error {
+            code,
+            domain: 10,
+            message: String::new(),
+        };
+        assert!(is_retryable(&error(code::AGENT_UNRESPONSIVE)));
+        assert!(
+            !is_retryable(&error(code::ARGUMENT_UNSUPPORTED)),
+            "no agent"
+        );
+        assert!(!is_retryable(&error(code::NO_DOMAIN)));
+    }
+}

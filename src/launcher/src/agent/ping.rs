@@ -1,0 +1,67 @@
+//! Pinging the agent, as the guest agent probe does.
+
+use libvirt::{DomainState, Reason, State};
+
+use super::{LIBVIRT_MARGIN, agent_timeout};
+use crate::libvirt_client::{AGENT, CallError, Client};
+
+/// Pings the agent of a domain. A VM that is paused for a good reason counts as healthy, and so does a domain
+/// that does not exist (yet): a failing probe would end the pod.
+pub(crate) async fn ping(client: &Client, domain: &str, seconds: i32) -> Result<(), CallError> {
+    let name = domain.to_owned();
+    let deadline = agent_timeout(seconds);
+    let asked = client.libvirt(
+        "pinging the guest agent",
+        AGENT.within(deadline + LIBVIRT_MARGIN),
+        move |hypervisor| {
+            let Some(domain) = hypervisor.lookup(&name)? else {
+                return Ok(None);
+            };
+            let answer = domain.agent_command(r#"{"execute":"guest-ping"}"#, deadline);
+            Ok(Some((answer, domain.state())))
+        },
+    );
+    match asked.await? {
+        None => Ok(()),
+        Some((Ok(_), _)) => Ok(()),
+        Some((Err(error), state))
+            if error.is_agent_unresponsive() && excuses(state.as_ref().ok()) =>
+        {
+            Ok(())
+        }
+        Some((Err(error), _)) => Err(error.into()),
+    }
+}
+
+/// Whether the state explains a silent agent. No state: the domain is just going away.
+fn excuses(state: Option<&State>) -> bool {
+    let Some(State { state, reason }) = state else {
+        return true;
+    };
+    let good_reason = matches!(
+        reason,
+        Reason::User
+            | Reason::Migration
+            | Reason::Save
+            | Reason::Dump
+            | Reason::FromSnapshot
+            | Reason::ShuttingDown
+            | Reason::Snapshot
+            | Reason::StartingUp
+            | Reason::Postcopy
+    );
+    *state == DomainState::Paused && good_reason
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silent_agent_is_excused_by_a_healthy_pause_only() {
+        let excused = |state, reason| excuses(Some(&State::new(state, reason)));
+        assert!(excused(DomainState::Paused, Reason::User));
+        assert!(!excused(DomainState::Paused, Reason::IOError));
+        assert!(!excused(DomainState::Running, Reason::Booted));
+    }
+}

@@ -1,0 +1,54 @@
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use domain::cloud_init::read;
+use kubevirt_api::vmi::Vmi;
+
+use super::*;
+use crate::mounted_secrets::MountedSecrets;
+
+fn data(user_data: &str) -> CloudInitData {
+    let vmi = format!(
+        r#"{{"metadata":{{"name":"vm","namespace":"ns"}},"spec":{{"volumes":[
+            {{"name":"ci","cloudInitNoCloud":{{"userData":"{user_data}"}}}}]}}}}"#
+    );
+    let vmi = Vmi::from_json(vmi.as_bytes()).unwrap();
+    read(&vmi, &MountedSecrets("/nonexistent".into()))
+        .unwrap()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn image_replaces_the_one_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("ns/vm/noCloud.iso");
+    write_iso(&data("first"), &path).await.unwrap();
+    write_iso(&data("second"), &path).await.unwrap();
+    let image = fs::read(&path).unwrap();
+    assert_eq!(image.len() as u64, ALIGNMENT);
+    let holds = |text: &str| {
+        image
+            .windows(text.len())
+            .any(|window| window == text.as_bytes())
+    };
+    assert!(holds("second") && holds("\"local-hostname\":\"vm\"") && !holds("first"));
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    let metadata = fs::metadata(&path).unwrap();
+    assert_eq!(metadata.permissions().mode() & 0o777, IMAGE_ATTRS.mode);
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(metadata.uid(), crate::paths::QEMU_USER);
+    }
+}
+
+#[tokio::test]
+async fn directory_that_cannot_be_created_is_named() {
+    let error = write_iso(&data("x"), Path::new("/proc/none/noCloud.iso"))
+        .await
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("/proc/none/noCloud.iso"),
+        "{error}"
+    );
+}

@@ -1,0 +1,59 @@
+//! The downward metrics disk, through which the guest reads metrics of its node. The launcher makes an empty disk,
+//! virt-handler fills it while the guest runs. The format is vhostmd's, the metrics are XML.
+
+use std::io::Write;
+use std::path::Path;
+
+use crate::atomic_file::{self, AtomicFileError, FileAttrs};
+
+/// KubeVirt's, and what virt-handler stays within.
+const SIZE: u64 = 256 * 1024;
+const SIGNATURE: [u8; 4] = *b"mvbd";
+const NO_METRICS: &[u8] = b"<metrics></metrics>\n";
+const DISK_ATTRS: FileAttrs = FileAttrs {
+    mode: 0o644,
+    durable: false,
+};
+
+/// Makes the disk. Blocking.
+pub(super) fn create(path: &Path) -> Result<(), AtomicFileError> {
+    atomic_file::write(path, DISK_ATTRS, |file| {
+        file.write_all(&header(NO_METRICS))?;
+        file.write_all(NO_METRICS)?;
+        file.set_len(SIZE)
+    })
+}
+
+/// Signature, "not being written", sum of all bytes, length; numbers of four bytes, the highest first.
+fn header(body: &[u8]) -> Vec<u8> {
+    let sum = body.iter().map(|byte| u32::from(*byte)).sum::<u32>();
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
+    let mut header = SIGNATURE.to_vec();
+    for number in [0, sum, length] {
+        header.extend(number.to_be_bytes());
+    }
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn new_disk_has_no_metrics() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("vhostmd0");
+        create(&path).unwrap();
+        let disk = std::fs::read(&path).unwrap();
+        assert_eq!(disk.len() as u64, SIZE);
+        let number = |at: usize| u32::from_be_bytes(disk[at..at + 4].try_into().unwrap());
+        assert_eq!((&disk[..4], number(4)), (b"mvbd".as_slice(), 0));
+        let body = &disk[16..16 + number(12) as usize];
+        assert_eq!(body, NO_METRICS);
+        assert_eq!(
+            number(8),
+            body.iter().map(|byte| u32::from(*byte)).sum::<u32>()
+        );
+    }
+}

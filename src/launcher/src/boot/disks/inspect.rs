@@ -1,0 +1,122 @@
+//! Inspects images of unknown origin before QEMU opens them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::Path;
+
+use kubevirt_api::options::DiskInfo;
+use kubevirt_api::vmi::Vmi;
+use serde::Deserialize;
+
+use super::{DiskError, DiskTools, qemu_img};
+
+/// The part of `qemu-img info --output json` that is read.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Information {
+    format: String,
+    #[serde(default)]
+    backing_filename: String,
+    #[serde(default)]
+    actual_size: u64,
+    virtual_size: u64,
+    #[serde(default)]
+    format_specific: FormatSpecific,
+}
+
+#[derive(Default, Deserialize)]
+struct FormatSpecific {
+    #[serde(default)]
+    data: FormatData,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct FormatData {
+    #[serde(default)]
+    data_file: Option<String>,
+}
+
+/// Describes the image of each container disk of the VMI. `known` are images that virt-handler has inspected already;
+/// `directory` is `--container-disk-dir`.
+///
+/// # Errors
+/// [`DiskError`] when an image is missing, cannot be read within the limits, is neither qcow2 nor
+/// raw, or names other files (a backing image, an external data file).
+pub(crate) async fn container_disks(
+    vmi: &Vmi,
+    known: &BTreeMap<String, DiskInfo>,
+    directory: &Path,
+    tools: &DiskTools,
+) -> Result<BTreeMap<String, DiskInfo>, DiskError> {
+    let mut disks = known.clone();
+    for (index, volume) in vmi.spec.volumes.iter().enumerate() {
+        if volume.container_disk.is_none() || disks.contains_key(&volume.name) {
+            continue;
+        }
+        let image = directory.join(format!("disk_{index}.img"));
+        if !super::file_checks::is_present(&image, tools).await? {
+            return Err(DiskError::NoBacking {
+                volume: volume.name.clone(),
+                path: image,
+            });
+        }
+        disks.insert(
+            volume.name.clone(),
+            inspect(&volume.name, &image, tools).await?,
+        );
+    }
+    Ok(disks)
+}
+
+/// Describes one image.
+///
+/// # Errors
+/// As for [`container_disks`]; `volume` is the name they give.
+pub(crate) async fn inspect(
+    volume: &str,
+    image: &Path,
+    tools: &DiskTools,
+) -> Result<DiskInfo, DiskError> {
+    let arguments = [
+        "--output".as_ref(),
+        "json".as_ref(),
+        "-U".as_ref(),
+        image.as_os_str(),
+    ];
+    let output = qemu_img::run::<&OsStr>(tools, "info", image, &arguments).await?;
+    let information: Information =
+        serde_json::from_slice(&output).map_err(|error| DiskError::Information {
+            image: image.to_owned(),
+            message: error.to_string(),
+        })?;
+    match refusal(&information) {
+        Some(reason) => Err(DiskError::Refused {
+            volume: volume.to_owned(),
+            reason,
+        }),
+        None => Ok(DiskInfo {
+            format: information.format,
+            backing_file: information.backing_filename,
+            actual_size: information.actual_size,
+            virtual_size: information.virtual_size,
+        }),
+    }
+}
+
+/// A qcow2 header can name other files, which the guest could then read.
+fn refusal(information: &Information) -> Option<String> {
+    if !matches!(information.format.as_str(), "qcow2" | "raw") {
+        return Some(format!("unsupported image format: {}", information.format));
+    }
+    if !information.backing_filename.is_empty() {
+        return Some(format!(
+            "expected no backing file, but found {}",
+            information.backing_filename
+        ));
+    }
+    let data_file = information.format_specific.data.data_file.as_ref()?;
+    Some(format!(
+        "expected no external data file, but found {data_file}"
+    ))
+}

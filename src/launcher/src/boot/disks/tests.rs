@@ -1,0 +1,256 @@
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use domain::driver_modes::DirectIoProbe;
+use domain::required_files::RequiredFile;
+use kubevirt_api::vmi::Vmi;
+
+use super::inspect::inspect;
+use super::*;
+
+const GIB: u64 = 1 << 30;
+
+fn tools() -> DiskTools {
+    DiskTools::new(2_097_152_000)
+}
+
+fn qemu_img(arguments: &[&str]) {
+    let output = Command::new("qemu-img").args(arguments).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+fn empty(path: &Path) -> RequiredFile {
+    RequiredFile::EmptyDisk {
+        volume: "empty".into(),
+        path: text(path),
+        bytes: GIB,
+    }
+}
+
+fn overlay(path: &Path, backing: &Path) -> RequiredFile {
+    RequiredFile::Overlay {
+        volume: "root".into(),
+        path: text(path),
+        backing: text(backing),
+        format: "qcow2".into(),
+    }
+}
+
+fn vmi() -> Vmi {
+    Vmi::from_json(
+        br#"{"metadata":{"name":"vm"},"spec":{"volumes":[
+            {"name":"ci","cloudInitNoCloud":{}},{"name":"root","containerDisk":{"image":"i"}}]}}"#,
+    )
+    .unwrap()
+}
+
+#[tokio::test]
+async fn empty_disk_is_made_once_and_keeps_its_content() {
+    let directory = tempfile::tempdir().unwrap();
+    let image = directory.path().join("empty-disks/empty.qcow2");
+    let files = [empty(&image)];
+    fs::create_dir_all(image.parent().unwrap()).unwrap();
+    fs::write(
+        directory.path().join("empty-disks/empty.qcow2.1-0.part"),
+        "cut short",
+    )
+    .unwrap();
+
+    make_files(&files, &tools()).await.unwrap();
+    let info = inspect("empty", &image, &tools()).await.unwrap();
+    assert_eq!((info.format.as_str(), info.virtual_size), ("qcow2", GIB));
+    if rustix::process::geteuid().is_root() {
+        assert_eq!(fs::metadata(&image).unwrap().uid(), QEMU_UID);
+    }
+
+    fs::write(&image, "the guest's").unwrap();
+    make_files(&files, &tools()).await.unwrap();
+    assert_eq!(fs::read(&image).unwrap(), b"the guest's");
+    assert_eq!(fs::read_dir(image.parent().unwrap()).unwrap().count(), 1);
+}
+
+const QEMU_UID: u32 = crate::paths::QEMU_USER;
+
+#[tokio::test]
+async fn overlay_is_backed_by_its_image() {
+    let directory = tempfile::tempdir().unwrap();
+    let backing = directory.path().join("disk_0.img");
+    qemu_img(&["create", "-q", "-f", "qcow2", &text(&backing), "2G"]);
+    let image = directory.path().join("disk-data/root/disk.qcow2");
+    make_files(&[overlay(&image, &backing)], &tools())
+        .await
+        .unwrap();
+    assert_eq!(
+        fs::metadata(&image).unwrap().permissions().mode() & 0o777,
+        0o640
+    );
+    let reason = inspect("root", &image, &tools())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(reason.contains("expected no backing file"), "{reason}");
+    assert!(reason.contains("disk_0.img"), "{reason}");
+}
+
+#[tokio::test]
+async fn missing_required_file_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let gone = directory.path().join("disk_0.img");
+    let error = make_files(&[overlay(&directory.path().join("o"), &gone)], &tools())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(&error, DiskError::NoBacking { volume, path } if volume == "root" && *path == gone)
+    );
+    let boot = RequiredFile::KernelBoot {
+        artifacts: vec![text(&gone)],
+    };
+    let error = make_files(&[boot], &tools()).await.unwrap_err();
+    assert!(matches!(error, DiskError::NoKernelBootArtifact { path } if path == gone));
+}
+
+#[tokio::test]
+async fn container_disks_are_inspected_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let image = directory.path().join("disk_1.img");
+    let error = container_disks(&vmi(), &Default::default(), directory.path(), &tools()).await;
+    assert!(matches!(error.unwrap_err(), DiskError::NoBacking { path, .. } if path == image));
+    qemu_img(&["create", "-q", "-f", "qcow2", &text(&image), "1G"]);
+    let found = container_disks(&vmi(), &Default::default(), directory.path(), &tools())
+        .await
+        .unwrap();
+    assert_eq!(found["root"].format, "qcow2");
+    fs::remove_file(&image).unwrap();
+    let again = container_disks(&vmi(), &found, directory.path(), &tools())
+        .await
+        .unwrap();
+    assert_eq!(again, found);
+}
+
+#[tokio::test]
+async fn images_that_reach_beyond_themselves_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let image = directory.path().join("disk_1.img");
+    let data = directory.path().join("data");
+    let option = format!("data_file={},data_file_raw=on", data.display());
+    qemu_img(&[
+        "create",
+        "-q",
+        "-f",
+        "qcow2",
+        "-o",
+        &option,
+        &text(&image),
+        "1M",
+    ]);
+    let error = inspect("root", &image, &tools())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("external data file"), "{error}");
+    qemu_img(&["create", "-q", "-f", "vmdk", &text(&image), "1M"]);
+    let error = inspect("root", &image, &tools())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert_eq!(
+        error,
+        "invalid image in containerDisk root: unsupported image format: vmdk"
+    );
+}
+
+#[tokio::test]
+async fn memory_and_time_of_qemu_img_are_limited() {
+    let directory = tempfile::tempdir().unwrap();
+    let image = directory.path().join("disk.img");
+    qemu_img(&["create", "-q", "-f", "qcow2", &text(&image), "1M"]);
+    let little = DiskTools::new(1024 * 1024);
+    assert!(matches!(
+        inspect("root", &image, &little).await.unwrap_err(),
+        DiskError::QemuImg { .. }
+    ));
+
+    let script = directory.path().join("slow");
+    let text = directory.path().join("text");
+    fs::write(&text, "#!/bin/sh\nexec sleep 60\n").unwrap();
+    // Another process writes it: children that other tests fork may hold open what this one does.
+    let mut install = Command::new("install");
+    install.args(["-m", "755"]).args([&text, &script]);
+    assert!(install.status().unwrap().success());
+    let slow = DiskTools {
+        qemu_img: script,
+        deadline: Duration::from_millis(100),
+        ..tools()
+    };
+    let start = Instant::now();
+    assert!(matches!(
+        inspect("root", &image, &slow).await.unwrap_err(),
+        DiskError::Deadline { .. }
+    ));
+    assert!(start.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn missing_program_error_names_the_package() {
+    let tools = DiskTools {
+        qemu_img: "/nonexistent/qemu-img".into(),
+        ..tools()
+    };
+    let error = make_files(&[empty(Path::new("/tmp/none"))], &tools)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("qemu-utils"), "{error}");
+}
+
+#[test]
+fn direct_io_is_probed_on_the_file_system() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("yet-to-be.iso");
+    let before = DirectIo.file(&text(&path)).unwrap();
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    fs::write(&path, vec![1; 4096]).unwrap();
+    assert_eq!(DirectIo.file(&text(&path)).unwrap(), before);
+    assert!(
+        DirectIo
+            .file(&text(&directory.path().join("no/where")))
+            .is_err()
+    );
+}
+
+#[test]
+fn preallocation_is_read_from_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let sparse = directory.path().join("sparse");
+    fs::File::create(&sparse).unwrap().set_len(1 << 20).unwrap();
+    assert!(!DirectIo.preallocated(&text(&sparse)));
+    for (name, option, expected) in [("thin", "off", false), ("full", "full", true)] {
+        let path = directory.path().join(name);
+        let option = format!("preallocation={option}");
+        qemu_img(&[
+            "create",
+            "-q",
+            "-f",
+            "qcow2",
+            "-o",
+            &option,
+            &text(&path),
+            "8M",
+        ]);
+        assert_eq!(DirectIo.preallocated(&text(&path)), expected, "{name}");
+    }
+    assert!(!DirectIo.preallocated("/nonexistent"));
+}

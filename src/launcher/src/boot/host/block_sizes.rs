@@ -1,0 +1,81 @@
+//! Block sizes of volumes, for disks that take them over.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::{fs, io};
+
+use domain::convert::MatchedVolume;
+use domain::host::BlockSizes;
+use rustix::fs::{Mode, OFlags, ioctl_blkpbszget, ioctl_blksszget, major, minor, open, statfs};
+
+/// Reads a volume's block sizes from the kernel.
+pub(super) fn read(volume: &MatchedVolume) -> Result<BlockSizes, String> {
+    let path = &volume.path;
+    let sizes = match volume.is_block {
+        true => read_device(path),
+        false => read_file_system(path),
+    };
+    sizes.map_err(|error| format!("unable to get the block sizes of {path}: {error}"))
+}
+
+/// A file has the block size of its file system.
+fn read_file_system(path: &str) -> io::Result<BlockSizes> {
+    let size = u64::try_from(statfs(path)?.f_bsize).unwrap_or_default();
+    Ok(BlockSizes {
+        logical: size,
+        physical: size,
+        discard_granularity: size,
+    })
+}
+
+fn read_device(path: &str) -> io::Result<BlockSizes> {
+    // Without O_NONBLOCK a device that was left out of a pod as a pipe would never open.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let device = File::from(open(path, flags, Mode::empty())?);
+    let metadata = device.metadata()?;
+    if !metadata.file_type().is_block_device() {
+        return Err(io::Error::other("it is no block device"));
+    }
+    Ok(BlockSizes {
+        logical: ioctl_blksszget(device.as_fd())?.into(),
+        physical: ioctl_blkpbszget(device.as_fd())?.into(),
+        discard_granularity: discard_granularity(metadata.rdev())?,
+    })
+}
+
+/// 0 where the kernel does not report one.
+fn discard_granularity(device: u64) -> io::Result<u64> {
+    let queue = format!("/sys/dev/block/{}:{}/queue", major(device), minor(device));
+    match fs::read_to_string(format!("{queue}/discard_granularity")) {
+        Ok(text) => text.trim().parse().map_err(io::Error::other),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn volume(path: &str, is_block: bool) -> MatchedVolume {
+        MatchedVolume {
+            path: path.into(),
+            is_block,
+        }
+    }
+
+    #[test]
+    fn sizes_of_files_and_errors_for_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("disk.img");
+        fs::write(&file, "").unwrap();
+        let sizes = read(&volume(file.to_str().unwrap(), false)).unwrap();
+        assert!(sizes.logical.is_power_of_two() && sizes.logical == sizes.physical);
+        let problem = read(&volume("/nonexistent", false)).unwrap_err();
+        assert!(problem.contains("/nonexistent"), "{problem}");
+        let problem = read(&volume("/dev/null", true)).unwrap_err();
+        assert!(problem.contains("no block device"), "{problem}");
+    }
+}

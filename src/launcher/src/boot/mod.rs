@@ -1,0 +1,12 @@
+//! What a boot prepares in the pod: disks, cloud-init data, images of configuration, the guest's network.
+//!
+//! [`resources`] is the facade that the manager uses; each other module prepares one kind of resource.
+
+pub(crate) mod cloud_init;
+mod config_disks;
+pub(crate) mod disks;
+pub(crate) mod host;
+pub(crate) mod image_volumes;
+mod iso9660;
+mod network;
+pub(crate) mod resources;

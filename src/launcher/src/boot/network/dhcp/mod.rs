@@ -1,0 +1,183 @@
+//! A DHCP server for one guest: it answers requests on the guest's bridge with a configuration that is fixed before.
+//!
+//! The packets are built and read here, a handful of fields each, because they come from the guest:
+//! nothing is decoded that is not needed, nothing recurses, nothing is trusted.
+
+mod v4;
+mod v6;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use domain::pod_network::{DhcpOptions, Dns, Lease, Mac};
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::UdpSocket;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::NetworkError;
+use super::pod_links::PodLink;
+
+pub(super) use v4::Responder4;
+pub(super) use v6::Responder6;
+
+/// KubeVirt's lease time, which stands for an unlimited one.
+const LEASE: Duration = Duration::from_secs(999 * 24 * 60 * 60);
+/// More than an Ethernet frame is no request of a guest.
+const MAX_REQUEST: usize = 1500;
+/// The pause after a failure of the socket (the bridge is down).
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What DHCP tells a guest.
+#[derive(Debug, Clone)]
+pub(super) struct DhcpConfig {
+    pub(super) lease: Lease,
+    pub(super) mtu: u32,
+    pub(super) hostname: String,
+    pub(super) dns: Dns,
+}
+
+/// What is answered on one bridge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Offer {
+    pub(super) v4: Option<Responder4>,
+    pub(super) v6: Option<Responder6>,
+}
+
+impl Offer {
+    pub(super) fn new(config: &DhcpConfig, options: &DhcpOptions, bridge: Option<Mac>) -> Offer {
+        let DhcpConfig {
+            lease,
+            mtu,
+            hostname,
+            dns,
+        } = config;
+        let v4 = lease.v4.as_ref();
+        Offer {
+            v4: v4.map(|lease| Responder4::new(lease, *mtu, hostname, dns, options)),
+            v6: (lease.v6).map(|guest| Responder6::new(guest, bridge, &dns.v6)),
+        }
+    }
+}
+
+/// Answers packets.
+trait Responder: Send + Sync + 'static {
+    /// The answer to a packet, and where it goes; nothing for what is not to be answered.
+    fn respond(&self, packet: &[u8], from: SocketAddr) -> Option<(Vec<u8>, SocketAddr)>;
+}
+
+/// The servers of a pod, by bridge.
+#[derive(Default)]
+pub(super) struct DhcpServers(Mutex<BTreeMap<String, DhcpServer>>);
+
+struct DhcpServer {
+    offer: Offer,
+    _tasks: Vec<AbortOnDropHandle<()>>,
+}
+
+impl DhcpServers {
+    /// Serves `offer` on a bridge; one that is served there already goes on.
+    pub(super) fn serve(
+        &self,
+        interface: &str,
+        bridge: &PodLink,
+        offer: Offer,
+    ) -> Result<(), NetworkError> {
+        let mut servers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = &bridge.link.name;
+        if servers
+            .get(name)
+            .is_some_and(|server| server.offer == offer)
+        {
+            return Ok(());
+        }
+        servers.remove(name);
+        let mut tasks = Vec::new();
+        if let Some(responder) = offer.v4.clone() {
+            let socket = listen(interface, bridge, v4::PORT, listen_v4)?;
+            tasks.push(start(socket, responder));
+        }
+        if let Some(responder) = offer.v6.clone() {
+            let socket = listen(interface, bridge, v6::PORT, listen_v6)?;
+            tasks.push(start(socket, responder));
+        }
+        tracing::info!(
+            interface,
+            bridge = name,
+            ipv4 = offer.v4.as_ref().map(|v4| v4.address().to_string()),
+            ipv6 = offer.v6.as_ref().map(|v6| v6.address().to_string()),
+            "serving DHCP"
+        );
+        let server = DhcpServer {
+            offer,
+            _tasks: tasks,
+        };
+        servers.insert(name.clone(), server);
+        Ok(())
+    }
+}
+
+fn listen(
+    interface: &str,
+    bridge: &PodLink,
+    port: u16,
+    listen: fn(&PodLink) -> io::Result<Socket>,
+) -> Result<UdpSocket, NetworkError> {
+    let socket = listen(bridge).and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        UdpSocket::from_std(socket.into())
+    });
+    socket.map_err(|source| NetworkError::Listen {
+        interface: interface.to_owned(),
+        port,
+        bridge: bridge.link.name.clone(),
+        source,
+    })
+}
+
+fn listen_v4(bridge: &PodLink) -> io::Result<Socket> {
+    let socket = bound_to(bridge, Domain::IPV4)?;
+    socket.set_broadcast(true)?;
+    socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, v4::PORT)).into())?;
+    Ok(socket)
+}
+
+fn listen_v6(bridge: &PodLink) -> io::Result<Socket> {
+    let socket = bound_to(bridge, Domain::IPV6)?;
+    socket.set_only_v6(true)?;
+    socket.join_multicast_v6(&v6::SERVERS, bridge.index)?;
+    socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, v6::PORT)).into())?;
+    Ok(socket)
+}
+
+/// A socket that receives packets of one bridge only.
+fn bound_to(bridge: &PodLink, domain: Domain) -> io::Result<Socket> {
+    let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_reuse_address(true)?;
+    socket.bind_device(Some(bridge.link.name.as_bytes()))?;
+    Ok(socket)
+}
+
+fn start(socket: UdpSocket, responder: impl Responder) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(serve(socket, responder)))
+}
+
+async fn serve(socket: UdpSocket, responder: impl Responder) {
+    let mut buffer = [0; MAX_REQUEST];
+    loop {
+        let served = async {
+            let (length, from) = socket.recv_from(&mut buffer).await?;
+            if let Some((answer, to)) = responder.respond(&buffer[..length], from) {
+                tracing::debug!(%from, %to, bytes = answer.len(), "answering a DHCP request");
+                socket.send_to(&answer, to).await?;
+            }
+            io::Result::Ok(())
+        };
+        if let Err(error) = served.await {
+            tracing::warn!(%error, "serving DHCP");
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The pod's links, as the kernel tells of them (netlink).
+
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use domain::pod_network::{Link, Mac};
+use futures_util::TryStreamExt;
+use rtnetlink::packet_route::address::AddressAttribute;
+use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
+use rtnetlink::{Error, Handle};
+use rustix::io::Errno;
+
+use super::NetworkError;
+use crate::blocking::NoAnswer;
+
+const QUICK: Duration = Duration::from_secs(10);
+/// The longest name of a link (`IFNAMSIZ`); the kernel refuses to look for a longer one.
+const MAX_NAME: usize = 15;
+
+/// A link and its number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PodLink {
+    pub(super) index: u32,
+    pub(super) link: Link,
+}
+
+/// A socket to ask through.
+pub(super) struct Links(Handle);
+
+impl Links {
+    pub(super) fn open() -> io::Result<Links> {
+        let (connection, handle, _) = rtnetlink::new_connection()?;
+        // Ends with the handle.
+        tokio::spawn(connection);
+        Ok(Links(handle))
+    }
+
+    /// The first of these links that there is.
+    pub(super) async fn first_of(&self, names: &[String]) -> Result<Option<PodLink>, NetworkError> {
+        for name in names {
+            if let Some(link) = self.by_name(name).await? {
+                return Ok(Some(link));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) async fn by_name(&self, name: &str) -> Result<Option<PodLink>, NetworkError> {
+        if name.len() > MAX_NAME {
+            return Ok(None);
+        }
+        let mut answers = Box::pin(self.0.link().get().match_name(name).execute());
+        match in_time(answers.try_next()).await? {
+            Ok(message) => Ok(message.map(|message| pod_link(name, &message))),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(failed(name, &error)),
+        }
+    }
+
+    /// Whether a link has an address of IPv4, and one of IPv6, that reaches beyond it.
+    pub(super) async fn has_global_addresses(
+        &self,
+        link: &PodLink,
+    ) -> Result<(bool, bool), NetworkError> {
+        let answers = self
+            .0
+            .address()
+            .get()
+            .set_link_index_filter(link.index)
+            .execute();
+        let addresses: Vec<_> = in_time(answers.try_collect())
+            .await?
+            .map_err(|error| failed(&link.link.name, &error))?;
+        let mut found = (false, false);
+        for attribute in addresses.iter().flat_map(|address| &address.attributes) {
+            match attribute {
+                AddressAttribute::Address(IpAddr::V4(address)) => {
+                    found.0 |= !(address.is_link_local() || is_special(IpAddr::V4(*address)));
+                }
+                AddressAttribute::Address(IpAddr::V6(address)) => {
+                    found.1 |=
+                        !(address.is_unicast_link_local() || is_special(IpAddr::V6(*address)));
+                }
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn is_special(address: IpAddr) -> bool {
+    address.is_unspecified() || address.is_loopback() || address.is_multicast()
+}
+
+async fn in_time<T>(asking: impl Future<Output = T>) -> Result<T, NoAnswer> {
+    let answer = tokio::time::timeout(QUICK, asking).await;
+    answer.map_err(|_| NoAnswer::Late {
+        what: "asking the kernel for the pod's links",
+        deadline: QUICK,
+    })
+}
+
+fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::NetlinkError(message) if message.raw_code() == -Errno::NODEV.raw_os_error())
+}
+
+fn failed(link: &str, error: &Error) -> NetworkError {
+    NetworkError::Link {
+        link: link.to_owned(),
+        reason: error.to_string(),
+    }
+}
+
+fn pod_link(name: &str, message: &LinkMessage) -> PodLink {
+    let mut link = Link {
+        name: name.to_owned(),
+        mac: None,
+        mtu: 0,
+    };
+    for attribute in &message.attributes {
+        match attribute {
+            LinkAttribute::Address(bytes) => link.mac = bytes.as_slice().try_into().ok().map(Mac),
+            LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+            _ => {}
+        }
+    }
+    PodLink {
+        index: message.header.index,
+        link,
+    }
+}

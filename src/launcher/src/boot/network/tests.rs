@@ -1,0 +1,273 @@
+//! Over real links and sockets: the pod is a network namespace, the guest another one with a link into the bridge.
+
+mod namespaces;
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use dhcproto::v4::{DhcpOption, Message, MessageType, OptionCode};
+use dhcproto::{Decodable, Decoder, Encodable, v6};
+use domain::convert::convert;
+use domain::host::HostFacts;
+use serde_json::{Value, json};
+use socket2::{Domain, Protocol, Socket, Type};
+use tempfile::TempDir;
+
+use super::*;
+use namespaces::{Side, side};
+
+const GUEST: [u8; 6] = [2, 0, 0, 0xab, 0xcd, 0xef];
+/// No matter how busy the machine is.
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A pod as virt-handler leaves it, but for what is special to a binding.
+const LINKS: &str = "
+    ip link set lo up
+    ip link add eth0 type veth peer name outside
+    ip link set eth0 address 02:00:00:ab:cd:ef mtu 1450
+    ip link set eth0 up
+    ip link add k6t-eth0 type bridge
+    ip link set k6t-eth0 address 02:00:00:00:00:00
+    ip link set k6t-eth0 up
+    ip link add guest0 type veth peer name tap0
+    ip link set tap0 master k6t-eth0
+    ip link set tap0 up";
+
+struct Pod {
+    network: PodNetwork,
+    directory: TempDir,
+}
+
+impl Pod {
+    fn new(links: &str) -> Pod {
+        namespaces::shell(LINKS);
+        namespaces::shell(links);
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let network = PodNetwork {
+            private: directory.path().to_owned(),
+            resolv_conf: file(
+                "resolv.conf",
+                "nameserver 10.96.0.10\nnameserver fd00::10\nsearch ns.svc.c.local\n",
+            ),
+            hostname: file("hostname", "vm1\n"),
+            servers: DhcpServers::default(),
+        };
+        Pod { network, directory }
+    }
+
+    async fn connect(&self, interface: Value) -> Result<domain::spec::Interface, String> {
+        let vmi = json!({
+            "metadata": {"name": "vm1", "namespace": "default", "uid": "u"},
+            "spec": {
+                "subdomain": "sub",
+                "domain": {"devices": {"interfaces": [interface]}},
+                "networks": [{"name": "default", "pod": {}}],
+            },
+        });
+        let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
+        let options = Options::default();
+        let mut spec = convert(&vmi, &options, &HostFacts::default()).unwrap();
+        let connected = self.network.connect(&vmi, &options, &mut spec).await;
+        connected.map_err(|error| error.to_string())?;
+        Ok(spec.devices.interfaces.remove(0))
+    }
+
+    fn leave(&self, file: impl AsRef<[u8]>) {
+        fs::write(self.directory.path().join("vif-cache-eth0.json"), file).unwrap();
+    }
+}
+
+/// Asks and gives the first answer.
+fn exchange(local: SocketAddr, remote: SocketAddr, requests: &[Vec<u8>]) -> Vec<u8> {
+    let socket = Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP)).unwrap();
+    socket.bind_device(Some(b"guest0")).unwrap();
+    socket.set_broadcast(true).unwrap();
+    socket.bind(&local.into()).unwrap();
+    let socket = std::net::UdpSocket::from(socket);
+    socket.set_read_timeout(Some(STEP_TIMEOUT)).unwrap();
+    for request in requests {
+        socket.send_to(request, remote).unwrap();
+    }
+    let mut answer = [0; 1500];
+    let length = socket.recv(&mut answer).unwrap();
+    answer[..length].to_vec()
+}
+
+fn ask(requests: &[Message]) -> Message {
+    let requests: Vec<_> = requests
+        .iter()
+        .map(|request| request.to_vec().unwrap())
+        .collect();
+    let (from, to) = ((Ipv4Addr::UNSPECIFIED, 68), (Ipv4Addr::BROADCAST, 67));
+    let answer = exchange(from.into(), to.into(), &requests);
+    Message::decode(&mut Decoder::new(&answer)).unwrap()
+}
+
+fn request(kind: MessageType, mac: [u8; 6]) -> Message {
+    let mut message = Message::default();
+    message
+        .set_chaddr(&mac)
+        .opts_mut()
+        .insert(DhcpOption::MessageType(kind));
+    message
+}
+
+#[test]
+fn masqueraded_guest_gets_addresses() {
+    match side("boot::network::tests::masqueraded_guest_gets_addresses") {
+        Side::Outside => {}
+        Side::Pod => namespaces::run(async |guest| {
+            let pod = Pod::new(
+                "ip addr add 192.0.2.5/24 dev eth0; ip addr add 2001:db8::5/64 dev eth0 nodad
+                 ip addr add 10.0.2.1/24 dev k6t-eth0; ip addr add fe80::1/64 dev k6t-eth0 nodad",
+            );
+            for _again in 0..2 {
+                let interface = pod
+                    .connect(json!({"name": "default", "masquerade": {}}))
+                    .await
+                    .unwrap();
+                let target = interface.target.unwrap();
+                assert_eq!(
+                    (target.device.as_str(), target.managed.as_str()),
+                    ("tap0", "no")
+                );
+                assert_eq!(interface.mac.unwrap().mac, "02:00:00:ab:cd:ef");
+                assert_eq!(interface.mtu.unwrap().size, "1450");
+            }
+            guest.plug("guest0").await;
+        }),
+        Side::Guest => {
+            namespaces::shell("ip addr add fe80::2/64 dev guest0 nodad");
+            let offer = ask(&[request(MessageType::Discover, GUEST)]);
+            assert!(offer.opts().has_msg_type(MessageType::Offer));
+            let ack = ask(&[request(MessageType::Request, GUEST)]);
+            assert!(ack.opts().has_msg_type(MessageType::Ack));
+            assert_eq!(ack.yiaddr().to_string(), "10.0.2.2");
+            let says = |code| ack.opts().get(code).unwrap().clone();
+            assert_eq!(
+                says(OptionCode::Router),
+                DhcpOption::Router(vec![[10, 0, 2, 1].into()])
+            );
+            assert_eq!(
+                says(OptionCode::InterfaceMtu),
+                DhcpOption::InterfaceMtu(1450)
+            );
+            assert_eq!(
+                says(OptionCode::Hostname),
+                DhcpOption::Hostname("vm1".into())
+            );
+            assert_eq!(
+                says(OptionCode::DomainName),
+                DhcpOption::DomainName("sub.ns.svc.c.local".into())
+            );
+            let mut solicit = v6::Message::new_with_id(v6::MessageType::Solicit, [1, 2, 3]);
+            solicit
+                .opts_mut()
+                .insert(v6::DhcpOption::ClientId(vec![0, 3, 0, 1, 2, 0, 0, 0, 0, 9]));
+            let on_link = |address: &str, port: u16| {
+                format!("[{address}%{}]:{port}", namespaces::index("guest0"))
+                    .parse()
+                    .unwrap()
+            };
+            let (from, to) = (on_link("fe80::2", 546), on_link("ff02::1:2", 547));
+            let answer = exchange(from, to, &[solicit.to_vec().unwrap()]);
+            let answer = v6::Message::decode(&mut Decoder::new(&answer)).unwrap();
+            assert_eq!(
+                (answer.msg_type(), answer.xid()),
+                (v6::MessageType::Advertise, [1, 2, 3])
+            );
+        }
+    }
+}
+
+/// As virt-handler writes it, as far as it is used.
+fn cache() -> Value {
+    json!({
+        "IP": {"IP": "10.244.1.7", "Mask": "////AA=="}, "MAC": "AgAAq83v", "Gateway": "10.244.1.1",
+        "Routes": [{"Dst": null, "Gw": "10.244.1.1"}], "IPAMDisabled": false,
+    })
+}
+
+const BRIDGE: &str = "
+    ip addr add 169.254.75.10/32 dev k6t-eth0
+    ip link add eth0-nic type veth peer name other
+    ip link set eth0-nic mtu 1400";
+
+#[test]
+fn only_a_bridged_guest_gets_the_pods_address() {
+    match side("boot::network::tests::only_a_bridged_guest_gets_the_pods_address") {
+        Side::Outside => {}
+        Side::Pod => namespaces::run(async |guest| {
+            let pod = Pod::new(BRIDGE);
+            pod.leave(cache().to_string());
+            let interface =
+                json!({"name": "default", "bridge": {}, "dhcpOptions": {"bootFileName": "b"}});
+            pod.connect(interface).await.unwrap();
+            guest.plug("guest0").await;
+        }),
+        Side::Guest => {
+            let stranger = request(MessageType::Discover, [2, 0, 0, 0, 0, 1]);
+            let offer = ask(&[stranger, request(MessageType::Discover, GUEST)]);
+            assert_eq!(offer.chaddr(), GUEST);
+            assert_eq!(offer.yiaddr().to_string(), "10.244.1.7");
+            let says = |code| offer.opts().get(code).unwrap().clone();
+            let server = DhcpOption::ServerIdentifier([169, 254, 75, 10].into());
+            assert_eq!(says(OptionCode::ServerIdentifier), server);
+            assert_eq!(
+                says(OptionCode::InterfaceMtu),
+                DhcpOption::InterfaceMtu(1400)
+            );
+            assert_eq!(
+                says(OptionCode::BootfileName),
+                DhcpOption::BootfileName(b"b".to_vec())
+            );
+        }
+    }
+}
+
+#[test]
+fn missing_link_is_named() {
+    match side("boot::network::tests::missing_link_is_named") {
+        Side::Outside => {}
+        Side::Guest => {}
+        Side::Pod => namespaces::run(async |_| {
+            let pod = Pod::new("");
+            let file = pod.directory.path().join("vif-cache-eth0.json");
+            let bridge = || pod.connect(json!({"name": "default", "bridge": {}}));
+            let about = format!(
+                "interface default: {}, where virt-handler leaves",
+                file.display()
+            );
+            let error = bridge().await.unwrap_err();
+            assert!(error.starts_with("interface default: reading /"), "{error}");
+            assert!(
+                error.contains("vif-cache-eth0.json") && error.contains("No such file"),
+                "{error}"
+            );
+            pod.leave("{");
+            let error = bridge().await.unwrap_err();
+            assert!(
+                error.starts_with(&about) && error.contains("not virt-handler's JSON"),
+                "{error}"
+            );
+            pod.leave(vec![b' '; 2 << 20]);
+            let error = bridge().await.unwrap_err();
+            assert!(error.contains("more than the 1048576 bytes"), "{error}");
+            pod.leave(cache().to_string());
+            let error = bridge().await.unwrap_err();
+            assert!(error.contains("the pod has no link eth0-nic"), "{error}");
+            // Nothing to serve, so nothing more is needed.
+            pod.leave(r#"{"IPAMDisabled": true}"#);
+            assert!(bridge().await.is_ok());
+            namespaces::shell("ip link del eth0");
+            let error = bridge().await.unwrap_err();
+            assert!(error.contains("the pod has no link eth0;"), "{error}");
+        }),
+    }
+}

@@ -1,0 +1,24 @@
+//! What happens to the VM, from libvirt and from the launcher's own tasks; the observer receives it.
+
+use libvirt::Event;
+
+/// Something that happened to the VM and that virt-handler may have to know.
+#[derive(Debug, Clone, PartialEq)]
+pub enum VmEvent {
+    /// An event of libvirt's.
+    Libvirt(Event),
+    /// KubeVirt's metadata changed.
+    Metadata,
+    /// The connection to libvirt is back; what happened meanwhile is not known.
+    Reconnected,
+    /// QEMU's process ended, and libvirt has sent no event for it.
+    QemuEnded,
+    /// A start is under way: the QEMU process exists, its processors do not run yet.
+    StartingUp,
+    /// A start has failed; libvirt does not always send an event for it.
+    StartFailed,
+    /// The guest was asked to power off.
+    GuestAsked,
+    /// The launcher is about to end QEMU.
+    Destroying,
+}

@@ -1,0 +1,53 @@
+//! Errors of jobs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::blocking::NoAnswer;
+
+/// Why a job is to end before its work is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AbortReason {
+    /// A guest that is paused for a job cannot power off.
+    #[error("the virtual machine is being shut down")]
+    Shutdown,
+    /// QEMU is being ended.
+    #[error("the virtual machine is being ended")]
+    Kill,
+    /// The launcher ends, and the virtual machine with it.
+    #[error("the launcher is exiting")]
+    Exit,
+}
+
+/// A job failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JobError {
+    /// libvirt refused, or could not do it.
+    #[error(transparent)]
+    Libvirt(#[from] libvirt::Error),
+    /// A call took too long.
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
+    /// There is no domain to work on.
+    #[error("there is no domain {0}")]
+    NoDomain(String),
+    /// The directory of the file cannot be used.
+    #[error("{path} is not a writable directory ({reason}); is its volume attached?")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// The job was asked to end.
+    #[error("aborted, since {0}")]
+    Aborted(AbortReason),
+    /// No progress for longer than the stall timeout.
+    #[error("nothing was written for {0:?}; is the storage reachable?")]
+    Stalled(Duration),
+    /// The job's task or thread ended without a result.
+    #[error(
+        "the job failed inside the launcher; this is a fault of the launcher, please report it"
+    )]
+    Fault,
+}

@@ -1,0 +1,142 @@
+//! What a launcher consists of once its daemons run. Tests put the same parts together, on a fake libvirt.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::boot::resources::BootResources;
+use crate::command::{CommandService, Server};
+use crate::libvirt_client::{Client, Connect, Connection};
+use crate::manager::hooks::Hooks;
+use crate::manager::{Identity, Manager, Phase, VmHandles, VmParts, event_handler};
+use crate::notify::{InvolvedObject, Notifier, Retry, Warning};
+use crate::paths::Paths;
+use crate::tasks::Supervisor;
+use crate::{logging, qemu_watch};
+
+/// For the first connection to libvirt. The daemon listens already, so this covers a slow first answer.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The parts of a launcher.
+pub struct Composition {
+    /// The directories and sockets.
+    pub paths: Paths,
+    /// The VM's names.
+    pub identity: Identity,
+    /// libvirt's URI, for messages.
+    pub libvirt_uri: String,
+    /// Opens a connection to libvirt.
+    pub connect: Connect,
+    /// The hooks.
+    pub hooks: Arc<dyn Hooks>,
+    /// Prepares what a boot needs.
+    pub boot_resources: BootResources,
+    /// `--vm-stats-collector`.
+    pub vm_stats_collector: bool,
+    /// Messages about QEMU's logs that virtlogd's death has lost.
+    pub lost_logs: Option<watch::Receiver<Option<String>>>,
+}
+
+/// The parts, running.
+pub struct RunningLauncher {
+    /// For commands.
+    pub manager: Manager,
+    pub(super) state: watch::Receiver<Phase>,
+    pub(super) server: Server,
+    pub(super) tasks: Supervisor,
+}
+
+impl Composition {
+    /// Connects to libvirt, starts all tasks and serves commands. When it returns, the launcher is ready.
+    pub async fn start(self) -> anyhow::Result<RunningLauncher> {
+        let Composition {
+            paths,
+            identity,
+            libvirt_uri,
+            connect,
+            hooks,
+            boot_resources,
+            vm_stats_collector,
+            lost_logs,
+        } = self;
+        let pid_file = paths.qemu_pid_file(&identity.domain);
+        let connection = Connection::open(&libvirt_uri, connect, CONNECT_TIMEOUT).await?;
+        let client = Client::new(connection, &identity.domain, pid_file.clone());
+        let mut tasks = Supervisor::default();
+        let notifier = start_notifier(&paths, &identity, &mut tasks);
+        if let Some(lost) = lost_logs {
+            let notifier = notifier.clone();
+            tasks.spawn("lost logs", move || {
+                warn_of_lost_logs(lost.clone(), notifier.clone())
+            });
+        }
+        let parts = VmParts {
+            client: client.clone(),
+            notifier,
+            hooks,
+            boot_resources,
+            qemu_log: paths.qemu_log(&identity.domain),
+            identity,
+        };
+        let VmHandles {
+            manager,
+            state,
+            events,
+        } = parts.spawn(&mut tasks);
+        let service = CommandService::new(manager.clone(), vm_stats_collector);
+        let mut server = Server::start(&paths, service)?;
+        let watched = (state.clone(), events.clone());
+        tasks.spawn("QEMU watch", move || {
+            let (state, events) = watched.clone();
+            qemu_watch::watch(pid_file.clone(), state, events)
+        });
+        client.monitor(event_handler(events)).await?;
+        server.mark_ready(&paths)?;
+        tracing::info!(
+            socket = %paths.ready_socket().display(),
+            millis = logging::since_start().as_millis() as u64,
+            "marked as ready"
+        );
+        Ok(RunningLauncher {
+            manager,
+            state,
+            server,
+            tasks,
+        })
+    }
+}
+
+fn start_notifier(paths: &Paths, identity: &Identity, tasks: &mut Supervisor) -> Notifier {
+    let (notifier, send_task) = Notifier::new(
+        &paths.notify_socket(),
+        involved_object(identity),
+        Retry::default(),
+    );
+    tasks.spawn("notifier", move || {
+        let task = send_task.clone();
+        async move { task.run().await }
+    });
+    notifier
+}
+
+/// Sends a Kubernetes event about a lost log, since the VM's owner cannot see the launcher's log.
+async fn warn_of_lost_logs(mut lost: watch::Receiver<Option<String>>, notifier: Notifier) {
+    while lost.changed().await.is_ok() {
+        let message = lost.borrow_and_update().clone();
+        if let Some(message) = message {
+            notifier.warning(&Warning {
+                reason: "SerialLogLost",
+                message,
+            });
+        }
+    }
+}
+
+fn involved_object(identity: &Identity) -> InvolvedObject {
+    InvolvedObject {
+        name: identity.name.clone(),
+        namespace: identity.namespace.clone(),
+        uid: identity.uid.clone(),
+    }
+}

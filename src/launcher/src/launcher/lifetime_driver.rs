@@ -1,0 +1,135 @@
+//! Drives the lifetime policy: feeds it events and expired timers, and carries out its steps.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hook_host::Reason;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::config::Config;
+use crate::lifetime::{Ending, Input, Lifetime, Step, Terms, Timer};
+use crate::manager::{Command, Manager, Phase, VmContext};
+use crate::qemu_watch;
+use crate::timers::Timers;
+
+/// The shutdown request is repeated when it fails: libvirt's daemon may be restarting.
+const SHUTDOWN_ATTEMPTS: u32 = 5;
+const SHUTDOWN_RETRY: Duration = Duration::from_secs(1);
+
+pub(super) fn terms(config: &Config, standalone: bool) -> Terms {
+    Terms {
+        qemu_timeout: config.flags.qemu_timeout,
+        grace_period: Duration::from_secs(config.flags.grace_period_seconds),
+        standalone,
+    }
+}
+
+/// Carries out the policy for one VM.
+pub(super) struct LifetimeDriver {
+    pub(super) vm: Arc<VmContext>,
+    pub(super) manager: Manager,
+    pub(super) state: watch::Receiver<Phase>,
+    pub(super) signal: watch::Receiver<bool>,
+    pub(super) pid_file: PathBuf,
+}
+
+impl LifetimeDriver {
+    /// Runs to the launcher's end, the hooks' included.
+    pub(super) async fn run(mut self, terms: Terms) -> Ending {
+        let (mut lifetime, mut steps) = Lifetime::begin(terms);
+        let mut timers = Timers::default();
+        let mut hooks = None;
+        let state = *self.state.borrow_and_update();
+        steps.extend(lifetime.observe(Input::State(state)));
+        loop {
+            for step in steps {
+                match step {
+                    Step::Exit(ending) => {
+                        finish(hooks).await;
+                        return ending;
+                    }
+                    Step::RunShutdownHooks => hooks = Some(self.run_shutdown_hooks()),
+                    Step::Arm(timer, after) => timers.arm(timer, after),
+                    other => self.run_step(other),
+                }
+            }
+            let input = self.next(&mut timers).await;
+            tracing::debug!(?input, "lifetime");
+            steps = lifetime.observe(input);
+        }
+    }
+
+    async fn next(&mut self, timers: &mut Timers<Timer>) -> Input {
+        tokio::select! {
+            Ok(()) = self.state.changed() => Input::State(*self.state.borrow_and_update()),
+            Ok(()) = self.signal.changed() => Input::Signal,
+            () = self.vm.guest_asked.notified() => Input::GuestAsked,
+            timer = timers.expired() => Input::Expired(timer),
+        }
+    }
+
+    fn run_step(&self, step: Step) {
+        match step {
+            Step::MarkGracefulShutdown => {
+                self.vm.metadata.mark_for_graceful_shutdown();
+                tracing::info!("marked for graceful shutdown");
+            }
+            Step::AskGuest => self.ask_guest(),
+            Step::Kill => self.kill(),
+            Step::Arm(..) | Step::RunShutdownHooks | Step::Exit(_) => {}
+        }
+    }
+
+    fn ask_guest(&self) {
+        let manager = self.manager.clone();
+        tokio::spawn(async move {
+            tracing::info!("asking the guest to power off");
+            for _ in 0..SHUTDOWN_ATTEMPTS {
+                let Err(error) = manager.run(Command::Shutdown).await else {
+                    return;
+                };
+                tracing::error!(
+                    reason = error.message(),
+                    "could not ask the guest to power off"
+                );
+                tokio::time::sleep(SHUTDOWN_RETRY).await;
+            }
+        });
+    }
+
+    fn kill(&self) {
+        let (manager, pid_file) = (self.manager.clone(), self.pid_file.clone());
+        tokio::spawn(async move {
+            tracing::info!("the grace period has ended, killing the VM");
+            let Err(error) = manager.run(Command::Kill).await else {
+                return;
+            };
+            tracing::error!(
+                reason = error.message(),
+                "libvirt could not end the VM, sending SIGTERM to QEMU"
+            );
+            if let Err(error) = qemu_watch::terminate(&pid_file) {
+                tracing::error!(reason = %error, "could not end QEMU");
+            }
+        });
+    }
+
+    fn run_shutdown_hooks(&self) -> JoinHandle<()> {
+        let vm = Arc::clone(&self.vm);
+        tokio::spawn(async move {
+            let invocation = vm.identity.invocation(Reason::Shutdown);
+            vm.hooks.shutdown(&invocation).await;
+        })
+    }
+}
+
+/// The hooks' host bounds every hook; a fault of its own must not keep the launcher.
+async fn finish(hooks: Option<JoinHandle<()>>) {
+    if let Some(hooks) = hooks
+        && let Err(error) = hooks.await
+    {
+        tracing::error!(reason = %error, "running the hooks of the end");
+    }
+}

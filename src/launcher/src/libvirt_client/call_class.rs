@@ -1,0 +1,119 @@
+//! The classes of calls: the deadline and the lane of each.
+//!
+//! virt-handler waits 5 s for a query and 20 s for a command, and a command makes two queries (lookup and state)
+//! before it acts.
+
+use std::time::Duration;
+
+use super::lane::Lane;
+
+/// Lookups, states, definitions.
+pub(crate) const QUICK: CallClass = CallClass::new(LaneName::Query, 4000);
+/// A query of virt-handler's.
+pub(super) const QUERY: CallClass = CallClass::new(LaneName::Query, 4500);
+/// How long a query of virt-handler's may take.
+pub(crate) const QUERY_DEADLINE: Duration = QUERY.deadline;
+/// The state in a snapshot.
+pub(super) const STATE: CallClass = CallClass::new(LaneName::Query, 3000);
+/// The description of a running domain waits for QEMU's other calls: for 30 s when one of them hangs.
+pub(super) const DESCRIPTION: CallClass = CallClass::new(LaneName::Description, 1500);
+/// Statistics wait for QEMU.
+pub(super) const STATISTICS: CallClass = CallClass::new(LaneName::Statistics, 4500);
+/// Commands to a running QEMU.
+pub(crate) const COMMAND: CallClass = CallClass::new(LaneName::Command, 11_000);
+/// Defining, and starting QEMU: images may lie on slow storage.
+pub(crate) const START: CallClass = CallClass::new(LaneName::Command, 120_000);
+/// Commands to the guest's agent.
+pub(crate) const AGENT: CallClass = CallClass::new(LaneName::Agent, 7000);
+/// What ends the domain.
+pub(super) const ENDING: CallClass = CallClass::new(LaneName::Ending, 10_000);
+
+/// A kind of call.
+#[derive(Debug, Clone, Copy)]
+pub struct CallClass {
+    pub(super) lane: LaneName,
+    pub(super) deadline: Duration,
+}
+
+impl CallClass {
+    const fn new(lane: LaneName, milliseconds: u64) -> CallClass {
+        CallClass {
+            lane,
+            deadline: Duration::from_millis(milliseconds),
+        }
+    }
+
+    /// The same kind with another deadline.
+    #[must_use]
+    pub const fn within(self, deadline: Duration) -> CallClass {
+        CallClass { deadline, ..self }
+    }
+
+    /// Whether such a call may change the domain.
+    pub(super) fn changes(self) -> bool {
+        matches!(self.lane, LaneName::Command | LaneName::Ending)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LaneName {
+    Query,
+    Description,
+    Statistics,
+    Command,
+    Agent,
+    Ending,
+}
+
+/// All lanes. The lanes of the main connection have fewer threads than the daemon takes requests from one client
+/// (`max_client_requests` in the daemon's configuration).
+pub(super) struct Lanes {
+    query: Lane,
+    description: Lane,
+    statistics: Lane,
+    command: Lane,
+    agent: Lane,
+    ending: Lane,
+}
+
+impl Default for Lanes {
+    fn default() -> Lanes {
+        Lanes {
+            query: Lane::new("libvirt-query", 4),
+            // One call that hangs and one after it: callers share the answer.
+            description: Lane::new("libvirt-xml", 2),
+            statistics: Lane::new("libvirt-stats", 2),
+            command: Lane::new("libvirt-command", 4),
+            agent: Lane::new("libvirt-agent", 4),
+            ending: Lane::new("libvirt-ending", 4),
+        }
+    }
+}
+
+impl Lanes {
+    pub(super) fn get(&self, name: LaneName) -> &Lane {
+        match name {
+            LaneName::Query => &self.query,
+            LaneName::Description => &self.description,
+            LaneName::Statistics => &self.statistics,
+            LaneName::Command => &self.command,
+            LaneName::Agent => &self.agent,
+            LaneName::Ending => &self.ending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deadlines_stay_below_virt_handlers() {
+        let (query, command) = (Duration::from_secs(5), Duration::from_secs(20));
+        assert!(STATE.deadline + DESCRIPTION.deadline < query);
+        for class in [QUICK, QUERY, STATISTICS] {
+            assert!(class.deadline < query, "{class:?}");
+        }
+        assert!(QUICK.deadline * 2 + COMMAND.deadline < command);
+    }
+}

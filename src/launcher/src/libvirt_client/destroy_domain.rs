@@ -1,0 +1,213 @@
+//! Ends the domain, whichever other calls hang.
+//!
+//! ```text
+//!   SIGTERM by libvirt ──5 s──▶ SIGKILL by libvirt ──1 s──▶ SIGKILL by pidfd ──▶ QEMU is gone
+//!   the daemon hangs ──1 s──▶ SIGTERM by pidfd ──1.5 s──────▲
+//! ```
+//! The calls have a connection and threads of their own: the daemon reads only so many requests of one
+//! connection at a time, and queries that hang would keep it from reading this one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use libvirt::{DestroyMode, Domain, Hypervisor};
+use rustix::process::Signal;
+
+use super::call_class::{CallClass, ENDING};
+use super::connection::{Connect, RECONNECT};
+use super::{CallError, Client};
+use crate::qemu_process::QemuProcess;
+
+/// A daemon that takes longer to return the domain's state counts as hung.
+const ANSWER: Duration = Duration::from_secs(1);
+/// Then QEMU has this long to end by SIGTERM.
+const TERMINATED: Duration = Duration::from_millis(1500);
+/// QEMU has this long to write back its caches and end by SIGTERM.
+const GRACEFUL: Duration = Duration::from_secs(5);
+/// libvirt itself sends SIGTERM again and waits before it sends SIGKILL.
+const FORCEFUL: Duration = Duration::from_secs(1);
+/// After SIGKILL a process ends within this time, unless it waits for storage.
+const KILLED: Duration = Duration::from_secs(2);
+/// libvirt has this long to notice that QEMU has ended.
+const NOTICED: Duration = Duration::from_secs(2);
+const NOTICE_POLL: Duration = Duration::from_millis(20);
+/// Between two attempts to connect.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The connection that only ends the domain.
+pub(super) struct EndingConnection {
+    connect: Connect,
+    current: Mutex<Option<Arc<dyn Hypervisor>>>,
+}
+
+impl EndingConnection {
+    pub(super) fn new(connect: Connect) -> EndingConnection {
+        EndingConnection {
+            connect,
+            current: Mutex::default(),
+        }
+    }
+
+    /// The connection, opened again if it was lost; waits for a daemon that is being restarted. Blocking.
+    fn open(&self) -> libvirt::Result<Arc<dyn Hypervisor>> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(alive) = current.as_ref().filter(|hypervisor| hypervisor.is_alive()) {
+            return Ok(Arc::clone(alive));
+        }
+        let give_up = Instant::now() + RECONNECT;
+        loop {
+            match (self.connect)() {
+                Ok(hypervisor) => {
+                    *current = Some(Arc::clone(&hypervisor));
+                    return Ok(hypervisor);
+                }
+                Err(error) if Instant::now() >= give_up => return Err(error),
+                Err(_) => std::thread::sleep(PAUSE),
+            }
+        }
+    }
+
+    /// Runs `work` on the domain, once more if the connection broke. Blocking.
+    fn on<T>(
+        &self,
+        name: &str,
+        work: impl Fn(&dyn Domain) -> libvirt::Result<T>,
+    ) -> libvirt::Result<Option<T>> {
+        let hypervisor = self.open()?;
+        let run = |hypervisor: &dyn Hypervisor| match hypervisor.lookup(name)? {
+            Some(domain) => work(&*domain).map(Some),
+            None => Ok(None),
+        };
+        match run(&*hypervisor) {
+            Err(_) if !hypervisor.is_alive() => run(&*self.open()?),
+            result => result,
+        }
+    }
+}
+
+impl Client {
+    /// Opens the connection in advance.
+    pub(super) fn open_ending_connection(&self) {
+        let inner = Arc::clone(&self.0);
+        let open = move || drop(inner.ending.open());
+        self.0.lanes.get(ENDING.lane).push(Box::new(open));
+    }
+
+    /// Runs `work`, which ends the domain, in the lane and on the connection for that; `None` when there is no domain.
+    /// `work` runs twice when the connection breaks.
+    pub async fn end<T, F>(&self, what: &'static str, work: F) -> Result<Option<T>, CallError>
+    where
+        T: Send + 'static,
+        F: Fn(&dyn Domain) -> libvirt::Result<T> + Send + 'static,
+    {
+        self.end_within(what, ENDING, work).await
+    }
+
+    async fn end_within<T, F>(
+        &self,
+        what: &'static str,
+        class: CallClass,
+        work: F,
+    ) -> Result<Option<T>, CallError>
+    where
+        T: Send + 'static,
+        F: Fn(&dyn Domain) -> libvirt::Result<T> + Send + 'static,
+    {
+        let inner = Arc::clone(&self.0);
+        let call = move || inner.ending.on(&inner.domain_name, work);
+        match self.call(what, class, call).await {
+            Err(CallError::Libvirt(error)) if error.is_no_domain() => Ok(None),
+            result => result,
+        }
+    }
+
+    /// Ends QEMU; success means that the process is gone. False when the domain does not exist or does not run.
+    pub async fn destroy(&self) -> Result<bool, CallError> {
+        let process = QemuProcess::open(&self.0.pid_file).ok();
+        let process = process.filter(|process| process.runs(self.domain_name()));
+        let is_down = |domain: &dyn Domain| Ok(domain.state()?.is_down());
+        let class = ENDING.within(ANSWER);
+        let is_down = self.end_within("asking whether the domain runs", class, is_down);
+        let Some(process) = process else {
+            return match is_down.await {
+                Ok(None | Some(true)) => Ok(false),
+                Err(error @ CallError::NoAnswer(_)) => {
+                    tracing::warn!(reason = %error, "libvirt's daemon hangs, and there is no QEMU to be ended");
+                    Ok(false)
+                }
+                _ => self
+                    .destroy_by_libvirt(ENDING.deadline)
+                    .await
+                    .map(|()| true),
+            };
+        };
+        let asked = match is_down.await {
+            Ok(None | Some(true)) => Ok(()),
+            Err(error @ CallError::NoAnswer(_)) => {
+                tracing::warn!(reason = %error, "libvirt's daemon hangs, sending SIGTERM to QEMU");
+                if process.signal(Signal::TERM).is_ok() && process.ended_within(TERMINATED).await {
+                    return Ok(true);
+                }
+                Err(error)
+            }
+            _ => self.destroy_by_libvirt(FORCEFUL).await,
+        };
+        if asked.is_ok() && process.ended_within(NOTICED).await {
+            return Ok(true);
+        }
+        self.kill(&process, asked).await.map(|()| true)
+    }
+
+    async fn destroy_by_libvirt(&self, forceful: Duration) -> Result<(), CallError> {
+        let Err(error) = self.destroy_within(GRACEFUL, DestroyMode::Graceful).await else {
+            return Ok(());
+        };
+        tracing::warn!(reason = %error, "QEMU did not end by SIGTERM, killing it");
+        self.destroy_within(forceful, DestroyMode::Forceful).await
+    }
+
+    async fn destroy_within(&self, deadline: Duration, how: DestroyMode) -> Result<(), CallError> {
+        let destroy = move |domain: &dyn Domain| match domain.state()?.is_down() {
+            true => Ok(()),
+            false => match domain.destroy(how) {
+                Err(error) if error.is_operation_invalid() => Ok(()),
+                result => result,
+            },
+        };
+        let class = ENDING.within(deadline);
+        let ended = self.end_within("ending the domain", class, destroy);
+        ended.await.map(drop)
+    }
+
+    /// The last resort.
+    async fn kill(
+        &self,
+        process: &QemuProcess,
+        asked: Result<(), CallError>,
+    ) -> Result<(), CallError> {
+        tracing::warn!(
+            pid = process.pid(),
+            "libvirt has not ended QEMU, sending SIGKILL"
+        );
+        if let Err(error) = process.signal(Signal::KILL) {
+            tracing::debug!(reason = %error, "sending SIGKILL to QEMU");
+        }
+        if !process.ended_within(KILLED).await {
+            asked?;
+            return Err(CallError::NotEnded { pid: process.pid() });
+        }
+        self.invalidate();
+        // Wait until libvirt has noticed the end, for a delete that follows. A hung daemon does not notice.
+        let _ = tokio::time::timeout(NOTICED, self.noticed()).await;
+        Ok(())
+    }
+
+    async fn noticed(&self) {
+        const WHAT: &str = "asking whether the domain has ended";
+        let is_down = |domain: &dyn Domain| Ok(domain.state()?.is_down());
+        let class = ENDING.within(ANSWER);
+        while let Ok(Some(false)) = self.end_within(WHAT, class, is_down).await {
+            tokio::time::sleep(NOTICE_POLL).await;
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Errors of calls to libvirt.
+
+use libvirt::code;
+
+use crate::blocking::NoAnswer;
+
+/// `virErrorDomain` of the QEMU driver.
+pub(crate) const QEMU_DRIVER: i32 = 10;
+
+/// A call to libvirt failed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CallError {
+    /// libvirt refused.
+    #[error(transparent)]
+    Libvirt(#[from] libvirt::Error),
+    /// It took too long.
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
+    /// QEMU has not ended after SIGKILL.
+    #[error(
+        "QEMU (pid {pid}) was sent SIGKILL and has not ended; it most likely waits for storage"
+    )]
+    NotEnded {
+        /// Its process.
+        pid: i32,
+    },
+}
+
+impl CallError {
+    /// libvirt's "no such domain", for callers that must name the domain.
+    pub fn no_domain(domain: &str) -> CallError {
+        CallError::Libvirt(libvirt::Error {
+            code: code::NO_DOMAIN,
+            domain: QEMU_DRIVER,
+            message: format!("Domain not found: no domain with matching name '{domain}'"),
+        })
+    }
+
+    /// Whether the domain is certainly unchanged: the hypervisor has refused. A call whose deadline has passed or
+    /// whose connection broke may still be carried out.
+    pub fn is_definite(&self) -> bool {
+        matches!(self, CallError::Libvirt(error) if error.domain == QEMU_DRIVER)
+    }
+
+    /// Whether libvirt does not know the domain.
+    pub fn is_no_domain(&self) -> bool {
+        matches!(self, CallError::Libvirt(error) if error.is_no_domain())
+    }
+
+    /// The text of a `Response`.
+    pub fn message(&self) -> String {
+        match self {
+            CallError::Libvirt(error) => response_text(error),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// A libvirt error in a `Response`, in the form that KubeVirt's users search for.
+pub(crate) fn response_text(error: &libvirt::Error) -> String {
+    let libvirt::Error {
+        code,
+        domain,
+        message,
+    } = error;
+    format!("LibvirtError(Code={code}, Domain={domain}, Message='{message}')")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn response_has_libvirts_code_and_text() {
+        let text = CallError::no_domain("default_vm1").message();
+        assert_eq!(
+            text,
+            "LibvirtError(Code=42, Domain=10, Message='Domain not found: no domain with matching name 'default_vm1'')"
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! Threads for blocking calls.
+//!
+//! Each kind of call has a bounded number of threads of its own: calls that hang in libvirt occupy the
+//! threads of their lane, and calls in other lanes do not wait for them.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::blocking::NoAnswer;
+
+/// An idle thread ends after this long.
+const IDLE: Duration = Duration::from_secs(30);
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A bounded number of threads with a queue. The threads are made on demand.
+pub(super) struct Lane(Arc<Threads>);
+
+struct Threads {
+    name: &'static str,
+    limit: usize,
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Job>,
+    idle: usize,
+    threads: usize,
+}
+
+impl Lane {
+    /// A lane of at most `limit` threads. Linux shows the first 15 bytes of the name.
+    pub(super) fn new(name: &'static str, limit: usize) -> Lane {
+        Lane(Arc::new(Threads {
+            name,
+            limit,
+            state: Mutex::default(),
+            wake: Condvar::new(),
+        }))
+    }
+
+    /// Runs `work` and waits for it at most `deadline`, the time until a thread is free included.
+    /// Work whose caller has given up before it began is skipped.
+    pub(super) async fn call<T, F>(
+        &self,
+        what: &'static str,
+        deadline: Duration,
+        work: F,
+    ) -> Result<T, NoAnswer>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        self.push(Box::new(move || {
+            if !answer.is_closed() {
+                // Nobody waits any more: the result is dropped here, off the async workers.
+                let _ = answer.send(work());
+            }
+        }));
+        match tokio::time::timeout(deadline, answered).await {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(_)) => Err(NoAnswer::Fault { what }),
+            Err(_) => Err(NoAnswer::Late { what, deadline }),
+        }
+    }
+
+    /// Runs `work` some time, without an answer.
+    pub(super) fn push(&self, job: Job) {
+        let mut state = self.0.lock();
+        state.waiting.push_back(job);
+        if state.waiting.len() > state.idle && state.threads < self.0.limit {
+            let threads = Arc::clone(&self.0);
+            let thread = std::thread::Builder::new().name(self.0.name.to_owned());
+            match thread.spawn(move || threads.work()) {
+                Ok(_) => state.threads += 1,
+                Err(error) => tracing::error!(reason = %error, "no new thread for libvirt calls"),
+            }
+        }
+        drop(state);
+        self.0.wake.notify_one();
+    }
+}
+
+impl Threads {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        while let Some(job) = self.next() {
+            // A panic drops the answer's sender, which the caller notices; the thread continues.
+            let _ = catch_unwind(AssertUnwindSafe(job));
+        }
+    }
+
+    /// The next job; `None` when there was none for a while, and the thread is to end.
+    fn next(&self) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.waiting.pop_front() {
+                return Some(job);
+            }
+            state.idle += 1;
+            let waited = self.wake.wait_timeout(state, IDLE);
+            let (woken, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            state.idle -= 1;
+            if timeout.timed_out() && state.waiting.is_empty() {
+                state.threads -= 1;
+                return None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::mpsc;
+    use std::time::Instant;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+    const SHORT: Duration = Duration::from_millis(20);
+
+    /// Work that hangs until the returned sender is dropped.
+    fn hanging() -> (mpsc::Sender<()>, impl FnOnce() + Send + 'static) {
+        let (release, held) = mpsc::channel::<()>();
+        (release, move || {
+            let _ = held.recv();
+        })
+    }
+
+    #[tokio::test]
+    async fn hanging_call_times_out_and_is_named() {
+        let lane = Lane::new("test", 1);
+        let (_release, hang) = hanging();
+        let error = lane.call("pausing the domain", SHORT, hang).await;
+        let text = error.unwrap_err().to_string();
+        assert_eq!(text, "pausing the domain gave no answer within 20ms");
+    }
+
+    #[tokio::test]
+    async fn hanging_call_delays_only_its_own_lane() {
+        let (queries, ending) = (Lane::new("test", 2), Lane::new("test", 1));
+        let hanging = [hanging(), hanging()].map(|(release, hang)| {
+            queries.push(Box::new(hang));
+            release
+        });
+        let late = queries.call("a query", SHORT, || ()).await;
+        assert!(late.is_err(), "both threads are busy");
+        assert_eq!(ending.call("ending", LONG, || 1).await.unwrap(), 1);
+        drop(hanging);
+        assert_eq!(queries.call("a query", LONG, || 2).await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn call_is_skipped_when_its_caller_gave_up() {
+        let lane = Lane::new("test", 1);
+        let (release, hang) = hanging();
+        lane.push(Box::new(hang));
+        let (ran, has_run) = mpsc::channel();
+        let late = lane.call("late work", SHORT, move || ran.send(()).unwrap());
+        assert!(late.await.is_err());
+        drop(release);
+        lane.call("later work", LONG, || ()).await.unwrap();
+        assert!(has_run.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn panic_is_a_fault_and_keeps_the_thread() {
+        let lane = Lane::new("test", 1);
+        let fail = || -> usize { panic!("expected by a test") };
+        let fault = lane.call("a fault", LONG, fail).await;
+        assert!(matches!(fault, Err(NoAnswer::Fault { .. })));
+        let begin = Instant::now();
+        assert_eq!(lane.call("adding", LONG, || 1 + 1).await.unwrap(), 2);
+        assert!(begin.elapsed() < LONG);
+    }
+}

@@ -1,0 +1,120 @@
+//! A log line: one tracing event as JSON.
+
+use std::fmt::{self, Write as _};
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
+
+use super::About;
+
+/// The fields of the spans around an event, such as the number of the request.
+pub(super) fn span_fields<S>(event: &Event<'_>, context: &Context<'_, S>) -> Fields
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    let mut all = Fields::default();
+    for span in context.event_scope(event).into_iter().flatten() {
+        if let Some(fields) = span.extensions().get::<Fields>() {
+            all.others.extend(fields.others.iter().cloned());
+        }
+    }
+    all
+}
+
+/// A log line with its newline. An event's fields cannot replace the keys of the format, and they come before the fields
+/// of the surrounding spans.
+pub(super) fn render(event: &Event<'_>, spans: Fields, about: &About, now: Timestamp) -> Vec<u8> {
+    let metadata = event.metadata();
+    let mut fields = Fields::default();
+    event.record(&mut fields);
+    fields.others.extend(spans.others);
+    let mut line = Map::new();
+    line.insert("component".into(), "virt-launcher".into());
+    line.insert("level".into(), level(metadata.level()).into());
+    line.insert("msg".into(), fields.message.into());
+    line.insert(
+        "pos".into(),
+        position(metadata.file(), metadata.line()).into(),
+    );
+    line.insert("timestamp".into(), format!("{now:.6}").into());
+    if !about.name.is_empty() {
+        line.insert("kind".into(), "VirtualMachineInstance".into());
+        line.insert("name".into(), about.name.clone().into());
+        line.insert("namespace".into(), about.namespace.clone().into());
+        line.insert("uid".into(), about.uid.clone().into());
+    }
+    for (key, value) in fields.others {
+        line.entry(key).or_insert(value);
+    }
+    let mut bytes = Value::Object(line).to_string().into_bytes();
+    bytes.push(b'\n');
+    bytes
+}
+
+fn level(level: &Level) -> &'static str {
+    match *level {
+        Level::ERROR => "error",
+        Level::WARN => "warning",
+        Level::INFO => "info",
+        Level::DEBUG => "debug",
+        Level::TRACE => "trace",
+    }
+}
+
+/// `manager/driver.rs:40`: the file, without the prefix that all files of the project share.
+fn position(file: Option<&str>, line: Option<u32>) -> String {
+    let file = file.unwrap_or("unknown");
+    let short = file.rsplit_once("/src/").map_or(file, |(_, short)| short);
+    format!("{short}:{}", line.unwrap_or_default())
+}
+
+/// The fields of an event or a span.
+#[derive(Default)]
+pub(super) struct Fields {
+    message: String,
+    others: Vec<(String, Value)>,
+}
+
+impl Fields {
+    fn keep(&mut self, field: &Field, value: Value) {
+        self.others.push((field.name().to_owned(), value));
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            let _ = write!(self.message, "{value:?}");
+        } else {
+            self.keep(field, format!("{value:?}").into());
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "message" {
+            self.message.push_str(value);
+        } else {
+            self.keep(field, value.into());
+        }
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.keep(field, value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.keep(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.keep(field, value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.keep(field, value.into());
+    }
+}

@@ -1,0 +1,101 @@
+//! Reports alerts: as Kubernetes events, and a panic also in every notification after it.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use kubevirt_api::domain_json::{DomainStatus, GuestPanicInfo};
+use libvirt::Event;
+
+use crate::blocking;
+use crate::notify::{self, Alert, AlertPolicy, Notifier};
+
+/// A panic is near the end of QEMU's log.
+const TAIL: u64 = 64 * 1024;
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Warns of trouble, and remembers the last panic.
+pub(super) struct AlertReporter {
+    qemu_log: PathBuf,
+    reported: Mutex<Reported>,
+}
+
+#[derive(Default)]
+struct Reported {
+    alerts: AlertPolicy,
+    panic: Option<GuestPanicInfo>,
+    panics: i64,
+}
+
+impl AlertReporter {
+    /// `qemu_log` is where libvirt has QEMU's output written.
+    pub(super) fn new(qemu_log: PathBuf) -> AlertReporter {
+        AlertReporter {
+            qemu_log,
+            reported: Mutex::default(),
+        }
+    }
+
+    /// Sends the alerts that follow from an event of the domain.
+    pub(super) async fn observe(&self, event: &Event, notifier: &Notifier) {
+        let alert = self.reported().alerts.observe(event);
+        match alert {
+            Some(Alert::Panic) => self.report_panic(notifier).await,
+            Some(Alert::Disks(warnings)) => warnings.iter().for_each(|warning| {
+                tracing::warn!("{}", warning.message);
+                notifier.warning(warning);
+            }),
+            None => {}
+        }
+    }
+
+    /// Adds the last panic, if there was one.
+    pub(super) fn add_panic(&self, status: &mut DomainStatus) {
+        let reported = self.reported();
+        status.guest_panic_info.clone_from(&reported.panic);
+        status.panic_count = reported.panics;
+    }
+
+    async fn report_panic(&self, notifier: &Notifier) {
+        let path = self.qemu_log.clone();
+        let log = blocking::call("reading QEMU's log", READ_TIMEOUT, move || tail(&path)).await;
+        let (warning, info) = notify::panic_warning(&log.unwrap_or_default());
+        tracing::warn!("{}", warning.message);
+        notifier.warning(&warning);
+        let mut reported = self.reported();
+        reported.panic = Some(info);
+        reported.panics += 1;
+    }
+
+    fn reported(&self) -> std::sync::MutexGuard<'_, Reported> {
+        self.reported.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The end of a file; empty when it cannot be read: the alert then has no details.
+fn tail(path: &Path) -> String {
+    let mut bytes = Vec::new();
+    if let Ok(mut file) = File::open(path) {
+        let size = file.metadata().map_or(0, |about| about.len());
+        let _ = file.seek(SeekFrom::Start(size.saturating_sub(TAIL)));
+        let _ = file.take(TAIL).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn tail_reads_the_end_of_a_long_log() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), format!("{}end", "x".repeat(100_000))).unwrap();
+        let text = tail(file.path());
+        assert!(text.ends_with("end") && text.len() as u64 == TAIL);
+        assert_eq!(tail(Path::new("/nowhere")), "");
+    }
+}

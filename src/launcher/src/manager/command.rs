@@ -1,0 +1,240 @@
+//! The commands, and the table of rules by which admission decides which commands run concurrently.
+//!
+//! A new command is a variant, a row and a function in `ops`.
+
+use std::sync::Arc;
+
+use kubevirt_api::vmi::Vmi;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::answer::Answer;
+use super::error::OpError;
+use super::ops;
+use super::sync_request::SyncRequest;
+use super::vm_context::VmContext;
+use crate::jobs::MemoryDumpRequest;
+
+/// A command for the VM.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Start or change the VM as its VMI says.
+    Sync(Arc<SyncRequest>),
+    /// Stop the processors.
+    Pause,
+    /// Resume the processors.
+    Unpause,
+    /// Press the reset button.
+    Reset,
+    /// Ask the guest to reboot.
+    SoftReboot(Box<Vmi>),
+    /// Ask the guest to power off.
+    Shutdown,
+    /// Write the guest's memory to a file.
+    MemoryDump(MemoryDumpRequest),
+    /// End QEMU.
+    Kill,
+    /// Make libvirt forget the domain.
+    Delete,
+}
+
+/// A command without its payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Sync,
+    Pause,
+    Unpause,
+    Reset,
+    SoftReboot,
+    Shutdown,
+    MemoryDump,
+    Kill,
+    Delete,
+}
+
+/// What a command holds exclusively while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// The domain's definition and its processors.
+    Domain,
+    /// The guest, through its agent or its power button: a hung guest delays no other lane.
+    Guest,
+    /// The start of a job: the job itself goes on beside other commands.
+    Job,
+    /// The end of the VM, which no other command may meet.
+    End,
+}
+
+/// What happens to a command while one of its kind runs or waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// It shares the answer of the last command, if that is of its kind: pause, unpause, pause are three.
+    JoinLast,
+    /// It states what the VM is to be: it shares the answer of an equal one, and takes the place of another
+    /// that waits.
+    JoinEqual,
+}
+
+/// Why a command is denied at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// virt-handler has not accepted a notification that the VM it had started is alive.
+    StartUnreported,
+    /// The domain has been there and is gone.
+    Gone,
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) kind: Kind,
+    /// For log lines.
+    pub(super) name: &'static str,
+    /// The lane that the command holds.
+    pub(super) holds: Lane,
+    /// The lanes that must be free before the command starts; earlier commands come first.
+    pub(super) waits_for: &'static [Lane],
+    pub(super) repeat: Repeat,
+    pub(super) denied_while: &'static [Condition],
+}
+
+use Lane::{Domain, End, Guest, Job};
+
+/// A row for each kind, in the order of [`Kind`].
+#[rustfmt::skip]
+pub(super) const RULES: [Rule; 9] = [
+    rule(Kind::Sync, "sync", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),
+    rule(Kind::Pause, "pause", Domain, &[Domain, End], Repeat::JoinLast, &[]),
+    rule(Kind::Unpause, "unpause", Domain, &[Domain, End], Repeat::JoinLast, &[]),
+    rule(Kind::Reset, "reset", Domain, &[Domain, End], Repeat::JoinLast, &[]),
+    rule(Kind::SoftReboot, "soft reboot", Guest, &[Domain, Guest, End], Repeat::JoinLast, &[]),
+    rule(Kind::Shutdown, "shutdown", Guest, &[Domain, Guest, End], Repeat::JoinLast, &[]),
+    rule(Kind::MemoryDump, "memory dump", Job, &[Job, End], Repeat::JoinLast, &[]),
+    rule(Kind::Kill, "kill", End, &[End], Repeat::JoinLast, &[]),
+    rule(Kind::Delete, "delete", End, &[End], Repeat::JoinLast, &[Condition::StartUnreported]),
+];
+
+const fn rule(
+    kind: Kind,
+    name: &'static str,
+    holds: Lane,
+    waits_for: &'static [Lane],
+    repeat: Repeat,
+    denied_while: &'static [Condition],
+) -> Rule {
+    Rule {
+        kind,
+        name,
+        holds,
+        waits_for,
+        repeat,
+        denied_while,
+    }
+}
+
+impl Kind {
+    /// The command's row.
+    pub(super) fn rule(self) -> &'static Rule {
+        let rule = &RULES[self as usize];
+        debug_assert_eq!(rule.kind, self, "the rows are in the order of the kinds");
+        rule
+    }
+
+    /// Whether the command ends the VM: running commands are interrupted, waiting ones are refused.
+    pub(super) fn ends_vm(self) -> bool {
+        self.rule().holds == End
+    }
+}
+
+/// What a running command is given.
+pub(super) struct CommandContext {
+    /// Cancelled when the command is to stop at its next safe point.
+    pub(super) interrupted: CancellationToken,
+    /// How many commands run that do not end the VM.
+    pub(super) ordinary: watch::Receiver<usize>,
+}
+
+impl Command {
+    /// A sync.
+    pub fn sync(request: SyncRequest) -> Command {
+        Command::Sync(Arc::new(request))
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        match self {
+            Command::Sync(_) => Kind::Sync,
+            Command::Pause => Kind::Pause,
+            Command::Unpause => Kind::Unpause,
+            Command::Reset => Kind::Reset,
+            Command::SoftReboot(_) => Kind::SoftReboot,
+            Command::Shutdown => Kind::Shutdown,
+            Command::MemoryDump(_) => Kind::MemoryDump,
+            Command::Kill => Kind::Kill,
+            Command::Delete => Kind::Delete,
+        }
+    }
+
+    /// Whether both commands can share one answer.
+    pub(super) fn is_equal(&self, other: &Command) -> bool {
+        match (self, other) {
+            (Command::Sync(one), Command::Sync(other)) => one.is_equal(other),
+            (one, other) => one.kind() == other.kind(),
+        }
+    }
+
+    /// The UID of the VMI that a sync is about.
+    pub(super) fn boot(&self) -> Option<&str> {
+        match self {
+            Command::Sync(request) => Some(request.vmi.uid()),
+            _ => None,
+        }
+    }
+
+    /// Carries the command out.
+    pub(super) async fn run(
+        self,
+        vm: &VmContext,
+        context: CommandContext,
+    ) -> Result<Answer, OpError> {
+        match self {
+            Command::Sync(request) => ops::sync(vm, &request, &context.interrupted).await,
+            Command::Pause => ops::pause(vm).await,
+            Command::Unpause => ops::unpause(vm).await,
+            Command::Reset => ops::reset(vm).await,
+            Command::SoftReboot(vmi) => ops::soft_reboot(vm, &vmi).await,
+            Command::Shutdown => ops::shutdown(vm).await,
+            Command::MemoryDump(request) => ops::memory_dump(vm, request),
+            Command::Kill => ops::kill(vm, context.others_ended()).await,
+            Command::Delete => ops::delete(vm, context.others_ended()).await,
+        }
+    }
+}
+
+impl CommandContext {
+    /// Resolves when no command runs that does not end the VM.
+    async fn others_ended(mut self) {
+        // Cannot fail: the driver holds the sender and outlives its operations.
+        let _ = self.ordinary.wait_for(|running| *running == 0).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_finds_its_own_row() {
+        for (index, rule) in RULES.iter().enumerate() {
+            assert_eq!(rule.kind as usize, index, "{}", rule.name);
+            assert_eq!(rule.kind.rule().kind, rule.kind);
+        }
+    }
+
+    #[test]
+    fn every_command_waits_for_its_own_lane_and_for_end() {
+        for rule in &RULES {
+            assert!(rule.waits_for.contains(&rule.holds), "{}", rule.name);
+            assert!(rule.waits_for.contains(&End), "{}", rule.name);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Why the VM ended, for when libvirt does not report it: its daemon hangs, or a transient domain is gone with its end.
+//! Pure.
+
+use kubevirt_api::state::{LifeCycle, reason};
+use libvirt::{Detail, Event, LifecycleEvent};
+
+use crate::events::VmEvent;
+use crate::libvirt_client::DomainSnapshot;
+
+/// KubeVirt's reason of a `Shutoff`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct EndReason(&'static str);
+
+impl Default for EndReason {
+    /// A QEMU process that ends unasked has crashed.
+    fn default() -> Self {
+        EndReason(reason::CRASHED)
+    }
+}
+
+impl EndReason {
+    /// The reason as far as it is known.
+    pub(super) fn reason(self) -> &'static str {
+        self.0
+    }
+
+    /// Corrects the reason in a snapshot: a daemon that was down while the guest powered off reports a crash.
+    pub(super) fn correct(self, snapshot: DomainSnapshot) -> DomainSnapshot {
+        let is_crash = snapshot.status == LifeCycle::Shutoff && snapshot.reason == reason::CRASHED;
+        match is_crash && self.0 == reason::SHUTDOWN {
+            true => DomainSnapshot {
+                reason: reason::SHUTDOWN,
+                ..snapshot
+            },
+            false => snapshot,
+        }
+    }
+
+    /// Takes in an event.
+    pub(super) fn observe(&mut self, fact: &VmEvent) {
+        match fact {
+            VmEvent::Destroying => self.0 = reason::DESTROYED,
+            VmEvent::GuestAsked if self.0 == reason::CRASHED => self.0 = reason::SHUTDOWN,
+            VmEvent::Libvirt(Event::Lifecycle { event, detail, .. }) => {
+                self.observe_lifecycle(*event, *detail);
+            }
+            _ => {}
+        }
+    }
+
+    fn observe_lifecycle(&mut self, event: LifecycleEvent, detail: Detail) {
+        match (event, detail) {
+            (LifecycleEvent::Started, _) => *self = EndReason::default(),
+            // The guest has powered off; QEMU ends by itself or is ended.
+            (LifecycleEvent::Shutdown, Detail::Finished | Detail::Guest) => {
+                self.0 = reason::SHUTDOWN;
+            }
+            (LifecycleEvent::Stopped, detail) => {
+                if let Some(reason) = of_stop(detail) {
+                    self.0 = reason;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn of_stop(detail: Detail) -> Option<&'static str> {
+    match detail {
+        Detail::Shutdown => Some(reason::SHUTDOWN),
+        Detail::Destroyed => Some(reason::DESTROYED),
+        // libvirt's word for a QEMU that was killed.
+        Detail::Crashed | Detail::Failed => Some(reason::CRASHED),
+        Detail::Migrated => Some(reason::MIGRATED),
+        Detail::Saved => Some("Saved"),
+        Detail::FromSnapshot => Some("FromSnapshot"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason_after(facts: &[VmEvent]) -> &'static str {
+        let mut end = EndReason::default();
+        facts.iter().for_each(|fact| end.observe(fact));
+        end.reason()
+    }
+
+    fn lifecycle(event: LifecycleEvent, detail: Detail) -> VmEvent {
+        VmEvent::Libvirt(Event::Lifecycle {
+            domain: "default_vm1".into(),
+            event,
+            detail,
+        })
+    }
+
+    #[test]
+    fn unrequested_end_is_a_crash() {
+        let started = lifecycle(LifecycleEvent::Started, Detail::Booted);
+        assert_eq!(reason_after(&[]), "Crashed");
+        assert_eq!(reason_after(&[started]), "Crashed");
+    }
+
+    #[test]
+    fn guest_that_powered_off_was_shut_down() {
+        let powered_off = lifecycle(LifecycleEvent::Shutdown, Detail::Guest);
+        assert_eq!(reason_after(std::slice::from_ref(&powered_off)), "Shutdown");
+        let started = lifecycle(LifecycleEvent::Started, Detail::Booted);
+        assert_eq!(reason_after(&[powered_off, started]), "Crashed");
+    }
+
+    #[test]
+    fn guest_that_was_asked_to_power_off_has_not_crashed_when_libvirt_missed_its_end() {
+        let mut end = EndReason::default();
+        let crashed = DomainSnapshot {
+            status: LifeCycle::Shutoff,
+            reason: reason::CRASHED,
+            spec: None,
+        };
+        assert_eq!(end.correct(crashed.clone()).reason, "Crashed");
+        end.observe(&VmEvent::GuestAsked);
+        assert_eq!(end.correct(crashed.clone()).reason, "Shutdown");
+        // What libvirt saw itself counts.
+        end.observe(&lifecycle(LifecycleEvent::Stopped, Detail::Failed));
+        assert_eq!(end.correct(crashed).reason, "Crashed");
+    }
+
+    #[test]
+    fn libvirts_stop_reason_takes_precedence() {
+        let stopped = lifecycle(LifecycleEvent::Stopped, Detail::Shutdown);
+        assert_eq!(reason_after(&[VmEvent::Destroying]), "Destroyed");
+        assert_eq!(reason_after(&[VmEvent::Destroying, stopped]), "Shutdown");
+    }
+}

@@ -1,0 +1,17 @@
+use crate::jobs::{JobRequest, JobStart, MemoryDumpRequest};
+use crate::manager::Answer;
+use crate::manager::error::OpError;
+use crate::manager::vm_context::VmContext;
+
+/// Starts a memory dump, unless one runs or the last one was the same. virt-handler reads its result in the domain's
+/// metadata.
+pub(in crate::manager) fn memory_dump(
+    vm: &VmContext,
+    request: MemoryDumpRequest,
+) -> Result<Answer, OpError> {
+    match vm.jobs.start(JobRequest::MemoryDump(request)) {
+        JobStart::Started => Ok(Answer::Done),
+        JobStart::AlreadyRunning | JobStart::AlreadyDone => Ok(Answer::NothingToDo),
+        JobStart::Busy(running) => Err(OpError::JobRuns(running)),
+    }
+}

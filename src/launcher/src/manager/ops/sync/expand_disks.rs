@@ -1,0 +1,159 @@
+//! Expands disks of a running VM whose claims have grown.
+
+use std::fs::File;
+use std::io::{self, Seek, SeekFrom};
+use std::sync::Arc;
+
+use domain::disk_expansion::{LiveExpansion, live_expansions};
+use domain::spec::DomainSpec;
+use kubevirt_api::vmi::Vmi;
+use libvirt::{BlockInfo, BlockSize, Domain};
+
+use crate::boot::disks;
+use crate::libvirt_client::COMMAND;
+use crate::manager::vm_context::VmContext;
+
+/// A disk could not be expanded.
+#[derive(Debug, thiserror::Error)]
+enum ExpandDiskError {
+    /// The size of its image or device could not be read.
+    #[error("asking for its size: {0}")]
+    Size(#[from] io::Error),
+    /// libvirt refused.
+    #[error(transparent)]
+    Libvirt(#[from] libvirt::Error),
+}
+
+/// Expands the disks of a running VM. A disk that cannot be expanded stays as it is, with a warning. `spec` is the
+/// domain as the VMI asks for it now.
+pub(super) async fn expand_disks(
+    vm: &VmContext,
+    vmi: &Vmi,
+    spec: &DomainSpec,
+    domain: &Arc<dyn Domain>,
+) {
+    let expansions = live_expansions(vmi, spec);
+    if expansions.is_empty() || vm.boot_resources.test_driver {
+        return;
+    }
+    let expanded = vm
+        .client
+        .on(domain, "growing disks", COMMAND, move |domain| {
+            if !domain.state()?.is_down() {
+                for expansion in &expansions {
+                    expand(domain, expansion);
+                }
+            }
+            Ok(())
+        });
+    if let Err(error) = expanded.await {
+        tracing::warn!(reason = %error, "disks are not expanded");
+    }
+}
+
+fn expand(domain: &dyn Domain, expansion: &LiveExpansion) {
+    let (volume, path) = match expansion {
+        LiveExpansion::File(file) => (&file.volume, &file.path),
+        LiveExpansion::Device { volume, path, .. } => (volume, path),
+    };
+    match resize(domain, expansion, path) {
+        Ok(None) => {}
+        Ok(Some(size)) => tracing::info!(volume, ?size, "disk of the running VM expanded"),
+        Err(error) => tracing::warn!(volume, reason = %error, "the disk is not expanded"),
+    }
+}
+
+fn resize(
+    domain: &dyn Domain,
+    expansion: &LiveExpansion,
+    path: &str,
+) -> Result<Option<BlockSize>, ExpandDiskError> {
+    let size = target_size(expansion, path, domain.block_info(path)?)?;
+    if let Some(size) = size {
+        domain.resize_block(path, size)?;
+    }
+    Ok(size)
+}
+
+/// The size to expand a disk to, if it has grown. libvirt reports 0 for a size that it does not know.
+fn target_size(
+    expansion: &LiveExpansion,
+    path: &str,
+    now: BlockInfo,
+) -> io::Result<Option<BlockSize>> {
+    if now.capacity == 0 {
+        return Ok(None);
+    }
+    Ok(match expansion {
+        LiveExpansion::File(file) => disks::possible_size(file)?
+            .filter(|size| *size > now.capacity)
+            .map(BlockSize::Bytes),
+        LiveExpansion::Device { device, .. } if device == path => {
+            (now.physical > now.capacity).then_some(BlockSize::Device)
+        }
+        LiveExpansion::Device { device, .. } => {
+            let size = File::open(device)?.seek(SeekFrom::End(0))?;
+            (size > now.capacity).then_some(BlockSize::Bytes(size))
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use domain::disk_expansion::ImageExpansion;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn sized(capacity: u64, physical: u64) -> BlockInfo {
+        BlockInfo {
+            capacity,
+            physical,
+            ..BlockInfo::default()
+        }
+    }
+
+    #[test]
+    fn device_is_expanded_and_an_image_on_it_too() {
+        let device = LiveExpansion::Device {
+            volume: "data".into(),
+            path: "/dev/data".into(),
+            device: "/dev/data".into(),
+        };
+        let target = |now| target_size(&device, "/dev/data", now).unwrap();
+        assert_eq!(target(sized(1, 2)), Some(BlockSize::Device));
+        for now in [sized(2, 2), sized(3, 2), sized(0, 2)] {
+            assert_eq!(target(now), None, "{now:?}");
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(2 * MIB).unwrap();
+        let described = LiveExpansion::Device {
+            volume: "data".into(),
+            path: "/cbt/data.qcow2".into(),
+            device: file.path().to_str().unwrap().into(),
+        };
+        let target = |now| target_size(&described, "/cbt/data.qcow2", now).unwrap();
+        assert_eq!(target(sized(MIB, 1)), Some(BlockSize::Bytes(2 * MIB)));
+        assert_eq!(target(sized(2 * MIB, 1)), None);
+    }
+
+    #[test]
+    fn file_is_expanded_to_its_claim() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap().to_owned();
+        let expansion = LiveExpansion::File(ImageExpansion {
+            volume: "data".into(),
+            path: path.clone(),
+            format: "raw".into(),
+            data: path.clone(),
+            capacity: 4 * MIB,
+            overhead: 0.0,
+        });
+        let target = |capacity| target_size(&expansion, &path, sized(capacity, 0)).unwrap();
+        assert_eq!(target(MIB), Some(BlockSize::Bytes(4 * MIB)));
+        assert_eq!(target(4 * MIB), None);
+        assert_eq!(target(5 * MIB), None);
+    }
+}

@@ -1,0 +1,24 @@
+//! Why a command is refused.
+
+/// Why a command is not carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A kill or delete came in between.
+    #[error("the virtual machine is being ended")]
+    Ending,
+    /// The launcher itself ends.
+    #[error("the launcher is exiting")]
+    Exiting,
+    /// The domain has been deleted, and a launcher runs one VM in its life.
+    #[error("the virtual machine has ended, and its launcher is exiting")]
+    Gone,
+    /// virt-handler decides from a notification that is out of date.
+    #[error(
+        "the virtual machine has just been started, and the notification of it is on its way to virt-handler; \
+         it is not deleted"
+    )]
+    StartUnreported,
+    /// Far more requests are waiting than virt-handler ever sends.
+    #[error("too many requests are waiting; try again")]
+    Busy,
+}

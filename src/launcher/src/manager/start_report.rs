@@ -1,0 +1,188 @@
+//! Whether virt-handler knows that the VM being started is alive.
+//!
+//! ```text
+//!   [none] ──begin──▶ [unreported] ──notification accepted──▶ [accepted]
+//!                          │  └─given up─▶ [lost]: published again when virt-handler shows up
+//!                          └──────── end: the start failed, or the VM has ended ──▶ [none]
+//! ```
+//!
+//! virt-handler decides from the last notification that it has read: when SyncVirtualMachine succeeds while that
+//! notification still says `Shutoff`, virt-handler deletes the domain that it has just started. So the answer waits for
+//! a notification that the VM is alive, and a delete is refused until that notification is accepted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::notify::{Delivery, Receipt};
+
+/// How long a start waits for the notification to be accepted. Without a virt-handler to accept it, the
+/// start is answered all the same.
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(2);
+/// virt-handler queues accepted notifications; it has read the notification after this time.
+const LEAD: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Report {
+    None,
+    Unreported,
+    Lost,
+    Accepted(Instant),
+}
+
+/// The report of the current start. Clones share it.
+#[derive(Clone)]
+pub struct StartReport(Arc<watch::Sender<Report>>);
+
+impl Default for StartReport {
+    fn default() -> Self {
+        StartReport(Arc::new(watch::Sender::new(Report::None)))
+    }
+}
+
+impl StartReport {
+    /// The domain is about to be defined or started; no notification of it was accepted yet.
+    pub(super) fn begin(&self) {
+        self.0.send_replace(Report::Unreported);
+    }
+
+    /// The start failed, or the VM has ended.
+    pub(super) fn end(&self) {
+        self.0.send_replace(Report::None);
+    }
+
+    /// A start is under way or over, and virt-handler has not accepted a notification of it.
+    pub fn is_unreported(&self) -> bool {
+        matches!(*self.0.borrow(), Report::Unreported | Report::Lost)
+    }
+
+    /// The notification of the start was given up, so that none is on its way any more; false from then on.
+    pub(super) fn take_lost(&self) -> bool {
+        self.change(Report::Lost, Report::Unreported)
+    }
+
+    /// A notification that the VM is alive is on its way.
+    pub(super) fn observe(&self, receipt: Receipt) {
+        let report = self.clone();
+        tokio::spawn(async move {
+            match receipt.await {
+                Ok(Delivery::Accepted) => report.accept(),
+                Ok(Delivery::Lost) | Err(_) => {
+                    report.change(Report::Unreported, Report::Lost);
+                }
+            }
+        });
+    }
+
+    fn change(&self, from: Report, to: Report) -> bool {
+        self.0.send_if_modified(|report| {
+            let changes = *report == from;
+            if changes {
+                *report = to;
+            }
+            changes
+        })
+    }
+
+    /// Waits until no start is under way or over: the end of the VM has been published.
+    pub async fn ended(&self) {
+        // Cannot fail: `self` holds the sender.
+        let _ = self
+            .0
+            .subscribe()
+            .wait_for(|report| *report == Report::None)
+            .await;
+    }
+
+    fn accept(&self) {
+        self.0.send_if_modified(|report| {
+            let is_news = matches!(*report, Report::Unreported | Report::Lost);
+            if is_news {
+                *report = Report::Accepted(Instant::now());
+            }
+            is_news
+        });
+    }
+
+    /// Waits until virt-handler has read that the VM is alive. False when it did not accept the notification
+    /// in time.
+    pub(super) async fn accepted(&self) -> bool {
+        let mut reports = self.0.subscribe();
+        let known = async {
+            let is_known = |report: &Report| !matches!(report, Report::Unreported | Report::Lost);
+            let report = reports.wait_for(is_known);
+            report.await.map(|report| *report)
+        };
+        match timeout(ACCEPT_TIMEOUT, known).await {
+            Ok(Ok(Report::Accepted(since))) => {
+                sleep_until(since + LEAD).await;
+                true
+            }
+            // The VM has ended meanwhile: there is nothing to report.
+            Ok(_) => true,
+            Err(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn answer_waits_for_the_notification_and_the_lead() {
+        let report = StartReport::default();
+        report.begin();
+        assert!(report.is_unreported());
+        let (delivered, receipt) = oneshot::channel();
+        report.observe(receipt);
+        let begin = Instant::now();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            delivered.send(Delivery::Accepted).unwrap();
+        });
+        assert!(report.accepted().await);
+        let waited = begin.elapsed();
+        assert!(waited >= Duration::from_millis(300) + LEAD, "{waited:?}");
+        assert!(!report.is_unreported());
+        let again = Instant::now();
+        assert!(report.accepted().await);
+        assert!(again.elapsed() < LEAD, "nobody waits twice");
+    }
+
+    #[tokio::test]
+    async fn wait_without_virt_handler_is_bounded_and_the_start_stays_unreported() {
+        let report = StartReport::default();
+        report.begin();
+        let (delivered, receipt) = oneshot::channel();
+        report.observe(receipt);
+        delivered.send(Delivery::Lost).unwrap();
+        let begin = Instant::now();
+        assert!(!report.accepted().await);
+        assert!(begin.elapsed() >= ACCEPT_TIMEOUT);
+        assert!(report.is_unreported());
+        assert!(
+            report.take_lost() && !report.take_lost(),
+            "published again once"
+        );
+        report.end();
+        assert!(!report.is_unreported());
+    }
+
+    #[tokio::test]
+    async fn late_acceptance_does_not_revive_an_ended_start() {
+        let report = StartReport::default();
+        report.begin();
+        let (delivered, receipt) = oneshot::channel();
+        report.observe(receipt);
+        report.end();
+        delivered.send(Delivery::Accepted).unwrap();
+        tokio::task::yield_now().await;
+        assert_eq!(*report.0.borrow(), Report::None);
+    }
+}

@@ -1,0 +1,124 @@
+//! What operations work with: clients, state and what one operation leaves for the next.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use domain::access_credentials::Credential;
+use hook_host::{Invocation, Reason};
+use tokio::sync::{Notify, mpsc, watch};
+
+use super::hooks::Hooks;
+use super::metadata::Metadata;
+use super::request_id::RequestId;
+use super::start_report::StartReport;
+use super::state::Phase;
+use crate::agent::guest_time::GuestTimeSync;
+use crate::boot::resources::{BootResources, CloudInitImage};
+use crate::events::VmEvent;
+use crate::jobs::Jobs;
+use crate::libvirt_client::Client;
+use crate::notify::Notifier;
+
+/// Which VM this launcher runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Namespace of the VMI.
+    pub namespace: String,
+    /// Name of the VMI.
+    pub name: String,
+    /// UID of the VMI.
+    pub uid: String,
+    /// libvirt's name of the domain.
+    pub domain: String,
+}
+
+impl Identity {
+    /// The identity of a VMI.
+    pub fn new(namespace: &str, name: &str, uid: &str) -> Identity {
+        Identity {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: uid.to_owned(),
+            domain: format!("{namespace}_{name}"),
+        }
+    }
+
+    /// The invocation that hooks see.
+    pub fn invocation(&self, reason: Reason) -> Invocation {
+        Invocation {
+            reason,
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            domain: self.domain.clone(),
+        }
+    }
+}
+
+/// The virtual machine's identity, its clients and its state.
+pub struct VmContext {
+    /// The VM's names.
+    pub identity: Identity,
+    /// libvirt.
+    pub client: Client,
+    /// KubeVirt's metadata.
+    pub metadata: Arc<Metadata>,
+    /// virt-handler.
+    pub notifier: Notifier,
+    /// The hooks.
+    pub hooks: Arc<dyn Hooks>,
+    /// The node, and what a boot prepares on it.
+    pub boot_resources: BootResources,
+    /// Events for the observer.
+    pub events: mpsc::UnboundedSender<VmEvent>,
+    /// The phase, as the observer last published it.
+    pub state: watch::Receiver<Phase>,
+    /// Whether virt-handler knows of the start.
+    pub start_report: StartReport,
+    /// Work on the domain that outlasts its command.
+    pub jobs: Jobs,
+    /// The credentials to set through the guest agent; sent by each start.
+    pub credentials: watch::Sender<Vec<Credential>>,
+    /// Notified whenever the guest is asked to power off.
+    pub guest_asked: Notify,
+    /// Held while the domain is being defined, in all its steps.
+    pub defining: Arc<tokio::sync::Mutex<()>>,
+    /// What one operation leaves for the next.
+    pub driver_state: Mutex<DriverState>,
+    /// The number of the request that began last, for log lines; 0 before the first.
+    pub last_request: Arc<AtomicU64>,
+}
+
+/// What one operation leaves for the next.
+#[derive(Default)]
+pub struct DriverState {
+    /// A user has paused the VM: a sync must not resume it.
+    pub paused_by_user: bool,
+    /// This launcher has defined the domain and prepared its resources.
+    pub defined: bool,
+    /// The cloud-init image of this boot; it is written when the domain starts.
+    pub cloud_init: Option<CloudInitImage>,
+    /// virt-handler has had the domain deleted.
+    pub deleted: bool,
+    /// The VMI asks to pause guest agent probes.
+    pub agent_probe_paused: bool,
+    /// The guest's clock is being set.
+    pub(super) guest_time: Option<GuestTimeSync>,
+    /// Hook failures that a Kubernetes event was sent for.
+    pub reported_hook_failures: HashSet<String>,
+}
+
+impl VmContext {
+    /// Records the number of the request that begins, for log lines.
+    pub(super) fn publish_request(&self, id: RequestId) {
+        self.last_request.store(id.0, Ordering::Relaxed);
+    }
+
+    /// Locks the state that one operation leaves for the next.
+    pub fn driver_state(&self) -> MutexGuard<'_, DriverState> {
+        self.driver_state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}

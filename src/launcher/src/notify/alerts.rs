@@ -1,0 +1,200 @@
+//! Which alerts the VM's owner gets: a guest that panicked, a disk error that paused the VM. Pure.
+
+use std::collections::BTreeMap;
+
+use kubevirt_api::domain_json::GuestPanicInfo;
+use libvirt::{Detail, Event, LifecycleEvent};
+
+use super::Warning;
+
+/// An alert for the VM's owner.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Alert {
+    /// The guest panicked; QEMU's log has the details.
+    Panic,
+    /// Disk errors paused the VM.
+    Disks(Vec<Warning>),
+}
+
+/// Decides about alerts; remembers disk errors and a panic between events.
+#[derive(Debug, Default)]
+pub(crate) struct AlertPolicy {
+    /// libvirt's name of the error, by the disk's alias.
+    failing: BTreeMap<String, String>,
+    panicked: bool,
+}
+
+impl AlertPolicy {
+    /// The alert that follows from an event of the domain. A panic counts once, unless the guest's own crash
+    /// kernel takes over: then the guest runs again.
+    pub(crate) fn observe(&mut self, event: &Event) -> Option<Alert> {
+        match event {
+            Event::IoError { alias, reason, .. } => {
+                self.failing.insert(alias.clone(), reason.clone());
+                None
+            }
+            Event::Lifecycle { event, detail, .. } => self.observe_lifecycle(*event, *detail),
+            _ => None,
+        }
+    }
+
+    fn observe_lifecycle(&mut self, event: LifecycleEvent, detail: Detail) -> Option<Alert> {
+        match (event, detail) {
+            (LifecycleEvent::Suspended, Detail::IoError) => {
+                let failing = std::mem::take(&mut self.failing);
+                let warnings = failing.iter().map(|(alias, why)| disk(alias, why));
+                Some(Alert::Disks(warnings.collect()))
+            }
+            (LifecycleEvent::Resumed, _) => {
+                self.failing.clear();
+                None
+            }
+            (LifecycleEvent::Crashed, _) if self.panicked => None,
+            (LifecycleEvent::Crashed, detail) => {
+                self.panicked = detail == Detail::Panicked;
+                Some(Alert::Panic)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A user alias is `ua-` and the volume's name.
+fn disk(alias: &str, why: &str) -> Warning {
+    let volume = alias.strip_prefix("ua-").unwrap_or(alias);
+    let message = match why {
+        "enospc" => format!("VM Paused due to not enough space on volume: {volume}"),
+        _ => format!("VM Paused due to IO error at the volume: {volume}"),
+    };
+    Warning {
+        reason: "IOerror",
+        message,
+    }
+}
+
+/// The warning of a panic and its details for virt-handler, from QEMU's log.
+pub(crate) fn panic_warning(log: &str) -> (Warning, GuestPanicInfo) {
+    let (message, info) = match log.lines().rev().find_map(panic_info) {
+        Some(info) => (describe(&info), info),
+        None => (
+            "GuestPanicked (details unavailable)".to_owned(),
+            GuestPanicInfo {
+                kind: "unknown".into(),
+                ..GuestPanicInfo::default()
+            },
+        ),
+    };
+    let warning = Warning {
+        reason: "GuestPanicked",
+        message,
+    };
+    (warning, info)
+}
+
+fn describe(info: &GuestPanicInfo) -> String {
+    if info.kind != "hyper-v" {
+        return format!("GuestPanicked: type={}", info.kind);
+    }
+    let arguments = [info.arg1, info.arg2, info.arg3, info.arg4, info.arg5];
+    let arguments = arguments.map(|argument| format!("'{argument:#x}'"));
+    format!("GuestPanicked: {}", arguments.join(", "))
+}
+
+/// A line as libvirt writes it: `<time>: panic hyper-v: arg1='0x5a', arg2='0x1'...`.
+fn panic_info(line: &str) -> Option<GuestPanicInfo> {
+    let (_, panic) = line.split_once("panic ")?;
+    let (kind, arguments) = panic.trim_start().split_once(':')?;
+    if kind.is_empty() || kind.contains(char::is_whitespace) {
+        return None;
+    }
+    let argument = |name: &str| -> u64 {
+        let fields = arguments.split(',').map(str::trim);
+        let mut values = fields.filter_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+        let value = values.next().unwrap_or_default();
+        let digits = value.trim_matches(['\'', '"']).trim_start_matches("0x");
+        u64::from_str_radix(digits, 16).unwrap_or(0)
+    };
+    Some(GuestPanicInfo {
+        kind: kind.to_owned(),
+        arg1: argument("arg1"),
+        arg2: argument("arg2"),
+        arg3: argument("arg3"),
+        arg4: argument("arg4"),
+        arg5: argument("arg5"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn lifecycle(event: LifecycleEvent, detail: Detail) -> Event {
+        Event::Lifecycle {
+            domain: "default_vm1".into(),
+            event,
+            detail,
+        }
+    }
+
+    fn io_error(alias: &str, reason: &str) -> Event {
+        Event::IoError {
+            domain: "default_vm1".into(),
+            alias: alias.into(),
+            path: "/disk".into(),
+            reason: reason.into(),
+        }
+    }
+
+    #[test]
+    fn alert_names_the_volume_that_paused_the_vm() {
+        let mut alerts = AlertPolicy::default();
+        assert_eq!(alerts.observe(&io_error("ua-data", "enospc")), None);
+        assert_eq!(alerts.observe(&io_error("ua-root", "")), None);
+        let stopped = lifecycle(LifecycleEvent::Suspended, Detail::IoError);
+        let Some(Alert::Disks(warnings)) = alerts.observe(&stopped) else {
+            panic!("no warnings");
+        };
+        let messages: Vec<_> = warnings.iter().map(|one| one.message.as_str()).collect();
+        assert_eq!(
+            messages,
+            [
+                "VM Paused due to not enough space on volume: data",
+                "VM Paused due to IO error at the volume: root"
+            ]
+        );
+        assert_eq!(alerts.observe(&stopped), Some(Alert::Disks(Vec::new())));
+    }
+
+    #[test]
+    fn disk_error_without_a_pause_gives_no_alert() {
+        let mut alerts = AlertPolicy::default();
+        alerts.observe(&io_error("ua-data", "enospc"));
+        alerts.observe(&lifecycle(LifecycleEvent::Resumed, Detail::Unpaused));
+        let stopped = lifecycle(LifecycleEvent::Suspended, Detail::IoError);
+        assert_eq!(alerts.observe(&stopped), Some(Alert::Disks(Vec::new())));
+    }
+
+    #[test]
+    fn panic_gives_one_alert() {
+        let mut alerts = AlertPolicy::default();
+        let panicked = lifecycle(LifecycleEvent::Crashed, Detail::Panicked);
+        assert_eq!(alerts.observe(&panicked), Some(Alert::Panic));
+        assert_eq!(alerts.observe(&panicked), None);
+    }
+
+    #[test]
+    fn panic_details_are_read_from_the_log() {
+        let log = "2024-09-30 16:30:49.506+0000: panic hyper-v: arg1='0x5a', arg2='0x1', \
+                   arg3='0x0', arg4='0x0', arg5='0xff'\nlast line\n";
+        let (warning, info) = panic_warning(log);
+        assert_eq!(
+            warning.message,
+            "GuestPanicked: '0x5a', '0x1', '0x0', '0x0', '0xff'"
+        );
+        assert_eq!((info.arg1, info.arg5), (0x5a, 0xff));
+        let (warning, info) = panic_warning("nothing\nof the kind: panic at the disco");
+        assert_eq!(warning.message, "GuestPanicked (details unavailable)");
+        assert_eq!(info.kind, "unknown");
+    }
+}

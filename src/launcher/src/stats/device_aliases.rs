@@ -1,0 +1,36 @@
+//! Device aliases, by which KubeVirt names disks and interfaces in statistics.
+
+use std::collections::BTreeMap;
+
+use domain_xml::Document;
+
+/// libvirt's prefix of user-defined aliases.
+const USER_ALIAS: &str = "ua-";
+
+/// Device aliases by the device's target name (`tap0`, `vda`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct DeviceAliases(BTreeMap<String, String>);
+
+impl DeviceAliases {
+    /// From the running domain's XML; empty when it cannot be parsed.
+    pub(crate) fn from_xml(active_xml: &str) -> DeviceAliases {
+        let Ok(document) = Document::parse(active_xml) else {
+            return DeviceAliases::default();
+        };
+        let devices = document.root().child("devices");
+        let devices = devices.into_iter().flat_map(domain_xml::Element::children);
+        let named = devices
+            .filter(|device| device.is("interface") || device.is("disk"))
+            .filter_map(|device| {
+                let target = device.child("target")?.attr("dev")?.into_owned();
+                let alias = device.child("alias")?.attr("name")?.into_owned();
+                let alias = alias.strip_prefix(USER_ALIAS).unwrap_or(&alias).to_owned();
+                Some((target, alias))
+            });
+        DeviceAliases(named.collect())
+    }
+
+    pub(super) fn get(&self, target: Option<&str>) -> Option<&str> {
+        self.0.get(target?).map(String::as_str)
+    }
+}

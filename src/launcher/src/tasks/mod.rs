@@ -1,0 +1,195 @@
+//! Supervised tasks, which run as long as the launcher.
+//!
+//! ```text
+//!  [running] ──panics or returns──▶ restarted by its factory ───▶ [running]
+//!      │                              └─third end within 60 s──▶ [failed]: the launcher ends with the reason
+//!      └─dropped: aborted
+//! ```
+//! A factory starts from the present state each time: it takes a snapshot and subscribes again, instead of continuing
+//! from what the ended task knew.
+
+mod policy;
+
+use std::future::Future;
+
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::Instant;
+
+use policy::{Decision, RestartPolicy};
+
+/// A task that keeps ending.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the task {name} ended three times within a minute, last because {reason}")]
+pub struct TaskFailure {
+    /// The task.
+    pub name: &'static str,
+    /// How it ended the last time.
+    pub reason: String,
+}
+
+/// Keeps tasks running. Dropping it aborts them.
+#[derive(Debug)]
+pub struct Supervisor {
+    supervisions: Vec<JoinHandle<()>>,
+    failures: mpsc::UnboundedSender<TaskFailure>,
+    failed: mpsc::UnboundedReceiver<TaskFailure>,
+}
+
+impl Default for Supervisor {
+    fn default() -> Self {
+        let (failures, failed) = mpsc::unbounded_channel();
+        Supervisor {
+            supervisions: Vec::new(),
+            failures,
+            failed,
+        }
+    }
+}
+
+impl Supervisor {
+    /// Starts the task that `factory` makes, and a new one whenever it ends.
+    pub fn spawn<F, T>(&mut self, name: &'static str, factory: F)
+    where
+        F: FnMut() -> T + Send + 'static,
+        T: Future<Output = ()> + Send + 'static,
+    {
+        let failures = self.failures.clone();
+        self.supervisions
+            .push(tokio::spawn(supervise(name, factory, failures)));
+    }
+
+    /// Waits until a task is given up; for ever, if none is.
+    pub async fn failure(&mut self) -> TaskFailure {
+        match self.failed.recv().await {
+            Some(failure) => failure,
+            // This value holds a sender itself.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Ends all tasks; for when the launcher ends.
+    pub fn abort(&self) {
+        for supervision in &self.supervisions {
+            supervision.abort();
+        }
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}
+
+async fn supervise<F, T>(
+    name: &'static str,
+    mut factory: F,
+    failures: mpsc::UnboundedSender<TaskFailure>,
+) where
+    F: FnMut() -> T + Send + 'static,
+    T: Future<Output = ()> + Send + 'static,
+{
+    let mut policy = RestartPolicy::default();
+    loop {
+        let task = AbortOnDrop(tokio::spawn(factory()));
+        let reason = task.end().await;
+        match policy.observe_end(Instant::now()) {
+            Decision::Restart => {
+                tracing::error!(task = name, reason, "a task ended and is started anew");
+            }
+            Decision::GiveUp => {
+                let _ = failures.send(TaskFailure { name, reason });
+                return;
+            }
+        }
+    }
+}
+
+/// Runs one instance as a separate task, so that a panic ends only that instance.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl AbortOnDrop {
+    async fn end(mut self) -> String {
+        match (&mut self.0).await {
+            Ok(()) => "it returned".to_owned(),
+            Err(error) => panic_message(error),
+        }
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn panic_message(error: JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else {
+        return "it was cancelled".to_owned();
+    };
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("it panicked: {}", text.unwrap_or("without a message"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn task_that_panics_once_is_restarted() {
+        let starts = Arc::new(AtomicUsize::new(0));
+        let mut supervisor = Supervisor::default();
+        let (said, mut heard) = mpsc::unbounded_channel();
+        let counted = Arc::clone(&starts);
+        supervisor.spawn("observer", move || {
+            let (start, said) = (counted.fetch_add(1, Ordering::SeqCst), said.clone());
+            async move {
+                assert!(start > 0, "the first time");
+                said.send(start).unwrap();
+                std::future::pending().await
+            }
+        });
+        assert_eq!(heard.recv().await, Some(1));
+        let failure = tokio::time::timeout(Duration::from_millis(50), supervisor.failure());
+        assert!(failure.await.is_err(), "it runs");
+    }
+
+    #[tokio::test]
+    async fn task_that_keeps_ending_fails_with_its_reason() {
+        let mut supervisor = Supervisor::default();
+        supervisor.spawn("steady", std::future::pending);
+        supervisor.spawn("notifier", || async { panic!("no {}", "socket") });
+        let failure = supervisor.failure().await;
+        assert_eq!(failure.name, "notifier");
+        assert_eq!(failure.reason, "it panicked: no socket");
+
+        let mut supervisor = Supervisor::default();
+        supervisor.spawn("credentials", || async {});
+        assert_eq!(supervisor.failure().await.reason, "it returned");
+    }
+
+    #[tokio::test]
+    async fn dropping_the_supervisor_ends_its_tasks() {
+        let mut supervisor = Supervisor::default();
+        let (held, mut released) = mpsc::unbounded_channel::<()>();
+        supervisor.spawn("watch", move || {
+            let held = held.clone();
+            async move {
+                let _held = held;
+                std::future::pending().await
+            }
+        });
+        tokio::task::yield_now().await;
+        drop(supervisor);
+        assert_eq!(released.recv().await, None);
+    }
+}

@@ -1,0 +1,57 @@
+//! The timers of a pure policy: one of each name, carried out by its driver.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+/// The armed timers.
+#[derive(Debug)]
+pub(crate) struct Timers<T>(HashMap<T, Instant>);
+
+impl<T> Default for Timers<T> {
+    fn default() -> Self {
+        Timers(HashMap::new())
+    }
+}
+
+impl<T: Copy + Eq + Hash> Timers<T> {
+    /// Arms a timer, replacing the one of the same name.
+    pub(crate) fn arm(&mut self, timer: T, after: Duration) {
+        self.0.insert(timer, Instant::now() + after);
+    }
+
+    /// Waits for the first timer to expire and removes it; waits for ever if none is armed.
+    /// Dropping the future changes nothing.
+    pub(crate) async fn expired(&mut self) -> T {
+        let Some((timer, at)) = self.first() else {
+            return std::future::pending().await;
+        };
+        sleep_until(at).await;
+        self.0.remove(&timer);
+        timer
+    }
+
+    fn first(&self) -> Option<(T, Instant)> {
+        let armed = self.0.iter().map(|(timer, at)| (*timer, *at));
+        armed.min_by_key(|(_, at)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn timers_expire_in_order_and_are_replaced_by_name() {
+        let mut timers = Timers::default();
+        timers.arm("late", Duration::from_millis(30));
+        timers.arm("early", Duration::from_secs(9));
+        timers.arm("early", Duration::from_millis(10));
+        assert_eq!(timers.expired().await, "early");
+        assert_eq!(timers.expired().await, "late");
+        let none = tokio::time::timeout(Duration::from_millis(50), timers.expired());
+        assert!(none.await.is_err());
+    }
+}

@@ -1,0 +1,18 @@
+//! Points in time as Kubernetes writes them.
+
+/// Now: RFC 3339 in UTC, to the second.
+pub(crate) fn now() -> String {
+    format!("{:.0}", jiff::Timestamp::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timestamp_has_whole_seconds() {
+        let text = now();
+        assert_eq!(text.len(), "2026-11-21T11:55:54Z".len(), "{text}");
+        assert!(text.ends_with('Z'));
+    }
+}

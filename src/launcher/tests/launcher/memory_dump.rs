@@ -1,0 +1,154 @@
+//! The memory dump over the command socket, and what virt-handler hears of it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use libvirt::fake::Call;
+use proto::cmd::v1::{EmptyRequest, MemoryDumpRequest, Response, Vmi};
+use virt_launcher::manager::Command;
+
+use crate::command::{about, client};
+use crate::rig::{DOMAIN, Rig, sync, vmi_json};
+
+async fn dump(rig: &Rig, path: &str) -> Response {
+    let request = MemoryDumpRequest {
+        vmi: Some(Vmi {
+            vmi_json: vmi_json().to_string().into_bytes(),
+        }),
+        dump_path: path.to_owned(),
+    };
+    let answer = client(rig).await.virtual_machine_memory_dump(request).await;
+    answer.unwrap().into_inner()
+}
+
+fn path(directory: &tempfile::TempDir, name: &str) -> String {
+    directory.path().join(name).to_str().unwrap().to_owned()
+}
+
+/// What virt-handler heard after the VM's start, repetitions left out.
+fn dumps(notifications: &[String]) -> Vec<&str> {
+    let mut records: Vec<&str> = notifications
+        .iter()
+        .filter_map(|line| line.strip_prefix("MODIFIED uid=1234 "))
+        .filter(|line| line.contains("dump="))
+        .collect();
+    records.dedup();
+    records
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dump_is_answered_at_once_and_published_in_order() {
+    let rig = Rig::new().await;
+    let directory = tempfile::tempdir().unwrap();
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.fake.set_dump_duration(Duration::from_millis(300));
+    let first = path(&directory, "a.memory.dump");
+    assert!(dump(&rig, &first).await.success);
+    rig.notifications_until("Paused/Dump").await;
+    assert!(dump(&rig, &path(&directory, "b.memory.dump")).await.success);
+    // Neither lane of commands is held.
+    let mut client = client(&rig).await;
+    let domain = client.get_domain(EmptyRequest {}).await.unwrap();
+    assert!(domain.into_inner().domain.contains("Dump"));
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let notifications = rig.notifications_until("dump=completed").await;
+    let records = dumps(&notifications);
+    assert_eq!(
+        records.first(),
+        Some(&"Running/Unknown grace=5 dump=begun"),
+        "{records:?}"
+    );
+    assert_eq!(
+        records.get(1),
+        Some(&"Paused/Dump grace=5 dump=begun"),
+        "{records:?}"
+    );
+    assert_eq!(
+        records.last(),
+        Some(&"Running/Unknown grace=5 dump=completed"),
+        "{records:?}"
+    );
+    assert_eq!(rig.fake.count(Call::CoreDump), 1);
+    assert_eq!(
+        rig.fake.count(Call::Resume),
+        0,
+        "the sync left the pause alone"
+    );
+    assert!(Path::new(&first).exists());
+    assert!(dump(&rig, &first).await.success);
+    assert_eq!(
+        rig.notifications(0).await,
+        notifications,
+        "the same dump again is nothing"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn impossible_dump_is_refused_or_recorded_as_failed() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    for bad in [
+        "",
+        "x.memory.dump",
+        "/a/../b.memory.dump",
+        &"/x".repeat(9000),
+    ] {
+        let answer = dump(&rig, bad).await;
+        assert!(
+            !answer.success && answer.message.contains("memory dump"),
+            "{answer:?}"
+        );
+    }
+    let nobody = MemoryDumpRequest::default();
+    let answer = client(&rig).await.virtual_machine_memory_dump(nobody).await;
+    assert!(
+        answer
+            .unwrap()
+            .into_inner()
+            .message
+            .contains("No valid vmi")
+    );
+    assert!(dump(&rig, "/nonexistent/x.memory.dump").await.success);
+    let notifications = rig.notifications_until("dump=failed").await;
+    let expected = ["begun", "failed"].map(|how| format!("Running/Unknown grace=5 dump={how}"));
+    assert_eq!(dumps(&notifications), expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kill_ends_the_dump_and_publishes_it_before_the_end() {
+    let rig = Rig::new().await;
+    let directory = tempfile::tempdir().unwrap();
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.fake.set_dump_duration(Duration::from_secs(600));
+    let file = path(&directory, "a.memory.dump");
+    assert!(dump(&rig, &file).await.success);
+    rig.notifications_until("Paused/Dump").await;
+    let mut client = client(&rig).await;
+    assert!(
+        client
+            .kill_virtual_machine(about())
+            .await
+            .unwrap()
+            .into_inner()
+            .success
+    );
+    assert!(
+        client
+            .delete_virtual_machine(about())
+            .await
+            .unwrap()
+            .into_inner()
+            .success
+    );
+    let notifications = rig.notifications_until("gone").await;
+    let records = dumps(&notifications);
+    assert!(
+        records.contains(&"Shutoff/Destroyed grace=5 dump=failed"),
+        "{records:?}"
+    );
+    assert!(
+        notifications.last().unwrap().contains("gone"),
+        "{notifications:?}"
+    );
+    assert!(rig.fake.state(DOMAIN).is_none() && !Path::new(&file).exists());
+}

@@ -1,0 +1,32 @@
+//! The disks of a running domain: how large they are.
+
+use crate::error::Result;
+
+/// The disks of a running domain, named by target (`vda`) or by source path.
+pub trait Blocks {
+    /// How large a disk is.
+    fn block_info(&self, disk: &str) -> Result<BlockInfo>;
+
+    /// Makes a disk another size, and tells the guest.
+    fn resize_block(&self, disk: &str, to: BlockSize) -> Result<()>;
+}
+
+/// How large a disk is, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockInfo {
+    /// What the guest sees; 0 when libvirt cannot tell.
+    pub capacity: u64,
+    /// What is written on the host.
+    pub allocation: u64,
+    /// What the image takes up, or the size of the device.
+    pub physical: u64,
+}
+
+/// The size that a disk is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockSize {
+    /// So many bytes.
+    Bytes(u64),
+    /// As large as the block device that it is.
+    Device,
+}

@@ -1,0 +1,30 @@
+//! One domain: the roles that its handle plays, its identity and its state.
+
+use crate::agent::Agent;
+use crate::blocks::Blocks;
+use crate::definition::Definition;
+use crate::error::Result;
+use crate::jobs::Jobs;
+use crate::power::Power;
+use crate::state::State;
+use crate::stats::DomainStats;
+
+/// One domain. A handle stays valid when the domain ends or is undefined; calls then fail with
+/// [`NO_DOMAIN`](crate::error::code::NO_DOMAIN) or
+/// [`OPERATION_INVALID`](crate::error::code::OPERATION_INVALID).
+pub trait Domain: Power + Definition + Blocks + Jobs + Agent + Send + Sync {
+    /// The domain's name.
+    fn name(&self) -> &str;
+
+    /// The domain's UUID, lower case with dashes.
+    fn uuid(&self) -> &str;
+
+    /// The connection it belongs to still works, as far as is known without asking the daemon.
+    fn is_connected(&self) -> bool;
+
+    /// What the domain is doing, and why.
+    fn state(&self) -> Result<State>;
+
+    /// The domain's figures. `None` while it has no QEMU process.
+    fn stats(&self) -> Result<Option<DomainStats>>;
+}

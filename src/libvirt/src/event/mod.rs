@@ -1,0 +1,197 @@
+//! Events that libvirt sends unasked: those of domains, and the end of a connection.
+
+mod lifecycle;
+
+use std::fmt;
+
+pub use lifecycle::{Detail, LifecycleEvent};
+
+use crate::typed_params::ParamValue;
+
+/// One thing that happened. `domain` is always the domain's name.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The domain was defined, started, stopped...
+    Lifecycle {
+        /// The domain's name.
+        domain: String,
+        /// What happened.
+        event: LifecycleEvent,
+        /// How it came about.
+        detail: Detail,
+    },
+    /// The guest rebooted. libvirt sends two per reboot.
+    Reboot {
+        /// The domain's name.
+        domain: String,
+    },
+    /// The guest agent connected or went away.
+    AgentLifecycle {
+        /// The domain's name.
+        domain: String,
+        /// Whether an agent is there now.
+        connected: bool,
+    },
+    /// The domain's metadata was written.
+    Metadata {
+        /// The domain's name.
+        domain: String,
+        /// The namespace of the element that changed; none for title and description.
+        uri: Option<String>,
+    },
+    /// A device was plugged in.
+    DeviceAdded {
+        /// The domain's name.
+        domain: String,
+        /// The device's alias.
+        alias: String,
+    },
+    /// The guest let go of a device.
+    DeviceRemoved {
+        /// The domain's name.
+        domain: String,
+        /// The device's alias.
+        alias: String,
+    },
+    /// The guest refused to let go of a device.
+    DeviceRemovalFailed {
+        /// The domain's name.
+        domain: String,
+        /// The device's alias.
+        alias: String,
+    },
+    /// The guest opened or closed a drive's tray.
+    TrayChange {
+        /// The domain's name.
+        domain: String,
+        /// The drive's alias.
+        alias: String,
+        /// Whether the tray is open now.
+        open: bool,
+    },
+    /// A migration, backup or dump ended.
+    JobCompleted {
+        /// The domain's name.
+        domain: String,
+        /// The job's typed parameters, under libvirt's names.
+        params: Vec<(String, ParamValue)>,
+    },
+    /// The host found broken memory under the guest.
+    MemoryFailure {
+        /// The domain's name.
+        domain: String,
+        /// Whether the guest (and not the hypervisor) was hit.
+        in_guest: bool,
+        /// What the hypervisor did about it.
+        action: MemoryFailureAction,
+    },
+    /// A disk reported an error to the guest.
+    IoError {
+        /// The domain's name.
+        domain: String,
+        /// The disk's alias.
+        alias: String,
+        /// The source's path.
+        path: String,
+        /// libvirt's word for it, e.g. `enospc`.
+        reason: String,
+    },
+    /// A memory device was resized by the guest.
+    MemoryDeviceSize {
+        /// The domain's name.
+        domain: String,
+        /// The device's alias.
+        alias: String,
+        /// The new size, in KiB.
+        kib: u64,
+    },
+    /// The connection to the daemon is over; no event follows on it.
+    ConnectionClosed {
+        /// Why.
+        reason: CloseReason,
+    },
+}
+
+impl Event {
+    /// The domain the event is about; none when it is about the connection.
+    pub fn domain(&self) -> Option<&str> {
+        match self {
+            Event::Lifecycle { domain, .. }
+            | Event::Reboot { domain }
+            | Event::AgentLifecycle { domain, .. }
+            | Event::Metadata { domain, .. }
+            | Event::DeviceAdded { domain, .. }
+            | Event::DeviceRemoved { domain, .. }
+            | Event::DeviceRemovalFailed { domain, .. }
+            | Event::TrayChange { domain, .. }
+            | Event::JobCompleted { domain, .. }
+            | Event::MemoryFailure { domain, .. }
+            | Event::IoError { domain, .. }
+            | Event::MemoryDeviceSize { domain, .. } => Some(domain),
+            Event::ConnectionClosed { .. } => None,
+        }
+    }
+}
+
+/// Why a connection ended (`virConnectCloseReason`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CloseReason {
+    /// An I/O error.
+    Error,
+    /// The daemon went away.
+    Eof,
+    /// The daemon did not answer keepalive messages.
+    Keepalive,
+    /// This side closed it.
+    Client,
+}
+
+impl CloseReason {
+    pub(crate) fn decode(raw: i32) -> Self {
+        match raw {
+            1 => CloseReason::Eof,
+            2 => CloseReason::Keepalive,
+            3 => CloseReason::Client,
+            _ => CloseReason::Error,
+        }
+    }
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CloseReason::Error => "I/O error",
+            CloseReason::Eof => "the daemon closed it or ended",
+            CloseReason::Keepalive => "the daemon stopped answering",
+            CloseReason::Client => "closed by this side",
+        })
+    }
+}
+
+/// What the hypervisor did about broken memory (`virDomainMemoryFailureActionType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemoryFailureAction {
+    /// Nothing.
+    Ignore,
+    /// The guest was told.
+    Inject,
+    /// The guest could not be told.
+    Fatal,
+    /// The guest was reset.
+    Reset,
+    /// A newer libvirt's action.
+    Other(i32),
+}
+
+impl MemoryFailureAction {
+    pub(crate) fn decode(raw: i32) -> Self {
+        match raw {
+            0 => Self::Ignore,
+            1 => Self::Inject,
+            2 => Self::Fatal,
+            3 => Self::Reset,
+            other => Self::Other(other),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A domain's XML: name, UUID, metadata; everything else is kept as it came.
+
+use domain_xml::{Document, Element};
+
+use crate::definition::Metadata;
+use crate::error::{Error, Result, code, origin};
+
+/// What libvirt takes where a domain has no UUID of its own.
+const SYSTEM_UUID: &str = "sysinfo/system/entry[@name='uuid']";
+
+/// One configuration of a domain.
+#[derive(Clone)]
+pub(super) struct DomainConfig {
+    document: Document,
+    pub(super) name: String,
+    pub(super) uuid: Option<String>,
+}
+
+impl DomainConfig {
+    pub(super) fn parse(xml: &str) -> Result<Self> {
+        let document = Document::parse(xml).map_err(|error| xml_error(&error.to_string()))?;
+        let root = document.root();
+        if !root.is("domain") {
+            return Err(xml_error("unexpected root element, expecting <domain>"));
+        }
+        let text = |name| root.child(name).map(|child| child.text().trim().to_owned());
+        let name = text("name").filter(|name| !name.is_empty());
+        Ok(DomainConfig {
+            name: name.ok_or_else(|| xml_error("missing domain name"))?,
+            uuid: text("uuid")
+                .or_else(|| document.value(SYSTEM_UUID).ok().flatten())
+                .map(|uuid| uuid.to_lowercase()),
+            document,
+        })
+    }
+
+    /// Gives the domain its UUID, right behind its name, as libvirt prints it.
+    pub(super) fn set_uuid(&mut self, uuid: &str) {
+        let root = self.document.root_mut();
+        if root.child("uuid").is_none() {
+            root.insert_after("name", Element::new("uuid"));
+        }
+        root.ensure_child("uuid").set_text(uuid);
+        self.uuid = Some(uuid.to_owned());
+    }
+
+    pub(super) fn render(&self) -> String {
+        self.document.render()
+    }
+
+    /// The same with the number of its QEMU process.
+    pub(super) fn render_active(&self, id: u32) -> String {
+        let mut document = self.document.clone();
+        document.root_mut().set_attr("id", id.to_string());
+        document.render()
+    }
+
+    /// The metadata element of a namespace, without the namespace, as libvirt returns it.
+    pub(super) fn metadata(&self, uri: &str) -> Option<String> {
+        let metadata = self.document.root().child("metadata")?;
+        let found = metadata.children().find(|child| belongs(child, uri))?;
+        let mut element = found.clone();
+        let declarations: Vec<String> = declarations(found, uri);
+        for name in &declarations {
+            element.remove_attr(name);
+        }
+        let mut xml = element.render();
+        for prefix in declarations
+            .iter()
+            .filter_map(|name| name.strip_prefix("xmlns:"))
+        {
+            xml = xml
+                .replace(&format!("<{prefix}:"), "<")
+                .replace(&format!("</{prefix}:"), "</");
+        }
+        Some(xml)
+    }
+
+    pub(super) fn set_metadata(&mut self, metadata: Metadata<'_>) -> Result<()> {
+        let element = metadata.xml.map(Document::parse).transpose();
+        let element = element.map_err(|error| xml_error(&error.to_string()))?;
+        let list = self.document.root_mut().ensure_child("metadata");
+        list.remove_children(|child| belongs(child, metadata.uri));
+        if let Some(document) = element {
+            let mut element = document.root().clone();
+            element.set_attr("xmlns", metadata.uri);
+            list.append(element);
+        }
+        Ok(())
+    }
+}
+
+fn belongs(element: &Element, uri: &str) -> bool {
+    !declarations(element, uri).is_empty()
+}
+
+/// The attributes by which an element declares the namespace.
+fn declarations(element: &Element, uri: &str) -> Vec<String> {
+    element
+        .attrs()
+        .filter(|(name, value)| (*name == "xmlns" || name.starts_with("xmlns:")) && value == uri)
+        .map(|(name, _)| name.to_owned())
+        .collect()
+}
+
+fn xml_error(what: &str) -> Error {
+    Error {
+        code: code::XML_ERROR,
+        domain: origin::DOMAIN,
+        message: format!("XML error: {what}"),
+    }
+}

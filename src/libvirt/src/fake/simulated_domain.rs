@@ -1,0 +1,228 @@
+//! One simulated domain: how each request changes its state, and the events that follow.
+//!
+//! ```text
+//!            start                 suspend
+//! Shutoff ──────────▶ Running ◀──────────────▶ Paused
+//!    ▲                   │         resume         │
+//!    └─ shutdown, destroy, QEMU's death ──────────┘
+//! ```
+
+use std::collections::BTreeMap;
+
+use super::Agent;
+use super::domain_config::DomainConfig;
+use super::running_dump::RunningDump;
+use crate::blocks::BlockInfo;
+use crate::error::{Error, Result, code, origin};
+use crate::event::{Detail, Event, LifecycleEvent};
+use crate::power::{RebootMode, ShutdownMode, StartOptions};
+use crate::state::{DomainState, Reason, State};
+use crate::stats::DomainStats;
+
+pub(super) struct SimulatedDomain {
+    pub(super) name: String,
+    pub(super) uuid: String,
+    /// The persistent configuration; none for a transient domain.
+    pub(super) inactive: Option<DomainConfig>,
+    /// The running configuration.
+    pub(super) active: Option<DomainConfig>,
+    pub(super) id: u32,
+    pub(super) state: State,
+    pub(super) stats: DomainStats,
+    pub(super) agent: Option<Agent>,
+    /// The number of file descriptors associated with the domain, by group.
+    pub(super) associated_fds: BTreeMap<String, usize>,
+    pub(super) blocks: BTreeMap<String, BlockInfo>,
+    /// The running job.
+    pub(super) dump: Option<RunningDump>,
+}
+
+type Events = Vec<Event>;
+
+impl SimulatedDomain {
+    pub(super) fn new(definition: DomainConfig, uuid: String) -> Self {
+        SimulatedDomain {
+            name: definition.name.clone(),
+            uuid,
+            inactive: Some(definition),
+            active: None,
+            id: 0,
+            state: State::new(DomainState::Shutoff, Reason::Unknown),
+            stats: DomainStats::default(),
+            agent: None,
+            associated_fds: BTreeMap::new(),
+            blocks: BTreeMap::new(),
+            dump: None,
+        }
+    }
+
+    pub(super) fn block(&mut self, disk: &str) -> Result<&mut BlockInfo> {
+        self.blocks.get_mut(disk).ok_or_else(|| Error {
+            code: code::INVALID_ARG,
+            domain: origin::QEMU,
+            message: format!("invalid argument: invalid path '{disk}' not assigned to domain"),
+        })
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        self.active.is_some()
+    }
+
+    /// Neither configuration is left.
+    pub(super) fn is_gone(&self) -> bool {
+        self.active.is_none() && self.inactive.is_none()
+    }
+
+    pub(super) fn lifecycle(&self, event: LifecycleEvent, detail: Detail) -> Event {
+        Event::Lifecycle {
+            domain: self.name.clone(),
+            event,
+            detail,
+        }
+    }
+
+    pub(super) fn must_run(&self) -> Result<()> {
+        if self.is_active() {
+            return Ok(());
+        }
+        Err(invalid("domain is not running"))
+    }
+
+    /// Fails while a job runs: libvirt's calls that change a domain wait for the job for 30 s, then fail so.
+    pub(super) fn must_be_idle(&self) -> Result<()> {
+        if self.dump.is_none() {
+            return Ok(());
+        }
+        Err(Error {
+            code: code::OPERATION_TIMEOUT,
+            domain: origin::QEMU,
+            message: "Timed out during operation: cannot acquire state change lock (held by \
+                      monitor=remoteDispatchDomainCoreDumpWithFormat)"
+                .into(),
+        })
+    }
+
+    pub(super) fn start(&mut self, how: StartOptions, id: u32) -> Result<Events> {
+        if self.is_active() {
+            return Err(invalid("domain is already running"));
+        }
+        self.active.clone_from(&self.inactive);
+        self.id = id;
+        let started = self.lifecycle(LifecycleEvent::Started, Detail::Booted);
+        if how.paused {
+            self.state = State::new(DomainState::Paused, Reason::User);
+            let paused = self.lifecycle(LifecycleEvent::Suspended, Detail::Paused);
+            return Ok(vec![started, paused]);
+        }
+        self.state = State::new(DomainState::Running, Reason::Booted);
+        let resumed = self.lifecycle(LifecycleEvent::Resumed, Detail::Unpaused);
+        Ok(vec![resumed, started])
+    }
+
+    pub(super) fn suspend(&mut self) -> Result<Events> {
+        self.must_run()?;
+        if self.state.state == DomainState::Paused {
+            return Ok(Vec::new());
+        }
+        self.state = State::new(DomainState::Paused, Reason::User);
+        Ok(vec![
+            self.lifecycle(LifecycleEvent::Suspended, Detail::Paused),
+        ])
+    }
+
+    pub(super) fn resume(&mut self) -> Result<Events> {
+        self.must_run()?;
+        self.must_be_idle()?;
+        if self.state.state == DomainState::Running {
+            return Err(invalid("domain is already running"));
+        }
+        self.state = State::new(DomainState::Running, Reason::Unpaused);
+        Ok(vec![
+            self.lifecycle(LifecycleEvent::Resumed, Detail::Unpaused),
+        ])
+    }
+
+    pub(super) fn reset(&mut self) -> Result<Events> {
+        self.must_run()?;
+        Ok(self.rebooted())
+    }
+
+    pub(super) fn reboot(&mut self, by: RebootMode) -> Result<Events> {
+        self.must_run()?;
+        if by == RebootMode::Agent {
+            self.must_have_agent()?;
+        }
+        Ok(self.rebooted())
+    }
+
+    /// libvirt sends two events for each reboot.
+    pub(super) fn rebooted(&self) -> Events {
+        let reboot = Event::Reboot {
+            domain: self.name.clone(),
+        };
+        vec![reboot.clone(), reboot]
+    }
+
+    pub(super) fn shutdown(&mut self, by: ShutdownMode, obey: bool) -> Result<Events> {
+        self.must_run()?;
+        self.must_be_idle()?;
+        if by == ShutdownMode::Agent {
+            self.must_have_agent()?;
+        }
+        // A paused guest cannot react.
+        if !obey || self.state.state != DomainState::Running {
+            return Ok(Vec::new());
+        }
+        Ok(self.power_off())
+    }
+
+    pub(super) fn power_off(&mut self) -> Events {
+        let mut events = vec![self.lifecycle(LifecycleEvent::Shutdown, Detail::Guest)];
+        events.extend(self.ended(Reason::Shutdown, Detail::Shutdown));
+        events
+    }
+
+    pub(super) fn destroy(&mut self) -> Result<Events> {
+        self.must_run()?;
+        let mut events = vec![self.lifecycle(LifecycleEvent::Shutdown, Detail::Host)];
+        events.extend(self.ended(Reason::Destroyed, Detail::Destroyed));
+        Ok(events)
+    }
+
+    /// Sets the state after QEMU has ended.
+    pub(super) fn ended(&mut self, reason: Reason, detail: Detail) -> Events {
+        self.state = State::new(DomainState::Shutoff, reason);
+        self.active = None;
+        self.agent = None;
+        self.dump = None;
+        vec![self.lifecycle(LifecycleEvent::Stopped, detail)]
+    }
+
+    pub(super) fn undefine(&mut self) -> Result<Events> {
+        if self.inactive.take().is_none() {
+            return Err(invalid("cannot undefine transient domain"));
+        }
+        Ok(vec![
+            self.lifecycle(LifecycleEvent::Undefined, Detail::Removed),
+        ])
+    }
+
+    /// The agent, or libvirt's error when none is connected.
+    pub(super) fn must_have_agent(&self) -> Result<Agent> {
+        self.must_run()?;
+        self.agent.clone().ok_or_else(|| Error {
+            code: code::AGENT_UNRESPONSIVE,
+            domain: origin::QEMU,
+            message: "Guest agent is not responding: QEMU guest agent is not connected".into(),
+        })
+    }
+}
+
+/// libvirt's error for a call that the domain's state does not allow.
+pub(super) fn invalid(why: &str) -> Error {
+    Error {
+        code: code::OPERATION_INVALID,
+        domain: origin::QEMU,
+        message: format!("Requested operation is not valid: {why}"),
+    }
+}

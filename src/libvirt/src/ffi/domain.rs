@@ -1,0 +1,38 @@
+//! A domain's identity, state and statistics.
+
+use virt_sys as sys;
+
+use super::call::check;
+use super::domain_handle::RealDomain;
+use super::domain_stats;
+use crate::domain::Domain;
+use crate::error::Result;
+use crate::state::State;
+use crate::stats::DomainStats;
+
+impl Domain for RealDomain {
+    fn name(&self) -> &str {
+        self.name()
+    }
+
+    fn uuid(&self) -> &str {
+        self.uuid()
+    }
+
+    fn is_connected(&self) -> bool {
+        self.connection().is_alive()
+    }
+
+    fn state(&self) -> Result<State> {
+        let (mut state, mut reason) = (0, 0);
+        // SAFETY: the domain is valid, and the results have places to go.
+        check(unsafe {
+            sys::virDomainGetState(self.as_ptr(), &raw mut state, &raw mut reason, 0)
+        })?;
+        Ok(State::decode(state, reason))
+    }
+
+    fn stats(&self) -> Result<Option<DomainStats>> {
+        domain_stats::read(self)
+    }
+}

@@ -1,0 +1,108 @@
+//! The calls on a connection.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use virt_sys as sys;
+
+use super::call::{self, c_string, check, check_pointer, optional_c_string, pointer};
+use super::connection::Connection;
+use super::domain_handle::RealDomain;
+use super::event_loop;
+use crate::domain::Domain;
+use crate::error::Result;
+use crate::hypervisor::{CapabilitiesQuery, Hypervisor, Version};
+use crate::subscription::{EventHandler, Subscription};
+
+/// Opens a connection, e.g. to `qemu:///system` or `test:///default`.
+///
+/// The first one starts the event loop's thread. It blocks until the daemon has accepted: a
+/// socket that is not there fails at once, a daemon that accepts but is stuck does not, so keep a
+/// deadline around it.
+pub fn connect(uri: &str) -> Result<Arc<dyn Hypervisor>> {
+    event_loop::ensure()?;
+    Ok(Arc::new(RealHypervisor(Connection::open(uri)?)))
+}
+
+struct RealHypervisor(Arc<Connection>);
+
+impl RealHypervisor {
+    fn domain(&self, raw: sys::virDomainPtr) -> Result<Arc<dyn Domain>> {
+        let raw = check_pointer(raw)?;
+        // SAFETY: libvirt has just returned this domain of this connection, with a reference.
+        let domain = unsafe { RealDomain::own(Arc::clone(&self.0), raw) }?;
+        Ok(Arc::new(domain))
+    }
+
+    fn version_by(
+        &self,
+        ask: unsafe extern "C" fn(sys::virConnectPtr, *mut libc::c_ulong) -> c_int,
+    ) -> Result<Version> {
+        let mut packed = 0;
+        // SAFETY: the connection is open and the result has a place to go.
+        check(unsafe { ask(self.0.as_ptr(), &raw mut packed) })?;
+        Ok(Version(packed))
+    }
+}
+
+impl Hypervisor for RealHypervisor {
+    fn lookup(&self, name: &str) -> Result<Option<Arc<dyn Domain>>> {
+        let name = c_string("domain name", name)?;
+        // SAFETY: the connection is open, the name NUL-terminated.
+        let found = unsafe { sys::virDomainLookupByName(self.0.as_ptr(), name.as_ptr()) };
+        match self.domain(found) {
+            Ok(domain) => Ok(Some(domain)),
+            Err(error) if error.is_no_domain() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn define(&self, xml: &str) -> Result<Arc<dyn Domain>> {
+        let xml = c_string("domain XML", xml)?;
+        // SAFETY: the connection is open, the XML NUL-terminated.
+        let raw = unsafe { sys::virDomainDefineXMLFlags(self.0.as_ptr(), xml.as_ptr(), 0) };
+        self.domain(raw)
+    }
+
+    fn subscribe(&self, handler: EventHandler) -> Result<Subscription> {
+        let connection = Arc::clone(&self.0);
+        let handler = connection.add_subscriber(handler)?;
+        Ok(Subscription::new(move || drop((handler, connection))))
+    }
+
+    fn is_alive(&self) -> bool {
+        self.0.is_alive()
+    }
+
+    fn version(&self) -> Result<Version> {
+        self.version_by(sys::virConnectGetLibVersion)
+    }
+
+    fn qemu_version(&self) -> Result<Version> {
+        self.version_by(sys::virConnectGetVersion)
+    }
+
+    fn capabilities_xml(&self) -> Result<String> {
+        // SAFETY: the connection is open; the string it returns is the caller's.
+        unsafe { call::take_string(sys::virConnectGetCapabilities(self.0.as_ptr())) }
+    }
+
+    fn domain_capabilities_xml(&self, of: CapabilitiesQuery<'_>) -> Result<String> {
+        let emulator = optional_c_string("emulator", of.emulator)?;
+        let arch = optional_c_string("architecture", of.arch)?;
+        let machine = optional_c_string("machine type", of.machine)?;
+        let virt_type = optional_c_string("domain type", of.virt_type)?;
+        // SAFETY: the connection is open, each text null or NUL-terminated and alive; the string
+        // it returns is the caller's.
+        unsafe {
+            call::take_string(sys::virConnectGetDomainCapabilities(
+                self.0.as_ptr(),
+                pointer(&emulator),
+                pointer(&arch),
+                pointer(&machine),
+                pointer(&virt_type),
+                0,
+            ))
+        }
+    }
+}

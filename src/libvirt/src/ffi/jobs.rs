@@ -1,0 +1,51 @@
+//! The jobs of a domain.
+
+use virt_sys as sys;
+
+use super::call::{c_string, check};
+use super::domain_handle::RealDomain;
+use super::typed_params;
+use crate::error::Result;
+use crate::jobs::{JobStats, Jobs};
+
+impl Jobs for RealDomain {
+    fn core_dump_memory(&self, path: &str) -> Result<()> {
+        let path = c_string("path of the memory dump", path)?;
+        // SAFETY: the domain is valid, the path NUL-terminated and alive during the call.
+        check(unsafe {
+            sys::virDomainCoreDumpWithFormat(
+                self.as_ptr(),
+                path.as_ptr(),
+                sys::VIR_DOMAIN_CORE_DUMP_FORMAT_RAW,
+                sys::VIR_DUMP_MEMORY_ONLY,
+            )
+        })
+        .map(drop)
+    }
+
+    fn abort_job(&self) -> Result<()> {
+        // SAFETY: the domain is valid.
+        check(unsafe { sys::virDomainAbortJob(self.as_ptr()) }).map(drop)
+    }
+
+    fn job_stats(&self) -> Result<JobStats> {
+        let (mut job_type, mut count) = (0, 0);
+        let mut list: sys::virTypedParameterPtr = std::ptr::null_mut();
+        // SAFETY: the domain is valid, and the results have places to go.
+        check(unsafe {
+            sys::virDomainGetJobStats(
+                self.as_ptr(),
+                &raw mut job_type,
+                &raw mut list,
+                &raw mut count,
+                0,
+            )
+        })?;
+        // SAFETY: libvirt has allocated `count` parameters, or none; they live until they are freed
+        // below.
+        let params = unsafe { typed_params::copy(list, count) };
+        // SAFETY: the list is the caller's to free (null is accepted) and not used again.
+        unsafe { sys::virTypedParamsFree(list, count) };
+        Ok(JobStats::from_typed_params(job_type, &params))
+    }
+}

@@ -1,0 +1,50 @@
+//! The event handlers of one connection.
+//!
+//! libvirt takes each callback only once per connection, so one registration serves all of them.
+
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::event::Event;
+use crate::subscription::EventHandler;
+
+/// The handlers; those whose subscription was dropped are removed.
+#[derive(Default)]
+pub(crate) struct Subscribers(Mutex<Vec<Weak<EventHandler>>>);
+
+impl Subscribers {
+    /// Adds a handler for as long as the result lives.
+    pub(crate) fn add(&self, handler: EventHandler) -> Arc<EventHandler> {
+        let handler = Arc::new(handler);
+        self.lock().push(Arc::downgrade(&handler));
+        handler
+    }
+
+    /// Calls every handler, in the order in which they subscribed. No lock is held meanwhile, and a
+    /// handler that panics does not keep the event from the next.
+    pub(crate) fn publish(&self, event: &Event) {
+        for handler in self.current() {
+            catch_panic(|| handler(event.clone()));
+        }
+    }
+
+    fn current(&self) -> Vec<Arc<EventHandler>> {
+        let mut subscribers = self.lock();
+        subscribers.retain(|handler| handler.strong_count() > 0);
+        subscribers.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Weak<EventHandler>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs `run`; a panic in it is logged and does not reach the caller.
+pub(crate) fn catch_panic(run: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+        // Dropping the payload could panic again.
+        mem::forget(panic);
+        let _ = catch_unwind(|| tracing::error!("an event sink panicked; its event is lost"));
+    }
+}

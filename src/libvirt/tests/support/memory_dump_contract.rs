@@ -1,0 +1,130 @@
+//! A memory dump as libvirt's QEMU driver tells it: the fake and real QEMU must not differ.
+
+use std::path::Path;
+use std::thread;
+
+use libvirt::{
+    DestroyMode, Domain, DomainState, Hypervisor, JobOperation, JobType, Reason, ShutdownMode,
+    StartOptions, State, UndefineOptions, code,
+};
+
+use super::domain_contract::NAME;
+use super::{Recorder, SharedDomain, wait_until};
+
+const DUMPING: State = State::new(DomainState::Paused, Reason::Dump);
+const RESUMED: State = State::new(DomainState::Running, Reason::Unpaused);
+const STARTED: [&str; 3] = ["Defined Added", "Resumed Unpaused", "Started Booted"];
+const AROUND: [&str; 2] = ["Suspended Paused", "Resumed Unpaused"];
+
+/// `slow` makes the dumps last long enough for what is asked meanwhile; `directory` is writable for
+/// the daemon.
+pub(crate) fn check(hypervisor: &dyn Hypervisor, xml: &str, directory: &Path, slow: impl Fn()) {
+    let recorder = Recorder::on(hypervisor, NAME);
+    let domain = hypervisor.define(xml).unwrap();
+    let refused = domain.core_dump_memory("/tmp/x.dump").unwrap_err();
+    assert_eq!(refused.code, code::OPERATION_INVALID, "{refused}");
+    domain.start(StartOptions::RUNNING).unwrap();
+    assert_eq!(recorder.lifecycle(3), STARTED);
+    check_no_job(&*domain);
+    check_complete_dump(&*domain, directory, &recorder);
+    check_missing_directory(&*domain, &recorder);
+    check_paused_guest(&*domain, directory, &recorder);
+    slow();
+    check_destroy_during_dump(hypervisor, &domain, directory, &recorder);
+    domain.undefine(UndefineOptions::KEEP).unwrap();
+    assert_eq!(recorder.lifecycle(1), ["Undefined Removed"]);
+}
+
+fn path(directory: &Path, name: &str) -> String {
+    directory.join(name).to_str().unwrap().to_owned()
+}
+
+fn check_no_job(domain: &dyn Domain) {
+    assert_eq!(domain.job_stats().unwrap().job_type, JobType::None);
+    let refused = domain.abort_job().unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "virError(Code=55, Domain=10, Message='Requested operation is not valid: no job is active \
+         on the domain')"
+    );
+}
+
+fn check_complete_dump(domain: &dyn Domain, directory: &Path, recorder: &Recorder) {
+    let file = path(directory, "complete.memory.dump");
+    domain.core_dump_memory(&file).unwrap();
+    assert_eq!(recorder.lifecycle(2), AROUND);
+    assert_eq!(domain.state().unwrap(), RESUMED);
+    assert_eq!(&std::fs::read(&file).unwrap()[..4], b"\x7fELF");
+}
+
+fn check_missing_directory(domain: &dyn Domain, recorder: &Recorder) {
+    let error = domain.core_dump_memory("/nonexistent/x.dump").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "virError(Code=38, Domain=10, Message='Failed to create file '/nonexistent/x.dump': No such \
+         file or directory')"
+    );
+    assert_eq!(recorder.lifecycle(2), AROUND);
+    assert_eq!(domain.state().unwrap(), RESUMED);
+}
+
+fn check_paused_guest(domain: &dyn Domain, directory: &Path, recorder: &Recorder) {
+    domain.suspend().unwrap();
+    let paused = domain.state().unwrap();
+    domain
+        .core_dump_memory(&path(directory, "paused.memory.dump"))
+        .unwrap();
+    assert_eq!(domain.state().unwrap(), paused);
+    domain.resume().unwrap();
+    assert_eq!(recorder.lifecycle(2), AROUND);
+}
+
+fn check_destroy_during_dump(
+    hypervisor: &dyn Hypervisor,
+    domain: &SharedDomain,
+    directory: &Path,
+    recorder: &Recorder,
+) {
+    let file = path(directory, "interrupted.memory.dump");
+    let (dumped, to) = (domain.clone(), file.clone());
+    let dump = thread::spawn(move || dumped.core_dump_memory(&to));
+    wait_until("the dump runs", || {
+        domain.state().unwrap() == DUMPING
+            && domain.job_stats().unwrap().operation == JobOperation::Dump
+    });
+    let stats = domain.job_stats().unwrap();
+    assert_eq!(stats.job_type, JobType::Unbounded);
+    assert!(stats.percent().is_some(), "{stats:?}");
+    let refused = domain.abort_job().unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "virError(Code=55, Domain=10, Message='Requested operation is not valid: cannot abort \
+         memory-only dump')"
+    );
+    assert!(hypervisor.lookup(NAME).unwrap().is_some());
+    domain.destroy(DestroyMode::Forceful).unwrap();
+    let error = dump.join().unwrap().unwrap_err();
+    assert_eq!(error.code, code::OPERATION_FAILED, "{error}");
+    // Which of the two, and whether libvirt still tries to resume the domain and fails, depends on
+    // whether libvirt was inside a QEMU command when QEMU ended.
+    assert!(
+        [
+            "operation failed: domain is not running",
+            "operation failed: domain is no longer running",
+        ]
+        .contains(&error.message.as_str()),
+        "{error}"
+    );
+    assert!(!Path::new(&file).exists());
+    let mut events = recorder.lifecycle(3);
+    if events.iter().any(|event| event == "Suspended ApiError") {
+        events.retain(|event| event != "Suspended ApiError");
+        events.extend(recorder.lifecycle(3 - events.len()));
+    }
+    assert_eq!(
+        events,
+        ["Suspended Paused", "Shutdown Host", "Stopped Destroyed"]
+    );
+    let refused = domain.shutdown(ShutdownMode::Acpi).unwrap_err();
+    assert_eq!(refused.code, code::OPERATION_INVALID);
+}

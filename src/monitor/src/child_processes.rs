@@ -1,0 +1,79 @@
+//! The monitor's child processes: adopting, reaping, listing.
+
+use std::fs;
+use std::io;
+
+use rustix::process::{Pid, WaitOptions, WaitStatus, getpid, set_child_subreaper, wait};
+
+/// Makes orphans children of the monitor, as they are of PID 1 anyway.
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    let own = getpid();
+    if own.is_init() {
+        Ok(())
+    } else {
+        Ok(set_child_subreaper(Some(own))?)
+    }
+}
+
+/// Reaps all children that have ended; returns the exit code of `awaited` if it has ended.
+pub(crate) fn reap(awaited: Pid) -> Option<u8> {
+    let mut code = None;
+    while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+        if pid == awaited {
+            code = Some(exit_code(status));
+        }
+    }
+    code
+}
+
+/// Reaps all children that have ended.
+pub(crate) fn reap_all() {
+    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+}
+
+/// The exit code, or, as in shells, 128 plus the signal's number.
+fn exit_code(status: WaitStatus) -> u8 {
+    let code = status
+        .exit_status()
+        .or_else(|| status.terminating_signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code & 0xff).ok())
+        .unwrap_or(1)
+}
+
+/// Live processes that the monitor has to end, with the file name of their program: all processes of
+/// a pod, else the monitor's own children.
+pub(crate) fn list() -> Vec<(Pid, String)> {
+    let own = getpid();
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let pids = entries.flatten().filter_map(|entry| {
+        entry
+            .file_name()
+            .to_str()?
+            .parse()
+            .ok()
+            .and_then(Pid::from_raw)
+    });
+    pids.filter(|pid| *pid != own && (own.is_init() || parent(*pid) == Some(own)))
+        .filter_map(|pid| Some((pid, program_name(pid)?)))
+        .collect()
+}
+
+/// Field 4 of `/proc/PID/stat`; the name before it is in parentheses and may hold anything.
+fn parent(pid: Pid) -> Option<Pid> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, after_name) = stat.rsplit_once(')')?;
+    Pid::from_raw(after_name.split_whitespace().nth(1)?.parse().ok()?)
+}
+
+/// The file name of the process's program; `None` for zombies and kernel threads, whose command line is empty.
+pub(crate) fn program_name(pid: Pid) -> Option<String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let program = line
+        .split(|byte| *byte == 0)
+        .next()
+        .filter(|program| !program.is_empty())?;
+    let name = program.rsplit(|byte| *byte == b'/').next()?;
+    Some(String::from_utf8_lossy(name).into_owned())
+}

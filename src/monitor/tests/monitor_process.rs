@@ -1,0 +1,299 @@
+//! The monitor with real processes: a shell script stands in for virt-launcher, `sleep` for QEMU.
+//! As root the monitor is PID 1 of a namespace of its own, as in a pod.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+
+/// A directory with the monitor and, beside it, a virt-launcher that runs `script`.
+struct Pod {
+    directory: tempfile::TempDir,
+}
+
+impl Pod {
+    fn new(script: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().to_owned();
+        install(
+            Path::new(env!("CARGO_BIN_EXE_virt-launcher-monitor")),
+            &path.join("virt-launcher-monitor"),
+        );
+        fs::create_dir(path.join("disks")).unwrap();
+        let pod = Self { directory };
+        let preamble = format!("#!/bin/sh\ncd {}\n", path.display());
+        pod.program("virt-launcher", &format!("{preamble}{script}\n"));
+        pod
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn program(&self, name: &str, content: &str) {
+        let text = self.path("text");
+        fs::write(&text, content).unwrap();
+        install(&text, &self.path(name));
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name))
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let monitor = self.path("virt-launcher-monitor");
+        let mut command = if geteuid().is_root() {
+            let mut command = Command::new("unshare");
+            command
+                .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
+                .arg(monitor);
+            command
+        } else {
+            Command::new(monitor)
+        };
+        command.arg("--container-disk-dir").arg(self.path("disks"));
+        command.arg("--kubevirt-share-dir").arg(self.path(""));
+        command
+            .args(arguments)
+            .stderr(Stdio::piped())
+            .stdout(Stdio::piped());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn start(&self, arguments: &[&str]) -> Running {
+        Running {
+            child: self.command(arguments).spawn().unwrap(),
+        }
+    }
+}
+
+/// Installs a program by another process. A file that this process writes may be open in a child that
+/// another test forks meanwhile; executing the file then fails with "text file busy".
+fn install(from: &Path, to: &Path) {
+    let mut command = Command::new("install");
+    let status = command.args(["-m", "755"]).args([from, to]).status();
+    assert!(status.unwrap().success(), "{}", to.display());
+}
+
+struct Running {
+    child: Child,
+}
+
+impl Running {
+    /// The monitor itself: unshare's only child, or what was started.
+    fn monitor(&self) -> Pid {
+        let own = Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        if !geteuid().is_root() {
+            return own;
+        }
+        wait_for("unshare has a child", || {
+            let children = fs::read_dir("/proc").unwrap().flatten();
+            children
+                .filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
+                .find(|pid| parent(*pid) == Some(own))
+        })
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(self.monitor(), signal).unwrap();
+    }
+
+    fn end(self) -> (Option<i32>, String) {
+        let output = self.child.wait_with_output().unwrap();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    }
+}
+
+fn parent(pid: Pid) -> Option<Pid> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Pid::from_raw(
+        stat.rsplit_once(')')?
+            .1
+            .split_whitespace()
+            .nth(1)?
+            .parse()
+            .ok()?,
+    )
+}
+
+fn wait_for<T>(what: &str, mut get: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < deadline {
+        if let Some(found) = get() {
+            return found;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    panic!("not within 20 s: {what}");
+}
+
+fn exists(path: &Path) -> Option<()> {
+    path.exists().then_some(())
+}
+
+#[test]
+fn arguments_and_exit_code_are_passed_through() {
+    let pod = Pod::new("echo \"$@\" > arguments; exit 7");
+    fs::write(pod.path("disks/disk_0.sock"), "").unwrap();
+    fs::write(pod.path("disks/disk_0.img"), "").unwrap();
+    let output = pod.run(&["--name", "vm", "--keep-after-failure=false", "--unknown"]);
+    assert_eq!(output.status.code(), Some(7));
+    let arguments = pod.read("arguments");
+    assert!(arguments.ends_with("--name vm --unknown"), "{arguments}");
+    assert!(!pod.path("disks/disk_0.sock").exists() && pod.path("disks/disk_0.img").exists());
+}
+
+#[test]
+fn nothing_is_cleaned_up_when_another_launcher_uses_the_directories() {
+    let pod = Pod::new("exit 75");
+    fs::write(pod.path("disks/disk_0.sock"), "").unwrap();
+    fs::write(pod.path("passt.log"), "of the other one\n").unwrap();
+    let output = pod.run(&[]);
+    assert_eq!(output.status.code(), Some(75));
+    assert!(pod.path("disks/disk_0.sock").exists());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(!errors.contains("of the other one"), "{errors}");
+}
+
+#[test]
+fn logs_are_dumped_only_after_a_failure() {
+    for (code, shown) in [(0, false), (3, true)] {
+        let pod = Pod::new(&format!("exit {code}"));
+        fs::write(pod.path("passt.log"), "passt says \"no\"\n").unwrap();
+        let errors = String::from_utf8(pod.run(&[]).stderr).unwrap();
+        assert_eq!(errors.contains(r#"passt says \"no\""#), shown, "{errors}");
+        assert!(
+            errors
+                .lines()
+                .all(|line| line.starts_with(r#"{"component":"virt-launcher-monitor""#)),
+            "{errors}"
+        );
+    }
+}
+
+#[test]
+fn first_signal_is_forwarded_once() {
+    for signal in [Signal::HUP, Signal::INT, Signal::TERM, Signal::QUIT] {
+        let pod = Pod::new(
+            "trap 'echo asked >> asked' TERM\ntouch ready\nuntil [ -e stop ]; do sleep 0.02; done; exit 5",
+        );
+        let running = pod.start(&[]);
+        wait_for("ready", || exists(&pod.path("ready")));
+        running.signal(signal);
+        wait_for("asked", || exists(&pod.path("asked")));
+        running.signal(Signal::TERM);
+        sleep(Duration::from_millis(200));
+        fs::write(pod.path("stop"), "").unwrap();
+        assert_eq!(running.end().0, Some(5));
+        assert_eq!(pod.read("asked"), "asked", "{signal:?}");
+    }
+}
+
+/// What libvirt does: QEMU daemonises, its parent ends.
+const START_QEMU: &str = "cp \"$(command -v sleep)\" qemu-system-x86_64
+(setsid ./qemu-system-x86_64 60 > qemu.out 2>&1 & echo $! > pid)
+until [ \"$(awk '{print $4}' /proc/$(cat pid)/stat)\" = \"$PPID\" ]; do sleep 0.02; done
+touch child";
+
+#[test]
+fn orphaned_qemu_is_adopted_and_ended() {
+    let pod = Pod::new(&format!("{START_QEMU}\nexit 0"));
+    let start = Instant::now();
+    let (code, errors) = pod.start(&[]).end();
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(pod.path("child").exists());
+    assert!(errors.contains("Killing QEMU gracefully."), "{errors}");
+    assert!(
+        start.elapsed() < Duration::from_secs(9),
+        "SIGTERM ended it: {:?}",
+        start.elapsed()
+    );
+}
+
+#[test]
+fn orphans_are_reaped_while_virt_launcher_runs() {
+    let pod = Pod::new(
+        "(sh -c 'echo $$ > orphan; exec sleep 0.1' &)
+        until [ -s orphan ]; do sleep 0.02; done
+        while [ -e /proc/$(cat orphan) ]; do sleep 0.02; done; exit 4",
+    );
+    assert_eq!(pod.run(&[]).status.code(), Some(4));
+}
+
+#[test]
+fn killed_launcher_gives_128_plus_the_signal() {
+    let pod = Pod::new("kill -KILL $$");
+    assert_eq!(pod.run(&[]).status.code(), Some(137));
+}
+
+#[test]
+fn missing_launcher_is_reported() {
+    let pod = Pod::new("");
+    fs::remove_file(pod.path("virt-launcher")).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let output = pod.command(&[]).env("PATH", &path).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("failed to run virt-launcher"));
+}
+
+#[test]
+fn keep_after_failure_keeps_the_container_until_a_signal() {
+    let pod = Pod::new("touch ended; exit 9");
+    let mut running = pod.start(&["--keep-after-failure"]);
+    wait_for("ended", || exists(&pod.path("ended")));
+    sleep(Duration::from_millis(500));
+    assert!(running.child.try_wait().unwrap().is_none());
+    running.signal(Signal::TERM);
+    let (code, errors) = running.end();
+    assert_eq!(code, Some(9));
+    assert!(errors.contains("--keep-after-failure is set"), "{errors}");
+}
+
+#[test]
+fn launcher_may_bind_low_ports() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let pod = Pod::new("grep CapAmb /proc/self/status > capabilities");
+    assert!(pod.run(&[]).status.success());
+    assert_eq!(pod.read("capabilities"), "CapAmb:\t0000000000000400");
+}
+
+#[test]
+fn monitor_is_small_and_ends_at_once() {
+    let pod = Pod::new("touch ready; until [ -e stop ]; do sleep 0.02; done; date +%s%N > ended");
+    let running = pod.start(&[]);
+    wait_for("ready", || exists(&pod.path("ready")));
+    let status = fs::read_to_string(format!("/proc/{}/status", running.monitor())).unwrap();
+    let resident = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    let kilobytes: u32 = resident.trim().trim_end_matches(" kB").parse().unwrap();
+    fs::write(pod.path("stop"), "").unwrap();
+    assert_eq!(running.end().0, Some(0));
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_nanos();
+    let ended: u128 = pod.read("ended").parse().unwrap();
+    let took = (now - ended) / 1_000_000;
+    println!("resident {kilobytes} kB, {took} ms from virt-launcher's end to the monitor's");
+    assert!(kilobytes <= 3 * 1024, "{kilobytes} kB");
+    // 100 ms on a machine with nothing else to do; here other tests run beside it.
+    assert!(took < 1000, "{took} ms");
+}

@@ -1,0 +1,6 @@
+//! Kubernetes quantities (`128Mi`, `1500m`) and Go durations (`3m0s`), for the host and for hooks.
+
+pub mod go_duration;
+mod quantity;
+
+pub use quantity::{Quantity, QuantityError};

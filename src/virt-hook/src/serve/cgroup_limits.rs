@@ -1,0 +1,298 @@
+//! Reads the container's limits from its cgroup and derives the limits of hooks.
+//!
+//! KubeVirt gives a sidecar of a guaranteed VM 64 MB and a fifth of a processor. When any process of
+//! a container runs out of memory, the kernel kills the whole container; so compiling and hooks get
+//! lower limits than the container, and exceeding these is an error with a message.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Error, anyhow};
+use hook_host::Limits;
+use hook_host::wasm::LoadError;
+
+use crate::exit::error_text;
+
+const MIB: u64 = 1 << 20;
+/// Memory reserved for this process and for cached pages.
+const RESERVE: u64 = 24 * MIB;
+/// Bytes left for compiling in the sidecar of a guaranteed VM, to which KubeVirt gives 64 MB.
+pub(crate) const SMALLEST: u64 = 64_000_000 - RESERVE;
+/// The least memory with which a compilation can succeed.
+const LEAST: u64 = 8 * MIB;
+/// In cgroup v1, larger numbers mean "no limit".
+const UNLIMITED: u64 = 1 << 60;
+/// With less memory than this, compiling uses one thread: each thread needs its own memory.
+const FRUGAL: u64 = 256 * MIB;
+/// A launcher waits four minutes for its sidecars.
+const MAX_COMPILE: Duration = Duration::from_secs(180);
+
+/// The container's limits; `None` means unlimited.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct CgroupLimits {
+    /// Bytes.
+    memory: Option<u64>,
+    /// Number of processors; 0.2 is a fifth of one.
+    processors: Option<f64>,
+}
+
+impl CgroupLimits {
+    pub(super) fn read() -> Self {
+        Self::read_below(Path::new("/"))
+    }
+
+    fn read_below(root: &Path) -> Self {
+        let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+        let mut cgroup = Self::default();
+        for group in groups.lines().filter_map(|line| Group::parse(line, root)) {
+            for directory in group.directories() {
+                cgroup.narrow(&directory);
+            }
+        }
+        cgroup
+    }
+
+    /// Applies the limits of one group; a process is limited by its group and all parents.
+    fn narrow(&mut self, directory: &Path) {
+        let number = |file: &str| read(directory, file)?.parse::<u64>().ok();
+        let memory = number("memory.max").or_else(|| number("memory.limit_in_bytes"));
+        let memory = memory.filter(|bytes| *bytes < UNLIMITED);
+        self.memory = [self.memory, memory].into_iter().flatten().min();
+        let quota = new_quota(directory).or_else(|| {
+            let (quota, period) = (number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?);
+            share(quota, period)
+        });
+        self.processors = [self.processors, quota]
+            .into_iter()
+            .flatten()
+            .reduce(f64::min);
+    }
+
+    /// The limits of hooks in this container; the defaults if the container is unlimited.
+    pub(super) fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        if let Some(memory) = self.memory {
+            let spare = usize::try_from(memory.saturating_sub(RESERVE).max(LEAST));
+            let spare = spare.unwrap_or(usize::MAX);
+            limits.compile_memory = limits.compile_memory.min(spare);
+            limits.memory = limits.memory.min(spare);
+            if memory < FRUGAL {
+                limits.compile_threads = 1;
+            }
+        }
+        if let Some(share) = self.processors.filter(|share| *share < 1.0) {
+            let deadline =
+                Duration::try_from_secs_f64(limits.compile_deadline.as_secs_f64() / share);
+            limits.compile_deadline = deadline.unwrap_or(MAX_COMPILE).min(MAX_COMPILE);
+        }
+        limits
+    }
+
+    /// Adds the container's limits to an error about compile limits.
+    pub(super) fn explain(&self, error: Error) -> Error {
+        let refused = error.downcast_ref::<LoadError>();
+        if !refused.is_some_and(LoadError::exceeds_compile_limits) || *self == Self::default() {
+            return error;
+        }
+        let text = error_text(&error);
+        anyhow!(
+            "{text}; this container has {self}, and {} MiB of that are left to compile with: give \
+             sidecars more (supportContainerResources of type sidecar in the KubeVirt resource), \
+             or use a smaller module",
+            self.limits().compile_memory as u64 / MIB
+        )
+    }
+}
+
+impl fmt::Display for CgroupLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.memory {
+            Some(memory) => write!(f, "{} MiB of memory", memory / MIB)?,
+            None => f.write_str("all memory")?,
+        }
+        match self.processors {
+            Some(share) => write!(f, " and {share:.2} processors"),
+            None => f.write_str(" and all processors"),
+        }
+    }
+}
+
+/// One cgroup hierarchy and this process's path in it.
+struct Group {
+    mount: PathBuf,
+    path: String,
+}
+
+impl Group {
+    /// A line of /proc/self/cgroup: `0::/path`, or with version 1 `4:memory:/path`.
+    fn parse(line: &str, root: &Path) -> Option<Self> {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let cgroups = root.join("sys/fs/cgroup");
+        let mount = match controllers {
+            "" => cgroups,
+            list => {
+                let wanted = |name: &&str| matches!(*name, "memory" | "cpu");
+                cgroups.join(list.split(',').find(wanted)?)
+            }
+        };
+        Some(Self {
+            mount,
+            path: path.trim_start_matches('/').to_owned(),
+        })
+    }
+
+    /// The directories from the group up to the mount, which in a container is often the group itself, whatever
+    /// its path says.
+    fn directories(&self) -> impl Iterator<Item = PathBuf> {
+        let ancestors = Path::new(&self.path).ancestors();
+        ancestors.map(|path| self.mount.join(path))
+    }
+}
+
+fn read(directory: &Path, file: &str) -> Option<String> {
+    let text = fs::read_to_string(directory.join(file)).ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// `20000 100000`, or `max 100000`.
+fn new_quota(directory: &Path) -> Option<f64> {
+    let text = read(directory, "cpu.max")?;
+    let (quota, period) = text.split_once(' ')?;
+    share(quota.parse().ok()?, period.parse().ok()?)
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn share(quota: u64, period: u64) -> Option<f64> {
+    (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use hook_host::wasm::CompileError;
+
+    use super::*;
+
+    fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (file, text) in files {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("{text}\n")).unwrap();
+        }
+        root
+    }
+
+    const SIDECAR: CgroupLimits = CgroupLimits {
+        memory: Some(64_000_000),
+        processors: Some(0.2),
+    };
+
+    #[test]
+    fn both_kinds_of_cgroups_are_read() {
+        let new = machine(&[
+            ("proc/self/cgroup", "0::/a/b"),
+            ("sys/fs/cgroup/a/b/memory.max", "max"),
+            ("sys/fs/cgroup/a/memory.max", "64000000"),
+            ("sys/fs/cgroup/a/b/cpu.max", "20000 100000"),
+            ("sys/fs/cgroup/a/cpu.max", "max 100000"),
+        ]);
+        assert_eq!(CgroupLimits::read_below(new.path()), SIDECAR);
+        // In a container with a cgroup namespace, the mount is the group.
+        let inside = machine(&[
+            ("proc/self/cgroup", "0::/"),
+            ("sys/fs/cgroup/memory.max", "64000000"),
+            ("sys/fs/cgroup/cpu.max", "20000 100000"),
+        ]);
+        assert_eq!(CgroupLimits::read_below(inside.path()), SIDECAR);
+        // Without one, its path is the node's, and not there.
+        let outside = machine(&[
+            (
+                "proc/self/cgroup",
+                "0::/kubepods.slice/cri-containerd-1.scope",
+            ),
+            ("sys/fs/cgroup/memory.max", "64000000"),
+            ("sys/fs/cgroup/cpu.max", "20000 100000"),
+        ]);
+        assert_eq!(CgroupLimits::read_below(outside.path()), SIDECAR);
+        for (memory, cpu) in [
+            ("max", "max 100000"),
+            ("", ""),
+            ("x", "20000"),
+            ("-1", "0 0"),
+        ] {
+            let odd = machine(&[
+                ("proc/self/cgroup", "0::/"),
+                ("sys/fs/cgroup/memory.max", memory),
+                ("sys/fs/cgroup/cpu.max", cpu),
+            ]);
+            assert_eq!(
+                CgroupLimits::read_below(odd.path()),
+                CgroupLimits::default(),
+                "{memory} {cpu}"
+            );
+        }
+        // In a container the mount is the group itself, and its path is the node's.
+        let old = machine(&[
+            (
+                "proc/self/cgroup",
+                "5:cpu,cpuacct:/kubepods/x\n4:memory:/kubepods/x\n0::/",
+            ),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "64000000"),
+            ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "20000"),
+            ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"),
+        ]);
+        assert_eq!(CgroupLimits::read_below(old.path()), SIDECAR);
+        let free = machine(&[
+            ("proc/self/cgroup", "4:memory:/\n5:cpu:/"),
+            (
+                "sys/fs/cgroup/memory/memory.limit_in_bytes",
+                "9223372036854771712",
+            ),
+            ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1"),
+            ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"),
+        ]);
+        assert_eq!(
+            CgroupLimits::read_below(free.path()),
+            CgroupLimits::default()
+        );
+    }
+
+    #[test]
+    fn hooks_get_what_the_container_can_spare() {
+        assert_eq!(CgroupLimits::default().limits(), Limits::default());
+        let limits = SIDECAR.limits();
+        assert_eq!(limits.compile_memory as u64, SMALLEST);
+        assert_eq!(limits.memory, limits.compile_memory);
+        assert_eq!(limits.compile_threads, 1);
+        assert_eq!(limits.compile_deadline, MAX_COMPILE);
+        let large = CgroupLimits {
+            memory: Some(8 << 30),
+            processors: Some(2.0),
+        };
+        assert_eq!(large.limits(), Limits::default());
+    }
+
+    #[test]
+    fn too_much_is_explained_and_nothing_else() {
+        let too_much = LoadError::Compile {
+            path: "x".into(),
+            size: 1,
+            source: CompileError::LimitExceeded("1 MiB of memory".to_owned()),
+        };
+        let text = SIDECAR.explain(too_much.into()).to_string();
+        assert!(
+            text.contains("61 MiB of memory and 0.20 processors")
+                && text.contains("supportContainerResources"),
+            "{text}"
+        );
+        let other = anyhow!("compiling it takes more than it should");
+        assert_eq!(
+            SIDECAR.explain(other).to_string(),
+            "compiling it takes more than it should"
+        );
+    }
+}

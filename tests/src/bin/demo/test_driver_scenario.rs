@@ -1,0 +1,166 @@
+//! The demo on libvirt's in-process test driver: hooks, conversion, commands and notifications are real, the VM is not.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tests::fixture::{EVENT, LauncherFixture, PreparedPod, READY};
+use tests::hooks;
+use tests::pod::{Pod, User};
+use tests::virt_handler::{Phase, VirtHandler};
+use tests::vmi::Vmi;
+
+use crate::checks::Checks;
+use crate::hook_run;
+use crate::log_follower::{LogFollower, runs};
+use crate::qemu_scenario::{MANUFACTURER, USER_DATA};
+use crate::timeline::Timeline;
+
+/// The VMI of the QEMU scenario, without what the test driver does not support.
+fn vmi() -> Vmi {
+    Vmi::new("demo", User::Nonroot)
+        .annotate("smbios.vm.kubevirt.io/baseBoardManufacturer", MANUFACTURER)
+        .cloud_init(USER_DATA)
+        .edit(|vmi| {
+            if let Some(firmware) = vmi["spec"]["domain"]["firmware"].as_object_mut() {
+                firmware.remove("kernelBoot");
+            }
+        })
+}
+
+pub(crate) async fn run(timeline: &Timeline, checks: &mut Checks) -> Result<()> {
+    timeline.say(
+        "demo",
+        "libvirt's test driver: no QEMU, no daemon, no guest, no root",
+    );
+    let vmi = vmi();
+    let pod = Pod::create_unprivileged()?;
+    let handler = VirtHandler::listen(&pod.share_dir())?;
+    let follower = LogFollower::start(timeline, &pod, &handler, &vmi);
+    let told = run_steps(timeline, checks, PreparedPod { pod, handler }, &vmi).await;
+    // The follower prints the last lines with a delay.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    follower.abort();
+    told
+}
+
+async fn run_steps(
+    timeline: &Timeline,
+    checks: &mut Checks,
+    prepared: PreparedPod,
+    vmi: &Vmi,
+) -> Result<()> {
+    let mut fixture = start(timeline, checks, prepared, vmi).await?;
+    boot(checks, &fixture, vmi).await?;
+    pause(timeline, checks, &fixture, vmi).await?;
+    end(timeline, checks, &mut fixture).await
+}
+
+async fn start(
+    timeline: &Timeline,
+    checks: &mut Checks,
+    mut prepared: PreparedPod,
+    vmi: &Vmi,
+) -> Result<LauncherFixture> {
+    prepared.pod.suppress_log();
+    let hooks_dir = prepared.pod.hooks_dir()?;
+    hooks::install(
+        &hooks_dir,
+        "hook-sidecar-0",
+        &hooks::example("smbios-hook")?,
+    )?;
+    hooks::install(
+        &hooks_dir,
+        "hook-sidecar-1",
+        &hooks::example("cloud-init-hook")?,
+    )?;
+    timeline.say(
+        "demo",
+        "starting monitor and launcher with --hook-sidecars 2 --libvirt-uri test:///default",
+    );
+    prepared.pod.start(
+        vmi,
+        &["--hook-sidecars", "2", "--libvirt-uri", "test:///default"],
+    )?;
+    let fixture = checks.succeed(
+        "the launcher is ready once both hooks are",
+        prepared.wait_until_ready().await,
+    );
+    fixture.context("the launcher did not get ready")
+}
+
+async fn boot(checks: &mut Checks, fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+    fixture.handler.create(vmi).await;
+    let running = fixture.handler.wait_for_running(EVENT).await;
+    checks.succeed(
+        "virt-handler starts the VM, and the VMI is Running",
+        running,
+    );
+    hook_run::check(checks, &runs(&fixture.pod.log_path()), MANUFACTURER);
+    let domain = fixture.commands.domain().await?;
+    let board = domain["Spec"]["SysInfo"]["BaseBoard"].to_string();
+    checks.check(
+        "GetDomain shows the board that the smbios hook set",
+        board.contains(MANUFACTURER),
+        || board.clone(),
+    );
+    Ok(())
+}
+
+async fn pause(
+    timeline: &Timeline,
+    checks: &mut Checks,
+    fixture: &LauncherFixture,
+    vmi: &Vmi,
+) -> Result<()> {
+    let (commands, handler) = (&fixture.commands, &fixture.handler);
+    for (what, state) in [("pause", "Paused/User"), ("unpause", "Running/Unknown")] {
+        let before = handler.events().len();
+        timeline.say("virt-handler", what);
+        let answer = if what == "pause" {
+            commands.pause(vmi).await?
+        } else {
+            commands.unpause(vmi).await?
+        };
+        checks.check(&format!("{what} succeeds"), answer.success, || {
+            answer.message.clone()
+        });
+        checks.succeed(
+            &format!("and is reported as {state}"),
+            handler.wait_for_state(state, before, EVENT).await,
+        );
+    }
+    Ok(())
+}
+
+async fn end(
+    timeline: &Timeline,
+    checks: &mut Checks,
+    fixture: &mut LauncherFixture,
+) -> Result<()> {
+    timeline.say(
+        "demo",
+        "deleting the VMI without a grace period; virt-handler kills it",
+    );
+    fixture.handler.delete_now();
+    let phase = fixture
+        .handler
+        .wait_for_phase(Phase::Succeeded, EVENT)
+        .await;
+    checks.succeed("the VMI's phase is Succeeded", phase);
+    let end = fixture
+        .handler
+        .wait_for_state("NoState/NonExistent", 0, EVENT)
+        .await;
+    checks.succeed("the last notification says that the domain is gone", end);
+    let status = fixture.pod.wait_for_exit(READY).await?;
+    checks.check(
+        "launcher and monitor end with exit code 0",
+        status.code() == Some(0),
+        || status.to_string(),
+    );
+    checks.succeed(
+        "virt-handler deleted no domain before its time",
+        fixture.handler.check(),
+    );
+    Ok(())
+}

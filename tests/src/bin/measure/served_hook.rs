@@ -1,0 +1,146 @@
+//! `virt-hook serve` with one hook: its memory when idle, and a call as a stock launcher makes it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use proto::hooks::v1alpha3::OnDefineDomainParams;
+use proto::hooks::v1alpha3::callbacks_client::CallbacksClient;
+use tests::dial::dial;
+use tests::{binaries, hooks};
+
+use crate::memory::{self, Memory};
+
+/// The number of calls per median.
+const CALLS: usize = 1000;
+const WARM_UP: usize = 50;
+/// Until the sidecar is idle.
+const SETTLED: Duration = Duration::from_secs(2);
+/// The reference's domains have 15 KB.
+const DOMAIN_SIZE: usize = 15_000;
+const FIRST_INPUT: &str = "\t\t<input ";
+const VMI: &str = r#"{"metadata":{"name":"vm","namespace":"ns","annotations":
+    {"smbios.vm.kubevirt.io/baseBoardManufacturer":"Radical Edward"}},"spec":{"domain":{}}}"#;
+
+/// The figures.
+pub(crate) struct ServedHook {
+    /// Milliseconds from its exec to its socket, the module compiled.
+    pub(crate) ready: f64,
+    pub(crate) idle: Memory,
+    /// After the calls.
+    pub(crate) used: Memory,
+    /// Microseconds of OnDefineDomain, connecting included: the median, and 99 of 100.
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    /// The peak memory of the compile child, in MB.
+    pub(crate) compiling: f64,
+}
+
+/// Killed when dropped.
+struct ServeProcess(Child);
+
+impl Drop for ServeProcess {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub(crate) async fn measure() -> Result<ServedHook> {
+    let place = tempfile::tempdir()?;
+    let (log, begin) = (place.path().join("log"), Instant::now());
+    let socket = place.path().join("measured.sock");
+    let mut serving = ServeProcess(
+        Command::new(binaries::binary("virt-hook")?)
+            .args(["serve", "--socket", "measured.sock", "--hooks-dir"])
+            .arg(place.path())
+            .arg("--module")
+            .arg(hooks::example("smbios-hook")?)
+            .stderr(fs::File::create(&log)?)
+            .stdin(Stdio::null())
+            .spawn()?,
+    );
+    while !socket.exists() {
+        let ended = serving.0.try_wait()?;
+        ensure!(
+            ended.is_none() && begin.elapsed() < Duration::from_secs(60),
+            "virt-hook serve does not get ready; its log:\n{}",
+            fs::read_to_string(&log)?
+        );
+        tokio::time::sleep(Duration::from_micros(500)).await;
+    }
+    let ready = begin.elapsed().as_secs_f64() * 1e3;
+    tokio::time::sleep(SETTLED).await;
+    let idle = memory::of(serving.0.id())?;
+    let times = calls(&socket).await?;
+    Ok(ServedHook {
+        ready,
+        idle,
+        used: memory::of(serving.0.id())?,
+        p50: microseconds(&times, 50),
+        p99: microseconds(&times, 99),
+        compiling: compile_peak_memory(&fs::read_to_string(&log)?)?,
+    })
+}
+
+/// A stock launcher dials a sidecar anew for each call.
+async fn calls(socket: &Path) -> Result<Vec<Duration>> {
+    let domain = domain()?;
+    let mut times = Vec::with_capacity(CALLS);
+    for number in 0..WARM_UP + CALLS {
+        let params = OnDefineDomainParams {
+            domain_xml: domain.clone().into_bytes(),
+            vmi: VMI.into(),
+        };
+        let begin = Instant::now();
+        let mut client = CallbacksClient::new(dial(socket).await?);
+        let answer = client.on_define_domain(params).await?.into_inner();
+        let took = begin.elapsed();
+        ensure!(
+            answer.domain_xml.len() > domain.len(),
+            "the hook changed nothing"
+        );
+        if number >= WARM_UP {
+            times.push(took);
+        }
+    }
+    times.sort_unstable();
+    Ok(times)
+}
+
+/// The corpus's Windows machine with as many disks as make 15 KB.
+fn domain() -> Result<String> {
+    let corpus = binaries::workspace().join("tests/corpus/convert/typical-windows.xml");
+    let mut xml = fs::read_to_string(&corpus).with_context(|| corpus.display().to_string())?;
+    for number in 0.. {
+        if xml.len() >= DOMAIN_SIZE {
+            break;
+        }
+        let place = xml.find(FIRST_INPUT).context("no input in it")?;
+        let disk = format!(
+            "\t\t<disk device=\"disk\" type=\"block\">\n\t\t\t<source dev=\"/dev/data{number}\"></source>\n\
+             \t\t\t<target bus=\"virtio\" dev=\"vd{number}\"></target>\n\
+             \t\t\t<driver cache=\"none\" name=\"qemu\" type=\"raw\" io=\"native\"></driver>\n\t\t</disk>\n"
+        );
+        xml.insert_str(place, &disk);
+    }
+    Ok(xml)
+}
+
+/// The peak memory of the compile child from the sidecar's log, in MB.
+fn compile_peak_memory(log: &str) -> Result<f64> {
+    let word = log
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("peak_memory="));
+    let bytes: f64 = word.context("no peak_memory= in the log")?.parse()?;
+    Ok(bytes / 1e6)
+}
+
+fn microseconds(sorted: &[Duration], percentile: usize) -> f64 {
+    let at = (sorted.len().saturating_sub(1) * percentile).div_ceil(100);
+    sorted
+        .get(at)
+        .map_or(f64::NAN, |time| time.as_secs_f64() * 1e6)
+}

@@ -1,0 +1,155 @@
+//! The informer with its cache of domains: filled at virt-handler's start, updated by notifications, and compared
+//! with the launcher's domain at intervals.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::net::UnixStream;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::interval;
+
+use super::VmController;
+use super::domain_facts::DomainFacts;
+use super::reconcile::state_of;
+use super::step_log::Step;
+use crate::virt_handler::commands::{Commands, QUERY};
+use crate::virt_handler::notify::DomainEvent;
+
+/// After this long without a listener on the command socket, the launcher counts as gone.
+const WATCHDOG: Duration = Duration::from_secs(30);
+/// How often the socket is tested, and the deadline for connecting.
+const WATCH: Duration = Duration::from_secs(11);
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// The domain of the last notification.
+#[derive(Debug, Default)]
+pub(super) struct Domains {
+    domain: Mutex<Option<DomainFacts>>,
+}
+
+impl Domains {
+    fn set(&self, domain: Option<DomainFacts>) {
+        *self.domain.lock().unwrap_or_else(PoisonError::into_inner) = domain;
+    }
+
+    pub(super) fn get(&self) -> Option<DomainFacts> {
+        let domain = self.domain.lock().unwrap_or_else(PoisonError::into_inner);
+        domain.clone()
+    }
+
+    pub(super) fn remove(&self) {
+        self.set(None);
+    }
+}
+
+impl VmController {
+    /// Fills the cache at the start: with the domain of a launcher that virt-handler was connected to before.
+    pub(super) async fn list(&self) {
+        self.domains.remove();
+        self.cluster.list();
+        if self.clients.has_ghost_record() {
+            self.domains.set(self.find_domain().await);
+        }
+        self.step_log.add(Step::Started {
+            domain: state_of(self.domains.get().as_ref()),
+        });
+        self.queue.add();
+    }
+
+    async fn find_domain(&self) -> Option<DomainFacts> {
+        if !self.clients.socket().exists() {
+            return Some(self.deleted_domain(String::new()));
+        }
+        let unknown = || DomainFacts {
+            uid: self.vmi.uid().to_owned(),
+            status: "Unknown".to_owned(),
+            ..DomainFacts::default()
+        };
+        match self.query_launcher().await {
+            Ok(found) => found,
+            Err(()) => Some(unknown()),
+        }
+    }
+
+    /// Asks the launcher for its domain, over a new connection.
+    async fn query_launcher(&self) -> Result<Option<DomainFacts>, ()> {
+        let client: Commands = self.clients.connect().await.map_err(drop)?;
+        let begin = Instant::now();
+        let asked = tokio::time::timeout(QUERY, client.domain()).await;
+        let answer = asked.map_err(|_| format!("no answer within {QUERY:?}"));
+        let answer = answer.and_then(|answer| answer.map_err(|error| format!("{error:#}")));
+        self.step_log.add(Step::Called {
+            method: "GetDomain",
+            took: begin.elapsed(),
+            error: answer.as_ref().err().cloned(),
+        });
+        let domain = answer.map_err(drop)?;
+        Ok((!domain.is_null()).then(|| DomainFacts::read(&domain)))
+    }
+
+    /// The DELETED event that virt-handler makes for a launcher that is gone.
+    fn deleted_domain(&self, uid: String) -> DomainFacts {
+        let mut facts = DomainFacts::read(&json!({"ObjectMeta": {"deletionTimestamp": "now"}}));
+        facts.uid = uid;
+        facts
+    }
+
+    /// Applies notifications until the task is aborted.
+    pub(super) async fn watch(&self, mut events: UnboundedReceiver<DomainEvent>) {
+        let mut resync = interval(self.settings.resync);
+        let mut watchdog = interval(WATCH);
+        resync.reset();
+        watchdog.reset();
+        let mut deaf_since = None;
+        loop {
+            tokio::select! {
+                event = events.recv() => match event {
+                    Some(event) => self.apply_event(&event),
+                    None => return,
+                },
+                _ = resync.tick() => self.resync().await,
+                _ = watchdog.tick() => deaf_since = self.watch_socket(deaf_since).await,
+            }
+        }
+    }
+
+    fn apply_event(&self, event: &DomainEvent) {
+        if event.domain["ObjectMeta"]["name"] != self.vmi.name() {
+            return;
+        }
+        match event.event_type.as_str() {
+            "ADDED" | "MODIFIED" => self.domains.set(Some(DomainFacts::read(&event.domain))),
+            "DELETED" => self.domains.remove(),
+            _ => return,
+        }
+        self.queue.add();
+    }
+
+    async fn resync(&self) {
+        if self.clients.has_ghost_record()
+            && let Ok(Some(domain)) = self.query_launcher().await
+        {
+            self.domains.set(Some(domain));
+            self.queue.add();
+        }
+    }
+
+    async fn watch_socket(&self, deaf_since: Option<Instant>) -> Option<Instant> {
+        if !self.clients.has_ghost_record() {
+            return None;
+        }
+        let connected = UnixStream::connect(self.clients.socket());
+        if let Ok(Ok(_)) = tokio::time::timeout(CONNECT, connected).await {
+            return None;
+        }
+        let since = deaf_since.unwrap_or_else(Instant::now);
+        if since.elapsed() > WATCHDOG {
+            self.domains
+                .set(Some(self.deleted_domain(self.vmi.uid().to_owned())));
+            self.clients.mark_unresponsive();
+            self.queue.add();
+        }
+        Some(since)
+    }
+}

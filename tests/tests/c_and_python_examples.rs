@@ -1,0 +1,188 @@
+//! The examples in C and Python, built by their Makefiles and run by the real host.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use hooks_sdk_testing::{Hook, readme};
+use tests::binaries::workspace;
+use tests::hooks;
+
+/// The size limit of a module in C, in bytes.
+const LARGEST_C: u64 = 300 << 10;
+
+fn example(directory: &str) -> PathBuf {
+    workspace().join("examples-hooks").join(directory)
+}
+
+fn c() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    built(&BUILT, "examples-hooks/c-genid", "genid")
+}
+
+fn interfaces() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    built(&BUILT, "examples-hooks/python-interfaces", "interfaces")
+}
+
+/// Once per process.
+fn built(once: &OnceLock<PathBuf>, directory: &str, name: &str) -> PathBuf {
+    let make = || {
+        hooks::build_with_make(directory, "Makefile", name)
+            .unwrap_or_else(|error| panic!("{error:#}"))
+    };
+    once.get_or_init(make).clone()
+}
+
+/// Every VMI of the corpus with its domain.
+fn corpus() -> Vec<(PathBuf, String, String)> {
+    let entries = fs::read_dir(workspace().join("tests/corpus/convert")).unwrap();
+    let mut all: Vec<_> = entries
+        .filter_map(|entry| {
+            let path = entry.unwrap().path();
+            let case = path.to_str()?.strip_suffix(".vmi.json")?.to_owned();
+            let xml = fs::read_to_string(format!("{case}.xml")).ok()?;
+            Some((path.clone(), fs::read_to_string(path).unwrap(), xml))
+        })
+        .collect();
+    all.sort();
+    assert!(all.len() > 100, "the corpus has moved");
+    all
+}
+
+fn loaded(module: &Path) -> Hook {
+    Hook::load(module).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Checks that a hook changes no byte of a VM without its annotation.
+fn assert_changes_nothing(hook: &Hook, step: usize) {
+    for (path, vmi, xml) in corpus().iter().step_by(step) {
+        hook.pre_start(vmi).ok();
+        let defined = hook.on_define_domain(vmi, xml).ok();
+        assert!(defined.changes.is_empty(), "{}", path.display());
+    }
+}
+
+#[test]
+fn the_cases_in_the_c_hooks_readme_hold() {
+    let cases = readme(example("c-genid").join("README.md"), c());
+    assert_eq!(cases.unwrap_or_else(|error| panic!("{error}")), 2);
+}
+
+#[test]
+fn the_c_hook_is_small_and_needs_no_wasi() {
+    let module = fs::read(c()).unwrap();
+    assert!((module.len() as u64) < LARGEST_C, "{} bytes", module.len());
+    let text = String::from_utf8_lossy(&module);
+    assert!(text.contains("kubevirt:hooks/handler@0.1.0"));
+    assert!(!text.contains("wasi"), "it imports WASI");
+}
+
+#[test]
+fn the_c_hook_does_not_change_other_vms() {
+    assert_changes_nothing(&loaded(&c()), 1);
+}
+
+/// JSON and XML syntax that no VMI has, and that a parser in C could get wrong.
+#[test]
+fn the_c_hook_parses_any_json_and_xml_syntax() {
+    let hook = loaded(&c());
+    let id = "6a1b5fd0-2a2e-4f21-9c3e-0f0d5a5c6d01";
+    let name = "genid.vm.example.com/generation-id";
+    let escaped = name.replace('g', "\\u0067").replace('/', "\\/");
+    for vmi in [
+        format!(r#"{{"metadata":{{"annotations":{{"{name}":"{id}"}}}}}}"#),
+        format!(
+            r#" {{ "a" : [1, {{"b":"]"}}, "\"}}"], "metadata" : {{ "x": null, "annotations" : {{ "{escaped}" : "{id}" }} }} }} "#
+        ),
+        format!(
+            r#"{{"metadata":{{"labels":{{"annotations":"{{"}},"annotations":{{"é😀":"\u00e9\ud83d\ude00","{name}":"\u0036{}"}}}}}}"#,
+            &id[1..]
+        ),
+    ] {
+        for (before, after) in [
+            (
+                "<domain><name>a</name></domain>",
+                format!("<domain><name>a</name>\n\t<genid>{id}</genid></domain>"),
+            ),
+            (
+                "<domain><genid/><name>a</name></domain>",
+                format!("<domain><genid>{id}</genid><name>a</name></domain>"),
+            ),
+            (
+                "<?xml version='1.0'?><!-- <name>b</name> --><domain a='/>' b=\">\"><names/><title><![CDATA[<name>]]></title><name >a</name ></domain>",
+                format!(
+                    "<?xml version='1.0'?><!-- <name>b</name> --><domain a='/>' b=\">\"><names/><title><![CDATA[<name>]]></title><name >a</name >\n\t<genid>{id}</genid></domain>"
+                ),
+            ),
+        ] {
+            assert_eq!(hook.on_define_domain(&vmi, before).ok().xml, after, "{vmi}");
+        }
+    }
+    for vmi in [
+        "{}",
+        r#"{"metadata":null}"#,
+        r#"{"metadata":{"annotations":{"other":"genid"}}}"#,
+        r#"{"metadata":{"annotations":{"genid.vm.example.com/generation-id":null}}}"#,
+    ] {
+        let before = "<domain><name>a</name></domain>";
+        assert_eq!(hook.on_define_domain(vmi, before).ok().xml, before, "{vmi}");
+    }
+}
+
+#[test]
+fn the_cases_in_the_python_hooks_readme_hold() {
+    let cases = readme(example("python-interfaces").join("README.md"), interfaces());
+    assert_eq!(cases.unwrap_or_else(|error| panic!("{error}")), 2);
+}
+
+/// One test, since loading the module takes some seconds to compile.
+#[test]
+fn the_python_hook_does_not_change_other_vms_and_reports_where_it_failed() {
+    let hook = loaded(&interfaces());
+    assert_changes_nothing(&hook, 10);
+    let vmi = |spec: &str, tuning: &str| {
+        let spec: serde_json::Value = serde_json::from_str(spec).unwrap();
+        let annotations = serde_json::json!({"interfaces.vm.example.com/tuning": tuning});
+        serde_json::json!({"metadata": {"annotations": annotations}, "spec": spec}).to_string()
+    };
+    let no_domain = vmi("{}", r#"{"a": {"queues": 2}}"#);
+    let failed = hook.pre_start(&no_domain).failure();
+    assert!(failed.contains("KeyError: 'domain' (hook.py:"), "{failed}");
+    let no_json = vmi(r#"{"domain": {"devices": {}}}"#, "queues=4");
+    let refused = hook.pre_start(&no_json).veto();
+    assert!(refused.contains("is not JSON"), "{refused}");
+}
+
+/// The SDK files in the templates equal those of the examples, and fit the WIT.
+#[test]
+fn templates_and_examples_have_the_same_sdk() {
+    let templates = workspace().join("src/virt-hook/templates");
+    for (language, directory, name) in [
+        ("c", "c-genid", "genid"),
+        ("python", "python-interfaces", "interfaces"),
+    ] {
+        let read = |path: PathBuf| {
+            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        };
+        let template = read(templates.join(language).join("Makefile"));
+        let own = read(example(directory).join("Makefile"));
+        assert_eq!(
+            template.replace("{{name}}", name),
+            own,
+            "{directory}/Makefile"
+        );
+        let sdk = fs::canonicalize(example(directory).join("sdk")).unwrap();
+        assert_eq!(
+            sdk,
+            fs::canonicalize(templates.join(language).join("sdk")).unwrap()
+        );
+    }
+    let wit = fs::read_to_string(templates.join("python/sdk/wit/hooks.wit")).unwrap();
+    let truth = fs::read_to_string(workspace().join("hooks-sdk/wit/v0.1/hooks.wit")).unwrap();
+    assert!(
+        wit == truth,
+        "copy hooks-sdk/wit/v0.1/hooks.wit to templates/python/sdk/wit"
+    );
+}

@@ -1,0 +1,116 @@
+//! Splits shell scripts into commands, and checks `virt-hook` commands against its `--help`.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::Mutex;
+
+use tests::binaries::binary;
+
+/// All verbs of `virt-hook`.
+pub(crate) const VERBS: [&str; 11] = [
+    "new", "inspect", "run", "render", "test", "check", "bench", "compile", "wrap", "serve",
+    "replay",
+];
+
+/// Whether a shell can parse the script.
+pub(crate) fn is_shell(script: &str) -> Result<(), String> {
+    let mut shell = Command::new("sh");
+    let output = shell.args(["-n", "-c", script]).output().unwrap();
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+    }
+}
+
+/// The words of each command, without expansions. A quoted text is one word.
+pub(crate) fn commands(script: &str) -> Vec<Vec<String>> {
+    let joined = script.replace("\\\n", " ");
+    let mut commands = Vec::new();
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    let mut lines = joined.chars().peekable();
+    while let Some(c) = lines.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), c) => word.push(c),
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '#') if word.is_empty() => while lines.next_if(|c| *c != '\n').is_some() {},
+            (None, c) if c.is_whitespace() || "|;&()`".contains(c) => {
+                if !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+                if "\n|;&()`".contains(c) && !words.is_empty() {
+                    commands.push(std::mem::take(&mut words));
+                }
+            }
+            (None, c) => word.push(c),
+        }
+    }
+    words.extend(Some(word).filter(|word| !word.is_empty()));
+    commands.extend(Some(words).filter(|words| !words.is_empty()));
+    commands
+}
+
+/// The `--help` text of a verb; `None` if there is no such verb.
+fn help(verb: &str) -> Option<String> {
+    static SAID: Mutex<BTreeMap<String, Option<String>>> = Mutex::new(BTreeMap::new());
+    let mut said = SAID.lock().unwrap();
+    let ask = || {
+        let mut program = Command::new(binary("virt-hook").unwrap());
+        let output = program.args([verb, "--help"]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        output.status.success().then_some(text)
+    };
+    said.entry(verb.to_owned()).or_insert_with(ask).clone()
+}
+
+/// Checks that the examples in a verb's help use existing verbs and flags. Returns their number.
+pub(crate) fn check_help_examples(verb: &str) -> usize {
+    let help = help(verb).unwrap_or_else(|| panic!("there is no {verb}"));
+    let examples = help.lines().filter(|line| line.starts_with("  virt-hook "));
+    let examples = examples.map(|line| check_verbs_and_flags(verb, line));
+    let number = examples.sum();
+    assert!(number > 0, "virt-hook {verb} --help shows no example");
+    number
+}
+
+/// Checks that every `virt-hook` command uses an existing verb and flags. Returns their number.
+pub(crate) fn check_verbs_and_flags(at: &str, script: &str) -> usize {
+    let commands = commands(script);
+    let own = commands.iter().filter_map(|words| words.split_first());
+    let own = own.filter(|(program, _)| program.ends_with("virt-hook"));
+    own.map(|(_, words)| check_command(at, words)).sum()
+}
+
+/// Checks one command, given without the program's name.
+pub(crate) fn check_command(at: &str, words: &[String]) -> usize {
+    let at = format!("{at}: virt-hook {}", words.join(" "));
+    let verb = words.iter().find(|word| !word.starts_with('-'));
+    // VERB is a placeholder.
+    let Some(verb) = verb.filter(|verb| verb.as_str() != "VERB") else {
+        return 0;
+    };
+    let help = help(verb).unwrap_or_else(|| panic!("{at}: there is no such verb"));
+    let flags = words.iter().map(|word| word.trim_matches(['[', ']']));
+    let flags = flags.filter(|word| word.starts_with("--") && word.len() > 2);
+    for flag in flags.map(|word| word.split('=').next().unwrap()) {
+        let mut words = help.split(|c: char| !(c.is_alphanumeric() || c == '-'));
+        assert!(
+            words.any(|word| word == flag),
+            "{at}: `virt-hook {verb}` has no {flag}"
+        );
+    }
+    1
+}
+
+#[test]
+fn a_script_is_split_into_commands() {
+    let script = "pod=$(kubectl get pod -o name) # a comment\na --b \\\n  'c d' | e\n";
+    let words: Vec<String> = commands(script)
+        .iter()
+        .map(|words| words.join("+"))
+        .collect();
+    assert_eq!(
+        words,
+        ["pod=$", "kubectl+get+pod+-o+name", "a+--b+c d", "e"]
+    );
+}

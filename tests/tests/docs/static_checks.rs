@@ -1,0 +1,173 @@
+//! Static checks of blocks that a test cannot run.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use tests::binaries::workspace;
+
+use crate::doc_session::DocSession;
+use crate::page::source;
+use crate::shell_commands::commands;
+use crate::yaml_blocks;
+
+/// The reasons why a block is not run: it needs a cluster, it changes the machine, or it runs the tests themselves.
+pub(crate) const ROLES: [&str; 3] = ["cluster", "gate", "install"];
+
+/// kubectl's verbs with their known flags; `-n` is known for all.
+const KUBECTL: &[(&str, &[&str])] = &[
+    ("apply", &["-f"]),
+    ("create", &["--from-file"]),
+    ("describe", &[]),
+    ("exec", &["-c", "--"]),
+    ("get", &["-l", "-o", "--field-selector"]),
+    ("logs", &["-l", "-c"]),
+    ("patch", &["--type", "-p"]),
+    ("set", &[]),
+];
+/// KubeVirt v1.9's names of a launcher's containers, and the label with the VM's name.
+const CONTAINERS: [&str; 2] = ["compute", "hook-sidecar-0"];
+const VM_LABEL: &str = "vmi.kubevirt.io/id=";
+/// virt-operator's setting of the launcher's image.
+const LAUNCHER_IMAGE: &str = "VIRT_LAUNCHER_IMAGE=";
+
+pub(crate) fn check_block(at: &str, role: &str, script: &str, session: &mut DocSession) {
+    for words in commands(script) {
+        let at = format!("{at}: {}", words.join(" "));
+        let (program, rest) = words.split_first().unwrap();
+        match (role, program.as_str()) {
+            ("cluster", "kubectl") => kubectl(&at, rest, session),
+            // Pipes and shell variables.
+            ("cluster", "grep") => {}
+            ("cluster", name) if name.ends_with("=$") => {}
+            ("gate", "make") => make(&at, rest),
+            ("gate", "cargo") => cargo(&at, rest),
+            ("gate", "scripts/measure") => assert!(workspace().join(program).is_file(), "{at}"),
+            ("install", "sudo") => packages(&at, rest),
+            ("install", "rustup") => targets(&at, rest),
+            ("install", "cargo") => installs(&at, rest),
+            ("install", "clang") => sources(&at, rest, session),
+            // Its verb and flags are checked with those of all pages.
+            ("install", "virt-hook") => {}
+            _ => panic!("{at}: how can that be held against anything?"),
+        }
+    }
+}
+
+fn kubectl(at: &str, words: &[String], session: &mut DocSession) {
+    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if words.first() == Some(&"-n") {
+        words.drain(..2);
+    }
+    let known = KUBECTL.iter().find(|(verb, _)| words.first() == Some(verb));
+    let (verb, flags) = known.unwrap_or_else(|| panic!("{at}: no verb of kubectl's"));
+    for flag in words.iter().filter(|word| word.starts_with('-')) {
+        let name = flag.split('=').next().unwrap();
+        assert!(flags.contains(&name), "{at}: {name}");
+    }
+    let after = |flag: &str| {
+        let place = words.iter().position(|word| *word == flag)?;
+        words.get(place + 1).copied()
+    };
+    if let Some(container) = after("-c") {
+        assert!(CONTAINERS.contains(&container), "{at}: {container}");
+    }
+    if let Some(label) = after("-l") {
+        assert!(label.starts_with(VM_LABEL), "{at}: {label}");
+    }
+    match *verb {
+        "patch" => yaml_blocks::is_patch(words[1], after("-p").unwrap())
+            .unwrap_or_else(|error| panic!("{at}: {error}")),
+        "create" => config_map(at, &words, session),
+        "set" => assert!(
+            words.iter().any(|word| word.starts_with(LAUNCHER_IMAGE)),
+            "{at}"
+        ),
+        "apply" => assert!(
+            session.current_dir.join(after("-f").unwrap()).is_file(),
+            "{at}"
+        ),
+        _ => {}
+    }
+}
+
+/// The files of a ConfigMap must exist. Sidecars on the same page can mount them.
+fn config_map(at: &str, words: &[&str], session: &mut DocSession) {
+    assert_eq!(words[1], "configmap", "{at}");
+    let mut keys = BTreeMap::new();
+    for word in &words[3..] {
+        let file = word.strip_prefix("--from-file=").unwrap();
+        let (key, path) = file
+            .split_once('=')
+            .unwrap_or((file.rsplit('/').next().unwrap(), file));
+        let path = session.current_dir.join(path);
+        assert!(path.is_file(), "{at}: {} is not there", path.display());
+        keys.insert(key.to_owned(), path);
+    }
+    session.config_maps.insert(words[2].to_owned(), keys);
+}
+
+/// Checks that the Makefile has the target, and that its scripts parse.
+fn make(at: &str, words: &[String]) {
+    let mut make = Command::new("make");
+    let output = make
+        .arg("-n")
+        .args(words)
+        .current_dir(workspace())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{at}: {said}");
+}
+
+/// Checks that the package belongs to the workspace, whose packages the whole run tests.
+fn cargo(at: &str, words: &[String]) {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let manifest = |name: &str| {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let spec = cargo
+            .args(["pkgid", "--offline", "-p", name])
+            .current_dir(workspace());
+        spec.output().unwrap().status.success()
+    };
+    match words[..] {
+        ["test", "-p", "CRATE"] | ["test", "natively"] => {}
+        ["test", "-p", name] => assert!(manifest(name), "{at}: {name} is no package here"),
+        ["bench", "--workspace", "--bench", name] => {
+            let benches = workspace().join("src/hook-host/benches");
+            assert!(benches.join(name).with_extension("rs").is_file(), "{at}");
+        }
+        _ => panic!("{at}: the gate does no such thing"),
+    }
+}
+
+/// Checks that scripts/setup installs the same packages.
+fn packages(at: &str, words: &[String]) {
+    let (apt, names) = words.split_at(2);
+    assert_eq!(apt, ["apt", "install"], "{at}");
+    let setup = source("scripts/setup");
+    for name in names {
+        let mut known = setup.split(|c: char| c.is_whitespace() || "'|".contains(c));
+        assert!(known.any(|known| known == name), "{at}: {name}");
+    }
+}
+
+fn targets(at: &str, words: &[String]) {
+    assert_eq!(words[..2], ["target", "add"], "{at}");
+    let toolchain = source("rust-toolchain.toml");
+    for target in &words[2..] {
+        assert!(toolchain.contains(&format!("\"{target}\"")), "{at}");
+    }
+}
+
+fn installs(at: &str, words: &[String]) {
+    let path = words.iter().skip_while(|word| *word != "--path").nth(1);
+    let main = workspace().join(path.unwrap()).join("src/main.rs");
+    assert!(words[0] == "install" && main.is_file(), "{at}");
+}
+
+/// Checks that the source file exists.
+fn sources(at: &str, words: &[String], session: &DocSession) {
+    for word in words.iter().filter(|word| word.ends_with(".c")) {
+        assert!(session.current_dir.join(word).is_file(), "{at}: {word}");
+    }
+}

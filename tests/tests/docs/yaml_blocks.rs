@@ -1,0 +1,264 @@
+//! Checks the YAML of pages: objects of Kubernetes and KubeVirt by a list of known fields, this project's own files
+//! with their parsers, sidecars by the fields that KubeVirt reads from the annotation.
+
+use std::path::Path;
+
+use hooks_sdk_testing::hook_host::policy::{HookYaml, OperatorPolicy};
+use serde::Deserialize;
+use serde_norway::Value;
+
+use crate::page::Block;
+
+/// `hooks.kubevirt.io/hookSidecars`, the annotation of KubeVirt's sidecars.
+const SIDECARS: &str = "hooks.kubevirt.io/hookSidecars";
+
+/// The known fields of objects on the pages: kind, API group and version, and paths, with `[]` for the items of a
+/// list and `*` for arbitrary keys. The names are the JSON names of KubeVirt's v1.9 API and Kubernetes 1.36.
+const KINDS: &[(&str, &str, &str)] = &[
+    (
+        "VirtualMachine",
+        "kubevirt.io/v1",
+        "metadata.name metadata.namespace spec.runStrategy \
+      spec.template.metadata.annotations.* spec.template.metadata.labels.* \
+      spec.template.spec.domain.memory.guest spec.template.spec.domain.devices",
+    ),
+    (
+        VMI,
+        "kubevirt.io/v1",
+        "metadata.name metadata.namespace metadata.uid metadata.annotations.* metadata.labels.* \
+      spec.domain.memory.guest spec.domain.cpu.cores spec.domain.devices.interfaces[].name \
+      spec.domain.devices.interfaces[].masquerade spec.domain.devices.interfaces[].bridge \
+      spec.domain.devices.gpus[].name spec.domain.devices.gpus[].deviceName spec.domain.devices.hostDevices[].name \
+      spec.domain.devices.hostDevices[].deviceName spec.domain.devices.disks[].name \
+      spec.domain.devices.disks[].disk.bus spec.volumes[].name spec.volumes[].cloudInitNoCloud.userData \
+      spec.volumes[].containerDisk.image",
+    ),
+    (
+        "KubeVirt",
+        "kubevirt.io/v1",
+        "metadata.name metadata.namespace \
+      spec.configuration.developerConfiguration.featureGates[] \
+      spec.configuration.supportContainerResources[].type \
+      spec.configuration.supportContainerResources[].resources.limits.cpu \
+      spec.configuration.supportContainerResources[].resources.limits.memory \
+      spec.configuration.supportContainerResources[].resources.requests.cpu \
+      spec.configuration.supportContainerResources[].resources.requests.memory",
+    ),
+    (
+        "Plugin",
+        "plugin.kubevirt.io/v1alpha1",
+        "metadata.name spec.condition spec.failureStrategy \
+      spec.domainHooks[].sidecar.socketPath spec.domainHooks[].timeout spec.domainHooks[].failureStrategy",
+    ),
+    (
+        "MutatingAdmissionPolicy",
+        "admissionregistration.k8s.io/v1",
+        "metadata.name \
+      spec.matchConstraints.resourceRules[].apiGroups[] spec.matchConstraints.resourceRules[].apiVersions[] \
+      spec.matchConstraints.resourceRules[].operations[] spec.matchConstraints.resourceRules[].resources[] \
+      spec.matchConstraints.objectSelector.matchLabels.* spec.matchConditions[].name spec.matchConditions[].expression \
+      spec.variables[].name spec.variables[].expression spec.failurePolicy spec.reinvocationPolicy \
+      spec.mutations[].patchType spec.mutations[].jsonPatch.expression",
+    ),
+    (
+        "MutatingAdmissionPolicyBinding",
+        "admissionregistration.k8s.io/v1",
+        "metadata.name spec.policyName",
+    ),
+    (
+        CONTAINER,
+        "",
+        "args[] volumeMounts[].name volumeMounts[].mountPath volumeMounts[].subPath",
+    ),
+];
+const VMI: &str = "VirtualMachineInstance";
+const CONTAINER: &str = "a container";
+
+/// A sidecar as KubeVirt reads it, field by field.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sidecar {
+    pub(crate) image: String,
+    #[serde(rename = "imagePullPolicy")]
+    _image_pull_policy: String,
+    pub(crate) args: Option<Vec<String>>,
+    #[serde(rename = "configMap")]
+    pub(crate) config_map: Option<ConfigMap>,
+    pub(crate) pvc: Option<Claim>,
+}
+
+/// The ConfigMap's key that becomes a file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct ConfigMap {
+    pub(crate) name: String,
+    pub(crate) key: String,
+    pub(crate) hook_path: String,
+}
+
+/// The claim that becomes a directory.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub(crate) struct Claim {
+    #[serde(rename = "name")]
+    _name: String,
+    pub(crate) volume_path: String,
+}
+
+fn documents(text: &str) -> Result<Vec<Value>, String> {
+    let documents = serde_norway::Deserializer::from_str(text);
+    let parsed = documents.map(Value::deserialize);
+    parsed
+        .collect::<Result<_, _>>()
+        .map_err(|error| error.to_string())
+}
+
+/// Checks a block with the parser of its kind.
+pub(crate) fn is_known(page: &str, block: &Block) -> Result<(), String> {
+    let (path, text) = (Path::new(page), &block.text);
+    let head = text.lines().next().unwrap_or_default();
+    let role = match head.strip_prefix("# ") {
+        Some(file) if block.role.is_empty() => file,
+        _ => &block.role,
+    };
+    match role {
+        "hook.yaml" => HookYaml::parse(path, text)
+            .map(drop)
+            .map_err(|error| error.to_string()),
+        "policy" | "policy.yaml" | "hook-policy.yaml" => {
+            let read = OperatorPolicy::parse(path, text);
+            read.map(drop).map_err(|error| error.to_string())
+        }
+        role if role.contains("-data") => documents(text).map(drop),
+        _ => documents(text)?.iter().try_for_each(object_is_known),
+    }
+}
+
+fn object_is_known(object: &Value) -> Result<(), String> {
+    let named = |name: &str| object.get(name).and_then(Value::as_str);
+    let kind = match named("kind") {
+        Some(kind) => kind,
+        None if object.get("args").is_some() => CONTAINER,
+        None => VMI,
+    };
+    let known = KINDS.iter().find(|(name, ..)| *name == kind);
+    let (_, version, paths) = known.ok_or_else(|| format!("what is the kind {kind}?"))?;
+    if named("kind").is_some() && named("apiVersion") != Some(version) {
+        return Err(format!("a {kind} is of {version}"));
+    }
+    let paths: Vec<_> = paths.split_whitespace().collect();
+    let mut found = Vec::new();
+    leaves(object, String::new(), &mut found);
+    let heads = ["kind", "apiVersion"];
+    let own = found.iter().filter(|path| !heads.contains(&path.as_str()));
+    match own
+        .into_iter()
+        .find(|path| !paths.iter().any(|known| leads_to(known, path)))
+    {
+        Some(path) => Err(format!("{kind} has no {path}")),
+        None => Ok(()),
+    }
+}
+
+/// The paths of all leaves.
+fn leaves(value: &Value, path: String, found: &mut Vec<String>) {
+    match value {
+        Value::Mapping(entries) if !entries.is_empty() => {
+            for (key, value) in entries {
+                let key = key.as_str().unwrap_or_default();
+                let dot = if path.is_empty() { "" } else { "." };
+                // Arbitrary keys may contain dots.
+                let key = if key.contains('.') { "*" } else { key };
+                leaves(value, format!("{path}{dot}{key}"), found);
+            }
+        }
+        Value::Sequence(items) if !items.is_empty() => {
+            let items = items.iter();
+            items.for_each(|item| leaves(item, format!("{path}[]"), found));
+        }
+        _ => found.push(path),
+    }
+}
+
+/// A known path also covers its ancestors, which may be empty.
+fn leads_to(known: &str, path: &str) -> bool {
+    let (mut known, mut path) = (known.split('.'), path.split('.'));
+    loop {
+        match (known.next(), path.next()) {
+            (_, None) => return true,
+            (Some("*"), Some(_)) => return true,
+            (Some(known), Some(step)) if known == step || known.trim_end_matches("[]") == step => {}
+            _ => return false,
+        }
+    }
+}
+
+/// The sidecars in annotations and containers of these objects.
+pub(crate) fn sidecars(text: &str) -> Vec<Sidecar> {
+    let objects = documents(text).unwrap_or_default();
+    let mut sidecars = Vec::new();
+    for object in &objects {
+        sidecars.extend(plugins_sidecar(object));
+        let template = object.get("spec").and_then(|spec| spec.get("template"));
+        let annotations = template.unwrap_or(object).get("metadata");
+        let annotations = annotations.and_then(|metadata| metadata.get("annotations"));
+        if let Some(list) = annotations.and_then(|all| all.get(SIDECARS)?.as_str()) {
+            let read: Vec<Sidecar> = serde_json::from_str(list).unwrap();
+            sidecars.extend(read);
+        }
+    }
+    sidecars
+}
+
+/// A plugin's sidecar container, with its modules.
+fn plugins_sidecar(object: &Value) -> Option<Sidecar> {
+    let arguments = object.get("args")?.as_sequence()?.iter();
+    let arguments = arguments.filter_map(Value::as_str).map(str::to_owned);
+    Some(Sidecar {
+        image: "IMAGE".to_owned(),
+        _image_pull_policy: String::new(),
+        args: Some(arguments.collect()),
+        config_map: None,
+        pvc: Some(Claim {
+            _name: String::new(),
+            volume_path: "/hooks".to_owned(),
+        }),
+    })
+}
+
+/// Checks that a patch has only known fields of this kind.
+pub(crate) fn is_patch(kind: &str, json: &str) -> Result<(), String> {
+    let mut patch: Value = serde_norway::from_str(json).map_err(|error| error.to_string())?;
+    let known = KINDS
+        .iter()
+        .find(|(name, ..)| name.eq_ignore_ascii_case(kind));
+    let (kind, version, _) = known.ok_or_else(|| format!("what is the kind {kind}?"))?;
+    let object = patch.as_mapping_mut().ok_or("a patch is an object")?;
+    object.insert("kind".into(), (*kind).into());
+    object.insert("apiVersion".into(), (*version).into());
+    object_is_known(&patch)
+}
+
+#[test]
+fn unknown_fields_are_found() {
+    let object = |text: &str| object_is_known(&serde_norway::from_str(text).unwrap());
+    let head = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\n";
+    object(&format!(
+        "{head}spec: {{runStrategy: Always, template: {{spec: {{domain: {{devices: {{}}}}}}}}}}"
+    ))
+    .unwrap();
+    for wrong in [
+        "kind: VirtualMachine\napiVersion: v1\n".to_owned(),
+        "kind: Pod\napiVersion: v1\n".to_owned(),
+        format!("{head}spec: {{runstrategy: Always}}"),
+        format!("{head}metadata: {{annotations: {{a.b/c: d}}}}"),
+        "metadata: {annotation: {a.b/c: d}}".to_owned(),
+    ] {
+        assert!(object(&wrong).is_err(), "{wrong}");
+    }
+    is_patch(
+        "kubevirt",
+        r#"{"spec":{"configuration":{"featureGates":["Sidecar"]}}}"#,
+    )
+    .unwrap_err();
+}

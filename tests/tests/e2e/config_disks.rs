@@ -1,0 +1,221 @@
+//! The guest's view of disks that are made from configuration: ConfigMaps, Secrets, downward API, sysprep.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use tests::fixture::{EVENT, LauncherFixture, PreparedPod};
+use tests::pod::User;
+use tests::vmi::Vmi;
+
+const PRIVATE: &str = "/run/kubevirt-private";
+const HOST_DISK: &str = "/run/kubevirt-private/vmi-disks/data/disk.img";
+const IGNITION: &str = r#"{"ignition":{"version":"3.4.0"}}"#;
+
+/// Mounts files as the kubelet does: links into a directory behind a link.
+fn mount(prepared: &PreparedPod, place: &str, files: &[(&str, &str)]) -> Result<()> {
+    let mount = prepared.pod.path(place);
+    let version = mount.join("..2026_11_21_16_41_05.2087931284");
+    fs::create_dir_all(&version)?;
+    symlink(
+        version.file_name().unwrap_or_default(),
+        mount.join("..data"),
+    )?;
+    for (name, content) in files {
+        fs::write(version.join(name), content)?;
+        symlink(Path::new("..data").join(name), mount.join(name))?;
+    }
+    Ok(())
+}
+
+/// One volume of each kind, in the order that gives them `vda`, `vdb`, ...
+fn vmi(user: User) -> Vmi {
+    let claim = json!({ "hostDisk": {
+        "path": "/data/disk.img", "type": "DiskOrCreate", "capacity": "8Mi",
+    } });
+    Vmi::new("configured", user)
+        .annotate("kubevirt.io/ignitiondata", IGNITION)
+        .volume("settings", json!({ "configMap": { "name": "x", "volumeLabel": "settings" } }))
+        .volume("keys", json!({ "secret": { "secretName": "x" } }))
+        .volume("podinfo", json!({ "downwardAPI": { "fields": [] } }))
+        .volume("account", json!({ "serviceAccount": { "serviceAccountName": "default" } }))
+        .volume("unattend", json!({ "sysprep": { "configMap": { "name": "x" } } }))
+        .volume("metrics", json!({ "downwardMetrics": {} }))
+        .volume("data", claim)
+        .edit(|vmi| {
+            vmi["spec"]["domain"]["devices"]["downwardMetrics"] = json!({});
+            let names = ["settings", "keys", "podinfo", "account", "unattend", "metrics", "data"];
+            let mut volumes = names.map(|name| json!({ "name": name, "target": "" }));
+            volumes[6]["persistentVolumeClaimInfo"] = json!({
+                "filesystemOverhead": "0", "accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem",
+                "capacity": { "storage": "24Mi" }, "requests": { "storage": "24Mi" },
+            });
+            vmi["status"]["volumeStatus"] = json!(volumes);
+        })
+}
+
+fn set(user: User) -> Result<PreparedPod> {
+    let prepared = PreparedPod::create(user)?;
+    let below = |name: &str| format!("{PRIVATE}/{name}");
+    mount(
+        &prepared,
+        &below("config-map/settings"),
+        &[("app.conf", "colour=blue\n")],
+    )?;
+    mount(&prepared, &below("secret/keys"), &[("password", "hunter2")])?;
+    mount(
+        &prepared,
+        &below("downwardapi/podinfo"),
+        &[("labels", "app=\"web\"")],
+    )?;
+    let account = "/run/secrets/kubernetes.io/serviceaccount";
+    mount(
+        &prepared,
+        account,
+        &[("token", "ey.J"), ("namespace", "default")],
+    )?;
+    mount(
+        &prepared,
+        &below("sysprep/unattend"),
+        &[("Autounattend.xml", "<unattend/>")],
+    )?;
+    // A claim is mounted so that the pod's group may write.
+    let claim = prepared.pod.path(HOST_DISK);
+    let directory = claim.parent().unwrap_or(&claim);
+    fs::create_dir_all(directory)?;
+    std::os::unix::fs::chown(directory, Some(107), Some(107))?;
+    Ok(prepared)
+}
+
+async fn shell(fixture: &LauncherFixture, vmi: &Vmi, script: &str) -> Result<String> {
+    let done = fixture.commands.exec(vmi, "sh", &["-c", script]).await?;
+    ensure!(done.exit_code == 0, "{script}: {done:?}");
+    Ok(done.std_out)
+}
+
+/// The content of one file on one disk.
+async fn file(fixture: &LauncherFixture, vmi: &Vmi, disk: &str, name: &str) -> Result<String> {
+    let script = format!(
+        "mkdir -p /tmp/{disk}; mount -t iso9660 -o ro /dev/{disk} /tmp/{disk} || exit; cat /tmp/{disk}/{name}; umount /tmp/{disk}"
+    );
+    shell(fixture, vmi, &script).await
+}
+
+fn has_label(reports: &[String], disk: &str, label: &str) -> bool {
+    let start = format!("disk {disk}: ");
+    reports
+        .iter()
+        .any(|report| report.starts_with(&start) && report.contains(&format!(" label={label} ")))
+}
+
+async fn check_all_disks(user: User) -> Result<()> {
+    let vmi = vmi(user);
+    let fixture = set(user)?.start(&vmi, &[]).await?;
+    let reports = fixture.boot_and_read_reports(&vmi).await?;
+    fixture.wait_for_agent(&vmi).await?;
+    for (disk, label, name, content) in [
+        ("vda", "settings", "app.conf", "colour=blue\n"),
+        ("vda", "settings", "..data/app.conf", "colour=blue\n"),
+        ("vdb", "cfgdata", "password", "hunter2"),
+        ("vdc", "cfgdata", "labels", "app=\"web\""),
+        ("vdd", "cfgdata", "token", "ey.J"),
+        ("vdd", "cfgdata", "namespace", "default"),
+        ("vde", "unattendCD", "Autounattend.xml", "<unattend/>"),
+    ] {
+        assert!(
+            has_label(&reports, disk, label),
+            "{disk} {label} in {reports:#?}"
+        );
+        assert_eq!(
+            file(&fixture, &vmi, disk, name).await?,
+            content,
+            "{disk} {name}"
+        );
+    }
+    let metrics = shell(
+        &fixture,
+        &vmi,
+        "head -c 36 /dev/vdf | tail -c 20; cat /sys/block/vdf/size",
+    )
+    .await?;
+    assert_eq!(metrics, "<metrics></metrics>\n512\n");
+    // virt-handler would serve the downward metrics at the socket of this port.
+    shell(
+        &fixture,
+        &vmi,
+        "[ -e /dev/virtio-ports/org.github.vhostmd.1 ]",
+    )
+    .await?;
+    let socket = "downwardmetrics-channel/downwardmetrics.sock";
+    ensure!(
+        fixture.pod.path(PRIVATE).join(socket).exists(),
+        "no {socket}"
+    );
+    let sectors = shell(&fixture, &vmi, "cat /sys/block/vdg/size").await?;
+    assert_eq!(
+        sectors.trim(),
+        "49152",
+        "made with 8 MiB, grown to the claim's 24"
+    );
+    let made = fs::metadata(fixture.pod.path(HOST_DISK))?;
+    assert_eq!(made.len(), 24 << 20);
+    check_ignition(&fixture).await?;
+    fixture.end_vm(&vmi).await
+}
+
+async fn check_ignition(fixture: &LauncherFixture) -> Result<()> {
+    let place = "/run/kubevirt-ephemeral-disks/ignition-data/default/configured/data.ign";
+    assert_eq!(fs::read_to_string(fixture.pod.path(place))?, IGNITION);
+    // QEMU's own log is part of the pod's.
+    let told = async || {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let told = "-fw_cfg name=opt/com.coreos/config,file=";
+        fixture.pod.log().contains(told).then_some(())
+    };
+    tests::until("QEMU to be handed the Ignition file", EVENT, told).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_guest_reads_all_config_disks() -> Result<()> {
+    check_all_disks(User::Nonroot).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_guest_reads_all_config_disks_as_root() -> Result<()> {
+    check_all_disks(User::Root).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_mount_is_named_and_a_retry_succeeds() -> Result<()> {
+    let vmi =
+        Vmi::new("late", User::Nonroot).volume("settings", json!({ "configMap": { "name": "x" } }));
+    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let answer = fixture.commands.sync(&vmi).await?;
+    assert!(!answer.success);
+    for part in [
+        "volume settings (configMap)",
+        "/var/run/kubevirt-private/config-map/settings",
+    ] {
+        assert!(
+            answer.message.contains(part),
+            "{part} in {}",
+            answer.message
+        );
+    }
+    let seen = fixture.commands.domain().await?;
+    assert_eq!(
+        seen,
+        Value::Null,
+        "what fails before define leaves no domain"
+    );
+    let mounted = fixture
+        .pod
+        .path("/run/kubevirt-private/config-map/settings");
+    fs::create_dir_all(&mounted)?;
+    fs::write(mounted.join("app.conf"), "late")?;
+    fixture.boot(&vmi).await?;
+    fixture.end_vm(&vmi).await
+}

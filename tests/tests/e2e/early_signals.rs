@@ -1,0 +1,75 @@
+//! SIGTERM during the launcher's first milliseconds: the pod ends with exit code 0.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::process::{Signal, kill_process};
+use tests::fixture::PreparedPod;
+use tests::pod::{Process, User};
+use tests::vmi::Vmi;
+
+const DELAYS: [u64; 6] = [0, 1, 5, 10, 20, 30];
+
+/// Until the process has executed its program; finer than [`tests::until`].
+fn at_once(mut find: impl FnMut() -> Option<Process>) -> Result<Process> {
+    let begin = Instant::now();
+    loop {
+        if let Some(process) = find() {
+            return Ok(process);
+        }
+        anyhow::ensure!(begin.elapsed() < Duration::from_secs(20), "no such process");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// The kernel drops signals to PID 1 while it has no handler.
+fn handles_sigterm(process: &Process) -> bool {
+    let caught = process.status("SigCgt").unwrap_or_default();
+    u64::from_str_radix(&caught, 16).is_ok_and(|caught| caught & (1 << 14) != 0)
+}
+
+async fn check_exit_code_0(to: &str, delay: u64) -> Result<()> {
+    let vmi = Vmi::new("early", User::Nonroot);
+    let mut prepared = PreparedPod::create(User::Nonroot)?;
+    prepared.pod.suppress_log();
+    prepared.pod.start(&vmi, &[])?;
+    let process = at_once(|| {
+        let process = prepared.pod.process(to).filter(|process| {
+            let program = std::fs::read_link(format!("/proc/{}/exe", process.pid));
+            program.is_ok_and(|path| path.file_name() == Some(to.as_ref()))
+        })?;
+        (to == "virt-launcher" || handles_sigterm(&process)).then_some(process)
+    })?;
+    std::thread::sleep(Duration::from_millis(delay));
+    kill_process(process.pid, Signal::TERM)?;
+    let status = prepared.pod.wait_for_exit(Duration::from_secs(20)).await?;
+    let log = prepared.pod.log();
+    anyhow::ensure!(
+        status.code() == Some(0),
+        "{to} after {delay} ms: {status}\n{log}"
+    );
+    let ready = prepared.pod.path("/run/kubevirt/sockets/launcher-sock");
+    anyhow::ensure!(!Path::new(&ready).exists(), "{to} after {delay} ms");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sigterm_to_the_monitor_in_its_first_milliseconds_ends_the_pod_with_0() -> Result<()> {
+    for delay in DELAYS {
+        check_exit_code_0("virt-launcher-monitor", delay)
+            .await
+            .with_context(|| format!("{delay} ms"))?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sigterm_to_the_launcher_in_its_first_milliseconds_ends_the_pod_with_0() -> Result<()> {
+    for delay in DELAYS {
+        check_exit_code_0("virt-launcher", delay)
+            .await
+            .with_context(|| format!("{delay} ms"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! A process that hangs (QEMU, libvirt's daemon, the guest agent) delays nothing else.
+#![allow(
+    clippy::print_stdout,
+    reason = "shown with --nocapture: how long it took"
+)]
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use proto::cmd::v1::EmptyRequest;
+use rustix::process::{Signal, kill_process};
+use tests::fixture::{BOOT, EVENT, LauncherFixture};
+use tests::pod::User;
+use tests::virt_handler::Commands;
+use tests::vmi::Vmi;
+
+/// virt-handler waits 5 s for a query; the machines these tests run on are busy.
+const QUERY: Duration = Duration::from_secs(15);
+
+/// Runs all queries. Returns the time of the slowest answer, errors included.
+async fn slowest_query(commands: &Commands) -> Duration {
+    let begin = Instant::now();
+    let (mut one, mut two, mut three) = (
+        commands.raw.clone(),
+        commands.raw.clone(),
+        commands.raw.clone(),
+    );
+    let _ = tokio::join!(
+        one.get_domain(EmptyRequest {}),
+        two.get_domain_stats(EmptyRequest {}),
+        three.get_qemu_version(EmptyRequest {}),
+    );
+    begin.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stopped_qemu_is_killed_while_statistics_are_polled() -> Result<()> {
+    let vmi = Vmi::new("stopped", User::Nonroot);
+    let mut fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    fixture.boot(&vmi).await?;
+    let before = fixture.handler.events().len();
+    kill_process(fixture.pod.qemu().unwrap().pid, Signal::STOP)?;
+    let polls = (0..8).map(|_| {
+        let commands = fixture.commands.clone();
+        tokio::spawn(async move {
+            let mut slowest = Duration::ZERO;
+            for _ in 0..2 {
+                slowest = slowest.max(slowest_query(&commands).await);
+            }
+            slowest
+        })
+    });
+    let polls: Vec<_> = polls.collect();
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let asked = Instant::now();
+    fixture.commands.kill(&vmi).await?.ok()?;
+    println!("killed within {:?}", asked.elapsed());
+    assert!(
+        fixture.pod.qemu().is_none(),
+        "success means that it is gone"
+    );
+    fixture
+        .handler
+        .wait_for_state("Shutoff/Destroyed", before, EVENT)
+        .await?;
+    for poll in polls {
+        let slowest = poll.await?;
+        println!("slowest query {slowest:?}");
+        assert!(slowest < QUERY, "{slowest:?}");
+    }
+    fixture.commands.delete(&vmi).await?.ok()?;
+    fixture.expect_exit_code(0).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_stopped_daemon_queries_are_answered_and_kill_ends_qemu() -> Result<()> {
+    let vmi = Vmi::new("hung", User::Nonroot);
+    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    fixture.boot(&vmi).await?;
+    let daemon = fixture.pod.daemon().unwrap();
+    kill_process(daemon.pid, Signal::STOP)?;
+    let slowest = slowest_query(&fixture.commands).await;
+    println!("slowest query {slowest:?}");
+    assert!(slowest < QUERY, "{slowest:?}");
+    let asked = Instant::now();
+    fixture.commands.kill(&vmi).await?.ok()?;
+    println!("killed within {:?}", asked.elapsed());
+    assert!(
+        fixture.pod.qemu().is_none(),
+        "success means that it is gone"
+    );
+    kill_process(daemon.pid, Signal::CONT)?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_after_the_daemons_death_waits_for_its_restart() -> Result<()> {
+    let vmi = Vmi::new("restarted", User::Nonroot);
+    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    fixture.boot(&vmi).await?;
+    for (number, after) in [0, 100, 600].into_iter().enumerate() {
+        let daemon = fixture.pod.daemon().unwrap();
+        daemon.kill()?;
+        tokio::time::sleep(Duration::from_millis(after)).await;
+        match number % 2 {
+            0 => fixture.commands.pause(&vmi).await?.ok()?,
+            _ => fixture.commands.unpause(&vmi).await?.ok()?,
+        }
+        let restarted = async || fixture.pod.daemon().filter(|now| now.pid != daemon.pid);
+        tests::until("a new daemon", BOOT, restarted).await?;
+    }
+    fixture.end_vm(&vmi).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shutdown_uses_the_power_button_if_the_agent_hangs() -> Result<()> {
+    let vmi = Vmi::new("deafagent", User::Nonroot);
+    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    fixture.boot_and_read_reports(&vmi).await?;
+    fixture.wait_for_agent(&vmi).await?;
+    let before = fixture.handler.events().len();
+    // The agent stops after it has answered.
+    let stop = [
+        "-c",
+        "(sleep 1; kill -STOP $(busybox pidof qemu-ga)) >/dev/null 2>&1 &",
+    ];
+    fixture.commands.exec(&vmi, "/bin/sh", &stop).await?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let asked = Instant::now();
+    let (shutdown, slowest) = tokio::join!(
+        fixture.commands.shutdown(&vmi),
+        slowest_query(&fixture.commands)
+    );
+    shutdown?.ok()?;
+    println!(
+        "asked within {:?}, slowest query {slowest:?}",
+        asked.elapsed()
+    );
+    assert!(slowest < QUERY, "{slowest:?}");
+    fixture
+        .handler
+        .wait_for_state("Shutoff/Shutdown", before, BOOT)
+        .await?;
+    let mut fixture = fixture;
+    fixture.commands.delete(&vmi).await?.ok()?;
+    fixture.expect_exit_code(0).await
+}

@@ -1,0 +1,168 @@
+//! Disks on PersistentVolumeClaims, and images from image volumes.
+
+use std::fs;
+use std::os::unix::fs::{chown, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use tests::fixture::{EVENT, PreparedPod};
+use tests::guest::{CONTAINER_DISK_MARK, Guest};
+use tests::pod::User;
+use tests::vmi::Vmi;
+
+const QEMU: u32 = 107;
+const CLAIM: &str = "/run/kubevirt-private/vmi-disks/data";
+const MIB: u64 = 1 << 20;
+
+fn describes(reports: &[String], disk: &str, bytes: u64, mark: &str) -> bool {
+    let start = format!("disk {disk}: bytes={bytes} ");
+    let mut told = reports.iter().filter(|report| report.starts_with(&start));
+    told.any(|report| report.contains(mark))
+}
+
+/// A claim that has grown from 8 to 24 MiB, with changed block tracking.
+fn tracked(user: User) -> Vmi {
+    let image = json!({ "hostDisk": {
+        "path": format!("{CLAIM}/disk.img"), "type": "DiskOrCreate", "capacity": "24Mi", "shared": false,
+    } });
+    Vmi::new("tracked", user).volume("data", image).edit(|vmi| {
+        vmi["status"]["changedBlockTracking"] = json!({ "state": "Initializing" });
+        vmi["status"]["volumeStatus"] = json!([{
+            "name": "data", "target": "vda",
+            "persistentVolumeClaimInfo": {
+                "filesystemOverhead": "0", "accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem",
+                "capacity": { "storage": "24Mi" }, "requests": { "storage": "24Mi" },
+            },
+        }]);
+    })
+}
+
+fn put_image(directory: &Path) -> Result<()> {
+    fs::create_dir_all(directory)?;
+    let image = directory.join("disk.img");
+    fs::write(&image, "THE-DATA")?;
+    fs::File::options()
+        .write(true)
+        .open(&image)?
+        .set_len(8 * MIB)?;
+    chown(directory, Some(QEMU), Some(QEMU))?;
+    Ok(chown(image, Some(QEMU), Some(QEMU))?)
+}
+
+async fn check_tracking(user: User, bitmaps: &str) -> Result<()> {
+    let vmi = tracked(user);
+    let prepared = PreparedPod::create(user)?;
+    put_image(&prepared.pod.path(CLAIM))?;
+    let fixture = prepared.start(&vmi, &[]).await?;
+    let reports = fixture.boot_and_read_reports(&vmi).await?;
+    assert!(
+        describes(&reports, "vda", 24 * MIB, "THE-DATA"),
+        "{reports:#?}"
+    );
+    let data = fs::read(fixture.pod.path(CLAIM).join("disk.img"))?;
+    assert_eq!(
+        (data.len() as u64, &data[..8]),
+        (24 * MIB, b"THE-DATA".as_slice())
+    );
+    let image = fixture.pod.path(bitmaps).join("data.qcow2");
+    let information = Command::new("qemu-img")
+        .args(["info", "-U"])
+        .arg(&image)
+        .output()?;
+    let information = String::from_utf8(information.stdout)?;
+    ensure!(
+        information.contains("data file raw: true"),
+        "{}: {information}",
+        image.display()
+    );
+    fixture.end_vm(&vmi).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grown_claim_is_resized_and_tracked() -> Result<()> {
+    check_tracking(User::Nonroot, "/run/kubevirt-private/libvirt/qemu/cbt").await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_grown_claim_is_resized_and_tracked_as_root() -> Result<()> {
+    check_tracking(User::Root, "/var/lib/libvirt/qemu/cbt").await
+}
+
+/// A claim of this size, whose image has 8 MiB.
+fn with_claim(vmi: Vmi, size: &str) -> Vmi {
+    vmi.edit(|vmi| {
+        vmi["status"]["volumeStatus"] = json!([{
+            "name": "data", "target": "vda",
+            "persistentVolumeClaimInfo": {
+                "filesystemOverhead": "0", "accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem",
+                "capacity": { "storage": size }, "requests": { "storage": size },
+            },
+        }]);
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_grows_is_resized_in_the_running_guest() -> Result<()> {
+    let image = json!({ "hostDisk": {
+        "path": format!("{CLAIM}/disk.img"), "type": "DiskOrCreate", "capacity": "8Mi", "shared": false,
+    } });
+    let vmi = Vmi::new("growing", User::Nonroot).volume("data", image);
+    let vmi = with_claim(vmi, "8Mi");
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    put_image(&prepared.pod.path(CLAIM))?;
+    let fixture = prepared.start(&vmi, &[]).await?;
+    let reports = fixture.boot_and_read_reports(&vmi).await?;
+    assert!(
+        describes(&reports, "vda", 8 * MIB, "THE-DATA"),
+        "{reports:#?}"
+    );
+    fixture.wait_for_agent(&vmi).await?;
+    let vmi = with_claim(vmi, "24Mi");
+    fixture.commands.sync(&vmi).await?.ok()?;
+    let grown = async || {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let size = fixture.commands.exec(&vmi, "cat", &["/sys/block/vda/size"]);
+        size.await
+            .is_ok_and(|done| done.std_out.trim() == "49152")
+            .then_some(())
+    };
+    tests::until("the guest to see 24 MiB", EVENT, grown).await?;
+    let data = fs::read(fixture.pod.path(CLAIM).join("disk.img"))?;
+    assert_eq!(
+        (data.len() as u64, &data[..8]),
+        (24 * MIB, b"THE-DATA".as_slice())
+    );
+    fixture.end_vm(&vmi).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn image_volumes_are_used_as_container_disks() -> Result<()> {
+    let vmi = Vmi::new("imagevolumes", User::Nonroot)
+        .container_disk("image")
+        .edit(|vmi| vmi["status"] = json!({ "runtimeUser": QEMU }));
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    let links = prepared.pod.path("/run/kubevirt/container-disks");
+    let boot = prepared.pod.path("/run/kubevirt-kernel-boot/boot");
+    fs::create_dir_all(boot.parent().context("no parent")?)?;
+    fs::rename(links.join("kernel-boot"), &boot)?;
+    let disk = prepared.pod.path("/run/kubevirt-image-volume/disk_0/disk");
+    fs::create_dir_all(&disk)?;
+    Guest::prepare()?.install_container_disk(&links, 0)?;
+    fs::rename(links.join("disk_0.img"), disk.join("fedora.qcow2"))?;
+    // A link that leads out of the image is resolved inside it.
+    symlink("/boot/vmlinuz", boot.join("kernel"))?;
+    let vmi = vmi.edit(|vmi| {
+        vmi["spec"]["domain"]["firmware"]["kernelBoot"]["container"]["kernelPath"] =
+            json!("/boot/kernel");
+    });
+    let fixture = prepared.start(&vmi, &["--image-volume"]).await?;
+    let reports = fixture.boot_and_read_reports(&vmi).await?;
+    assert!(
+        describes(&reports, "vda", 16 * MIB, CONTAINER_DISK_MARK),
+        "{reports:#?}"
+    );
+    fixture.end_vm(&vmi).await
+}

@@ -1,0 +1,128 @@
+//! A Python hook compiled in the pod, precompiled into the image, and served as a sidecar.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+use tests::binaries::binary;
+use tests::fixture::{LauncherFixture, PreparedPod};
+use tests::hooks;
+use tests::pod::User;
+use tests::vmi::Vmi;
+
+use super::virt_hook_serve::VirtHookServe;
+
+const QEMU_TIMEOUT: Duration = Duration::from_secs(240);
+const MANUFACTURER: &str = "board.example.com/manufacturer";
+
+/// The module, built once.
+fn module() -> Result<PathBuf> {
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let makefile = "../../../examples-hooks/python-interfaces/Makefile";
+    let make = || hooks::build_with_make("tests/hooks/python-board", makefile, "board");
+    let built = BUILT.get_or_init(|| make().map_err(|error| format!("{error:#}")));
+    built.clone().map_err(anyhow::Error::msg)
+}
+
+/// A directory of the image with the precompiled module. It belongs to root and is on the mount of the programs.
+fn precompile() -> Result<TempDir> {
+    let image = tempfile::tempdir()?;
+    fs::set_permissions(image.path(), Permissions::from_mode(0o755))?;
+    let output = Command::new(binary("virt-hook")?)
+        .arg("compile")
+        .arg(module()?)
+        .arg("--into")
+        .arg(image.path())
+        .output()
+        .context("virt-hook compile")?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(image)
+}
+
+fn vmi(name: &str) -> Vmi {
+    Vmi::new(name, User::Nonroot)
+        .annotate(MANUFACTURER, "Monty & Sons")
+        .cloud_init("#cloud-config\nhostname: board\n")
+}
+
+/// Boots, checks that the guest sees the hook's change, and returns the launcher's log.
+async fn boot_and_check_board(vmi: &Vmi, fixture: LauncherFixture) -> Result<String> {
+    fixture.boot_and_read_reports(vmi).await?;
+    let console = fixture.pod.console(vmi);
+    for told in [
+        "board_vendor: Monty & Sons",
+        "user-data: # Python, noCloud, boot",
+    ] {
+        assert!(console.has_reported(told), "no {told}: {}", console.text());
+    }
+    fixture.end_vm_and_read_log(vmi).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_python_hook_is_compiled_in_the_pod_within_the_default_limits() -> Result<()> {
+    let vmi = vmi("python");
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module()?)?;
+    // virt-controller's value.
+    let arguments = ["--hook-sidecars", "1", "--qemu-timeout", "240s"];
+    let fixture = prepared
+        .start_within(&vmi, &arguments, QEMU_TIMEOUT)
+        .await?;
+    let log = boot_and_check_board(&vmi, fixture).await?;
+    assert!(
+        log.contains("a module was compiled") && log.contains("the end, in Python"),
+        "{log}"
+    );
+    Ok(())
+}
+
+/// The first call raises an exception, which must not affect a retry with another VMI.
+async fn in_the_launcher(image: &Path) -> Result<()> {
+    let vmi = vmi("baked");
+    let without = vmi.clone().edit(|vmi| {
+        vmi["metadata"]["annotations"]
+            .as_object_mut()
+            .unwrap()
+            .remove(MANUFACTURER);
+    });
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module()?)?;
+    let artifacts = image.to_string_lossy();
+    let arguments = ["--hook-sidecars", "1", "--hook-artifacts", &artifacts];
+    let fixture = prepared.start(&vmi, &arguments).await?;
+    let answer = fixture.commands.sync(&without).await?;
+    assert!(
+        !answer.success && answer.message.contains("(hook.py:"),
+        "{answer:?}"
+    );
+    assert_eq!(fixture.commands.domain().await?, Value::Null);
+    let log = boot_and_check_board(&vmi, fixture).await?;
+    assert!(!log.contains("a module was compiled"), "{log}");
+    Ok(())
+}
+
+async fn served(image: &Path) -> Result<()> {
+    let vmi = vmi("served");
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    let directory = prepared.pod.hooks_dir()?.join("hook-sidecar-0");
+    let _served = VirtHookServe::sidecar(&directory, &module()?, image).await?;
+    let fixture = prepared.start(&vmi, &["--hook-sidecars", "1"]).await?;
+    boot_and_check_board(&vmi, fixture).await.map(drop)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_precompiled_python_hook_runs_in_the_launcher_and_served() -> Result<()> {
+    let image = precompile()?;
+    in_the_launcher(image.path()).await?;
+    served(image.path()).await
+}

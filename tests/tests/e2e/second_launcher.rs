@@ -1,0 +1,98 @@
+//! A second launcher on the same directories is refused, without any effect on the first.
+
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result};
+use tests::fixture::LauncherFixture;
+use tests::pod::User;
+use tests::vmi::Vmi;
+
+/// Runs one of the pod's programs beside the first launcher, as `user`.
+fn run_second(fixture: &LauncherFixture, user: User, program: &str, vmi: &Vmi) -> Result<Output> {
+    let launcher = fixture
+        .pod
+        .process("virt-launcher")
+        .context("no launcher")?;
+    let directory = std::fs::read_link(format!("/proc/{}/exe", launcher.pid))?;
+    let id = user.id().to_string();
+    let mut command = Command::new("nsenter");
+    command
+        .args(["-t", &launcher.pid.to_string(), "-m", "-p", "-n"])
+        .args(["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups"])
+        .args(["timeout", "20"])
+        .arg(directory.with_file_name(program))
+        .args(["--name", vmi.name(), "--uid", vmi.uid()])
+        .args(["--namespace", "default", "--allow-emulation"])
+        .args(["--container-disk-dir", "/var/run/kubevirt/container-disks"]);
+    if user == User::Nonroot {
+        command.arg("--run-as-nonroot");
+    }
+    command.output().context("nsenter (package util-linux)")
+}
+
+async fn refused(first: User) -> Result<()> {
+    let vmi = Vmi::new("first", first);
+    let fixture = LauncherFixture::start(first, &vmi).await?;
+    fixture.boot(&vmi).await?;
+    let launcher = fixture
+        .pod
+        .process("virt-launcher")
+        .context("no launcher")?;
+    let before = main_processes(&fixture);
+    let disk_socket = fixture
+        .pod
+        .path("/run/kubevirt/container-disks/disk_0.sock");
+    std::fs::write(&disk_socket, "")?;
+    let states = fixture.handler.states().len();
+
+    // The user who holds the lock may differ from the user who is refused.
+    let users = [User::Root, User::Nonroot];
+    for (user, program) in [
+        (users[0], "virt-launcher"),
+        (users[1], "virt-launcher"),
+        (first, "virt-launcher-monitor"),
+    ] {
+        let output = run_second(&fixture, user, program, &vmi)?;
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(75), "{user:?}: {log}");
+        assert!(log.contains("/var/run/kubevirt/sockets"), "{log}");
+        assert!(
+            log.contains(&format!("process {}", launcher.inner)),
+            "{log}"
+        );
+        assert!(log.contains("--kubevirt-share-dir"), "{log}");
+    }
+    assert!(disk_socket.exists(), "container disks go on");
+    assert_eq!(
+        main_processes(&fixture),
+        before,
+        "{:?}",
+        fixture.pod.processes()
+    );
+    let told = fixture.handler.states().split_off(states);
+    let runs = told.iter().all(|state| state.ends_with("Running/Unknown"));
+    assert!(runs, "{told:?}");
+    fixture.commands.ping().await?.ok()?;
+    fixture.commands.pause(&vmi).await?.ok()?;
+    fixture.end_vm(&vmi).await
+}
+
+/// Launcher, daemon and QEMU; libvirt starts other processes for short times.
+fn main_processes(fixture: &LauncherFixture) -> [Option<i32>; 3] {
+    let processes = [
+        fixture.pod.process("virt-launcher"),
+        fixture.pod.daemon(),
+        fixture.pod.qemu(),
+    ];
+    processes.map(|process| process.map(|process| process.inner))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn second_launcher_beside_one_of_uid_107_is_refused() -> Result<()> {
+    refused(User::Nonroot).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn second_launcher_beside_one_of_root_is_refused() -> Result<()> {
+    refused(User::Root).await
+}

@@ -1,0 +1,130 @@
+//! virt-handler restarts while the VM starts, runs and stops.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tests::fixture::{BOOT, EVENT, LauncherFixture};
+use tests::pod::User;
+use tests::virt_handler::{Decision, Phase, Settings, Step, StepEntry};
+use tests::vmi::Vmi;
+
+/// KubeVirt's resync period is five minutes, too long for a test.
+const RESYNC: Settings = Settings {
+    api_delay: Duration::ZERO,
+    resync: Duration::from_secs(3),
+};
+
+fn calls<'a>(steps: &'a [StepEntry], wanted: &'a str) -> impl Iterator<Item = &'a StepEntry> {
+    let is_wanted = move |entry: &&StepEntry| matches!(&entry.step, Step::Called { method, .. } if *method == wanted);
+    steps.iter().filter(is_wanted)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_vmi_shuts_down_and_has_succeeded() -> Result<()> {
+    let vmi = Vmi::new("deleted", User::Nonroot).grace_period(30);
+    let mut fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    fixture.boot_and_read_reports(&vmi).await?;
+    fixture.handler.delete();
+    fixture.expect_end_in_phase(Phase::Succeeded).await?;
+    assert!(fixture.pod.console(&vmi).has_reported("powering off"));
+    let steps = fixture.handler.steps();
+    let history = fixture.handler.history();
+    assert_eq!(calls(&steps, "KillVirtualMachine").count(), 0, "{history}");
+    // A second call follows the final phase if the launcher still runs.
+    let deletes = calls(&steps, "DeleteVirtualMachine").count();
+    assert!((1..=2).contains(&deletes), "{history}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_api_server_does_not_affect_a_start() -> Result<()> {
+    let vmi = Vmi::new("slow", User::Nonroot);
+    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let slow = Settings {
+        api_delay: Duration::from_millis(20),
+        ..Settings::default()
+    };
+    fixture.handler.create_with(&vmi, slow).await;
+    fixture.handler.wait_for_running(BOOT).await?;
+    fixture.end_vm(&vmi).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vm_starts_while_virt_handler_restarts() -> Result<()> {
+    let vmi = Vmi::new("restart-start", User::Nonroot);
+    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    fixture.handler.create_with(&vmi, RESYNC).await;
+    // Defined, and not started yet: the call that starts it is cut short.
+    fixture
+        .handler
+        .wait_for_state("Shutoff/Unknown", 0, BOOT)
+        .await?;
+    fixture.handler.restart().await;
+    fixture.handler.wait_for_phase(Phase::Running, BOOT).await?;
+    // The queued notifications arrive in order, beginning with the domain that is off.
+    fixture
+        .handler
+        .wait_for_state("Running/Unknown", 0, BOOT)
+        .await?;
+    fixture.pod.console(&vmi).wait_for_boots(1, BOOT).await?;
+    assert!(fixture.pod.qemu().is_some());
+    fixture.handler.check()?;
+    fixture.end_vm(&vmi).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restarted_virt_handler_receives_all_notifications() -> Result<()> {
+    let vmi = Vmi::new("restart-run", User::Nonroot);
+    let mut fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    fixture.boot_and_read_reports(&vmi).await?;
+    let qemu = fixture.pod.qemu().context("QEMU")?.pid;
+    fixture.handler.restart().await;
+    let before = fixture.handler.events().len();
+    fixture.commands.pause(&vmi).await?.ok()?;
+    fixture
+        .handler
+        .wait_for_state("Paused/User", before, EVENT)
+        .await?;
+    fixture.commands.unpause(&vmi).await?.ok()?;
+    fixture
+        .handler
+        .wait_for_state("Running/Unknown", before, EVENT)
+        .await?;
+    // The VM ends while no virt-handler runs.
+    fixture.handler.stop().await;
+    fixture.pod.qemu().context("QEMU")?.kill()?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    fixture.handler.start().await;
+    assert_eq!(fixture.handler.phase(), Some(Phase::Running), "pid {qemu}");
+    fixture.expect_end_in_phase(Phase::Failed).await?;
+    let crashed = "MODIFIED Shutoff/Crashed".to_owned();
+    let history = fixture.handler.history();
+    let decided = fixture.handler.steps().into_iter().any(|entry| {
+        matches!(entry.step, Step::Decided { decision: Decision::Delete, domain, .. } if domain == "Shutoff/Crashed")
+    });
+    assert!(
+        decided || fixture.handler.states().contains(&crashed),
+        "{history}"
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vm_stops_while_virt_handler_restarts() -> Result<()> {
+    let vmi = Vmi::new("restart-stop", User::Nonroot).grace_period(30);
+    let mut fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    fixture.boot_and_read_reports(&vmi).await?;
+    let before = fixture.handler.events().len();
+    fixture.handler.delete();
+    let asked = |event: &tests::virt_handler::Event| {
+        event.metadata()["GracePeriod"]["DeletionTimestamp"].is_string()
+    };
+    fixture
+        .handler
+        .wait_for("DeletionTimestamp", before, EVENT, asked)
+        .await?;
+    fixture.handler.restart().await;
+    fixture.expect_end_in_phase(Phase::Succeeded).await?;
+    assert!(fixture.pod.console(&vmi).has_reported("powering off"));
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! `virt-hook serve` beside the launcher, as a sidecar's container would run it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+
+use anyhow::{Context, Result, bail};
+use tests::binaries::binary;
+use tests::fixture::READY;
+
+/// The process, killed when dropped.
+pub(crate) struct VirtHookServe(Child);
+
+impl VirtHookServe {
+    /// Serves a module as a plugin in its directory, once it is ready.
+    pub(crate) async fn plugin(
+        name: &str,
+        directory: &Path,
+        module: &Path,
+    ) -> Result<VirtHookServe> {
+        let arguments = ["--plugin", name].map(OsStr::new);
+        VirtHookServe::start(&arguments, directory, module, "virt-hook.sock").await
+    }
+
+    /// Serves a module as a hook sidecar in its directory, once it is ready; compiled ones are found in
+    /// `artifacts`.
+    pub(crate) async fn sidecar(
+        directory: &Path,
+        module: &Path,
+        artifacts: &Path,
+    ) -> Result<VirtHookServe> {
+        let arguments = [OsStr::new("--hook-artifacts"), artifacts.as_os_str()];
+        VirtHookServe::start(&arguments, directory, module, "virt-hook-test.sock").await
+    }
+
+    async fn start(
+        arguments: &[&OsStr],
+        directory: &Path,
+        module: &Path,
+        socket: &str,
+    ) -> Result<VirtHookServe> {
+        fs::create_dir_all(directory)?;
+        let child = Command::new(binary("virt-hook")?)
+            .arg("serve")
+            .args(arguments)
+            .arg("--hooks-dir")
+            .arg(directory)
+            .arg("--module")
+            .arg(module)
+            .env("CONTAINER_NAME", "test")
+            .spawn()
+            .context("virt-hook serve")?;
+        let mut served = VirtHookServe(child);
+        let socket = directory.join(socket);
+        tests::until(
+            "the socket of virt-hook serve, or its end",
+            READY,
+            async || {
+                let ended = !matches!(served.0.try_wait(), Ok(None));
+                (ended || socket.exists()).then_some(())
+            },
+        )
+        .await?;
+        if !socket.exists() {
+            bail!(
+                "virt-hook serve ended before {} was there",
+                socket.display()
+            );
+        }
+        Ok(served)
+    }
+}
+
+impl Drop for VirtHookServe {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

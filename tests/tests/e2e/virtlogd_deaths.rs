@@ -1,0 +1,86 @@
+//! virtlogd is killed before a start, and while a VM runs.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use tests::fixture::{BOOT, EVENT, LauncherFixture};
+use tests::pod::{Process, User};
+use tests::vmi::Vmi;
+
+fn virtlogds(fixture: &LauncherFixture) -> Vec<Process> {
+    let mut processes = fixture.pod.processes();
+    processes.retain(|process| process.name == "virtlogd");
+    processes
+}
+
+fn kill_virtlogd(fixture: &LauncherFixture) -> Result<()> {
+    let [only] = virtlogds(fixture).try_into().ok().context("one virtlogd")?;
+    only.kill()
+}
+
+/// How many log lines about virtlogd there are of a level, libvirt's own errors about it included.
+fn lines(fixture: &LauncherFixture, level: &str) -> usize {
+    let about = |entry: &Value| entry.to_string().contains("virtlogd") && entry["level"] == level;
+    fixture
+        .pod
+        .log_entries()
+        .iter()
+        .filter(|entry| about(entry))
+        .count()
+}
+
+async fn check_killed_virtlogd(user: User) -> Result<()> {
+    let vmi = Vmi::new("logs", user);
+    let mut fixture = LauncherFixture::start(user, &vmi).await?;
+    kill_virtlogd(&fixture)?;
+    fixture.boot_and_read_reports(&vmi).await?;
+    assert_eq!(virtlogds(&fixture).len(), 1);
+    let back = async || (lines(&fixture, "info") >= 1).then_some(());
+    tests::until("virtlogd is back", EVENT, back).await?;
+
+    kill_virtlogd(&fixture)?;
+    tests::until("one virtlogd", EVENT, async || {
+        (virtlogds(&fixture).len() == 1).then_some(())
+    })
+    .await?;
+    let continued = async || {
+        fixture
+            .pod
+            .log()
+            .contains("continues the serial console's log")
+            .then_some(())
+    };
+    tests::until("the log's new reader", EVENT, continued).await?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(lines(&fixture, "error"), 0, "{}", fixture.pod.log());
+    assert_eq!(lines(&fixture, "warning"), 2, "{}", fixture.pod.log());
+    assert_eq!(virtlogds(&fixture).len(), 1);
+
+    // Later console output is in the file too.
+    fixture.commands.shutdown(&vmi).await?.ok()?;
+    let told = async || {
+        fixture
+            .pod
+            .console(&vmi)
+            .has_reported("powering off")
+            .then_some(())
+    };
+    tests::until("the guest's last line", BOOT, told).await?;
+    fixture
+        .handler
+        .wait_for_state("Shutoff/Shutdown", 0, BOOT)
+        .await?;
+    let _ = fixture.commands.delete(&vmi).await;
+    fixture.expect_exit_code(0).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_virtlogd_delays_a_start_and_loses_no_log_as_uid_107() -> Result<()> {
+    check_killed_virtlogd(User::Nonroot).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_virtlogd_delays_a_start_and_loses_no_log_as_root() -> Result<()> {
+    check_killed_virtlogd(User::Root).await
+}

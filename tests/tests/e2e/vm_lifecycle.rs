@@ -1,0 +1,257 @@
+//! The lifecycle of a VM from boot to deletion, with the notifications that virt-handler relies on.
+
+use anyhow::{Result, ensure};
+use proto::cmd::v1::EmptyRequest;
+use serde_json::Value;
+use tests::fixture::{BOOT, EVENT, LauncherFixture};
+use tests::pod::User;
+use tests::virt_handler::Phase;
+use tests::vmi::Vmi;
+
+use crate::distinct;
+
+/// The notifications of a start: defined without metadata, then with, starting up, resumed, started.
+const STARTED: [&str; 5] = [
+    "ADDED Shutoff/Unknown",
+    "MODIFIED Shutoff/Unknown",
+    "MODIFIED Paused/StartingUp",
+    "MODIFIED Running/Unknown",
+    "MODIFIED Running/Unknown",
+];
+
+/// Checks that the notifications are [`STARTED`], possibly followed by one about the guest agent.
+pub(crate) fn assert_started(fixture: &LauncherFixture) {
+    let states = fixture.handler.states();
+    let history = fixture.handler.history();
+    let (start, rest) = states.split_at(STARTED.len().min(states.len()));
+    assert_eq!(start, STARTED, "{history}");
+    assert!(rest.iter().all(|state| state == STARTED[4]), "{history}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn boot_pause_reboot_and_shutdown_as_root() -> Result<()> {
+    boot_pause_reboot_and_shutdown(User::Root).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn boot_pause_reboot_and_shutdown_as_uid_107() -> Result<()> {
+    boot_pause_reboot_and_shutdown(User::Nonroot).await
+}
+
+async fn boot_pause_reboot_and_shutdown(user: User) -> Result<()> {
+    let vmi = Vmi::new("life", user)
+        .empty_disk("scratch", "64Mi")
+        .grace_period(30);
+    let mut fixture = LauncherFixture::start(user, &vmi).await?;
+    check_answers_before_any_domain(&fixture).await?;
+    fixture.boot_and_read_reports(&vmi).await?;
+    assert_started(&fixture);
+    check_metadata_of_a_start(&fixture, &vmi);
+    check_repeated_sync(&fixture, &vmi).await?;
+    check_pause_and_unpause(&fixture, &vmi).await?;
+    check_reset_and_soft_reboot(&fixture, &vmi).await?;
+    check_answers_of_a_running_vm(&fixture, &vmi).await?;
+    check_graceful_shutdown(&fixture, &vmi).await?;
+    check_deletion(&mut fixture).await
+}
+
+async fn check_answers_before_any_domain(fixture: &LauncherFixture) -> Result<()> {
+    assert_eq!(fixture.commands.info().await?, [1]);
+    fixture.commands.ping().await?.ok()?;
+    assert_eq!(fixture.commands.domain().await?, Value::Null);
+    assert!(
+        fixture.handler.states().is_empty(),
+        "{}",
+        fixture.handler.history()
+    );
+    Ok(())
+}
+
+fn check_metadata_of_a_start(fixture: &LauncherFixture, vmi: &Vmi) {
+    let events = fixture.handler.events();
+    let name = |event: &tests::virt_handler::Event| event.domain()["ObjectMeta"]["name"].clone();
+    assert!(
+        events.iter().all(|event| name(event) == vmi.name()),
+        "{}",
+        fixture.handler.history()
+    );
+    let uid = &events[0].domain()["ObjectMeta"]["uid"];
+    assert!(
+        uid.is_null() || uid == "",
+        "the first event has no uid yet: {uid}"
+    );
+    for event in &events[1..] {
+        assert_eq!(event.domain()["ObjectMeta"]["uid"], vmi.uid());
+        assert_eq!(
+            event.metadata()["GracePeriod"]["DeletionGracePeriodSeconds"],
+            30,
+            "{}",
+            event.metadata()
+        );
+        assert!(event.metadata()["GracePeriod"]["DeletionTimestamp"].is_null());
+    }
+    assert_eq!(events[1].domain()["Spec"]["Name"], vmi.domain());
+}
+
+async fn check_repeated_sync(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+    let qemu = fixture.pod.qemu().map(|process| process.pid);
+    assert!(qemu.is_some());
+    fixture.commands.sync(vmi).await?.ok()?;
+    assert_eq!(fixture.pod.qemu().map(|process| process.pid), qemu);
+    assert_started(fixture);
+    Ok(())
+}
+
+async fn check_pause_and_unpause(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+    let before = fixture.handler.events().len();
+    fixture.commands.pause(vmi).await?.ok()?;
+    let paused = fixture
+        .handler
+        .wait_for_state("Paused/User", before, EVENT)
+        .await?;
+    ensure!(
+        paused.metadata()["Migration"].is_null(),
+        "a pause is no migration: {}",
+        paused.metadata()
+    );
+    fixture.commands.pause(vmi).await?.ok()?;
+    let before_unpause = fixture.handler.events().len();
+    fixture.commands.unpause(vmi).await?.ok()?;
+    fixture
+        .handler
+        .wait_for_state("Running/Unknown", before_unpause, EVENT)
+        .await?;
+    fixture.commands.unpause(vmi).await?.ok()?;
+    let states = distinct(fixture.handler.states()[before..].to_vec());
+    // The guest agent may connect before the pause, which is a notification of the running VM.
+    let from_pause: Vec<_> = states
+        .iter()
+        .skip_while(|state| *state == "MODIFIED Running/Unknown")
+        .collect();
+    assert_eq!(
+        from_pause,
+        ["MODIFIED Paused/User", "MODIFIED Running/Unknown"]
+    );
+    Ok(())
+}
+
+async fn check_reset_and_soft_reboot(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+    let console = fixture.pod.console(vmi);
+    let qemu = fixture.pod.qemu().map(|process| process.pid);
+    fixture.commands.reset(vmi).await?.ok()?;
+    console.wait_for_boots(2, BOOT).await?;
+    fixture.wait_for_agent(vmi).await?;
+    fixture.commands.soft_reboot(vmi).await?.ok()?;
+    console.wait_for_boots(3, BOOT).await?;
+    assert_eq!(
+        fixture.pod.qemu().map(|process| process.pid),
+        qemu,
+        "a reboot keeps QEMU"
+    );
+    Ok(())
+}
+
+async fn check_answers_of_a_running_vm(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+    let commands = &fixture.commands;
+    fixture.wait_for_agent(vmi).await?;
+    let exec = commands
+        .exec(vmi, "/bin/sh", &["-c", "echo from the guest; exit 3"])
+        .await?;
+    assert_eq!((exec.exit_code, exec.std_out.trim()), (3, "from the guest"));
+    assert_eq!(commands.domain().await?["Status"]["Status"], "Running");
+    assert_eq!(commands.domain_stats().await?["Name"], vmi.domain());
+    let version = commands.qemu_version().await?;
+    assert!(version.starts_with("QEMU "), "{version}");
+    let mut raw = commands.raw.clone();
+    let guest = raw.get_guest_info(EmptyRequest {}).await?.into_inner();
+    assert!(guest.response.unwrap().success);
+    serde_json::from_str::<Value>(&guest.guest_info_response)?;
+    let users = raw.get_users(EmptyRequest {}).await?.into_inner();
+    assert!(users.response.unwrap().success);
+    serde_json::from_str::<Value>(&users.guest_user_list_response)?;
+    let filesystems = raw.get_filesystems(EmptyRequest {}).await?.into_inner();
+    assert!(filesystems.response.unwrap().success);
+    serde_json::from_str::<Value>(&filesystems.guest_filesystems_response)?;
+    Ok(())
+}
+
+async fn check_graceful_shutdown(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+    let before = fixture.handler.events().len();
+    fixture.handler.delete();
+    let stamped = |event: &tests::virt_handler::Event| {
+        event.state() == "Running/Unknown"
+            && event.metadata()["GracePeriod"]["DeletionTimestamp"].is_string()
+    };
+    fixture
+        .handler
+        .wait_for("Running with a DeletionTimestamp", before, EVENT, stamped)
+        .await?;
+    fixture
+        .handler
+        .wait_for_state("Shutoff/Shutdown", before, BOOT)
+        .await?;
+    assert!(fixture.pod.console(vmi).has_reported("powering off"));
+    Ok(())
+}
+
+async fn check_deletion(fixture: &mut LauncherFixture) -> Result<()> {
+    fixture.expect_end_in_phase(Phase::Succeeded).await?;
+    let gone = fixture
+        .handler
+        .wait_for_state("NoState/NonExistent", 0, EVENT)
+        .await?;
+    assert_eq!(gone.event_type(), "MODIFIED");
+    assert!(
+        gone.domain()["ObjectMeta"]["deletionTimestamp"].is_string(),
+        "{}",
+        gone.domain()
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_vm_can_be_deleted() -> Result<()> {
+    let vmi = Vmi::new("killed", User::Nonroot);
+    let mut fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    fixture.boot_without_controller(&vmi).await?;
+    let before = fixture.handler.events().len();
+    fixture.commands.kill(&vmi).await?.ok()?;
+    fixture
+        .handler
+        .wait_for_state("Shutoff/Destroyed", before, EVENT)
+        .await?;
+    fixture.commands.kill(&vmi).await?.ok()?;
+    fixture.commands.delete(&vmi).await?.ok()?;
+    let gone = fixture
+        .handler
+        .wait_for_state("NoState/NonExistent", before, EVENT)
+        .await?;
+    assert!(gone.domain()["ObjectMeta"]["deletionTimestamp"].is_string());
+    fixture.expect_exit_code(0).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_vmi_with_start_strategy_paused_boots_paused() -> Result<()> {
+    let vmi = Vmi::new("paused", User::Nonroot)
+        .edit(|vmi| vmi["spec"]["startStrategy"] = "Paused".into());
+    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    fixture.handler.create(&vmi).await;
+    let paused = |event: &tests::virt_handler::Event| event.state().starts_with("Paused/");
+    fixture.handler.wait_for("Paused", 0, BOOT, paused).await?;
+    assert!(
+        !fixture
+            .handler
+            .states()
+            .contains(&"MODIFIED Running/Unknown".to_owned()),
+        "{}",
+        fixture.handler.history()
+    );
+    assert_eq!(fixture.pod.console(&vmi).text(), "");
+    fixture.handler.wait_for_phase(Phase::Running, BOOT).await?;
+    fixture.commands.unpause(&vmi).await?.ok()?;
+    fixture
+        .handler
+        .wait_for_state("Running/Unknown", 0, EVENT)
+        .await?;
+    fixture.end_vm(&vmi).await
+}

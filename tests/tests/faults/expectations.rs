@@ -1,0 +1,253 @@
+//! Checks a row's expectation after its steps, and that nothing is left over.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::process::Pid;
+
+use crate::row::{Call, Expect, Phase, Program, with_slack};
+use crate::steps::RowRun;
+use crate::test_vm::TestVm;
+
+/// The limit for any wait in a row.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a delete is retried.
+const DELETION: Duration = Duration::from_secs(5);
+
+/// Waits until the row's expectation holds. Returns the time since the last disturbance.
+pub(crate) async fn check(
+    vm: &mut TestVm,
+    run: &RowRun,
+    phase: Phase,
+    expect: Expect,
+    qemu: Option<Pid>,
+) -> Result<Duration> {
+    match expect {
+        Expect::Unharmed(within) => unharmed(vm, run, phase, with_slack(within), qemu).await,
+        Expect::Starts(within) => starts(vm, run, with_slack(within)).await,
+        Expect::Ends(state, told, exit) => {
+            ends(vm, run, state, with_slack(told), with_slack(exit)).await
+        }
+        Expect::LastTold(state, within) => last_told(vm, run, state, with_slack(within)).await,
+        Expect::Exits(code, within) => exits(vm, run, code, with_slack(within)).await,
+    }
+}
+
+async fn unharmed(
+    vm: &TestVm,
+    run: &RowRun,
+    phase: Phase,
+    within: Duration,
+    qemu: Option<Pid>,
+) -> Result<Duration> {
+    let state = if phase == Phase::Paused {
+        "Paused"
+    } else {
+        "Running"
+    };
+    let mut last = anyhow::anyhow!("nothing was asked");
+    loop {
+        match is_well(vm, state).await {
+            Ok(()) => break,
+            Err(error) => last = error,
+        }
+        if run.disturbed.elapsed() > within.max(Duration::from_secs(1)) {
+            return Err(last.context(format!("not unharmed after {within:?}")));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let recovery = run.disturbed.elapsed();
+    ensure!(
+        vm.qemu() == qemu,
+        "QEMU is another process: {:?}, not {qemu:?}",
+        vm.qemu()
+    );
+    let told = vm.states(run.mark);
+    let ended = told
+        .iter()
+        .any(|state| state.starts_with("Shutoff") || state.starts_with("NoState"));
+    ensure!(!ended, "virt-handler was told of an end: {told:?}");
+    family(vm).await?;
+    if phase == Phase::Paused {
+        vm.ask(Call::Unpause)
+            .await?
+            .ok()
+            .context("the unpause afterwards")?;
+        vm.wait_for_state("Running/", run.mark, Duration::from_secs(10))
+            .await?;
+    }
+    Ok(recovery)
+}
+
+/// Checks that commands and queries work, and that libvirt and the last notification agree on `state`.
+async fn is_well(vm: &TestVm, state: &str) -> Result<()> {
+    vm.ask(Call::Ping).await?.ok()?;
+    let domain = vm.client()?.domain().await?;
+    ensure!(
+        domain["Status"]["Status"] == state,
+        "GetDomain says {}, not {state}",
+        domain["Status"]
+    );
+    vm.ask(Call::GetDomainStats).await?.ok()?;
+    vm.ask(Call::Sync).await?.ok()?;
+    let told = vm.states(0).pop().unwrap_or_default();
+    ensure!(
+        told.starts_with(state),
+        "virt-handler was last told {told}, not {state}"
+    );
+    Ok(())
+}
+
+/// Checks that each program runs exactly once.
+async fn family(vm: &TestVm) -> Result<()> {
+    let names = [
+        "virt-launcher-m",
+        "virt-launcher",
+        "virtlogd",
+        "qemu-system-x86",
+    ];
+    let complete = async || {
+        let all = vm.pod.processes();
+        let count = |name: &str| all.iter().filter(|process| process.name == name).count();
+        (names.iter().all(|name| count(name) == 1) && vm.process(Program::Daemon).is_some())
+            .then_some(())
+    };
+    let waited = tests::until(
+        "one process of each program",
+        Duration::from_secs(5),
+        complete,
+    )
+    .await;
+    waited.with_context(|| format!("{:?}", vm.processes()))
+}
+
+async fn starts(vm: &TestVm, run: &RowRun, within: Duration) -> Result<Duration> {
+    let mut last = String::new();
+    loop {
+        match vm.ask(Call::Sync).await {
+            Ok(answer) if answer.success => break,
+            Ok(answer) => last = answer.message,
+            Err(error) => last = format!("{error:#}"),
+        }
+        ensure!(
+            run.disturbed.elapsed() < within,
+            "no sync succeeded within {within:?}, the last: {last}"
+        );
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    let left = within
+        .saturating_sub(run.disturbed.elapsed())
+        .max(Duration::from_secs(1));
+    vm.wait_for_state("Running/", 0, left).await.context(last)?;
+    let recovery = run.disturbed.elapsed();
+    is_well(vm, "Running").await?;
+    family(vm).await?;
+    Ok(recovery)
+}
+
+async fn ends(
+    vm: &mut TestVm,
+    run: &RowRun,
+    state: &str,
+    told: Duration,
+    exit: Duration,
+) -> Result<Duration> {
+    let left = told.saturating_sub(run.disturbed.elapsed());
+    let first = if state.starts_with("NoState") {
+        "Shutoff/"
+    } else {
+        state
+    };
+    let outcome = vm.wait_for_state(first, run.mark, left).await;
+    let recovery = run.disturbed.elapsed();
+    let deleted = delete(vm).await;
+    outcome?;
+    if state.starts_with("NoState") {
+        deleted?;
+        vm.wait_for_state(state, run.mark, with_slack(Duration::from_secs(5)))
+            .await?;
+    }
+    last_told(vm, run, "Shutoff/", exit).await?;
+    Ok(recovery)
+}
+
+/// Checks that the pod ends, and that the last notification is `state` or that the domain is gone.
+async fn last_told(vm: &mut TestVm, run: &RowRun, state: &str, exit: Duration) -> Result<Duration> {
+    let took = exits(vm, run, Some(0), exit).await?;
+    let states = vm.states(0);
+    let last = states.last().map(String::as_str).unwrap_or("NoState/");
+    ensure!(
+        last.starts_with(state) || last.starts_with("NoState/"),
+        "the last that virt-handler was told is {last}: {states:?}"
+    );
+    Ok(took)
+}
+
+/// Deletes the domain of a VM that has ended, and retries like virt-handler. The launcher may have exited already.
+async fn delete(vm: &mut TestVm) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        let outcome = vm.ask(Call::Delete).await.and_then(|answer| answer.ok());
+        let over = begin.elapsed() > DELETION || vm.process(Program::Launcher).is_none();
+        match outcome {
+            Err(_) if !over => tokio::time::sleep(Duration::from_millis(500)).await,
+            outcome => return outcome,
+        }
+    }
+}
+
+async fn exits(
+    vm: &mut TestVm,
+    run: &RowRun,
+    code: Option<i32>,
+    within: Duration,
+) -> Result<Duration> {
+    let before = vm.pod.processes();
+    let status = vm.pod.wait_for_exit(PATIENCE).await?;
+    let took = run.disturbed.elapsed();
+    ensure!(
+        took <= within,
+        "the pod ended only after {took:?}, not within {within:?}"
+    );
+    if let Some(code) = code {
+        ensure!(
+            status.code() == Some(code),
+            "the pod ended with {status}, not {code}"
+        );
+    }
+    for process in before {
+        let remains = process
+            .status("Name")
+            .is_some_and(|name| name == process.name)
+            && process
+                .status("NSpid")
+                .is_some_and(|pids| pids.split_whitespace().count() > 1);
+        ensure!(!remains, "process {process:?} is left");
+    }
+    nothing_left(vm, code.is_some())?;
+    Ok(took)
+}
+
+/// Checks that no mount, no command socket and no incomplete file is left.
+pub(crate) fn nothing_left(vm: &TestVm, clean: bool) -> Result<()> {
+    let root = vm.pod.path("/run");
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    ensure!(
+        !mounts.contains(&*root.to_string_lossy()),
+        "a mount of the pod is left"
+    );
+    if !clean {
+        return Ok(());
+    }
+    for directory in ["/run/kubevirt/sockets", "/run/kubevirt/container-disks"] {
+        for entry in fs::read_dir(vm.pod.path(directory))? {
+            let name = entry?.file_name();
+            let name = name.to_string_lossy();
+            if name.ends_with("sock") {
+                bail!("{directory}/{name} is left");
+            }
+        }
+    }
+    Ok(())
+}

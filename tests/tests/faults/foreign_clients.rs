@@ -1,0 +1,150 @@
+//! Clients of the command socket other than virt-handler: many at once, another gRPC library, garbage.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::task::JoinSet;
+
+use crate::row::Call;
+use crate::test_vm::{TestVm, ask};
+
+const MIX: [Call; 5] = [
+    Call::Ping,
+    Call::GetDomain,
+    Call::GetDomainStats,
+    Call::Sync,
+    Call::GetGuestInfo,
+];
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// `clients` connections at once with `commands` calls each; the first error of any ends it.
+pub(crate) async fn mixed_commands(vm: &TestVm, clients: usize, commands: usize) -> Result<()> {
+    let mut tasks = JoinSet::new();
+    for index in 0..clients {
+        let (client, vmi) = (vm.new_client().await?, vm.vmi.clone());
+        tasks.spawn(async move {
+            for call in MIX.iter().cycle().skip(index).take(commands) {
+                ask(&client, &vmi, *call)
+                    .await?
+                    .ok()
+                    .with_context(|| format!("{call:?}"))?;
+            }
+            anyhow::Ok(())
+        });
+    }
+    let outcomes = tasks.join_all().await;
+    let errors: Vec<_> = outcomes.into_iter().filter_map(Result::err).collect();
+    ensure!(
+        errors.is_empty(),
+        "{} of {clients} clients got an error, the first: {:#}",
+        errors.len(),
+        errors[0]
+    );
+    Ok(())
+}
+
+/// Connections that send no HTTP/2, or nothing, and close.
+pub(crate) async fn garbage(socket: &Path, connections: usize) -> Result<()> {
+    let mut silent = Vec::new();
+    for index in 0..connections {
+        let mut stream = UnixStream::connect(socket).await?;
+        let bytes: Vec<u8> = (0..index * 7)
+            .map(|byte| (byte * 31 + index) as u8)
+            .collect();
+        // The launcher may hang up on it.
+        let _ = stream.write_all(&bytes).await;
+        if index % 2 == 0 {
+            silent.push(stream);
+        }
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    Ok(())
+}
+
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const GOAWAY: u8 = 7;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// A `Ping` whose `:authority` is the percent-encoded path of the socket, as gRPC's C core sends it.
+pub(crate) async fn foreign_authority(socket: &Path) -> Result<()> {
+    let mut stream = UnixStream::connect(socket).await?;
+    let authority = socket.to_string_lossy().replace('/', "%2F");
+    let headers = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/kubevirt.cmd.v1.Cmd/Ping"),
+        (":authority", &authority),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ];
+    let mut block = Vec::new();
+    for (name, text) in headers {
+        // A literal header field without indexing, RFC 7541, 6.2.2.
+        block.push(0);
+        for part in [name, text] {
+            push_length(&mut block, part.len());
+            block.extend(part.as_bytes());
+        }
+    }
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    bytes.extend(frame(4, 0, 0, &[]));
+    bytes.extend(frame(HEADERS, END_HEADERS, 1, &block));
+    bytes.extend(frame(0, END_STREAM, 1, &[0; 5]));
+    stream.write_all(&bytes).await?;
+    let answered = tokio::time::timeout(ANSWER, answer(&mut stream)).await;
+    answered
+        .context("no answer")?
+        .with_context(|| format!("with :authority {authority}"))
+}
+
+/// A string's length with a prefix of seven bits, RFC 7541, 5.1.
+fn push_length(block: &mut Vec<u8>, length: usize) {
+    if length < 127 {
+        block.push(length as u8);
+        return;
+    }
+    block.push(127);
+    let mut rest = length - 127;
+    while rest >= 128 {
+        block.push((rest % 128) as u8 | 128);
+        rest /= 128;
+    }
+    block.push(rest as u8);
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    let mut bytes = vec![length[1], length[2], length[3], kind, flags];
+    bytes.extend(stream.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+/// Reads frames until the call has its answer.
+async fn answer(stream: &mut UnixStream) -> Result<()> {
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let mut payload = vec![0; length];
+        stream.read_exact(&mut payload).await?;
+        let code = payload
+            .iter()
+            .rev()
+            .take(4)
+            .copied()
+            .next()
+            .unwrap_or_default();
+        match head[3] {
+            HEADERS => return Ok(()),
+            RST_STREAM => bail!("the call was reset with HTTP/2 error {code}"),
+            GOAWAY => bail!("the connection was closed with {payload:?}"),
+            _ => {}
+        }
+    }
+}

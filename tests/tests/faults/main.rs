@@ -1,0 +1,59 @@
+//! The fault matrix: something dies, hangs, fills up or is requested at the wrong moment. virt-handler must still be
+//! notified of the true state in time, and nothing may be lost.
+//!
+//! `make test-faults` runs every row of [`table`] and the leak tests; `cargo test` only the few rows marked quick.
+//! One line per row has the notifications, the time of the recovery, and what was lost.
+//! Arguments select rows by a part of their name.
+#![allow(clippy::print_stdout)]
+
+mod expectations;
+mod foreign_clients;
+mod leaks;
+mod notify_proxy;
+mod row;
+mod runner;
+mod steps;
+mod table;
+mod test_vm;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(failed) => {
+            println!("faults: {failed} failed");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            println!("faults: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns the number of rows and leak tests that failed.
+fn run() -> Result<usize> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|word| word == "--list") {
+        return Ok(0);
+    }
+    let filters: Vec<String> = arguments
+        .into_iter()
+        .filter(|word| !word.starts_with('-'))
+        .collect();
+    let all = std::env::var_os("FAULTS").is_some_and(|value| value == "all");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(4)
+        .enable_all()
+        .build()?;
+    let failed = runner::run(runtime.handle(), runner::choose(&filters, all));
+    let leaks = if all {
+        runtime.block_on(leaks::run(&filters))
+    } else {
+        0
+    };
+    Ok(failed + leaks)
+}

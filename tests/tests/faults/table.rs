@@ -1,0 +1,141 @@
+//! The matrix. A row: name, phase, steps, expectation.
+
+use crate::row::Call::{
+    Delete, GetDomain, GetDomainStats, GetGuestInfo, GetQemuVersion, GuestPing, Kill as KillVm,
+    Pause, Ping, Reset, Shutdown, Sync, Unpause,
+};
+use crate::row::Expect::{Ends, Exits, LastTold, Starts, Unharmed};
+use crate::row::Phase::{Defined, Off, Paused, Ready, Running, ShuttingDown, Spawned, Starting};
+use crate::row::Program::{Daemon, Launcher, Monitor, Qemu, Virtlogd};
+use crate::row::ProxyMode::{Away, Hung, Open, Slow};
+use crate::row::Setup::{DeafGuest, FullLogs, Root, ShortGrace};
+use crate::row::Step::{
+    AnswerWithin, Ask, AskUntil, Cancel, Clients, ConsoleLogged, Continue, ForeignAuthority,
+    Garbage, Kill, NotTold, Notify, Poll, Refused, Remove, RestartHandler, SecondLauncher, Send,
+    Sigterm, StartAgain, Stop, Terminate, Told, Type, Wait,
+};
+use crate::row::{Row, millis, row, secs};
+
+const CRASHED: &str = "Shutoff/Crashed";
+const SHUTDOWN: &str = "Shutoff/Shutdown";
+const DESTROYED: &str = "Shutoff/Destroyed";
+const ANY_END: &str = "Shutoff/";
+
+/// Every query, within virt-handler's 5 s.
+const QUERIES: [crate::row::Step; 4] = [
+    AnswerWithin(Ping, 5000),
+    AnswerWithin(GetDomain, 5000),
+    AnswerWithin(GetDomainStats, 5000),
+    AnswerWithin(GetQemuVersion, 5000),
+];
+
+#[rustfmt::skip]
+pub(crate) const FAULTS: &[Row] = &[
+    // ---- the daemon dies -------------------------------------------------------------------------------------------
+    row("daemon killed, sync at once", Ready, &[Kill(Daemon), Ask(Sync)], Starts(secs(20))),
+    row("daemon killed while it asks QEMU what it can do", Ready, &[Send(Sync), Wait(60), Kill(Daemon)], Starts(secs(20))),
+    row("daemon killed", Defined, &[Kill(Daemon)], Starts(secs(20))),
+    row("daemon killed", Starting, &[Kill(Daemon)], Starts(secs(20))),
+    row("daemon killed, pause at once", Running, &[Kill(Daemon), Ask(Pause), Ask(Unpause)], Unharmed(secs(5))).quick(),
+    row("daemon killed, pause 300 ms later", Running, &[Kill(Daemon), Wait(300), Ask(Pause), Ask(Unpause)], Unharmed(secs(5))),
+    row("daemon killed, pause 1.3 s later", Running, &[Kill(Daemon), Wait(1300), Ask(Pause), Ask(Unpause)], Unharmed(secs(5))),
+    row("daemon killed, queries at once", Running, &[Kill(Daemon), Ask(GetDomain), Ask(GetDomainStats), Ask(GetQemuVersion)], Unharmed(secs(5))),
+    row("daemon killed three times", Running, &[Kill(Daemon), Wait(2500), Kill(Daemon), Wait(2500), Kill(Daemon)], Unharmed(secs(10))),
+    row("daemon's socket file removed", Running, &[Remove(&["/run/libvirt/virtqemud-sock", "/run/libvirt/libvirt-sock"]), Ask(Pause), Ask(Unpause)], Unharmed(secs(5))),
+    row("daemon killed", Paused, &[Kill(Daemon), Wait(2000), NotTold("Running/"), Ask(Sync), NotTold("Running/")], Unharmed(secs(5))),
+    row("daemon killed", ShuttingDown, &[Kill(Daemon)], Ends(SHUTDOWN, secs(15), secs(20))),
+    row("daemon killed", Off, &[Kill(Daemon)], Ends("NoState/", secs(10), secs(15))),
+    row("daemon killed with SIGTERM", Running, &[Kill(Daemon), Sigterm], Ends(SHUTDOWN, secs(18), secs(20))),
+
+    // ---- the daemon hangs ------------------------------------------------------------------------------------------
+    row("daemon hung, queries", Running, &[Stop(Daemon), QUERIES[0], QUERIES[1], QUERIES[2], QUERIES[3], Continue(Daemon)], Unharmed(secs(5))),
+    row("daemon hung 3 s during a pause", Running, &[Stop(Daemon), Send(Pause), Wait(3000), Continue(Daemon), Told("Paused/User", 5000), AskUntil(Unpause, 5000)], Unharmed(secs(5))),
+    row("daemon hung 3 s", Starting, &[Stop(Daemon), Wait(3000), Continue(Daemon)], Starts(secs(20))),
+    row("daemon hung, sync, 4 s", Ready, &[Stop(Daemon), Send(Sync), Wait(4000), Continue(Daemon)], Starts(secs(20))),
+    row("daemon hung, QEMU killed", Running, &[Stop(Daemon), Kill(Qemu)], Ends(CRASHED, millis(1200), secs(40))),
+    row("daemon hung, SIGTERM", Running, &[Stop(Daemon), Sigterm], Ends(ANY_END, secs(8), secs(8))).in_pod(ShortGrace),
+
+    // ---- QEMU dies or hangs ----------------------------------------------------------------------------------------
+    row("QEMU killed", Starting, &[Kill(Qemu)], Starts(secs(20))),
+    row("QEMU killed", Running, &[Kill(Qemu)], Ends(CRASHED, millis(1200), secs(10))).quick(),
+    row("QEMU killed", Paused, &[Kill(Qemu)], Ends(CRASHED, millis(1200), secs(10))),
+    row("QEMU killed", ShuttingDown, &[Kill(Qemu)], Ends(ANY_END, millis(1200), secs(10))).in_pod(DeafGuest),
+    row("QEMU killed, its pid file removed", Running, &[Remove(&["/run/libvirt/qemu/run/default_fault.pid"]), Kill(Qemu)], Ends(CRASHED, secs(3), secs(10))),
+    row("QEMU and daemon killed", Running, &[Kill(Daemon), Kill(Qemu)], Ends(CRASHED, secs(3), secs(20))),
+    row("QEMU gets SIGTERM", Running, &[Terminate(Qemu)], Ends(ANY_END, secs(3), secs(10))),
+    row("QEMU hung, queries", Running, &[Stop(Qemu), QUERIES[0], QUERIES[1], QUERIES[2], QUERIES[3], Continue(Qemu)], Unharmed(secs(5))),
+    row("QEMU hung, statistics polled, kill", Running, &[Poll(GetDomainStats), Stop(Qemu), Wait(2000), Ask(KillVm)], Ends(ANY_END, secs(12), secs(25))),
+    row("QEMU hung, kill", Paused, &[Stop(Qemu), Ask(KillVm)], Ends(ANY_END, secs(12), secs(25))),
+    row("QEMU hung, statistics polled, SIGTERM", Running, &[Poll(GetDomainStats), Stop(Qemu), Sigterm], Ends(ANY_END, secs(17), secs(20))).in_pod(ShortGrace),
+    row("QEMU hung, pause answered late, no-op sync", Running, &[Stop(Qemu), Cancel(Pause, 21_000), Continue(Qemu), Told("Paused/", 10_000), Ask(Sync), Wait(1000), NotTold("Running/"), Ask(Unpause)], Unharmed(secs(5))),
+
+    // ---- the guest agent -------------------------------------------------------------------------------------------
+    row("guest agent hung, other calls", Running, &[Type("killall -STOP qemu-ga"), Refused(GuestPing), Send(GuestPing), Ask(GetDomain), Ask(Pause), Ask(Unpause), Ask(GetGuestInfo), Type("killall -CONT qemu-ga")], Unharmed(secs(5))),
+    row("guest agent killed", Running, &[Type("killall -KILL qemu-ga"), AskUntil(GuestPing, 20000)], Unharmed(secs(5))),
+    row("guest agent hung, shutdown", Running, &[Type("killall -STOP qemu-ga"), Wait(500), Send(Shutdown)], Ends(SHUTDOWN, secs(10), secs(20))),
+    row("guest agent hung, ten pauses and unpauses", Running, &[
+        Type("killall -STOP qemu-ga"), Wait(500), Ask(Pause), Ask(Unpause), Ask(Pause), Ask(Unpause), Ask(Pause), Ask(Unpause), Ask(Pause), Ask(Unpause),
+        Ask(Pause), Ask(Unpause), Ask(Pause), Ask(Unpause), Ask(Pause), Ask(Unpause), Ask(Pause), Ask(Unpause), Ask(Pause), Ask(Unpause), Ask(Pause), Ask(Unpause),
+        Type("killall -CONT qemu-ga"),
+    ], Unharmed(secs(5))),
+
+    // ---- logs ------------------------------------------------------------------------------------------------------
+    row("virtlogd killed, then sync", Ready, &[Kill(Virtlogd), Ask(Sync), ConsoleLogged("GUEST READY", 20000)], Starts(secs(20))),
+    row("virtlogd killed", Running, &[Kill(Virtlogd), Wait(3000), Type("echo still logged"), ConsoleLogged("still logged", 15000)], Unharmed(secs(5))),
+    row("virtlogd hung 3 s", Running, &[Stop(Virtlogd), Wait(3000), Ask(Pause), Ask(Unpause), Continue(Virtlogd)], Unharmed(secs(5))),
+    row("virtlogd and daemon killed", Running, &[Kill(Virtlogd), Kill(Daemon), Ask(Pause), Ask(Unpause)], Unharmed(secs(10))),
+    row("full disk for logs", Ready, &[Ask(Sync)], Starts(secs(20))).in_pod(FullLogs),
+    row("full disk for logs, shutdown", Running, &[Ask(Shutdown)], Ends(SHUTDOWN, secs(15), secs(20))).in_pod(FullLogs),
+
+    // ---- launcher and monitor --------------------------------------------------------------------------------------
+    row("launcher killed", Starting, &[Kill(Launcher)], Exits(None, secs(15))),
+    row("launcher killed", Running, &[Kill(Launcher)], Exits(None, secs(15))),
+    row("launcher killed", Paused, &[Kill(Launcher)], Exits(None, secs(15))),
+    row("launcher killed", Off, &[Kill(Launcher)], Exits(None, secs(15))),
+    row("launcher hung 3 s", Running, &[Stop(Launcher), Wait(3000), Continue(Launcher), Ask(Pause), Ask(Unpause)], Unharmed(secs(5))),
+    row("launcher hung while QEMU is killed", Running, &[Stop(Launcher), Kill(Qemu), Wait(2000), Continue(Launcher)], Ends(CRASHED, secs(2), secs(10))),
+    row("monitor killed", Running, &[Kill(Monitor)], Exits(None, secs(5))),
+    row("monitor hung 3 s", Running, &[Stop(Monitor), Wait(3000), Continue(Monitor)], Unharmed(secs(5))),
+    row("second launcher on the same directories", Running, &[SecondLauncher, Ask(Pause), Ask(Unpause)], Unharmed(secs(5))).quick(),
+    row("what a dead launcher has left", Running, &[Kill(Launcher), StartAgain], Starts(secs(20))),
+
+    // ---- end of the VM or pod --------------------------------------------------------------------------------------
+    row("SIGTERM at once", Spawned(0), &[Sigterm], Exits(Some(0), secs(5))),
+    row("SIGTERM after 10 ms", Spawned(10), &[Sigterm], Exits(Some(0), secs(5))),
+    row("SIGTERM after 30 ms", Spawned(30), &[Sigterm], Exits(Some(0), secs(5))).quick(),
+    row("SIGTERM after 100 ms", Spawned(100), &[Sigterm], Exits(Some(0), secs(10))),
+    row("SIGTERM", Ready, &[Sigterm], Exits(Some(0), secs(5))),
+    row("SIGTERM", Defined, &[Sigterm], LastTold(ANY_END, secs(27))),
+    row("SIGTERM", Starting, &[Sigterm], LastTold(ANY_END, secs(27))).quick(),
+    row("SIGTERM", Running, &[Sigterm], Ends(SHUTDOWN, secs(10), secs(15))),
+    row("SIGTERM as root", Running, &[Sigterm], Ends(SHUTDOWN, secs(10), secs(15))).in_pod(Root),
+    row("SIGTERM three times", Running, &[Sigterm, Wait(100), Sigterm, Wait(1000), Sigterm], Ends(SHUTDOWN, secs(10), secs(15))),
+    row("SIGTERM while paused by the user", Paused, &[Sigterm], Ends(ANY_END, secs(10), secs(15))),
+    row("SIGTERM", ShuttingDown, &[Sigterm], Ends(SHUTDOWN, secs(10), secs(15))),
+    row("SIGTERM, the guest is deaf", Running, &[Sigterm], Ends(DESTROYED, secs(7), secs(12))).in_pod(DeafGuest),
+    row("SIGTERM", Off, &[Sigterm], Ends(SHUTDOWN, secs(5), secs(10))),
+    row("reset while shutting down", ShuttingDown, &[Send(Reset), Wait(500), Ask(KillVm)], Ends(ANY_END, secs(10), secs(15))).in_pod(DeafGuest),
+    row("delete of a running VM", Running, &[Send(Delete), Wait(1000), Kill(Qemu)], Ends(CRASHED, secs(2), secs(10))),
+
+    // ---- notifications -------------------------------------------------------------------------------------------
+    row("notify socket away during the start", Ready, &[Notify(Away), Ask(Sync), Notify(Open)], Starts(secs(10))),
+    row("notify server hung during the start", Ready, &[Notify(Hung), Ask(Sync), Notify(Open)], Starts(secs(10))),
+    row("slow notify server, a whole start", Ready, &[Notify(Slow(500)), Ask(Sync)], Starts(secs(20))),
+    row("slow notify server, pause and unpause", Running, &[Notify(Slow(500)), Ask(Pause), Told("Paused/User", 5000), Ask(Unpause), Told("Running/", 5000), Notify(Open)], Unharmed(secs(5))),
+    row("notify socket away 10 s at the end", Running, &[Notify(Away), Ask(KillVm), Wait(10_000), Notify(Open)], Ends(DESTROYED, secs(3), secs(25))),
+    row("notify socket away 25 s at the end", Running, &[Notify(Away), Ask(KillVm), Wait(25_000), Notify(Open)], Ends(DESTROYED, secs(15), secs(40))),
+    row("notify socket away, QEMU killed", Running, &[Notify(Away), Kill(Qemu), Wait(3000), Notify(Open)], Ends(CRASHED, secs(3), secs(25))),
+    row("notify server hung, queries", Running, &[Notify(Hung), QUERIES[0], QUERIES[1], QUERIES[2], QUERIES[3], Notify(Open)], Unharmed(secs(5))),
+    row("virt-handler restarted", Starting, &[RestartHandler], Starts(secs(10))),
+    row("virt-handler restarted", Running, &[RestartHandler, Ask(Sync), Ask(Pause), Told("Paused/User", 8000), Ask(Unpause)], Unharmed(secs(5))).quick(),
+    row("virt-handler restarted", ShuttingDown, &[RestartHandler], Ends(SHUTDOWN, secs(15), secs(20))),
+    row("virt-handler restarted", Off, &[RestartHandler], Ends("NoState/", secs(10), secs(15))),
+
+    // ---- clients ---------------------------------------------------------------------------------------------------
+    row("sync cancelled after 50 ms", Ready, &[Cancel(Sync, 50), Ask(Sync)], Starts(secs(20))),
+    row("five syncs cancelled", Ready, &[Cancel(Sync, 20), Cancel(Sync, 100), Cancel(Sync, 200), Cancel(Sync, 50), Cancel(Sync, 10)], Starts(secs(20))),
+    row("pause cancelled at once", Running, &[Cancel(Pause, 1), Told("Paused/User", 5000), Ask(Unpause)], Unharmed(secs(5))),
+    row("100 clients, 2000 commands", Running, &[Clients(100, 20)], Unharmed(secs(5))),
+    row("client with another :authority", Running, &[ForeignAuthority], Unharmed(secs(5))),
+    row("clients that talk no HTTP/2", Running, &[Garbage(100)], Unharmed(secs(5))),
+];

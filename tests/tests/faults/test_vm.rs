@@ -1,0 +1,349 @@
+//! A launcher in its pod with its virt-handler, which can be brought to any phase.
+//!
+//! The only file of the matrix that uses the harness's virt-handler directly.
+
+use std::os::unix::fs::symlink;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use proto::cmd::v1::EmptyRequest;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tests::fixture::{BOOT, EVENT, READY};
+use tests::guest::Guest;
+use tests::pod::{Pod, Process, User};
+use tests::virt_handler::{Answer, Commands, Event, VirtHandler};
+use tests::vmi::Vmi;
+
+use crate::notify_proxy::NotifyProxy;
+use crate::row::{Call, Phase, Program, ProxyMode, Setup};
+
+/// virt-handler's deadline of a command, and some slack.
+const ANSWER: Duration = Duration::from_secs(21);
+/// A file system of this size is full once QEMU's log exists.
+const FULL_LOGS: &str = "mkdir -p /var/log/libvirt /run/kubevirt-private/libvirt/qemu/log\n\
+    for logs in /var/log/libvirt /run/kubevirt-private/libvirt/qemu/log; do\n\
+    chown -R 107:107 /run/kubevirt-private/libvirt\n\
+    mount -t tmpfs -o size=4k,mode=1777 logs $logs; head -c 4096 /dev/zero >$logs/full || true\n\
+    done";
+
+/// The VM under test.
+pub(crate) struct TestVm {
+    pub(crate) pod: Pod,
+    pub(crate) vmi: Vmi,
+    setup: Setup,
+    handler: Option<VirtHandler>,
+    /// The notifications to earlier virt-handlers.
+    earlier: Vec<Event>,
+    notify_proxy: NotifyProxy,
+    directory: TempDir,
+    commands: Option<Commands>,
+}
+
+impl TestVm {
+    /// A pod in which no launcher runs yet.
+    pub(crate) fn create(setup: Setup) -> Result<TestVm> {
+        let user = match setup {
+            Setup::Root => User::Root,
+            _ => User::Nonroot,
+        };
+        TestVm::create_in(setup, Pod::create(user)?)
+    }
+
+    /// The same, in a pod of the caller.
+    pub(crate) fn create_in(setup: Setup, mut pod: Pod) -> Result<TestVm> {
+        pod.suppress_log();
+        Guest::prepare()?.install_kernel_boot(&pod.path("/run/kubevirt/container-disks"))?;
+        if setup == Setup::FullLogs {
+            pod.set_up_network(FULL_LOGS, "")?;
+        }
+        // virt-handler has its own directory, with the proxy between it and the pod's.
+        let directory = tempfile::Builder::new().prefix("handler-").tempdir()?;
+        symlink(
+            pod.share_dir().join("sockets"),
+            directory.path().join("sockets"),
+        )?;
+        let handler = VirtHandler::listen(directory.path())?;
+        let socket = "domain-notify-pipe.sock";
+        let notify_proxy = NotifyProxy::open(
+            &pod.share_dir().join(socket),
+            &directory.path().join(socket),
+        )?;
+        let vmi = Vmi::new("fault", pod.user()).grace_period(setup.grace());
+        let vmi = match setup {
+            Setup::DeafGuest => vmi.edit(|vmi| {
+                if let Some(firmware) = vmi["spec"]["domain"]["firmware"].as_object_mut() {
+                    firmware.remove("kernelBoot");
+                }
+            }),
+            _ => vmi,
+        };
+        Ok(TestVm {
+            pod,
+            vmi,
+            setup,
+            handler: Some(handler),
+            earlier: Vec::new(),
+            notify_proxy,
+            directory,
+            commands: None,
+        })
+    }
+
+    /// Starts monitor and launcher.
+    pub(crate) fn start(&mut self, extra: &[&str]) -> Result<()> {
+        self.commands = None;
+        let grace = self.setup.grace().to_string();
+        let arguments = [&["--grace-period-seconds", &grace], extra].concat();
+        self.pod.start(&self.vmi, &arguments)
+    }
+
+    /// Waits for the launcher's ready socket.
+    pub(crate) async fn ready(&mut self) -> Result<()> {
+        let handler = self.handler.as_ref().context("there is no virt-handler")?;
+        let commands = tokio::select! {
+            commands = handler.commands(READY) => commands?,
+            status = self.pod.wait_for_exit(READY * 2) => bail!("the launcher ended before it was ready: {}", status?),
+        };
+        self.commands = Some(commands);
+        Ok(())
+    }
+
+    /// Brings a launcher that was not started yet, or whose guest is running, to `phase`.
+    pub(crate) async fn reach(&mut self, phase: Phase) -> Result<()> {
+        if self.commands.is_none() {
+            self.start(&[])?;
+            if let Phase::Spawned(millis) = phase {
+                self.launched().await?;
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+                return Ok(());
+            }
+            self.ready().await?;
+            match phase {
+                Phase::Ready => return Ok(()),
+                Phase::Defined => {
+                    self.send(Call::Sync)?;
+                    return self.wait_for_state("Shutoff/", 0, EVENT).await;
+                }
+                Phase::Starting => {
+                    self.send(Call::Sync)?;
+                    let qemu = async || self.process(Program::Qemu);
+                    return tests::until("QEMU", EVENT, qemu).await.map(drop);
+                }
+                _ => self.boot().await?,
+            }
+        }
+        match phase {
+            Phase::Running => Ok(()),
+            Phase::Paused => {
+                let mark = self.events().len();
+                self.ask(Call::Pause).await?.ok()?;
+                self.wait_for_state("Paused/User", mark, EVENT).await
+            }
+            Phase::ShuttingDown => self.ask(Call::Shutdown).await?.ok(),
+            Phase::Off => {
+                self.type_line("poweroff -f").await?;
+                self.wait_for_state("Shutoff/", 0, BOOT).await
+            }
+            other => bail!("a running VM cannot be taken to {other:?}"),
+        }
+    }
+
+    /// Waits until the launcher's process exists and can receive a signal.
+    async fn launched(&self) -> Result<()> {
+        let begin = Instant::now();
+        while self.process(Program::Launcher).is_none() {
+            ensure!(begin.elapsed() < READY, "the monitor started no launcher");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+
+    async fn boot(&mut self) -> Result<()> {
+        self.ask(Call::Sync).await?.ok()?;
+        self.wait_for_state("Running/", 0, BOOT).await?;
+        if self.setup != Setup::DeafGuest {
+            self.pod.console(&self.vmi).wait_for_boots(1, BOOT).await?;
+        }
+        Ok(())
+    }
+
+    // ---- processes ---------------------------------------------------------------------------------------------------
+
+    /// The process of a program, if it runs.
+    pub(crate) fn process(&self, program: Program) -> Option<Process> {
+        match program {
+            Program::Monitor => self.pod.process("virt-launcher-monitor"),
+            Program::Launcher => self.pod.process("virt-launcher"),
+            Program::Daemon => self.pod.daemon(),
+            Program::Virtlogd => self.pod.process("virtlogd"),
+            Program::Qemu => self.pod.processes().into_iter().find(is_guest),
+        }
+    }
+
+    pub(crate) fn signal(&self, program: Program, signal: Signal) -> Result<()> {
+        let process = self.process(program);
+        let process = process.with_context(|| format!("{program:?} does not run"))?;
+        Ok(kill_process(process.pid, signal)?)
+    }
+
+    /// `NAME PID` of each process in the pod.
+    pub(crate) fn processes(&self) -> Vec<String> {
+        let all = self.pod.processes();
+        all.iter()
+            .map(|process| format!("{} {}", process.name, process.inner))
+            .collect()
+    }
+
+    /// QEMU's process id.
+    pub(crate) fn qemu(&self) -> Option<Pid> {
+        self.process(Program::Qemu).map(|process| process.pid)
+    }
+
+    /// Types a line into the guest's shell.
+    pub(crate) async fn type_line(&self, line: &str) -> Result<()> {
+        use tokio::io::AsyncWriteExt;
+        let socket = format!("/run/kubevirt-private/{}/virt-serial0", self.vmi.uid());
+        let mut console = tokio::net::UnixStream::connect(self.pod.path(&socket)).await?;
+        console.write_all(format!("\n{line}\n").as_bytes()).await?;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        Ok(())
+    }
+
+    // ---- virt-handler ------------------------------------------------------------------------------------------------
+
+    pub(crate) fn notify(&mut self, mode: ProxyMode) -> Result<()> {
+        self.notify_proxy.set(mode)
+    }
+
+    /// Ends virt-handler, and starts another half a second later.
+    pub(crate) async fn restart_handler(&mut self) -> Result<()> {
+        self.notify_proxy.set(ProxyMode::Away)?;
+        self.earlier.extend(
+            self.handler
+                .take()
+                .map(|old| old.events())
+                .unwrap_or_default(),
+        );
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        self.handler = Some(VirtHandler::listen(self.directory.path())?);
+        self.notify_proxy.set(ProxyMode::Open)?;
+        if self.commands.is_some() {
+            self.ready().await?;
+        }
+        Ok(())
+    }
+
+    /// All notifications so far, earlier virt-handlers included.
+    pub(crate) fn events(&self) -> Vec<Event> {
+        let now = self.handler.as_ref().map(VirtHandler::events);
+        [self.earlier.clone(), now.unwrap_or_default()].concat()
+    }
+
+    /// `Status/Reason` of the domain events from number `mark` on.
+    pub(crate) fn states(&self, mark: usize) -> Vec<String> {
+        let events = self.events();
+        let states = events.iter().skip(mark).map(Event::state);
+        states.filter(|state| !state.is_empty()).collect()
+    }
+
+    /// Whether a Kubernetes event from number `mark` on has `text` in its message.
+    pub(crate) fn has_kubernetes_event(&self, mark: usize, text: &str) -> bool {
+        let events = self.events();
+        events
+            .iter()
+            .skip(mark)
+            .any(|event| event.kubernetes_reason().is_some() && event.to_string().contains(text))
+    }
+
+    /// Waits for a state with this prefix, from event number `mark` on.
+    pub(crate) async fn wait_for_state(
+        &self,
+        state: &str,
+        mark: usize,
+        deadline: Duration,
+    ) -> Result<()> {
+        let told = async || {
+            self.states(mark)
+                .iter()
+                .any(|told| told.starts_with(state))
+                .then_some(())
+        };
+        let waited = tests::until(&format!("{state} to be told"), deadline, told).await;
+        waited.with_context(|| format!("told was {:?}", self.states(mark)))
+    }
+
+    /// The client of the launcher.
+    pub(crate) fn client(&self) -> Result<Commands> {
+        self.commands
+            .clone()
+            .context("the launcher was not ready yet")
+    }
+
+    /// Asks the launcher, with virt-handler's deadline.
+    pub(crate) async fn ask(&self, call: Call) -> Result<Answer> {
+        ask(&self.client()?, &self.vmi, call).await
+    }
+
+    /// Sends a call without waiting for the answer.
+    pub(crate) fn send(&self, call: Call) -> Result<()> {
+        let (client, vmi) = (self.client()?, self.vmi.clone());
+        tokio::spawn(async move { ask(&client, &vmi, call).await });
+        Ok(())
+    }
+
+    /// A client with a connection of its own.
+    pub(crate) async fn new_client(&self) -> Result<Commands> {
+        Commands::connect(&self.command_socket(), EVENT).await
+    }
+
+    pub(crate) fn command_socket(&self) -> std::path::PathBuf {
+        self.pod.share_dir().join("sockets/launcher-sock")
+    }
+}
+
+/// Whether a process is a QEMU with a guest. libvirt runs others to probe their capabilities.
+fn is_guest(process: &Process) -> bool {
+    let file = format!("/proc/{}/cmdline", process.pid.as_raw_nonzero());
+    process.name == "qemu-system-x86"
+        && std::fs::read_to_string(file).is_ok_and(|line| line.contains("guest="))
+}
+
+/// One call, with virt-handler's deadline.
+pub(crate) async fn ask(client: &Commands, vmi: &Vmi, call: Call) -> Result<Answer> {
+    let done = |outcome: Result<()>| {
+        outcome.map(|()| Answer {
+            success: true,
+            message: String::new(),
+        })
+    };
+    let answer = async {
+        Ok(match call {
+            Call::Ping => client.ping().await?,
+            Call::Sync => client.sync(vmi).await?,
+            Call::Pause => client.pause(vmi).await?,
+            Call::Unpause => client.unpause(vmi).await?,
+            Call::Reset => client.reset(vmi).await?,
+            Call::Shutdown => client.shutdown(vmi).await?,
+            Call::Kill => client.kill(vmi).await?,
+            Call::Delete => client.delete(vmi).await?,
+            Call::GuestPing => client.guest_ping(vmi, 5).await?,
+            Call::GetDomain => done(client.domain().await.map(drop))?,
+            Call::GetDomainStats => done(client.domain_stats().await.map(drop))?,
+            Call::GetQemuVersion => done(client.qemu_version().await.map(drop))?,
+            Call::GetGuestInfo => {
+                let mut raw = client.raw.clone();
+                done(
+                    raw.get_guest_info(EmptyRequest {})
+                        .await
+                        .map(drop)
+                        .map_err(Into::into),
+                )?
+            }
+        })
+    };
+    let answered: Result<Result<Answer>, _> = tokio::time::timeout(ANSWER, answer).await;
+    answered
+        .with_context(|| format!("{call:?}: no answer within {ANSWER:?}"))?
+        .with_context(|| format!("{call:?}"))
+}

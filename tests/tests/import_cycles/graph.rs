@@ -1,0 +1,89 @@
+//! Cycles between siblings in the graph of modules.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::modules::Modules;
+
+/// Siblings that depend on each other.
+#[derive(Debug)]
+pub(crate) struct Cycle {
+    /// The module whose children they are; empty for the crate's root.
+    pub(crate) parent: String,
+    pub(crate) members: Vec<String>,
+    /// Each dependency between two members, with one example.
+    edges: Vec<String>,
+}
+
+impl fmt::Display for Cycle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parent = if self.parent.is_empty() {
+            "the root"
+        } else {
+            &self.parent
+        };
+        write!(formatter, "in {parent}: {}", self.members.join(", "))?;
+        self.edges
+            .iter()
+            .try_for_each(|edge| write!(formatter, "\n    {edge}"))
+    }
+}
+
+type Edges = BTreeMap<String, BTreeMap<String, String>>;
+
+/// All cycles: the strongly connected components of each module's children.
+pub(crate) fn cycles(modules: &Modules) -> Vec<Cycle> {
+    let mut levels: BTreeMap<Vec<String>, Edges> = BTreeMap::new();
+    for (from, to) in modules.dependencies() {
+        let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+        if let (Some(a), Some(b)) = (from.get(common), to.get(common)) {
+            let edges = levels.entry(from[..common].to_vec()).or_default();
+            let example = format!("{} uses {}", from.join("::"), to.join("::"));
+            edges
+                .entry(a.clone())
+                .or_default()
+                .insert(b.clone(), example);
+        }
+    }
+    let of_level = |(parent, edges): (Vec<String>, Edges)| components(&parent.join("::"), &edges);
+    levels.into_iter().flat_map(of_level).collect()
+}
+
+fn components(parent: &str, edges: &Edges) -> Vec<Cycle> {
+    let reached: BTreeMap<&String, BTreeSet<&String>> = edges
+        .keys()
+        .map(|name| (name, reachable(name, edges)))
+        .collect();
+    let mut found: Vec<Cycle> = Vec::new();
+    for (name, targets) in &reached {
+        let is_known = found.iter().any(|cycle| cycle.members.contains(name));
+        if is_known || !targets.contains(name) {
+            continue;
+        }
+        let back = |other: &&&String| reached.get(**other).is_some_and(|all| all.contains(name));
+        let members: Vec<String> = targets
+            .iter()
+            .filter(back)
+            .map(|name| (*name).clone())
+            .collect();
+        let inside = members.iter().flat_map(|from| &edges[from]);
+        let inside = inside.filter(|(to, _)| members.contains(to));
+        found.push(Cycle {
+            parent: parent.to_owned(),
+            edges: inside.map(|(_, example)| example.clone()).collect(),
+            members,
+        });
+    }
+    found
+}
+
+/// All modules that a module depends on, directly or not.
+fn reachable<'a>(name: &'a String, edges: &'a Edges) -> BTreeSet<&'a String> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![name];
+    while let Some(next) = open.pop() {
+        let targets = edges.get(next).into_iter().flat_map(BTreeMap::keys);
+        open.extend(targets.filter(|target| found.insert(*target)));
+    }
+    found
+}

@@ -1,0 +1,122 @@
+//! Modules of a crate form no import cycles, computed from the sources.
+//!
+//! Siblings are compared: module `a` depends on its sibling `b` if any file in `a` names an item that a file in `b`
+//! defines, also through re-exports. A module and its parent may name each other. Test modules are left out.
+#![allow(clippy::unwrap_used)]
+
+mod graph;
+mod modules;
+mod source;
+
+use std::collections::BTreeSet;
+
+use tests::binaries::workspace;
+
+/// A cycle that is accepted.
+struct Exception {
+    /// The crate's directory, and the module whose children form the cycle (empty: the crate's root).
+    parent: (&'static str, &'static str),
+    /// The children.
+    members: &'static [&'static str],
+    #[expect(dead_code, reason = "for readers")]
+    reason: &'static str,
+}
+
+const EXCEPTIONS: &[Exception] = &[Exception {
+    parent: ("src/domain-xml", ""),
+    members: &[
+        "document",
+        "element",
+        "namespace_scope",
+        "parse",
+        "path",
+        "render",
+        "source",
+    ],
+    reason: "one data structure: an element keeps its source text, and is parsed from it and rendered on its own",
+}];
+
+fn crates() -> Vec<String> {
+    let mut found = Vec::new();
+    for parent in ["src", "hooks-sdk", "proto", "tests"] {
+        let directory = workspace().join(parent);
+        if directory.join("Cargo.toml").is_file() {
+            found.push(parent.to_owned());
+        }
+        for entry in std::fs::read_dir(&directory).unwrap() {
+            let entry = entry.unwrap();
+            if entry.path().join("Cargo.toml").is_file() {
+                found.push(format!("{parent}/{}", entry.file_name().to_str().unwrap()));
+            }
+        }
+    }
+    found.sort();
+    assert!(found.len() > 8, "the crates have moved: {found:?}");
+    found
+}
+
+#[test]
+fn modules_form_no_import_cycles() {
+    let mut unknown = Vec::new();
+    let mut found = BTreeSet::new();
+    for directory in crates() {
+        for crate_modules in modules::of_crate(&workspace().join(&directory)) {
+            for cycle in graph::cycles(&crate_modules) {
+                let exception = EXCEPTIONS.iter().position(|exception| {
+                    exception.parent == (&*directory, &*cycle.parent)
+                        && cycle.members.iter().eq(exception.members)
+                });
+                match exception {
+                    Some(index) => _ = found.insert(index),
+                    None => unknown.push(format!("{directory}: {cycle}")),
+                }
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "import cycles:\n{}", unknown.join("\n"));
+    for (index, exception) in EXCEPTIONS.iter().enumerate() {
+        assert!(
+            found.contains(&index),
+            "the cycle of {:?} in {:?} is gone: remove the exception",
+            exception.members,
+            exception.parent
+        );
+    }
+}
+
+#[test]
+fn a_cycle_through_a_re_export_is_found() {
+    let modules = modules::Modules::new(&[
+        ("", "mod a; mod b; mod c; pub use b::inner::Item;"),
+        ("a", "use crate::Item; pub struct A;"),
+        ("b", "pub(crate) mod inner;"),
+        (
+            "b::inner",
+            "fn f(_: super::super::a::A) {} pub struct Item;",
+        ),
+        (
+            "c",
+            "use crate::a::A; use super::{b, Item}; // use crate::c::X;",
+        ),
+    ]);
+    let cycles = graph::cycles(&modules);
+    assert_eq!(cycles.len(), 1);
+    assert_eq!(cycles[0].parent, "");
+    assert_eq!(cycles[0].members, ["a", "b"]);
+}
+
+#[test]
+fn parents_and_tests_are_left_out() {
+    let modules = modules::Modules::new(&[
+        ("", "mod a; mod b; pub struct Root;"),
+        (
+            "a",
+            "use crate::Root; use crate::b::B; #[cfg(test)] mod tests { use crate::b; }",
+        ),
+        (
+            "b",
+            "pub struct B; #[cfg(test)] mod tests { use crate::a::A; fn f() { if x {} } }",
+        ),
+    ]);
+    assert!(graph::cycles(&modules).is_empty());
+}

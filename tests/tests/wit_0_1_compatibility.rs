@@ -1,0 +1,93 @@
+//! Modules built against version 0.1 of the WIT, in `fixtures/hooks-0.1`, must run on every later host.
+#![allow(clippy::unwrap_used)]
+
+use std::path::PathBuf;
+
+use hooks_sdk_testing::{Deployment, Hook, hook_host};
+use tests::binaries::workspace;
+
+const DOMAIN: &str = "<domain type='kvm'>\n  <name>default_vm</name>\n  <os/>\n</domain>\n";
+
+fn fixture(name: &str) -> PathBuf {
+    workspace().join("tests/fixtures/hooks-0.1").join(name)
+}
+
+fn every_point() -> Hook {
+    Hook::load(fixture("every_point.wasm")).unwrap()
+}
+
+fn vmi(what: &str) -> String {
+    serde_json::json!({"metadata": {"name": "vm", "annotations": {"do": what}}}).to_string()
+}
+
+#[test]
+fn its_description_is_read() {
+    let hook = every_point();
+    let description = hook.description();
+    assert_eq!(description.name, "every \"point\"");
+    let points: Vec<_> = description
+        .hook_points
+        .iter()
+        .map(|point| (point.point.name(), point.priority))
+        .collect();
+    assert_eq!(
+        points,
+        [
+            ("PreStart", 0),
+            ("PreCloudInitIso", 0),
+            ("OnDefineDomain", 0),
+            ("Shutdown", -5)
+        ]
+    );
+}
+
+#[test]
+fn veto_failure_panic_and_log_are_distinguished() {
+    let invocation = hook_host::Invocation {
+        reason: hook_host::Reason::MigrationTarget,
+        ..hook_host::Invocation::default()
+    };
+    let hook = every_point().with_invocation(invocation);
+    assert_eq!(hook.pre_start(&vmi("veto")).veto(), "licence expired");
+    let failure = hook.pre_start(&vmi("fail")).failure();
+    assert!(failure.contains("no licence server (at "), "{failure}");
+    let panic = hook.pre_start(&vmi("panic")).failure();
+    assert!(panic.contains("a wheel came off"), "{panic}");
+    let ran = hook.pre_start(&vmi("nothing"));
+    assert!(ran.logged("vm may start: MigrationTarget"), "{:?}", ran.log);
+    ran.ok();
+    let shutdown = hook.shutdown().failure();
+    assert!(
+        shutdown.contains("shutting down is never easy"),
+        "{shutdown}"
+    );
+}
+
+#[test]
+fn changed_documents_and_domain_are_returned() {
+    let hook = every_point().with_config("colour", "blue");
+    let documents = [("user-data", "u"), ("meta-data", "{}")];
+    let after = hook
+        .pre_cloud_init_iso(&vmi(""), "configDrive", &documents)
+        .ok();
+    assert_eq!(after["network-data"], "# configDrive\n");
+    assert_eq!((&*after["user-data"], &*after["meta-data"]), ("u", "{}"));
+    let defined = hook.on_define_domain(&vmi(""), DOMAIN).ok();
+    assert_eq!(
+        defined.paths(),
+        ["/domain/title", "/domain/qemu:commandline"]
+    );
+}
+
+#[test]
+fn a_module_without_wasi_imports_runs_in_a_chain() {
+    let vmi =
+        r#"{"metadata":{"annotations":{"smbios.vm.kubevirt.io/baseBoardManufacturer":"Acme"}}}"#;
+    let deployment = Deployment::new(fixture("smbios.wasm"));
+    let (xml, runs) = deployment.on_define_domain(vmi, DOMAIN).unwrap();
+    assert!(
+        xml.contains("<entry name='manufacturer'>Acme</entry>"),
+        "{xml}"
+    );
+    assert_eq!(runs.len(), 1);
+}
