@@ -1,5 +1,5 @@
 /* Gives a virtual machine the generation ID that its annotation names. */
-#include "sdk/kubevirt_hook.h"
+#include "sdk/virt_hook.h"
 
 #define ANNOTATION "genid.vm.example.com/generation-id"
 

@@ -2,7 +2,7 @@
 
 import json
 
-from kubevirt_hook import Hook, Veto, annotation, child, export, with_alias
+from virt_hook import Hook, Veto, annotation, child, export, with_alias
 
 ANNOTATION = "interfaces.vm.example.com/tuning"
 

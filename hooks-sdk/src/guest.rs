@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::bindings::exports::kubevirt::hooks::handler::{self, Guest};
+use crate::bindings::exports::virt_hook::hooks::handler::{self, Guest};
 use crate::{Description, Error, Hook, host, points};
 
 pub use crate::bindings::{self as types, export_component};

@@ -89,7 +89,7 @@ pub(crate) fn log_panics() {
 #[cfg(target_family = "wasm")]
 mod imports {
     use super::Level;
-    use crate::bindings::kubevirt::hooks::host;
+    use crate::bindings::virt_hook::hooks::host;
 
     pub(super) fn log(level: Level, message: &str) {
         let level = match level {

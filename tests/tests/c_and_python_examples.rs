@@ -75,7 +75,7 @@ fn the_c_hook_is_small_and_needs_no_wasi() {
     let module = fs::read(c()).unwrap();
     assert!((module.len() as u64) < LARGEST_C, "{} bytes", module.len());
     let text = String::from_utf8_lossy(&module);
-    assert!(text.contains("kubevirt:hooks/handler@0.1.0"));
+    assert!(text.contains("virt-hook:hooks/handler@0.1.0"));
     assert!(!text.contains("wasi"), "it imports WASI");
 }
 

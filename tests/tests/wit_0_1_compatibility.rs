@@ -91,3 +91,14 @@ fn a_module_without_wasi_imports_runs_in_a_chain() {
     );
     assert_eq!(runs.len(), 1);
 }
+
+#[test]
+fn a_module_for_the_packages_former_name_is_told_the_new_one() {
+    let module = workspace().join("tests/fixtures/former-package/smbios.wasm");
+    let error = format!("{:#}", Hook::load(module).err().unwrap());
+    assert!(
+        error.contains("built for kubevirt:hooks@0.1.0")
+            && error.contains("called virt-hook:hooks@0.1.0 now: build it again"),
+        "{error}"
+    );
+}

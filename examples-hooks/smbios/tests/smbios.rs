@@ -113,7 +113,7 @@ fn without_wasi_it_imports_nothing_but_the_host() {
     let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{error}"));
     let mentions = |word: &[u8]| bytes.windows(word.len()).any(|part| part == word);
     assert!(!mentions(b"wasi:"), "{}", path.display());
-    assert!(mentions(b"kubevirt:hooks/host@0.1.0"));
+    assert!(mentions(b"virt-hook:hooks/host@0.1.0"));
     let defined = hook.on_define_domain(&vmi("Radical Edward"), DOMAIN).ok();
     assert_eq!(defined.xml, expected());
 }

@@ -115,7 +115,7 @@ async fn spins() {
 async fn spins_and_waits_inside_the_host() {
     deadline(harm(&hurried_odd().await, "sleep").await);
     let guest = HandwrittenGuest {
-        imports: r#"(import "kubevirt:hooks/host@0.1.0" "log" (func $log (param i32 i32 i32)))"#,
+        imports: r#"(import "virt-hook:hooks/host@0.1.0" "log" (func $log (param i32 i32 i32)))"#,
         define: "(loop $again
             (call $log (i32.const 1) (i32.const 1024) (i32.const 100)) (br $again))",
         ..HandwrittenGuest::default()
@@ -312,7 +312,7 @@ async fn wants_what_no_host_has() {
             (export "handle" (func)))))"#,
     );
     let text = refusal(&component.unwrap()).await;
-    assert!(text.contains("kubevirt:hooks@0.1 component"), "{text}");
+    assert!(text.contains("virt-hook:hooks@0.1 component"), "{text}");
 }
 
 #[tokio::test]

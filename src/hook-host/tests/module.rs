@@ -245,17 +245,17 @@ async fn files_that_are_no_hook_are_explained() {
     assert!(text.contains("core module"), "{text}");
     let text = refusal(b"\0asm\x0d\0\x01\0").await;
     assert!(
-        text.contains("kubevirt:hooks/handler@0.1.0 is missing"),
+        text.contains("virt-hook:hooks/handler@0.1.0 is missing"),
         "{text}"
     );
     let text = refusal(&fixture::odd_with(
-        "kubevirt:hooks/handler@0.1.0",
-        "kubevirt:hooks/handler@0.7.0",
+        "virt-hook:hooks/handler@0.1.0",
+        "virt-hook:hooks/handler@0.7.0",
     ))
     .await;
     assert!(
-        text.contains("built for kubevirt:hooks@0.7.0")
-            && text.contains("this host runs kubevirt:hooks@0.1.0"),
+        text.contains("built for virt-hook:hooks@0.7.0")
+            && text.contains("this host runs virt-hook:hooks@0.1.0"),
         "{text}"
     );
     let text = refusal(&[&whole[..], &[11, 3, 0xff, 0xff, 0xff]].concat()).await;

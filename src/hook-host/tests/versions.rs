@@ -21,7 +21,7 @@ async fn refusal(module: &[u8]) -> String {
 /// A guest that exports an interface which 0.1.0 does not have.
 fn exporting() -> HandwrittenGuest {
     HandwrittenGuest {
-        fields: r#"(func (export "kubevirt:hooks/extra@0.1.0#late") (result i32) (i32.const 16))"#,
+        fields: r#"(func (export "virt-hook:hooks/extra@0.1.0#late") (result i32) (i32.const 16))"#,
         ..HandwrittenGuest::default()
     }
 }
@@ -55,22 +55,34 @@ async fn an_interface_that_only_0_1_1_calls_does_no_harm() {
 async fn a_module_for_0_2_0_is_refused_with_both_versions() {
     let error = refusal(&HandwrittenGuest::default().module_for("0.2.0", "", "")).await;
     assert!(
-        error.contains("built for kubevirt:hooks@0.2.0")
-            && error.contains("this host runs kubevirt:hooks@0.1.0"),
+        error.contains("built for virt-hook:hooks@0.2.0")
+            && error.contains("this host runs virt-hook:hooks@0.1.0"),
         "{error}"
     );
 }
 
 #[tokio::test]
+async fn a_module_for_the_packages_former_name_is_told_the_new_one() {
+    let error = refusal(&HandwrittenGuest::default().module_for_package("kubevirt:hooks")).await;
+    assert!(
+        error.contains("built for kubevirt:hooks@0.1.0")
+            && error.contains("called virt-hook:hooks@0.1.0 now")
+            && error.contains("build it again with the SDK"),
+        "{error}"
+    );
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+#[tokio::test]
 async fn a_module_that_needs_a_missing_interface_is_refused_by_its_name() {
     let asking = HandwrittenGuest {
-        imports: r#"(import "kubevirt:hooks/extra@0.1.0" "late" (func $late (param i32)))"#,
+        imports: r#"(import "virt-hook:hooks/extra@0.1.0" "late" (func $late (param i32)))"#,
         ..HandwrittenGuest::default()
     };
     let error = refusal(&asking.module_for("0.1.1", EXTRA, "import extra;")).await;
     assert!(
-        error.contains("it needs the interface kubevirt:hooks/extra@0.1.1")
-            && error.contains("this host of kubevirt:hooks@0.1.0"),
+        error.contains("it needs the interface virt-hook:hooks/extra@0.1.1")
+            && error.contains("this host of virt-hook:hooks@0.1.0"),
         "{error}"
     );
 }

@@ -14,11 +14,14 @@ use wasmparser::{Encoding, Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{Resolve, WorldId};
 
-/// The boundary between hooks and their host, `kubevirt:hooks@0.1.0`, as WIT text.
+/// The boundary between hooks and their host, `virt-hook:hooks@0.1.0`, as WIT text.
 pub const WIT: &str = include_str!("../../../hooks-sdk/wit/v0.1/hooks.wit");
 
 /// The world in [`WIT`] that hooks are written for.
 pub const WORLD: &str = "hook";
+
+/// The name of the package before its first release.
+const FORMER_PACKAGE: &str = "kubevirt:hooks/";
 
 /// The largest core module in bytes, which is the host's limit of a module.
 pub const MAX_MODULE_BYTES: usize = 32 << 20;
@@ -41,8 +44,15 @@ pub enum WrapError {
         /// Its bytes.
         size: usize,
     },
+    /// The module is built for the package's name before its first release.
+    #[error(
+        "it is built for kubevirt:hooks, which is called virt-hook:hooks@0.1.0 now: build it again \
+         with the SDK, or from the WIT, of virt-hook:hooks@0.1.0 (`virt-hook new` writes it into the \
+         directory sdk/ of a project)"
+    )]
+    FormerPackage,
     /// The exports or imports are not those of a hook.
-    #[error("it does not fit the world `{WORLD}` of kubevirt:hooks@0.1: {0}")]
+    #[error("it does not fit the world `{WORLD}` of virt-hook:hooks@0.1: {0}")]
     DoesNotFit(String),
 }
 
@@ -107,12 +117,25 @@ fn inspect(core: &[u8]) -> Result<CoreModule, WrapError> {
                 for import in imports.into_imports() {
                     let import = import.map_err(not_a_module)?;
                     found.wants_preview1 |= import.module == PREVIEW1;
+                    check_package(import.module)?;
+                }
+            }
+            Payload::ExportSection(exports) => {
+                for export in exports {
+                    check_package(export.map_err(not_a_module)?.name)?;
                 }
             }
             _ => {}
         }
     }
     Ok(found)
+}
+
+fn check_package(name: &str) -> Result<(), WrapError> {
+    if name.starts_with(FORMER_PACKAGE) {
+        return Err(WrapError::FormerPackage);
+    }
+    Ok(())
 }
 
 fn not_a_module(error: wasmparser::BinaryReaderError) -> WrapError {

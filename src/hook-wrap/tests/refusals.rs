@@ -19,6 +19,27 @@ fn a_module_that_exports_no_hook_is_told_what_is_missing() {
 }
 
 #[test]
+fn a_module_for_the_packages_former_name_is_told_the_new_one() {
+    // One function type, one function, and its export `kubevirt:hooks/handler@0.1.0#describe`.
+    let name = b"kubevirt:hooks/handler@0.1.0#describe";
+    let length = name.len() as u8;
+    let core = [
+        CORE,
+        b"\x01\x04\x01\x60\0\0\x03\x02\x01\0",
+        &[7, length + 4, 1, length],
+        name,
+        b"\0\0\x0a\x04\x01\x02\0\x0b",
+    ]
+    .concat();
+    let error = wrap(&core).unwrap_err();
+    assert!(matches!(error, WrapError::FormerPackage), "{error}");
+    assert!(
+        error.to_string().contains("virt-hook:hooks@0.1.0 now"),
+        "{error}"
+    );
+}
+
+#[test]
 fn what_is_no_module_is_refused() {
     for bytes in [&b""[..], b"#!/bin/sh\n", b"\x7fELF", &CORE[..6]] {
         let error = wrap(bytes).unwrap_err();

@@ -1,6 +1,6 @@
 """At every hook point something that the guest, or the test, can see."""
 
-from kubevirt_hook import Hook, Veto, annotation, child, export, invocation, log, set_text
+from virt_hook import Hook, Veto, annotation, child, export, invocation, log, set_text
 
 ANNOTATION = "board.example.com/manufacturer"
 

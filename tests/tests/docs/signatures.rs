@@ -5,11 +5,8 @@ use crate::page::{page, pages, source};
 /// The start of a signature in each language, and the file that declares it.
 const SDKS: [(&str, &str); 3] = [
     ("fn ", "hooks-sdk/src/lib.rs"),
-    (
-        "def ",
-        "src/virt-hook/templates/python/sdk/kubevirt_hook.py",
-    ),
-    ("bool ", "src/virt-hook/templates/c/sdk/kubevirt_hook.h"),
+    ("def ", "src/virt-hook/templates/python/sdk/virt_hook.py"),
+    ("bool ", "src/virt-hook/templates/c/sdk/virt_hook.h"),
 ];
 
 /// Checks that every signature is declared; `...` in it matches anything. Returns their number.

@@ -61,7 +61,7 @@ pub struct CallContext {
     pub dirs: Vec<PathBuf>,
     /// Fixed random numbers and time, for a run that can be replayed.
     pub determinism: Option<Determinism>,
-    /// Optional interfaces that are granted, by name without version (`kubevirt:hooks/NAME`).
+    /// Optional interfaces that are granted, by name without version (`virt-hook:hooks/NAME`).
     pub interfaces: BTreeSet<String>,
 }
 

@@ -13,7 +13,7 @@ pub struct ComponentInterfaces {
     pub exports: Vec<Interface>,
 }
 
-/// An interface with its version, as `kubevirt:hooks/host@0.1.0`.
+/// An interface with its version, as `virt-hook:hooks/host@0.1.0`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     /// Name and version.

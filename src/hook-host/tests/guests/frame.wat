@@ -27,17 +27,17 @@
     (i32.store (i32.const 40) (local.get $length))
     (i32.const 32))
 
-  (func (export "kubevirt:hooks/handler@0.1.0#describe") (result i32)
+  (func (export "virt-hook:hooks/handler@0.1.0#describe") (result i32)
     (call $text (i32.const 1024) (i32.const LENGTH)))
-  (func (export "kubevirt:hooks/handler@0.1.0#pre-start") (param i32 i32) (result i32)
+  (func (export "virt-hook:hooks/handler@0.1.0#pre-start") (param i32 i32) (result i32)
     (call $done (i32.const 0) (i32.const 0)))
-  (func (export "kubevirt:hooks/handler@0.1.0#shutdown") (result i32)
+  (func (export "virt-hook:hooks/handler@0.1.0#shutdown") (result i32)
     (call $done (i32.const 0) (i32.const 0)))
-  (func (export "kubevirt:hooks/handler@0.1.0#pre-cloud-init-iso")
+  (func (export "virt-hook:hooks/handler@0.1.0#pre-cloud-init-iso")
     (param i32 i32 i32 i32) (param $list i32) (param $length i32) (result i32)
     ;;DOCUMENTS
     (call $done (local.get $list) (local.get $length)))
-  (func (export "kubevirt:hooks/handler@0.1.0#on-define-domain")
+  (func (export "virt-hook:hooks/handler@0.1.0#on-define-domain")
     (param i32 i32) (param $xml i32) (param $length i32) (result i32)
     ;;DEFINE
     (call $done (local.get $xml) (local.get $length))))

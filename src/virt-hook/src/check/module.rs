@@ -11,7 +11,7 @@ const CONFIG_MAP: u64 = 1 << 20;
 /// Kubernetes' limit of annotations, into one of which `kubectl apply` copies the whole object.
 const ANNOTATIONS: u64 = 256 << 10;
 const SETTINGS: &str = "hook.yaml";
-const HOST: &str = "kubevirt:hooks/host@0.1.";
+const HOST: &str = "virt-hook:hooks/host@0.1.";
 const DIRECTORIES: &str = "wasi:filesystem/preopens@";
 
 /// Checks that a ConfigMap can hold the module and its hook.yaml.
@@ -52,7 +52,7 @@ fn world(module: &ModuleReport) -> Finding {
         .map(|interface| interface.name.as_str())
         .filter(|name| !name.starts_with("wasi:"))
         .collect();
-    let message = format!("a hook of kubevirt:hooks@0.1 ({})", names.join(", "));
+    let message = format!("a hook of virt-hook:hooks@0.1 ({})", names.join(", "));
     Finding::new("world", Verdict::Passed, message)
 }
 

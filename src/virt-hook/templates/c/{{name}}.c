@@ -1,5 +1,5 @@
 /* Puts the title that an annotation names into the domain, where virt-manager and `virsh` show it. */
-#include "sdk/kubevirt_hook.h"
+#include "sdk/virt_hook.h"
 
 #define ANNOTATION "{{name}}.example.com/title"
 

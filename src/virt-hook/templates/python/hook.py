@@ -1,6 +1,6 @@
 """Puts the title that an annotation names into the domain, where virt-manager and `virsh` show it."""
 
-from kubevirt_hook import Hook, Veto, annotation, child, export, set_text
+from virt_hook import Hook, Veto, annotation, child, export, set_text
 
 ANNOTATION = "{{name}}.example.com/title"
 

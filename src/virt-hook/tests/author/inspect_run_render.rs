@@ -10,7 +10,7 @@ fn inspect_says_what_a_module_is() {
         "smbios-hook 0.1.0",
         "OnDefineDomain (priority 0)",
         "/domain/sysinfo/**",
-        "kubevirt:hooks/handler@0.1.0",
+        "virt-hook:hooks/handler@0.1.0",
         "MiB at most",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");
@@ -25,6 +25,28 @@ fn inspect_says_what_a_module_is() {
         5
     );
     assert!(result["compilePeakMemory"].as_u64().unwrap() > 1 << 20);
+}
+
+/// A module that was built before the package was renamed.
+#[test]
+fn every_verb_tells_the_packages_new_name() {
+    let module = tests::binaries::workspace().join("tests/fixtures/former-package/smbios.wasm");
+    let place = tempfile::tempdir().unwrap();
+    let vmi = vmi(place.path());
+    for arguments in [
+        &["inspect", text(&module)][..],
+        &["check", text(&module), "--without-libvirt"],
+        &["render", "--vmi", text(&vmi), "--hook", text(&module)],
+    ] {
+        let refused = virt_hook(arguments);
+        assert_eq!(refused.code, 1, "{}{}", refused.out, refused.err);
+        let all = refused.out + &refused.err;
+        let told = all.lines().filter(|line| {
+            line.contains("built for kubevirt:hooks@0.1.0")
+                && line.contains("virt-hook:hooks@0.1.0 now: build it again")
+        });
+        assert_eq!(told.count(), 1, "{all}");
+    }
 }
 
 #[test]

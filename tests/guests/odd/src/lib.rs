@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use bindings::exports::kubevirt::hooks::handler::{Document, Error, Guest};
-use bindings::kubevirt::hooks::host::{Level, config, invocation, log};
+use bindings::exports::virt_hook::hooks::handler::{Document, Error, Guest};
+use bindings::virt_hook::hooks::host::{Level, config, invocation, log};
 
 // Generated: the canonical ABI is made of raw pointers. Straight from the contract, not through the
 // SDK, so that the host is tested against what other languages will bring.

@@ -3,9 +3,11 @@
 use semver::Version;
 
 /// The package of hooks.
-pub(super) const PACKAGE: &str = "kubevirt:hooks";
+pub(super) const PACKAGE: &str = "virt-hook:hooks";
+/// The name of [`PACKAGE`] before its first release.
+pub(super) const FORMER_PACKAGE: &str = "kubevirt:hooks";
 
-/// An interface of [`PACKAGE`], such as `kubevirt:hooks/handler@0.1.0`.
+/// An interface of [`PACKAGE`], such as `virt-hook:hooks/handler@0.1.0`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct InterfaceName<'a> {
     pub(super) interface: &'a str,
@@ -15,10 +17,15 @@ pub(super) struct InterfaceName<'a> {
 impl<'a> InterfaceName<'a> {
     /// `None` for interfaces of other packages.
     pub(super) fn parse(name: &'a str) -> Option<Self> {
+        Self::of_package(name, PACKAGE)
+    }
+
+    /// As [`InterfaceName::parse`], for another package.
+    pub(super) fn of_package(name: &'a str, package: &str) -> Option<Self> {
         let (path, version) = name.split_once('@')?;
-        let (package, interface) = path.split_once('/')?;
+        let interface = path.strip_prefix(package)?.strip_prefix('/')?;
         let version = Version::parse(version).ok()?;
-        (package == PACKAGE).then_some(Self { interface, version })
+        Some(Self { interface, version })
     }
 
     /// Whether the version is of the same line as `line`: equal up to the first number that is not
@@ -42,15 +49,17 @@ mod tests {
 
     #[test]
     fn only_interfaces_of_the_package_have_a_name() {
-        let name = InterfaceName::parse("kubevirt:hooks/handler@0.1.2").unwrap();
+        let name = InterfaceName::parse("virt-hook:hooks/handler@0.1.2").unwrap();
         assert_eq!(
             (name.interface, name.version),
             ("handler", Version::new(0, 1, 2))
         );
         for other in [
             "wasi:cli/run@0.2.0",
-            "kubevirt:hooks/handler",
-            "kubevirt:hooks/handler@x",
+            "kubevirt:hooks/handler@0.1.0",
+            "virt-hook:hooksmith/handler@0.1.0",
+            "virt-hook:hooks/handler",
+            "virt-hook:hooks/handler@x",
             "run",
         ] {
             assert_eq!(InterfaceName::parse(other), None, "{other}");
@@ -60,7 +69,7 @@ mod tests {
     #[test]
     fn a_line_is_a_semver_range() {
         let is_of = |name: &str, line: &str| {
-            let name = format!("kubevirt:hooks/host@{name}");
+            let name = format!("virt-hook:hooks/host@{name}");
             let line = Version::parse(line).unwrap();
             InterfaceName::parse(&name).unwrap().is_of_line(&line)
         };

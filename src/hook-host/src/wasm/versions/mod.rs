@@ -18,7 +18,7 @@ use wasmtime::{Engine, Store};
 use super::call::{Answer, Call, CallError};
 use super::component_interfaces::{ComponentInterfaces, Interface};
 use super::store_state::StoreState;
-use interface_name::{InterfaceName, PACKAGE};
+use interface_name::{FORMER_PACKAGE, InterfaceName, PACKAGE};
 
 /// The interface that makes a component a hook.
 const HANDLER: &str = "handler";
@@ -43,6 +43,18 @@ pub enum LinkError {
     NoHandler {
         /// What it exports instead.
         exports: String,
+    },
+    /// It is built for the package's name before its first release.
+    #[error(
+        "it is built for {FORMER_PACKAGE}@{found}, which is called {PACKAGE}@{supported} now: build it \
+         again with the SDK, or from the WIT, of {PACKAGE}@{supported} (`virt-hook new` writes it \
+         into the directory sdk/ of a project)"
+    )]
+    FormerPackage {
+        /// The version that the component is built for.
+        found: String,
+        /// The version of this host.
+        supported: String,
     },
     /// It is built for a line that this host does not have.
     #[error(
@@ -91,6 +103,7 @@ pub(super) fn link(
     component: &Component,
 ) -> Result<HookBinding, LinkError> {
     let interfaces = ComponentInterfaces::of(engine, component);
+    check_package(&interfaces)?;
     check_handler(&interfaces.exports)?;
     check_imports(&interfaces.imports)?;
     let binding = v0_1::Binding::new(linker, component);
@@ -102,6 +115,17 @@ pub(super) fn link(
 /// The version of line 0.1 that this host implements.
 fn host_version() -> Version {
     Version::parse(v0_1::VERSION).unwrap_or(Version::new(0, 1, 0))
+}
+
+fn check_package(interfaces: &ComponentInterfaces) -> Result<(), LinkError> {
+    let mut all = interfaces.exports.iter().chain(&interfaces.imports);
+    let former = all.find_map(|each| InterfaceName::of_package(&each.name, FORMER_PACKAGE));
+    former.map_or(Ok(()), |former| {
+        Err(LinkError::FormerPackage {
+            found: former.version.to_string(),
+            supported: host_version().to_string(),
+        })
+    })
 }
 
 fn check_handler(exports: &[Interface]) -> Result<(), LinkError> {

@@ -13,12 +13,12 @@ use crate::wasm::{Answer, Call, CallContext, CallError, LoadError, LoadOptions, 
 #[allow(dead_code, unreachable_pub)]
 mod handwritten_guest;
 
-const NAME: &str = "kubevirt:hooks/node";
+const NAME: &str = "virt-hook:hooks/node";
 const WIT: &str = "interface node { read: func(key: string) -> result<string, string>; }";
 
 /// An interface of a later 0.1.
 pub(super) const NODE: OptionalInterface = OptionalInterface {
-    name: "kubevirt:hooks/node@0.1.1",
+    name: "virt-hook:hooks/node@0.1.1",
     add_to_linker,
 };
 
@@ -35,7 +35,7 @@ fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
 /// Asks the interface at OnDefineDomain and fails with the answer, whichever it is.
 fn asking() -> handwritten_guest::HandwrittenGuest {
     handwritten_guest::HandwrittenGuest {
-        imports: r#"(import "kubevirt:hooks/node@0.1.0" "read" (func $read (param i32 i32 i32)))"#,
+        imports: r#"(import "virt-hook:hooks/node@0.1.0" "read" (func $read (param i32 i32 i32)))"#,
         fields: r#"(data (i32.const 512) "name")"#,
         define: "(call $read (i32.const 512) (i32.const 4) (i32.const 48))
             (i32.store (i32.const 32) (i32.const 1))
@@ -71,7 +71,7 @@ async fn define(module: &Module, interfaces: &[&str]) -> Result<Answer, CallErro
 async fn an_optional_interface_links_without_a_grant_and_answers_denied() {
     let module = load("0.1.1").await.unwrap();
     let denied = define(&module, &[]).await.unwrap_err();
-    let expected = "denied: kubevirt:hooks/node is not granted to this hook";
+    let expected = "denied: virt-hook:hooks/node is not granted to this hook";
     assert_eq!(denied, CallError::Failed(expected.to_owned()));
 }
 
@@ -89,7 +89,7 @@ async fn a_granted_optional_interface_answers() {
 async fn a_newer_optional_interface_than_the_hosts_is_refused_by_its_name() {
     let error = load("0.1.2").await.err().unwrap().to_string();
     assert!(
-        error.contains("it needs the interface kubevirt:hooks/node@0.1.2"),
+        error.contains("it needs the interface virt-hook:hooks/node@0.1.2"),
         "{error}"
     );
 }

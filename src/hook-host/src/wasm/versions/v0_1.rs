@@ -1,4 +1,4 @@
-//! Adapter between the host and WIT line `kubevirt:hooks@0.1`.
+//! Adapter between the host and WIT line `virt-hook:hooks@0.1`.
 
 use wasmtime::Store;
 use wasmtime::component::{Component, HasSelf, Linker};
@@ -6,8 +6,8 @@ use wasmtime::component::{Component, HasSelf, Linker};
 use crate::LogLevel;
 use crate::wasm::call::{Answer, Call, CallError};
 use crate::wasm::store_state::StoreState;
-use bindings::exports::kubevirt::hooks::handler;
-use bindings::kubevirt::hooks::{host, types};
+use bindings::exports::virt_hook::hooks::handler;
+use bindings::virt_hook::hooks::{host, types};
 
 #[allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all)]
 mod bindings {
@@ -48,7 +48,7 @@ impl Binding {
 
     pub(super) async fn describe(&self, store: &mut Store<StoreState>) -> wasmtime::Result<String> {
         let hook = self.0.instantiate_async(&mut *store).await?;
-        hook.kubevirt_hooks_handler().call_describe(store).await
+        hook.virt_hook_hooks_handler().call_describe(store).await
     }
 
     /// Calls a hook point on a fresh instance. The outer error is a trap, the inner one the hook's own.
@@ -58,7 +58,7 @@ impl Binding {
         call: &Call<'_>,
     ) -> wasmtime::Result<Result<Answer, CallError>> {
         let hook = self.0.instantiate_async(&mut *store).await?;
-        let handler = hook.kubevirt_hooks_handler();
+        let handler = hook.virt_hook_hooks_handler();
         let answer = match call {
             Call::PreStart { vmi } => handler
                 .call_pre_start(store, vmi)

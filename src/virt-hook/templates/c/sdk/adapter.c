@@ -1,11 +1,11 @@
 /* Between the functions that a hook defines and those that the bindings of the WIT ask for. */
-#include "kubevirt_hook.h"
+#include "virt_hook.h"
 
 #include <stdlib.h>
 
 #define WEAK __attribute__((weak))
 
-static exports_kubevirt_hooks_handler_error_t error;
+static exports_virt_hook_hooks_handler_error_t error;
 
 static hook_string_t given(text from) {
     return (hook_string_t){(uint8_t *)from.bytes, from.length};
@@ -23,7 +23,7 @@ WEAK bool hook_pre_start(text vmi) {
 }
 
 WEAK bool hook_pre_cloud_init_iso(text vmi, text data_source,
-                                  exports_kubevirt_hooks_handler_list_document_t *documents) {
+                                  exports_virt_hook_hooks_handler_list_document_t *documents) {
     (void)vmi, (void)data_source, (void)documents;
     return true;
 }
@@ -40,25 +40,25 @@ WEAK bool hook_shutdown(void) { return true; }
 /* The bindings free what they have given to the host, so that it must be a copy of its own. */
 static void give(text from, hook_string_t *to) { hook_string_dup_n(to, from.bytes, from.length); }
 
-static bool done(bool well, exports_kubevirt_hooks_handler_error_t *err) {
+static bool done(bool well, exports_virt_hook_hooks_handler_error_t *err) {
     if (!well) *err = error;
     return well;
 }
 
-void exports_kubevirt_hooks_handler_describe(hook_string_t *ret) {
+void exports_virt_hook_hooks_handler_describe(hook_string_t *ret) {
     give(text_of(hook_describe()), ret);
 }
 
-bool exports_kubevirt_hooks_handler_pre_start(hook_string_t *vmi,
-                                              exports_kubevirt_hooks_handler_error_t *err) {
+bool exports_virt_hook_hooks_handler_pre_start(hook_string_t *vmi,
+                                               exports_virt_hook_hooks_handler_error_t *err) {
     return done(hook_pre_start(taken(vmi)), err);
 }
 
-bool exports_kubevirt_hooks_handler_pre_cloud_init_iso(
+bool exports_virt_hook_hooks_handler_pre_cloud_init_iso(
     hook_string_t *vmi, hook_string_t *data_source,
-    exports_kubevirt_hooks_handler_list_document_t *documents,
-    exports_kubevirt_hooks_handler_list_document_t *ret,
-    exports_kubevirt_hooks_handler_error_t *err) {
+    exports_virt_hook_hooks_handler_list_document_t *documents,
+    exports_virt_hook_hooks_handler_list_document_t *ret,
+    exports_virt_hook_hooks_handler_error_t *err) {
     bool well = hook_pre_cloud_init_iso(taken(vmi), taken(data_source), documents);
     if (well) {
         *ret = *documents;
@@ -70,48 +70,48 @@ bool exports_kubevirt_hooks_handler_pre_cloud_init_iso(
     return done(well, err);
 }
 
-bool exports_kubevirt_hooks_handler_on_define_domain(hook_string_t *vmi, hook_string_t *domain_xml,
-                                                     hook_string_t *ret,
-                                                     exports_kubevirt_hooks_handler_error_t *err) {
+bool exports_virt_hook_hooks_handler_on_define_domain(hook_string_t *vmi, hook_string_t *domain_xml,
+                                                      hook_string_t *ret,
+                                                      exports_virt_hook_hooks_handler_error_t *err) {
     text domain = taken(domain_xml);
     bool well = hook_on_define_domain(taken(vmi), &domain);
     if (well) give(domain, ret);
     return done(well, err);
 }
 
-bool exports_kubevirt_hooks_handler_shutdown(exports_kubevirt_hooks_handler_error_t *err) {
+bool exports_virt_hook_hooks_handler_shutdown(exports_virt_hook_hooks_handler_error_t *err) {
     return done(hook_shutdown(), err);
 }
 
 /* ---- what a hook calls ------------------------------------------------------------------------- */
 
 bool hook_veto(text words) {
-    error.tag = KUBEVIRT_HOOKS_TYPES_ERROR_VETO;
+    error.tag = VIRT_HOOK_HOOKS_TYPES_ERROR_VETO;
     give(words, &error.val.veto);
     return false;
 }
 
 bool hook_fail(text words) {
-    error.tag = KUBEVIRT_HOOKS_TYPES_ERROR_FAILED;
+    error.tag = VIRT_HOOK_HOOKS_TYPES_ERROR_FAILED;
     give(words, &error.val.failed);
     return false;
 }
 
 bool hook_config(const char *key, text *value) {
     hook_string_t name = given(text_of(key)), found;
-    if (!kubevirt_hooks_host_config(&name, &found)) return false;
+    if (!virt_hook_hooks_host_config(&name, &found)) return false;
     *value = taken(&found);
     return true;
 }
 
 bool hook_invocation(const char *key, text *value) {
     hook_string_t name = given(text_of(key)), found;
-    if (!kubevirt_hooks_host_invocation(&name, &found)) return false;
+    if (!virt_hook_hooks_host_invocation(&name, &found)) return false;
     *value = taken(&found);
     return true;
 }
 
-void hook_log(kubevirt_hooks_host_level_t level, text line) {
+void hook_log(virt_hook_hooks_host_level_t level, text line) {
     hook_string_t message = given(line);
-    kubevirt_hooks_host_log(level, &message);
+    virt_hook_hooks_host_log(level, &message);
 }

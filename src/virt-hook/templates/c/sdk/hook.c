@@ -3,28 +3,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Imported Functions from `kubevirt:hooks/host@0.1.0`
+// Imported Functions from `virt-hook:hooks/host@0.1.0`
 
-__attribute__((__import_module__("kubevirt:hooks/host@0.1.0"), __import_name__("log")))
-extern void __wasm_import_kubevirt_hooks_host_log(int32_t, uint8_t *, size_t);
+__attribute__((__import_module__("virt-hook:hooks/host@0.1.0"), __import_name__("log")))
+extern void __wasm_import_virt_hook_hooks_host_log(int32_t, uint8_t *, size_t);
 
-__attribute__((__import_module__("kubevirt:hooks/host@0.1.0"), __import_name__("invocation")))
-extern void __wasm_import_kubevirt_hooks_host_invocation(uint8_t *, size_t, uint8_t *);
+__attribute__((__import_module__("virt-hook:hooks/host@0.1.0"), __import_name__("invocation")))
+extern void __wasm_import_virt_hook_hooks_host_invocation(uint8_t *, size_t, uint8_t *);
 
-__attribute__((__import_module__("kubevirt:hooks/host@0.1.0"), __import_name__("config")))
-extern void __wasm_import_kubevirt_hooks_host_config(uint8_t *, size_t, uint8_t *);
+__attribute__((__import_module__("virt-hook:hooks/host@0.1.0"), __import_name__("config")))
+extern void __wasm_import_virt_hook_hooks_host_config(uint8_t *, size_t, uint8_t *);
 
-// Exported Functions from `kubevirt:hooks/handler@0.1.0`
+// Exported Functions from `virt-hook:hooks/handler@0.1.0`
 
-__attribute__((__weak__, __export_name__("cabi_post_kubevirt:hooks/handler@0.1.0#describe")))
-void __wasm_export_exports_kubevirt_hooks_handler_describe_post_return(uint8_t * arg0) {
+__attribute__((__weak__, __export_name__("cabi_post_virt-hook:hooks/handler@0.1.0#describe")))
+void __wasm_export_exports_virt_hook_hooks_handler_describe_post_return(uint8_t * arg0) {
   if ((*((size_t*) (arg0 + sizeof(void*)))) > 0) {
     free(*((uint8_t **) (arg0 + 0)));
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_kubevirt:hooks/handler@0.1.0#pre-start")))
-void __wasm_export_exports_kubevirt_hooks_handler_pre_start_post_return(uint8_t * arg0) {
+__attribute__((__weak__, __export_name__("cabi_post_virt-hook:hooks/handler@0.1.0#pre-start")))
+void __wasm_export_exports_virt_hook_hooks_handler_pre_start_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
       break;
@@ -49,8 +49,8 @@ void __wasm_export_exports_kubevirt_hooks_handler_pre_start_post_return(uint8_t 
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_kubevirt:hooks/handler@0.1.0#pre-cloud-init-iso")))
-void __wasm_export_exports_kubevirt_hooks_handler_pre_cloud_init_iso_post_return(uint8_t * arg0) {
+__attribute__((__weak__, __export_name__("cabi_post_virt-hook:hooks/handler@0.1.0#pre-cloud-init-iso")))
+void __wasm_export_exports_virt_hook_hooks_handler_pre_cloud_init_iso_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
       size_t len = *((size_t*) (arg0 + (2*sizeof(void*))));
@@ -90,8 +90,8 @@ void __wasm_export_exports_kubevirt_hooks_handler_pre_cloud_init_iso_post_return
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_kubevirt:hooks/handler@0.1.0#on-define-domain")))
-void __wasm_export_exports_kubevirt_hooks_handler_on_define_domain_post_return(uint8_t * arg0) {
+__attribute__((__weak__, __export_name__("cabi_post_virt-hook:hooks/handler@0.1.0#on-define-domain")))
+void __wasm_export_exports_virt_hook_hooks_handler_on_define_domain_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
       if ((*((size_t*) (arg0 + (2*sizeof(void*))))) > 0) {
@@ -119,8 +119,8 @@ void __wasm_export_exports_kubevirt_hooks_handler_on_define_domain_post_return(u
   }
 }
 
-__attribute__((__weak__, __export_name__("cabi_post_kubevirt:hooks/handler@0.1.0#shutdown")))
-void __wasm_export_exports_kubevirt_hooks_handler_shutdown_post_return(uint8_t * arg0) {
+__attribute__((__weak__, __export_name__("cabi_post_virt-hook:hooks/handler@0.1.0#shutdown")))
+void __wasm_export_exports_virt_hook_hooks_handler_shutdown_post_return(uint8_t * arg0) {
   switch ((int32_t) (int32_t) *((uint8_t*) (arg0 + 0))) {
     case 0: {
       break;
@@ -167,7 +167,7 @@ void hook_option_string_free(hook_option_string_t *ptr) {
   }
 }
 
-void kubevirt_hooks_types_error_free(kubevirt_hooks_types_error_t *ptr) {
+void virt_hook_hooks_types_error_free(virt_hook_hooks_types_error_t *ptr) {
   switch ((int32_t) ptr->tag) {
     case 0: {
       hook_string_free(&ptr->val.veto);
@@ -180,50 +180,50 @@ void kubevirt_hooks_types_error_free(kubevirt_hooks_types_error_t *ptr) {
   }
 }
 
-void kubevirt_hooks_types_document_free(kubevirt_hooks_types_document_t *ptr) {
+void virt_hook_hooks_types_document_free(virt_hook_hooks_types_document_t *ptr) {
   hook_string_free(&ptr->f0);
   hook_string_free(&ptr->f1);
 }
 
-void exports_kubevirt_hooks_handler_error_free(exports_kubevirt_hooks_handler_error_t *ptr) {
-  kubevirt_hooks_types_error_free(ptr);
+void exports_virt_hook_hooks_handler_error_free(exports_virt_hook_hooks_handler_error_t *ptr) {
+  virt_hook_hooks_types_error_free(ptr);
 }
 
-void exports_kubevirt_hooks_handler_document_free(exports_kubevirt_hooks_handler_document_t *ptr) {
-  kubevirt_hooks_types_document_free(ptr);
+void exports_virt_hook_hooks_handler_document_free(exports_virt_hook_hooks_handler_document_t *ptr) {
+  virt_hook_hooks_types_document_free(ptr);
 }
 
-void exports_kubevirt_hooks_handler_result_void_error_free(exports_kubevirt_hooks_handler_result_void_error_t *ptr) {
+void exports_virt_hook_hooks_handler_result_void_error_free(exports_virt_hook_hooks_handler_result_void_error_t *ptr) {
   if (!ptr->is_err) {
   } else {
-    exports_kubevirt_hooks_handler_error_free(&ptr->val.err);
+    exports_virt_hook_hooks_handler_error_free(&ptr->val.err);
   }
 }
 
-void exports_kubevirt_hooks_handler_list_document_free(exports_kubevirt_hooks_handler_list_document_t *ptr) {
+void exports_virt_hook_hooks_handler_list_document_free(exports_virt_hook_hooks_handler_list_document_t *ptr) {
   size_t list_len = ptr->len;
   if (list_len > 0) {
-    exports_kubevirt_hooks_handler_document_t *list_ptr = ptr->ptr;
+    exports_virt_hook_hooks_handler_document_t *list_ptr = ptr->ptr;
     for (size_t i = 0; i < list_len; i++) {
-      exports_kubevirt_hooks_handler_document_free(&list_ptr[i]);
+      exports_virt_hook_hooks_handler_document_free(&list_ptr[i]);
     }
     free(list_ptr);
   }
 }
 
-void exports_kubevirt_hooks_handler_result_list_document_error_free(exports_kubevirt_hooks_handler_result_list_document_error_t *ptr) {
+void exports_virt_hook_hooks_handler_result_list_document_error_free(exports_virt_hook_hooks_handler_result_list_document_error_t *ptr) {
   if (!ptr->is_err) {
-    exports_kubevirt_hooks_handler_list_document_free(&ptr->val.ok);
+    exports_virt_hook_hooks_handler_list_document_free(&ptr->val.ok);
   } else {
-    exports_kubevirt_hooks_handler_error_free(&ptr->val.err);
+    exports_virt_hook_hooks_handler_error_free(&ptr->val.err);
   }
 }
 
-void exports_kubevirt_hooks_handler_result_string_error_free(exports_kubevirt_hooks_handler_result_string_error_t *ptr) {
+void exports_virt_hook_hooks_handler_result_string_error_free(exports_virt_hook_hooks_handler_result_string_error_t *ptr) {
   if (!ptr->is_err) {
     hook_string_free(&ptr->val.ok);
   } else {
-    exports_kubevirt_hooks_handler_error_free(&ptr->val.err);
+    exports_virt_hook_hooks_handler_error_free(&ptr->val.err);
   }
 }
 
@@ -254,15 +254,15 @@ void hook_string_free(hook_string_t *ret) {
 
 // Component Adapters
 
-void kubevirt_hooks_host_log(kubevirt_hooks_host_level_t level, hook_string_t *message) {
-  __wasm_import_kubevirt_hooks_host_log((int32_t) level, (uint8_t *) (*message).ptr, (*message).len);
+void virt_hook_hooks_host_log(virt_hook_hooks_host_level_t level, hook_string_t *message) {
+  __wasm_import_virt_hook_hooks_host_log((int32_t) level, (uint8_t *) (*message).ptr, (*message).len);
 }
 
-bool kubevirt_hooks_host_invocation(hook_string_t *key, hook_string_t *ret) {
+bool virt_hook_hooks_host_invocation(hook_string_t *key, hook_string_t *ret) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(3*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_kubevirt_hooks_host_invocation((uint8_t *) (*key).ptr, (*key).len, ptr);
+  __wasm_import_virt_hook_hooks_host_invocation((uint8_t *) (*key).ptr, (*key).len, ptr);
   hook_option_string_t option;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -279,11 +279,11 @@ bool kubevirt_hooks_host_invocation(hook_string_t *key, hook_string_t *ret) {
   return option.is_some;
 }
 
-bool kubevirt_hooks_host_config(hook_string_t *key, hook_string_t *ret) {
+bool virt_hook_hooks_host_config(hook_string_t *key, hook_string_t *ret) {
   __attribute__((__aligned__(sizeof(void*))))
   uint8_t ret_area[(3*sizeof(void*))];
   uint8_t *ptr = (uint8_t *) &ret_area;
-  __wasm_import_kubevirt_hooks_host_config((uint8_t *) (*key).ptr, (*key).len, ptr);
+  __wasm_import_virt_hook_hooks_host_config((uint8_t *) (*key).ptr, (*key).len, ptr);
   hook_option_string_t option;
   switch ((int32_t) *((uint8_t*) (ptr + 0))) {
     case 0: {
@@ -300,28 +300,28 @@ bool kubevirt_hooks_host_config(hook_string_t *key, hook_string_t *ret) {
   return option.is_some;
 }
 
-__attribute__((__export_name__("kubevirt:hooks/handler@0.1.0#describe")))
-uint8_t * __wasm_export_exports_kubevirt_hooks_handler_describe(void) {
+__attribute__((__export_name__("virt-hook:hooks/handler@0.1.0#describe")))
+uint8_t * __wasm_export_exports_virt_hook_hooks_handler_describe(void) {
   hook_string_t ret;
-  exports_kubevirt_hooks_handler_describe(&ret);
+  exports_virt_hook_hooks_handler_describe(&ret);
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   *((size_t*)(ptr + sizeof(void*))) = (ret).len;
   *((uint8_t **)(ptr + 0)) = (uint8_t *) (ret).ptr;
   return ptr;
 }
 
-__attribute__((__export_name__("kubevirt:hooks/handler@0.1.0#pre-start")))
-uint8_t * __wasm_export_exports_kubevirt_hooks_handler_pre_start(uint8_t * arg, size_t arg0) {
+__attribute__((__export_name__("virt-hook:hooks/handler@0.1.0#pre-start")))
+uint8_t * __wasm_export_exports_virt_hook_hooks_handler_pre_start(uint8_t * arg, size_t arg0) {
   hook_string_t arg1 = (hook_string_t) { (uint8_t*)(arg), (arg0) };
-  exports_kubevirt_hooks_handler_result_void_error_t ret;
-  exports_kubevirt_hooks_handler_error_t err;
-  ret.is_err = !exports_kubevirt_hooks_handler_pre_start(&arg1, &err);
+  exports_virt_hook_hooks_handler_result_void_error_t ret;
+  exports_virt_hook_hooks_handler_error_t err;
+  ret.is_err = !exports_virt_hook_hooks_handler_pre_start(&arg1, &err);
   if (ret.is_err) {
     ret.val.err = err;
   }
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const exports_kubevirt_hooks_handler_error_t *payload2 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    const exports_virt_hook_hooks_handler_error_t *payload2 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
     switch ((int32_t) (*payload2).tag) {
       case 0: {
         const hook_string_t *payload3 = &(*payload2).val.veto;
@@ -344,15 +344,15 @@ uint8_t * __wasm_export_exports_kubevirt_hooks_handler_pre_start(uint8_t * arg, 
   return ptr;
 }
 
-__attribute__((__export_name__("kubevirt:hooks/handler@0.1.0#pre-cloud-init-iso")))
-uint8_t * __wasm_export_exports_kubevirt_hooks_handler_pre_cloud_init_iso(uint8_t * arg, size_t arg0, uint8_t * arg1, size_t arg2, uint8_t * arg3, size_t arg4) {
+__attribute__((__export_name__("virt-hook:hooks/handler@0.1.0#pre-cloud-init-iso")))
+uint8_t * __wasm_export_exports_virt_hook_hooks_handler_pre_cloud_init_iso(uint8_t * arg, size_t arg0, uint8_t * arg1, size_t arg2, uint8_t * arg3, size_t arg4) {
   hook_string_t arg5 = (hook_string_t) { (uint8_t*)(arg), (arg0) };
   hook_string_t arg6 = (hook_string_t) { (uint8_t*)(arg1), (arg2) };
-  exports_kubevirt_hooks_handler_list_document_t arg7 = (exports_kubevirt_hooks_handler_list_document_t) { (exports_kubevirt_hooks_handler_document_t*)(arg3), (arg4) };
-  exports_kubevirt_hooks_handler_result_list_document_error_t ret;
-  exports_kubevirt_hooks_handler_list_document_t ok;
-  exports_kubevirt_hooks_handler_error_t err;
-  ret.is_err = !exports_kubevirt_hooks_handler_pre_cloud_init_iso(&arg5, &arg6, &arg7, &ok, &err);
+  exports_virt_hook_hooks_handler_list_document_t arg7 = (exports_virt_hook_hooks_handler_list_document_t) { (exports_virt_hook_hooks_handler_document_t*)(arg3), (arg4) };
+  exports_virt_hook_hooks_handler_result_list_document_error_t ret;
+  exports_virt_hook_hooks_handler_list_document_t ok;
+  exports_virt_hook_hooks_handler_error_t err;
+  ret.is_err = !exports_virt_hook_hooks_handler_pre_cloud_init_iso(&arg5, &arg6, &arg7, &ok, &err);
   if (ret.is_err) {
     ret.val.err = err;
   }
@@ -361,7 +361,7 @@ uint8_t * __wasm_export_exports_kubevirt_hooks_handler_pre_cloud_init_iso(uint8_
   }
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const exports_kubevirt_hooks_handler_error_t *payload8 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    const exports_virt_hook_hooks_handler_error_t *payload8 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
     switch ((int32_t) (*payload8).tag) {
       case 0: {
         const hook_string_t *payload9 = &(*payload8).val.veto;
@@ -379,21 +379,21 @@ uint8_t * __wasm_export_exports_kubevirt_hooks_handler_pre_cloud_init_iso(uint8_
       }
     }
   } else {
-    const exports_kubevirt_hooks_handler_list_document_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
+    const exports_virt_hook_hooks_handler_list_document_t *payload = &(ret).val.ok;*((int8_t*)(ptr + 0)) = 0;
     *((size_t*)(ptr + (2*sizeof(void*)))) = (*payload).len;
     *((uint8_t **)(ptr + sizeof(void*))) = (uint8_t *) (*payload).ptr;
   }
   return ptr;
 }
 
-__attribute__((__export_name__("kubevirt:hooks/handler@0.1.0#on-define-domain")))
-uint8_t * __wasm_export_exports_kubevirt_hooks_handler_on_define_domain(uint8_t * arg, size_t arg0, uint8_t * arg1, size_t arg2) {
+__attribute__((__export_name__("virt-hook:hooks/handler@0.1.0#on-define-domain")))
+uint8_t * __wasm_export_exports_virt_hook_hooks_handler_on_define_domain(uint8_t * arg, size_t arg0, uint8_t * arg1, size_t arg2) {
   hook_string_t arg3 = (hook_string_t) { (uint8_t*)(arg), (arg0) };
   hook_string_t arg4 = (hook_string_t) { (uint8_t*)(arg1), (arg2) };
-  exports_kubevirt_hooks_handler_result_string_error_t ret;
+  exports_virt_hook_hooks_handler_result_string_error_t ret;
   hook_string_t ok;
-  exports_kubevirt_hooks_handler_error_t err;
-  ret.is_err = !exports_kubevirt_hooks_handler_on_define_domain(&arg3, &arg4, &ok, &err);
+  exports_virt_hook_hooks_handler_error_t err;
+  ret.is_err = !exports_virt_hook_hooks_handler_on_define_domain(&arg3, &arg4, &ok, &err);
   if (ret.is_err) {
     ret.val.err = err;
   }
@@ -402,7 +402,7 @@ uint8_t * __wasm_export_exports_kubevirt_hooks_handler_on_define_domain(uint8_t 
   }
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const exports_kubevirt_hooks_handler_error_t *payload5 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    const exports_virt_hook_hooks_handler_error_t *payload5 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
     switch ((int32_t) (*payload5).tag) {
       case 0: {
         const hook_string_t *payload6 = &(*payload5).val.veto;
@@ -427,17 +427,17 @@ uint8_t * __wasm_export_exports_kubevirt_hooks_handler_on_define_domain(uint8_t 
   return ptr;
 }
 
-__attribute__((__export_name__("kubevirt:hooks/handler@0.1.0#shutdown")))
-uint8_t * __wasm_export_exports_kubevirt_hooks_handler_shutdown(void) {
-  exports_kubevirt_hooks_handler_result_void_error_t ret;
-  exports_kubevirt_hooks_handler_error_t err;
-  ret.is_err = !exports_kubevirt_hooks_handler_shutdown(&err);
+__attribute__((__export_name__("virt-hook:hooks/handler@0.1.0#shutdown")))
+uint8_t * __wasm_export_exports_virt_hook_hooks_handler_shutdown(void) {
+  exports_virt_hook_hooks_handler_result_void_error_t ret;
+  exports_virt_hook_hooks_handler_error_t err;
+  ret.is_err = !exports_virt_hook_hooks_handler_shutdown(&err);
   if (ret.is_err) {
     ret.val.err = err;
   }
   uint8_t *ptr = (uint8_t *) &RET_AREA;
   if ((ret).is_err) {
-    const exports_kubevirt_hooks_handler_error_t *payload0 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
+    const exports_virt_hook_hooks_handler_error_t *payload0 = &(ret).val.err;*((int8_t*)(ptr + 0)) = 1;
     switch ((int32_t) (*payload0).tag) {
       case 0: {
         const hook_string_t *payload1 = &(*payload0).val.veto;

@@ -15,12 +15,12 @@ typedef struct hook_string_t {
 } hook_string_t;
 
 // How much a log line matters.
-typedef uint8_t kubevirt_hooks_host_level_t;
+typedef uint8_t virt_hook_hooks_host_level_t;
 
-#define KUBEVIRT_HOOKS_HOST_LEVEL_DEBUG 0
-#define KUBEVIRT_HOOKS_HOST_LEVEL_INFO 1
-#define KUBEVIRT_HOOKS_HOST_LEVEL_WARN 2
-#define KUBEVIRT_HOOKS_HOST_LEVEL_ERROR 3
+#define VIRT_HOOK_HOOKS_HOST_LEVEL_DEBUG 0
+#define VIRT_HOOK_HOOKS_HOST_LEVEL_INFO 1
+#define VIRT_HOOK_HOOKS_HOST_LEVEL_WARN 2
+#define VIRT_HOOK_HOOKS_HOST_LEVEL_ERROR 3
 
 typedef struct {
   bool is_some;
@@ -28,94 +28,94 @@ typedef struct {
 } hook_option_string_t;
 
 // Why a hook did not do its work.
-typedef struct kubevirt_hooks_types_error_t {
+typedef struct virt_hook_hooks_types_error_t {
   uint8_t tag;
   union {
     hook_string_t     veto;
     hook_string_t     failed;
   } val;
-} kubevirt_hooks_types_error_t;
+} virt_hook_hooks_types_error_t;
 
 // The hook says no: the virtual machine must not go on. The text is for its owner.
-#define KUBEVIRT_HOOKS_TYPES_ERROR_VETO 0
+#define VIRT_HOOK_HOOKS_TYPES_ERROR_VETO 0
 // The hook could not do its work. The text says what failed and where.
-#define KUBEVIRT_HOOKS_TYPES_ERROR_FAILED 1
+#define VIRT_HOOK_HOOKS_TYPES_ERROR_FAILED 1
 
 // A named text: user-data, network-data, meta-data.
-typedef struct kubevirt_hooks_types_document_t {
+typedef struct virt_hook_hooks_types_document_t {
   hook_string_t   f0;
   hook_string_t   f1;
-} kubevirt_hooks_types_document_t;
+} virt_hook_hooks_types_document_t;
 
-typedef kubevirt_hooks_types_error_t exports_kubevirt_hooks_handler_error_t;
+typedef virt_hook_hooks_types_error_t exports_virt_hook_hooks_handler_error_t;
 
-typedef kubevirt_hooks_types_document_t exports_kubevirt_hooks_handler_document_t;
+typedef virt_hook_hooks_types_document_t exports_virt_hook_hooks_handler_document_t;
 
 typedef struct {
   bool is_err;
   union {
-    exports_kubevirt_hooks_handler_error_t err;
+    exports_virt_hook_hooks_handler_error_t err;
   } val;
-} exports_kubevirt_hooks_handler_result_void_error_t;
+} exports_virt_hook_hooks_handler_result_void_error_t;
 
 typedef struct {
-  exports_kubevirt_hooks_handler_document_t *ptr;
+  exports_virt_hook_hooks_handler_document_t *ptr;
   size_t len;
-} exports_kubevirt_hooks_handler_list_document_t;
+} exports_virt_hook_hooks_handler_list_document_t;
 
 typedef struct {
   bool is_err;
   union {
-    exports_kubevirt_hooks_handler_list_document_t ok;
-    exports_kubevirt_hooks_handler_error_t err;
+    exports_virt_hook_hooks_handler_list_document_t ok;
+    exports_virt_hook_hooks_handler_error_t err;
   } val;
-} exports_kubevirt_hooks_handler_result_list_document_error_t;
+} exports_virt_hook_hooks_handler_result_list_document_error_t;
 
 typedef struct {
   bool is_err;
   union {
     hook_string_t ok;
-    exports_kubevirt_hooks_handler_error_t err;
+    exports_virt_hook_hooks_handler_error_t err;
   } val;
-} exports_kubevirt_hooks_handler_result_string_error_t;
+} exports_virt_hook_hooks_handler_result_string_error_t;
 
-// Imported Functions from `kubevirt:hooks/host@0.1.0`
+// Imported Functions from `virt-hook:hooks/host@0.1.0`
 // Writes one line to the host's log, attributed to this hook.
-extern void kubevirt_hooks_host_log(kubevirt_hooks_host_level_t level, hook_string_t *message);
+extern void virt_hook_hooks_host_log(virt_hook_hooks_host_level_t level, hook_string_t *message);
 // A fact about this call, or none when the host does not know the key. Keys of 0.1:
 // `reason` (`boot`, `migration-target`, `shutdown`), `hook-point` (KubeVirt's name of it),
 // `hook` (this hook's name), `namespace`, `name`, `uid` (the virtual machine's),
 // `domain` (libvirt's name of it), `host` (`virt-launcher/1.2.3`).
-extern bool kubevirt_hooks_host_invocation(hook_string_t *key, hook_string_t *ret);
+extern bool virt_hook_hooks_host_invocation(hook_string_t *key, hook_string_t *ret);
 // A value that whoever deployed the hook configured for it, or none.
-extern bool kubevirt_hooks_host_config(hook_string_t *key, hook_string_t *ret);
+extern bool virt_hook_hooks_host_config(hook_string_t *key, hook_string_t *ret);
 
-// Exported Functions from `kubevirt:hooks/handler@0.1.0`
-void exports_kubevirt_hooks_handler_describe(hook_string_t *ret);
-bool exports_kubevirt_hooks_handler_pre_start(hook_string_t *vmi, exports_kubevirt_hooks_handler_error_t *err);
-bool exports_kubevirt_hooks_handler_pre_cloud_init_iso(hook_string_t *vmi, hook_string_t *data_source, exports_kubevirt_hooks_handler_list_document_t *documents, exports_kubevirt_hooks_handler_list_document_t *ret, exports_kubevirt_hooks_handler_error_t *err);
-bool exports_kubevirt_hooks_handler_on_define_domain(hook_string_t *vmi, hook_string_t *domain_xml, hook_string_t *ret, exports_kubevirt_hooks_handler_error_t *err);
-bool exports_kubevirt_hooks_handler_shutdown(exports_kubevirt_hooks_handler_error_t *err);
+// Exported Functions from `virt-hook:hooks/handler@0.1.0`
+void exports_virt_hook_hooks_handler_describe(hook_string_t *ret);
+bool exports_virt_hook_hooks_handler_pre_start(hook_string_t *vmi, exports_virt_hook_hooks_handler_error_t *err);
+bool exports_virt_hook_hooks_handler_pre_cloud_init_iso(hook_string_t *vmi, hook_string_t *data_source, exports_virt_hook_hooks_handler_list_document_t *documents, exports_virt_hook_hooks_handler_list_document_t *ret, exports_virt_hook_hooks_handler_error_t *err);
+bool exports_virt_hook_hooks_handler_on_define_domain(hook_string_t *vmi, hook_string_t *domain_xml, hook_string_t *ret, exports_virt_hook_hooks_handler_error_t *err);
+bool exports_virt_hook_hooks_handler_shutdown(exports_virt_hook_hooks_handler_error_t *err);
 
 // Helper Functions
 
 void hook_option_string_free(hook_option_string_t *ptr);
 
-void kubevirt_hooks_types_error_free(kubevirt_hooks_types_error_t *ptr);
+void virt_hook_hooks_types_error_free(virt_hook_hooks_types_error_t *ptr);
 
-void kubevirt_hooks_types_document_free(kubevirt_hooks_types_document_t *ptr);
+void virt_hook_hooks_types_document_free(virt_hook_hooks_types_document_t *ptr);
 
-void exports_kubevirt_hooks_handler_error_free(exports_kubevirt_hooks_handler_error_t *ptr);
+void exports_virt_hook_hooks_handler_error_free(exports_virt_hook_hooks_handler_error_t *ptr);
 
-void exports_kubevirt_hooks_handler_document_free(exports_kubevirt_hooks_handler_document_t *ptr);
+void exports_virt_hook_hooks_handler_document_free(exports_virt_hook_hooks_handler_document_t *ptr);
 
-void exports_kubevirt_hooks_handler_result_void_error_free(exports_kubevirt_hooks_handler_result_void_error_t *ptr);
+void exports_virt_hook_hooks_handler_result_void_error_free(exports_virt_hook_hooks_handler_result_void_error_t *ptr);
 
-void exports_kubevirt_hooks_handler_list_document_free(exports_kubevirt_hooks_handler_list_document_t *ptr);
+void exports_virt_hook_hooks_handler_list_document_free(exports_virt_hook_hooks_handler_list_document_t *ptr);
 
-void exports_kubevirt_hooks_handler_result_list_document_error_free(exports_kubevirt_hooks_handler_result_list_document_error_t *ptr);
+void exports_virt_hook_hooks_handler_result_list_document_error_free(exports_virt_hook_hooks_handler_result_list_document_error_t *ptr);
 
-void exports_kubevirt_hooks_handler_result_string_error_free(exports_kubevirt_hooks_handler_result_string_error_t *ptr);
+void exports_virt_hook_hooks_handler_result_string_error_free(exports_virt_hook_hooks_handler_result_string_error_t *ptr);
 
 // Sets the string `ret` to reference the input string `s` without copying it
 void hook_string_set(hook_string_t *ret, const char*s);

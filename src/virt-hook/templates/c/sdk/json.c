@@ -2,7 +2,7 @@
  *
  * The host gives JSON that it has parsed itself, so that little is checked here; what is not JSON is
  * never read beyond its end, and finds nothing. */
-#include "kubevirt_hook.h"
+#include "virt_hook.h"
 
 #include <stdlib.h>
 #include <string.h>

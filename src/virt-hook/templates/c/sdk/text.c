@@ -1,5 +1,5 @@
 /* Pieces of text, and what is made of them. */
-#include "kubevirt_hook.h"
+#include "virt_hook.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * The host gives XML that it has parsed itself, so that little is checked here; what is not XML is
  * never read beyond its end. */
-#include "kubevirt_hook.h"
+#include "virt_hook.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * there already and do nothing. Every call gets a fresh sandbox, with memory that nobody has used:
  * nothing has to be freed, and nothing that is kept lives on.
  */
-#ifndef KUBEVIRT_HOOK_H
-#define KUBEVIRT_HOOK_H
+#ifndef VIRT_HOOK_H
+#define VIRT_HOOK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ bool hook_pre_start(text vmi);
 /* Before the cloud-init image is written; `data_source` is noCloud or configDrive. Documents are changed in
  * place: f0 is the name (user-data, network-data, meta-data), f1 the text. */
 bool hook_pre_cloud_init_iso(text vmi, text data_source,
-                             exports_kubevirt_hooks_handler_list_document_t *documents);
+                             exports_virt_hook_hooks_handler_list_document_t *documents);
 
 /* Before the domain is defined. `*domain` is the XML, to be replaced by the changed one. */
 bool hook_on_define_domain(text vmi, text *domain);
@@ -53,8 +53,8 @@ bool hook_config(const char *key, text *value);
 /* A fact about this call: reason, hook-point, namespace, name, uid, domain, host. */
 bool hook_invocation(const char *key, text *value);
 
-/* A line for the log. The level is KUBEVIRT_HOOKS_HOST_LEVEL_DEBUG, _INFO, _WARN or _ERROR. */
-void hook_log(kubevirt_hooks_host_level_t level, text line);
+/* A line for the log. The level is VIRT_HOOK_HOOKS_HOST_LEVEL_DEBUG, _INFO, _WARN or _ERROR. */
+void hook_log(virt_hook_hooks_host_level_t level, text line);
 
 /* ---- text -------------------------------------------------------------------------------------- */
 

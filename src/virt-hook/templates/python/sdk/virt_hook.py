@@ -187,7 +187,7 @@ def _place(trace):
     place = "?"
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        own = not file.endswith("kubevirt_hook.py") and not file.startswith(_STANDARD_LIBRARY)
+        own = not file.endswith("/virt_hook.py") and not file.startswith(_STANDARD_LIBRARY)
         if own or place == "?":
             place = f"{file.rpartition('/')[2]}:{trace.tb_lineno}"
         trace = trace.tb_next
