@@ -9,8 +9,9 @@ pub enum VmEvent {
     Libvirt(Event),
     /// KubeVirt's metadata changed.
     Metadata,
-    /// The connection to libvirt is back; what happened meanwhile is not known.
-    Reconnected,
+    /// virt-handler is to be told how the domain is now: the connection to libvirt is back and what happened meanwhile
+    /// is not known, or the notification of the start was given up.
+    Republish,
     /// QEMU's process ended, and libvirt has sent no event for it.
     QemuEnded,
     /// A start is under way: the QEMU process exists, its processors do not run yet.

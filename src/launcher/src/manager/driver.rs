@@ -88,6 +88,8 @@ impl Driver {
     }
 
     fn request(&mut self, id: RequestId, command: Command, caller: Caller) {
+        // virt-handler has just sent a request, so it can be notified; it may close its socket after the response.
+        self.vm.notifier.retry_now();
         let state = self.state();
         let actions = self.queue.request(id, command, caller, &state);
         self.carry_out(actions);
@@ -157,11 +159,9 @@ impl Driver {
         if why != Refusal::StartUnreported {
             return refuse();
         }
-        // virt-handler has just sent a request, so it can be notified; it may close its socket after the response.
-        self.vm.notifier.retry_now();
-        if self.vm.start_report.take_lost() {
+        if self.vm.start_report.is_lost() {
             // Fails only when the observer is gone.
-            let _ = self.vm.events.send(VmEvent::Reconnected);
+            let _ = self.vm.events.send(VmEvent::Republish);
         }
         tokio::spawn(async move {
             report.accepted().await;
@@ -172,10 +172,7 @@ impl Driver {
     fn done(&mut self, done: Result<(Id, Outcome), JoinError>) {
         let (task, outcome) = match done {
             Ok(done) => done,
-            Err(error) => {
-                self.vm.start_report.end();
-                (error.id(), Err(Arc::new(OpError::Fault)))
-            }
+            Err(error) => (error.id(), Err(Arc::new(OpError::Fault))),
         };
         let Some(Running { id, .. }) = self.running.remove(&task) else {
             return;

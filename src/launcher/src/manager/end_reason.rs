@@ -37,8 +37,8 @@ impl EndReason {
     }
 
     /// Takes in an event.
-    pub(super) fn observe(&mut self, fact: &VmEvent) {
-        match fact {
+    pub(super) fn observe(&mut self, event: &VmEvent) {
+        match event {
             VmEvent::Destroying => self.0 = reason::DESTROYED,
             VmEvent::GuestAsked if self.0 == reason::CRASHED => self.0 = reason::SHUTDOWN,
             VmEvent::Libvirt(Event::Lifecycle { event, detail, .. }) => {
@@ -82,9 +82,9 @@ fn of_stop(detail: Detail) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn reason_after(facts: &[VmEvent]) -> &'static str {
+    fn reason_after(events: &[VmEvent]) -> &'static str {
         let mut end = EndReason::default();
-        facts.iter().for_each(|fact| end.observe(fact));
+        events.iter().for_each(|event| end.observe(event));
         end.reason()
     }
 

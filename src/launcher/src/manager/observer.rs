@@ -74,7 +74,7 @@ impl Observer {
         let mut events = self.events.lock().await;
         let mut history = self.history.lock().await;
         if std::mem::replace(&mut history.has_run, true) {
-            self.observe(&VmEvent::Reconnected, &mut history).await;
+            self.observe(&VmEvent::Republish, &mut history).await;
         }
         while let Some(event) = events.recv().await {
             if self.is_relevant(&event) {
@@ -93,7 +93,7 @@ impl Observer {
         match event {
             VmEvent::Libvirt(event) => event.domain() == Some(self.identity.domain.as_str()),
             VmEvent::Metadata
-            | VmEvent::Reconnected
+            | VmEvent::Republish
             | VmEvent::QemuEnded
             | VmEvent::StartingUp
             | VmEvent::StartFailed
@@ -108,7 +108,7 @@ impl Observer {
         if publications.is_empty() {
             return;
         }
-        tracing::debug!(fact = ?event, "domain event");
+        tracing::debug!(?event, "domain event");
         let (starting, others): (Vec<_>, Vec<_>) =
             publications.into_iter().partition(|one| one.starting_up);
         for publication in starting {
@@ -131,7 +131,7 @@ impl Observer {
         }
         if presence == Presence::Nothing && history.publications.last_published_active() {
             // A transient domain is gone with its end, and so is the reason.
-            if !is_end(event) && *event != VmEvent::Reconnected {
+            if !is_end(event) && *event != VmEvent::Republish {
                 return;
             }
             self.publish_end(history);
@@ -243,7 +243,9 @@ impl Observer {
         self.alert_reporter.add_panic(&mut domain.status);
         match domain.to_json() {
             Ok(json) => {
-                let receipt = self.notifier.domain_event(publication.event_type, json);
+                let receipt = self
+                    .notifier
+                    .domain_event(publication.event_type, alive, json);
                 if alive && self.start_report.is_unreported() {
                     self.start_report.observe(receipt);
                 }

@@ -122,7 +122,7 @@ pub fn event_handler(
         // Fails only when the observer is gone.
         let _ = events.send(match event {
             ConnectionEvent::Libvirt(event) => VmEvent::Libvirt(event),
-            ConnectionEvent::Reconnected => VmEvent::Reconnected,
+            ConnectionEvent::Reconnected => VmEvent::Republish,
         });
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   [none] ──begin──▶ [unreported] ──notification accepted──▶ [accepted]
-//!                          │  └─given up─▶ [lost]: published again when virt-handler shows up
+//!                          │  └─given up─▶ [lost]: published again when a delete is refused
 //!                          └──────── end: the start failed, or the VM has ended ──▶ [none]
 //! ```
 //!
@@ -43,9 +43,11 @@ impl Default for StartReport {
 }
 
 impl StartReport {
-    /// The domain is about to be defined or started; no notification of it was accepted yet.
-    pub(super) fn begin(&self) {
+    /// The domain is about to be defined or started; no notification of it was accepted yet. The start has failed if
+    /// the guard is dropped before [`StartGuard::succeeded`].
+    pub(super) fn begin(&self) -> StartGuard {
         self.0.send_replace(Report::Unreported);
+        StartGuard(Some(self.clone()))
     }
 
     /// The start failed, or the VM has ended.
@@ -58,13 +60,14 @@ impl StartReport {
         matches!(*self.0.borrow(), Report::Unreported | Report::Lost)
     }
 
-    /// The notification of the start was given up, so that none is on its way any more; false from then on.
-    pub(super) fn take_lost(&self) -> bool {
-        self.change(Report::Lost, Report::Unreported)
+    /// The notification of the start was given up, and none is on its way since.
+    pub(super) fn is_lost(&self) -> bool {
+        *self.0.borrow() == Report::Lost
     }
 
     /// A notification that the VM is alive is on its way.
     pub(super) fn observe(&self, receipt: Receipt) {
+        self.change(Report::Lost, Report::Unreported);
         let report = self.clone();
         tokio::spawn(async move {
             match receipt.await {
@@ -76,14 +79,14 @@ impl StartReport {
         });
     }
 
-    fn change(&self, from: Report, to: Report) -> bool {
+    fn change(&self, from: Report, to: Report) {
         self.0.send_if_modified(|report| {
             let changes = *report == from;
             if changes {
                 *report = to;
             }
             changes
-        })
+        });
     }
 
     /// Waits until no start is under way or over: the end of the VM has been published.
@@ -127,6 +130,25 @@ impl StartReport {
     }
 }
 
+/// A start that is under way.
+#[must_use]
+pub(super) struct StartGuard(Option<StartReport>);
+
+impl StartGuard {
+    /// The domain was started: its report ends with the VM.
+    pub(super) fn succeeded(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for StartGuard {
+    fn drop(&mut self) {
+        if let Some(report) = &self.0 {
+            report.end();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -137,7 +159,7 @@ mod tests {
     #[tokio::test]
     async fn answer_waits_for_the_notification_and_the_lead() {
         let report = StartReport::default();
-        report.begin();
+        let _start = report.begin();
         assert!(report.is_unreported());
         let (delivered, receipt) = oneshot::channel();
         report.observe(receipt);
@@ -158,26 +180,37 @@ mod tests {
     #[tokio::test]
     async fn wait_without_virt_handler_is_bounded_and_the_start_stays_unreported() {
         let report = StartReport::default();
-        report.begin();
+        let start = report.begin();
         let (delivered, receipt) = oneshot::channel();
         report.observe(receipt);
         delivered.send(Delivery::Lost).unwrap();
         let begin = Instant::now();
         assert!(!report.accepted().await);
         assert!(begin.elapsed() >= ACCEPT_TIMEOUT);
-        assert!(report.is_unreported());
+        assert!(report.is_unreported() && report.is_lost());
+        let (_delivered, receipt) = oneshot::channel();
+        report.observe(receipt);
         assert!(
-            report.take_lost() && !report.take_lost(),
-            "published again once"
+            report.is_unreported() && !report.is_lost(),
+            "published again"
         );
-        report.end();
+        drop(start);
         assert!(!report.is_unreported());
+    }
+
+    #[tokio::test]
+    async fn only_a_start_that_succeeded_stays_unreported() {
+        let report = StartReport::default();
+        drop(report.begin());
+        assert!(!report.is_unreported());
+        report.begin().succeeded();
+        assert!(report.is_unreported());
     }
 
     #[tokio::test]
     async fn late_acceptance_does_not_revive_an_ended_start() {
         let report = StartReport::default();
-        report.begin();
+        let _start = report.begin();
         let (delivered, receipt) = oneshot::channel();
         report.observe(receipt);
         report.end();

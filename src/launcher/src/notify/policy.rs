@@ -76,11 +76,11 @@ impl Publications {
                 self.pending_metadata = true;
                 Vec::new()
             }
-            VmEvent::Reconnected | VmEvent::QemuEnded if self.announced => vec![Publication {
+            VmEvent::Republish | VmEvent::QemuEnded if self.announced => vec![Publication {
                 may_be_last: true,
                 ..Publication::MODIFIED
             }],
-            VmEvent::Reconnected | VmEvent::QemuEnded => Vec::new(),
+            VmEvent::Republish | VmEvent::QemuEnded => Vec::new(),
             VmEvent::StartingUp => self.observe_start().into_iter().collect(),
             VmEvent::StartFailed if self.published_active => vec![Publication::MODIFIED],
             VmEvent::StartFailed | VmEvent::GuestAsked | VmEvent::Destroying => Vec::new(),
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn nothing_is_published_before_the_first_event() {
         assert_eq!(
-            kinds(&[VmEvent::Metadata, VmEvent::Reconnected, VmEvent::Metadata]),
+            kinds(&[VmEvent::Metadata, VmEvent::Republish, VmEvent::Metadata]),
             []
         );
     }
@@ -364,7 +364,7 @@ mod tests {
         prop_oneof![
             events.prop_map(|(event, detail)| lifecycle(event, detail)),
             Just(VmEvent::Metadata),
-            Just(VmEvent::Reconnected),
+            Just(VmEvent::Republish),
         ]
     }
 

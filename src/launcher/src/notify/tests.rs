@@ -8,6 +8,7 @@ use proto::notify::info::{NotifyInfoRequest, NotifyInfoResponse};
 use proto::notify::v1::Response as Answer;
 use proto::notify::v1::notify_server::{Notify, NotifyServer};
 use tokio::net::UnixListener;
+use tokio::time::Instant;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status};
 
@@ -101,8 +102,8 @@ async fn notifications_arrive_in_order_when_the_server_starts_late() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("domain-notify-pipe.sock");
     let notifier = notifier(&socket);
-    notifier.domain_event(EventType::Added, b"1".to_vec());
-    notifier.domain_event(EventType::Modified, b"2".to_vec());
+    notifier.domain_event(EventType::Added, false, b"1".to_vec());
+    notifier.domain_event(EventType::Modified, false, b"2".to_vec());
     notifier.warning(&Warning {
         reason: "HookFailed",
         message: "no".into(),
@@ -130,7 +131,7 @@ async fn transient_errors_reconnect_and_refusals_are_not_repeated() {
         .extend([Status::invalid_argument("no"), Status::unavailable("later")]);
     let notifier = notifier(&socket);
     for event in [b"1", b"2", b"3"] {
-        notifier.domain_event(EventType::Modified, event.to_vec());
+        notifier.domain_event(EventType::Modified, false, event.to_vec());
     }
     assert!(notifier.flush(SOON).await);
     // The first is tried twice and then refused for good; the others go through.
@@ -141,7 +142,7 @@ async fn transient_errors_reconnect_and_refusals_are_not_repeated() {
 async fn notification_is_given_up_after_the_total_time() {
     let directory = tempfile::tempdir().unwrap();
     let notifier = notifier(&directory.path().join("nobody"));
-    notifier.domain_event(EventType::Modified, b"1".to_vec());
+    notifier.domain_event(EventType::Modified, false, b"1".to_vec());
     let started = Instant::now();
     assert!(notifier.flush(SOON).await);
     assert!(
@@ -156,6 +157,50 @@ async fn notification_is_given_up_after_the_total_time() {
 async fn flush_has_a_deadline() {
     let directory = tempfile::tempdir().unwrap();
     let notifier = notifier(&directory.path().join("nobody"));
-    notifier.domain_event(EventType::Modified, b"1".to_vec());
+    notifier.domain_event(EventType::Modified, false, b"1".to_vec());
     assert!(!notifier.flush(Duration::from_millis(30)).await);
+}
+
+#[tokio::test]
+async fn a_late_server_learns_that_the_domain_is_alive_and_not_that_it_was_off() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("s");
+    let notifier = notifier(&socket);
+    let off = notifier.domain_event(EventType::Added, false, b"off".to_vec());
+    notifier.warning(&Warning {
+        reason: "HookFailed",
+        message: "no".into(),
+    });
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    let alive = notifier.domain_event(EventType::Modified, true, b"alive".to_vec());
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    let handler = Handler::default();
+    handler.serve(&socket);
+    assert!(notifier.flush(SOON).await);
+    assert_eq!(
+        handler.notifications(),
+        ["\"HookFailed\" \"vm1\"", "MODIFIED alive"]
+    );
+    assert_eq!(off.await.unwrap(), Delivery::Accepted);
+    assert_eq!(alive.await.unwrap(), Delivery::Accepted);
+}
+
+#[tokio::test]
+async fn a_request_ends_the_pause_before_the_next_attempt() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("s");
+    let long = Duration::from_secs(3600);
+    let retry = Retry {
+        first: long,
+        interval: long,
+        total: long * 2,
+    };
+    let notifier = Notifier::start(&socket, InvolvedObject::default(), retry);
+    notifier.domain_event(EventType::Modified, true, b"1".to_vec());
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    let handler = Handler::default();
+    handler.serve(&socket);
+    notifier.retry_now();
+    assert!(notifier.flush(SOON).await);
+    assert_eq!(handler.notifications(), ["MODIFIED 1"]);
 }

@@ -69,12 +69,7 @@ async fn state_after_shutdown(vm: &VmContext, domain: &Arc<dyn Domain>) -> Resul
 async fn report_failure(vm: &VmContext) {
     // Fails only when the observer is gone.
     let _ = vm.events.send(VmEvent::StartFailed);
-    if tokio::time::timeout(FAILURE_PUBLISH_TIMEOUT, vm.start_report.ended())
-        .await
-        .is_err()
-    {
-        vm.start_report.end();
-    }
+    let _ = tokio::time::timeout(FAILURE_PUBLISH_TIMEOUT, vm.start_report.ended()).await;
 }
 
 /// A VMI in one of these phases is not started again: it ran, and ended.
@@ -93,7 +88,7 @@ async fn start(vm: &VmContext, vmi: &Vmi, domain: &Arc<dyn Domain>) -> Result<()
         ..StartOptions::RUNNING
     };
     associate_iommufd(vm, domain).await?;
-    vm.start_report.begin();
+    let start = vm.start_report.begin();
     let startup_watch = StartupWatch::start(vm, domain);
     let started = vm
         .client
@@ -105,6 +100,7 @@ async fn start(vm: &VmContext, vmi: &Vmi, domain: &Arc<dyn Domain>) -> Result<()
         return Err(OpError::from(error).naming_hook(&*vm.hooks));
     }
     drop(startup_watch);
+    start.succeeded();
     if by_owner && vm.boot_resources.test_driver {
         vm.client
             .on(domain, "pausing the domain", COMMAND, |domain| {

@@ -65,18 +65,13 @@ async fn boot(
     prepared: prepare::PreparedDomain<'_>,
     interrupted: &CancellationToken,
 ) -> Result<Answer, OpError> {
-    vm.start_report.begin();
-    let started = async {
-        let domain = prepared.define(vm).await?;
-        bring_up::bring_up(vm, request, &domain, interrupted).await
-    };
-    match started.await {
-        Ok(answer) => Ok(apply_settings(vm, request, answer)),
-        Err(error) => {
-            vm.start_report.end();
-            Err(error)
-        }
+    let start = vm.start_report.begin();
+    let domain = prepared.define(vm).await?;
+    let answer = bring_up::bring_up(vm, request, &domain, interrupted).await?;
+    if answer == Answer::Done {
+        start.succeeded();
     }
+    Ok(apply_settings(vm, request, answer))
 }
 
 /// Applies the settings of the VMI that do not concern libvirt.
