@@ -1,11 +1,11 @@
-//! Finds processes by their command line: processes that libvirt starts without reporting a pid.
+//! Kills processes by their command line: processes that libvirt starts without reporting a pid.
 
 use std::fs;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// Kills the processes whose command line, arguments ended by NUL, is `wanted`. Gives how many; blocking.
-pub(crate) fn kill(wanted: impl Fn(&[u8]) -> bool) -> usize {
+pub(crate) fn kill_matching(wanted: impl Fn(&[u8]) -> bool) -> usize {
     let Ok(processes) = fs::read_dir("/proc") else {
         return 0;
     };

@@ -219,8 +219,8 @@ mod tests {
     #[test]
     fn invalid_timeouts_become_the_default() {
         assert_eq!(agent_timeout(3), Duration::from_secs(3));
-        assert_eq!(agent_timeout(0), super::super::DEFAULT_TIMEOUT);
-        assert_eq!(agent_timeout(-5), super::super::DEFAULT_TIMEOUT);
+        assert_eq!(agent_timeout(0), super::super::AGENT_TIMEOUT);
+        assert_eq!(agent_timeout(-5), super::super::AGENT_TIMEOUT);
         assert_eq!(agent_timeout(i32::MAX), Duration::from_secs(3600));
     }
 }

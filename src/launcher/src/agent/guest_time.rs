@@ -5,29 +5,27 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use libvirt::{Domain, Error, code};
-use tokio::task::AbortHandle;
+use tokio_util::task::AbortOnDropHandle;
 
+use super::AGENT_TIMEOUT;
 use crate::libvirt_client::{AGENT, CallError, Client};
 
 /// Before each attempt: the agent resumes together with the guest.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const ATTEMPTS: u32 = 60;
-/// Without this limit libvirt waits for a hung agent for ever and refuses every other agent call meanwhile.
-const AGENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The task that sets the guest's clock; dropping this ends it.
-pub(crate) struct GuestTimeSync(AbortHandle);
-
-impl Drop for GuestTimeSync {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+pub(crate) struct GuestTimeSync {
+    _task: AbortOnDropHandle<()>,
 }
 
 impl GuestTimeSync {
     /// Sets the guest's clock to the host's as soon as its agent answers, for a minute at most.
     pub(crate) fn start(client: Client, domain: Arc<dyn Domain>) -> GuestTimeSync {
-        GuestTimeSync(tokio::spawn(set_clock(client, domain)).abort_handle())
+        let task = tokio::spawn(set_clock(client, domain));
+        GuestTimeSync {
+            _task: AbortOnDropHandle::new(task),
+        }
     }
 }
 

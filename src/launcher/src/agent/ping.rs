@@ -1,8 +1,10 @@
 //! Pinging the agent, as the guest agent probe does.
 
-use libvirt::{DomainState, Reason, State};
+use std::sync::Arc;
 
-use super::{LIBVIRT_MARGIN, agent_timeout};
+use libvirt::{Domain, DomainState, Reason, State};
+
+use super::{AGENT_TIMEOUT, GUEST_PING, LIBVIRT_MARGIN, agent_timeout};
 use crate::libvirt_client::{AGENT, CallError, Client};
 
 /// Pings the agent of a domain. A VM that is paused for a good reason counts as healthy, and so does a domain
@@ -17,7 +19,7 @@ pub(crate) async fn ping(client: &Client, domain: &str, seconds: i32) -> Result<
             let Some(domain) = hypervisor.lookup(&name)? else {
                 return Ok(None);
             };
-            let answer = domain.agent_command(r#"{"execute":"guest-ping"}"#, deadline);
+            let answer = domain.agent_command(GUEST_PING, deadline);
             Ok(Some((answer, domain.state())))
         },
     );
@@ -31,6 +33,17 @@ pub(crate) async fn ping(client: &Client, domain: &str, seconds: i32) -> Result<
         }
         Some((Err(error), _)) => Err(error.into()),
     }
+}
+
+/// Succeeds when the agent of a domain gives a sign of life within [`AGENT_TIMEOUT`].
+pub(crate) async fn expect_answer(
+    client: &Client,
+    domain: &Arc<dyn Domain>,
+) -> Result<(), CallError> {
+    let class = AGENT.within(AGENT_TIMEOUT);
+    let ping = |domain: &dyn Domain| domain.agent_command(GUEST_PING, AGENT_TIMEOUT);
+    let pinged = client.on(domain, "pinging the guest agent", class, ping);
+    pinged.await.map(drop)
 }
 
 /// Whether the state explains a silent agent. No state: the domain is just going away.

@@ -9,7 +9,7 @@ use crate::process_search;
 
 /// Kills those of a daemon that has ended; blocking.
 pub(super) fn kill(directory: &Path) {
-    let count = process_search::kill(|command_line| is_probe(command_line, directory));
+    let count = process_search::kill_matching(|command_line| is_probe(command_line, directory));
     if count > 0 {
         tracing::info!(
             count,

@@ -119,7 +119,7 @@ pub(crate) struct Daemons {
 #[derive(Debug)]
 struct Logger {
     daemon: SupervisedDaemon,
-    rescue: JoinHandle<()>,
+    log_takeover: JoinHandle<()>,
     lost: watch::Receiver<Option<String>>,
 }
 
@@ -168,10 +168,10 @@ fn start_logger(config: &DaemonsConfig, mut command: DaemonCommand) -> Result<Lo
     let daemon = SupervisedDaemon::spawn(command)?;
     let (lost_sender, lost) = watch::channel(None);
     let logs = QemuLogs::new(&config.paths, &config.domain);
-    let rescue = tokio::spawn(log_takeover::run(logs, daemon.ends(), lost_sender));
+    let log_takeover = tokio::spawn(log_takeover::run(logs, daemon.ends(), lost_sender));
     Ok(Logger {
         daemon,
-        rescue,
+        log_takeover,
         lost,
     })
 }
@@ -204,7 +204,7 @@ impl Daemons {
         self.qemu_log.abort();
         let logger = async {
             if let Some(logger) = self.logger {
-                logger.rescue.abort();
+                logger.log_takeover.abort();
                 logger.daemon.shutdown().await;
             }
         };

@@ -17,12 +17,15 @@ use super::capability_probes;
 use super::error::DaemonError;
 use super::log_lines;
 use super::socket_activation::SocketActivation;
+use crate::blocking;
 
 /// How long a daemon may take to end when asked. A healthy one takes a tenth of it; one that is
 /// stopped (SIGSTOP) never ends by SIGTERM, and the launcher's end does not wait for it.
 const TERM_TIMEOUT: Duration = Duration::from_millis(700);
 /// A daemon that was restarted and still runs after this long is back.
 const RECOVERY_TIME: Duration = Duration::from_secs(1);
+/// How long reading the command lines of all processes may take.
+const PROCESS_SEARCH: Duration = Duration::from_secs(1);
 /// How much of its log is kept for an error.
 const LAST_LOG_LINES: usize = 5;
 
@@ -154,7 +157,7 @@ struct DaemonTask {
 impl DaemonTask {
     async fn run(mut self, first: Child, stop: oneshot::Receiver<()>) {
         self.keep_running(first, stop).await;
-        self.kill_capability_probes();
+        self.kill_capability_probes().await;
     }
 
     /// Returns when the end is wanted and has come.
@@ -176,7 +179,7 @@ impl DaemonTask {
                 _ = &mut stop => return,
                 () = sleep(pause) => {}
             }
-            self.kill_capability_probes();
+            self.kill_capability_probes().await;
             child = self.restart();
         }
     }
@@ -207,9 +210,14 @@ impl DaemonTask {
         Some(())
     }
 
-    fn kill_capability_probes(&self) {
-        if let Some(directory) = &self.command.capability_probes {
-            capability_probes::kill(directory);
+    async fn kill_capability_probes(&self) {
+        let Some(directory) = self.command.capability_probes.clone() else {
+            return;
+        };
+        let kill = move || capability_probes::kill(&directory);
+        let killed = blocking::call("killing capability probes", PROCESS_SEARCH, kill);
+        if let Err(error) = killed.await {
+            tracing::warn!(reason = %error, "probes of QEMU's capabilities may still run");
         }
     }
 

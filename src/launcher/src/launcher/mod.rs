@@ -171,7 +171,7 @@ impl Launcher {
             .await
             .is_err()
         {
-            tracing::warn!("libvirt has not told of the VM's end");
+            tracing::warn!("libvirt has not reported the end of the VM");
         }
     }
 

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::lane::Lane;
 
 /// Lookups, states, definitions.
@@ -25,6 +27,10 @@ pub(crate) const COMMAND: CallClass = CallClass::new(LaneName::Command, 11_000);
 pub(crate) const START: CallClass = CallClass::new(LaneName::Command, 120_000);
 /// Commands to the guest's agent.
 pub(crate) const AGENT: CallClass = CallClass::new(LaneName::Agent, 7000);
+/// A reboot through an agent that has just answered: libvirt answers when the guest resets, which may take a minute.
+pub(crate) const AGENT_REBOOT: CallClass = CallClass::new(LaneName::Agent, 10_000);
+/// Pressing the power button of a guest whose agent does not answer.
+pub(crate) const POWER_BUTTON: CallClass = CallClass::new(LaneName::Command, 6000);
 /// What ends the domain.
 pub(super) const ENDING: CallClass = CallClass::new(LaneName::Ending, 10_000);
 
@@ -47,6 +53,11 @@ impl CallClass {
     #[must_use]
     pub const fn within(self, deadline: Duration) -> CallClass {
         CallClass { deadline, ..self }
+    }
+
+    /// The same kind with what is left of a deadline that began at `begin`.
+    pub(super) fn since(self, begin: Instant) -> CallClass {
+        self.within(self.deadline.saturating_sub(begin.elapsed()))
     }
 
     /// Whether such a call may change the domain.
@@ -106,6 +117,7 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::AGENT_TIMEOUT;
 
     #[test]
     fn deadlines_stay_below_virt_handlers() {
@@ -115,5 +127,9 @@ mod tests {
             assert!(class.deadline < query, "{class:?}");
         }
         assert!(QUICK.deadline * 2 + COMMAND.deadline < command);
+        let asked = QUICK.deadline * 2 + AGENT_TIMEOUT;
+        assert!(asked + POWER_BUTTON.deadline < command, "shutdown");
+        let asked = QUICK.deadline + AGENT_TIMEOUT;
+        assert!(asked + AGENT_REBOOT.deadline < command, "soft reboot");
     }
 }

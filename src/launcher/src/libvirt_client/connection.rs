@@ -137,16 +137,16 @@ impl Connection {
         handler: impl Fn(ConnectionEvent) + Send + Sync + 'static,
     ) -> Result<(), ConnectionError> {
         let (lost, losses) = mpsc::unbounded_channel();
-        let keeper = CredentialKeeper {
+        let reconnector = Reconnector {
             connection: Arc::clone(self),
             handler: Arc::new(handler),
             lost,
         };
-        let subscription = keeper.subscribe(self.current().hypervisor).await?;
+        let subscription = reconnector.subscribe(self.current().hypervisor).await?;
         let reconnecting = self
             .stop
             .clone()
-            .run_until_cancelled_owned(keeper.keep(subscription, losses));
+            .run_until_cancelled_owned(reconnector.keep(subscription, losses));
         tokio::spawn(reconnecting);
         Ok(())
     }
@@ -172,13 +172,13 @@ async fn attempt(uri: &str, connect: &Connect) -> Result<Arc<dyn Hypervisor>, Co
     }
 }
 
-struct CredentialKeeper {
+struct Reconnector {
     connection: Arc<Connection>,
     handler: ConnectionEventHandler,
     lost: mpsc::UnboundedSender<()>,
 }
 
-impl CredentialKeeper {
+impl Reconnector {
     async fn keep(self, mut subscription: Subscription, mut losses: mpsc::UnboundedReceiver<()>) {
         while losses.recv().await.is_some() {
             tracing::warn!(
@@ -190,7 +190,7 @@ impl CredentialKeeper {
             let old = std::mem::replace(&mut subscription, new);
             tokio::task::spawn_blocking(move || drop(old));
             while losses.try_recv().is_ok() {}
-            tracing::info!("connected to libvirt again, events registered anew");
+            tracing::info!("connected to libvirt again, events registered again");
             (self.handler)(ConnectionEvent::Reconnected);
         }
     }

@@ -121,7 +121,8 @@ impl Client {
         }
     }
 
-    /// Ends QEMU; success means that the process is gone. False when the domain does not exist or does not run.
+    /// Ends QEMU; success means that the process is gone. False when the domain does not exist or does not run. An
+    /// error when neither libvirt nor the process tells: a start may be under way in a daemon that hangs.
     pub async fn destroy(&self) -> Result<bool, CallError> {
         let process = QemuProcess::open(&self.0.pid_file).ok();
         let process = process.filter(|process| process.runs(self.domain_name()));
@@ -131,10 +132,7 @@ impl Client {
         let Some(process) = process else {
             return match is_down.await {
                 Ok(None | Some(true)) => Ok(false),
-                Err(error @ CallError::NoAnswer(_)) => {
-                    tracing::warn!(reason = %error, "libvirt's daemon hangs, and there is no QEMU to be ended");
-                    Ok(false)
-                }
+                Err(error @ CallError::NoAnswer(_)) => Err(error),
                 _ => self
                     .destroy_by_libvirt(ENDING.deadline)
                     .await

@@ -26,7 +26,9 @@ use tokio::time::Instant;
 
 use crate::blocking::NoAnswer;
 
-pub(crate) use call_class::{AGENT, COMMAND, CallClass, QUERY_DEADLINE, QUICK, START};
+pub(crate) use call_class::{
+    AGENT, AGENT_REBOOT, COMMAND, CallClass, POWER_BUTTON, QUERY_DEADLINE, QUICK, START,
+};
 pub(crate) use connection::{Connect, Connection, ConnectionError, ConnectionEvent};
 pub(crate) use error::{CallError, response_text};
 pub(crate) use snapshot::{DomainSnapshot, Presence, SnapshotError};
@@ -140,14 +142,17 @@ impl Client {
         F: Fn(&dyn Hypervisor) -> libvirt::Result<T> + Send + Sync + 'static,
     {
         let work = Arc::new(work);
-        let attempt = async || {
+        let attempt = async |class| {
             let session = self.0.connection.session().await;
             let work = Arc::clone(&work);
             let call = move || work(&*session.hypervisor);
             self.call(what, class, call).await
         };
-        match attempt().await {
-            Err(CallError::Libvirt(error)) if error.is_unsent() => attempt().await,
+        let begin = Instant::now();
+        match attempt(class).await {
+            Err(CallError::Libvirt(error)) if error.is_unsent() => {
+                attempt(class.since(begin)).await
+            }
             result => result,
         }
     }
@@ -179,13 +184,16 @@ impl Client {
         F: Fn(&dyn Domain) -> libvirt::Result<T> + Send + Sync + 'static,
     {
         let work = Arc::new(work);
-        let attempt = async || {
+        let attempt = async |class| {
             let domain = self.connected(domain).await?;
             let work = Arc::clone(&work);
             self.call(what, class, move || work(&*domain)).await
         };
-        match attempt().await {
-            Err(CallError::Libvirt(error)) if error.is_unsent() => attempt().await,
+        let begin = Instant::now();
+        match attempt(class).await {
+            Err(CallError::Libvirt(error)) if error.is_unsent() => {
+                attempt(class.since(begin)).await
+            }
             result => result,
         }
     }
@@ -200,15 +208,13 @@ impl Client {
 
     /// The domain's state.
     pub async fn state_of(&self, domain: &Arc<dyn Domain>) -> Result<State, CallError> {
-        let ask = || {
-            self.on(domain, "asking for the domain's state", QUICK, |domain| {
-                domain.state()
-            })
+        let name = domain.name().to_owned();
+        let state = move |inner: &Inner, session: &Session| {
+            let state = inner.handle.read(session, &name, |domain| domain.state())?;
+            state.ok_or_else(|| CallError::no_domain(&name))
         };
-        match ask().await {
-            Err(CallError::Libvirt(_)) if !domain.is_connected() => ask().await,
-            answer => answer,
-        }
+        self.read("asking for the domain's state", QUICK, state)
+            .await
     }
 
     /// A snapshot of the domain, within `deadline`. Concurrent callers share it.

@@ -13,8 +13,9 @@ mod policy;
 use std::future::Future;
 
 use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinError;
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use policy::{Decision, RestartPolicy};
 
@@ -31,7 +32,7 @@ pub struct TaskFailure {
 /// Keeps tasks running. Dropping it aborts them.
 #[derive(Debug)]
 pub struct Supervisor {
-    supervisions: Vec<JoinHandle<()>>,
+    supervisions: Vec<AbortOnDropHandle<()>>,
     failures: mpsc::UnboundedSender<TaskFailure>,
     failed: mpsc::UnboundedReceiver<TaskFailure>,
 }
@@ -55,8 +56,8 @@ impl Supervisor {
         T: Future<Output = ()> + Send + 'static,
     {
         let failures = self.failures.clone();
-        self.supervisions
-            .push(tokio::spawn(supervise(name, factory, failures)));
+        let supervision = tokio::spawn(supervise(name, factory, failures));
+        self.supervisions.push(AbortOnDropHandle::new(supervision));
     }
 
     /// Waits until a task is given up; for ever, if none is.
@@ -76,12 +77,6 @@ impl Supervisor {
     }
 }
 
-impl Drop for Supervisor {
-    fn drop(&mut self) {
-        self.abort();
-    }
-}
-
 async fn supervise<F, T>(
     name: &'static str,
     mut factory: F,
@@ -92,35 +87,21 @@ async fn supervise<F, T>(
 {
     let mut policy = RestartPolicy::default();
     loop {
-        let task = AbortOnDrop(tokio::spawn(factory()));
-        let reason = task.end().await;
+        // A task of its own, so that a panic ends only this instance.
+        let task = AbortOnDropHandle::new(tokio::spawn(factory()));
+        let reason = match task.await {
+            Ok(()) => "it returned".to_owned(),
+            Err(error) => panic_message(error),
+        };
         match policy.observe_end(Instant::now()) {
             Decision::Restart => {
-                tracing::error!(task = name, reason, "a task ended and is started anew");
+                tracing::error!(task = name, reason, "a task ended and is started again");
             }
             Decision::GiveUp => {
                 let _ = failures.send(TaskFailure { name, reason });
                 return;
             }
         }
-    }
-}
-
-/// Runs one instance as a separate task, so that a panic ends only that instance.
-struct AbortOnDrop(JoinHandle<()>);
-
-impl AbortOnDrop {
-    async fn end(mut self) -> String {
-        match (&mut self.0).await {
-            Ok(()) => "it returned".to_owned(),
-            Err(error) => panic_message(error),
-        }
-    }
-}
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

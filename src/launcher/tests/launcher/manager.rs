@@ -239,6 +239,52 @@ async fn delete_is_denied_until_the_start_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn vm_that_has_run_before_is_not_started_and_can_be_deleted() {
+    let rig = Rig::new().await;
+    let mut vmi = vmi_json();
+    vmi["status"]["phase"] = "Running".into();
+    let request = sync_of(Vmi::from_json(vmi.to_string().as_bytes()).unwrap());
+    let answer = rig.manager.run(Command::sync(request)).await.unwrap();
+    assert_eq!(answer, Answer::NothingToDo);
+    assert_eq!(rig.fake.count(Call::Start), 0);
+    rig.manager.run(Command::Delete).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kill_fails_when_nobody_knows_whether_the_vm_runs() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.fake.delay(Call::State, Duration::from_secs(3));
+    let error = rig.manager.run(Command::Kill).await.unwrap_err();
+    assert!(error.message().contains("gave no answer"), "{error}");
+    rig.fake.delay(Call::State, Duration::ZERO);
+    rig.manager.run(Command::Kill).await.unwrap();
+    assert_eq!(state(&rig), Some(DomainState::Shutoff));
+}
+
+/// A VMI whose agent was connected when virt-handler read it last.
+fn with_agent(acpi: bool) -> Box<Vmi> {
+    let mut vmi = vmi_json();
+    vmi["status"]["conditions"] = json!([{"type": "AgentConnected", "status": "True"}]);
+    vmi["spec"]["domain"]["features"] = json!({"acpi": {"enabled": acpi}});
+    Box::new(Vmi::from_json(vmi.to_string().as_bytes()).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn soft_reboot_presses_the_power_button_of_a_guest_whose_agent_is_silent() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let without_button = Command::SoftReboot(with_agent(false));
+    rig.manager.run(without_button).await.unwrap_err();
+    assert_eq!(rig.fake.count(Call::Reboot), 0);
+    let with_button = Command::SoftReboot(with_agent(true));
+    let answer = rig.manager.run(with_button).await.unwrap();
+    assert_eq!(answer, Answer::Done);
+    assert_eq!(rig.fake.count(Call::Agent), 2, "a ping each");
+    assert_eq!(rig.fake.count(Call::Reboot), 1, "the power button");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn repeated_delete_succeeds_while_the_launcher_exits() {
     let rig = Rig::new().await;
     rig.manager.run(Command::sync(sync())).await.unwrap();
@@ -282,7 +328,7 @@ async fn late_pause_is_not_undone_by_a_sync() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unsent_command_is_repeated_on_the_next_connection() {
+async fn unsent_command_is_repeated_once() {
     let rig = Rig::new().await;
     rig.manager.run(Command::sync(sync())).await.unwrap();
     let unsent = FakeDaemon::error(1, 7, "internal error: client socket is closed");

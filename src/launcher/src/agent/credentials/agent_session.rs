@@ -7,11 +7,11 @@ use libvirt::Domain;
 use serde_json::{Value, json};
 
 use crate::agent::exec::{self, ExecError};
+use crate::agent::{AGENT_TIMEOUT, GUEST_PING};
 use crate::libvirt_client::{CallError, Client};
 
 /// How long the agent may take over one command.
 pub(super) const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
-const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A guest whose agent has answered.
 pub(super) struct AgentSession<'a> {
@@ -25,8 +25,8 @@ impl<'a> AgentSession<'a> {
         let domain = client.lookup().await?;
         let domain = domain.ok_or_else(|| CallError::no_domain(client.domain_name()))?;
         let session = AgentSession { client, domain };
-        let ping = json!({ "execute": "guest-ping" }).to_string();
-        exec::ask::<Value>(client, &session.domain, "guest-ping", ping, PING_TIMEOUT).await?;
+        let ping = GUEST_PING.to_owned();
+        exec::ask::<Value>(client, &session.domain, "guest-ping", ping, AGENT_TIMEOUT).await?;
         Ok(session)
     }
 

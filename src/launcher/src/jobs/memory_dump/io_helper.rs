@@ -12,7 +12,7 @@ const PROGRAM: &str = "libvirt_iohelper";
 
 /// Ends the helpers that write to `path`; whether there was one. Blocking.
 pub(super) fn kill(path: &str) -> bool {
-    process_search::kill(|command_line| is_command_of_helper(command_line, path)) > 0
+    process_search::kill_matching(|command_line| is_command_of_helper(command_line, path)) > 0
 }
 
 /// `/usr/lib/libvirt/libvirt_iohelper\0PATH\01\0`

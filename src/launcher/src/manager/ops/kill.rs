@@ -6,6 +6,7 @@ use futures_util::future::poll_immediate;
 
 use crate::events::VmEvent;
 use crate::jobs::AbortReason;
+use crate::libvirt_client::CallError;
 use crate::manager::Answer;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
@@ -40,7 +41,13 @@ pub(in crate::manager) async fn kill(
         {
             tracing::warn!("an interrupted command goes on longer than {INTERRUPTED:?}");
         }
-        has_run |= vm.client.destroy().await?;
+        has_run |= match vm.client.destroy().await {
+            Err(CallError::NoAnswer(error)) if has_run => {
+                tracing::warn!(reason = %error, "QEMU has ended, and libvirt's daemon hangs");
+                true
+            }
+            result => result?,
+        };
     }
     // A delete may follow, and with it the last notification.
     if runs_job

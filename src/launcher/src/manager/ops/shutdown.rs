@@ -1,17 +1,14 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use libvirt::{Domain, DomainState, Reason, ShutdownMode, State};
 
+use crate::agent::AGENT_TIMEOUT;
 use crate::events::VmEvent;
 use crate::jobs::AbortReason;
-use crate::libvirt_client::{AGENT, COMMAND, CallError};
+use crate::libvirt_client::{AGENT, COMMAND, CallError, POWER_BUTTON};
 use crate::manager::Answer;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
-
-/// How long the agent may take; libvirt would wait a minute.
-const AGENT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Asks the guest to power off: through its agent if that answers, else by the power button. Does nothing if the
 /// VM does not run.
@@ -73,5 +70,5 @@ async fn power_off(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), CallE
     };
     tracing::debug!(reason = %error, "the guest agent does not answer, pressing the power button");
     let by_button = |domain: &dyn Domain| domain.shutdown(ShutdownMode::Acpi);
-    vm.client.on(domain, WHAT, COMMAND, by_button).await
+    vm.client.on(domain, WHAT, POWER_BUTTON, by_button).await
 }

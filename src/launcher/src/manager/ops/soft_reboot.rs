@@ -1,62 +1,80 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use kubevirt_api::vmi::Vmi;
 use libvirt::{Domain, RebootMode};
 
-use crate::libvirt_client::{AGENT, COMMAND, CallError};
+use crate::agent;
+use crate::libvirt_client::{AGENT_REBOOT, CallClass, CallError, POWER_BUTTON};
 use crate::manager::Answer;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 
-/// How long the agent may take; libvirt would wait a minute.
-const AGENT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The ways to ask a guest for a reboot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ways {
+    Agent,
+    AgentOrPowerButton,
+    PowerButton,
+}
 
-/// Asks the guest to reboot: through its agent when the VMI says one is connected, else, or when the agent gives no
-/// answer, by the power button.
+/// Asks the guest to reboot: through its agent when the VMI says one is connected and it answers a ping, else by the
+/// power button.
 pub(in crate::manager) async fn soft_reboot(vm: &VmContext, vmi: &Vmi) -> Result<Answer, OpError> {
-    let modes = reboot_modes(vmi)?;
+    let ways = ways_to_reboot(vmi)?;
     let domain = vm
         .client
         .lookup()
         .await?
         .ok_or_else(|| OpError::no_domain(&vm.identity.domain))?;
-    let mut outcome = Ok(());
-    for mode in modes {
-        outcome = ask(vm, &domain, *mode).await;
-        if !matches!(outcome, Err(CallError::NoAnswer(_))) {
-            break;
-        }
+    if ways == Ways::PowerButton {
+        press_power_button(vm, &domain).await?;
+        return Ok(Answer::Done);
     }
-    outcome?;
+    match agent::expect_answer(&vm.client, &domain).await {
+        Ok(()) => ask_agent(vm, &domain).await?,
+        Err(error) if ways == Ways::AgentOrPowerButton => {
+            tracing::debug!(reason = %error, "the guest agent does not answer, pressing the power button");
+            press_power_button(vm, &domain).await?;
+        }
+        Err(error) => return Err(error.into()),
+    }
     Ok(Answer::Done)
 }
 
-async fn ask(vm: &VmContext, domain: &Arc<dyn Domain>, mode: RebootMode) -> Result<(), CallError> {
-    let class = match mode {
-        RebootMode::Agent => AGENT.within(AGENT_TIMEOUT),
-        RebootMode::Acpi | RebootMode::Default => COMMAND,
-    };
-    let reboot = move |domain: &dyn Domain| domain.reboot(mode);
-    match vm
-        .client
-        .on(domain, "asking the guest to reboot", class, reboot)
-        .await
-    {
+async fn ask_agent(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), CallError> {
+    match reboot(vm, domain, AGENT_REBOOT, RebootMode::Agent).await {
         // The agent goes away while the guest reboots.
         Err(CallError::Libvirt(error)) if error.is_agent_unresponsive() => Ok(()),
+        Err(CallError::NoAnswer(error)) => {
+            tracing::info!(reason = %error, "the guest was asked to reboot and takes its time");
+            Ok(())
+        }
         other => other,
     }
 }
 
-/// The modes, in the order in which they are tried; at least one.
-fn reboot_modes(vmi: &Vmi) -> Result<&'static [RebootMode], OpError> {
+async fn press_power_button(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), CallError> {
+    reboot(vm, domain, POWER_BUTTON, RebootMode::Acpi).await
+}
+
+async fn reboot(
+    vm: &VmContext,
+    domain: &Arc<dyn Domain>,
+    class: CallClass,
+    mode: RebootMode,
+) -> Result<(), CallError> {
+    let reboot = move |domain: &dyn Domain| domain.reboot(mode);
+    let what = "asking the guest to reboot";
+    vm.client.on(domain, what, class, reboot).await
+}
+
+fn ways_to_reboot(vmi: &Vmi) -> Result<Ways, OpError> {
     let acpi = vmi.value().pointer("/spec/domain/features/acpi/enabled");
     let acpi = acpi.and_then(|enabled| enabled.as_bool()).unwrap_or(true);
     match (agent_connected(vmi), acpi) {
-        (true, true) => Ok(&[RebootMode::Agent, RebootMode::Acpi]),
-        (true, false) => Ok(&[RebootMode::Agent]),
-        (false, true) => Ok(&[RebootMode::Acpi]),
+        (true, true) => Ok(Ways::AgentOrPowerButton),
+        (true, false) => Ok(Ways::Agent),
+        (false, true) => Ok(Ways::PowerButton),
         (false, false) => Err(OpError::NoWayToReboot),
     }
 }
@@ -77,28 +95,20 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn modes_of(rest: &str) -> Result<&'static [RebootMode], OpError> {
-        reboot_modes(
-            &Vmi::from_json(format!(r#"{{"metadata":{{"name":"vm1"}}{rest}}}"#).as_bytes())
-                .unwrap(),
-        )
+    fn ways_of(rest: &str) -> Result<Ways, OpError> {
+        let vmi = format!(r#"{{"metadata":{{"name":"vm1"}}{rest}}}"#);
+        ways_to_reboot(&Vmi::from_json(vmi.as_bytes()).unwrap())
     }
 
     #[test]
-    fn agent_is_tried_before_the_power_button() {
+    fn ways_follow_from_agent_and_acpi() {
         let agent = r#","status":{"conditions":[{"type":"AgentConnected","status":"True"}]}"#;
         let gone = r#","status":{"conditions":[{"type":"AgentConnected","status":"False"}]}"#;
         let no_acpi = r#","spec":{"domain":{"features":{"acpi":{"enabled":false}}}}"#;
-        assert_eq!(modes_of("").unwrap(), [RebootMode::Acpi]);
-        assert_eq!(
-            modes_of(agent).unwrap(),
-            [RebootMode::Agent, RebootMode::Acpi]
-        );
-        assert_eq!(modes_of(gone).unwrap(), [RebootMode::Acpi]);
-        assert!(matches!(modes_of(no_acpi), Err(OpError::NoWayToReboot)));
-        assert_eq!(
-            modes_of(&format!("{agent}{no_acpi}")).unwrap(),
-            [RebootMode::Agent]
-        );
+        assert_eq!(ways_of("").unwrap(), Ways::PowerButton);
+        assert_eq!(ways_of(agent).unwrap(), Ways::AgentOrPowerButton);
+        assert_eq!(ways_of(gone).unwrap(), Ways::PowerButton);
+        assert!(matches!(ways_of(no_acpi), Err(OpError::NoWayToReboot)));
+        assert_eq!(ways_of(&format!("{agent}{no_acpi}")).unwrap(), Ways::Agent);
     }
 }
