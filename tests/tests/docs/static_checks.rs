@@ -16,6 +16,8 @@ pub(crate) const ROLES: [&str; 3] = ["cluster", "gate", "install"];
 /// kubectl's verbs with their known flags; `-n` is known for all.
 const KUBECTL: &[(&str, &[&str])] = &[
     ("apply", &["-f"]),
+    ("delete", &["-f"]),
+    ("kustomize", &[]),
     ("create", &["--from-file"]),
     ("describe", &[]),
     ("exec", &["-c", "--"]),
@@ -37,7 +39,7 @@ pub(crate) fn check_block(at: &str, role: &str, script: &str, session: &mut DocS
         match (role, program.as_str()) {
             ("cluster", "kubectl") => kubectl(&at, rest, session),
             // Pipes and shell variables.
-            ("cluster", "grep") => {}
+            ("cluster", "grep" | "sed") => {}
             ("cluster", name) if name.ends_with("=$") => {}
             ("gate", "make") => make(&at, rest),
             ("gate", "cargo") => cargo(&at, rest),
@@ -82,10 +84,15 @@ fn kubectl(at: &str, words: &[String], session: &mut DocSession) {
             words.iter().any(|word| word.starts_with(LAUNCHER_IMAGE)),
             "{at}"
         ),
-        "apply" => assert!(
-            session.current_dir.join(after("-f").unwrap()).is_file(),
-            "{at}"
-        ),
+        "kustomize" => {
+            let file = workspace().join(words[1]).join("kustomization.yaml");
+            assert!(file.is_file(), "{at}");
+        }
+        "apply" | "delete" => {
+            let file = after("-f").unwrap();
+            let known = file == "-" || workspace().join(file).is_file();
+            assert!(known || session.current_dir.join(file).is_file(), "{at}");
+        }
         _ => {}
     }
 }

@@ -1,0 +1,11 @@
+//! The admission policies of `deploy/admission`, evaluated on the pods that virt-controller renders
+//! (`tests/corpus/pods`). The evaluation itself is compared with a real API server's answers in `recorded_answers`.
+#![allow(clippy::unwrap_used)]
+
+mod api_server;
+mod cel_expression;
+mod guard;
+mod pods;
+mod policy;
+mod recorded_answers;
+mod shipped_policies;

@@ -1,0 +1,126 @@
+//! The pods of the corpus.
+
+use std::fs;
+
+use serde_json::{Value as Json, json};
+use tests::binaries::workspace;
+
+/// Every pod of the corpus with its name.
+pub(crate) fn pods() -> Vec<(String, Json)> {
+    let mut pods: Vec<(String, Json)> = fs::read_dir(workspace().join("tests/corpus/pods"))
+        .unwrap()
+        .filter_map(|entry| {
+            let path = entry.unwrap().path();
+            let name = path
+                .file_name()?
+                .to_str()?
+                .strip_suffix(".pod.json")?
+                .to_owned();
+            Some((
+                name,
+                serde_json::from_slice(&fs::read(path).unwrap()).unwrap(),
+            ))
+        })
+        .collect();
+    pods.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(pods.len(), 31);
+    assert_eq!(
+        pods.iter().filter(|(name, _)| starts_a_vm(name)).count(),
+        26
+    );
+    pods
+}
+
+pub(crate) fn pod(name: &str) -> Json {
+    let pods = pods();
+    pods.into_iter().find(|(found, _)| found == name).unwrap().1
+}
+
+/// Whether the pod of the corpus starts a VM. The others bind claims or attach volumes.
+pub(crate) fn starts_a_vm(name: &str) -> bool {
+    !name.starts_with("novm") && !name.starts_with("hotplug-")
+}
+
+/// Annotations by their names after `wasm-hooks.example.com/`, with their values.
+pub(crate) type Annotations = &'static [(&'static str, &'static str)];
+
+/// The object with these annotations in its metadata.
+pub(crate) fn annotated(mut object: Json, annotations: &[(&str, &str)]) -> Json {
+    for (key, value) in annotations {
+        object["metadata"]["annotations"][format!("wasm-hooks.example.com/{key}")] =
+            (*value).into();
+    }
+    object
+}
+
+/// A VirtualMachine whose template has these annotations.
+pub(crate) fn virtual_machine(annotations: &[(&str, &str)]) -> Json {
+    let template = annotated(json!({"metadata": {"labels": {"app": "web"}}}), annotations);
+    json!({"kind": "VirtualMachine", "metadata": {"name": "web"}, "spec": {"template": template}})
+}
+
+/// The value of `--hook-sidecars` of the launcher.
+pub(crate) fn count(pod: &Json) -> u64 {
+    let command = compute(pod)["command"].as_array().unwrap();
+    let flag = command
+        .iter()
+        .position(|word| word == "--hook-sidecars")
+        .unwrap();
+    command[flag + 1].as_str().unwrap().parse().unwrap()
+}
+
+pub(crate) fn compute(pod: &Json) -> &Json {
+    let containers = pod["spec"]["containers"].as_array().unwrap();
+    containers
+        .iter()
+        .find(|container| container["name"] == "compute")
+        .unwrap()
+}
+
+/// What a policy added to a pod: volumes, mounts of `compute` as `NAME PATH SUBPATH`, and the count's increase.
+/// Panics if anything else has changed.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Added {
+    pub(crate) volumes: Vec<Json>,
+    pub(crate) mounts: Vec<String>,
+    pub(crate) counted: u64,
+}
+
+pub(crate) fn added(before: &Json, after: &Json) -> Added {
+    let mut rest = after.clone();
+    let volumes = split_off(&mut rest["spec"]["volumes"], &before["spec"]["volumes"]);
+    let at = before["spec"]["containers"].as_array().unwrap().iter();
+    let at = at
+        .clone()
+        .position(|container| container["name"] == "compute")
+        .unwrap();
+    let old = &before["spec"]["containers"][at];
+    let container = &mut rest["spec"]["containers"][at];
+    let mounts = split_off(&mut container["volumeMounts"], &old["volumeMounts"]);
+    container["command"] = if count(after) == count(before) {
+        container["command"].take()
+    } else {
+        old["command"].clone()
+    };
+    assert_eq!(rest, *before);
+    for mount in &mounts {
+        assert_eq!(mount["readOnly"], true, "{mount}");
+    }
+    let text = |value: &Json| value.as_str().unwrap_or("-").to_owned();
+    let mounts = mounts.iter().map(|mount| {
+        ["name", "mountPath", "subPath"]
+            .map(|key| text(&mount[key]))
+            .join(" ")
+    });
+    Added {
+        volumes,
+        mounts: mounts.collect(),
+        counted: count(after) - count(before),
+    }
+}
+
+/// Removes and returns the items that are new at the end of a list.
+fn split_off(list: &mut Json, before: &Json) -> Vec<Json> {
+    let old = before.as_array().unwrap().len();
+    list.as_array_mut().unwrap().split_off(old)
+}

@@ -1,0 +1,283 @@
+//! Every launcher pod gets what `deploy/admission` promises, and every other pod nothing.
+
+use std::fs;
+
+use serde_json::{Value as Json, json};
+use tests::binaries::workspace;
+
+use crate::api_server::{ApiServer, Request};
+use crate::pods::{Added, Annotations, added, annotated, compute, pod, pods, starts_a_vm};
+use crate::policy::{documents, policies};
+
+const IMAGE: (&str, &str) = ("image", "registry.example/hooks:1");
+
+/// The policies with these file names, and the guard. Those of v1beta1 are the same.
+fn shipped(names: &[&str]) -> ApiServer {
+    let files = names
+        .iter()
+        .map(|name| format!("deploy/admission/v1/{name}.yaml"));
+    let guard = "deploy/admission/guard/guard.yaml".to_owned();
+    let paths: Vec<String> = files.chain([guard]).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    ApiServer::new(policies("v1", &paths))
+}
+
+fn image_volume(name: &str, reference: &str) -> Json {
+    json!({"name": name, "image": {"reference": reference, "pullPolicy": "IfNotPresent"}})
+}
+
+fn words(all: &[&str]) -> Vec<String> {
+    all.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// The policies that VM owners use by annotations: names, annotations, and what they add.
+fn by_annotation() -> Vec<(&'static str, Annotations, Added)> {
+    let config_map = |name: &str| json!({"name": format!("wasm-{name}"), "configMap": {"name": name, "defaultMode": 292}});
+    let claim = json!({"name": "wasm-claim-hooks", "persistentVolumeClaim": {"claimName": "hooks", "readOnly": true}});
+    vec![
+        (
+            "counted-image",
+            &[IMAGE, ("hooks", "banner, serial")],
+            Added {
+                volumes: vec![image_volume("wasm-hooks", IMAGE.1)],
+                mounts: words(&[
+                    "wasm-hooks /var/run/kubevirt-hooks/wasm-banner banner",
+                    "wasm-hooks /var/run/kubevirt-hooks/wasm-serial serial",
+                ]),
+                counted: 2,
+            },
+        ),
+        (
+            "standing-image",
+            &[IMAGE, ("standing", "banner,serial")],
+            Added {
+                volumes: vec![image_volume("wasm-standing-hooks", IMAGE.1)],
+                mounts: words(&[
+                    "wasm-standing-hooks /etc/virt-launcher/hooks/banner banner",
+                    "wasm-standing-hooks /etc/virt-launcher/hooks/serial serial",
+                ]),
+                counted: 0,
+            },
+        ),
+        (
+            "standing-config-map",
+            &[("config-maps", "banner,serial")],
+            Added {
+                volumes: vec![config_map("banner"), config_map("serial")],
+                mounts: words(&[
+                    "wasm-banner /etc/virt-launcher/hooks/banner -",
+                    "wasm-serial /etc/virt-launcher/hooks/serial -",
+                ]),
+                counted: 0,
+            },
+        ),
+        (
+            "standing-claim",
+            &[("claim", "hooks"), ("claim-hooks", "banner")],
+            Added {
+                volumes: vec![claim],
+                mounts: words(&["wasm-claim-hooks /etc/virt-launcher/hooks/banner banner"]),
+                counted: 0,
+            },
+        ),
+    ]
+}
+
+#[test]
+fn launcher_pods_get_the_annotated_hooks_and_other_pods_nothing() {
+    for (policy, annotations, promised) in by_annotation() {
+        let server = shipped(&[policy]);
+        for (name, pod) in pods() {
+            let at = format!("{policy}: {name}");
+            let plain = server.admit(Request::create(pod.clone())).unwrap();
+            assert_eq!(plain, pod, "{at}");
+            let pod = annotated(pod, annotations);
+            let stored = server.admit(Request::create(pod.clone())).unwrap();
+            if starts_a_vm(&name) {
+                assert_eq!(added(&pod, &stored), promised, "{at}");
+            } else {
+                assert_eq!(stored, pod, "{at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn all_policies_work_on_one_pod() {
+    let names: Vec<_> = by_annotation().iter().map(|(name, ..)| *name).collect();
+    let server = shipped(&[&names[..], &["by-namespace", "by-label", "launcher-canary"]].concat());
+    let annotations = [
+        IMAGE,
+        ("hooks", "a"),
+        ("standing", "b"),
+        ("config-maps", "c"),
+        ("claim", "d"),
+        ("claim-hooks", "e"),
+    ];
+    let mut request = Request::create(annotated(pod("sidecar-one"), &annotations));
+    request.namespace = annotated(request.namespace, &[IMAGE, ("standing", "f")]);
+    request.object["metadata"]["labels"]["tier"] = "gpu".into();
+    request.object["metadata"]["labels"]["wasm-hooks.example.com/canary"] = "true".into();
+    let stored = server.admit(request.clone()).unwrap();
+    assert_eq!(
+        compute(&stored)["image"],
+        "registry.example/virt-launcher:v1.9.0-wasm"
+    );
+    let mounts = compute(&stored)["volumeMounts"].as_array().unwrap();
+    let paths: Vec<_> = mounts
+        .iter()
+        .filter_map(|mount| mount["mountPath"].as_str())
+        .collect();
+    for path in ["b", "c", "e", "namespace-f", "gpu-vfio", "gpu-numa"] {
+        let path = format!("/etc/virt-launcher/hooks/{path}");
+        assert!(paths.contains(&path.as_str()), "{path}: {paths:?}");
+    }
+    assert!(paths.contains(&"/var/run/kubevirt-hooks/wasm-a"));
+}
+
+#[test]
+fn a_namespace_chooses_for_all_of_its_vms() {
+    let server = shipped(&["by-namespace"]);
+    for (name, pod) in pods() {
+        let mut request = Request::create(pod.clone());
+        assert_eq!(server.admit(request.clone()).unwrap(), pod, "{name}");
+        request.namespace = annotated(request.namespace, &[IMAGE, ("standing", "audit")]);
+        let stored = server.admit(request).unwrap();
+        if starts_a_vm(&name) {
+            let promised = Added {
+                volumes: vec![image_volume("wasm-namespace-hooks", IMAGE.1)],
+                mounts: words(&[
+                    "wasm-namespace-hooks /etc/virt-launcher/hooks/namespace-audit audit",
+                ]),
+                counted: 0,
+            };
+            assert_eq!(added(&pod, &stored), promised, "{name}");
+        } else {
+            assert_eq!(stored, pod, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_label_chooses_hooks() {
+    let server = shipped(&["by-label"]);
+    for (name, mut pod) in pods() {
+        assert_eq!(
+            server.admit(Request::create(pod.clone())).unwrap(),
+            pod,
+            "{name}"
+        );
+        pod["metadata"]["labels"]["tier"] = "gpu".into();
+        let stored = server.admit(Request::create(pod.clone())).unwrap();
+        assert_eq!(stored != pod, starts_a_vm(&name), "{name}");
+        if stored != pod {
+            assert_eq!(added(&pod, &stored).mounts.len(), 2, "{name}");
+        }
+    }
+}
+
+#[test]
+fn the_canary_changes_the_image_of_compute_only() {
+    let server = shipped(&["launcher-canary"]);
+    for (name, mut pod) in pods() {
+        assert_eq!(
+            server.admit(Request::create(pod.clone())).unwrap(),
+            pod,
+            "{name}"
+        );
+        pod["metadata"]["labels"]["wasm-hooks.example.com/canary"] = "true".into();
+        let mut stored = server.admit(Request::create(pod.clone())).unwrap();
+        if starts_a_vm(&name) {
+            let containers = stored["spec"]["containers"].as_array_mut().unwrap();
+            let compute = containers
+                .iter_mut()
+                .find(|container| container["name"] == "compute")
+                .unwrap();
+            assert_ne!(
+                compute["image"],
+                crate::pods::compute(&pod)["image"],
+                "{name}"
+            );
+            compute["image"] = crate::pods::compute(&pod)["image"].clone();
+        }
+        assert_eq!(stored, pod, "{name}");
+    }
+}
+
+#[test]
+fn both_api_versions_have_the_same_policies() {
+    let mut files = 0;
+    for entry in fs::read_dir(workspace().join("deploy/admission/v1")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let mut new = documents(&format!("deploy/admission/v1/{name}"));
+        let old = documents(&format!("deploy/admission/v1beta1/{name}"));
+        for document in &mut new {
+            if document["apiVersion"] == "admissionregistration.k8s.io/v1" {
+                document["apiVersion"] = "admissionregistration.k8s.io/v1beta1".into();
+            }
+        }
+        assert_eq!(new, old, "{name}");
+        files += 1;
+    }
+    assert_eq!(
+        files,
+        fs::read_dir(workspace().join("deploy/admission/v1beta1"))
+            .unwrap()
+            .count()
+    );
+}
+
+/// The files of `deploy/admission/v1` and the corpus' file that a real API server has judged, if it is the same policy.
+const JUDGED: &[(&str, Option<&str>)] = &[
+    ("counted-image", Some("hooks-image")),
+    ("standing-image", Some("standing-hooks")),
+    ("launcher-canary", Some("launcher-image")),
+    ("standing-config-map", None),
+    ("standing-claim", None),
+    ("by-namespace", None),
+    ("by-label", None),
+];
+
+/// `docs/admission.md` says which policies a real API server has judged.
+#[test]
+fn judged_policies_are_the_ones_that_were_judged() {
+    let readme = fs::read_to_string(workspace().join("docs/admission.md")).unwrap();
+    for (name, judged) in JUDGED {
+        let shipped = documents(&format!("deploy/admission/v1/{name}.yaml"));
+        let row = readme
+            .lines()
+            .find(|line| line.starts_with(&format!("| [{name}.yaml]")))
+            .unwrap();
+        match judged {
+            Some(judged) => {
+                assert_eq!(
+                    shipped,
+                    documents(&format!("tests/corpus/admission/{judged}.yaml")),
+                    "{name}"
+                );
+                assert!(row.ends_with("| 1.36.2 |"), "{row}");
+            }
+            None => assert!(row.ends_with("| evaluated only |"), "{row}"),
+        }
+    }
+    let files = fs::read_dir(workspace().join("deploy/admission/v1"))
+        .unwrap()
+        .count();
+    assert_eq!(files, JUDGED.len() + 1, "with kustomization.yaml");
+}
+
+#[test]
+fn kustomizations_name_existing_files() {
+    for directory in ["v1", "v1beta1", "guard"] {
+        let directory = format!("deploy/admission/{directory}");
+        let [kustomization] = &documents(&format!("{directory}/kustomization.yaml"))[..] else {
+            panic!("{directory}: one document");
+        };
+        for resource in kustomization["resources"].as_array().unwrap() {
+            let path = workspace()
+                .join(&directory)
+                .join(resource.as_str().unwrap());
+            assert!(path.exists(), "{}", path.display());
+        }
+    }
+}
