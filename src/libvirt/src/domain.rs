@@ -3,6 +3,7 @@
 use crate::agent::Agent;
 use crate::blocks::Blocks;
 use crate::definition::Definition;
+use crate::devices::Devices;
 use crate::error::Result;
 use crate::jobs::Jobs;
 use crate::power::Power;
@@ -12,7 +13,7 @@ use crate::stats::DomainStats;
 /// One domain. A handle stays valid when the domain ends or is undefined; calls then fail with
 /// [`NO_DOMAIN`](crate::error::code::NO_DOMAIN) or
 /// [`OPERATION_INVALID`](crate::error::code::OPERATION_INVALID).
-pub trait Domain: Power + Definition + Blocks + Jobs + Agent + Send + Sync {
+pub trait Domain: Power + Definition + Devices + Blocks + Jobs + Agent + Send + Sync {
     /// The domain's name.
     fn name(&self) -> &str;
 

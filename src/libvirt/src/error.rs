@@ -50,6 +50,8 @@ pub mod code {
     pub const OPERATION_UNSUPPORTED: i32 = 84;
     /// The guest agent is not connected or did not answer in time.
     pub const AGENT_UNRESPONSIVE: i32 = 86;
+    /// The domain has no such device.
+    pub const DEVICE_MISSING: i32 = 99;
 }
 
 /// `virErrorDomain` values used by this crate itself.
@@ -79,6 +81,11 @@ impl Error {
     /// The guest agent is absent or silent.
     pub fn is_agent_unresponsive(&self) -> bool {
         self.code == code::AGENT_UNRESPONSIVE
+    }
+
+    /// The domain has no such device.
+    pub fn is_device_missing(&self) -> bool {
+        self.code == code::DEVICE_MISSING
     }
 
     /// An argument that cannot be handed to libvirt at all.

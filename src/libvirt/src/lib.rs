@@ -15,6 +15,7 @@
 mod agent;
 mod blocks;
 mod definition;
+mod devices;
 mod domain;
 mod error;
 mod event;
@@ -37,6 +38,7 @@ pub mod fake;
 pub use agent::Agent;
 pub use blocks::{BlockInfo, BlockSize, Blocks};
 pub use definition::{Affect, Definition, FilePolicy, Metadata, UndefineOptions, XmlKind};
+pub use devices::Devices;
 pub use domain::Domain;
 pub use error::{Error, Result, code};
 pub use event::{CloseReason, Detail, Event, LifecycleEvent, MemoryFailureAction};

@@ -12,6 +12,7 @@ use super::simulated_domain::{SimulatedDomain, invalid};
 use crate::agent::Agent;
 use crate::blocks::{BlockInfo, BlockSize, Blocks};
 use crate::definition::{Affect, Definition, Metadata, UndefineOptions, XmlKind};
+use crate::devices::Devices;
 use crate::domain::Domain;
 use crate::error::{Error, Result, code, origin};
 use crate::event::Event;
@@ -117,6 +118,32 @@ impl Blocks for FakeDomain {
                 };
             })
         })
+    }
+}
+
+impl Devices for FakeDomain {
+    fn attach_device(&self, xml: &str, to: Affect) -> Result<()> {
+        self.change(Call::AttachDevice, |domain| domain.attach_device(xml, to))
+    }
+
+    fn detach_device(&self, xml: &str, from: Affect) -> Result<()> {
+        self.change(Call::DetachDevice, |domain| domain.detach_device(xml, from))
+    }
+
+    fn update_device(&self, xml: &str, of: Affect) -> Result<()> {
+        self.change(Call::UpdateDevice, |domain| domain.update_device(xml, of))
+    }
+
+    fn set_vcpus(&self, count: u32, of: Affect) -> Result<()> {
+        self.with_domain(Call::SetVcpus, |domain| domain.set_vcpus(count, of))
+    }
+
+    fn pin_vcpu(&self, vcpu: u32, cpus: &[u32], _of: Affect) -> Result<()> {
+        self.with_domain(Call::PinVcpu, |domain| domain.pin(Some(vcpu), cpus))
+    }
+
+    fn pin_emulator(&self, cpus: &[u32], _of: Affect) -> Result<()> {
+        self.with_domain(Call::PinEmulator, |domain| domain.pin(None, cpus))
     }
 }
 

@@ -44,6 +44,26 @@ impl DomainConfig {
         self.uuid = Some(uuid.to_owned());
     }
 
+    pub(super) fn devices(&self) -> impl Iterator<Item = &Element> {
+        let devices = self.document.root().child("devices");
+        devices.into_iter().flat_map(Element::children)
+    }
+
+    pub(super) fn devices_mut(&mut self) -> &mut Element {
+        self.document.root_mut().ensure_child("devices")
+    }
+
+    /// Sets the number of processors at the start, if the domain's maximum allows it.
+    pub(super) fn set_vcpus(&mut self, count: u32) -> std::result::Result<(), u32> {
+        let vcpu = self.document.root_mut().ensure_child("vcpu");
+        let maximum = vcpu.text().trim().parse().unwrap_or(1);
+        if count > maximum {
+            return Err(maximum);
+        }
+        vcpu.set_attr("current", count.to_string());
+        Ok(())
+    }
+
     pub(super) fn render(&self) -> String {
         self.document.render()
     }
@@ -103,7 +123,7 @@ fn declarations(element: &Element, uri: &str) -> Vec<String> {
         .collect()
 }
 
-fn xml_error(what: &str) -> Error {
+pub(super) fn xml_error(what: &str) -> Error {
     Error {
         code: code::XML_ERROR,
         domain: origin::DOMAIN,

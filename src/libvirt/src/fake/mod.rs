@@ -19,6 +19,7 @@
 
 mod connection;
 mod daemon;
+mod devices;
 mod domain;
 mod domain_config;
 mod hypervisor;
@@ -70,6 +71,12 @@ pub enum Call {
     CoreDump,
     AbortJob,
     JobStats,
+    AttachDevice,
+    DetachDevice,
+    UpdateDevice,
+    SetVcpus,
+    PinVcpu,
+    PinEmulator,
 }
 
 /// Controls the daemon, its QEMU processes and their guests from a test. Clones are the same daemon.
@@ -164,6 +171,25 @@ impl FakeDaemon {
     pub fn block_info(&self, domain: &str, disk: &str) -> Option<BlockInfo> {
         let block = |domain: &mut SimulatedDomain| domain.blocks.get(disk).copied();
         self.daemon.with_domain(domain, block).flatten()
+    }
+
+    /// Whether the guest ignores requests to let go of a device; libvirt's call succeeds all the same. When the guest
+    /// no longer does, it lets go of the devices that it was asked for.
+    pub fn keep_devices(&self, domain: &str, keep: bool) {
+        self.daemon.change_if_active(domain, |domain| {
+            domain.keeps_devices = keep;
+            if keep {
+                Vec::new()
+            } else {
+                domain.release_devices()
+            }
+        });
+    }
+
+    /// The host's processors that processor `vcpu` is pinned to, or QEMU's own threads for `None`.
+    pub fn pins(&self, domain: &str, vcpu: Option<u32>) -> Option<Vec<u32>> {
+        let pins = |domain: &mut SimulatedDomain| domain.pins.get(&vcpu).cloned();
+        self.daemon.with_domain(domain, pins).flatten()
     }
 
     /// The guest powers itself off.

@@ -9,6 +9,8 @@
 
 use std::collections::BTreeMap;
 
+use domain_xml::Element;
+
 use super::Agent;
 use super::domain_config::DomainConfig;
 use super::running_dump::RunningDump;
@@ -33,11 +35,17 @@ pub(super) struct SimulatedDomain {
     /// The number of file descriptors associated with the domain, by group.
     pub(super) associated_fds: BTreeMap<String, usize>,
     pub(super) blocks: BTreeMap<String, BlockInfo>,
+    /// The guest ignores requests to let go of a device.
+    pub(super) keeps_devices: bool,
+    /// The devices that the guest was asked to let go of and has kept.
+    pub(super) kept_devices: Vec<Element>,
+    /// The pinned processors: of QEMU's own threads under `None`.
+    pub(super) pins: BTreeMap<Option<u32>, Vec<u32>>,
     /// The running job.
     pub(super) dump: Option<RunningDump>,
 }
 
-type Events = Vec<Event>;
+pub(super) type Events = Vec<Event>;
 
 impl SimulatedDomain {
     pub(super) fn new(definition: DomainConfig, uuid: String) -> Self {
@@ -52,6 +60,9 @@ impl SimulatedDomain {
             agent: None,
             associated_fds: BTreeMap::new(),
             blocks: BTreeMap::new(),
+            keeps_devices: false,
+            kept_devices: Vec::new(),
+            pins: BTreeMap::new(),
             dump: None,
         }
     }

@@ -86,7 +86,7 @@ fn undefine_flags(what: UndefineOptions) -> c_uint {
     nvram | tpm | sys::VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
 }
 
-fn affect_flags(of: Affect) -> c_uint {
+pub(super) fn affect_flags(of: Affect) -> c_uint {
     match of {
         Affect::Current => sys::VIR_DOMAIN_AFFECT_CURRENT,
         Affect::Live => sys::VIR_DOMAIN_AFFECT_LIVE,

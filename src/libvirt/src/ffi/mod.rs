@@ -7,6 +7,7 @@ mod callback_registry;
 mod callbacks;
 mod connection;
 mod definition;
+mod devices;
 mod domain;
 mod domain_handle;
 mod domain_stats;
