@@ -64,6 +64,16 @@ pub enum LiveExpansion {
     },
 }
 
+impl LiveExpansion {
+    /// The volume.
+    pub fn volume(&self) -> &str {
+        match self {
+            LiveExpansion::File(image) => &image.volume,
+            LiveExpansion::Device { volume, .. } => volume,
+        }
+    }
+}
+
 /// The disks on claims, all of which may have to grow while the VM runs.
 pub fn live_expansions(vmi: &Vmi, spec: &DomainSpec) -> Vec<LiveExpansion> {
     let disks = spec.devices.disks.iter();

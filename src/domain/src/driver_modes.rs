@@ -58,11 +58,18 @@ pub fn set_driver_modes(
     spec: &mut DomainSpec,
     probe: &dyn DirectIoProbe,
 ) -> Result<(), DriverModeError> {
-    spec.devices.disks.iter_mut().try_for_each(|disk| {
-        cache_mode(disk, probe)?;
-        io_mode(disk, probe);
-        Ok(())
-    })
+    let mut disks = spec.devices.disks.iter_mut();
+    disks.try_for_each(|disk| set_disk_modes(disk, probe))
+}
+
+/// As [`set_driver_modes`], for one disk.
+///
+/// # Errors
+/// [`DriverModeError`] naming the disk.
+pub fn set_disk_modes(disk: &mut Disk, probe: &dyn DirectIoProbe) -> Result<(), DriverModeError> {
+    cache_mode(disk, probe)?;
+    io_mode(disk, probe);
+    Ok(())
 }
 
 fn cache_mode(disk: &mut Disk, probe: &dyn DirectIoProbe) -> Result<(), DriverModeError> {

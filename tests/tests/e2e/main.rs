@@ -6,12 +6,15 @@
 mod access_credentials;
 mod config_disks;
 mod corpus_pci_addresses;
+mod cpu_and_memory;
 mod define_corpus;
 mod device_metadata;
 mod disks;
 mod early_signals;
 mod firmware_and_tpm_state;
 mod hooks;
+mod hotplug_interfaces;
+mod hotplug_volumes;
 mod hung_processes;
 mod iommufd;
 mod libvirt_daemon;

@@ -118,9 +118,6 @@ async fn an_unsupported_rpc_answers_with_an_error() -> Result<()> {
     refused!(cancel_virtual_machine_migration, of_vmi());
     refused!(signal_target_pod_cleanup, of_vmi());
     refused!(finalize_virtual_machine_migration, of_vmi());
-    refused!(hotplug_host_devices, of_vmi());
-    refused!(sync_virtual_machine_cp_us, of_vmi());
-    refused!(sync_virtual_machine_memory, of_vmi());
     refused!(
         inject_launch_secret,
         cmd::InjectLaunchSecretRequest {

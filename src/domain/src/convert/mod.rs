@@ -77,6 +77,14 @@ const STEPS: &[Step] = &[
     root_complex::place,
 ];
 
+/// The number of processors that the VMI asks for now: sockets x cores x threads.
+///
+/// # Errors
+/// [`ConvertError`] for more processors than any machine has.
+pub fn requested_vcpus(vmi: &Vmi) -> Result<u32, ConvertError> {
+    topology::count(&topology::boot_topology(vmi)?)
+}
+
 /// Converts a VMI, domain defaults included.
 ///
 /// # Errors

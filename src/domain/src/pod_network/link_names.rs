@@ -39,6 +39,14 @@ fn hashed(network: &str) -> String {
     name
 }
 
+/// The tap device of an interface that was hotplugged: named by its network's hash. A network that the VMI does not have
+/// counts as the pod's own.
+pub(crate) fn hotplug_tap(vmi: &Vmi, interface: &str) -> String {
+    let mut networks = vmi.spec.networks.iter();
+    let network = networks.find(|network| network.name == interface);
+    tap(&hashed(interface), network.is_some_and(is_secondary))
+}
+
 /// The tap device for an interface of the pod.
 pub(super) fn tap(pod_interface: &str, secondary: bool) -> String {
     match pod_interface.get(HASH_PREFIX.len()..) {

@@ -27,6 +27,7 @@ pub(crate) use attachment::is_tap;
 pub use dhcp_options::DhcpOptions;
 pub use error::PodNetworkError;
 pub use lease::{Lease, Lease4, Route};
+pub(crate) use link_names::hotplug_tap;
 pub use mac::Mac;
 pub use resolv_conf::{Dns, MAX_RESOLV_CONF_BYTES};
 pub use tap::{Binding, Link, Tap, taps};

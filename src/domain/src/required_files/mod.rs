@@ -41,6 +41,18 @@ pub fn required_files(
     Ok(files)
 }
 
+/// The image of changed blocks that must exist before a hotplugged disk is attached, if its blocks are tracked.
+///
+/// # Errors
+/// [`RequiredFileError`] naming the volume.
+pub fn changed_blocks(vmi: &Vmi, disk: &Disk) -> Result<Option<RequiredFile>, RequiredFileError> {
+    let volume = (disk.alias.as_ref()).and_then(|alias| vmi.volume(&alias.name));
+    match volume {
+        Some(volume) => volumes::changed_blocks(vmi, volume, disk),
+        None => Ok(None),
+    }
+}
+
 /// Disks by the volumes that they show.
 fn by_volume(spec: &DomainSpec) -> HashMap<&str, &Disk> {
     let mut disks = HashMap::new();

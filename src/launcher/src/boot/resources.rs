@@ -12,8 +12,8 @@ use domain::cloud_init::{
 use domain::disk_expansion::image_expansions;
 use domain::driver_modes::DriverModeError;
 use domain::host::HostFacts;
-use domain::required_files::{RequiredFile, RequiredFileError, required_files};
-use domain::spec::DomainSpec;
+use domain::required_files::{RequiredFile, RequiredFileError, changed_blocks, required_files};
+use domain::spec::{Disk, DomainSpec, Interface};
 use kubevirt_api::options::{DiskInfo, Options};
 use kubevirt_api::vmi::Vmi;
 
@@ -196,6 +196,23 @@ impl BootResources {
             self.network.connect(vmi, options, &mut spec).await?;
         }
         Ok(spec)
+    }
+
+    /// Attaches a hotplugged interface to the device that virt-handler made for it, and serves its DHCP.
+    pub async fn hotplug_network(
+        &self,
+        vmi: &Vmi,
+        options: &Options,
+        interface: Interface,
+    ) -> Result<Interface, BootResourceError> {
+        let network = &self.network;
+        Ok(network.connect_hotplugged(vmi, options, interface).await?)
+    }
+
+    /// Makes the image of a hotplugged disk's changed blocks, if they are tracked.
+    pub async fn changed_blocks(&self, vmi: &Vmi, disk: &Disk) -> Result<(), BootResourceError> {
+        let files: Vec<_> = changed_blocks(vmi, disk)?.into_iter().collect();
+        Ok(disks::make_files(&files, &self.tools).await?)
     }
 
     /// Makes the images, and chooses the disks' cache and IO modes by their file systems.

@@ -9,6 +9,8 @@ use kubevirt_api::options::{
 use kubevirt_api::vmi::Vmi;
 use proto::cmd::v1 as wire;
 
+use crate::manager::SyncRequest;
+
 /// A request cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DecodeError {
@@ -18,6 +20,17 @@ pub(super) enum DecodeError {
     /// The plugins.
     #[error(transparent)]
     Plugins(#[from] PluginsError),
+}
+
+/// A VMI with its options and plugins.
+pub(super) fn sync_request(request: wire::VmiRequest) -> Result<SyncRequest, DecodeError> {
+    let wire::VmiRequest { vmi, options } = request;
+    Ok(SyncRequest {
+        vmi: self::vmi(vmi.as_ref())?,
+        plugins: plugins(options.as_ref())?,
+        options: self::options(options)?,
+        allow_emulation: false,
+    })
 }
 
 /// The VMI in a request.
@@ -30,9 +43,7 @@ pub(super) fn vmi(vmi: Option<&wire::Vmi>) -> Result<Vmi, DecodeError> {
 }
 
 /// The options in a request; the defaults when there are none.
-pub(super) fn options(
-    options: Option<wire::VirtualMachineOptions>,
-) -> Result<Options, DecodeError> {
+fn options(options: Option<wire::VirtualMachineOptions>) -> Result<Options, DecodeError> {
     let Some(options) = options else {
         return Ok(Options::default());
     };
@@ -73,9 +84,7 @@ pub(super) fn options(
 }
 
 /// The plugins in a request; none when there are no options.
-pub(super) fn plugins(
-    options: Option<&wire::VirtualMachineOptions>,
-) -> Result<Plugins, DecodeError> {
+fn plugins(options: Option<&wire::VirtualMachineOptions>) -> Result<Plugins, DecodeError> {
     let json = options.map(|options| options.plugins_json.as_slice());
     Ok(Plugins::parse(json.unwrap_or_default())?)
 }

@@ -1,5 +1,7 @@
 //! The command service: decodes requests, calls the manager or the agent, encodes responses.
 
+use std::sync::Arc;
+
 use kubevirt_api::vmi::Vmi;
 use proto::cmd::info::cmd_info_server::CmdInfo;
 use proto::cmd::info::{CmdInfoRequest, CmdInfoResponse};
@@ -33,17 +35,14 @@ impl CommandService {
         }
     }
 
-    async fn sync(&self, request: VmiRequest) -> Response {
-        let decoded = decode::vmi(request.vmi.as_ref()).and_then(|vmi| {
-            Ok(SyncRequest {
-                vmi,
-                plugins: decode::plugins(request.options.as_ref())?,
-                options: decode::options(request.options)?,
-                allow_emulation: false,
-            })
-        });
-        match decoded {
-            Ok(request) => outcome(self.manager.run(Command::sync(request)).await),
+    /// Runs the command that `command` makes of a VMI with its options.
+    async fn run(
+        &self,
+        request: VmiRequest,
+        command: impl FnOnce(Arc<SyncRequest>) -> Command,
+    ) -> Response {
+        match decode::sync_request(request) {
+            Ok(request) => outcome(self.manager.run(command(Arc::new(request))).await),
             Err(error) => failed(error),
         }
     }
@@ -85,7 +84,31 @@ macro_rules! command {
 #[tonic::async_trait]
 impl Cmd for CommandService {
     async fn sync_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        reply(self.sync(request.into_inner()).await)
+        reply(self.run(request.into_inner(), Command::Sync).await)
+    }
+
+    async fn sync_virtual_machine_cp_us(&self, request: Request<VmiRequest>) -> Reply<Response> {
+        reply(self.run(request.into_inner(), Command::SetCpus).await)
+    }
+
+    async fn sync_virtual_machine_memory(&self, request: Request<VmiRequest>) -> Reply<Response> {
+        match Self::about(request.get_ref()) {
+            Ok(vmi) => {
+                let command = Command::SetMemory(Box::new(vmi));
+                reply(outcome(self.manager.run(command).await))
+            }
+            Err(answer) => reply(answer),
+        }
+    }
+
+    async fn hotplug_host_devices(&self, request: Request<VmiRequest>) -> Reply<Response> {
+        reply(match decode::sync_request(request.into_inner()) {
+            Ok(request) => match self.manager.start_attaching_host_devices(request) {
+                Ok(()) => ok(),
+                Err(error) => failed(error.message()),
+            },
+            Err(error) => failed(error),
+        })
     }
 
     async fn pause_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
@@ -226,23 +249,11 @@ impl Cmd for CommandService {
         reply(unsupported("FinalizeVirtualMachineMigration"))
     }
 
-    async fn hotplug_host_devices(&self, _: Request<VmiRequest>) -> Reply<Response> {
-        reply(unsupported("HotplugHostDevices"))
-    }
-
     async fn virtual_machine_memory_dump(
         &self,
         request: Request<MemoryDumpRequest>,
     ) -> Reply<Response> {
         reply(self.memory_dump(request.into_inner()).await)
-    }
-
-    async fn sync_virtual_machine_cp_us(&self, _: Request<VmiRequest>) -> Reply<Response> {
-        reply(unsupported("SyncVirtualMachineCPUs"))
-    }
-
-    async fn sync_virtual_machine_memory(&self, _: Request<VmiRequest>) -> Reply<Response> {
-        reply(unsupported("SyncVirtualMachineMemory"))
     }
 
     async fn get_sev_info(&self, _: Request<EmptyRequest>) -> Reply<SevInfoResponse> {

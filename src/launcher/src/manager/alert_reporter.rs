@@ -10,7 +10,7 @@ use kubevirt_api::domain_json::{DomainStatus, GuestPanicInfo};
 use libvirt::Event;
 
 use crate::blocking;
-use crate::notify::{self, Alert, AlertPolicy, Notifier};
+use crate::notify::{self, Alert, AlertPolicy, Notifier, Warning};
 
 /// A panic is near the end of QEMU's log.
 const TAIL: u64 = 64 * 1024;
@@ -43,10 +43,8 @@ impl AlertReporter {
         let alert = self.reported().alerts.observe(event);
         match alert {
             Some(Alert::Panic) => self.report_panic(notifier).await,
-            Some(Alert::Disks(warnings)) => warnings.iter().for_each(|warning| {
-                tracing::warn!("{}", warning.message);
-                notifier.warning(warning);
-            }),
+            Some(Alert::Disks(warnings)) => warnings.iter().for_each(|one| warn(one, notifier)),
+            Some(Alert::Device(warning)) => warn(&warning, notifier),
             None => {}
         }
     }
@@ -72,6 +70,11 @@ impl AlertReporter {
     fn reported(&self) -> std::sync::MutexGuard<'_, Reported> {
         self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn warn(warning: &Warning, notifier: &Notifier) {
+    tracing::warn!("{}", warning.message);
+    notifier.warning(warning);
 }
 
 /// The end of a file; empty when it cannot be read: the alert then has no details.

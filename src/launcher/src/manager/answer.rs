@@ -8,3 +8,14 @@ pub enum Answer {
     /// The VM was already in the requested state.
     NothingToDo,
 }
+
+impl Answer {
+    /// The answer of two steps: whether either changed the VM.
+    #[must_use]
+    pub(super) fn or(self, other: Answer) -> Answer {
+        match self {
+            Answer::Done => Answer::Done,
+            Answer::NothingToDo => other,
+        }
+    }
+}

@@ -24,6 +24,12 @@ pub enum Command {
     Pause,
     /// Resume the processors.
     Unpause,
+    /// Give the VM the processors that its VMI asks for.
+    SetCpus(Arc<SyncRequest>),
+    /// Give the VM the memory that its VMI asks for.
+    SetMemory(Box<Vmi>),
+    /// Attach the SR-IOV interfaces that the VMI has and the VM has not.
+    AttachHostDevices(Arc<SyncRequest>),
     /// Press the reset button.
     Reset,
     /// Ask the guest to reboot.
@@ -44,6 +50,9 @@ pub(super) enum Kind {
     Sync,
     Pause,
     Unpause,
+    SetCpus,
+    SetMemory,
+    AttachHostDevices,
     Reset,
     SoftReboot,
     Shutdown,
@@ -102,10 +111,13 @@ use Lane::{Domain, End, Guest, Job};
 
 /// A row for each kind, in the order of [`Kind`].
 #[rustfmt::skip]
-pub(super) const RULES: [Rule; 9] = [
+pub(super) const RULES: [Rule; 12] = [
     rule(Kind::Sync, "sync", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),
     rule(Kind::Pause, "pause", Domain, &[Domain, End], Repeat::JoinLast, &[]),
     rule(Kind::Unpause, "unpause", Domain, &[Domain, End], Repeat::JoinLast, &[]),
+    rule(Kind::SetCpus, "set processors", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),
+    rule(Kind::SetMemory, "set memory", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),
+    rule(Kind::AttachHostDevices, "attach host devices", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),
     rule(Kind::Reset, "reset", Domain, &[Domain, End], Repeat::JoinLast, &[]),
     rule(Kind::SoftReboot, "soft reboot", Guest, &[Domain, Guest, End], Repeat::JoinLast, &[]),
     rule(Kind::Shutdown, "shutdown", Guest, &[Domain, Guest, End], Repeat::JoinLast, &[]),
@@ -165,6 +177,9 @@ impl Command {
             Command::Sync(_) => Kind::Sync,
             Command::Pause => Kind::Pause,
             Command::Unpause => Kind::Unpause,
+            Command::SetCpus(_) => Kind::SetCpus,
+            Command::SetMemory(_) => Kind::SetMemory,
+            Command::AttachHostDevices(_) => Kind::AttachHostDevices,
             Command::Reset => Kind::Reset,
             Command::SoftReboot(_) => Kind::SoftReboot,
             Command::Shutdown => Kind::Shutdown,
@@ -177,7 +192,14 @@ impl Command {
     /// Whether both commands can share one answer.
     pub(super) fn is_equal(&self, other: &Command) -> bool {
         match (self, other) {
-            (Command::Sync(one), Command::Sync(other)) => one.is_equal(other),
+            (Command::Sync(one), Command::Sync(other))
+            | (Command::SetCpus(one), Command::SetCpus(other))
+            | (Command::AttachHostDevices(one), Command::AttachHostDevices(other)) => {
+                one.is_equal(other)
+            }
+            (Command::SetMemory(one), Command::SetMemory(other)) => {
+                one.raw_json() == other.raw_json()
+            }
             (one, other) => one.kind() == other.kind(),
         }
     }
@@ -200,6 +222,9 @@ impl Command {
             Command::Sync(request) => ops::sync(vm, &request, &context.interrupted).await,
             Command::Pause => ops::pause(vm).await,
             Command::Unpause => ops::unpause(vm).await,
+            Command::SetCpus(request) => ops::set_cpus(vm, &request).await,
+            Command::SetMemory(vmi) => ops::set_memory(vm, &vmi).await,
+            Command::AttachHostDevices(request) => ops::attach_host_devices(vm, &request).await,
             Command::Reset => ops::reset(vm).await,
             Command::SoftReboot(vmi) => ops::soft_reboot(vm, &vmi).await,
             Command::Shutdown => ops::shutdown(vm).await,

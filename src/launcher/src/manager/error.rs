@@ -2,8 +2,10 @@
 
 use domain::convert::ConvertError;
 use domain::hotplug_ports::HotplugPortsError;
+use domain::reconcile::MemoryChangeError;
 use hook_host::HookError;
 
+use super::device_change_error::DeviceChangeError;
 use super::hooks::Hooks;
 use super::refusal::Refusal;
 use crate::blocking::NoAnswer;
@@ -52,9 +54,23 @@ pub enum OpError {
         /// The domain of the VMI in the request.
         theirs: String,
     },
-    /// The VMI asks for changes of the running VM that this launcher cannot make.
-    #[error("this launcher cannot do to the running VM what the VMI asks for: {}", .0.join("; "))]
-    Unsupported(Vec<String>),
+    /// A device of the running VM could not be changed.
+    #[error(transparent)]
+    DeviceChange(#[from] DeviceChangeError),
+    /// The sizes of the guest's memory do not fit.
+    #[error(transparent)]
+    MemoryChange(#[from] MemoryChangeError),
+    /// An error under a prefix by which KubeVirt's users search.
+    #[error("{prefix}: {reason}")]
+    Prefixed {
+        /// The prefix, without a colon.
+        prefix: &'static str,
+        /// The error.
+        reason: Box<OpError>,
+    },
+    /// Interfaces are being attached as host devices.
+    #[error("hot-plug host-devices is in progress")]
+    HostDevicesInProgress,
     /// libvirt's description of the domain is not understood.
     #[error("{0}")]
     Description(String),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::Instrument;
 
 use super::answer::Answer;
@@ -13,6 +13,7 @@ use super::error::OpError;
 use super::refusal::Refusal;
 use super::request_id::RequestId;
 use super::state::Phase;
+use super::sync_request::SyncRequest;
 use super::vm_context::VmContext;
 
 /// The capacity of the driver's inbox, which the driver empties at once.
@@ -24,6 +25,8 @@ pub struct Manager {
     vm: Arc<VmContext>,
     inbox: mpsc::Sender<Message>,
     issued: Arc<AtomicU64>,
+    /// Held while host devices are being attached in the background.
+    host_devices: Arc<Semaphore>,
 }
 
 impl Manager {
@@ -35,6 +38,7 @@ impl Manager {
             vm,
             inbox,
             issued: Arc::default(),
+            host_devices: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -47,6 +51,23 @@ impl Manager {
     pub async fn run(&self, command: Command) -> Outcome {
         let id = RequestId(self.issued.fetch_add(1, Ordering::Relaxed) + 1);
         self.ask(id, command).instrument(request_span(id)).await
+    }
+
+    /// Attaches SR-IOV interfaces in the background; failures are only logged.
+    ///
+    /// # Errors
+    /// [`OpError::HostDevicesInProgress`] while it runs already.
+    pub fn start_attaching_host_devices(&self, request: SyncRequest) -> Result<(), OpError> {
+        let slot = Arc::clone(&self.host_devices).try_acquire_owned();
+        let slot = slot.map_err(|_| OpError::HostDevicesInProgress)?;
+        let manager = self.clone();
+        tokio::spawn(async move {
+            let command = Command::AttachHostDevices(Arc::new(request));
+            // The log has the outcome.
+            let _ = manager.run(command).await;
+            drop(slot);
+        });
+        Ok(())
     }
 
     async fn ask(&self, id: RequestId, command: Command) -> Outcome {

@@ -11,6 +11,8 @@ mod admission;
 mod alert_reporter;
 mod answer;
 mod command;
+mod detaching;
+mod device_change_error;
 mod driver;
 mod end_reason;
 mod error;
@@ -29,6 +31,7 @@ mod vm_context;
 
 pub use answer::Answer;
 pub use command::Command;
+pub use device_change_error::DeviceChangeError;
 pub use driver::Outcome;
 pub use error::OpError;
 pub use handle::Manager;

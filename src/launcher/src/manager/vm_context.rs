@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::access_credentials::Credential;
+use domain::reconcile::RunningSettings;
 use hook_host::{Invocation, Reason};
 use tokio::sync::{Notify, mpsc, watch};
 
+use super::detaching::Detaching;
 use super::hooks::Hooks;
 use super::metadata::Metadata;
 use super::request_id::RequestId;
@@ -105,6 +107,12 @@ pub struct DriverState {
     pub agent_probe_paused: bool,
     /// The guest's clock is being set.
     pub(super) guest_time: Option<GuestTimeSync>,
+    /// Devices that the guest was asked to release, and has not released yet.
+    pub(super) detaching: Detaching,
+    /// The settings of the running VM, from the VMI of its first sync.
+    pub settings: Option<RunningSettings>,
+    /// Settings in later VMIs that were reported because the running VM keeps its own.
+    pub reported_settings: HashSet<String>,
     /// Hook failures that a Kubernetes event was sent for.
     pub reported_hook_failures: HashSet<String>,
 }

@@ -1,6 +1,6 @@
 //! Which alerts the VM's owner gets: a guest that panicked, a disk error that paused the VM. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubevirt_api::domain_json::GuestPanicInfo;
 use libvirt::{Detail, Event, LifecycleEvent};
@@ -14,6 +14,8 @@ pub(crate) enum Alert {
     Panic,
     /// Disk errors paused the VM.
     Disks(Vec<Warning>),
+    /// The guest refused to release a device.
+    Device(Warning),
 }
 
 /// Decides about alerts; remembers disk errors and a panic between events.
@@ -22,6 +24,8 @@ pub(crate) struct AlertPolicy {
     /// libvirt's name of the error, by the disk's alias.
     failing: BTreeMap<String, String>,
     panicked: bool,
+    /// Aliases of devices whose refusal was reported.
+    refused: BTreeSet<String>,
 }
 
 impl AlertPolicy {
@@ -31,6 +35,14 @@ impl AlertPolicy {
         match event {
             Event::IoError { alias, reason, .. } => {
                 self.failing.insert(alias.clone(), reason.clone());
+                None
+            }
+            Event::DeviceRemovalFailed { alias, .. } => self
+                .refused
+                .insert(alias.clone())
+                .then(|| Alert::Device(refused_device(alias))),
+            Event::DeviceRemoved { alias, .. } | Event::DeviceAdded { alias, .. } => {
+                self.refused.remove(alias);
                 None
             }
             Event::Lifecycle { event, detail, .. } => self.observe_lifecycle(*event, *detail),
@@ -56,6 +68,14 @@ impl AlertPolicy {
             }
             _ => None,
         }
+    }
+}
+
+fn refused_device(alias: &str) -> Warning {
+    let device = alias.strip_prefix("ua-").unwrap_or(alias);
+    Warning {
+        reason: "DeviceDetachRefused",
+        message: format!("The guest refused to release {device}; it stays attached"),
     }
 }
 
@@ -173,6 +193,30 @@ mod tests {
         alerts.observe(&lifecycle(LifecycleEvent::Resumed, Detail::Unpaused));
         let stopped = lifecycle(LifecycleEvent::Suspended, Detail::IoError);
         assert_eq!(alerts.observe(&stopped), Some(Alert::Disks(Vec::new())));
+    }
+
+    #[test]
+    fn refused_detach_gives_one_alert_per_device() {
+        let mut alerts = AlertPolicy::default();
+        let (domain, alias) = ("default_vm1".to_owned(), "ua-data".to_owned());
+        let refused = Event::DeviceRemovalFailed {
+            domain: domain.clone(),
+            alias: alias.clone(),
+        };
+        let Some(Alert::Device(warning)) = alerts.observe(&refused) else {
+            panic!("no warning");
+        };
+        assert!(warning.message.contains("release data"), "{warning:?}");
+        assert_eq!(
+            alerts.observe(&refused),
+            None,
+            "every sync asks the guest again"
+        );
+        assert_eq!(
+            alerts.observe(&Event::DeviceRemoved { domain, alias }),
+            None
+        );
+        assert!(alerts.observe(&refused).is_some());
     }
 
     #[test]

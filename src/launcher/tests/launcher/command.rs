@@ -358,9 +358,6 @@ async fn unsupported_command_is_named() {
         cancel_virtual_machine_migration(about()),
         signal_target_pod_cleanup(about()),
         finalize_virtual_machine_migration(about()),
-        hotplug_host_devices(about()),
-        sync_virtual_machine_cp_us(about()),
-        sync_virtual_machine_memory(about()),
         inject_launch_secret(InjectLaunchSecretRequest::default()),
         backup_virtual_machine(BackupRequest::default()),
     );

@@ -5,6 +5,7 @@
 mod authority;
 mod command;
 mod credentials;
+mod hotplug;
 mod manager;
 mod memory_dump;
 mod rig;

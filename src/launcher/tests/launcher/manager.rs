@@ -350,29 +350,6 @@ async fn shutdown_resumes_a_paused_vm_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hotplugged_volume_is_refused_by_name() {
-    let rig = Rig::new().await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    let mut vmi = vmi_json();
-    vmi["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "x"}}]);
-    vmi["spec"]["domain"]["devices"]["disks"] = json!([{"name": "data", "disk": {"bus": "scsi"}}]);
-    vmi["status"]["volumeStatus"] = json!([{"name": "data", "target": "sda", "phase": "MountedToPod",
-        "hotplugVolume": {"attachPodName": "hp"}, "persistentVolumeClaimInfo": {"volumeMode": "Filesystem"}}]);
-    let ask = |vmi: &serde_json::Value| {
-        let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
-        rig.manager.run(Command::sync(sync_of(vmi)))
-    };
-    let error = ask(&vmi).await.unwrap_err();
-    assert!(error.message().contains("attach volume data"), "{error}");
-    vmi["status"]["volumeStatus"][0]["phase"] = "AttachedToNode".into();
-    vmi["status"]["volumeStatus"]
-        .as_array_mut()
-        .unwrap()
-        .push(json!({"name": "root"}));
-    ask(&vmi).await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn kill_does_not_wait_for_a_slow_start() {
     let rig = Rig::new().await;
     rig.fake.delay(Call::Start, Duration::from_millis(300));

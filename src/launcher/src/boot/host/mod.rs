@@ -48,8 +48,16 @@ pub(crate) fn probe(config: &Config) -> HostFacts {
     }
 }
 
-/// Facts that only some VMIs need: the devices behind resource claims, block sizes of volumes.
+/// Whether the pod's network information has arrived: the kubelet writes it when the pod has interfaces.
+pub(crate) fn has_network_info() -> bool {
+    devices::network_info().is_some()
+}
+
+/// Facts that only some VMIs need or that change while the pod lives: the devices behind resource claims, block sizes of
+/// volumes, addresses of SR-IOV interfaces, processors of the pod.
 pub(crate) struct HostQuery {
+    has_sriov: bool,
+    has_dedicated_cpus: bool,
     claims: Vec<ClaimedRequest>,
     volumes: Vec<MatchedVolume>,
 }
@@ -64,7 +72,12 @@ impl HostQuery {
         options: &Options,
         facts: &HostFacts,
     ) -> Result<Self, ConvertError> {
+        let domain = &vmi.spec.domain;
+        let mut interfaces = domain.devices.interfaces.iter();
+        let cpu = domain.cpu.as_ref();
         Ok(Self {
+            has_sriov: interfaces.any(|interface| interface.sriov.is_some()),
+            has_dedicated_cpus: cpu.is_some_and(|cpu| cpu.dedicated_cpu_placement),
             claims: claimed_requests(vmi),
             volumes: matched_volumes(vmi, options, facts)?,
         })
@@ -72,11 +85,20 @@ impl HostQuery {
 
     /// Whether the VMI needs none of these facts.
     pub(crate) fn is_empty(&self) -> bool {
-        self.claims.is_empty() && self.volumes.is_empty()
+        self.claims.is_empty()
+            && self.volumes.is_empty()
+            && !self.has_sriov
+            && !self.has_dedicated_cpus
     }
 
     /// Adds the facts, or the reason why a fact is missing. Blocking: volumes may lie on slow storage.
     pub(crate) fn answer(self, mut facts: HostFacts) -> HostFacts {
+        if self.has_sriov {
+            facts.network_info = devices::network_info();
+        }
+        if self.has_dedicated_cpus {
+            facts.cpuset = cpuset();
+        }
         facts.claimed_devices =
             resource_claims::devices(Path::new(resource_claims::METADATA), &self.claims);
         for volume in self.volumes {

@@ -11,7 +11,7 @@ mod pod_links;
 use std::path::{Path, PathBuf};
 
 use domain::pod_network::{Binding, Lease, Tap, taps};
-use domain::spec::DomainSpec;
+use domain::spec::{DomainSpec, Interface};
 use kubevirt_api::options::Options;
 use kubevirt_api::vmi::Vmi;
 
@@ -59,6 +59,28 @@ impl PodNetwork {
             self.connect_one(vmi, tap, &links, spec).await?;
         }
         Ok(())
+    }
+
+    /// Attaches one interface of a running VM, whose links virt-handler has made by now, and serves its DHCP.
+    ///
+    /// # Errors
+    /// As [`PodNetwork::connect`].
+    pub async fn connect_hotplugged(
+        &self,
+        vmi: &Vmi,
+        options: &Options,
+        interface: Interface,
+    ) -> Result<Interface, NetworkError> {
+        let mut taps = taps(vmi, options)?.into_iter();
+        let name = interface.alias.as_ref().map(|alias| alias.name.clone());
+        let Some(tap) = taps.find(|tap| Some(&tap.interface) == name.as_ref()) else {
+            return Ok(interface);
+        };
+        let links = Links::open().map_err(NetworkError::Netlink)?;
+        let mut spec = DomainSpec::default();
+        spec.devices.interfaces.push(interface.clone());
+        self.connect_one(vmi, &tap, &links, &mut spec).await?;
+        Ok(spec.devices.interfaces.pop().unwrap_or(interface))
     }
 
     async fn connect_one(

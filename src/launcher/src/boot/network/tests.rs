@@ -61,7 +61,7 @@ impl Pod {
         Pod { network, directory }
     }
 
-    async fn connect(&self, interface: Value) -> Result<domain::spec::Interface, String> {
+    async fn connect(&self, interface: Value) -> Result<Interface, String> {
         let vmi = json!({
             "metadata": {"name": "vm1", "namespace": "default", "uid": "u"},
             "spec": {

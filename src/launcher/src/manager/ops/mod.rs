@@ -1,7 +1,10 @@
 //! The operations, one file per command. Each is a function of the VM; the driver decides when it runs.
 
+mod cpus;
 mod delete;
+mod host_devices;
 mod kill;
+mod memory;
 mod memory_dump;
 mod pause;
 mod reset;
@@ -10,8 +13,11 @@ mod soft_reboot;
 mod sync;
 mod unpause;
 
+pub(super) use cpus::set_cpus;
 pub(super) use delete::delete;
+pub(super) use host_devices::attach_host_devices;
 pub(super) use kill::kill;
+pub(super) use memory::set_memory;
 pub(super) use memory_dump::memory_dump;
 pub(super) use pause::pause;
 pub(super) use reset::reset;

@@ -25,14 +25,16 @@ enum ExpandDiskError {
 }
 
 /// Expands the disks of a running VM. A disk that cannot be expanded stays as it is, with a warning. `spec` is the
-/// domain as the VMI asks for it now.
+/// domain as the VMI asks for it now, `absent` are its volumes that are not attached.
 pub(super) async fn expand_disks(
     vm: &VmContext,
     vmi: &Vmi,
     spec: &DomainSpec,
     domain: &Arc<dyn Domain>,
+    absent: &[String],
 ) {
-    let expansions = live_expansions(vmi, spec);
+    let mut expansions = live_expansions(vmi, spec);
+    expansions.retain(|expansion| !absent.iter().any(|volume| volume == expansion.volume()));
     if expansions.is_empty() || vm.boot_resources.test_driver {
         return;
     }

@@ -12,22 +12,30 @@ mod define;
 mod expand_disks;
 mod hook_events;
 mod prepare;
+mod reconcile;
 mod startup_watch;
+mod unapplied;
 
 use std::sync::Arc;
 
-use domain::live_changes::{live_changes, may_change};
 use domain::spec::DomainSpec;
 use kubevirt_api::vmi::Vmi;
 use libvirt::Domain;
+pub(super) use reconcile::read_live_domain;
+use reconcile::reconcile;
 use tokio_util::sync::CancellationToken;
 
-use crate::libvirt_client::QUERY_DEADLINE;
 use crate::manager::Answer;
 use crate::manager::error::OpError;
 use crate::manager::refusal::Refusal;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
+
+/// The domain that a VMI asks for, before hooks.
+pub(super) async fn convert(vm: &VmContext, request: &SyncRequest) -> Result<DomainSpec, OpError> {
+    let converted = prepare::ConvertedVm::convert(vm, request).await?;
+    Ok(converted.into_spec())
+}
 
 /// Starts or changes the VM as the VMI says. `interrupted` stops that at the next safe point.
 pub(in crate::manager) async fn sync(
@@ -43,18 +51,15 @@ pub(in crate::manager) async fn sync(
     }
     let converted = prepare::ConvertedVm::convert(vm, request).await?;
     let domain = match defined_domain(vm, request).await? {
-        Some(domain) => {
-            refuse_unsupported_changes(vm, &request.vmi, converted.spec(), &domain).await?;
-            expand_disks::expand_disks(vm, &request.vmi, converted.spec(), &domain).await;
-            domain
-        }
+        Some(domain) => domain,
         None => {
             let prepared = until(interrupted, converted.prepare(vm)).await?;
             return boot(vm, request, prepared, interrupted).await;
         }
     };
-    let answer = bring_up::bring_up(vm, request, &domain, interrupted).await?;
-    Ok(apply_settings(vm, request, answer))
+    let brought_up = bring_up::bring_up(vm, request, &domain, interrupted).await?;
+    let changed = reconcile(vm, request, converted.spec(), &domain, interrupted).await?;
+    Ok(apply_settings(vm, request, brought_up.or(changed)))
 }
 
 /// Defines and starts the VM. Between a notification that the domain is off and the one that it is alive, virt-handler
@@ -76,6 +81,7 @@ async fn boot(
 
 /// Applies the settings of the VMI that do not concern libvirt.
 fn apply_settings(vm: &VmContext, request: &SyncRequest, answer: Answer) -> Answer {
+    unapplied::report(vm, &request.vmi);
     vm.metadata
         .set_grace_period(request.vmi.grace_period_seconds());
     vm.driver_state().agent_probe_paused = pauses_probes(&request.vmi);
@@ -98,29 +104,6 @@ async fn defined_domain(
         tracing::info!("a launcher before this one defined the domain and did not start it");
     }
     Ok(is_ready.then_some(domain))
-}
-
-/// Fails when the VMI asks for a change of the running VM that this launcher cannot make. KubeVirt's launcher would make
-/// it, and virt-handler must not believe that it was made.
-async fn refuse_unsupported_changes(
-    vm: &VmContext,
-    vmi: &Vmi,
-    wanted: &DomainSpec,
-    domain: &Arc<dyn Domain>,
-) -> Result<(), OpError> {
-    if !may_change(vmi) || vm.client.state_of(domain).await?.is_down() {
-        return Ok(());
-    }
-    let snapshot = vm.client.snapshot(QUERY_DEADLINE).await?;
-    let Some(live) = snapshot.spec else {
-        return Ok(());
-    };
-    let changes = live_changes(vmi, wanted, &live);
-    if changes.is_empty() {
-        return Ok(());
-    }
-    let changes = changes.iter().map(ToString::to_string);
-    Err(OpError::Unsupported(changes.collect()))
 }
 
 /// KubeVirt reads the annotation as Go reads a boolean.

@@ -57,6 +57,10 @@ impl<'a> ConvertedVm<'a> {
         &self.spec
     }
 
+    pub(super) fn into_spec(self) -> DomainSpec {
+        self.spec
+    }
+
     /// Runs the hooks, connects the network and puts images in place.
     pub(super) async fn prepare(self, vm: &VmContext) -> Result<PreparedDomain<'a>, OpError> {
         let invocation = Invocation {

@@ -1,0 +1,94 @@
+//! One change of a running domain.
+
+use std::fmt;
+
+use crate::spec::{Disk, Interface};
+
+/// A device of the running domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LiveDevice {
+    /// The volume or interface of the VMI: the alias without `ua-`, or the target of a device without an alias.
+    pub name: String,
+    /// libvirt's alias, as in its events.
+    pub alias: String,
+    /// The device as libvirt described it.
+    pub xml: String,
+    /// The image of changed blocks in front of a disk's data, which the launcher has made for this disk.
+    pub overlay: Option<String>,
+}
+
+/// Another medium in a CD-ROM drive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MediumChange {
+    /// The volume.
+    pub name: String,
+    /// The file or device to insert; `None` ejects.
+    pub medium: Option<String>,
+    /// The drive as libvirt described it, with the new medium.
+    pub xml: String,
+}
+
+/// A change of a device.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DeviceChange {
+    /// Detach a disk.
+    DetachDisk(LiveDevice),
+    /// Attach a disk, whose cache and IO modes are not chosen yet.
+    AttachDisk(Box<Disk>),
+    /// Change or eject the medium of a CD-ROM drive.
+    ChangeMedium(MediumChange),
+    /// Attach an interface, which is not connected to a tap device yet.
+    AttachInterface(Box<Interface>),
+    /// Detach an interface.
+    DetachInterface(LiveDevice),
+    /// Set an interface's link; the XML has the new state.
+    SetLink(LiveDevice),
+}
+
+impl DeviceChange {
+    /// Whether the change is about a disk.
+    pub fn is_of_disk(&self) -> bool {
+        match self {
+            DeviceChange::AttachDisk(_)
+            | DeviceChange::DetachDisk(_)
+            | DeviceChange::ChangeMedium(_) => true,
+            DeviceChange::AttachInterface(_)
+            | DeviceChange::DetachInterface(_)
+            | DeviceChange::SetLink(_) => false,
+        }
+    }
+
+    /// The volume or interface of the VMI.
+    pub fn name(&self) -> &str {
+        match self {
+            DeviceChange::AttachDisk(disk) => match &disk.alias {
+                Some(alias) => &alias.name,
+                None => &disk.target.device,
+            },
+            DeviceChange::AttachInterface(interface) => {
+                (interface.alias.as_ref()).map_or("", |alias| alias.name.as_str())
+            }
+            DeviceChange::ChangeMedium(change) => &change.name,
+            DeviceChange::DetachDisk(device)
+            | DeviceChange::DetachInterface(device)
+            | DeviceChange::SetLink(device) => &device.name,
+        }
+    }
+}
+
+impl fmt::Display for DeviceChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name();
+        match self {
+            DeviceChange::AttachDisk(_) => write!(f, "attaching volume {name}"),
+            DeviceChange::DetachDisk(_) => write!(f, "detaching volume {name}"),
+            DeviceChange::ChangeMedium(MediumChange { medium: None, .. }) => {
+                write!(f, "ejecting the medium of CD-ROM drive {name}")
+            }
+            DeviceChange::ChangeMedium(_) => write!(f, "inserting volume {name}"),
+            DeviceChange::AttachInterface(_) => write!(f, "attaching interface {name}"),
+            DeviceChange::DetachInterface(_) => write!(f, "detaching interface {name}"),
+            DeviceChange::SetLink(_) => write!(f, "setting the link state of interface {name}"),
+        }
+    }
+}

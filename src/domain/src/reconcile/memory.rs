@@ -1,0 +1,228 @@
+//! The memory device of a running domain: virtio-mem, whose requested size the guest follows.
+
+use domain_xml::Element;
+use kubevirt_api::vmi::{Quantity, Vmi};
+
+use super::live_domain::LiveDomain;
+
+const MODEL: &str = "virtio-mem";
+/// The annotation by which KubeVirt's functional tests have the change fail.
+const FAIL: &str = "kubevirt.io/func-test-memory-hotplug-fail";
+/// The unit in which the guest plugs memory, in bytes.
+const BLOCK: u64 = 2 << 20;
+/// The same on huge pages of 1 GiB.
+const HUGE_BLOCK: u64 = 1 << 30;
+
+/// A change of the guest's memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemoryChange {
+    /// Attach the memory device.
+    Attach(String),
+    /// Give the memory device another requested size.
+    Update(String),
+}
+
+/// Why the guest's memory cannot be changed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum MemoryChangeError {
+    /// A size is missing in the VMI.
+    #[error("the VMI's field {0} is missing, so that the guest's memory cannot be changed")]
+    Missing(&'static str),
+    /// The size would be less than at the start of the guest.
+    #[error(
+        "the VMI's field {field} is {bytes} bytes, less than the {at_boot} bytes with which the guest was started"
+    )]
+    BelowBoot {
+        /// The field.
+        field: &'static str,
+        /// Its value.
+        bytes: i64,
+        /// `status.memory.guestAtBoot`.
+        at_boot: i64,
+    },
+    /// A functional test wants it to fail; the text is the annotation's name.
+    #[error("{FAIL}")]
+    Annotation,
+}
+
+/// The change that gives the guest the memory that the VMI asks for; `None` if that size is requested already.
+///
+/// # Errors
+/// [`MemoryChangeError`] naming the field.
+pub fn memory_change(
+    vmi: &Vmi,
+    live: &LiveDomain,
+) -> Result<Option<MemoryChange>, MemoryChangeError> {
+    if vmi.annotation(FAIL).is_some() {
+        return Err(MemoryChangeError::Annotation);
+    }
+    let Sizes { all, requested } = Sizes::of(vmi)?;
+    let device = live.devices_of("memory");
+    let device = device.into_iter().find(is_memory_device);
+    let Some(mut device) = device else {
+        let xml = new_device(all, requested, block(vmi)).render();
+        return Ok(Some(MemoryChange::Attach(xml)));
+    };
+    let size = device.ensure_child("target").ensure_child("requested");
+    if bytes(size) == Some(requested) {
+        return Ok(None);
+    }
+    size.set_attr("unit", "b").set_text(requested.to_string());
+    Ok(Some(MemoryChange::Update(device.render())))
+}
+
+/// Sizes of the memory device, in bytes.
+struct Sizes {
+    all: u64,
+    requested: u64,
+}
+
+impl Sizes {
+    fn of(vmi: &Vmi) -> Result<Sizes, MemoryChangeError> {
+        const MAX: &str = "spec.domain.memory.maxGuest";
+        const GUEST: &str = "spec.domain.memory.guest";
+        let value = |field, quantity: Option<&Quantity>| {
+            let quantity = quantity.ok_or(MemoryChangeError::Missing(field))?;
+            Ok(quantity.value())
+        };
+        let memory = vmi.spec.domain.memory.as_ref();
+        let status = vmi.status.memory.as_ref();
+        let at_boot = value(
+            "status.memory.guestAtBoot",
+            status.and_then(|status| status.guest_at_boot.as_ref()),
+        )?;
+        let beyond = |field, quantity: Option<&Quantity>| {
+            let bytes: i64 = value(field, quantity)?;
+            let beyond = bytes.checked_sub(at_boot).unwrap_or(-1);
+            u64::try_from(beyond).map_err(|_| MemoryChangeError::BelowBoot {
+                field,
+                bytes,
+                at_boot,
+            })
+        };
+        Ok(Sizes {
+            all: beyond(MAX, memory.and_then(|memory| memory.max_guest.as_ref()))?,
+            requested: beyond(GUEST, memory.and_then(|memory| memory.guest.as_ref()))?,
+        })
+    }
+}
+
+fn block(vmi: &Vmi) -> u64 {
+    let memory = vmi.spec.domain.memory.as_ref();
+    let pages = memory.and_then(|memory| memory.hugepages.as_ref());
+    match pages.is_some_and(|pages| pages.page_size == "1Gi") {
+        true => HUGE_BLOCK,
+        false => BLOCK,
+    }
+}
+
+fn is_memory_device(device: &Element) -> bool {
+    device.attr("model").is_some_and(|model| model == MODEL)
+}
+
+fn new_device(all: u64, requested: u64, block: u64) -> Element {
+    let amount = |name: &str, bytes: u64| {
+        Element::new(name)
+            .with_attr("unit", "b")
+            .with_text(bytes.to_string())
+    };
+    let target = Element::new("target")
+        .with_child(amount("size", all))
+        .with_child(Element::new("node").with_text("0"))
+        .with_child(amount("block", block))
+        .with_child(amount("requested", requested));
+    Element::new("memory")
+        .with_attr("model", MODEL)
+        .with_child(target)
+}
+
+/// The amount that an element states, in bytes. libvirt writes KiB.
+fn bytes(amount: &Element) -> Option<u64> {
+    let value: u64 = amount.text().trim().parse().ok()?;
+    let unit = match amount.attr("unit").as_deref() {
+        Some("b" | "bytes") => 1,
+        None | Some("KiB" | "k") => 1 << 10,
+        Some("MiB" | "M") => 1 << 20,
+        Some("GiB" | "G") => 1 << 30,
+        Some(_) => return None,
+    };
+    value.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const LIVE: &str = "<memory model='virtio-mem'><target><size unit='KiB'>786432</size><node>0</node>\
+        <block unit='KiB'>2048</block><requested unit='KiB'>262144</requested><current unit='KiB'>131072</current>\
+        </target><alias name='virtiomem0'/></memory>";
+
+    fn vmi(memory: Value, at_boot: Value) -> Vmi {
+        let vmi = json!({
+            "metadata": {"name": "vm1", "namespace": "default", "uid": "1"},
+            "spec": {"domain": {"memory": memory}},
+            "status": {"memory": {"guestAtBoot": at_boot}},
+        });
+        Vmi::from_json(vmi.to_string().as_bytes()).unwrap()
+    }
+
+    fn change(guest: &str, devices: &str) -> Result<Option<MemoryChange>, MemoryChangeError> {
+        let vmi = vmi(json!({"guest": guest, "maxGuest": "1Gi"}), json!("256Mi"));
+        let xml = format!("<domain id='1'><devices>{devices}</devices></domain>");
+        memory_change(&vmi, &LiveDomain::parse(xml).unwrap())
+    }
+
+    #[test]
+    fn first_change_attaches_a_device_for_all_pluggable_memory() {
+        let attach = "<memory model='virtio-mem'><target><size unit='b'>805306368</size><node>0</node>\
+            <block unit='b'>2097152</block><requested unit='b'>268435456</requested></target></memory>";
+        for devices in ["", "<memory model='nvdimm'/>"] {
+            let Some(MemoryChange::Attach(xml)) = change("512Mi", devices).unwrap() else {
+                panic!("no attachment to {devices}");
+            };
+            assert_eq!(xml.lines().map(str::trim).collect::<String>(), attach);
+        }
+    }
+
+    #[test]
+    fn later_changes_are_the_requested_size_of_the_live_device() {
+        assert_eq!(change("512Mi", LIVE).unwrap(), None);
+        let Some(MemoryChange::Update(xml)) = change("768Mi", LIVE).unwrap() else {
+            panic!("no update");
+        };
+        let requested = "<requested unit='b'>536870912</requested>";
+        let expected = LIVE.replace("<requested unit='KiB'>262144</requested>", requested);
+        assert_eq!(xml, expected);
+        assert!(change("256Mi", LIVE).unwrap().is_some(), "all of it back");
+    }
+
+    #[test]
+    fn impossible_sizes_are_named() {
+        let error = change("128Mi", "").unwrap_err().to_string();
+        assert!(
+            error.contains("spec.domain.memory.guest is 134217728"),
+            "{error}"
+        );
+        let live = LiveDomain::parse("<domain id='1'/>".into()).unwrap();
+        let missing = |memory, at_boot| {
+            memory_change(&vmi(memory, at_boot), &live)
+                .unwrap_err()
+                .to_string()
+        };
+        let sizes = json!({"guest": "1Gi"});
+        assert!(missing(sizes.clone(), json!("1Gi")).contains("maxGuest"));
+        assert!(missing(sizes, Value::Null).contains("guestAtBoot"));
+    }
+
+    #[test]
+    fn annotation_of_kubevirts_tests_fails_the_change() {
+        let vmi = json!({"metadata": {"name": "vm1", "namespace": "default", "uid": "1",
+            "annotations": {FAIL: ""}}});
+        let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
+        let live = LiveDomain::parse("<domain id='1'/>".into()).unwrap();
+        assert_eq!(memory_change(&vmi, &live).unwrap_err().to_string(), FAIL);
+    }
+}

@@ -1,0 +1,50 @@
+//! The changes that bring a running domain to what its VMI asks for. Pure: [`plan`] decides, the launcher applies.
+//!
+//! ```text
+//! VMI ─ convert ─▶ wanted ─┐
+//!                          ├─ plan ─▶ detach, attach, change media (disks); attach, detach, link (interfaces)
+//! libvirt's live XML ──────┘
+//! ```
+//!
+//! The rules are KubeVirt's: disks match by their target alone, interfaces by their alias. A device of the running domain
+//! is sent back to libvirt as libvirt described it, so that elements of hooks, letter case and unknown elements stay.
+
+mod change;
+mod disks;
+mod host_devices;
+mod interfaces;
+mod live_domain;
+mod media;
+mod memory;
+mod settings;
+
+use kubevirt_api::vmi::Vmi;
+
+use crate::spec::DomainSpec;
+
+pub use change::{DeviceChange, LiveDevice, MediumChange};
+pub use disks::data_path;
+pub use host_devices::{HostDeviceAttachment, sriov_attachments};
+pub use live_domain::{LiveDomain, device_xml};
+pub use memory::{MemoryChange, MemoryChangeError, memory_change};
+pub use settings::RunningSettings;
+
+/// The changes from the running domain to the wanted one, in the order in which they are made. `wanted` is the domain
+/// that `vmi` converts to.
+pub fn plan(vmi: &Vmi, wanted: &DomainSpec, live: &LiveDomain) -> Vec<DeviceChange> {
+    let disks = live.disks();
+    let mut changes = disks::changes(&wanted.devices.disks, &disks);
+    changes.extend(media::changes(&wanted.devices.disks, &disks));
+    // virt-handler leaves interfaces alone until the VMI runs.
+    if vmi.value()["status"]["phase"] == "Running" {
+        changes.extend(interfaces::changes(
+            vmi,
+            &wanted.devices.interfaces,
+            &live.interfaces(),
+        ));
+    }
+    changes
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+#![allow(clippy::unwrap_used)]
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn vmi(status: Value, interfaces: Value) -> Vmi {
+    let networks = json!([{"name": "blue", "multus": {"networkName": "blue"}}]);
+    let vmi = json!({
+        "metadata": {"name": "vm1", "namespace": "default", "uid": "1"},
+        "spec": {"domain": {"devices": {"interfaces": interfaces}}, "networks": networks},
+        "status": status,
+    });
+    Vmi::from_json(vmi.to_string().as_bytes()).unwrap()
+}
+
+fn xml(devices: &str) -> String {
+    format!("<domain><devices>{devices}</devices></domain>")
+}
+
+fn wanted(devices: &str) -> DomainSpec {
+    crate::parse::parse(&xml(devices)).unwrap()
+}
+
+fn live(devices: &str) -> LiveDomain {
+    LiveDomain::parse(xml(devices)).unwrap()
+}
+
+fn texts(changes: &[DeviceChange]) -> Vec<String> {
+    changes.iter().map(ToString::to_string).collect()
+}
+
+fn disk_changes(wanted_disks: &str, live_disks: &str) -> Vec<DeviceChange> {
+    let vmi = vmi(json!({"phase": "Running"}), json!([]));
+    plan(&vmi, &wanted(wanted_disks), &live(live_disks))
+}
+
+const ROOT: &str = "<disk type='file' device='disk'><source file='/root.img'/>\
+    <target dev='vda' bus='virtio'/></disk>";
+const DATA: &str = "<disk type='file' device='disk'>\
+    <source file='/var/run/kubevirt/hotplug-disks/data.img'/>\
+    <target dev='sda' bus='scsi'/><alias name='ua-data'/></disk>";
+/// As DATA, with what libvirt and a hook add; written as libvirt does not write it.
+const LIVE_DATA: &str = "<disk type='file' device='disk'><driver name='qemu' discard_no_unref='on'/>\
+    <source file=\"/var/run/kubevirt/hotplug-disks/data.img\" index='3'/><backingStore/>\
+    <target dev='sda' bus='scsi'/><serial>CaseKept</serial><hook:made xmlns:hook='urn:x'/>\
+    <alias name='ua-data'/></disk>";
+
+#[test]
+fn only_hotplugged_disks_are_attached_and_detached() {
+    let both = format!("{ROOT}{DATA}");
+    let live_both = format!("{ROOT}{LIVE_DATA}");
+    assert_eq!(texts(&disk_changes(&both, ROOT)), ["attaching volume data"]);
+    assert_eq!(
+        texts(&disk_changes(ROOT, &live_both)),
+        ["detaching volume data"]
+    );
+    assert_eq!(disk_changes(&both, &live_both), []);
+    assert_eq!(disk_changes("", ROOT), [], "a permanent disk stays");
+    let sata = DATA.replace("scsi", "sata");
+    assert_eq!(disk_changes(&sata, ""), [], "sata cannot be hotplugged");
+    assert_eq!(disk_changes("", &sata), []);
+}
+
+#[test]
+fn detached_disk_is_sent_as_libvirt_described_it() {
+    let changes = disk_changes(ROOT, &format!("{ROOT}{LIVE_DATA}"));
+    let [DeviceChange::DetachDisk(device)] = changes.as_slice() else {
+        panic!("{changes:?}");
+    };
+    assert_eq!(device.xml, LIVE_DATA);
+    assert_eq!(
+        (device.name.as_str(), device.alias.as_str()),
+        ("data", "ua-data")
+    );
+    assert_eq!(device.overlay, None);
+}
+
+#[test]
+fn overlay_of_a_tracked_disk_is_known() {
+    let tracked = "<disk type='file' device='disk'><source file='/cbt/data.qcow2'>\
+        <dataStore type='file'><format type='raw'/>\
+        <source file='/var/run/kubevirt/hotplug-disks/data.img'/></dataStore></source>\
+        <target dev='sda' bus='scsi'/></disk>";
+    let changes = disk_changes("", tracked);
+    let [DeviceChange::DetachDisk(device)] = changes.as_slice() else {
+        panic!("{changes:?}");
+    };
+    assert_eq!(device.overlay.as_deref(), Some("/cbt/data.qcow2"));
+    assert_eq!(
+        device.name, "sda",
+        "a disk without alias has its target's name"
+    );
+    assert_eq!(disk_changes(tracked, ""), disk_changes(tracked, ROOT));
+}
+
+fn drive(source: &str) -> String {
+    let kind = if source.is_empty() { "block" } else { "file" };
+    format!(
+        "<disk type='{kind}' device='cdrom'><driver name='qemu' type='raw' error_policy='stop'/>{source}\
+         <target dev='sdb' bus='sata' tray='open'/><serial>CD</serial><alias name='ua-cd'/></disk>"
+    )
+}
+
+#[test]
+fn only_hotplugged_media_are_changed() {
+    let hotplugged = drive("<source file='/var/run/kubevirt/hotplug-disks/cd.img'/>");
+    let other = drive("<source file='/var/run/kubevirt/hotplug-disks/other.img'/>");
+    let (empty, permanent) = (drive(""), drive("<source file='/cd.iso'/>"));
+    let changes = |wanted: &str, live: &str| texts(&disk_changes(wanted, live));
+    let (insert, eject) = (
+        ["inserting volume cd"],
+        ["ejecting the medium of CD-ROM drive cd"],
+    );
+    assert_eq!(changes(&hotplugged, &empty), insert);
+    assert_eq!(changes(&other, &hotplugged), insert);
+    assert_eq!(changes(&empty, &hotplugged), eject);
+    assert_eq!(changes("", &hotplugged), eject, "its volume is not mounted");
+    for (wanted, live) in [
+        (&empty, &permanent),
+        (&permanent, &empty),
+        (&empty, &empty),
+        (&hotplugged, &hotplugged),
+        (&String::new(), &empty),
+    ] {
+        assert_eq!(disk_changes(wanted, live), [], "{live} to {wanted}");
+    }
+}
+
+#[test]
+fn drive_keeps_everything_but_its_medium() {
+    let medium = "<source file='/var/run/kubevirt/hotplug-disks/cd.img'/>";
+    let read = drive(&format!(
+        "{}<backingStore/>",
+        medium.replace("/>", " index='2'/>")
+    ));
+    let xml = |wanted: &str, live: &str| match disk_changes(wanted, live).as_slice() {
+        [DeviceChange::ChangeMedium(change)] => (change.medium.clone(), change.xml.clone()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(xml(&drive(""), &read), (None, drive("")));
+    let (path, inserted) = xml(&drive(medium), &drive(""));
+    assert_eq!(
+        path.as_deref(),
+        Some("/var/run/kubevirt/hotplug-disks/cd.img")
+    );
+    let expected = drive(medium).replace('\'', "\"");
+    assert_eq!(inserted.replace('\'', "\""), expected);
+}
+
+#[test]
+fn hotplugged_scsi_drive_is_detached_not_ejected() {
+    let scsi =
+        drive("<source file='/var/run/kubevirt/hotplug-disks/cd.img'/>").replace("sata", "scsi");
+    assert_eq!(texts(&disk_changes("", &scsi)), ["detaching volume cd"]);
+}
+
+fn in_pod() -> Value {
+    json!([{"name": "blue", "infoSource": "domain, multus-status"}])
+}
+
+fn interface_changes(phase: &str, interface: &Value, live_devices: &str) -> Vec<DeviceChange> {
+    let interfaces = json!([interface]);
+    let vmi = vmi(json!({"phase": phase, "interfaces": in_pod()}), interfaces);
+    let link = match interface["state"].as_str() {
+        Some("down") => "<link state='down'/>",
+        _ => "",
+    };
+    let spec = match interface["state"].as_str() {
+        Some("absent") => String::new(),
+        _ => format!("<interface type='ethernet'>{link}<alias name='ua-blue'/></interface>"),
+    };
+    plan(&vmi, &wanted(&spec), &live(live_devices))
+}
+
+/// The tap device of network `blue` has the first digits of its SHA-256 in its name.
+const BLUE: &str = "<interface type='ethernet'><mac address='02:00:00:AB:00:01'/>\
+    <target dev='tap16477688c0e' managed='no'/><model type='virtio-non-transitional'/>\
+    <alias name='ua-blue'/></interface>";
+
+#[test]
+fn interfaces_are_attached_once_the_pod_has_them_and_the_vmi_runs() {
+    let blue = json!({"name": "blue", "bridge": {}});
+    let attach = ["attaching interface blue"];
+    assert_eq!(texts(&interface_changes("Running", &blue, "")), attach);
+    assert_eq!(interface_changes("Scheduled", &blue, ""), []);
+    assert_eq!(interface_changes("Running", &blue, BLUE), []);
+    let sriov = json!({"name": "blue", "sriov": {}});
+    assert_eq!(interface_changes("Running", &sriov, ""), []);
+}
+
+#[test]
+fn interfaces_with_a_hashed_tap_device_are_detached() {
+    let absent = json!({"name": "blue", "bridge": {}, "state": "absent"});
+    let changes = interface_changes("Running", &absent, BLUE);
+    let [DeviceChange::DetachInterface(device)] = changes.as_slice() else {
+        panic!("{changes:?}");
+    };
+    assert_eq!(device.xml, BLUE);
+    let ordinal = BLUE.replace("tap16477688c0e", "tap1");
+    assert_eq!(interface_changes("Running", &absent, &ordinal), []);
+    assert_eq!(interface_changes("Running", &absent, ""), []);
+}
+
+#[test]
+fn link_state_is_changed_in_the_live_interface() {
+    let down = json!({"name": "blue", "bridge": {}, "state": "down"});
+    let up = json!({"name": "blue", "bridge": {}});
+    let changes = interface_changes("Running", &down, BLUE);
+    let [DeviceChange::SetLink(device)] = changes.as_slice() else {
+        panic!("{changes:?}");
+    };
+    let live_down = device.xml.clone();
+    assert!(live_down.contains("<link state='down'/>"), "{live_down}");
+    assert_eq!(interface_changes("Running", &down, &live_down), []);
+    let changes = interface_changes("Running", &up, &live_down);
+    let [DeviceChange::SetLink(device)] = changes.as_slice() else {
+        panic!("{changes:?}");
+    };
+    assert_eq!(device.xml, BLUE);
+    let live_up = live_down.replace("down", "up");
+    assert_eq!(interface_changes("Running", &up, &live_up), []);
+}
+
+#[test]
+fn document_that_is_no_domain_is_refused() {
+    assert!(LiveDomain::parse("<network/>".into()).is_err());
+    assert!(LiveDomain::parse("<domain>".into()).is_err());
+}

@@ -1,0 +1,40 @@
+//! Attaches a hotplugged disk.
+
+use domain::driver_modes::set_disk_modes;
+use domain::reconcile::{data_path, device_xml};
+use domain::spec::Disk;
+use libvirt::Affect;
+
+use super::{Applied, Reconciliation, image_readiness};
+use crate::blocking;
+use crate::boot::disks::DirectIo;
+use crate::boot::resources::{BootResourceError, FILE_TIMEOUT};
+use crate::libvirt_client::COMMAND;
+use crate::manager::error::OpError;
+
+impl Reconciliation<'_> {
+    pub(super) async fn attach_disk(&self, disk: &Disk) -> Result<Applied, OpError> {
+        if !image_readiness::is_ready(&data_path(disk)).await? {
+            return Ok(Applied::NotReady);
+        }
+        self.vm
+            .boot_resources
+            .changed_blocks(&self.request.vmi, disk)
+            .await?;
+        let disk = with_modes(disk.clone()).await?;
+        let xml = device_xml("disk", &disk);
+        tracing::debug!(xml, "attaching a disk");
+        let attach =
+            move |domain: &dyn libvirt::Domain| domain.attach_device(&xml, Affect::LiveAndConfig);
+        self.vm
+            .client
+            .on(self.domain, "attaching a disk", COMMAND, attach)
+            .await?;
+        Ok(Applied::Yes)
+    }
+}
+
+async fn with_modes(mut disk: Disk) -> Result<Disk, BootResourceError> {
+    let probe = move || set_disk_modes(&mut disk, &DirectIo).map(|()| disk);
+    Ok(blocking::call("probing a disk's file system", FILE_TIMEOUT, probe).await??)
+}

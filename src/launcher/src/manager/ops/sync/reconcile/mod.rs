@@ -1,0 +1,179 @@
+//! Changes the running domain as its VMI says: [`domain::reconcile`] plans, this module applies, one change after the
+//! other. The first error ends the sync; what was done stays, and the next sync continues.
+//!
+//! ```text
+//! live XML ─ plan ─▶ detach disks, attach disks, change media ─ expand disks ─ interfaces
+//! ```
+
+mod attach_disk;
+mod detach;
+mod image_readiness;
+mod interfaces;
+mod medium;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::reconcile::{DeviceChange, LiveDomain, plan};
+use domain::spec::DomainSpec;
+use libvirt::{Domain, XmlKind};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{expand_disks, safe_point};
+use crate::libvirt_client::QUICK;
+use crate::manager::error::OpError;
+use crate::manager::sync_request::SyncRequest;
+use crate::manager::vm_context::VmContext;
+use crate::manager::{Answer, DeviceChangeError};
+
+/// virt-handler waits 20 s for a sync. A change that may take 11 s does not begin after this long.
+const LAST_BEGIN: Duration = Duration::from_secs(8);
+
+/// A sync of a running domain.
+struct Reconciliation<'a> {
+    vm: &'a VmContext,
+    request: &'a SyncRequest,
+    wanted: &'a DomainSpec,
+    domain: &'a Arc<dyn Domain>,
+    interrupted: &'a CancellationToken,
+    begin: Instant,
+}
+
+/// What became of one change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Applied {
+    /// libvirt has made it.
+    Yes,
+    /// Its image is not ready; a later sync makes it.
+    NotReady,
+}
+
+/// Brings the running domain to what `request` asks for. `wanted` is the domain that its VMI converts to.
+pub(super) async fn reconcile(
+    vm: &VmContext,
+    request: &SyncRequest,
+    wanted: &DomainSpec,
+    domain: &Arc<dyn Domain>,
+    interrupted: &CancellationToken,
+) -> Result<Answer, OpError> {
+    if vm.boot_resources.test_driver {
+        return Ok(Answer::NothingToDo);
+    }
+    let live = read_live_domain(vm, domain).await?;
+    if !live.is_running() {
+        return Ok(Answer::NothingToDo);
+    }
+    detach::finish(vm, &live).await;
+    let reconciliation = Reconciliation {
+        vm,
+        request,
+        wanted,
+        domain,
+        interrupted,
+        begin: Instant::now(),
+    };
+    reconciliation
+        .apply_all(plan(&request.vmi, wanted, &live))
+        .await
+}
+
+/// The running domain, as libvirt describes it.
+pub(in crate::manager::ops) async fn read_live_domain(
+    vm: &VmContext,
+    domain: &Arc<dyn Domain>,
+) -> Result<LiveDomain, OpError> {
+    let what = "reading the domain's description";
+    let xml = vm
+        .client
+        .on(domain, what, QUICK, |domain| domain.xml(XmlKind::Active));
+    LiveDomain::parse(xml.await?).map_err(|error| {
+        OpError::Description(format!(
+            "reading libvirt's description of the running domain: {error}"
+        ))
+    })
+}
+
+impl Reconciliation<'_> {
+    async fn apply_all(&self, changes: Vec<DeviceChange>) -> Result<Answer, OpError> {
+        let (disks, interfaces): (Vec<_>, Vec<_>) =
+            changes.into_iter().partition(DeviceChange::is_of_disk);
+        let mut done = 0;
+        let mut absent = Vec::new();
+        let mut detached = Vec::new();
+        for change in &disks {
+            match self.apply(change).await? {
+                Applied::Yes => done += 1,
+                Applied::NotReady => absent.push(change.name().to_owned()),
+            }
+            if let DeviceChange::DetachDisk(device) = change {
+                detached.push(device);
+            }
+        }
+        if !detached.is_empty() {
+            self.finish_detaches().await?;
+        }
+        expand_disks::expand_disks(
+            self.vm,
+            &self.request.vmi,
+            self.wanted,
+            self.domain,
+            &absent,
+        )
+        .await;
+        for change in &interfaces {
+            if self.apply(change).await? == Applied::Yes {
+                done += 1;
+            }
+        }
+        if interfaces
+            .iter()
+            .any(|one| matches!(one, DeviceChange::DetachInterface(_)))
+        {
+            self.finish_detaches().await?;
+        }
+        Ok(match done {
+            0 => Answer::NothingToDo,
+            _ => Answer::Done,
+        })
+    }
+
+    async fn apply(&self, change: &DeviceChange) -> Result<Applied, OpError> {
+        safe_point(self.interrupted)?;
+        if self.begin.elapsed() > LAST_BEGIN {
+            return Err(DeviceChangeError::TooLate {
+                change: change.to_string(),
+            }
+            .into());
+        }
+        let applied = match change {
+            DeviceChange::AttachDisk(disk) => self.attach_disk(disk).await,
+            DeviceChange::DetachDisk(device) | DeviceChange::DetachInterface(device) => {
+                self.detach(device).await
+            }
+            DeviceChange::ChangeMedium(medium) => self.change_medium(medium).await,
+            DeviceChange::AttachInterface(interface) => self.attach_interface(interface).await,
+            DeviceChange::SetLink(device) => self.set_link(device).await,
+        };
+        let applied = applied.map_err(|error| failed(change, error))?;
+        match applied {
+            Applied::Yes => tracing::info!(device = change.name(), "{change}: done"),
+            Applied::NotReady => tracing::info!(device = change.name(), "{change}: not ready yet"),
+        }
+        Ok(applied)
+    }
+
+    async fn finish_detaches(&self) -> Result<(), OpError> {
+        let live = read_live_domain(self.vm, self.domain).await?;
+        detach::finish(self.vm, &live).await;
+        Ok(())
+    }
+}
+
+/// The error of a change. The end of the VM is no failure of its devices.
+fn failed(change: &DeviceChange, error: OpError) -> OpError {
+    match error.is_refusal() {
+        true => error,
+        false => DeviceChangeError::failed(change.to_string(), error.message()).into(),
+    }
+}

@@ -1,0 +1,288 @@
+//! Changes of a running VM's devices, processors and memory.
+
+use kubevirt_api::vmi::Vmi;
+use libvirt::fake::{Call, FakeDaemon};
+use libvirt::{Event, XmlKind};
+use proto::cmd::v1::{Response, VmiRequest};
+use serde_json::{Value, json};
+use virt_launcher::manager::{Answer, Command, Outcome};
+
+use crate::command::client;
+use crate::rig::{DOMAIN, Rig, sync_of, vmi_json};
+
+fn vmi(json: &Value) -> Vmi {
+    Vmi::from_json(json.to_string().as_bytes()).unwrap()
+}
+
+/// A VMI with a hotplugged volume on this bus. It is in the domain from the start, since no permanent volume is known.
+fn with_volume(phase: &str) -> Value {
+    let mut vmi = vmi_json();
+    vmi["spec"]["volumes"] = json!([{"name": "Data", "persistentVolumeClaim": {"claimName": "x", "hotpluggable": true}}]);
+    vmi["spec"]["domain"]["devices"]["disks"] =
+        json!([{"name": "Data", "disk": {"bus": "scsi"}, "serial": "CaseKept"}]);
+    vmi["status"]["volumeStatus"] = json!([
+        {"name": "root"},
+        {"name": "Data", "target": "sda", "phase": phase, "hotplugVolume": {"attachPodName": "hp"}}
+    ]);
+    vmi
+}
+
+async fn sync(rig: &Rig, vmi_json: &Value) -> Outcome {
+    rig.manager.run(Command::sync(sync_of(vmi(vmi_json)))).await
+}
+
+fn xml(rig: &Rig, kind: XmlKind) -> String {
+    let hypervisor = rig.fake.connect().unwrap();
+    let domain = hypervisor.lookup(DOMAIN).unwrap().unwrap();
+    domain.xml(kind).unwrap()
+}
+
+fn has_disk(rig: &Rig) -> (bool, bool) {
+    let has = |kind| xml(rig, kind).contains("<target bus=\"scsi\" dev=\"sda\"/>");
+    (has(XmlKind::Active), has(XmlKind::Inactive))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hotplugged_disk_is_detached_from_the_running_and_the_defined_domain() {
+    let rig = Rig::new().await;
+    sync(&rig, &with_volume("Ready")).await.unwrap();
+    assert_eq!(
+        has_disk(&rig),
+        (true, true),
+        "{}",
+        xml(&rig, XmlKind::Active)
+    );
+    let before = rig.notifications_until("Running").await.len();
+    let detached = with_volume("Detaching");
+    assert_eq!(sync(&rig, &detached).await.unwrap(), Answer::Done);
+    assert_eq!(has_disk(&rig), (false, false));
+    let heard = rig.notifications(before + 2).await;
+    let new = &heard[before..];
+    assert!(
+        new.len() == 2 && new.iter().all(|one| one.starts_with("MODIFIED")),
+        "{new:?}"
+    );
+    assert_eq!(sync(&rig, &detached).await.unwrap(), Answer::NothingToDo);
+    assert_eq!(rig.fake.count(Call::DetachDevice), 1);
+    assert_eq!(rig.handler.notifications().len(), heard.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guest_that_keeps_a_disk_is_reported_once_and_asked_again() {
+    let rig = Rig::new().await;
+    sync(&rig, &with_volume("Ready")).await.unwrap();
+    rig.fake.keep_devices(DOMAIN, true);
+    let detached = with_volume("Detaching");
+    for _ in 0..3 {
+        sync(&rig, &detached).await.unwrap();
+        assert_eq!(has_disk(&rig), (true, false));
+    }
+    // The first request is for both configurations; later ones fail for the definition, and are for the domain alone.
+    assert_eq!(rig.fake.count(Call::DetachDevice), 1 + 2 * 2);
+    let heard = rig.notifications_until("EVENT DeviceDetachPending").await;
+    let reports = heard
+        .iter()
+        .filter(|one| one.contains("DeviceDetachPending"));
+    assert_eq!(reports.count(), 1, "{heard:#?}");
+    rig.fake.keep_devices(DOMAIN, false);
+    assert_eq!(has_disk(&rig), (false, false));
+    assert_eq!(sync(&rig, &detached).await.unwrap(), Answer::NothingToDo);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_detach_fails_the_sync_and_is_reported() {
+    let rig = Rig::new().await;
+    sync(&rig, &with_volume("Ready")).await.unwrap();
+    let text = "operation failed: unplug of device was rejected by the guest";
+    rig.fake
+        .fail_next(Call::DetachDevice, FakeDaemon::error(9, 10, text));
+    rig.fake.publish(&Event::DeviceRemovalFailed {
+        domain: DOMAIN.into(),
+        alias: "ua-Data".into(),
+    });
+    let error = sync(&rig, &with_volume("Detaching")).await.unwrap_err();
+    let message = error.message();
+    assert!(
+        message.starts_with("detaching volume Data: LibvirtError(Code=9, Domain=10,")
+            && message.contains(text),
+        "{message}"
+    );
+    let heard = rig.notifications_until("EVENT DeviceDetachRefused").await;
+    assert!(
+        heard.iter().any(|one| one.contains("release Data")),
+        "{heard:#?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn volume_without_an_image_is_not_attached_and_the_sync_succeeds() {
+    let rig = Rig::new().await;
+    sync(&rig, &with_volume("AttachedToNode")).await.unwrap();
+    assert_eq!(has_disk(&rig), (false, false));
+    let attached = sync(&rig, &with_volume("MountedToPod")).await.unwrap();
+    assert_eq!(attached, Answer::NothingToDo);
+    assert_eq!(rig.fake.count(Call::AttachDevice), 0);
+}
+
+async fn set_cpus(rig: &Rig, sockets: u32, dedicated: bool) -> Response {
+    let mut vmi = vmi_json();
+    vmi["spec"]["domain"]["cpu"] =
+        json!({"cores": 1, "sockets": sockets, "threads": 1, "maxSockets": 4});
+    if dedicated {
+        vmi["spec"]["domain"]["cpu"]["dedicatedCpuPlacement"] = json!(true);
+    }
+    let mut client = client(rig).await;
+    let request = request(&vmi);
+    client
+        .sync_virtual_machine_cp_us(request)
+        .await
+        .unwrap()
+        .into_inner()
+}
+
+fn request(vmi: &Value) -> VmiRequest {
+    VmiRequest {
+        vmi: Some(proto::cmd::v1::Vmi {
+            vmi_json: vmi.to_string().into_bytes(),
+        }),
+        options: None,
+    }
+}
+
+async fn started_with_cpus() -> Rig {
+    let rig = Rig::new().await;
+    let mut vmi = vmi_json();
+    vmi["spec"]["domain"]["cpu"]["maxSockets"] = json!(4);
+    sync(&rig, &vmi).await.unwrap();
+    rig
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processors_are_set_up_to_the_maximum() {
+    let rig = started_with_cpus().await;
+    let answer = set_cpus(&rig, 2, false).await;
+    assert!(answer.success, "{answer:?}");
+    for kind in [XmlKind::Active, XmlKind::Inactive] {
+        assert!(
+            xml(&rig, kind).contains("current=\"2\""),
+            "{}",
+            xml(&rig, kind)
+        );
+    }
+    let answer = set_cpus(&rig, 5, false).await;
+    let text = "failed to update vCPUs: virError(Code=8, Domain=10, Message='invalid argument: requested \
+        vcpus is greater than max allowable vcpus for the live domain: 5 > 4')";
+    assert_eq!((answer.success, answer.message.as_str()), (false, text));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dedicated_processors_that_do_not_fit_leave_the_vm_unchanged() {
+    let rig = started_with_cpus().await;
+    let answer = set_cpus(&rig, 2, true).await;
+    assert!(
+        !answer.success
+            && answer
+                .message
+                .starts_with("failed to update vCPUs: not enough exclusive threads"),
+        "{answer:?}"
+    );
+    assert_eq!(rig.fake.count(Call::SetVcpus), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_the_running_vm_keeps_are_reported_once() {
+    let rig = Rig::new().await;
+    sync(&rig, &vmi_json()).await.unwrap();
+    let mut changed = vmi_json();
+    changed["spec"]["domain"]["cpu"]["sockets"] = json!(2);
+    for _ in 0..3 {
+        assert_eq!(sync(&rig, &changed).await.unwrap(), Answer::NothingToDo);
+    }
+    let heard = rig.notifications_until("EVENT ChangeNotApplied").await;
+    let reports: Vec<_> = heard
+        .iter()
+        .filter(|one| one.contains("ChangeNotApplied"))
+        .collect();
+    assert!(
+        reports.len() == 1 && reports[0].ends_with("the VMI asks for 2 processors (it has 1)"),
+        "{heard:#?}"
+    );
+}
+
+fn with_memory(guest: &str) -> Value {
+    let mut vmi = vmi_json();
+    vmi["spec"]["domain"]["memory"] = json!({"guest": guest, "maxGuest": "1Gi"});
+    vmi["status"]["memory"] = json!({"guestAtBoot": "128Mi"});
+    vmi
+}
+
+async fn set_memory(rig: &Rig, vmi: &Value) -> Response {
+    let mut client = client(rig).await;
+    let answer = client.sync_virtual_machine_memory(request(vmi)).await;
+    answer.unwrap().into_inner()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_device_is_attached_and_then_resized() {
+    let rig = Rig::new().await;
+    sync(&rig, &vmi_json()).await.unwrap();
+    for guest in ["256Mi", "256Mi"] {
+        let answer = set_memory(&rig, &with_memory(guest)).await;
+        assert!(answer.success, "{answer:?}");
+    }
+    let now = xml(&rig, XmlKind::Active);
+    assert!(
+        now.contains("<requested unit='b'>134217728</requested>"),
+        "{now}"
+    );
+    assert_eq!(rig.fake.count(Call::AttachDevice), 1);
+    let answer = set_memory(&rig, &with_memory("512Mi")).await;
+    assert!(answer.success, "{answer:?}");
+    assert!(xml(&rig, XmlKind::Active).contains("<requested unit='b'>402653184</requested>"));
+    let answer = set_memory(&rig, &vmi_json()).await;
+    assert!(
+        !answer.success
+            && answer
+                .message
+                .contains("status.memory.guestAtBoot is missing"),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_root_port_is_named_with_a_way_out() {
+    let rig = Rig::new().await;
+    sync(&rig, &vmi_json()).await.unwrap();
+    let text = "internal error: No more available PCI slots";
+    rig.fake
+        .fail_next(Call::AttachDevice, FakeDaemon::error(1, 10, text));
+    let answer = set_memory(&rig, &with_memory("256Mi")).await;
+    assert!(
+        !answer.success
+            && answer.message.contains(text)
+            && answer.message.contains("no free PCIe root port"),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_devices_are_attached_in_the_background_one_request_at_a_time() {
+    let rig = Rig::new().await;
+    sync(&rig, &vmi_json()).await.unwrap();
+    let mut client = client(&rig).await;
+    let mut ask = async || {
+        let answer = client.hotplug_host_devices(request(&vmi_json())).await;
+        answer.unwrap().into_inner()
+    };
+    assert!(ask().await.success);
+    // It waits up to 1 s for the pod's network information.
+    let second = ask().await;
+    assert_eq!(second.message, "hot-plug host-devices is in progress");
+    assert!(!second.success);
+    let mut again = ask().await;
+    while !again.success {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        again = ask().await;
+    }
+    assert_eq!(rig.fake.count(Call::AttachDevice), 0);
+}

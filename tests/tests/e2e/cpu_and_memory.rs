@@ -1,0 +1,99 @@
+//! Processors and memory of a running VM.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use proto::cmd::v1::Response;
+use serde_json::{Value, json};
+use tests::fixture::{BOOT, LauncherFixture};
+use tests::pod::User;
+use tests::vmi::Vmi;
+
+async fn guest_reads(
+    fixture: &LauncherFixture,
+    vmi: &Vmi,
+    file: &str,
+    expected: &str,
+) -> Result<()> {
+    let seen = async || {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let read = fixture.commands.exec(vmi, "cat", &[file]).await.ok()?;
+        (read.std_out.trim() == expected).then_some(())
+    };
+    tests::until(&format!("{file}: {expected}"), BOOT, seen).await
+}
+
+async fn set_cpus(fixture: &LauncherFixture, vmi: &Vmi, sockets: u32) -> Result<Response> {
+    let vmi = vmi
+        .clone()
+        .edit(|vmi| vmi["spec"]["domain"]["cpu"]["sockets"] = json!(sockets));
+    let mut client = fixture.commands.raw.clone();
+    let answer = client.sync_virtual_machine_cp_us(vmi.request()).await?;
+    Ok(answer.into_inner())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn processors_are_plugged_up_to_the_maximum() -> Result<()> {
+    let vmi = Vmi::new("cpus", User::Nonroot);
+    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    fixture.boot_without_controller(&vmi).await?;
+    fixture.wait_for_agent(&vmi).await?;
+    let events = fixture.handler.events().len();
+    let answer = set_cpus(&fixture, &vmi, 3).await?;
+    ensure!(answer.success, "{answer:?}");
+    guest_reads(&fixture, &vmi, "/sys/devices/system/cpu/present", "0-2").await?;
+    let answer = set_cpus(&fixture, &vmi, 5).await?;
+    let expected = "failed to update vCPUs: virError(Code=8, Domain=10, Message='invalid argument: requested vcpus \
+        is greater than max allowable vcpus for the live domain: 5 > 4')";
+    ensure!(!answer.success && answer.message == expected, "{answer:?}");
+    let told = &fixture.handler.events()[events..];
+    ensure!(told.is_empty(), "{}", fixture.handler.history());
+    fixture.end_vm(&vmi).await
+}
+
+fn with_memory(vmi: &Vmi, guest: &str) -> Vmi {
+    vmi.clone().edit(|vmi| {
+        vmi["spec"]["domain"]["memory"] = json!({ "guest": guest, "maxGuest": "448Mi" });
+    })
+}
+
+async fn set_memory(fixture: &LauncherFixture, vmi: &Vmi) -> Result<Response> {
+    let mut client = fixture.commands.raw.clone();
+    let answer = client.sync_virtual_machine_memory(vmi.request()).await?;
+    Ok(answer.into_inner())
+}
+
+/// Requested and current size of the memory device in the notified domain, in KiB.
+fn sizes(domain: &Value) -> Option<(u64, u64)> {
+    let target = &domain["Spec"]["Devices"]["Memory"]["Target"];
+    let size = |name: &str| target[name]["Value"].as_u64();
+    Some((size("Requested")?, size("Current")?))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_is_plugged_and_unplugged_as_the_guest_follows() -> Result<()> {
+    let vmi = with_memory(
+        &Vmi::new("memory", User::Nonroot).annotate("kubevirt.io/pci-interface-slot-count", "4"),
+        "192Mi",
+    );
+    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    fixture.boot_without_controller(&vmi).await?;
+    fixture.wait_for_agent(&vmi).await?;
+    for (guest, kib) in [("320Mi", 131_072), ("448Mi", 262_144), ("192Mi", 0)] {
+        let events = fixture.handler.events().len();
+        let answer = set_memory(&fixture, &with_memory(&vmi, guest)).await?;
+        ensure!(answer.success, "{answer:?}");
+        let followed =
+            |event: &tests::virt_handler::Event| sizes(event.domain()) == Some((kib, kib));
+        fixture
+            .handler
+            .wait_for(&format!("{kib} KiB plugged"), events, BOOT, followed)
+            .await?;
+    }
+    let answer = set_memory(&fixture, &with_memory(&vmi, "64Mi")).await?;
+    ensure!(
+        !answer.success && answer.message.contains("spec.domain.memory.guest"),
+        "{answer:?}"
+    );
+    fixture.end_vm(&vmi).await
+}

@@ -1,0 +1,211 @@
+//! Volumes of a running VM: disks attached and detached, media of CD-ROM drives.
+
+use std::fs;
+use std::os::unix::fs::chown;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tests::fixture::{EVENT, LauncherFixture};
+use tests::pod::{Pod, User};
+use tests::vmi::Vmi;
+
+const QEMU: u32 = 107;
+const MIB: u64 = 1 << 20;
+
+/// A volume that virt-handler has mounted into the pod, with a disk of this kind.
+fn hotplugged(vmi: Vmi, name: &str, disk: Value, phase: &str) -> Vmi {
+    vmi.volume(
+        name,
+        json!({ "persistentVolumeClaim": { "claimName": name, "hotpluggable": true } }),
+    )
+    .edit(|vmi| {
+        let disks = vmi["spec"]["domain"]["devices"]["disks"].as_array_mut();
+        if let Some(last) = disks.and_then(|disks| disks.last_mut()) {
+            *last = disk;
+        }
+        let status = json!({ "name": name, "target": "", "phase": phase,
+            "hotplugVolume": { "attachPodName": "hp", "attachPodUID": "1" } });
+        add_status(vmi, status);
+    })
+}
+
+fn add_status(vmi: &mut Value, status: Value) {
+    match &mut vmi["status"]["volumeStatus"] {
+        Value::Array(all) => all.push(status),
+        other => *other = json!([status]),
+    }
+}
+
+/// A VM with one permanent volume, and free ports for hotplug.
+fn base(name: &str) -> Vmi {
+    Vmi::new(name, User::Nonroot)
+        .annotate("kubevirt.io/pci-interface-slot-count", "4")
+        .empty_disk("empty", "16Mi")
+        .edit(|vmi| add_status(vmi, json!({ "name": "empty", "target": "vda" })))
+}
+
+fn put_image(pod: &Pod, name: &str) -> Result<()> {
+    let path = pod.path(&format!("/var/run/kubevirt/hotplug-disks/{name}.img"));
+    fs::write(&path, "HOTPLUGGED")?;
+    fs::File::options()
+        .write(true)
+        .open(&path)?
+        .set_len(8 * MIB)?;
+    Ok(chown(path, Some(QEMU), Some(QEMU))?)
+}
+
+/// Waits until the guest has, or no longer has, a block device.
+async fn wait_for_disk(
+    fixture: &LauncherFixture,
+    vmi: &Vmi,
+    disk: &str,
+    there: bool,
+) -> Result<()> {
+    let path = format!("/sys/class/block/{disk}/size");
+    let seen = async || {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let read = fixture.commands.exec(vmi, "cat", &[&path]).await.ok()?;
+        let size = read.std_out.trim() == "16384";
+        (size == there).then_some(())
+    };
+    tests::until(&format!("{disk} there={there} in the guest"), EVENT, seen).await
+}
+
+/// The disks in the last notification, as `TARGET ALIAS SERIAL`.
+fn disks(domain: &Value) -> Vec<String> {
+    let disks = domain["Spec"]["Devices"]["Disks"].as_array();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let describe = |disk: &Value| {
+        format!(
+            "{} {} {}",
+            text(&disk["Target"]["Device"]),
+            text(&disk["Alias"]["Name"]),
+            text(&disk["Serial"])
+        )
+    };
+    disks.into_iter().flatten().map(describe).collect()
+}
+
+/// Waits for a notification with exactly these disks, and returns how many domain events came since `from`.
+async fn wait_for_disks(
+    fixture: &LauncherFixture,
+    from: usize,
+    expected: &[&str],
+) -> Result<usize> {
+    let matches = |event: &tests::virt_handler::Event| {
+        let mut found = disks(event.domain());
+        found.sort();
+        !event.event_type().is_empty() && found == expected
+    };
+    fixture
+        .handler
+        .wait_for(&format!("{expected:?}"), from, EVENT, matches)
+        .await?;
+    // A surplus notification would follow now.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    Ok(fixture.handler.events().len() - from)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn disks_are_attached_seen_by_the_guest_and_detached() -> Result<()> {
+    let plain = base("hotplug");
+    let fixture = LauncherFixture::start(User::Nonroot, &plain).await?;
+    fixture.boot_without_controller(&plain).await?;
+    fixture.wait_for_agent(&plain).await?;
+
+    let scsi = || json!({ "name": "one", "disk": { "bus": "scsi" }, "serial": "SerialOne" });
+    let virtio = || json!({ "name": "two", "disk": { "bus": "virtio" }, "serial": "SerialTwo" });
+    let first = hotplugged(plain.clone(), "one", scsi(), "MountedToPod");
+    let events = fixture.handler.events().len();
+    fixture.commands.sync(&first).await?.ok()?;
+    ensure!(
+        fixture.handler.events().len() == events,
+        "a volume without an image changes nothing:\n{}",
+        fixture.handler.history()
+    );
+
+    put_image(&fixture.pod, "one")?;
+    fixture.commands.sync(&first).await?.ok()?;
+    let with_one = ["sda one SerialOne", "vda empty "];
+    ensure!(wait_for_disks(&fixture, events, &with_one).await? == 2);
+    wait_for_disk(&fixture, &first, "sda", true).await?;
+    let head = fixture
+        .commands
+        .exec(&first, "head", &["-c", "10", "/dev/sda"])
+        .await?;
+    ensure!(head.std_out == "HOTPLUGGED", "{head:?}");
+
+    put_image(&fixture.pod, "two")?;
+    let both = hotplugged(first.clone(), "two", virtio(), "MountedToPod");
+    let events = fixture.handler.events().len();
+    fixture.commands.sync(&both).await?.ok()?;
+    let all = ["sda one SerialOne", "vda empty ", "vdb two SerialTwo"];
+    ensure!(wait_for_disks(&fixture, events, &all).await? == 2);
+    wait_for_disk(&fixture, &both, "vdb", true).await?;
+
+    let events = fixture.handler.events().len();
+    fixture.commands.sync(&both).await?.ok()?;
+    fixture.commands.sync(&plain).await?.ok()?;
+    ensure!(wait_for_disks(&fixture, events, &["vda empty "]).await? == 4);
+    wait_for_disk(&fixture, &plain, "sda", false).await?;
+    wait_for_disk(&fixture, &plain, "vdb", false).await?;
+    let events = fixture.handler.events().len();
+    fixture.commands.sync(&plain).await?.ok()?;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    ensure!(
+        fixture.handler.events().len() == events,
+        "a repeated sync changes nothing:\n{}",
+        fixture.handler.history()
+    );
+    fixture.end_vm(&plain).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn media_are_inserted_and_ejected() -> Result<()> {
+    let drive = || json!({ "name": "cd", "cdrom": { "bus": "scsi" } });
+    let empty = base("media").edit(|vmi| {
+        let disks = vmi["spec"]["domain"]["devices"]["disks"].as_array_mut();
+        disks.into_iter().for_each(|disks| disks.push(drive()));
+    });
+    let fixture = LauncherFixture::start(User::Nonroot, &empty).await?;
+    fixture.boot_without_controller(&empty).await?;
+    fixture.wait_for_agent(&empty).await?;
+    put_image(&fixture.pod, "cd")?;
+    let inserted = empty.clone().edit(|vmi| {
+        let volumes = vmi["spec"]["volumes"].as_array_mut();
+        let volume = json!({ "name": "cd", "persistentVolumeClaim": { "claimName": "cd", "hotpluggable": true } });
+        volumes.into_iter().for_each(|volumes| volumes.push(volume.clone()));
+        add_status(
+            vmi,
+            json!({ "name": "cd", "target": "sda", "phase": "MountedToPod", "hotplugVolume": {} }),
+        );
+    });
+    fixture.commands.sync(&inserted).await?.ok()?;
+    let read = async || {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let head = fixture
+            .commands
+            .exec(&inserted, "head", &["-c", "10", "/dev/sr0"]);
+        Some(head.await.ok()?.std_out)
+    };
+    let seen = async || (read().await? == "HOTPLUGGED").then_some(());
+    tests::until("the medium in the guest", EVENT, seen).await?;
+    let source = async || -> Result<Value> {
+        let domain = fixture.commands.domain().await?;
+        let disks = domain["Spec"]["Devices"]["Disks"].as_array().cloned();
+        let drive = disks
+            .into_iter()
+            .flatten()
+            .find(|disk| disk["Device"] == "cdrom");
+        let drive = drive.context("no drive")?;
+        Ok(drive["Source"]["File"].clone())
+    };
+    ensure!(source().await? == "/var/run/kubevirt/hotplug-disks/cd.img");
+    fixture.commands.sync(&empty).await?.ok()?;
+    let file = source().await?;
+    ensure!(file == "" || file.is_null(), "{file}");
+    let gone = async || (read().await? != "HOTPLUGGED").then_some(());
+    tests::until("the drive to be empty", EVENT, gone).await?;
+    fixture.end_vm(&empty).await
+}
