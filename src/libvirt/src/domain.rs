@@ -6,6 +6,8 @@ use crate::definition::Definition;
 use crate::devices::Devices;
 use crate::error::Result;
 use crate::jobs::Jobs;
+use crate::launch_security::LaunchSecurity;
+use crate::monitoring::Monitoring;
 use crate::power::Power;
 use crate::state::State;
 use crate::stats::DomainStats;
@@ -13,7 +15,9 @@ use crate::stats::DomainStats;
 /// One domain. A handle stays valid when the domain ends or is undefined; calls then fail with
 /// [`NO_DOMAIN`](crate::error::code::NO_DOMAIN) or
 /// [`OPERATION_INVALID`](crate::error::code::OPERATION_INVALID).
-pub trait Domain: Power + Definition + Devices + Blocks + Jobs + Agent + Send + Sync {
+pub trait Domain:
+    Power + Definition + Devices + Blocks + Jobs + Agent + Monitoring + LaunchSecurity + Send + Sync
+{
     /// The domain's name.
     fn name(&self) -> &str;
 

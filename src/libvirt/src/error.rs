@@ -52,6 +52,10 @@ pub mod code {
     pub const AGENT_UNRESPONSIVE: i32 = 86;
     /// The domain has no such device.
     pub const DEVICE_MISSING: i32 = 99;
+    /// The guest agent did not answer a command within its timeout.
+    pub const AGENT_COMMAND_TIMEOUT: i32 = 112;
+    /// The guest agent answered a command with an error.
+    pub const AGENT_COMMAND_FAILED: i32 = 113;
 }
 
 /// `virErrorDomain` values used by this crate itself.

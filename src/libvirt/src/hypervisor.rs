@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use crate::domain::Domain;
 use crate::error::Result;
+use crate::launch_security::SevInfo;
 use crate::subscription::{EventHandler, Subscription};
 
 /// Interval and count of the keepalive messages: the connection to a silent daemon is closed after
@@ -45,6 +46,9 @@ pub trait Hypervisor: Send + Sync {
 
     /// The host's capabilities, XML.
     fn capabilities_xml(&self) -> Result<String>;
+
+    /// The SEV firmware of the host.
+    fn sev_info(&self) -> Result<SevInfo>;
 
     /// What guests of one kind can have, XML.
     fn domain_capabilities_xml(&self, of: CapabilitiesQuery<'_>) -> Result<String>;

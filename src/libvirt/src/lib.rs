@@ -26,6 +26,8 @@ mod event;
 mod ffi;
 mod hypervisor;
 mod jobs;
+mod launch_security;
+mod monitoring;
 mod power;
 mod state;
 mod stats;
@@ -45,6 +47,8 @@ pub use event::{CloseReason, Detail, Event, LifecycleEvent, MemoryFailureAction}
 pub use ffi::{connect, limit_malloc_arenas};
 pub use hypervisor::{CapabilitiesQuery, Hypervisor, KEEPALIVE, Version};
 pub use jobs::{JobOperation, JobStats, JobType, Jobs};
+pub use launch_security::{LaunchSecret, LaunchSecurity, LaunchSecurityInfo, SevInfo};
+pub use monitoring::{Monitoring, Screenshot};
 pub use power::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
 pub use state::{DomainState, Reason, State};
 pub use stats::{

@@ -10,6 +10,7 @@ use super::domain_config::DomainConfig;
 use super::simulated_domain::SimulatedDomain;
 use crate::error::{Error, Result, code, origin};
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
+use crate::launch_security::SevInfo;
 use crate::subscribers::Subscribers;
 
 /// How the daemon is to behave, and the calls that it received.
@@ -21,6 +22,7 @@ pub(super) struct Controls {
     pub(super) disobedient: bool,
     pub(super) down: bool,
     pub(super) dump_duration: Duration,
+    pub(super) sev_info: Option<SevInfo>,
 }
 
 /// The daemon's end of one connection.

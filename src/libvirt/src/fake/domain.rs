@@ -36,7 +36,7 @@ impl FakeDomain {
         }
     }
 
-    fn with_domain<T>(
+    pub(super) fn with_domain<T>(
         &self,
         call: Call,
         with: impl FnOnce(&mut SimulatedDomain) -> Result<T>,
@@ -209,7 +209,9 @@ impl Definition for FakeDomain {
     fn xml(&self, kind: XmlKind) -> Result<String> {
         self.with_domain(Call::Xml, |domain| {
             let text = match (kind, &domain.active, &domain.inactive) {
-                (XmlKind::Active, Some(active), _) => active.render_active(domain.id),
+                (XmlKind::Active, Some(active), _) => {
+                    active.render_active(domain.id, domain.agent.is_some())
+                }
                 (XmlKind::Migratable, Some(definition), _)
                 | (_, _, Some(definition))
                 | (_, Some(definition), None) => definition.render(),

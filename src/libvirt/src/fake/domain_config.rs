@@ -8,6 +8,9 @@ use crate::error::{Error, Result, code, origin};
 /// What libvirt takes where a domain has no UUID of its own.
 const SYSTEM_UUID: &str = "sysinfo/system/entry[@name='uuid']";
 
+/// The guest's end of the agent's channel.
+const AGENT_TARGET: &str = "devices/channel/target[@name='org.qemu.guest_agent.0']";
+
 /// One configuration of a domain.
 #[derive(Clone)]
 pub(super) struct DomainConfig {
@@ -68,10 +71,18 @@ impl DomainConfig {
         self.document.render()
     }
 
-    /// The same with the number of its QEMU process.
-    pub(super) fn render_active(&self, id: u32) -> String {
+    /// The same with the number of its QEMU process, and whether the guest agent has opened its channel.
+    pub(super) fn render_active(&self, id: u32, agent_connected: bool) -> String {
         let mut document = self.document.clone();
         document.root_mut().set_attr("id", id.to_string());
+        // A domain without a channel for the agent stays without one.
+        if let Ok(Some(target)) = document.find_mut(AGENT_TARGET) {
+            let state = match agent_connected {
+                true => "connected",
+                false => "disconnected",
+            };
+            target.set_attr("state", state);
+        }
         document.render()
     }
 

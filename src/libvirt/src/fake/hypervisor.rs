@@ -7,8 +7,9 @@ use super::connection::FakeConnection;
 use super::domain::FakeDomain;
 use super::domain_config::DomainConfig;
 use crate::domain::Domain;
-use crate::error::Result;
+use crate::error::{Error, Result, code, origin};
 use crate::hypervisor::{CapabilitiesQuery, Hypervisor, Version};
+use crate::launch_security::SevInfo;
 use crate::subscription::{EventHandler, Subscription};
 
 fn domain(connection: &FakeConnection, name: &str, uuid: String) -> Arc<dyn Domain> {
@@ -51,6 +52,16 @@ impl Hypervisor for FakeConnection {
 
     fn capabilities_xml(&self) -> Result<String> {
         Ok("<capabilities>\n  <host/>\n</capabilities>\n".into())
+    }
+
+    fn sev_info(&self) -> Result<SevInfo> {
+        self.begin_call(Call::SevInfo)?;
+        let info = self.daemon.controls(|controls| controls.sev_info.clone());
+        info.ok_or_else(|| Error {
+            code: code::OPERATION_UNSUPPORTED,
+            domain: origin::QEMU,
+            message: "Operation not supported: QEMU does not support SEV guest".into(),
+        })
     }
 
     fn domain_capabilities_xml(&self, _of: CapabilitiesQuery<'_>) -> Result<String> {

@@ -24,6 +24,8 @@ mod domain;
 mod domain_config;
 mod hypervisor;
 mod memory_dump;
+mod monitoring;
+mod monitoring_state;
 mod running_dump;
 mod simulated_domain;
 
@@ -34,6 +36,8 @@ use crate::blocks::BlockInfo;
 use crate::error::{Error, Result};
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
 use crate::hypervisor::Hypervisor;
+use crate::launch_security::{LaunchSecret, LaunchSecurityInfo, SevInfo};
+use crate::monitoring::Screenshot;
 use crate::state::{DomainState, Reason, State};
 use crate::stats::DomainStats;
 use connection::FakeConnection;
@@ -77,6 +81,11 @@ pub enum Call {
     SetVcpus,
     PinVcpu,
     PinEmulator,
+    Screenshot,
+    StartDirtyRate,
+    DirtyRate,
+    SevInfo,
+    LaunchSecurity,
 }
 
 /// Controls the daemon, its QEMU processes and their guests from a test. Clones are the same daemon.
@@ -149,6 +158,39 @@ impl FakeDaemon {
     pub fn set_stats(&self, domain: &str, stats: DomainStats) {
         self.daemon
             .with_domain(domain, |domain| domain.stats = stats);
+    }
+
+    /// What the domain's screen shows; nothing at first.
+    pub fn set_screenshot(&self, domain: &str, screenshot: Screenshot) {
+        self.daemon.with_domain(domain, |domain| {
+            domain.monitoring.screenshot = Some(screenshot);
+        });
+    }
+
+    /// The result of the next measurement of the dirty rate, in MiB/s.
+    pub fn set_dirty_rate(&self, domain: &str, mib_per_second: i64) {
+        self.daemon.with_domain(domain, |domain| {
+            domain.monitoring.measures = mib_per_second;
+        });
+    }
+
+    /// The host has SEV.
+    pub fn set_sev_info(&self, info: SevInfo) {
+        self.daemon
+            .controls(|controls| controls.sev_info = Some(info));
+    }
+
+    /// The domain was launched with SEV.
+    pub fn set_launch_security(&self, domain: &str, info: LaunchSecurityInfo) {
+        self.daemon.with_domain(domain, |domain| {
+            domain.monitoring.launch_security = Some(info);
+        });
+    }
+
+    /// The secret that the domain was given.
+    pub fn launch_secret(&self, domain: &str) -> Option<LaunchSecret> {
+        let secret = |domain: &mut SimulatedDomain| domain.monitoring.launch_secret.clone();
+        self.daemon.with_domain(domain, secret).flatten()
     }
 
     /// The number of file descriptors of a group that are associated with the domain.

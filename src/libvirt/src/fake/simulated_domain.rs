@@ -13,6 +13,7 @@ use domain_xml::Element;
 
 use super::Agent;
 use super::domain_config::DomainConfig;
+use super::monitoring_state::MonitoringState;
 use super::running_dump::RunningDump;
 use crate::blocks::BlockInfo;
 use crate::error::{Error, Result, code, origin};
@@ -41,6 +42,7 @@ pub(super) struct SimulatedDomain {
     pub(super) kept_devices: Vec<Element>,
     /// The pinned processors: of QEMU's own threads under `None`.
     pub(super) pins: BTreeMap<Option<u32>, Vec<u32>>,
+    pub(super) monitoring: MonitoringState,
     /// The running job.
     pub(super) dump: Option<RunningDump>,
 }
@@ -63,6 +65,7 @@ impl SimulatedDomain {
             keeps_devices: false,
             kept_devices: Vec::new(),
             pins: BTreeMap::new(),
+            monitoring: MonitoringState::default(),
             dump: None,
         }
     }

@@ -9,7 +9,7 @@ use super::call::{check, copy_string};
 use super::domain_handle::RealDomain;
 use super::typed_params;
 use crate::error::{Error, Result, code};
-use crate::stats::{DomainStats, MemoryStats};
+use crate::stats::{DirtyRateStats, DomainStats, MemoryStats};
 use crate::typed_params::ParamValue;
 
 // What KubeVirt asks for (GetDomainStats), so that the same fields are present.
@@ -27,13 +27,22 @@ const MEMORY_TAGS: usize = sys::VIR_DOMAIN_MEMORY_STAT_NR as usize;
 
 /// All of a domain's statistics, or `None` when it has no QEMU process.
 pub(super) fn read(domain: &RealDomain) -> Result<Option<DomainStats>> {
-    let Some(params) = bulk(domain)? else {
+    let Some(params) = bulk(domain, WANTED)? else {
         return Ok(None);
     };
     let mut stats = DomainStats::from_typed_params(domain.name(), domain.uuid(), &params);
     optional(memory(domain, &mut stats.memory))?;
     stats.cpu_map = optional(cpu_map(domain, current_vcpus(&params)))?;
     Ok(Some(stats))
+}
+
+/// How fast the guest writes to its memory, or `None` when it has no QEMU process.
+pub(super) fn read_dirty_rate(domain: &RealDomain) -> Result<Option<DirtyRateStats>> {
+    let params = bulk(domain, sys::VIR_DOMAIN_STATS_DIRTYRATE)?;
+    let stats = |params: Vec<_>| {
+        DomainStats::from_typed_params(domain.name(), domain.uuid(), &params).dirty_rate
+    };
+    Ok(params.map(stats))
 }
 
 /// What a driver does not offer is absent, not a failure.
@@ -58,12 +67,12 @@ impl Drop for Records {
     }
 }
 
-fn bulk(domain: &RealDomain) -> Result<Option<Vec<(String, ParamValue)>>> {
+fn bulk(domain: &RealDomain, wanted: c_uint) -> Result<Option<Vec<(String, ParamValue)>>> {
     let mut list = std::ptr::null_mut();
     let connection = domain.connection().as_ptr();
     // SAFETY: the connection is open, and the list has a place to go.
     let count = check(unsafe {
-        sys::virConnectGetAllDomainStats(connection, WANTED, &raw mut list, FLAGS)
+        sys::virConnectGetAllDomainStats(connection, wanted, &raw mut list, FLAGS)
     })?;
     let records = Records(list);
     let count = usize::try_from(count).unwrap_or(0);

@@ -8,10 +8,11 @@ use virt_sys as sys;
 use super::call::{self, c_string, check, check_pointer, optional_c_string, pointer};
 use super::connection::Connection;
 use super::domain_handle::RealDomain;
-use super::event_loop;
+use super::{event_loop, launch_security};
 use crate::domain::Domain;
 use crate::error::Result;
 use crate::hypervisor::{CapabilitiesQuery, Hypervisor, Version};
+use crate::launch_security::SevInfo;
 use crate::subscription::{EventHandler, Subscription};
 
 /// Opens a connection, e.g. to `qemu:///system` or `test:///default`.
@@ -85,6 +86,10 @@ impl Hypervisor for RealHypervisor {
     fn capabilities_xml(&self) -> Result<String> {
         // SAFETY: the connection is open; the string it returns is the caller's.
         unsafe { call::take_string(sys::virConnectGetCapabilities(self.0.as_ptr())) }
+    }
+
+    fn sev_info(&self) -> Result<SevInfo> {
+        launch_security::sev_info(&self.0)
     }
 
     fn domain_capabilities_xml(&self, of: CapabilitiesQuery<'_>) -> Result<String> {

@@ -14,8 +14,11 @@ mod domain_stats;
 mod event_loop;
 mod hypervisor;
 mod jobs;
+mod launch_security;
 mod malloc_arenas;
+mod monitoring;
 mod power;
+mod stream;
 mod typed_params;
 
 pub use hypervisor::connect;
