@@ -9,6 +9,8 @@ pub enum VmEvent {
     Libvirt(Event),
     /// KubeVirt's metadata changed.
     Metadata,
+    /// The guest agent reported something new that notifications contain.
+    GuestInfo,
     /// virt-handler is to be told how the domain is now: the connection to libvirt is back and what happened meanwhile
     /// is not known, or the notification of the start was given up.
     Republish,

@@ -29,6 +29,7 @@ mod tasks;
 mod timers;
 mod timestamp;
 
+pub use agent::PollIntervals;
 pub use boot::resources::BootResources;
 pub use config::{Config, ConfigError};
 pub use instance_lock::{DIRECTORIES_IN_USE, InstanceLockError};

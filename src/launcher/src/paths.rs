@@ -38,6 +38,11 @@ pub struct Paths {
 }
 
 impl Paths {
+    /// Where swtpm keeps the state of the TPM.
+    pub(crate) fn tpm_state(&self) -> PathBuf {
+        self.qemu_lib.with_file_name("swtpm")
+    }
+
     /// KubeVirt's directories for a launcher run as root or not. The four directories that have flags
     /// get the flags' defaults.
     pub fn kubevirt(non_root: bool, uid: &str) -> Paths {

@@ -22,6 +22,11 @@ impl<T: Copy + Eq + Hash> Timers<T> {
         self.0.insert(timer, Instant::now() + after);
     }
 
+    /// Stops a timer.
+    pub(crate) fn disarm(&mut self, timer: &T) {
+        self.0.remove(timer);
+    }
+
     /// Waits for the first timer to expire and removes it; waits for ever if none is armed.
     /// Dropping the future changes nothing.
     pub(crate) async fn expired(&mut self) -> T {

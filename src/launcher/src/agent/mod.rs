@@ -1,20 +1,32 @@
-//! The guest agent: pings, commands, credentials and the guest's clock. Its state is not polled yet; every call
-//! asks the agent.
+//! The guest agent.
+//!
+//! ```text
+//!   observer ─ agent link ─▶ polling (schedule) ─ commands ─▶ agent
+//!                                  │ answers within limits
+//!   queries, statistics ◀── guest_info (cache) ── changes ──▶ observer ─▶ notifications
+//! ```
+//! Pings, commands, credentials and the guest's clock ask the agent themselves; queries read only the cache.
 
+mod answer;
 pub(crate) mod credentials;
+mod data;
 pub(crate) mod exec;
+mod freeze;
+mod guest_info;
 pub(crate) mod guest_time;
 mod ping;
+mod polling;
 
 use std::time::Duration;
 
+pub(crate) use data::AgentData;
 pub(crate) use exec::{GuestCommand, exec};
+pub(crate) use freeze::{Change, FreezeError, FreezeRequest, Freezer};
+pub(crate) use guest_info::GuestInfoCache;
 pub(crate) use ping::{expect_answer, ping};
-
-/// GetGuestInfo's payload while nothing is known of the guest.
-pub(crate) const NO_INFO: &str = r#"{"os":{},"timezone":", 0","fsInfo":{"disks":null}}"#;
-/// GetUsers' and GetFilesystems' payload while nothing is known of the guest.
-pub(crate) const NO_LIST: &str = "[]";
+pub(crate) use polling::AgentLink;
+pub use polling::PollIntervals;
+pub(crate) use polling::Poller;
 
 /// How long the agent may take when a request names no timeout. Without a limit libvirt waits for a hung agent for ever
 /// and refuses every other agent call meanwhile; its own limit for a sign of life is 5 s as well.

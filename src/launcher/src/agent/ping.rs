@@ -26,8 +26,10 @@ pub(crate) async fn ping(client: &Client, domain: &str, seconds: i32) -> Result<
     match asked.await? {
         None => Ok(()),
         Some((Ok(_), _)) => Ok(()),
+        // libvirt does not send commands to the agent of a paused guest.
         Some((Err(error), state))
-            if error.is_agent_unresponsive() && excuses(state.as_ref().ok()) =>
+            if (error.is_agent_unresponsive() || error.is_operation_invalid())
+                && excuses(state.as_ref().ok()) =>
         {
             Ok(())
         }

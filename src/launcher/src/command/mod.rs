@@ -5,9 +5,11 @@
 
 mod authority;
 mod decode;
+mod launch_security;
 mod queries;
 mod response;
 mod service;
+mod vm_stats;
 
 use std::fs;
 use std::io;

@@ -1,8 +1,11 @@
 //! Queries about the VM.
 
+use std::sync::Arc;
+
 use libvirt::DomainStats;
 use proto::cmd::v1::{
-    DomainResponse, DomainStatsResponse, QemuVersionResponse, Response as Answer,
+    DomainResponse, DomainStatsResponse, GuestFilesystemsResponse, GuestInfoResponse,
+    GuestUserListResponse, QemuVersionResponse, Response as Answer,
 };
 
 use super::response::{failed, ok};
@@ -31,7 +34,8 @@ async fn domain_json(vm: &VmContext) -> Result<String, String> {
         uid,
         ..
     } = &vm.identity;
-    let domain = snapshot.domain(namespace, name, uid, vm.metadata.current());
+    let mut domain = snapshot.domain(namespace, name, uid, vm.metadata.current());
+    vm.guest_info.add_to_domain(&mut domain.status);
     let json = domain.to_json();
     let json = json.map_err(|error| error.to_string())?;
     String::from_utf8(json).map_err(|error| error.to_string())
@@ -51,17 +55,50 @@ async fn stats_json(vm: &VmContext) -> Result<String, String> {
         // A VM that does not run has no current statistics.
         vm.client.invalidate();
     }
-    match vm.client.statistics(render_stats).await {
+    let guest_info = Arc::clone(&vm.guest_info);
+    let render = move |stats: &DomainStats, xml: &str| render_stats(stats, xml, &guest_info.load());
+    match vm.client.statistics(render).await {
         Ok(Some(json)) => Ok(json.as_ref().to_owned()),
         Ok(None) => Err("empty DomainStats".to_owned()),
         Err(error) => Err(error.message()),
     }
 }
 
-fn render_stats(stats: &DomainStats, active_xml: &str) -> String {
+fn render_stats(stats: &DomainStats, active_xml: &str, load: &Load) -> String {
     let migration = MigrationProgress::default();
     let aliases = DeviceAliases::from_xml(active_xml);
-    stats::domain_stats(stats, &aliases, &Load::default(), &migration).to_string()
+    stats::domain_stats(stats, &aliases, load, &migration).to_string()
+}
+
+/// What the guest agent reported.
+pub(super) fn guest_info(vm: &VmContext) -> GuestInfoResponse {
+    let (response, guest_info_response) = split_json(vm.guest_info.guest_info_json());
+    GuestInfoResponse {
+        response,
+        guest_info_response,
+    }
+}
+
+/// The users who are logged in.
+pub(super) fn users(vm: &VmContext) -> GuestUserListResponse {
+    let (response, guest_user_list_response) = split_json(vm.guest_info.users_json());
+    GuestUserListResponse {
+        response,
+        guest_user_list_response,
+    }
+}
+
+/// The guest's file systems.
+pub(super) fn filesystems(vm: &VmContext) -> GuestFilesystemsResponse {
+    let (response, guest_filesystems_response) = split_json(vm.guest_info.filesystems_json());
+    GuestFilesystemsResponse {
+        response,
+        guest_filesystems_response,
+    }
+}
+
+fn split_json(json: serde_json::Result<String>) -> (Option<Answer>, String) {
+    split(json.map_err(|error| error.to_string()))
 }
 
 /// QEMU's version.

@@ -1,8 +1,10 @@
 //! The command service: decodes requests, calls the manager or the agent, encodes responses.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kubevirt_api::vmi::Vmi;
+use libvirt::Screenshot;
 use proto::cmd::info::cmd_info_server::CmdInfo;
 use proto::cmd::info::{CmdInfoRequest, CmdInfoResponse};
 use proto::cmd::v1::cmd_server::Cmd;
@@ -10,7 +12,7 @@ use proto::cmd::v1::*;
 use tonic::{Request, Status};
 
 use super::response::{Reply, failed, ok, outcome, reply, unsupported};
-use super::{decode, queries};
+use super::{decode, launch_security, queries, vm_stats};
 use crate::agent;
 use crate::jobs;
 use crate::manager::{Command, Manager, SyncRequest};
@@ -55,6 +57,24 @@ impl CommandService {
             Ok(request) => outcome(self.manager.run(Command::MemoryDump(request)).await),
             Err(error) => failed(error),
         }
+    }
+
+    async fn freeze(&self, request: FreezeRequest) -> Response {
+        let FreezeRequest {
+            vmi,
+            unfreeze_timeout_seconds: seconds,
+        } = request;
+        let vmi = match decode::vmi(vmi.as_ref()) {
+            Ok(vmi) => vmi,
+            Err(error) => return failed(error),
+        };
+        let tpm = vmi.value().pointer("/spec/domain/devices/tpm/persistent");
+        let seconds = u64::try_from(seconds).unwrap_or(0);
+        let request = agent::FreezeRequest {
+            thaw_after: (seconds > 0).then(|| Duration::from_secs(seconds)),
+            persistent_tpm: tpm.and_then(|persistent| persistent.as_bool()) == Some(true),
+        };
+        outcome(self.manager.run(Command::Freeze(request)).await)
     }
 
     fn about(request: &VmiRequest) -> Result<Vmi, Response> {
@@ -195,38 +215,29 @@ impl Cmd for CommandService {
         }
     }
 
-    // Without a guest agent these three are empty, and must succeed: virt-handler's reconciliation
-    // stops otherwise.
+    // These three read what the agent reported last, and succeed also without an agent: virt-handler's
+    // reconciliation stops otherwise.
 
     async fn get_guest_info(&self, _: Request<EmptyRequest>) -> Reply<GuestInfoResponse> {
-        reply(GuestInfoResponse {
-            response: Some(ok()),
-            guest_info_response: agent::NO_INFO.to_owned(),
-        })
+        reply(queries::guest_info(self.manager.vm()))
     }
 
     async fn get_users(&self, _: Request<EmptyRequest>) -> Reply<GuestUserListResponse> {
-        reply(GuestUserListResponse {
-            response: Some(ok()),
-            guest_user_list_response: agent::NO_LIST.to_owned(),
-        })
+        reply(queries::users(self.manager.vm()))
     }
 
     async fn get_filesystems(&self, _: Request<EmptyRequest>) -> Reply<GuestFilesystemsResponse> {
-        reply(GuestFilesystemsResponse {
-            response: Some(ok()),
-            guest_filesystems_response: agent::NO_LIST.to_owned(),
-        })
+        reply(queries::filesystems(self.manager.vm()))
     }
 
     // Not supported yet, and saying so.
 
-    async fn freeze_virtual_machine(&self, _: Request<FreezeRequest>) -> Reply<Response> {
-        reply(unsupported("FreezeVirtualMachine"))
+    async fn freeze_virtual_machine(&self, request: Request<FreezeRequest>) -> Reply<Response> {
+        reply(self.freeze(request.into_inner()).await)
     }
 
-    async fn unfreeze_virtual_machine(&self, _: Request<VmiRequest>) -> Reply<Response> {
-        reply(unsupported("UnfreezeVirtualMachine"))
+    async fn unfreeze_virtual_machine(&self, request: Request<VmiRequest>) -> Reply<Response> {
+        command!(self, request, Command::Unfreeze)
     }
 
     async fn migrate_virtual_machine(&self, _: Request<MigrationRequest>) -> Reply<Response> {
@@ -257,41 +268,55 @@ impl Cmd for CommandService {
     }
 
     async fn get_sev_info(&self, _: Request<EmptyRequest>) -> Reply<SevInfoResponse> {
-        reply(SevInfoResponse {
-            response: Some(unsupported("GetSEVInfo")),
-            ..Default::default()
-        })
+        reply(launch_security::sev_info(self.manager.vm()).await)
     }
 
     async fn get_launch_measurement(
         &self,
-        _: Request<VmiRequest>,
+        request: Request<VmiRequest>,
     ) -> Reply<LaunchMeasurementResponse> {
-        reply(LaunchMeasurementResponse {
-            response: Some(unsupported("GetLaunchMeasurement")),
-            ..Default::default()
-        })
+        match Self::about(request.get_ref()) {
+            Ok(_) => reply(launch_security::launch_measurement(self.manager.vm()).await),
+            Err(answer) => reply(LaunchMeasurementResponse {
+                response: Some(answer),
+                ..Default::default()
+            }),
+        }
     }
 
-    async fn inject_launch_secret(&self, _: Request<InjectLaunchSecretRequest>) -> Reply<Response> {
-        reply(unsupported("InjectLaunchSecret"))
+    async fn inject_launch_secret(
+        &self,
+        request: Request<InjectLaunchSecretRequest>,
+    ) -> Reply<Response> {
+        let InjectLaunchSecretRequest { vmi, options } = request.into_inner();
+        match decode::vmi(vmi.as_ref()) {
+            Ok(_) => reply(launch_security::inject_secret(self.manager.vm(), &options).await),
+            Err(error) => reply(failed(error)),
+        }
     }
 
     async fn get_domain_dirty_rate_stats(
         &self,
         _: Request<EmptyRequest>,
     ) -> Reply<DirtyRateStatsResponse> {
-        reply(DirtyRateStatsResponse {
-            response: Some(unsupported("GetDomainDirtyRateStats")),
-            ..Default::default()
-        })
+        reply(vm_stats::dirty_rate(self.manager.vm()).await)
     }
 
-    async fn get_screenshot(&self, _: Request<VmiRequest>) -> Reply<ScreenshotResponse> {
-        // virt-handler shows the content of a response also when the response is a failure.
-        Err(Status::unimplemented(
-            "GetScreenshot is not supported by this launcher yet",
-        ))
+    async fn get_screenshot(&self, request: Request<VmiRequest>) -> Reply<ScreenshotResponse> {
+        // virt-handler shows the content of a response also when the response is a failure, so that a failure has to
+        // be a gRPC error.
+        if let Err(error) = decode::vmi(request.get_ref().vmi.as_ref()) {
+            return Err(Status::invalid_argument(error.to_string()));
+        }
+        let Screenshot { mime, data } = match self.manager.vm().client.screenshot().await {
+            Ok(screenshot) => screenshot,
+            Err(error) => return Err(Status::unknown(error.message())),
+        };
+        reply(ScreenshotResponse {
+            response: Some(ok()),
+            mime,
+            data,
+        })
     }
 
     async fn backup_virtual_machine(&self, _: Request<BackupRequest>) -> Reply<Response> {
@@ -308,15 +333,12 @@ impl Cmd for CommandService {
         })
     }
 
-    async fn get_vm_stats(&self, _: Request<VmStatsRequest>) -> Reply<VmStatsResponse> {
+    async fn get_vm_stats(&self, request: Request<VmStatsRequest>) -> Reply<VmStatsResponse> {
         if !self.vm_stats_collector {
             return Err(Status::unknown(
                 "VMStatsCollector feature gate is not enabled",
             ));
         }
-        reply(VmStatsResponse {
-            response: Some(unsupported("GetVMStats")),
-            ..Default::default()
-        })
+        reply(vm_stats::vm_stats(self.manager.vm(), request.get_ref()).await)
     }
 }

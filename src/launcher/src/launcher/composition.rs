@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::agent::PollIntervals;
 use crate::boot::resources::BootResources;
 use crate::command::{CommandService, Server};
 use crate::libvirt_client::{Client, Connect, Connection};
@@ -32,6 +33,8 @@ pub struct Composition {
     pub hooks: Arc<dyn Hooks>,
     /// Prepares what a boot needs.
     pub boot_resources: BootResources,
+    /// How often the guest agent is asked.
+    pub poll_intervals: PollIntervals,
     /// `--vm-stats-collector`.
     pub vm_stats_collector: bool,
     /// Messages about QEMU's logs that virtlogd's death has lost.
@@ -57,6 +60,7 @@ impl Composition {
             connect,
             hooks,
             boot_resources,
+            poll_intervals,
             vm_stats_collector,
             lost_logs,
         } = self;
@@ -77,6 +81,8 @@ impl Composition {
             hooks,
             boot_resources,
             qemu_log: paths.qemu_log(&identity.domain),
+            tpm_state: paths.tpm_state(),
+            poll_intervals,
             identity,
         };
         let VmHandles {

@@ -13,6 +13,7 @@ use hook_host::Reason;
 use kubevirt_api::vmi::Vmi;
 use tokio::sync::watch;
 
+use crate::agent::PollIntervals;
 use crate::boot::host;
 use crate::boot::image_volumes::ImageVolumes;
 use crate::boot::resources::BootResources;
@@ -123,6 +124,7 @@ impl Launcher {
             libvirt_uri,
             hooks,
             boot_resources: boot_resources(config),
+            poll_intervals: poll_intervals(config),
             vm_stats_collector: config.flags.vm_stats_collector,
             lost_logs: daemons.as_ref().and_then(Daemons::lost_logs),
         };
@@ -230,6 +232,17 @@ fn uri(config: &Config, daemons: Option<&Daemons>) -> String {
         (Some(uri), _) => uri.clone(),
         (None, Some(daemons)) => daemons.uri().to_owned(),
         (None, None) => String::new(),
+    }
+}
+
+fn poll_intervals(config: &Config) -> PollIntervals {
+    let flags = &config.flags;
+    PollIntervals {
+        system: flags.qemu_agent_sys_interval,
+        filesystems: flags.qemu_agent_file_interval,
+        users: flags.qemu_agent_user_interval,
+        version: flags.qemu_agent_version_interval,
+        freeze_status: flags.qemu_fsfreeze_status_interval,
     }
 }
 

@@ -14,6 +14,7 @@ mod destroy_domain;
 mod domain_handle;
 mod error;
 mod lane;
+mod monitoring;
 mod shared_answer;
 mod snapshot;
 
@@ -31,13 +32,14 @@ pub(crate) use call_class::{
 };
 pub(crate) use connection::{Connect, Connection, ConnectionError, ConnectionEvent};
 pub(crate) use error::{CallError, response_text};
+pub(crate) use shared_answer::{Age, SharedAnswer};
 pub(crate) use snapshot::{DomainSnapshot, Presence, SnapshotError};
 
 use call_class::{DESCRIPTION, Lanes, QUERY, STATE, STATISTICS};
 use connection::Session;
 use destroy_domain::EndingConnection;
 use domain_handle::DomainHandle;
-use shared_answer::{Age, SharedAnswer};
+use monitoring::{DIRTY_RATE_AGE, SharedDirtyRate};
 use snapshot::SpecReader;
 
 /// Statistics are at most as old as the reference's; polled ones are younger.
@@ -45,9 +47,6 @@ const STATISTICS_AGE: Age = Age {
     limit: Duration::from_millis(3250),
     refresh: Duration::from_secs(1),
 };
-
-/// Makes an answer of statistics and the description of the running domain.
-pub(crate) type RenderStatistics = fn(&DomainStats, &str) -> String;
 
 /// Calls libvirt about one domain. Clones are the same client.
 #[derive(Clone)]
@@ -64,6 +63,7 @@ struct Inner {
     reader: SpecReader,
     snapshots: SharedAnswer<Arc<DomainSnapshot>, SnapshotError>,
     statistics: SharedAnswer<Option<Arc<str>>, CallError>,
+    dirty_rate: SharedDirtyRate,
     /// QEMU's version, as the daemon of this session knows it.
     version: Mutex<Option<(u64, Version)>>,
 }
@@ -81,6 +81,7 @@ impl Client {
             reader: SpecReader::default(),
             snapshots: SharedAnswer::new("reading the domain", Age::NONE),
             statistics: SharedAnswer::new("reading statistics", STATISTICS_AGE),
+            dirty_rate: SharedAnswer::new("measuring the dirty rate", DIRTY_RATE_AGE),
             version: Mutex::default(),
         }))
     }
@@ -258,9 +259,10 @@ impl Client {
     }
 
     /// Statistics of the running domain, `None` when it does not run. Callers share them; they are at most 3.25 s old.
+    /// `render` makes the answer of the statistics and the description of the running domain.
     pub async fn statistics(
         &self,
-        render: RenderStatistics,
+        render: impl Fn(&DomainStats, &str) -> String + Send + 'static,
     ) -> Result<Option<Arc<str>>, CallError> {
         let client = self.clone();
         let read = async move {

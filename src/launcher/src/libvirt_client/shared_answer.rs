@@ -10,11 +10,11 @@ use crate::blocking::NoAnswer;
 
 /// How old an answer may be.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Age {
+pub(crate) struct Age {
     /// The greatest age of an answer, counted from the start of its call.
-    pub(super) limit: Duration,
+    pub(crate) limit: Duration,
     /// From this age on, a request also starts a new call in the background.
-    pub(super) refresh: Duration,
+    pub(crate) refresh: Duration,
 }
 
 impl Age {
@@ -26,7 +26,7 @@ impl Age {
 }
 
 /// The answer, and the call that is under way for it.
-pub(super) struct SharedAnswer<T, E> {
+pub(crate) struct SharedAnswer<T, E> {
     what: &'static str,
     age: Age,
     state: Arc<Mutex<State<T, E>>>,
@@ -56,7 +56,7 @@ where
     T: Clone + Send + Sync + 'static,
     E: Clone + From<NoAnswer> + Send + Sync + 'static,
 {
-    pub(super) fn new(what: &'static str, age: Age) -> SharedAnswer<T, E> {
+    pub(crate) fn new(what: &'static str, age: Age) -> SharedAnswer<T, E> {
         SharedAnswer {
             what,
             age,
@@ -76,7 +76,7 @@ where
     }
 
     /// The answer; `ask` is run when there is none to share.
-    pub(super) async fn get<F>(&self, ask: F) -> Result<T, E>
+    pub(crate) async fn get<F>(&self, ask: F) -> Result<T, E>
     where
         F: Future<Output = Result<T, E>> + Send + 'static,
     {

@@ -12,6 +12,9 @@ use super::connection::Session;
 use super::domain_handle::DomainHandle;
 use crate::blocking::NoAnswer;
 
+/// The name of the guest agent's channel.
+const GUEST_AGENT: &str = "org.qemu.guest_agent.0";
+
 /// Whether the domain exists and runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
@@ -120,6 +123,13 @@ impl DomainSnapshot {
             LifeCycle::NoState | LifeCycle::Shutoff | LifeCycle::Crashed => Presence::Off,
             _ => Presence::On,
         }
+    }
+
+    /// Whether the guest agent has opened its channel.
+    pub fn is_agent_connected(&self) -> bool {
+        let channels = self.spec.iter().flat_map(|spec| &spec.devices.channels);
+        let mut targets = channels.filter_map(|channel| channel.target.as_ref());
+        targets.any(|target| target.name == GUEST_AGENT && target.state == "connected")
     }
 
     /// A domain whose start has made its QEMU process, and whose processors do not run yet.

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::super::sync_request::SyncRequest;
 use super::*;
+use crate::agent::FreezeRequest;
 use crate::jobs::MemoryDumpRequest;
 
 const ABSENT: VmState = VmState {
@@ -37,6 +38,13 @@ fn sync(uid: &str, spec: u32) -> Command {
 
 fn memory_dump() -> Command {
     Command::MemoryDump(MemoryDumpRequest::new("/d/vm1.memory.dump").unwrap())
+}
+
+fn freeze() -> Command {
+    Command::Freeze(FreezeRequest {
+        thaw_after: None,
+        persistent_tpm: false,
+    })
 }
 
 /// A queue whose callers and requests have the same numbers.
@@ -294,6 +302,8 @@ fn any_command() -> impl Strategy<Value = Command> {
         1 => Just(Command::Unpause),
         1 => Just(Command::Reset),
         1 => Just(Command::Shutdown),
+        1 => Just(freeze()),
+        1 => Just(Command::Unfreeze),
         1 => Just(memory_dump()),
         1 => Just(Command::Kill),
         1 => Just(Command::Delete),

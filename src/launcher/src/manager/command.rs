@@ -13,6 +13,7 @@ use super::error::OpError;
 use super::ops;
 use super::sync_request::SyncRequest;
 use super::vm_context::VmContext;
+use crate::agent::FreezeRequest;
 use crate::jobs::MemoryDumpRequest;
 
 /// A command for the VM.
@@ -36,6 +37,10 @@ pub enum Command {
     SoftReboot(Box<Vmi>),
     /// Ask the guest to power off.
     Shutdown,
+    /// Freeze the guest's file systems.
+    Freeze(FreezeRequest),
+    /// Thaw them.
+    Unfreeze,
     /// Write the guest's memory to a file.
     MemoryDump(MemoryDumpRequest),
     /// End QEMU.
@@ -56,6 +61,8 @@ pub(super) enum Kind {
     Reset,
     SoftReboot,
     Shutdown,
+    Freeze,
+    Unfreeze,
     MemoryDump,
     Kill,
     Delete,
@@ -68,6 +75,8 @@ pub(super) enum Lane {
     Domain,
     /// The guest, through its agent or its power button: a hung guest delays no other lane.
     Guest,
+    /// The guest's file systems, through its agent.
+    Filesystems,
     /// The start of a job: the job itself goes on beside other commands.
     Job,
     /// The end of the VM, which no other command may meet.
@@ -107,11 +116,11 @@ pub(super) struct Rule {
     pub(super) denied_while: &'static [Condition],
 }
 
-use Lane::{Domain, End, Guest, Job};
+use Lane::{Domain, End, Filesystems, Guest, Job};
 
 /// A row for each kind, in the order of [`Kind`].
 #[rustfmt::skip]
-pub(super) const RULES: [Rule; 12] = [
+pub(super) const RULES: [Rule; 14] = [
     rule(Kind::Sync, "sync", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),
     rule(Kind::Pause, "pause", Domain, &[Domain, End], Repeat::JoinLast, &[]),
     rule(Kind::Unpause, "unpause", Domain, &[Domain, End], Repeat::JoinLast, &[]),
@@ -121,6 +130,8 @@ pub(super) const RULES: [Rule; 12] = [
     rule(Kind::Reset, "reset", Domain, &[Domain, End], Repeat::JoinLast, &[]),
     rule(Kind::SoftReboot, "soft reboot", Guest, &[Domain, Guest, End], Repeat::JoinLast, &[]),
     rule(Kind::Shutdown, "shutdown", Guest, &[Domain, Guest, End], Repeat::JoinLast, &[]),
+    rule(Kind::Freeze, "freeze", Filesystems, &[Filesystems, End], Repeat::JoinLast, &[]),
+    rule(Kind::Unfreeze, "unfreeze", Filesystems, &[Filesystems, End], Repeat::JoinLast, &[]),
     rule(Kind::MemoryDump, "memory dump", Job, &[Job, End], Repeat::JoinLast, &[]),
     rule(Kind::Kill, "kill", End, &[End], Repeat::JoinLast, &[]),
     rule(Kind::Delete, "delete", End, &[End], Repeat::JoinLast, &[Condition::StartUnreported]),
@@ -183,6 +194,8 @@ impl Command {
             Command::Reset => Kind::Reset,
             Command::SoftReboot(_) => Kind::SoftReboot,
             Command::Shutdown => Kind::Shutdown,
+            Command::Freeze(_) => Kind::Freeze,
+            Command::Unfreeze => Kind::Unfreeze,
             Command::MemoryDump(_) => Kind::MemoryDump,
             Command::Kill => Kind::Kill,
             Command::Delete => Kind::Delete,
@@ -228,6 +241,8 @@ impl Command {
             Command::Reset => ops::reset(vm).await,
             Command::SoftReboot(vmi) => ops::soft_reboot(vm, &vmi).await,
             Command::Shutdown => ops::shutdown(vm).await,
+            Command::Freeze(request) => ops::freeze(vm, request).await,
+            Command::Unfreeze => ops::unfreeze(vm).await,
             Command::MemoryDump(request) => ops::memory_dump(vm, request),
             Command::Kill => ops::kill(vm, context.others_ended()).await,
             Command::Delete => ops::delete(vm, context.others_ended()).await,

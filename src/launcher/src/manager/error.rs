@@ -8,6 +8,7 @@ use hook_host::HookError;
 use super::device_change_error::DeviceChangeError;
 use super::hooks::Hooks;
 use super::refusal::Refusal;
+use crate::agent::FreezeError;
 use crate::blocking::NoAnswer;
 use crate::boot::resources::BootResourceError;
 use crate::jobs::JobKind;
@@ -77,6 +78,9 @@ pub enum OpError {
     /// The guest has neither an agent nor ACPI, one of which a reboot needs.
     #[error("VMI neither have the agent connected nor the ACPI feature enabled")]
     NoWayToReboot,
+    /// The guest's file systems could not be frozen or thawed.
+    #[error(transparent)]
+    Freeze(FreezeError),
     /// QEMU outlives SIGKILL.
     #[error(transparent)]
     Ending(CallError),

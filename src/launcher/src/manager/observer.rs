@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::spec::DomainSpec;
+use kubevirt_api::state::LifeCycle;
 use libvirt::{Event, LifecycleEvent};
 use tokio::sync::{Mutex, mpsc, watch};
 
@@ -15,6 +16,7 @@ use super::end_reason::EndReason;
 use super::metadata::{Metadata, now};
 use super::start_report::StartReport;
 use super::state::Phase;
+use crate::agent::{AgentLink, GuestInfoCache};
 use crate::events::VmEvent;
 use crate::libvirt_client::{Client, DomainSnapshot, Presence};
 use crate::notify::{Notifier, Publication, Publications};
@@ -40,6 +42,10 @@ pub(super) struct Observer {
     pub(super) last_request: Arc<AtomicU64>,
     /// Reports panics and disk errors.
     pub(super) alert_reporter: AlertReporter,
+    /// What the guest agent reported.
+    pub(super) guest_info: Arc<GuestInfoCache>,
+    /// Whether the guest agent can be asked, for the task that polls it.
+    pub(super) agent_link: watch::Sender<AgentLink>,
     /// Held while the domain is being defined, so that an incomplete definition is not read.
     pub(super) defining: Arc<Mutex<()>>,
     /// The phase, for everybody else.
@@ -93,6 +99,7 @@ impl Observer {
         match event {
             VmEvent::Libvirt(event) => event.domain() == Some(self.identity.domain.as_str()),
             VmEvent::Metadata
+            | VmEvent::GuestInfo
             | VmEvent::Republish
             | VmEvent::QemuEnded
             | VmEvent::StartingUp
@@ -124,6 +131,7 @@ impl Observer {
             }
             return;
         };
+        self.update_agent_link(event, &snapshot);
         let presence = snapshot.presence();
         if presence == Presence::Nothing && *self.state.borrow() == Phase::Absent {
             // A definition that failed half-way: this domain was never published.
@@ -149,6 +157,26 @@ impl Observer {
             history.last = Some(snapshot);
         }
         self.update_phase(presence);
+    }
+
+    /// Only a guest that runs can answer; each connection of its agent is a session of its own.
+    fn update_agent_link(&self, event: &VmEvent, snapshot: &DomainSnapshot) {
+        let running = snapshot.status == LifeCycle::Running;
+        let reachable = running && snapshot.is_agent_connected();
+        let connects = matches!(
+            event,
+            VmEvent::Libvirt(Event::AgentLifecycle {
+                connected: true,
+                ..
+            })
+        );
+        self.agent_link.send_if_modified(|link| {
+            let next = AgentLink {
+                reachable,
+                session: link.session + u64::from(connects),
+            };
+            std::mem::replace(link, next) != next
+        });
     }
 
     fn update_phase(&self, presence: Presence) {
@@ -196,7 +224,7 @@ impl Observer {
                 let spec = history.spec()?;
                 Some(DomainSnapshot::shut_off(spec, history.end.reason()))
             }
-            Err(error) if *event == VmEvent::Metadata => {
+            Err(error) if matches!(event, VmEvent::Metadata | VmEvent::GuestInfo) => {
                 tracing::warn!(reason = error, "the domain is reported as it was read last");
                 history.last.clone()
             }
@@ -241,6 +269,7 @@ impl Observer {
             domain.metadata.deletion_timestamp = Some(now());
         }
         self.alert_reporter.add_panic(&mut domain.status);
+        self.guest_info.add_to_notification(&mut domain.status);
         match domain.to_json() {
             Ok(json) => {
                 let receipt = self

@@ -14,6 +14,7 @@ use super::start_report::StartReport;
 use super::state::Phase;
 use super::vm_context::{Identity, VmContext};
 use crate::agent::credentials::CredentialSync;
+use crate::agent::{AgentData, AgentLink, Freezer, GuestInfoCache, PollIntervals, Poller};
 use crate::boot::resources::BootResources;
 use crate::events::VmEvent;
 use crate::jobs::{JobContext, JobRecorder, Jobs, ProgressTimes};
@@ -35,6 +36,10 @@ pub struct VmParts {
     pub boot_resources: BootResources,
     /// Where QEMU's output is written.
     pub qemu_log: PathBuf,
+    /// Where swtpm keeps the state of the TPM.
+    pub tpm_state: PathBuf,
+    /// How often the guest agent is asked.
+    pub poll_intervals: PollIntervals,
 }
 
 /// The handles of a running VM.
@@ -48,11 +53,13 @@ pub struct VmHandles {
 }
 
 impl VmParts {
-    /// Starts its driver, and under supervision the observer and the task for access credentials.
+    /// Starts its driver, and under supervision the observer and the tasks for access credentials and polling.
     pub fn spawn(self, supervisor: &mut Supervisor) -> VmHandles {
         let (events, received) = mpsc::unbounded_channel();
         let (state, phase) = watch::channel(Phase::Absent);
         let metadata = Arc::new(Metadata::new(events.clone()));
+        let guest_info = Arc::new(GuestInfoCache::new(events.clone()));
+        let (agent_link, link) = watch::channel(AgentLink::default());
         let defining = Arc::default();
         let start_report = StartReport::default();
         let last_request = Arc::default();
@@ -65,6 +72,8 @@ impl VmParts {
             metadata: Arc::clone(&metadata),
             notifier: self.notifier.clone(),
             alert_reporter: AlertReporter::new(self.qemu_log),
+            guest_info: Arc::clone(&guest_info),
+            agent_link,
             state,
             events: Mutex::new(received),
             history: Mutex::default(),
@@ -73,6 +82,19 @@ impl VmParts {
             let observer = Arc::clone(&observer);
             async move { observer.run().await }
         });
+        let poller = Poller {
+            client: self.client.clone(),
+            cache: Arc::clone(&guest_info),
+            link,
+            intervals: self.poll_intervals,
+        };
+        supervisor.spawn("guest agent", move || poller.clone().run());
+        let freezer = Freezer::new(self.client.clone(), Arc::clone(&guest_info), self.tpm_state);
+        let thawing = freezer.clone();
+        supervisor.spawn("safety thaw", move || {
+            let freezer = thawing.clone();
+            async move { freezer.run_safety_thaw().await }
+        });
         let jobs = Jobs::new(JobContext {
             domain: self.identity.domain.clone(),
             connect: self.client.connect(),
@@ -80,6 +102,7 @@ impl VmParts {
             progress: ProgressTimes::default(),
         });
         let vm = VmContext {
+            agent_data: AgentData::new(self.client.clone()),
             jobs,
             identity: self.identity,
             client: self.client,
@@ -90,6 +113,8 @@ impl VmParts {
             events: events.clone(),
             state: phase.clone(),
             start_report,
+            guest_info,
+            freezer,
             credentials: watch::Sender::default(),
             guest_asked: Notify::new(),
             defining,

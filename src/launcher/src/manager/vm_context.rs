@@ -16,6 +16,7 @@ use super::request_id::RequestId;
 use super::start_report::StartReport;
 use super::state::Phase;
 use crate::agent::guest_time::GuestTimeSync;
+use crate::agent::{AgentData, Freezer, GuestInfoCache};
 use crate::boot::resources::{BootResources, CloudInitImage};
 use crate::events::VmEvent;
 use crate::jobs::Jobs;
@@ -80,6 +81,12 @@ pub struct VmContext {
     pub start_report: StartReport,
     /// Work on the domain that outlasts its command.
     pub jobs: Jobs,
+    /// What the guest agent reported.
+    pub guest_info: Arc<GuestInfoCache>,
+    /// The agent's own answers, for statistics.
+    pub agent_data: AgentData,
+    /// Freezes and thaws the guest.
+    pub freezer: Freezer,
     /// The credentials to set through the guest agent; sent by each start.
     pub credentials: watch::Sender<Vec<Credential>>,
     /// Notified whenever the guest is asked to power off.

@@ -71,7 +71,10 @@ impl Publications {
     pub(crate) fn observe(&mut self, event: &VmEvent) -> Vec<Publication> {
         match event {
             VmEvent::Libvirt(event) => self.observe_event(event),
-            VmEvent::Metadata if self.announced => vec![Publication::MODIFIED],
+            VmEvent::Metadata | VmEvent::GuestInfo if self.announced => {
+                vec![Publication::MODIFIED]
+            }
+            VmEvent::GuestInfo => Vec::new(),
             VmEvent::Metadata => {
                 self.pending_metadata = true;
                 Vec::new()

@@ -351,47 +351,19 @@ async fn unsupported_command_is_named() {
         };
     }
     ask!(
-        freeze_virtual_machine(FreezeRequest::default()),
-        unfreeze_virtual_machine(about()),
         migrate_virtual_machine(MigrationRequest::default()),
         sync_migration_target(about()),
         cancel_virtual_machine_migration(about()),
         signal_target_pod_cleanup(about()),
         finalize_virtual_machine_migration(about()),
-        inject_launch_secret(InjectLaunchSecretRequest::default()),
         backup_virtual_machine(BackupRequest::default()),
     );
-    let nested = [
-        client
-            .get_sev_info(EmptyRequest {})
-            .await
-            .unwrap()
-            .into_inner()
-            .response,
-        client
-            .get_launch_measurement(about())
-            .await
-            .unwrap()
-            .into_inner()
-            .response,
-        client
-            .get_domain_dirty_rate_stats(EmptyRequest {})
-            .await
-            .unwrap()
-            .into_inner()
-            .response,
-        client
-            .redefine_checkpoint(RedefineCheckpointRequest::default())
-            .await
-            .unwrap()
-            .into_inner()
-            .response,
-    ];
-    answers.extend(
-        nested
-            .into_iter()
-            .map(|response| ("nested", response.unwrap())),
-    );
+    let redefined = client
+        .redefine_checkpoint(RedefineCheckpointRequest::default())
+        .await
+        .unwrap()
+        .into_inner();
+    answers.push(("redefine_checkpoint", redefined.response.unwrap()));
     for (method, answer) in answers {
         assert!(!answer.success, "{method}");
         assert!(
@@ -402,17 +374,6 @@ async fn unsupported_command_is_named() {
             answer.message
         );
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn screenshot_is_a_grpc_error_since_virt_handler_shows_any_answer() {
-    let rig = Rig::new().await;
-    let status = client(&rig)
-        .await
-        .get_screenshot(about())
-        .await
-        .unwrap_err();
-    assert_eq!(status.code(), Code::Unimplemented);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,10 @@
 mod authority;
 mod command;
 mod credentials;
+mod freeze;
+mod guest_agent;
 mod hotplug;
 mod manager;
 mod memory_dump;
+mod monitoring;
 mod rig;

@@ -79,7 +79,9 @@ async fn guest_time_is_set_after_a_pause() {
     rig.manager.run(Command::sync(sync())).await.unwrap();
     let (sender, mut commands) = tokio::sync::mpsc::unbounded_channel();
     let agent = move |json: &str| {
-        let _ = sender.send(json.to_owned());
+        if json.contains("guest-set-time") {
+            let _ = sender.send(json.to_owned());
+        }
         Ok("{}".to_owned())
     };
     rig.fake.set_agent(DOMAIN, Some(Arc::new(agent)));

@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status};
 use virt_launcher::launcher::{Composition, RunningLauncher};
 use virt_launcher::manager::hooks::Hooks;
 use virt_launcher::manager::{Identity, Manager, SyncRequest};
-use virt_launcher::{BootResources, Paths};
+use virt_launcher::{BootResources, Paths, PollIntervals};
 
 pub(crate) const DOMAIN: &str = "default_vm1";
 const SOON: Duration = Duration::from_secs(10);
@@ -41,12 +41,25 @@ impl Rig {
     }
 
     pub(crate) async fn with(hooks: Arc<dyn Hooks>) -> Rig {
+        Rig::build(hooks, false).await
+    }
+
+    /// With `--vm-stats-collector`.
+    pub(crate) async fn with_stats(hooks: Arc<dyn Hooks>) -> Rig {
+        Rig::build(hooks, true).await
+    }
+
+    async fn build(hooks: Arc<dyn Hooks>, vm_stats_collector: bool) -> Rig {
         let directory = tempfile::tempdir().unwrap();
         let paths = Paths::kubevirt(true, "1234").below(directory.path());
         std::fs::create_dir_all(&paths.share).unwrap();
         let handler = Handler::default();
         handler.serve(paths.notify_socket());
         let fake = FakeDaemon::new();
+        let facts = HostFacts {
+            ovmf_path: ovmf(&paths).to_str().unwrap().to_owned(),
+            ..HostFacts::default()
+        };
         let composition = Composition {
             paths: paths.clone(),
             identity: Identity::new("default", "vm1", "1234"),
@@ -56,8 +69,9 @@ impl Rig {
                 Arc::new(move || fake.connect())
             },
             hooks,
-            boot_resources: BootResources::new(&paths, HostFacts::default(), 1 << 30),
-            vm_stats_collector: false,
+            boot_resources: BootResources::new(&paths, facts, 1 << 30),
+            poll_intervals: PollIntervals::default(),
+            vm_stats_collector,
             lost_logs: None,
         };
         let launcher = composition.start().await.unwrap();
@@ -69,6 +83,11 @@ impl Rig {
             _launcher: launcher,
             _directory: directory,
         }
+    }
+
+    /// `--ovmf-path`; it is empty.
+    pub(crate) fn ovmf(&self) -> PathBuf {
+        ovmf(&self.paths)
     }
 
     /// The notifications, once there are at least `count`.
@@ -104,6 +123,10 @@ impl Rig {
             )
         })
     }
+}
+
+fn ovmf(paths: &Paths) -> PathBuf {
+    paths.private.join("ovmf")
 }
 
 /// A VMI that needs no disk.
@@ -234,6 +257,15 @@ fn describe(event_type: &str, domain: &Value) -> String {
             (true, true) => "failed",
         };
         line.push_str(&format!(" dump={how}"));
+    }
+    for (name, pointer) in [
+        ("os", "/Status/OSInfo/Name"),
+        ("ip", "/Status/Interfaces/0/Ip"),
+        ("freeze", "/Status/FSFreezeStatus/Status"),
+    ] {
+        if !text(pointer).is_empty() {
+            line.push_str(&format!(" {name}={}", text(pointer)));
+        }
     }
     if domain.pointer("/ObjectMeta/deletionTimestamp").is_some() {
         line.push_str(" gone");

@@ -2,6 +2,7 @@
 
 mod cpus;
 mod delete;
+mod freeze;
 mod host_devices;
 mod kill;
 mod memory;
@@ -15,6 +16,7 @@ mod unpause;
 
 pub(super) use cpus::set_cpus;
 pub(super) use delete::delete;
+pub(super) use freeze::{freeze, unfreeze};
 pub(super) use host_devices::attach_host_devices;
 pub(super) use kill::kill;
 pub(super) use memory::set_memory;

@@ -1,0 +1,70 @@
+//! Writes the state of a persistent TPM to disk: the guest's freeze does not cover it.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::blocking::{self, NoAnswer};
+
+const DEADLINE: Duration = Duration::from_secs(10);
+/// swtpm keeps a directory per VM with one directory of a few files.
+const MOST_DEPTH: usize = 4;
+
+/// The state could not be written to disk.
+#[derive(Debug, thiserror::Error)]
+pub enum TpmStateError {
+    /// A file or directory cannot be read or written.
+    #[error("writing the TPM's state to disk: {path}: {source}")]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// It took too long.
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
+}
+
+/// Writes all files below the directory to disk.
+pub(super) async fn sync(directory: PathBuf) -> Result<(), TpmStateError> {
+    let sync = move || sync_tree(&directory, MOST_DEPTH);
+    blocking::call("writing the TPM's state to disk", DEADLINE, sync).await?
+}
+
+fn sync_tree(path: &Path, depth: usize) -> Result<(), TpmStateError> {
+    let error = |source| TpmStateError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    let kind = fs::symlink_metadata(path).map_err(error)?.file_type();
+    if kind.is_dir() && depth > 0 {
+        for entry in fs::read_dir(path).map_err(error)? {
+            sync_tree(&entry.map_err(error)?.path(), depth - 1)?;
+        }
+    }
+    if kind.is_dir() || kind.is_file() {
+        File::open(path)
+            .and_then(|file| file.sync_all())
+            .map_err(error)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[tokio::test]
+    async fn missing_directory_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("tpm2")).unwrap();
+        fs::write(directory.path().join("tpm2/state"), b"x").unwrap();
+        sync(directory.path().to_owned()).await.unwrap();
+        let missing = directory.path().join("none");
+        let error = sync(missing.clone()).await.unwrap_err().to_string();
+        assert!(error.contains(missing.to_str().unwrap()), "{error}");
+    }
+}

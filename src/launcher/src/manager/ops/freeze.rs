@@ -1,0 +1,26 @@
+use crate::agent::{Change, FreezeError, FreezeRequest};
+use crate::manager::Answer;
+use crate::manager::error::OpError;
+use crate::manager::vm_context::VmContext;
+
+/// Freezes the guest's file systems.
+pub(in crate::manager) async fn freeze(
+    vm: &VmContext,
+    request: FreezeRequest,
+) -> Result<Answer, OpError> {
+    answer(vm.freezer.freeze(request).await)
+}
+
+/// Thaws the guest's file systems.
+pub(in crate::manager) async fn unfreeze(vm: &VmContext) -> Result<Answer, OpError> {
+    answer(vm.freezer.thaw().await)
+}
+
+fn answer(change: Result<Change, FreezeError>) -> Result<Answer, OpError> {
+    match change {
+        Ok(Change::Done) => Ok(Answer::Done),
+        Ok(Change::None) => Ok(Answer::NothingToDo),
+        Err(FreezeError::Agent(error)) => Err(error.into()),
+        Err(error) => Err(OpError::Freeze(error)),
+    }
+}

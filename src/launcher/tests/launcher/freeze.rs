@@ -1,0 +1,207 @@
+//! Freeze and Unfreeze, and the safety thaw.
+
+use std::time::Duration;
+
+use libvirt::code;
+use libvirt::fake::{Call, FakeDaemon};
+use proto::cmd::v1::{FreezeRequest, Response, Vmi};
+use serde_json::json;
+use virt_launcher::manager::Command;
+
+use crate::command::{about, client};
+use crate::guest_agent::{ScriptedAgent, eventually, guest_info};
+use crate::rig::{DOMAIN, Rig, sync, vmi_json};
+
+async fn freeze(rig: &Rig, seconds: i32) -> Response {
+    let request = FreezeRequest {
+        vmi: Some(Vmi {
+            vmi_json: vmi_json().to_string().into_bytes(),
+        }),
+        unfreeze_timeout_seconds: seconds,
+    };
+    let answer = client(rig).await.freeze_virtual_machine(request).await;
+    answer.unwrap().into_inner()
+}
+
+async fn unfreeze(rig: &Rig) -> Response {
+    let answer = client(rig).await.unfreeze_virtual_machine(about()).await;
+    answer.unwrap().into_inner()
+}
+
+async fn running() -> (Rig, ScriptedAgent) {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let agent = ScriptedAgent::recorded();
+    agent.connect(&rig);
+    rig.notifications_until("freeze=thawed").await;
+    (rig, agent)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn freeze_and_unfreeze_are_idempotent_and_notified() {
+    let (rig, agent) = running().await;
+    for _ in 0..2 {
+        let answer = freeze(&rig, 300).await;
+        assert!(answer.success && answer.message.is_empty(), "{answer:?}");
+    }
+    assert_eq!(agent.count("guest-fsfreeze-freeze"), 1);
+    rig.notifications_until("freeze=frozen").await;
+    assert_eq!(guest_info(&rig).await["fsFreezeStatus"], "frozen");
+    for _ in 0..2 {
+        assert!(unfreeze(&rig).await.success);
+    }
+    assert_eq!(agent.count("guest-fsfreeze-thaw"), 1, "thaw hooks run once");
+    let notifications = rig.notifications_until("freeze=thawed").await;
+    assert!(
+        notifications.last().unwrap().contains("freeze=thawed"),
+        "{notifications:#?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn frozen_guest_is_thawed_after_its_time() {
+    let (rig, agent) = running().await;
+    assert!(freeze(&rig, 1).await.success);
+    // The first attempts fail: the daemon is away, then the agent refuses, then it is silent.
+    for (error_code, message) in [
+        (
+            code::INTERNAL_ERROR,
+            "internal error: client socket is closed",
+        ),
+        (
+            code::AGENT_COMMAND_FAILED,
+            "guest agent command failed: busy",
+        ),
+    ] {
+        rig.fake
+            .fail_next(Call::Agent, FakeDaemon::error(error_code, 10, message));
+    }
+    eventually("the safety thaw", async || {
+        agent.count("guest-fsfreeze-thaw") > 0
+    })
+    .await;
+    rig.notifications_until("freeze=thawed").await;
+    assert_eq!(guest_info(&rig).await["fsFreezeStatus"], "thawed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn safety_thaw_survives_a_restart_of_the_daemon() {
+    let (rig, agent) = running().await;
+    assert!(freeze(&rig, 1).await.success);
+    rig.fake.stop_daemon(libvirt::CloseReason::Eof);
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!(agent.count("guest-fsfreeze-thaw"), 0);
+    rig.fake.start_daemon();
+    eventually("the safety thaw", async || {
+        agent.count("guest-fsfreeze-thaw") > 0
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unfreeze_and_an_unlimited_freeze_end_the_safety_thaw() {
+    let (rig, agent) = running().await;
+    assert!(freeze(&rig, 1).await.success);
+    assert!(unfreeze(&rig).await.success);
+    assert!(freeze(&rig, 0).await.success);
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(guest_info(&rig).await["fsFreezeStatus"], "frozen");
+    assert_eq!(agent.count("guest-fsfreeze-thaw"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_unfreeze_is_told_and_tried_again() {
+    let (rig, agent) = running().await;
+    assert!(freeze(&rig, 0).await.success);
+    let refusal = FakeDaemon::error(
+        code::AGENT_COMMAND_FAILED,
+        10,
+        "guest agent command failed: no",
+    );
+    agent.fail("guest-fsfreeze-thaw", Some(refusal));
+    let answer = unfreeze(&rig).await;
+    assert!(
+        !answer.success && answer.message.contains("Code=113"),
+        "{answer:?}"
+    );
+    agent.fail("guest-fsfreeze-thaw", None);
+    eventually("the thaw", async || {
+        guest_info(&rig).await["fsFreezeStatus"] == "thawed"
+    })
+    .await;
+    assert_eq!(agent.count("guest-fsfreeze-thaw"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn freeze_without_an_answer_is_undone() {
+    let (rig, agent) = running().await;
+    // The status is answered, the freeze is not.
+    let timeout = FakeDaemon::error(
+        code::AGENT_COMMAND_TIMEOUT,
+        10,
+        "guest agent command timed out",
+    );
+    agent.fail("guest-fsfreeze-freeze", Some(timeout));
+    let answer = freeze(&rig, 300).await;
+    assert!(
+        !answer.success && answer.message.contains("Code=112"),
+        "{answer:?}"
+    );
+    agent.answer("guest-fsfreeze-status", json!("frozen"));
+    eventually("the thaw", async || agent.count("guest-fsfreeze-thaw") > 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn freeze_of_a_stopped_guest_is_libvirts_error() {
+    let rig = Rig::new().await;
+    let answer = freeze(&rig, 0).await;
+    assert!(
+        answer.message.starts_with("LibvirtError(Code=42, "),
+        "{answer:?}"
+    );
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let answer = freeze(&rig, 0).await;
+    assert!(
+        answer.message.starts_with("LibvirtError(Code=86, "),
+        "{answer:?}"
+    );
+    rig.fake.power_off(DOMAIN);
+    let answer = unfreeze(&rig).await;
+    assert!(
+        answer.message.contains("domain is not running"),
+        "{answer:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn persistent_tpm_is_written_to_disk_before_the_freeze() {
+    let (rig, agent) = running().await;
+    let mut vmi = vmi_json();
+    vmi["spec"]["domain"]["devices"]["tpm"] = json!({"persistent": true});
+    let request = FreezeRequest {
+        vmi: Some(Vmi {
+            vmi_json: vmi.to_string().into_bytes(),
+        }),
+        unfreeze_timeout_seconds: 0,
+    };
+    let mut client = client(&rig).await;
+    let answer = client
+        .freeze_virtual_machine(request.clone())
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(
+        answer.message.contains("swtpm"),
+        "its directory is missing: {answer:?}"
+    );
+    assert_eq!(agent.count("guest-fsfreeze-freeze"), 0);
+    let state = rig.paths.qemu_lib.with_file_name("swtpm");
+    std::fs::create_dir_all(state.join("tpm2")).unwrap();
+    std::fs::write(state.join("tpm2/tpm2-00.permall"), b"state").unwrap();
+    let answer = client
+        .freeze_virtual_machine(request)
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(answer.success, "{answer:?}");
+}

@@ -1,0 +1,385 @@
+//! Polling the guest agent: what the queries answer, what is notified, and what a hostile agent can do.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use libvirt::fake::{Call, FakeDaemon};
+use libvirt::{DomainStats, code};
+use proto::cmd::v1::{EmptyRequest, GuestPingRequest};
+use serde_json::{Value, json};
+use virt_launcher::manager::Command;
+
+use crate::command::client;
+use crate::rig::{DOMAIN, Rig, sync};
+
+/// A guest agent whose answers a test can change.
+#[derive(Clone, Default)]
+pub(crate) struct ScriptedAgent(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    answers: BTreeMap<String, Value>,
+    raw: Option<String>,
+    failures: BTreeMap<String, libvirt::Error>,
+    counts: BTreeMap<String, usize>,
+}
+
+impl ScriptedAgent {
+    /// The reference's guest, whose answers were recorded.
+    pub(crate) fn recorded() -> ScriptedAgent {
+        let agent = ScriptedAgent::default();
+        agent.answer(
+            "guest-info",
+            json!({"version": "7.2.22", "supported_commands": [
+            {"name": "guest-get-devices", "enabled": false, "success-response": true},
+            {"name": "guest-ping", "enabled": true, "success-response": true}]}),
+        );
+        agent.answer("guest-fsfreeze-status", json!("thawed"));
+        agent.answer("guest-get-osinfo", json!({"name": "KV Test Guest", "kernel-release": "6.1.0-56-cloud-amd64",
+            "version-id": "1", "pretty-name": "KV Test Guest 1", "id": "kvtest", "machine": "x86_64",
+            "kernel-version": "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16)"}));
+        agent.answer(
+            "guest-network-get-interfaces",
+            json!([
+            {"name": "lo", "ip-addresses": [], "hardware-address": "00:00:00:00:00:00"},
+            {"name": "eth0", "hardware-address": "02:00:00:00:00:01", "ip-addresses": [
+                {"ip-address-type": "ipv6", "ip-address": "fec0::ff:fe00:1", "prefix": 64},
+                {"ip-address-type": "ipv6", "ip-address": "fe80::ff:fe00:1", "prefix": 64}]}]),
+        );
+        agent.answer("guest-get-host-name", json!({"host-name": "kvtest"}));
+        agent.answer("guest-get-timezone", json!({"zone": "UTC", "offset": 0}));
+        agent.answer("guest-get-users", json!([]));
+        agent.answer("guest-get-fsinfo", json!([{"name": "vda", "mountpoint": "/mnt/vda", "type": "ext4",
+            "used-bytes": 14336, "total-bytes": 52_685_824, "disk": [{"bus-type": "virtio", "bus": 0, "unit": 0}]}]));
+        agent
+    }
+
+    pub(crate) fn answer(&self, command: &str, value: Value) {
+        self.0
+            .lock()
+            .unwrap()
+            .answers
+            .insert(command.to_owned(), value);
+    }
+
+    /// Fails each such command, or no longer.
+    pub(crate) fn fail(&self, command: &str, error: Option<libvirt::Error>) {
+        let mut state = self.0.lock().unwrap();
+        match error {
+            Some(error) => _ = state.failures.insert(command.to_owned(), error),
+            None => _ = state.failures.remove(command),
+        }
+    }
+
+    /// Answers everything with this text, which need not be JSON.
+    fn answer_raw(&self, text: String) {
+        self.0.lock().unwrap().raw = Some(text);
+    }
+
+    /// How often a command came.
+    pub(crate) fn count(&self, command: &str) -> usize {
+        self.0
+            .lock()
+            .unwrap()
+            .counts
+            .get(command)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    fn take(&self, json: &str) -> libvirt::Result<String> {
+        let request: Value = serde_json::from_str(json).unwrap();
+        let command = request["execute"].as_str().unwrap().to_owned();
+        let mut state = self.0.lock().unwrap();
+        *state.counts.entry(command.clone()).or_default() += 1;
+        if let Some(raw) = &state.raw {
+            return Ok(raw.clone());
+        }
+        if let Some(error) = state.failures.get(&command) {
+            return Err(error.clone());
+        }
+        match (command.as_str(), state.answers.get(&command)) {
+            ("guest-fsfreeze-freeze", None) => {
+                state
+                    .answers
+                    .insert("guest-fsfreeze-status".into(), json!("frozen"));
+                Ok(json!({"return": 1}).to_string())
+            }
+            ("guest-fsfreeze-thaw", None) => {
+                state
+                    .answers
+                    .insert("guest-fsfreeze-status".into(), json!("thawed"));
+                Ok(json!({"return": 1}).to_string())
+            }
+            (_, Some(value)) => Ok(json!({"return": value}).to_string()),
+            (_, None) => Err(FakeDaemon::error(
+                code::AGENT_COMMAND_FAILED,
+                10,
+                &format!(
+                    "guest agent command failed: unable to execute QEMU agent command '{command}': The command {command} has not been found"
+                ),
+            )),
+        }
+    }
+
+    /// Connects it to the domain's channel.
+    pub(crate) fn connect(&self, rig: &Rig) {
+        let agent = self.clone();
+        rig.fake
+            .set_agent(DOMAIN, Some(Arc::new(move |json: &str| agent.take(json))));
+    }
+}
+
+async fn running_with(agent: &ScriptedAgent) -> Rig {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    agent.connect(&rig);
+    rig
+}
+
+pub(crate) async fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
+    for _ in 0..1000 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{what} never came");
+}
+
+pub(crate) async fn guest_info(rig: &Rig) -> Value {
+    let answer = client(rig)
+        .await
+        .get_guest_info(EmptyRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(answer.response.unwrap().success);
+    serde_json::from_str(&answer.guest_info_response).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_answer_what_the_reference_answers() {
+    let agent = ScriptedAgent::recorded();
+    let rig = running_with(&agent).await;
+    eventually("file systems", async || {
+        !guest_info(&rig).await["fsInfo"]["disks"].is_null()
+    })
+    .await;
+    let mut client = client(&rig).await;
+    let info = client
+        .get_guest_info(EmptyRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(
+        info.guest_info_response,
+        r##"{"guestAgentVersion":"7.2.22","supportedCommands":[{"name":"guest-get-devices"},{"name":"guest-ping","enabled":true}],"hostname":"kvtest","os":{"name":"KV Test Guest","kernelRelease":"6.1.0-56-cloud-amd64","prettyName":"KV Test Guest 1","versionId":"1","kernelVersion":"#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16)","machine":"x86_64","id":"kvtest"},"timezone":"UTC, 0","fsInfo":{"disks":[{"diskName":"vda","mountPoint":"/mnt/vda","fileSystemType":"ext4","usedBytes":14336,"totalBytes":52685824,"disk":[{"busType":"virtio"}]}]},"fsFreezeStatus":"thawed"}"##
+    );
+    let users = client
+        .get_users(EmptyRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(users.guest_user_list_response, "[]");
+    let filesystems = client
+        .get_filesystems(EmptyRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(
+        filesystems.guest_filesystems_response,
+        r#"[{"diskName":"vda","mountPoint":"/mnt/vda","fileSystemType":"ext4","usedBytes":14336,"totalBytes":52685824,"disk":[{"busType":"virtio"}]}]"#
+    );
+    let domain = client
+        .get_domain(EmptyRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    let domain: Value = serde_json::from_str(&domain.domain).unwrap();
+    assert_eq!(
+        domain["Status"]["Interfaces"],
+        json!([{"Mac": "02:00:00:00:00:01", "Ip": "fec0::ff:fe00:1",
+        "IPs": ["fec0::ff:fe00:1", "fe80::ff:fe00:1"], "InterfaceName": "eth0"}])
+    );
+    assert_eq!(domain["Status"]["OSInfo"]["Name"], "KV Test Guest");
+    assert_eq!(domain["Status"]["FSFreezeStatus"]["Status"], "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_and_load_are_answered_with_their_units() {
+    let agent = ScriptedAgent::recorded();
+    let users: Vec<Value> = (0..12)
+        .map(|one| json!({"user": format!("user{one}"), "login-time": 1_795_265_967.5}))
+        .collect();
+    agent.answer("guest-get-users", json!(users));
+    agent.answer(
+        "guest-get-load",
+        json!({"load1m": 0.25, "load5m": 0.5, "load15m": 1}),
+    );
+    let rig = running_with(&agent).await;
+    eventually("load", async || agent.count("guest-get-load") > 0).await;
+    let info = guest_info(&rig).await;
+    assert_eq!(
+        info["userList"].as_array().unwrap().len(),
+        10,
+        "the first ten"
+    );
+    assert_eq!(
+        info["userList"][0],
+        json!({"userName": "user0", "loginTime": 1_795_265_967.5})
+    );
+    let mut client = client(&rig).await;
+    let all = client
+        .get_users(EmptyRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    let all: Value = serde_json::from_str(&all.guest_user_list_response).unwrap();
+    assert_eq!(all.as_array().unwrap().len(), 12);
+    rig.fake.set_stats(DOMAIN, DomainStats::default());
+    eventually("load averages", async || {
+        let stats = client
+            .clone()
+            .get_domain_stats(EmptyRequest {})
+            .await
+            .unwrap()
+            .into_inner();
+        let stats: Value = serde_json::from_str(&stats.domain_stats).unwrap_or_default();
+        stats["Load"]["Load1mSet"] == true && stats["Load"]["Load1m"] == 0.25
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_are_notified_and_repetitions_are_not() {
+    let agent = ScriptedAgent::recorded();
+    let rig = running_with(&agent).await;
+    let first = rig.notifications_until("os=KV Test Guest").await;
+    let count = |lines: &[String]| lines.iter().filter(|line| line.contains("os=")).count();
+    assert_eq!(count(&first), 1, "{first:#?}");
+    assert!(
+        first
+            .last()
+            .unwrap()
+            .contains("ip=fec0::ff:fe00:1 freeze=thawed"),
+        "{first:#?}"
+    );
+    // The agent connects again, and all is as before.
+    let before = agent.count("guest-get-osinfo");
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    agent.connect(&rig);
+    eventually("the second session", async || {
+        agent.count("guest-get-osinfo") > before
+    })
+    .await;
+    let second = rig.notifications(first.len() + 1).await;
+    assert_eq!(
+        second.len(),
+        first.len() + 1,
+        "only the agent's event: {second:#?}"
+    );
+    assert!(
+        second.last().unwrap().contains("os=KV Test Guest"),
+        "it is kept"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_number_of_clients_causes_no_further_command() {
+    let agent = ScriptedAgent::recorded();
+    let rig = running_with(&agent).await;
+    eventually("the last poll", async || agent.count("guest-get-load") > 0).await;
+    let calls = rig.fake.count(Call::Agent);
+    let ask = async || {
+        let mut client = client(&rig).await;
+        for _ in 0..20 {
+            client.get_guest_info(EmptyRequest {}).await.unwrap();
+            client.get_users(EmptyRequest {}).await.unwrap();
+            client.get_filesystems(EmptyRequest {}).await.unwrap();
+            client.get_domain(EmptyRequest {}).await.unwrap();
+        }
+    };
+    futures_util::future::join_all((0..20).map(|_| ask())).await;
+    // The freeze status may have been due once more.
+    let status = rig.fake.count(Call::Agent) - calls;
+    assert!(status <= 1, "{status} further commands");
+    assert_eq!(agent.count("guest-info"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn paused_guest_is_not_asked() {
+    let agent = ScriptedAgent::recorded();
+    let rig = running_with(&agent).await;
+    eventually("the last poll", async || agent.count("guest-get-load") > 0).await;
+    rig.manager.run(Command::Pause).await.unwrap();
+    rig.notifications_until("Paused/User").await;
+    let before = rig.fake.count(Call::Agent);
+    tokio::time::sleep(Duration::from_millis(5500)).await;
+    assert_eq!(
+        rig.fake.count(Call::Agent),
+        before,
+        "the freeze status was due"
+    );
+    rig.manager.run(Command::Unpause).await.unwrap();
+    eventually("all polls", async || agent.count("guest-get-load") > 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ping_of_a_paused_guest_succeeds() {
+    let agent = ScriptedAgent::recorded();
+    let rig = running_with(&agent).await;
+    eventually("the last poll", async || agent.count("guest-get-load") > 0).await;
+    rig.manager.run(Command::Pause).await.unwrap();
+    let ping = || GuestPingRequest {
+        domain_name: DOMAIN.into(),
+        timeout_seconds: 1,
+    };
+    // What libvirt says of a paused domain's agent.
+    let refusal = FakeDaemon::error(code::OPERATION_INVALID, 10, "domain is not running");
+    agent.fail("guest-ping", Some(refusal));
+    let mut client = client(&rig).await;
+    let answer = client.guest_ping(ping()).await.unwrap().into_inner();
+    assert!(answer.response.unwrap().success);
+    rig.manager.run(Command::Unpause).await.unwrap();
+    assert!(client.guest_ping(ping()).await.is_err(), "now it counts");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lying_and_flooding_agents_change_nothing_and_harm_nothing() {
+    let agent = ScriptedAgent::recorded();
+    let rig = running_with(&agent).await;
+    rig.notifications_until("os=KV Test Guest").await;
+    let known = guest_info(&rig).await;
+    for raw in [
+        String::new(),
+        "{".into(),
+        r#"{"return":"burning"}"#.into(),
+        format!(r#"{{"return":"{}"}}"#, "x".repeat(4 << 20)),
+        format!(
+            r#"{{"return":{}{}}}"#,
+            "[".repeat(100_000),
+            "]".repeat(100_000)
+        ),
+        r#"{"return":{"version":7,"name":[],"host-name":{}}}"#.into(),
+        "{\"return\":\"\\ud800\"}".into(),
+    ] {
+        let before = agent.count("guest-get-load");
+        agent.answer_raw(raw);
+        tokio::time::sleep(Duration::from_millis(1050)).await;
+        agent.connect(&rig);
+        eventually("all polls", async || agent.count("guest-get-load") > before).await;
+    }
+    assert_eq!(guest_info(&rig).await["os"], known["os"]);
+    assert_eq!(guest_info(&rig).await["fsFreezeStatus"], "thawed");
+    assert!(
+        client(&rig)
+            .await
+            .ping(EmptyRequest {})
+            .await
+            .unwrap()
+            .into_inner()
+            .success
+    );
+}
