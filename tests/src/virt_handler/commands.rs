@@ -8,7 +8,8 @@ use proto::cmd::info::CmdInfoRequest;
 use proto::cmd::info::cmd_info_client::CmdInfoClient;
 use proto::cmd::v1::cmd_client::CmdClient;
 use proto::cmd::v1::{
-    EmptyRequest, ExecRequest, ExecResponse, GuestPingRequest, Response, VmiRequest,
+    EmptyRequest, ExecRequest, ExecResponse, FreezeRequest, GuestPingRequest, MemoryDumpRequest,
+    Response, VmiRequest,
 };
 use serde_json::Value;
 use tonic::transport::Channel;
@@ -21,6 +22,9 @@ use crate::vmi::Vmi;
 pub(super) const COMMAND: Duration = Duration::from_secs(20);
 /// virt-handler gives up a query after this long.
 pub(super) const QUERY: Duration = Duration::from_secs(5);
+
+/// virt-handler gives up a freeze after this long.
+const FREEZE: Duration = Duration::from_secs(60);
 
 /// What the launcher answered to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,6 +207,34 @@ impl Commands {
     }
 }
 
+impl Commands {
+    /// `FreezeVirtualMachine`; after `seconds` the launcher thaws the guest itself.
+    pub async fn freeze(&self, vmi: &Vmi, seconds: i32) -> Result<Answer, Status> {
+        let request = FreezeRequest {
+            vmi: vmi.request().vmi,
+            unfreeze_timeout_seconds: seconds,
+        };
+        let mut client = self.raw.clone();
+        let answer = client
+            .freeze_virtual_machine(timed(request, FREEZE))
+            .await?;
+        Ok(Answer::of(Some(answer.into_inner())))
+    }
+
+    /// `VirtualMachineMemoryDump`.
+    pub async fn memory_dump(&self, vmi: &Vmi, path: &str) -> Result<Answer, Status> {
+        let request = MemoryDumpRequest {
+            vmi: vmi.request().vmi,
+            dump_path: path.to_owned(),
+        };
+        let mut client = self.raw.clone();
+        let answer = client
+            .virtual_machine_memory_dump(timed(request, COMMAND))
+            .await?;
+        Ok(Answer::of(Some(answer.into_inner())))
+    }
+}
+
 /// The commands that take a VMI and answer yes or no.
 macro_rules! vmi_commands {
     ($($(#[$doc:meta])* $name:ident => $rpc:ident;)*) => {
@@ -221,6 +253,8 @@ vmi_commands! {
     pause => pause_virtual_machine;
     /// `UnpauseVirtualMachine`.
     unpause => unpause_virtual_machine;
+    /// `UnfreezeVirtualMachine`.
+    unfreeze => unfreeze_virtual_machine;
     /// `ResetVirtualMachine`.
     reset => reset_virtual_machine;
     /// `SoftRebootVirtualMachine`.

@@ -12,6 +12,7 @@ mod device_metadata;
 mod disks;
 mod early_signals;
 mod firmware_and_tpm_state;
+mod guest_agent;
 mod hooks;
 mod hotplug_interfaces;
 mod hotplug_volumes;

@@ -81,6 +81,11 @@ pub(crate) enum Call {
     Sync,
     Pause,
     Unpause,
+    /// With a safety thaw after 2 s.
+    Freeze,
+    Unfreeze,
+    /// To a new file.
+    MemoryDump,
     Reset,
     Shutdown,
     Kill,

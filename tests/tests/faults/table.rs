@@ -1,8 +1,8 @@
 //! The matrix. A row: name, phase, steps, expectation.
 
 use crate::row::Call::{
-    Delete, GetDomain, GetDomainStats, GetGuestInfo, GetQemuVersion, GuestPing, Kill as KillVm,
-    Pause, Ping, Reset, Shutdown, Sync, Unpause,
+    Delete, Freeze, GetDomain, GetDomainStats, GetGuestInfo, GetQemuVersion, GuestPing,
+    Kill as KillVm, MemoryDump, Pause, Ping, Reset, Shutdown, Sync, Unfreeze, Unpause,
 };
 use crate::row::Expect::{Ends, Exits, LastTold, Starts, Unharmed};
 use crate::row::Phase::{Defined, Off, Paused, Ready, Running, ShuttingDown, Spawned, Starting};
@@ -28,6 +28,13 @@ const QUERIES: [crate::row::Step; 4] = [
     AnswerWithin(GetDomainStats, 5000),
     AnswerWithin(GetQemuVersion, 5000),
 ];
+
+/// Writes answers to the agent's channel that nobody has asked for, in place of the agent.
+const FLOOD: &str = "killall qemu-ga; yes '{\"return\": [{\"name\": \"eth0\"}]}' >/dev/virtio-ports/org.qemu.guest_agent.0 &";
+/// Answers each command with nonsense, in place of the agent. libvirt believes an agent that repeats the number of its
+/// guest-sync.
+const LIE: &str = "killall qemu-ga; sed -u -n -e '/guest-sync/{s/.*\"id\": *\\([0-9]*\\).*/{\"return\": \\1}/p;d}' \
+    -e 's/.*execute.*/{\"return\": \"burning\"}/p' 0<>/dev/virtio-ports/org.qemu.guest_agent.0 1>&0 &";
 
 #[rustfmt::skip]
 pub(crate) const FAULTS: &[Row] = &[
@@ -78,6 +85,23 @@ pub(crate) const FAULTS: &[Row] = &[
         Ask(Pause), Ask(Unpause), Ask(Pause), Ask(Unpause), Ask(Pause), Ask(Unpause), Ask(Pause), Ask(Unpause), Ask(Pause), Ask(Unpause), Ask(Pause), Ask(Unpause),
         Type("killall -CONT qemu-ga"),
     ], Unharmed(secs(5))),
+
+    row("guest agent hung twice, freeze refused", Running, &[
+        Type("killall -STOP qemu-ga"), Refused(Freeze), QUERIES[1], Ask(GetGuestInfo), Type("killall -CONT qemu-ga"), AskUntil(GuestPing, 30_000),
+        Type("killall -STOP qemu-ga"), Refused(Freeze), QUERIES[1], Ask(GetGuestInfo), Type("killall -CONT qemu-ga"), AskUntil(GuestPing, 30_000),
+        AskUntil(Unfreeze, 20_000),
+    ], Unharmed(secs(5))),
+    row("guest agent floods, twice", Running, &[
+        Type(FLOOD), Wait(3000), QUERIES[1], Ask(GetGuestInfo), Ask(Pause), Ask(Unpause), Type("killall yes"), AskUntil(GuestPing, 30_000),
+        Type(FLOOD), Wait(3000), QUERIES[1], Ask(GetGuestInfo), Ask(Pause), Ask(Unpause), Type("killall yes"), AskUntil(GuestPing, 30_000),
+    ], Unharmed(secs(5))),
+    row("guest agent lies, twice", Running, &[
+        Type(LIE), Wait(3000), Refused(Freeze), QUERIES[1], Ask(GetGuestInfo), Type("killall sed"), AskUntil(GuestPing, 30_000),
+        Type(LIE), Wait(3000), Refused(Freeze), QUERIES[1], Ask(GetGuestInfo), Type("killall sed"), AskUntil(GuestPing, 30_000),
+    ], Unharmed(secs(5))),
+    row("daemon killed during a freeze", Running, &[Send(Freeze), Wait(20), Kill(Daemon), AskUntil(Unfreeze, 20_000), AskUntil(GuestPing, 20_000)], Unharmed(secs(5))),
+    row("daemon killed while frozen", Running, &[AskUntil(Freeze, 20_000), Kill(Daemon), Wait(4000), AskUntil(Unfreeze, 20_000), AskUntil(GuestPing, 20_000)], Unharmed(secs(5))),
+    row("daemon killed during a memory dump", Running, &[Ask(MemoryDump), Told("Paused/Dump", 10_000), Kill(Daemon), Told("Running/", 30_000)], Unharmed(secs(10))),
 
     // ---- logs ------------------------------------------------------------------------------------------------------
     row("virtlogd killed, then sync", Ready, &[Kill(Virtlogd), Ask(Sync), ConsoleLogged("GUEST READY", 20000)], Starts(secs(20))),

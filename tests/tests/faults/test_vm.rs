@@ -3,6 +3,7 @@
 //! The only file of the matrix that uses the harness's virt-handler directly.
 
 use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -309,6 +310,13 @@ fn is_guest(process: &Process) -> bool {
         && std::fs::read_to_string(file).is_ok_and(|line| line.contains("guest="))
 }
 
+/// The path of a dump that nobody has asked for before: a repeated one does nothing.
+fn new_dump() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("/var/run/kubevirt/hotplug-disks/fault-{number}.memory.dump")
+}
+
 /// One call, with virt-handler's deadline.
 pub(crate) async fn ask(client: &Commands, vmi: &Vmi, call: Call) -> Result<Answer> {
     let done = |outcome: Result<()>| {
@@ -323,6 +331,9 @@ pub(crate) async fn ask(client: &Commands, vmi: &Vmi, call: Call) -> Result<Answ
             Call::Sync => client.sync(vmi).await?,
             Call::Pause => client.pause(vmi).await?,
             Call::Unpause => client.unpause(vmi).await?,
+            Call::Freeze => client.freeze(vmi, 2).await?,
+            Call::Unfreeze => client.unfreeze(vmi).await?,
+            Call::MemoryDump => client.memory_dump(vmi, &new_dump()).await?,
             Call::Reset => client.reset(vmi).await?,
             Call::Shutdown => client.shutdown(vmi).await?,
             Call::Kill => client.kill(vmi).await?,

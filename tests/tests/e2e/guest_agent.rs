@@ -1,0 +1,273 @@
+//! The real guest agent: its reports, freeze and thaw, also while the daemon is killed, and statistics.
+
+use std::fs::{self, File};
+use std::os::unix::fs::chown;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use proto::cmd::v1 as cmd;
+use rustix::process::{Signal, kill_process};
+use serde_json::{Value, json};
+use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
+use tests::pod::User;
+use tests::virt_handler::Event;
+use tests::vmi::Vmi;
+
+const CLAIM: &str = "/run/kubevirt-private/vmi-disks/data";
+const QEMU: u32 = 107;
+
+fn vmi() -> Vmi {
+    let disk = json!({ "hostDisk": { "path": format!("{CLAIM}/disk.img"), "type": "Disk" } });
+    Vmi::new("agent", User::Nonroot).volume("data", disk)
+}
+
+/// A disk with an ext4 file system: the guest's initramfs cannot be frozen.
+fn make_disk(prepared: &PreparedPod) -> Result<()> {
+    let claim = prepared.pod.path(CLAIM);
+    fs::create_dir_all(&claim)?;
+    let disk = claim.join("disk.img");
+    File::create(&disk)?.set_len(32 << 20)?;
+    let made = Command::new("mkfs.ext4")
+        .env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin")
+        .args(["-q", "-F"])
+        .arg(&disk)
+        .status()
+        .context("mkfs.ext4 (package e2fsprogs)")?;
+    ensure!(made.success(), "mkfs.ext4: {made}");
+    for one in [&claim, &disk] {
+        chown(one, Some(QEMU), Some(QEMU))?;
+    }
+    Ok(())
+}
+
+fn freeze_status(event: &Event) -> &Value {
+    &event.domain()["Status"]["FSFreezeStatus"]["Status"]
+}
+
+async fn notified(
+    fixture: &LauncherFixture,
+    what: &str,
+    from: usize,
+    matches: impl Fn(&Event) -> bool,
+) -> Result<Event> {
+    fixture.handler.wait_for(what, from, BOOT, matches).await
+}
+
+fn about(vmi: &Vmi) -> Option<cmd::Vmi> {
+    Some(cmd::Vmi {
+        vmi_json: vmi.json(),
+    })
+}
+
+async fn guest_info(fixture: &LauncherFixture) -> Result<Value> {
+    let mut client = fixture.commands.raw.clone();
+    let answer = client
+        .get_guest_info(cmd::EmptyRequest {})
+        .await?
+        .into_inner();
+    Ok(serde_json::from_str(&answer.guest_info_response)?)
+}
+
+async fn freeze(fixture: &LauncherFixture, vmi: &Vmi, seconds: i32) -> Result<()> {
+    let request = cmd::FreezeRequest {
+        vmi: about(vmi),
+        unfreeze_timeout_seconds: seconds,
+    };
+    let mut client = fixture.commands.raw.clone();
+    let answer = client.freeze_virtual_machine(request).await?.into_inner();
+    ensure!(answer.success && answer.message.is_empty(), "{answer:?}");
+    Ok(())
+}
+
+async fn unfreeze(fixture: &LauncherFixture, vmi: &Vmi) -> Result<cmd::Response> {
+    let mut client = fixture.commands.raw.clone();
+    Ok(client
+        .unfreeze_virtual_machine(vmi.request())
+        .await?
+        .into_inner())
+}
+
+fn kill_daemon(fixture: &LauncherFixture) -> Result<()> {
+    let daemon = fixture.pod.daemon().context("the daemon runs")?;
+    Ok(kill_process(daemon.pid, Signal::KILL)?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guest_agents_reports_freeze_and_statistics() -> Result<()> {
+    let vmi = vmi();
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    make_disk(&prepared)?;
+    let fixture = prepared.start(&vmi, &["--vm-stats-collector"]).await?;
+    fixture.boot_without_controller(&vmi).await?;
+    fixture.wait_for_agent(&vmi).await?;
+    check_reports(&fixture, &vmi).await?;
+    check_statistics(&fixture).await?;
+    check_screenshot(&fixture, &vmi).await?;
+    check_freeze_and_thaw(&fixture, &vmi).await?;
+    check_safety_thaw_without_daemon(&fixture, &vmi).await?;
+    fixture.end_vm(&vmi).await
+}
+
+/// A new session of the agent asks for everything at once.
+async fn check_reports(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+    let script = "modprobe ext4; mkdir -p /mnt/data; mount /dev/vda /mnt/data || exit 1
+        printf 'NAME=\"Test Guest\"\\nID=test\\nVERSION_ID=1\\n' >/etc/os-release; hostname agent
+        (sleep 1; killall qemu-ga) >/dev/null 2>&1 &";
+    let done = fixture.commands.exec(vmi, "sh", &["-c", script]).await?;
+    ensure!(done.exit_code == 0, "{done:?}");
+    let named = |event: &Event| event.domain()["Status"]["OSInfo"]["Name"] == "Test Guest";
+    let event = notified(fixture, "with the guest's system", 0, named).await?;
+    assert_eq!(freeze_status(&event), "thawed");
+    assert_eq!(event.domain()["Status"]["OSInfo"]["Machine"], "x86_64");
+    let mounted = async || {
+        tokio::time::sleep(EVENT / 50).await;
+        let info = guest_info(fixture).await.ok()?;
+        (info["fsInfo"]["disks"][0]["mountPoint"] == "/mnt/data").then_some(info)
+    };
+    let info = tests::until("the guest's file systems", BOOT, mounted).await?;
+    assert_eq!(info["hostname"], "agent");
+    assert_eq!(info["timezone"], "UTC, 0");
+    assert_eq!(info["os"]["id"], "test");
+    assert_eq!(info["fsFreezeStatus"], "thawed");
+    let version = info["guestAgentVersion"].as_str().unwrap_or_default();
+    assert!(version.contains('.'), "{version}");
+    for command in [
+        "guest-ping",
+        "guest-get-time",
+        "guest-info",
+        "guest-shutdown",
+        "guest-network-get-interfaces",
+        "guest-get-fsinfo",
+        "guest-get-host-name",
+        "guest-get-users",
+        "guest-get-timezone",
+        "guest-get-osinfo",
+    ] {
+        let commands = info["supportedCommands"].as_array().context("commands")?;
+        let wanted = json!({ "name": command, "enabled": true });
+        assert!(commands.contains(&wanted), "{command}: {info}");
+    }
+    let mut client = fixture.commands.raw.clone();
+    let filesystems = client
+        .get_filesystems(cmd::EmptyRequest {})
+        .await?
+        .into_inner();
+    let filesystems: Value = serde_json::from_str(&filesystems.guest_filesystems_response)?;
+    let [one] = filesystems.as_array().context("a list")?.as_slice() else {
+        anyhow::bail!("{filesystems}");
+    };
+    assert_eq!(
+        (&one["diskName"], &one["fileSystemType"]),
+        (&json!("vda"), &json!("ext4"))
+    );
+    assert!(one["totalBytes"].as_i64() > Some(20 << 20) && one["usedBytes"].is_i64());
+    assert_eq!(one["disk"][0]["busType"], "virtio");
+    let users = client.get_users(cmd::EmptyRequest {}).await?.into_inner();
+    assert_eq!(users.guest_user_list_response, "[]");
+    let status = fixture.commands.domain().await?["Status"].clone();
+    assert_eq!(status["OSInfo"]["Name"], "Test Guest");
+    assert_eq!(status["FSFreezeStatus"]["Status"], "");
+    Ok(())
+}
+
+async fn check_statistics(fixture: &LauncherFixture) -> Result<()> {
+    let mut client = fixture.commands.raw.clone();
+    let empty = cmd::EmptyRequest {};
+    let rate = client
+        .get_domain_dirty_rate_stats(empty)
+        .await?
+        .into_inner();
+    let response = rate.response.context("a response")?;
+    ensure!(response.success, "the first measurement: {response:?}");
+    let request = cmd::VmStatsRequest {
+        domain_stats: Some(cmd::DomainStatsRequest {}),
+        dirty_rate: Some(cmd::DirtyRateRequest {}),
+        guest_get_cpu_stats: Some(cmd::AgentCpuStatsRequest {}),
+        guest_get_host_name: Some(cmd::AgentHostNameRequest {}),
+        ..cmd::VmStatsRequest::default()
+    };
+    let stats = client.get_vm_stats(request).await?.into_inner();
+    let response = stats.response.context("a response")?;
+    ensure!(response.success, "{response:?}");
+    let cpus = stats.guest_get_cpu_stats.context("processors")?;
+    let cpus: Value = serde_json::from_str(&cpus.message)?;
+    assert_eq!(cpus["return"][0]["type"], "linux");
+    let name = stats.guest_get_host_name.context("a name")?;
+    assert_eq!(name.message, r#"{"return":{"host-name":"agent"}}"#);
+    let version = stats.guest_agent_version.context("a version")?;
+    assert!(version.success && !version.message.is_empty());
+    Ok(())
+}
+
+async fn check_screenshot(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+    let mut client = fixture.commands.raw.clone();
+    let picture = client.get_screenshot(vmi.request()).await?.into_inner();
+    assert_eq!(picture.mime, "image/png");
+    assert!(picture.data.starts_with(b"\x89PNG"));
+    fixture.commands.pause(vmi).await?.ok()?;
+    let paused = client.get_screenshot(vmi.request()).await?.into_inner();
+    assert!(paused.data.starts_with(b"\x89PNG"));
+    fixture.commands.unpause(vmi).await?.ok()?;
+    Ok(())
+}
+
+async fn check_freeze_and_thaw(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+    fixture.wait_for_agent(vmi).await?;
+    let before = fixture.handler.events().len();
+    freeze(fixture, vmi, 300).await?;
+    freeze(fixture, vmi, 300).await?;
+    notified(fixture, "of the freeze", before, |event| {
+        freeze_status(event) == "frozen"
+    })
+    .await?;
+    let refused = fixture.commands.exec(vmi, "true", &[]).await.unwrap_err();
+    assert!(refused.message().contains("frozen"), "{refused}");
+    // guest-info would say that nearly all commands are disabled.
+    assert_eq!(guest_info(fixture).await?["fsFreezeStatus"], "frozen");
+    let enabled = |info: &Value| {
+        let commands = info["supportedCommands"].as_array();
+        commands.map_or(0, |all| {
+            all.iter().filter(|one| one["enabled"] == true).count()
+        })
+    };
+    assert!(enabled(&guest_info(fixture).await?) > 20);
+    kill_daemon(fixture)?;
+    let thawed = async || {
+        let answer = unfreeze(fixture, vmi).await.ok()?;
+        answer.success.then_some(())
+    };
+    tests::until("the thaw after the daemon's death", BOOT, thawed).await?;
+    let before = fixture.handler.events().len().saturating_sub(1);
+    notified(fixture, "of the thaw", before, |event| {
+        freeze_status(event) == "thawed"
+    })
+    .await?;
+    let done = fixture
+        .commands
+        .exec(vmi, "sh", &["-c", "echo x >/mnt/data/x"])
+        .await?;
+    ensure!(done.exit_code == 0, "{done:?}");
+    Ok(())
+}
+
+async fn check_safety_thaw_without_daemon(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+    let before = fixture.handler.events().len();
+    freeze(fixture, vmi, 1).await?;
+    kill_daemon(fixture)?;
+    notified(fixture, "of the freeze", before, |event| {
+        freeze_status(event) == "frozen"
+    })
+    .await?;
+    let frozen = fixture.handler.events().len();
+    notified(fixture, "of the safety thaw", frozen, |event| {
+        freeze_status(event) == "thawed"
+    })
+    .await?;
+    fixture.wait_for_agent(vmi).await?;
+    let done = fixture
+        .commands
+        .exec(vmi, "sh", &["-c", "echo y >/mnt/data/y"])
+        .await?;
+    ensure!(done.exit_code == 0, "{done:?}");
+    Ok(())
+}
