@@ -31,7 +31,7 @@ pub mod serve;
 mod sidecar;
 pub mod wasm;
 
-pub use collect::{CollectConfig, CollectError, collect};
+pub use collect::{CollectConfig, CollectError, StandingHooks, collect};
 pub use description::{Description, DescriptionError, Subscription, Wishes};
 pub use error::HookError;
 pub use failure_policy::FailurePolicy;

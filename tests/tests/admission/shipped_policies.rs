@@ -13,13 +13,20 @@ const IMAGE: (&str, &str) = ("image", "registry.example/hooks:1");
 
 /// The policies with these file names, and the guard. Those of v1beta1 are the same.
 fn shipped(names: &[&str]) -> ApiServer {
-    let files = names
-        .iter()
-        .map(|name| format!("deploy/admission/v1/{name}.yaml"));
+    let files = names.iter().map(|name| file(name, "v1"));
     let guard = "deploy/admission/guard/guard.yaml".to_owned();
     let paths: Vec<String> = files.chain([guard]).collect();
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     ApiServer::new(policies("v1", &paths))
+}
+
+/// The file of a policy for an API version.
+fn file(name: &str, version: &str) -> String {
+    let directory = match name {
+        "launcher-canary" => "canary",
+        _ => "admission",
+    };
+    format!("deploy/{directory}/{version}/{name}.yaml")
 }
 
 fn image_volume(name: &str, reference: &str) -> Json {
@@ -206,28 +213,20 @@ fn the_canary_changes_the_image_of_compute_only() {
 
 #[test]
 fn both_api_versions_have_the_same_policies() {
-    let mut files = 0;
-    for entry in fs::read_dir(workspace().join("deploy/admission/v1")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        let mut new = documents(&format!("deploy/admission/v1/{name}"));
-        let old = documents(&format!("deploy/admission/v1beta1/{name}"));
+    for (name, _) in JUDGED {
+        let mut new = documents(&file(name, "v1"));
         for document in &mut new {
-            if document["apiVersion"] == "admissionregistration.k8s.io/v1" {
-                document["apiVersion"] = "admissionregistration.k8s.io/v1beta1".into();
-            }
+            assert_eq!(
+                document["apiVersion"], "admissionregistration.k8s.io/v1",
+                "{name}"
+            );
+            document["apiVersion"] = "admissionregistration.k8s.io/v1beta1".into();
         }
-        assert_eq!(new, old, "{name}");
-        files += 1;
+        assert_eq!(new, documents(&file(name, "v1beta1")), "{name}");
     }
-    assert_eq!(
-        files,
-        fs::read_dir(workspace().join("deploy/admission/v1beta1"))
-            .unwrap()
-            .count()
-    );
 }
 
-/// The files of `deploy/admission/v1` and the corpus' file that a real API server has judged, if it is the same policy.
+/// All policies and the corpus' file that a real API server has judged, if it is the same policy.
 const JUDGED: &[(&str, Option<&str>)] = &[
     ("counted-image", Some("hooks-image")),
     ("standing-image", Some("standing-hooks")),
@@ -243,7 +242,7 @@ const JUDGED: &[(&str, Option<&str>)] = &[
 fn judged_policies_are_the_ones_that_were_judged() {
     let readme = fs::read_to_string(workspace().join("docs/admission.md")).unwrap();
     for (name, judged) in JUDGED {
-        let shipped = documents(&format!("deploy/admission/v1/{name}.yaml"));
+        let shipped = documents(&file(name, "v1"));
         let row = readme
             .lines()
             .find(|line| line.starts_with(&format!("| [{name}.yaml]")))
@@ -260,16 +259,31 @@ fn judged_policies_are_the_ones_that_were_judged() {
             None => assert!(row.ends_with("| evaluated only |"), "{row}"),
         }
     }
-    let files = fs::read_dir(workspace().join("deploy/admission/v1"))
-        .unwrap()
-        .count();
-    assert_eq!(files, JUDGED.len() + 1, "with kustomization.yaml");
+    for version in ["v1", "v1beta1"] {
+        let files = |directory: &str| {
+            let directory = format!("deploy/{directory}/{version}");
+            fs::read_dir(workspace().join(directory)).unwrap().count()
+        };
+        let kustomizations = 2;
+        let found = files("admission") + files("canary");
+        assert_eq!(found, JUDGED.len() + kustomizations, "{version}");
+    }
 }
 
 #[test]
 fn kustomizations_name_existing_files() {
-    for directory in ["v1", "v1beta1", "guard"] {
-        let directory = format!("deploy/admission/{directory}");
+    let directories = [
+        "admission/v1",
+        "admission/v1beta1",
+        "admission/guard",
+        "canary/v1",
+        "canary/v1beta1",
+        "base",
+        "overlays/whole-cluster",
+        "overlays/canary",
+    ];
+    for directory in directories {
+        let directory = format!("deploy/{directory}");
         let [kustomization] = &documents(&format!("{directory}/kustomization.yaml"))[..] else {
             panic!("{directory}: one document");
         };
@@ -277,7 +291,38 @@ fn kustomizations_name_existing_files() {
             let path = workspace()
                 .join(&directory)
                 .join(resource.as_str().unwrap());
-            assert!(path.exists(), "{}", path.display());
+            let file = if path.is_dir() {
+                path.join("kustomization.yaml")
+            } else {
+                path
+            };
+            assert!(file.is_file(), "{}", file.display());
         }
     }
+}
+
+/// virt-operator applies the patch to virt-controller's Deployment, here with KubeVirt v1.9's arguments.
+#[test]
+fn the_whole_clusters_patch_changes_the_launchers_image_only() {
+    let [patch] = &documents("deploy/overlays/whole-cluster/kubevirt-patch.yaml")[..] else {
+        panic!("one document");
+    };
+    let [patch] = &patch["spec"]["customizeComponents"]["patches"]
+        .as_array()
+        .unwrap()[..]
+    else {
+        panic!("one patch");
+    };
+    let operations: json_patch::Patch =
+        serde_json::from_str(patch["patch"].as_str().unwrap()).unwrap();
+    let deployment = |arguments: [&str; 4]| json!({"spec": {"template": {"spec": {"containers": [{"name": "virt-controller", "args": arguments}]}}}});
+    let mut patched = deployment(["--launcher-image", "theirs", "--exporter-image", "e"]);
+    json_patch::patch(&mut patched, &operations).unwrap();
+    let ours = "registry.example/virt-launcher:v1.9.0-wasm";
+    assert_eq!(
+        patched,
+        deployment(["--launcher-image", ours, "--exporter-image", "e"])
+    );
+    let mut other = deployment(["--exporter-image", "e", "--launcher-image", "theirs"]);
+    json_patch::patch(&mut other, &operations).unwrap_err();
 }

@@ -23,7 +23,7 @@ const KUBECTL: &[(&str, &[&str])] = &[
     ("exec", &["-c", "--"]),
     ("get", &["-l", "-o", "--field-selector"]),
     ("logs", &["-l", "-c"]),
-    ("patch", &["--type", "-p"]),
+    ("patch", &["--type", "-p", "--patch-file"]),
     ("set", &[]),
 ];
 /// KubeVirt v1.9's names of a launcher's containers, and the label with the VM's name.
@@ -77,8 +77,11 @@ fn kubectl(at: &str, words: &[String], session: &mut DocSession) {
         assert!(label.starts_with(VM_LABEL), "{at}: {label}");
     }
     match *verb {
-        "patch" => yaml_blocks::is_patch(words[1], after("-p").unwrap())
-            .unwrap_or_else(|error| panic!("{at}: {error}")),
+        "patch" => {
+            let patch = after("--patch-file").map(source);
+            let patch = patch.unwrap_or_else(|| after("-p").unwrap().to_owned());
+            yaml_blocks::is_patch(words[1], &patch).unwrap_or_else(|error| panic!("{at}: {error}"));
+        }
         "create" => config_map(at, &words, session),
         "set" => assert!(
             words.iter().any(|word| word.starts_with(LAUNCHER_IMAGE)),

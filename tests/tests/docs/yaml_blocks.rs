@@ -38,6 +38,8 @@ const KINDS: &[(&str, &str, &str)] = &[
         "kubevirt.io/v1",
         "metadata.name metadata.namespace \
       spec.configuration.developerConfiguration.featureGates[] \
+      spec.customizeComponents.patches[].resourceType spec.customizeComponents.patches[].resourceName \
+      spec.customizeComponents.patches[].type spec.customizeComponents.patches[].patch \
       spec.configuration.supportContainerResources[].type \
       spec.configuration.supportContainerResources[].resources.limits.cpu \
       spec.configuration.supportContainerResources[].resources.limits.memory \

@@ -48,14 +48,17 @@ async fn sidecars_and_modules_run_in_one_order_and_reach_the_guest() -> Result<(
         "hook-sidecar-1",
         &hooks::example("smbios-hook")?,
     )?;
+    // Standing, so not counted.
+    let standing = "/run/standing-hooks";
     hooks::install(
-        &hooks_dir,
+        &prepared.pod.path(standing),
         "hook-sidecar-2",
         &hooks::example("cloud-init-hook")?,
     )?;
     let last = last.serve(&hooks_dir, "hook-sidecar-3")?;
 
-    let fixture = prepared.start(&vmi, &["--hook-sidecars", "4"]).await?;
+    let arguments = ["--hook-sidecars", "3", "--standing-hooks-dir", standing];
+    let fixture = prepared.start(&vmi, &arguments).await?;
     fixture.boot_and_read_reports(&vmi).await?;
     let console = fixture.pod.console(&vmi);
     assert!(

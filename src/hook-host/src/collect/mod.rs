@@ -5,6 +5,10 @@
 //! a module is ready when it is compiled, instantiated and has described itself. Writers of modules
 //! rename them into place.
 //!
+//! Standing hooks are modules in a directory of the same form that nobody counts: they are part of the
+//! image, or were mounted before this process started. They are all loaded at once, and one that
+//! cannot be used is an error.
+//!
 //! inotify reports changes, sockets are dialled again with exponential backoff, and a periodic scan
 //! finds what inotify missed. Watches and retries end with the collection; afterwards the chain
 //! scans the directory once more, at its first call, and logs hooks that arrived late.
@@ -14,6 +18,7 @@ mod late_arrivals;
 mod probe;
 mod readiness;
 mod scan;
+mod standing;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,9 +35,10 @@ use crate::wasm::{LoadOptions, Loader};
 use crate::{Chain, Compiler, Limits};
 use directory_watch::DirectoryWatch;
 use late_arrivals::LateArrivals;
-use probe::{Probe, ProbeResult};
+use probe::{PluginModules, Probe, ProbeResult};
 use readiness::{CountState, ProbeAttempt, Readiness};
 use scan::{HookId, ScanError};
+pub use standing::StandingHooks;
 
 /// The interval of the periodic scan, which finds what inotify missed.
 const RESCAN: Duration = Duration::from_secs(1);
@@ -44,6 +50,8 @@ pub struct CollectConfig {
     pub hooks_dir: PathBuf,
     /// The number of hooks to wait for (`--hook-sidecars`).
     pub expected: usize,
+    /// Where hooks are that are not counted.
+    pub standing: StandingHooks,
     /// How long the hooks may take to become ready.
     pub deadline: Duration,
     /// The directory of compiled modules: created with mode 0700, refused if other users can write there.
@@ -72,6 +80,7 @@ impl Default for CollectConfig {
         Self {
             hooks_dir: PathBuf::from("/var/run/kubevirt-hooks"),
             expected: 0,
+            standing: StandingHooks::None,
             deadline: Duration::from_secs(60),
             artifacts_dir: PathBuf::from("/var/run/kubevirt-private/hook-artifacts"),
             precompiled_dirs: Vec::new(),
@@ -138,6 +147,27 @@ pub enum CollectError {
     /// The directory of records cannot be used.
     #[error(transparent)]
     Record(#[from] crate::record::RecordError),
+    /// Standing hooks were not compiled in time.
+    #[error("the standing hooks in {directory} were not ready within {deadline:?}")]
+    StandingDeadline {
+        /// Where.
+        directory: PathBuf,
+        /// How long they had.
+        deadline: Duration,
+    },
+    /// A standing hook and another one have the same name.
+    #[error(
+        "hook {hook} is both in {standing} and in {hooks_dir}; records and errors need different \
+         names: rename one of the directories"
+    )]
+    SameName {
+        /// The name.
+        hook: String,
+        /// The directory of standing hooks.
+        standing: PathBuf,
+        /// The directory of counted hooks.
+        hooks_dir: PathBuf,
+    },
     /// A hook that can never become ready.
     #[error("{0}")]
     Unusable(String),
@@ -146,26 +176,76 @@ pub enum CollectError {
     Scan(String),
 }
 
-/// Waits until all hooks are ready and returns them as a chain. If no hook is expected, the hooks directory is not read.
+/// Waits until all hooks are ready and returns them as a chain. If no hook is expected, the hooks
+/// directory is not read.
 pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
     let operator = OperatorPolicy::read(&config.policy)?;
+    let plugin_modules = PluginModules {
+        config: config.clone(),
+        operator: operator.clone(),
+    };
     let chain_config = ChainConfig {
         limits: config.limits.clone(),
         recorder: config.record.as_ref().map(Recorder::open).transpose()?,
         operator: operator.clone(),
         plugins_dir: config.plugins_dir.clone(),
+        plugin_modules: Some(Box::new(plugin_modules)),
     };
-    if config.expected == 0 {
+    let standing = standing::Listing::read(&config.standing)?;
+    if config.expected == 0 && standing.is_empty() {
         // A Sync may still bring plugins.
         return Ok(Chain::new(Vec::new(), chain_config, None));
     }
+    let probe = Probe::new(&config, config.loader(), operator);
     let end = tokio::time::Instant::now() + config.deadline;
-    let mut collection = Collection::new(&config, operator);
+    let (standing, counted) = tokio::try_join!(
+        standing.load(&probe, end, config.deadline),
+        counted(&config, &probe, end)
+    )?;
+    let Some((mut hooks, late)) = counted else {
+        return Ok(Chain::new(standing, chain_config, None));
+    };
+    for hook in standing {
+        if hooks.iter().any(|other| other.info.hook == hook.info.hook) {
+            return Err(CollectError::SameName {
+                hook: hook.info.hook,
+                standing: config.standing.directory(),
+                hooks_dir: config.hooks_dir,
+            });
+        }
+        hooks.push(hook);
+    }
+    let late = move || late.log_once();
+    Ok(Chain::new(hooks, chain_config, Some(Box::new(late))))
+}
+
+impl CollectConfig {
+    fn loader(&self) -> Loader {
+        Loader::new(LoadOptions {
+            limits: self.limits.clone(),
+            compiler: self.compiler.clone(),
+            artifacts_dir: Some(self.artifacts_dir.clone()),
+            precompiled_dirs: self.precompiled_dirs.clone(),
+            host_name: self.host_name.clone(),
+        })
+    }
+}
+
+/// The counted hooks, if there are any.
+async fn counted(
+    config: &CollectConfig,
+    probe: &Probe,
+    end: tokio::time::Instant,
+) -> Result<Option<(Vec<Hook>, LateArrivals)>, CollectError> {
+    if config.expected == 0 {
+        return Ok(None);
+    }
+    let mut collection = Collection::new(config, probe.clone());
     match timeout_at(end, collection.run()).await {
         Ok(outcome) => outcome?,
         Err(_) => return Err(collection.deadline_error()),
     }
-    Ok(collection.chain(chain_config))
+    Ok(Some(collection.hooks()))
 }
 
 /// A collection in progress. Dropping it cancels the running probes.
@@ -174,25 +254,18 @@ struct Collection<'a> {
     readiness: Readiness,
     probe: Probe,
     probes: JoinSet<(ProbeAttempt, ProbeResult)>,
-    hooks: BTreeMap<HookId, Hook>,
+    ready: BTreeMap<HookId, Hook>,
     watch: DirectoryWatch,
 }
 
 impl<'a> Collection<'a> {
-    fn new(config: &'a CollectConfig, operator: Option<OperatorPolicy>) -> Self {
-        let loader = Loader::new(LoadOptions {
-            limits: config.limits.clone(),
-            compiler: config.compiler.clone(),
-            artifacts_dir: Some(config.artifacts_dir.clone()),
-            precompiled_dirs: config.precompiled_dirs.clone(),
-            host_name: config.host_name.clone(),
-        });
+    fn new(config: &'a CollectConfig, probe: Probe) -> Self {
         Self {
             config,
             readiness: Readiness::new(config.expected, Instant::now()),
-            probe: Probe::new(config, loader, operator),
+            probe,
             probes: JoinSet::new(),
-            hooks: BTreeMap::new(),
+            ready: BTreeMap::new(),
             watch: DirectoryWatch::new(),
         }
     }
@@ -268,7 +341,7 @@ impl<'a> Collection<'a> {
             .finish_attempt(&attempt, outcome, Instant::now())
             && let Some(hook) = hook
         {
-            self.hooks.insert(attempt.id, hook);
+            self.ready.insert(attempt.id, hook);
         }
         Ok(())
     }
@@ -304,11 +377,11 @@ impl<'a> Collection<'a> {
         }
     }
 
-    fn chain(mut self, config: ChainConfig) -> Chain {
-        let known: Vec<HookId> = self.hooks.keys().cloned().collect();
+    fn hooks(self) -> (Vec<Hook>, LateArrivals) {
+        let known: Vec<HookId> = self.ready.keys().cloned().collect();
         let late = LateArrivals::new(&self.config.hooks_dir, known);
         let mut hooks = Vec::new();
-        for (id, mut hook) in std::mem::take(&mut self.hooks) {
+        for (id, mut hook) in self.ready {
             let Some(ready_after) = self.readiness.ready_after(&id) else {
                 continue;
             };
@@ -316,14 +389,14 @@ impl<'a> Collection<'a> {
             if self.readiness.shares_directory(&id) {
                 hook.info.hook = id.to_string();
             }
-            log_ready(&hook);
+            log_ready(&hook, false);
             hooks.push(hook);
         }
-        Chain::new(hooks, config, Some(Box::new(move || late.log_once())))
+        (hooks, late)
     }
 }
 
-fn log_ready(hook: &Hook) {
+fn log_ready(hook: &Hook, standing: bool) {
     let info = &hook.info;
     let points: Vec<_> = info
         .hook_points
@@ -335,6 +408,7 @@ fn log_ready(hook: &Hook) {
         name = info.name,
         version = info.version,
         kind = ?info.kind,
+        standing,
         hook_points = points.join(","),
         failure_policy = ?hook.settings.failure_policy,
         ready_after_ms = u64::try_from(info.ready_after.as_millis()).unwrap_or(u64::MAX),

@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
 use super::readiness::ProbeAttempt;
@@ -15,6 +16,7 @@ use super::scan::{HookFileKind, HookId};
 use super::{CollectConfig, hook_path};
 use crate::Limits;
 use crate::hook::{Hook, HookInfo, HookKind};
+use crate::plugins::{LoadModule, ModuleFile};
 use crate::policy::{
     HOOK_YAML, HookSettings, HookYaml, ModuleIdentity, OperatorPolicy, PolicyError, ResolveError,
     resolve, resolve_sidecar,
@@ -63,6 +65,14 @@ impl Probe {
                 namespace: config.namespace.clone(),
                 limits: config.limits.clone(),
             }),
+        }
+    }
+
+    /// The same for hooks in another directory.
+    pub(super) fn within(&self, hooks_dir: &Path) -> Self {
+        Self {
+            hooks_dir: hooks_dir.to_owned(),
+            ..self.clone()
         }
     }
 
@@ -157,6 +167,40 @@ impl Probe {
     fn yaml(&self, id: &HookId, directory: &Dir) -> Result<Option<HookYaml>, PolicyError> {
         let path = self.hooks_dir.join(&id.directory).join(HOOK_YAML);
         HookYaml::read(directory, &path)
+    }
+}
+
+/// Loads modules of plugins: with a loader of its own per call, because plugins come with a boot and
+/// a loader takes memory as long as it exists.
+pub(super) struct PluginModules {
+    pub(super) config: CollectConfig,
+    pub(super) operator: Option<OperatorPolicy>,
+}
+
+impl LoadModule for PluginModules {
+    fn load_module<'a>(
+        &'a self,
+        file: &'a ModuleFile,
+        limits: Limits,
+    ) -> BoxFuture<'a, Result<Hook, String>> {
+        let config = CollectConfig {
+            limits,
+            ..self.config.clone()
+        };
+        let probe = Probe::new(&config, config.loader(), self.operator.clone());
+        let probe = probe.within(&config.plugins_dir);
+        let id = HookId {
+            directory: file.plugin.clone(),
+            file: file.file.clone(),
+        };
+        Box::pin(async move {
+            match probe.module(&id).await {
+                ProbeResult::Ready(hook) => Ok(*hook),
+                ProbeResult::NotReady(reason)
+                | ProbeResult::Flawed(reason)
+                | ProbeResult::Fatal(reason) => Err(reason),
+            }
+        })
     }
 }
 

@@ -39,6 +39,8 @@ struct Entry {
     changed: Instant,
     read_only: bool,
     attempts: u32,
+    /// Why the last probe found it not ready.
+    reason: Option<String>,
     state: HookState,
 }
 
@@ -174,6 +176,9 @@ impl Readiness {
         if entry.stamp != attempt.stamp || entry.state != HookState::Probing {
             return false;
         }
+        if let ProbeOutcome::NotReady(reason) = &outcome {
+            entry.reason = Some(reason.clone());
+        }
         entry.state = match outcome {
             ProbeOutcome::Ready => HookState::Ready {
                 after: now.saturating_duration_since(started),
@@ -244,7 +249,7 @@ impl Readiness {
         let mut laggards: Vec<String> = self
             .entries
             .iter()
-            .filter_map(|(id, entry)| Some(format!("{id}: {}", entry.state.missing()?)))
+            .filter_map(|(id, entry)| Some(format!("{id}: {}", entry.missing()?)))
             .collect();
         let empty = self
             .directories
@@ -267,6 +272,7 @@ impl Entry {
             changed: now.checked_sub(found.age).unwrap_or(now),
             read_only: found.read_only,
             attempts: 0,
+            reason: None,
             state: HookState::Due,
         }
     }
@@ -294,23 +300,25 @@ impl Entry {
         wait.min(LAST_RETRY)
     }
 
+    /// What the hook lacks. While it is probed again, that is what the last probe found.
+    fn missing(&self) -> Option<&str> {
+        match &self.state {
+            HookState::Ready { .. } => None,
+            HookState::Due => Some("not looked at yet"),
+            HookState::Probing => {
+                let unanswered = "it has not answered, or is being compiled";
+                Some(self.reason.as_deref().unwrap_or(unanswered))
+            }
+            HookState::Waiting { reason, .. } | HookState::Flawed { reason } => Some(reason),
+        }
+    }
+
     fn unusable_reason(&self, now: Instant) -> Option<&str> {
         let HookState::Flawed { reason } = &self.state else {
             return None;
         };
         let settled = now.saturating_duration_since(self.changed) >= WRITE_GRACE;
         (self.read_only || settled).then_some(reason)
-    }
-}
-
-impl HookState {
-    fn missing(&self) -> Option<&str> {
-        match self {
-            Self::Ready { .. } => None,
-            Self::Due => Some("not looked at yet"),
-            Self::Probing => Some("it has not answered, or is being compiled"),
-            Self::Waiting { reason, .. } | Self::Flawed { reason } => Some(reason),
-        }
     }
 }
 

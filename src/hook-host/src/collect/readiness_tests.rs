@@ -35,6 +35,7 @@ fn listing(places: &[&str]) -> HooksListing {
     HooksListing {
         hooks: found,
         directories,
+        dangling: Vec::new(),
     }
 }
 

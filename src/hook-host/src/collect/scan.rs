@@ -59,6 +59,8 @@ pub(super) struct HooksListing {
     pub(super) hooks: Vec<HookFile>,
     /// All sub-directories, with or without hooks in them.
     pub(super) directories: Vec<String>,
+    /// Modules that are links without a target.
+    pub(super) dangling: Vec<HookId>,
 }
 
 /// The hooks directory or an entry cannot be read.
@@ -119,20 +121,21 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io
         .filter_map(|entry| visible(&entry))
     {
         let is_module = file.ends_with(".wasm");
-        let metadata = match directory.metadata(&file) {
+        let id = HookId {
+            directory: name.to_owned(),
+            file,
+        };
+        let metadata = match directory.metadata(&id.file) {
             Ok(metadata) => metadata,
-            Err(error) if is_module && is_link(directory, &file) => {
+            Err(error) if is_module && is_link(directory, &id.file) => {
                 broken_link(&error)?;
+                listing.dangling.push(id);
                 continue;
             }
             Err(_) => continue,
         };
         let Some(kind) = kind(metadata.file_type(), is_module) else {
             continue;
-        };
-        let id = HookId {
-            directory: name.to_owned(),
-            file,
         };
         let (mut stamp, mut age) = (stamp(&metadata), age(&metadata));
         if let Some(settings) = &settings {

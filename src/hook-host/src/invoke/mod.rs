@@ -17,7 +17,7 @@ use futures_util::future::join_all;
 
 use crate::cloud_init::CloudInit;
 use crate::hook::{Hook, HookInfo};
-use crate::plugins::{PlanContext, PlanEntry};
+use crate::plugins::{LoadModule, PlanContext, PlanEntry};
 use crate::policy::OperatorPolicy;
 use crate::record::Recorder;
 use crate::{
@@ -44,6 +44,7 @@ pub(crate) struct ChainConfig {
     pub(crate) recorder: Option<Recorder>,
     pub(crate) operator: Option<OperatorPolicy>,
     pub(crate) plugins_dir: PathBuf,
+    pub(crate) plugin_modules: Option<Box<dyn LoadModule>>,
 }
 
 /// Runs before the hooks of each hook point.
@@ -145,7 +146,7 @@ impl Chain {
         plugins: &Plugins,
     ) -> Result<(String, Vec<Run>), HookError> {
         let point = HookPoint::OnDefineDomain;
-        let planned = self.plan(vmi, plugins);
+        let planned = self.plan(vmi, plugins).await;
         let hooks: Vec<&Hook> = self.subscribed(point).into_iter().chain(&planned).collect();
         let Some(first) = hooks.first() else {
             return Ok((xml, Vec::new()));
@@ -211,9 +212,9 @@ impl Chain {
         .await
     }
 
-    fn plan(&self, vmi: &str, plugins: &Plugins) -> Vec<Hook> {
-        let entries = plugins.plan(vmi, self.plan_context()).into_iter();
-        let called = entries.filter_map(|entry| match entry {
+    async fn plan(&self, vmi: &str, plugins: &Plugins) -> Vec<Hook> {
+        let entries = plugins.plan(vmi, self.plan_context()).await;
+        let called = entries.into_iter().filter_map(|entry| match entry {
             PlanEntry::Hook(hook) => Some(*hook),
             PlanEntry::Skipped { hook, condition } => {
                 tracing::info!(
@@ -232,6 +233,7 @@ impl Chain {
             operator: self.config.operator.as_ref(),
             limits: &self.config.limits,
             plugins_dir: &self.config.plugins_dir,
+            modules: self.config.plugin_modules.as_deref(),
         }
     }
 

@@ -4,12 +4,15 @@
 //! ```text
 //! pluginsJson ─parse─▶ Plugins ─plan (conditions, policy, socket rules)─▶ hooks ─chain─▶ MutateDomain
 //! ```
+//! A module beside the socket is run in process instead of the sidecar.
+//!
 //! Plugins run alphabetically, their hooks in the order in which they stand there. Sources of the
 //! rules: KubeVirt v1.9's `pkg/virt-launcher/virtwrap/plugins` and its `plugin/v1alpha1` types.
 
 mod call;
 mod condition;
 mod hook_body;
+mod module;
 mod plan;
 mod plugin_json;
 mod socket;
@@ -20,6 +23,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use module::{LoadModule, ModuleFile};
 pub(crate) use plan::{PlanContext, PlanEntry};
 
 /// The most bytes of plugins, which is gRPC's own message limit.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::call::PluginSidecar;
 use super::condition::ConditionCache;
 use super::hook_body::{UnusableHook, VERSION};
+use super::module::{LoadModule, ModuleFile, PluginModule};
 use super::socket::SocketPath;
 use super::{Action, Condition, PluginHook, Plugins};
-use crate::body::HookBody;
 use crate::hook::{Hook, HookInfo, HookKind};
 use crate::policy::{HookSettings, OperatorPolicy, resolve_plugin};
 use crate::{FailurePolicy, HookError, HookPoint, Limits, Subscription};
@@ -21,12 +21,14 @@ const UNSUPPORTED: &str = "This launcher evaluates only conditions about the VMI
     (docs/plugins.md lists them); rewrite it, or set failureStrategy: Ignore to start without the hook";
 
 /// The configuration that all plugins share.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct PlanContext<'a> {
     pub(crate) operator: Option<&'a OperatorPolicy>,
     pub(crate) limits: &'a Limits,
     /// Holds one directory per plugin.
     pub(crate) plugins_dir: &'a Path,
+    /// Loads modules of plugins; without it they are called through their sockets only.
+    pub(crate) modules: Option<&'a dyn LoadModule>,
 }
 
 /// The decision about one plugin hook.
@@ -38,37 +40,43 @@ pub(crate) enum PlanEntry {
     Skipped { hook: String, condition: String },
 }
 
-/// A hook whose conditions hold, and the sidecar to call, or why it cannot be called.
+/// A hook whose conditions hold, and what to call, or why it cannot be called.
 struct Candidate {
     settings: HookSettings,
-    sidecar: Result<PluginSidecar, HookError>,
+    callee: Result<Callee, HookError>,
+}
+
+/// What a plugin's hook calls.
+enum Callee {
+    Sidecar(PluginSidecar),
+    Module(ModuleFile),
 }
 
 impl Plugins {
-    /// All hooks in the order of their calls, for this VMI.
-    pub(crate) fn plan(&self, vmi: &str, context: PlanContext<'_>) -> Vec<PlanEntry> {
+    /// All hooks in the order of their calls, for this VMI. Modules are loaded.
+    pub(crate) async fn plan(&self, vmi: &str, context: PlanContext<'_>) -> Vec<PlanEntry> {
         let mut conditions = ConditionCache::new(vmi);
-        let hooks = self.hooks.iter();
-        let entry = |hook: &PluginHook, candidate| match candidate {
-            Ok(candidate) => PlanEntry::Hook(Box::new(hook.build(candidate))),
-            Err(condition) => PlanEntry::Skipped {
-                hook: hook.name(),
-                condition,
-            },
-        };
-        hooks
-            .map(|hook| entry(hook, hook.candidate(&mut conditions, context)))
-            .collect()
+        let mut entries = Vec::new();
+        for hook in &self.hooks {
+            entries.push(match hook.candidate(&mut conditions, context) {
+                Ok(candidate) => PlanEntry::Hook(Box::new(hook.build(candidate, context).await)),
+                Err(condition) => PlanEntry::Skipped {
+                    hook: hook.name(),
+                    condition,
+                },
+            });
+        }
+        entries
     }
 
     /// Refuses a VMI that cannot start with these plugins, before any sidecar is called.
     pub(crate) fn admit(&self, vmi: &str, context: PlanContext<'_>) -> Result<(), HookError> {
         let mut conditions = ConditionCache::new(vmi);
         for hook in &self.hooks {
-            if let Ok(Candidate { settings, sidecar }) = hook.candidate(&mut conditions, context)
+            if let Ok(Candidate { settings, callee }) = hook.candidate(&mut conditions, context)
                 && settings.failure_policy == FailurePolicy::Fail
             {
-                sidecar?;
+                callee?;
             }
         }
         Ok(())
@@ -94,7 +102,7 @@ impl PluginHook {
     ) -> Result<Candidate, String> {
         let (mut settings, forbidden) =
             resolve_plugin(self.failure_policy(), context.limits, context.operator);
-        let sidecar = match (self.condition_state(conditions), forbidden) {
+        let callee = match (self.condition_state(conditions), forbidden) {
             (ConditionState::Skip(condition), _) => return Err(condition),
             (_, Some(reason)) => Err(self.forbidden(reason)),
             (ConditionState::NoValue(reason), None) => {
@@ -102,23 +110,70 @@ impl PluginHook {
                 Err(self.unusable(reason))
             }
             (ConditionState::Unsupported(reason), None) => Err(self.unusable(reason)),
-            (ConditionState::Call, None) => self.sidecar(context),
+            (ConditionState::Call, None) => self.callee(context),
         };
-        Ok(Candidate { settings, sidecar })
+        Ok(Candidate { settings, callee })
     }
 
-    fn build(&self, candidate: Candidate) -> Hook {
-        let Candidate { settings, sidecar } = candidate;
-        let info = self.info(sidecar.as_ref().ok());
-        let body: Box<dyn HookBody> = match sidecar {
-            Ok(sidecar) => Box::new(sidecar),
-            Err(error) => Box::new(UnusableHook(error)),
+    async fn build(&self, candidate: Candidate, context: PlanContext<'_>) -> Hook {
+        let Candidate { settings, callee } = candidate;
+        let error = match callee {
+            Ok(Callee::Sidecar(sidecar)) => {
+                return Hook {
+                    info: self.info(Some(&sidecar)),
+                    settings,
+                    body: Box::new(sidecar),
+                };
+            }
+            Ok(Callee::Module(file)) => {
+                match self.module(&file, settings.failure_policy, context).await {
+                    Ok(hook) => return hook,
+                    Err(reason) => self.unusable(format!(
+                        "module {}/{} of the plugin: {reason}",
+                        file.plugin, file.file
+                    )),
+                }
+            }
+            Err(error) => error,
         };
         Hook {
-            info,
+            info: self.info(None),
             settings,
-            body,
+            body: Box::new(UnusableHook(error)),
         }
+    }
+
+    /// The plugin's module as a hook. Timeout and failure strategy are the plugin's.
+    async fn module(
+        &self,
+        file: &ModuleFile,
+        failure_policy: FailurePolicy,
+        context: PlanContext<'_>,
+    ) -> Result<Hook, String> {
+        let loader = context.modules.ok_or("modules cannot be loaded here")?;
+        let limits = Limits {
+            call_deadline: self.timeout,
+            ..context.limits.clone()
+        };
+        let hook = loader.load_module(file, limits).await?;
+        let Hook {
+            info,
+            mut settings,
+            body,
+        } = hook;
+        let points = settings.hook_points.iter().map(|at| at.point).collect();
+        settings.failure_policy = failure_policy;
+        Ok(Hook {
+            info: HookInfo {
+                version: info.version,
+                directory: context.plugins_dir.join(&file.plugin).display().to_string(),
+                file: file.file.clone(),
+                kind: info.kind,
+                ..self.info(None)
+            },
+            settings,
+            body: Box::new(PluginModule::new(body, points)?),
+        })
     }
 
     fn condition_state<'a>(&'a self, conditions: &mut ConditionCache<'a>) -> ConditionState {
@@ -138,7 +193,7 @@ impl PluginHook {
         ConditionState::Call
     }
 
-    fn sidecar(&self, context: PlanContext<'_>) -> Result<PluginSidecar, HookError> {
+    fn callee(&self, context: PlanContext<'_>) -> Result<Callee, HookError> {
         let member = |name: &str| format!("spec.domainHooks[{}].{name}", self.index);
         let socket_path = match &self.action {
             Action::Sidecar(path) => path,
@@ -150,18 +205,23 @@ impl PluginHook {
                 )));
             }
         };
-        if let Some(reason) = context.operator.and_then(OperatorPolicy::forbids_sidecars) {
-            return Err(self.forbidden(reason));
-        }
         let socket_path = SocketPath::of(context.plugins_dir, &self.plugin, socket_path);
         let socket_path = socket_path
             .map_err(|error| self.unusable(format!("{}: {error}", member("sidecar.socketPath"))))?;
-        Ok(PluginSidecar {
+        if context.modules.is_some()
+            && let Some(module) = socket_path.module()
+        {
+            return Ok(Callee::Module(module));
+        }
+        if let Some(reason) = context.operator.and_then(OperatorPolicy::forbids_sidecars) {
+            return Err(self.forbidden(reason));
+        }
+        Ok(Callee::Sidecar(PluginSidecar {
             plugin: self.plugin.clone(),
             socket_path,
             patience: context.limits.plugin_ready,
             timeout: self.timeout,
-        })
+        }))
     }
 
     fn info(&self, sidecar: Option<&PluginSidecar>) -> HookInfo {

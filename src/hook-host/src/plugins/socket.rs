@@ -87,6 +87,14 @@ impl SocketPath {
             .fold(self.plugins.clone(), |path, part| path.join(part))
     }
 
+    /// The plugin, if the socket is directly in the plugin's directory.
+    pub(super) fn plugin_of_direct_child(&self) -> Option<&str> {
+        match &self.below[..] {
+            [plugin, _] => Some(plugin),
+            _ => None,
+        }
+    }
+
     /// The socket's file name.
     pub(super) fn file(&self) -> &str {
         self.below.last().map_or("", String::as_str)

@@ -1,3 +1,4 @@
+use futures_util::FutureExt;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -35,6 +36,7 @@ fn admit(plugins: &Value, policy: Option<&str>) -> Result<(), HookError> {
             operator: operator.as_ref(),
             limits: &Limits::default(),
             plugins_dir: std::path::Path::new("/var/run/kubevirt-plugin"),
+            modules: None,
         },
     )
 }
@@ -195,11 +197,12 @@ fn a_hook_is_called_if_all_conditions_hold() {
             operator: None,
             limits: &limits,
             plugins_dir: std::path::Path::new("/var/run/kubevirt-plugin"),
+            modules: None,
         };
-        let plan = parse(&conditional(plugin_says, hook_says, ""))
-            .plan(VMI, context)
-            .into_iter();
-        let called = plan.map(|entry| match entry {
+        let plugins = parse(&conditional(plugin_says, hook_says, ""));
+        // Without modules a plan waits for nothing.
+        let plan = plugins.plan(VMI, context).now_or_never().unwrap();
+        let called = plan.into_iter().map(|entry| match entry {
             PlanEntry::Hook(hook) => hook.info.hook,
             PlanEntry::Skipped { condition, .. } => condition,
         });

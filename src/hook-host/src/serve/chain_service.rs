@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::{Mutex, OnceCell, watch};
 use tonic::Status;
 
+use super::foreign_elements::ForeignElements;
 use super::{cloud_init, status, vmi_identity};
 use crate::{Chain, HookPoint, Invocation, Outcome, Reason};
 
@@ -24,6 +25,7 @@ struct Shared {
     turn: Mutex<()>,
     /// Whose hooks ran last_invocation: Shutdown does not say.
     last_invocation: RwLock<Invocation>,
+    foreign_elements: std::sync::Mutex<ForeignElements>,
     shut_down: OnceCell<()>,
     stopped: watch::Sender<bool>,
 }
@@ -35,6 +37,7 @@ impl ChainService {
             limit: output.min(MAX_ANSWER),
             turn: Mutex::new(()),
             last_invocation: RwLock::default(),
+            foreign_elements: std::sync::Mutex::default(),
             shut_down: OnceCell::new(),
             stopped: watch::Sender::new(false),
         }))
@@ -59,6 +62,7 @@ impl ChainService {
     ) -> Result<Vec<u8>, Status> {
         let (vmi, xml) = (text(vmi, "VMI")?, text(xml, "domain XML")?);
         let (invocation, _turn) = self.begin_call(&vmi, reason).await?;
+        self.warn_of_lost_elements(&invocation, &xml);
         let chain = &self.0.chain;
         let (xml, _) = chain
             .on_define_domain(&invocation, &vmi, xml)
@@ -138,6 +142,19 @@ impl ChainService {
         let agreed = self.0.chain.pre_start(&invocation, vmi).await;
         agreed.map_err(|error| status::of(&error))?;
         Ok((invocation, turn))
+    }
+
+    fn warn_of_lost_elements(&self, invocation: &Invocation, xml: &str) {
+        let elements = self.0.foreign_elements.lock();
+        let lost = elements.unwrap_or_else(PoisonError::into_inner).lost(xml);
+        for element in lost {
+            tracing::warn!(
+                domain = invocation.domain,
+                element,
+                "the launcher has lost an element that the domain had at an earlier call; \
+                 KubeVirt does so with its own qemu:commandline when a VM has any hook"
+            );
+        }
     }
 
     fn check_size(&self, texts: &[&[u8]]) -> Result<(), Status> {

@@ -16,6 +16,7 @@
 
 mod chain_service;
 mod cloud_init;
+mod foreign_elements;
 mod plugin;
 mod sidecar;
 mod socket_staging;

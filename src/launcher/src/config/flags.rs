@@ -147,6 +147,10 @@ pub struct Flags {
     /// [default: /var/run/kubevirt-hooks].
     #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_HOOKS_DIR", help_heading = OWN)]
     pub hooks_dir: Option<PathBuf>,
+    /// Own. Directory with one sub-directory per standing hook, each with a *.wasm module in it: hooks
+    /// that --hook-sidecars does not count [default: /etc/virt-launcher/hooks, if it is there].
+    #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_STANDING_HOOKS_DIR", help_heading = OWN)]
+    pub standing_hooks_dir: Option<PathBuf>,
     /// Own. Connect to this libvirt and start no daemon; test:///default is libvirt's simulator.
     #[arg(long, value_name = "URI", env = "VIRT_LAUNCHER_LIBVIRT_URI", help_heading = OWN)]
     pub libvirt_uri: Option<String>,
@@ -236,6 +240,9 @@ impl Flags {
         self.hooks_dir = self
             .hooks_dir
             .or_else(|| read("hooks-dir").map(PathBuf::from));
+        self.standing_hooks_dir = self
+            .standing_hooks_dir
+            .or_else(|| read("standing-hooks-dir").map(PathBuf::from));
         self.libvirt_uri = self.libvirt_uri.or_else(|| read("libvirt-uri"));
         self.hook_call_deadline = self
             .hook_call_deadline

@@ -5,7 +5,7 @@ mod flags;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hook_host::{Limits, PolicySource};
+use hook_host::{Limits, PolicySource, StandingHooks};
 use quantity::go_duration::{self, DurationError};
 
 pub(crate) use flags::{DEFAULTS_DIRECTORY, Flags};
@@ -50,6 +50,8 @@ pub struct Config {
     pub paths: Paths,
     /// Where hooks are.
     pub hooks_dir: PathBuf,
+    /// Where hooks are that are not counted.
+    pub standing_hooks: StandingHooks,
     /// What hooks may use.
     pub hook_limits: Limits,
     /// The operator's policy for hooks.
@@ -94,6 +96,10 @@ impl Config {
                 .hooks_dir
                 .clone()
                 .unwrap_or_else(|| "/var/run/kubevirt-hooks".into()),
+            standing_hooks: match &flags.standing_hooks_dir {
+                Some(directory) => StandingHooks::In(directory.clone()),
+                None => StandingHooks::IfPresent(defaults.join("hooks")),
+            },
             hook_limits: hook_limits(&flags)?,
             hook_policy: match &flags.hook_policy {
                 Some(file) => PolicySource::File(file.clone()),

@@ -157,6 +157,15 @@ fn image_defaults_are_overridden_by_the_command_line() {
         PolicySource::File("/policy".into())
     );
     assert_eq!(read(&["--hooks-dir=/other"]).hooks_dir, Path::new("/other"));
+    let standing = StandingHooks::IfPresent(image.path().join("hooks"));
+    assert_eq!(config.standing_hooks, standing);
+    std::fs::write(image.path().join("standing-hooks-dir"), "/standing").unwrap();
+    let read_standing = |arguments: &[&str]| read(arguments).standing_hooks;
+    assert_eq!(read_standing(&[]), StandingHooks::In("/standing".into()));
+    assert_eq!(
+        read_standing(&["--standing-hooks-dir=/other"]),
+        StandingHooks::In("/other".into())
+    );
 }
 
 #[test]

@@ -17,6 +17,7 @@ pub(super) async fn collect(config: &Config, namespace: &str) -> anyhow::Result<
     let collected = hook_host::collect(CollectConfig {
         hooks_dir: config.hooks_dir.clone(),
         expected: config.flags.hook_sidecars,
+        standing: config.standing_hooks.clone(),
         deadline: config.flags.qemu_timeout,
         artifacts_dir: config.paths.hook_artifacts(),
         precompiled_dirs: precompiled_dirs(

@@ -1,0 +1,142 @@
+//! Standing hooks: modules that are not counted, because they are there before this process starts.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use tokio::time::timeout_at;
+
+use super::probe::{Probe, ProbeResult};
+use super::readiness::ProbeAttempt;
+use super::scan::{self, HookFile, HookFileKind, HooksListing};
+use super::{CollectError, log_ready, scan_error};
+use crate::hook::Hook;
+
+/// Where standing hooks are: one sub-directory per hook, as in the hooks directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StandingHooks {
+    /// Nowhere.
+    None,
+    /// In this directory, if it exists.
+    IfPresent(PathBuf),
+    /// In this directory, which must exist.
+    In(PathBuf),
+}
+
+impl StandingHooks {
+    /// The directory; empty without one.
+    pub(super) fn directory(&self) -> PathBuf {
+        match self {
+            Self::None => PathBuf::new(),
+            Self::IfPresent(directory) | Self::In(directory) => directory.clone(),
+        }
+    }
+}
+
+/// The modules in the directory.
+pub(super) struct Listing {
+    directory: PathBuf,
+    modules: Vec<HookFile>,
+}
+
+impl Listing {
+    pub(super) fn read(standing: &StandingHooks) -> Result<Self, CollectError> {
+        let directory = standing.directory();
+        if matches!(standing, StandingHooks::In(directory) if !directory.is_dir()) {
+            return Err(CollectError::Scan(format!(
+                "{} of standing hooks is no directory",
+                directory.display()
+            )));
+        }
+        let found = match standing {
+            StandingHooks::None => HooksListing::default(),
+            _ => scan::scan(&directory).map_err(scan_error)?,
+        };
+        check(&found).map_err(|reason| {
+            CollectError::Unusable(format!("standing hook {}/{reason}", directory.display()))
+        })?;
+        Ok(Self {
+            directory,
+            modules: found.hooks,
+        })
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.modules.is_empty()
+    }
+
+    /// Compiles all modules. A standing hook that cannot be used now cannot be used later.
+    pub(super) async fn load(
+        &self,
+        probe: &Probe,
+        end: tokio::time::Instant,
+        deadline: Duration,
+    ) -> Result<Vec<Hook>, CollectError> {
+        let probe = probe.within(&self.directory);
+        let loading = join_all(self.modules.iter().map(|file| self.load_one(&probe, file)));
+        let loaded = timeout_at(end, loading).await;
+        let loaded = loaded.map_err(|_| CollectError::StandingDeadline {
+            directory: self.directory.clone(),
+            deadline,
+        })?;
+        loaded.into_iter().collect()
+    }
+
+    async fn load_one(&self, probe: &Probe, file: &HookFile) -> Result<Hook, CollectError> {
+        let started = Instant::now();
+        let attempt = ProbeAttempt {
+            id: file.id.clone(),
+            kind: file.kind,
+            stamp: file.stamp,
+        };
+        match probe.attempt(&attempt).await {
+            ProbeResult::Ready(mut hook) => {
+                hook.info.ready_after = started.elapsed();
+                if self.shares_directory(file) {
+                    hook.info.hook = file.id.to_string();
+                }
+                log_ready(&hook, true);
+                Ok(*hook)
+            }
+            ProbeResult::NotReady(reason)
+            | ProbeResult::Flawed(reason)
+            | ProbeResult::Fatal(reason) => Err(CollectError::Unusable(format!(
+                "standing hook {}/{}: {reason}",
+                self.directory.display(),
+                file.id
+            ))),
+        }
+    }
+
+    fn shares_directory(&self, file: &HookFile) -> bool {
+        let directory = &file.id.directory;
+        let together = self.modules.iter();
+        together
+            .filter(|other| other.id.directory == *directory)
+            .count()
+            > 1
+    }
+}
+
+/// What a standing hook lacks. An empty directory is a hook that is missing: a volume without the
+/// named sub-directory is mounted as one.
+fn check(found: &HooksListing) -> Result<(), String> {
+    if let Some(id) = found.dangling.first() {
+        return Err(format!("{id} is a link without a target"));
+    }
+    if let Some(socket) = found
+        .hooks
+        .iter()
+        .find(|file| file.kind == HookFileKind::Socket)
+    {
+        return Err(format!(
+            "{} is a socket: only modules can be standing hooks",
+            socket.id
+        ));
+    }
+    let has_module = |name: &String| found.hooks.iter().any(|file| file.id.directory == *name);
+    match found.directories.iter().find(|name| !has_module(name)) {
+        Some(empty) => Err(format!("{empty} has no *.wasm file")),
+        None => Ok(()),
+    }
+}

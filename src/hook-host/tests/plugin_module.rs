@@ -1,0 +1,189 @@
+//! A plugin whose sidecar is a module: `hook.wasm` beside `hook.sock` runs in process.
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fixture::plugin_server::{Answer, PluginServer};
+use fixture::{HooksPlace, XML, invocation};
+use hook_host::{
+    Chain, CollectConfig, FailurePolicy, HookError, Limits, Outcome, Plugins, PolicySource, Run,
+    collect,
+};
+use serde_json::{Value, json};
+
+/// The directory of plugins, with the odd module in that of the plugin `odd`.
+struct Pod(HooksPlace);
+
+impl Pod {
+    fn new() -> Self {
+        let pod = Self(HooksPlace::new());
+        fs::create_dir_all(pod.directory("odd")).unwrap();
+        fs::copy(fixture::odd(), pod.module()).unwrap();
+        pod
+    }
+
+    fn directory(&self, plugin: &str) -> PathBuf {
+        self.0.hooks().with_file_name("plugins").join(plugin)
+    }
+
+    fn module(&self) -> PathBuf {
+        self.directory("odd").join("hook.wasm")
+    }
+
+    async fn chain(&self, policy: Option<&str>) -> Chain {
+        let file = self.0.at("policy", "p.yaml");
+        let source = policy.map_or(PolicySource::None, |text| {
+            fs::write(&file, text).unwrap();
+            PolicySource::File(file)
+        });
+        let config = CollectConfig {
+            plugins_dir: self.directory(""),
+            policy: source,
+            limits: Limits {
+                plugin_ready: Duration::from_millis(50),
+                ..Limits::default()
+            },
+            ..self.0.config(0)
+        };
+        collect(config).await.unwrap()
+    }
+
+    /// The plugin `odd` with one domain hook.
+    fn plugins(&self, more: &Value) -> Plugins {
+        let mut hook = json!({"sidecar": {"socketPath": self.directory("odd").join("hook.sock")}});
+        let members = hook.as_object_mut().unwrap();
+        members.extend(more.as_object().unwrap().clone());
+        parse(&json!([{"metadata": {"name": "odd"}, "spec": {"domainHooks": [hook]}}]))
+    }
+
+    /// Defines a domain for a VMI, the first word of which says what the module does.
+    async fn define(
+        &self,
+        vmi: &str,
+        more: &Value,
+        policy: Option<&str>,
+    ) -> Result<(String, Vec<Run>), HookError> {
+        let (chain, plugins) = (self.chain(policy).await, self.plugins(more));
+        chain.admit(vmi, &plugins)?;
+        chain.define(&invocation(), vmi, XML.into(), &plugins).await
+    }
+}
+
+fn parse(plugins: &Value) -> Plugins {
+    Plugins::parse(plugins.to_string().as_bytes()).unwrap()
+}
+
+#[tokio::test]
+async fn a_module_beside_the_socket_runs_in_process() {
+    let (xml, runs) = Pod::new().define("{}", &json!({}), None).await.unwrap();
+    assert!(xml.contains("<title>odd</title>"), "{xml}");
+    let run = &runs[0];
+    assert_eq!(
+        (run.hook.as_str(), &run.outcome),
+        ("plugin/odd[0]", &Outcome::Ok)
+    );
+    assert_eq!(run.changes[0].path, "/domain/title");
+}
+
+#[tokio::test]
+async fn a_plugin_without_a_module_is_called_through_its_socket() {
+    let pod = Pod::new();
+    let directory = pod.directory("plain");
+    fs::create_dir_all(&directory).unwrap();
+    let socket = directory.join("hook.sock");
+    let answer = |xml: String| xml.replace("</domain>", "<description/></domain>");
+    let server = PluginServer::serve(&socket, Answer::Domain(Box::new(answer)));
+    let plugin = |name: &str, socket: &Path| json!({"metadata": {"name": name}, "spec": {"domainHooks": [{"sidecar": {"socketPath": socket}}]}});
+    let own = pod.directory("odd").join("hook.sock");
+    let plugins = parse(&json!([plugin("odd", &own), plugin("plain", &socket)]));
+    let chain = pod.chain(None).await;
+    let defined = chain
+        .define(&invocation(), "{}", XML.into(), &plugins)
+        .await;
+    let (xml, _) = defined.unwrap();
+    assert!(
+        xml.contains("<title>odd</title><description/></domain>"),
+        "{xml}"
+    );
+    assert_eq!(server.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_veto_of_the_modules_pre_start_stops_the_start() {
+    let pod = Pod::new();
+    let error = pod.define("veto", &json!({}), None).await.unwrap_err();
+    assert!(error.is_veto(), "{error}");
+    assert!(error.to_string().contains("plugin/odd[0]"), "{error}");
+}
+
+#[tokio::test]
+async fn failure_strategy_and_timeout_are_the_plugins() {
+    let pod = Pod::new();
+    fs::write(
+        pod.directory("odd").join("hook.yaml"),
+        "failurePolicy: Fail\n",
+    )
+    .unwrap();
+    let ignore = json!({"failureStrategy": "Ignore"});
+    let (xml, runs) = pod.define("fail", &ignore, None).await.unwrap();
+    assert_eq!(xml, XML);
+    assert_eq!(runs[0].failure_policy, FailurePolicy::Ignore);
+    let brief = json!({"timeout": "200ms"});
+    let error = pod.define("loop", &brief, None).await.unwrap_err();
+    let limit = Duration::from_millis(200);
+    assert!(
+        matches!(error, HookError::Deadline { limit: found, .. } if found == limit),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn the_operators_policy_applies_to_the_module() {
+    let pod = Pod::new();
+    let policy = Some("allow: {paths: [/domain/os/**]}\n");
+    let error = pod
+        .define("{}", &json!({}), policy)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("/domain/title") && error.contains("p.yaml"),
+        "{error}"
+    );
+    // A module is no sidecar.
+    let (xml, _) = pod
+        .define("{}", &json!({}), Some("sidecars: Forbid\n"))
+        .await
+        .unwrap();
+    assert!(xml.contains("<title>odd</title>"), "{xml}");
+}
+
+#[tokio::test]
+async fn a_module_that_cannot_be_used_is_an_error_of_the_plugin() {
+    let pod = Pod::new();
+    fs::write(pod.module(), "no module").unwrap();
+    let error = pod
+        .define("{}", &json!({}), None)
+        .await
+        .unwrap_err()
+        .to_string();
+    for part in ["plugin/odd[0]", "odd/hook.wasm", "starts with"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    let ignore = json!({"failureStrategy": "Ignore"});
+    assert_eq!(pod.define("{}", &ignore, None).await.unwrap().0, XML);
+}
+
+/// A plugin writes to its own directory only, but a link may lead out of it.
+#[tokio::test]
+async fn a_link_out_of_the_plugins_directory_is_refused() {
+    let pod = Pod::new();
+    fs::remove_file(pod.module()).unwrap();
+    std::os::unix::fs::symlink(fixture::odd(), pod.module()).unwrap();
+    let error = pod.define("{}", &json!({}), None).await.unwrap_err();
+    assert!(error.to_string().contains("odd/hook.wasm"), "{error}");
+}

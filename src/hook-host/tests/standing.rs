@@ -1,0 +1,168 @@
+//! Standing hooks: modules that nobody counts, in the layouts of an image and of a ConfigMap volume.
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+
+use fixture::HooksPlace;
+use fixture::sidecar_server::{Behaviour, Sidecar};
+use hook_host::{Chain, CollectConfig, CollectError, PolicySource, StandingHooks, collect};
+
+/// Collects with the hooks of `standing`, and `counted` hooks of `place`.
+async fn with(
+    place: &HooksPlace,
+    counted: usize,
+    standing: &HooksPlace,
+) -> Result<Chain, CollectError> {
+    collect(config(place, counted, standing)).await
+}
+
+fn config(place: &HooksPlace, counted: usize, standing: &HooksPlace) -> CollectConfig {
+    CollectConfig {
+        standing: StandingHooks::In(standing.hooks()),
+        ..place.config(counted)
+    }
+}
+
+async fn refusal(standing: &HooksPlace) -> String {
+    let place = HooksPlace::new();
+    // A hook that never comes must not delay the error.
+    let refused = with(&place, 1, standing).await;
+    refused.err().unwrap().to_string()
+}
+
+fn names(chain: &Chain) -> Vec<String> {
+    chain.hooks().into_iter().map(|hook| hook.hook).collect()
+}
+
+#[tokio::test]
+async fn standing_hooks_are_ready_without_a_count() {
+    let (place, standing) = (HooksPlace::new(), HooksPlace::new());
+    standing.put_odd("banner");
+    standing.put_odd("audit");
+    let chain = with(&place, 0, &standing).await.unwrap();
+    assert_eq!(names(&chain), ["audit", "banner"]);
+}
+
+#[tokio::test]
+async fn standing_and_counted_hooks_are_in_one_order() {
+    let (place, standing) = (HooksPlace::new(), HooksPlace::new());
+    place.put_odd("b");
+    let _sidecar = Sidecar::serve(&place.at("d", "s"), Behaviour::default());
+    standing.put_odd("c");
+    standing.put_odd("a");
+    let chain = with(&place, 2, &standing).await.unwrap();
+    assert_eq!(names(&chain), ["a", "b", "c", "d"]);
+}
+
+#[tokio::test]
+async fn modules_of_a_config_map_volume_are_found_through_its_links() {
+    let (place, standing) = (HooksPlace::new(), HooksPlace::new());
+    let module = fs::read(fixture::odd()).unwrap();
+    standing.put("banner/..2026_11_22", "hook.wasm", &module);
+    standing.put(
+        "banner/..2026_11_22",
+        "hook.yaml",
+        b"failurePolicy: Ignore\n",
+    );
+    let hook = standing.hooks().join("banner");
+    symlink("..2026_11_22", hook.join("..data")).unwrap();
+    symlink("..data/hook.wasm", hook.join("hook.wasm")).unwrap();
+    symlink("..data/hook.yaml", hook.join("hook.yaml")).unwrap();
+    let chain = with(&place, 0, &standing).await.unwrap();
+    assert_eq!(names(&chain), ["banner"]);
+    // The key `hook.yaml` applies: a mistake in it is found.
+    standing.put(
+        "banner/..2026_11_22",
+        "hook.yaml",
+        b"failurePolicy: Sometimes\n",
+    );
+    let text = refusal(&standing).await;
+    assert!(
+        text.contains("banner/hook.yaml") && text.contains("Sometimes"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn the_operators_policy_applies_to_standing_hooks() {
+    let (place, standing) = (HooksPlace::new(), HooksPlace::new());
+    standing.put_odd("banner");
+    let policy = place.at("policy", "p.yaml");
+    fs::write(&policy, "digests: Pinned\n").unwrap();
+    let refused = collect(CollectConfig {
+        policy: PolicySource::File(policy),
+        ..config(&place, 0, &standing)
+    });
+    let text = refused.await.err().unwrap().to_string();
+    assert!(text.contains("banner") && text.contains("p.yaml"), "{text}");
+}
+
+#[tokio::test]
+async fn a_standing_hook_that_cannot_be_used_is_an_error_at_once() {
+    let module = fs::read(fixture::odd()).unwrap();
+    let broken: [(&str, &[u8], &str); 2] = [
+        ("truncated", &module[..1000], "truncated"),
+        ("text", b"no module", "starts with"),
+    ];
+    for (name, bytes, reason) in broken {
+        let standing = HooksPlace::new();
+        standing.put_odd("good");
+        standing.put(name, "hook.wasm", bytes);
+        let text = refusal(&standing).await;
+        assert!(
+            text.contains(&format!("{name}/hook.wasm")) && text.contains(reason),
+            "{text}"
+        );
+    }
+}
+
+/// What a mount without its content looks like.
+#[tokio::test]
+async fn a_standing_hook_without_a_module_is_an_error() {
+    let standing = HooksPlace::new();
+    fs::create_dir_all(standing.hooks().join("banner")).unwrap();
+    let text = refusal(&standing).await;
+    assert!(text.contains("banner has no *.wasm file"), "{text}");
+
+    symlink("..data/hook.wasm", standing.at("banner", "hook.wasm")).unwrap();
+    let text = refusal(&standing).await;
+    assert!(
+        text.contains("banner/hook.wasm is a link without a target"),
+        "{text}"
+    );
+
+    let standing = HooksPlace::new();
+    drop(UnixListener::bind(standing.at("banner", "s")).unwrap());
+    let text = refusal(&standing).await;
+    assert!(text.contains("banner/s is a socket"), "{text}");
+}
+
+#[tokio::test]
+async fn a_name_that_is_standing_and_counted_is_refused() {
+    let (place, standing) = (HooksPlace::new(), HooksPlace::new());
+    place.put_odd("banner");
+    standing.put_odd("banner");
+    let text = with(&place, 1, &standing).await.err().unwrap().to_string();
+    assert!(text.contains("hook banner is both in"), "{text}");
+}
+
+#[tokio::test]
+async fn only_a_named_directory_must_exist() {
+    let missing = PathBuf::from("/nonexistent/hooks");
+    let collected = |standing| {
+        let place = HooksPlace::new();
+        collect(CollectConfig {
+            standing,
+            ..place.config(0)
+        })
+    };
+    let chain = collected(StandingHooks::IfPresent(missing.clone())).await;
+    assert!(chain.unwrap().hooks().is_empty());
+    let error = collected(StandingHooks::In(missing)).await.err().unwrap();
+    assert!(error.to_string().contains("/nonexistent/hooks"), "{error}");
+}
