@@ -72,6 +72,14 @@ impl LiveExpansion {
             LiveExpansion::Device { volume, .. } => volume,
         }
     }
+
+    /// The path of the disk's source.
+    pub fn path(&self) -> &str {
+        match self {
+            LiveExpansion::File(image) => &image.path,
+            LiveExpansion::Device { path, .. } => path,
+        }
+    }
 }
 
 /// The disks on claims, all of which may have to grow while the VM runs.

@@ -1,11 +1,14 @@
 //! The disks of a running domain: how large they are.
 
+use std::collections::BTreeMap;
+
 use crate::error::Result;
 
 /// The disks of a running domain, named by target (`vda`) or by source path.
 pub trait Blocks {
-    /// How large a disk is.
-    fn block_info(&self, disk: &str) -> Result<BlockInfo>;
+    /// How large all disks are, by their sources' paths: one call, however many disks there are. A disk whose size libvirt
+    /// cannot tell now is left out.
+    fn block_infos(&self) -> Result<BTreeMap<String, BlockInfo>>;
 
     /// Makes a disk another size, and tells the guest.
     fn resize_block(&self, disk: &str, to: BlockSize) -> Result<()>;

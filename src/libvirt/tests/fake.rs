@@ -186,10 +186,13 @@ fn fds_are_associated_and_disks_resized() {
     fake.set_block_info(NAME, "vda", small);
     for (size, expected) in [(BlockSize::Bytes(2), 2), (BlockSize::Device, 3)] {
         domain.resize_block("vda", size).unwrap();
-        assert_eq!(domain.block_info("vda").unwrap().capacity, expected);
+        assert_eq!(domain.block_infos().unwrap()["vda"].capacity, expected);
     }
     assert_eq!(
-        domain.block_info("vdb").unwrap_err().code,
+        domain
+            .resize_block("vdb", BlockSize::Device)
+            .unwrap_err()
+            .code,
         code::INVALID_ARG
     );
     fake.kill_qemu(NAME);

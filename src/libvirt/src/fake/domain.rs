@@ -1,5 +1,6 @@
 //! A handle to a domain of the fake daemon.
 
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -104,8 +105,8 @@ impl Agent for FakeDomain {
 }
 
 impl Blocks for FakeDomain {
-    fn block_info(&self, disk: &str) -> Result<BlockInfo> {
-        self.with_domain(Call::BlockInfo, |domain| domain.block(disk).copied())
+    fn block_infos(&self) -> Result<BTreeMap<String, BlockInfo>> {
+        self.with_domain(Call::BlockInfo, |domain| Ok(domain.blocks.clone()))
     }
 
     fn resize_block(&self, disk: &str, to: BlockSize) -> Result<()> {

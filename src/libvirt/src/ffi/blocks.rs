@@ -1,29 +1,27 @@
 //! The disks of a domain.
 
+use std::collections::BTreeMap;
+
 use virt_sys as sys;
 
 use super::call::{c_string, check};
 use super::domain_handle::RealDomain;
+use super::domain_stats;
 use crate::blocks::{BlockInfo, BlockSize, Blocks};
 use crate::error::Result;
 
 impl Blocks for RealDomain {
-    fn block_info(&self, disk: &str) -> Result<BlockInfo> {
-        let disk = c_string("disk", disk)?;
-        let mut info = sys::virDomainBlockInfo {
-            capacity: 0,
-            allocation: 0,
-            physical: 0,
-        };
-        // SAFETY: the domain is valid, the disk NUL-terminated, and the result has a place to go.
-        check(unsafe {
-            sys::virDomainGetBlockInfo(self.as_ptr(), disk.as_ptr(), &raw mut info, 0)
-        })?;
-        Ok(BlockInfo {
-            capacity: info.capacity,
-            allocation: info.allocation,
-            physical: info.physical,
-        })
+    fn block_infos(&self) -> Result<BTreeMap<String, BlockInfo>> {
+        let blocks = domain_stats::read_blocks(self)?.into_iter();
+        let known = blocks.filter_map(|block| {
+            let info = BlockInfo {
+                capacity: block.capacity?,
+                allocation: block.allocation.unwrap_or_default(),
+                physical: block.physical.unwrap_or_default(),
+            };
+            Some((block.path?, info))
+        });
+        Ok(known.collect())
     }
 
     fn resize_block(&self, disk: &str, to: BlockSize) -> Result<()> {

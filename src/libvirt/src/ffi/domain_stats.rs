@@ -9,7 +9,7 @@ use super::call::{check, copy_string};
 use super::domain_handle::RealDomain;
 use super::typed_params;
 use crate::error::{Error, Result, code};
-use crate::stats::{DirtyRateStats, DomainStats, MemoryStats};
+use crate::stats::{BlockStats, DirtyRateStats, DomainStats, MemoryStats};
 use crate::typed_params::ParamValue;
 
 // What KubeVirt asks for (GetDomainStats), so that the same fields are present.
@@ -43,6 +43,13 @@ pub(super) fn read_dirty_rate(domain: &RealDomain) -> Result<Option<DirtyRateSta
         DomainStats::from_typed_params(domain.name(), domain.uuid(), &params).dirty_rate
     };
     Ok(params.map(stats))
+}
+
+/// The statistics of the disks; none when the domain has no QEMU process.
+pub(super) fn read_blocks(domain: &RealDomain) -> Result<Vec<BlockStats>> {
+    let params = bulk(domain, sys::VIR_DOMAIN_STATS_BLOCK)?.unwrap_or_default();
+    let stats = DomainStats::from_typed_params(domain.name(), domain.uuid(), &params);
+    Ok(stats.blocks)
 }
 
 /// What a driver does not offer is absent, not a failure.

@@ -1,5 +1,6 @@
 //! Expands disks of a running VM whose claims have grown.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::sync::Arc;
@@ -9,20 +10,12 @@ use domain::spec::DomainSpec;
 use kubevirt_api::vmi::Vmi;
 use libvirt::{BlockInfo, BlockSize, Domain};
 
+use crate::blocking;
 use crate::boot::disks;
-use crate::libvirt_client::COMMAND;
+use crate::boot::resources::FILE_TIMEOUT;
+use crate::libvirt_client::{COMMAND, QUICK};
+use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
-
-/// A disk could not be expanded.
-#[derive(Debug, thiserror::Error)]
-enum ExpandDiskError {
-    /// The size of its image or device could not be read.
-    #[error("asking for its size: {0}")]
-    Size(#[from] io::Error),
-    /// libvirt refused.
-    #[error(transparent)]
-    Libvirt(#[from] libvirt::Error),
-}
 
 /// Expands the disks of a running VM. A disk that cannot be expanded stays as it is, with a warning. `spec` is the
 /// domain as the VMI asks for it now, `absent` are its volumes that are not attached.
@@ -38,43 +31,54 @@ pub(super) async fn expand_disks(
     if expansions.is_empty() || vm.boot_resources.test_driver {
         return;
     }
-    let expanded = vm
+    if let Err(reason) = expand(vm, domain, expansions).await {
+        tracing::warn!(%reason, "disks are not expanded");
+    }
+}
+
+/// Asks for all sizes at once, and then resizes the disks that have grown: mostly none.
+async fn expand(
+    vm: &VmContext,
+    domain: &Arc<dyn Domain>,
+    expansions: Vec<LiveExpansion>,
+) -> Result<(), OpError> {
+    let what = "asking for the sizes of disks";
+    let sizes = vm
         .client
-        .on(domain, "growing disks", COMMAND, move |domain| {
-            if !domain.state()?.is_down() {
-                for expansion in &expansions {
-                    expand(domain, expansion);
-                }
+        .on(domain, what, QUICK, |domain| domain.block_infos());
+    let sizes = sizes.await?;
+    let grown = move || grown(&expansions, &sizes);
+    let grown = blocking::call("asking for the space of disks", FILE_TIMEOUT, grown).await?;
+    for (expansion, size) in grown {
+        let path = expansion.path().to_owned();
+        let resize = move |domain: &dyn Domain| domain.resize_block(&path, size);
+        let resized = vm.client.on(domain, "resizing a disk", COMMAND, resize);
+        let volume = expansion.volume();
+        match resized.await {
+            Ok(()) => tracing::info!(volume, ?size, "disk of the running VM expanded"),
+            Err(error) => tracing::warn!(volume, reason = %error, "the disk is not expanded"),
+        }
+    }
+    Ok(())
+}
+
+/// The disks that can be larger than they are, and the size that each can have.
+fn grown(
+    expansions: &[LiveExpansion],
+    sizes: &BTreeMap<String, BlockInfo>,
+) -> Vec<(LiveExpansion, BlockSize)> {
+    let grown = expansions.iter().filter_map(|expansion| {
+        let now = sizes.get(expansion.path()).copied()?;
+        match target_size(expansion, expansion.path(), now) {
+            Ok(size) => Some((expansion.clone(), size?)),
+            Err(error) => {
+                let volume = expansion.volume();
+                tracing::warn!(volume, reason = %error, "the disk's size cannot be read");
+                None
             }
-            Ok(())
-        });
-    if let Err(error) = expanded.await {
-        tracing::warn!(reason = %error, "disks are not expanded");
-    }
-}
-
-fn expand(domain: &dyn Domain, expansion: &LiveExpansion) {
-    let (volume, path) = match expansion {
-        LiveExpansion::File(file) => (&file.volume, &file.path),
-        LiveExpansion::Device { volume, path, .. } => (volume, path),
-    };
-    match resize(domain, expansion, path) {
-        Ok(None) => {}
-        Ok(Some(size)) => tracing::info!(volume, ?size, "disk of the running VM expanded"),
-        Err(error) => tracing::warn!(volume, reason = %error, "the disk is not expanded"),
-    }
-}
-
-fn resize(
-    domain: &dyn Domain,
-    expansion: &LiveExpansion,
-    path: &str,
-) -> Result<Option<BlockSize>, ExpandDiskError> {
-    let size = target_size(expansion, path, domain.block_info(path)?)?;
-    if let Some(size) = size {
-        domain.resize_block(path, size)?;
-    }
-    Ok(size)
+        }
+    });
+    grown.collect()
 }
 
 /// The size to expand a disk to, if it has grown. libvirt reports 0 for a size that it does not know.
