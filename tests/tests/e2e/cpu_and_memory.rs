@@ -9,6 +9,8 @@ use tests::fixture::{BOOT, LauncherFixture};
 use tests::pod::User;
 use tests::vmi::Vmi;
 
+use crate::hotplug_volumes::wait_for_agents_reports;
+
 async fn guest_reads(
     fixture: &LauncherFixture,
     vmi: &Vmi,
@@ -37,7 +39,7 @@ async fn processors_are_plugged_up_to_the_maximum() -> Result<()> {
     let vmi = Vmi::new("cpus", User::Nonroot);
     let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
     fixture.boot_without_controller(&vmi).await?;
-    fixture.wait_for_agent(&vmi).await?;
+    wait_for_agents_reports(&fixture, &vmi).await?;
     let events = fixture.handler.events().len();
     let answer = set_cpus(&fixture, &vmi, 3).await?;
     ensure!(answer.success, "{answer:?}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tests::fixture::{EVENT, LauncherFixture};
+use tests::fixture::{BOOT, EVENT, LauncherFixture};
 use tests::pod::{Pod, User};
 use tests::vmi::Vmi;
 
@@ -14,7 +14,7 @@ const QEMU: u32 = 107;
 const MIB: u64 = 1 << 20;
 
 /// A volume that virt-handler has mounted into the pod, with a disk of this kind.
-fn hotplugged(vmi: Vmi, name: &str, disk: Value, phase: &str) -> Vmi {
+pub(crate) fn hotplugged(vmi: Vmi, name: &str, disk: Value, phase: &str) -> Vmi {
     vmi.volume(
         name,
         json!({ "persistentVolumeClaim": { "claimName": name, "hotpluggable": true } }),
@@ -38,14 +38,14 @@ fn add_status(vmi: &mut Value, status: Value) {
 }
 
 /// A VM with one permanent volume, and free ports for hotplug.
-fn base(name: &str) -> Vmi {
+pub(crate) fn base(name: &str) -> Vmi {
     Vmi::new(name, User::Nonroot)
         .annotate("kubevirt.io/pci-interface-slot-count", "4")
         .empty_disk("empty", "16Mi")
         .edit(|vmi| add_status(vmi, json!({ "name": "empty", "target": "vda" })))
 }
 
-fn put_image(pod: &Pod, name: &str) -> Result<()> {
+pub(crate) fn put_image(pod: &Pod, name: &str) -> Result<()> {
     let path = pod.path(&format!("/var/run/kubevirt/hotplug-disks/{name}.img"));
     fs::write(&path, "HOTPLUGGED")?;
     fs::File::options()
@@ -55,8 +55,20 @@ fn put_image(pod: &Pod, name: &str) -> Result<()> {
     Ok(chown(path, Some(QEMU), Some(QEMU))?)
 }
 
+/// Waits for the agent, and until its first reports were notified, so that what follows comes from the devices.
+pub(crate) async fn wait_for_agents_reports(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+    const QUIET: Duration = Duration::from_secs(2);
+    fixture.wait_for_agent(vmi).await?;
+    let quiet = async || {
+        let before = fixture.handler.events().len();
+        tokio::time::sleep(QUIET).await;
+        (fixture.handler.events().len() == before).then_some(())
+    };
+    tests::until("no notification for a while", BOOT, quiet).await
+}
+
 /// Waits until the guest has, or no longer has, a block device.
-async fn wait_for_disk(
+pub(crate) async fn wait_for_disk(
     fixture: &LauncherFixture,
     vmi: &Vmi,
     disk: &str,
@@ -112,7 +124,7 @@ async fn disks_are_attached_seen_by_the_guest_and_detached() -> Result<()> {
     let plain = base("hotplug");
     let fixture = LauncherFixture::start(User::Nonroot, &plain).await?;
     fixture.boot_without_controller(&plain).await?;
-    fixture.wait_for_agent(&plain).await?;
+    wait_for_agents_reports(&fixture, &plain).await?;
 
     let scsi = || json!({ "name": "one", "disk": { "bus": "scsi" }, "serial": "SerialOne" });
     let virtio = || json!({ "name": "two", "disk": { "bus": "virtio" }, "serial": "SerialTwo" });
@@ -208,4 +220,95 @@ async fn media_are_inserted_and_ejected() -> Result<()> {
     let gone = async || (read().await? != "HOTPLUGGED").then_some(());
     tests::until("the drive to be empty", EVENT, gone).await?;
     fixture.end_vm(&empty).await
+}
+
+fn reports(fixture: &LauncherFixture, reason: &str) -> usize {
+    let events = fixture.handler.events();
+    let of_reason = events
+        .iter()
+        .filter(|event| event.kubernetes_reason() == Some(reason));
+    of_reason.count()
+}
+
+/// A paused guest cannot release a device: the sync succeeds, one event tells of it, and the guest releases the disk when it
+/// runs again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guest_that_keeps_a_disk_is_reported_and_asked_again() -> Result<()> {
+    let plain = base("keeper");
+    let disk = json!({ "name": "kept", "disk": { "bus": "virtio" } });
+    let with_disk = hotplugged(plain.clone(), "kept", disk, "MountedToPod");
+    let fixture = LauncherFixture::start(User::Nonroot, &plain).await?;
+    fixture.boot_without_controller(&plain).await?;
+    fixture.wait_for_agent(&plain).await?;
+    put_image(&fixture.pod, "kept")?;
+    fixture.commands.sync(&with_disk).await?.ok()?;
+    wait_for_disk(&fixture, &plain, "vdb", true).await?;
+    fixture.commands.pause(&plain).await?.ok()?;
+    for _ in 0..2 {
+        fixture.commands.sync(&plain).await?.ok()?;
+        let domain = fixture.commands.domain().await?;
+        ensure!(disks(&domain).contains(&"vdb kept ".to_owned()), "{domain}");
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    ensure!(
+        reports(&fixture, "DeviceDetachPending") == 1,
+        "{}",
+        fixture.handler.history()
+    );
+    let events = fixture.handler.events().len();
+    fixture.commands.unpause(&plain).await?.ok()?;
+    wait_for_disks(&fixture, events, &["vda empty "]).await?;
+    wait_for_disk(&fixture, &plain, "vdb", false).await?;
+    fixture.commands.sync(&plain).await?.ok()?;
+    fixture.end_vm(&plain).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn disk_without_a_free_port_and_unusable_images_are_named() -> Result<()> {
+    const DISKS: usize = 8;
+    let plain = base("full");
+    let fixture = LauncherFixture::start(User::Nonroot, &plain).await?;
+    fixture.boot_without_controller(&plain).await?;
+
+    // An image that another process writes to, as QEMU's lock says, is refused by QEMU; the VM is not affected.
+    let locked = json!({ "name": "empty2", "disk": { "bus": "scsi" } });
+    let locked = hotplugged(plain.clone(), "empty2", locked, "MountedToPod");
+    let link = fixture
+        .pod
+        .path("/var/run/kubevirt/hotplug-disks/empty2.img");
+    std::os::unix::fs::symlink("/var/run/libvirt/empty-disks/empty.qcow2", &link)?;
+    let answer = fixture.commands.sync(&locked).await?;
+    ensure!(
+        !answer.success
+            && answer
+                .message
+                .starts_with("attaching volume empty2: LibvirtError("),
+        "{answer:?}"
+    );
+    fs::remove_file(link)?;
+
+    let mut vmi = plain.clone();
+    let mut refused = None;
+    for index in 0..DISKS {
+        let name = format!("disk{index}");
+        put_image(&fixture.pod, &name)?;
+        let disk = json!({ "name": name, "disk": { "bus": "virtio" } });
+        vmi = hotplugged(vmi, &name, disk, "MountedToPod");
+        let answer = fixture.commands.sync(&vmi).await?;
+        if !answer.success {
+            refused = Some((index, answer.message));
+            break;
+        }
+    }
+    let (index, message) = refused.context("all disks found a port")?;
+    ensure!(index >= 4, "{index} disks were attached: {message}");
+    ensure!(
+        message.starts_with(&format!(
+            "attaching volume disk{index}: LibvirtError(Code=1,"
+        )) && message.contains("No more available PCI slots")
+            && message.contains("no free PCIe root port"),
+        "{message}"
+    );
+    ensure!(disks(&fixture.commands.domain().await?).len() == index + 1);
+    fixture.end_vm(&plain).await
 }

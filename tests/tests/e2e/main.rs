@@ -14,6 +14,7 @@ mod early_signals;
 mod firmware_and_tpm_state;
 mod guest_agent;
 mod hooks;
+mod hotplug_faults;
 mod hotplug_interfaces;
 mod hotplug_volumes;
 mod hung_processes;

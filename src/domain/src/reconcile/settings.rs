@@ -37,6 +37,16 @@ impl RunningSettings {
         }
     }
 
+    /// The VM has the processors of this VMI now.
+    pub fn set_processors(&mut self, vmi: &Vmi) {
+        self.processors = RunningSettings::of(vmi).processors;
+    }
+
+    /// The VM has the memory of this VMI now.
+    pub fn set_memory(&mut self, vmi: &Vmi) {
+        self.memory = RunningSettings::of(vmi).memory;
+    }
+
     /// The settings that `now` has otherwise, and that the running VM keeps. Devices come and go: new ones have their
     /// settings from now on.
     pub fn unapplied(&mut self, now: &RunningSettings) -> Vec<String> {
@@ -126,6 +136,19 @@ mod tests {
             expected,
             "the VM keeps its settings"
         );
+    }
+
+    #[test]
+    fn plugged_processors_and_memory_are_no_longer_missing() {
+        let json = json!({"metadata": {"name": "vm1", "namespace": "default", "uid": "1"},
+            "spec": {"domain": {"cpu": {"sockets": 2}, "memory": {"guest": "2Gi"}}}});
+        let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();
+        let now = RunningSettings::of(&vmi);
+        let mut runs = settings(|_| {});
+        assert_eq!(runs.unapplied(&now).len(), 2);
+        runs.set_processors(&vmi);
+        runs.set_memory(&vmi);
+        assert_eq!(runs.unapplied(&now), [""; 0]);
     }
 
     #[test]

@@ -33,6 +33,9 @@ pub(in crate::manager) async fn set_cpus(
     let what = "setting the number of processors";
     let set = vm.client.on(&domain, what, COMMAND.within(DEADLINE), set);
     set.await.map_err(|error| failed(error.into()))?;
+    if let Some(settings) = &mut vm.driver_state().settings {
+        settings.set_processors(&request.vmi);
+    }
     pin(vm, &domain, pins).await.map_err(failed)?;
     tracing::info!(processors = count, "processors set");
     Ok(Answer::Done)

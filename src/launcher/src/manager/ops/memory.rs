@@ -23,5 +23,8 @@ pub(in crate::manager) async fn set_memory(vm: &VmContext, vmi: &Vmi) -> Result<
     let what = "changing the guest's memory";
     let changed = vm.client.on(&domain, what, COMMAND, change).await;
     changed.map_err(|error| DeviceChangeError::failed(what.into(), error.message()))?;
+    if let Some(settings) = &mut vm.driver_state().settings {
+        settings.set_memory(vmi);
+    }
     Ok(Answer::Done)
 }

@@ -1,0 +1,54 @@
+//! Hotplug while libvirt's daemon dies.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use tests::fixture::{BOOT, LauncherFixture};
+use tests::pod::User;
+use tests::vmi::Vmi;
+
+use crate::hotplug_volumes::{base, hotplugged, put_image, wait_for_disk};
+
+/// Repeats the sync as virt-handler does, until it succeeds.
+async fn sync_until_it_succeeds(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+    let synced = async || {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let answer = fixture.commands.sync(vmi).await.ok()?;
+        answer.success.then_some(())
+    };
+    tests::until("a sync that succeeds", BOOT, synced).await
+}
+
+/// Sends a sync and kills the daemon while it runs.
+async fn sync_while_the_daemon_dies(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+    let (commands, request) = (fixture.commands.clone(), vmi.clone());
+    let sync = tokio::spawn(async move { commands.sync(&request).await });
+    tokio::time::sleep(Duration::from_millis(15)).await;
+    let daemon = fixture.pod.daemon().context("no daemon")?;
+    daemon.kill()?;
+    // Whether the change was made before is a matter of chance.
+    let _ = sync.await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn disk_is_attached_and_detached_although_the_daemon_dies() -> Result<()> {
+    let plain = base("dying");
+    let disk = json!({ "name": "one", "disk": { "bus": "scsi" } });
+    let with_disk = hotplugged(plain.clone(), "one", disk, "MountedToPod");
+    let fixture = LauncherFixture::start(User::Nonroot, &plain).await?;
+    fixture.boot_without_controller(&plain).await?;
+    fixture.wait_for_agent(&plain).await?;
+    put_image(&fixture.pod, "one")?;
+    sync_while_the_daemon_dies(&fixture, &with_disk).await?;
+    sync_until_it_succeeds(&fixture, &with_disk).await?;
+    wait_for_disk(&fixture, &plain, "sda", true).await?;
+    sync_while_the_daemon_dies(&fixture, &plain).await?;
+    sync_until_it_succeeds(&fixture, &plain).await?;
+    wait_for_disk(&fixture, &plain, "sda", false).await?;
+    let domain = fixture.commands.domain().await?;
+    let disks = domain["Spec"]["Devices"]["Disks"].as_array();
+    ensure!(disks.is_some_and(|disks| disks.len() == 1), "{domain}");
+    fixture.end_vm(&plain).await
+}
