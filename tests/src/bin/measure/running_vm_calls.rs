@@ -1,8 +1,13 @@
 //! Commands and queries of a launcher whose VM runs.
 
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::chown;
+
 use anyhow::Result;
 use proto::cmd::v1::EmptyRequest;
-use tests::fixture::LauncherFixture;
+use serde_json::json;
+use tests::fixture::{LauncherFixture, PreparedPod};
 use tests::pod::User;
 use tests::vmi::Vmi;
 
@@ -17,6 +22,8 @@ pub(crate) struct CallTimes {
     pub(crate) stats: f64,
     pub(crate) domain: f64,
     pub(crate) sync: f64,
+    /// A sync of a VM with [`CLAIMS`] and [`INTERFACES`].
+    pub(crate) large_sync: f64,
 }
 
 /// Boots a VM with a guest agent, measures, and ends it.
@@ -36,7 +43,80 @@ pub(crate) async fn measure() -> Result<CallTimes> {
         sync: client
             .median("SyncVirtualMachine", &vmi.request(), CALLS)
             .await?,
+        large_sync: 0.0,
     };
     fixture.commands.kill(&vmi).await?.ok()?;
-    Ok(running)
+    drop(fixture);
+    Ok(CallTimes {
+        large_sync: measure_large_sync().await?,
+        ..running
+    })
+}
+
+/// Claims of the large VM.
+const CLAIMS: usize = 20;
+/// Interfaces of the large VM.
+const INTERFACES: usize = 4;
+const QEMU: u32 = 107;
+
+/// A sync that changes nothing, of a running VM with many disks and interfaces.
+async fn measure_large_sync() -> Result<f64> {
+    let (vmi, links) = large_vmi();
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    prepared.pod.set_up_network(&links, "")?;
+    for index in 0..CLAIMS {
+        let directory = format!("/run/kubevirt-private/vmi-disks/claim{index}");
+        let directory = prepared.pod.path(&directory);
+        fs::create_dir_all(&directory)?;
+        let image = directory.join("disk.img");
+        fs::File::create(&image)?.set_len(8 << 20)?;
+        chown(&image, Some(QEMU), Some(QEMU))?;
+    }
+    let mut fixture = prepared.start(&vmi, &[]).await?;
+    fixture.pod.suppress_log();
+    fixture.boot_without_controller(&vmi).await?;
+    fixture.wait_for_agent(&vmi).await?;
+    let socket = fixture.pod.share_dir().join("sockets/launcher-sock");
+    let mut client = RawClient::connect(&socket).await?;
+    let request = vmi.request();
+    let median = client.median("SyncVirtualMachine", &request, CALLS).await?;
+    fixture.commands.kill(&vmi).await?.ok()?;
+    Ok(median)
+}
+
+/// The VMI, and the commands that make the links of its interfaces.
+fn large_vmi() -> (Vmi, String) {
+    let mut vmi = Vmi::new("large", User::Nonroot);
+    let mut statuses = Vec::new();
+    for index in 0..CLAIMS {
+        let name = format!("claim{index}");
+        let claim = json!({ "persistentVolumeClaim": { "claimName": name } });
+        vmi = vmi.volume(&name, claim).edit(|vmi| {
+            vmi["spec"]["domain"]["devices"]["disks"][index]["disk"]["bus"] = json!("scsi");
+        });
+        statuses.push(json!({
+            "name": name, "target": "", "persistentVolumeClaimInfo": {
+                "filesystemOverhead": "0", "volumeMode": "Filesystem",
+                "capacity": { "storage": "8Mi" }, "requests": { "storage": "8Mi" },
+            },
+        }));
+    }
+    let mut links = String::new();
+    for index in 0..INTERFACES {
+        let interface = json!({ "name": format!("net{index}"), "binding": { "name": "tap" } });
+        vmi = vmi.interface(interface);
+        let (link, tap) = match index {
+            0 => ("eth0".to_owned(), "tap0".to_owned()),
+            index => (format!("net{index}"), format!("tap{index}")),
+        };
+        let mac = format!("02:00:00:00:01:{index:02x}");
+        // Writing to a String cannot fail.
+        let _ = write!(
+            links,
+            "ip link add {link} type bridge\nip link set {link} address {mac}\n\
+             ip tuntap add {tap} mode tap user 107 group 107\n"
+        );
+    }
+    vmi = vmi.edit(|vmi| vmi["status"]["volumeStatus"] = json!(statuses));
+    (vmi, links)
 }
