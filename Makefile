@@ -1,7 +1,7 @@
 # `make demo` and `make test` work on a fresh Debian 12 or 13: each installs what it needs first.
 .DEFAULT_GOAL := help
 DRIVER ?= qemu
-.PHONY: help setup demo test test-faults test-peer lint fmt doc deny advisories msrv semver fuzz cross book measure static dist reproducible
+.PHONY: help setup demo test test-faults test-peer lint fmt doc deny advisories msrv semver fuzz cross book measure static image dist reproducible
 SECONDS ?= 60
 BASE ?= origin/main
 
@@ -73,6 +73,10 @@ static: ## virt-hook as one static file, for an image FROM scratch (release buil
 	@scripts/setup build
 	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo build --release -p virt-hook --target x86_64-unknown-linux-musl
 	@ls -l "$${CARGO_TARGET_DIR:-target}/x86_64-unknown-linux-musl/release/virt-hook"
+
+image: ## the launcher's image on KubeVirt's (IMAGE_BASE=OCI_LAYOUT IMAGE=NEW_DIRECTORY [IMAGE_POLICY=FILE] [IMAGE_HOOKS=DIR])
+	@scripts/setup build
+	@scripts/image "$(IMAGE_BASE)" "$(IMAGE)" "$(IMAGE_POLICY)" "$(IMAGE_HOOKS)"
 
 dist: ## release binaries, checksums and SBOM (DIST=DIRECTORY)
 	@scripts/setup dist

@@ -41,7 +41,11 @@ pub(crate) fn check_block(at: &str, role: &str, script: &str, session: &mut DocS
             // Pipes and shell variables.
             ("cluster", "grep" | "sed") => {}
             ("cluster", name) if name.ends_with("=$") => {}
-            ("gate", "make") => make(&at, rest),
+            // It copies images between a registry and a layout.
+            ("cluster", "skopeo") => {
+                assert_eq!((rest[0].as_str(), rest.len()), ("copy", 3), "{at}")
+            }
+            ("gate" | "cluster", "make") => make(&at, rest),
             ("gate", "cargo") => cargo(&at, rest),
             ("gate", "scripts/measure") => assert!(workspace().join(program).is_file(), "{at}"),
             ("install", "sudo") => packages(&at, rest),

@@ -1,0 +1,132 @@
+//! Builds the launcher's image on top of KubeVirt's, without a container engine and without root.
+#![allow(clippy::print_stdout)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+use image_layout::{
+    Capabilities, Image, Layer, NET_BIND_SERVICE, NewestVersion, Platform, symbol_versions,
+};
+
+/// The programs of the image, and whether each must be there.
+const PROGRAMS: [(&str, bool); 4] = [
+    ("virt-launcher", true),
+    ("virt-launcher-monitor", true),
+    ("virt-hook", true),
+    ("libvirt-hook-client", false),
+];
+/// The program that passes CAP_NET_BIND_SERVICE on, for DHCP servers of uid 107.
+const CAPABLE: &str = "virt-launcher-monitor";
+
+/// What KubeVirt v1.9's image has: CentOS Stream 9, and libvirt 11.
+const BASE: [NewestVersion; 2] = [
+    NewestVersion {
+        prefix: "GLIBC_",
+        version: [2, 34],
+    },
+    NewestVersion {
+        prefix: "LIBVIRT_",
+        version: [11, 0],
+    },
+];
+
+/// Builds virt-launcher's image on top of KubeVirt's own, as an OCI image layout.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXAMPLE)]
+struct Arguments {
+    /// KubeVirt's virt-launcher image: an OCI image layout, or an OCI archive.
+    #[arg(long, value_name = "PATH")]
+    base: PathBuf,
+    /// Directory with virt-launcher, virt-launcher-monitor and virt-hook.
+    #[arg(long, value_name = "DIR")]
+    programs: PathBuf,
+    /// The operator's policy, for /etc/virt-launcher/hook-policy.yaml.
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Directory of standing hooks, for /etc/virt-launcher/hooks.
+    #[arg(long, value_name = "DIR")]
+    hooks: Option<PathBuf>,
+    /// Directory that `virt-hook compile --into` wrote, for /usr/share/virt-launcher/hook-artifacts.
+    #[arg(long, value_name = "DIR")]
+    artifacts: Option<PathBuf>,
+    /// The base's architecture, if it has several.
+    #[arg(long, value_name = "ARCHITECTURE", default_value = "amd64")]
+    architecture: String,
+    /// The name of the image in the layout.
+    #[arg(long, value_name = "NAME", default_value = "latest")]
+    name: String,
+    /// The layout to write: a new directory.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  skopeo copy docker://quay.io/kubevirt/virt-launcher:v1.9.0 oci:base
+  launcher-image --base base --programs target/release --policy hook-policy.yaml -o image
+  skopeo copy oci:image docker://registry.example/virt-launcher:v1.9.0-wasm";
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let platform = Platform {
+        os: "linux".to_owned(),
+        architecture: arguments.architecture.clone(),
+    };
+    let mut image = Image::on(&arguments.base, platform)?;
+    image.push(layer(&arguments)?, "launcher-image");
+    let digest = image.write(&arguments.output, &arguments.name)?;
+    println!("{digest}");
+    Ok(())
+}
+
+fn layer(arguments: &Arguments) -> Result<Layer> {
+    let mut layer = Layer::new();
+    for (name, is_required) in PROGRAMS {
+        let source = arguments.programs.join(name);
+        if !is_required && !source.exists() {
+            continue;
+        }
+        let content = read(&source)?;
+        check(&content).with_context(|| format!("{}", source.display()))?;
+        let path = format!("/usr/bin/{name}");
+        if name == CAPABLE {
+            let capabilities = Capabilities::effective_and_permitted(NET_BIND_SERVICE);
+            layer.capable_file(&path, 0o755, content, capabilities)?;
+        } else {
+            layer.file(&path, 0o755, content)?;
+        }
+    }
+    layer.directory("/etc/virt-launcher", 0o755)?;
+    if let Some(policy) = &arguments.policy {
+        layer.file("/etc/virt-launcher/hook-policy.yaml", 0o644, read(policy)?)?;
+    }
+    if let Some(hooks) = &arguments.hooks {
+        layer.tree("/etc/virt-launcher/hooks", hooks)?;
+    }
+    if let Some(artifacts) = &arguments.artifacts {
+        layer.directory("/usr/share/virt-launcher", 0o755)?;
+        layer.tree("/usr/share/virt-launcher/hook-artifacts", artifacts)?;
+    }
+    Ok(layer)
+}
+
+/// Refuses a program that the base's libraries cannot run.
+fn check(program: &[u8]) -> Result<()> {
+    let needed = symbol_versions(program)?;
+    for newest in BASE {
+        if let Some(version) = needed.iter().find(|version| newest.is_older_than(version)) {
+            let [major, minor] = newest.version;
+            let prefix = newest.prefix;
+            bail!(
+                "it needs {version}, and the base has {prefix}{major}.{minor}: build it on an older system"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("{}", path.display()))
+}

@@ -1,0 +1,56 @@
+//! Why an image cannot be read or written.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why an image cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// A file cannot be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The base is no OCI image layout, or has no usable image.
+    #[error("{path}: {reason}")]
+    Base {
+        /// The base.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        reason: String,
+    },
+    /// A blob's content does not have its digest.
+    #[error("{path}: the blob {digest} has other content ({found}): the image is damaged")]
+    Digest {
+        /// The image.
+        path: PathBuf,
+        /// The digest in the manifest.
+        digest: String,
+        /// The digest of the content.
+        found: String,
+    },
+    /// Two entries of a layer have the same path, or a path is not absolute and clean.
+    #[error("{path} cannot be in a layer: {reason}")]
+    Entry {
+        /// The path in the image.
+        path: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A program cannot be read.
+    #[error("{0}")]
+    Program(String),
+    /// The output directory is in use.
+    #[error("{0} exists; name a new directory")]
+    Exists(PathBuf),
+}
+
+impl ImageError {
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}

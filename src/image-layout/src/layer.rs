@@ -1,0 +1,187 @@
+//! One layer: a tar archive whose bytes depend on its content only.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use flate2::{Compression, GzBuilder};
+use sha2::{Digest, Sha256};
+use tar::{EntryType, Header};
+
+use crate::{Capabilities, ImageError};
+
+/// The attribute of file capabilities in a PAX header, as GNU tar and containers write it.
+const CAPABILITY: &str = "SCHILY.xattr.security.capability";
+
+/// Files, directories and links of one layer, by their paths in the image. All belong to root.
+#[derive(Debug, Default)]
+pub struct Layer(BTreeMap<String, Entry>);
+
+#[derive(Debug)]
+struct Entry {
+    mode: u32,
+    capabilities: Option<Capabilities>,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Directory,
+    File(Vec<u8>),
+    Link(String),
+}
+
+/// A written layer.
+pub(crate) struct WrittenLayer {
+    /// The gzip-compressed archive.
+    pub(crate) bytes: Vec<u8>,
+    /// The digest of the archive itself, in hexadecimal.
+    pub(crate) diff_id: String,
+}
+
+impl Layer {
+    /// An empty layer.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a directory. Directories that are not added keep the base's owner and mode.
+    pub fn directory(&mut self, path: &str, mode: u32) -> Result<(), ImageError> {
+        self.add(path, mode, None, Content::Directory)
+    }
+
+    /// Adds a file.
+    pub fn file(&mut self, path: &str, mode: u32, content: Vec<u8>) -> Result<(), ImageError> {
+        self.add(path, mode, None, Content::File(content))
+    }
+
+    /// Adds a program with file capabilities.
+    pub fn capable_file(
+        &mut self,
+        path: &str,
+        mode: u32,
+        content: Vec<u8>,
+        capabilities: Capabilities,
+    ) -> Result<(), ImageError> {
+        self.add(path, mode, Some(capabilities), Content::File(content))
+    }
+
+    /// Adds a symbolic link.
+    pub fn link(&mut self, path: &str, target: &str) -> Result<(), ImageError> {
+        self.add(path, 0o777, None, Content::Link(target.to_owned()))
+    }
+
+    /// Adds the files and directories below `source`, with the modes 0644 and 0755. Links are followed if
+    /// they lead to files or directories; anything else is refused.
+    pub fn tree(&mut self, path: &str, source: &Path) -> Result<(), ImageError> {
+        self.directory(path, 0o755)?;
+        for entry in fs::read_dir(source).map_err(ImageError::io(source))? {
+            let entry = entry.map_err(ImageError::io(source))?.path();
+            let name = entry.file_name().and_then(|name| name.to_str());
+            let name = name
+                .ok_or_else(|| unusable(&entry.display().to_string(), "its name is not UTF-8"))?;
+            let inside = format!("{path}/{name}");
+            let metadata = fs::metadata(&entry).map_err(ImageError::io(&entry))?;
+            if metadata.is_dir() {
+                self.tree(&inside, &entry)?;
+            } else if metadata.is_file() {
+                let content = fs::read(&entry).map_err(ImageError::io(&entry))?;
+                self.file(&inside, 0o644, content)?;
+            } else {
+                return Err(unusable(&inside, "it is neither a file nor a directory"));
+            }
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        path: &str,
+        mode: u32,
+        capabilities: Option<Capabilities>,
+        content: Content,
+    ) -> Result<(), ImageError> {
+        let steps = path.strip_prefix('/').map(|rest| rest.split('/'));
+        let clean =
+            steps.is_some_and(|mut steps| steps.all(|step| !["", ".", ".."].contains(&step)));
+        if !clean {
+            return Err(unusable(
+                path,
+                "it is not an absolute path without . and ..",
+            ));
+        }
+        let entry = Entry {
+            mode,
+            capabilities,
+            content,
+        };
+        match self.0.insert(path[1..].to_owned(), entry) {
+            None => Ok(()),
+            Some(_) => Err(unusable(path, "it is there twice")),
+        }
+    }
+
+    pub(crate) fn write(&self) -> io::Result<WrittenLayer> {
+        let mut archive = tar::Builder::new(Vec::new());
+        for (path, entry) in &self.0 {
+            append(&mut archive, path, entry)?;
+        }
+        let archive = archive.into_inner()?;
+        let diff_id = hex(&Sha256::digest(&archive));
+        // The time and the operating system in the header are fixed.
+        let mut compressor = GzBuilder::new()
+            .mtime(0)
+            .operating_system(255)
+            .write(Vec::new(), Compression::best());
+        compressor.write_all(&archive)?;
+        let bytes = compressor.finish()?;
+        Ok(WrittenLayer { bytes, diff_id })
+    }
+}
+
+fn append(archive: &mut tar::Builder<Vec<u8>>, path: &str, entry: &Entry) -> io::Result<()> {
+    if let Some(capabilities) = entry.capabilities {
+        archive.append_pax_extensions([(CAPABILITY, &capabilities.attribute()[..])])?;
+    }
+    let mut header = Header::new_gnu();
+    header.set_mode(entry.mode);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_mtime(0);
+    match &entry.content {
+        Content::Directory => {
+            header.set_entry_type(EntryType::Directory);
+            header.set_size(0);
+            archive.append_data(&mut header, format!("{path}/"), io::empty())
+        }
+        Content::File(content) => {
+            header.set_entry_type(EntryType::Regular);
+            header.set_size(content.len() as u64);
+            archive.append_data(&mut header, path, &content[..])
+        }
+        Content::Link(target) => {
+            header.set_entry_type(EntryType::Symlink);
+            header.set_size(0);
+            archive.append_link(&mut header, path, target)
+        }
+    }
+}
+
+fn unusable(path: &str, reason: &'static str) -> ImageError {
+    ImageError::Entry {
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}

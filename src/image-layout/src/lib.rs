@@ -1,0 +1,24 @@
+//! OCI image layouts (image-spec v1.1) without a container engine and without root.
+//!
+//! [`Layer`] collects files, directories and links and writes them as one deterministic tar layer: sorted,
+//! owned by root, with fixed times, and with file capabilities. [`Image`] reads a base from a layout or
+//! an OCI archive, or starts empty; gets layers and changes of its configuration; and writes a layout.
+//!
+//! A base's manifest and configuration are edited as JSON, so that members that this crate does not know
+//! are kept. Every blob of a base is checked against its digest.
+
+mod base;
+mod blobs;
+mod capabilities;
+mod error;
+mod image;
+mod layer;
+mod platform;
+mod symbol_versions;
+
+pub use capabilities::{Capabilities, NET_BIND_SERVICE};
+pub use error::ImageError;
+pub use image::Image;
+pub use layer::Layer;
+pub use platform::Platform;
+pub use symbol_versions::{NewestVersion, symbol_versions};
