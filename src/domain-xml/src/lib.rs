@@ -19,6 +19,7 @@
 //! DOCTYPE and entity declarations are refused, and nothing recurses deeper than [`MAX_DEPTH`].
 
 mod apply;
+mod budget;
 mod bytes;
 mod diff;
 mod document;
@@ -36,7 +37,8 @@ mod source;
 mod tag;
 
 pub use apply::{ApplyError, apply};
-pub use diff::{Change, ChangeKind, Part, Place, diff};
+pub use budget::{Budget, Exhausted};
+pub use diff::{Change, ChangeKind, Part, Place, diff, diff_within};
 pub use document::Document;
 pub use element::Element;
 pub use limits::{Limits, MAX_DEPTH};

@@ -10,6 +10,8 @@ pub struct Limits {
     pub depth: usize,
     /// Elements, attributes, texts and comments together. Default 262144.
     pub nodes: usize,
+    /// Elements. Default 262144, as many as nodes.
+    pub elements: usize,
 }
 
 impl Default for Limits {
@@ -18,6 +20,7 @@ impl Default for Limits {
             bytes: 8 << 20,
             depth: 128,
             nodes: 1 << 18,
+            elements: 1 << 18,
         }
     }
 }

@@ -244,6 +244,7 @@ fn limits_are_checked_before_the_tree_is_built() {
         bytes: 100,
         depth: 3,
         nodes: 5,
+        ..Limits::default()
     };
     let kind = |xml: &str| {
         Document::parse_with(xml, &limits)
@@ -295,6 +296,7 @@ fn deep_documents_do_not_exhaust_the_stack() {
         bytes: usize::MAX,
         depth: usize::MAX,
         nodes: usize::MAX,
+        elements: usize::MAX,
     };
     assert!(Document::parse_with(&deep(512), &boundless).is_ok());
     assert!(Document::parse_with(&deep(200_000), &boundless).is_err());

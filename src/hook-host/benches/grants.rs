@@ -22,6 +22,52 @@ fn main() {
     for disks in [36, 200] {
         report(disks);
     }
+    for elements in [3_125, 6_250, 12_500, 25_000, 50_000] {
+        report_hostile(elements);
+    }
+}
+
+/// The most that a hook may want and return: 256 wishes of 8 predicates each, of which the last decides.
+fn report_hostile(elements: usize) {
+    let patterns = wishes();
+    let empty = Document::parse("<domain><devices/></domain>").unwrap();
+    let filled = Document::parse(&disks(elements, "native")).unwrap();
+    let retuned = Document::parse(&disks(elements, "threads")).unwrap();
+    println!("\n{elements} elements, 256 wishes of 8 predicates");
+    for (what, before, after) in [
+        ("diff and grants of new elements", &empty, &filled),
+        ("diff and grants of edited elements", &filled, &retuned),
+    ] {
+        let time = row(what, || {
+            let changes = diff(before, after);
+            check(&patterns, &changes, before, after);
+        });
+        let nanos = time.as_secs_f64() * 1e9 / elements as f64;
+        println!("{:<46} {nanos:>9.1} ns per element", "");
+    }
+}
+
+fn wishes() -> Vec<PathPattern> {
+    let shared = "[@type='block'][@device='disk'][target/@bus='virtio'][target][driver/@name='qemu']\
+        [driver/@cache='none'][driver]";
+    let one = |n| format!("/domain/devices/disk{shared}[target/@dev='vd{n}']/**");
+    let last = format!("/domain/devices/disk{shared}[driver/@io]/**");
+    let all = (0..255).map(one).chain([last]);
+    all.map(|path| path.parse().unwrap()).collect()
+}
+
+/// Disks of three elements each. The driver's format is left out: a wildcard does not grant it.
+fn disks(elements: usize, io: &str) -> String {
+    let mut xml = String::from("<domain><devices>");
+    for number in 0..(elements - 2) / 3 {
+        write!(
+            xml,
+            "<disk type='block' device='disk'><target dev='vd{number}' bus='virtio'/>\
+             <driver name='qemu' cache='none' io='{io}'/></disk>"
+        )
+        .unwrap();
+    }
+    xml + "</devices></domain>"
 }
 
 fn report(disks: usize) {
@@ -82,7 +128,7 @@ fn domain(disks: usize, cache: &str) -> String {
     [before, &added, after].concat()
 }
 
-fn row<T>(what: &str, work: impl Fn() -> T) {
+fn row<T>(what: &str, work: impl Fn() -> T) -> Duration {
     let allocations = allocation_counter::measure(|| drop(black_box(work())));
     let time = median(|| drop(black_box(work())));
     println!(
@@ -91,6 +137,7 @@ fn row<T>(what: &str, work: impl Fn() -> T) {
         allocations.count_total,
         allocations.bytes_total,
     );
+    time
 }
 
 fn median(work: impl Fn()) -> Duration {

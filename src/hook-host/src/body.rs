@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use crate::cloud_init::CloudInit;
 use crate::determinism::Determinism;
 use crate::policy::HookSettings;
+use crate::printable::{MAX_MESSAGE, printable, utf8};
 use crate::{HookError, HookPoint, Invocation, Limits, LogLine};
 
 /// One kind of hook. The chain orders hooks, checks their output and records their runs without
@@ -88,7 +89,7 @@ pub(crate) enum BodyError {
 impl HookOutput {
     /// The domain XML in the answer of a sidecar.
     pub(crate) fn from_domain_bytes(bytes: Vec<u8>) -> Result<Self, BodyError> {
-        match String::from_utf8(bytes) {
+        match utf8(bytes) {
             Ok(xml) => Ok(Self::DomainXml(xml)),
             Err(error) => Err(BodyError::BadOutput(format!("the domain XML: {error}"))),
         }
@@ -110,21 +111,22 @@ impl BodyError {
     /// The error of the hook `hook` at `point`; `chain_deadline` is the chain's.
     pub(crate) fn at(self, hook: &str, point: HookPoint, chain_deadline: Duration) -> HookError {
         let hook = hook.to_owned();
+        let printed = |message: String| printable(&message, MAX_MESSAGE);
         match self {
             Self::Veto(message) => HookError::Veto {
                 hook,
                 point,
-                message,
+                message: printed(message),
             },
             Self::Failed(message) => HookError::Failed {
                 hook,
                 point,
-                message,
+                message: printed(message),
             },
             Self::Trap(message) => HookError::Trap {
                 hook,
                 point,
-                message,
+                message: printed(message),
             },
             Self::Deadline(limit) => HookError::Deadline { hook, point, limit },
             Self::ChainDeadline => HookError::ChainDeadline {
@@ -135,18 +137,18 @@ impl BodyError {
             Self::BadInput(message) => HookError::BadInput {
                 hook,
                 point,
-                message,
+                message: printed(message),
             },
             Self::BadOutput(message) => HookError::BadOutput {
                 hook,
                 point,
-                message,
+                message: printed(message),
             },
             Self::Sidecar { version, message } => HookError::Sidecar {
                 hook,
                 point,
                 version,
-                message,
+                message: printed(message),
             },
             Self::Unusable(error) => *error,
         }

@@ -6,11 +6,18 @@ use domain_xml::PathPattern;
 use serde_json::{Map, Value};
 
 use crate::HookPoint;
+use crate::printable::{is_printable, printable};
 
 /// The longest description in bytes.
 const MAX_BYTES: usize = 64 << 10;
 /// The longest name or version in bytes: they appear in logs.
 const MAX_NAME: usize = 253;
+/// The most wishes of each list.
+pub(crate) const MAX_WISHES: usize = 256;
+/// The longest path pattern in bytes.
+const MAX_PATTERN: usize = 1024;
+/// The most predicates of a path pattern.
+const MAX_PREDICATES: usize = 8;
 
 /// The description that a module returns from `describe`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -120,7 +127,7 @@ fn name(object: &Map<String, Value>, member: &str) -> Result<String, Description
 }
 
 fn has_control(text: &str) -> bool {
-    text.chars().any(char::is_control)
+    !text.chars().all(is_printable)
 }
 
 fn hook_points(value: Option<&Value>) -> Result<Vec<Subscription>, DescriptionError> {
@@ -165,6 +172,10 @@ fn strings(
     let wrong = |found| wrong(&format!("wishes.{member}"), expected, found);
     match object.get(member) {
         None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(list)) if list.len() > MAX_WISHES => Err(DescriptionError::Wish {
+            member: format!("wishes.{member}"),
+            reason: format!("{} entries, more than {MAX_WISHES}", list.len()),
+        }),
         Some(Value::Array(list)) => list
             .iter()
             .map(|item| item.as_str().map(str::to_owned).ok_or_else(|| wrong(item)))
@@ -187,9 +198,20 @@ fn each<T>(
     texts.into_iter().map(read).collect()
 }
 
-/// Parses a path pattern that starts at `/domain/`.
+/// Parses a path pattern that starts at `/domain/`. Length and predicates are limited, because a
+/// pattern is matched against every element that a hook changes.
 pub(crate) fn domain_pattern(text: &str) -> Result<PathPattern, String> {
+    if text.len() > MAX_PATTERN {
+        let length = text.len();
+        return Err(format!("a path of {length} bytes, more than {MAX_PATTERN}"));
+    }
     let pattern = PathPattern::parse(text).map_err(|error| error.to_string())?;
+    if pattern.predicates() > MAX_PREDICATES {
+        let count = pattern.predicates();
+        return Err(format!(
+            "path `{text}` has {count} predicates, more than {MAX_PREDICATES}"
+        ));
+    }
     if text.starts_with("/domain/") {
         Ok(pattern)
     } else {
@@ -235,7 +257,7 @@ fn wrong(member: &str, expected: &'static str, found: &Value) -> DescriptionErro
 }
 
 fn shorten(text: &str) -> String {
-    text.chars().take(160).collect()
+    printable(text, 160)
 }
 
 #[cfg(test)]
@@ -276,10 +298,30 @@ mod tests {
             (r#"{"wishes":{"paths":["title"]}}"#, "begin with /domain/"),
             (r#"{"wishes":{"paths":["/domain/["]}}"#, "wishes.paths"),
             (r#"{"wishes":{"dirs":["../x"]}}"#, "wishes.dirs"),
+            (
+                r#"{"wishes":{"paths":["/domain/a[1][1][1][1][1][1][1][1][1]"]}}"#,
+                "9 predicates, more than 8",
+            ),
         ] {
             let error = wishes(text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn the_number_and_length_of_wishes_are_limited() {
+        let wishes = |paths: Vec<String>| {
+            let text = serde_json::json!({ "wishes": { "paths": paths } }).to_string();
+            Description::parse(&text).map(|_| ())
+        };
+        let many = |count: usize| vec!["/domain/a".to_owned(); count];
+        assert_eq!(wishes(many(256)), Ok(()));
+        let error = wishes(many(257)).unwrap_err().to_string();
+        assert!(error.contains("257 entries, more than 256"), "{error}");
+        let long = |bytes: usize| vec![format!("/domain/{}", "a".repeat(bytes - 8))];
+        assert_eq!(wishes(long(1024)), Ok(()));
+        let error = wishes(long(1025)).unwrap_err().to_string();
+        assert!(error.contains("1025 bytes, more than 1024"), "{error}");
     }
 
     #[test]

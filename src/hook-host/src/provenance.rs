@@ -1,5 +1,7 @@
 //! Which hook made which change of the domain.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::{FailurePolicy, HookPoint, Outcome, Run};
 
 /// All changes that the hooks of a chain made to the domain, in order.
@@ -55,7 +57,7 @@ impl Provenance {
     /// values before names, long ones before short ones, later ones before earlier ones.
     #[must_use]
     pub fn named_in(&self, text: &str) -> Option<(&str, &str)> {
-        let words: Vec<&str> = text
+        let words: HashSet<&str> = text
             .split(|c: char| !(c.is_alphanumeric() || "-_.:/".contains(c)))
             .collect();
         let score = |edit: &NodeEdit| {
@@ -70,35 +72,108 @@ impl Provenance {
         (score(best) != (0, 0)).then_some((best.hook.as_str(), best.path.as_str()))
     }
 
-    /// Nodes that several hooks changed, descendants included.
+    /// Nodes that several hooks changed, descendants included. Linear in the length of all paths.
     #[must_use]
     pub fn overlaps(&self) -> Vec<Overlap> {
+        let mut tree = EditTree::default();
         let mut overlaps: Vec<Overlap> = Vec::new();
+        let mut by_path: HashMap<&str, usize> = HashMap::new();
         for (index, edit) in self.0.iter().enumerate() {
-            let earlier = self.0[..index]
-                .iter()
-                .find(|other| other.hook != edit.hook && same(&other.path, &edit.path));
-            let Some(earlier) = earlier else {
+            let Some(earlier) = tree.insert(index, edit) else {
                 continue;
             };
-            match overlaps
-                .iter_mut()
-                .find(|overlap| overlap.path == earlier.path)
-            {
-                Some(overlap) if overlap.hooks.contains(&edit.hook) => {}
-                Some(overlap) => overlap.hooks.push(edit.hook.clone()),
-                None => overlaps.push(Overlap {
+            let earlier = &self.0[earlier];
+            let at = *by_path.entry(&earlier.path).or_insert_with(|| {
+                overlaps.push(Overlap {
                     path: earlier.path.clone(),
-                    hooks: vec![earlier.hook.clone(), edit.hook.clone()],
-                }),
+                    hooks: vec![earlier.hook.clone()],
+                });
+                overlaps.len() - 1
+            });
+            if !overlaps[at].hooks.contains(&edit.hook) {
+                overlaps[at].hooks.push(edit.hook.clone());
             }
         }
         overlaps
     }
 }
 
-fn same(one: &str, other: &str) -> bool {
-    within(one, other) || within(other, one)
+/// Edits by the steps of their paths.
+#[derive(Default)]
+struct EditTree<'a> {
+    /// The node below a node, by step.
+    steps: HashMap<(usize, &'a str), usize>,
+    /// The first is the root, where no path ends.
+    nodes: Vec<EditNode<'a>>,
+}
+
+#[derive(Default, Clone, Copy)]
+struct EditNode<'a> {
+    /// Edits of this node.
+    here: FirstEdits<'a>,
+    /// Edits of this node and below it.
+    within: FirstEdits<'a>,
+}
+
+/// The first edit, and the first one of another hook.
+#[derive(Default, Clone, Copy)]
+struct FirstEdits<'a>([Option<(usize, &'a str)>; 2]);
+
+impl<'a> EditTree<'a> {
+    /// Adds an edit. Returns the first edit of another hook to the same node, an ancestor or a descendant.
+    fn insert(&mut self, index: usize, edit: &'a NodeEdit) -> Option<usize> {
+        if self.nodes.is_empty() {
+            self.nodes.push(EditNode::default());
+        }
+        let hook = edit.hook.as_str();
+        let mut earlier: Option<usize> = None;
+        let mut note = |found: Option<usize>| earlier = earlier.into_iter().chain(found).min();
+        let mut at = 0;
+        for step in steps(&edit.path) {
+            let new = self.nodes.len();
+            at = *self.steps.entry((at, step)).or_insert(new);
+            if at == new {
+                self.nodes.push(EditNode::default());
+            }
+            note(self.nodes[at].here.other_than(hook));
+            self.nodes[at].within.add(index, hook);
+        }
+        note(self.nodes[at].within.other_than(hook));
+        self.nodes[at].here.add(index, hook);
+        earlier
+    }
+}
+
+impl<'a> FirstEdits<'a> {
+    fn add(&mut self, index: usize, hook: &'a str) {
+        match self.0 {
+            [None, _] => self.0[0] = Some((index, hook)),
+            [Some((_, first)), None] if first != hook => self.0[1] = Some((index, hook)),
+            _ => {}
+        }
+    }
+
+    fn other_than(&self, hook: &str) -> Option<usize> {
+        let mut edits = self.0.iter().flatten();
+        edits.find(|(_, by)| *by != hook).map(|(index, _)| *index)
+    }
+}
+
+/// The steps of a path, predicates apart: `/disk`, `[target/@dev='vda']`.
+fn steps(path: &str) -> impl Iterator<Item = &str> {
+    let mut rest = path;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let end = rest
+            .char_indices()
+            .skip(1)
+            .find(|(_, c)| matches!(c, '/' | '['));
+        let (step, after) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
+        rest = after;
+        Some(step)
+    })
 }
 
 /// Whether `inner` is `outer` or a path below it.
@@ -177,6 +252,16 @@ mod tests {
         assert_eq!(one.named_in(text).map(|(hook, _)| hook), Some("a"));
         assert_eq!(one.named_in("internal error: no memory"), None);
         assert_eq!(Provenance::default().named_in("x"), None);
+    }
+
+    #[test]
+    fn overlaps_of_many_edits_are_found_in_time() {
+        let paths: Vec<String> = (0..100_000).map(|n| format!("/domain/x[{n}]/@a")).collect();
+        let edits = |hook: &'static str| paths.iter().map(move |path| (hook, path.as_str(), "1"));
+        let all: Vec<_> = edits("a").chain(edits("b")).collect();
+        let overlaps = provenance(&all).overlaps();
+        assert_eq!(overlaps.len(), paths.len());
+        assert!(overlaps.iter().all(|overlap| overlap.hooks == ["a", "b"]));
     }
 
     #[test]

@@ -230,6 +230,72 @@ async fn gives_back_an_entity_bomb() {
     bad_output(harm(&chain, vmi).await, "lol");
 }
 
+/// A hook whose `hook.yaml` names these paths, in flow style.
+async fn narrowed(yaml: &str) -> Result<Chain, CollectError> {
+    let place = HooksPlace::new();
+    place.put_old("h", "hook.yaml", yaml.as_bytes());
+    place.put_odd("h");
+    let config = CollectConfig {
+        limits: limits(PATIENCE),
+        artifacts_dir: Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile"),
+        ..place.config(1)
+    };
+    collect(config).await
+}
+
+/// What makes the odd guest add this to the domain.
+fn adding(xml: &str) -> String {
+    format!("replace\n</domain>\n{xml}</domain>")
+}
+
+#[tokio::test]
+async fn wants_paths_that_take_the_host_long_to_match() {
+    let predicates = "[x/@a='1']".repeat(300);
+    for yaml in [
+        format!("allow: {{paths: [\"/domain/**/x{predicates}/**\"]}}\n"),
+        format!("allow: {{paths: [{}]}}\n", "/domain/a,".repeat(257)),
+    ] {
+        let error = narrowed(&yaml).await.err().unwrap().to_string();
+        assert!(error.contains("h/hook.yaml:1:"), "{error}");
+        assert!(error.contains("more than"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn gives_back_what_takes_the_host_long_to_check() {
+    // As deep as documents and predicates may be, so that every element is searched to its end.
+    let deep = "x/".repeat(120);
+    let chain = "<x>".repeat(120) + &"</x>".repeat(120);
+    for policy in ["Fail", "Ignore"] {
+        let yaml = format!(
+            "failurePolicy: {policy}\ndeadline: 15s\n\
+             allow: {{paths: ['/domain/**/x[{deep}@a]', '/domain/x/**']}}\n"
+        );
+        let hook = narrowed(&yaml).await.unwrap();
+        let few = hook
+            .on_define_domain(&invocation(), &adding(&chain), XML.into())
+            .await;
+        assert!(few.unwrap().0.contains("<x>"), "{policy}");
+        let defined = hook
+            .on_define_domain(&invocation(), &adding(&chain.repeat(400)), XML.into())
+            .await;
+        match (policy, defined) {
+            ("Fail", Err(error)) => bad_output(error, "steps"),
+            ("Ignore", Ok((xml, runs))) => {
+                assert_eq!(xml, XML);
+                assert_eq!(runs[0].outcome.name(), "bad-output");
+            }
+            (_, other) => panic!("{policy}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn gives_back_50_000_elements_and_one_more() {
+    let error = harm(&odd().await, &adding(&"<x/>".repeat(50_000))).await;
+    bad_output(error, "more than the 50000 elements");
+}
+
 #[tokio::test]
 async fn gives_back_xml_nested_100_000_deep() {
     bad_output(harm(&odd().await, "deep").await, "deep");

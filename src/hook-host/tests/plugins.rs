@@ -231,7 +231,8 @@ async fn invalid_domains_of_plugins_are_refused() {
     let elsewhere = Answer::Domain(Box::new(|xml| xml.replace("ns_vm", "other")));
     for (answer, part) in [
         (bytes(b""), "empty"),
-        (bytes(b"\xff\xfe"), "utf-8"),
+        (bytes(b"\xff\xfe"), "UTF-16"),
+        (bytes(b"<a>\xff</a>"), "no UTF-8"),
         (bytes(b"not XML"), "malformed XML"),
         (bytes(b"<network/>"), "<network>"),
         (elsewhere, "/domain/name"),

@@ -120,7 +120,12 @@ async fn nothing_hides_a_change() {
         let error = define(&chain, &format!("replace\n{from}\n{to}"))
             .await
             .unwrap_err();
-        assert_eq!(error.kind(), "denied", "{what}: {error}");
+        // Two elements that libvirt reads once are no domain, whoever may write them.
+        let kind = match what {
+            "a second key" => "bad-output",
+            _ => "denied",
+        };
+        assert_eq!(error.kind(), kind, "{what}: {error}");
     }
     // Elements that change places are moves of their parent's.
     let xml = XML.replace(
@@ -448,13 +453,16 @@ async fn a_node_that_two_hooks_changed_is_attributed_to_the_last() {
     place.put_odd("one");
     place.put_odd("two");
     let chain = collect(place.config(2)).await.unwrap();
-    let vmi = "replace\n<uuid>\n<title>x</title><uuid>";
+    let vmi = "replace\n<uuid>\n<sysinfo type='x'/><uuid>";
     define(&chain, vmi).await.unwrap();
-    assert_eq!(chain.last_touched("/domain/title").as_deref(), Some("two"));
+    assert_eq!(
+        chain.last_touched("/domain/sysinfo").as_deref(),
+        Some("two")
+    );
     assert_eq!(chain.last_touched("/domain/devices"), None);
     let provenance = chain.provenance();
     assert_eq!(
-        provenance.named_in("unknown element 'title'").unwrap().0,
+        provenance.named_in("unknown element 'sysinfo'").unwrap().0,
         "two"
     );
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use fixture::{HooksPlace, XML, invocation};
-use hook_host::collect;
+use hook_host::{CloudInitDocuments, collect};
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
@@ -63,11 +63,31 @@ async fn runs_hook_logs_and_late_arrivals_are_logged() {
         .on_define_domain(&invocation(), "veto", XML.into())
         .await
         .unwrap_err();
+    let documents = CloudInitDocuments {
+        data_source: "noCloud".into(),
+        cloud_init_data_json: r#"{"DataSource":"noCloud","NoCloudMetaData":{},"UserData":"u"}"#
+            .into(),
+    };
+    chain
+        .pre_cloud_init_iso(&invocation(), "log", documents)
+        .await
+        .unwrap();
+    let hidden = "replace\n<uuid>\n<title>a\u{202e}b</title><uuid>";
+    chain
+        .on_define_domain(&invocation(), hidden, XML.into())
+        .await
+        .unwrap();
+    let shown = log.line(&["hook ran", "<title>a"]);
+    assert!(
+        shown.contains("u{202e}") && !shown.contains('\u{202e}'),
+        "{shown}"
+    );
     let ran = log.line(&[
         "INFO",
         "hook ran",
         "hook=\"hook-sidecar-0\"",
         "hook_point=\"OnDefineDomain\"",
+        "<title>odd</title>",
     ]);
     for part in [
         "outcome=\"changed\"",
@@ -82,5 +102,7 @@ async fn runs_hook_logs_and_late_arrivals_are_logged() {
     log.line(&["ERROR", "outcome=\"veto\"", "not on a Friday"]);
     log.line(&["WARN", "through the host", "hook=\"hook-sidecar-0\""]);
     log.line(&["ERROR", "through standard error"]);
+    // What a hook logs that read cloud-init data is withheld: the line above is the only one of its kind.
+    log.line(&["log lines are withheld", "PreCloudInitIso", "lines=3"]);
     log.line(&["WARN", "too-late/odd.wasm", "it is not used"]);
 }

@@ -88,6 +88,7 @@ fn unlimited() -> Limits {
         bytes: usize::MAX,
         depth: MAX_DEPTH,
         nodes: usize::MAX,
+        elements: usize::MAX,
     }
 }
 

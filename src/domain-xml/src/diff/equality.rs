@@ -4,19 +4,19 @@ use std::rc::Rc;
 
 use super::scope::{self, Name, Scope};
 use super::{Attributes, own_text};
-use crate::Element;
 use crate::element::Node;
 use crate::tag::Attribute;
+use crate::{Budget, Element};
 
 /// Whether the subtrees are written alike, ignoring white space between elements. If not, they may still be equal in
 /// content.
-pub(super) fn is_written_alike(a: &Element, b: &Element) -> bool {
+pub(super) fn is_written_alike(a: &Element, b: &Element, budget: &Budget<'_>) -> bool {
     let mut pending = vec![(a, b)];
     while let Some((a, b)) = pending.pop() {
         if is_copy(a, b) {
             continue;
         }
-        if !same_tags(a, b) {
+        if !budget.spend(1) || !same_tags(a, b) {
             return false;
         }
         let mut theirs = b.nodes().iter().filter(|node| !node.is_layout());

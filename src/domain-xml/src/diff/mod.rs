@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 use crate::bytes::is_blank;
 use crate::tag::Attribute;
-use crate::{Document, Element, name, render};
+use crate::{Budget, Document, Element, name, render};
 pub(crate) use change::Binding;
 pub use change::{Change, ChangeKind, Part, Place};
 use element_paths::{ElementPaths, Side};
@@ -32,7 +32,13 @@ const MAX_TEXT: usize = 4 << 20;
 
 /// The differences between two documents, outer before inner and in document order.
 pub fn diff(before: &Document, after: &Document) -> Vec<Change> {
+    diff_within(before, after, &Budget::unlimited())
+}
+
+/// As [`diff`], within a budget. If the budget is [exhausted](Budget::exhausted), changes are missing.
+pub fn diff_within(before: &Document, after: &Document, budget: &Budget<'_>) -> Vec<Change> {
     let mut differ = Differ {
+        budget,
         paths: ElementPaths::default(),
         changes: Vec::new(),
         text: 0,
@@ -50,7 +56,8 @@ pub fn diff(before: &Document, after: &Document) -> Vec<Change> {
     }]
 }
 
-struct Differ<'a> {
+struct Differ<'a, 'b> {
+    budget: &'b Budget<'b>,
     paths: ElementPaths<'a>,
     changes: Vec<Change>,
     text: usize,
@@ -72,7 +79,7 @@ struct Pair<'a> {
     visit: usize,
 }
 
-impl<'a> Differ<'a> {
+impl<'a> Differ<'a, '_> {
     fn roots(&mut self, before: &'a Element, after: &'a Element) {
         let scopes = (scope::enter(None, before), scope::enter(None, after));
         if Name::of(before, scopes.0.as_ref()) != Name::of(after, scopes.1.as_ref()) {
@@ -81,7 +88,7 @@ impl<'a> Differ<'a> {
             return self.report(inserted(path(after), after, document_place(after)));
         }
         let same_namespaces = scope::agree(scopes.0.as_ref(), scopes.1.as_ref());
-        if same_namespaces && equality::is_written_alike(before, after) {
+        if same_namespaces && equality::is_written_alike(before, after, self.budget) {
             return;
         }
         let visit = self.paths.root(before, after);
@@ -93,7 +100,7 @@ impl<'a> Differ<'a> {
             visit,
         })];
         while let Some(next) = work.pop() {
-            if self.text > MAX_TEXT {
+            if self.text > MAX_TEXT || !self.budget.spend(1) {
                 return;
             }
             match next {
@@ -209,6 +216,8 @@ impl<'a> Differ<'a> {
     fn children(&mut self, pair: &Pair<'a>, work: &mut Vec<Work<'a>>) {
         let before = Siblings::of(pair.before, pair.scopes.0.as_ref());
         let after = Siblings::of(pair.after, pair.scopes.1.as_ref());
+        self.budget
+            .spend((before.list.len() + after.list.len()) as u64);
         let partner = pairing::pair(&before, &after, pair.same_namespaces);
         let moved = moves::moved(&partner);
         let mut origin = vec![None; after.list.len()];
@@ -267,7 +276,7 @@ impl<'a> Differ<'a> {
         let scopes = (was.scope.clone(), is.scope.clone());
         let same_namespaces =
             parent.same_namespaces && scope::same_declarations(was.element, is.element);
-        if same_namespaces && equality::is_written_alike(was.element, is.element) {
+        if same_namespaces && equality::is_written_alike(was.element, is.element, self.budget) {
             return;
         }
         let visit = self.paths.below(parent.visit, step, after.step(new));

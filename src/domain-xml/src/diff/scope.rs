@@ -1,6 +1,6 @@
 //! The namespaces of prefixes at a place.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::Binding;
@@ -67,6 +67,7 @@ pub(crate) fn resolve(mut scope: Option<&Rc<Scope>>, prefix: &str) -> Option<Rc<
 /// The prefixes that an element and its descendants use without declaring them, and their namespaces.
 pub(crate) fn free(root: &Element, outer: Option<&Rc<Scope>>) -> Vec<Binding> {
     let mut found: Vec<Binding> = Vec::new();
+    let mut known: HashSet<&str> = HashSet::new();
     let mut pending: Vec<(&Element, Option<Rc<Scope>>)> = vec![(root, None)];
     while let Some((element, scope)) = pending.pop() {
         let scope = enter(scope.as_ref(), element);
@@ -76,9 +77,10 @@ pub(crate) fn free(root: &Element, outer: Option<&Rc<Scope>>) -> Vec<Binding> {
         let prefixes = plain.map(|name| name::split(name).0);
         let used = std::iter::once(own).chain(prefixes.filter(|prefix| !prefix.is_empty()));
         for prefix in used {
-            if is_bound(scope.as_ref(), prefix) || found.iter().any(|(known, _)| known == prefix) {
+            if known.contains(prefix) || is_bound(scope.as_ref(), prefix) {
                 continue;
             }
+            known.insert(prefix);
             let mut uri = resolve(outer, prefix).map(|uri| uri.to_string());
             if uri.is_none() && element.is_made() {
                 // Rendering will declare it.

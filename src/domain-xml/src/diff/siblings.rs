@@ -161,20 +161,23 @@ impl<'a> Siblings<'a> {
         Some((parts, key::values(child.element, parts)?))
     }
 
-    /// Whether predicates cannot distinguish a child from its siblings: only its position does, it shares its identity,
-    /// or `covers` says that the predicates use a key that it shares or lacks.
-    pub(crate) fn is_ambiguous(&self, at: usize, covers: impl Fn(Parts) -> bool) -> bool {
+    /// How predicates fail to distinguish a child from its siblings: whether always, because only its position does or
+    /// it shares its identity; and the keys that it shares or lacks, which fail predicates that use them.
+    pub(crate) fn ambiguity(&self, at: usize) -> (bool, Vec<Parts>) {
         let Some(child) = self.list.get(at) else {
-            return true;
+            return (true, Vec::new());
         };
         let by_position = matches!(self.step(at).selector, Selector::Nth(_));
         let sharing = |n: usize| self.sharing(child, n);
         let best = (0..ALTERNATIVES).map(sharing).find(|sharing| *sharing > 0);
         let shared = best.is_some_and(|best| best > 1);
         let manifold = self.manifold(child);
-        let mut asked = child.kind.alternatives.iter().enumerate();
-        let asked = asked.any(|(n, parts)| covers(parts) && (manifold[n] || sharing(n) != 1));
-        by_position || shared || asked
+        let alternatives = child.kind.alternatives.iter().enumerate();
+        let failing = alternatives.filter(|(n, _)| manifold[*n] || sharing(*n) != 1);
+        (
+            by_position || shared,
+            failing.map(|(_, parts)| *parts).collect(),
+        )
     }
 
     /// Whether no sibling has its name.

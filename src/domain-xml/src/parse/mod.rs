@@ -37,6 +37,9 @@ pub enum ParseErrorKind {
     /// More nodes than [`Limits::nodes`].
     #[error("the document has more than the {0} nodes allowed")]
     TooManyNodes(usize),
+    /// More elements than [`Limits::elements`].
+    #[error("the document has more than the {0} elements allowed")]
+    TooManyElements(usize),
     /// Too many attributes on one element.
     #[error("the element has more than the {0} attributes allowed")]
     TooManyAttributes(usize),

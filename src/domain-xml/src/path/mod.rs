@@ -116,6 +116,15 @@ impl PathPattern {
         &self.source
     }
 
+    /// The number of predicates.
+    pub fn predicates(&self) -> usize {
+        let count = |step: &Step| match step {
+            Step::Descend => 0,
+            Step::Child { predicates, .. } => predicates.len(),
+        };
+        self.steps.iter().map(count).sum()
+    }
+
     pub(crate) fn error(&self, kind: PathErrorKind) -> PathError {
         PathError {
             path: self.source.clone(),

@@ -21,6 +21,7 @@ use crate::policy::{
     HOOK_YAML, HookSettings, HookYaml, ModuleIdentity, OperatorPolicy, PolicyError, ResolveError,
     resolve, resolve_sidecar,
 };
+use crate::printable::{MAX_MESSAGE, printable};
 use crate::sidecar::{InfoError, Sidecar, query_info};
 use crate::wasm::{LoadError, Loader, Module};
 
@@ -206,9 +207,9 @@ impl LoadModule for PluginModules {
 
 fn load_failure(error: &LoadError) -> ProbeResult {
     if error.is_fault_of_module() {
-        ProbeResult::Flawed(error.to_string())
+        ProbeResult::Flawed(printable(&error.to_string(), MAX_MESSAGE))
     } else {
-        ProbeResult::Fatal(error.to_string())
+        ProbeResult::Fatal(printable(&error.to_string(), MAX_MESSAGE))
     }
 }
 

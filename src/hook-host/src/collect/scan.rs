@@ -9,6 +9,7 @@ use cap_std::fs::{Dir, DirEntry, FileType, FileTypeExt, Metadata, MetadataExt};
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 
 use crate::policy::HOOK_YAML;
+use crate::printable::{is_printable, printable};
 
 /// A hook's location: a sub-directory and a file in it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,7 +66,7 @@ pub(super) struct HooksListing {
 
 /// The hooks directory or an entry cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: {source}")]
+#[error("{}: {source}", printable(path, 4096))]
 pub(super) struct ScanError {
     pub(super) path: String,
     pub(super) source: io::Error,
@@ -84,6 +85,7 @@ pub(super) fn scan(hooks_dir: &Path) -> Result<HooksListing, ScanError> {
         .map_err(failed(hooks_dir.display().to_string()))?;
     for name in entries.flatten().filter_map(|entry| visible(&entry)) {
         let path = || hooks_dir.join(&name).display().to_string();
+        refuse_unprintable(&name).map_err(failed(path()))?;
         match root.metadata(&name) {
             Ok(metadata) if metadata.is_dir() => {}
             // Removed meanwhile, a stray file, or a link to elsewhere: ignored.
@@ -107,6 +109,16 @@ fn visible(entry: &DirEntry) -> Option<String> {
     (!name.starts_with('.')).then_some(name)
 }
 
+/// Names of hooks are printed in logs, events and errors.
+fn refuse_unprintable(name: &str) -> io::Result<()> {
+    if name.chars().all(is_printable) {
+        return Ok(());
+    }
+    let name = printable(name, 253);
+    let reason = format!("the name \"{name}\" has characters that cannot be printed; rename it");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
+}
+
 fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io::Result<()> {
     let read_only =
         fstatvfs(directory).is_ok_and(|status| status.f_flag.contains(StatVfsMountFlags::RDONLY));
@@ -121,6 +133,9 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io
         .filter_map(|entry| visible(&entry))
     {
         let is_module = file.ends_with(".wasm");
+        if is_module {
+            refuse_unprintable(&file)?;
+        }
         let id = HookId {
             directory: name.to_owned(),
             file,

@@ -1,16 +1,18 @@
 //! One hook point: calls each hook, verifies its output, logs and records the run.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use domain_xml::Change;
 
-use super::run_log;
-use super::verify::Domain;
+use super::verify::{Domain, Rejection};
+use super::{host_work, run_log};
 use crate::body::{BodyError, HookCall, HookInput, HookOutput};
 use crate::cloud_init::CloudInit;
 use crate::determinism::Determinism;
 use crate::hook::Hook;
-use crate::policy::GrantRefusal;
+use crate::policy::{GrantRefusal, NotGranted};
+use crate::printable::{MAX_MESSAGE, printable};
 use crate::record::{self, HookPayload, Recorder, RunEvidence};
 use crate::{FailurePolicy, HookError, HookPoint, Invocation, Limits, Outcome, Run};
 
@@ -34,7 +36,10 @@ pub(super) struct HookPointRun<'a> {
 pub(super) enum Input<'a> {
     PreStart,
     CloudInit(&'a CloudInit),
-    Domain { domain: &'a Domain, xml: &'a str },
+    Domain {
+        domain: &'a Arc<Domain>,
+        xml: &'a str,
+    },
     Shutdown,
 }
 
@@ -42,7 +47,7 @@ pub(super) enum Input<'a> {
 pub(super) enum Output {
     Nothing,
     CloudInit(CloudInit),
-    Domain { domain: Domain, xml: String },
+    Domain { domain: Arc<Domain>, xml: String },
 }
 
 /// The verified output of a hook with its changes.
@@ -69,7 +74,7 @@ pub(crate) async fn rerun(
         }
         HookPoint::OnDefineDomain => {
             let xml = input.domain_xml.as_deref().ok_or("it has no domain XML")?;
-            let domain = Domain::parse(xml)?;
+            let domain = Arc::new(Domain::parse(xml)?);
             let input = Input::Domain {
                 domain: &domain,
                 xml,
@@ -170,7 +175,8 @@ impl<'a> HookPointRun<'a> {
             };
             recorder.record(evidence).await;
         }
-        run_log::run(self.invocation, &run);
+        let secrets = self.recorder.is_some_and(Recorder::keeps_secrets);
+        run_log::run(self.invocation, &run, secrets);
         (run, output)
     }
 
@@ -182,18 +188,25 @@ impl<'a> HookPointRun<'a> {
         determinism: Option<Determinism>,
     ) -> (Run, Output, Option<HookPayload>) {
         let started = Instant::now();
+        let time_left = self.time_left();
         let call = HookCall {
             invocation: self.invocation,
             vmi: self.vmi,
             input: input.for_body(),
             settings: &hook.settings,
             chain_limits: self.limits,
-            time_left: self.time_left(),
+            time_left,
             determinism,
         };
         let report = hook.body.call_hook(call).await;
         let (result, payload) = match report.result {
-            Ok(output) => self.verify(hook, input, output),
+            Ok(output) => {
+                let deadline = match hook.body.has_own_deadline() {
+                    true => Instant::now() + self.limits.call_deadline,
+                    false => started + hook.settings.limits.call_deadline.min(time_left),
+                };
+                self.verify(hook, input, output, deadline).await
+            }
             Err(error) => (Err(self.error(hook, error)), None),
         };
         let (output, changes, outcome) = match result {
@@ -213,11 +226,14 @@ impl<'a> HookPointRun<'a> {
         (run, output, payload)
     }
 
-    fn verify(
+    /// Verifies an output. A call with a deadline of its own, which its checks do not count against, leaves
+    /// them as much time as a module's whole call has.
+    async fn verify(
         &self,
         hook: &Hook,
         input: Input<'_>,
         output: HookOutput,
+        deadline: Instant,
     ) -> (CallResult, Option<HookPayload>) {
         match (input, output) {
             (Input::CloudInit(before), HookOutput::Documents(documents)) => {
@@ -232,20 +248,41 @@ impl<'a> HookPointRun<'a> {
             }
             (Input::Domain { domain, .. }, HookOutput::DomainXml(xml)) => {
                 let payload = self.keep(|| HookPayload::DomainXml(xml.clone()));
-                (self.verify_domain(hook, domain, xml), payload)
+                let verified = self.verify_domain(hook, domain, xml, deadline).await;
+                (verified, payload)
             }
             _ => (Ok((Output::Nothing, Vec::new())), None),
         }
     }
 
-    fn verify_domain(&self, hook: &Hook, before: &Domain, xml: String) -> CallResult {
-        let (domain, changes) = before
-            .step(&xml)
-            .map_err(|message| self.bad_output(hook, message))?;
-        let grant = &hook.settings.grant;
-        grant
-            .check(&changes, before.document(), domain.document())
-            .map_err(|refused| self.denied(hook, refused))?;
+    async fn verify_domain(
+        &self,
+        hook: &Hook,
+        before: &Arc<Domain>,
+        xml: String,
+        deadline: Instant,
+    ) -> CallResult {
+        let xml = Arc::new(xml);
+        let work = {
+            let (before, xml) = (Arc::clone(before), Arc::clone(&xml));
+            let grant = hook.settings.grant.clone();
+            move |budget: &_| before.verify(&xml, &grant, budget)
+        };
+        let unchecked =
+            |unfinished: host_work::Unfinished| self.bad_output(hook, unfinished.to_string());
+        let verified = host_work::run(deadline, xml.len(), work).await;
+        let (domain, changes) = match verified.map_err(unchecked)? {
+            Ok(verified) => verified,
+            Err(Rejection::Invalid(message)) => return Err(self.bad_output(hook, message)),
+            Err(Rejection::NotGranted(NotGranted::Refused(refused))) => {
+                return Err(self.denied(hook, refused));
+            }
+            Err(Rejection::NotGranted(NotGranted::Unchecked)) => {
+                return Err(unchecked(host_work::Unfinished::Steps));
+            }
+        };
+        let xml = Arc::unwrap_or_clone(xml);
+        let domain = Arc::new(domain);
         Ok((Output::Domain { domain, xml }, changes))
     }
 
@@ -271,10 +308,10 @@ impl<'a> HookPointRun<'a> {
         HookError::Denied {
             hook: hook.info.hook.clone(),
             point: self.point,
-            path: refused.path,
+            path: printable(&refused.path, MAX_MESSAGE),
             before: refused.before,
             after: refused.after,
-            remedy: refused.remedy,
+            remedy: printable(&refused.remedy, MAX_MESSAGE),
         }
     }
 }

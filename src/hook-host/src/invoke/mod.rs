@@ -6,12 +6,14 @@
 //! KubeVirt's Plugins come after the hooks at OnDefineDomain, and are hooks like the others there.
 
 mod hook_point_run;
+mod host_work;
 mod order;
 mod run_log;
 mod verify;
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
@@ -151,7 +153,8 @@ impl Chain {
         let Some(first) = hooks.first() else {
             return Ok((xml, Vec::new()));
         };
-        let mut domain = Domain::parse(&xml).map_err(|error| bad_input(first, point, error))?;
+        let domain = parse(&mut xml, self.config.limits.call_deadline).await;
+        let mut domain = Arc::new(domain.map_err(|error| bad_input(first, point, error))?);
         let mut run = self.begin(point, invocation, vmi);
         for hook in hooks {
             let input = Input::Domain {
@@ -256,6 +259,16 @@ impl Chain {
         let recorder = self.config.recorder.as_ref();
         HookPointRun::new(&self.config.limits, point, invocation, vmi, recorder)
     }
+}
+
+/// Parses the domain that the chain starts with. For hooks that are served, it comes from a stock launcher.
+async fn parse(xml: &mut String, time: Duration) -> Result<Domain, String> {
+    let text = Arc::new(std::mem::take(xml));
+    let shared = Arc::clone(&text);
+    let work = move |_: &_| Domain::parse(&shared);
+    let parsed = host_work::run(Instant::now() + time, text.len(), work).await;
+    *xml = Arc::unwrap_or_clone(text);
+    parsed.map_err(|unfinished| unfinished.to_string())?
 }
 
 fn ranked(hook: &Hook, priority: Option<i32>) -> Rank<'_> {

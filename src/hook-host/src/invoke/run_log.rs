@@ -3,16 +3,20 @@
 use domain_xml::Change;
 use serde_json::{Value, json};
 
-use crate::{FailurePolicy, Invocation, LogLevel, LogLine, Outcome, Overlap, Run};
+use crate::printable::printable;
+use crate::{FailurePolicy, HookPoint, Invocation, LogLevel, LogLine, Outcome, Overlap, Run};
 
 /// The most changes in a log line.
 const MAX_CHANGES: usize = 64;
-/// The most characters of one value.
+/// The most bytes of one value.
 const MAX_VALUE: usize = 512;
 
-pub(super) fn run(invocation: &Invocation, run: &Run) {
-    for line in &run.log {
-        log_line(run, line);
+/// `secrets`: whether lines are logged that may contain cloud-init data.
+pub(super) fn run(invocation: &Invocation, run: &Run, secrets: bool) {
+    if run.hook_point == HookPoint::PreCloudInitIso && !secrets {
+        withhold(run);
+    } else {
+        run.log.iter().for_each(|line| log_line(run, line));
     }
     let micros = u64::try_from(run.duration.as_micros()).unwrap_or(u64::MAX);
     let changes = changes(&run.changes).to_string();
@@ -55,10 +59,22 @@ pub(super) fn run(invocation: &Invocation, run: &Run) {
 /// Warns that several hooks changed the same node: the last change wins.
 pub(super) fn overlap(overlap: &Overlap) {
     tracing::warn!(
-        path = overlap.path,
+        path = shorten(&overlap.path),
         hooks = overlap.hooks.join(","),
         "several hooks wrote the same node; the last one's word holds"
     );
+}
+
+/// Logs that there are lines, instead of the lines of a hook that read cloud-init data.
+fn withhold(run: &Run) {
+    if !run.log.is_empty() {
+        tracing::info!(
+            hook = run.hook,
+            hook_point = run.hook_point.name(),
+            lines = run.log.len(),
+            "log lines are withheld, since they may contain cloud-init data"
+        );
+    }
 }
 
 fn log_line(run: &Run, line: &LogLine) {
@@ -83,7 +99,7 @@ fn change(change: &Change) -> Value {
     let kind = format!("{:?}", change.kind).to_lowercase();
     let value = |text: &Option<String>| text.as_deref().map(shorten);
     json!({
-        "path": change.path,
+        "path": shorten(&change.path),
         "kind": kind,
         "before": value(&change.before),
         "after": value(&change.after),
@@ -91,9 +107,5 @@ fn change(change: &Change) -> Value {
 }
 
 fn shorten(text: &str) -> String {
-    if text.chars().count() <= MAX_VALUE {
-        return text.to_owned();
-    }
-    let start: String = text.chars().take(MAX_VALUE).collect();
-    format!("{start} ...")
+    printable(text, MAX_VALUE)
 }

@@ -1,6 +1,23 @@
 //! Checks that every hook's domain must pass, whatever its grants.
 
-use domain_xml::{Change, ChangeKind, Document, Element, diff};
+use std::rc::Rc;
+
+use domain_xml::{Budget, Change, ChangeKind, Document, Element, Limits, diff_within};
+
+use crate::policy::permission::first_twin;
+use crate::policy::{Grant, NotGranted};
+
+/// Elements of a domain. KubeVirt's largest have some thousands.
+const MAX_ELEMENTS: usize = 50_000;
+
+/// Why a hook's domain is not accepted.
+#[derive(Debug)]
+pub(super) enum Rejection {
+    /// It is no domain of this machine.
+    Invalid(String),
+    /// It has a change that is not granted.
+    NotGranted(NotGranted),
+}
 
 /// The domain that is passed through the chain: well-formed, and always of the same machine.
 pub(super) struct Domain {
@@ -10,7 +27,12 @@ pub(super) struct Domain {
 impl Domain {
     /// Parses the domain that the chain starts with.
     pub(super) fn parse(xml: &str) -> Result<Self, String> {
-        let document = Document::parse(xml).map_err(|error| format!("malformed XML: {error}"))?;
+        let limits = Limits {
+            elements: MAX_ELEMENTS,
+            ..Limits::default()
+        };
+        let document = Document::parse_with(xml, &limits);
+        let document = document.map_err(|error| format!("malformed XML: {error}"))?;
         let domain = Self { document };
         if domain.root().name() == "domain" {
             Ok(domain)
@@ -22,8 +44,26 @@ impl Domain {
         }
     }
 
+    /// Parses a hook's domain, checks it against the grant and returns it with the changes.
+    pub(super) fn verify(
+        &self,
+        xml: &str,
+        grant: &Grant,
+        budget: &Rc<Budget<'static>>,
+    ) -> Result<(Self, Vec<Change>), Rejection> {
+        let (after, changes) = self.step(xml, budget).map_err(Rejection::Invalid)?;
+        self.refuse_twins(&after, &changes, budget)
+            .map_err(Rejection::Invalid)?;
+        let (old, new) = (&self.document, &after.document);
+        let checked = grant.check(&changes, old, new, budget);
+        checked.map_err(Rejection::NotGranted)?;
+        Ok((after, changes))
+    }
+
     /// Parses a hook's domain and returns it with the changes. The error names what is invalid.
-    pub(super) fn step(&self, xml: &str) -> Result<(Self, Vec<Change>), String> {
+    fn step(&self, xml: &str, budget: &Budget<'_>) -> Result<(Self, Vec<Change>), String> {
+        // Parsing, recording and finding conflicts are linear in the text.
+        budget.spend(xml.len() as u64 / 16);
         if xml.trim().is_empty() {
             return Err("an empty domain XML".to_owned());
         }
@@ -31,13 +71,28 @@ impl Domain {
         for name in ["name", "uuid"] {
             self.same_text(&after, name)?;
         }
-        self.same_metadata(&after)?;
-        let changes = diff(&self.document, &after.document);
+        self.same_metadata(&after, budget)?;
+        let changes = diff_within(&self.document, &after.document, budget);
         Ok((after, changes))
     }
 
-    pub(super) fn document(&self) -> &Document {
-        &self.document
+    /// Two of an element that libvirt reads once: one of them is hidden from libvirt, and maybe the one that the grants
+    /// are about. A domain that had such elements before the hook is left to the check of the changes.
+    fn refuse_twins(
+        &self,
+        after: &Self,
+        changes: &[Change],
+        budget: &Budget<'_>,
+    ) -> Result<(), String> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        match first_twin(after.root(), budget) {
+            Some((path, name)) if first_twin(self.root(), budget).is_none() => Err(format!(
+                "{path} has several <{name}>, of which libvirt reads one: edit the one that is there"
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn root(&self) -> &Element {
@@ -71,7 +126,7 @@ impl Domain {
             .collect()
     }
 
-    fn same_metadata(&self, after: &Self) -> Result<(), String> {
+    fn same_metadata(&self, after: &Self, budget: &Budget<'_>) -> Result<(), String> {
         let (before, after) = (self.kubevirt(), after.kubevirt());
         let refused = |what: &str| {
             Err(format!(
@@ -86,9 +141,10 @@ impl Domain {
             ));
         }
         for (before, after) in before.into_iter().zip(after) {
-            let changes = diff(
+            let changes = diff_within(
                 &Document::new(before.clone()),
                 &Document::new(after.clone()),
+                budget,
             );
             // A change of order is no change of metadata.
             if let Some(change) = changes
@@ -118,7 +174,11 @@ mod tests {
     fn refusal(from: &str, to: &str) -> String {
         let xml = DOMAIN.replace(from, to);
         assert_ne!(xml, DOMAIN);
-        Domain::parse(DOMAIN).unwrap().step(&xml).err().unwrap()
+        step(&Domain::parse(DOMAIN).unwrap(), &xml).err().unwrap()
+    }
+
+    fn step(domain: &Domain, xml: &str) -> Result<(Domain, Vec<Change>), String> {
+        domain.step(xml, &Budget::unlimited())
     }
 
     #[test]
@@ -138,19 +198,67 @@ mod tests {
     }
 
     #[test]
+    fn a_second_element_of_those_that_libvirt_reads_once_is_refused() {
+        let disk = |inside: &str| {
+            let end = format!("<devices><disk>{inside}</disk></devices></domain>");
+            DOMAIN.replace("</domain>", &end)
+        };
+        let verify = |before: &str, after: &str| {
+            let before = Domain::parse(before).unwrap();
+            let budget = Rc::new(Budget::unlimited());
+            before
+                .verify(after, &Grant::unlimited(), &budget)
+                .map(|(_, changes)| changes.len())
+        };
+        let real = disk("<driver name='qemu' type='qcow2'/>");
+        let hidden = disk("<driver name='qemu'/><driver name='qemu' type='qcow2'/>");
+        let Err(Rejection::Invalid(error)) = verify(&real, &hidden) else {
+            panic!("accepted");
+        };
+        assert!(
+            error.contains("/domain/devices/disk has several <driver>"),
+            "{error}"
+        );
+        for twin in [
+            real.replace("<metadata>", "<metadata/><metadata>"),
+            real.replace("<uuid>", "<os/><os/><uuid>"),
+        ] {
+            assert!(verify(&real, &twin).is_err(), "{twin}");
+        }
+        // Another disk is none of this one's business.
+        let more = real.replace("</disk>", "</disk><disk><driver name='qemu'/></disk>");
+        assert_eq!(verify(&real, &more).unwrap(), 1);
+        // What was so before is not this hook's fault.
+        assert_eq!(verify(&hidden, &hidden).unwrap(), 0);
+        let titled = hidden.replace("<uuid>", "<title>x</title><uuid>");
+        assert_eq!(verify(&hidden, &titled).unwrap(), 1);
+    }
+
+    #[test]
+    fn the_number_of_elements_is_limited() {
+        let with = |count: usize| refusal_of(&"<x/>".repeat(count));
+        assert!(with(MAX_ELEMENTS - 7).is_none());
+        assert!(with(MAX_ELEMENTS - 6).unwrap().contains("50000 elements"));
+    }
+
+    fn refusal_of(added: &str) -> Option<String> {
+        let xml = DOMAIN.replace("</domain>", &format!("{added}</domain>"));
+        step(&Domain::parse(DOMAIN).unwrap(), &xml).err()
+    }
+
+    #[test]
     fn other_changes_are_returned() {
         let before = Domain::parse(DOMAIN).unwrap();
-        let (after, changes) = before.step(&DOMAIN.replace("'>1<", "'>2<")).unwrap();
+        let (after, changes) = step(&before, &DOMAIN.replace("'>1<", "'>2<")).unwrap();
         assert_eq!(changes.len(), 1);
         assert!(changes[0].path.starts_with("/domain/memory"), "{changes:?}");
-        let (_, changes) = after
-            .step(&DOMAIN.replace("'>1<", "'>2<").replace('\'', "\""))
-            .unwrap();
+        let requoted = DOMAIN.replace("'>1<", "'>2<").replace('\'', "\"");
+        let (_, changes) = step(&after, &requoted).unwrap();
         assert_eq!(changes, []);
         // A sidecar that reads and writes KubeVirt's own structs prefixes the metadata.
         let prefixed = DOMAIN
             .replace("<kubevirt xmlns=", "<k:kubevirt xmlns:k=")
             .replace("<uid>7</uid></kubevirt>", "<k:uid>7</k:uid></k:kubevirt>");
-        let _ = before.step(&prefixed).map(|(_, changes)| changes);
+        let _ = step(&before, &prefixed).map(|(_, changes)| changes);
     }
 }

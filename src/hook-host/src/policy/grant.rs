@@ -1,19 +1,33 @@
 //! What a hook may change of the domain.
 
-use domain_xml::{Change, ChangeKind, Document, PathPattern};
+use std::rc::Rc;
+use std::sync::Arc;
 
-use super::permission::{Checker, Permission, Reason, Refusal};
+use domain_xml::{Budget, Change, ChangeKind, Document, PathPattern};
+
+use super::permission::{Checker, DangerKind, Permission, Reason, Refusal};
 
 /// The effective grant of a hook: every layer must permit a change. `None` permits everything.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Grant(Option<Vec<Layer>>);
+pub(crate) struct Grant(Option<Arc<[Layer]>>);
 
 /// The patterns of one origin, and which line grants them.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
     pub(crate) patterns: Vec<PathPattern>,
+    /// Classes of the dangerous set that the origin grants.
+    pub(crate) kinds: Vec<DangerKind>,
     /// `allow.paths of hook/hook.yaml:7:10`.
     pub(crate) origin: String,
+}
+
+/// Why changes are not accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NotGranted {
+    /// A change that no layer permits.
+    Refused(GrantRefusal),
+    /// The budget was used up.
+    Unchecked,
 }
 
 /// A change that is not granted.
@@ -29,6 +43,7 @@ pub(crate) struct GrantRefusal {
 impl Layer {
     pub(crate) fn and(mut self, other: &Self) -> Self {
         self.patterns.extend(other.patterns.iter().cloned());
+        self.kinds.extend(&other.kinds);
         self
     }
 }
@@ -40,7 +55,7 @@ impl Grant {
     }
 
     pub(crate) fn new(layers: Vec<Layer>) -> Self {
-        Self(Some(layers))
+        Self(Some(layers.into()))
     }
 
     /// All layers, or `None` if everything is permitted.
@@ -49,20 +64,26 @@ impl Grant {
     }
 
     /// Checks all changes. The error is the first one that is not granted.
-    pub(crate) fn check(
-        &self,
+    pub(crate) fn check<'a>(
+        &'a self,
         changes: &[Change],
-        before: &Document,
-        after: &Document,
-    ) -> Result<(), GrantRefusal> {
+        before: &'a Document,
+        after: &'a Document,
+        budget: &Rc<Budget<'a>>,
+    ) -> Result<(), NotGranted> {
         if changes.is_empty() {
             return Ok(());
         }
-        for layer in self.0.iter().flatten() {
-            let mut checker = Checker::new(&layer.patterns, before, after);
+        for layer in self.layers().into_iter().flatten() {
+            let budget = Rc::clone(budget);
+            let checker = Checker::within(&layer.patterns, before, after, budget);
+            let mut checker = checker.granting(&layer.kinds);
             for change in changes {
                 if let Permission::Refused(refusal) = checker.permits(change) {
-                    return Err(refused(change, refusal, &layer.origin));
+                    return Err(match refusal.reason {
+                        Reason::Unchecked => NotGranted::Unchecked,
+                        _ => NotGranted::Refused(refused(change, refusal, &layer.origin)),
+                    });
                 }
             }
         }
@@ -113,11 +134,16 @@ mod tests {
         let before = read("<domain><os><boot dev='hd'/><bios/></os></domain>");
         let after = read("<domain><os><bios/><boot dev='hd'/></os></domain>");
         let changes = domain_xml::diff(&before, &after);
-        let grant = Grant(Some(vec![Layer {
+        let grant = Grant::new(vec![Layer {
             patterns: Vec::new(),
+            kinds: Vec::new(),
             origin: "wishes".to_owned(),
-        }]));
-        let refused = grant.check(&changes, &before, &after).unwrap_err();
+        }]);
+        let budget = Rc::new(Budget::unlimited());
+        let checked = grant.check(&changes, &before, &after, &budget);
+        let Err(NotGranted::Refused(refused)) = checked else {
+            panic!("{checked:?}");
+        };
         assert_eq!(refused.path, "/domain/os");
         let (was, is) = (refused.before.unwrap(), refused.after.unwrap());
         assert!(

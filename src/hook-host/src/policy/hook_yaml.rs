@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::strict_yaml::{self, PolicyError, YamlPosition};
 use super::yaml_values::{Directory, DurationValue, Located, Pattern, Sha256, SizeValue};
+use crate::description::MAX_WISHES;
 use crate::digest::DigestPin;
 use crate::{FailurePolicy, HookPoint};
 
@@ -18,10 +19,12 @@ pub(crate) const FILE: &str = "hook.yaml";
 /// The maximum for hook.yaml and for the operator's policy.
 pub(super) const MAX_DEADLINE: Duration = Duration::from_secs(15);
 pub(super) const MAX_MEMORY: usize = 512 << 20;
+/// Room for a domain of ordinary size; with less, no module could return any.
+pub(super) const MIN_OUTPUT: usize = 64 << 10;
 pub(super) const MAX_OUTPUT: usize = 64 << 20;
 pub(super) const MAX_LOG: usize = 1 << 20;
 /// Less memory than any module needs to start.
-const MIN_MEMORY: usize = 1 << 20;
+pub(super) const MIN_MEMORY: usize = 1 << 20;
 
 /// The virtual machine owner's settings for a module, in `hook.yaml` beside it; if there are
 /// several modules, for each of them. All keys are optional. Beside a gRPC sidecar's socket only
@@ -102,11 +105,9 @@ impl From<Point> for HookPoint {
 impl HookYaml {
     /// Parses the text of a `hook.yaml`. Errors name the file `path`.
     pub fn parse(path: &Path, text: &str) -> Result<Self, PolicyError> {
-        // An empty file is the same as no file.
-        let content: Option<Content> = strict_yaml::parse(path, text)?;
         let yaml = Self {
             path: path.to_owned(),
-            content: content.unwrap_or_default(),
+            content: strict_yaml::parse(path, text)?,
         };
         yaml.check_ceilings()?;
         yaml.check_hook_points_unique()?;
@@ -188,9 +189,15 @@ impl HookYaml {
             );
             return Err(self.wrong(deadline.position(), reason));
         }
+        if let Some(paths) = &content.allow.paths
+            && paths.get().len() > MAX_WISHES
+        {
+            let reason = format!("{} paths, more than {MAX_WISHES}", paths.get().len());
+            return Err(self.wrong(paths.position(), reason));
+        }
         for (name, value, least, most) in [
             ("memory", &content.memory, MIN_MEMORY, MAX_MEMORY),
-            ("output", &content.output, 1, MAX_OUTPUT),
+            ("output", &content.output, MIN_OUTPUT, MAX_OUTPUT),
             ("log", &content.log, 0, MAX_LOG),
         ] {
             if let Some(value) = value
@@ -233,7 +240,7 @@ mod tests {
     #[test]
     fn all_keys_are_read() {
         let text = "sha256: sha256:AB\npriority: -3\nhookPoints:\n- name: Shutdown\n- {name: PreStart, priority: 4}\n\
-            failurePolicy: DryRun\ndeadline: 250ms\nmemory: 2Mi\noutput: 4096\nlog: 1Ki\n\
+            failurePolicy: DryRun\ndeadline: 250ms\nmemory: 2Mi\noutput: 96Ki\nlog: 1Ki\n\
             config: {a: b, n: 7}\nallow:\n  paths: ['/domain/sysinfo/**']\n  dirs: [/etc/hook]\n";
         let text = text.replace("AB", &"AB".repeat(32));
         let yaml = HookYaml::parse(Path::new("hook.yaml"), &text).unwrap();
@@ -242,14 +249,36 @@ mod tests {
         assert_eq!(content.priority, Some(-3));
         assert_eq!(content.hook_points.unwrap()[1].priority, Some(4));
         assert_eq!(content.deadline.unwrap().get().0.as_millis(), 250);
-        assert_eq!(content.output.unwrap().get().0, 4096);
+        assert_eq!(content.output.unwrap().get().0, 96 << 10);
         assert_eq!(content.config["n"].get(), "7");
         assert_eq!(content.allow.paths.unwrap().get().len(), 1);
-        for nothing in ["", "# nothing\n", "{}", "---\n"] {
-            assert!(
-                HookYaml::parse(Path::new("h"), nothing).is_ok(),
-                "{nothing:?}"
-            );
+        assert!(HookYaml::parse(Path::new("h"), "{}").is_ok());
+    }
+
+    #[test]
+    fn a_key_without_a_value_is_refused() {
+        for text in [
+            "",
+            "# nothing\n",
+            "---\n",
+            "~\n",
+            "sha256:",
+            "priority:",
+            "hookPoints:",
+            "deadline: ~",
+            "failurePolicy: null",
+            "memory:",
+            "output:",
+            "log:",
+            "config:",
+            "config: {a: }",
+            "allow:",
+            "allow: {paths: }",
+            "allow: {paths: ~}",
+            "allow: {dirs: null}",
+            "hookPoints: [{name: Shutdown, priority: }]",
+        ] {
+            assert!(wrong(text).starts_with("h/hook.yaml:1:"), "{text:?}");
         }
     }
 

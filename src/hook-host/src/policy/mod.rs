@@ -29,7 +29,7 @@ pub use operator_policy::{Allow, Digests, OperatorPolicy};
 pub use resolve::{HookSettings, ModuleIdentity, ResolveError};
 pub use strict_yaml::{PolicyError, PolicySource};
 
-pub(crate) use grant::{Grant, GrantRefusal, Layer};
+pub(crate) use grant::{Grant, GrantRefusal, Layer, NotGranted};
 pub(crate) use hook_yaml::FILE as HOOK_YAML;
 pub(crate) use plugin_rules::resolve_plugin;
 pub(crate) use resolve::{resolve, resolve_sidecar};

@@ -5,9 +5,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::hook_yaml::{MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT, Point};
+use super::hook_yaml::{
+    MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT, MIN_MEMORY, MIN_OUTPUT, Point,
+};
+use super::pattern_subset::kinds_named;
 use super::strict_yaml::{self, PolicyError, PolicySource, YamlPosition};
-use super::yaml_values::{Directory, DurationValue, Located, Pattern, Sha256, SizeValue};
+use super::yaml_values::{
+    Dangerous, Directory, DurationValue, Located, Pattern, Sha256, SizeValue,
+};
 use crate::FailurePolicy;
 
 /// Which modules may run.
@@ -85,7 +90,7 @@ pub(super) struct Limits {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Allow {
     pub(super) paths: Option<Located<Vec<Located<Pattern>>>>,
-    pub(super) dangerous: Option<Located<Vec<Located<Pattern>>>>,
+    pub(super) dangerous: Option<Located<Vec<Located<Dangerous>>>>,
     pub(super) dirs: Option<Located<Vec<Located<Directory>>>>,
     pub(super) config: Option<Located<Vec<String>>>,
     pub(super) hook_points: Option<Located<Vec<Point>>>,
@@ -110,12 +115,12 @@ impl Rule {
 impl OperatorPolicy {
     /// Parses the text of a policy. Errors name the file `path`.
     pub fn parse(path: &Path, text: &str) -> Result<Self, PolicyError> {
-        let content: Option<Content> = strict_yaml::parse(path, text)?;
         let policy = Self {
             path: path.to_owned(),
-            content: content.unwrap_or_default(),
+            content: strict_yaml::parse(path, text)?,
         };
         policy.check_ceilings()?;
+        policy.check_paths()?;
         policy.check_rules()?;
         policy.check_fail_allowed()?;
         Ok(policy)
@@ -173,16 +178,52 @@ impl OperatorPolicy {
             let reason = format!("a deadline is from 1ms to {MAX_DEADLINE:?}");
             return Err(self.wrong(deadline.position(), reason));
         }
-        for (name, value, most) in [
-            ("memory", &limits.memory, MAX_MEMORY),
-            ("output", &limits.output, MAX_OUTPUT),
-            ("log", &limits.log, MAX_LOG),
+        for (name, value, least, most) in [
+            ("memory", &limits.memory, MIN_MEMORY, MAX_MEMORY),
+            ("output", &limits.output, MIN_OUTPUT, MAX_OUTPUT),
+            ("log", &limits.log, 0, MAX_LOG),
         ] {
             if let Some(value) = value
-                && value.get().0 > most
+                && !(least..=most).contains(&value.get().0)
             {
-                let reason = format!("{name} is at most {most} bytes, not {}", value.get().0);
+                let size = value.get().0;
+                let reason = format!("{name} is from {least} to {most} bytes, not {size}");
                 return Err(self.wrong(value.position(), reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// All `allow` sections.
+    fn allows(&self) -> impl Iterator<Item = &Allow> {
+        let top = self.content.allow.iter().map(Located::get);
+        top.chain(self.content.rules.iter().map(|rule| &rule.get().allow))
+    }
+
+    /// Refuses paths that stand in the list where they grant nothing.
+    fn check_paths(&self) -> Result<(), PolicyError> {
+        for allow in self.allows() {
+            for path in allow.paths.iter().flat_map(Located::get) {
+                if let [kind, ..] = kinds_named(&path.get().0, false)[..] {
+                    let reason = format!(
+                        "{} is of the dangerous set ({}), which only `dangerous` grants",
+                        path.get().0,
+                        kind.name()
+                    );
+                    return Err(self.wrong(path.position(), reason));
+                }
+            }
+            for path in allow.dangerous.iter().flat_map(Located::get) {
+                if let Dangerous::Path(pattern) = path.get()
+                    && kinds_named(pattern, true).is_empty()
+                {
+                    let reason = format!(
+                        "{pattern} names nothing of the dangerous set, which no wildcard matches: \
+                         write out the path, name a class such as DiskFormat, or move the path to \
+                         `paths`"
+                    );
+                    return Err(self.wrong(path.position(), reason));
+                }
             }
         }
         Ok(())
@@ -193,6 +234,11 @@ impl OperatorPolicy {
             if rule.get().digests.is_empty() && rule.get().namespaces.is_empty() {
                 let reason = "a rule names digests or namespaces; what holds for all other hooks \
                               goes under `allow` at the top";
+                return Err(self.wrong(rule.position(), reason));
+            }
+            if rule.get().namespaces.iter().any(String::is_empty) {
+                let reason =
+                    "a rule names the namespace \"\", which stands for one that is not known";
                 return Err(self.wrong(rule.position(), reason));
             }
         }
@@ -238,6 +284,28 @@ mod tests {
             ("failurePolicies: [Ignore]\n", "p.yaml:1:18: ", "Fail"),
             ("limits: {memory: 2Gi}\n", "p.yaml:1:18: ", "536870912"),
             ("limits: {time: 2s}\n", "p.yaml:1:10: ", "time"),
+            ("limits: {memory: 1Ki}\n", "p.yaml:1:18: ", "1048576"),
+            ("limits: {output: 1Ki}\n", "p.yaml:1:18: ", "65536"),
+            (
+                "allow: {paths: [/domain/title, /domain/devices/emulator]}\n",
+                "p.yaml:1:32: ",
+                "(Emulator), which only `dangerous`",
+            ),
+            (
+                "allow: {dangerous: [/domain/devices/emulator, '/domain/**']}\n",
+                "p.yaml:1:47: ",
+                "names nothing of the dangerous set",
+            ),
+            (
+                "allow: {dangerous: [DiskForm]}\n",
+                "p.yaml:1:21: ",
+                "DiskFormat",
+            ),
+            (
+                "rules:\n- {namespaces: [''], allow: {}}\n",
+                "p.yaml:2:3: ",
+                "namespace \"\"",
+            ),
             (
                 "rules:\n- allow: {}\n",
                 "p.yaml:2:3: ",
@@ -255,6 +323,51 @@ mod tests {
                 error.starts_with(start) && error.contains(part),
                 "{text:?}: {error}"
             );
+        }
+    }
+
+    #[test]
+    fn a_key_without_a_value_is_refused() {
+        let keys = [
+            "digests",
+            "sidecars",
+            "failurePolicies",
+            "limits",
+            "limits: {deadline",
+            "limits: {memory",
+            "limits: {output",
+            "limits: {log",
+            "allow",
+            "allow: {paths",
+            "allow: {dangerous",
+            "allow: {dirs",
+            "allow: {config",
+            "allow: {hookPoints",
+            "rules",
+            "rules: [{digests",
+            "rules: [{namespaces",
+            "rules: [{namespaces: [infra], allow",
+            "rules: [{namespaces: [infra], allow: {paths",
+        ];
+        for key in keys {
+            let ends: String = key.chars().rev().filter_map(closing).collect();
+            for nothing in ["", " ~", " null"] {
+                let text = format!("{key}:{nothing}{ends}\n");
+                let error = parse(&text).map(|_| ()).unwrap_err().to_string();
+                assert!(error.starts_with("p.yaml:1:"), "{text}: {error}");
+            }
+        }
+        for text in ["", "# nothing\n", "---\n", "~\n", "null\n"] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+        assert!(parse("{}\n").is_ok());
+    }
+
+    fn closing(open: char) -> Option<char> {
+        match open {
+            '{' => Some('}'),
+            '[' => Some(']'),
+            _ => None,
         }
     }
 

@@ -1,8 +1,8 @@
 //! Compares path patterns by their texts: subset, and reference to the dangerous set.
 
-use domain_xml::{Document, PathPattern, diff};
+use domain_xml::{Document, PathPattern};
 
-use super::permission::Checker;
+use super::permission::{Checker, DangerKind};
 
 /// One step of a pattern: its name test and its predicates as they are written.
 #[derive(PartialEq)]
@@ -34,21 +34,14 @@ pub(super) fn is_superset(wide: &PathPattern, narrow: &PathPattern) -> bool {
     reach[narrow.len()]
 }
 
-/// Whether a pattern names a member of the dangerous set, evaluated on a domain that contains only
-/// what the pattern names. A wildcard names nothing.
-pub(super) fn names_dangerous(pattern: &PathPattern) -> bool {
-    let Ok(empty) = Document::parse("<domain/>") else {
-        return true;
-    };
+/// The classes of the dangerous set that a pattern names, evaluated on a domain that contains only what the pattern
+/// names; with `any_value`, also those where only some values are dangerous. A wildcard names nothing.
+pub(super) fn kinds_named(pattern: &PathPattern, any_value: bool) -> Vec<DangerKind> {
     // A name that is not valid XML selects nothing in a domain.
     let Ok(sample) = Document::parse(&sample(pattern)) else {
-        return false;
+        return Vec::new();
     };
-    let changes = diff(&empty, &sample);
-    let mut checker = Checker::new(&[], &empty, &sample);
-    changes
-        .iter()
-        .any(|change| !checker.dangers(change).is_empty())
+    Checker::new(&[], &sample, &sample).kinds_of_names(any_value)
 }
 
 /// A domain with the elements and the attribute that a pattern names; `any` stands for wildcards.
@@ -208,7 +201,19 @@ mod tests {
             ("/domain/os/smbios/@mode", false),
         ] {
             let parsed = PathPattern::parse(pattern).unwrap();
-            assert_eq!(names_dangerous(&parsed), is, "{pattern}");
+            assert_eq!(!kinds_named(&parsed, false).is_empty(), is, "{pattern}");
+        }
+        for (pattern, kinds) in [
+            (
+                "/domain/devices/graphics/@keymap",
+                vec![DangerKind::HostPath],
+            ),
+            ("/domain/devices/disk/@type", vec![DangerKind::Source]),
+            ("/domain/devices/disk/@bus", vec![]),
+        ] {
+            let parsed = PathPattern::parse(pattern).unwrap();
+            assert_eq!(kinds_named(&parsed, true), kinds, "{pattern}");
+            assert_eq!(kinds_named(&parsed, false), [], "{pattern}");
         }
     }
 

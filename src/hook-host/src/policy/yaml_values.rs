@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use serde_saphyr::Spanned;
 
+use super::permission::DangerKind;
 use super::strict_yaml::YamlPosition;
 use crate::description::{absolute_directory, domain_pattern};
 
@@ -42,6 +43,15 @@ pub(crate) struct Sha256(pub(crate) String);
 /// An absolute path pattern into the domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pattern(pub(crate) PathPattern);
+
+/// A part of the dangerous set that the operator grants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Dangerous {
+    /// What the pattern names.
+    Path(PathPattern),
+    /// A whole class.
+    Kind(DangerKind),
+}
 
 /// An absolute directory without `.` and `..` in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,6 +128,12 @@ from_text!(Sha256, |text| sha256(text).ok_or_else(|| format!(
     "{text:?} is no sha256: 64 hexadecimal digits"
 )));
 from_text!(Pattern, |text| domain_pattern(text).map(Pattern));
+from_text!(Dangerous, |text| if text.starts_with('/') {
+    domain_pattern(text).map(Dangerous::Path)
+} else {
+    let kind = text.parse::<DangerKind>();
+    kind.map(Dangerous::Kind).map_err(|error| error.to_string())
+});
 from_text!(Directory, |text| absolute_directory(text).map(Directory));
 
 #[cfg(test)]

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain_xml::{Change, PathPattern};
+use domain_xml::Change;
 use serde::{Deserialize, Serialize};
 
 use super::reader::{self, ReadError};
+use crate::description::domain_pattern;
 use crate::determinism::Determinism;
 use crate::hook::{HookInfo, HookKind};
+use crate::policy::permission::DangerKind;
 use crate::policy::{Grant, HookSettings, Layer};
 use crate::{FailurePolicy, Invocation, Limits, LogLevel, LogLine, Reason};
 
@@ -121,6 +123,9 @@ pub struct GrantEntry {
     pub origin: String,
     /// The path patterns.
     pub patterns: Vec<String>,
+    /// The classes of the dangerous set, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<String>,
 }
 
 /// The input of a hook.
@@ -211,10 +216,15 @@ impl Record {
     /// The settings of the recorded hook. The error names the part that cannot be read.
     pub(crate) fn settings(&self, base: &Limits) -> Result<HookSettings, ReadError> {
         let layer = |entry: &GrantEntry| -> Result<Layer, ReadError> {
+            // A record may come from anyone, and its patterns are held to the limits of any others.
             let patterns = entry.patterns.iter();
-            let patterns = patterns.map(|pattern| PathPattern::parse(pattern));
+            let patterns = patterns.map(|pattern| domain_pattern(pattern));
+            let kinds = entry.kinds.iter().map(|kind| kind.parse::<DangerKind>());
             Ok(Layer {
                 patterns: patterns
+                    .collect::<Result<_, _>>()
+                    .map_err(ReadError::NoRecord)?,
+                kinds: kinds
                     .collect::<Result<_, _>>()
                     .map_err(|error| ReadError::NoRecord(error.to_string()))?,
                 origin: entry.origin.clone(),
@@ -322,6 +332,11 @@ impl GrantEntry {
         let entry = |layer: &Layer| Self {
             origin: layer.origin.clone(),
             patterns: layer.patterns.iter().map(ToString::to_string).collect(),
+            kinds: layer
+                .kinds
+                .iter()
+                .map(|kind| kind.name().to_owned())
+                .collect(),
         };
         grant
             .layers()

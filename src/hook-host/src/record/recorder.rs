@@ -19,7 +19,8 @@ use crate::determinism::Determinism;
 pub struct RecordConfig {
     /// The directory, created with mode 0700 if missing; files have mode 0600.
     pub dir: PathBuf,
-    /// Whether cloud-init data is written too: it may contain passwords and keys.
+    /// Whether cloud-init data and log lines of the hooks that read it are written too: they may contain passwords
+    /// and keys.
     pub secrets: bool,
 }
 
@@ -56,6 +57,11 @@ impl Recorder {
         })
     }
 
+    /// Whether cloud-init data, and what hooks log that read it, may be written.
+    pub(crate) fn keeps_secrets(&self) -> bool {
+        self.config.secrets
+    }
+
     /// New random numbers and the current time for the next call; `None` if there is no random source.
     pub(crate) fn new_determinism(&self) -> Option<Determinism> {
         let mut seed = [0; 32];
@@ -71,13 +77,16 @@ impl Recorder {
     pub(crate) async fn record(&self, evidence: RunEvidence<'_>) {
         let name = self.name(evidence.run);
         let mut record = Record::of(evidence);
-        if !self.config.secrets {
-            secrets::withhold(&mut record);
-        }
         let path = self.config.dir.join(name);
         let written = tokio::task::spawn_blocking({
             let path = path.clone();
-            move || write(&path, &record)
+            let withhold = !self.config.secrets;
+            move || {
+                if withhold {
+                    secrets::withhold(&mut record);
+                }
+                write(&path, &record)
+            }
         });
         let error = match tokio::time::timeout(WRITE, written).await {
             Ok(Ok(Ok(()))) => return,

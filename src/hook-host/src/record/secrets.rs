@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::format::Record;
+use crate::HookPoint;
 
 /// The members of cloud-init volumes that contain data rather than the name of a Secret.
 const MEMBERS: [&str; 4] = [
@@ -35,6 +36,13 @@ pub(super) fn withhold(record: &mut Record) {
         for (name, text) in documents.into_iter().flatten() {
             withheld.push(format!("{side}: {name}"));
             *text = instead(text);
+        }
+    }
+    // A hook that reads cloud-init data may log it.
+    if record.hook_point == HookPoint::PreCloudInitIso.name() && !record.log.is_empty() {
+        withheld.push(format!("log: {} lines", record.log.len()));
+        for line in &mut record.log {
+            line.message = instead(&line.message);
         }
     }
     record.withheld = withheld;

@@ -8,6 +8,7 @@ use tonic::Status;
 
 use super::foreign_elements::ForeignElements;
 use super::{cloud_init, status, vmi_identity};
+use crate::printable::utf8;
 use crate::{Chain, HookPoint, Invocation, Outcome, Reason};
 
 /// The largest message that KubeVirt's launcher accepts: gRPC's default limit.
@@ -170,5 +171,5 @@ impl ChainService {
 }
 
 fn text(bytes: Vec<u8>, what: &str) -> Result<String, Status> {
-    String::from_utf8(bytes).map_err(|error| status::invalid(format!("the {what}: {error}")))
+    utf8(bytes).map_err(|error| status::invalid(format!("the {what}: {error}")))
 }

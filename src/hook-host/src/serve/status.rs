@@ -7,6 +7,7 @@
 use tonic::{Code, Status};
 
 use crate::HookError;
+use crate::printable::printable;
 
 /// The longest text: it travels in an HTTP/2 header.
 const MAX_TEXT: usize = 4096;
@@ -21,14 +22,12 @@ pub(super) fn of(error: &HookError) -> Status {
         HookError::BadInput { .. } => Code::InvalidArgument,
         _ => Code::Internal,
     };
-    Status::new(
-        code,
-        error.to_string().chars().take(MAX_TEXT).collect::<String>(),
-    )
+    Status::new(code, printable(&error.to_string(), MAX_TEXT))
 }
 
 /// The status for a request that cannot be used.
 pub(super) fn invalid(what: String) -> Status {
+    let what = printable(&what, MAX_TEXT);
     tracing::error!(reason = what, "a call cannot be used");
     Status::invalid_argument(what)
 }

@@ -10,6 +10,7 @@ use tonic::transport::Channel;
 use super::dial;
 use super::version::Version;
 use crate::Subscription;
+use crate::printable::printable;
 
 /// A sidecar that answered Info.
 #[derive(Debug, Clone)]
@@ -170,6 +171,6 @@ impl Sidecar {
 
 /// A status as text: code and message.
 pub(crate) fn status_text(status: &Status) -> String {
-    let message: String = status.message().chars().take(2048).collect();
+    let message = printable(status.message(), 2048);
     format!("{:?}: {message}", status.code())
 }

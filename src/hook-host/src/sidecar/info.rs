@@ -9,6 +9,7 @@ use proto::hooks::info::{InfoParams, InfoResult};
 use super::call::Sidecar;
 use super::dial;
 use super::version::Version;
+use crate::printable::printable;
 use crate::{HookPoint, Subscription};
 
 /// KubeVirt's own deadline for Info.
@@ -36,7 +37,7 @@ pub(crate) async fn query_info(socket: &Path) -> Result<Sidecar, InfoError> {
     let info =
         info.map_err(|_| InfoError::Unusable(format!("no answer to Info in {INFO_DEADLINE:?}")))??;
     let version = Version::newest(&info.versions).ok_or_else(|| {
-        let offered = info.versions.join(", ");
+        let offered = printable(&info.versions.join(", "), 253);
         let ours = Version::ALL.map(Version::name).join(", ");
         InfoError::Unusable(format!(
             "it speaks [{offered}], this launcher speaks [{ours}]"
@@ -45,7 +46,7 @@ pub(crate) async fn query_info(socket: &Path) -> Result<Sidecar, InfoError> {
     let hook_points = hook_points(socket, &info, version);
     Ok(Sidecar {
         socket: socket.to_owned(),
-        name: info.name,
+        name: printable(&info.name, 253),
         version,
         hook_points,
     })

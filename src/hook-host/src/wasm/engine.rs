@@ -24,6 +24,12 @@ pub(super) fn engine(role: EngineRole) -> wasmtime::Result<Engine> {
     let mut config = Config::new();
     config
         .wasm_component_model(true)
+        // Proposals that no toolchain for hooks emits: less code of the runtime that a module can reach.
+        .wasm_tail_call(false)
+        .wasm_memory64(false)
+        .wasm_relaxed_simd(false)
+        .wasm_custom_page_sizes(false)
+        .wasm_wide_arithmetic(false)
         .epoch_interruption(true)
         // Pooling would save 5 us a call and map a terabyte of addresses.
         .allocation_strategy(InstanceAllocationStrategy::OnDemand)

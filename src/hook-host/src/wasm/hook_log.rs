@@ -10,6 +10,7 @@ use tokio::io::AsyncWrite;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
+use crate::printable::printable;
 use crate::{LogLevel, LogLine};
 
 /// The most bytes that a guest may write at once, so that the host allocates no more.
@@ -60,7 +61,12 @@ impl HookLog {
 
     pub(super) fn log(&self, level: LogLevel, message: &str) {
         let mut inner = self.lock();
-        for line in message.lines() {
+        // A call without text costs as much as an empty line.
+        let lines = message.lines().chain(message.is_empty().then_some(""));
+        for line in lines {
+            if inner.full {
+                return;
+            }
             inner.push(level, line);
         }
     }
@@ -90,7 +96,8 @@ impl Inner {
         if self.full {
             return;
         }
-        let cost = line.len() + LINE_COST;
+        let message = printable(line, self.left);
+        let cost = message.len().max(line.len()) + LINE_COST;
         if cost > self.left {
             self.full = true;
             let message = format!("the rest is dropped: a call may log {} bytes", self.limit);
@@ -101,10 +108,7 @@ impl Inner {
             return;
         }
         self.left -= cost;
-        self.lines.push(LogLine {
-            level,
-            message: line.to_owned(),
-        });
+        self.lines.push(LogLine { level, message });
     }
 
     fn write(&mut self, kind: StandardStream, bytes: &[u8]) {

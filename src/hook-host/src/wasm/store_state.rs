@@ -16,6 +16,9 @@ use crate::determinism::Determinism;
 /// The most random bytes that a guest gets at once: the host allocates them first.
 const RANDOM_AT_ONCE: u64 = 1 << 20;
 
+/// The most resources of the host, such as streams and pollables, that a guest has at once.
+const MAX_RESOURCES: usize = 10_000;
+
 /// The facts that a hook may query with `invocation`, by the keys that the WIT names.
 pub(super) type InvocationFacts = HashMap<&'static str, String>;
 
@@ -53,10 +56,12 @@ impl StoreState {
         if let Some(fixed) = &context.determinism {
             make_deterministic(&mut wasi, fixed);
         }
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(MAX_RESOURCES);
         let limiter = StoreLimiter::new(limits.memory, limits.table_elements);
         Ok(Self {
             wasi: wasi.build(),
-            table: ResourceTable::new(),
+            table,
             limiter,
             log,
             facts,

@@ -102,6 +102,10 @@ impl<'a> Scan<'a> {
         if self.open.len() >= self.depth {
             return Err(flaw(start, ParseErrorKind::TooDeep(self.depth)));
         }
+        if self.found.elements.len() >= self.limits.elements {
+            let kind = ParseErrorKind::TooManyElements(self.limits.elements);
+            return Err(flaw(start, kind));
+        }
         let name_end = self.name(start + 1)?;
         let (close, body) = self.attributes(name_end)?;
         if close == b'?' {

@@ -2,26 +2,35 @@
 
 use std::collections::BTreeSet;
 
-use domain_xml::matching::{DocumentIndex, ElementAt, PatternReach};
-use domain_xml::{Change, ChangeKind, Part, PathPattern, Place};
+use domain_xml::matching::{DocumentIndex, ElementAt, PatternReach, PatternSet};
+use domain_xml::{Budget, Change, ChangeKind, Part, Place};
 
-use super::danger::{self, DangerKind, Reserved};
+use super::danger::{self, DangerKind, Presence, Reserved};
 use super::hint;
 use super::refusal::{Reason, Refusal, refusal};
+use super::single_elements::is_read_once;
 
 type Checked = Result<(), Box<Refusal>>;
 
 /// The check of one change.
-pub(super) struct Check<'p, 's, 'a> {
-    patterns: &'p [PathPattern],
-    before: &'s mut DocumentIndex<'a>,
-    after: &'s mut DocumentIndex<'a>,
-    granted: BTreeSet<usize>,
-    nearest: Option<usize>,
+pub(super) struct Check<'s, 'a> {
+    pub(super) set: &'s PatternSet,
+    /// Classes of the dangerous set that are granted wherever they are.
+    pub(super) kinds: &'s [DangerKind],
+    pub(super) before: &'s mut DocumentIndex<'a>,
+    pub(super) after: &'s mut DocumentIndex<'a>,
+    /// The way to the last change, from the root. Changes come in document order, so that every element is entered
+    /// about once, however many changes are below it.
+    pub(super) way: Vec<Spot<'a>>,
+    pub(super) budget: &'s Budget<'a>,
+    pub(super) granted: BTreeSet<usize>,
 }
 
 /// An element of one document or of both.
-struct Spot<'a> {
+#[derive(Clone)]
+pub(super) struct Spot<'a> {
+    /// The index in the parent, before and after.
+    indices: (Option<usize>, Option<usize>),
     before: Option<ElementAt<'a>>,
     after: Option<ElementAt<'a>>,
     reach: PatternReach,
@@ -35,87 +44,122 @@ struct Spot<'a> {
     ambiguous: Option<usize>,
 }
 
-impl<'p, 's, 'a> Check<'p, 's, 'a> {
-    pub(super) fn new(
-        patterns: &'p [PathPattern],
-        before: &'s mut DocumentIndex<'a>,
-        after: &'s mut DocumentIndex<'a>,
-    ) -> Self {
-        Check {
-            patterns,
-            before,
-            after,
-            granted: BTreeSet::new(),
-            nearest: None,
+impl<'a> Check<'_, 'a> {
+    pub(super) fn run(&mut self, change: &Change, place: &Place) -> Checked {
+        let mut way = std::mem::take(&mut self.way);
+        let walked = self.walk(&mut way, change, place);
+        let checked = walked.and_then(|()| self.last_of(&way, change, place));
+        self.way = way;
+        match self.budget.exhausted() {
+            Some(_) => Err(refusal(change.path.clone(), Reason::Unchecked)),
+            None => checked,
         }
     }
 
-    /// The indices of the patterns that were needed.
-    pub(super) fn granted(self) -> Vec<usize> {
-        self.granted.into_iter().collect()
-    }
-
-    pub(super) fn run(&mut self, change: &Change, place: &Place) -> Checked {
+    /// Checks the change, to whose element `way` leads.
+    fn last_of(&mut self, way: &[Spot<'a>], change: &Change, place: &Place) -> Checked {
         let lost = || refusal(change.path.clone(), Reason::NoPlace);
-        let mut spots = self.spots(change, place)?;
-        let last = spots.pop().ok_or_else(lost)?;
-        if let Some(reserved) = spots.iter().chain([&last]).find_map(|spot| spot.reserved) {
+        let (last, around) = way.split_last().ok_or_else(lost)?;
+        if let Some(reserved) = way.iter().find_map(|spot| spot.reserved) {
             return Err(refusal(change.path.clone(), Reason::Reserved(reserved)));
         }
-        self.nearest = self.nearest(&spots);
         let path = || change.path.clone();
-        match (&place.part, change.kind) {
-            (Part::Attribute(name), _) => self.attribute(&last, name, path),
-            (Part::Element, ChangeKind::Inserted | ChangeKind::Removed) => self.subtree(last, path),
-            (Part::Element, ChangeKind::Moved) => {
-                let parent = spots.pop().ok_or_else(lost)?;
-                self.order(&parent, &last, change)
+        let mut checked = match (&place.part, change.kind) {
+            (Part::Attribute(name), _) => self.attribute(last, name, path),
+            (Part::Element, ChangeKind::Inserted | ChangeKind::Removed) => {
+                self.subtree(last.clone(), path)
             }
-            _ => self.element(&last, path),
+            (Part::Element, ChangeKind::Moved) => {
+                self.order(around.last().ok_or_else(lost)?, last, change)
+            }
+            _ => self.element(last, path),
+        };
+        if checked.is_ok()
+            && place.part == Part::Element
+            && change.kind != ChangeKind::Edited
+            && let Some(parent) = around.last()
+        {
+            checked = self.twins(parent, last, &path);
         }
+        if let Err(refusal) = &mut checked
+            && let Reason::NoPattern { nearest } = &mut refusal.reason
+        {
+            // The pattern that leads furthest below the root.
+            let mut inner = around.iter().skip(1).rev();
+            *nearest = inner.find_map(|spot| spot.reach.first_alive());
+        }
+        checked
     }
 
-    /// The elements from the root to the changed one.
-    fn spots(&mut self, change: &Change, place: &Place) -> Result<Vec<Spot<'a>>, Box<Refusal>> {
+    /// Makes `way` lead from the root to the changed element.
+    fn walk(&mut self, way: &mut Vec<Spot<'a>>, change: &Change, place: &Place) -> Checked {
         let lost = || refusal(change.path.clone(), Reason::NoPlace);
-        let (before, after) = (self.before.root(), self.after.root());
-        let mut spots = vec![self.enter(None, Some(before), Some(after))];
-        for depth in 0..place.before.len().max(place.after.len()) {
-            let around = spots.last().ok_or_else(lost)?;
-            let (old, new) = (place.before.get(depth), place.after.get(depth));
+        let depth = place.before.len().max(place.after.len());
+        let indices = |depth: usize| {
+            let index = |side: &Vec<usize>| side.get(depth).copied();
+            (index(&place.before), index(&place.after))
+        };
+        if way.is_empty() {
+            let (before, after) = (self.before.root(), self.after.root());
+            let root = self.enter(None, (None, None), Some(before), Some(after));
+            way.push(root);
+        }
+        let known = way.iter().skip(1).zip((0..depth).map(indices));
+        let shared = known
+            .take_while(|(spot, indices)| spot.indices == *indices)
+            .count();
+        way.truncate(shared + 1);
+        for depth in shared..depth {
+            let around = way.last().ok_or_else(lost)?;
+            let (old, new) = indices(depth);
             let before = below(self.before, around.before.as_ref(), old).ok_or_else(lost)?;
             let after = below(self.after, around.after.as_ref(), new).ok_or_else(lost)?;
-            let spot = self.enter(Some(around), before, after);
-            spots.push(spot);
+            let spot = self.enter(Some(around), (old, new), before, after);
+            way.push(spot);
         }
-        Ok(spots)
+        Ok(())
     }
 
     fn enter(
         &mut self,
         around: Option<&Spot<'a>>,
+        indices: (Option<usize>, Option<usize>),
         before: Option<ElementAt<'a>>,
         after: Option<ElementAt<'a>>,
     ) -> Spot<'a> {
         let depth = around.map_or(0, |around| around.depth + 1);
         let inside = around.and_then(|around| around.explicit.or(around.inside));
+        let stays = around.is_some_and(|around| around.after.is_some());
+        let gone = match after.is_none() && stays {
+            true => Presence::Removed,
+            false => Presence::Before,
+        };
         let ats = || before.iter().chain(&after);
-        let danger = ats().find_map(|at| danger::of_element(at.element, at.parent));
+        let danger = |at: &Option<ElementAt<'_>>, presence| {
+            let at = at.as_ref()?;
+            danger::of_element(at.element, at.parent, presence)
+        };
+        let danger = danger(&before, gone).or_else(|| danger(&after, now(&before)));
         let explicit = danger.filter(|kind| danger::needs_its_name(*kind, inside));
         let reserved = ats().find_map(|at| danger::reserved(depth, at.element, at.parent));
         let mut ambiguous = around.and_then(|around| around.ambiguous);
-        let start = around.is_none().then(|| PatternReach::start(self.patterns));
+        let start = around.is_none().then(|| PatternReach::start(self.set));
         let from = start.as_ref().or(around.map(|around| &around.reach));
         let mut reach: Option<PatternReach> = None;
         for (side, at) in [(&mut *self.before, &before), (&mut *self.after, &after)] {
             if let (Some(from), Some(at)) = (from, at) {
-                let (next, stopped) = from.enter(self.patterns, side, at, explicit.is_some());
+                let explicit = explicit.is_some();
+                let (next, stopped) = from.enter(self.set, side, at, explicit, self.budget);
                 ambiguous = ambiguous.or(stopped);
-                reach = Some(reach.map_or(next.clone(), |other| other.and(&next)));
+                reach = Some(match reach {
+                    Some(other) => other.and(self.set, &next),
+                    None => next,
+                });
             }
         }
         Spot {
-            reach: reach.unwrap_or_else(|| PatternReach::nowhere(self.patterns)),
+            indices,
+            reach: reach.unwrap_or_else(|| PatternReach::nowhere(self.set)),
             before,
             after,
             depth,
@@ -126,21 +170,15 @@ impl<'p, 's, 'a> Check<'p, 's, 'a> {
         }
     }
 
-    /// The pattern that leads furthest below the root.
-    fn nearest(&self, around: &[Spot<'a>]) -> Option<usize> {
-        let mut inner = around.iter().skip(1).rev();
-        inner.find_map(|spot| (0..self.patterns.len()).find(|n| spot.reach.is_alive(*n)))
-    }
-
     fn element(&mut self, spot: &Spot<'a>, path: impl Fn() -> String) -> Checked {
-        let permitting = spot.reach.element(self.patterns);
+        let permitting = spot.reach.element(self.set);
         self.grant(permitting, spot, spot.explicit, path)
     }
 
     fn attribute(&mut self, spot: &Spot<'a>, name: &str, path: impl Fn() -> String) -> Checked {
         let danger = spot.attribute_danger(name);
         let explicit = danger.is_some();
-        let permitting = spot.reach.attribute(self.patterns, name, explicit);
+        let permitting = spot.reach.attribute(self.set, name, explicit);
         self.grant(permitting, spot, danger.or(spot.explicit), path)
     }
 
@@ -155,12 +193,14 @@ impl<'p, 's, 'a> Check<'p, 's, 'a> {
             self.granted.insert(pattern);
             return Ok(());
         }
+        let kind = danger.or(spot.inside);
+        if kind.is_some_and(|kind| self.kinds.contains(&kind)) {
+            return Ok(());
+        }
         let reason = match (spot.ambiguous, danger.or(spot.inside)) {
             (Some(pattern), _) => Reason::Ambiguous { pattern },
             (None, Some(kind)) => Reason::Dangerous(kind),
-            (None, None) => Reason::NoPattern {
-                nearest: self.nearest,
-            },
+            (None, None) => Reason::NoPattern { nearest: None },
         };
         Err(refusal(path(), reason))
     }
@@ -182,6 +222,45 @@ impl<'p, 's, 'a> Check<'p, 's, 'a> {
         }
     }
 
+    /// Of several elements that libvirt reads once, another one may count now. So all of them are changed.
+    fn twins(
+        &mut self,
+        parent: &Spot<'a>,
+        changed: &Spot<'a>,
+        path: &impl Fn() -> String,
+    ) -> Checked {
+        let name = danger::local(changed.name());
+        if !is_read_once(danger::local(parent.name()), name) {
+            return Ok(());
+        }
+        let is_twin = |at: &ElementAt<'a>| {
+            let own = [&changed.before, &changed.after].into_iter().flatten();
+            danger::local(at.element.name()) == name
+                && !own
+                    .into_iter()
+                    .any(|own| std::ptr::eq(own.element, at.element))
+        };
+        let (mut before, mut after) = (Vec::new(), Vec::new());
+        for (side, parent, twins) in [
+            (&mut *self.before, &parent.before, &mut before),
+            (&mut *self.after, &parent.after, &mut after),
+        ] {
+            let Some(parent) = parent else { continue };
+            let children = (0..).map_while(|index| side.child(parent, index));
+            twins.extend(children.filter(is_twin));
+            self.budget.spend(twins.len() as u64);
+        }
+        for at in before {
+            let twin = self.enter(Some(parent), (None, None), Some(at), None);
+            self.subtree(twin, path)?;
+        }
+        for at in after {
+            let twin = self.enter(Some(parent), (None, None), None, Some(at));
+            self.subtree(twin, path)?;
+        }
+        Ok(())
+    }
+
     /// Checks everything that is inserted or removed with an element, depth first.
     fn subtree(&mut self, top: Spot<'a>, path: impl Fn() -> String) -> Checked {
         self.member(&top, &path)?;
@@ -197,7 +276,10 @@ impl<'p, 's, 'a> Check<'p, 's, 'a> {
                 open.pop();
                 continue;
             }
-            let spot = self.enter(Some(spot), before, after);
+            if !self.budget.spend(1) {
+                return Err(refusal(path(), Reason::Unchecked));
+            }
+            let spot = self.enter(Some(spot), (None, None), before, after);
             self.member(&spot, || {
                 let inner = open.iter().skip(1).map(|(spot, _)| spot).chain([&spot]);
                 inner.fold(path(), |path, spot| path + "/" + spot.name())
@@ -217,6 +299,7 @@ impl<'p, 's, 'a> Check<'p, 's, 'a> {
             return Ok(());
         };
         for name in at.element.attribute_names() {
+            self.budget.spend(1);
             self.attribute(spot, name, || format!("{}/@{name}", path()))?;
         }
         Ok(())
@@ -227,12 +310,20 @@ impl<'p, 's, 'a> Check<'p, 's, 'a> {
 fn below<'a>(
     side: &mut DocumentIndex<'a>,
     around: Option<&ElementAt<'a>>,
-    index: Option<&usize>,
+    index: Option<usize>,
 ) -> Option<Option<ElementAt<'a>>> {
     match (around, index) {
-        (Some(around), Some(index)) => side.child(around, *index).map(Some),
+        (Some(around), Some(index)) => side.child(around, index).map(Some),
         (_, None) => Some(None),
         (None, Some(_)) => None,
+    }
+}
+
+/// How an element is in the document after, given the one before.
+fn now(before: &Option<ElementAt<'_>>) -> Presence {
+    match before {
+        Some(_) => Presence::Edited,
+        None => Presence::After,
     }
 }
 
@@ -250,7 +341,10 @@ impl<'a> Spot<'a> {
         if self.explicit.or(self.inside).is_some() {
             return None;
         }
-        let mut ats = self.before.iter().chain(&self.after);
-        ats.find_map(|at| danger::of_attribute(name, at.element, at.parent))
+        let danger = |at: &Option<ElementAt<'_>>, presence| {
+            let at = at.as_ref()?;
+            danger::of_attribute(name, at.element, at.parent, presence)
+        };
+        danger(&self.before, Presence::Before).or_else(|| danger(&self.after, now(&self.before)))
     }
 }

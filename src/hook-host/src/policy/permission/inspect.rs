@@ -3,7 +3,7 @@
 use domain_xml::matching::{DocumentIndex, ElementAt};
 use domain_xml::{Change, ChangeKind, Part, Place};
 
-use super::danger::{self, DangerKind};
+use super::danger::{self, DangerKind, Presence};
 
 /// A dangerous node of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,10 +28,17 @@ pub(super) fn dangers<'a>(
         path: &change.path,
         found: Vec::new(),
         text: 0,
+        presence: match change.kind {
+            ChangeKind::Removed if place.part == Part::Element => Presence::Before,
+            _ if place.before.len() > place.after.len() => Presence::Before,
+            ChangeKind::Inserted if place.part == Part::Element => Presence::After,
+            _ => Presence::Edited,
+        },
     };
     if place.part == Part::Document {
-        for side in [before, after] {
+        for (side, presence) in [(before, Presence::Before), (after, Presence::After)] {
             let root = side.root();
+            search.presence = presence;
             search.subtree(side, root, None);
         }
         return Some(search.found);
@@ -58,16 +65,37 @@ pub(super) fn dangers<'a>(
         inside = search.element(&at, inside, change.path.clone());
     }
     if let (Part::Attribute(name), None) = (&place.part, inside) {
-        let kind = danger::of_attribute(name, at.element, at.parent);
+        let kind = danger::of_attribute(name, at.element, at.parent, search.presence);
         search.add(kind, change.path.clone());
     }
     Some(search.found)
+}
+
+/// The classes that names in a document belong to, for the values that are always or, with `any_value`, sometimes
+/// dangerous.
+pub(super) fn kinds_of_names(side: &mut DocumentIndex<'_>, any_value: bool) -> Vec<DangerKind> {
+    let mut search = Search {
+        path: "",
+        found: Vec::new(),
+        text: 0,
+        presence: match any_value {
+            true => Presence::Named,
+            false => Presence::Before,
+        },
+    };
+    let root = side.root();
+    search.subtree(side, root, None);
+    let mut kinds: Vec<DangerKind> = search.found.iter().map(|danger| danger.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
 }
 
 struct Search<'c> {
     path: &'c str,
     found: Vec<Danger>,
     text: usize,
+    presence: Presence,
 }
 
 impl Search<'_> {
@@ -85,7 +113,7 @@ impl Search<'_> {
         inside: Option<DangerKind>,
         path: String,
     ) -> Option<DangerKind> {
-        let kind = danger::of_element(at.element, at.parent);
+        let kind = danger::of_element(at.element, at.parent, self.presence);
         let kind = kind.filter(|kind| danger::needs_its_name(*kind, inside));
         self.add(kind, path);
         kind.or(inside)
@@ -107,7 +135,14 @@ impl Search<'_> {
                 let path = inner.fold(self.path.to_owned(), |path, at: &ElementAt<'_>| {
                     path + "/" + at.element.canonical_name()
                 });
+                // What is removed with its parent is not missing from it.
+                let presence = match (self.presence, open.is_empty()) {
+                    (Presence::Before, true) => Presence::Removed,
+                    (presence, _) => presence,
+                };
+                let was = std::mem::replace(&mut self.presence, presence);
                 let inside = self.element(&at, around, path.clone());
+                self.presence = was;
                 if inside.is_none() {
                     self.attributes(&at, &path);
                 }
@@ -126,7 +161,7 @@ impl Search<'_> {
 
     fn attributes(&mut self, at: &ElementAt<'_>, path: &str) {
         for attribute in at.element.attribute_names() {
-            let kind = danger::of_attribute(attribute, at.element, at.parent);
+            let kind = danger::of_attribute(attribute, at.element, at.parent, self.presence);
             self.add(kind, format!("{path}/@{attribute}"));
         }
     }

@@ -21,15 +21,22 @@ mod danger;
 mod hint;
 mod inspect;
 mod refusal;
+#[cfg(test)]
+pub(crate) mod schema;
+mod single_elements;
 
-use domain_xml::matching::DocumentIndex;
-use domain_xml::{Change, Document, Part, PathPattern};
+use std::collections::BTreeSet;
+use std::rc::Rc;
 
-use check::Check;
-pub use danger::{DangerKind, Reserved};
+use domain_xml::matching::{DocumentIndex, PatternSet};
+use domain_xml::{Budget, Change, Document, Part, PathPattern};
+
+use check::{Check, Spot};
+pub use danger::{DangerKind, REVIEWED_LIBVIRT, Reserved, UnknownDanger};
 pub use inspect::Danger;
 use refusal::refusal;
 pub use refusal::{Reason, Refusal};
+pub(crate) use single_elements::first_twin;
 
 /// Whether patterns permit a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,29 +76,62 @@ pub fn dangerous(change: &Change, before: &Document, after: &Document) -> Option
 /// [`permits`] for all changes of one diff.
 pub struct Checker<'a> {
     patterns: &'a [PathPattern],
+    set: PatternSet,
     before: DocumentIndex<'a>,
     after: DocumentIndex<'a>,
+    way: Vec<Spot<'a>>,
+    budget: Rc<Budget<'a>>,
+    kinds: Vec<DangerKind>,
 }
 
 impl<'a> Checker<'a> {
     /// For the changes of `diff(before, after)`.
     pub fn new(patterns: &'a [PathPattern], before: &'a Document, after: &'a Document) -> Self {
+        Self::within(patterns, before, after, Rc::new(Budget::unlimited()))
+    }
+
+    /// As [`Self::new`], within a budget. Once it is exhausted, every change is refused as unchecked.
+    pub fn within(
+        patterns: &'a [PathPattern],
+        before: &'a Document,
+        after: &'a Document,
+        budget: Rc<Budget<'a>>,
+    ) -> Self {
         Checker {
             patterns,
+            set: PatternSet::new(patterns),
             before: DocumentIndex::new(before.root()),
             after: DocumentIndex::new(after.root()),
+            way: Vec::new(),
+            budget,
+            kinds: Vec::new(),
+        }
+    }
+
+    /// Also grants these classes of the dangerous set, wherever they are.
+    #[must_use]
+    pub fn granting(self, kinds: &[DangerKind]) -> Self {
+        Checker {
+            kinds: kinds.to_vec(),
+            ..self
         }
     }
 
     /// Whether the patterns permit the change.
     pub fn permits(&mut self, change: &Change) -> Permission {
-        match self.check(self.patterns, change) {
+        match self.check(None, change) {
             Ok(by) => Permission::Granted { by },
             Err(mut refusal) => {
                 refusal.hint = self.hint(change, &refusal);
                 Permission::Refused(*refusal)
             }
         }
+    }
+
+    /// The classes of the dangerous set that names in the document after belong to, whatever their values; with
+    /// `any_value`, also those of which only some values are dangerous.
+    pub(crate) fn kinds_of_names(&mut self, any_value: bool) -> Vec<DangerKind> {
+        inspect::kinds_of_names(&mut self.after, any_value)
     }
 
     /// All dangerous nodes of the change, permitted or not. None for a change that no diff found.
@@ -102,9 +142,10 @@ impl<'a> Checker<'a> {
         found.unwrap_or_default()
     }
 
+    /// Checks a change against other patterns than the checker's own, if there are any.
     fn check(
         &mut self,
-        patterns: &[PathPattern],
+        others: Option<&PatternSet>,
         change: &Change,
     ) -> Result<Vec<usize>, Box<Refusal>> {
         let place = match change.place() {
@@ -114,23 +155,39 @@ impl<'a> Checker<'a> {
             }
             Some(place) => place,
         };
-        let mut check = Check::new(patterns, &mut self.before, &mut self.after);
-        check.run(change, place)?;
-        Ok(check.granted())
+        let way = match others {
+            Some(_) => Vec::new(),
+            None => std::mem::take(&mut self.way),
+        };
+        let mut check = Check {
+            set: others.unwrap_or(&self.set),
+            kinds: &self.kinds,
+            before: &mut self.before,
+            after: &mut self.after,
+            way,
+            budget: &self.budget,
+            granted: BTreeSet::new(),
+        };
+        let checked = check.run(change, place);
+        let Check { way, granted, .. } = check;
+        if others.is_none() {
+            self.way = way;
+        }
+        checked.map(|()| granted.into_iter().collect())
     }
 
     /// A pattern that would permit the refused node; verified before it is returned.
     fn hint(&mut self, change: &Change, refusal: &Refusal) -> Option<String> {
         if matches!(
             refusal.reason,
-            Reason::Reserved(_) | Reason::NoPlace | Reason::Document
+            Reason::Reserved(_) | Reason::NoPlace | Reason::Document | Reason::Unchecked
         ) {
             return None;
         }
         let mut tried = self.patterns.to_vec();
         for candidate in hint::candidates(&refusal.path) {
             tried.push(PathPattern::parse(&candidate).ok()?);
-            match self.check(&tried, change) {
+            match self.check(Some(&PatternSet::new(&tried)), change) {
                 Err(still) if still.path == refusal.path => tried.pop(),
                 _ => return Some(candidate),
             };

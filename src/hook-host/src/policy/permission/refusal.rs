@@ -37,6 +37,8 @@ pub enum Reason {
     },
     /// The change was not found by a diff of these documents.
     NoPlace,
+    /// The budget for checks was used up before this change was checked.
+    Unchecked,
     /// The root element became another one, or more changed than can be told apart.
     Document,
 }

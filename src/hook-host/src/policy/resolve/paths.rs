@@ -5,12 +5,11 @@ use domain_xml::PathPattern;
 use super::{AllowList, ResolveError, Resolver, at};
 use crate::description::Wishes;
 use crate::policy::grant::{Grant, Layer};
-use crate::policy::pattern_subset::{is_superset, names_dangerous};
-use crate::policy::yaml_values::{Located, Pattern};
+use crate::policy::pattern_subset::{is_superset, kinds_named};
+use crate::policy::yaml_values::{Dangerous, Located, Pattern};
 
 impl Resolver<'_> {
     pub(super) fn grant(&self) -> Result<Grant, ResolveError> {
-        let mut layers = Vec::new();
         let owner = self.yaml.and_then(|yaml| {
             let paths = yaml.content.allow.paths.as_ref()?;
             Some(layer(
@@ -25,35 +24,29 @@ impl Resolver<'_> {
             .operator_list("allow.paths", |allow| allow.paths.as_ref())
             .map(|cap| cap.layer().and(&dangerous));
         let wishes = self.identity.description.wishes.as_ref();
-        let has_owner = owner.is_some();
-        layers.extend(owner);
-        layers.extend(operator);
-        match wishes {
-            Some(wishes) => {
-                for wish in &wishes.paths {
-                    check_wish(wish, &layers, &dangerous)?;
-                }
-                layers.insert(0, wishes_layer(wishes));
-            }
-            None if has_owner => {}
-            None => layers.insert(
-                0,
-                Layer {
-                    patterns: Vec::new(),
-                    origin: format!(
-                        "wishes.paths in its description, or allow.paths of {},",
-                        self.hook_yaml()
-                    ),
-                },
-            ),
+        for wish in wishes.iter().flat_map(|wishes| &wishes.paths) {
+            check_wish(wish, owner.iter().chain(&operator), &dangerous)?;
         }
+        let wanted = match wishes {
+            Some(wishes) => Some(wishes_layer(wishes)),
+            None if owner.is_some() => None,
+            None => Some(Layer {
+                patterns: Vec::new(),
+                kinds: Vec::new(),
+                origin: format!(
+                    "wishes.paths in its description, or allow.paths of {},",
+                    self.hook_yaml()
+                ),
+            }),
+        };
         // The wildcard matches everything except the dangerous set.
         let mut short_of_danger = dangerous;
         short_of_danger
             .patterns
             .extend(PathPattern::parse("/domain/**"));
-        layers.push(short_of_danger);
-        Ok(Grant::new(layers))
+        // The operator's patterns come first: no pattern of a module is matched against what they refuse.
+        let layers = operator.into_iter().chain([short_of_danger]);
+        Ok(Grant::new(layers.chain(owner).chain(wanted).collect()))
     }
 }
 
@@ -61,14 +54,33 @@ impl AllowList<'_, Located<Pattern>> {
     fn layer(self) -> Layer {
         Layer {
             patterns: self.values.iter().map(|p| p.get().0.clone()).collect(),
+            kinds: Vec::new(),
             origin: self.origin,
         }
+    }
+}
+
+impl AllowList<'_, Located<Dangerous>> {
+    fn layer(self) -> Layer {
+        let mut layer = Layer {
+            patterns: Vec::new(),
+            kinds: Vec::new(),
+            origin: self.origin,
+        };
+        for value in self.values {
+            match value.get() {
+                Dangerous::Path(pattern) => layer.patterns.push(pattern.clone()),
+                Dangerous::Kind(kind) => layer.kinds.push(*kind),
+            }
+        }
+        layer
     }
 }
 
 fn layer(patterns: &[Located<Pattern>], origin: String) -> Layer {
     Layer {
         patterns: patterns.iter().map(|p| p.get().0.clone()).collect(),
+        kinds: Vec::new(),
         origin,
     }
 }
@@ -76,19 +88,26 @@ fn layer(patterns: &[Located<Pattern>], origin: String) -> Layer {
 fn wishes_layer(wishes: &Wishes) -> Layer {
     Layer {
         patterns: wishes.paths.clone(),
+        kinds: Vec::new(),
         origin: "wishes.paths in the module's description".to_owned(),
     }
 }
 
 /// Checks that every layer allows at least a part of a wish. Layers may narrow a wish; if nothing is
 /// left of it, the mistake shows now rather than at boot.
-fn check_wish(wish: &PathPattern, layers: &[Layer], dangerous: &Layer) -> Result<(), ResolveError> {
+fn check_wish<'a>(
+    wish: &PathPattern,
+    layers: impl Iterator<Item = &'a Layer>,
+    dangerous: &'a Layer,
+) -> Result<(), ResolveError> {
+    let kinds = kinds_named(wish, false);
     let overlaps = |layer: &Layer| {
         let mut patterns = layer.patterns.iter();
         patterns.any(|pattern| is_superset(pattern, wish) || is_superset(wish, pattern))
+            || (!kinds.is_empty() && kinds.iter().all(|kind| layer.kinds.contains(kind)))
     };
-    let needed = names_dangerous(wish).then_some(dangerous);
-    match layers.iter().chain(needed).find(|layer| !overlaps(layer)) {
+    let needed = (!kinds.is_empty()).then_some(dangerous);
+    match layers.chain(needed).find(|layer| !overlaps(layer)) {
         None => Ok(()),
         Some(layer) => Err(ResolveError::NotGranted {
             what: "path",

@@ -1,6 +1,7 @@
 use std::path::Path;
+use std::rc::Rc;
 
-use domain_xml::{Document, diff};
+use domain_xml::{Budget, Document, diff};
 use proptest::prelude::*;
 
 use super::*;
@@ -157,7 +158,7 @@ fn hook_points_are_narrowed_and_reordered() {
         error.to_string().starts_with("h/hook.yaml:3:9: "),
         "{error}"
     );
-    let error = with("", Some("allow: {hookPoints: [Shutdown]}\n"))
+    let error = with("{}", Some("allow: {hookPoints: [Shutdown]}\n"))
         .err()
         .unwrap();
     assert!(
@@ -200,13 +201,13 @@ fn pinned_and_listed_digests_are_enforced() {
         error.starts_with("h/hook.yaml:2:9: ") && error.contains(&right),
         "{error}"
     );
-    let error = with("", Some("digests: Pinned\n"))
+    let error = with("{}", Some("digests: Pinned\n"))
         .err()
         .unwrap()
         .to_string();
     assert!(error.starts_with("p.yaml:1:10: "), "{error}");
     let listed = |digest: &str| format!("digests: Listed\nrules: [{{digests: [{digest}]}}]\n");
-    assert!(with("", Some(&listed(&right))).is_ok());
+    assert!(with("{}", Some(&listed(&right))).is_ok());
     let pinned = format!("sha256: {right}\n");
     assert!(with(&pinned, Some(&listed(&wrong))).is_err());
 }
@@ -339,13 +340,15 @@ fn permits(grant: &Grant, edit: usize) -> bool {
     let after = Document::parse(&BEFORE.replace(from, to)).unwrap();
     let changes = diff(&before, &after);
     assert!(!changes.is_empty());
-    grant.check(&changes, &before, &after).is_ok()
+    let budget = Rc::new(Budget::unlimited());
+    grant.check(&changes, &before, &after, &budget).is_ok()
 }
 
 fn alone(patterns: &[usize]) -> Grant {
     let patterns = patterns.iter().map(|n| PATTERNS[*n].parse().unwrap());
     Grant::new(vec![Layer {
         patterns: patterns.collect(),
+        kinds: Vec::new(),
         origin: String::new(),
     }])
 }
@@ -359,7 +362,12 @@ fn list(patterns: &[usize]) -> String {
 }
 
 fn some() -> impl Strategy<Value = Vec<usize>> {
-    proptest::collection::vec(0..PATTERNS.len(), 0..4)
+    among(0..PATTERNS.len())
+}
+
+/// The last two patterns name dangerous nodes.
+fn among(patterns: std::ops::Range<usize>) -> impl Strategy<Value = Vec<usize>> {
+    proptest::collection::vec(patterns, 0..4)
 }
 
 proptest! {
@@ -370,8 +378,8 @@ proptest! {
     fn a_grant_is_the_intersection(
         wishes in some(),
         owner in proptest::option::of(some()),
-        operator in proptest::option::of(some()),
-        dangerous in some(),
+        operator in proptest::option::of(among(0..6)),
+        dangerous in among(6..PATTERNS.len()),
         edit in 0..EDITS.len(),
     ) {
         let description = format!(r#"{{"wishes":{{"paths":{}}}}}"#, list(&wishes));

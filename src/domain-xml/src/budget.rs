@@ -1,0 +1,118 @@
+//! A limit on the work of one operation on untrusted documents.
+
+use std::cell::Cell;
+
+/// Steps between two looks at the clock.
+const STEPS_PER_CHECK: u64 = 4096;
+
+/// The work that an operation on hostile documents may do, in steps and in time. One step is about one element,
+/// attribute or pattern that is visited.
+///
+/// A budget that is used up stays so: operations then return early, and their results mean nothing. Ask
+/// [`Budget::exhausted`] before using a result.
+pub struct Budget<'a> {
+    left: Cell<u64>,
+    until_check: Cell<u64>,
+    is_late: Option<Box<dyn Fn() -> bool + 'a>>,
+    exhausted: Cell<Option<Exhausted>>,
+}
+
+/// What a [`Budget`] ran out of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exhausted {
+    /// Steps.
+    Steps,
+    /// Time.
+    Time,
+}
+
+impl<'a> Budget<'a> {
+    /// As many steps as it takes, for trusted documents.
+    #[must_use]
+    pub fn unlimited() -> Self {
+        Self::of_steps(u64::MAX)
+    }
+
+    /// A number of steps.
+    #[must_use]
+    pub fn of_steps(steps: u64) -> Self {
+        Self {
+            left: Cell::new(steps),
+            until_check: Cell::new(0),
+            is_late: None,
+            exhausted: Cell::new(None),
+        }
+    }
+
+    /// The same steps, until `is_late` answers yes. It is asked every few thousand steps.
+    #[must_use]
+    pub fn until(self, is_late: impl Fn() -> bool + 'a) -> Self {
+        Self {
+            is_late: Some(Box::new(is_late)),
+            ..self
+        }
+    }
+
+    /// Spends steps. False once the budget is used up.
+    pub fn spend(&self, steps: u64) -> bool {
+        if self.exhausted.get().is_some() {
+            return false;
+        }
+        match self.left.get().checked_sub(steps) {
+            Some(left) => self.left.set(left),
+            None => {
+                self.exhausted.set(Some(Exhausted::Steps));
+                return false;
+            }
+        }
+        match self.until_check.get().checked_sub(steps) {
+            Some(left) => self.until_check.set(left),
+            None => self.check_time(),
+        }
+        self.exhausted.get().is_none()
+    }
+
+    /// What the budget ran out of, if it is used up. Looks at the clock.
+    pub fn exhausted(&self) -> Option<Exhausted> {
+        if self.exhausted.get().is_none() {
+            self.check_time();
+        }
+        self.exhausted.get()
+    }
+
+    fn check_time(&self) {
+        self.until_check.set(STEPS_PER_CHECK);
+        if self.is_late.as_ref().is_some_and(|is_late| is_late()) {
+            self.exhausted.set(Some(Exhausted::Time));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_that_is_used_up_stays_so() {
+        let budget = Budget::of_steps(10);
+        assert!(budget.spend(10) && budget.exhausted().is_none());
+        assert!(!budget.spend(1));
+        assert!(!budget.spend(0));
+        assert_eq!(budget.exhausted(), Some(Exhausted::Steps));
+    }
+
+    #[test]
+    fn time_runs_out_between_steps() {
+        let late = Cell::new(false);
+        let budget = Budget::unlimited().until(|| late.get());
+        assert!(budget.spend(1));
+        late.set(true);
+        let spent = (0..).find(|_| !budget.spend(1));
+        assert!(spent.is_some_and(|steps| steps <= STEPS_PER_CHECK));
+        assert_eq!(budget.exhausted(), Some(Exhausted::Time));
+        assert_eq!(
+            Budget::unlimited().until(|| true).exhausted(),
+            Some(Exhausted::Time)
+        );
+    }
+}

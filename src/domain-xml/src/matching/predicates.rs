@@ -1,0 +1,115 @@
+//! The predicates of many patterns, tested together: one walk over an element's content finds all that hold, whatever
+//! their number.
+
+use std::collections::HashMap;
+
+use crate::path::{NameTest, Target};
+use crate::{Budget, Element};
+
+/// Conditions of predicates as a tree: child names lead down, attributes and texts are tested at its nodes.
+#[derive(Default)]
+pub(super) struct Conditions {
+    nodes: Vec<Node>,
+    count: usize,
+}
+
+/// The conditions at the end of one path of child names.
+#[derive(Default)]
+struct Node {
+    children: HashMap<Box<str>, usize>,
+    attributes: HashMap<Box<str>, Values>,
+    text: Values,
+}
+
+/// Conditions on one value, by number.
+#[derive(Default)]
+struct Values {
+    exists: Option<usize>,
+    equals: HashMap<Box<str>, usize>,
+}
+
+/// The conditions that hold for an element.
+pub(super) struct Holding(Vec<u64>);
+
+impl Conditions {
+    /// Adds a condition and returns its number; equal ones share it.
+    pub(super) fn add(&mut self, names: &[String], target: &Target, value: Option<&str>) -> usize {
+        if self.nodes.is_empty() {
+            self.nodes.push(Node::default());
+        }
+        let mut at = 0;
+        for name in names {
+            let new = self.nodes.len();
+            at = *self.nodes[at]
+                .children
+                .entry(name.as_str().into())
+                .or_insert(new);
+            if at == new {
+                self.nodes.push(Node::default());
+            }
+        }
+        let values = match target {
+            Target::Attribute(NameTest::Exact(name)) => self.nodes[at]
+                .attributes
+                .entry(name.as_str().into())
+                .or_default(),
+            // The parser accepts no other attribute in a predicate.
+            Target::Element | Target::Attribute(_) => &mut self.nodes[at].text,
+        };
+        let new = self.count;
+        let number = match value {
+            None => *values.exists.get_or_insert(new),
+            Some(value) => *values.equals.entry(value.into()).or_insert(new),
+        };
+        self.count += usize::from(number == new);
+        number
+    }
+
+    /// Tests all conditions on an element.
+    pub(super) fn test(&self, element: &Element, budget: &Budget<'_>) -> Holding {
+        let mut holding = Holding(vec![0; self.count.div_ceil(64)]);
+        if let Some(root) = self.nodes.first() {
+            self.visit(root, element, &mut holding, budget);
+        }
+        holding
+    }
+
+    /// As deep as the shorter of the document and the longest predicate.
+    fn visit(&self, node: &Node, element: &Element, holding: &mut Holding, budget: &Budget<'_>) {
+        if !budget.spend(1) {
+            return;
+        }
+        holding.set(node.text.exists);
+        if !node.text.equals.is_empty() {
+            holding.set(node.text.equals.get(element.text().as_str()).copied());
+        }
+        if !node.attributes.is_empty() {
+            for attribute in element.attributes() {
+                if let Some(values) = node.attributes.get(attribute.name) {
+                    holding.set(values.exists);
+                    holding.set(values.equals.get(attribute.value().as_ref()).copied());
+                }
+            }
+        }
+        if !node.children.is_empty() {
+            budget.spend(element.nodes().len() as u64);
+            for child in element.children() {
+                if let Some(next) = node.children.get(child.canonical_name()) {
+                    self.visit(&self.nodes[*next], child, holding, budget);
+                }
+            }
+        }
+    }
+}
+
+impl Holding {
+    fn set(&mut self, condition: Option<usize>) {
+        if let Some(number) = condition {
+            self.0[number / 64] |= 1 << (number % 64);
+        }
+    }
+
+    pub(super) fn holds(&self, condition: usize) -> bool {
+        self.0[condition / 64] >> (condition % 64) & 1 == 1
+    }
+}

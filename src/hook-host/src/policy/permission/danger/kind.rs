@@ -1,0 +1,109 @@
+//! The classes of the dangerous set.
+
+use std::fmt;
+use std::str::FromStr;
+
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])* $kind:ident: $is:literal,)*) => {
+        /// Why a pattern must name a node to permit its change. The operator's policy grants a class by its
+        /// name (`dangerous: [DiskFormat]`), or single paths of it.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum DangerKind {
+            $($(#[doc = $doc])* $kind,)*
+        }
+
+        impl DangerKind {
+            /// All classes.
+            pub const ALL: &'static [Self] = &[$(Self::$kind),*];
+
+            /// The name in policies.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => stringify!($kind),)*
+                }
+            }
+        }
+
+        impl fmt::Display for DangerKind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Self::$kind => $is,)*
+                })
+            }
+        }
+    };
+}
+
+kinds! {
+    /// `qemu:commandline` and whatever else goes to a hypervisor past libvirt (`lxc:`, `xen:`, `bhyve:` as well).
+    Hypervisor: "goes to the hypervisor past libvirt",
+    /// `<emulator>`: the program that libvirt runs.
+    Emulator: "is the program that runs the machine",
+    /// Loader, NVRAM, kernel, initrd, command line, device tree, ACPI tables: what the machine
+    /// boots, read from files of the container.
+    Boot: "is what the machine boots from",
+    /// An interface's `<script>`, `<downscript>` or `<backend>`, and vhost-user helpers: programs and devices.
+    Script: "is a program or device behind an interface",
+    /// `<seclabel>`.
+    SecurityLabel: "is a security label",
+    /// `<source>` and `<mirror>` of any device, a random or smartcard backend, and types that interpret a source
+    /// as something else.
+    Source: "is where a device gets its data from",
+    /// Any other value that names a file, directory, socket or host device.
+    HostPath: "names a file, socket or device of the host",
+    /// A disk's format: a guest that writes its own image header picks its backing file.
+    DiskFormat: "is a disk's format, which decides whether its header is believed",
+    /// Who else may write a disk, and whether writes are kept: `shareable`, `transient`, a `readonly` that is
+    /// removed, leases.
+    DiskAccess: "decides who may write a disk, and whether writes are kept",
+    /// References to libvirt's secrets: `auth`, `encryption`.
+    Secret: "uses a secret of libvirt",
+    /// `<filesystem>`.
+    Filesystem: "shares a directory with the guest",
+    /// `<hostdev>`, raw I/O and SCSI commands on a disk, and TPM, smartcard or input devices of the host.
+    HostDevice: "gives a device of the host to the guest",
+    /// How an interface is attached to the pod's network, forwarded ports, the vsock's address.
+    HostNetwork: "decides how the guest is attached to the host's network",
+    /// A display of the host: SDL, D-Bus, X authority.
+    HostDisplay: "connects to a display or bus of the host",
+    /// Audio servers and devices of the host.
+    HostAudio: "connects to an audio server or device of the host",
+    /// Memory that is shared under a name.
+    SharedMemory: "shares memory with other processes of the host",
+    /// Host identity that the guest sees: SMBIOS of the host.
+    HostIdentity: "shows the guest the host's identity",
+    /// Realtime scheduling, cgroup partitions, cache and memory bandwidth of the host.
+    HostScheduling: "decides about processor time and caches of the whole host",
+    /// Dumps of the guest's memory to the host's disk.
+    CoreDump: "writes the guest's memory to the host's disk",
+    /// An attribute with a prefix: libvirt knows none, and reads it as the one without.
+    Disguise: "has a prefix, and is read as if it had none",
+}
+
+/// A name that is no class of the dangerous set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{name:?} is neither a path that begins with /domain/ nor a class of the dangerous set ({})",
+    names()
+)]
+pub struct UnknownDanger {
+    name: String,
+}
+
+fn names() -> String {
+    let names: Vec<&str> = DangerKind::ALL.iter().map(|kind| kind.name()).collect();
+    names.join(", ")
+}
+
+impl FromStr for DangerKind {
+    type Err = UnknownDanger;
+
+    fn from_str(name: &str) -> Result<Self, UnknownDanger> {
+        let found = Self::ALL.iter().find(|kind| kind.name() == name);
+        found.copied().ok_or_else(|| UnknownDanger {
+            name: name.to_owned(),
+        })
+    }
+}

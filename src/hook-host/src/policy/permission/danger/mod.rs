@@ -1,0 +1,168 @@
+//! The dangerous set, which no wildcard matches, and the reserved nodes, which nothing grants.
+//!
+//! QEMU reads these as files to open, programs to run or devices to take, with the rights of its
+//! container. Names are compared without their prefixes: libvirt reads attributes whatever their
+//! namespace (libxml2's `xmlGetProp` does), so elements are held to the same rule.
+
+mod kind;
+mod rules;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::LazyLock;
+
+use domain_xml::Element;
+
+pub use kind::{DangerKind, UnknownDanger};
+use rules::{RULES, Rule, When};
+
+/// The version of libvirt whose schema the rules were reviewed against.
+pub const REVIEWED_LIBVIRT: (u32, u32, u32) = (11, 3, 0);
+
+/// Where a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// In the document before, like its parent in the document after or not.
+    Before,
+    /// In the document before, and its parent is in both.
+    Removed,
+    /// In the document after only.
+    After,
+    /// In both documents, as it is in the document after.
+    Edited,
+    /// In a pattern, which stands for all values.
+    Named,
+}
+
+/// Nodes that no hook may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reserved {
+    /// `/domain/name`
+    Name,
+    /// `/domain/uuid`
+    Uuid,
+    /// KubeVirt's element in `/domain/metadata`.
+    Metadata,
+}
+
+impl fmt::Display for Reserved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reserved::Name => "the domain's name",
+            Reserved::Uuid => "the domain's UUID",
+            Reserved::Metadata => "KubeVirt's metadata",
+        })
+    }
+}
+
+const HYPERVISORS: &[&str] = &["qemu", "lxc", "xen", "bhyve"];
+
+/// `("qemu", "arg")` of `qemu:arg`; the prefix is empty if there is none.
+fn split(name: &str) -> (&str, &str) {
+    name.split_once(':').unwrap_or(("", name))
+}
+
+pub(super) fn local(name: &str) -> &str {
+    split(name).1
+}
+
+/// The rules by attribute, or by element for rules about elements.
+static INDEX: LazyLock<HashMap<(bool, &str), Vec<&Rule>>> = LazyLock::new(|| {
+    let mut index: HashMap<_, Vec<&Rule>> = HashMap::new();
+    for rule in RULES {
+        let name = rule.attribute.or(rule.element).unwrap_or_default();
+        let key = (rule.attribute.is_some(), name);
+        index.entry(key).or_default().push(rule);
+    }
+    index
+});
+
+/// The rules for a node, by the names of its parent, its element and its attribute.
+fn rules_for<'a>(
+    parent: &'a str,
+    element: &'a str,
+    attribute: Option<&'a str>,
+) -> impl Iterator<Item = &'static Rule> + 'a {
+    let key = (attribute.is_some(), attribute.unwrap_or(element));
+    let named = INDEX.get(&key).into_iter().flatten().copied();
+    named.filter(move |rule| {
+        rule.element.is_none_or(|name| name == element)
+            && rule.parent.is_none_or(|name| name == parent)
+    })
+}
+
+impl Rule {
+    fn applies(&self, presence: Presence, value: impl FnOnce() -> String) -> bool {
+        match (self.when, presence) {
+            (When::Always, _) | (_, Presence::Named) | (When::Removed, Presence::Removed) => true,
+            (When::Becomes(is_dangerous), Presence::After | Presence::Edited)
+            | (When::TurnsInto(is_dangerous), Presence::Edited) => is_dangerous(&value()),
+            (When::Becomes(_) | When::TurnsInto(_) | When::Removed, _) => false,
+        }
+    }
+}
+
+fn around(parent: Option<&Element>) -> &str {
+    parent.map_or("", |parent| local(parent.name()))
+}
+
+/// The danger of an element and its content.
+pub(super) fn of_element(
+    element: &Element,
+    parent: Option<&Element>,
+    presence: Presence,
+) -> Option<DangerKind> {
+    if HYPERVISORS.contains(&split(element.canonical_name()).0) {
+        return Some(DangerKind::Hypervisor);
+    }
+    let (parent, name) = (around(parent), local(element.name()));
+    let mut rules = rules_for(parent, name, None);
+    let rule = rules.find(|rule| rule.applies(presence, || element.text()));
+    rule.map(|rule| rule.kind)
+}
+
+/// The danger of an attribute whose element is not dangerous.
+pub(super) fn of_attribute(
+    attribute: &str,
+    element: &Element,
+    parent: Option<&Element>,
+    presence: Presence,
+) -> Option<DangerKind> {
+    let (parent, name) = (around(parent), local(element.name()));
+    let value = || element.attr(attribute).unwrap_or_default().into_owned();
+    let mut rules = rules_for(parent, name, Some(local(attribute)));
+    // A removed attribute becomes no value.
+    let presence = match (presence, element.attr(attribute)) {
+        (Presence::After | Presence::Edited, None) => Presence::Before,
+        _ => presence,
+    };
+    let rule = rules.find(|rule| rule.applies(presence, value));
+    let disguise = (!split(attribute).0.is_empty()).then_some(DangerKind::Disguise);
+    rule.map(|rule| rule.kind).or(disguise)
+}
+
+/// Whether the element at this depth below the root is reserved.
+pub(super) fn reserved(
+    depth: usize,
+    element: &Element,
+    parent: Option<&Element>,
+) -> Option<Reserved> {
+    match (depth, around(parent), local(element.name())) {
+        (1, _, "name") => Some(Reserved::Name),
+        (1, _, "uuid") => Some(Reserved::Uuid),
+        (2, "metadata", "kubevirt") => Some(Reserved::Metadata),
+        _ => None,
+    }
+}
+
+/// Whether a pattern must name an element of this kind inside of `inside`. A grant of a dangerous
+/// element includes its content, except for security labels.
+pub(super) fn needs_its_name(kind: DangerKind, inside: Option<DangerKind>) -> bool {
+    match inside {
+        None => true,
+        Some(inside) => kind == DangerKind::SecurityLabel && inside != kind,
+    }
+}

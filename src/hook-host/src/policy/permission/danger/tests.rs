@@ -1,0 +1,365 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain_xml::{Document, diff};
+
+use super::rules::{RULES, Rule, When};
+use super::{DangerKind, INDEX, Presence, REVIEWED_LIBVIRT};
+use crate::policy::permission::schema::{self, Leaf, Schema, Values};
+use crate::policy::permission::{Checker, dangerous};
+
+/// For each rule that is about values: where, a harmless value, and a dangerous one.
+const VALUES: &[(&str, &str, &str)] = &[
+    ("/domain/on_crash", "destroy", "coredump-restart"),
+    ("/domain/devices/disk/@type", "block", "dir"),
+    ("/domain/devices/disk/backingStore/@type", "file", "network"),
+    ("/domain/devices/disk/@device", "cdrom", "lun"),
+    (
+        "/domain/devices/tpm/backend/@type",
+        "emulator",
+        "passthrough",
+    ),
+    ("/domain/devices/smartcard/@mode", "passthrough", "host"),
+    ("/domain/devices/input/@type", "tablet", "evdev"),
+    ("/domain/devices/serial/@type", "pty", "file"),
+    ("/domain/devices/parallel/@type", "null", "dev"),
+    ("/domain/devices/console/@type", "pty", "tcp"),
+    ("/domain/devices/channel/@type", "unix", "pipe"),
+    ("/domain/devices/redirdev/@type", "spicevmc", "tcp"),
+    ("/domain/devices/smartcard/@type", "spicevmc", "unix"),
+    ("/domain/devices/graphics/@type", "vnc", "dbus"),
+    (
+        "/domain/devices/graphics/@keymap",
+        "de",
+        "../../../etc/passwd",
+    ),
+    ("/domain/devices/video/driver/@name", "qemu", "vhostuser"),
+    ("/domain/devices/audio/@type", "none", "pulseaudio"),
+    ("/domain/devices/graphics/gl/@enable", "no", "yes"),
+    ("/domain/os/smbios/@mode", "sysinfo", "host"),
+    ("/domain/devices/watchdog/@action", "reset", "dump"),
+    ("/domain/clock/@timezone", "Europe/Berlin", ":/etc/shadow"),
+];
+
+/// Where only an element that was there counts: a new one needs the grant of its source.
+const TURN: &[&str] = &[
+    "/domain/devices/disk/@type",
+    "/domain/devices/disk/backingStore/@type",
+];
+
+/// A domain with this node, and the end of the path's last element.
+fn domain(path: &str, value: &str) -> String {
+    let mut steps: Vec<&str> = path.split('/').skip(2).collect();
+    let attribute = match steps.last() {
+        Some(last) if last.starts_with('@') => steps.pop(),
+        _ => None,
+    };
+    let (last, around) = steps.split_last().unwrap();
+    let open: String = around.iter().map(|step| format!("<{step}>")).collect();
+    let close: String = around
+        .iter()
+        .rev()
+        .map(|step| format!("</{step}>"))
+        .collect();
+    let node = match attribute {
+        Some(attribute) => format!("<{last} {}='{value}'/>", &attribute[1..]),
+        None => format!("<{last}>{value}</{last}>"),
+    };
+    format!("<domain>{open}{node}{close}</domain>")
+}
+
+fn danger(before: &str, after: &str) -> Option<DangerKind> {
+    let (before, after) = (
+        Document::parse(before).unwrap(),
+        Document::parse(after).unwrap(),
+    );
+    let changes = diff(&before, &after);
+    assert!(!changes.is_empty());
+    changes
+        .iter()
+        .find_map(|change| dangerous(change, &before, &after))
+}
+
+/// The node that a rule is about, in a domain.
+fn path_of(rule: &Rule) -> String {
+    let parent = rule
+        .parent
+        .map_or(String::new(), |parent| format!("{parent}/"));
+    let element = rule.element.unwrap_or("anything");
+    let attribute = rule
+        .attribute
+        .map_or(String::new(), |name| format!("/@{name}"));
+    format!("/domain/devices/{parent}{element}{attribute}")
+}
+
+#[test]
+fn every_rule_without_values_tells_its_node_from_others() {
+    for rule in RULES
+        .iter()
+        .filter(|rule| matches!(rule.when, When::Always))
+    {
+        let path = path_of(rule);
+        assert_eq!(
+            danger("<domain/>", &domain(&path, "x")),
+            Some(rule.kind),
+            "{path}"
+        );
+        assert_eq!(
+            danger(&domain(&path, "x"), "<domain/>"),
+            Some(rule.kind),
+            "{path}"
+        );
+        let last = path.rfind(['/', '@']).unwrap() + 1;
+        let other = format!("{}harmless", &path[..last]);
+        let edited = danger(&domain(&path, "x"), &domain(&path, "y"));
+        assert_eq!(edited, Some(rule.kind), "{path}");
+        let around: Vec<&str> = path.split('/').collect();
+        let is_in_danger = around
+            .iter()
+            .any(|step| INDEX.contains_key(&(false, *step)));
+        if rule.attribute.is_some() || !is_in_danger {
+            assert_eq!(danger("<domain/>", &domain(&other, "x")), None, "{other}");
+        }
+    }
+}
+
+#[test]
+fn every_rule_of_values_tells_them_apart() {
+    for (path, harmless, dangerous) in VALUES {
+        let (none, good, bad) = ("<domain/>", domain(path, harmless), domain(path, dangerous));
+        let expected = kind_of(path);
+        assert_eq!(danger(none, &good), None, "{path}");
+        let if_new = expected.filter(|_| !TURN.contains(path));
+        assert_eq!(danger(none, &bad), if_new, "{path}");
+        assert_eq!(danger(&good, &bad), expected, "{path}");
+        // Away from a dangerous value everyone may go.
+        assert_eq!(danger(&bad, &good), None, "{path}");
+    }
+    let of_values = RULES
+        .iter()
+        .filter(|rule| matches!(rule.when, When::Becomes(_) | When::TurnsInto(_)));
+    assert_eq!(of_values.count(), VALUES.len());
+}
+
+/// The class of a path by the names alone.
+fn kind_of(path: &str) -> Option<DangerKind> {
+    let document = Document::parse(&domain(path, "x")).unwrap();
+    let kinds = Checker::new(&[], &document, &document).kinds_of_names(true);
+    kinds.first().copied()
+}
+
+#[test]
+fn a_removed_readonly_is_dangerous_and_a_removed_disk_is_not() {
+    let disk = |inside: &str| format!("<domain><devices><disk>{inside}</disk></devices></domain>");
+    let kind = Some(DangerKind::DiskAccess);
+    assert_eq!(danger(&disk("<readonly/>"), &disk("")), kind);
+    assert_eq!(danger(&disk(""), &disk("<readonly/>")), None);
+    let none = "<domain><devices/></domain>";
+    assert_eq!(danger(&disk("<readonly/>"), none), None);
+    assert_eq!(danger(&disk("<shareable/>"), none), kind);
+}
+
+#[test]
+fn names_of_classes_are_read_back() {
+    for kind in DangerKind::ALL {
+        assert_eq!(kind.name().parse(), Ok(*kind));
+        assert_eq!(kind.name(), format!("{kind:?}"));
+    }
+    let error = "Disk".parse::<DangerKind>().unwrap_err().to_string();
+    assert!(error.contains("DiskFormat"), "{error}");
+}
+
+/// Definitions of the schema whose values are paths, devices, directories or addresses of the host.
+const PATHS: &[&str] = &[
+    "absFilePath",
+    "filePath",
+    "absDirPath",
+    "dirPath",
+    "deviceName",
+    "vmwarePath",
+    "dbusAddr",
+    "anyURI",
+    "unixSocketPath",
+    "uri",
+    "bridgeMode",
+];
+
+/// Definitions of the schema whose values are numbers, or addresses on the guest's own buses.
+const NUMBERS: &[&str] = &[
+    "unsignedInt",
+    "unsignedLong",
+    "unsignedShort",
+    "unsignedByte",
+    "positiveInteger",
+    "nonNegativeInteger",
+    "integer",
+    "int",
+    "long",
+    "short",
+    "byte",
+    "double",
+    "dateTime",
+    "uint8",
+    "uint16",
+    "uint24",
+    "uint31",
+    "uint32",
+    "uint64",
+    "hexuint",
+    "pciBus",
+    "pciSlot",
+    "pciFunc",
+    "pciDomain",
+    "usbPort",
+    "usbAddr",
+    "usbId",
+    "usbClass",
+    "usbVersion",
+    "usbIdDefault",
+    "driveController",
+    "driveBus",
+    "driveTarget",
+    "driveUnit",
+    "driveSCSITarget",
+    "driveSCSIUnit",
+    "virtioserialPort",
+    "ccidSlot",
+    "spaprvioReg",
+    "ccwCssidRange",
+    "ccwSsidRange",
+    "ccwDevnoRange",
+    "cpuset",
+    "unit",
+    "unitHz",
+    "UUID",
+    "aliasName",
+    "timeDelta",
+    "wwn",
+    "vcpuId",
+];
+
+fn is_dangerous((path, attribute): &Leaf) -> bool {
+    let mut open = String::new();
+    for step in path {
+        open.push_str(&format!("<{}", step.replace('*', "any")));
+        if step == "domain" {
+            open.push_str(
+                " xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0' \
+                 xmlns:lxc='http://libvirt.org/schemas/domain/lxc/1.0' \
+                 xmlns:xen='http://libvirt.org/schemas/domain/xen/1.0' \
+                 xmlns:bhyve='http://libvirt.org/schemas/domain/bhyve/1.0'",
+            );
+        }
+        open.push('>');
+    }
+    if let Some(attribute) = attribute.as_ref().filter(|name| *name != "*") {
+        open.truncate(open.len() - 1);
+        open.push_str(&format!(" {attribute}='x'>"));
+    }
+    let close: String = path
+        .iter()
+        .rev()
+        .map(|step| format!("</{}>", step.replace('*', "any")))
+        .collect();
+    let document = Document::parse(&(open + &close)).unwrap();
+    let kinds = Checker::new(&[], &document, &document).kinds_of_names(true);
+    !kinds.is_empty()
+}
+
+fn named((path, attribute): &Leaf) -> String {
+    let from = path.len().saturating_sub(2);
+    let attribute = attribute
+        .as_ref()
+        .map_or(String::new(), |name| format!("@{name}"));
+    format!("{}{attribute}", path[from..].join("/"))
+}
+
+#[test]
+fn every_path_of_libvirts_schema_is_dangerous() {
+    let schema = schema::read();
+    let paths = schema.leaves.iter().filter(|(leaf, values)| {
+        values
+            .types
+            .iter()
+            .any(|kind| PATHS.contains(&kind.as_str()))
+            && !is_address(leaf)
+    });
+    let harmless: BTreeSet<String> = paths
+        .clone()
+        .filter(|(leaf, _)| !is_dangerous(leaf))
+        .map(|(leaf, values)| format!("{} {:?}", named(leaf), values.types))
+        .collect();
+    assert!(paths.count() > 100);
+    assert_eq!(harmless, BTreeSet::new());
+}
+
+/// Whether it is an address on one of the guest's buses.
+fn is_address((path, _): &Leaf) -> bool {
+    path.last().is_some_and(|last| last == "address")
+}
+
+/// What the schema has that is neither dangerous nor a number: `PARENT/ELEMENT@ATTRIBUTE TYPES... =VALUES...`.
+fn to_review(schema: &Schema) -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let is_number = |kind: &String| NUMBERS.contains(&kind.as_str());
+    for (leaf, Values { types, names }) in &schema.leaves {
+        if is_address(leaf)
+            || (names.is_empty() && types.iter().all(is_number))
+            || is_dangerous(leaf)
+        {
+            continue;
+        }
+        let values = found.entry(named(leaf)).or_default();
+        let kinds = types.iter().filter(|kind| !is_number(kind));
+        values.extend(kinds.map(|kind| format!("<{kind}>")));
+        values.extend(names.iter().map(|name| format!("={}", name.trim())));
+    }
+    found
+}
+
+#[test]
+fn every_name_of_libvirts_schema_was_reviewed() {
+    let found = to_review(&schema::read());
+    let list: String = found
+        .iter()
+        .map(|(leaf, values)| {
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            format!("{leaf} {}\n", values.join(" ")).replace(" \n", "\n")
+        })
+        .collect();
+    if let Ok(path) = std::env::var("DANGER_REVIEW_OUT") {
+        std::fs::write(path, &list).unwrap();
+    }
+    let reviewed: BTreeSet<&str> = include_str!("reviewed.txt")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .collect();
+    // Values that a distribution's older libvirt lacks are no finding.
+    let known = |line: &str| {
+        let mut words = line.split(' ');
+        let leaf = words.next().unwrap();
+        let prefix = format!("{leaf} ");
+        let reviewed = reviewed
+            .iter()
+            .find(|known| **known == leaf || known.starts_with(&prefix));
+        reviewed.is_some_and(|known| {
+            let known: BTreeSet<&str> = known.split(' ').collect();
+            words.all(|word| known.contains(word))
+        })
+    };
+    let new: Vec<&str> = list.lines().filter(|line| !known(line)).collect();
+    assert_eq!(
+        new,
+        Vec::<&str>::new(),
+        "not reviewed; write rules, or add them to reviewed.txt and raise REVIEWED_LIBVIRT ({REVIEWED_LIBVIRT:?})"
+    );
+    assert!(found.len() > 100);
+}
+
+#[test]
+fn presence_decides_about_values() {
+    let document = Document::parse("<on_crash>coredump-destroy</on_crash>").unwrap();
+    let kind = |presence| super::of_element(document.root(), None, presence);
+    assert_eq!(kind(Presence::After), Some(DangerKind::CoreDump));
+    assert_eq!(kind(Presence::Named), Some(DangerKind::CoreDump));
+    assert_eq!(kind(Presence::Before), None);
+}
