@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::edits::Edits;
-use super::{ApplyError, fragment, missing};
+use super::{ApplyError, fragment, missing, namesakes};
 use crate::Element;
 use crate::bytes::is_blank;
 use crate::diff::scope::Scope;
@@ -44,11 +44,12 @@ pub(super) fn edit(
         take_layout(&mut kept);
     }
     all_were_there(edits, count)?;
-    *nodes = if edits.rearranges() {
-        merge(kept, arrivals, edits)?
-    } else {
-        kept
-    };
+    if !edits.rearranges() {
+        *nodes = kept;
+        return Ok(());
+    }
+    *nodes = merge(kept, arrivals, edits)?;
+    namesakes::order(nodes, &edits.ranks(), scope);
     Ok(())
 }
 

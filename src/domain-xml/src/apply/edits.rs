@@ -1,6 +1,6 @@
 //! Changes as a tree, in the shape of the document.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::ApplyError;
 use crate::diff::Part;
@@ -45,6 +45,15 @@ impl<'c> Edits<'c> {
     /// Whether children are inserted, removed or moved.
     pub(super) fn rearranges(&self) -> bool {
         self.first().is_some()
+    }
+
+    /// The ranks of inserted and moved children among those of their name, by the index in the document after.
+    pub(super) fn ranks(&self) -> HashMap<usize, usize> {
+        let inserted = self.inserted.iter().map(|(to, change)| (*to, *change));
+        let arrivals = inserted.chain(self.moved.values().copied());
+        arrivals
+            .filter_map(|(to, change)| Some((to, change.place.as_deref()?.rank)))
+            .collect()
     }
 
     fn add(&mut self, change: &'c Change) -> Result<(), ApplyError> {

@@ -5,6 +5,7 @@
 
 mod children;
 mod edits;
+mod namesakes;
 
 use std::rc::Rc;
 

@@ -22,7 +22,7 @@ pub struct Change {
     /// The kind of change.
     pub kind: ChangeKind,
     /// An attribute's value, an element's own text, a removed element as XML without layout;
-    /// for a move the position among the sibling elements, from 1.
+    /// for a move the position among the siblings of its name, from 1.
     pub before: Option<String>,
     /// The same for the document after.
     pub after: Option<String>,
@@ -40,6 +40,8 @@ pub struct Place {
     pub after: Vec<usize>,
     /// What changed there.
     pub part: Part,
+    /// Of an inserted or moved element: how many siblings of its name stand before it in the document after.
+    pub(crate) rank: usize,
     /// The namespaces of prefixes that an inserted element or attribute uses without declaring them.
     pub(crate) namespaces: Vec<Binding>,
 }

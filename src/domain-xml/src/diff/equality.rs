@@ -66,21 +66,32 @@ pub(super) fn is_equivalent(a: Scoped<'_>, b: Scoped<'_>, mut elements: usize) -
         if !same_name || !same_values(&a, &b) || own_text(a.0) != own_text(b.0) {
             return false;
         }
-        let (mut ours, mut theirs) = (a.0.children(), b.0.children());
-        loop {
-            let inside =
-                |child, around: &Scoped<'_>| (child, scope::enter(around.1.as_ref(), child));
-            match (ours.next(), theirs.next()) {
-                (Some(our), Some(their)) => pending.push((inside(our, &a), inside(their, &b))),
-                (None, None) => break,
-                _ => return false,
-            }
-            if pending.len() > elements {
-                return false;
-            }
+        let room = elements.saturating_sub(pending.len());
+        let (Some(ours), Some(theirs)) = (by_name(&a, room), by_name(&b, room)) else {
+            return false;
+        };
+        if ours.len() != theirs.len() {
+            return false;
         }
+        let pairs = ours.into_iter().zip(theirs);
+        pending.extend(pairs.map(|((_, our), (_, their))| (our, their)));
     }
     true
+}
+
+/// The children in the order of their names, and in their own order among those of one name. `None` if there are more
+/// than `room`.
+fn by_name<'a>(around: &Scoped<'a>, room: usize) -> Option<Vec<(Name<'a>, Scoped<'a>)>> {
+    let mut named = Vec::new();
+    for child in around.0.children() {
+        if named.len() == room {
+            return None;
+        }
+        let inside = scope::enter(around.1.as_ref(), child);
+        named.push((Name::of(child, inside.as_ref()), (child, inside)));
+    }
+    named.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Some(named)
 }
 
 fn same_values(a: &Scoped<'_>, b: &Scoped<'_>) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! Both trees are walked together. Children are paired by what identifies them (see [`key`]), so that a change is
 //! reported for the element that changed, wherever it stands. White space between elements, quotes, entities, CDATA,
-//! comments, namespace prefixes and `<a/>` for `<a></a>` are no changes.
+//! comments, namespace prefixes, `<a/>` for `<a></a>` and the order of siblings of different names are no changes.
 
 mod change;
 mod element_paths;
@@ -186,6 +186,7 @@ impl<'a> Differ<'a, '_> {
             before: self.paths.indices(visit, Side::Before),
             after: self.paths.indices(visit, Side::After),
             part,
+            rank: 0,
             namespaces: Vec::new(),
         }
     }
@@ -219,7 +220,7 @@ impl<'a> Differ<'a, '_> {
         self.budget
             .spend((before.list.len() + after.list.len()) as u64);
         let partner = pairing::pair(&before, &after, pair.same_namespaces);
-        let moved = moves::moved(&partner);
+        let moved = moves::moved_among_namesakes(before.families(), &partner);
         let mut origin = vec![None; after.list.len()];
         for (old, new) in partner.iter().enumerate() {
             match new {
@@ -243,6 +244,7 @@ impl<'a> Differ<'a, '_> {
                         .path_below(pair.visit, Side::After, &after.step(new));
                     let element = after.list[new].element;
                     let mut place = self.place_below(pair.visit, None, Some(new));
+                    place.rank = after.rank(new);
                     place.namespaces = scope::free(element, pair.scopes.1.as_ref());
                     work.push(Work::Report(inserted(path, element, Some(place))));
                 }
@@ -262,13 +264,15 @@ impl<'a> Differ<'a, '_> {
         let step = before.step(old);
         if moved {
             let path = self.paths.path_below(parent.visit, Side::Before, &step);
-            let position = |index: usize| Some((index + 1).to_string());
+            let position = |rank: usize| Some((rank + 1).to_string());
+            let mut place = self.place_below(parent.visit, Some(old), Some(new));
+            place.rank = after.rank(new);
             let change = Change {
                 path,
                 kind: ChangeKind::Moved,
-                before: position(old),
-                after: position(new),
-                place: Some(self.place_below(parent.visit, Some(old), Some(new))),
+                before: position(before.rank(old)),
+                after: position(after.rank(new)),
+                place: Some(place),
             };
             self.text += change.path.len();
             work.push(Work::Report(change));
@@ -296,6 +300,7 @@ fn document_place(root: &Element) -> Option<Box<Place>> {
         before: Vec::new(),
         after: Vec::new(),
         part: Part::Document,
+        rank: 0,
         namespaces: scope::free(root, None),
     }))
 }

@@ -1,8 +1,28 @@
 //! Which of the paired children have moved.
+//!
+//! libvirt reads the children of an element by name, so only the order among children of one name counts.
+
+use super::siblings::Family;
+
+/// Whether each child before has moved among the children of its name. `partner` is each child's index after, or `None`
+/// if it was removed.
+pub(super) fn moved_among_namesakes(
+    families: &[Family<'_>],
+    partner: &[Option<usize>],
+) -> Vec<bool> {
+    let mut all = vec![false; partner.len()];
+    for family in families.iter().filter(|family| family.members.len() > 1) {
+        let of_family: Vec<_> = family.members.iter().map(|at| partner[*at]).collect();
+        for (at, moved) in family.members.iter().zip(moved(&of_family)) {
+            all[*at] = moved;
+        }
+    }
+    all
+}
 
 /// Whether each child before has moved, with the fewest moves that turn one order into the other. `partner` is each
 /// child's index after, or `None` if it was removed.
-pub(super) fn moved(partner: &[Option<usize>]) -> Vec<bool> {
+fn moved(partner: &[Option<usize>]) -> Vec<bool> {
     // Longest increasing subsequence: `tails[n]` is where the best run of length n + 1 ends.
     let mut tails: Vec<usize> = Vec::new();
     let mut previous = vec![None; partner.len()];

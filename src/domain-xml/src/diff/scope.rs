@@ -13,7 +13,7 @@ pub(crate) struct Scope {
 }
 
 /// A name with its namespace, whatever prefix it is written with.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Name<'a> {
     namespace: Option<Rc<str>>,
     local: &'a str,

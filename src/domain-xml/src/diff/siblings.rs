@@ -123,6 +123,11 @@ impl<'a> Siblings<'a> {
         });
     }
 
+    /// How many children of its name stand before a child.
+    pub(super) fn rank(&self, at: usize) -> usize {
+        self.list[at].member
+    }
+
     pub(super) fn families(&self) -> &[Family<'a>] {
         &self.families
     }

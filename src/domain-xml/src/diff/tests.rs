@@ -113,6 +113,33 @@ fn entries_pair_by_name() {
     );
 }
 
+/// What "remove all, then append" does, which is how community hooks rewrite devices.
+#[test]
+fn order_counts_among_siblings_of_one_name_only() {
+    let devices = |inner: &str| format!("<domain><devices>{inner}</devices></domain>");
+    let disks = [
+        "<disk><target dev='vda'/></disk>",
+        "<disk><target dev='vdb'/></disk>",
+    ];
+    let before = devices(&format!(
+        "<emulator/>{}<video/>{}<memballoon/>",
+        disks[0], disks[1]
+    ));
+    let after = devices(&format!(
+        "<memballoon/><video/><emulator/>{}{}",
+        disks[0], disks[1]
+    ));
+    assert_eq!(told(&before, &after), [""; 0]);
+    let swapped = devices(&format!(
+        "<memballoon/><video/><emulator/>{}{}",
+        disks[1], disks[0]
+    ));
+    assert_eq!(
+        told(&before, &swapped),
+        ["> /domain/devices/disk[target/@dev='vda'] 1 => 2"]
+    );
+}
+
 #[test]
 fn reordering_is_one_move() {
     let before = "<os><boot dev='hd'/><boot dev='cdrom'/><boot dev='network'/></os>";

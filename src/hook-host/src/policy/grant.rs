@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn a_refused_move_names_the_child_and_its_positions() {
         let read = |xml| Document::parse(xml).unwrap();
-        let before = read("<domain><os><boot dev='hd'/><bios/></os></domain>");
-        let after = read("<domain><os><bios/><boot dev='hd'/></os></domain>");
+        let before = read("<domain><os><boot dev='hd'/><boot dev='fd'/></os></domain>");
+        let after = read("<domain><os><boot dev='fd'/><boot dev='hd'/></os></domain>");
         let changes = domain_xml::diff(&before, &after);
         let grant = Grant::new(vec![Layer {
             patterns: Vec::new(),

@@ -222,12 +222,14 @@ fn a_reorder_is_a_move_of_the_parents() {
         (Reason::Move, "/domain/os", Some("/domain/os"))
     );
     // The dangerous child needs its name as well.
-    let emulator = "<emulator>/usr/bin/qemu</emulator>";
-    let moved = edit(emulator, "").replace("<hostdev>", &format!("{emulator}<hostdev>"));
-    assert!(!granted(&["/domain/devices/**"], DOMAIN, &moved));
+    let emulators = ["qemu", "other"].map(|name| format!("<emulator>/usr/bin/{name}</emulator>"));
+    let of = |order: [&str; 2]| edit(&emulators[0], &order.concat());
+    let before = of([&emulators[0], &emulators[1]]);
+    let moved = of([&emulators[1], &emulators[0]]);
+    assert!(!granted(&["/domain/devices/**"], &before, &moved));
     assert!(granted(
         &["/domain/devices/**", "/domain/devices/emulator"],
-        DOMAIN,
+        &before,
         &moved
     ));
 }
