@@ -31,6 +31,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let sdk = sdk::embedded(tree, &out)?;
     fs::write(out.join("sdk.rs"), sdk.source())?;
     fs::write(out.join("Cargo.lock"), lock::of_sdk(tree)?)?;
+    println!(
+        "cargo::rustc-env=WASMTIME_VERSION={}",
+        lock::version(tree, "wasmtime")?
+    );
 
     println!("cargo::rerun-if-changed=build");
     for watched in templates.watched.iter().chain(&sdk.watched) {

@@ -3,12 +3,10 @@
 use clap::{Parser, Subcommand};
 
 use crate::output::Colour;
-use crate::{bench, check, compile, inspect, new, render, replay, run, serve, test, wrap};
-
-/// The version, which `make dist` completes with the commit.
-const VERSION: &str = match option_env!("BUILD_VERSION") {
-    Some(version) => version,
-    None => env!("CARGO_PKG_VERSION"),
+use crate::version::VERSION;
+use crate::{
+    bench, check, compare, compile, doctor, inspect, new, render, replay, run, serve, shell, test,
+    wrap,
 };
 
 /// Work with hooks of KubeVirt virtual machines, without a cluster.
@@ -57,6 +55,9 @@ pub(crate) enum Verb {
     /// Run hooks on a folder of cases, and compare with what is expected
     #[command(after_help = test::HELP)]
     Test(test::Arguments),
+    /// See whether a port does what its original does, or what a hook changes of all VMs of a cluster
+    #[command(after_help = compare::HELP)]
+    Compare(compare::Arguments),
     /// Measure what a module costs, in a launcher and as a served sidecar
     #[command(after_help = bench::HELP)]
     Bench(bench::Arguments),
@@ -72,6 +73,15 @@ pub(crate) enum Verb {
     /// Make a hook of a core WebAssembly module, as clang makes them
     #[command(after_help = wrap::HELP)]
     Wrap(wrap::Arguments),
+    /// Say which tools for hooks this machine has, and how to get the others
+    #[command(after_help = doctor::HELP)]
+    Doctor(doctor::Arguments),
+    /// Print the completions of a shell
+    #[command(after_help = shell::COMPLETIONS_HELP)]
+    Completions(shell::CompletionsArguments),
+    /// Write man pages
+    #[command(after_help = shell::MAN_HELP)]
+    Man(shell::ManArguments),
 }
 
 impl Verb {
@@ -81,6 +91,7 @@ impl Verb {
             Self::New(_) => "new",
             Self::Check(_) => "check",
             Self::Test(_) => "test",
+            Self::Compare(_) => "compare",
             Self::Bench(_) => "bench",
             Self::Compile(_) => "compile",
             Self::Inspect(_) => "inspect",
@@ -89,6 +100,9 @@ impl Verb {
             Self::Serve(_) => "serve",
             Self::Replay(_) => "replay",
             Self::Wrap(_) => "wrap",
+            Self::Doctor(_) => "doctor",
+            Self::Completions(_) => "completions",
+            Self::Man(_) => "man",
         }
     }
 }

@@ -63,6 +63,26 @@ impl Hooks {
         })
     }
 
+    /// The hook sidecar that listens at a socket.
+    pub(crate) fn of_socket(socket: &Path) -> Result<Self, Failure> {
+        let beside = socket
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let place = tempfile::Builder::new()
+            .prefix(".virt-hook-")
+            .tempdir_in(beside.unwrap_or(Path::new(".")))
+            .with_context(|| format!("making a directory beside {}", socket.display()))
+            .map_err(Failure::Machine)?;
+        let runtime = runtime()?;
+        let records = place.path().join(RECORDS);
+        let chain = runtime.block_on(modules::collect_socket(socket, place.path(), records));
+        Ok(Self {
+            chain: chain.map_err(Failure::Usage)?,
+            runtime,
+            place,
+        })
+    }
+
     /// The collected hooks.
     pub(crate) fn hooks(&self) -> Vec<HookInfo> {
         self.chain.hooks()

@@ -4,8 +4,10 @@ mod bench;
 mod check;
 mod cli;
 mod cloud_init_documents;
+mod compare;
 mod compile;
 mod compile_progress;
+mod doctor;
 mod exit;
 mod hooks;
 mod inputs;
@@ -18,17 +20,21 @@ mod replay;
 mod run;
 mod runtime;
 mod serve;
+mod shell;
 mod test;
+mod version;
 mod wrap;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 use tracing_subscriber::filter::LevelFilter;
 
 use cli::{Cli, Verb};
 use exit::Failure;
-use output::{Screen, Style};
+use output::{LogFields, Screen, Style};
+use version::VersionReport;
 
 fn main() -> ExitCode {
     // Modules are compiled in a child, which is this program again.
@@ -52,6 +58,7 @@ fn main() -> ExitCode {
         Verb::New(arguments) => screen.show(new::run(arguments)),
         Verb::Check(arguments) => screen.show(check::run(arguments)),
         Verb::Test(arguments) => screen.show(test::run(arguments)),
+        Verb::Compare(arguments) => screen.show(compare::run(arguments)),
         Verb::Bench(arguments) => screen.show(bench::run(arguments)),
         Verb::Compile(arguments) => screen.show(compile::run(arguments)),
         Verb::Inspect(arguments) => screen.show(inspect::run(arguments)),
@@ -59,6 +66,9 @@ fn main() -> ExitCode {
         Verb::Render(arguments) => screen.show(render::run(arguments)),
         Verb::Replay(arguments) => screen.show(replay::run(arguments)),
         Verb::Wrap(arguments) => screen.show(wrap::run(arguments)),
+        Verb::Doctor(arguments) => screen.show(doctor::run(arguments)),
+        Verb::Completions(arguments) => screen.show(shell::completions(arguments)),
+        Verb::Man(arguments) => screen.show(shell::man(arguments)),
         Verb::Serve(arguments) => match serve::run(arguments) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => screen.failure(&failure),
@@ -66,9 +76,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// In clap's words; a program that asked for JSON gets it.
+/// In clap's words; a program that asked for JSON gets it, except for help.
 fn refuse(error: &clap::Error) -> ExitCode {
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
+    if wants_json && error.kind() == ErrorKind::DisplayVersion {
+        let screen = Screen {
+            verb: "version",
+            json: true,
+            style: Style::default(),
+        };
+        return screen.show(Ok(VersionReport::new()));
+    }
     if !wants_json || !error.use_stderr() {
         error.exit();
     }
@@ -90,6 +108,7 @@ fn log_to_stderr(verbose: bool) {
         LevelFilter::OFF
     };
     tracing_subscriber::fmt()
+        .fmt_fields(LogFields)
         .with_writer(std::io::stderr)
         .with_max_level(level)
         .without_time()

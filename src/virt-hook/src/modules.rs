@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use hook_host::policy::names_dangerous;
 use hook_host::record::RecordConfig;
 use hook_host::wasm::{LoadError, LoadOptions, Loader, Module};
 use hook_host::{Chain, CollectConfig, Compiler, Description, Limits, PolicySource};
@@ -18,6 +19,8 @@ use crate::runtime::runtime;
 
 /// Deadline of a collection. Modules are compiled before it starts.
 const DEADLINE: Duration = Duration::from_secs(120);
+/// How long a running sidecar may take to say what it is.
+const SIDECAR_DEADLINE: Duration = Duration::from_secs(10);
 /// The settings beside a module.
 const SETTINGS: &str = "hook.yaml";
 
@@ -196,6 +199,29 @@ pub(crate) async fn collect(
     chain.map_err(|error| with_caller_paths(&error.into(), found, &hooks_dir))
 }
 
+/// Collects the hook sidecar that listens at `socket`. `place` is a directory on the socket's file system.
+pub(crate) async fn collect_socket(socket: &Path, place: &Path, record: PathBuf) -> Result<Chain> {
+    let named = || socket.display().to_string();
+    let hooks_dir = place.join("hooks");
+    let directory = hooks_dir.join(name(socket.file_stem(), socket)?);
+    fs::create_dir_all(&directory).with_context(named)?;
+    // The collection follows no link out of its directory; a hard link is none.
+    fs::hard_link(socket, directory.join("hook.sock")).with_context(named)?;
+    let config = CollectConfig {
+        hooks_dir,
+        expected: 1,
+        deadline: SIDECAR_DEADLINE,
+        artifacts_dir: place.join("compiled"),
+        host_name: HOST.to_owned(),
+        record: Some(RecordConfig {
+            dir: record,
+            secrets: true,
+        }),
+        ..CollectConfig::default()
+    };
+    hook_host::collect(config).await.with_context(named)
+}
+
 /// Replaces the paths of the copies in an error by the caller's paths.
 fn with_caller_paths(
     error: &anyhow::Error,
@@ -256,12 +282,16 @@ pub(crate) fn size(path: &Path) -> Result<u64> {
     Ok(metadata.len())
 }
 
-/// Writes a policy that grants everything the module declares, the dangerous set included.
-pub(crate) fn write_granting_policy(description: &Description, place: &Path) -> Result<PathBuf> {
-    let wishes = description.wishes.clone().unwrap_or_default();
-    let paths: Vec<&str> = wishes.paths.iter().map(|path| path.as_str()).collect();
+/// Writes a policy that grants everything the modules declare, the dangerous set included.
+pub(crate) fn write_granting_policy(modules: &[Description], place: &Path) -> Result<PathBuf> {
+    let wishes = || modules.iter().filter_map(|module| module.wishes.as_ref());
+    // Without `paths`, modules may do what they declare, short of the dangerous set.
+    let dangerous = wishes().flat_map(|wishes| &wishes.paths);
+    let dangerous = dangerous.filter(|path| names_dangerous(path));
+    let dangerous: BTreeSet<&str> = dangerous.map(|path| path.as_str()).collect();
+    let dirs: BTreeSet<&PathBuf> = wishes().flat_map(|wishes| &wishes.dirs).collect();
     // JSON is YAML.
-    let policy = json!({"allow": {"dangerous": paths, "dirs": wishes.dirs}});
+    let policy = json!({"allow": {"dangerous": dangerous, "dirs": dirs}});
     let path = place.join("policy.yaml");
     fs::write(&path, policy.to_string()).with_context(|| path.display().to_string())?;
     Ok(path)

@@ -132,43 +132,96 @@ fn a_refused_vmi_is_told_in_kubevirts_words() {
 }
 
 #[test]
-fn what_is_no_vmi_is_refused() {
-    for (vmi, part) in [
-        (&b"{\"metadata\": "[..], "not valid JSON"),
-        (b"[]", "VMI"),
-        (b"", "VMI"),
-        (b"\xff\xfe", "VMI"),
-        (b"{\"spec\": {}}", "metadata.name"),
+fn what_is_no_vmi_cannot_be_used_and_a_wrong_vmi_is_refused() {
+    for (vmi, expected, part) in [
+        (&b"{\"metadata\": "[..], 2, "not valid JSON"),
+        (b"[]", 2, "no object, but a list"),
+        (b"", 2, "it is empty"),
+        (b"\xff\xfe", 2, "VMI"),
+        (b"kind: Pod", 2, "this is a Pod"),
+        (b"metadata: {name: a, name: b}", 2, "\"name\" is repeated"),
+        (b"{\"spec\": {}}", 1, "metadata.name"),
         (
             b"{\"metadata\": {\"name\": \"vm\"}, \"spec\": {\"volumes\": 7}}",
+            1,
             "spec.volumes",
         ),
     ] {
         let (code, said) = failure(&render(&[], vmi));
-        assert_eq!(code, 1, "{said}");
+        assert_eq!(code, expected, "{said}");
         assert!(said.contains(part), "{said}");
     }
 }
 
+const VIRTUAL_MACHINE: &str = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\n\
+    metadata: {name: web, namespace: ns}\nspec:\n  template:\n    \
+    spec: {domain: {devices: {}, memory: {guest: 64Mi}}}\n";
+
+fn warnings(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
 #[test]
-fn a_virtual_machine_is_not_read_as_an_empty_vmi() {
-    let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("vm.yaml");
-    let manifest = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: web}\n\
-        spec:\n  template:\n    spec: {domain: {devices: {}, memory: {guest: 64Mi}}}\n";
-    fs::write(&file, manifest).unwrap();
-    let module = place.path().join("any.wasm");
-    fs::write(&module, "no module: the VMI is read first").unwrap();
-    let (file, module) = (text(&file), text(&module));
-    let found = format!("{file}: this is a VirtualMachine, not a VirtualMachineInstance: ");
-    for verb in [&["render"][..], &["run", module]] {
-        let (code, error) = failure(&virt_hook(&[verb, &["--vmi", file]].concat(), b""));
-        assert_eq!(code, 1, "{verb:?}: {error}");
-        let way_out = ["spec.template", "kubectl get vmi NAME -o yaml"];
-        assert!(
-            error.contains(&found) && way_out.iter().all(|words| error.contains(words)),
-            "{verb:?}: {error}"
-        );
+fn the_template_of_a_virtual_machine_is_rendered_and_told() {
+    let output = render(&[], VIRTUAL_MACHINE.as_bytes());
+    let found = xml(&output);
+    assert!(
+        found.contains("<name>ns_web</name>") && found.contains(">67108864</memory>"),
+        "{found}"
+    );
+    let said = warnings(&output);
+    assert!(
+        said.starts_with(
+            "virt-hook: warning: standard input: this is the VirtualMachine web: its spec.template"
+        ) && said.lines().count() == 1,
+        "{said}"
+    );
+    let json: Value =
+        serde_json::from_str(&xml(&render(&["--json"], VIRTUAL_MACHINE.as_bytes()))).unwrap();
+    assert_eq!(json["warnings"].as_array().unwrap().len(), 1, "{json}");
+}
+
+#[test]
+fn of_a_list_the_named_vmi_is_rendered() {
+    let item = |name: &str| {
+        json!({"kind": "VirtualMachineInstance", "metadata": {"name": name, "namespace": "ns"},
+            "spec": {"domain": {"memory": {"guest": "64Mi"}}}})
+    };
+    let list = |items: Value| json!({"kind": "List", "items": items}).to_string();
+    let only = xml(&render(&[], list(json!([item("a")])).as_bytes()));
+    assert!(only.contains("<name>ns_a</name>"), "{only}");
+    let several = list(json!([item("a"), item("b")]));
+    let (code, said) = failure(&render(&[], several.as_bytes()));
+    assert_eq!(code, 2);
+    assert!(
+        said.contains("ns/a, ns/b: choose one with --vmi-name"),
+        "{said}"
+    );
+    for name in ["b", "ns/b"] {
+        let found = xml(&render(&["--vmi-name", name], several.as_bytes()));
+        assert!(found.contains("<name>ns_b</name>"), "{found}");
+    }
+    let (code, said) = failure(&render(&["--vmi-name", "c"], several.as_bytes()));
+    assert_eq!(code, 2);
+    assert!(
+        said.contains("it has no VMI c; it has ns/a, ns/b"),
+        "{said}"
+    );
+}
+
+#[test]
+fn misspelt_fields_and_missing_memory_are_told() {
+    let output = render(
+        &[],
+        b"metadata: {name: vm}\nspec: {domain: {memroy: {guest: 64Mi}}}\n",
+    );
+    xml(&output);
+    let said = warnings(&output);
+    for part in [
+        "spec.domain.memroy is unknown to KubeVirt 1.9: is it memory?",
+        "spec.domain.memory.guest is missing",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
     }
 }
 
@@ -200,9 +253,13 @@ fn files_that_cannot_be_used_are_named() {
 
 #[test]
 fn there_is_a_limit_to_what_is_read() {
-    let (code, said) = failure(&render(&[], &vec![b' '; 4 * 1024 * 1024 + 1]));
+    let vmi = json!({"metadata": {"name": "x".repeat(4 * 1024 * 1024)}}).to_string();
+    let (code, said) = failure(&render(&[], vmi.as_bytes()));
     assert_eq!(code, 2);
-    assert!(said.contains("more than the 4194304 bytes"), "{said}");
+    assert!(
+        said.contains("more than the 4194304 that are read"),
+        "{said}"
+    );
 }
 
 #[test]

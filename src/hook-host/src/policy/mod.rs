@@ -26,6 +26,7 @@ mod yaml_values;
 
 pub use hook_yaml::HookYaml;
 pub use operator_policy::{Allow, Digests, OperatorPolicy};
+pub use pattern_subset::names_dangerous;
 pub use resolve::{HookSettings, ModuleIdentity, ResolveError};
 pub use strict_yaml::{PolicyError, PolicySource};
 

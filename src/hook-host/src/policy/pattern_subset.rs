@@ -34,6 +34,12 @@ pub(super) fn is_superset(wide: &PathPattern, narrow: &PathPattern) -> bool {
     reach[narrow.len()]
 }
 
+/// Whether a pattern names a member of the dangerous set, so that only `dangerous` of the operator's policy grants it, or
+/// some values of it. A wildcard names nothing.
+pub fn names_dangerous(pattern: &PathPattern) -> bool {
+    !kinds_named(pattern, true).is_empty()
+}
+
 /// The classes of the dangerous set that a pattern names, evaluated on a domain that contains only what the pattern
 /// names; with `any_value`, also those where only some values are dangerous. A wildcard names nothing.
 pub(super) fn kinds_named(pattern: &PathPattern, any_value: bool) -> Vec<DangerKind> {

@@ -52,8 +52,11 @@ impl Bench {
         let module = module.map_err(|error| Failure::Usage(compile_progress::explain(error)))?;
         let policy = match &arguments.policy {
             Some(policy) => policy.clone(),
-            None => modules::write_granting_policy(module.description(), place.path())
-                .map_err(Failure::Machine)?,
+            None => modules::write_granting_policy(
+                std::slice::from_ref(module.description()),
+                place.path(),
+            )
+            .map_err(Failure::Machine)?,
         };
         Ok(Self {
             found: modules::find(std::slice::from_ref(path)).map_err(Failure::Usage)?,

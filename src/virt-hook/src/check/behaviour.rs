@@ -15,12 +15,15 @@ use crate::exit::Failure;
 use crate::hooks::{HookResults, Hooks};
 use crate::inputs::VmiInput;
 use crate::modules::{self, HookOptions};
+use crate::output::ChangeReport;
 
 /// Percentage of a limit from which on a finding mentions it.
 const MUCH: u64 = 50;
 
 /// The most changes that a line names.
 const MOST: usize = 4;
+/// The most characters of a value that a line shows.
+const MAX_VALUE: usize = 120;
 
 /// The hook and its runs on the sample VMIs.
 pub(super) struct BehaviourCheck {
@@ -53,8 +56,10 @@ impl BehaviourCheck {
             .map_err(Failure::Machine)?;
         let policy = match policy {
             Some(path) => path.to_owned(),
-            None => modules::write_granting_policy(description, place.path())
-                .map_err(Failure::Machine)?,
+            None => {
+                let module = std::slice::from_ref(description);
+                modules::write_granting_policy(module, place.path()).map_err(Failure::Machine)?
+            }
         };
         let options = HookOptions {
             policy: PolicySource::File(policy),
@@ -208,18 +213,17 @@ impl BehaviourCheck {
 }
 
 impl SampleRun {
-    /// The domain paths that the hook changed, in one line.
+    /// What the hook changed of the domain, in one line.
     pub(super) fn changed(&self) -> String {
         let changes = self.once.runs.iter().flat_map(|run| &run.changes);
-        let paths: BTreeSet<&str> = changes
-            .map(|change| change.path.as_str())
-            .filter(|path| path.starts_with("/domain"))
+        let changes: Vec<String> = changes
+            .filter(|change| change.path.starts_with("/domain"))
+            .map(in_one_line)
             .collect();
-        let (shown, more) = (paths.iter().take(MOST), paths.len().saturating_sub(MOST));
-        let shown: Vec<&str> = shown.copied().collect();
-        match more {
-            0 => shown.join(", "),
-            _ => format!("{} and {more} more", shown.join(", ")),
+        let (shown, more) = changes.split_at(changes.len().min(MOST));
+        match more.len() {
+            0 => shown.join("; "),
+            more => format!("{}; and {more} more", shown.join("; ")),
         }
     }
 
@@ -286,12 +290,31 @@ impl SampleRun {
     }
 }
 
+/// A change with its values before and after.
+fn in_one_line(change: &ChangeReport) -> String {
+    let value = |text: &Option<String>| {
+        let text = text.as_deref()?;
+        let mut shown: String = text.chars().take(MAX_VALUE).collect();
+        if shown.len() < text.len() {
+            shown += "...";
+        }
+        Some(shown)
+    };
+    let path = &change.path;
+    match (value(&change.before), value(&change.after)) {
+        (Some(before), Some(after)) => format!("{path}: {before} becomes {after}"),
+        (Some(before), None) => format!("{path}: {before} is removed"),
+        (None, Some(after)) => format!("{path}: {after} is inserted"),
+        (None, None) => path.clone(),
+    }
+}
+
 /// One line for each difference between two domains.
 pub(super) fn differences(name: &str, before: &str, after: &str) -> Vec<String> {
     match (Document::parse(before), Document::parse(after)) {
         (Ok(before), Ok(after)) => diff(&before, &after)
             .iter()
-            .map(|change| format!("{name}: {}", change.path))
+            .map(|change| format!("{name}: {}", in_one_line(&change.into())))
             .collect(),
         (Err(error), _) | (_, Err(error)) => vec![format!("{name}: {error}")],
     }

@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     findings.extend(ran.findings());
     if !arguments.without_libvirt {
         findings.push(schema::finding(&ran)?);
-        findings.push(redefine::finding(&ran)?);
+        findings.extend(redefine::findings(&ran)?);
     }
     Ok(CheckReport { findings })
 }

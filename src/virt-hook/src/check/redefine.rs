@@ -17,44 +17,82 @@ use super::finding::{Finding, Verdict};
 use super::tool::{ToolError, ToolOutput, run_tool};
 use crate::exit::Failure;
 
-const NAME: &str = "libvirt";
+const TAKEN: &str = "libvirt";
+const LEFT_ALONE: &str = "after libvirt";
 const NOBODY: u32 = 65534;
 
-/// f(define(f(x))) = define(f(x)), and define takes f(x) where it takes x.
-pub(super) fn finding(ran: &BehaviourCheck) -> Result<Finding, Failure> {
+/// Two findings: define takes f(x) where it takes x; and f(define(f(x))) = define(f(x)).
+pub(super) fn findings(ran: &BehaviourCheck) -> Result<Vec<Finding>, Failure> {
     let libvirt = Libvirt::new().map_err(Failure::Machine)?;
-    let mut details = Vec::new();
-    let mut checked = 0;
-    let mut reason = "no hook run gave a domain".to_owned();
+    let mut seen = Redefined::default();
     for one in ran.samples.iter().filter(|one| one.once.error.is_none()) {
         match libvirt.redefine(ran, one)? {
-            RedefineResult::Same => checked += 1,
-            RedefineResult::Otherwise(lines) => {
-                checked += 1;
-                details.extend(lines);
+            RedefineResult::Defined { changed_again } => {
+                seen.defined += 1;
+                seen.changed_again.extend(changed_again);
             }
+            RedefineResult::Refused(line) => seen.refused.push(line),
             // Libvirt is missing for all VMIs.
             RedefineResult::NotAsked(why) => {
-                return Ok(Finding::new(NAME, Verdict::NotChecked, why));
+                return Ok([TAKEN, LEFT_ALONE]
+                    .map(|name| Finding::new(name, Verdict::NotChecked, &*why))
+                    .into());
             }
-            RedefineResult::NotTaken(why) => reason = why,
+            RedefineResult::NotTaken(why) => seen.not_taken = Some(why),
         }
     }
-    if checked == 0 {
-        return Ok(Finding::new(NAME, Verdict::NotChecked, reason));
+    Ok(seen.findings())
+}
+
+/// What libvirt and the hook made of all samples.
+#[derive(Default)]
+struct Redefined {
+    /// How many domains libvirt took.
+    defined: usize,
+    /// Lines about domains that libvirt refuses because of the hook.
+    refused: Vec<String>,
+    /// Lines about what the hook changed of libvirt's own XML.
+    changed_again: Vec<String>,
+    /// Why the last domain says nothing about the hook.
+    not_taken: Option<String>,
+}
+
+impl Redefined {
+    fn findings(self) -> Vec<Finding> {
+        let defined = self.defined;
+        let why = self
+            .not_taken
+            .unwrap_or_else(|| "no hook run gave a domain".to_owned());
+        let taken = match (defined, self.refused.is_empty()) {
+            (0, true) => Finding::new(TAKEN, Verdict::NotChecked, &*why),
+            _ => Finding::unless_of_vmis(
+                TAKEN,
+                self.refused,
+                Verdict::Failed,
+                format!("{defined} domains are defined"),
+                "libvirt does not take what the hook made of the domain",
+            ),
+        };
+        let left_alone = match defined {
+            0 => Finding::new(LEFT_ALONE, Verdict::NotChecked, "libvirt defined no domain"),
+            _ => Finding::unless_of_vmis(
+                LEFT_ALONE,
+                self.changed_again,
+                Verdict::Failed,
+                format!("the hook leaves {defined} domains as libvirt made them"),
+                "run on what libvirt made of its domain, the hook changes more; as a sidecar it is run \
+                 on that: let it set what is to be, as libvirt writes it",
+            ),
+        };
+        vec![taken, left_alone]
     }
-    Ok(Finding::unless_of_vmis(
-        NAME,
-        details,
-        Verdict::Failed,
-        format!("{checked} domains are defined, and the hook leaves them as libvirt made them"),
-        "libvirt does not take the domain, or the hook changes what libvirt made of it",
-    ))
 }
 
 enum RedefineResult {
-    Same,
-    Otherwise(Vec<String>),
+    /// Libvirt takes the domain; what the hook then changes, a line each.
+    Defined { changed_again: Vec<String> },
+    /// Libvirt refuses the domain because of the hook.
+    Refused(String),
     /// Libvirt does not take the domain without the hook either.
     NotTaken(String),
     /// Libvirt is not available.
@@ -84,19 +122,21 @@ impl Libvirt {
         };
         let Some(hooked) = ran.define(&one.input, defined.clone())? else {
             let line = format!("{}: the hook fails on what libvirt made of it", one.name);
-            return Ok(RedefineResult::Otherwise(vec![line]));
+            let changed_again = vec![line];
+            return Ok(RedefineResult::Defined { changed_again });
         };
-        let lines = differences(&one.name, &defined, &hooked);
-        if lines.is_empty() {
-            return Ok(RedefineResult::Same);
-        }
-        Ok(RedefineResult::Otherwise(lines))
+        let changed_again = differences(&one.name, &defined, &hooked);
+        Ok(RedefineResult::Defined { changed_again })
     }
 
     /// Whether the hook causes libvirt's refusal.
     fn refused(&self, domain: &str, one: &SampleRun, refusal: &str) -> RedefineResult {
         match self.define(domain, &one.input.xml) {
-            Ok(Ok(_)) => RedefineResult::Otherwise(vec![format!("{}: {refusal}", one.name)]),
+            Ok(Ok(_)) => RedefineResult::Refused(format!(
+                "{}: libvirt says: {refusal}; the hook changed {}",
+                one.name,
+                one.changed()
+            )),
             Ok(Err(refusal)) => RedefineResult::NotTaken(format!(
                 "libvirt takes {} without the hook no better: {refusal}",
                 one.name

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use hook_host::Invocation;
 
 use crate::exit::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource, file};
@@ -43,10 +44,18 @@ pub(super) fn sample_vmis(given: &[PathBuf]) -> Result<Vec<SampleVmi>, Failure> 
             any_node: true,
             ..VmiSource::default()
         };
-        samples.push(SampleVmi {
-            name: file::name(path),
-            input: source.read()?,
-        });
+        let inputs = source.read_all()?;
+        let several = inputs.len() > 1;
+        samples.extend(inputs.into_iter().map(|input| {
+            let Invocation {
+                namespace, name, ..
+            } = &input.invocation;
+            let name = match several {
+                true => format!("{namespace}/{name}"),
+                false => file::name(path),
+            };
+            SampleVmi { name, input }
+        }));
     }
     Ok(samples)
 }

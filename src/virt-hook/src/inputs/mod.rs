@@ -2,6 +2,7 @@
 
 pub(crate) mod file;
 mod host;
+mod manifest;
 mod vmi_input;
 
 use std::path::PathBuf;
@@ -9,14 +10,18 @@ use std::path::PathBuf;
 use clap::Args;
 use hook_host::PolicySource;
 
-pub(crate) use vmi_input::{VmiInput, VmiSource};
+pub(crate) use vmi_input::{NamedVmi, VmiInput, VmiSource};
 
 /// A virtual machine, where it would run, and what its hooks may do.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct InputArgs {
-    /// The VirtualMachineInstance, JSON or YAML; `-` reads standard input
+    /// The VirtualMachineInstance, or a VirtualMachine, whose spec.template is used; JSON or YAML;
+    /// `-` reads standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) vmi: PathBuf,
+    /// Which VMI of a file with several
+    #[arg(long, value_name = "[NAMESPACE/]NAME")]
+    pub(crate) vmi_name: Option<String>,
     /// VirtualMachineOptions as virt-handler sends them, proto JSON; none when left out. Plugins in
     /// them are not called
     #[arg(long, value_name = "FILE")]

@@ -2,15 +2,22 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::anyhow;
 use domain::cloud_init::{self, NoSecrets};
 use domain::host::HostFacts;
 use hook_host::{CloudInitDocuments, Invocation, Reason};
 use kubevirt_api::options::Options;
-use kubevirt_api::vmi::{self, Vmi};
+use kubevirt_api::vmi::Vmi;
 
+use super::manifest::{self, Manifest};
 use super::{InputArgs, file, host};
 use crate::exit::Failure;
+use crate::output;
+
+/// The largest manifest in bytes. A list holds all VMIs of a cluster.
+const MAX_MANIFEST: usize = 64 << 20;
+/// The most VMIs of a file that an error names.
+const MAX_NAMES: usize = 10;
 
 /// Where a VMI, its domain and host facts come from.
 #[derive(Debug, Clone, Default)]
@@ -35,20 +42,96 @@ pub(crate) struct VmiInput {
     pub(crate) cloud_init: Result<Option<CloudInitDocuments>, String>,
 }
 
+/// A VMI of several.
+pub(crate) struct NamedVmi {
+    /// `NAMESPACE/NAME`.
+    pub(crate) name: String,
+    /// Or why conversion refuses it.
+    pub(crate) input: Result<VmiInput, Failure>,
+}
+
+fn full_name(manifest: &Manifest) -> String {
+    format!("{}/{}", manifest.vmi.namespace(), manifest.vmi.name())
+}
+
 impl VmiSource {
-    /// Reads the VMI and converts it.
+    /// Reads the VMI and converts it. Of a file with several VMIs, `--vmi-name` chooses one.
     pub(crate) fn read(&self) -> Result<VmiInput, Failure> {
+        let chosen = self.choose(self.manifests()?)?;
+        self.input(&chosen)
+    }
+
+    /// Reads and converts all VMIs of the file.
+    pub(crate) fn read_all(&self) -> Result<Vec<VmiInput>, Failure> {
+        let manifests = self.manifests()?;
+        manifests.iter().map(|one| self.input(one)).collect()
+    }
+
+    /// Reads all VMIs of the file, and converts each by itself.
+    pub(crate) fn read_each(&self) -> Result<Vec<NamedVmi>, Failure> {
+        let manifests = self.manifests()?;
+        let each = manifests.iter().map(|one| NamedVmi {
+            name: full_name(one),
+            input: self.input(one),
+        });
+        Ok(each.collect())
+    }
+
+    fn manifests(&self) -> Result<Vec<Manifest>, Failure> {
         let path = &self.given.vmi;
-        let name = file::name(path);
-        let bytes = file::read(path, vmi::MAX_BYTES)?;
-        let vmi = Vmi::from_yaml_or_json(&bytes)
-            .context(name.clone())
-            .map_err(Failure::Refused)?;
+        let bytes = file::read(path, MAX_MANIFEST)?;
+        manifest::read(&bytes).map_err(|error| {
+            let is_refusal = error.is_refusal();
+            let error = anyhow::Error::new(error).context(file::name(path));
+            match is_refusal {
+                true => Failure::Refused(error),
+                false => Failure::Usage(error),
+            }
+        })
+    }
+
+    fn choose(&self, mut manifests: Vec<Manifest>) -> Result<Manifest, Failure> {
+        let names: Vec<String> = manifests.iter().map(full_name).collect();
+        let wanted = self.given.vmi_name.as_deref();
+        let matches = |name: &String| {
+            let is_it =
+                |wanted| name == wanted || name.split_once('/').is_some_and(|(_, n)| n == wanted);
+            wanted.is_none_or(is_it)
+        };
+        let found: Vec<usize> = (0..names.len()).filter(|at| matches(&names[*at])).collect();
+        if let [only] = found[..] {
+            return Ok(manifests.swap_remove(only));
+        }
+        let shown: Vec<&str> = names.iter().take(MAX_NAMES).map(String::as_str).collect();
+        let more = match names.len().saturating_sub(MAX_NAMES) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let (file, shown) = (file::name(&self.given.vmi), shown.join(", "));
+        Err(Failure::usage(match wanted {
+            None => {
+                anyhow!("{file}: it has several VMIs, {shown}{more}: choose one with --vmi-name")
+            }
+            Some(wanted) if found.is_empty() => {
+                anyhow!("{file}: it has no VMI {wanted}; it has {shown}{more}")
+            }
+            Some(wanted) => anyhow!(
+                "{file}: it has several VMIs {wanted}: choose one with --vmi-name NAMESPACE/NAME"
+            ),
+        }))
+    }
+
+    fn input(&self, manifest: &Manifest) -> Result<VmiInput, Failure> {
+        let name = file::name(&self.given.vmi);
+        for note in &manifest.notes {
+            output::warn(&format!("{name}: {note}"));
+        }
+        let vmi = &manifest.vmi;
         let xml = match &self.domain {
             Some(path) => file::text(path, domain_xml::Limits::default().bytes)?,
-            None => self.convert(&vmi).map_err(|failure| failure.about(&name))?,
+            None => self.convert(vmi).map_err(|failure| failure.about(&name))?,
         };
-        Ok(VmiInput::new(&vmi, xml, self.reason))
+        Ok(VmiInput::new(vmi, xml, self.reason))
     }
 
     /// The launcher's own conversion.

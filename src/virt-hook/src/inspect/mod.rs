@@ -1,4 +1,6 @@
-//! `virt-hook inspect`: shows a module's description, interfaces, size and compile cost.
+//! `virt-hook inspect`: shows a module's description, interfaces, size, compile cost and policy.
+
+mod policy;
 
 use std::path::PathBuf;
 
@@ -12,11 +14,13 @@ use crate::exit::Failure;
 use crate::modules;
 use crate::output::{Plain, Report, Style};
 use crate::runtime::runtime;
+use policy::NarrowestPolicy;
 
 pub(crate) const HELP: &str = "\
 Examples:
   virt-hook inspect smbios.wasm
   virt-hook inspect smbios.wasm --json | jq -r .result.sha256
+  virt-hook inspect smbios.wasm --json | jq '{allow: .result.policy}' > policy.yaml
 
 Exit codes:
   0  it is a hook; standard output says which
@@ -56,6 +60,8 @@ pub(crate) struct ModuleReport {
     pub(crate) compile_millis: Option<u64>,
     /// Peak memory of the compile child in bytes.
     pub(crate) compile_peak_memory: Option<u64>,
+    /// The content of `allow` of the narrowest operator's policy that grants its wishes.
+    policy: NarrowestPolicy,
 }
 
 /// A hook point with its priority.
@@ -128,6 +134,7 @@ impl ModuleReport {
             exports: exports.into_iter().map(InterfaceReport::from).collect(),
             compile_millis: took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
             compile_peak_memory: peak,
+            policy: NarrowestPolicy::of(description),
         }
     }
 
@@ -183,7 +190,10 @@ impl Report for ModuleReport {
             let count = wasi.len();
             text += &format!("             {count} of WASI, behind which there is nothing\n");
         }
-        text
+        text + &format!(
+            "\nThe narrowest operator's policy that it needs:\n\n{}",
+            self.policy.yaml()
+        )
     }
 }
 

@@ -2,15 +2,18 @@
 //!
 //! A verb returns a [`Report`]. It is printed as text, with colours only on a terminal; with
 //! `--json` it is printed as one JSON document, as failures are:
-//! `{"verb", "ok", "result"}` or `{"verb", "ok": false, "error": {"kind", "message"}}`.
+//! `{"verb", "ok", "result"}` or `{"verb", "ok": false, "error": {"kind", "message"}}`, with `warnings` if
+//! there are any.
 
 mod changes;
+mod log_fields;
 mod plain;
 mod run;
 mod style;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -18,9 +21,13 @@ use serde_json::{Value, json};
 use crate::exit::{Failure, REFUSED};
 
 pub(crate) use changes::{ChangeReport, changes, lines, sides};
+pub(crate) use log_fields::LogFields;
 pub(crate) use plain::Plain;
 pub(crate) use run::{RunReport, cost};
 pub(crate) use style::{Colour, Style};
+
+/// The warnings of this run, for the JSON document.
+static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// The result of a verb.
 pub(crate) trait Report: Serialize {
@@ -53,7 +60,7 @@ impl Screen {
         if self.json {
             let ok = complaint.is_none();
             let result = serde_json::to_value(report).map_err(Failure::machine)?;
-            print_json(&json!({"verb": self.verb, "ok": ok, "result": result}))?;
+            print_json(json!({"verb": self.verb, "ok": ok, "result": result}))?;
         } else {
             print(&report.text(self.style))?;
         }
@@ -70,10 +77,20 @@ impl Screen {
         if self.json {
             let error = json!({"kind": failure.kind(), "message": message});
             // The message also goes to standard error, so a write error does not matter.
-            let _ = print_json(&json!({"verb": self.verb, "ok": false, "error": error}));
+            let _ = print_json(json!({"verb": self.verb, "ok": false, "error": error}));
         }
         say(&message);
         ExitCode::from(failure.code())
+    }
+}
+
+/// Says once what may be a mistake of the user, as a line on standard error and in the JSON document.
+pub(crate) fn warn(text: &str) {
+    let line = text.replace('\n', " ");
+    let mut warnings = WARNINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    if !warnings.contains(&line) {
+        say(&format!("warning: {line}"));
+        warnings.push(line);
     }
 }
 
@@ -82,8 +99,12 @@ fn say(line: &str) {
     let _ = writeln!(io::stderr(), "virt-hook: {line}");
 }
 
-fn print_json(value: &Value) -> Result<(), Failure> {
-    print(&format!("{value:#}"))
+fn print_json(mut document: Value) -> Result<(), Failure> {
+    let warnings = WARNINGS.lock().unwrap_or_else(PoisonError::into_inner);
+    if !warnings.is_empty() {
+        document["warnings"] = json!(*warnings);
+    }
+    print(&format!("{document:#}"))
 }
 
 /// Prints a result with a line feed. A closed pipe is no failure.

@@ -1,7 +1,7 @@
 //! One test case: its inputs, and the hooks' results.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
@@ -15,6 +15,7 @@ use crate::inputs::{InputArgs, VmiInput, VmiSource};
 use crate::modules::{HookModule, HookOptions};
 
 const VMI: [&str; 2] = ["vmi.yaml", "vmi.json"];
+const POLICY: &str = "policy.yaml";
 
 /// A case directory.
 #[derive(Debug)]
@@ -22,18 +23,29 @@ pub(super) struct Case {
     pub(super) name: String,
     pub(super) dir: PathBuf,
     vmi: PathBuf,
+    /// The operator's policy, if the case has none of its own.
+    shared_policy: Option<PathBuf>,
 }
 
 impl Case {
-    /// The cases of a folder by name, or the folder itself if it is a case.
-    pub(super) fn find(dir: &Path) -> Result<Vec<Self>> {
-        if let Some(case) = Self::at(dir) {
+    /// The cases of a folder by name, or the folder itself if it is a case. Cases without a policy have `policy`, or
+    /// the one in the folder of cases.
+    pub(super) fn find(dir: &Path, policy: Option<&Path>) -> Result<Vec<Self>> {
+        if let Some(policy) = policy {
+            File::open(policy).with_context(|| policy.display().to_string())?;
+        }
+        let shared = |folder: &Path| {
+            let beside = folder.join(POLICY);
+            let beside = beside.is_file().then_some(beside);
+            policy.map(Path::to_owned).or(beside)
+        };
+        if let Some(case) = Self::at(dir, shared(&dir.join(".."))) {
             return Ok(vec![case]);
         }
         let entries = fs::read_dir(dir).with_context(|| dir.display().to_string())?;
         let mut cases: Vec<Self> = entries
             .flatten()
-            .filter_map(|entry| Self::at(&entry.path()))
+            .filter_map(|entry| Self::at(&entry.path(), shared(dir)))
             .collect();
         cases.sort_by(|a, b| a.name.cmp(&b.name));
         if cases.is_empty() {
@@ -42,7 +54,7 @@ impl Case {
         Ok(cases)
     }
 
-    fn at(dir: &Path) -> Option<Self> {
+    fn at(dir: &Path, shared_policy: Option<PathBuf>) -> Option<Self> {
         let vmi = VMI.iter().map(|name| dir.join(name));
         let vmi = vmi.into_iter().find(|path| path.is_file())?;
         let resolved = dir.canonicalize().ok()?;
@@ -50,6 +62,7 @@ impl Case {
             name: resolved.file_name()?.to_string_lossy().into_owned(),
             dir: dir.to_owned(),
             vmi,
+            shared_policy,
         })
     }
 
@@ -61,10 +74,11 @@ impl Case {
         VmiSource {
             given: InputArgs {
                 vmi: self.vmi.clone(),
+                vmi_name: None,
                 options: self.file("options.json"),
                 host: self.file("host.json"),
                 prepared: false,
-                policy: self.file("policy.yaml"),
+                policy: self.file(POLICY).or_else(|| self.shared_policy.clone()),
             },
             domain: self.file("domain.xml"),
             any_node: true,

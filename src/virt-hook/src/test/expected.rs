@@ -100,6 +100,33 @@ impl Expected {
         names.iter().filter_map(compare).collect()
     }
 
+    /// Why a result that is not as expected looks like a mistake of the hook.
+    pub(super) fn doubt(&self, actual: &Actual) -> Option<&'static str> {
+        match actual {
+            Actual::Error(_) if !self.0.contains_key(ERROR) => {
+                Some("the case ends in an error, which was not expected")
+            }
+            Actual::Domain {
+                before,
+                xml,
+                documents,
+            } if documents.is_empty() && changed(before, xml).is_empty() => self
+                .expects_action(before)
+                .then_some("the hook does nothing here, and was expected to act"),
+            _ => None,
+        }
+    }
+
+    /// Whether the expected files need a hook that acts on the domain `before`.
+    fn expects_action(&self, before: &str) -> bool {
+        self.0.iter().any(|(name, text)| match name.as_str() {
+            DIFF => !text.trim().is_empty(),
+            XML => !changed(before, text).is_empty(),
+            ERROR => false,
+            _ => true,
+        })
+    }
+
     /// Writes the expected files for a result and removes the others.
     pub(super) fn update(&self, dir: &Path, actual: &Actual) -> Result<()> {
         let is = self.files(actual);
@@ -257,6 +284,32 @@ mod tests {
             let differences = expected(&[(name, "no team label\n")]).against(&veto);
             assert_eq!(differences.len(), 2, "{name}: {differences:?}");
         }
+    }
+
+    #[test]
+    fn an_unexpected_error_and_a_hook_that_stops_acting_are_doubted() {
+        let error = Actual::Error("trap".to_owned());
+        assert!(expected(&[]).doubt(&error).is_some());
+        assert!(expected(&[(VETO, "no\n")]).doubt(&error).is_some());
+        assert_eq!(expected(&[(ERROR, "another\n")]).doubt(&error), None);
+        let idle = made(BEFORE);
+        let other = BEFORE.replace(">a<", ">b<");
+        for acting in [
+            (DIFF, "  /domain/title"),
+            (XML, &*other),
+            (VETO, "no"),
+            (DOCUMENTS[0], ""),
+        ] {
+            assert!(expected(&[acting]).doubt(&idle).is_some(), "{acting:?}");
+        }
+        for open in [&[][..], &[(DIFF, "\n")], &[(XML, BEFORE)]] {
+            assert_eq!(expected(open).doubt(&idle), None, "{open:?}");
+        }
+        assert_eq!(expected(&[(DIFF, "x")]).doubt(&made(&other)), None);
+        assert_eq!(
+            expected(&[(DIFF, "x")]).doubt(&Actual::Veto("no".into())),
+            None
+        );
     }
 
     #[test]

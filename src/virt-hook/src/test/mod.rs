@@ -24,7 +24,8 @@ A case is a directory:
   vmi.yaml or vmi.json     the VMI
   options.json, host.json  as for render; a node that is the same everywhere when left out
   domain.xml               a domain instead of the VMI's conversion
-  hook.yaml, policy.yaml   what the VM's owner and the operator say
+  hook.yaml, policy.yaml   what the VM's owner and the operator say; a policy.yaml beside the cases is
+                           for those without one
 and one or more of what is expected:
   expected.diff            what hooks changed of the domain; empty for nothing
   expected.xml             the whole domain instead
@@ -37,8 +38,12 @@ Examples:
   virt-hook test --hook smbios.wasm cases
   virt-hook test --hook smbios.wasm cases --update   # write down what is so, and review it
 
+--update leaves a case alone, and it fails, if the case ends in an error that was not expected, or if
+the hook does nothing where it was expected to act: more likely a mistake than what is wanted.
+--accept-errors writes that too.
+
 Exit codes:
-  0  every case is as expected, or was extra up to date
+  0  every case is as expected, or was brought up to date
   1  a case is not as expected; standard output shows the difference
   2  the command line, a module or the folder of cases cannot be used
   3  this machine could not do it";
@@ -52,9 +57,15 @@ pub(crate) struct Arguments {
     /// A WASM hook, as for render. May be repeated
     #[arg(long = "hook", value_name = "DIR_OR_WASM", required = true)]
     hooks: Vec<PathBuf>,
+    /// The operator's policy of cases without a policy.yaml, instead of the one beside the cases
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
     /// Write what is so into the cases, instead of comparing
     #[arg(long)]
     update: bool,
+    /// With --update: also write errors, and that a hook does nothing where it was expected to act
+    #[arg(long, requires = "update")]
+    accept_errors: bool,
 }
 
 /// The results of all cases.
@@ -78,6 +89,9 @@ struct CaseResult {
     outcome: Outcome,
     /// What is not as expected.
     differences: Vec<Difference>,
+    /// Why `--update` did not write the case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_written: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -91,7 +105,8 @@ enum Outcome {
 /// Runs all cases.
 pub(crate) fn run(arguments: &Arguments) -> Result<TestReport, Failure> {
     let started = Instant::now();
-    let cases = Case::find(&arguments.cases).map_err(Failure::Usage)?;
+    let policy = arguments.policy.as_deref();
+    let cases = Case::find(&arguments.cases, policy).map_err(Failure::Usage)?;
     let found = modules::find(&arguments.hooks).map_err(Failure::Usage)?;
     let kept = tempfile::tempdir()
         .context("making a temporary directory")
@@ -101,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<TestReport, Failure> {
     modules::compile_once(&found, &compiled)?;
     let verdicts: Result<Vec<CaseResult>, Failure> = cases
         .iter()
-        .map(|case| run_case(case, &found, &compiled, arguments.update))
+        .map(|case| run_case(case, &found, &compiled, arguments))
         .collect();
     Ok(TestReport::of(verdicts?, started))
 }
@@ -110,15 +125,17 @@ fn run_case(
     case: &Case,
     found: &[HookModule],
     compiled: &std::path::Path,
-    update: bool,
+    arguments: &Arguments,
 ) -> Result<CaseResult, Failure> {
     let actual = case.run(found, compiled)?;
     let expected = Expected::read(&case.dir)?;
     let differences = expected.against(&actual);
-    let outcome = match (differences.is_empty(), update) {
-        (true, _) => Outcome::Passed,
-        (false, false) => Outcome::Failed,
-        (false, true) => {
+    let doubt = expected.doubt(&actual);
+    let not_written = doubt.filter(|_| arguments.update && !arguments.accept_errors);
+    let outcome = match (differences.is_empty(), arguments.update, not_written) {
+        (true, _, _) => Outcome::Passed,
+        (false, false, _) | (false, true, Some(_)) => Outcome::Failed,
+        (false, true, None) => {
             expected
                 .update(&case.dir, &actual)
                 .map_err(Failure::Machine)?;
@@ -127,6 +144,7 @@ fn run_case(
     };
     Ok(CaseResult {
         name: case.name.clone(),
+        not_written: not_written.filter(|_| outcome == Outcome::Failed),
         outcome,
         differences,
     })
@@ -155,6 +173,9 @@ impl Report for TestReport {
                 Outcome::Updated => style.doubtful("updated"),
             };
             text += &format!("{word}  {}\n", case.name);
+            if let Some(why) = case.not_written {
+                text += &format!("  {}: {why}\n", style.bad("not written"));
+            }
             if case.outcome == Outcome::Failed {
                 let differences = case.differences.iter();
                 text.extend(differences.map(|difference| difference.text(style)));
@@ -167,13 +188,18 @@ impl Report for TestReport {
     }
 
     fn complaint(&self) -> Option<String> {
-        (self.failed > 0).then(|| {
-            format!(
-                "{} of {} cases are not as expected; where they should be as they are now, give \
-                 --update and review what it wrote",
-                self.failed,
-                self.cases.len()
-            )
-        })
+        let (failed, all) = (self.failed, self.cases.len());
+        let mut not_written = self.cases.iter().filter_map(|case| case.not_written);
+        match (failed, not_written.next()) {
+            (0, _) => None,
+            (_, None) => Some(format!(
+                "{failed} of {all} cases are not as expected; where they should be as they are now, give \
+                 --update and review what it wrote"
+            )),
+            (_, Some(_)) => Some(format!(
+                "{failed} of {all} cases were NOT written: the hook fails there, or does nothing where it \
+                 was expected to act; mend it, or give --accept-errors if this is what is wanted"
+            )),
+        }
     }
 }

@@ -83,6 +83,94 @@ fn cases_say_what_they_expect_and_what_differs() {
 }
 
 #[test]
+fn cases_share_a_policy_and_may_have_their_own() {
+    let place = tempfile::tempdir().unwrap();
+    let module = smbios();
+    let file = |name: &str, content: &str| write(place.path(), name, content);
+    let narrow = "allow:\n  paths: [/domain/title]\n";
+    let wide = "allow:\n  paths: [/domain/os/smbios/**, /domain/sysinfo/**]\n";
+    file("cases/policy.yaml", narrow);
+    file("cases/set/vmi.yaml", VMI);
+    file("cases/set/expected.diff", EXPECTED);
+    file("cases/own/vmi.yaml", VMI);
+    file("cases/own/policy.yaml", wide);
+    file("cases/own/expected.diff", EXPECTED);
+    let wide = file("wide.yaml", wide);
+    let cases = place.path().join("cases");
+    let tested = virt_hook(&["test", "--hook", text(&module), text(&cases)]);
+    assert!(
+        tested.out.contains("passed  own") && tested.out.contains("FAILED  set"),
+        "{}{}",
+        tested.out,
+        tested.err
+    );
+    let one = virt_hook(&["test", "--hook", text(&module), text(&cases.join("set"))]);
+    assert_eq!(one.code, 1, "{}{}", one.out, one.err);
+    virt_hook(&[
+        "test",
+        "--hook",
+        text(&module),
+        text(&cases),
+        "--policy",
+        text(&wide),
+    ])
+    .ok();
+    let gone = virt_hook(&[
+        "test",
+        "--hook",
+        text(&module),
+        text(&cases),
+        "--policy",
+        "/gone",
+    ]);
+    assert_eq!(gone.code, 2, "{}{}", gone.out, gone.err);
+}
+
+/// An error, and a hook that no longer does anything, are not what an author wants to write down.
+#[test]
+fn update_writes_no_error_and_no_idleness_unless_told_to() {
+    let place = tempfile::tempdir().unwrap();
+    let module = smbios();
+    let file = |name: &str, content: &str| write(place.path(), name, content);
+    file(
+        "broken/vmi.yaml",
+        "metadata: {name: vm}\nspec: {volumes: 7}\n",
+    );
+    file("idle/vmi.yaml", &VMI.replace("baseBoard", "base"));
+    file("idle/expected.diff", EXPECTED);
+    file("new/vmi.yaml", VMI);
+    let update = [
+        "test",
+        "--hook",
+        text(&module),
+        text(place.path()),
+        "--update",
+    ];
+    let updated = virt_hook(&update);
+    assert_eq!(updated.code, 1, "{}{}", updated.out, updated.err);
+    for part in [
+        "FAILED  broken\n  not written: the case ends in an error",
+        "FAILED  idle\n  not written: the hook does nothing here",
+        "0 passed, 2 failed, 1 updated",
+    ] {
+        assert!(updated.out.contains(part), "{part}: {}", updated.out);
+    }
+    assert!(
+        updated.err.contains("2 of 3 cases were NOT written")
+            && updated.err.contains("--accept-errors"),
+        "{}",
+        updated.err
+    );
+    assert!(!place.path().join("broken/expected.error").exists());
+    let kept = fs::read_to_string(place.path().join("idle/expected.diff")).unwrap();
+    assert_eq!(kept, EXPECTED);
+
+    virt_hook(&[&update[..], &["--accept-errors"]].concat()).ok();
+    assert!(place.path().join("broken/expected.error").exists());
+    virt_hook(&["test", "--hook", text(&module), text(place.path())]).ok();
+}
+
+#[test]
 fn a_veto_and_cloud_init_documents_are_expected_by_their_texts() {
     let place = tempfile::tempdir().unwrap();
     let file = |name: &str, content: &str| write(place.path(), name, content);

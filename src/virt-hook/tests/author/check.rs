@@ -31,6 +31,7 @@ fn a_sound_hook_passes_everything() {
         "limits",
         "schema",
         "libvirt",
+        "after libvirt",
     ] {
         assert_eq!(
             verdict(&json, check)["verdict"],
@@ -61,11 +62,36 @@ fn a_hook_that_does_more_each_time_fails() {
             && checked
                 .out
                 .contains("linux, disks: the document user-data becomes another")
-            && checked.out.contains("FAILED       libvirt: "),
+            && checked.out.contains("ok           libvirt: ")
+            && checked.out.contains("FAILED       after libvirt: "),
         "{}",
         checked.out
     );
     assert!(checked.err.contains("checks failed"), "{}", checked.err);
+}
+
+/// What the hook changed, and libvirt's own words.
+#[test]
+fn a_domain_that_libvirt_refuses_is_shown_with_the_change_and_the_reason() {
+    let place = tempfile::tempdir().unwrap();
+    // libvirt takes no native IO with a cache.
+    let vmi = "metadata:\n  name: vm\n  namespace: ns\n  annotations: {disk-tuning.example.com/cache: writeback}\n\
+        spec:\n  domain:\n    memory: {guest: 64Mi}\n    \
+        devices: {disks: [{name: d, io: native, cache: none, disk: {bus: virtio}}]}\n  \
+        volumes: [{name: d, emptyDisk: {capacity: 1Gi}}]\n";
+    let vmi = super::write(place.path(), "vmi.yaml", vmi);
+    let module = super::pod::example("disk-tuning-hook");
+    let checked = virt_hook(&["check", text(&module), "--vmi", text(&vmi), "--json"]);
+    let json = checked.json();
+    let finding = verdict(&json, "libvirt");
+    assert_eq!(finding["verdict"], "failed", "{json:#}");
+    let details = finding["details"].to_string();
+    assert!(
+        details.contains("libvirt says: ")
+            && details.contains("io='native'")
+            && details.contains("/driver/@cache: none becomes writeback"),
+        "{details}"
+    );
 }
 
 #[test]

@@ -33,13 +33,13 @@ fn every_verb_tells_the_packages_new_name() {
     let module = tests::binaries::workspace().join("tests/fixtures/former-package/smbios.wasm");
     let place = tempfile::tempdir().unwrap();
     let vmi = vmi(place.path());
-    for arguments in [
-        &["inspect", text(&module)][..],
-        &["check", text(&module), "--without-libvirt"],
-        &["render", "--vmi", text(&vmi), "--hook", text(&module)],
+    for (code, arguments) in [
+        (1, &["inspect", text(&module)][..]),
+        (1, &["check", text(&module), "--without-libvirt"]),
+        (2, &["render", "--vmi", text(&vmi), "--hook", text(&module)]),
     ] {
         let refused = virt_hook(arguments);
-        assert_eq!(refused.code, 1, "{}{}", refused.out, refused.err);
+        assert_eq!(refused.code, code, "{}{}", refused.out, refused.err);
         let all = refused.out + &refused.err;
         let told = all.lines().filter(|line| {
             line.contains("built for kubevirt:hooks@0.1.0")
@@ -270,5 +270,92 @@ fn every_verb_explains_itself() {
         for part in ["Examples:", "Exit codes:", "--json"] {
             assert!(help.contains(part), "{verb}: {help}");
         }
+    }
+}
+
+#[test]
+fn the_version_is_a_document_too() {
+    let shown = virt_hook(&["--version"]).ok();
+    assert!(shown.starts_with("virt-hook "), "{shown}");
+    let json = virt_hook(&["--version", "--json"]).json();
+    let result = &json["result"];
+    assert_eq!(result["wit"], "virt-hook:hooks@0.1.0");
+    assert!(
+        result["wasmtime"].as_str().unwrap().starts_with("48."),
+        "{json}"
+    );
+    assert!(result.as_object().unwrap().contains_key("commit"), "{json}");
+}
+
+/// Each example's README has the narrowest policy, which its tests check.
+#[test]
+fn inspect_prints_the_policy_of_the_examples_readme() {
+    for (name, module) in [
+        ("smbios", smbios()),
+        ("disk-tuning", super::pod::example("disk-tuning-hook")),
+    ] {
+        let readme = tests::binaries::workspace().join(format!("examples-hooks/{name}/README.md"));
+        let readme = std::fs::read_to_string(readme).unwrap();
+        let (_, policy) = readme.split_once("```yaml policy\n").unwrap();
+        let (policy, _) = policy.split_once("```").unwrap();
+        let shown = virt_hook(&["inspect", text(&module)]).ok();
+        let read = |yaml: &str| -> serde_json::Value { serde_norway::from_str(yaml).unwrap() };
+        let (_, printed) = shown.split_once("policy that it needs:\n\n").unwrap();
+        assert_eq!(
+            read(printed)["allow"],
+            {
+                let mut allow = read(policy)["allow"].clone();
+                let dangerous = allow.as_object_mut().unwrap().entry("dangerous");
+                dangerous.or_insert_with(|| serde_json::json!([]));
+                allow
+            },
+            "{name}"
+        );
+    }
+}
+
+/// Texts as they are, not as Rust writes them.
+#[test]
+fn verbose_lines_are_for_people() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    let run = virt_hook(&["run", text(&module), "--vmi", text(&vmi), "--verbose"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(
+        run.err.contains("outcome=changed") && run.err.contains("hook=smbios"),
+        "{}",
+        run.err
+    );
+    for rust in ["\\\"", "outcome=\"", "Some("] {
+        assert!(!run.err.contains(rust), "{rust}: {}", run.err);
+    }
+}
+
+/// A module that is not there, a text in its place, an empty VMI.
+#[test]
+fn what_cannot_be_used_has_exit_code_2_with_every_verb() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    let empty = write(place.path(), "empty.yaml", "");
+    let gone = "/nonexistent/hook.wasm";
+    for arguments in [
+        &["inspect", gone][..],
+        &["check", gone],
+        &["run", gone, "--vmi", text(&vmi)],
+        &["render", "--vmi", text(&vmi), "--hook", gone],
+        &["test", "--hook", gone, text(place.path())],
+        &["bench", gone],
+        &["compile", gone, "--into", text(place.path())],
+        &["wrap", gone, "--out", "x.wasm"],
+        &["serve", "--module", gone],
+        &["replay", "/nonexistent.json", "--hook", gone],
+        &["run", text(&module), "--vmi", text(&empty)],
+        &["render", "--vmi", text(&empty)],
+        &["check", text(&module), "--vmi", text(&empty)],
+        &["bench", text(&module), "--vmi", text(&empty)],
+    ] {
+        let said = virt_hook(arguments);
+        assert_eq!(said.code, 2, "{arguments:?}: {}{}", said.out, said.err);
+        assert_eq!(said.err.lines().count(), 1, "{arguments:?}: {}", said.err);
     }
 }

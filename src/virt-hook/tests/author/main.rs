@@ -4,7 +4,9 @@
 mod bench;
 mod cases;
 mod check;
+mod compare;
 mod compile;
+mod desk;
 mod inspect_run_render;
 mod new;
 #[path = "../pod/mod.rs"]

@@ -97,6 +97,27 @@ fn every_language_has_a_project() {
     }
 }
 
+/// The module has the crate's name: a Makefile that knew the old one would test the module of before.
+#[test]
+fn make_finds_the_module_and_the_cases_after_a_rename() {
+    let place = tempfile::tempdir().unwrap();
+    virt_hook(&["new", text(&place.path().join("first"))]).ok();
+    let project = place.path().join("first");
+    let manifest = project.join("Cargo.toml");
+    let renamed = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, renamed.replace("\"first\"", "\"second-one\"")).unwrap();
+    fs::rename(project.join("cases/titled"), project.join("cases/other")).unwrap();
+    let made = shell("make -n -C first check", place.path()).ok();
+    assert!(
+        made.contains("/hook/second_one.wasm") && made.contains("--vmi cases/other/vmi.yaml"),
+        "{made}"
+    );
+    assert!(
+        !made.contains("first.wasm") && !made.contains("titled"),
+        "{made}"
+    );
+}
+
 #[test]
 fn an_sdk_that_is_named_is_used_where_it_is() {
     let place = tempfile::tempdir().unwrap();

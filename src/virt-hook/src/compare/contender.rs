@@ -1,0 +1,104 @@
+//! What is compared: modules, a script, a sidecar, or nothing.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use hook_host::{HookPoint, PolicySource};
+
+use super::effect::Outcome;
+use super::script::Script;
+use crate::exit::Failure;
+use crate::hooks::Hooks;
+use crate::inputs::VmiInput;
+use crate::modules::{self, HookOptions};
+use crate::runtime::runtime;
+
+/// Where a module or a sidecar can change a VM's start.
+const POINTS: [HookPoint; 3] = [
+    HookPoint::PreStart,
+    HookPoint::PreCloudInitIso,
+    HookPoint::OnDefineDomain,
+];
+
+/// One side of a comparison.
+pub(super) enum Contender {
+    Hooks(Box<Hooks>),
+    Script(Script),
+    /// The domain as KubeVirt has it.
+    Nothing,
+}
+
+impl Contender {
+    /// A module, a socket or a script, which the file itself tells.
+    pub(super) fn of(path: &Path, policy: Option<&Path>, place: &Path) -> Result<Self, Failure> {
+        let metadata = fs::metadata(path)
+            .with_context(|| path.display().to_string())
+            .map_err(Failure::Usage)?;
+        if metadata.file_type().is_socket() {
+            return Hooks::of_socket(path).map(|hooks| Self::Hooks(hooks.into()));
+        }
+        let is_module = path
+            .extension()
+            .is_some_and(|extension| extension == "wasm");
+        if metadata.is_dir() || is_module {
+            return Self::of_modules(&[path.to_owned()], policy, place);
+        }
+        Script::of(path).map(Self::Script)
+    }
+
+    /// Modules that are granted what they declare, unless there is a policy.
+    pub(super) fn of_modules(
+        paths: &[PathBuf],
+        policy: Option<&Path>,
+        place: &Path,
+    ) -> Result<Self, Failure> {
+        let found = modules::find(paths).map_err(Failure::Usage)?;
+        let compiled = place.join("compiled");
+        modules::compile_once(&found, &compiled)?;
+        let policy = match policy {
+            Some(policy) => policy.to_owned(),
+            None => {
+                let mut descriptions = Vec::new();
+                for hook in &found {
+                    let loaded = runtime()?.block_on(modules::load(&hook.module, &compiled));
+                    let module = loaded.map_err(Failure::Machine)?.map_err(Failure::usage)?;
+                    descriptions.push(module.description().clone());
+                }
+                modules::write_granting_policy(&descriptions, place).map_err(Failure::Machine)?
+            }
+        };
+        let options = HookOptions {
+            policy: PolicySource::File(policy),
+            artifacts: Some(compiled),
+            ..HookOptions::default()
+        };
+        Hooks::collect(&found, options).map(|hooks| Self::Hooks(hooks.into()))
+    }
+
+    /// The hook points at which both can act.
+    pub(super) fn points(&self, other: &Self) -> Vec<HookPoint> {
+        match (self, other) {
+            (Self::Script(_), _) | (_, Self::Script(_)) => vec![HookPoint::OnDefineDomain],
+            _ => POINTS.to_vec(),
+        }
+    }
+
+    pub(super) fn run(&self, input: &VmiInput, points: &[HookPoint]) -> Result<Outcome, Failure> {
+        match self {
+            Self::Hooks(hooks) => {
+                // Data from secrets is nowhere but in the cluster.
+                let has_data = input.cloud_init.is_ok();
+                let points: Vec<HookPoint> = points
+                    .iter()
+                    .copied()
+                    .filter(|point| has_data || *point != HookPoint::PreCloudInitIso)
+                    .collect();
+                Ok(Outcome::of_hooks(input, hooks.run(input, &points)?))
+            }
+            Self::Script(script) => script.run(input),
+            Self::Nothing => Ok(Outcome::unchanged(input)),
+        }
+    }
+}

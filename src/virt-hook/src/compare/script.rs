@@ -1,0 +1,107 @@
+//! A script as KubeVirt's sidecar-shim runs it: `SCRIPT --vmi JSON --domain XML`, the domain on standard output.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use domain_xml::{Document, Limits};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::Command;
+use tokio::runtime::Runtime;
+
+use super::effect::Outcome;
+use crate::exit::Failure;
+use crate::inputs::VmiInput;
+use crate::runtime::runtime;
+
+/// As long as a launcher waits for a sidecar.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// The most of standard error that is read, in bytes.
+const MAX_ERROR: usize = 64 << 10;
+
+/// A script at OnDefineDomain.
+pub(super) struct Script {
+    path: PathBuf,
+    runtime: Runtime,
+}
+
+impl Script {
+    pub(super) fn of(path: &Path) -> Result<Self, Failure> {
+        let named = || path.display().to_string();
+        let whole = path
+            .canonicalize()
+            .with_context(named)
+            .map_err(Failure::Usage)?;
+        let metadata = whole
+            .metadata()
+            .with_context(named)
+            .map_err(Failure::Usage)?;
+        if metadata.permissions().mode() & 0o111 == 0 {
+            return Err(Failure::usage(anyhow!(
+                "{}: it is not executable, no module and no socket: `chmod +x` makes a script one that \
+                 can be run",
+                path.display()
+            )));
+        }
+        Ok(Self {
+            path: whole,
+            runtime: runtime()?,
+        })
+    }
+
+    /// Runs the script with this process's environment.
+    pub(super) fn run(&self, input: &VmiInput) -> Result<Outcome, Failure> {
+        let run = self
+            .runtime
+            .block_on(async { tokio::time::timeout(DEADLINE, self.output(input)).await });
+        let name = self.path.display();
+        match run {
+            Err(_) => Ok(Outcome::Refused(format!(
+                "{name} did not end within {DEADLINE:?}"
+            ))),
+            Ok(Ok(outcome)) => Ok(outcome),
+            Ok(Err(error)) => Err(Failure::machine(
+                anyhow::Error::new(error).context(format!("running {name}")),
+            )),
+        }
+    }
+
+    async fn output(&self, input: &VmiInput) -> std::io::Result<Outcome> {
+        let mut child = Command::new(&self.path)
+            .args(["--vmi", &input.vmi, "--domain", &input.xml])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let limit = Limits::default().bytes;
+        let stdout = read(child.stdout.take(), limit);
+        let stderr = read(child.stderr.take(), MAX_ERROR);
+        let (stdout, stderr, status) = tokio::join!(stdout, stderr, child.wait());
+        let (stdout, stderr, status) = (stdout?, stderr?, status?);
+        if !status.success() {
+            let last = stderr.lines().next_back().unwrap_or_default();
+            return Ok(Outcome::Refused(format!("{status}: {last}")));
+        }
+        Ok(match Document::parse(&stdout) {
+            Ok(_) => Outcome::Made {
+                xml: stdout,
+                documents: super::effect::documents(input),
+            },
+            Err(error) => Outcome::Refused(format!("its output is no domain: {error}")),
+        })
+    }
+}
+
+async fn read(stream: Option<impl AsyncRead + Unpin>, limit: usize) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        stream
+            .take(limit as u64 + 1)
+            .read_to_end(&mut bytes)
+            .await?;
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,121 @@
+//! `virt-hook doctor`: what of the tools for hooks this machine has.
+
+mod probe;
+mod tools;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::exit::Failure;
+use crate::output::{Plain, Report, Style};
+use probe::Prober;
+
+pub(crate) const HELP: &str = "\
+Looks for what writing hooks takes in each language, and for what `check` asks. Nothing is installed.
+
+Examples:
+  virt-hook doctor
+  virt-hook doctor --json | jq -r '.result.tools[] | select(.found == null) | .remedy'
+
+Exit codes:
+  0  hooks can be written in one language at least
+  1  in none; standard output says what is missing
+  3  this machine could not do it";
+
+/// What `doctor` is given: nothing.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {}
+
+/// The tools of this machine.
+#[derive(Debug, Serialize)]
+pub(crate) struct DoctorReport {
+    /// Languages for which nothing is missing.
+    languages: Vec<&'static str>,
+    tools: Vec<Tool>,
+}
+
+/// A tool, or what is missing of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Tool {
+    name: &'static str,
+    /// What it is needed for: a language, or a check.
+    purpose: &'static str,
+    /// Its version or place; none if it is missing or too old.
+    found: Option<String>,
+    /// How to get it.
+    remedy: &'static str,
+}
+
+/// Probes all tools.
+pub(crate) fn run(_: &Arguments) -> Result<DoctorReport, Failure> {
+    Ok(DoctorReport::of(tools::probe(&Prober::new()?)))
+}
+
+impl DoctorReport {
+    fn of(tools: Vec<Tool>) -> Self {
+        let has_all = |language: &&str| {
+            let mut needed = tools.iter().filter(|tool| tool.purpose == *language);
+            needed.all(|tool| tool.found.is_some())
+        };
+        let languages = tools::LANGUAGES.into_iter().filter(has_all).collect();
+        Self { languages, tools }
+    }
+}
+
+impl Report for DoctorReport {
+    fn text(&self, style: Style) -> String {
+        let mut text = String::new();
+        let mut purpose = "";
+        for tool in &self.tools {
+            if tool.purpose != purpose {
+                purpose = tool.purpose;
+                text += &format!("{}\n", style.strong(purpose));
+            }
+            let name = tool.name;
+            text += &match &tool.found {
+                Some(found) => format!("  {}  {name}: {}\n", style.good("ok     "), Plain(found)),
+                None => format!("  {}  {name}: {}\n", style.doubtful("missing"), tool.remedy),
+            };
+        }
+        let languages = match self.languages.is_empty() {
+            true => "no language".to_owned(),
+            false => self.languages.join(", "),
+        };
+        text + &format!("\nHooks can be written in {languages}.\n")
+    }
+
+    fn complaint(&self) -> Option<String> {
+        let none = self.languages.is_empty();
+        none.then(|| "hooks can be written in no language here".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(purpose: &'static str, found: Option<&str>) -> Tool {
+        Tool {
+            name: "x",
+            purpose,
+            found: found.map(str::to_owned),
+            remedy: "apt install x",
+        }
+    }
+
+    #[test]
+    fn a_language_needs_all_its_tools() {
+        let report = DoctorReport::of(vec![
+            tool("Rust", Some("1.95")),
+            tool("Rust", None),
+            tool("Python", Some("3.11")),
+            tool("C", None),
+        ]);
+        assert_eq!(report.languages, ["Python"]);
+        assert_eq!(report.complaint(), None);
+        let text = report.text(Style::default());
+        assert!(text.contains("missing  x: apt install x"), "{text}");
+        let none = DoctorReport::of(tools::LANGUAGES.map(|language| tool(language, None)).into());
+        assert!(none.complaint().is_some());
+    }
+}

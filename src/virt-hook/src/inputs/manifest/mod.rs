@@ -1,0 +1,208 @@
+//! Manifests: the VMIs of a file that holds a VirtualMachineInstance, a VirtualMachine or a list of them.
+
+mod fields;
+mod unique_keys;
+
+use kubevirt_api::vmi::{Vmi, VmiError};
+use serde_json::{Map, Value};
+
+pub(crate) use unique_keys::SyntaxError;
+
+const VMI: &str = "VirtualMachineInstance";
+const VM: &str = "VirtualMachine";
+const LISTS: [&str; 3] = ["List", "VirtualMachineInstanceList", "VirtualMachineList"];
+/// The namespace of what names none, as for kubectl.
+const DEFAULT_NAMESPACE: &str = "default";
+/// The most unknown fields of one VMI that are named.
+const MAX_FIELDS: usize = 10;
+
+/// A VMI of a manifest.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    pub(crate) vmi: Vmi,
+    /// What the author should know: where the VMI comes from, and what looks like a mistake.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Why a file has no VMI.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ManifestError {
+    #[error(
+        "it is empty: a manifest of a VirtualMachineInstance or a VirtualMachine belongs there"
+    )]
+    Empty,
+    #[error(transparent)]
+    Syntax(#[from] SyntaxError),
+    #[error("it has no object, but {0}")]
+    NotAnObject(&'static str),
+    #[error(
+        "this is a {kind}, neither a VirtualMachineInstance nor a VirtualMachine: give what kubectl \
+         get vmi NAME -o yaml prints"
+    )]
+    Kind { kind: String },
+    #[error("the VirtualMachine's field {0} is missing")]
+    Missing(&'static str),
+    #[error("the list has no items")]
+    NoItems,
+    /// The VMI is one, and is refused.
+    #[error(transparent)]
+    Vmi(#[from] VmiError),
+    /// An item of a list.
+    #[error("item {number}: {error}")]
+    Item {
+        /// Its position, from 1.
+        number: usize,
+        /// Why it is no VMI.
+        error: Box<ManifestError>,
+    },
+}
+
+impl ManifestError {
+    /// Whether there is a VMI, which is refused; otherwise the file cannot be used.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Vmi(error) => !matches!(error, VmiError::TooLarge { .. }),
+            Self::Item { error, .. } => error.is_refusal(),
+            _ => false,
+        }
+    }
+}
+
+/// Reads all VMIs of a manifest in JSON or YAML.
+pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Manifest>, ManifestError> {
+    let documents = unique_keys::documents(bytes)?;
+    match &documents[..] {
+        [] => Err(ManifestError::Empty),
+        [only] => vmis(only, Some(bytes)),
+        several => items(several),
+    }
+}
+
+/// The VMIs of one object. `text` is the object's own text, if it is not part of another.
+fn vmis(object: &Value, text: Option<&[u8]>) -> Result<Vec<Manifest>, ManifestError> {
+    let Value::Object(fields) = object else {
+        return Err(ManifestError::NotAnObject(type_of(object)));
+    };
+    match kind(fields) {
+        None | Some(VMI) => vmi(object, text).map(|manifest| vec![manifest]),
+        Some(VM) => of_virtual_machine(fields).map(|manifest| vec![manifest]),
+        Some(list) if LISTS.contains(&list) => match fields.get("items") {
+            Some(Value::Array(list)) if !list.is_empty() => items(list),
+            _ => Err(ManifestError::NoItems),
+        },
+        Some(kind) => Err(ManifestError::Kind {
+            kind: kind.to_owned(),
+        }),
+    }
+}
+
+fn items(list: &[Value]) -> Result<Vec<Manifest>, ManifestError> {
+    let mut found = Vec::new();
+    for (index, item) in list.iter().enumerate() {
+        let number = index + 1;
+        let vmis = vmis(item, None).map_err(|error| ManifestError::Item {
+            number,
+            error: Box::new(error),
+        });
+        found.extend(vmis?);
+    }
+    Ok(found)
+}
+
+/// A VMI as it stands. Its own JSON text is kept as it came.
+fn vmi(object: &Value, text: Option<&[u8]>) -> Result<Manifest, ManifestError> {
+    let json = text.filter(|text| text.trim_ascii_start().starts_with(b"{"));
+    let vmi = match json {
+        Some(json) => Vmi::from_json(json)?,
+        None => Vmi::from_json(object.to_string().as_bytes())?,
+    };
+    let mut notes = unknown_fields(object, "");
+    notes.extend(missing_memory(&vmi));
+    Ok(Manifest { vmi, notes })
+}
+
+/// The VMI that virt-controller makes of a VirtualMachine, without the cluster's defaults.
+fn of_virtual_machine(machine: &Map<String, Value>) -> Result<Manifest, ManifestError> {
+    let metadata = |field: &str| machine.get("metadata")?.get(field).cloned();
+    let name = metadata("name").filter(|name| *name != "");
+    let name = name.ok_or(ManifestError::Missing("metadata.name"))?;
+    let template = machine.get("spec").and_then(|spec| spec.get("template"));
+    let Some(Value::Object(template)) = template else {
+        return Err(ManifestError::Missing("spec.template"));
+    };
+    let mut own = match template.get("metadata") {
+        Some(Value::Object(own)) => own.clone(),
+        _ => Map::new(),
+    };
+    let namespace = metadata("namespace").unwrap_or_else(|| DEFAULT_NAMESPACE.into());
+    let mut notes = vec![format!(
+        "this is the VirtualMachine {}: its spec.template is used, without the cluster's defaults{}",
+        name.as_str().unwrap_or_default(),
+        match machine["spec"].get("instancetype") {
+            Some(Value::Object(_)) => " and without its instance type",
+            _ => "",
+        }
+    )];
+    own.insert("name".to_owned(), name);
+    own.insert("namespace".to_owned(), namespace);
+    let mut object = Map::new();
+    object.insert("apiVersion".to_owned(), "kubevirt.io/v1".into());
+    object.insert("kind".to_owned(), VMI.into());
+    object.insert("metadata".to_owned(), own.into());
+    object.insert(
+        "spec".to_owned(),
+        template.get("spec").cloned().unwrap_or_default(),
+    );
+    let object = Value::Object(object);
+    let vmi = Vmi::from_json(object.to_string().as_bytes())?;
+    notes.extend(unknown_fields(&object, "spec.template."));
+    notes.extend(missing_memory(&vmi));
+    Ok(Manifest { vmi, notes })
+}
+
+fn kind(fields: &Map<String, Value>) -> Option<&str> {
+    let kind = fields.get("kind")?.as_str()?;
+    (!kind.is_empty()).then_some(kind)
+}
+
+/// One note per unknown field: newer versions of KubeVirt have more fields, so none is an error.
+fn unknown_fields(vmi: &Value, place: &str) -> Vec<String> {
+    let unknown = fields::unknown(vmi);
+    let more = unknown.len().saturating_sub(MAX_FIELDS);
+    let shown = unknown.iter().take(MAX_FIELDS);
+    let mut notes: Vec<String> = shown.map(|field| field.note(place)).collect();
+    if more > 0 {
+        notes.push(format!("{more} more fields are unknown to KubeVirt 1.9"));
+    }
+    notes
+}
+
+fn missing_memory(vmi: &Vmi) -> Option<String> {
+    let is_told = |field: &str| {
+        let memory = vmi.value().pointer(&format!("/spec/domain/{field}"));
+        memory.is_some_and(|memory| !memory.is_null())
+    };
+    let told = [
+        "memory/guest",
+        "resources/requests/memory",
+        "resources/limits/memory",
+    ];
+    (!told.into_iter().any(is_told)).then(|| {
+        "spec.domain.memory.guest is missing: the domain has no memory, and libvirt would refuse it"
+            .to_owned()
+    })
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+#[cfg(test)]
+mod tests;

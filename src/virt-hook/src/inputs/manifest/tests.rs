@@ -1,0 +1,180 @@
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+
+use super::*;
+
+fn one(text: &str) -> Manifest {
+    let mut found = read(text.as_bytes()).unwrap();
+    assert_eq!(found.len(), 1, "{text}");
+    found.remove(0)
+}
+
+fn error(text: &str) -> String {
+    read(text.as_bytes()).unwrap_err().to_string()
+}
+
+const VMI_TEXT: &str = "kind: VirtualMachineInstance\nmetadata: {name: web, namespace: ns}\n\
+    spec: {domain: {devices: {}, memory: {guest: 1Gi}}}\n";
+const VM_TEXT: &str = "kind: VirtualMachine\nmetadata: {name: web, namespace: ns, uid: u}\n\
+    spec:\n  template:\n    metadata: {annotations: {a: b}}\n    \
+    spec: {domain: {devices: {}, memory: {guest: 1Gi}}}\n";
+
+#[test]
+fn a_vmi_is_used_as_it_is() {
+    let found = one(VMI_TEXT);
+    assert_eq!(found.notes, [""; 0]);
+    assert_eq!(found.vmi.domain_name(), "ns_web");
+    let json = "{ \"metadata\": {\"name\": \"web\"}, \"spec\": {\"domain\": {\"memory\": {\"guest\": \"1Gi\"}}} }\n";
+    assert_eq!(one(json).vmi.raw_json(), json);
+}
+
+#[test]
+fn the_template_of_a_virtual_machine_is_used_and_told() {
+    let found = one(VM_TEXT);
+    assert_eq!(found.vmi.domain_name(), "ns_web");
+    assert_eq!(
+        (found.vmi.annotation("a"), found.vmi.uid()),
+        (Some("b"), "")
+    );
+    assert_eq!(
+        found
+            .vmi
+            .spec
+            .domain
+            .memory
+            .as_ref()
+            .and_then(|m| m.guest)
+            .map(|_| ()),
+        Some(())
+    );
+    let [note] = &found.notes[..] else {
+        panic!("{:?}", found.notes)
+    };
+    assert!(
+        note.contains("the VirtualMachine web") && note.contains("spec.template"),
+        "{note}"
+    );
+    assert!(!note.contains("instance type"), "{note}");
+
+    let typed = VM_TEXT.replace(
+        "spec:\n  template",
+        "spec:\n  instancetype: {name: u1.small}\n  template",
+    );
+    assert!(one(&typed).notes[0].contains("without its instance type"));
+    assert_eq!(
+        one(&VM_TEXT.replace(", namespace: ns", "")).vmi.namespace(),
+        "default"
+    );
+    let misspelt = VM_TEXT.replace("memory:", "memroy:");
+    let notes = one(&misspelt).notes;
+    assert!(
+        notes[1].contains("spec.template.spec.domain.memroy") && notes[1].contains("is it memory?"),
+        "{notes:?}"
+    );
+    assert!(notes[2].contains("memory.guest is missing"), "{notes:?}");
+}
+
+#[test]
+fn all_items_of_a_list_are_found() {
+    let item = |text: &str| format!("- {}", text.trim_end().replace('\n', "\n  "));
+    for kind in LISTS {
+        let list = format!(
+            "kind: {kind}\nitems:\n{}\n{}\n",
+            item(VMI_TEXT),
+            item(VM_TEXT)
+        );
+        let found = read(list.as_bytes()).unwrap();
+        assert_eq!(found.len(), 2, "{kind}");
+    }
+    assert_eq!(
+        read(format!("{VMI_TEXT}---\n{VM_TEXT}").as_bytes())
+            .unwrap()
+            .len(),
+        2
+    );
+    assert_eq!(
+        read(format!("---\n{VMI_TEXT}---\n").as_bytes())
+            .unwrap()
+            .len(),
+        1
+    );
+    let pod = format!("kind: List\nitems:\n{}\n- kind: Pod\n", item(VMI_TEXT));
+    assert!(
+        error(&pod).starts_with("item 2: this is a Pod, "),
+        "{}",
+        error(&pod)
+    );
+    assert_eq!(error("kind: List\nitems: []\n"), "the list has no items");
+}
+
+#[test]
+fn what_is_no_vmi_is_told_what_it_is() {
+    for (text, part) in [
+        ("", "it is empty"),
+        ("---\n", "it is empty"),
+        ("[]", "no object, but a list"),
+        ("text", "no object, but a text"),
+        ("kind: ConfigMap\n", "this is a ConfigMap, neither"),
+        ("a: [b", "not valid YAML"),
+        ("{\"a\": ", "not valid JSON"),
+        (
+            "kind: VirtualMachine\nmetadata: {name: vm}\n",
+            "spec.template is missing",
+        ),
+        (
+            "kind: VirtualMachine\nspec: {template: {}}\n",
+            "metadata.name is missing",
+        ),
+    ] {
+        let found = read(text.as_bytes()).unwrap_err();
+        assert!(found.to_string().contains(part), "{text}: {found}");
+        assert!(!found.is_refusal(), "{text}");
+    }
+    let nameless = read(b"spec: {domain: {}}\n").unwrap_err();
+    assert!(nameless.is_refusal() && nameless.to_string().contains("metadata.name is missing"));
+}
+
+#[test]
+fn repeated_keys_are_refused() {
+    let yaml = VMI_TEXT.replace("guest: 1Gi", "guest: 1Gi, guest: 2Gi");
+    let found = error(&yaml);
+    assert!(
+        found.contains("\"guest\" is repeated") && found.contains("line 3"),
+        "{found}"
+    );
+    let json = r#"{"metadata": {"name": "a", "name": "b"}}"#;
+    assert!(
+        error(json).contains("\"name\" is repeated"),
+        "{}",
+        error(json)
+    );
+}
+
+#[test]
+fn a_vmi_without_memory_is_told_so() {
+    let without = VMI_TEXT.replace(", memory: {guest: 1Gi}", "");
+    assert!(one(&without).notes[0].contains("spec.domain.memory.guest is missing"));
+    for place in ["requests", "limits"] {
+        let resources = format!("resources: {{{place}: {{memory: 1Gi}}}}");
+        let there = VMI_TEXT.replace("memory: {guest: 1Gi}", &resources);
+        assert_eq!(one(&there).notes, [""; 0], "{place}");
+    }
+}
+
+/// The VMIs of real clusters have no unknown field.
+#[test]
+fn kubevirts_own_vmis_have_only_known_fields() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/convert");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(corpus).unwrap().flatten() {
+        let path = entry.path();
+        if !path.to_string_lossy().ends_with(".vmi.json") {
+            continue;
+        }
+        let value: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(fields::unknown(&value), [], "{}", path.display());
+        seen += 1;
+    }
+    assert!(seen > 100, "{seen}");
+}

@@ -1,0 +1,102 @@
+//! `virt-hook completions` and `virt-hook man`: what a shell and a reader need of the command line.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+use clap_mangen::Man;
+use serde::Serialize;
+
+use crate::cli::Cli;
+use crate::exit::Failure;
+use crate::output::{Report, Style};
+
+const NAME: &str = "virt-hook";
+
+pub(crate) const COMPLETIONS_HELP: &str = "\
+Examples:
+  virt-hook completions bash > ~/.local/share/bash-completion/completions/virt-hook
+  virt-hook completions zsh > ~/.zfunc/_virt-hook";
+
+pub(crate) const MAN_HELP: &str = "\
+Examples:
+  virt-hook man --into ~/.local/share/man/man1; man virt-hook-check
+
+Exit codes:
+  0  the pages are written
+  3  they could not be written";
+
+/// What `completions` is given.
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArguments {
+    /// The shell
+    shell: Shell,
+}
+
+/// What `man` is given.
+#[derive(Debug, Args)]
+pub(crate) struct ManArguments {
+    /// The directory of the pages, one for each verb
+    #[arg(long, value_name = "DIR")]
+    into: PathBuf,
+}
+
+/// A script for a shell.
+#[derive(Debug, Serialize)]
+pub(crate) struct CompletionsReport {
+    script: String,
+}
+
+/// The pages that were written.
+#[derive(Debug, Serialize)]
+pub(crate) struct ManReport {
+    pages: Vec<PathBuf>,
+}
+
+pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<CompletionsReport, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Cli::command(), NAME, &mut script);
+    let script = String::from_utf8(script).map_err(Failure::machine)?;
+    Ok(CompletionsReport { script })
+}
+
+pub(crate) fn man(arguments: &ManArguments) -> Result<ManReport, Failure> {
+    write_pages(&arguments.into).map_err(Failure::Machine)
+}
+
+fn write_pages(directory: &std::path::Path) -> anyhow::Result<ManReport> {
+    fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+    let mut whole = Cli::command();
+    whole.build();
+    let verbs: Vec<clap::Command> = whole.get_subcommands().cloned().collect();
+    let verbs = verbs.into_iter().filter(|verb| verb.get_name() != "help");
+    let mut pages = Vec::new();
+    for command in std::iter::once(whole.clone()).chain(verbs) {
+        // `virt-hook-check`, as built.
+        let name = command.get_display_name().unwrap_or(NAME);
+        let path = directory.join(format!("{name}.1"));
+        let mut page = Vec::new();
+        Man::new(command).render(&mut page)?;
+        fs::write(&path, page).with_context(|| path.display().to_string())?;
+        pages.push(path);
+    }
+    Ok(ManReport { pages })
+}
+
+impl Report for CompletionsReport {
+    fn text(&self, _: Style) -> String {
+        self.script.clone()
+    }
+}
+
+impl Report for ManReport {
+    fn text(&self, _: Style) -> String {
+        let pages = self
+            .pages
+            .iter()
+            .map(|page| format!("{}\n", page.display()));
+        pages.collect()
+    }
+}

@@ -1,0 +1,66 @@
+//! `virt-hook --version`: as text, and with `--json` as a document.
+
+use serde::Serialize;
+
+use crate::output::{Report, Style};
+
+/// The version, which `make dist` completes with the commit: `0.1.0 (0123456789ab)`.
+pub(crate) const VERSION: &str = match option_env!("BUILD_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
+/// What this program is, and what it runs.
+#[derive(Debug, Serialize)]
+pub(crate) struct VersionReport {
+    version: &'static str,
+    /// None unless `make dist` built it.
+    commit: Option<&'static str>,
+    /// The WIT package that modules are built for.
+    wit: &'static str,
+    wasmtime: &'static str,
+}
+
+impl VersionReport {
+    pub(crate) fn new() -> Self {
+        let (version, commit) = split(VERSION);
+        Self {
+            version,
+            commit,
+            wit: wit(),
+            wasmtime: env!("WASMTIME_VERSION"),
+        }
+    }
+}
+
+impl Report for VersionReport {
+    fn text(&self, _: Style) -> String {
+        format!("virt-hook {VERSION}")
+    }
+}
+
+fn split(version: &str) -> (&str, Option<&str>) {
+    let parts = version.split_once(" (");
+    let commit = parts.and_then(|(_, commit)| commit.strip_suffix(')'));
+    (parts.map_or(version, |(version, _)| version), commit)
+}
+
+/// The package's name and version, from its own text.
+fn wit() -> &'static str {
+    let lines = hook_wrap::WIT.lines();
+    let package = lines.filter_map(|line| line.strip_prefix("package "));
+    let mut names = package.map(|name| name.trim_end_matches(';'));
+    names.next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commit_is_a_member_of_its_own() {
+        assert_eq!(split("0.1.0 (0123abc)"), ("0.1.0", Some("0123abc")));
+        assert_eq!(split("0.1.0"), ("0.1.0", None));
+        assert_eq!(wit(), "virt-hook:hooks@0.1.0");
+    }
+}

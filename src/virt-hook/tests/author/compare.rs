@@ -1,0 +1,137 @@
+//! `compare`: a port against a script, a sidecar and a module; and the preview of a cluster's VMs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::pod::Pod;
+use super::{VMI, smbios, text, virt_hook, vmi, write};
+
+fn script(place: &Path, name: &str, body: &str) -> PathBuf {
+    let path = write(place, name, &format!("#!/bin/sh\n{body}\n"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// `$2` is the VMI, `$4` the domain, as sidecar-shim gives them.
+const SAME: &str = "entry='<baseBoard><entry name=\"manufacturer\">Radical Edward</entry></baseBoard>'\n\
+    printf '%s' \"$4\" | sed -e \"s#<baseBoard></baseBoard>#$entry#\" -e \"s#<baseBoard/>#$entry#\"";
+
+#[test]
+fn a_port_is_compared_with_a_script() {
+    let place = tempfile::tempdir().unwrap();
+    let (port, vmi) = (smbios(), vmi(place.path()));
+    let compare = |original: &Path| {
+        virt_hook(&[
+            "compare",
+            "--hook",
+            text(&port),
+            "--original",
+            text(original),
+            "--vmi",
+            text(&vmi),
+        ])
+    };
+    let same = compare(&script(place.path(), "same", SAME)).ok();
+    assert!(
+        same.contains("same  ns/vm") && same.contains("1 VMIs: 1 same, 0 different"),
+        "{same}"
+    );
+    let idle = compare(&script(place.path(), "idle", "printf '%s' \"$4\""));
+    assert_eq!(idle.code, 1, "{}{}", idle.out, idle.err);
+    assert!(
+        idle.out.contains("DIFFERENT  ns/vm") && idle.out.contains("+ <entry name='manufacturer'>"),
+        "{}",
+        idle.out
+    );
+    let failing = compare(&script(
+        place.path(),
+        "failing",
+        "echo 'no board' >&2; exit 3",
+    ));
+    assert_eq!(failing.code, 1, "{}{}", failing.out, failing.err);
+    assert!(
+        failing
+            .out
+            .contains("only the original refuses it: exit status: 3: no board"),
+        "{}",
+        failing.out
+    );
+    let plain = write(place.path(), "plain", "no script");
+    let unusable = compare(&plain);
+    assert_eq!(unusable.code, 2);
+    assert!(unusable.err.contains("not executable"), "{}", unusable.err);
+}
+
+#[tokio::test]
+async fn a_port_is_compared_with_a_running_sidecar_and_with_a_module() {
+    let place = tempfile::tempdir().unwrap();
+    let (port, vmi) = (smbios(), vmi(place.path()));
+    let pod = Pod::new();
+    let mut served = pod.serve(&[&port], &[]);
+    served.ready().await;
+    for original in [pod.socket(), port.clone()] {
+        let same = virt_hook(&[
+            "compare",
+            "--hook",
+            text(&port),
+            "--original",
+            text(&original),
+            "--vmi",
+            text(&vmi),
+        ]);
+        assert!(
+            same.ok().contains("1 VMIs: 1 same"),
+            "{}",
+            original.display()
+        );
+    }
+    assert_eq!(pod.files().len(), 1, "nothing is left beside the socket");
+}
+
+#[test]
+fn without_an_original_a_fleet_is_previewed() {
+    let place = tempfile::tempdir().unwrap();
+    let item = |name: &str| {
+        let text = VMI.replace("name: vm\n", &format!("name: {name}\n"));
+        format!("- {}", text.trim_end().replace('\n', "\n  "))
+    };
+    let idle = item("idle").replace("baseBoard", "base");
+    let list = format!("kind: List\nitems:\n{}\n{}\n{idle}\n", item("a"), item("b"));
+    write(place.path(), "dump/all.yaml", &list);
+    write(place.path(), "dump/notes.txt", "no VMI");
+    let dump = place.path().join("dump");
+    let module = smbios();
+    let shown = virt_hook(&["compare", "--hook", text(&module), "--vmi-dir", text(&dump)]).ok();
+    assert!(
+        shown.contains("changed  ns/a, ns/b\n") && shown.contains("unchanged  ns/idle"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("3 VMIs: 1 unchanged, 2 changed, 0 refused"),
+        "{shown}"
+    );
+    let json = virt_hook(&[
+        "compare",
+        "--hook",
+        text(&module),
+        "--vmi-dir",
+        text(&dump),
+        "--json",
+    ])
+    .json();
+    assert_eq!(
+        json["result"]["groups"][0]["vmis"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    write(
+        place.path(),
+        "dump/wrong.yaml",
+        "metadata: {name: wrong}\nspec: {volumes: 7}\n",
+    );
+    let refused = virt_hook(&["compare", "--hook", text(&module), "--vmi-dir", text(&dump)]);
+    assert_ne!(refused.code, 0, "{}{}", refused.out, refused.err);
+}
