@@ -26,6 +26,9 @@ const FORMER_PACKAGE: &str = "kubevirt:hooks/";
 /// The largest core module in bytes, which is the host's limit of a module.
 pub const MAX_MODULE_BYTES: usize = 32 << 20;
 
+/// The start of WebAssembly.
+const MAGIC: &[u8] = b"\0asm";
+
 /// The custom section in which bindings generators store the world; some add a suffix.
 const TYPE_SECTION: &str = "component-type";
 
@@ -72,6 +75,13 @@ struct CoreModule {
 pub fn wrap(core: &[u8]) -> Result<Vec<u8>, WrapError> {
     if core.len() > MAX_MODULE_BYTES {
         return Err(WrapError::TooLarge { size: core.len() });
+    }
+    if !core.starts_with(MAGIC) {
+        let start = core[..core.len().min(8)].escape_ascii();
+        return Err(WrapError::NotAModule(match core.is_empty() {
+            true => "it is empty".to_owned(),
+            false => format!("it starts with \"{start}\""),
+        }));
     }
     let found = inspect(core)?;
     let mut module = core.to_vec();

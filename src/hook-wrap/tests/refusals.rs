@@ -48,6 +48,13 @@ fn what_is_no_module_is_refused() {
 }
 
 #[test]
+fn a_text_is_told_by_its_start() {
+    let told = |bytes: &[u8]| wrap(bytes).unwrap_err().to_string();
+    assert!(told(b"#!/bin/sh\n").ends_with(": it starts with \"#!/bin/s\""));
+    assert!(told(b"").ends_with(": it is empty"));
+}
+
+#[test]
 fn nothing_is_read_of_what_is_too_large() {
     let bytes = vec![0; hook_wrap::MAX_MODULE_BYTES + 1];
     assert!(matches!(wrap(&bytes), Err(WrapError::TooLarge { .. })));

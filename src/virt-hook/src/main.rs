@@ -27,8 +27,8 @@ mod wrap;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use tracing_subscriber::filter::LevelFilter;
 
 use cli::{Cli, Verb};
@@ -67,8 +67,8 @@ fn main() -> ExitCode {
         Verb::Replay(arguments) => screen.show(replay::run(arguments)),
         Verb::Wrap(arguments) => screen.show(wrap::run(arguments)),
         Verb::Doctor(arguments) => screen.show(doctor::run(arguments)),
-        Verb::Completions(arguments) => screen.show(shell::completions(arguments)),
-        Verb::Man(arguments) => screen.show(shell::man(arguments)),
+        Verb::Completions(arguments) => screen.show(shell::completions(arguments, Cli::command())),
+        Verb::Man(arguments) => screen.show(shell::man(arguments, Cli::command())),
         Verb::Serve(arguments) => match serve::run(arguments) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => screen.failure(&failure),

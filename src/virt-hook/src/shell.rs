@@ -1,15 +1,14 @@
 //! `virt-hook completions` and `virt-hook man`: what a shell and a reader need of the command line.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use serde::Serialize;
 
-use crate::cli::Cli;
 use crate::exit::Failure;
 use crate::output::{Report, Style};
 
@@ -55,22 +54,24 @@ pub(crate) struct ManReport {
     pages: Vec<PathBuf>,
 }
 
-pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<CompletionsReport, Failure> {
+pub(crate) fn completions(
+    arguments: &CompletionsArguments,
+    mut program: Command,
+) -> Result<CompletionsReport, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut Cli::command(), NAME, &mut script);
+    clap_complete::generate(arguments.shell, &mut program, NAME, &mut script);
     let script = String::from_utf8(script).map_err(Failure::machine)?;
     Ok(CompletionsReport { script })
 }
 
-pub(crate) fn man(arguments: &ManArguments) -> Result<ManReport, Failure> {
-    write_pages(&arguments.into).map_err(Failure::Machine)
+pub(crate) fn man(arguments: &ManArguments, program: Command) -> Result<ManReport, Failure> {
+    write_pages(&arguments.into, program).map_err(Failure::Machine)
 }
 
-fn write_pages(directory: &std::path::Path) -> anyhow::Result<ManReport> {
+fn write_pages(directory: &Path, mut whole: Command) -> anyhow::Result<ManReport> {
     fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
-    let mut whole = Cli::command();
     whole.build();
-    let verbs: Vec<clap::Command> = whole.get_subcommands().cloned().collect();
+    let verbs: Vec<Command> = whole.get_subcommands().cloned().collect();
     let verbs = verbs.into_iter().filter(|verb| verb.get_name() != "help");
     let mut pages = Vec::new();
     for command in std::iter::once(whole.clone()).chain(verbs) {
