@@ -102,6 +102,7 @@ async fn guest_agents_reports_freeze_and_statistics() -> Result<()> {
     fixture.wait_for_agent(&vmi).await?;
     check_reports(&fixture, &vmi).await?;
     check_statistics(&fixture).await?;
+    check_sev_without_hardware(&fixture, &vmi).await?;
     check_screenshot(&fixture, &vmi).await?;
     check_freeze_and_thaw(&fixture, &vmi).await?;
     check_safety_thaw_without_daemon(&fixture, &vmi).await?;
@@ -196,6 +197,24 @@ async fn check_statistics(fixture: &LauncherFixture) -> Result<()> {
     assert_eq!(name.message, r#"{"return":{"host-name":"agent"}}"#);
     let version = stats.guest_agent_version.context("a version")?;
     assert!(version.success && !version.message.is_empty());
+    Ok(())
+}
+
+/// The machine has no SEV: libvirt's own answer.
+async fn check_sev_without_hardware(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+    let mut client = fixture.commands.raw.clone();
+    let info = client
+        .get_sev_info(cmd::EmptyRequest {})
+        .await?
+        .into_inner();
+    let response = info.response.context("a response")?;
+    assert!(response.message.contains("Code=84"), "{response:?}");
+    let measured = client
+        .get_launch_measurement(vmi.request())
+        .await?
+        .into_inner();
+    let response = measured.response.context("a response")?;
+    assert!(response.message.contains("no SEV"), "{response:?}");
     Ok(())
 }
 

@@ -107,7 +107,6 @@ async fn an_unsupported_rpc_answers_with_an_error() -> Result<()> {
     );
     refused!(sync_migration_target, of_vmi());
     refused!(cancel_virtual_machine_migration, of_vmi());
-    refused!(signal_target_pod_cleanup, of_vmi());
     refused!(finalize_virtual_machine_migration, of_vmi());
     refused!(
         backup_virtual_machine,

@@ -341,6 +341,16 @@ async fn disabled_statistics_are_an_unknown_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn cleanup_signal_without_a_migration_does_nothing() {
+    let rig = Rig::new().await;
+    let mut client = client(&rig).await;
+    for (request, succeeds) in [(about(), true), (about_nothing(), false)] {
+        let answer = client.signal_target_pod_cleanup(request).await.unwrap();
+        assert_eq!(answer.into_inner().success, succeeds);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn unsupported_command_is_named() {
     let rig = Rig::new().await;
     let mut client = client(&rig).await;
@@ -354,7 +364,6 @@ async fn unsupported_command_is_named() {
         migrate_virtual_machine(MigrationRequest::default()),
         sync_migration_target(about()),
         cancel_virtual_machine_migration(about()),
-        signal_target_pod_cleanup(about()),
         finalize_virtual_machine_migration(about()),
         backup_virtual_machine(BackupRequest::default()),
     );

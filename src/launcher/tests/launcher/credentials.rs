@@ -194,3 +194,17 @@ async fn missing_secret_fails_the_start() {
         .await
         .unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn repeated_synchronization_is_not_notified() {
+    let guest = Arc::new(Guest::default());
+    let (rig, before) = started(&guest).await;
+    let set = |guest: &Guest| guest.state.lock().unwrap().passwords.len();
+    for _ in 0..2 {
+        let already = set(&guest);
+        // The kubelet writes the same secret again.
+        put_secrets(&rig);
+        crate::guest_agent::eventually("the credentials", async || set(&guest) > already).await;
+    }
+    assert_eq!(rig.notifications(0).await, before);
+}
