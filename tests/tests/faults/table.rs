@@ -29,13 +29,6 @@ const QUERIES: [crate::row::Step; 4] = [
     AnswerWithin(GetQemuVersion, 5000),
 ];
 
-/// Writes answers to the agent's channel that nobody has asked for, in place of the agent.
-const FLOOD: &str = "killall qemu-ga; yes '{\"return\": [{\"name\": \"eth0\"}]}' >/dev/virtio-ports/org.qemu.guest_agent.0 &";
-/// Answers each command with nonsense, in place of the agent. libvirt believes an agent that repeats the number of its
-/// guest-sync.
-const LIE: &str = "killall qemu-ga; sed -u -n -e '/guest-sync/{s/.*\"id\": *\\([0-9]*\\).*/{\"return\": \\1}/p;d}' \
-    -e 's/.*execute.*/{\"return\": \"burning\"}/p' 0<>/dev/virtio-ports/org.qemu.guest_agent.0 1>&0 &";
-
 #[rustfmt::skip]
 pub(crate) const FAULTS: &[Row] = &[
     // ---- the daemon dies -------------------------------------------------------------------------------------------
@@ -90,14 +83,6 @@ pub(crate) const FAULTS: &[Row] = &[
         Type("killall -STOP qemu-ga"), Refused(Freeze), QUERIES[1], Ask(GetGuestInfo), Type("killall -CONT qemu-ga"), AskUntil(GuestPing, 30_000),
         Type("killall -STOP qemu-ga"), Refused(Freeze), QUERIES[1], Ask(GetGuestInfo), Type("killall -CONT qemu-ga"), AskUntil(GuestPing, 30_000),
         AskUntil(Unfreeze, 20_000),
-    ], Unharmed(secs(5))),
-    row("guest agent floods, twice", Running, &[
-        Type(FLOOD), Wait(3000), QUERIES[1], Ask(GetGuestInfo), Ask(Pause), Ask(Unpause), Type("killall yes"), AskUntil(GuestPing, 30_000),
-        Type(FLOOD), Wait(3000), QUERIES[1], Ask(GetGuestInfo), Ask(Pause), Ask(Unpause), Type("killall yes"), AskUntil(GuestPing, 30_000),
-    ], Unharmed(secs(5))),
-    row("guest agent lies, twice", Running, &[
-        Type(LIE), Wait(3000), Refused(Freeze), QUERIES[1], Ask(GetGuestInfo), Type("killall sed"), AskUntil(GuestPing, 30_000),
-        Type(LIE), Wait(3000), Refused(Freeze), QUERIES[1], Ask(GetGuestInfo), Type("killall sed"), AskUntil(GuestPing, 30_000),
     ], Unharmed(secs(5))),
     row("daemon killed during a freeze", Running, &[Send(Freeze), Wait(20), Kill(Daemon), AskUntil(Unfreeze, 20_000), AskUntil(GuestPing, 20_000)], Unharmed(secs(5))),
     row("daemon killed while frozen", Running, &[AskUntil(Freeze, 20_000), Kill(Daemon), Wait(4000), AskUntil(Unfreeze, 20_000), AskUntil(GuestPing, 20_000)], Unharmed(secs(5))),
