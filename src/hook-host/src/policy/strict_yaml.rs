@@ -175,6 +175,15 @@ pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, P
     serde_saphyr::from_str_with_options(text, options()).map_err(wrong)
 }
 
+/// The parser's words for its limits, and ours.
+const LIMITS: &[(&str, &str)] = &[
+    ("breached: Anchors", "anchors and aliases are not accepted"),
+    ("breached: Aliases", "anchors and aliases are not accepted"),
+    ("breached: Depth", "it is nested deeper than 16 levels"),
+    ("breached: Nodes", "it has more than 20000 values"),
+    ("breached: Documents", "it has a second document"),
+];
+
 fn options() -> Options {
     let budget = serde_saphyr::budget! {
         max_aliases: 0,
@@ -197,6 +206,9 @@ fn reason(error: &serde_saphyr::Error) -> String {
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
     let first = first.strip_prefix("error: ").unwrap_or(first);
+    if let Some(limit) = LIMITS.iter().find(|(word, _)| first.contains(word)) {
+        return limit.1.to_owned();
+    }
     match error.location() {
         Some(at) => {
             let (line, column) = (at.line(), at.column());
@@ -306,7 +318,21 @@ mod tests {
         let parse = |text: &str| parse::<Vec<String>>(Path::new("p.yaml"), text);
         assert!(parse(&"[".repeat(100_000)).is_err());
         assert!(parse(&"- ".repeat(100_000)).is_err());
-        assert!(parse("- &a x\n- *a\n").is_err());
+        for (text, part) in [
+            ("- &a x\n- *a\n", "anchors and aliases"),
+            ("- x\n---\n- y\n", "document"),
+            (
+                &format!("{}x{}", "[".repeat(20), "]".repeat(20)),
+                "16 levels",
+            ),
+            (&"- x\n".repeat(20_001), "20000 values"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(
+                error.contains(part) && !error.contains("breached"),
+                "{error}"
+            );
+        }
         assert_eq!(parse("- x\n").unwrap(), ["x"]);
     }
 

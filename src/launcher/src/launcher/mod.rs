@@ -5,12 +5,14 @@ mod hook_collection;
 mod lifetime_driver;
 mod standalone;
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use hook_host::Reason;
+use hook_host::policy::permission::unreviewed_libvirt;
 use kubevirt_api::vmi::Vmi;
+use libvirt::Hypervisor;
 use tokio::sync::watch;
 
 use crate::agent::PollIntervals;
@@ -21,6 +23,7 @@ use crate::config::Config;
 use crate::daemons::{self, Daemons, DaemonsConfig};
 use crate::instance_lock::InstanceLock;
 use crate::jobs::AbortReason;
+use crate::libvirt_client::Connect;
 use crate::lifetime::Ending;
 use crate::manager::hooks::Hooks;
 use crate::manager::{Command, Identity, Phase, VmContext};
@@ -98,6 +101,29 @@ async fn end_hooks(hooks: &Arc<dyn Hooks>, identity: &Identity) {
     hooks.shutdown(&identity.invocation(Reason::Shutdown)).await;
 }
 
+/// Opens connections. The first one of a launcher with hooks reports a libvirt that the dangerous set was not reviewed for.
+fn connect(uri: String, has_hooks: bool) -> Connect {
+    let report = Once::new();
+    Arc::new(move || {
+        let hypervisor = libvirt::connect(&uri)?;
+        if has_hooks {
+            report.call_once(|| report_unreviewed(&*hypervisor));
+        }
+        Ok(hypervisor)
+    })
+}
+
+fn report_unreviewed(hypervisor: &dyn Hypervisor) {
+    match hypervisor.version() {
+        Ok(version) => {
+            if let Some(warning) = unreviewed_libvirt(version.0) {
+                tracing::warn!("{warning}");
+            }
+        }
+        Err(error) => tracing::warn!(%error, "libvirt's version is not known"),
+    }
+}
+
 /// A launcher that runs, with the daemons that it started.
 struct Launcher {
     running: RunningLauncher,
@@ -117,10 +143,7 @@ impl Launcher {
         let composition = Composition {
             paths: config.paths.clone(),
             identity,
-            connect: {
-                let uri = libvirt_uri.clone();
-                Arc::new(move || libvirt::connect(&uri))
-            },
+            connect: connect(libvirt_uri.clone(), config.flags.hook_sidecars > 0),
             libvirt_uri,
             hooks,
             boot_resources: boot_resources(config),

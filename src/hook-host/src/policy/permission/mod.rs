@@ -32,7 +32,7 @@ use domain_xml::matching::{DocumentIndex, PatternSet};
 use domain_xml::{Budget, Change, Document, Part, PathPattern};
 
 use check::{Check, Spot};
-pub use danger::{DangerKind, REVIEWED_LIBVIRT, Reserved, UnknownDanger};
+pub use danger::{DangerKind, REVIEWED_LIBVIRT, Reserved, UnknownDanger, unreviewed_libvirt};
 pub use inspect::Danger;
 use refusal::refusal;
 pub use refusal::{Reason, Refusal};

@@ -22,6 +22,21 @@ use rules::{RULES, Rule, When};
 /// The version of libvirt whose schema the rules were reviewed against.
 pub const REVIEWED_LIBVIRT: (u32, u32, u32) = (11, 3, 0);
 
+/// A warning if a libvirt, packed as libvirt packs versions (11003000 for 11.3.0), is newer than the one whose schema
+/// was reviewed. Patch releases add no elements.
+#[must_use]
+pub fn unreviewed_libvirt(packed: u64) -> Option<String> {
+    let (major, minor) = (packed / 1_000_000, packed / 1_000 % 1_000);
+    let (known_major, known_minor, _) = REVIEWED_LIBVIRT;
+    let newer = (major, minor) > (u64::from(known_major), u64::from(known_minor));
+    newer.then(|| {
+        format!(
+            "libvirt {major}.{minor} is newer than {known_major}.{known_minor}, whose schema the dangerous set was \
+             reviewed for: it may have elements that hooks should not change without the operator's word"
+        )
+    })
+}
+
 /// Where a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {

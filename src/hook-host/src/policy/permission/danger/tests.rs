@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain_xml::{Document, diff};
 
 use super::rules::{RULES, Rule, When};
-use super::{DangerKind, INDEX, Presence, REVIEWED_LIBVIRT};
+use super::{DangerKind, INDEX, Presence, REVIEWED_LIBVIRT, unreviewed_libvirt};
 use crate::policy::permission::schema::{self, Leaf, Schema, Values};
 use crate::policy::permission::{Checker, dangerous};
 
@@ -353,6 +353,17 @@ fn every_name_of_libvirts_schema_was_reviewed() {
         "not reviewed; write rules, or add them to reviewed.txt and raise REVIEWED_LIBVIRT ({REVIEWED_LIBVIRT:?})"
     );
     assert!(found.len() > 100);
+}
+
+#[test]
+fn a_newer_libvirt_is_reported() {
+    assert_eq!(unreviewed_libvirt(11_003_000), None);
+    assert_eq!(unreviewed_libvirt(11_003_009), None);
+    assert_eq!(unreviewed_libvirt(9_000_000), None);
+    for newer in [11_004_000, 12_000_000] {
+        let warning = unreviewed_libvirt(newer).unwrap();
+        assert!(warning.contains("newer than 11.3"), "{warning}");
+    }
 }
 
 #[test]
