@@ -42,7 +42,31 @@ pub(crate) fn run_page(path: &str) {
     assert!(tested > 0, "{path} runs nothing");
 }
 
+/// Checks the commands of a page that runs nothing.
+pub(crate) fn check_page(path: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let current_dir = directory.path().to_owned();
+    let mut session = DocSession::new(path, directory, current_dir);
+    for block in page(path).blocks {
+        let at = format!("{path}:{}", block.line);
+        if block.language == "sh" {
+            static_checks::check_block(&at, &block.role, &block.text, &mut session);
+        }
+    }
+}
+
 impl DocSession {
+    fn new(path: &str, directory: tempfile::TempDir, current_dir: PathBuf) -> Self {
+        Self {
+            path: path.to_owned(),
+            directory,
+            current_dir,
+            last_output: String::new(),
+            config_maps: BTreeMap::new(),
+            image: None,
+        }
+    }
+
     fn begin(path: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut current_dir = directory.path().to_owned();
@@ -64,14 +88,7 @@ impl DocSession {
                 }
             }
         }
-        Self {
-            path: path.to_owned(),
-            directory,
-            current_dir,
-            last_output: String::new(),
-            config_maps: BTreeMap::new(),
-            image: None,
-        }
+        Self::new(path, directory, current_dir)
     }
 
     fn run_block(&mut self, at: &str, block: &Block) {

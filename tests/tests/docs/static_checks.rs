@@ -66,7 +66,11 @@ fn kubectl(at: &str, words: &[String], session: &mut DocSession) {
     }
     let known = KUBECTL.iter().find(|(verb, _)| words.first() == Some(verb));
     let (verb, flags) = known.unwrap_or_else(|| panic!("{at}: no verb of kubectl's"));
-    for flag in words.iter().filter(|word| word.starts_with('-')) {
+    // A single dash is the standard input.
+    let flags_used = words
+        .iter()
+        .filter(|word| word.starts_with('-') && **word != "-");
+    for flag in flags_used {
         let name = flag.split('=').next().unwrap();
         assert!(flags.contains(&name), "{at}: {name}");
     }
