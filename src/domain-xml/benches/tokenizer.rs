@@ -5,32 +5,26 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
-use std::fmt::Write;
-use std::fs;
-use std::hint::black_box;
-use std::path::Path;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+mod bench_table;
 
+use std::sync::Arc;
+
+use bench_table::{FASTEST, windows_vm};
 use domain_xml::Document;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::attributes::Attributes;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use quick_xml::reader::Reader;
 
-/// Samples of which the fastest is printed, so that other load on the machine does not count.
-const SAMPLES: usize = 401;
-const SAMPLE: Duration = Duration::from_millis(4);
-
 fn main() {
     for disks in [36, 1180] {
-        let xml = domain(disks);
+        let xml = windows_vm(disks, "none");
         let elements = Document::parse(&xml).unwrap().find_all("**").unwrap().len();
         assert_eq!(scan::<Checked>(&xml).unwrap().elements.len(), elements);
         println!("\ndomain XML of {} bytes, {elements} elements", xml.len());
-        row("this crate: parse, drop", || Document::parse(&xml).unwrap());
-        row("quick-xml: the same checks", || tree::<Checked>(&xml));
-        row("quick-xml: its own checks only", || tree::<Trusting>(&xml));
+        FASTEST.row("this crate: parse, drop", || Document::parse(&xml).unwrap());
+        FASTEST.row("quick-xml: the same checks", || tree::<Checked>(&xml));
+        FASTEST.row("quick-xml: its own checks only", || tree::<Trusting>(&xml));
     }
 }
 
@@ -200,52 +194,4 @@ fn attributes<C: Checks>(tag: &BytesStart<'_>) -> Option<(usize, bool)> {
         count += 1;
     }
     (count <= 256).then_some((count, declares))
-}
-
-fn domain(disks: usize) -> String {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/convert");
-    let xml = fs::read_to_string(corpus.join("typical-windows.xml")).unwrap();
-    let (before, after) = xml.split_at(xml.find("\t\t<input ").unwrap());
-    let mut added = String::new();
-    for number in 0..disks {
-        write!(
-            added,
-            "\t\t<disk device=\"disk\" type=\"block\" model=\"virtio-non-transitional\">\n\
-             \t\t\t<source dev=\"/dev/data{number}\"></source>\n\
-             \t\t\t<target bus=\"virtio\" dev=\"vd{number}\"></target>\n\
-             \t\t\t<serial>serial-{number}</serial>\n\
-             \t\t\t<driver cache=\"none\" error_policy=\"stop\" name=\"qemu\" type=\"raw\" \
-             io=\"native\" discard=\"unmap\"></driver>\n\
-             \t\t\t<alias name=\"ua-data{number}\"></alias>\n\
-             \t\t</disk>\n"
-        )
-        .unwrap();
-    }
-    [before, &added, after].concat()
-}
-
-fn row<T>(what: &str, work: impl Fn() -> T) {
-    let allocations = allocation_counter::measure(|| drop(black_box(work())));
-    let time = fastest(|| drop(black_box(work())));
-    println!(
-        "{what:<34} {:>9.1} us {:>7} allocations {:>9} bytes",
-        time.as_secs_f64() * 1e6,
-        allocations.count_total,
-        allocations.bytes_total,
-    );
-}
-
-fn fastest(work: impl Fn()) -> Duration {
-    let start = Instant::now();
-    work();
-    let once = start.elapsed().as_nanos().max(1);
-    let batch = u32::try_from(SAMPLE.as_nanos() / once).unwrap_or(1).max(1);
-    let sample = |_| {
-        let start = Instant::now();
-        for _ in 0..batch {
-            work();
-        }
-        start.elapsed() / batch
-    };
-    (0..SAMPLES).map(sample).min().unwrap()
 }

@@ -5,18 +5,10 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
-use std::fmt::Write;
-use std::fs;
-use std::hint::black_box;
-use std::path::Path;
-use std::time::{Duration, Instant};
+mod bench_table;
 
+use bench_table::{MEDIAN, smbios, windows_vm};
 use domain_xml::{Change, Document, PathPattern, apply, diff};
-
-/// Samples of which the median is told.
-const SAMPLES: usize = 101;
-/// How long a sample takes, so that the clock does not count.
-const SAMPLE: Duration = Duration::from_millis(2);
 
 fn main() {
     for disks in [36, 200] {
@@ -33,7 +25,7 @@ fn crowd() {
     };
     let (before, after) = (list("a"), list("b"));
     println!("\n{CROWD} children of one name");
-    row("diff with others", || diff(&before, &after));
+    MEDIAN.row("diff with others", || diff(&before, &after));
 }
 
 const CROWD: usize = 50_000;
@@ -48,10 +40,10 @@ struct Case {
 
 impl Case {
     fn new(disks: usize) -> Case {
-        let xml = domain(disks, "none");
+        let xml = windows_vm(disks, "none");
         let before = Document::parse(&xml).unwrap();
         let edited = Document::parse(&smbios(&xml)).unwrap();
-        let retuned = Document::parse(&domain(disks, "writeback")).unwrap();
+        let retuned = Document::parse(&windows_vm(disks, "writeback")).unwrap();
         Case {
             xml,
             before,
@@ -62,21 +54,21 @@ impl Case {
 
     fn report(&self) {
         println!("\ndomain XML of {} bytes", self.xml.len());
-        row("parse, drop", || Document::parse(&self.xml).unwrap());
-        row("parse, the smbios hook's edits, render, drop", || {
+        MEDIAN.row("parse, drop", || Document::parse(&self.xml).unwrap());
+        MEDIAN.row("parse, the smbios hook's edits, render, drop", || {
             smbios(&self.xml)
         });
-        row("render what was not edited", || self.before.render());
-        row("look at every element, drop", || {
+        MEDIAN.row("render what was not edited", || self.before.render());
+        MEDIAN.row("look at every element, drop", || {
             let every = "**/@dev".parse::<PathPattern>().unwrap();
             let document = Document::parse(&self.xml).unwrap();
             every.find_all(document.root()).len()
         });
-        row("diff with itself", || diff(&self.before, &self.before));
-        row("diff with what the smbios hook made", || self.edits());
-        row("diff with all disks retuned", || self.retunings());
+        MEDIAN.row("diff with itself", || diff(&self.before, &self.before));
+        MEDIAN.row("diff with what the smbios hook made", || self.edits());
+        MEDIAN.row("diff with all disks retuned", || self.retunings());
         let retunings = self.retunings();
-        row("apply all retuned disks", || {
+        MEDIAN.row("apply all retuned disks", || {
             apply(&retunings, &self.before).unwrap()
         });
     }
@@ -88,63 +80,4 @@ impl Case {
     fn retunings(&self) -> Vec<Change> {
         diff(&self.before, &self.retuned)
     }
-}
-
-fn smbios(xml: &str) -> String {
-    let mut domain = Document::parse(xml).unwrap();
-    let root = domain.root_mut();
-    root.set("os/smbios/@mode", "sysinfo").unwrap();
-    let manufacturer = "sysinfo[@type='smbios']/baseBoard/entry[@name='manufacturer']";
-    root.set(manufacturer, "Radical Edward").unwrap();
-    domain.render()
-}
-
-fn domain(disks: usize, cache: &str) -> String {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/convert");
-    let xml = fs::read_to_string(corpus.join("typical-windows.xml")).unwrap();
-    let (before, after) = xml.split_at(xml.find("\t\t<input ").unwrap());
-    let mut added = String::new();
-    for number in 0..disks {
-        write!(
-            added,
-            "\t\t<disk device=\"disk\" type=\"block\" model=\"virtio-non-transitional\">\n\
-             \t\t\t<source dev=\"/dev/data{number}\"></source>\n\
-             \t\t\t<target bus=\"virtio\" dev=\"vd{number}\"></target>\n\
-             \t\t\t<serial>serial-{number}</serial>\n\
-             \t\t\t<driver cache=\"{cache}\" error_policy=\"stop\" name=\"qemu\" type=\"raw\" \
-             io=\"native\" discard=\"unmap\"></driver>\n\
-             \t\t\t<alias name=\"ua-data{number}\"></alias>\n\
-             \t\t</disk>\n"
-        )
-        .unwrap();
-    }
-    [before, &added, after].concat()
-}
-
-fn row<T>(what: &str, work: impl Fn() -> T) {
-    let allocations = allocation_counter::measure(|| drop(black_box(work())));
-    let time = median(|| drop(black_box(work())));
-    println!(
-        "{what:<46} {:>9.1} us {:>7} allocations {:>9} bytes",
-        time.as_secs_f64() * 1e6,
-        allocations.count_total,
-        allocations.bytes_total,
-    );
-}
-
-fn median(work: impl Fn()) -> Duration {
-    let start = Instant::now();
-    work();
-    let once = start.elapsed().as_nanos().max(1);
-    let batch = u32::try_from(SAMPLE.as_nanos() / once).unwrap_or(1).max(1);
-    let sample = |_| {
-        let start = Instant::now();
-        for _ in 0..batch {
-            work();
-        }
-        start.elapsed() / batch
-    };
-    let mut samples: Vec<_> = (0..SAMPLES).map(sample).collect();
-    samples.sort_unstable();
-    samples[SAMPLES / 2]
 }

@@ -4,14 +4,18 @@
 //! `cargo +nightly fuzz run diff_apply -- -dict=fuzz/xml.dict -max_len=700`, in the directory of
 //! domain-xml. What it finds goes into `corpus/TARGET` under a name that says what it is.
 
+#[path = "input.rs"]
+mod input;
 #[path = "oracle.rs"]
 mod oracle;
 
 use domain_xml::{ApplyError, Change, ChangeKind, Document, PathPattern, apply, diff};
 
+use input::{document, halves, text, two_documents};
+
 /// Documents render byte for byte, also after an empty diff, and a reverted edit leaves no change.
 pub fn round_trip(input: &[u8]) {
-    let Some(document) = read(input) else {
+    let Some(document) = document(input) else {
         return;
     };
     assert_eq!(document.render().as_bytes(), input);
@@ -37,7 +41,7 @@ pub fn round_trip(input: &[u8]) {
 /// Two documents, split by a zero byte: their difference selects its places, and applied to the
 /// first gives the second.
 pub fn diff_apply(input: &[u8]) {
-    let Some((before, after)) = two(input) else {
+    let Some((before, after)) = two_documents(input) else {
         return;
     };
     law_of_apply(&before, &after);
@@ -72,8 +76,8 @@ fn selects_one(change: &Change, before: &Document, after: &Document) {
 /// A path and a document, split by a zero byte: a path reads back as it was written, never
 /// panics, selects only what stars select, and what `ensure` makes it finds.
 pub fn path_pattern(input: &[u8]) {
-    let (path, document) = halves(input);
-    let Some(path) = std::str::from_utf8(path).ok() else {
+    let (path, xml) = halves(input);
+    let Some(path) = text(path) else {
         return;
     };
     let pattern = match PathPattern::parse(path) {
@@ -85,7 +89,7 @@ pub fn path_pattern(input: &[u8]) {
     };
     assert_eq!(pattern.to_string(), path);
     assert_eq!(PathPattern::parse(pattern.as_str()), Ok(pattern.clone()));
-    let Some(mut document) = read(document) else {
+    let Some(mut document) = document(xml) else {
         return;
     };
     let found = pattern.find_all(document.root()).len();
@@ -102,25 +106,5 @@ pub fn path_pattern(input: &[u8]) {
 pub fn second_opinion(input: &[u8]) {
     if let Some(text) = text(input) {
         oracle::agrees(text);
-    }
-}
-
-fn text(bytes: &[u8]) -> Option<&str> {
-    std::str::from_utf8(bytes).ok()
-}
-
-fn read(bytes: &[u8]) -> Option<Document> {
-    Document::parse(text(bytes)?).ok()
-}
-
-fn two(bytes: &[u8]) -> Option<(Document, Document)> {
-    let (before, after) = halves(bytes);
-    Some((read(before)?, read(after)?))
-}
-
-fn halves(bytes: &[u8]) -> (&[u8], &[u8]) {
-    match bytes.iter().position(|byte| *byte == 0) {
-        Some(at) => (&bytes[..at], &bytes[at + 1..]),
-        None => (bytes, &[]),
     }
 }

@@ -4,19 +4,14 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
-use std::fmt::Write;
-use std::fs;
-use std::hint::black_box;
-use std::path::Path;
-use std::time::{Duration, Instant};
+#[path = "../../domain-xml/benches/bench_table/mod.rs"]
+mod bench_table;
 
+use std::fmt::Write;
+
+use bench_table::{MEDIAN, smbios, windows_vm};
 use domain_xml::{Change, Document, PathPattern, diff};
 use hook_host::policy::permission::{Checker, Permission};
-
-/// Samples of which the median is told.
-const SAMPLES: usize = 101;
-/// How long a sample takes, so that the clock does not count.
-const SAMPLE: Duration = Duration::from_millis(2);
 
 fn main() {
     for disks in [36, 200] {
@@ -38,7 +33,7 @@ fn report_hostile(elements: usize) {
         ("diff and grants of new elements", &empty, &filled),
         ("diff and grants of edited elements", &filled, &retuned),
     ] {
-        let time = row(what, || {
+        let time = MEDIAN.row(what, || {
             let changes = diff(before, after);
             check(&patterns, &changes, before, after);
         });
@@ -71,10 +66,10 @@ fn disks(elements: usize, io: &str) -> String {
 }
 
 fn report(disks: usize) {
-    let xml = domain(disks, "none");
+    let xml = windows_vm(disks, "none");
     let before = Document::parse(&xml).unwrap();
     let edited = Document::parse(&smbios(&xml)).unwrap();
-    let retuned = Document::parse(&domain(disks, "writeback")).unwrap();
+    let retuned = Document::parse(&windows_vm(disks, "writeback")).unwrap();
     let paths = [
         "/domain/os/smbios/**",
         "/domain/sysinfo/**",
@@ -87,7 +82,7 @@ fn report(disks: usize) {
         ("grants of all retuned disks", &retuned),
     ] {
         let changes = diff(&before, after);
-        row(what, || check(&patterns, &changes, &before, after));
+        MEDIAN.row(what, || check(&patterns, &changes, &before, after));
     }
 }
 
@@ -95,64 +90,4 @@ fn check(patterns: &[PathPattern], changes: &[Change], before: &Document, after:
     let mut checker = Checker::new(patterns, before, after);
     let granted = |change| matches!(checker.permits(change), Permission::Granted { .. });
     assert!(changes.iter().all(granted) && !changes.is_empty());
-}
-
-fn smbios(xml: &str) -> String {
-    let mut domain = Document::parse(xml).unwrap();
-    let root = domain.root_mut();
-    root.set("os/smbios/@mode", "sysinfo").unwrap();
-    let manufacturer = "sysinfo[@type='smbios']/baseBoard/entry[@name='manufacturer']";
-    root.set(manufacturer, "Radical Edward").unwrap();
-    domain.render()
-}
-
-fn domain(disks: usize, cache: &str) -> String {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/convert");
-    let xml = fs::read_to_string(corpus.join("typical-windows.xml")).unwrap();
-    let (before, after) = xml.split_at(xml.find("\t\t<input ").unwrap());
-    let mut added = String::new();
-    for number in 0..disks {
-        write!(
-            added,
-            "\t\t<disk device=\"disk\" type=\"block\" model=\"virtio-non-transitional\">\n\
-             \t\t\t<source dev=\"/dev/data{number}\"></source>\n\
-             \t\t\t<target bus=\"virtio\" dev=\"vd{number}\"></target>\n\
-             \t\t\t<serial>serial-{number}</serial>\n\
-             \t\t\t<driver cache=\"{cache}\" error_policy=\"stop\" name=\"qemu\" type=\"raw\" \
-             io=\"native\" discard=\"unmap\"></driver>\n\
-             \t\t\t<alias name=\"ua-data{number}\"></alias>\n\
-             \t\t</disk>\n"
-        )
-        .unwrap();
-    }
-    [before, &added, after].concat()
-}
-
-fn row<T>(what: &str, work: impl Fn() -> T) -> Duration {
-    let allocations = allocation_counter::measure(|| drop(black_box(work())));
-    let time = median(|| drop(black_box(work())));
-    println!(
-        "{what:<46} {:>9.1} us {:>7} allocations {:>9} bytes",
-        time.as_secs_f64() * 1e6,
-        allocations.count_total,
-        allocations.bytes_total,
-    );
-    time
-}
-
-fn median(work: impl Fn()) -> Duration {
-    let start = Instant::now();
-    work();
-    let once = start.elapsed().as_nanos().max(1);
-    let batch = u32::try_from(SAMPLE.as_nanos() / once).unwrap_or(1).max(1);
-    let sample = |_| {
-        let start = Instant::now();
-        for _ in 0..batch {
-            work();
-        }
-        start.elapsed() / batch
-    };
-    let mut samples: Vec<_> = (0..SAMPLES).map(sample).collect();
-    samples.sort_unstable();
-    samples[SAMPLES / 2]
 }

@@ -1,17 +1,22 @@
-//! What must hold of any input. The fuzz target and the replay of its corpus in the tests call the
-//! same function; it panics when the law is broken.
+//! A property of any input. The fuzz target and the test that replays its corpus call the same function, which panics
+//! if the property does not hold.
 //!
 //! `cargo +nightly fuzz run grants -- -dict=../domain-xml/fuzz/xml.dict -max_len=700`, in the
 //! directory of hook-host. New findings go into `corpus/grants` under a name that says what they are.
 
-use domain_xml::{Document, PathPattern, diff};
+#[path = "../../domain-xml/fuzz/input.rs"]
+mod input;
+
+use domain_xml::{PathPattern, diff};
 use hook_host::policy::permission::{Checker, Permission};
+
+use input::{halves, text, two_documents};
 
 /// A path and two documents, split by zero bytes: no wildcard permits a dangerous change, nothing
 /// permits a reserved one, and what `**` permits is a change to something that is neither.
 pub fn grants(input: &[u8]) {
     let (path, documents) = halves(input);
-    let (Some(path), Some((before, after))) = (text(path), two(documents)) else {
+    let (Some(path), Some((before, after))) = (text(path), two_documents(documents)) else {
         return;
     };
     let all = PathPattern::parse("/*/**").expect("a path");
@@ -26,25 +31,5 @@ pub fn grants(input: &[u8]) {
         assert!(!(dangerous && widely), "{change:?}");
         // Not dangerous and granted to somebody: then the widest grant gives it too.
         assert!(widely || dangerous || !granted, "{change:?} by {path}");
-    }
-}
-
-fn text(bytes: &[u8]) -> Option<&str> {
-    std::str::from_utf8(bytes).ok()
-}
-
-fn read(bytes: &[u8]) -> Option<Document> {
-    Document::parse(text(bytes)?).ok()
-}
-
-fn two(bytes: &[u8]) -> Option<(Document, Document)> {
-    let (before, after) = halves(bytes);
-    Some((read(before)?, read(after)?))
-}
-
-fn halves(bytes: &[u8]) -> (&[u8], &[u8]) {
-    match bytes.iter().position(|byte| *byte == 0) {
-        Some(at) => (&bytes[..at], &bytes[at + 1..]),
-        None => (bytes, &[]),
     }
 }

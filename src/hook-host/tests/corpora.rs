@@ -1,29 +1,13 @@
-//! The fuzz targets' corpora, replayed: what fuzzing once found stays found.
+//! Replays the corpora of the fuzz targets.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-use std::path::Path;
-
+#[path = "../../domain-xml/tests/fuzz_corpus/mod.rs"]
+mod fuzz_corpus;
 #[path = "../fuzz/laws.rs"]
 #[allow(unreachable_pub)]
 mod laws;
 
-fn replay(target: &str, law: fn(&[u8])) {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fuzz/corpus")
-        .join(target);
-    let mut files: Vec<_> = corpus
-        .read_dir()
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    files.sort();
-    assert!(files.len() >= 5, "{target} has a corpus");
-    for file in files {
-        let input = std::fs::read(&file).unwrap();
-        let told = std::panic::catch_unwind(|| law(&input));
-        assert!(told.is_ok(), "{}", file.display());
-    }
-}
+use fuzz_corpus::replay;
 
 #[test]
 fn grants() {
