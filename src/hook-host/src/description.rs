@@ -105,11 +105,14 @@ impl Description {
     /// The priority at a hook point, if the hook subscribes to it.
     #[must_use]
     pub fn priority(&self, point: HookPoint) -> Option<i32> {
-        self.hook_points
-            .iter()
-            .find(|s| s.point == point)
-            .map(|s| s.priority)
+        priority_at(&self.hook_points, point)
     }
+}
+
+/// The priority of the subscription to a hook point.
+pub(crate) fn priority_at(subscriptions: &[Subscription], point: HookPoint) -> Option<i32> {
+    let found = subscriptions.iter().find(|one| one.point == point);
+    found.map(|one| one.priority)
 }
 
 fn name(object: &Map<String, Value>, member: &str) -> Result<String, DescriptionError> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::body::HookBody;
+use crate::description::priority_at;
 use crate::policy::HookSettings;
 use crate::{HookPoint, Subscription};
 
@@ -53,9 +54,6 @@ impl HookInfo {
     /// The priority at a hook point, if the hook is called there.
     #[must_use]
     pub fn priority(&self, point: HookPoint) -> Option<i32> {
-        self.hook_points
-            .iter()
-            .find(|s| s.point == point)
-            .map(|s| s.priority)
+        priority_at(&self.hook_points, point)
     }
 }
