@@ -218,6 +218,13 @@ impl Client {
             .await
     }
 
+    /// The domain's XML.
+    pub async fn xml(&self, domain: &Arc<dyn Domain>, kind: XmlKind) -> Result<String, CallError> {
+        let read = move |domain: &dyn Domain| domain.xml(kind);
+        let what = "reading the domain's description";
+        self.on(domain, what, QUICK, read).await
+    }
+
     /// A snapshot of the domain, within `deadline`. Concurrent callers share it.
     pub async fn snapshot(&self, deadline: Duration) -> Result<DomainSnapshot, SnapshotError> {
         let client = self.clone();

@@ -146,14 +146,6 @@ async fn write_cloud_init(
     let Some(image) = vm.driver_state().cloud_init.clone() else {
         return Ok(());
     };
-    let xml = vm
-        .client
-        .on(
-            domain,
-            "reading the domain's description",
-            QUICK,
-            |domain| domain.xml(XmlKind::Inactive),
-        )
-        .await?;
+    let xml = vm.client.xml(domain, XmlKind::Inactive).await?;
     Ok(vm.boot_resources.write_cloud_init(vmi, &xml, image).await?)
 }

@@ -5,7 +5,7 @@ use domain::hotplug_ports::DefinitionPlan;
 use libvirt::{Domain, UndefineOptions, XmlKind};
 
 use super::prepare::PreparedDomain;
-use crate::libvirt_client::{COMMAND, QUICK};
+use crate::libvirt_client::COMMAND;
 use crate::manager::error::OpError;
 use crate::manager::state::Phase;
 use crate::manager::vm_context::VmContext;
@@ -61,15 +61,7 @@ async fn define_again(
     domain: &Arc<dyn Domain>,
     definition: &DefinitionPlan,
 ) -> Result<(), OpError> {
-    let defined = vm
-        .client
-        .on(
-            domain,
-            "reading the domain's description",
-            QUICK,
-            |domain| domain.xml(XmlKind::Inactive),
-        )
-        .await?;
+    let defined = vm.client.xml(domain, XmlKind::Inactive).await?;
     if let Some(xml) = definition.second(&defined)? {
         define(vm, xml).await?;
     }

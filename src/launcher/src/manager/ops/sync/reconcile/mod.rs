@@ -21,7 +21,6 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{expand_disks, safe_point};
-use crate::libvirt_client::QUICK;
 use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
@@ -83,11 +82,8 @@ pub(in crate::manager::ops) async fn read_live_domain(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
 ) -> Result<LiveDomain, OpError> {
-    let what = "reading the domain's description";
-    let xml = vm
-        .client
-        .on(domain, what, QUICK, |domain| domain.xml(XmlKind::Active));
-    LiveDomain::parse(xml.await?).map_err(|error| {
+    let xml = vm.client.xml(domain, XmlKind::Active).await?;
+    LiveDomain::parse(xml).map_err(|error| {
         OpError::Description(format!(
             "reading libvirt's description of the running domain: {error}"
         ))
