@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use hook_host::Invocation;
 
 use crate::exit::Failure;
-use crate::inputs::{InputArgs, VmiInput, VmiSource, file};
+use crate::inputs::{VmiInput, VmiSource, file};
 
 /// From the smallest VMI to those with the most devices.
 const BUILT_IN: [(&str, &str); 6] = [
@@ -35,16 +35,7 @@ pub(super) fn sample_vmis(given: &[PathBuf]) -> Result<Vec<SampleVmi>, Failure> 
         });
     }
     for path in given {
-        let source = VmiSource {
-            given: InputArgs {
-                vmi: path.clone(),
-                prepared: true,
-                ..InputArgs::default()
-            },
-            any_node: true,
-            ..VmiSource::default()
-        };
-        let inputs = source.read_all()?;
+        let inputs = VmiSource::on_any_node(path).read_all()?;
         let several = inputs.len() > 1;
         samples.extend(inputs.into_iter().map(|input| {
             let Invocation {

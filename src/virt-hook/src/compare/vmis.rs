@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 
 use crate::exit::Failure;
-use crate::inputs::{InputArgs, NamedVmi, VmiSource};
+use crate::inputs::{NamedVmi, VmiSource};
 
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];
 
@@ -18,16 +18,7 @@ pub(super) fn read(files: &[PathBuf], folder: Option<&Path>) -> Result<Vec<Named
     }
     let mut found = Vec::new();
     for path in paths {
-        let source = VmiSource {
-            given: InputArgs {
-                vmi: path.clone(),
-                prepared: true,
-                ..InputArgs::default()
-            },
-            any_node: true,
-            ..VmiSource::default()
-        };
-        found.extend(source.read_each()?);
+        found.extend(VmiSource::on_any_node(&path).read_each()?);
     }
     Ok(found)
 }

@@ -1,6 +1,6 @@
 //! The input of a chain: a VMI with its domain and cloud-init data.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use domain::cloud_init::{self, NoSecrets};
@@ -55,6 +55,19 @@ fn full_name(manifest: &Manifest) -> String {
 }
 
 impl VmiSource {
+    /// The VMIs of a file, converted for the same node everywhere.
+    pub(crate) fn on_any_node(vmi: &Path) -> VmiSource {
+        VmiSource {
+            given: InputArgs {
+                vmi: vmi.to_owned(),
+                prepared: true,
+                ..InputArgs::default()
+            },
+            any_node: true,
+            ..VmiSource::default()
+        }
+    }
+
     /// Reads the VMI and converts it. Of a file with several VMIs, `--vmi-name` chooses one.
     pub(crate) fn read(&self) -> Result<VmiInput, Failure> {
         let chosen = self.choose(self.manifests()?)?;
