@@ -28,14 +28,25 @@ pub(crate) struct LogFollower {
     told_steps: usize,
 }
 
+/// The task that follows a pod.
+pub(crate) struct Following(JoinHandle<()>);
+
+impl Following {
+    /// Prints the last lines, which come with a delay, and ends.
+    pub(crate) async fn finish(self) {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        self.0.abort();
+    }
+}
+
 impl LogFollower {
-    /// Follows one pod until the handle is aborted.
+    /// Follows one pod.
     pub(crate) fn start(
         timeline: &Timeline,
         pod: &Pod,
         handler: &VirtHandler,
         vmi: &Vmi,
-    ) -> JoinHandle<()> {
+    ) -> Following {
         let ConsoleLog { path: console } = pod.console(vmi);
         let mut follow = LogFollower {
             timeline: timeline.clone(),
@@ -46,12 +57,13 @@ impl LogFollower {
             steps: handler.step_feed(),
             told_steps: 0,
         };
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             loop {
                 follow.step();
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
-        })
+        });
+        Following(task)
     }
 
     fn step(&mut self) {

@@ -35,12 +35,10 @@ pub(crate) async fn run(timeline: &Timeline, checks: &mut Checks, user: User) ->
     );
     let prepared = PreparedPod::create(user)?;
     let vmi = vmi(user);
-    let follower = LogFollower::start(timeline, &prepared.pod, &prepared.handler, &vmi);
-    let told = run_steps(timeline, checks, prepared, &vmi).await;
-    // The follower prints the last lines with a delay.
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    follower.abort();
-    told
+    let following = LogFollower::start(timeline, &prepared.pod, &prepared.handler, &vmi);
+    let outcome = run_steps(timeline, checks, prepared, &vmi).await;
+    following.finish().await;
+    outcome
 }
 
 async fn run_steps(

@@ -1,7 +1,5 @@
 //! The demo on libvirt's in-process test driver: hooks, conversion, commands and notifications are real, the VM is not.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result};
 use tests::fixture::{EVENT, LauncherFixture, PreparedPod, READY};
 use tests::hooks;
@@ -35,12 +33,10 @@ pub(crate) async fn run(timeline: &Timeline, checks: &mut Checks) -> Result<()> 
     let vmi = vmi();
     let pod = Pod::create_unprivileged()?;
     let handler = VirtHandler::listen(&pod.share_dir())?;
-    let follower = LogFollower::start(timeline, &pod, &handler, &vmi);
-    let told = run_steps(timeline, checks, PreparedPod { pod, handler }, &vmi).await;
-    // The follower prints the last lines with a delay.
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    follower.abort();
-    told
+    let following = LogFollower::start(timeline, &pod, &handler, &vmi);
+    let outcome = run_steps(timeline, checks, PreparedPod { pod, handler }, &vmi).await;
+    following.finish().await;
+    outcome
 }
 
 async fn run_steps(
