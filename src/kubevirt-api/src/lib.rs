@@ -3,6 +3,7 @@
 
 pub mod domain_json;
 pub mod metadata;
+pub mod migration;
 pub mod options;
 pub mod state;
 pub mod typed_xml;

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Quantity, null_as_default};
+use super::{MigratedVolume, MigrationState, Quantity, null_as_default};
 
 /// The fields of the status that are read.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -23,7 +23,19 @@ pub struct Status {
     #[serde(deserialize_with = "null_as_default")]
     pub interfaces: Vec<InterfaceStatus>,
     /// Which migration is meant for this VMI.
-    pub migration_state: Option<serde_json::Value>,
+    pub migration_state: Option<MigrationState>,
+    /// `Unix`, or empty for migrations through loopback ports.
+    #[serde(deserialize_with = "null_as_default")]
+    pub migration_transport: String,
+    /// `LiveMigration` or `BlockMigration`.
+    #[serde(deserialize_with = "null_as_default")]
+    pub migration_method: String,
+    /// Volumes that are copied to other claims.
+    #[serde(deserialize_with = "null_as_default")]
+    pub migrated_volumes: Vec<MigratedVolume>,
+    /// The conditions that hold.
+    #[serde(deserialize_with = "null_as_default")]
+    pub conditions: Vec<Condition>,
     /// Kernel boot container's state.
     pub kernel_boot_status: Option<serde_json::Value>,
     /// Facts about the node's TSC and the machine.
@@ -51,6 +63,15 @@ impl ChangedBlockTracking {
     pub fn is_on(&self) -> bool {
         matches!(self.state.as_str(), "Initializing" | "Enabled")
     }
+}
+
+/// A condition, such as `Paused`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct Condition {
+    /// Its type.
+    #[serde(rename = "type", deserialize_with = "null_as_default")]
+    pub kind: String,
 }
 
 /// A volume as attached.

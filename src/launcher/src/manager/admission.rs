@@ -15,7 +15,7 @@
 use super::command::{Command, Condition, Kind, Lane, Repeat};
 use super::refusal::Refusal;
 use super::request_id::RequestId;
-use super::state::{Phase, VmState};
+use super::state::{Phase, Role, VmState};
 
 /// What becomes of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +113,9 @@ fn refusal(condition: Condition, state: &VmState) -> Option<Refusal> {
     match condition {
         Condition::StartUnreported => state.start_unreported.then_some(Refusal::StartUnreported),
         Condition::Gone => (state.phase == Phase::Gone).then_some(Refusal::Gone),
+        Condition::AwaitsMigration => (state.role == Role::Target
+            && matches!(state.phase, Phase::Absent | Phase::Defined))
+        .then_some(Refusal::AwaitsMigration),
     }
 }
 

@@ -15,10 +15,12 @@ use crate::jobs::MemoryDumpRequest;
 
 const ABSENT: VmState = VmState {
     phase: Phase::Absent,
+    role: Role::Boot,
     start_unreported: false,
 };
 const ACTIVE: VmState = VmState {
     phase: Phase::Active,
+    role: Role::Boot,
     start_unreported: false,
 };
 
@@ -240,10 +242,20 @@ fn sync_is_refused_once_the_domain_is_gone() {
     let mut test = TestQueue::default();
     let gone = VmState {
         phase: Phase::Gone,
-        start_unreported: false,
+        ..ACTIVE
     };
     let late = test.request(sync("1", 5), &gone);
     assert_eq!(test.refused[&late], Refusal::Gone);
+}
+
+#[test]
+fn sync_is_refused_until_the_migration_has_arrived() {
+    let mut test = TestQueue::default();
+    let role = Role::Target;
+    let early = test.request(sync("1", 5), &VmState { role, ..ABSENT });
+    assert_eq!(test.refused[&early], Refusal::AwaitsMigration);
+    let arrived = test.request(sync("1", 5), &VmState { role, ..ACTIVE });
+    assert_eq!(test.running(), [arrived]);
 }
 
 #[test]
@@ -287,11 +299,12 @@ fn any_state() -> impl Strategy<Value = VmState> {
         Phase::Down,
         Phase::Gone,
     ];
-    (prop::sample::select(phases.to_vec()), any::<bool>()).prop_map(|(phase, start_unreported)| {
-        VmState {
-            phase,
-            start_unreported,
-        }
+    let roles = prop::sample::select(vec![Role::Boot, Role::Source, Role::Target]);
+    let phases = prop::sample::select(phases.to_vec());
+    (phases, roles, any::<bool>()).prop_map(|(phase, role, start_unreported)| VmState {
+        phase,
+        role,
+        start_unreported,
     })
 }
 

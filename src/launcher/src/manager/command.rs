@@ -100,6 +100,8 @@ pub(super) enum Condition {
     StartUnreported,
     /// The domain has been there and is gone.
     Gone,
+    /// The VM is to arrive by a migration, and has not.
+    AwaitsMigration,
 }
 
 /// One row of the table.
@@ -121,7 +123,7 @@ use Lane::{Domain, End, Filesystems, Guest, Job};
 /// A row for each kind, in the order of [`Kind`].
 #[rustfmt::skip]
 pub(super) const RULES: [Rule; 14] = [
-    rule(Kind::Sync, "sync", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),
+    rule(Kind::Sync, "sync", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::AwaitsMigration]),
     rule(Kind::Pause, "pause", Domain, &[Domain, End], Repeat::JoinLast, &[]),
     rule(Kind::Unpause, "unpause", Domain, &[Domain, End], Repeat::JoinLast, &[]),
     rule(Kind::SetCpus, "set processors", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),

@@ -4,7 +4,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
-use kubevirt_api::metadata::{AccessCredential, GracePeriod, KubeVirtMetadata, MemoryDump};
+use kubevirt_api::metadata::{
+    AccessCredential, GracePeriod, KubeVirtMetadata, MemoryDump, Migration,
+};
 use tokio::sync::{mpsc, watch};
 
 use crate::events::VmEvent;
@@ -98,6 +100,21 @@ impl Metadata {
         })
     }
 
+    /// Replaces the record of the migration.
+    pub fn set_migration(&self, record: Migration) {
+        self.change(|metadata| metadata.migration = Some(record));
+    }
+
+    /// Changes the record of the migration of this UID; false when there is none, or when that changes nothing.
+    pub fn change_migration(&self, uid: &str, change: impl FnOnce(&mut Migration)) -> bool {
+        self.change(|metadata| {
+            let record = metadata.migration.as_mut();
+            if let Some(record) = record.filter(|record| record.uid == uid) {
+                change(record);
+            }
+        })
+    }
+
     fn change(&self, change: impl FnOnce(&mut KubeVirtMetadata)) -> bool {
         let mut current = self.lock();
         let before = current.metadata.clone();
@@ -150,5 +167,17 @@ mod tests {
         metadata.set_deletion_timestamp();
         assert_eq!(metadata.current(), first);
         assert_eq!(metadata.current().uid, "1234");
+    }
+
+    #[test]
+    fn record_of_another_migration_is_not_changed() {
+        let (events, _received) = mpsc::unbounded_channel();
+        let metadata = Metadata::new(events);
+        assert!(!metadata.change_migration("a", |record| record.failed = true));
+        metadata.set_migration(Migration::begin("a", now()));
+        assert!(!metadata.change_migration("b", |record| record.failed = true));
+        assert!(metadata.change_migration("a", |record| record.failed = true));
+        let record = metadata.current().migration;
+        assert!(record.is_some_and(|record| record.failed && record.uid == "a"));
     }
 }

@@ -37,6 +37,6 @@ pub use error::OpError;
 pub use handle::Manager;
 pub use refusal::Refusal;
 pub use spawn::{VmHandles, VmParts, event_handler};
-pub use state::{Phase, VmState};
+pub use state::{Phase, Role, VmState};
 pub use sync_request::SyncRequest;
 pub use vm_context::{Identity, VmContext};

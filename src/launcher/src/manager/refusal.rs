@@ -18,6 +18,12 @@ pub enum Refusal {
          it is not deleted"
     )]
     StartUnreported,
+    /// A VM that is to arrive by a migration is not started a second time.
+    #[error(
+        "this launcher waits for the virtual machine to arrive by a migration, and does not start it; if the migration \
+         has failed, its pod is deleted"
+    )]
+    AwaitsMigration,
     /// Far more requests are waiting than virt-handler ever sends.
     #[error("too many requests are waiting; try again")]
     Busy,

@@ -27,11 +27,25 @@ pub enum Phase {
     Gone,
 }
 
+/// Which side of a migration the VM is on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// On none: the VM boots here, runs, or has arrived.
+    #[default]
+    Boot,
+    /// It migrates away.
+    Source,
+    /// It is to arrive here.
+    Target,
+}
+
 /// What admission knows of the VM.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VmState {
     /// Where the domain is in its life.
     pub phase: Phase,
+    /// Which side of a migration it is on.
+    pub role: Role,
     /// The VM was started, and virt-handler has not accepted a notification that it is alive.
     pub start_unreported: bool,
 }

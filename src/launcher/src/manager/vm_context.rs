@@ -14,7 +14,7 @@ use super::hooks::Hooks;
 use super::metadata::Metadata;
 use super::request_id::RequestId;
 use super::start_report::StartReport;
-use super::state::Phase;
+use super::state::{Phase, Role};
 use crate::agent::guest_time::GuestTimeSync;
 use crate::agent::{AgentData, Freezer, GuestInfoCache};
 use crate::boot::resources::{BootResources, CloudInitImage};
@@ -102,6 +102,8 @@ pub struct VmContext {
 /// What one operation leaves for the next.
 #[derive(Default)]
 pub struct DriverState {
+    /// Which side of a migration the VM is on.
+    pub role: Role,
     /// A user has paused the VM: a sync must not resume it.
     pub paused_by_user: bool,
     /// This launcher has defined the domain and prepared its resources.
