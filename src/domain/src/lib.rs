@@ -14,6 +14,7 @@ pub mod disk_expansion;
 pub mod driver_modes;
 pub mod host;
 pub mod hotplug_ports;
+pub mod migration;
 pub mod parse;
 pub mod pod_network;
 pub mod reconcile;

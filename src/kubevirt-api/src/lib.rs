@@ -4,6 +4,7 @@
 pub mod domain_json;
 pub mod metadata;
 pub mod migration;
+pub mod migration_options;
 pub mod options;
 pub mod state;
 pub mod typed_xml;

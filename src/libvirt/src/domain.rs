@@ -7,6 +7,7 @@ use crate::devices::Devices;
 use crate::error::Result;
 use crate::jobs::Jobs;
 use crate::launch_security::LaunchSecurity;
+use crate::migration::Migration;
 use crate::monitoring::Monitoring;
 use crate::power::Power;
 use crate::state::State;
@@ -16,7 +17,17 @@ use crate::stats::DomainStats;
 /// [`NO_DOMAIN`](crate::error::code::NO_DOMAIN) or
 /// [`OPERATION_INVALID`](crate::error::code::OPERATION_INVALID).
 pub trait Domain:
-    Power + Definition + Devices + Blocks + Jobs + Agent + Monitoring + LaunchSecurity + Send + Sync
+    Power
+    + Definition
+    + Devices
+    + Blocks
+    + Jobs
+    + Migration
+    + Agent
+    + Monitoring
+    + LaunchSecurity
+    + Send
+    + Sync
 {
     /// The domain's name.
     fn name(&self) -> &str;

@@ -42,6 +42,8 @@ pub mod code {
     pub const CONFIG_UNSUPPORTED: i32 = 67;
     /// The domain's job lock was not to be had in time.
     pub const OPERATION_TIMEOUT: i32 = 68;
+    /// A job was aborted by request.
+    pub const OPERATION_ABORTED: i32 = 78;
     /// There is no such metadata.
     pub const NO_DOMAIN_METADATA: i32 = 80;
     /// The domain has no guest agent channel configured.

@@ -1,4 +1,4 @@
-//! Jobs: operations on a domain that take longer than a call should, such as a memory dump.
+//! Jobs: operations on a domain that take longer than a call should, such as a memory dump or a migration.
 //!
 //! libvirt runs one job of a domain at a time. Calls that change the domain wait for its end, 30 s at
 //! most, and then fail with [`OPERATION_TIMEOUT`](crate::error::code::OPERATION_TIMEOUT); queries,
@@ -41,6 +41,18 @@ pub struct JobStats {
     pub memory_processed: Option<u64>,
     /// How much memory is left.
     pub memory_remaining: Option<u64>,
+    /// How much memory and how much of the disks there is to transfer.
+    pub data_total: Option<u64>,
+    /// How much of both is transferred.
+    pub data_processed: Option<u64>,
+    /// How much of both is left.
+    pub data_remaining: Option<u64>,
+    /// How many bytes of memory are transferred in a second.
+    pub memory_bps: Option<u64>,
+    /// How many pages the guest writes in a second.
+    pub memory_dirty_rate: Option<u64>,
+    /// The pass over the guest's memory, from 1.
+    pub memory_iteration: Option<u64>,
 }
 
 /// `virDomainJobType`.
@@ -114,6 +126,12 @@ impl JobStats {
                 "memory_total" => stats.memory_total = value,
                 "memory_processed" => stats.memory_processed = value,
                 "memory_remaining" => stats.memory_remaining = value,
+                "data_total" => stats.data_total = value,
+                "data_processed" => stats.data_processed = value,
+                "data_remaining" => stats.data_remaining = value,
+                "memory_bps" => stats.memory_bps = value,
+                "memory_dirty_rate" => stats.memory_dirty_rate = value,
+                "memory_iteration" => stats.memory_iteration = value,
                 _ => {}
             }
         }

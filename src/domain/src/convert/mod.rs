@@ -33,6 +33,8 @@ use crate::host::HostFacts;
 use crate::spec::DomainSpec;
 
 pub use error::ConvertError;
+pub(crate) use storage::volume_paths;
+
 pub use storage::matched_volumes::{MatchedVolume, matched_volumes};
 
 type Step = fn(&Context<'_>, &mut DomainSpec) -> Result<(), ConvertError>;
@@ -76,6 +78,32 @@ const STEPS: &[Step] = &[
     numa_placement::place,
     root_complex::place,
 ];
+
+/// The steps that place the guest's processors and memory on the host's.
+const PLACEMENT: &[Step] = &[
+    processors::add,
+    io_threads::add,
+    memory::add,
+    pinning::add,
+    numa::add,
+];
+
+/// The part of a domain that places the guest on the host's processors and memory nodes.
+///
+/// # Errors
+/// [`ConvertError`] if the host of `host` and `options` has not what the VMI asks for.
+pub(crate) fn processor_placement(
+    vmi: &Vmi,
+    options: &Options,
+    host: &HostFacts,
+) -> Result<DomainSpec, ConvertError> {
+    let context = Context::new(vmi, options, host)?;
+    let mut spec = DomainSpec::default();
+    PLACEMENT
+        .iter()
+        .try_for_each(|step| step(&context, &mut spec))?;
+    Ok(spec)
+}
 
 /// The number of processors that the VMI asks for now: sockets x cores x threads.
 ///

@@ -77,6 +77,13 @@ pub enum Event {
         /// The job's typed parameters, under libvirt's names.
         params: Vec<(String, ParamValue)>,
     },
+    /// A migration begins another pass over the guest's memory.
+    MigrationIteration {
+        /// The domain's name.
+        domain: String,
+        /// The number of the pass, from 1.
+        iteration: i32,
+    },
     /// The host found broken memory under the guest.
     MemoryFailure {
         /// The domain's name.
@@ -126,6 +133,7 @@ impl Event {
             | Event::DeviceRemovalFailed { domain, .. }
             | Event::TrayChange { domain, .. }
             | Event::JobCompleted { domain, .. }
+            | Event::MigrationIteration { domain, .. }
             | Event::MemoryFailure { domain, .. }
             | Event::IoError { domain, .. }
             | Event::MemoryDeviceSize { domain, .. } => Some(domain),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::Call;
 use super::domain_config::DomainConfig;
+use super::running_migration::{MigrationPlan, SentMigration};
 use super::simulated_domain::SimulatedDomain;
 use crate::error::{Error, Result, code, origin};
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
@@ -22,6 +23,9 @@ pub(super) struct Controls {
     pub(super) disobedient: bool,
     pub(super) down: bool,
     pub(super) dump_duration: Duration,
+    pub(super) migration: MigrationPlan,
+    pub(super) migrations: Vec<SentMigration>,
+    pub(super) max_downtimes: Vec<u64>,
     pub(super) sev_info: Option<SevInfo>,
 }
 

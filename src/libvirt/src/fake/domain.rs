@@ -9,6 +9,7 @@ use super::connection::FakeConnection;
 use super::daemon::no_domain;
 use super::domain_config::DomainConfig;
 use super::memory_dump;
+use super::migration;
 use super::simulated_domain::{SimulatedDomain, invalid};
 use crate::agent::Agent;
 use crate::blocks::{BlockInfo, BlockSize, Blocks};
@@ -18,6 +19,7 @@ use crate::domain::Domain;
 use crate::error::{Error, Result, code, origin};
 use crate::event::Event;
 use crate::jobs::{JobStats, Jobs};
+use crate::migration::{Migration, MigrationRequest};
 use crate::power::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
 use crate::state::State;
 use crate::stats::DomainStats;
@@ -156,11 +158,42 @@ impl Jobs for FakeDomain {
     }
 
     fn abort_job(&self) -> Result<()> {
-        self.with_domain(Call::AbortJob, |domain| memory_dump::abort(domain))
+        self.with_domain(Call::AbortJob, |domain| match &mut domain.migration {
+            Some(migration) => migration.abort(),
+            None => memory_dump::abort(domain),
+        })
     }
 
     fn job_stats(&self) -> Result<JobStats> {
-        self.with_domain(Call::JobStats, |domain| memory_dump::stats(domain))
+        self.with_domain(Call::JobStats, |domain| match &domain.migration {
+            Some(migration) => Ok(migration.stats()),
+            None => memory_dump::stats(domain),
+        })
+    }
+}
+
+impl Migration for FakeDomain {
+    fn migrate(&self, destination: &str, request: &MigrationRequest) -> Result<()> {
+        let failure = self.connection.daemon.record_call(Call::Migrate);
+        self.connection.must_be_open()?;
+        migration::run(&self.connection, &self.name, destination, request, failure)
+    }
+
+    fn set_max_downtime(&self, milliseconds: u64) -> Result<()> {
+        self.with_domain(Call::SetMaxDowntime, |domain| {
+            migration::of(domain)?.set_max_downtime(milliseconds)
+        })?;
+        self.connection
+            .daemon
+            .controls(|controls| controls.max_downtimes.push(milliseconds));
+        Ok(())
+    }
+
+    fn start_post_copy(&self) -> Result<()> {
+        self.change(Call::StartPostCopy, |domain| {
+            migration::of(domain)?.start_post_copy()?;
+            Ok(migration::post_copy_began(domain))
+        })
     }
 }
 

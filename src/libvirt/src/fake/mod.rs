@@ -24,9 +24,11 @@ mod domain;
 mod domain_config;
 mod hypervisor;
 mod memory_dump;
+mod migration;
 mod monitoring;
 mod monitoring_state;
 mod running_dump;
+mod running_migration;
 mod simulated_domain;
 
 use std::sync::Arc;
@@ -42,6 +44,7 @@ use crate::state::{DomainState, Reason, State};
 use crate::stats::DomainStats;
 use connection::FakeConnection;
 use daemon::Daemon;
+pub use running_migration::{MigrationPlan, SentMigration};
 use simulated_domain::SimulatedDomain;
 
 /// Answers the guest agent's commands: JSON in, JSON out.
@@ -75,6 +78,9 @@ pub enum Call {
     CoreDump,
     AbortJob,
     JobStats,
+    Migrate,
+    SetMaxDowntime,
+    StartPostCopy,
     AttachDevice,
     DetachDevice,
     UpdateDevice,
@@ -287,6 +293,31 @@ impl FakeDaemon {
                 dump.failure = Some(error);
             }
         });
+    }
+
+    /// How migrations from now on go.
+    pub fn set_migration(&self, plan: MigrationPlan) {
+        self.daemon.controls(|controls| controls.migration = plan);
+    }
+
+    /// The running migration fails, as when its target goes away.
+    pub fn fail_migration(&self, domain: &str, error: Error) {
+        self.daemon.with_domain(domain, |domain| {
+            if let Some(migration) = &mut domain.migration {
+                migration.failure.get_or_insert(error);
+            }
+        });
+    }
+
+    /// The migrations that were asked for, in order.
+    pub fn migrations(&self) -> Vec<SentMigration> {
+        self.daemon.controls(|controls| controls.migrations.clone())
+    }
+
+    /// The maximum downtimes that were set, in milliseconds.
+    pub fn max_downtimes(&self) -> Vec<u64> {
+        self.daemon
+            .controls(|controls| controls.max_downtimes.clone())
     }
 
     /// The guest reboots by itself.

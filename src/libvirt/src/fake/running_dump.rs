@@ -41,6 +41,7 @@ impl RunningDump {
             memory_total: Some(SIZE),
             memory_processed: Some(processed),
             memory_remaining: Some(SIZE - processed),
+            ..JobStats::default()
         }
     }
 }

@@ -15,6 +15,7 @@ use super::Agent;
 use super::domain_config::DomainConfig;
 use super::monitoring_state::MonitoringState;
 use super::running_dump::RunningDump;
+use super::running_migration::RunningMigration;
 use crate::blocks::BlockInfo;
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
@@ -43,8 +44,10 @@ pub(super) struct SimulatedDomain {
     /// The pinned processors: of QEMU's own threads under `None`.
     pub(super) pins: BTreeMap<Option<u32>, Vec<u32>>,
     pub(super) monitoring: MonitoringState,
-    /// The running job.
+    /// The running memory dump; there is one job at a time.
     pub(super) dump: Option<RunningDump>,
+    /// The running migration.
+    pub(super) migration: Option<RunningMigration>,
 }
 
 pub(super) type Events = Vec<Event>;
@@ -67,6 +70,7 @@ impl SimulatedDomain {
             pins: BTreeMap::new(),
             monitoring: MonitoringState::default(),
             dump: None,
+            migration: None,
         }
     }
 
@@ -104,15 +108,18 @@ impl SimulatedDomain {
 
     /// Fails while a job runs: libvirt's calls that change a domain wait for the job for 30 s, then fail so.
     pub(super) fn must_be_idle(&self) -> Result<()> {
-        if self.dump.is_none() {
-            return Ok(());
-        }
+        let held_by = match (&self.dump, &self.migration) {
+            (None, None) => return Ok(()),
+            (Some(_), _) => "CoreDumpWithFormat",
+            (None, Some(_)) => "MigratePerform3Params",
+        };
         Err(Error {
             code: code::OPERATION_TIMEOUT,
             domain: origin::QEMU,
-            message: "Timed out during operation: cannot acquire state change lock (held by \
-                      monitor=remoteDispatchDomainCoreDumpWithFormat)"
-                .into(),
+            message: format!(
+                "Timed out during operation: cannot acquire state change lock (held by \
+                 monitor=remoteDispatchDomain{held_by})"
+            ),
         })
     }
 
@@ -137,6 +144,9 @@ impl SimulatedDomain {
         self.must_run()?;
         if self.state.state == DomainState::Paused {
             return Ok(Vec::new());
+        }
+        if self.migration.is_some() {
+            return Ok(self.stopped_by_migration());
         }
         self.state = State::new(DomainState::Paused, Reason::User);
         Ok(vec![
@@ -209,6 +219,7 @@ impl SimulatedDomain {
         self.active = None;
         self.agent = None;
         self.dump = None;
+        self.migration = None;
         vec![self.lifecycle(LifecycleEvent::Stopped, detail)]
     }
 

@@ -120,7 +120,7 @@ pub(super) unsafe fn unregister_close(connection: sys::virConnectPtr) {
 }
 
 /// Every event that is listened to, with its callback in the form that registration takes.
-fn table() -> [(sys::virDomainEventID, Generic); 12] {
+fn table() -> [(sys::virDomainEventID, Generic); 13] {
     macro_rules! generic {
         ($callback:ident: $kind:ty) => {{
             let typed: $kind = Some($callback);
@@ -162,6 +162,10 @@ fn table() -> [(sys::virDomainEventID, Generic); 12] {
         (
             sys::VIR_DOMAIN_EVENT_ID_JOB_COMPLETED,
             generic!(job_completed: sys::virConnectDomainEventJobCompletedCallback),
+        ),
+        (
+            sys::VIR_DOMAIN_EVENT_ID_MIGRATION_ITERATION,
+            generic!(migration_iteration: sys::virConnectDomainEventMigrationIterationCallback),
         ),
         (
             sys::VIR_DOMAIN_EVENT_ID_MEMORY_FAILURE,
@@ -348,6 +352,21 @@ unsafe extern "C" fn job_completed(
         deliver(opaque, || Event::JobCompleted {
             domain: name(domain),
             params: typed_params::copy(params, count),
+        });
+    }
+}
+
+unsafe extern "C" fn migration_iteration(
+    _: sys::virConnectPtr,
+    domain: sys::virDomainPtr,
+    iteration: c_int,
+    opaque: *mut c_void,
+) {
+    // SAFETY: see above.
+    unsafe {
+        deliver(opaque, || Event::MigrationIteration {
+            domain: name(domain),
+            iteration,
         });
     }
 }

@@ -16,9 +16,11 @@ mod hypervisor;
 mod jobs;
 mod launch_security;
 mod malloc_arenas;
+mod migration;
 mod monitoring;
 mod power;
 mod stream;
+mod typed_param_list;
 mod typed_params;
 
 pub use hypervisor::connect;

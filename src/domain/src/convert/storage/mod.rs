@@ -6,4 +6,5 @@ pub(crate) mod disks;
 pub(crate) mod filesystems;
 pub(crate) mod io_threads;
 pub(crate) mod matched_volumes;
+pub(crate) mod volume_paths;
 pub(crate) mod volumes;

@@ -5,15 +5,14 @@ use kubevirt_api::vmi::{self, Volume};
 use crate::convert::context::Context;
 use crate::convert::error::ConvertError;
 use crate::convert::file_name::file_name;
+use crate::convert::storage::volume_paths;
 use crate::spec::{
     BackingStore, BackingStoreFormat, DataStore, DataStoreFormat, Disk, DiskDriver, DiskSource,
     ReadOnly,
 };
 
-const CLAIMS: &str = "/var/run/kubevirt-private/vmi-disks";
 const PRIVATE: &str = "/var/run/kubevirt-private";
 const EMPTY_DISKS: &str = "/var/run/libvirt/empty-disks";
-const HOTPLUG: &str = "/var/run/kubevirt/hotplug-disks";
 
 /// Sets the disk's source. False if the volume is hotplugged and not attached yet.
 pub(crate) fn fill(
@@ -199,7 +198,7 @@ fn host_disk(name: &str, path: &str) -> Result<String, ConvertError> {
         value: path.to_owned(),
         allowed: "the path of an image",
     })?;
-    Ok(format!("{CLAIMS}/{name}/{file}"))
+    Ok(format!("{}/{file}", volume_paths::directory(name)))
 }
 
 fn claim(context: &Context<'_>, name: &str, disk: &mut Disk) {
@@ -226,7 +225,7 @@ fn claim_source(context: &Context<'_>, name: &str) -> (&'static str, DiskSource)
         (
             "block",
             DiskSource {
-                dev: format!("/dev/{name}"),
+                dev: volume_paths::block(name, false),
                 name: name.into(),
                 ..DiskSource::default()
             },
@@ -235,7 +234,7 @@ fn claim_source(context: &Context<'_>, name: &str) -> (&'static str, DiskSource)
         (
             "file",
             DiskSource {
-                file: format!("{CLAIMS}/{name}/disk.img"),
+                file: volume_paths::file(name, false),
                 ..DiskSource::default()
             },
         )
@@ -275,10 +274,10 @@ fn hotplugged(context: &Context<'_>, volume: &Volume, disk: &mut Disk) -> Result
     }
     if context.is_block(name) {
         disk.kind = "block".into();
-        disk.source.dev = format!("{HOTPLUG}/{name}");
+        disk.source.dev = volume_paths::block(name, true);
     } else {
         disk.kind = "file".into();
-        disk.source.file = format!("{HOTPLUG}/{name}.img");
+        disk.source.file = volume_paths::file(name, true);
     }
     raw_image(context, name, disk);
     track_changes(context, name, disk);

@@ -1,0 +1,323 @@
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::{completion_units, disks_to_copy, migrated_volume_disks};
+use super::*;
+use crate::host::HostFacts;
+
+/// Of a recorded block migration: an emptyDisk (vda) and a generated cloud-init image (vdb).
+const RECORDED: &str = include_str!("recorded.xml");
+
+fn vmi(spec: Value, status: Value) -> Vmi {
+    let vmi = json!({
+        "metadata": {"name": "vm1", "namespace": "default", "uid": "1234"},
+        "spec": spec,
+        "status": status,
+    });
+    Vmi::from_json(vmi.to_string().as_bytes()).unwrap()
+}
+
+fn volumes() -> Value {
+    json!({"volumes": [{"name": "empty", "emptyDisk": {"capacity": "64Mi"}},
+        {"name": "ci", "cloudInitNoCloud": {"userData": "#cloud-config\n"}}]})
+}
+
+fn edited(xml: &str, vmi: &Vmi, edits: &DestinationEdits) -> String {
+    destination_xml(xml.to_owned(), vmi, edits).unwrap()
+}
+
+fn document(xml: &str) -> Document {
+    Document::parse(xml).unwrap()
+}
+
+#[test]
+fn xml_without_a_reason_to_edit_is_sent_byte_for_byte() {
+    let vmi = vmi(volumes(), json!({"migrationState": {"migrationUid": "m"}}));
+    let names_files = DestinationEdits {
+        names_files: true,
+        ..DestinationEdits::default()
+    };
+    assert_eq!(edited(RECORDED, &vmi, &names_files), RECORDED);
+    assert_eq!(
+        edited(RECORDED, &vmi, &DestinationEdits::default()),
+        RECORDED
+    );
+}
+
+#[test]
+fn recorded_disks_are_copied() {
+    let vmi = vmi(volumes(), json!({"migrationMethod": "BlockMigration"}));
+    assert_eq!(disks_to_copy(&vmi, &document(RECORDED)), ["vda", "vdb"]);
+}
+
+#[test]
+fn decentralized_target_gets_its_own_directories_and_uid() {
+    let state = json!({"migrationState": {"sourceState": {"syncAddress": "a"}, "targetState": {
+        "domainNamespace": "other", "domainName": "vm2", "virtualMachineInstanceUID": "5678"}}});
+    let vmi = vmi(volumes(), state);
+    let named_by_target = edited(RECORDED, &vmi, &DestinationEdits::default());
+    assert_eq!(named_by_target, RECORDED.replace("1234", "5678"));
+    let edits = DestinationEdits {
+        names_files: true,
+        ..DestinationEdits::default()
+    };
+    let expected = named_by_target.replace(
+        "cloud-init-data/default/vm1/noCloud.iso",
+        "cloud-init-data/other/vm2/noCloud.iso",
+    );
+    assert_ne!(expected, named_by_target);
+    assert_eq!(edited(RECORDED, &vmi, &edits), expected);
+}
+
+#[test]
+fn only_directories_of_the_vm_are_renamed() {
+    let xml = "<domain><devices><disk type='file'><source file='/var/run/x/run/vm1/a'/></disk>\
+        <disk type='file'><source file='/run/x.img'><dataStore type='file'><source file='/d/run/vm1/b'/></dataStore>\
+        </source></disk></devices></domain>";
+    let vmi = json!({"metadata": {"name": "vm1", "namespace": "run", "uid": ""}, "status": {"migrationState":
+        {"targetState": {"domainNamespace": "other", "domainName": "vm1"}}}});
+    let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
+    let edits = DestinationEdits {
+        names_files: true,
+        ..DestinationEdits::default()
+    };
+    let expected = xml.replace("/run/vm1/", "/other/vm1/");
+    assert_eq!(edited(xml, &vmi, &edits), expected);
+}
+
+fn disk(kind: &str, source: &str, alias: &str, rest: &str) -> String {
+    format!(
+        "<disk type='{kind}' device='disk'><source {source}/><target dev='{alias}'/>{rest}<alias name='ua-{alias}'/></disk>"
+    )
+}
+
+fn domain(disks: &[String]) -> String {
+    format!("<domain><devices>{}</devices></domain>", disks.concat())
+}
+
+#[test]
+fn shared_read_only_and_exchangeable_disks_are_not_copied() {
+    let spec = json!({"volumes": [
+        {"name": "claim", "persistentVolumeClaim": {"claimName": "c"}},
+        {"name": "data", "dataVolume": {"name": "d"}},
+        {"name": "moved", "dataVolume": {"name": "d"}},
+        {"name": "shared", "hostDisk": {"path": "/x", "shared": true}},
+        {"name": "local", "hostDisk": {"path": "/y"}},
+        {"name": "map", "configMap": {"name": "m"}},
+        {"name": "sysprep", "sysprep": {}},
+        {"name": "cd", "cloudInitNoCloud": {}},
+        {"name": "net", "containerDisk": {"image": "i"}},
+    ]});
+    let vmi = vmi(spec, json!({"migratedVolumes": [{"volumeName": "moved"}]}));
+    let file = |alias: &str, rest: &str| disk("file", "file='/f'", alias, rest);
+    let mut disks: Vec<String> = ["claim", "data", "moved", "shared", "local"]
+        .iter()
+        .map(|alias| file(alias, ""))
+        .collect();
+    disks.push(file("map", "<readonly/>"));
+    disks.push(file("sysprep", "<readonly/>"));
+    disks.push(file("cd", "").replace("device='disk'", "device='cdrom'"));
+    disks.push(disk("network", "protocol='nbd'", "net", ""));
+    let domain = document(&domain(&disks));
+    assert_eq!(disks_to_copy(&vmi, &domain), ["moved", "local", "map"]);
+    let moved = ("moved".to_owned(), "moved".to_owned());
+    assert_eq!(migrated_volume_disks(&vmi, &domain), [moved]);
+}
+
+fn migrated(from: &str, to: &str, hotpluggable: bool) -> Vmi {
+    let spec = json!({"volumes": [{"name": "moved", "dataVolume": {"name": "d", "hotpluggable": hotpluggable}}]});
+    let volume = json!({"volumeName": "moved", "sourcePVCInfo": {"volumeMode": from},
+        "destinationPVCInfo": {"volumeMode": to}});
+    vmi(spec, json!({"migratedVolumes": [volume]}))
+}
+
+fn sizes(bytes: u64) -> DestinationEdits {
+    DestinationEdits {
+        disk_sizes: BTreeMap::from([("moved".to_owned(), bytes)]),
+        ..DestinationEdits::default()
+    }
+}
+
+#[test]
+fn migrated_volume_is_sliced_and_changes_its_mode() {
+    let slices = "<slices>\n  <slice type='storage' offset='0' size='4096'/>\n</slices>";
+    let cases = [
+        (
+            "file",
+            "file='/a.img'",
+            "Filesystem",
+            "Block",
+            false,
+            "block",
+            "dev='/dev/moved'",
+        ),
+        (
+            "file",
+            "file='/a.img'",
+            "Filesystem",
+            "Block",
+            true,
+            "block",
+            "dev='/var/run/kubevirt/hotplug-disks/moved'",
+        ),
+        (
+            "block",
+            "dev='/dev/a'",
+            "Block",
+            "Filesystem",
+            false,
+            "file",
+            "file='/var/run/kubevirt-private/vmi-disks/moved/disk.img'",
+        ),
+        (
+            "block",
+            "dev='/dev/a'",
+            "Block",
+            "Filesystem",
+            true,
+            "file",
+            "file='/var/run/kubevirt/hotplug-disks/moved.img'",
+        ),
+        (
+            "block",
+            "dev='/dev/a'",
+            "Block",
+            "Block",
+            false,
+            "block",
+            "dev='/dev/a'",
+        ),
+    ];
+    for (kind, source, from, to, hotplugged, expected_kind, expected_source) in cases {
+        let xml = domain(&[disk(kind, source, "moved", "")]);
+        let edited = edited(&xml, &migrated(from, to, hotplugged), &sizes(4096));
+        let edited = document(&edited);
+        let disk = edited.find("/domain/devices/disk").unwrap().unwrap();
+        assert_eq!(disk.attr("type").unwrap(), expected_kind);
+        let source = disk.child("source").unwrap();
+        let attributes: Vec<_> = source
+            .attrs()
+            .map(|(name, value)| format!("{name}='{value}'"))
+            .collect();
+        assert_eq!(attributes, [expected_source]);
+        let slice = source.child("slices").unwrap().child("slice").unwrap();
+        let text: String = slices.split_whitespace().collect();
+        assert!(text.contains("size='4096'") && slice.attr("size").unwrap() == "4096");
+    }
+}
+
+#[test]
+fn volume_behind_an_image_changes_in_its_data_store() {
+    let xml = "<domain><devices><disk type='file'><source file='/overlay.qcow2'><dataStore type='file'>\
+        <format type='raw'/><source file='/a.img'/></dataStore></source><target dev='vda'/>\
+        <alias name='ua-moved'/></disk></devices></domain>";
+    let edited = document(&edited(
+        xml,
+        &migrated("Filesystem", "Block", false),
+        &sizes(1),
+    ));
+    let disk = edited.find("/domain/devices/disk").unwrap().unwrap();
+    assert_eq!(disk.attr("type").unwrap(), "file");
+    let source = disk.child("source").unwrap();
+    assert_eq!(source.attr("file").unwrap(), "/overlay.qcow2");
+    let store = source.child("dataStore").unwrap();
+    assert_eq!(store.attr("type").unwrap(), "block");
+    assert_eq!(
+        store.child("source").unwrap().attr("dev").unwrap(),
+        "/dev/moved"
+    );
+    assert!(store.child("source").unwrap().child("slices").is_some());
+    assert!(source.child("slices").is_none());
+}
+
+#[test]
+fn existing_slice_is_kept_and_an_unknown_size_is_an_error() {
+    let sliced = "<domain><devices><disk type='file'><source file='/a'><slices><slice size='1'/></slices></source>\
+        <alias name='ua-moved'/></disk></devices></domain>";
+    let vmi = migrated("Block", "Block", false);
+    assert_eq!(edited(sliced, &vmi, &sizes(7)), sliced);
+    let unknown = destination_xml(sliced.to_owned(), &vmi, &DestinationEdits::default());
+    assert!(unknown.unwrap_err().to_string().contains("volume moved"));
+    let empty = "<domain><devices><disk><alias name='ua-moved'/></disk></devices></domain>";
+    let error = destination_xml(empty.to_owned(), &vmi, &sizes(7)).unwrap_err();
+    assert!(error.to_string().contains("no source"), "{error}");
+    assert!(destination_xml("<domain".into(), &vmi, &sizes(7)).is_err());
+}
+
+fn dedicated(target: Value) -> Vmi {
+    let spec = json!({"architecture": "amd64", "domain": {"memory": {"guest": "128Mi"},
+        "cpu": {"cores": 2, "sockets": 1, "threads": 1, "dedicatedCpuPlacement": true}}});
+    vmi(spec, json!({"migrationState": target}))
+}
+
+#[test]
+fn dedicated_processors_are_the_targets() {
+    let topology = json!({"numa_cells": [{"id": 0, "cpus": [{"id": 4, "siblings": [4]}, {"id": 5, "siblings": [5]}]}]});
+    let vmi =
+        dedicated(json!({"targetCPUSet": [4, 5], "targetNodeTopology": topology.to_string()}));
+    let processors = TargetProcessors::of(&vmi, &HostFacts::default()).unwrap();
+    let xml = "<domain>\n  <vcpu placement='static'>2</vcpu>\n  <cputune>\n    <shares>7</shares>\n    \
+        <vcpupin vcpu='0' cpuset='1'/>\n    <vcpupin vcpu='1' cpuset='2'/>\n  </cputune>\n  <devices/>\n</domain>\n";
+    let edits = DestinationEdits {
+        processors,
+        ..DestinationEdits::default()
+    };
+    let expected = xml
+        .replace("cpuset='1'", "cpuset=\"4\"")
+        .replace("cpuset='2'", "cpuset=\"5\"")
+        .replace("vcpu='0'", "vcpu=\"0\"")
+        .replace("vcpu='1'", "vcpu=\"1\"");
+    assert_eq!(edited(xml, &vmi, &edits), expected);
+}
+
+#[test]
+fn target_that_cannot_hold_the_processors_is_an_error() {
+    let none = vmi(json!({}), json!({"migrationState": {}}));
+    assert!(
+        TargetProcessors::of(&none, &HostFacts::default())
+            .unwrap()
+            .is_none()
+    );
+    let of = |state| {
+        TargetProcessors::of(&dedicated(state), &HostFacts::default())
+            .unwrap_err()
+            .to_string()
+    };
+    let no_topology = of(json!({"targetCPUSet": [4, 5]}));
+    assert!(no_topology.contains("targetNodeTopology"), "{no_topology}");
+    let topology = r#"{"numa_cells": [{"id": 0, "cpus": [{"id": 4, "siblings": [4]}]}]}"#;
+    let few = of(json!({"targetCPUSet": [4], "targetNodeTopology": topology}));
+    assert!(
+        few.starts_with("the VM's dedicated processors cannot be placed"),
+        "{few}"
+    );
+}
+
+#[test]
+fn data_are_counted_in_gigabytes_rounded_up() {
+    let units =
+        |memory: Value, disks| completion_units(&vmi(json!({"domain": memory}), json!({})), disks);
+    assert_eq!(units(json!({"memory": {"guest": "256Mi"}}), 0), 1);
+    assert_eq!(units(json!({"memory": {"guest": "1G"}}), 0), 1);
+    assert_eq!(units(json!({"memory": {"guest": "1Gi"}}), 0), 2);
+    let requested = json!({"resources": {"requests": {"memory": "3G"}}});
+    assert_eq!(units(requested, 1), 4);
+    assert_eq!(units(json!({}), 0), 0);
+    let claim = json!({"capacity": {"storage": "5G"}, "requests": {"storage": "2G"}});
+    let volumes = json!({"migratedVolumes": [{"volumeName": "a", "sourcePVCInfo": claim}, {"volumeName": "b"}]});
+    assert_eq!(completion_units(&vmi(json!({}), volumes), 0), 2);
+}
+
+proptest! {
+    /// Whatever the paths are, an edit for a plain migration changes nothing.
+    #[test]
+    fn plain_migration_is_lossless(file in "/[a-z/]{0,30}", extra in "[a-z]{1,8}", value in "[^<&'\\p{Cc}]{0,20}") {
+        let xml = format!("<domain><devices><disk type='file'><source file='{file}' {extra}x='{value}'/><!-- {extra} -->\
+            <alias name='ua-a'/></disk><{extra}y  z = \"1\" /></devices></domain>");
+        let vmi = vmi(volumes(), json!({"migrationState": {}}));
+        let edits = DestinationEdits { names_files: true, ..DestinationEdits::default() };
+        prop_assert_eq!(edited(&xml, &vmi, &edits), xml);
+    }
+}

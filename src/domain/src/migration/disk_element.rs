@@ -1,0 +1,40 @@
+//! A `<disk>` of libvirt's XML, as far as migrations read it.
+
+use domain_xml::{Document, Element};
+
+const USER_ALIAS: &str = "ua-";
+
+/// The disks of a domain.
+pub(super) fn disks(domain: &Document) -> impl Iterator<Item = &Element> {
+    let devices = domain.root().child("devices");
+    devices
+        .into_iter()
+        .flat_map(|devices| devices.children_named("disk"))
+}
+
+/// The disks of a domain, to edit.
+pub(super) fn disks_mut(domain: &mut Document) -> impl Iterator<Item = &mut Element> {
+    let devices = domain.root_mut().child_mut("devices");
+    let children = devices.into_iter().flat_map(Element::children_mut);
+    children.filter(|device| device.is("disk"))
+}
+
+/// The volume that the disk shows: its alias.
+pub(super) fn volume(disk: &Element) -> String {
+    let alias = attr(disk.child("alias"), "name");
+    match alias.strip_prefix(USER_ALIAS) {
+        Some(name) => name.to_owned(),
+        None => alias,
+    }
+}
+
+/// `vda`.
+pub(super) fn target(disk: &Element) -> String {
+    attr(disk.child("target"), "dev")
+}
+
+/// An attribute of an element that may be missing; empty when there is none.
+pub(super) fn attr(element: Option<&Element>, name: &str) -> String {
+    let value = element.and_then(|element| element.attr(name));
+    value.unwrap_or_default().into_owned()
+}

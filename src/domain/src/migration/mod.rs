@@ -1,0 +1,22 @@
+//! What the source of a live migration sends to libvirt about the domain.
+//!
+//! ```text
+//! libvirt's migratable XML ─ cpu_placement, disk_sources, target_identity ─▶ destination_xml = persistent_xml
+//! ```
+//! The XML is edited as a tree, so that everything that no rule names (a hook's elements, the spelling of numbers)
+//! reaches the target as the source's libvirt has written it. The rules are KubeVirt's.
+
+mod cpu_placement;
+mod data_size;
+mod destination;
+mod disk_element;
+mod disk_sources;
+mod disks;
+mod error;
+mod target_identity;
+
+pub use cpu_placement::TargetProcessors;
+pub use data_size::{completion_units, migrated_volume_bytes};
+pub use destination::{DestinationEdits, destination_xml};
+pub use disks::{disks_to_copy, migrated_volume_disks};
+pub use error::MigrationXmlError;

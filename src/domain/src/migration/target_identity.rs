@@ -1,0 +1,50 @@
+//! The VM's name and UID in paths, for a target that is another VMI.
+
+use domain_xml::{Document, Element};
+use kubevirt_api::vmi::{MigrationSide, Vmi};
+
+use super::disk_element::disks_mut;
+
+fn target(vmi: &Vmi) -> Option<&MigrationSide> {
+    let state = vmi.status.migration_state.as_ref()?;
+    state.target_state.as_ref()
+}
+
+/// Names the target's files in disks: the directory `NAMESPACE/NAME/` of the VMI becomes that of the target.
+pub(super) fn rename_files(document: &mut Document, vmi: &Vmi) {
+    let target = target(vmi).filter(|target| target.domain().is_some());
+    let Some(target) = target else {
+        return;
+    };
+    let from = format!("/{}/{}/", vmi.namespace(), vmi.name());
+    let to = format!("/{}/{}/", target.domain_namespace, target.domain_name);
+    if from == to {
+        return;
+    }
+    for disk in disks_mut(document) {
+        let Some(source) = disk.child_mut("source") else {
+            continue;
+        };
+        rename(source, &from, &to);
+        let store = source.child_mut("dataStore");
+        if let Some(source) = store.and_then(|store| store.child_mut("source")) {
+            rename(source, &from, &to);
+        }
+    }
+}
+
+fn rename(source: &mut Element, from: &str, to: &str) {
+    let file = source.attr("file").map(|file| file.replacen(from, to, 1));
+    if let Some(file) = file {
+        source.set_attr("file", file);
+    }
+}
+
+/// Replaces the VMI's UID by the target's, wherever it is: in paths of the serial console, VNC and logs.
+pub(super) fn replace_uid(xml: String, vmi: &Vmi) -> String {
+    let uid = target(vmi).map_or("", |target| target.vmi_uid.as_str());
+    if uid.is_empty() || vmi.uid().is_empty() || uid == vmi.uid() {
+        return xml;
+    }
+    xml.replace(vmi.uid(), uid)
+}

@@ -1,0 +1,230 @@
+//! What virt-handler sends along with `MigrateVirtualMachine`: how to migrate, by the names that Go gives the fields.
+
+use quantity::Quantity;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The largest options that are read, in bytes.
+const MAX_BYTES: usize = 64 * 1024;
+/// `Compression` for none.
+const NO_COMPRESSION: &str = "none";
+
+/// The options of a migration. A field that is missing is zero, as Go decodes it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct MigrationOptions {
+    /// The most to send in a second, in bytes; zero for no limit.
+    pub bandwidth: Quantity,
+    /// Seconds without progress after which the migration is aborted; zero for never.
+    pub progress_timeout: i64,
+    /// Seconds for each 10⁹ bytes after which the migration is completed by force or aborted; zero for never.
+    #[serde(rename = "CompletionTimeoutPerGiB")]
+    pub completion_timeout_per_gib: i64,
+    /// Milliseconds for which the guest may be stopped.
+    pub max_downtime_ms: u64,
+    /// Leave out libvirt's safety checks.
+    pub unsafe_migration: bool,
+    /// Slow the guest down when it writes faster than memory is sent.
+    pub allow_auto_converge: bool,
+    /// The guest may continue on the target before its memory is there.
+    pub allow_post_copy: bool,
+    /// Connections to send memory over.
+    pub parallel_migration_threads: Option<u32>,
+    /// The guest may be paused, or continue on the target, to complete the migration.
+    pub allow_workload_disruption: bool,
+    /// Watch iterations of memory instead of the two timeouts.
+    pub stall_detector_options: Option<StallDetectorOptions>,
+    /// `zstd`, `none` or nothing.
+    pub compression: Option<String>,
+}
+
+/// How a migration that does not converge is recognized, and what is done about it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+pub struct StallDetectorOptions {
+    /// The part of the smallest remainder by which another remainder has to be smaller, or may be larger.
+    pub stall_margin: f64,
+    /// Seconds in which the remainder has to shrink.
+    pub stall_progress_timeout: u64,
+    /// Seconds that a switchover may take.
+    pub switchover_timeout: u64,
+    /// The weight of a new measurement of the bandwidth, of one.
+    pub ewma_alpha: f64,
+    /// How many times the maximum downtime an expected downtime may be.
+    pub precopy_possible_factor: f64,
+    /// The factor by which the time shrinks after which a larger remainder is good enough.
+    pub patience_window_decay_factor: f64,
+    /// Act only when the remainder is about the smallest one.
+    pub search_local_minima: bool,
+    /// How many times the completion timeout the whole migration may take.
+    pub completion_timeout_factor: f64,
+}
+
+/// The options cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrationOptionsError {
+    /// There are none.
+    #[error("migration options object not present in command server request")]
+    Missing,
+    /// Beyond the limit.
+    #[error(
+        "no valid migration options object present in command server request: it has {bytes} bytes, \
+         more than the {MAX_BYTES} that are read"
+    )]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// Not JSON, or a field is of the wrong type.
+    #[error(
+        "no valid migration options object present in command server request: {path}: {message}"
+    )]
+    Invalid {
+        /// Path of the field; `.` for the whole object.
+        path: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// An amount below zero.
+    #[error("the migration's bandwidth is negative; zero means that there is no limit")]
+    NegativeBandwidth,
+}
+
+impl MigrationOptions {
+    /// Reads the options.
+    ///
+    /// # Errors
+    /// [`MigrationOptionsError`] if there are none, they are too large, no JSON, or a field has the wrong type.
+    pub fn from_json(json: &[u8]) -> Result<MigrationOptions, MigrationOptionsError> {
+        if json.is_empty() {
+            return Err(MigrationOptionsError::Missing);
+        }
+        if json.len() > MAX_BYTES {
+            return Err(MigrationOptionsError::TooLarge { bytes: json.len() });
+        }
+        let invalid =
+            |path: String, message: String| MigrationOptionsError::Invalid { path, message };
+        let value: Value =
+            serde_json::from_slice(json).map_err(|error| invalid(".".into(), error.to_string()))?;
+        if !value.is_object() {
+            return Err(invalid(".".into(), "it is not a JSON object".into()));
+        }
+        let options: MigrationOptions = serde_path_to_error::deserialize(&value)
+            .map_err(|error| invalid(error.path().to_string(), error.inner().to_string()))?;
+        options.mib_per_second()?;
+        Ok(options)
+    }
+
+    /// The bandwidth as libvirt takes it: MiB/s, rounded, at least 1; `None` for no limit.
+    ///
+    /// # Errors
+    /// [`MigrationOptionsError::NegativeBandwidth`].
+    pub fn mib_per_second(&self) -> Result<Option<u64>, MigrationOptionsError> {
+        const MIB: u64 = 1 << 20;
+        if self.bandwidth.is_zero() {
+            return Ok(None);
+        }
+        let bytes = self.bandwidth.memory_bytes();
+        let bytes = bytes.map_err(|_| MigrationOptionsError::NegativeBandwidth)?;
+        let rounded = bytes / MIB + u64::from(bytes % MIB >= MIB / 2);
+        Ok(Some(rounded.max(1)))
+    }
+
+    /// The method by which memory is compressed, if it is; an unknown one is returned as the error.
+    ///
+    /// # Errors
+    /// The name of a method that KubeVirt does not know. Memory is then not compressed.
+    pub fn compression(&self) -> Result<Option<&str>, &str> {
+        match self.compression.as_deref() {
+            None | Some("" | NO_COMPRESSION) => Ok(None),
+            Some(method @ "zstd") => Ok(Some(method)),
+            Some(unknown) => Err(unknown),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const STOCK: &[u8] = br#"{"Bandwidth": "0", "ProgressTimeout": 150, "CompletionTimeoutPerGiB": 150,
+        "MaxDowntimeMs": 900, "UnsafeMigration": false, "AllowAutoConverge": false, "AllowPostCopy": false,
+        "ParallelMigrationThreads": 8, "AllowWorkloadDisruption": false, "StallDetectorOptions": null,
+        "Compression": null, "NewerField": 1}"#;
+
+    fn parse(json: &str) -> Result<MigrationOptions, String> {
+        MigrationOptions::from_json(json.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn stock_options_are_read() {
+        let options = MigrationOptions::from_json(STOCK).unwrap();
+        assert_eq!(options.completion_timeout_per_gib, 150);
+        assert_eq!(options.parallel_migration_threads, Some(8));
+        assert_eq!(options.mib_per_second().unwrap(), None);
+        assert_eq!(options.compression(), Ok(None));
+        assert_eq!(parse("{}").unwrap(), MigrationOptions::default());
+    }
+
+    #[test]
+    fn bandwidth_is_rounded_to_mib_and_never_to_nothing() {
+        let mib = |bandwidth: &str| {
+            let options = parse(&format!(r#"{{"Bandwidth": "{bandwidth}"}}"#)).unwrap();
+            options.mib_per_second().unwrap()
+        };
+        let expected = [
+            ("0", None),
+            ("1", Some(1)),
+            ("1Mi", Some(1)),
+            ("1572863", Some(1)),
+            ("1572864", Some(2)),
+            ("10Mi", Some(10)),
+            ("10M", Some(10)),
+            ("64Gi", Some(65536)),
+        ];
+        for (bandwidth, megabytes) in expected {
+            assert_eq!(mib(bandwidth), megabytes, "{bandwidth}");
+        }
+    }
+
+    #[test]
+    fn compression_is_zstd_or_none() {
+        let options = |method: &str| parse(&format!(r#"{{"Compression": "{method}"}}"#)).unwrap();
+        assert_eq!(options("zstd").compression(), Ok(Some("zstd")));
+        assert_eq!(options("none").compression(), Ok(None));
+        assert_eq!(options("").compression(), Ok(None));
+        assert_eq!(options("lz4").compression(), Err("lz4"));
+    }
+
+    #[test]
+    fn stall_detector_is_read() {
+        let json = r#"{"StallDetectorOptions": {"StallMargin": 0.04, "StallProgressTimeout": 40,
+            "SwitchoverTimeout": 60, "EwmaAlpha": 0.4, "PrecopyPossibleFactor": 1.5,
+            "PatienceWindowDecayFactor": 0.5, "SearchLocalMinima": true, "CompletionTimeoutFactor": 2}}"#;
+        let stall = parse(json).unwrap().stall_detector_options.unwrap();
+        assert_eq!((stall.stall_margin, stall.ewma_alpha), (0.04, 0.4));
+        assert!(stall.search_local_minima);
+    }
+
+    #[test]
+    fn useless_options_are_refused_with_the_field() {
+        assert!(parse("").unwrap_err().contains("not present"));
+        let wrong = parse(r#"{"StallDetectorOptions": {"StallMargin": "x"}}"#).unwrap_err();
+        assert!(
+            wrong.contains("StallDetectorOptions.StallMargin"),
+            "{wrong}"
+        );
+        for bad in ["null", "[]", "{", "{} x", r#"{"Bandwidth": "fast"}"#] {
+            let error = parse(bad).unwrap_err();
+            assert!(
+                error.starts_with("no valid migration options object"),
+                "{bad}: {error}"
+            );
+        }
+        let negative = parse(r#"{"Bandwidth": "-1Mi"}"#).unwrap_err();
+        assert!(negative.contains("negative"), "{negative}");
+        let large = MigrationOptions::from_json(&vec![b' '; MAX_BYTES + 1]).unwrap_err();
+        assert!(large.to_string().contains("65537 bytes"), "{large}");
+    }
+}

@@ -1,0 +1,127 @@
+//! A list of typed parameters for a call to libvirt. libvirt allocates it and frees it with all its texts.
+
+use std::ffi::{CStr, c_int};
+
+use virt_sys as sys;
+
+use super::call::{c_string, check};
+use crate::error::Result;
+
+/// The list. The same name may appear several times.
+pub(super) struct TypedParamList {
+    list: sys::virTypedParameterPtr,
+    count: c_int,
+    capacity: c_int,
+}
+
+impl Default for TypedParamList {
+    fn default() -> Self {
+        TypedParamList {
+            list: std::ptr::null_mut(),
+            count: 0,
+            capacity: 0,
+        }
+    }
+}
+
+impl TypedParamList {
+    /// Adds a copy of a text.
+    pub(super) fn add_text(&mut self, name: &CStr, value: &str) -> Result<()> {
+        let value = c_string(&name.to_string_lossy(), value)?;
+        // SAFETY: the three fields describe one list that libvirt allocated, or an empty one; name and value are
+        // NUL-terminated, and libvirt copies both.
+        check(unsafe {
+            sys::virTypedParamsAddString(
+                &raw mut self.list,
+                &raw mut self.count,
+                &raw mut self.capacity,
+                name.as_ptr(),
+                value.as_ptr(),
+            )
+        })
+        .map(drop)
+    }
+
+    /// Adds an unsigned number of 64 bits.
+    pub(super) fn add_u64(&mut self, name: &CStr, value: u64) -> Result<()> {
+        // SAFETY: as in `add_text`.
+        check(unsafe {
+            sys::virTypedParamsAddULLong(
+                &raw mut self.list,
+                &raw mut self.count,
+                &raw mut self.capacity,
+                name.as_ptr(),
+                value,
+            )
+        })
+        .map(drop)
+    }
+
+    /// Adds a signed number of 32 bits.
+    pub(super) fn add_i32(&mut self, name: &CStr, value: i32) -> Result<()> {
+        // SAFETY: as in `add_text`.
+        check(unsafe {
+            sys::virTypedParamsAddInt(
+                &raw mut self.list,
+                &raw mut self.count,
+                &raw mut self.capacity,
+                name.as_ptr(),
+                value,
+            )
+        })
+        .map(drop)
+    }
+
+    /// The list for a call, and its length; valid while `self` is.
+    pub(super) fn as_ptr(&mut self) -> (sys::virTypedParameterPtr, u32) {
+        (self.list, u32::try_from(self.count).unwrap_or(0))
+    }
+}
+
+impl Drop for TypedParamList {
+    fn drop(&mut self) {
+        // SAFETY: the list is libvirt's with `count` parameters, or null, and not used again.
+        unsafe { sys::virTypedParamsFree(self.list, self.count) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::super::typed_params;
+    use super::*;
+    use crate::typed_params::ParamValue;
+
+    #[test]
+    fn parameters_are_kept_in_order_and_may_repeat() {
+        let mut params = TypedParamList::default();
+        params.add_text(c"migrate_disks", "vda").unwrap();
+        params.add_text(c"migrate_disks", "vdb").unwrap();
+        params.add_u64(c"bandwidth", 10).unwrap();
+        params.add_i32(c"parallel.connections", 8).unwrap();
+        let (list, count) = params.as_ptr();
+        // SAFETY: the list has `count` initialised parameters and lives until the end of the test.
+        let copied = unsafe { typed_params::copy(list, c_int::try_from(count).unwrap()) };
+        let text = |text: &str| ParamValue::Text(text.into());
+        assert_eq!(
+            copied,
+            [
+                ("migrate_disks".to_owned(), text("vda")),
+                ("migrate_disks".to_owned(), text("vdb")),
+                ("bandwidth".to_owned(), ParamValue::Unsigned(10)),
+                ("parallel.connections".to_owned(), ParamValue::Signed(8)),
+            ]
+        );
+    }
+
+    #[test]
+    fn text_with_a_nul_byte_is_refused_by_its_name() {
+        let refused = TypedParamList::default().add_text(c"destination_xml", "<a\0/>");
+        assert!(
+            refused
+                .unwrap_err()
+                .message
+                .contains("the destination_xml contains")
+        );
+    }
+}
