@@ -281,7 +281,7 @@ fn blocks(text: &str) -> Vec<Block> {
 }
 
 fn yaml(block: &Block) -> Result<Value, Wrong> {
-    serde_norway::from_str(&block.text).map_err(|error| (block.line, error.to_string()))
+    serde_saphyr::from_str(&block.text).map_err(|error| (block.line, error.to_string()))
 }
 
 fn json(block: &Block) -> Result<String, Wrong> {

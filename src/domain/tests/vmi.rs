@@ -4,6 +4,7 @@
 
 use domain::convert::convert;
 use domain::host::HostFacts;
+use kubevirt_api::manifest_text::SyntaxError;
 use kubevirt_api::options::Options;
 use kubevirt_api::vmi::{MAX_BYTES, Vmi, VmiError};
 use serde_json::{Value, json};
@@ -32,7 +33,7 @@ fn input_that_is_no_vmi_is_refused() {
     assert!(read_error("7").contains("invalid type"));
     assert!(matches!(
         Vmi::from_json(&[0xff, 0xfe]),
-        Err(VmiError::Syntax { .. })
+        Err(VmiError::Syntax(_))
     ));
     assert!(matches!(
         Vmi::from_json(&vec![b' '; MAX_BYTES + 1]),
@@ -40,7 +41,7 @@ fn input_that_is_no_vmi_is_refused() {
     ));
     assert!(matches!(
         Vmi::from_yaml_or_json(b"a: [b"),
-        Err(VmiError::Syntax { format: "YAML", .. })
+        Err(VmiError::Syntax(SyntaxError { format: "YAML", .. }))
     ));
 }
 

@@ -2,6 +2,7 @@
 //! as virt-handler reads them. Pure: no file, no process, no libvirt, no runtime.
 
 pub mod domain_json;
+pub mod manifest_text;
 pub mod metadata;
 pub mod migration;
 pub mod migration_options;

@@ -96,12 +96,7 @@ struct Binding {
 pub(crate) fn documents(path: &str) -> Vec<Json> {
     let text = fs::read_to_string(workspace().join(path))
         .unwrap_or_else(|error| panic!("{path}: {error}"));
-    let documents = serde_norway::Deserializer::from_str(&text);
-    documents
-        .map(|document| {
-            Json::deserialize(document).unwrap_or_else(|error| panic!("{path}: {error}"))
-        })
-        .collect()
+    serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 /// The policies of files of the workspace. Mutating ones must have the version of the API, and each a binding in its file.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hooks_sdk_testing::hook_host::policy::{HookYaml, OperatorPolicy};
 use serde::Deserialize;
-use serde_norway::Value;
+use serde_json::Value;
 
 use crate::page::Block;
 
@@ -108,11 +108,7 @@ pub(crate) struct Claim {
 }
 
 fn documents(text: &str) -> Result<Vec<Value>, String> {
-    let documents = serde_norway::Deserializer::from_str(text);
-    let parsed = documents.map(Value::deserialize);
-    parsed
-        .collect::<Result<_, _>>()
-        .map_err(|error| error.to_string())
+    serde_saphyr::from_multiple(text).map_err(|error| error.to_string())
 }
 
 /// Checks a block with the parser of its kind.
@@ -165,16 +161,15 @@ fn object_is_known(object: &Value) -> Result<(), String> {
 /// The paths of all leaves.
 fn leaves(value: &Value, path: String, found: &mut Vec<String>) {
     match value {
-        Value::Mapping(entries) if !entries.is_empty() => {
+        Value::Object(entries) if !entries.is_empty() => {
             for (key, value) in entries {
-                let key = key.as_str().unwrap_or_default();
                 let dot = if path.is_empty() { "" } else { "." };
                 // Arbitrary keys may contain dots.
                 let key = if key.contains('.') { "*" } else { key };
                 leaves(value, format!("{path}{dot}{key}"), found);
             }
         }
-        Value::Sequence(items) if !items.is_empty() => {
+        Value::Array(items) if !items.is_empty() => {
             let items = items.iter();
             items.for_each(|item| leaves(item, format!("{path}[]"), found));
         }
@@ -214,7 +209,7 @@ pub(crate) fn sidecars(text: &str) -> Vec<Sidecar> {
 
 /// A plugin's sidecar container, with its modules.
 fn plugins_sidecar(object: &Value) -> Option<Sidecar> {
-    let arguments = object.get("args")?.as_sequence()?.iter();
+    let arguments = object.get("args")?.as_array()?.iter();
     let arguments = arguments.filter_map(Value::as_str).map(str::to_owned);
     Some(Sidecar {
         image: "IMAGE".to_owned(),
@@ -230,12 +225,12 @@ fn plugins_sidecar(object: &Value) -> Option<Sidecar> {
 
 /// Checks that a patch has only known fields of this kind.
 pub(crate) fn is_patch(kind: &str, json: &str) -> Result<(), String> {
-    let mut patch: Value = serde_norway::from_str(json).map_err(|error| error.to_string())?;
+    let mut patch: Value = serde_saphyr::from_str(json).map_err(|error| error.to_string())?;
     let known = KINDS
         .iter()
         .find(|(name, ..)| name.eq_ignore_ascii_case(kind));
     let (kind, version, _) = known.ok_or_else(|| format!("what is the kind {kind}?"))?;
-    let object = patch.as_mapping_mut().ok_or("a patch is an object")?;
+    let object = patch.as_object_mut().ok_or("a patch is an object")?;
     object.insert("kind".into(), (*kind).into());
     object.insert("apiVersion".into(), (*version).into());
     object_is_known(&patch)
@@ -243,7 +238,7 @@ pub(crate) fn is_patch(kind: &str, json: &str) -> Result<(), String> {
 
 #[test]
 fn unknown_fields_are_found() {
-    let object = |text: &str| object_is_known(&serde_norway::from_str(text).unwrap());
+    let object = |text: &str| object_is_known(&serde_saphyr::from_str(text).unwrap());
     let head = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\n";
     object(&format!(
         "{head}spec: {{runStrategy: Always, template: {{spec: {{domain: {{devices: {{}}}}}}}}}}"

@@ -278,7 +278,7 @@ fn value() -> impl Strategy<Value = Value> {
 
 fn read(text: &str) -> Value {
     let value: Option<Value> =
-        serde_norway::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     value.unwrap_or_else(|| json!({}))
 }
 
@@ -321,7 +321,7 @@ proptest! {
 
     #[test]
     fn what_a_parser_reads_of_a_document_is_kept_by_an_edit(text in "([a-c]:( [a-z]{1,3}| \\[x, y\\]|\n  [a-c]: 1|\n  - x|\n- x| \\|\n   t)( # c)?\n){0,4}") {
-        let Ok(before) = serde_norway::from_str::<Option<Value>>(&text) else { return Ok(()) };
+        let Ok(before) = serde_saphyr::from_str::<Option<Value>>(&text) else { return Ok(()) };
         let mut expected = before.unwrap_or_else(|| json!({}));
         let mut yaml = Yaml::new(&text);
         if yaml.set_json("z", &json!("new")).is_ok() {

@@ -37,7 +37,7 @@ pub enum CodeOrigin {
         /// Duration, the start of the child included.
         took: Duration,
         /// Peak memory of the child in bytes; `None` for
-        /// [`Compiler::InProcess`], and where the system does not report it.
+        /// [`Compiler::InProcess`](super::Compiler::InProcess), and where the system does not report it.
         peak_memory: Option<u64>,
     },
 }

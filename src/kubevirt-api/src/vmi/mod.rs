@@ -20,6 +20,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use crate::manifest_text::{self, SyntaxError};
+
 pub use cpu::*;
 pub use devices::*;
 pub use disks::*;
@@ -50,13 +52,8 @@ pub enum VmiError {
         bytes: usize,
     },
     /// Neither JSON nor YAML.
-    #[error("the VMI is not valid {format}: {message}")]
-    Syntax {
-        /// `JSON` or `YAML`.
-        format: &'static str,
-        /// The parser's message, with the position.
-        message: String,
-    },
+    #[error(transparent)]
+    Syntax(#[from] SyntaxError),
     /// A field is of the wrong type.
     #[error("the VMI's field {path}: {message}")]
     Field {
@@ -203,7 +200,7 @@ impl Vmi {
     /// # Errors
     /// As for [`Vmi::from_json`], and [`VmiError::Kind`].
     pub fn from_yaml_or_json(bytes: &[u8]) -> Result<Self, VmiError> {
-        let (raw, value) = if bytes.trim_ascii_start().starts_with(b"{") {
+        let (raw, value) = if manifest_text::is_json(bytes) {
             json(bytes)?
         } else {
             yaml(bytes)?
@@ -331,7 +328,12 @@ fn json(bytes: &[u8]) -> Result<(Arc<str>, Value), VmiError> {
 /// A YAML document, as JSON too.
 fn yaml(bytes: &[u8]) -> Result<(Arc<str>, Value), VmiError> {
     check_size(bytes)?;
-    let value: Value = serde_norway::from_slice(bytes).map_err(|error| syntax("YAML", &error))?;
+    let documents = manifest_text::documents(bytes)?;
+    let mut documents = documents.into_iter();
+    let value = documents.next().unwrap_or_default();
+    if documents.next().is_some() {
+        return Err(syntax("YAML", &"there are several documents").into());
+    }
     Ok((value.to_string().into(), value))
 }
 
@@ -342,8 +344,8 @@ fn check_size(bytes: &[u8]) -> Result<(), VmiError> {
     }
 }
 
-fn syntax(format: &'static str, error: &dyn std::fmt::Display) -> VmiError {
-    VmiError::Syntax {
+fn syntax(format: &'static str, error: &dyn std::fmt::Display) -> SyntaxError {
+    SyntaxError {
         format,
         message: error.to_string(),
     }

@@ -83,7 +83,7 @@ mod tests {
         );
         for text in ["/a b: c", "", "a:", "7", "/a#b"] {
             let yaml = format!("[{}]", scalar(text));
-            let read: Vec<String> = serde_norway::from_str(&yaml).unwrap_or_default();
+            let read: Vec<String> = serde_saphyr::from_str(&yaml).unwrap_or_default();
             assert_eq!(read, [text]);
         }
     }

@@ -299,7 +299,7 @@ fn inspect_prints_the_policy_of_the_examples_readme() {
         let (_, policy) = readme.split_once("```yaml policy\n").unwrap();
         let (policy, _) = policy.split_once("```").unwrap();
         let shown = virt_hook(&["inspect", text(&module)]).ok();
-        let read = |yaml: &str| -> serde_json::Value { serde_norway::from_str(yaml).unwrap() };
+        let read = |yaml: &str| -> serde_json::Value { serde_saphyr::from_str(yaml).unwrap() };
         let (_, printed) = shown.split_once("policy that it needs:\n\n").unwrap();
         assert_eq!(
             read(printed)["allow"],

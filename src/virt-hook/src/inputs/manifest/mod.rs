@@ -1,12 +1,10 @@
 //! Manifests: the VMIs of a file that holds a VirtualMachineInstance, a VirtualMachine or a list of them.
 
 mod fields;
-mod unique_keys;
 
+use kubevirt_api::manifest_text::{self, SyntaxError};
 use kubevirt_api::vmi::{Vmi, VmiError};
 use serde_json::{Map, Value};
-
-pub(crate) use unique_keys::SyntaxError;
 
 const VMI: &str = "VirtualMachineInstance";
 const VM: &str = "VirtualMachine";
@@ -70,7 +68,7 @@ impl ManifestError {
 
 /// Reads all VMIs of a manifest in JSON or YAML.
 pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Manifest>, ManifestError> {
-    let documents = unique_keys::documents(bytes)?;
+    let documents = manifest_text::documents(bytes)?;
     match &documents[..] {
         [] => Err(ManifestError::Empty),
         [only] => vmis(only, Some(bytes)),

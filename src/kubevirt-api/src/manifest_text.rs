@@ -1,47 +1,73 @@
-//! Reads JSON and YAML, and refuses keys that occur twice: the last of them would silently win.
+//! Reads manifests, in JSON and YAML. Keys that occur twice are refused: the last of them would silently win.
 
 use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+use serde_saphyr::{DuplicateKeyPolicy, Options};
 
 /// Text that is neither JSON nor YAML, or with a repeated key.
 #[derive(Debug, thiserror::Error)]
 #[error("the VMI is not valid {format}: {message}")]
-pub(crate) struct SyntaxError {
-    format: &'static str,
-    message: String,
+pub struct SyntaxError {
+    /// `JSON` or `YAML`.
+    pub format: &'static str,
+    /// What the parser says, with the place.
+    pub message: String,
 }
 
-/// The documents of a text; empty ones are left out.
-pub(super) fn documents(bytes: &[u8]) -> Result<Vec<Value>, SyntaxError> {
-    let read = if bytes.trim_ascii_start().starts_with(b"{") {
-        json(bytes).map(|value| vec![value])
+/// The documents of a manifest; empty ones are left out.
+///
+/// # Errors
+/// For text that is neither JSON nor YAML, and for repeated keys.
+pub fn documents(text: &[u8]) -> Result<Vec<Value>, SyntaxError> {
+    let read = if is_json(text) {
+        json(text).map(|value| vec![value])
     } else {
-        yaml(bytes)
+        yaml(text)
     };
     let mut documents = read?;
     documents.retain(|document| !document.is_null());
     Ok(documents)
 }
 
-fn json(bytes: &[u8]) -> Result<Value, SyntaxError> {
-    let read = serde_json::from_slice::<Unique>(bytes);
+/// Whether the text of a manifest is JSON: an object. Everything else is read as YAML.
+pub(crate) fn is_json(text: &[u8]) -> bool {
+    text.trim_ascii_start().starts_with(b"{")
+}
+
+fn json(text: &[u8]) -> Result<Value, SyntaxError> {
+    let read = serde_json::from_slice::<Unique>(text);
     read.map(|unique| unique.0).map_err(|error| SyntaxError {
         format: "JSON",
         message: error.to_string(),
     })
 }
 
-fn yaml(bytes: &[u8]) -> Result<Vec<Value>, SyntaxError> {
-    let documents = serde_norway::Deserializer::from_slice(bytes);
-    let read: Result<Vec<Unique>, _> = documents.map(Unique::deserialize).collect();
+fn yaml(text: &[u8]) -> Result<Vec<Value>, SyntaxError> {
+    let read = serde_saphyr::from_slice_multiple_with_options::<Unique>(text, yaml_options());
     let read = read.map_err(|error| SyntaxError {
         format: "YAML",
         message: error.to_string(),
     });
     Ok(read?.into_iter().map(|unique| unique.0).collect())
+}
+
+/// Words are read as kubectl does, by YAML 1.1: `yes` and `on` are true, `0644` is octal.
+fn yaml_options() -> Options {
+    let budget = serde_saphyr::budget! {
+        max_events: 20_000_000,
+        max_nodes: 10_000_000,
+        max_documents: 100_000,
+    };
+    serde_saphyr::options! {
+        budget: budget,
+        // The keys are compared below, so that JSON and YAML say the same.
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        legacy_octal_numbers: true,
+        with_snippet: false,
+    }
 }
 
 /// A JSON tree without repeated keys.
