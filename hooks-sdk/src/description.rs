@@ -1,28 +1,4 @@
-/// A moment in a virtual machine's lifecycle at which hooks are called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum HookPoint {
-    /// Before anything is prepared; see [`Hook::pre_start`](crate::Hook::pre_start).
-    PreStart,
-    /// See [`Hook::pre_cloud_init_iso`](crate::Hook::pre_cloud_init_iso).
-    PreCloudInitIso,
-    /// See [`Hook::on_define_domain`](crate::Hook::on_define_domain).
-    OnDefineDomain,
-    /// See [`Hook::shutdown`](crate::Hook::shutdown).
-    Shutdown,
-}
-
-impl HookPoint {
-    /// KubeVirt's name of the hook point.
-    pub fn name(self) -> &'static str {
-        match self {
-            HookPoint::PreStart => "PreStart",
-            HookPoint::PreCloudInitIso => "PreCloudInitIso",
-            HookPoint::OnDefineDomain => "OnDefineDomain",
-            HookPoint::Shutdown => "Shutdown",
-        }
-    }
-}
+use crate::HookPoint;
 
 /// A hook's description of itself: name, version, hook points, wishes.
 #[derive(Debug, Clone, PartialEq, Eq)]

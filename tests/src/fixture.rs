@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use crate::guest::Guest;
 use crate::pod::{Pod, User};
 use crate::virt_handler::{Commands, Phase, VirtHandler};
-use crate::vmi::Vmi;
+use crate::vmi_builder::Vmi;
 
 /// How long a launcher may take until it is ready: daemons under emulation, a debug build and a busy machine.
 pub const READY: Duration = Duration::from_secs(30);

@@ -16,7 +16,7 @@ pub mod pod_semaphore;
 pub mod sidecar;
 pub mod user;
 pub mod virt_handler;
-pub mod vmi;
+pub mod vmi_builder;
 
 use std::time::{Duration, Instant};
 

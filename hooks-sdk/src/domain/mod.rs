@@ -2,7 +2,7 @@
 
 mod devices;
 mod insert;
-mod qemu;
+mod qemu_commandline;
 
 use std::ops::{Deref, DerefMut};
 

@@ -23,22 +23,22 @@
 //! This crate contains the hook host, and with it wasmtime. Its version is not the SDK's: a hook depends on `hooks-sdk`,
 //! and only its tests on this crate.
 
-mod build;
 mod call_result;
+mod callable_hook;
 mod deployment;
-mod hook;
+mod module_build;
 mod module_cache;
 mod native;
-mod readme;
+mod readme_cases;
 
-pub use build::BuildError;
 pub use call_result::{CallResult, EditedDomain, Refusal};
+pub use callable_hook::Hook;
 pub use deployment::{Deployment, DeploymentError, DeploymentResult};
-pub use hook::Hook;
 pub use hook_host;
 pub use hooks_sdk_macros::test;
+pub use module_build::BuildError;
 pub use module_cache::Error;
-pub use readme::{ReadmeError, readme};
+pub use readme_cases::{ReadmeError, readme};
 
 /// Builds the hook of the crate that is being tested, once per process. Panics if that fails.
 #[macro_export]

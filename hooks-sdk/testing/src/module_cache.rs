@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use hook_host::wasm::{LoadError, LoadOptions, Module};
 use tempfile::TempDir;
 
-use crate::build::{self, BuildError, Part, Target};
+use crate::module_build::{self, BuildError, Part, Target};
 
 /// Why a hook cannot be tested.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(crate) fn build_and_load(
     if let Some(known) = loaded.get(&key) {
         return Ok(known.clone());
     }
-    let path = build::build(dir, &key.1, target).map_err(Error::Build)?;
+    let path = module_build::build(dir, &key.1, target).map_err(Error::Build)?;
     let module = load(&path)?;
     loaded.insert(key, (module.clone(), path.clone()));
     Ok((module, path))

@@ -11,29 +11,29 @@ use hook_host::{LogLevel, LogLine};
 
 use crate::call_result::{CallResult, Refusal};
 use hooks_sdk::host::{Level, native as host};
-use hooks_sdk::{Error, Hook, points};
+use hooks_sdk::{Error, Hook, dispatch};
 
 /// A function that calls the hook.
 pub(crate) type Body = fn(&Call<'_>) -> Result<Answer, Error>;
 
 pub(crate) fn body<H: Hook>(call: &Call<'_>) -> Result<Answer, Error> {
     match *call {
-        Call::PreStart { vmi } => points::pre_start::<H>(vmi.to_owned()).map(|()| Answer::Done),
+        Call::PreStart { vmi } => dispatch::pre_start::<H>(vmi.to_owned()).map(|()| Answer::Done),
         Call::PreCloudInitIso {
             vmi,
             data_source,
             documents,
-        } => points::pre_cloud_init_iso::<H>(
+        } => dispatch::pre_cloud_init_iso::<H>(
             vmi.to_owned(),
             data_source.to_owned(),
             documents.to_vec(),
         )
         .map(Answer::Documents),
         Call::OnDefineDomain { vmi, domain_xml } => {
-            points::on_define_domain::<H>(vmi.to_owned(), domain_xml.to_owned())
+            dispatch::on_define_domain::<H>(vmi.to_owned(), domain_xml.to_owned())
                 .map(Answer::DomainXml)
         }
-        Call::Shutdown => points::shutdown::<H>().map(|()| Answer::Done),
+        Call::Shutdown => dispatch::shutdown::<H>().map(|()| Answer::Done),
     }
 }
 

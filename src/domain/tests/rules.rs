@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "rules/claims.rs"]
-mod claims;
 #[path = "rules/disks.rs"]
 mod disks;
 #[path = "rules/host_devices.rs"]
 mod host_devices;
-#[path = "rules/networks.rs"]
-mod networks;
+#[path = "rules/network_bindings.rs"]
+mod network_bindings;
 #[path = "rules/pinning.rs"]
 mod pinning;
 #[path = "rules/placement.rs"]
@@ -20,6 +18,8 @@ mod platform;
 mod pod_network;
 #[path = "rules/protection.rs"]
 mod protection;
+#[path = "rules/resource_claims.rs"]
+mod resource_claims;
 
 use domain::convert::convert;
 use domain::host::HostFacts;

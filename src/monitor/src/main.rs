@@ -13,19 +13,19 @@ mod child_processes;
 mod container_disk_sockets;
 mod flags;
 mod istio_proxy;
-mod launcher;
+mod launcher_process;
 mod log;
 mod log_dump;
 mod qemu_shutdown;
-mod signals;
+mod signal_wait;
 
 use std::env;
 use std::io;
 use std::process::ExitCode;
 
 use flags::Flags;
-use launcher::Launcher;
-use signals::{Signals, Wake};
+use launcher_process::Launcher;
+use signal_wait::{Signals, Wake};
 
 fn main() -> ExitCode {
     // First of all: a signal without a handler does not reach PID 1.
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     };
     let flags = Flags::parse(env::args_os().skip(1));
     let code = run(&flags, &signals);
-    if code == launcher::DIRECTORIES_IN_USE {
+    if code == launcher_process::DIRECTORIES_IN_USE {
         log::error("another virt-launcher uses the same directories: nothing is cleaned up");
     } else {
         clean_up(&flags, code);

@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::output::Colour;
 use crate::version::VERSION;
 use crate::{
-    bench, check, compare, compile, doctor, inspect, new, render, replay, run, serve, shell, test,
-    wrap,
+    bench, check, compare, compile, completions_and_man, doctor, inspect, new, render, replay, run,
+    serve, test, wrap,
 };
 
 /// Work with hooks of KubeVirt virtual machines, without a cluster.
@@ -77,11 +77,11 @@ pub(crate) enum Verb {
     #[command(after_help = doctor::HELP)]
     Doctor(doctor::Arguments),
     /// Print the completions of a shell
-    #[command(after_help = shell::COMPLETIONS_HELP)]
-    Completions(shell::CompletionsArguments),
+    #[command(after_help = completions_and_man::COMPLETIONS_HELP)]
+    Completions(completions_and_man::CompletionsArguments),
     /// Write man pages
-    #[command(after_help = shell::MAN_HELP)]
-    Man(shell::ManArguments),
+    #[command(after_help = completions_and_man::MAN_HELP)]
+    Man(completions_and_man::ManArguments),
 }
 
 impl Verb {

@@ -7,20 +7,20 @@ mod cloud_init_documents;
 mod compare;
 mod compile;
 mod compile_progress;
+mod completions_and_man;
 mod doctor;
 mod exit;
-mod hooks;
 mod inputs;
 mod inspect;
-mod modules;
+mod module_chain;
 mod new;
 mod output;
+mod pod_hooks;
 mod render;
 mod replay;
 mod run;
 mod runtime;
 mod serve;
-mod shell;
 mod test;
 mod version;
 mod wrap;
@@ -67,8 +67,10 @@ fn main() -> ExitCode {
         Verb::Replay(arguments) => screen.show(replay::run(arguments)),
         Verb::Wrap(arguments) => screen.show(wrap::run(arguments)),
         Verb::Doctor(arguments) => screen.show(doctor::run(arguments)),
-        Verb::Completions(arguments) => screen.show(shell::completions(arguments, Cli::command())),
-        Verb::Man(arguments) => screen.show(shell::man(arguments, Cli::command())),
+        Verb::Completions(arguments) => {
+            screen.show(completions_and_man::completions(arguments, Cli::command()))
+        }
+        Verb::Man(arguments) => screen.show(completions_and_man::man(arguments, Cli::command())),
         Verb::Serve(arguments) => match serve::run(arguments) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => screen.failure(&failure),

@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::modules;
+use crate::module_chain;
 use crate::output::{Report, Style};
 
 pub(crate) const HELP: &str = "\
@@ -63,7 +63,7 @@ impl Report for WrapReport {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    modules::size(path)?;
+    module_chain::size(path)?;
     let whole = || path.display().to_string();
     let mut bytes = Vec::new();
     // Read one byte more than the limit to detect larger files.

@@ -23,7 +23,7 @@ pub use processes::Process;
 use crate::binaries::binary;
 use crate::console_log::ConsoleLog;
 use crate::pod_semaphore::{self, PodPermit};
-use crate::vmi::Vmi;
+use crate::vmi_builder::Vmi;
 
 /// QEMU's user and group in KubeVirt.
 const QEMU: u32 = 107;

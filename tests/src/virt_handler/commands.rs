@@ -16,7 +16,7 @@ use tonic::transport::Channel;
 use tonic::{Request, Status};
 
 use crate::dial::dial;
-use crate::vmi::Vmi;
+use crate::vmi_builder::Vmi;
 
 /// virt-handler gives up a command after this long.
 pub(super) const COMMAND: Duration = Duration::from_secs(20);

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::VirtHandler;
 use super::controller::{Phase, Settings, Step, StepEntry, VmController};
-use crate::vmi::Vmi;
+use crate::vmi_builder::Vmi;
 
 impl VirtHandler {
     /// Creates `vmi` in phase Scheduled. From now on the controller runs.

@@ -17,7 +17,7 @@
 //! | `yaml`, `json` | must parse; Kubernetes objects must have known fields only; sidecars in annotations are started |
 //!
 //! Every link to another file must have a target, and `xml after` must be valid by libvirt's schema. That the
-//! example's module turns `xml before` into it, `tests/rust_examples.rs` and `tests/c_and_python_examples.rs` check.
+//! example's module turns `xml before` into it, `tests/example_readmes.rs` and `tests/c_and_python_examples.rs` check.
 #![allow(clippy::unwrap_used)]
 
 mod doc_session;
@@ -53,8 +53,8 @@ const NOT_RUN: &[(&str, &str, usize)] = &[
     ("examples-hooks/qemu-args/README.md", "gate", 1),
     ("examples-hooks/smbios/README.md", "gate", 1),
     ("examples-hooks/smbios/README.md", "install", 1),
-    ("examples-hooks/team-label/README.md", "gate", 1),
-    ("examples-hooks/vhost-user/README.md", "gate", 1),
+    ("examples-hooks/required-label/README.md", "gate", 1),
+    ("examples-hooks/vhost-user-disk/README.md", "gate", 1),
 ];
 
 macro_rules! tested {
@@ -85,8 +85,8 @@ tested! {
     commands_of_the_gpu_example_print_what_it_shows: "examples-hooks/gpu-friendly/README.md",
     commands_of_the_qemu_example_print_what_it_shows: "examples-hooks/qemu-args/README.md",
     commands_of_the_smbios_example_print_what_it_shows: "examples-hooks/smbios/README.md",
-    commands_of_the_team_label_example_print_what_it_shows: "examples-hooks/team-label/README.md",
-    commands_of_the_vhost_user_example_print_what_it_shows: "examples-hooks/vhost-user/README.md",
+    commands_of_the_required_label_example_print_what_it_shows: "examples-hooks/required-label/README.md",
+    commands_of_the_vhost_user_disk_example_print_what_it_shows: "examples-hooks/vhost-user-disk/README.md",
 }
 
 #[test]

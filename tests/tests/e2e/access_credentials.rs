@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde_json::json;
 use tests::fixture::{BOOT, LauncherFixture, PreparedPod};
 use tests::pod::User;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 const SECRETS: &str = "/run/kubevirt-private/secret";
 const FIRST: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFirst one@example";

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{EVENT, LauncherFixture, PreparedPod};
 use tests::pod::User;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 const PRIVATE: &str = "/run/kubevirt-private";
 const HOST_DISK: &str = "/run/kubevirt-private/vmi-disks/data/disk.img";

@@ -7,7 +7,7 @@ use proto::cmd::v1::Response;
 use serde_json::{Value, json};
 use tests::fixture::{BOOT, LauncherFixture};
 use tests::pod::User;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 use crate::hotplug_volumes::wait_for_agents_reports;
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{LauncherFixture, PreparedPod};
 use tests::pod::User;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 /// Tag and MAC address of each interface.
 const TAGGED: [(&str, &str); 2] = [("mgmt", "02:00:00:00:00:01"), ("data", "02:00:00:00:00:02")];

@@ -7,7 +7,7 @@ use serde_json::json;
 use tests::fixture::PreparedPod;
 use tests::guest::{CONTAINER_DISK_MARK, Guest};
 use tests::pod::User;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 /// Secrets mounted into the pod: user data, and an SSH key.
 const SECRETS: [(&str, &str, &str); 2] = [

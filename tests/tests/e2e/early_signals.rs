@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Signal, kill_process};
 use tests::fixture::PreparedPod;
 use tests::pod::{Process, User};
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 const DELAYS: [u64; 6] = [0, 1, 5, 10, 20, 30];
 

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::fixture::{BOOT, LauncherFixture, PreparedPod};
 use tests::pod::User;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 /// Debian's firmware files, and the names that KubeVirt expects.
 const FIRMWARE: [(&str, &str); 2] = [

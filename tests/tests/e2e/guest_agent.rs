@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::pod::User;
 use tests::virt_handler::Event;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 const CLAIM: &str = "/run/kubevirt-private/vmi-disks/data";
 const QEMU: u32 = 107;

@@ -10,7 +10,7 @@ use tests::fixture::{BOOT, PreparedPod};
 use tests::hooks;
 use tests::pod::User;
 use tests::sidecar::Sidecar;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 const MANUFACTURER: &str = "Radical Edward";
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::fixture::{BOOT, LauncherFixture};
 use tests::pod::User;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 use crate::hotplug_volumes::{base, hotplugged, put_image, wait_for_disk};
 

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{EVENT, LauncherFixture, PreparedPod};
 use tests::pod::User;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 const RESOLV_CONF: &str = "nameserver 10.96.0.10\n";
 const MAC: &str = "02:00:00:00:00:B1";

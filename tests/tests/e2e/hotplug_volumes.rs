@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{BOOT, EVENT, LauncherFixture};
 use tests::pod::{Pod, User};
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 const QEMU: u32 = 107;
 const MIB: u64 = 1 << 20;

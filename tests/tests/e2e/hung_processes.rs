@@ -12,7 +12,7 @@ use rustix::process::{Signal, kill_process};
 use tests::fixture::{BOOT, EVENT, LauncherFixture};
 use tests::pod::User;
 use tests::virt_handler::Commands;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 /// virt-handler waits 5 s for a query; the machines these tests run on are busy.
 const QUERY: Duration = Duration::from_secs(15);

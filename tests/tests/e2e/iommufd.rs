@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tests::fixture::{LauncherFixture, PreparedPod};
 use tests::pod::User;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 const SOCKET: &str = "/run/kubevirt/iommufd.sock";
 /// No machine of these tests has an IOMMU. libvirt takes any file, and this one nobody else opens.

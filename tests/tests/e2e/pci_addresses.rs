@@ -169,9 +169,9 @@ fn recorded(file: &str) -> Result<String> {
 }
 
 /// The VMI of the recorded life.
-fn vmi() -> Result<tests::vmi::Vmi> {
+fn vmi() -> Result<tests::vmi_builder::Vmi> {
     let value = serde_json::from_str(&recorded("vmi.json")?)?;
-    Ok(tests::vmi::Vmi::new("vm1", User::Root).edit(|vmi| *vmi = value))
+    Ok(tests::vmi_builder::Vmi::new("vm1", User::Root).edit(|vmi| *vmi = value))
 }
 
 /// Where the recorded guest saw its devices while it ran.
@@ -186,7 +186,7 @@ fn recorded_addresses() -> Result<BTreeMap<String, String>> {
 }
 
 /// Boots the guest, and waits for all notifications of a start.
-async fn start(fixture: &LauncherFixture, vmi: &tests::vmi::Vmi) -> Result<()> {
+async fn start(fixture: &LauncherFixture, vmi: &tests::vmi_builder::Vmi) -> Result<()> {
     fixture.boot(vmi).await?;
     let all = async || (fixture.handler.states().len() >= 5).then_some(());
     tests::until("the five notifications of a start", EVENT, all).await?;

@@ -8,7 +8,7 @@ use tests::fixture::PreparedPod;
 use tests::hooks;
 use tests::pod::User;
 use tests::sidecar::Sidecar;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 use super::virt_hook_serve::VirtHookServe;
 

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod, READY};
 use tests::pod::User;
 use tests::virt_handler::Phase;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_qemu_is_a_crash_and_ends_the_launcher() -> Result<()> {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use rustix::net::sockopt::socket_peercred;
 use tests::fixture::LauncherFixture;
 use tests::pod::{Pod, Process, User};
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 fn named(pod: &Pod, name: &str) -> Process {
     let all = pod.processes();

@@ -11,7 +11,7 @@ use serde_json::json;
 use tests::fixture::{EVENT, PreparedPod};
 use tests::guest::{CONTAINER_DISK_MARK, Guest};
 use tests::pod::User;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 const QEMU: u32 = 107;
 const CLAIM: &str = "/run/kubevirt-private/vmi-disks/data";

@@ -14,7 +14,7 @@ use tests::binaries::binary;
 use tests::fixture::{LauncherFixture, PreparedPod};
 use tests::hooks;
 use tests::pod::User;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 use super::virt_hook_serve::VirtHookServe;
 

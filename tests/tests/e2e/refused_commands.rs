@@ -5,7 +5,7 @@ use proto::cmd::v1 as cmd;
 use serde_json::json;
 use tests::fixture::LauncherFixture;
 use tests::pod::User;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 use tonic::{Code, Status};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,7 +10,7 @@ use serde_json::json;
 use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::guest::{CONTAINER_DISK_MARK, Guest};
 use tests::pod::User;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 /// Replaces qemu-img. If `/run/holding/at` has a word of its command line, it writes half of the output, creates
 /// `held`, and waits until `at` is removed.

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result};
 use tests::fixture::LauncherFixture;
 use tests::pod::User;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 /// Runs one of the pod's programs beside the first launcher, as `user`.
 fn run_second(fixture: &LauncherFixture, user: User, program: &str, vmi: &Vmi) -> Result<Output> {

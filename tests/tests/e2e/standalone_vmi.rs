@@ -4,7 +4,7 @@ use anyhow::Result;
 use rustix::process::Signal;
 use tests::fixture::{BOOT, PreparedPod, READY};
 use tests::pod::User;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_standalone_vmi_boots_and_shuts_down_on_sigterm() -> Result<()> {

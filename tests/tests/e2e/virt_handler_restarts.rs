@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use tests::fixture::{BOOT, EVENT, LauncherFixture};
 use tests::pod::User;
 use tests::virt_handler::{Decision, Phase, Settings, Step, StepEntry};
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 /// KubeVirt's resync period is five minutes, too long for a test.
 const RESYNC: Settings = Settings {

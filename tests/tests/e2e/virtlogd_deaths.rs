@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use tests::fixture::{BOOT, EVENT, LauncherFixture};
 use tests::pod::{Process, User};
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 fn virtlogds(fixture: &LauncherFixture) -> Vec<Process> {
     let mut processes = fixture.pod.processes();

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tests::fixture::{BOOT, EVENT, LauncherFixture};
 use tests::pod::User;
 use tests::virt_handler::Phase;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 use crate::distinct;
 

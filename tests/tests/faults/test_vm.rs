@@ -14,7 +14,7 @@ use tests::fixture::{BOOT, EVENT, READY};
 use tests::guest::Guest;
 use tests::pod::{Pod, Process, User};
 use tests::virt_handler::{Answer, Commands, Event, VirtHandler};
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 use crate::notify_proxy::NotifyProxy;
 use crate::row::{Call, Phase, Program, ProxyMode, Setup};

@@ -12,8 +12,8 @@
 //!
 //! A secondary network `n` has `tapHASH`, `k6t-HASH`, `HASH-nic` and `podHASH`, or is numbered (`net1`).
 
-mod attachment;
 mod dhcp_options;
+mod domain_attachment;
 mod error;
 mod lease;
 mod link_names;
@@ -23,8 +23,8 @@ mod subnet;
 mod tap;
 mod vif_cache;
 
-pub(crate) use attachment::is_tap;
 pub use dhcp_options::DhcpOptions;
+pub(crate) use domain_attachment::is_tap;
 pub use error::PodNetworkError;
 pub use lease::{Lease, Lease4, Route};
 pub(crate) use link_names::hotplug_tap;

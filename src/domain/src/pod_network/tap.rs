@@ -5,8 +5,8 @@ use core::net::Ipv4Addr;
 use kubevirt_api::options::Options;
 use kubevirt_api::vmi::{Interface, Vmi};
 
-use crate::pod_network::attachment::is_tap;
 use crate::pod_network::dhcp_options::DhcpOptions;
+use crate::pod_network::domain_attachment::is_tap;
 use crate::pod_network::error::PodNetworkError;
 use crate::pod_network::link_names;
 use crate::pod_network::mac::Mac;

@@ -2,7 +2,7 @@
 
 use futures_util::future::{BoxFuture, ready};
 
-use super::call::{PluginError, PluginSidecar};
+use super::plugin_call::{PluginError, PluginSidecar};
 use crate::HookError;
 use crate::body::{BodyError, HookBody, HookCall, HookInput, HookOutput, HookReport};
 

@@ -9,11 +9,11 @@
 //! Plugins run alphabetically, their hooks in the order in which they stand there. Sources of the
 //! rules: KubeVirt v1.9's `pkg/virt-launcher/virtwrap/plugins` and its `plugin/v1alpha1` types.
 
-mod call;
 mod condition;
 mod hook_body;
 mod module;
 mod plan;
+mod plugin_call;
 mod plugin_json;
 mod socket;
 #[cfg(test)]

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::call::PluginSidecar;
 use super::condition::ConditionCache;
 use super::hook_body::{UnusableHook, VERSION};
 use super::module::{LoadModule, ModuleFile, PluginModule};
+use super::plugin_call::PluginSidecar;
 use super::socket::SocketPath;
 use super::{Action, Condition, PluginHook, Plugins};
 use crate::hook::{Hook, HookInfo, HookKind};

@@ -19,8 +19,8 @@ mod hook_yaml;
 mod operator_policy;
 mod pattern_subset;
 pub mod permission;
-mod plugin_rules;
 mod resolve;
+mod sidecar_policy;
 mod strict_yaml;
 mod yaml_values;
 
@@ -32,5 +32,5 @@ pub use strict_yaml::{PolicyError, PolicySource};
 
 pub(crate) use grant::{Grant, GrantRefusal, Layer, NotGranted};
 pub(crate) use hook_yaml::FILE as HOOK_YAML;
-pub(crate) use plugin_rules::resolve_plugin;
 pub(crate) use resolve::{resolve, resolve_sidecar};
+pub(crate) use sidecar_policy::resolve_plugin;

@@ -7,7 +7,7 @@ use tokio::sync::{Mutex, OnceCell, watch};
 use tonic::Status;
 
 use super::foreign_elements::ForeignElements;
-use super::{cloud_init, status, vmi_identity};
+use super::{cloud_init, grpc_status, vmi_identity};
 use crate::printable::utf8;
 use crate::{Chain, HookPoint, Invocation, Outcome, Reason};
 
@@ -68,7 +68,7 @@ impl ChainService {
         let (xml, _) = chain
             .on_define_domain(&invocation, &vmi, xml)
             .await
-            .map_err(|error| status::of(&error))?;
+            .map_err(|error| grpc_status::of(&error))?;
         self.check_size(&[xml.as_bytes()])?;
         Ok(xml.into_bytes())
     }
@@ -81,13 +81,13 @@ impl ChainService {
         no_cloud: &[u8],
     ) -> Result<(Vec<u8>, Vec<u8>), Status> {
         let vmi = text(vmi, "VMI")?;
-        let documents = cloud_init::decode(data, no_cloud).map_err(status::invalid)?;
+        let documents = cloud_init::decode(data, no_cloud).map_err(grpc_status::invalid)?;
         let (invocation, _turn) = self.begin_call(&vmi, None).await?;
         let chain = &self.0.chain;
         let (documents, _) = chain
             .pre_cloud_init_iso(&invocation, &vmi, documents)
             .await
-            .map_err(|error| status::of(&error))?;
+            .map_err(|error| grpc_status::of(&error))?;
         let (data, source) = cloud_init::encode(documents).map_err(Status::internal)?;
         self.check_size(&[&data, &source])?;
         Ok((data, source))
@@ -131,7 +131,8 @@ impl ChainService {
         vmi: &str,
         reason: Option<Reason>,
     ) -> Result<(Invocation, tokio::sync::MutexGuard<'_, ()>), Status> {
-        let invocation = vmi_identity::invocation_from_vmi(vmi, reason).map_err(status::invalid)?;
+        let invocation =
+            vmi_identity::invocation_from_vmi(vmi, reason).map_err(grpc_status::invalid)?;
         let turn = self.0.turn.lock().await;
         invocation.clone_into(
             &mut self
@@ -141,7 +142,7 @@ impl ChainService {
                 .unwrap_or_else(PoisonError::into_inner),
         );
         let agreed = self.0.chain.pre_start(&invocation, vmi).await;
-        agreed.map_err(|error| status::of(&error))?;
+        agreed.map_err(|error| grpc_status::of(&error))?;
         Ok((invocation, turn))
     }
 
@@ -171,5 +172,5 @@ impl ChainService {
 }
 
 fn text(bytes: Vec<u8>, what: &str) -> Result<String, Status> {
-    utf8(bytes).map_err(|error| status::invalid(format!("the {what}: {error}")))
+    utf8(bytes).map_err(|error| grpc_status::invalid(format!("the {what}: {error}")))
 }

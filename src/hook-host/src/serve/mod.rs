@@ -17,10 +17,10 @@
 mod chain_service;
 mod cloud_init;
 mod foreign_elements;
+mod grpc_status;
 mod plugin;
 mod sidecar;
 mod socket_staging;
-mod status;
 mod vmi_identity;
 
 use std::future::Future;

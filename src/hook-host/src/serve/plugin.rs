@@ -5,7 +5,7 @@ use proto::hooks::plugins::v1alpha1::{MutateDomainRequest, MutateDomainResponse}
 use tonic::{Request, Response, Status, async_trait};
 
 use super::chain_service::ChainService;
-use super::status;
+use super::grpc_status;
 use crate::Reason;
 
 /// The only domain type that KubeVirt v1.9 sends.
@@ -36,10 +36,10 @@ impl DomainHookService for Plugin {
         } = request.into_inner();
         if domain_type != LIBVIRT {
             let what = format!("a domain of type {domain_type:?}; hooks here know {LIBVIRT:?}");
-            return Err(status::invalid(what));
+            return Err(grpc_status::invalid(what));
         }
         let context = sidecar_context.unwrap_or_default().invocation_context;
-        let reason = reason(&context).map_err(status::invalid)?;
+        let reason = reason(&context).map_err(grpc_status::invalid)?;
         let domain = self.chain.define(reason, vmi, domain).await?;
         Ok(Response::new(MutateDomainResponse { domain }))
     }

@@ -2,7 +2,7 @@
 
 use futures_util::future::BoxFuture;
 
-use super::call::{CallLimits, Sidecar, SidecarError};
+use super::sidecar_call::{CallLimits, Sidecar, SidecarError};
 use crate::body::{BodyError, HookBody, HookCall, HookInput, HookOutput, HookReport};
 
 impl HookBody for Sidecar {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use proto::hooks::info::info_client::InfoClient;
 use proto::hooks::info::{InfoParams, InfoResult};
 
-use super::call::Sidecar;
 use super::dial;
+use super::sidecar_call::Sidecar;
 use super::version::Version;
 use crate::printable::printable;
 use crate::{HookPoint, Subscription};
@@ -60,7 +60,7 @@ async fn call_info(stream: tokio::net::UnixStream) -> Result<InfoResult, InfoErr
     let mut client = InfoClient::new(channel).max_decoding_message_size(MAX_INFO);
     let answer = client.info(InfoParams {}).await;
     Ok(answer
-        .map_err(|status| unusable(super::call::status_text(&status)))?
+        .map_err(|status| unusable(super::sidecar_call::status_text(&status)))?
         .into_inner())
 }
 

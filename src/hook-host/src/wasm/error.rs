@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use super::artifact_cache::ArtifactError;
-use super::call::CallError;
 use super::compile::CompileError;
+use super::module_call::CallError;
 use super::preflight::Flaw;
 use super::versions::LinkError;
 use crate::description::DescriptionError;

@@ -2,8 +2,8 @@
 
 use futures_util::future::BoxFuture;
 
-use super::call::{Answer, Call, CallContext, CallError};
 use super::module::Module;
+use super::module_call::{Answer, Call, CallContext, CallError};
 use crate::body::{BodyError, HookBody, HookCall, HookInput, HookOutput, HookReport};
 
 impl HookBody for Module {

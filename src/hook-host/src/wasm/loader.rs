@@ -18,7 +18,7 @@ use super::engine::{self, EngineRole, TargetMachine};
 use super::engine_host::EngineHost;
 use super::epoch::EpochTicker;
 use super::error::LoadError;
-use super::guest;
+use super::guest_call;
 use super::module::{CodeOrigin, Module, ModuleInfo};
 use super::precompiled_dirs::PrecompiledDirs;
 use super::preflight::{self, Flaw};
@@ -361,8 +361,8 @@ async fn describe(
     source: &ModuleFile<'_>,
 ) -> Result<(Description, Vec<LogLine>), LoadError> {
     let (path, size) = (source.path.to_owned(), source.size);
-    let (text, log) = guest::describe(host, hook).await;
-    let (again, _) = guest::describe(host, hook).await;
+    let (text, log) = guest_call::describe(host, hook).await;
+    let (again, _) = guest_call::describe(host, hook).await;
     let text = match (text, again) {
         (Ok(text), Ok(again)) if text == again => text,
         (Ok(_), Ok(_)) => return Err(LoadError::UnstableDescription { path, size }),

@@ -9,7 +9,6 @@
 //! advances only while a call is in flight.
 
 mod artifact_cache;
-mod call;
 mod compile;
 mod compile_child;
 mod component_interfaces;
@@ -18,12 +17,13 @@ mod engine_host;
 mod epoch;
 mod error;
 mod file_trust;
-mod guest;
+mod guest_call;
 mod hook_body;
 mod hook_log;
 mod limiter;
 mod loader;
 mod module;
+mod module_call;
 mod precompile;
 mod precompiled_dirs;
 mod preflight;
@@ -35,13 +35,13 @@ use std::path::PathBuf;
 
 pub use crate::determinism::Determinism;
 pub use crate::digest::DigestPin;
-pub use call::{Answer, Call, CallContext, CallError, CallReport};
 pub use compile::CompileError;
 pub use compile_child::compile_child;
 pub use component_interfaces::{ComponentInterfaces, Interface};
 pub use error::LoadError;
 pub use loader::{LoadOptions, Loader};
 pub use module::{CodeOrigin, Module};
+pub use module_call::{Answer, Call, CallContext, CallError, CallReport};
 pub use precompile::{PrecompileError, Precompiled, precompile};
 pub use precompiled_dirs::precompiled_dirs;
 pub use versions::LinkError;

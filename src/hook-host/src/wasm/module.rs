@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use wasmtime::Engine;
 
-use super::call::{Call, CallContext, CallReport};
 use super::component_interfaces::ComponentInterfaces;
 use super::engine_host::EngineHost;
-use super::guest;
+use super::guest_call;
+use super::module_call::{Call, CallContext, CallReport};
 use super::versions::HookBinding;
 use crate::LogLine;
 use crate::description::Description;
@@ -95,6 +95,6 @@ impl Module {
     /// Calls a hook point on a fresh instance, whether the module subscribes to it or not.
     /// Needs a tokio runtime with time.
     pub async fn call(&self, context: &CallContext, call: &Call<'_>) -> CallReport {
-        guest::call(&self.host, &self.hook, &self.info.name, context, call).await
+        guest_call::call(&self.host, &self.hook, &self.info.name, context, call).await
     }
 }

@@ -7,9 +7,9 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::random::Deterministic;
 use wasmtime_wasi::{FsPerms, HostWallClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
-use super::call::CallContext;
 use super::hook_log::{HookLog, StandardStream};
 use super::limiter::StoreLimiter;
+use super::module_call::CallContext;
 use crate::Limits;
 use crate::determinism::Determinism;
 

@@ -9,17 +9,16 @@
 
 mod answer;
 pub(crate) mod credentials;
-mod data;
 pub(crate) mod exec;
 mod freeze;
 mod guest_info;
 pub(crate) mod guest_time;
 mod ping;
 mod polling;
+mod vm_stats_answers;
 
 use std::time::Duration;
 
-pub(crate) use data::AgentData;
 pub(crate) use exec::{GuestCommand, exec};
 pub(crate) use freeze::{Change, FreezeError, FreezeRequest, Freezer};
 pub(crate) use guest_info::GuestInfoCache;
@@ -27,6 +26,7 @@ pub(crate) use ping::{expect_answer, ping};
 pub(crate) use polling::AgentLink;
 pub use polling::PollIntervals;
 pub(crate) use polling::Poller;
+pub(crate) use vm_stats_answers::AgentData;
 
 /// How long the agent may take when a request names no timeout. Without a limit libvirt waits for a hung agent for ever
 /// and refuses every other agent call meanwhile; its own limit for a sign of life is 5 s as well.

@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
-use super::log_file::LogFile;
+use super::rotating_file::RotatingFileWriter;
 
 /// What is read in one go; as much as a pipe holds.
 const CHUNK: usize = 64 * 1024;
@@ -92,7 +92,7 @@ impl BrokenPipe {
 
 /// Writes what comes out of a pipe to a file, until its last writer ends. What cannot be written is
 /// dropped: a full pipe would stop the guest.
-pub(super) async fn copy(mut pipe: pipe::Receiver, mut file: LogFile) {
+pub(super) async fn copy(mut pipe: pipe::Receiver, mut file: RotatingFileWriter) {
     let mut chunk = vec![0; CHUNK];
     let mut failing = false;
     loop {
@@ -164,7 +164,7 @@ mod tests {
         fs::write(&path, "before\n").unwrap();
         let pipe = pipes[0].reopen().unwrap();
         assert_eq!(broken(&process).unwrap(), [], "it has a reader now");
-        let copying = tokio::spawn(copy(pipe, LogFile::new(&path)));
+        let copying = tokio::spawn(copy(pipe, RotatingFileWriter::new(&path)));
         let text = eventually(|| {
             let text = fs::read_to_string(&path).unwrap();
             text.contains("line\nline\n").then_some(text)

@@ -9,8 +9,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::log_file::LogFile;
 use super::log_pipes::{self, BrokenPipe};
+use super::rotating_file::RotatingFileWriter;
 use crate::paths::Paths;
 
 /// A QEMU that was being started when virtlogd ended shows its pipes a little later.
@@ -104,7 +104,10 @@ fn continue_logs(logs: &QemuLogs, copies: &mut JoinSet<()>) -> Result<(), LostLo
 }
 
 fn start(pipe: &BrokenPipe, file: &std::path::Path, copies: &mut JoinSet<()>) -> io::Result<()> {
-    copies.spawn(log_pipes::copy(pipe.reopen()?, LogFile::new(file)));
+    copies.spawn(log_pipes::copy(
+        pipe.reopen()?,
+        RotatingFileWriter::new(file),
+    ));
     Ok(())
 }
 

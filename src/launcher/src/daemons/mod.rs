@@ -15,13 +15,13 @@ mod binaries;
 mod capability_probes;
 mod configuration;
 mod error;
-mod log_file;
 mod log_filters;
 mod log_lines;
 mod log_pipes;
 mod log_takeover;
 mod qemu_log;
 mod readiness;
+mod rotating_file;
 mod socket_activation;
 mod supervised_daemon;
 

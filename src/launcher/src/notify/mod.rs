@@ -4,9 +4,9 @@
 mod alerts;
 mod client;
 mod k8s_event;
-mod policy;
+mod notification_policy;
 mod send_task;
-mod waiting;
+mod waiting_notifications;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 pub(crate) use alerts::{Alert, AlertPolicy, panic_warning};
 pub(crate) use k8s_event::{InvolvedObject, Warning};
-pub(crate) use policy::{EventType, Publication, Publications};
+pub(crate) use notification_policy::{EventType, Publication, Publications};
 pub(crate) use send_task::SendTask;
 
-use waiting::{Message, Outgoing};
+use waiting_notifications::{Message, Outgoing};
 
 /// How often and how long a notification is tried.
 #[derive(Debug, Clone, Copy)]

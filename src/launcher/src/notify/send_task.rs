@@ -8,7 +8,7 @@ use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::time::Instant;
 
 use super::client::{Client, SendError};
-use super::waiting::{Message, Outgoing, Waiting};
+use super::waiting_notifications::{Message, Outgoing, Waiting};
 use super::{Delivery, Retry};
 
 /// The task that sends. When it is run again after it has ended, it continues with what is queued.

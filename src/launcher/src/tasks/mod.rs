@@ -8,7 +8,7 @@
 //! A factory starts from the present state each time: it takes a snapshot and subscribes again, instead of continuing
 //! from what the ended task knew.
 
-mod policy;
+mod restart_policy;
 
 use std::future::Future;
 
@@ -17,7 +17,7 @@ use tokio::task::JoinError;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
-use policy::{Decision, RestartPolicy};
+use restart_policy::{Decision, RestartPolicy};
 
 /// A task that keeps ending.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,11 +9,11 @@ use hook_host::{Chain, HookPoint, PolicySource};
 use tokio::runtime::Runtime;
 
 use super::arguments::Arguments;
-use super::times::Times;
+use super::percentiles::Times;
 use crate::compile_progress;
 use crate::exit::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
-use crate::modules::{self, HookModule, HookOptions};
+use crate::module_chain::{self, HookModule, HookOptions};
 use crate::runtime::runtime;
 
 const WARM_UP: usize = 20;
@@ -42,24 +42,24 @@ pub(super) struct Bench {
 impl Bench {
     pub(super) fn new(arguments: &Arguments) -> Result<Self, Failure> {
         let path = &arguments.module;
-        let bytes = modules::size(path).map_err(Failure::Usage)?;
+        let bytes = module_chain::size(path).map_err(Failure::Usage)?;
         let place = tempfile::tempdir()
             .context("making a temporary directory")
             .map_err(Failure::Machine)?;
         let runtime = runtime()?;
-        let module = runtime.block_on(modules::load(path, &place.path().join(COLD)));
+        let module = runtime.block_on(module_chain::load(path, &place.path().join(COLD)));
         let module = module.map_err(Failure::Machine)?;
         let module = module.map_err(|error| Failure::Usage(compile_progress::explain(error)))?;
         let policy = match &arguments.policy {
             Some(policy) => policy.clone(),
-            None => modules::write_granting_policy(
+            None => module_chain::write_granting_policy(
                 std::slice::from_ref(module.description()),
                 place.path(),
             )
             .map_err(Failure::Machine)?,
         };
         Ok(Self {
-            found: modules::find(std::slice::from_ref(path)).map_err(Failure::Usage)?,
+            found: module_chain::find(std::slice::from_ref(path)).map_err(Failure::Usage)?,
             input: input(arguments.vmi.as_deref())?,
             sha256: module.digest().to_owned(),
             first: module.code_origin().clone(),
@@ -95,7 +95,9 @@ impl Bench {
     }
 
     fn load(&self, dir: &Path) -> Result<CodeOrigin, Failure> {
-        let loaded = self.runtime.block_on(modules::load(self.module(), dir));
+        let loaded = self
+            .runtime
+            .block_on(module_chain::load(self.module(), dir));
         let loaded = loaded.map_err(Failure::Machine)?;
         Ok(loaded.map_err(Failure::machine)?.code_origin().clone())
     }
@@ -139,7 +141,7 @@ impl Bench {
             artifacts: Some(self.place.path().join(COLD)),
             ..HookOptions::default()
         };
-        let chain = modules::collect(&self.found, self.place.path(), options);
+        let chain = module_chain::collect(&self.found, self.place.path(), options);
         self.runtime.block_on(chain).map_err(Failure::Usage)
     }
 

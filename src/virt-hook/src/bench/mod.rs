@@ -2,8 +2,8 @@
 
 mod arguments;
 mod hook_bench;
+mod percentiles;
 mod served;
-mod times;
 
 use hook_host::HookPoint;
 use serde::Serialize;
@@ -12,8 +12,8 @@ use crate::exit::Failure;
 use crate::output::{Report, Style};
 pub(crate) use arguments::{Arguments, HELP};
 use hook_bench::Bench;
+use percentiles::Times;
 use served::ServedCost;
-use times::Times;
 
 /// The measurements.
 #[derive(Debug, Serialize)]

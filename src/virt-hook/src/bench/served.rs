@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
 
 use super::hook_bench::Bench;
-use super::times::Times;
+use super::percentiles::Times;
 use crate::compile_progress;
 use crate::compile_progress::HOST;
 use crate::exit::Failure;

@@ -12,10 +12,10 @@ use super::finding::{Finding, Verdict};
 use super::sample_vmis::SampleVmi;
 use crate::cloud_init_documents;
 use crate::exit::Failure;
-use crate::hooks::{HookResults, Hooks};
 use crate::inputs::VmiInput;
-use crate::modules::{self, HookOptions};
+use crate::module_chain::{self, HookOptions};
 use crate::output::ChangeReport;
+use crate::pod_hooks::{HookResults, Hooks};
 
 /// Percentage of a limit from which on a finding mentions it.
 const MUCH: u64 = 50;
@@ -50,7 +50,7 @@ impl BehaviourCheck {
         policy: Option<&Path>,
         samples: Vec<SampleVmi>,
     ) -> Result<Self, Failure> {
-        let found = modules::find(&[module.to_owned()]).map_err(Failure::Usage)?;
+        let found = module_chain::find(&[module.to_owned()]).map_err(Failure::Usage)?;
         let place = tempfile::tempdir()
             .context("making a temporary directory")
             .map_err(Failure::Machine)?;
@@ -58,7 +58,8 @@ impl BehaviourCheck {
             Some(path) => path.to_owned(),
             None => {
                 let module = std::slice::from_ref(description);
-                modules::write_granting_policy(module, place.path()).map_err(Failure::Machine)?
+                module_chain::write_granting_policy(module, place.path())
+                    .map_err(Failure::Machine)?
             }
         };
         let options = HookOptions {

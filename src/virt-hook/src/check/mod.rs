@@ -2,11 +2,11 @@
 
 mod behaviour;
 mod finding;
+mod libvirt_define;
+mod libvirt_tools;
 mod module;
-mod redefine;
 mod sample_vmis;
 mod schema;
-mod tool;
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::compile_progress;
 use crate::exit::Failure;
 use crate::inspect::ModuleReport;
-use crate::modules;
+use crate::module_chain;
 use crate::output::{Report, Style};
 use crate::runtime::runtime;
 use finding::{Finding, Verdict};
@@ -66,13 +66,13 @@ pub(crate) struct CheckReport {
 /// Checks the module file, then its behaviour.
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     let path = &arguments.module;
-    let bytes = modules::size(path).map_err(Failure::Usage)?;
+    let bytes = module_chain::size(path).map_err(Failure::Usage)?;
     let place = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
     let kept = place.path().join("compiled");
     let mut findings = vec![module::fits_config_map(path, bytes)];
-    let loaded = runtime()?.block_on(modules::load(path, &kept));
+    let loaded = runtime()?.block_on(module_chain::load(path, &kept));
     let loaded = match loaded.map_err(Failure::Machine)? {
         Ok(loaded) => loaded,
         Err(error) => {
@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     findings.extend(ran.findings());
     if !arguments.without_libvirt {
         findings.push(schema::finding(&ran)?);
-        findings.extend(redefine::findings(&ran)?);
+        findings.extend(libvirt_define::findings(&ran)?);
     }
     Ok(CheckReport { findings })
 }

@@ -9,7 +9,7 @@ use domain_xml::Document;
 
 use super::behaviour::BehaviourCheck;
 use super::finding::{Finding, Verdict};
-use super::tool::{ToolError, run_tool};
+use super::libvirt_tools::{ToolError, run_tool};
 use crate::exit::Failure;
 
 const NAME: &str = "schema";

@@ -10,9 +10,9 @@ use hook_host::{HookPoint, PolicySource};
 use super::effect::Outcome;
 use super::script::Script;
 use crate::exit::Failure;
-use crate::hooks::Hooks;
 use crate::inputs::VmiInput;
-use crate::modules::{self, HookOptions};
+use crate::module_chain::{self, HookOptions};
+use crate::pod_hooks::Hooks;
 use crate::runtime::runtime;
 
 /// Where a module or a sidecar can change a VM's start.
@@ -54,19 +54,20 @@ impl Contender {
         policy: Option<&Path>,
         place: &Path,
     ) -> Result<Self, Failure> {
-        let found = modules::find(paths).map_err(Failure::Usage)?;
+        let found = module_chain::find(paths).map_err(Failure::Usage)?;
         let compiled = place.join("compiled");
-        modules::compile_once(&found, &compiled)?;
+        module_chain::compile_once(&found, &compiled)?;
         let policy = match policy {
             Some(policy) => policy.to_owned(),
             None => {
                 let mut descriptions = Vec::new();
                 for hook in &found {
-                    let loaded = runtime()?.block_on(modules::load(&hook.module, &compiled));
+                    let loaded = runtime()?.block_on(module_chain::load(&hook.module, &compiled));
                     let module = loaded.map_err(Failure::Machine)?.map_err(Failure::usage)?;
                     descriptions.push(module.description().clone());
                 }
-                modules::write_granting_policy(&descriptions, place).map_err(Failure::Machine)?
+                module_chain::write_granting_policy(&descriptions, place)
+                    .map_err(Failure::Machine)?
             }
         };
         let options = HookOptions {

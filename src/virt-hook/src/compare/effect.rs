@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use crate::cloud_init_documents;
 use crate::exit::error_text;
-use crate::hooks::HookResults;
 use crate::inputs::VmiInput;
 use crate::output::{ChangeReport, Style, lines};
+use crate::pod_hooks::HookResults;
 
 /// What one side made of a VMI.
 pub(super) enum Outcome {

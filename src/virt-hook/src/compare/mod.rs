@@ -3,7 +3,7 @@
 mod contender;
 mod effect;
 mod script;
-mod vmis;
+mod vmi_files;
 
 use std::path::PathBuf;
 
@@ -84,7 +84,7 @@ struct Group {
 
 /// Runs both on every VMI.
 pub(crate) fn run(arguments: &Arguments) -> Result<CompareReport, Failure> {
-    let vmis = vmis::read(&arguments.vmi, arguments.vmi_dir.as_deref())?;
+    let vmis = vmi_files::read(&arguments.vmi, arguments.vmi_dir.as_deref())?;
     let place = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::compile_progress;
 use crate::exit::Failure;
-use crate::modules;
+use crate::module_chain;
 use crate::output::{Report, Style};
 use crate::runtime::runtime;
 
@@ -62,7 +62,7 @@ struct Artifact {
 
 /// Compiles one after the other.
 pub(crate) fn run(arguments: &Arguments) -> Result<CompileReport, Failure> {
-    let found = modules::find(&arguments.modules).map_err(Failure::Usage)?;
+    let found = module_chain::find(&arguments.modules).map_err(Failure::Usage)?;
     let options = compile_progress::options(None).map_err(Failure::Machine)?;
     let runtime = runtime()?;
     let mut artifacts = Vec::new();

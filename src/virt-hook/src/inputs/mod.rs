@@ -1,7 +1,7 @@
 //! The inputs of hooks: one set of command-line options for all verbs that run hooks.
 
 pub(crate) mod file;
-mod host;
+mod host_facts;
 mod manifest;
 mod vmi_input;
 

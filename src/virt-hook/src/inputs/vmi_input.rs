@@ -10,7 +10,7 @@ use kubevirt_api::options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use super::manifest::{self, Manifest};
-use super::{InputArgs, file, host};
+use super::{InputArgs, file, host_facts};
 use crate::exit::Failure;
 use crate::output;
 
@@ -155,8 +155,8 @@ impl VmiSource {
         };
         let facts = match &self.given.host {
             Some(path) => file::json(path)?,
-            None if self.any_node => host::on_any_node(),
-            None => host::probe(),
+            None if self.any_node => host_facts::on_any_node(),
+            None => host_facts::probe(),
         };
         convert(vmi, &options, &facts, self.given.prepared)
     }
@@ -170,7 +170,7 @@ fn convert(
 ) -> Result<String, Failure> {
     let mut spec = domain::convert::convert(vmi, options, facts).map_err(Failure::refused)?;
     if prepared {
-        let probe = host::FixedProbe {
+        let probe = host_facts::FixedProbe {
             direct_io: facts.direct_io,
         };
         domain::driver_modes::set_driver_modes(&mut spec, &probe).map_err(Failure::refused)?;
@@ -182,7 +182,7 @@ impl VmiInput {
     /// A VMI with fixed host facts, just before its start.
     pub(crate) fn on_any_node(yaml: &str) -> Result<Self, Failure> {
         let vmi = Vmi::from_yaml_or_json(yaml.as_bytes()).map_err(Failure::refused)?;
-        let xml = convert(&vmi, &Options::default(), &host::on_any_node(), true)?;
+        let xml = convert(&vmi, &Options::default(), &host_facts::on_any_node(), true)?;
         Ok(Self::new(&vmi, xml, Reason::Boot))
     }
 

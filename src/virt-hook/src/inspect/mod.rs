@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::compile_progress;
 use crate::exit::Failure;
-use crate::modules;
+use crate::module_chain;
 use crate::output::{Plain, Report, Style};
 use crate::runtime::runtime;
 use policy::NarrowestPolicy;
@@ -92,11 +92,11 @@ pub(crate) struct InterfaceReport {
 /// Loads the module as a launcher would and reports its properties.
 pub(crate) fn run(arguments: &Arguments) -> Result<ModuleReport, Failure> {
     let path = &arguments.module;
-    let size = modules::size(path).map_err(Failure::Usage)?;
+    let size = module_chain::size(path).map_err(Failure::Usage)?;
     let place = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
-    let loaded = runtime()?.block_on(modules::load(path, &place.path().join("compiled")));
+    let loaded = runtime()?.block_on(module_chain::load(path, &place.path().join("compiled")));
     let loaded = loaded.map_err(Failure::Machine)?;
     let module = loaded.map_err(|error| Failure::Refused(compile_progress::explain(error)))?;
     Ok(ModuleReport::of(&module, size))

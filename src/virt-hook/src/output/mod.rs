@@ -5,11 +5,11 @@
 //! `{"verb", "ok", "result"}` or `{"verb", "ok": false, "error": {"kind", "message"}}`, with `warnings` if
 //! there are any.
 
-mod changes;
+mod change_list;
+mod hook_run;
 mod log_fields;
-mod plain;
-mod run;
 mod style;
+mod terminal_escape;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -20,11 +20,11 @@ use serde_json::{Value, json};
 
 use crate::exit::{Failure, REFUSED};
 
-pub(crate) use changes::{ChangeReport, changes, lines, sides};
+pub(crate) use change_list::{ChangeReport, changes, lines, sides};
+pub(crate) use hook_run::{RunReport, cost};
 pub(crate) use log_fields::LogFields;
-pub(crate) use plain::Plain;
-pub(crate) use run::{RunReport, cost};
 pub(crate) use style::{Colour, Style};
+pub(crate) use terminal_escape::Plain;
 
 /// The warnings of this run, for the JSON document.
 static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());

@@ -9,10 +9,10 @@ use kubevirt_api::vmi::Vmi;
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::hooks::Hooks;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
-use crate::modules::{self, HookOptions};
+use crate::module_chain::{self, HookOptions};
 use crate::output::{Report, RunReport, Style, lines};
+use crate::pod_hooks::Hooks;
 
 pub(crate) const HELP: &str = "\
 Examples:
@@ -110,7 +110,7 @@ fn hook(
     input: &VmiInput,
     rendered: &mut RenderReport,
 ) -> Result<(), Failure> {
-    let found = modules::find(&arguments.hooks).map_err(Failure::Usage)?;
+    let found = module_chain::find(&arguments.hooks).map_err(Failure::Usage)?;
     let options = HookOptions {
         policy: arguments.given.policy(),
         namespace: input.invocation.namespace.clone(),

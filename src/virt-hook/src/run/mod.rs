@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use crate::cloud_init_documents;
 use crate::exit::Failure;
-use crate::hooks::{HookResults, Hooks};
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
-use crate::modules::{self, HookOptions};
+use crate::module_chain::{self, HookOptions};
 use crate::output::{Report, RunReport, Style, lines};
+use crate::pod_hooks::{HookResults, Hooks};
 
 pub(crate) const HELP: &str = "\
 Examples:
@@ -88,7 +88,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<RunResult, Failure> {
         ..VmiSource::default()
     };
     let input = source.read()?;
-    let found = modules::find(std::slice::from_ref(&arguments.hook)).map_err(Failure::Usage)?;
+    let found =
+        module_chain::find(std::slice::from_ref(&arguments.hook)).map_err(Failure::Usage)?;
     let options = HookOptions {
         policy: arguments.given.policy(),
         namespace: input.invocation.namespace.clone(),

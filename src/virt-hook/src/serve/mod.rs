@@ -16,7 +16,7 @@ use hook_host::wasm::precompiled_dirs;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Failure;
-use crate::modules::{self, HookModule, HookOptions};
+use crate::module_chain::{self, HookModule, HookOptions};
 use crate::runtime::runtime;
 pub(crate) use arguments::{Arguments, HELP};
 use cgroup_limits::CgroupLimits;
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let stop = stop()
             .context("listening for signals")
             .map_err(Failure::Usage)?;
-        let found = in_order(modules::find(&arguments.modules).map_err(Failure::Usage)?);
+        let found = in_order(module_chain::find(&arguments.modules).map_err(Failure::Usage)?);
         let place = socket::place(arguments).map_err(Failure::Usage)?;
         let staging =
             SocketStaging::prepare(&place.directory, &place.file).map_err(Failure::usage)?;
@@ -65,7 +65,7 @@ async fn until_told(
         ..HookOptions::default()
     };
     let chain = tokio::select! {
-        chain = modules::collect(found, staging.private(), options) => chain,
+        chain = module_chain::collect(found, staging.private(), options) => chain,
         () = &mut stop => {
             tracing::info!("told to end before the hooks were ready");
             return Ok(());

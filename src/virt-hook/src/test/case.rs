@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use hook_host::{HookError, HookPoint};
 
-use super::expected::Actual;
+use super::expected_files::Actual;
 use crate::cloud_init_documents;
 use crate::exit::Failure;
-use crate::hooks::{HookResults, Hooks};
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
-use crate::modules::{HookModule, HookOptions};
+use crate::module_chain::{HookModule, HookOptions};
+use crate::pod_hooks::{HookResults, Hooks};
 
 const VMI: [&str; 2] = ["vmi.yaml", "vmi.json"];
 const POLICY: &str = "policy.yaml";

@@ -4,7 +4,7 @@
 //! for are run, in the order of a virtual machine's life. Modules are compiled once.
 
 mod case;
-mod expected;
+mod expected_files;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -14,10 +14,10 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::modules::{self, HookModule};
+use crate::module_chain::{self, HookModule};
 use crate::output::{Report, Style};
 use case::Case;
-use expected::{Difference, Expected};
+use expected_files::{Difference, Expected};
 
 pub(crate) const HELP: &str = "\
 A case is a directory:
@@ -107,13 +107,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<TestReport, Failure> {
     let started = Instant::now();
     let policy = arguments.policy.as_deref();
     let cases = Case::find(&arguments.cases, policy).map_err(Failure::Usage)?;
-    let found = modules::find(&arguments.hooks).map_err(Failure::Usage)?;
+    let found = module_chain::find(&arguments.hooks).map_err(Failure::Usage)?;
     let kept = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
     let compiled = kept.path().join("compiled");
     // A module that is no hook is not a case's fault.
-    modules::compile_once(&found, &compiled)?;
+    module_chain::compile_once(&found, &compiled)?;
     let verdicts: Result<Vec<CaseResult>, Failure> = cases
         .iter()
         .map(|case| run_case(case, &found, &compiled, arguments))

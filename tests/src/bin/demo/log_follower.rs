@@ -10,7 +10,7 @@ use tests::console_log::ConsoleLog;
 use tests::guest::REPORT_PREFIX;
 use tests::pod::Pod;
 use tests::virt_handler::{Event, Step, StepEntry, VirtHandler};
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 

@@ -7,7 +7,7 @@ use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::hooks;
 use tests::pod::User;
 use tests::virt_handler::Phase;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 use crate::checks::Checks;
 use crate::hook_run;

@@ -5,7 +5,7 @@ use tests::fixture::{EVENT, LauncherFixture, PreparedPod, READY};
 use tests::hooks;
 use tests::pod::{Pod, User};
 use tests::virt_handler::{Phase, VirtHandler};
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 use crate::checks::Checks;
 use crate::hook_run;

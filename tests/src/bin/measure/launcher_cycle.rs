@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use tests::hooks;
 use tests::pod::{Pod, Process, User};
 use tests::virt_handler::{Commands, VirtHandler};
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 use crate::memory::{self, Memory};
 

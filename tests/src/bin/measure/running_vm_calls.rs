@@ -9,7 +9,7 @@ use proto::cmd::v1::EmptyRequest;
 use serde_json::json;
 use tests::fixture::{LauncherFixture, PreparedPod};
 use tests::pod::User;
-use tests::vmi::Vmi;
+use tests::vmi_builder::Vmi;
 
 use crate::raw_client::RawClient;
 

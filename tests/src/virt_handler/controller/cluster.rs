@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::rules::{Phase, VmiFacts};
 use super::work_queue::WorkQueue;
-use crate::vmi::Vmi;
+use crate::vmi_builder::Vmi;
 
 /// The status fields whose change makes virt-handler write the status.
 #[derive(Clone, Debug, PartialEq)]

@@ -40,7 +40,7 @@ use work_queue::WorkQueue;
 
 use super::notify::Watcher;
 use super::notify_pipe::NotifyPipe;
-use crate::vmi::Vmi;
+use crate::vmi_builder::Vmi;
 
 /// Settings that differ between clusters.
 #[derive(Clone, Copy, Debug)]

@@ -12,7 +12,7 @@ use super::launcher_clients::{CallError, call_with_deadline, command_with_deadli
 use super::rules::{Decision, LauncherState, decide, is_early_delete, next_phase};
 use super::step_log::Step;
 use crate::virt_handler::commands::{Answer, Commands, QUERY};
-use crate::vmi::Vmi;
+use crate::vmi_builder::Vmi;
 
 /// The delay before a launcher without a socket is tried again.
 const INITIALIZING: Duration = Duration::from_secs(1);

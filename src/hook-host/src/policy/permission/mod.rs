@@ -16,10 +16,10 @@
 //! element or attribute must be its very name. Below a dangerous element wildcards count again,
 //! except for security labels. What is [`Reserved`] is permitted by nothing.
 
-mod check;
+mod change_check;
 mod danger;
-mod hint;
-mod inspect;
+mod dangerous_nodes;
+mod pattern_hint;
 mod refusal;
 #[cfg(test)]
 pub(crate) mod schema;
@@ -31,9 +31,9 @@ use std::rc::Rc;
 use domain_xml::matching::{DocumentIndex, PatternSet};
 use domain_xml::{Budget, Change, Document, Part, PathPattern};
 
-use check::{Check, Spot};
+use change_check::{Check, Spot};
 pub use danger::{DangerKind, REVIEWED_LIBVIRT, Reserved, UnknownDanger, unreviewed_libvirt};
-pub use inspect::Danger;
+pub use dangerous_nodes::Danger;
 use refusal::refusal;
 pub use refusal::{Reason, Refusal};
 pub(crate) use single_elements::first_twin;
@@ -131,14 +131,15 @@ impl<'a> Checker<'a> {
     /// The classes of the dangerous set that names in the document after belong to, whatever their values; with
     /// `any_value`, also those of which only some values are dangerous.
     pub(crate) fn kinds_of_names(&mut self, any_value: bool) -> Vec<DangerKind> {
-        inspect::kinds_of_names(&mut self.after, any_value)
+        dangerous_nodes::kinds_of_names(&mut self.after, any_value)
     }
 
     /// All dangerous nodes of the change, permitted or not. None for a change that no diff found.
     pub fn dangers(&mut self, change: &Change) -> Vec<Danger> {
         let place = change.place();
-        let found = place
-            .and_then(|place| inspect::dangers(change, place, &mut self.before, &mut self.after));
+        let found = place.and_then(|place| {
+            dangerous_nodes::dangers(change, place, &mut self.before, &mut self.after)
+        });
         found.unwrap_or_default()
     }
 
@@ -185,7 +186,7 @@ impl<'a> Checker<'a> {
             return None;
         }
         let mut tried = self.patterns.to_vec();
-        for candidate in hint::candidates(&refusal.path) {
+        for candidate in pattern_hint::candidates(&refusal.path) {
             tried.push(PathPattern::parse(&candidate).ok()?);
             match self.check(Some(&PatternSet::new(&tried)), change) {
                 Err(still) if still.path == refusal.path => tried.pop(),

@@ -15,8 +15,8 @@ use semver::Version;
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Engine, Store};
 
-use super::call::{Answer, Call, CallError};
 use super::component_interfaces::{ComponentInterfaces, Interface};
+use super::module_call::{Answer, Call, CallError};
 use super::store_state::StoreState;
 use interface_name::{FORMER_PACKAGE, InterfaceName, PACKAGE};
 

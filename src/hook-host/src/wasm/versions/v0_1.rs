@@ -4,7 +4,7 @@ use wasmtime::Store;
 use wasmtime::component::{Component, HasSelf, Linker};
 
 use crate::LogLevel;
-use crate::wasm::call::{Answer, Call, CallError};
+use crate::wasm::module_call::{Answer, Call, CallError};
 use crate::wasm::store_state::StoreState;
 use bindings::exports::virt_hook::hooks::handler;
 use bindings::virt_hook::hooks::{host, types};

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use wasmtime::{Store, UpdateDeadline};
 
-use super::call::{Answer, Call, CallContext, CallError, CallReport};
 use super::engine_host::EngineHost;
+use super::module_call::{Answer, Call, CallContext, CallError, CallReport};
 use super::store_state::{InvocationFacts, StoreState};
 use super::trap::{TRANSFER_FACTOR, shorten_message, trap_error};
 use super::versions::HookBinding;

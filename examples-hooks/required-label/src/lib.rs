@@ -7,9 +7,9 @@ const LABEL: &str = "team";
 
 /// The hook.
 #[derive(Debug, Default)]
-pub struct TeamLabel;
+pub struct RequiredLabel;
 
-impl Hook for TeamLabel {
+impl Hook for RequiredLabel {
     const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::PreStart];
 
     fn describe(description: Description) -> Description {
@@ -31,4 +31,4 @@ impl Hook for TeamLabel {
     }
 }
 
-hooks_sdk::export!(TeamLabel);
+hooks_sdk::export!(RequiredLabel);

@@ -6,7 +6,7 @@ use domain_xml::matching::{DocumentIndex, ElementAt, PatternReach, PatternSet};
 use domain_xml::{Budget, Change, ChangeKind, Part, Place};
 
 use super::danger::{self, DangerKind, Presence, Reserved};
-use super::hint;
+use super::pattern_hint;
 use super::refusal::{Reason, Refusal, refusal};
 use super::single_elements::is_read_once;
 
@@ -208,7 +208,7 @@ impl<'a> Check<'_, 'a> {
     /// A move changes the parent. For a dangerous child a pattern must also name the child, since
     /// libvirt often uses the first of several.
     fn order(&mut self, parent: &Spot<'a>, moved: &Spot<'a>, change: &Change) -> Checked {
-        let path = || hint::parent(&change.path).to_owned();
+        let path = || pattern_hint::parent(&change.path).to_owned();
         let around = self.element(parent, path);
         around.map_err(|mut refusal| {
             if matches!(refusal.reason, Reason::NoPattern { .. }) {

@@ -14,7 +14,7 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 const PERIOD: u64 = 100_000;
 
 /// Removed when dropped; whoever is in it must have ended.
-pub struct Group {
+pub struct Cgroup {
     memory: PathBuf,
     /// The same directory as `memory` with version 2.
     cpu: PathBuf,
@@ -22,7 +22,7 @@ pub struct Group {
     pub version: u8,
 }
 
-impl Group {
+impl Cgroup {
     pub fn new(memory: u64, cpu_percent: u64) -> io::Result<Self> {
         let quota = PERIOD / 100 * cpu_percent;
         Self::version_1(memory, quota).or_else(|first| {
@@ -87,7 +87,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for Cgroup {
     fn drop(&mut self) {
         for directory in [&self.memory, &self.cpu] {
             // What has just ended takes a moment to be gone from it.

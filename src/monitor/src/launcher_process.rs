@@ -11,7 +11,7 @@ use rustix::thread::{
     CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities,
 };
 
-use crate::{log, signals};
+use crate::{log, signal_wait};
 
 const PROGRAM: &str = "virt-launcher";
 
@@ -35,7 +35,7 @@ impl Launcher {
         let named = |error| io::Error::other(format!("{}: {error}", program.display()));
         let mut command = Command::new(&program);
         command.args(arguments).stdin(Stdio::null());
-        let child = signals::with_blocked(|| command.spawn()).map_err(named)?;
+        let child = signal_wait::with_blocked(|| command.spawn()).map_err(named)?;
         let pid = Pid::from_raw(child.id().cast_signed())
             .ok_or_else(|| io::Error::other("its pid is 0"))?;
         Ok(Self { pid })

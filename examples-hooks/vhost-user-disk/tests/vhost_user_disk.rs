@@ -2,7 +2,7 @@
 #![allow(missing_docs)]
 
 use hooks_sdk_testing::Hook;
-use vhost_user_hook::VhostUser;
+use vhost_user_disk_hook::VhostUserDisk;
 
 const DOMAIN: &str = "<domain type='kvm'>
   <devices>
@@ -18,7 +18,7 @@ fn vmi(socket: &str) -> String {
         .to_string()
 }
 
-#[hooks_sdk_testing::test(VhostUser)]
+#[hooks_sdk_testing::test(VhostUserDisk)]
 fn the_disk_is_added_once_and_memory_is_shared(hook: Hook) {
     let vmi = vmi("/var/run/vhost/a.sock");
     let defined = hook.on_define_domain(&vmi, DOMAIN).ok();
@@ -42,7 +42,7 @@ fn the_disk_is_added_once_and_memory_is_shared(hook: Hook) {
     assert_eq!(hook.on_define_domain(&vmi, &expected).ok().xml, expected);
 }
 
-#[hooks_sdk_testing::test(VhostUser)]
+#[hooks_sdk_testing::test(VhostUserDisk)]
 fn huge_pages_are_shared_as_they_are(hook: Hook) {
     let before = "<domain><memoryBacking><hugepages/></memoryBacking><devices/></domain>";
     let defined = hook.on_define_domain(&vmi("/s"), before).ok();
@@ -55,7 +55,7 @@ fn huge_pages_are_shared_as_they_are(hook: Hook) {
     );
 }
 
-#[hooks_sdk_testing::test(VhostUser)]
+#[hooks_sdk_testing::test(VhostUserDisk)]
 fn without_a_socket_nothing_changes(hook: Hook) {
     assert_eq!(hook.on_define_domain("{}", DOMAIN).ok().xml, DOMAIN);
     let told = hook.on_define_domain(&vmi("a.sock"), DOMAIN).veto();

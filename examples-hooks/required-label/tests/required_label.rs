@@ -2,19 +2,19 @@
 #![allow(missing_docs)]
 
 use hooks_sdk_testing::Hook;
-use team_label_hook::TeamLabel;
+use required_label_hook::RequiredLabel;
 
 fn vmi(label: &str, value: &str) -> String {
     hooks_sdk::json!({"metadata": {"name": "vm", "namespace": "default", "labels": {label: value}}})
         .to_string()
 }
 
-#[hooks_sdk_testing::test(TeamLabel)]
+#[hooks_sdk_testing::test(RequiredLabel)]
 fn a_vm_with_a_team_may_start(hook: Hook) {
     hook.pre_start(&vmi("team", "storage")).ok();
 }
 
-#[hooks_sdk_testing::test(TeamLabel)]
+#[hooks_sdk_testing::test(RequiredLabel)]
 fn one_without_may_not_and_its_owner_is_told_what_to_do(hook: Hook) {
     for without in [vmi("other", "x"), vmi("team", "")] {
         assert_eq!(
@@ -24,7 +24,7 @@ fn one_without_may_not_and_its_owner_is_told_what_to_do(hook: Hook) {
     }
 }
 
-#[hooks_sdk_testing::test(TeamLabel)]
+#[hooks_sdk_testing::test(RequiredLabel)]
 fn the_label_can_be_another(hook: Hook) {
     let hook = hook.with_config("label", "cost-centre");
     hook.pre_start(&vmi("cost-centre", "42")).ok();
@@ -35,7 +35,7 @@ fn the_label_can_be_another(hook: Hook) {
     );
 }
 
-#[hooks_sdk_testing::test(TeamLabel)]
+#[hooks_sdk_testing::test(RequiredLabel)]
 fn a_vmi_that_cannot_be_read_is_no_no(hook: Hook) {
     let failure = hook.pre_start("{\"metadata\":").failure();
     assert!(

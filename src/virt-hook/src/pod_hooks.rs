@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use crate::compile_progress;
 use crate::exit::Failure;
 use crate::inputs::VmiInput;
-use crate::modules::{self, HookModule, HookOptions};
+use crate::module_chain::{self, HookModule, HookOptions};
 use crate::output::RunReport;
 use crate::runtime::runtime;
 
@@ -51,7 +51,7 @@ impl Hooks {
             ..options
         };
         let runtime = runtime()?;
-        let chain = runtime.block_on(modules::collect(found, place.path(), options));
+        let chain = runtime.block_on(module_chain::collect(found, place.path(), options));
         let chain = chain.map_err(|error| match error.downcast() {
             Ok(error) => compile_progress::explain(error),
             Err(error) => error,
@@ -75,7 +75,7 @@ impl Hooks {
             .map_err(Failure::Machine)?;
         let runtime = runtime()?;
         let records = place.path().join(RECORDS);
-        let chain = runtime.block_on(modules::collect_socket(socket, place.path(), records));
+        let chain = runtime.block_on(module_chain::collect_socket(socket, place.path(), records));
         Ok(Self {
             chain: chain.map_err(Failure::Usage)?,
             runtime,

@@ -10,9 +10,9 @@ const TARGET: &str = "vdz";
 
 /// The hook.
 #[derive(Debug, Default)]
-pub struct VhostUser;
+pub struct VhostUserDisk;
 
-impl Hook for VhostUser {
+impl Hook for VhostUserDisk {
     const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::OnDefineDomain];
 
     fn describe(description: Description) -> Description {
@@ -59,4 +59,4 @@ fn disk(socket: &str) -> Element {
         .with_child(target.with_attr("bus", "virtio"))
 }
 
-hooks_sdk::export!(VhostUser);
+hooks_sdk::export!(VhostUserDisk);

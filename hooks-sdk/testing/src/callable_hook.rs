@@ -9,8 +9,8 @@ use hook_host::policy::permission::{Checker, Permission};
 use hook_host::wasm::{Answer, Call, CallContext, CallError, Module};
 use hook_host::{Description, Invocation};
 
-use crate::build::{Part, Target};
 use crate::call_result::{CallResult, EditedDomain, Refusal};
+use crate::module_build::{Part, Target};
 use crate::module_cache::{Error, block_on, build_and_load, load};
 use crate::native::{self, Body};
 

@@ -3,13 +3,13 @@
 //! tests say so on standard error and test nothing.
 #![allow(clippy::unwrap_used)]
 
-mod group;
+mod cgroup;
 mod pod;
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use group::Group;
+use cgroup::Cgroup;
 use pod::{Pod, XML, example, launcher, vmi};
 use proto::hooks::v1alpha3;
 
@@ -19,8 +19,8 @@ const CPU_PERCENT: u64 = 20;
 /// What a launcher gives a plugin's sidecar; a hook sidecar has minutes.
 const READY: Duration = Duration::from_secs(30);
 
-fn group(memory: u64, cpu_percent: u64) -> Option<Group> {
-    let group = Group::new(memory, cpu_percent);
+fn group(memory: u64, cpu_percent: u64) -> Option<Cgroup> {
+    let group = Cgroup::new(memory, cpu_percent);
     if let Err(error) = &group {
         tell(&format!(
             "*** NOT TESTED: virt-hook serve in {memory} bytes and {cpu_percent} % of a processor: \

@@ -1,4 +1,4 @@
-//! A log file with virtlogd's limits.
+//! Appends to a log file and rotates it, with virtlogd's limits.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -12,14 +12,14 @@ const MODE: u32 = 0o600;
 
 /// A file that is appended to.
 #[derive(Debug)]
-pub(super) struct LogFile {
+pub(super) struct RotatingFileWriter {
     path: PathBuf,
     largest: u64,
 }
 
-impl LogFile {
-    pub(super) fn new(path: &Path) -> LogFile {
-        LogFile {
+impl RotatingFileWriter {
+    pub(super) fn new(path: &Path) -> RotatingFileWriter {
+        RotatingFileWriter {
             path: path.to_owned(),
             largest: LARGEST,
         }
@@ -79,7 +79,7 @@ mod tests {
     fn large_log_is_rotated_with_three_backups() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("serial");
-        let mut file = LogFile {
+        let mut file = RotatingFileWriter {
             path: path.clone(),
             largest: 8,
         };

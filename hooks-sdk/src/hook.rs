@@ -1,0 +1,40 @@
+//! The trait that a hook implements.
+
+use crate::{CloudInit, Description, Domain, HookPoint, Result, Vmi};
+
+/// A hook, with a method for each of its hook points.
+///
+/// Every call gets a new value; nothing is kept between calls.
+pub trait Hook: Default {
+    /// The hook points at which this hook is called. Methods of other hook points are never called.
+    const HOOK_POINTS: &'static [HookPoint];
+
+    /// Describes the hook. The given description has the crate's name and version and
+    /// priority 0; change it if needed.
+    fn describe(description: Description) -> Description {
+        description
+    }
+
+    /// Before anything is prepared. A veto ends the start.
+    fn pre_start(&self, vmi: &Vmi) -> Result {
+        let _ = vmi;
+        Ok(())
+    }
+
+    /// Before the cloud-init image is written; only if the VMI has cloud-init data.
+    fn pre_cloud_init_iso(&self, vmi: &Vmi, cloud_init: &mut CloudInit) -> Result {
+        let _ = (vmi, cloud_init);
+        Ok(())
+    }
+
+    /// Before the domain is defined, once per boot. libvirt has assigned no addresses yet.
+    fn on_define_domain(&self, vmi: &Vmi, domain: &mut Domain) -> Result {
+        let _ = (vmi, domain);
+        Ok(())
+    }
+
+    /// When the launcher ends, even if there never was a domain.
+    fn shutdown(&self) -> Result {
+        Ok(())
+    }
+}
