@@ -1,7 +1,7 @@
 # `make demo` and `make test` work on a fresh Debian 12 or 13: each installs what it needs first.
 .DEFAULT_GOAL := help
 DRIVER ?= qemu
-.PHONY: help setup demo test test-faults test-peer lint fmt doc deny advisories msrv semver fuzz cross book measure static image dist reproducible
+.PHONY: help setup demo test test-faults test-peer lint fmt doc deny advisories msrv package semver fuzz cross book measure static image dist reproducible
 SECONDS ?= 60
 BASE ?= origin/main
 
@@ -48,6 +48,10 @@ advisories: ## known vulnerabilities of dependencies; needs the network
 msrv: ## the hook SDK with the oldest Rust that it states
 	@scripts/setup build
 	@scripts/msrv
+
+package: ## the crates of the hook SDK as they are published, each built from its package
+	@scripts/setup build
+	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo package -p hooks-sdk-domain-xml -p hooks-sdk-quantity -p hooks-sdk
 
 semver: ## the hook SDK's API against a git revision (BASE=REVISION)
 	@scripts/setup semver

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use crate::bindings::exports::virt_hook::hooks::handler::{self, Guest};
-use crate::{Description, Error, Hook, host, points};
+use crate::{Description, Error, Hook, dispatch, host};
 
 pub use crate::bindings::{self as types, export_component};
 
@@ -28,7 +28,7 @@ impl<T: Exported> Guest for Component<T> {
     }
 
     fn pre_start(vmi: String) -> Result<(), handler::Error> {
-        told(|| points::pre_start::<T::Hook>(vmi))
+        told(|| dispatch::pre_start::<T::Hook>(vmi))
     }
 
     fn pre_cloud_init_iso(
@@ -36,15 +36,15 @@ impl<T: Exported> Guest for Component<T> {
         data_source: String,
         documents: Vec<handler::Document>,
     ) -> Result<Vec<handler::Document>, handler::Error> {
-        told(|| points::pre_cloud_init_iso::<T::Hook>(vmi, data_source, documents))
+        told(|| dispatch::pre_cloud_init_iso::<T::Hook>(vmi, data_source, documents))
     }
 
     fn on_define_domain(vmi: String, domain_xml: String) -> Result<String, handler::Error> {
-        told(|| points::on_define_domain::<T::Hook>(vmi, domain_xml))
+        told(|| dispatch::on_define_domain::<T::Hook>(vmi, domain_xml))
     }
 
     fn shutdown() -> Result<(), handler::Error> {
-        told(points::shutdown::<T::Hook>)
+        told(dispatch::shutdown::<T::Hook>)
     }
 }
 

@@ -99,7 +99,12 @@ fn none_of(member: &str, forbidden: &[&str]) {
 }
 
 /// Crates that only compute.
-const PURE: [&str; 4] = ["domain-xml", "domain", "kubevirt-api", "quantity"];
+const PURE: [&str; 4] = [
+    "hooks-sdk-domain-xml",
+    "domain",
+    "kubevirt-api",
+    "hooks-sdk-quantity",
+];
 
 /// Crates that do I/O or start processes and threads.
 const OUTSIDE: [&str; 10] = [

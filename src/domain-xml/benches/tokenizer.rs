@@ -1,7 +1,7 @@
 //! Time and allocations of finding the elements of a domain: this crate's tokenizer, and quick-xml's reader in its
 //! place. docs/decisions/0001-own-xml-tree.md has the figures and what follows from them.
 //!
-//! `cargo bench -p domain-xml --bench tokenizer` prints a table; nothing is asserted about time.
+//! `cargo bench -p hooks-sdk-domain-xml --bench tokenizer` prints a table; nothing is asserted about time.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 

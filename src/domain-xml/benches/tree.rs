@@ -1,6 +1,6 @@
 //! Time and allocations of parsing, editing, comparing and dropping a domain.
 //!
-//! `cargo bench -p domain-xml` prints a table; nothing is asserted. The domains are KubeVirt's
+//! `cargo bench -p hooks-sdk-domain-xml` prints a table; nothing is asserted. The domains are KubeVirt's
 //! Windows machine with as many disks as make 15 KB, and with 200 disks.
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
