@@ -51,6 +51,8 @@ pub struct JobStats {
     pub memory_bps: Option<u64>,
     /// How many pages the guest writes in a second.
     pub memory_dirty_rate: Option<u64>,
+    /// Bytes of a page.
+    pub memory_page_size: Option<u64>,
     /// The pass over the guest's memory, from 1.
     pub memory_iteration: Option<u64>,
 }
@@ -131,6 +133,7 @@ impl JobStats {
                 "data_remaining" => stats.data_remaining = value,
                 "memory_bps" => stats.memory_bps = value,
                 "memory_dirty_rate" => stats.memory_dirty_rate = value,
+                "memory_page_size" => stats.memory_page_size = value,
                 "memory_iteration" => stats.memory_iteration = value,
                 _ => {}
             }

@@ -1,6 +1,6 @@
 //! Which disks are copied to the target: those that only this node has.
 
-use domain_xml::Document;
+use domain_xml::{Document, Element};
 use kubevirt_api::vmi::{Vmi, Volume};
 
 use super::disk_element::{attr, disks, target, volume};
@@ -21,12 +21,20 @@ pub fn disks_to_copy(vmi: &Vmi, domain: &Document) -> Vec<String> {
         .collect()
 }
 
-/// The volumes that are copied to other claims, with the target names of their disks.
+/// The volumes that are copied to other claims, with the paths of their disks' images or devices.
 pub fn migrated_volume_disks(vmi: &Vmi, domain: &Document) -> Vec<(String, String)> {
-    let disks = disks(domain).map(|disk| (volume(disk), target(disk)));
+    let disks = disks(domain).map(|disk| (volume(disk), path(disk)));
     disks
         .filter(|(volume, _)| is_migrated(vmi, volume))
         .collect()
+}
+
+fn path(disk: &Element) -> String {
+    let source = disk.child("source");
+    match attr(source, "file") {
+        file if file.is_empty() => attr(source, "dev"),
+        file => file,
+    }
 }
 
 /// Whether the volume of this name is copied to another claim.

@@ -2,6 +2,7 @@
 //! KubeVirt adds does not go unnoticed.
 
 use hook_host::{Plugins, PluginsError};
+use kubevirt_api::migration_options::{MigrationOptions, MigrationOptionsError};
 use kubevirt_api::options::{
     Cell, ClusterConfig, Cpu, DiskInfo, InterfaceBindingMigration, MemoryAmount, Options, Pages,
     Sibling, Smbios, Topology,
@@ -9,6 +10,7 @@ use kubevirt_api::options::{
 use kubevirt_api::vmi::Vmi;
 use proto::cmd::v1 as wire;
 
+use crate::jobs::{MigrationJob, MigrationRefusal};
 use crate::manager::SyncRequest;
 
 /// A request cannot be used.
@@ -20,6 +22,12 @@ pub(super) enum DecodeError {
     /// The plugins.
     #[error(transparent)]
     Plugins(#[from] PluginsError),
+    /// The options of a migration.
+    #[error(transparent)]
+    MigrationOptions(#[from] MigrationOptionsError),
+    /// The migration cannot be made now.
+    #[error(transparent)]
+    Migration(#[from] MigrationRefusal),
 }
 
 /// A VMI with its options and plugins.
@@ -31,6 +39,16 @@ pub(super) fn sync_request(request: wire::VmiRequest) -> Result<SyncRequest, Dec
         options: self::options(options)?,
         allow_emulation: false,
     })
+}
+
+/// The migration in a request.
+pub(super) fn migration(request: wire::MigrationRequest) -> Result<MigrationJob, DecodeError> {
+    let wire::MigrationRequest { vmi, options } = request;
+    let vmi = self::vmi(vmi.as_ref())?;
+    Ok(MigrationJob::new(
+        vmi,
+        MigrationOptions::from_json(&options)?,
+    )?)
 }
 
 /// The VMI in a request.

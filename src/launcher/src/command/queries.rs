@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use libvirt::DomainStats;
+use libvirt::{DomainStats, JobStats};
 use proto::cmd::v1::{
     DomainResponse, DomainStatsResponse, GuestFilesystemsResponse, GuestInfoResponse,
     GuestUserListResponse, QemuVersionResponse, Response as Answer,
@@ -11,7 +11,7 @@ use proto::cmd::v1::{
 use super::response::{failed, ok};
 use crate::libvirt_client::{QUERY_DEADLINE, SnapshotError, response_text};
 use crate::manager::{Identity, Phase, VmContext};
-use crate::stats::{self, DeviceAliases, Load, MigrationProgress};
+use crate::stats::{self, DeviceAliases, MigrationProgress};
 
 /// The domain in KubeVirt's JSON; empty while there is none.
 pub(super) async fn domain(vm: &VmContext) -> DomainResponse {
@@ -56,7 +56,11 @@ async fn stats_json(vm: &VmContext) -> Result<String, String> {
         vm.client.invalidate();
     }
     let guest_info = Arc::clone(&vm.guest_info);
-    let render = move |stats: &DomainStats, xml: &str| render_stats(stats, xml, &guest_info.load());
+    let migration = migration_progress(vm.jobs.migration_progress());
+    let render = move |stats: &DomainStats, xml: &str| {
+        let aliases = DeviceAliases::from_xml(xml);
+        stats::domain_stats(stats, &aliases, &guest_info.load(), &migration).to_string()
+    };
     match vm.client.statistics(render).await {
         Ok(Some(json)) => Ok(json.as_ref().to_owned()),
         Ok(None) => Err("empty DomainStats".to_owned()),
@@ -64,10 +68,18 @@ async fn stats_json(vm: &VmContext) -> Result<String, String> {
     }
 }
 
-fn render_stats(stats: &DomainStats, active_xml: &str, load: &Load) -> String {
-    let migration = MigrationProgress::default();
-    let aliases = DeviceAliases::from_xml(active_xml);
-    stats::domain_stats(stats, &aliases, load, &migration).to_string()
+fn migration_progress(stats: Option<JobStats>) -> MigrationProgress {
+    let Some(stats) = stats else {
+        return MigrationProgress::default();
+    };
+    let pages = stats.memory_dirty_rate.zip(stats.memory_page_size);
+    MigrationProgress {
+        total: stats.data_total,
+        processed: stats.data_processed,
+        memory_bps: stats.memory_bps,
+        remaining: stats.data_remaining,
+        dirty_rate: pages.map(|(pages, size)| pages.saturating_mul(size)),
+    }
 }
 
 /// What the guest agent reported.

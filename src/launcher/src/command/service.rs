@@ -240,16 +240,22 @@ impl Cmd for CommandService {
         command!(self, request, Command::Unfreeze)
     }
 
-    async fn migrate_virtual_machine(&self, _: Request<MigrationRequest>) -> Reply<Response> {
-        reply(unsupported("MigrateVirtualMachine"))
+    async fn migrate_virtual_machine(&self, request: Request<MigrationRequest>) -> Reply<Response> {
+        reply(match decode::migration(request.into_inner()) {
+            Ok(job) => outcome(self.manager.run(Command::Migrate(Arc::new(job))).await),
+            Err(error) => failed(error),
+        })
     }
 
     async fn sync_migration_target(&self, _: Request<VmiRequest>) -> Reply<Response> {
         reply(unsupported("SyncMigrationTarget"))
     }
 
-    async fn cancel_virtual_machine_migration(&self, _: Request<VmiRequest>) -> Reply<Response> {
-        reply(unsupported("CancelVirtualMachineMigration"))
+    async fn cancel_virtual_machine_migration(
+        &self,
+        request: Request<VmiRequest>,
+    ) -> Reply<Response> {
+        command!(self, request, Command::CancelMigration)
     }
 
     /// Ends the waiting of a migration's target pod. This launcher is none, so that nothing waits.

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use domain::migration::MigrationXmlError;
+
 use crate::blocking::NoAnswer;
 
 /// Why a job is to end before its work is done.
@@ -45,6 +47,20 @@ pub(crate) enum JobError {
     /// No progress for longer than the stall timeout.
     #[error("nothing was written for {0:?}; is the storage reachable?")]
     Stalled(Duration),
+    /// virt-handler cancelled the migration before libvirt began it.
+    #[error("Live migration has been aborted")]
+    Cancelled,
+    /// The VMI's annotation says so.
+    #[error("Failed migration to satisfy functional test condition")]
+    ForcedFailure,
+    /// The domain cannot be described to the target.
+    #[error(transparent)]
+    MigrationXml(#[from] MigrationXmlError),
+    /// SR-IOV interfaces cannot migrate.
+    #[error(
+        "the guest has not released its SR-IOV interfaces within {0:?}; does it support hot-unplug?"
+    )]
+    HostDevicesKept(Duration),
     /// The job's task or thread ended without a result.
     #[error(
         "the job failed inside the launcher; this is a fault of the launcher, please report it"

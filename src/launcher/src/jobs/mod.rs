@@ -4,34 +4,52 @@
 //!            start                     end, failure, abort
 //!   [idle] ────────▶ [running: kind] ──────────────────────▶ [idle], the record is complete
 //! ```
-//! libvirt runs one job of a domain at a time, and so does [`Jobs`]. [`Jobs::start`] returns at once;
-//! the job's own task reports progress, obeys [`Jobs::abort`] and completes the record, which is part of
-//! the notifications to virt-handler. Every record is completed, also when the task panics.
+//! libvirt runs one job of a domain at a time, and so does [`Jobs`]. [`Jobs::start_memory_dump`] and
+//! [`Jobs::start_migration`] return at once; the job's own task reports progress, obeys [`Jobs::abort`] and completes
+//! the record, which is part of the notifications to virt-handler. Every record is completed, also when the task
+//! panics.
 
 mod error;
 mod memory_dump;
+mod migration;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use domain::host::HostFacts;
 use futures_util::future::BoxFuture;
-use kubevirt_api::metadata::MemoryDump;
-use tokio::sync::watch;
+use kubevirt_api::metadata::{MemoryDump, Migration};
+use kubevirt_api::migration::MigrationRequest;
+use libvirt::{Domain, Hypervisor, JobStats};
+use tokio::sync::{mpsc, watch};
 
 pub(crate) use error::{AbortReason, JobError};
 pub(crate) use memory_dump::MemoryDumpRequest;
+pub(crate) use migration::{MigrationJob, MigrationRefusal};
 
+use migration::{MigrationControl, MigrationRecord};
+
+use crate::blocking;
 use crate::libvirt_client::Connect;
 use crate::timestamp;
 
 /// For the end of an aborted job; the job's own timeouts are shorter.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(8);
+/// Connecting, and looking up the domain.
+const OPEN: Duration = Duration::from_secs(10);
 
 /// Keeps the records of jobs and publishes them to virt-handler.
 pub trait JobRecorder: Send + Sync {
     /// Replaces the record of the memory dump.
     fn set_memory_dump(&self, record: MemoryDump);
+
+    /// The record of the last migration, from or to this launcher.
+    fn migration(&self) -> Option<Migration>;
+
+    /// Replaces the record of the migration.
+    fn set_migration(&self, record: Migration);
 
     /// Resolves when the current records were sent to virt-handler.
     fn all_published(&self) -> BoxFuture<'_, ()>;
@@ -42,42 +60,31 @@ pub trait JobRecorder: Send + Sync {
 pub enum JobKind {
     /// The guest's memory is written to a file.
     MemoryDump,
+    /// The VM moves to another pod.
+    Migration,
 }
 
 impl fmt::Display for JobKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             JobKind::MemoryDump => "a memory dump",
+            JobKind::Migration => "a migration",
         })
     }
 }
 
-/// A job to be started.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JobRequest {
-    /// Write the guest's memory to a file.
-    MemoryDump(MemoryDumpRequest),
-}
-
-impl JobRequest {
-    /// The kind of the job.
-    pub fn kind(&self) -> JobKind {
-        match self {
-            JobRequest::MemoryDump(_) => JobKind::MemoryDump,
-        }
-    }
-}
-
 /// What became of a request to start a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum JobStart {
     /// The job runs.
     Started,
-    /// One of the same kind runs; the request has no effect.
+    /// The same one runs; the request has no effect.
     AlreadyRunning,
-    /// The last job of this kind was the same one; the request has no effect.
+    /// The last memory dump was the same one; the request has no effect.
     AlreadyDone,
-    /// A job of another kind runs.
+    /// The last migration was the same one: a migration is executed once.
+    AlreadyExecuted(Box<Migration>),
+    /// Another job runs.
     Busy(JobKind),
 }
 
@@ -110,8 +117,39 @@ pub struct JobContext {
     pub connect: Connect,
     /// Keeps the records.
     pub recorder: Arc<dyn JobRecorder>,
-    /// How progress is watched.
+    /// How the progress of a memory dump is watched.
     pub progress: ProgressTimes,
+    /// What migrations from this launcher find in the pod.
+    pub migration: MigrationPlaces,
+}
+
+/// What migrations from this launcher find in the pod.
+#[derive(Debug, Clone, Default)]
+pub struct MigrationPlaces {
+    /// `--kubevirt-share-dir`, with virt-handler's sockets towards the target.
+    pub share: PathBuf,
+    /// `--ephemeral-disk-dir`.
+    pub ephemeral_disks: PathBuf,
+    /// The node.
+    pub facts: HostFacts,
+    /// The source names files and processors for the target. Otherwise the target does, through libvirt's hook
+    /// (`--libvirt-hook-server-and-client`).
+    pub names_for_target: bool,
+}
+
+impl JobContext {
+    /// A connection of the job's own, and the domain.
+    async fn open(&self) -> Result<(Arc<dyn Hypervisor>, Arc<dyn Domain>), JobError> {
+        let (connect, domain) = (Arc::clone(&self.connect), self.domain.clone());
+        let found = blocking::call("looking up the domain", OPEN, move || {
+            let hypervisor = connect()?;
+            let found = hypervisor.lookup(&domain)?;
+            Ok::<_, libvirt::Error>((hypervisor, found))
+        });
+        let (hypervisor, found) = found.await??;
+        let domain = found.ok_or_else(|| JobError::NoDomain(self.domain.clone()))?;
+        Ok((hypervisor, domain))
+    }
 }
 
 /// Runs the domain's jobs, one at a time. Clones are the same runner.
@@ -120,12 +158,20 @@ pub struct Jobs {
     context: Arc<JobContext>,
     state: Arc<Mutex<State>>,
     running: watch::Sender<Option<JobKind>>,
+    progress: watch::Sender<Option<JobStats>>,
 }
 
 #[derive(Default)]
 struct State {
     abort: Option<watch::Sender<Option<AbortReason>>>,
     memory_dump: Option<MemoryDump>,
+    migration: Option<RunningMigration>,
+    has_migrated: bool,
+}
+
+struct RunningMigration {
+    record: MigrationRecord,
+    cancel: mpsc::UnboundedSender<()>,
 }
 
 impl Jobs {
@@ -135,29 +181,87 @@ impl Jobs {
             context: Arc::new(context),
             state: Arc::default(),
             running: watch::Sender::new(None),
+            progress: watch::Sender::new(None),
         }
     }
 
-    /// Starts a job, unless one runs or it was the last one of its kind.
-    pub fn start(&self, request: JobRequest) -> JobStart {
+    /// Starts a memory dump, unless a job runs or the last dump was the same.
+    pub fn start_memory_dump(&self, request: MemoryDumpRequest) -> JobStart {
         let mut state = self.lock();
-        let kind = request.kind();
         match *self.running.borrow() {
-            Some(running) if running == kind => return JobStart::AlreadyRunning,
+            Some(JobKind::MemoryDump) => return JobStart::AlreadyRunning,
             Some(running) => return JobStart::Busy(running),
             None => {}
         }
-        let JobRequest::MemoryDump(request) = request;
         if request.is_recorded_in(state.memory_dump.as_ref()) {
             return JobStart::AlreadyDone;
         }
-        let (abort, aborted) = watch::channel(None);
-        state.abort = Some(abort);
-        self.running.send_replace(Some(kind));
+        let aborted = self.begin(&mut state, JobKind::MemoryDump);
         let record = memory_dump::begin(&request, timestamp::now());
         self.record(&mut state, record);
         tokio::spawn(self.clone().run_memory_dump(request, aborted));
         JobStart::Started
+    }
+
+    /// Starts a migration, unless a job runs or the last migration was the same.
+    pub fn start_migration(&self, job: MigrationJob) -> JobStart {
+        let mut state = self.lock();
+        let last = self.context.recorder.migration();
+        match (Migration::request(last.as_ref(), job.uid()), last) {
+            (MigrationRequest::Ended, Some(last)) => {
+                return JobStart::AlreadyExecuted(Box::new(last));
+            }
+            (MigrationRequest::UnderWay, _) => return JobStart::AlreadyRunning,
+            _ => {}
+        }
+        if let Some(running) = *self.running.borrow() {
+            return JobStart::Busy(running);
+        }
+        let aborted = self.begin(&mut state, JobKind::Migration);
+        let record = MigrationRecord::begin(job.uid(), Arc::clone(&self.context.recorder));
+        let (cancel, cancelled) = mpsc::unbounded_channel();
+        state.migration = Some(RunningMigration {
+            record: record.clone(),
+            cancel,
+        });
+        let control = MigrationControl {
+            aborted,
+            cancelled,
+            progress: self.progress.clone(),
+        };
+        tokio::spawn(self.clone().run_migration(job, record, control));
+        JobStart::Started
+    }
+
+    /// Cancels the running migration, unless that is under way; returns at once.
+    pub fn cancel_migration(&self) {
+        let state = self.lock();
+        let Some(migration) = &state.migration else {
+            tracing::info!("there is no migration to cancel");
+            return;
+        };
+        if migration.record.request_abort() {
+            // Fails only when the migration has just ended.
+            let _ = migration.cancel.send(());
+        }
+    }
+
+    /// Whether the VM is on its way to another pod, or has arrived there.
+    pub fn migrates_away(&self) -> bool {
+        let state = self.lock();
+        state.has_migrated || state.migration.is_some()
+    }
+
+    /// libvirt's statistics of the running migration, as they were read last.
+    pub fn migration_progress(&self) -> Option<JobStats> {
+        *self.progress.borrow()
+    }
+
+    fn begin(&self, state: &mut State, kind: JobKind) -> watch::Receiver<Option<AbortReason>> {
+        let (abort, aborted) = watch::channel(None);
+        state.abort = Some(abort);
+        self.running.send_replace(Some(kind));
+        aborted
     }
 
     /// Asks the running job to end; returns at once. The first reason counts.
@@ -215,6 +319,23 @@ impl Jobs {
         let record = memory_dump::complete(begun, timestamp::now(), result);
         self.record(&mut state, record);
         state.abort = None;
+        self.running.send_replace(None);
+    }
+
+    async fn run_migration(
+        self,
+        job: MigrationJob,
+        record: MigrationRecord,
+        control: MigrationControl,
+    ) {
+        let run = migration::run(Arc::clone(&self.context), job, record.clone(), control);
+        let result = tokio::spawn(run).await.unwrap_or(Err(JobError::Fault));
+        let mut state = self.lock();
+        state.has_migrated = result.is_ok();
+        state.migration = None;
+        state.abort = None;
+        // virt-handler may ask for the next migration as soon as it has read the end; that waits for this lock.
+        record.complete(result);
         self.running.send_replace(None);
     }
 

@@ -28,6 +28,14 @@ impl JobRecorder for Records {
         self.records.lock().unwrap().push(record);
     }
 
+    fn migration(&self) -> Option<Migration> {
+        None
+    }
+
+    fn set_migration(&self, record: Migration) {
+        panic!("no migration is made here: {record:?}");
+    }
+
     fn all_published(&self) -> BoxFuture<'_, ()> {
         assert!(!self.panics, "a fault of the launcher");
         Box::pin(async {
@@ -64,6 +72,7 @@ impl Rig {
                 report: STALL / 20,
                 stall: STALL,
             },
+            migration: MigrationPlaces::default(),
         });
         Rig {
             fake,
@@ -79,7 +88,7 @@ impl Rig {
 
     fn start(&self, path: &str) -> JobStart {
         let request = MemoryDumpRequest::new(path).unwrap();
-        self.jobs.start(JobRequest::MemoryDump(request))
+        self.jobs.start_memory_dump(request)
     }
 
     async fn ended(&self) -> Vec<MemoryDump> {

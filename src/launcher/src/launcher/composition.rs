@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use crate::agent::PollIntervals;
 use crate::boot::resources::BootResources;
 use crate::command::{CommandService, Server};
+use crate::jobs::MigrationPlaces;
 use crate::libvirt_client::{Client, Connect, Connection};
 use crate::manager::hooks::Hooks;
 use crate::manager::{Identity, Manager, Phase, VmHandles, VmParts, event_handler};
@@ -37,6 +38,8 @@ pub struct Composition {
     pub poll_intervals: PollIntervals,
     /// `--vm-stats-collector`.
     pub vm_stats_collector: bool,
+    /// `--libvirt-hook-server-and-client`: a migration's target names its files and processors itself.
+    pub migration_hooks: bool,
     /// Messages about QEMU's logs that virtlogd's death has lost.
     pub lost_logs: Option<watch::Receiver<Option<String>>>,
 }
@@ -62,6 +65,7 @@ impl Composition {
             boot_resources,
             poll_intervals,
             vm_stats_collector,
+            migration_hooks,
             lost_logs,
         } = self;
         let pid_file = paths.qemu_pid_file(&identity.domain);
@@ -75,6 +79,7 @@ impl Composition {
                 warn_of_lost_logs(lost.clone(), notifier.clone())
             });
         }
+        let facts = boot_resources.facts.clone();
         let parts = VmParts {
             client: client.clone(),
             notifier,
@@ -82,6 +87,12 @@ impl Composition {
             boot_resources,
             qemu_log: paths.qemu_log(&identity.domain),
             tpm_state: paths.tpm_state(),
+            migration: MigrationPlaces {
+                share: paths.share.clone(),
+                ephemeral_disks: paths.ephemeral_disks.clone(),
+                facts,
+                names_for_target: !migration_hooks,
+            },
             poll_intervals,
             identity,
         };

@@ -149,6 +149,7 @@ impl Launcher {
             boot_resources: boot_resources(config),
             poll_intervals: poll_intervals(config),
             vm_stats_collector: config.flags.vm_stats_collector,
+            migration_hooks: config.flags.libvirt_hook_server_and_client,
             lost_logs: daemons.as_ref().and_then(Daemons::lost_logs),
         };
         Ok(Launcher {

@@ -14,7 +14,7 @@ use super::ops;
 use super::sync_request::SyncRequest;
 use super::vm_context::VmContext;
 use crate::agent::FreezeRequest;
-use crate::jobs::MemoryDumpRequest;
+use crate::jobs::{MemoryDumpRequest, MigrationJob};
 
 /// A command for the VM.
 #[derive(Debug, Clone)]
@@ -43,6 +43,10 @@ pub enum Command {
     Unfreeze,
     /// Write the guest's memory to a file.
     MemoryDump(MemoryDumpRequest),
+    /// Move the VM to another pod.
+    Migrate(Arc<MigrationJob>),
+    /// Let it stay.
+    CancelMigration,
     /// End QEMU.
     Kill,
     /// Make libvirt forget the domain.
@@ -64,6 +68,8 @@ pub(super) enum Kind {
     Freeze,
     Unfreeze,
     MemoryDump,
+    Migrate,
+    CancelMigration,
     Kill,
     Delete,
 }
@@ -102,6 +108,8 @@ pub(super) enum Condition {
     Gone,
     /// The VM is to arrive by a migration, and has not.
     AwaitsMigration,
+    /// The VM is on its way to another pod. libvirt would let the command wait for half a minute, and refuse it.
+    MigratesAway,
 }
 
 /// One row of the table.
@@ -122,19 +130,21 @@ use Lane::{Domain, End, Filesystems, Guest, Job};
 
 /// A row for each kind, in the order of [`Kind`].
 #[rustfmt::skip]
-pub(super) const RULES: [Rule; 14] = [
+pub(super) const RULES: [Rule; 16] = [
     rule(Kind::Sync, "sync", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::AwaitsMigration]),
-    rule(Kind::Pause, "pause", Domain, &[Domain, End], Repeat::JoinLast, &[]),
-    rule(Kind::Unpause, "unpause", Domain, &[Domain, End], Repeat::JoinLast, &[]),
-    rule(Kind::SetCpus, "set processors", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),
-    rule(Kind::SetMemory, "set memory", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),
-    rule(Kind::AttachHostDevices, "attach host devices", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),
-    rule(Kind::Reset, "reset", Domain, &[Domain, End], Repeat::JoinLast, &[]),
-    rule(Kind::SoftReboot, "soft reboot", Guest, &[Domain, Guest, End], Repeat::JoinLast, &[]),
+    rule(Kind::Pause, "pause", Domain, &[Domain, End], Repeat::JoinLast, &[Condition::MigratesAway]),
+    rule(Kind::Unpause, "unpause", Domain, &[Domain, End], Repeat::JoinLast, &[Condition::MigratesAway]),
+    rule(Kind::SetCpus, "set processors", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::MigratesAway]),
+    rule(Kind::SetMemory, "set memory", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::MigratesAway]),
+    rule(Kind::AttachHostDevices, "attach host devices", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::MigratesAway]),
+    rule(Kind::Reset, "reset", Domain, &[Domain, End], Repeat::JoinLast, &[Condition::MigratesAway]),
+    rule(Kind::SoftReboot, "soft reboot", Guest, &[Domain, Guest, End], Repeat::JoinLast, &[Condition::MigratesAway]),
     rule(Kind::Shutdown, "shutdown", Guest, &[Domain, Guest, End], Repeat::JoinLast, &[]),
     rule(Kind::Freeze, "freeze", Filesystems, &[Filesystems, End], Repeat::JoinLast, &[]),
     rule(Kind::Unfreeze, "unfreeze", Filesystems, &[Filesystems, End], Repeat::JoinLast, &[]),
     rule(Kind::MemoryDump, "memory dump", Job, &[Job, End], Repeat::JoinLast, &[]),
+    rule(Kind::Migrate, "migrate", Domain, &[Domain, Job, End], Repeat::JoinEqual, &[Condition::Gone, Condition::AwaitsMigration]),
+    rule(Kind::CancelMigration, "cancel migration", Job, &[Job, End], Repeat::JoinLast, &[]),
     rule(Kind::Kill, "kill", End, &[End], Repeat::JoinLast, &[]),
     rule(Kind::Delete, "delete", End, &[End], Repeat::JoinLast, &[Condition::StartUnreported]),
 ];
@@ -199,6 +209,8 @@ impl Command {
             Command::Freeze(_) => Kind::Freeze,
             Command::Unfreeze => Kind::Unfreeze,
             Command::MemoryDump(_) => Kind::MemoryDump,
+            Command::Migrate(_) => Kind::Migrate,
+            Command::CancelMigration => Kind::CancelMigration,
             Command::Kill => Kind::Kill,
             Command::Delete => Kind::Delete,
         }
@@ -215,6 +227,7 @@ impl Command {
             (Command::SetMemory(one), Command::SetMemory(other)) => {
                 one.raw_json() == other.raw_json()
             }
+            (Command::Migrate(one), Command::Migrate(other)) => one.uid() == other.uid(),
             (one, other) => one.kind() == other.kind(),
         }
     }
@@ -246,6 +259,8 @@ impl Command {
             Command::Freeze(request) => ops::freeze(vm, request).await,
             Command::Unfreeze => ops::unfreeze(vm).await,
             Command::MemoryDump(request) => ops::memory_dump(vm, request),
+            Command::Migrate(job) => ops::migrate(vm, Arc::unwrap_or_clone(job)),
+            Command::CancelMigration => ops::cancel_migration(vm),
             Command::Kill => ops::kill(vm, context.others_ended()).await,
             Command::Delete => ops::delete(vm, context.others_ended()).await,
         }

@@ -98,7 +98,7 @@ impl Driver {
     fn state(&self) -> VmState {
         VmState {
             phase: *self.vm.state.borrow(),
-            role: self.vm.driver_state().role,
+            role: self.vm.role(),
             start_unreported: self.vm.start_report.is_unreported(),
         }
     }

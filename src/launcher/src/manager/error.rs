@@ -35,6 +35,20 @@ pub enum OpError {
     /// A job of another kind runs.
     #[error("{0} is in progress; try again when it has ended")]
     JobRuns(JobKind),
+    /// A migration is executed once.
+    #[error(
+        "migration job {uid} already executed, finished at {end}, failed: {failed}, abortStatus: {abort_status}"
+    )]
+    MigrationExecuted {
+        /// The migration's UID.
+        uid: String,
+        /// When it ended.
+        end: String,
+        /// Whether it failed.
+        failed: bool,
+        /// How far its cancellation came.
+        abort_status: String,
+    },
     /// The VMI cannot become a domain.
     #[error(transparent)]
     Convert(#[from] ConvertError),

@@ -144,6 +144,14 @@ impl JobRecorder for Metadata {
         self.change(|metadata| metadata.memory_dump = Some(record));
     }
 
+    fn migration(&self) -> Option<Migration> {
+        self.lock().metadata.migration.clone()
+    }
+
+    fn set_migration(&self, record: Migration) {
+        Metadata::set_migration(self, record);
+    }
+
     fn all_published(&self) -> BoxFuture<'_, ()> {
         Box::pin(Metadata::all_published(self))
     }

@@ -24,6 +24,11 @@ pub enum Refusal {
          has failed, its pod is deleted"
     )]
     AwaitsMigration,
+    /// The VM belongs to its next pod soon.
+    #[error(
+        "the virtual machine is being migrated to another pod; try again when the migration has ended"
+    )]
+    MigratesAway,
     /// Far more requests are waiting than virt-handler ever sends.
     #[error("too many requests are waiting; try again")]
     Busy,

@@ -17,7 +17,7 @@ use crate::agent::credentials::CredentialSync;
 use crate::agent::{AgentData, AgentLink, Freezer, GuestInfoCache, PollIntervals, Poller};
 use crate::boot::resources::BootResources;
 use crate::events::VmEvent;
-use crate::jobs::{JobContext, JobRecorder, Jobs, ProgressTimes};
+use crate::jobs::{JobContext, JobRecorder, Jobs, MigrationPlaces, ProgressTimes};
 use crate::libvirt_client::{Client, ConnectionEvent};
 use crate::notify::Notifier;
 use crate::tasks::Supervisor;
@@ -40,6 +40,8 @@ pub struct VmParts {
     pub tpm_state: PathBuf,
     /// How often the guest agent is asked.
     pub poll_intervals: PollIntervals,
+    /// What migrations from this launcher find in the pod.
+    pub migration: MigrationPlaces,
 }
 
 /// The handles of a running VM.
@@ -100,6 +102,7 @@ impl VmParts {
             connect: self.client.connect(),
             recorder: Arc::clone(&metadata) as Arc<dyn JobRecorder>,
             progress: ProgressTimes::default(),
+            migration: self.migration,
         });
         let vm = VmContext {
             agent_data: AgentData::new(self.client.clone()),

@@ -132,6 +132,14 @@ impl VmContext {
         self.last_request.store(id.0, Ordering::Relaxed);
     }
 
+    /// Which side of a migration the VM is on.
+    pub fn role(&self) -> Role {
+        match self.jobs.migrates_away() {
+            true => Role::Source,
+            false => self.driver_state().role,
+        }
+    }
+
     /// Locks the state that one operation leaves for the next.
     pub fn driver_state(&self) -> MutexGuard<'_, DriverState> {
         self.driver_state

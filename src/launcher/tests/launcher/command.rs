@@ -361,9 +361,7 @@ async fn unsupported_command_is_named() {
         };
     }
     ask!(
-        migrate_virtual_machine(MigrationRequest::default()),
         sync_migration_target(about()),
-        cancel_virtual_machine_migration(about()),
         finalize_virtual_machine_migration(about()),
         backup_virtual_machine(BackupRequest::default()),
     );

@@ -10,5 +10,6 @@ mod guest_agent;
 mod hotplug;
 mod manager;
 mod memory_dump;
+mod migration_source;
 mod monitoring;
 mod rig;

@@ -72,6 +72,7 @@ impl Rig {
             boot_resources: BootResources::new(&paths, facts, 1 << 30),
             poll_intervals: PollIntervals::default(),
             vm_stats_collector,
+            migration_hooks: false,
             lost_logs: None,
         };
         let launcher = composition.start().await.unwrap();
@@ -258,6 +259,10 @@ fn describe(event_type: &str, domain: &Value) -> String {
         };
         line.push_str(&format!(" dump={how}"));
     }
+    let migration = domain.pointer("/Spec/Metadata/KubeVirt/Migration");
+    if let Some(migration) = migration.filter(|migration| !migration.is_null()) {
+        line.push_str(&describe_migration(migration));
+    }
     for (name, pointer) in [
         ("os", "/Status/OSInfo/Name"),
         ("ip", "/Status/Interfaces/0/Ip"),
@@ -269,6 +274,22 @@ fn describe(event_type: &str, domain: &Value) -> String {
     }
     if domain.pointer("/ObjectMeta/deletionTimestamp").is_some() {
         line.push_str(" gone");
+    }
+    line
+}
+
+/// ` migration=UID PreCopy`, and ` Aborting`, ` ended`, ` failed: REASON` as it goes on.
+fn describe_migration(record: &Value) -> String {
+    let text = |field: &str| record[field].as_str().unwrap_or_default().to_owned();
+    let mut line = format!(" migration={} {}", text("UID"), text("Mode"));
+    if !text("AbortStatus").is_empty() {
+        line.push_str(&format!(" {}", text("AbortStatus")));
+    }
+    if record["EndTimestamp"].is_string() {
+        line.push_str(" ended");
+    }
+    if record["Failed"] == true {
+        line.push_str(&format!(" failed: {}", text("FailureReason")));
     }
     line
 }

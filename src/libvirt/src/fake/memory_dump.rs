@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use super::connection::FakeConnection;
 use super::daemon::no_domain;
+use super::invalid_operation::invalid;
 use super::running_dump::RunningDump;
-use super::simulated_domain::{SimulatedDomain, invalid};
+use super::simulated_domain::SimulatedDomain;
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
 use crate::jobs::JobStats;

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use super::connection::FakeConnection;
 use super::daemon::no_domain;
+use super::invalid_operation::invalid;
 use super::running_migration::{RunningMigration, SentMigration};
-use super::simulated_domain::{Events, SimulatedDomain, invalid};
+use super::simulated_domain::{Events, SimulatedDomain};
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, LifecycleEvent};
 use crate::migration::MigrationRequest;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::simulated_domain::invalid;
+use super::invalid_operation::invalid;
 use crate::error::{Error, Result, code, origin};
 use crate::jobs::{JobOperation, JobStats, JobType};
 use crate::migration::{MigrationFlags, MigrationRequest};
@@ -159,6 +159,7 @@ impl RunningMigration {
             data_remaining: known(SIZE - processed),
             memory_bps: known(100 << 20),
             memory_dirty_rate: known(10),
+            memory_page_size: known(4096),
             memory_iteration: known(1),
         }
     }

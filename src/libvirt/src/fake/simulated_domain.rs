@@ -13,6 +13,7 @@ use domain_xml::Element;
 
 use super::Agent;
 use super::domain_config::DomainConfig;
+use super::invalid_operation::invalid;
 use super::monitoring_state::MonitoringState;
 use super::running_dump::RunningDump;
 use super::running_migration::RunningMigration;
@@ -240,14 +241,5 @@ impl SimulatedDomain {
             domain: origin::QEMU,
             message: "Guest agent is not responding: QEMU guest agent is not connected".into(),
         })
-    }
-}
-
-/// libvirt's error for a call that the domain's state does not allow.
-pub(super) fn invalid(why: &str) -> Error {
-    Error {
-        code: code::OPERATION_INVALID,
-        domain: origin::QEMU,
-        message: format!("Requested operation is not valid: {why}"),
     }
 }

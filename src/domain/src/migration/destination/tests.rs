@@ -122,7 +122,7 @@ fn shared_read_only_and_exchangeable_disks_are_not_copied() {
     disks.push(disk("network", "protocol='nbd'", "net", ""));
     let domain = document(&domain(&disks));
     assert_eq!(disks_to_copy(&vmi, &domain), ["moved", "local", "map"]);
-    let moved = ("moved".to_owned(), "moved".to_owned());
+    let moved = ("moved".to_owned(), "/f".to_owned());
     assert_eq!(migrated_volume_disks(&vmi, &domain), [moved]);
 }
 

@@ -62,7 +62,7 @@ async fn prepare(
     context: &JobContext,
     request: &MemoryDumpRequest,
 ) -> Result<Arc<dyn Domain>, JobError> {
-    let domain = lookup(context).await?;
+    let (_, domain) = context.open().await?;
     // The record is published before the pause that it explains, and before a failure.
     if tokio::time::timeout(TOLD, context.recorder.all_published())
         .await
@@ -78,16 +78,6 @@ async fn prepare(
     )
     .await??;
     Ok(domain)
-}
-
-async fn lookup(context: &JobContext) -> Result<Arc<dyn Domain>, JobError> {
-    let (connect, domain) = (Arc::clone(&context.connect), context.domain.clone());
-    let found = blocking::call("looking up the domain", QUICK, move || {
-        connect()?.lookup(&domain)
-    });
-    found
-        .await??
-        .ok_or_else(|| JobError::NoDomain(context.domain.clone()))
 }
 
 async fn dump(

@@ -1,4 +1,5 @@
-use crate::jobs::{JobRequest, JobStart, MemoryDumpRequest};
+use super::job_start;
+use crate::jobs::MemoryDumpRequest;
 use crate::manager::Answer;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
@@ -9,9 +10,5 @@ pub(in crate::manager) fn memory_dump(
     vm: &VmContext,
     request: MemoryDumpRequest,
 ) -> Result<Answer, OpError> {
-    match vm.jobs.start(JobRequest::MemoryDump(request)) {
-        JobStart::Started => Ok(Answer::Done),
-        JobStart::AlreadyRunning | JobStart::AlreadyDone => Ok(Answer::NothingToDo),
-        JobStart::Busy(running) => Err(OpError::JobRuns(running)),
-    }
+    job_start::answer(vm.jobs.start_memory_dump(request))
 }

@@ -49,6 +49,10 @@ pub(in crate::manager) async fn sync(
             theirs: request.vmi.domain_name(),
         });
     }
+    if vm.jobs.migrates_away() {
+        // The VM runs as it is until it runs in its next pod, and is never started here again.
+        return Ok(Answer::NothingToDo);
+    }
     let converted = prepare::ConvertedVm::convert(vm, request).await?;
     let domain = match defined_domain(vm, request).await? {
         Some(domain) => domain,

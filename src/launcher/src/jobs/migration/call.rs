@@ -1,0 +1,196 @@
+//! libvirt's call: what it is given, the thread that waits for it, and what is asked of libvirt meanwhile.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use domain::migration::{
+    DestinationEdits, MigrationXmlError, TargetProcessors, destination_xml, migrated_volume_disks,
+};
+use domain_xml::Document;
+use libvirt::{Domain, DomainState, JobStats, JobType, MigrationRequest, Reason, State, XmlKind};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::host_devices::{self, Detached};
+use super::monitor::Action;
+use super::parameters;
+use super::request::MigrationJob;
+use crate::blocking;
+use crate::jobs::{JobContext, JobError};
+
+/// Queries, and requests that QEMU answers at once.
+const QUICK: Duration = Duration::from_secs(10);
+/// KubeVirt's deadline for an abort.
+const ABORT: Duration = Duration::from_secs(30);
+/// libvirt knows of no job for a moment after the call.
+const ABORT_RETRY: Duration = Duration::from_millis(20);
+
+/// The end of libvirt's call.
+pub(super) type Migrated = oneshot::Receiver<libvirt::Result<()>>;
+
+/// A call that is ready to be made.
+pub(super) struct PreparedCall {
+    destination: String,
+    request: MigrationRequest,
+    /// The guest was paused, and stays so on the target.
+    pub(super) is_paused: bool,
+}
+
+/// Detaches what cannot migrate, and describes the domain to the target.
+pub(super) async fn prepare(
+    context: &JobContext,
+    job: &MigrationJob,
+    domain: &Arc<dyn Domain>,
+    detached: &mut Detached,
+) -> Result<PreparedCall, JobError> {
+    let places = &context.migration;
+    let processors = match places.names_for_target {
+        true => TargetProcessors::of(job.vmi(), &places.facts)?,
+        false => None,
+    };
+    let is_paused = state(domain).await?.state == DomainState::Paused;
+    host_devices::detach(domain, detached).await?;
+    let reading = Arc::clone(domain);
+    let read = move || reading.xml(XmlKind::Migratable);
+    let xml = blocking::call("reading the domain's migratable XML", QUICK, read).await??;
+    let document = Document::parse(&xml)
+        .map_err(|error| JobError::from(MigrationXmlError::Domain(error.into())))?;
+    let edits = DestinationEdits {
+        processors,
+        names_files: places.names_for_target,
+        disk_sizes: disk_sizes(job, domain, &document).await?,
+    };
+    let xml = destination_xml(xml, job.vmi(), &edits)?;
+    Ok(PreparedCall {
+        destination: parameters::destination(job, &places.share),
+        request: parameters::request(job, &places.share, &document, xml, is_paused),
+        is_paused,
+    })
+}
+
+/// The virtual sizes of the disks of migrated volumes, by volume.
+async fn disk_sizes(
+    job: &MigrationJob,
+    domain: &Arc<dyn Domain>,
+    document: &Document,
+) -> Result<BTreeMap<String, u64>, JobError> {
+    let disks = migrated_volume_disks(job.vmi(), document);
+    if disks.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let domain = Arc::clone(domain);
+    let read = move || domain.block_infos();
+    let infos = blocking::call("asking for the sizes of the disks", QUICK, read).await??;
+    let sizes = disks.into_iter().filter_map(|(volume, path)| {
+        let info = infos.get(&path)?;
+        Some((volume, info.capacity))
+    });
+    Ok(sizes.collect())
+}
+
+/// Makes the call on a thread of its own: it may take hours, and the pool's threads are for short calls.
+pub(super) fn send(domain: &Arc<dyn Domain>, call: PreparedCall) -> Result<Migrated, JobError> {
+    let (done, migrated) = oneshot::channel();
+    let domain = Arc::clone(domain);
+    let PreparedCall {
+        destination,
+        request,
+        ..
+    } = call;
+    tracing::info!(
+        destination,
+        flags = request.flags.bits(),
+        disks = ?request.disks,
+        "migrating the virtual machine"
+    );
+    thread::Builder::new()
+        .name("migration".into())
+        .spawn(move || drop(done.send(domain.migrate(&destination, &request))))
+        .map_err(|_| JobError::Fault)?;
+    Ok(migrated)
+}
+
+/// The domain's state.
+pub(super) async fn state(domain: &Arc<dyn Domain>) -> Result<State, JobError> {
+    let domain = Arc::clone(domain);
+    let state = blocking::call("asking for the domain's state", QUICK, move || {
+        domain.state()
+    });
+    Ok(state.await??)
+}
+
+/// The guest is stopped for the migration.
+pub(super) fn is_stopped(state: State) -> bool {
+    state == State::new(DomainState::Paused, Reason::Migration)
+}
+
+/// The statistics of the running job; `None` if libvirt does not tell them.
+pub(super) async fn stats(domain: &Arc<dyn Domain>) -> Option<JobStats> {
+    let domain = Arc::clone(domain);
+    let stats = blocking::call("asking for the migration's progress", QUICK, move || {
+        domain.job_stats()
+    });
+    let problem = match stats.await {
+        Ok(Ok(stats)) => return (stats.job_type == JobType::Unbounded).then_some(stats),
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    tracing::debug!(reason = problem, "no progress of the migration is known");
+    None
+}
+
+/// Carries an action out; whether it succeeded.
+pub(super) async fn carry_out(domain: &Arc<dyn Domain>, action: Action) -> bool {
+    let what = match action {
+        Action::Abort(cause) => {
+            tracing::warn!(reason = %cause, "aborting the migration");
+            return abort(domain).await;
+        }
+        Action::StartPostCopy => "continuing the guest on the target (post-copy)",
+        Action::Suspend => "pausing the guest so that the migration completes",
+        Action::SetMaxDowntime(_) => "setting the longest downtime of the migration",
+    };
+    let target = Arc::clone(domain);
+    let call = blocking::call(what, QUICK, move || match action {
+        Action::StartPostCopy => target.start_post_copy(),
+        Action::Suspend => target.suspend(),
+        Action::SetMaxDowntime(milliseconds) => target.set_max_downtime(milliseconds),
+        Action::Abort(_) => target.abort_job(),
+    });
+    let problem = match call.await {
+        Ok(Ok(())) => {
+            tracing::info!(?action, "{what}: done");
+            return true;
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    tracing::warn!(?action, reason = problem, "{what}: failed");
+    false
+}
+
+async fn abort(domain: &Arc<dyn Domain>) -> bool {
+    let give_up = Instant::now() + ABORT;
+    loop {
+        let aborting = Arc::clone(domain);
+        let left = give_up.saturating_duration_since(Instant::now());
+        let call = blocking::call("aborting the migration", left, move || aborting.abort_job());
+        let problem = match call.await {
+            Ok(Ok(())) => return true,
+            Ok(Err(error)) if is_too_early(&error) && Instant::now() < give_up => {
+                tokio::time::sleep(ABORT_RETRY).await;
+                continue;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        tracing::error!(reason = problem, "the migration is not aborted");
+        return false;
+    }
+}
+
+fn is_too_early(error: &libvirt::Error) -> bool {
+    error.is_operation_invalid() && error.message.contains("no job is active")
+}

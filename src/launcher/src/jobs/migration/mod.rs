@@ -1,0 +1,22 @@
+//! The source of a live migration: the rules, which are pure, and [`run`], which carries a migration out.
+//!
+//! ```text
+//!   record begun ─▶ [prepare: host devices, XML] ─▶ [libvirt's call] ─▶ record ended
+//!                            │                          │  ▲ samples, actions
+//!                            └──── cancel ──▶ aborted   └──┴─ monitor
+//! ```
+//! The answer to virt-handler says only that the migration begins; everything else is in the record, which is part of
+//! each notification. A record is ended once, whatever happens, and a migration's UID is executed once.
+
+mod call;
+mod host_devices;
+mod monitor;
+mod parameters;
+mod record;
+mod request;
+mod run;
+mod transfer_size;
+
+pub(super) use record::MigrationRecord;
+pub(crate) use request::{MigrationJob, MigrationRefusal};
+pub(super) use run::{MigrationControl, run};

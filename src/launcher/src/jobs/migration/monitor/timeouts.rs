@@ -1,0 +1,94 @@
+//! The two timeouts: for progress, and for the whole migration.
+
+use std::time::Duration;
+
+use super::{Action, Cause, LONGEST_DOWNTIME, Mode, Sample, Terms};
+
+/// The timeouts and what they are measured by.
+#[derive(Debug)]
+pub(super) struct Timeouts {
+    terms: Terms,
+    limit: Option<u64>,
+    /// The smallest remainder so far. A remainder that grows and shrinks again is no progress.
+    smallest: Option<u64>,
+    progress_at: Duration,
+    /// libvirt has refused to complete the migration by force, which it does before the transfer.
+    force_failed: bool,
+}
+
+impl Timeouts {
+    pub(super) fn new(terms: Terms) -> Timeouts {
+        Timeouts {
+            terms,
+            limit: terms.limit,
+            smallest: None,
+            progress_at: Duration::ZERO,
+            force_failed: false,
+        }
+    }
+
+    pub(super) fn observe(
+        &mut self,
+        sample: &Sample,
+        mode: Mode,
+        is_aborting: bool,
+    ) -> Vec<Action> {
+        self.observe_progress(sample);
+        // The guest runs on the target: an abort would end it.
+        if mode == Mode::PostCopy || is_aborting {
+            return Vec::new();
+        }
+        let stuck = self.seconds_without_progress(sample.elapsed);
+        let late = self.limit.filter(|limit| sample.elapsed.as_secs() > *limit);
+        let may_force =
+            self.terms.allow_workload_disruption && mode == Mode::PreCopy && late.is_some();
+        match (may_force, stuck, late) {
+            (true, Some(seconds), _) if self.force_failed => {
+                vec![Action::Abort(Cause::NoProgress(seconds))]
+            }
+            (true, _, Some(limit)) => vec![self.force(limit)],
+            (_, Some(seconds), _) => vec![Action::Abort(Cause::NoProgress(seconds))],
+            (_, None, Some(limit)) => vec![Action::Abort(Cause::Limit(limit))],
+            (_, None, None) => Vec::new(),
+        }
+    }
+
+    fn observe_progress(&mut self, sample: &Sample) {
+        let remaining = sample.stats.and_then(|stats| stats.data_remaining);
+        let Some(remaining) = remaining else {
+            return;
+        };
+        if self.smallest.is_none_or(|smallest| remaining < smallest) {
+            self.smallest = Some(remaining);
+            self.progress_at = sample.elapsed;
+        }
+    }
+
+    fn seconds_without_progress(&self, now: Duration) -> Option<u64> {
+        let seconds = now.saturating_sub(self.progress_at).as_secs();
+        let timeout = self.terms.progress_timeout?;
+        (seconds > timeout).then_some(seconds)
+    }
+
+    fn force(&self, limit: u64) -> Action {
+        if self.terms.may_post_copy() {
+            return Action::StartPostCopy;
+        }
+        if self.terms.has_host_devices {
+            let downtime = limit.saturating_mul(2).saturating_mul(1000);
+            return Action::SetMaxDowntime(downtime.min(LONGEST_DOWNTIME));
+        }
+        Action::Suspend
+    }
+
+    pub(super) fn observe_outcome(&mut self, action: Action, succeeded: bool) {
+        match action {
+            Action::Abort(_) => {}
+            _ if !succeeded => self.force_failed = true,
+            Action::StartPostCopy => {}
+            Action::Suspend | Action::SetMaxDowntime(_) => {
+                self.limit = self.limit.map(|limit| limit.saturating_mul(2));
+            }
+        }
+    }
+}

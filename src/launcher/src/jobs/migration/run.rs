@@ -1,0 +1,396 @@
+//! The task of a migration.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::migration::completion_units;
+use libvirt::{Domain, DomainState, Event, Hypervisor, JobStats, Reason, State, Subscription};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::call::{self, Migrated};
+use super::host_devices::{self, Detached};
+use super::monitor::{Action, Input, Monitor, SAMPLE_INTERVAL, Sample, Terms};
+use super::record::MigrationRecord;
+use super::request::MigrationJob;
+use super::transfer_size;
+use crate::blocking;
+use crate::jobs::{AbortReason, JobContext, JobError};
+
+/// Reading the sizes of local disks, and calls that QEMU answers at once.
+const QUICK: Duration = Duration::from_secs(10);
+/// The progress is logged with each tenth sample.
+const LOG_EACH: u32 = 10;
+/// KubeVirt's functional tests let a migration fail by this annotation.
+const FORCED_FAILURE: &str = "kubevirt.io/func-test-force-launcher-migration-failure";
+/// A daemon that is started again needs this long to know how a migration ended.
+const DAEMON_BACK: Duration = Duration::from_secs(10);
+const DAEMON_POLL: Duration = Duration::from_millis(100);
+
+/// How a running migration is controlled.
+pub(in crate::jobs) struct MigrationControl {
+    /// The VM, or the launcher, ends.
+    pub(in crate::jobs) aborted: watch::Receiver<Option<AbortReason>>,
+    /// virt-handler cancels the migration.
+    pub(in crate::jobs) cancelled: mpsc::UnboundedReceiver<()>,
+    /// libvirt's latest statistics, for queries.
+    pub(in crate::jobs) progress: watch::Sender<Option<JobStats>>,
+}
+
+/// Migrates, without a deadline of its own.
+pub(in crate::jobs) async fn run(
+    context: Arc<JobContext>,
+    job: MigrationJob,
+    record: MigrationRecord,
+    mut control: MigrationControl,
+) -> Result<(), JobError> {
+    let begun = Instant::now();
+    tracing::info!(migration = job.uid(), "a migration begins");
+    let result = tokio::select! {
+        biased;
+        error = control.ended(&record) => Err(error),
+        opened = context.open() => match opened {
+            Ok((hypervisor, domain)) => {
+                let migration = SourceMigration::new(&context, &job, &record, domain, begun);
+                migration.run(hypervisor, &mut control).await
+            }
+            Err(error) => Err(error),
+        },
+    };
+    control.progress.send_replace(None);
+    let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    match &result {
+        Ok(()) => tracing::info!(
+            migration = job.uid(),
+            millis,
+            "the virtual machine has migrated"
+        ),
+        Err(error) => {
+            tracing::error!(migration = job.uid(), millis, reason = %error, "Live migration failed.");
+        }
+    }
+    result
+}
+
+impl MigrationControl {
+    /// Waits until the migration is not wanted any more, before libvirt has anything to abort.
+    async fn ended(&mut self, record: &MigrationRecord) -> JobError {
+        tokio::select! {
+            biased;
+            reason = end_of_vm(&mut self.aborted) => JobError::Aborted(reason),
+            () = cancel(&mut self.cancelled) => {
+                record.begin_abort();
+                JobError::Cancelled
+            }
+        }
+    }
+}
+
+async fn end_of_vm(aborted: &mut watch::Receiver<Option<AbortReason>>) -> AbortReason {
+    match aborted
+        .wait_for(Option::is_some)
+        .await
+        .map(|reason| *reason)
+    {
+        Ok(Some(reason)) => reason,
+        // The job runner is gone, so that nothing can abort.
+        _ => std::future::pending().await,
+    }
+}
+
+async fn cancel(cancelled: &mut mpsc::UnboundedReceiver<()>) {
+    if cancelled.recv().await.is_none() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// What happens while libvirt's call runs.
+enum Happening {
+    Cancelled,
+    VmEnds(AbortReason),
+    Iteration,
+    Tick,
+}
+
+/// One migration.
+struct SourceMigration<'a> {
+    context: &'a JobContext,
+    job: &'a MigrationJob,
+    record: &'a MigrationRecord,
+    domain: Arc<dyn Domain>,
+    begun: Instant,
+    detached: Detached,
+    was_paused: bool,
+    /// Why the VM ends, if that ends the migration.
+    ending: Option<AbortReason>,
+}
+
+impl<'a> SourceMigration<'a> {
+    fn new(
+        context: &'a JobContext,
+        job: &'a MigrationJob,
+        record: &'a MigrationRecord,
+        domain: Arc<dyn Domain>,
+        begun: Instant,
+    ) -> Self {
+        SourceMigration {
+            context,
+            job,
+            record,
+            domain,
+            begun,
+            detached: Detached::new(),
+            was_paused: false,
+            ending: None,
+        }
+    }
+
+    async fn run(
+        mut self,
+        hypervisor: Arc<dyn Hypervisor>,
+        control: &mut MigrationControl,
+    ) -> Result<(), JobError> {
+        let mut result = self.migrate(&hypervisor, control).await;
+        if result.is_err() {
+            result = self.learn_outcome(result).await;
+        }
+        if result.is_err() {
+            self.restore().await;
+        }
+        let domain = self.domain;
+        // Closing the job's connection may block when the daemon hangs.
+        tokio::task::spawn_blocking(move || drop((domain, hypervisor)));
+        result
+    }
+
+    async fn migrate(
+        &mut self,
+        hypervisor: &Arc<dyn Hypervisor>,
+        control: &mut MigrationControl,
+    ) -> Result<(), JobError> {
+        if self.job.vmi().annotation(FORCED_FAILURE).is_some() {
+            return Err(JobError::ForcedFailure);
+        }
+        let terms = self.terms().await;
+        let (context, job) = (self.context, self.job);
+        let call = tokio::select! {
+            biased;
+            error = control.ended(self.record) => return Err(error),
+            prepared = call::prepare(context, job, &self.domain, &mut self.detached) => prepared?,
+        };
+        self.was_paused = call.is_paused;
+        let iterations = Iterations::watch(terms, hypervisor, &self.context.domain).await;
+        let terms = match iterations.is_watched() {
+            true => terms,
+            false => terms.without_iterations(),
+        };
+        let migrated = call::send(&self.domain, call)?;
+        self.watch(Monitor::new(terms), migrated, iterations, control)
+            .await
+    }
+
+    async fn terms(&self) -> Terms {
+        let vmi = self.job.vmi();
+        let mut disks = 0;
+        if vmi.status.migration_method == "BlockMigration" {
+            let directory = self.context.migration.ephemeral_disks.clone();
+            let read = move || transfer_size::of_files(&directory);
+            disks = blocking::call("reading the sizes of local disks", QUICK, read)
+                .await
+                .unwrap_or_default();
+        }
+        let units = completion_units(vmi, disks);
+        Terms::new(self.job.options(), units, self.job.has_host_devices())
+    }
+
+    /// Waits for the end of libvirt's call, and lets the monitor act meanwhile.
+    async fn watch(
+        &mut self,
+        mut monitor: Monitor,
+        mut migrated: Migrated,
+        mut iterations: Iterations,
+        control: &mut MigrationControl,
+    ) -> Result<(), JobError> {
+        let mut ticks = interval(SAMPLE_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut samples = 0;
+        loop {
+            let happening = tokio::select! {
+                biased;
+                result = &mut migrated => return self.result(result),
+                reason = end_of_vm(&mut control.aborted), if self.ending.is_none() => Happening::VmEnds(reason),
+                () = cancel(&mut control.cancelled) => Happening::Cancelled,
+                () = iterations.next() => Happening::Iteration,
+                _ = ticks.tick() => Happening::Tick,
+            };
+            let input = match happening {
+                Happening::Cancelled => Input::Cancel,
+                Happening::VmEnds(reason) => {
+                    self.ending = Some(reason);
+                    Input::Cancel
+                }
+                Happening::Iteration | Happening::Tick => {
+                    let begins_iteration = matches!(happening, Happening::Iteration);
+                    let sample = tokio::select! {
+                        biased;
+                        result = &mut migrated => return self.result(result),
+                        sample = self.sample(begins_iteration, iterations.is_watched()) => sample,
+                    };
+                    control.progress.send_replace(sample.stats);
+                    if samples % LOG_EACH == 0 {
+                        self.log(sample.stats);
+                    }
+                    samples += 1;
+                    Input::Sample(sample)
+                }
+            };
+            for action in monitor.observe(input) {
+                if matches!(action, Action::Abort(_)) && self.ending.is_none() {
+                    self.record.begin_abort();
+                }
+                let succeeded = tokio::select! {
+                    biased;
+                    result = &mut migrated => return self.result(result),
+                    succeeded = call::carry_out(&self.domain, action) => succeeded,
+                };
+                if matches!(action, Action::Abort(_)) && !succeeded && self.ending.is_none() {
+                    self.record.fail_abort();
+                }
+                monitor.observe(Input::Outcome {
+                    action,
+                    elapsed: self.begun.elapsed(),
+                    succeeded,
+                });
+            }
+            self.record.set_mode(monitor.mode());
+        }
+    }
+
+    async fn sample(&self, begins_iteration: bool, needs_state: bool) -> Sample {
+        let stats = call::stats(&self.domain).await;
+        let is_paused = needs_state && call::state(&self.domain).await.is_ok_and(call::is_stopped);
+        Sample {
+            elapsed: self.begun.elapsed(),
+            stats,
+            is_paused,
+            begins_iteration,
+        }
+    }
+
+    fn log(&self, stats: Option<JobStats>) {
+        let Some(stats) = stats else { return };
+        tracing::info!(
+            migration = self.job.uid(),
+            millis = stats.time_elapsed,
+            processed = stats.data_processed,
+            remaining = stats.data_remaining,
+            total = stats.data_total,
+            bytes_per_second = stats.memory_bps,
+            iteration = stats.memory_iteration,
+            "the migration goes on"
+        );
+    }
+
+    fn result(
+        &self,
+        result: Result<libvirt::Result<()>, tokio::sync::oneshot::error::RecvError>,
+    ) -> Result<(), JobError> {
+        match (result, self.ending) {
+            (Ok(Ok(())), _) => Ok(()),
+            // The abort may have come first and ended QEMU.
+            (_, Some(reason)) => Err(JobError::Aborted(reason)),
+            (Ok(Err(error)), None) => Err(error.into()),
+            (Err(_), None) => Err(JobError::Fault),
+        }
+    }
+
+    /// The connection may have ended with the daemon while the migration went on: the next daemon knows.
+    async fn learn_outcome(&mut self, result: Result<(), JobError>) -> Result<(), JobError> {
+        if self.domain.is_connected() || self.ending.is_some() {
+            return result;
+        }
+        let give_up = Instant::now() + DAEMON_BACK;
+        while Instant::now() < give_up {
+            if let Ok((_, domain)) = self.context.open().await
+                && let Ok(state) = call::state(&domain).await
+            {
+                self.domain = domain;
+                let has_migrated = state == State::new(DomainState::Shutoff, Reason::Migrated);
+                return if has_migrated { Ok(()) } else { result };
+            }
+            tokio::time::sleep(DAEMON_POLL).await;
+        }
+        result
+    }
+
+    /// After a failure the VM is as it was: libvirt resumes it, unless its daemon was killed meanwhile.
+    async fn restore(&self) {
+        if matches!(self.ending, Some(AbortReason::Kill | AbortReason::Exit)) {
+            return;
+        }
+        if !self.was_paused && call::state(&self.domain).await.is_ok_and(call::is_stopped) {
+            let domain = Arc::clone(&self.domain);
+            let resume = move || domain.resume();
+            let resumed = blocking::call("resuming the guest", QUICK, resume).await;
+            if !matches!(resumed, Ok(Ok(()))) {
+                tracing::error!(
+                    ?resumed,
+                    "the guest stays paused after the migration failed"
+                );
+            }
+        }
+        host_devices::attach(&self.domain, &self.detached).await;
+    }
+}
+
+/// libvirt's events of iterations, if the monitor watches them.
+struct Iterations {
+    received: mpsc::Receiver<()>,
+    subscription: Option<Subscription>,
+}
+
+/// Iterations that wait to be looked at; more are dropped.
+const WAITING: usize = 16;
+
+impl Iterations {
+    async fn watch(terms: Terms, hypervisor: &Arc<dyn Hypervisor>, domain: &str) -> Iterations {
+        let (sender, received) = mpsc::channel(WAITING);
+        if !terms.watches_iterations() {
+            return Iterations {
+                received,
+                subscription: None,
+            };
+        }
+        let domain = domain.to_owned();
+        let handler = move |event: Event| {
+            if matches!(&event, Event::MigrationIteration { domain: one, .. } if *one == domain) {
+                let _ = sender.try_send(());
+            }
+        };
+        let hypervisor = Arc::clone(hypervisor);
+        let subscribe = move || hypervisor.subscribe(Box::new(handler));
+        let subscribed = blocking::call("registering for iterations", QUICK, subscribe).await;
+        let subscription = match subscribed {
+            Ok(Ok(subscription)) => Some(subscription),
+            other => {
+                tracing::error!(?other, "the iterations of the migration are not known");
+                None
+            }
+        };
+        Iterations {
+            received,
+            subscription,
+        }
+    }
+
+    fn is_watched(&self) -> bool {
+        self.subscription.is_some()
+    }
+
+    /// Waits for the next iteration; for ever, if none are watched.
+    async fn next(&mut self) {
+        if self.received.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+    }
+}

@@ -1,0 +1,23 @@
+use super::job_start;
+use crate::jobs::MigrationJob;
+use crate::manager::Answer;
+use crate::manager::error::OpError;
+use crate::manager::vm_context::VmContext;
+
+/// Starts a migration to another pod, unless it runs already. virt-handler reads its result in the domain's metadata.
+pub(in crate::manager) fn migrate(vm: &VmContext, job: MigrationJob) -> Result<Answer, OpError> {
+    if job.vmi().domain_name() != vm.identity.domain {
+        return Err(OpError::OtherVm {
+            ours: vm.identity.domain.clone(),
+            theirs: job.vmi().domain_name(),
+        });
+    }
+    vm.driver_state().guest_time = None;
+    job_start::answer(vm.jobs.start_migration(job))
+}
+
+/// Cancels the running migration, if there is one; returns at once.
+pub(in crate::manager) fn cancel_migration(vm: &VmContext) -> Result<Answer, OpError> {
+    vm.jobs.cancel_migration();
+    Ok(Answer::Done)
+}

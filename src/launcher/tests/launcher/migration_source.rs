@@ -1,0 +1,394 @@
+//! The source of a migration over the command socket, and what virt-handler hears of it.
+
+use std::time::Duration;
+
+use libvirt::fake::{Call, FakeDaemon, MigrationPlan};
+use libvirt::{CloseReason, DomainState};
+use proto::cmd::v1::{EmptyRequest, MemoryDumpRequest, MigrationRequest, Response, Vmi};
+use serde_json::{Value, json};
+use virt_launcher::manager::Command;
+
+use crate::command::{about, client};
+use crate::rig::{DOMAIN, Rig, sync, vmi_json};
+
+const SLOW: MigrationPlan = MigrationPlan {
+    prepare: Duration::ZERO,
+    transfer: Duration::from_secs(600),
+    never_converges: false,
+    stuck: false,
+};
+
+async fn running() -> Rig {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.notifications_until("Running").await;
+    rig
+}
+
+fn request(uid: &str, options: Value) -> MigrationRequest {
+    let mut vmi = vmi_json();
+    vmi["status"]["migrationState"] = json!({"migrationUid": uid});
+    MigrationRequest {
+        vmi: Some(Vmi {
+            vmi_json: vmi.to_string().into_bytes(),
+        }),
+        options: options.to_string().into_bytes(),
+    }
+}
+
+async fn migrate_with(rig: &Rig, uid: &str, options: Value) -> Response {
+    let mut client = client(rig).await;
+    let answer = client.migrate_virtual_machine(request(uid, options));
+    answer.await.unwrap().into_inner()
+}
+
+async fn migrate(rig: &Rig, uid: &str) -> Response {
+    migrate_with(
+        rig,
+        uid,
+        json!({"ProgressTimeout": 150, "CompletionTimeoutPerGiB": 150}),
+    )
+    .await
+}
+
+async fn cancel(rig: &Rig) {
+    let mut client = client(rig).await;
+    let answer = client.cancel_virtual_machine_migration(about());
+    assert!(answer.await.unwrap().into_inner().success);
+}
+
+/// What virt-handler heard of migrations, repetitions left out.
+fn records(notifications: &[String]) -> Vec<String> {
+    let lines = notifications
+        .iter()
+        .filter(|line| line.contains("migration="));
+    let mut records: Vec<String> = lines
+        .map(|line| {
+            line.replace("MODIFIED uid=1234 ", "")
+                .replace(" grace=5", "")
+        })
+        .collect();
+    records.dedup();
+    records
+}
+
+async fn until_migrating(rig: &Rig) {
+    let calling = async {
+        while rig.fake.count(Call::Migrate) == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), calling)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn migrated_vm_is_published_with_the_end_and_is_never_started_again() {
+    let rig = running().await;
+    rig.fake.set_migration(MigrationPlan {
+        transfer: Duration::from_millis(300),
+        ..SLOW
+    });
+    assert!(migrate(&rig, "m1").await.success);
+    let notifications = rig.notifications_until("ended").await;
+    let records = records(&notifications);
+    assert_eq!(records[0], "Running/Unknown migration=m1 PreCopy");
+    let last = records.last().unwrap();
+    assert_eq!(last, "Shutoff/Migrated migration=m1 PreCopy ended");
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(rig.fake.state(DOMAIN).unwrap().state, DomainState::Shutoff);
+    let mut client = client(&rig).await;
+    let deleted = client.delete_virtual_machine(about()).await.unwrap();
+    assert!(deleted.into_inner().success);
+    let notifications = rig.notifications_until("NonExistent").await;
+    assert!(notifications.last().unwrap().ends_with("gone"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn repeated_request_has_no_effect_and_an_executed_one_is_an_error() {
+    let rig = running().await;
+    rig.fake.set_migration(SLOW);
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    assert!(migrate(&rig, "m1").await.success);
+    let other = migrate(&rig, "m2").await;
+    assert!(
+        !other.success && other.message.contains("a migration is in progress"),
+        "{other:?}"
+    );
+    let error = "internal error: client socket is closed";
+    rig.fake
+        .fail_migration(DOMAIN, FakeDaemon::error(1, 7, error));
+    rig.notifications_until("failed").await;
+    assert_eq!(rig.fake.count(Call::Migrate), 1);
+    let again = migrate(&rig, "m1").await;
+    let expected = "migration job m1 already executed, finished at ";
+    assert!(
+        !again.success && again.message.starts_with(expected),
+        "{again:?}"
+    );
+    assert!(
+        again.message.ends_with(", failed: true, abortStatus: "),
+        "{again:?}"
+    );
+    rig.fake.set_migration(MigrationPlan::default());
+    assert!(
+        migrate(&rig, "m2").await.success,
+        "another migration may follow a failed one"
+    );
+    rig.notifications_until("migration=m2 PreCopy ended").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failure_has_libvirts_text_and_the_vm_runs_on() {
+    let rig = running().await;
+    let text = "internal error: process exited while connecting to monitor";
+    rig.fake
+        .fail_next(Call::Migrate, FakeDaemon::error(1, 10, text));
+    assert!(migrate(&rig, "m1").await.success);
+    let notifications = rig.notifications_until("failed").await;
+    let expected = format!(
+        "Running/Unknown migration=m1 PreCopy ended failed: virError(Code=1, Domain=10, Message='{text}')"
+    );
+    assert_eq!(records(&notifications).last().unwrap(), &expected);
+    rig.manager.run(Command::Pause).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelled_migration_is_told_once_it_has_stopped() {
+    let rig = running().await;
+    rig.fake.set_migration(MigrationPlan {
+        prepare: Duration::from_millis(400),
+        ..SLOW
+    });
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    // During the preparation of the target, which libvirt does not interrupt.
+    cancel(&rig).await;
+    cancel(&rig).await;
+    let notifications = rig.notifications_until("failed").await;
+    let expected = [
+        "Running/Unknown migration=m1 PreCopy",
+        "Running/Unknown migration=m1 PreCopy Aborting",
+        "Running/Unknown migration=m1 PreCopy Succeeded ended failed: Live migration has been aborted",
+    ];
+    assert_eq!(records(&notifications), expected);
+    assert_eq!(rig.fake.count(Call::AbortJob), 1);
+    cancel(&rig).await;
+    assert_eq!(
+        rig.fake.count(Call::AbortJob),
+        1,
+        "an ended migration is not cancelled"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn abort_that_libvirt_refuses_is_recorded_and_success_wins() {
+    let rig = running().await;
+    rig.fake.set_migration(MigrationPlan {
+        transfer: Duration::from_millis(1500),
+        ..SLOW
+    });
+    let refusal = "internal error: the migration is past the point of no return";
+    rig.fake
+        .fail_next(Call::AbortJob, FakeDaemon::error(1, 10, refusal));
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    cancel(&rig).await;
+    rig.notifications_until("migration=m1 PreCopy Failed").await;
+    let notifications = rig.notifications_until("ended").await;
+    let last = records(&notifications).pop().unwrap();
+    assert_eq!(last, "Shutoff/Migrated migration=m1 PreCopy ended");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn completion_by_force_pauses_the_guest_or_continues_it_on_the_target() {
+    for (post_copy, mode, call) in [
+        (false, "Paused", Call::Suspend),
+        (true, "PostCopy", Call::StartPostCopy),
+    ] {
+        let rig = running().await;
+        rig.fake.set_migration(MigrationPlan {
+            transfer: Duration::from_millis(100),
+            never_converges: true,
+            ..SLOW
+        });
+        let options = json!({"CompletionTimeoutPerGiB": 1, "AllowWorkloadDisruption": true, "AllowPostCopy": post_copy});
+        assert!(migrate_with(&rig, "m1", options).await.success);
+        let notifications = rig.notifications_until("ended").await;
+        let last = records(&notifications).pop().unwrap();
+        assert_eq!(last, format!("Shutoff/Migrated migration=m1 {mode} ended"));
+        assert_eq!(rig.fake.count(call), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn late_migration_is_aborted_and_a_paused_guest_resumed() {
+    let rig = running().await;
+    rig.fake.set_migration(MigrationPlan {
+        stuck: true,
+        ..SLOW
+    });
+    let options = json!({"CompletionTimeoutPerGiB": 1, "AllowWorkloadDisruption": true});
+    assert!(migrate_with(&rig, "m1", options).await.success);
+    let notifications = rig.notifications_until("failed").await;
+    let records = records(&notifications);
+    let expected = "migration=m1 Paused Succeeded ended failed: Live migration has been aborted";
+    assert!(records.last().unwrap().ends_with(expected), "{records:#?}");
+    assert!(
+        records
+            .iter()
+            .any(|line| line.starts_with("Paused/Migration")),
+        "{records:#?}"
+    );
+    assert_eq!(rig.fake.state(DOMAIN).unwrap().state, DomainState::Running);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stall_detector_limits_the_downtime() {
+    let rig = running().await;
+    rig.fake.set_migration(MigrationPlan {
+        transfer: Duration::from_millis(1000),
+        ..SLOW
+    });
+    let options = json!({"MaxDowntimeMs": 900, "StallDetectorOptions": {"StallMargin": 0.04,
+        "StallProgressTimeout": 40, "SwitchoverTimeout": 60, "EwmaAlpha": 0.4}});
+    assert!(migrate_with(&rig, "m1", options).await.success);
+    rig.notifications_until("ended").await;
+    assert_eq!(rig.fake.max_downtimes(), [300]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_that_libvirt_would_not_carry_out_are_refused_meanwhile() {
+    let rig = running().await;
+    rig.fake.set_migration(SLOW);
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    for command in [Command::Pause, Command::Unpause, Command::Reset] {
+        let refused = rig.manager.run(command).await.unwrap_err();
+        assert!(refused.message().contains("is being migrated"), "{refused}");
+    }
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let mut client = client(&rig).await;
+    let dump = MemoryDumpRequest {
+        vmi: about().vmi,
+        dump_path: "/tmp/x.memory.dump".into(),
+    };
+    let dump = client
+        .virtual_machine_memory_dump(dump)
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(
+        dump.message.contains("a migration is in progress"),
+        "{dump:?}"
+    );
+    let stats = client.get_domain_stats(EmptyRequest {}).await.unwrap();
+    let stats: Value = serde_json::from_str(&stats.into_inner().domain_stats).unwrap();
+    assert_eq!(
+        stats["MigrateDomainJobInfo"]["DataTotal"],
+        256 << 20,
+        "{stats}"
+    );
+    let killed = client.kill_virtual_machine(about()).await.unwrap();
+    assert!(killed.into_inner().success);
+    let notifications = rig.notifications_until("ended").await;
+    let last = records(&notifications).pop().unwrap();
+    let expected =
+        "migration=m1 PreCopy ended failed: aborted, since the virtual machine is being ended";
+    assert!(last.ends_with(expected), "{last}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shutdown_ends_the_migration_first() {
+    let rig = running().await;
+    rig.fake.set_migration(SLOW);
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    rig.manager.run(Command::Shutdown).await.unwrap();
+    let notifications = rig.notifications_until("Shutoff/Shutdown").await;
+    let ended =
+        "migration=m1 PreCopy ended failed: aborted, since the virtual machine is being shut down";
+    assert!(
+        notifications.iter().any(|line| line.contains(ended)),
+        "{notifications:#?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn paused_guest_stays_paused() {
+    let rig = running().await;
+    rig.manager.run(Command::Pause).await.unwrap();
+    rig.notifications_until("Paused/User").await;
+    let failure = FakeDaemon::error(9, 10, "operation failed: no");
+    rig.fake.fail_next(Call::Migrate, failure);
+    assert!(migrate(&rig, "m1").await.success);
+    rig.notifications_until("migration=m1 PreCopy ended failed")
+        .await;
+    assert_eq!(rig.fake.state(DOMAIN).unwrap().state, DomainState::Paused);
+    assert_eq!(
+        rig.fake.migrations()[0].request.flags.bits(),
+        1 + 2 + 8 + 32
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn migration_whose_daemon_is_killed_fails_and_leaves_nothing_behind() {
+    let rig = running().await;
+    rig.fake.set_migration(SLOW);
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    rig.fake.stop_daemon(CloseReason::Eof);
+    rig.fake.start_daemon();
+    let notifications = rig.notifications_until("ended").await;
+    let last = records(&notifications).pop().unwrap();
+    assert!(last.contains("client socket is closed"), "{last}");
+    rig.fake.set_migration(MigrationPlan::default());
+    assert!(migrate(&rig, "m2").await.success);
+    rig.notifications_until("migration=m2 PreCopy ended").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn useless_requests_are_refused() {
+    let rig = running().await;
+    let mut client = client(&rig).await;
+    let mut refusal = async |request: MigrationRequest| {
+        let answer = client
+            .migrate_virtual_machine(request)
+            .await
+            .unwrap()
+            .into_inner();
+        assert!(!answer.success);
+        answer.message
+    };
+    assert!(
+        refusal(MigrationRequest::default())
+            .await
+            .contains("No valid vmi")
+    );
+    let no_options = MigrationRequest {
+        options: Vec::new(),
+        ..request("m1", json!({}))
+    };
+    assert_eq!(
+        refusal(no_options).await,
+        "migration options object not present in command server request"
+    );
+    assert!(
+        refusal(request("m1", json!({"Bandwidth": []})))
+            .await
+            .contains("Bandwidth")
+    );
+    let unready = MigrationRequest {
+        vmi: about().vmi,
+        options: b"{}".to_vec(),
+    };
+    assert!(
+        refusal(unready)
+            .await
+            .contains("until migrationState is ready")
+    );
+    assert_eq!(rig.fake.count(Call::Migrate), 0);
+    cancel(&rig).await;
+}
