@@ -27,6 +27,7 @@ mod edit;
 mod element;
 mod escape;
 mod limits;
+mod literal;
 pub mod matching;
 mod name;
 mod namespace_scope;

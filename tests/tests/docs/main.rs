@@ -51,9 +51,9 @@ const NOT_RUN: &[(&str, &str, usize)] = &[
     ("examples-hooks/farewell/README.md", "gate", 1),
     ("examples-hooks/gpu-friendly/README.md", "gate", 1),
     ("examples-hooks/qemu-args/README.md", "gate", 1),
+    ("examples-hooks/required-label/README.md", "gate", 1),
     ("examples-hooks/smbios/README.md", "gate", 1),
     ("examples-hooks/smbios/README.md", "install", 1),
-    ("examples-hooks/required-label/README.md", "gate", 1),
     ("examples-hooks/vhost-user-disk/README.md", "gate", 1),
 ];
 

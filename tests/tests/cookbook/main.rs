@@ -1,0 +1,255 @@
+//! The recipes of docs/rust.md: each does what its text says, changes nothing when it runs again, needs only the wishes
+//! that the page lists, and makes a domain that libvirt's schema accepts.
+#![allow(clippy::unwrap_used)]
+
+mod cloud_init;
+mod devices;
+mod resources;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use domain_xml::{Document, PathPattern, diff};
+use hook_host::policy::permission::{Checker, Permission};
+use hooks_sdk::{CloudInit, Domain, Result, Vmi};
+use serde_json::json;
+use tests::binaries::workspace;
+
+const SCHEMA: &str = "/usr/share/libvirt/schemas/domain.rng";
+
+type CloudInitRecipe = fn(&Vmi, &mut CloudInit) -> Result;
+
+/// A recipe that changes the domain.
+struct DomainRecipe {
+    name: &'static str,
+    run: fn(&Vmi, &mut Domain) -> Result,
+    wishes: &'static [&'static str],
+    /// A path, and its value afterwards.
+    effect: (&'static str, &'static str),
+}
+
+macro_rules! recipes {
+    ($($module:ident::$name:ident { $($wish:literal),+ } => $path:literal = $value:literal;)+) => {
+        const DOMAIN_RECIPES: &[DomainRecipe] = &[$(DomainRecipe {
+            name: stringify!($name),
+            run: $module::$name,
+            wishes: &[$($wish),+],
+            effect: ($path, $value),
+        }),+];
+    };
+}
+
+recipes! {
+    devices::usb_device {
+        "/domain/devices/hostdev[@type='usb']/**",
+        "/domain/devices/hostdev[@type='usb']",
+        "/domain/devices/controller[@type='usb']/@model"
+    } => "devices/hostdev[@type='usb']/source/product/@id" = "0x0825";
+    devices::pci_device {
+        "/domain/devices/hostdev[@type='pci']/**",
+        "/domain/devices/hostdev[@type='pci']"
+    } => "devices/hostdev[@type='pci']/source/address/@bus" = "0x3b";
+    devices::vgpu_display {
+        "/domain/devices/hostdev[@type='mdev']/@display",
+        "/domain/devices/hostdev[@type='mdev']/@ramfb",
+        "/domain/devices/video/model/**"
+    } => "devices/hostdev[@type='mdev']/@display" = "on";
+    devices::shared_memory {
+        "/domain/devices/shmem/**",
+        "/domain/devices/shmem/@name"
+    } => "devices/shmem/size" = "4";
+    devices::watchdog { "/domain/devices/watchdog/**" } => "devices/watchdog/@action" = "reset";
+    devices::tpm { "/domain/devices/tpm/**" } => "devices/tpm/backend/@version" = "2.0";
+    devices::second_serial_port { "/domain/devices/serial/**" } => "devices/serial[target/@port='1']/@type" = "null";
+    devices::vnc_keymap { "/domain/devices/graphics/@keymap" } => "devices/graphics/@keymap" = "de";
+    resources::pinning_and_numa {
+        "/domain/cputune/**",
+        "/domain/numatune/**"
+    } => "cputune/vcpupin[@vcpu='1']/@cpuset" = "5";
+    resources::huge_pages { "/domain/memoryBacking/**" } => "memoryBacking/hugepages/page/@size" = "2";
+    resources::disk_queues_and_io_thread {
+        "/domain/iothreads",
+        "/domain/devices/disk/driver/@queues",
+        "/domain/devices/disk/driver/@iothread"
+    } => "devices/disk[target/@dev='vda']/driver/@queues" = "2";
+    resources::interface_queues { "/domain/devices/interface/driver/**" } => "devices/interface/driver/@queues" = "2";
+    resources::interface_model { "/domain/devices/interface/model/@type" } => "devices/interface/model/@type" = "e1000e";
+    resources::cpu_features { "/domain/cpu/feature/**" } => "cpu/feature[@name='invtsc']/@policy" = "require";
+    resources::hide_kvm {
+        "/domain/features/kvm/**",
+        "/domain/cpu/feature/**"
+    } => "features/kvm/hidden/@state" = "on";
+    resources::board_serial_number {
+        "/domain/os/smbios/@mode",
+        "/domain/sysinfo/baseBoard/**"
+    } => "sysinfo[@type='smbios']/baseBoard/entry[@name='serial']" = "6b3e";
+    resources::firmware_configuration { "/domain/sysinfo[@type='fwcfg']/**" }
+        => "sysinfo[@type='fwcfg']/entry[@name='opt/com.example/role']" = "database";
+    resources::qemu_arguments { "/domain/qemu:commandline/**" }
+        => "qemu:commandline/qemu:arg[2]/@value" = "ICH9-LPC.disable_s3=1";
+    resources::not_on_a_migration_target { "/domain/devices/input/**" }
+        => "devices/input[@type='keyboard']/@bus" = "virtio";
+}
+
+/// A VMI that asks for everything that the recipes read.
+fn vmi() -> Vmi {
+    let annotations = json!({
+        "example.com/usb": "046d:0825",
+        "example.com/pci": "0000:3b:00.0",
+        "example.com/shared-memory": "between-vms",
+        "example.com/pin-to": "4,5",
+        "example.com/ops-key": "ssh-ed25519 AAAA ops",
+    });
+    let vmi = json!({
+        "metadata": {"name": "vm", "namespace": "ns", "uid": "6b3e", "annotations": annotations},
+        "spec": {"domain": {
+            "cpu": {"cores": 2},
+            "devices": {
+                "gpus": [{"name": "gpu1", "deviceName": "nvidia.com/vgpu"}],
+                "interfaces": [{"name": "default", "masquerade": {}}],
+            },
+        }},
+        "status": {"nodeName": "node01"},
+    });
+    Vmi::new(vmi.to_string())
+}
+
+/// KubeVirt's domain of a typical VM, with the vGPU that the VMI asks for.
+fn domain() -> String {
+    let corpus = workspace().join("tests/corpus/convert/typical-fedora.xml");
+    let gpu = "<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source>\
+        <address uuid='c2177883-f1bb-47f0-914d-32a22e3a8804'/></source><alias name='ua-gpu-gpu1'/></hostdev></devices>";
+    fs::read_to_string(corpus)
+        .unwrap()
+        .replace("</devices>", gpu)
+}
+
+#[test]
+fn each_recipe_does_what_it_says_with_the_wishes_of_the_page() {
+    let mut refused = Vec::new();
+    for recipe in DOMAIN_RECIPES {
+        let (before, after) = (
+            Document::parse(&domain()).unwrap(),
+            changed(recipe, &domain()),
+        );
+        let (path, value) = recipe.effect;
+        let found = Domain::parse(&*after).unwrap().value(path).unwrap();
+        assert_eq!(found.as_deref(), Some(value), "{}: {path}", recipe.name);
+        let after = Document::parse(&after).unwrap();
+        let wishes: Vec<PathPattern> = recipe
+            .wishes
+            .iter()
+            .map(|wish| wish.parse().unwrap())
+            .collect();
+        let mut checker = Checker::new(&wishes, &before, &after);
+        for change in diff(&before, &after) {
+            if let Permission::Refused(refusal) = checker.permits(&change) {
+                refused.push(format!("{}: {refusal:?}", recipe.name));
+            }
+        }
+    }
+    assert!(refused.is_empty(), "{refused:#?}");
+}
+
+#[test]
+fn a_second_run_changes_nothing() {
+    for recipe in DOMAIN_RECIPES {
+        let once = changed(recipe, &domain());
+        assert_eq!(changed(recipe, &once), once, "{}", recipe.name);
+    }
+}
+
+fn changed(recipe: &DomainRecipe, xml: &str) -> String {
+    let mut domain = Domain::parse(xml).unwrap();
+    (recipe.run)(&vmi(), &mut domain).unwrap_or_else(|error| panic!("{}: {error}", recipe.name));
+    domain.render()
+}
+
+/// Prints NOT TESTED where the schema is missing.
+#[test]
+#[allow(clippy::print_stderr, reason = "a test that tests nothing says so")]
+fn the_domains_are_valid() {
+    if !Path::new(SCHEMA).is_file() {
+        eprintln!(
+            "*** NOT TESTED: the recipes' domains against {SCHEMA}: install libvirt's schemas"
+        );
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let mut xmllint = Command::new("xmllint");
+    xmllint.args(["--noout", "--relaxng", SCHEMA]);
+    for recipe in DOMAIN_RECIPES {
+        let mut domain = Domain::parse(changed(recipe, &domain())).unwrap();
+        // Empty sysinfo tables, which KubeVirt writes and libvirt accepts, but the schema refuses.
+        for sysinfo in domain.children_mut().filter(|child| child.is("sysinfo")) {
+            sysinfo
+                .remove_children(|table| !table.is("entry") && table.children().next().is_none());
+        }
+        let file = place.path().join(recipe.name);
+        fs::write(&file, domain.render()).unwrap();
+        xmllint.arg(file);
+    }
+    let output = xmllint.output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
+}
+
+#[test]
+fn the_page_lists_each_recipe_with_its_wishes() {
+    let page = fs::read_to_string(workspace().join("docs/rust.md")).unwrap();
+    let code: BTreeSet<&str> = page.split('`').collect();
+    for recipe in DOMAIN_RECIPES {
+        assert!(
+            page.contains(&format!("fn {}(", recipe.name)),
+            "{}",
+            recipe.name
+        );
+        for wish in recipe.wishes {
+            assert!(code.contains(wish), "{}: {wish}", recipe.name);
+        }
+    }
+    for source in ["cloud_init", "devices", "resources"] {
+        let path = format!("tests/tests/cookbook/{source}.rs");
+        let source = fs::read_to_string(workspace().join(path)).unwrap();
+        for function in source
+            .lines()
+            .filter_map(|line| line.strip_prefix("pub(crate) "))
+        {
+            assert!(page.contains(function), "the page lacks {function}");
+        }
+    }
+}
+
+#[test]
+fn cloud_init_recipes_keep_what_the_user_wrote() {
+    let cases: [(CloudInitRecipe, &str, &str); 4] = [
+        (cloud_init::packages, "user-data", "\"qemu-guest-agent\""),
+        (cloud_init::user, "user-data", "ssh-ed25519 AAAA ops"),
+        (cloud_init::network, "network-data", "mtu: 1400"),
+        (cloud_init::where_it_runs, "user-data", "node=node01"),
+    ];
+    for (run, document, expected) in cases {
+        let documents = [
+            ("user-data", "#cloud-config\n# mine\npackages: [vim]\n"),
+            ("network-data", "# ours\nversion: 2\n"),
+        ];
+        let documents = documents.map(|(name, text)| (name.to_owned(), text.to_owned()));
+        let mut cloud_init = CloudInit::new("noCloud", documents.to_vec());
+        run(&vmi(), &mut cloud_init).unwrap();
+        let found = cloud_init.document(document).unwrap();
+        assert!(found.contains(expected), "{found}");
+        assert!(
+            found.contains("# mine") || found.contains("# ours"),
+            "{found}"
+        );
+        let once = cloud_init.clone().into_documents();
+        run(&vmi(), &mut cloud_init).unwrap();
+        assert_eq!(
+            cloud_init.into_documents(),
+            once,
+            "a second run changes nothing"
+        );
+    }
+}
