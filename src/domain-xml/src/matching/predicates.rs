@@ -28,8 +28,35 @@ struct Values {
     equals: HashMap<Box<str>, usize>,
 }
 
-/// The conditions that hold for an element.
+/// The conditions that hold for an element: one bit for each.
 pub(super) struct Holding(Vec<u64>);
+
+/// The conditions of a step: words of [`Holding`] by index, each once.
+#[derive(Default)]
+pub(super) struct ConditionSet(Vec<(usize, u64)>);
+
+impl ConditionSet {
+    pub(super) fn insert(&mut self, condition: usize) {
+        let (word, bit) = (condition / 64, 1 << (condition % 64));
+        match self.0.iter_mut().find(|(index, _)| *index == word) {
+            Some((_, bits)) => *bits |= bit,
+            None => self.0.push((word, bit)),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
+        let in_word = |(index, bits): &(usize, u64)| {
+            let (index, bits) = (*index, *bits);
+            let set = (0..64).filter(move |bit| bits >> bit & 1 == 1);
+            set.map(move |bit| index * 64 + bit)
+        };
+        self.0.iter().flat_map(in_word)
+    }
+}
 
 impl Conditions {
     /// Adds a condition and returns its number; equal ones share it.
@@ -63,6 +90,11 @@ impl Conditions {
         };
         self.count += usize::from(number == new);
         number
+    }
+
+    /// The number of conditions.
+    pub(super) fn count(&self) -> usize {
+        self.count
     }
 
     /// Tests all conditions on an element.
@@ -109,7 +141,12 @@ impl Holding {
         }
     }
 
-    pub(super) fn holds(&self, condition: usize) -> bool {
+    pub(super) fn has(&self, condition: usize) -> bool {
         self.0[condition / 64] >> (condition % 64) & 1 == 1
+    }
+
+    pub(super) fn has_all(&self, conditions: &ConditionSet) -> bool {
+        let mut words = conditions.0.iter();
+        words.all(|(index, bits)| self.0[*index] & bits == *bits)
     }
 }

@@ -86,7 +86,7 @@ impl<'a> Check<'_, 'a> {
         {
             // The pattern that leads furthest below the root.
             let mut inner = around.iter().skip(1).rev();
-            *nearest = inner.find_map(|spot| spot.reach.first_alive());
+            *nearest = inner.find_map(|spot| spot.reach.first_alive(self.set));
         }
         checked
     }
@@ -152,14 +152,14 @@ impl<'a> Check<'_, 'a> {
                 let (next, stopped) = from.enter(self.set, side, at, explicit, self.budget);
                 ambiguous = ambiguous.or(stopped);
                 reach = Some(match reach {
-                    Some(other) => other.and(self.set, &next),
+                    Some(other) => other.and(&next),
                     None => next,
                 });
             }
         }
         Spot {
             indices,
-            reach: reach.unwrap_or_else(|| PatternReach::nowhere(self.set)),
+            reach: reach.unwrap_or_default(),
             before,
             after,
             depth,

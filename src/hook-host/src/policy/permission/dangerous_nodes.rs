@@ -4,6 +4,8 @@ use domain_xml::matching::{DocumentIndex, ElementAt};
 use domain_xml::{Change, ChangeKind, Part, Place};
 
 use super::danger::{self, DangerKind, Presence};
+use super::pattern_hint;
+use super::single_elements::is_read_once;
 
 /// A dangerous node of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,30 +45,19 @@ pub(super) fn dangers<'a>(
         }
         return Some(search.found);
     }
-    let (side, trail) = if place.before.len() > place.after.len() {
-        (before, &place.before)
-    } else {
-        (after, &place.after)
-    };
-    let mut at = side.root();
-    let mut inside = search.element(&at, None, change.path.clone());
-    for index in trail.split_last().map_or(&[][..], |(_, above)| above) {
-        at = side.child(&at, *index)?;
-        inside = search.element(&at, inside, change.path.clone());
+    match place.before.len() > place.after.len() {
+        true => search.changed(change, place, before, &place.before)?,
+        false => search.changed(change, place, after, &place.after)?,
     }
-    if let Some(last) = trail.last() {
-        at = side.child(&at, *last)?;
-        if matches!(change.kind, ChangeKind::Inserted | ChangeKind::Removed)
-            && place.part == Part::Element
-        {
-            search.subtree(side, at, inside);
-            return Some(search.found);
+    if place.part == Part::Element && change.kind != ChangeKind::Edited {
+        let level = place.before.len().max(place.after.len());
+        for (side, trail, presence) in [
+            (before, &place.before, Presence::Before),
+            (after, &place.after, Presence::After),
+        ] {
+            search.presence = presence;
+            search.twins(side, trail, level)?;
         }
-        inside = search.element(&at, inside, change.path.clone());
-    }
-    if let (Part::Attribute(name), None) = (&place.part, inside) {
-        let kind = danger::of_attribute(name, at.element, at.parent, search.presence);
-        search.add(kind, change.path.clone());
     }
     Some(search.found)
 }
@@ -99,6 +90,74 @@ struct Search<'c> {
 }
 
 impl Search<'_> {
+    /// Adds the dangers of the changed node itself and of the elements around it. `None` if the document has no such
+    /// place.
+    fn changed(
+        &mut self,
+        change: &Change,
+        place: &Place,
+        side: &mut DocumentIndex<'_>,
+        trail: &[usize],
+    ) -> Option<()> {
+        let mut at = side.root();
+        let mut inside = self.element(&at, None, change.path.clone());
+        for index in trail.split_last().map_or(&[][..], |(_, above)| above) {
+            at = side.child(&at, *index)?;
+            inside = self.element(&at, inside, change.path.clone());
+        }
+        if let Some(last) = trail.last() {
+            at = side.child(&at, *last)?;
+            if matches!(change.kind, ChangeKind::Inserted | ChangeKind::Removed)
+                && place.part == Part::Element
+            {
+                self.subtree(side, at, inside);
+                return Some(());
+            }
+            inside = self.element(&at, inside, change.path.clone());
+        }
+        if let (Part::Attribute(name), None) = (&place.part, inside) {
+            let kind = danger::of_attribute(name, at.element, at.parent, self.presence);
+            self.add(kind, change.path.clone());
+        }
+        Some(())
+    }
+
+    /// Adds the dangers of the element's twins: of several elements that libvirt reads once, another one may count now.
+    /// `level` is the element's, `trail` may end at its parent.
+    fn twins(&mut self, side: &mut DocumentIndex<'_>, trail: &[usize], level: usize) -> Option<()> {
+        let mut parent = side.root();
+        let mut inside = None;
+        let mut around = trail.iter().take(level.saturating_sub(1));
+        loop {
+            let kind = danger::of_element(parent.element, parent.parent, self.presence);
+            inside = kind
+                .filter(|kind| danger::needs_its_name(*kind, inside))
+                .or(inside);
+            let Some(index) = around.next() else { break };
+            parent = side.child(&parent, *index)?;
+        }
+        let own = level.checked_sub(1).and_then(|last| trail.get(last));
+        let name = self.path_name();
+        let parent_name = danger::local(parent.element.name());
+        let mut index = 0;
+        while let Some(child) = side.child(&parent, index) {
+            let child_name = danger::local(child.element.name());
+            if Some(&index) != own && child_name == name && is_read_once(parent_name, &name) {
+                self.subtree(side, child, inside);
+            }
+            index += 1;
+        }
+        Some(())
+    }
+
+    /// The name of the changed element, without prefix.
+    fn path_name(&self) -> String {
+        let parent = pattern_hint::parent(self.path);
+        let step = &self.path[parent.len()..];
+        let name = step.trim_start_matches('/').split('[').next();
+        danger::local(name.unwrap_or_default()).to_owned()
+    }
+
     fn add(&mut self, kind: Option<DangerKind>, path: String) {
         if let Some(kind) = kind.filter(|_| self.text < MAX_TEXT) {
             self.text += path.len();
