@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use crate::cloud_init::CloudInit;
+use crate::cloud_init::{CloudInit, CloudInitAnswer};
 use crate::determinism::Determinism;
 use crate::policy::HookSettings;
 use crate::printable::{MAX_MESSAGE, printable, utf8};
@@ -52,10 +52,7 @@ pub(crate) enum HookInput<'a> {
 pub(crate) enum HookOutput {
     /// PreStart, Shutdown, or a hook point that this kind of hook does not have.
     Nothing,
-    /// Cloud-init documents, as modules return them.
-    Documents(Vec<(String, String)>),
-    /// Cloud-init data, as sidecars return it.
-    CloudInit(CloudInit),
+    CloudInit(CloudInitAnswer),
     DomainXml(String),
 }
 

@@ -1,6 +1,6 @@
 //! Converts cloud-init data between KubeVirt's JSON, the messages of sidecars, and documents.
 
-use domain_xml::{Change, ChangeKind};
+use domain_xml::{Budget, Change, ChangeKind};
 use serde_json::{Map, Value};
 
 use crate::CloudInitDocuments;
@@ -16,7 +16,57 @@ pub(crate) struct CloudInit {
     data: Map<String, Value>,
 }
 
+/// A hook's answer at PreCloudInitIso, not yet validated.
+#[derive(Debug, Clone)]
+pub(crate) enum CloudInitAnswer {
+    /// Documents, as modules return them.
+    Documents(Vec<(String, String)>),
+    /// JSON, as sidecars return it.
+    Json {
+        /// KubeVirt's `CloudInitData`.
+        data: Vec<u8>,
+        /// KubeVirt's `CloudInitNoCloudSource`, from older sidecars.
+        no_cloud_source: Vec<u8>,
+    },
+}
+
+impl CloudInitAnswer {
+    /// The length of all texts in bytes.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Documents(documents) => {
+                let texts = documents.iter().map(|(name, text)| name.len() + text.len());
+                documents.len() + texts.sum::<usize>()
+            }
+            Self::Json {
+                data,
+                no_cloud_source,
+            } => data.len() + no_cloud_source.len(),
+        }
+    }
+}
+
 impl CloudInit {
+    /// Applies an answer, and finds what changed. All of it is linear in the length of the texts.
+    pub(crate) fn apply(
+        &self,
+        answer: &CloudInitAnswer,
+        budget: &Budget<'_>,
+    ) -> Result<(Self, Vec<Change>), String> {
+        if !budget.spend(answer.len() as u64 / 16) {
+            return Ok((self.clone(), Vec::new()));
+        }
+        let after = match answer {
+            CloudInitAnswer::Documents(documents) => self.with_documents(documents)?,
+            CloudInitAnswer::Json {
+                data,
+                no_cloud_source,
+            } => self.with_answer(data, no_cloud_source)?,
+        };
+        let changes = self.changes(&after);
+        Ok((after, changes))
+    }
+
     pub(crate) fn decode(documents: &CloudInitDocuments) -> Result<Self, String> {
         let data = serde_json::from_str(&documents.cloud_init_data_json)
             .map_err(|error| format!("the cloud-init data is no JSON object: {error}"))?;
@@ -70,7 +120,7 @@ impl CloudInit {
     /// Applies a sidecar's answer. KubeVirt's rule: the data is used if it has user data and meta
     /// data, else user and network data of the `CloudInitNoCloudSource` are used. (KubeVirt then
     /// loses the meta data; here it is kept.)
-    pub(crate) fn with_answer(&self, data: &[u8], no_cloud_source: &[u8]) -> Result<Self, String> {
+    fn with_answer(&self, data: &[u8], no_cloud_source: &[u8]) -> Result<Self, String> {
         let data = object(data, "CloudInitData")?;
         if let Some(data) = data.filter(is_complete) {
             let source = text(&data, "DataSource");
@@ -107,7 +157,7 @@ impl CloudInit {
     }
 
     /// Applies the documents of a WASM hook. It must return all documents; network data may be new.
-    pub(crate) fn with_documents(&self, documents: &[(String, String)]) -> Result<Self, String> {
+    fn with_documents(&self, documents: &[(String, String)]) -> Result<Self, String> {
         self.check_complete(documents)?;
         let mut next = self.clone();
         for (name, text) in documents {
@@ -133,7 +183,7 @@ impl CloudInit {
     }
 
     /// The changed documents, without their texts, which may be secret.
-    pub(crate) fn changes(&self, after: &Self) -> Vec<Change> {
+    fn changes(&self, after: &Self) -> Vec<Change> {
         let mut members: Vec<&String> = self.data.keys().collect();
         members.extend(
             after
@@ -285,6 +335,24 @@ mod tests {
         assert!(error(|d| d.push(d[0].clone())).contains("2 times"));
         assert!(error(|d| d.push(("x".into(), String::new()))).contains("\"x\""));
         assert!(error(|d| d[1].1 = "no".into()).contains("no JSON object"));
+    }
+
+    #[test]
+    fn the_budget_covers_an_answer() {
+        let mut documents = before().documents();
+        documents[0].1 = "x".repeat(1 << 20);
+        let json = CloudInitAnswer::Json {
+            data: vec![b' '; 1 << 20],
+            no_cloud_source: Vec::new(),
+        };
+        for answer in [CloudInitAnswer::Documents(documents), json] {
+            let enough = Budget::of_steps(1 << 17);
+            let _ = before().apply(&answer, &enough);
+            assert_eq!(enough.exhausted(), None);
+            let half = Budget::of_steps(1 << 15);
+            let _ = before().apply(&answer, &half);
+            assert!(half.exhausted().is_some());
+        }
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use domain_xml::Budget;
+
 use crate::{FailurePolicy, HookPoint, Outcome, Run};
 
 /// All changes that the hooks of a chain made to the domain, in order.
@@ -72,13 +74,26 @@ impl Provenance {
         (score(best) != (0, 0)).then_some((best.hook.as_str(), best.path.as_str()))
     }
 
-    /// Nodes that several hooks changed, descendants included. Linear in the length of all paths.
+    /// Nodes that several hooks changed, descendants included.
     #[must_use]
     pub fn overlaps(&self) -> Vec<Overlap> {
+        self.overlaps_within(&Budget::unlimited())
+    }
+
+    /// The length of all paths in bytes.
+    pub(crate) fn path_bytes(&self) -> usize {
+        self.0.iter().map(|edit| edit.path.len()).sum()
+    }
+
+    /// As [`Self::overlaps`], within a budget. Linear in the length of all paths.
+    pub(crate) fn overlaps_within(&self, budget: &Budget<'_>) -> Vec<Overlap> {
         let mut tree = EditTree::default();
         let mut overlaps: Vec<Overlap> = Vec::new();
         let mut by_path: HashMap<&str, usize> = HashMap::new();
         for (index, edit) in self.0.iter().enumerate() {
+            if !budget.spend(1 + edit.path.len() as u64 / 16) {
+                break;
+            }
             let Some(earlier) = tree.insert(index, edit) else {
                 continue;
             };
@@ -262,6 +277,13 @@ mod tests {
         let overlaps = provenance(&all).overlaps();
         assert_eq!(overlaps.len(), paths.len());
         assert!(overlaps.iter().all(|overlap| overlap.hooks == ["a", "b"]));
+        // The budget covers the search, a path of 16 bytes in two steps.
+        let enough = Budget::of_steps(2 * all.len() as u64);
+        provenance(&all).overlaps_within(&enough);
+        assert_eq!(enough.exhausted(), None);
+        let half = Budget::of_steps(all.len() as u64);
+        provenance(&all).overlaps_within(&half);
+        assert!(half.exhausted().is_some());
     }
 
     #[test]

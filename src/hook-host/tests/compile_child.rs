@@ -28,9 +28,10 @@ fn main() -> ExitCode {
         is_gone_when_nobody_waits().await;
         precompiles_for_an_image().await;
         explodes().await;
+        is_confined().await;
         is_swapped_while_it_is_read().await;
     });
-    println!("compile child: 7 tests passed");
+    println!("compile child: 8 tests passed");
     ExitCode::SUCCESS
 }
 
@@ -235,6 +236,47 @@ async fn explodes() {
         );
     }
     assert_eq!(artifacts(&dir), Vec::<PathBuf>::new());
+}
+
+/// While it compiles: what the process has given up, as the kernel tells it.
+async fn is_confined() {
+    let dir = tempfile::tempdir().unwrap();
+    let module = fixture::handwritten_guest::explosion(400);
+    let options = LoadOptions {
+        limits: Limits {
+            compile_deadline: Duration::from_secs(60),
+            compile_processor_time: Duration::from_secs(2),
+            ..Limits::default()
+        },
+        ..options(&dir)
+    };
+    let memory = options.limits.compile_memory;
+    let loading = Module::from_bytes(&module, "explosion", options);
+    let confined = async {
+        loop {
+            let children = std::fs::read_to_string("/proc/thread-self/children").unwrap();
+            for child in children.split_whitespace() {
+                let file = |name| std::fs::read_to_string(format!("/proc/{child}/{name}"));
+                let (Ok(status), Ok(limits)) = (file("status"), file("limits")) else {
+                    continue;
+                };
+                if status.contains("Seccomp:\t2") {
+                    return (status, limits);
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let (status, limits) = tokio::select! {
+        seen = confined => seen,
+        loaded = loading => panic!("never confined: {:?}", loaded.err()),
+    };
+    assert!(status.contains("NoNewPrivs:\t1"), "{status}");
+    let of_files = limits
+        .lines()
+        .find(|line| line.starts_with("Max file size"));
+    let of_files: Vec<&str> = of_files.unwrap().split_whitespace().collect();
+    assert_eq!(of_files[3..5], [memory.to_string(), memory.to_string()]);
 }
 
 /// Written over after it was hashed, by the last one that could: the compiler's own program.

@@ -155,6 +155,49 @@ async fn our_own_launcher_collects_it_and_chains_it() {
     served.ended(0).await;
 }
 
+/// The program has one thread for its calls. If that checked the answer, nobody else would be answered meanwhile.
+#[tokio::test]
+async fn a_long_check_keeps_nobody_waiting() {
+    let pod = Pod::new();
+    let deep = "x/".repeat(120);
+    let paths = format!("['/domain/**/x[{deep}@a]', '/domain/x/**']");
+    let (own, module) = (pod.root().join("own"), pod.root().join("own/odd.wasm"));
+    fs::create_dir(&own).unwrap();
+    fs::copy(example("odd-hook"), &module).unwrap();
+    let settings = format!("deadline: 10s\nallow: {{paths: {paths}}}\n");
+    fs::write(own.join("hook.yaml"), settings).unwrap();
+    let mut served = pod.serve(&[&module], &[]);
+    served.ready().await;
+    let define = || {
+        let socket = pod.socket();
+        tokio::spawn(async move {
+            let channel = launcher::dial(&socket).await;
+            let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
+            let params = v1alpha3::OnDefineDomainParams {
+                domain_xml: XML.into(),
+                vmi: vmi_that_does("crowd").into_bytes(),
+            };
+            client.on_define_domain(params).await
+        })
+    };
+    let defined = define();
+    let mut answered = 0;
+    while !defined.is_finished() {
+        launcher::info(&pod.socket()).await.unwrap();
+        answered += 1;
+    }
+    let status = defined.await.unwrap().unwrap_err();
+    assert!(status.message().contains("checking it"), "{status:?}");
+    assert!(answered > 50, "only {answered} times during the check");
+
+    // SIGTERM ends it too: the call in flight is answered first.
+    let defined = define();
+    launcher::info(&pod.socket()).await.unwrap();
+    served.signal();
+    served.ended(0).await;
+    defined.await.unwrap().unwrap_err();
+}
+
 #[tokio::test]
 async fn a_plugins_launcher_mutates_a_domain() {
     let pod = Pod::new();

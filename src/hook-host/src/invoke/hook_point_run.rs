@@ -1,14 +1,15 @@
 //! One hook point: calls each hook, verifies its output, logs and records the run.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use domain_xml::Change;
+use domain_xml::{Budget, Change};
 
 use super::verify::{Domain, Rejection};
 use super::{host_work, run_log};
 use crate::body::{BodyError, HookCall, HookInput, HookOutput};
-use crate::cloud_init::CloudInit;
+use crate::cloud_init::{CloudInit, CloudInitAnswer};
 use crate::determinism::Determinism;
 use crate::hook::Hook;
 use crate::policy::{GrantRefusal, NotGranted};
@@ -236,15 +237,8 @@ impl<'a> HookPointRun<'a> {
         deadline: Instant,
     ) -> (CallResult, Option<HookPayload>) {
         match (input, output) {
-            (Input::CloudInit(before), HookOutput::Documents(documents)) => {
-                let after = before.with_documents(&documents);
-                let payload = self.keep(|| HookPayload::Documents(documents));
-                let after = after.map_err(|message| self.bad_output(hook, message));
-                (after.map(|after| changed(before, after)), payload)
-            }
-            (Input::CloudInit(before), HookOutput::CloudInit(after)) => {
-                let payload = self.keep(|| HookPayload::Documents(after.documents()));
-                (Ok(changed(before, after)), payload)
+            (Input::CloudInit(before), HookOutput::CloudInit(answer)) => {
+                self.verify_cloud_init(hook, before, answer, deadline).await
             }
             (Input::Domain { domain, .. }, HookOutput::DomainXml(xml)) => {
                 let payload = self.keep(|| HookPayload::DomainXml(xml.clone()));
@@ -253,6 +247,37 @@ impl<'a> HookPointRun<'a> {
             }
             _ => (Ok((Output::Nothing, Vec::new())), None),
         }
+    }
+
+    async fn verify_cloud_init(
+        &self,
+        hook: &Hook,
+        before: &CloudInit,
+        answer: CloudInitAnswer,
+        deadline: Instant,
+    ) -> (CallResult, Option<HookPayload>) {
+        let answer = Arc::new(answer);
+        let work = {
+            let (before, answer) = (before.clone(), Arc::clone(&answer));
+            move |budget: &Rc<Budget<'static>>| before.apply(&answer, budget)
+        };
+        let applied = host_work::run(deadline, answer.len(), work).await;
+        let applied = applied.map_err(|unfinished| unfinished.to_string());
+        let applied = applied.and_then(|applied| applied);
+        let documents = || match (Arc::unwrap_or_clone(answer), &applied) {
+            (CloudInitAnswer::Documents(documents), _) => Some(documents),
+            (CloudInitAnswer::Json { .. }, Ok((after, _))) => Some(after.documents()),
+            (CloudInitAnswer::Json { .. }, Err(_)) => None,
+        };
+        let payload = match self.keeps_payload {
+            true => documents().map(HookPayload::Documents),
+            false => None,
+        };
+        let result = match applied {
+            Ok((after, changes)) => Ok((Output::CloudInit(after), changes)),
+            Err(message) => Err(self.bad_output(hook, message)),
+        };
+        (result, payload)
     }
 
     async fn verify_domain(
@@ -314,9 +339,4 @@ impl<'a> HookPointRun<'a> {
             remedy: printable(&refused.remedy, MAX_MESSAGE),
         }
     }
-}
-
-fn changed(before: &CloudInit, after: CloudInit) -> (Output, Vec<Change>) {
-    let changes = before.changes(&after);
-    (Output::CloudInit(after), changes)
 }

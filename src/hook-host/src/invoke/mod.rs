@@ -12,9 +12,11 @@ mod run_log;
 mod verify;
 
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use domain_xml::Budget;
 use futures_util::future::join_all;
 
 use crate::cloud_init::CloudInit;
@@ -111,8 +113,14 @@ impl Chain {
         let Some(first) = hooks.first() else {
             return Ok((documents, Vec::new()));
         };
-        let mut data =
-            CloudInit::decode(&documents).map_err(|error| bad_input(first, point, error))?;
+        let time = self.config.limits.call_deadline;
+        let size = documents.cloud_init_data_json.len();
+        let decoded = host_work::run(Instant::now() + time, size, move |_| {
+            CloudInit::decode(&documents)
+        });
+        let decoded = decoded.await.map_err(|unfinished| unfinished.to_string());
+        let data = decoded.and_then(|decoded| decoded);
+        let mut data = data.map_err(|error| bad_input(first, point, error))?;
         let mut run = self.begin(point, invocation, vmi);
         for hook in hooks {
             if let Output::CloudInit(next) = run.call(hook, Input::CloudInit(&data)).await? {
@@ -169,7 +177,7 @@ impl Chain {
                 (domain, xml) = (next, text);
             }
         }
-        self.update_provenance(&run.runs);
+        self.update_provenance(&run.runs).await;
         Ok((xml, run.runs))
     }
 
@@ -194,12 +202,17 @@ impl Chain {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn update_provenance(&self, runs: &[Run]) {
-        let provenance = Provenance::of(runs);
-        for overlap in provenance.overlaps() {
-            run_log::overlap(&overlap);
+    /// The domain is complete without it, so a search that does not end is only logged.
+    async fn update_provenance(&self, runs: &[Run]) {
+        let provenance = Arc::new(Provenance::of(runs));
+        let deadline = Instant::now() + self.config.limits.call_deadline;
+        let searched = Arc::clone(&provenance);
+        let work = move |budget: &Rc<Budget<'static>>| searched.overlaps_within(budget);
+        match host_work::run(deadline, provenance.path_bytes(), work).await {
+            Ok(overlaps) => overlaps.iter().for_each(run_log::overlap),
+            Err(reason) => run_log::no_overlaps(&reason.to_string()),
         }
-        *self.locked_provenance() = provenance;
+        *self.locked_provenance() = Arc::unwrap_or_clone(provenance);
     }
 
     /// Calls all hooks in parallel, each within its deadline and the chain's. Failures are in the

@@ -65,6 +65,14 @@ pub(super) fn overlap(overlap: &Overlap) {
     );
 }
 
+/// Warns that nobody knows whether several hooks changed the same node.
+pub(super) fn no_overlaps(reason: &str) {
+    tracing::warn!(
+        reason,
+        "whether several hooks wrote the same node was not searched to the end"
+    );
+}
+
 /// Logs that there are lines, instead of the lines of a hook that read cloud-init data.
 fn withhold(run: &Run) {
     if !run.log.is_empty() {

@@ -62,7 +62,7 @@ impl Domain {
 
     /// Parses a hook's domain and returns it with the changes. The error names what is invalid.
     fn step(&self, xml: &str, budget: &Budget<'_>) -> Result<(Self, Vec<Change>), String> {
-        // Parsing, recording and finding conflicts are linear in the text.
+        // Parsing is linear in the text.
         budget.spend(xml.len() as u64 / 16);
         if xml.trim().is_empty() {
             return Err("an empty domain XML".to_owned());
@@ -73,6 +73,12 @@ impl Domain {
         }
         self.same_metadata(&after, budget)?;
         let changes = diff_within(&self.document, &after.document, budget);
+        // So are recording the changes and comparing them with those of other hooks, in the text of the changes.
+        let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        for change in &changes {
+            let text = change.path.len() + text(&change.before) + text(&change.after);
+            budget.spend(text as u64 / 16);
+        }
         Ok((after, changes))
     }
 
@@ -179,6 +185,36 @@ mod tests {
 
     fn step(domain: &Domain, xml: &str) -> Result<(Domain, Vec<Change>), String> {
         domain.step(xml, &Budget::unlimited())
+    }
+
+    #[test]
+    fn the_budget_covers_the_text_of_changes() {
+        let domain = |value: &str| {
+            let disk = |n| format!("<disk><alias name='{n}'/><x a='{value}'/></disk>");
+            let disks: String = (0..500).map(disk).collect();
+            DOMAIN.replace("</domain>", &(disks + "</domain>"))
+        };
+        let before = Domain::parse(&domain("1")).unwrap();
+        let is_enough = |steps: u64, xml: &str| {
+            let budget = Budget::of_steps(steps);
+            let _ = before.step(xml, &budget);
+            budget.exhausted().is_none()
+        };
+        let steps = |xml: &str| {
+            let (mut low, mut high) = (0, 1 << 20);
+            while low < high {
+                let middle = (low + high) / 2;
+                match is_enough(middle, xml) {
+                    true => high = middle,
+                    false => low = middle + 1,
+                }
+            }
+            low
+        };
+        let (short, long) = (domain("2"), domain(&"2".repeat(257)));
+        let text = (long.len() - short.len()) as u64;
+        // Once in the document, and once in its changes.
+        assert_eq!(steps(&long) - steps(&short), 2 * text / 16);
     }
 
     #[test]

@@ -28,10 +28,7 @@ impl Sidecar {
             HookInput::CloudInit(data) => {
                 let (json, source) = (data.json(), data.no_cloud_source());
                 let answer = self.pre_cloud_init_iso(limits, call.vmi, json, source);
-                let answer = answer.await.map_err(failed)?;
-                data.with_answer(&answer.data, &answer.no_cloud_source)
-                    .map(HookOutput::CloudInit)
-                    .map_err(BodyError::BadOutput)
+                answer.await.map(HookOutput::CloudInit).map_err(failed)
             }
             HookInput::Domain(xml) => {
                 let answer = self.on_define_domain(limits, call.vmi, xml).await;

@@ -10,6 +10,7 @@ use tonic::transport::Channel;
 use super::dial;
 use super::version::Version;
 use crate::Subscription;
+use crate::cloud_init::CloudInitAnswer;
 use crate::printable::printable;
 
 /// A sidecar that answered Info.
@@ -19,15 +20,6 @@ pub(crate) struct Sidecar {
     pub(crate) name: String,
     pub(crate) version: Version,
     pub(crate) hook_points: Vec<Subscription>,
-}
-
-/// A sidecar's answer at PreCloudInitIso, not yet validated.
-#[derive(Debug)]
-pub(crate) struct CloudInitAnswer {
-    /// KubeVirt's `CloudInitData` as JSON.
-    pub(crate) data: Vec<u8>,
-    /// KubeVirt's `CloudInitNoCloudSource` as JSON, from older sidecars.
-    pub(crate) no_cloud_source: Vec<u8>,
 }
 
 /// Why a call returned no answer.
@@ -115,7 +107,7 @@ impl Sidecar {
                     cloud_init_data,
                 };
                 let answer = call!(channel, limits.output, v1alpha2, pre_cloud_init_iso, params);
-                Ok(CloudInitAnswer {
+                Ok(CloudInitAnswer::Json {
                     data: answer.cloud_init_data,
                     no_cloud_source: answer.cloud_init_no_cloud_source,
                 })
@@ -127,7 +119,7 @@ impl Sidecar {
                     cloud_init_data,
                 };
                 let answer = call!(channel, limits.output, v1alpha3, pre_cloud_init_iso, params);
-                Ok(CloudInitAnswer {
+                Ok(CloudInitAnswer::Json {
                     data: answer.cloud_init_data,
                     no_cloud_source: answer.cloud_init_no_cloud_source,
                 })

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Once;
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
@@ -25,6 +26,7 @@ const EXIT: Duration = Duration::from_secs(1);
 const SIGXCPU: i32 = 24;
 const SIGABRT: i32 = 6;
 const SIGKILL: i32 = 9;
+const SIGXFSZ: i32 = 25;
 
 /// Why a module was not compiled.
 #[derive(Debug, thiserror::Error)]
@@ -183,12 +185,30 @@ async fn finish(
         Ok(ChildReport::Compiled {
             digest,
             peak_memory,
-        }) if status.success() => Ok(Compiled {
-            digest,
-            peak_memory,
-        }),
+            unconfined,
+        }) if status.success() => {
+            report_unconfined(&unconfined);
+            Ok(Compiled {
+                digest,
+                peak_memory,
+            })
+        }
         Ok(ChildReport::Refused(text)) => Err(CompileError::Refused(text)),
         _ => Err(death_error(program, status, &stderr, limits)),
+    }
+}
+
+/// Logs once what the kernel lacks to confine compile children.
+fn report_unconfined(missing: &[String]) {
+    static REPORTED: Once = Once::new();
+    if !missing.is_empty() {
+        let missing = missing.join(", ");
+        REPORTED.call_once(|| {
+            tracing::warn!(
+                missing,
+                "the kernel lacks what confines the compilation of modules; its limits remain"
+            );
+        });
     }
 }
 
@@ -223,6 +243,9 @@ fn death_error(program: &Path, status: ExitStatus, stderr: &str, limits: &Limits
         )),
         Some(SIGKILL) => {
             CompileError::LimitExceeded("the system or its processor time allows".into())
+        }
+        Some(SIGXFSZ) => {
+            CompileError::LimitExceeded(format!("{} MiB of code", limits.compile_memory >> 20))
         }
         Some(SIGABRT) if stderr.contains("memory") => {
             CompileError::LimitExceeded(format!("{} MiB of memory", limits.compile_memory >> 20))

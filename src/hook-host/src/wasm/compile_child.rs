@@ -1,6 +1,7 @@
 //! The compile child: reads one module from stdin and writes its artifact to stdout, within limits.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::COMPILE_ARG;
+use super::confinement::{Missing, confine};
 use super::engine::{EngineRole, TargetMachine, engine};
 use crate::digest::hex;
 
@@ -35,6 +37,8 @@ pub(super) enum ChildReport {
         digest: String,
         /// Peak memory of the child in bytes, if the system reports it.
         peak_memory: Option<u64>,
+        /// What the kernel lacks to confine the child.
+        unconfined: Missing,
     },
     /// Why there is no artifact.
     Refused(String),
@@ -49,10 +53,7 @@ pub fn compile_child() -> Option<ExitCode> {
         return None;
     }
     let report = match run(arguments) {
-        Ok(digest) => ChildReport::Compiled {
-            digest,
-            peak_memory: peak_memory(),
-        },
+        Ok(report) => report,
         Err(error) => ChildReport::Refused(error),
     };
     let done = matches!(report, ChildReport::Compiled { .. });
@@ -65,17 +66,24 @@ pub fn compile_child() -> Option<ExitCode> {
     })
 }
 
-fn run(arguments: impl Iterator<Item = OsString>) -> Result<String, String> {
+fn run(arguments: impl Iterator<Item = OsString>) -> Result<ChildReport, String> {
     let limits = ChildLimits::decode(arguments)
         .ok_or_else(|| "compiling is not a command for people: wrong arguments".to_owned())?;
     apply_limits(limits).map_err(|error| format!("its limits could not be set: {error}"))?;
+    // Nothing can be opened later.
+    let status = File::open("/proc/self/status").ok();
+    let unconfined = confine();
     let module = read(limits.module).map_err(|error| format!("it could not be read: {error}"))?;
     let artifact = compile(&module, limits.machine)?;
     io::stdout()
         .write_all(&artifact)
         .and_then(|()| io::stdout().flush())
         .map_err(|error| format!("its code could not be written: {error}"))?;
-    Ok(hex(&Sha256::digest(&module)))
+    Ok(ChildReport::Compiled {
+        digest: hex(&Sha256::digest(&module)),
+        peak_memory: status.and_then(peak_memory),
+        unconfined,
+    })
 }
 
 /// Compiles a module to machine code. The error is the compiler's message.
@@ -86,8 +94,9 @@ pub(super) fn compile(module: &[u8], machine: TargetMachine) -> Result<Vec<u8>, 
         .map_err(|error| format!("{error:#}"))
 }
 
-fn peak_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+fn peak_memory(mut file: File) -> Option<u64> {
+    let mut status = String::new();
+    file.read_to_string(&mut status).ok()?;
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -123,6 +132,8 @@ fn apply_limits(limits: ChildLimits) -> rustix::io::Result<()> {
         },
     )?;
     setrlimit(Resource::Core, at_most(0))?;
+    // The artifact is in memory before it is written.
+    setrlimit(Resource::Fsize, at_most(limits.memory))?;
     rustix::thread::set_no_new_privs(true)?;
     // This fails only on kernels without ambient capabilities.
     let _ = rustix::thread::clear_ambient_capability_set();

@@ -5,6 +5,7 @@ use futures_util::future::BoxFuture;
 use super::module::Module;
 use super::module_call::{Answer, Call, CallContext, CallError};
 use crate::body::{BodyError, HookBody, HookCall, HookInput, HookOutput, HookReport};
+use crate::cloud_init::CloudInitAnswer;
 
 impl HookBody for Module {
     fn call_hook<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookReport> {
@@ -57,7 +58,7 @@ impl From<Answer> for HookOutput {
     fn from(answer: Answer) -> Self {
         match answer {
             Answer::Done => Self::Nothing,
-            Answer::Documents(documents) => Self::Documents(documents),
+            Answer::Documents(documents) => Self::CloudInit(CloudInitAnswer::Documents(documents)),
             Answer::DomainXml(xml) => Self::DomainXml(xml),
         }
     }

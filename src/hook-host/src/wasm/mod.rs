@@ -12,6 +12,7 @@ mod artifact_cache;
 mod compile;
 mod compile_child;
 mod component_interfaces;
+mod confinement;
 mod engine;
 mod engine_host;
 mod epoch;

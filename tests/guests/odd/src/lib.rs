@@ -88,6 +88,8 @@ impl Guest for Odd {
             "count" => described(&xml, &(CALLS.fetch_add(1, Relaxed) + 1).to_string()),
             "entity-bomb" => format!("{}{xml}", bomb()),
             "deep" => deep(&xml),
+            // `virt-hook serve` takes no VMI that is not JSON.
+            _ if vmi.contains("\"crowd\"") => crowd(&xml),
             _ => xml.replace("</domain>", "<title>odd</title></domain>"),
         })
     }
@@ -106,6 +108,12 @@ fn described(xml: &str, text: &str) -> String {
         "</domain>",
         &format!("<description>{text}</description></domain>"),
     )
+}
+
+/// 48,000 new elements, 120 levels deep.
+fn crowd(xml: &str) -> String {
+    let chain = "<x>".repeat(120) + &"</x>".repeat(120);
+    xml.replace("</domain>", &(chain.repeat(400) + "</domain>"))
 }
 
 /// The second line of the VMI by the third, in the whole domain.
