@@ -43,6 +43,6 @@ pub use invoke::Chain;
 pub use limits::Limits;
 pub use plugins::{Plugins, PluginsError};
 pub use policy::PolicySource;
-pub use printable::printable;
+pub use printable::{is_printable, printable};
 pub use provenance::{Overlap, Provenance};
 pub use wasm::{COMPILE_ARG, Compiler, compile_child};

@@ -29,7 +29,8 @@ pub fn printable(text: &str, limit: usize) -> String {
 
 /// Whether a character prints as itself: no control, no line or paragraph separator, nothing invisible, nothing that
 /// changes the direction of text.
-pub(crate) fn is_printable(c: char) -> bool {
+#[must_use]
+pub fn is_printable(c: char) -> bool {
     !c.is_control()
         && !matches!(
             c,

@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::output::Colour;
 use crate::version::VERSION;
 use crate::{
-    bench, check, compare, compile, completions_and_man, doctor, inspect, new, render, replay, run,
-    serve, test, wrap,
+    bench, check, compare, compile, completions_and_man, doctor, inspect, new, policy, render,
+    replay, run, serve, test, wrap,
 };
 
 /// Work with hooks of KubeVirt virtual machines, without a cluster.
@@ -73,6 +73,9 @@ pub(crate) enum Verb {
     /// Make a hook of a core WebAssembly module, as clang makes them
     #[command(after_help = wrap::HELP)]
     Wrap(wrap::Arguments),
+    /// Say what an operator's policy allows, and what modules need of one
+    #[command(after_help = policy::HELP)]
+    Policy(policy::Arguments),
     /// Say which tools for hooks this machine has, and how to get the others
     #[command(after_help = doctor::HELP)]
     Doctor(doctor::Arguments),
@@ -100,6 +103,7 @@ impl Verb {
             Self::Serve(_) => "serve",
             Self::Replay(_) => "replay",
             Self::Wrap(_) => "wrap",
+            Self::Policy(_) => "policy",
             Self::Doctor(_) => "doctor",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",

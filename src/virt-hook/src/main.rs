@@ -16,6 +16,7 @@ mod module_chain;
 mod new;
 mod output;
 mod pod_hooks;
+mod policy;
 mod render;
 mod replay;
 mod run;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         Verb::Render(arguments) => screen.show(render::run(arguments)),
         Verb::Replay(arguments) => screen.show(replay::run(arguments)),
         Verb::Wrap(arguments) => screen.show(wrap::run(arguments)),
+        Verb::Policy(arguments) => screen.show(policy::run(arguments)),
         Verb::Doctor(arguments) => screen.show(doctor::run(arguments)),
         Verb::Completions(arguments) => {
             screen.show(completions_and_man::completions(arguments, Cli::command()))

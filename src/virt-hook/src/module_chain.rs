@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use hook_host::policy::names_dangerous;
+use hook_host::policy::{HookYaml, names_dangerous};
 use hook_host::record::RecordConfig;
 use hook_host::wasm::{LoadError, LoadOptions, Loader, Module};
 use hook_host::{Chain, CollectConfig, Compiler, Description, Limits, PolicySource};
@@ -39,7 +39,8 @@ impl HookModule {
     fn new(module: PathBuf, directory: String) -> Self {
         let settings = module.with_file_name(SETTINGS);
         Self {
-            settings: settings.is_file().then_some(settings),
+            // Whatever has the name; what cannot be settings is refused when it is read.
+            settings: settings.symlink_metadata().is_ok().then_some(settings),
             module,
             directory,
         }
@@ -314,8 +315,10 @@ fn lay_out(hook: &HookModule, hooks_dir: &Path) -> Result<()> {
     let file = hook.module.file_stem().unwrap_or_default();
     let file = directory.join(file).with_extension("wasm");
     fs::copy(&hook.module, &file).with_context(named)?;
-    if let Some(settings) = &hook.settings {
-        fs::copy(settings, directory.join(SETTINGS))
+    if let Some(settings) = &hook.settings
+        && let Some(text) = HookYaml::text(settings)?
+    {
+        fs::write(directory.join(SETTINGS), text)
             .with_context(|| settings.display().to_string())?;
     }
     Ok(())
@@ -334,6 +337,46 @@ mod tests {
             fs::write(path, "").unwrap();
         }
         root
+    }
+
+    #[test]
+    fn settings_that_are_no_file_of_their_directory_are_refused() {
+        use std::os::unix::fs::symlink;
+        use std::path::Path;
+        type Make = fn(&Path);
+        let cases: [(Make, &str); 4] = [
+            (|path| fs::create_dir(path).unwrap(), "no regular file"),
+            (
+                |path| {
+                    let mkfifo = std::process::Command::new("mkfifo").arg(path).status();
+                    assert!(mkfifo.unwrap().success());
+                },
+                "no regular file",
+            ),
+            (
+                |path| symlink("/etc/passwd", path).unwrap(),
+                "within the directory",
+            ),
+            (|path| symlink("gone", path).unwrap(), "hook.yaml"),
+        ];
+        for (make, part) in cases {
+            let root = layout(&["a/x.wasm"]);
+            let settings = root.path().join("a/hook.yaml");
+            make(&settings);
+            let [hook] = &find(&[root.path().join("a")]).unwrap()[..] else {
+                panic!("one hook");
+            };
+            let error = lay_out(hook, &root.path().join("laid")).unwrap_err();
+            let text = format!("{error:#}");
+            assert!(text.contains(part), "{text}");
+            assert!(text.contains(&settings.display().to_string()), "{text}");
+        }
+        // A ConfigMap's links stay within.
+        let root = layout(&["a/x.wasm", "a/..data/hook.yaml"]);
+        symlink("..data/hook.yaml", root.path().join("a/hook.yaml")).unwrap();
+        let hooks = find(&[root.path().join("a/x.wasm")]).unwrap();
+        lay_out(&hooks[0], &root.path().join("laid")).unwrap();
+        assert!(root.path().join("laid/x/hook.yaml").is_file());
     }
 
     fn names(path: PathBuf) -> Vec<String> {

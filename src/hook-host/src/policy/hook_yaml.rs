@@ -114,6 +114,12 @@ impl HookYaml {
         Ok(yaml)
     }
 
+    /// The text of the file at a path, if it exists, as a collection reads it: a regular file of limited size, to which
+    /// links lead within its directory only.
+    pub fn text(path: &Path) -> Result<Option<String>, PolicyError> {
+        strict_yaml::text_at(path)
+    }
+
     /// Reads `hook.yaml` in a hook's directory, if it exists.
     pub(crate) fn read(dir: &Dir, path: &Path) -> Result<Option<Self>, PolicyError> {
         let text = strict_yaml::text_in(dir, FILE, path)?;

@@ -22,6 +22,7 @@ pub mod permission;
 mod resolve;
 mod sidecar_policy;
 mod strict_yaml;
+mod summary;
 mod yaml_values;
 
 pub use hook_yaml::HookYaml;
@@ -29,6 +30,7 @@ pub use operator_policy::{Allow, Digests, OperatorPolicy};
 pub use pattern_subset::names_dangerous;
 pub use resolve::{HookSettings, ModuleIdentity, ResolveError};
 pub use strict_yaml::{PolicyError, PolicySource};
+pub use summary::{PolicySummary, PolicyWarning};
 
 pub(crate) use grant::{Grant, GrantRefusal, Layer, NotGranted};
 pub(crate) use hook_yaml::FILE as HOOK_YAML;

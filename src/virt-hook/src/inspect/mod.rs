@@ -1,6 +1,6 @@
 //! `virt-hook inspect`: shows a module's description, interfaces, size, compile cost and policy.
 
-mod policy;
+mod narrowest_policy;
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::module_chain;
 use crate::output::{Plain, Report, Style};
 use crate::runtime::runtime;
-use policy::NarrowestPolicy;
+pub(crate) use narrowest_policy::NarrowestPolicy;
 
 pub(crate) const HELP: &str = "\
 Examples:

@@ -15,6 +15,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
+use hook_host::printable;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -25,6 +26,9 @@ pub(crate) use hook_run::{RunReport, cost};
 pub(crate) use log_fields::LogFields;
 pub(crate) use style::{Colour, Style};
 pub(crate) use terminal_escape::Plain;
+
+/// The most bytes of a line on standard error.
+const MAX_LINE: usize = 64 << 10;
 
 /// The warnings of this run, for the JSON document.
 static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -96,7 +100,8 @@ pub(crate) fn warn(text: &str) {
 
 /// One line on standard error.
 fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "virt-hook: {line}");
+    // Parts of it may come from a module, a record or a VMI.
+    let _ = writeln!(io::stderr(), "virt-hook: {}", printable(line, MAX_LINE));
 }
 
 fn print_json(mut document: Value) -> Result<(), Failure> {

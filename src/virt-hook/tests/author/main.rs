@@ -11,6 +11,7 @@ mod inspect_run_render;
 mod new;
 #[path = "../pod/mod.rs"]
 mod pod;
+mod policy;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,171 @@
+//! `virt-hook policy check`: what an operator's policy allows, and whether modules get what they declare.
+
+use std::path::{Path, PathBuf};
+use std::slice;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use hook_host::PolicySource;
+use hook_host::policy::{OperatorPolicy, PolicySummary};
+use serde::Serialize;
+
+use crate::compile_progress;
+use crate::exit::{Failure, error_text};
+use crate::inspect::NarrowestPolicy;
+use crate::module_chain::{self, HookModule, HookOptions};
+use crate::output::{Plain, Report, Style};
+use crate::runtime::runtime;
+
+pub(crate) const HELP: &str = "\
+Examples:
+  virt-hook policy check hook-policy.yaml
+  virt-hook policy check hook-policy.yaml --module smbios.wasm --namespace infra
+
+Exit codes:
+  0  the policy can be used, and the modules get what they declare
+  1  a module does not get what it declares; standard output says what
+  2  the policy, or the command line, cannot be used; standard error has the line and column
+  3  this machine could not do it";
+
+/// What `policy` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Say what a policy allows, what it leaves open, and whether modules get what they declare
+    #[command(after_help = HELP)]
+    Check(CheckArguments),
+}
+
+#[derive(Debug, Args)]
+struct CheckArguments {
+    /// The operator's policy
+    #[arg(value_name = "FILE")]
+    policy: PathBuf,
+    /// A module that is to get what it declares; with its hook.yaml, if one is beside it
+    #[arg(long = "module", value_name = "WASM")]
+    modules: Vec<PathBuf>,
+    /// The namespace of the VM, for the policy's rules
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    namespace: String,
+}
+
+/// A policy, and what modules get by it.
+#[derive(Debug, Serialize)]
+pub(crate) struct PolicyReport {
+    allows: Vec<String>,
+    warnings: Vec<WarningReport>,
+    modules: Vec<ModulePolicy>,
+}
+
+#[derive(Debug, Serialize)]
+struct WarningReport {
+    place: String,
+    text: &'static str,
+}
+
+/// A module under the policy.
+#[derive(Debug, Serialize)]
+struct ModulePolicy {
+    module: PathBuf,
+    /// What it declares and does not get; none if it runs.
+    refused: Option<String>,
+    /// The content of `allow` of the narrowest policy with which it runs.
+    needs: NarrowestPolicy,
+}
+
+/// Runs the verb.
+pub(crate) fn run(arguments: &Arguments) -> Result<PolicyReport, Failure> {
+    let Action::Check(arguments) = &arguments.action;
+    let source = PolicySource::File(arguments.policy.clone());
+    let policy = OperatorPolicy::read(&source).map_err(Failure::usage)?;
+    let PolicySummary { allows, warnings } =
+        policy.map(|policy| policy.summary()).unwrap_or_default();
+    let found = module_chain::find(&arguments.modules).map_err(Failure::Usage)?;
+    let place = tempfile::tempdir()
+        .context("making a temporary directory")
+        .map_err(Failure::Machine)?;
+    let modules = found.iter().enumerate().map(|(number, hook)| {
+        let place = place.path().join(number.to_string());
+        module_policy(hook, arguments, &place)
+    });
+    let warnings = warnings.into_iter().map(|warning| WarningReport {
+        place: warning.place,
+        text: warning.text,
+    });
+    Ok(PolicyReport {
+        allows,
+        warnings: warnings.collect(),
+        modules: modules.collect::<Result<_, _>>()?,
+    })
+}
+
+fn module_policy(
+    hook: &HookModule,
+    arguments: &CheckArguments,
+    place: &Path,
+) -> Result<ModulePolicy, Failure> {
+    let compiled = place.join("compiled");
+    std::fs::create_dir_all(place)
+        .with_context(|| place.display().to_string())
+        .map_err(Failure::Machine)?;
+    let loaded = runtime()?.block_on(module_chain::load(&hook.module, &compiled));
+    let loaded = loaded.map_err(Failure::Machine)?;
+    let module = loaded.map_err(|error| Failure::Usage(compile_progress::explain(error)))?;
+    let options = HookOptions {
+        policy: PolicySource::File(arguments.policy.clone()),
+        namespace: arguments.namespace.clone(),
+        artifacts: Some(compiled),
+        ..HookOptions::default()
+    };
+    let collected =
+        runtime()?.block_on(module_chain::collect(slice::from_ref(hook), place, options));
+    Ok(ModulePolicy {
+        module: hook.module.clone(),
+        refused: collected.err().map(|error| error_text(&error)),
+        needs: NarrowestPolicy::of(module.description()),
+    })
+}
+
+impl Report for PolicyReport {
+    fn text(&self, style: Style) -> String {
+        let mut text = String::new();
+        for line in &self.allows {
+            text += &format!("{}\n", Plain(line));
+        }
+        for WarningReport { place, text: open } in &self.warnings {
+            let mark = style.doubtful("warning");
+            text += &format!("{mark}  {}: {open}\n", Plain(place));
+        }
+        for module in &self.modules {
+            let (file, needs) = (module.module.display().to_string(), module.needs.yaml());
+            text += &match &module.refused {
+                None => format!("\n{}  {}\n", style.good("ok"), Plain(&file)),
+                Some(reason) => format!(
+                    "\n{}  {}: {}\n",
+                    style.bad("refused"),
+                    Plain(&file),
+                    Plain(reason)
+                ),
+            };
+            text += &format!("The narrowest policy that it needs:\n\n{needs}");
+        }
+        text
+    }
+
+    fn complaint(&self) -> Option<String> {
+        let refused = self
+            .modules
+            .iter()
+            .filter(|module| module.refused.is_some());
+        match refused.count() {
+            0 => None,
+            1 => Some("a module does not get what it declares".to_owned()),
+            count => Some(format!("{count} modules do not get what they declare")),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! `policy check`.
+
+use super::{smbios, text, virt_hook, write};
+
+#[test]
+fn a_policy_is_told_with_what_it_leaves_open() {
+    let place = tempfile::tempdir().unwrap();
+    let policy = write(
+        place.path(),
+        "p.yaml",
+        "sidecars: Forbid\nallow: {paths: [/domain/title]}\n",
+    );
+    let told = virt_hook(&["policy", "check", text(&policy)]).ok();
+    for part in [
+        "gRPC sidecars: none",
+        "  paths: /domain/title",
+        "p.yaml: any module may run",
+        "p.yaml:2:8: without `hookPoints`",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    for (content, place_and_reason) in [
+        ("allow:\n  paths:\n", "p.yaml:2:"),
+        ("allow: {dangerous: ['/domain/**']}\n", "p.yaml:1:21: "),
+    ] {
+        let policy = write(place.path(), "p.yaml", content);
+        let refused = virt_hook(&["policy", "check", text(&policy)]);
+        assert_eq!(refused.code, 2, "{}{}", refused.out, refused.err);
+        assert!(refused.err.contains(place_and_reason), "{}", refused.err);
+    }
+    let missing = virt_hook(&["policy", "check", "/nonexistent.yaml"]);
+    assert_eq!(missing.code, 2, "{}", missing.err);
+}
+
+#[test]
+fn a_module_needs_the_policy_that_is_printed() {
+    let place = tempfile::tempdir().unwrap();
+    let module = smbios();
+    let narrow = write(
+        place.path(),
+        "narrow.yaml",
+        "allow: {paths: [/domain/os/smbios/**]}\n",
+    );
+    let check = |policy: &str| virt_hook(&["policy", "check", policy, "--module", text(&module)]);
+    let refused = check(text(&narrow));
+    assert_eq!(refused.code, 1, "{}{}", refused.out, refused.err);
+    assert!(refused.out.contains("/domain/sysinfo"), "{}", refused.out);
+    assert!(refused.out.contains("narrow.yaml:1:"), "{}", refused.out);
+    // What is printed is a policy, with which the module runs.
+    let (_, needed) = refused.out.split_once("that it needs:\n\n").unwrap();
+    let needed = write(place.path(), "needed.yaml", needed);
+    let told = check(text(&needed)).ok();
+    assert!(told.contains("ok  "), "{told}");
+}
