@@ -11,6 +11,7 @@ pub mod dial;
 pub mod fixture;
 pub mod guest;
 pub mod hooks;
+pub mod migration;
 pub mod pod;
 pub mod pod_semaphore;
 pub mod sidecar;

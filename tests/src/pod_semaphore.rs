@@ -17,6 +17,23 @@ pub struct PodPermit {
     _lock: File,
 }
 
+/// The right to wait for two permits. Two tests that each had one and waited for another would wait for ever.
+#[derive(Debug)]
+pub struct PairPermit {
+    _lock: File,
+}
+
+/// Waits until nobody else takes two permits. To be held until both are taken.
+pub fn acquire_pair() -> Result<PairPermit> {
+    let directory = target_dir().join("pod-semaphore");
+    fs::create_dir_all(&directory).with_context(|| format!("{}", directory.display()))?;
+    let path = directory.join("pair");
+    let file = OpenOptions::new().create(true).append(true).open(&path);
+    let file = file.with_context(|| format!("{}", path.display()))?;
+    file.lock()?;
+    Ok(PairPermit { _lock: file })
+}
+
 /// Waits for a free permit.
 pub fn acquire() -> Result<PodPermit> {
     let directory = target_dir().join("pod-semaphore");

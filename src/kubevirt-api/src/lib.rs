@@ -5,6 +5,7 @@ pub mod domain_json;
 pub mod manifest_text;
 pub mod metadata;
 pub mod migration;
+pub mod migration_hook;
 pub mod migration_options;
 pub mod options;
 pub mod state;

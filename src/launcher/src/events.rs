@@ -14,6 +14,8 @@ pub enum VmEvent {
     /// virt-handler is to be told how the domain is now: the connection to libvirt is back and what happened meanwhile
     /// is not known, or the notification of the start was given up.
     Republish,
+    /// The launcher is about to define the VM that has arrived by a migration anew: libvirt's event of it says nothing new.
+    Redefining,
     /// QEMU's process ended, and libvirt has sent no event for it.
     QemuEnded,
     /// A start is under way: the QEMU process exists, its processors do not run yet.

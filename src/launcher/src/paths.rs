@@ -120,6 +120,11 @@ impl Paths {
         self.share.join("iommufd.sock")
     }
 
+    /// Where the sockets of a migration are.
+    pub fn migration_sockets(&self) -> PathBuf {
+        self.share.join("migrationproxy")
+    }
+
     /// QEMU's pid file for a domain.
     pub fn qemu_pid_file(&self, domain: &str) -> PathBuf {
         self.qemu_pids.join(format!("{domain}.pid"))

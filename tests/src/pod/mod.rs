@@ -193,6 +193,33 @@ impl Pod {
         self.is_log_suppressed = true;
     }
 
+    /// Gives the pod's libvirt an identity of its own, as on another node: a VM does not migrate within one host. Before
+    /// the launcher starts.
+    pub fn set_host_uuid(&self, uuid: &str) -> Result<()> {
+        let path = self.directory.path().join("etc-libvirt/virtqemud.conf");
+        Ok(fs::write(
+            path,
+            format!("{VIRTQEMUD_CONF}host_uuid = \"{uuid}\"\n"),
+        )?)
+    }
+
+    /// libvirt's socket, as libvirt's clients on this machine reach it.
+    pub fn libvirt_socket(&self) -> PathBuf {
+        // `libvirtd` stands in for `virtqemud` where a distribution has only that.
+        ["virtqemud-sock", "libvirt-sock"]
+            .map(|name| self.path("/run/libvirt").join(name))
+            .into_iter()
+            .find(|path| path.exists())
+            .unwrap_or_else(|| self.path("/run/libvirt/virtqemud-sock"))
+    }
+
+    /// Makes a directory that belongs to QEMU's user.
+    pub fn create_qemu_dir(&self, in_pod: &str) -> Result<PathBuf> {
+        let path = self.path(in_pod);
+        create_owned_dir(&path, 0o2777)?;
+        Ok(path)
+    }
+
     /// Sets an environment variable of the pod's programs.
     pub fn set_env(&mut self, name: &str, text: &str) {
         self.environment.push((name.to_owned(), text.to_owned()));
@@ -268,8 +295,8 @@ impl Pod {
                 "PATH",
                 "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             )
-            .envs(self.environment.iter().map(|(name, text)| (name, text)))
             .env("POD_NAME", "virt-launcher-test")
+            .envs(self.environment.iter().map(|(name, text)| (name, text)))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)

@@ -105,9 +105,7 @@ async fn an_unsupported_rpc_answers_with_an_error() -> Result<()> {
             options: b"{}".to_vec()
         }
     );
-    refused!(sync_migration_target, of_vmi());
     refused!(cancel_virtual_machine_migration, of_vmi());
-    refused!(finalize_virtual_machine_migration, of_vmi());
     refused!(
         backup_virtual_machine,
         cmd::BackupRequest {

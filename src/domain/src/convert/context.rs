@@ -8,6 +8,7 @@ use kubevirt_api::vmi::{Devices, Vmi, Volume, VolumeStatus};
 use crate::convert::arch::protection::Protection;
 use crate::convert::arch::{self, Architecture};
 use crate::convert::error::ConvertError;
+use crate::convert::purpose::Purpose;
 use crate::convert::topology;
 use crate::host::HostFacts;
 use crate::spec::CpuTopology;
@@ -18,6 +19,7 @@ pub(crate) struct Context<'a> {
     pub(crate) options: &'a Options,
     pub(crate) host: &'a HostFacts,
     pub(crate) cluster: ClusterConfig,
+    pub(crate) purpose: Purpose,
     pub(crate) architecture: &'static dyn Architecture,
     /// Model of every virtio device.
     pub(crate) virtio_model: &'static str,
@@ -41,6 +43,7 @@ impl<'a> Context<'a> {
         vmi: &'a Vmi,
         options: &'a Options,
         host: &'a HostFacts,
+        purpose: Purpose,
     ) -> Result<Self, ConvertError> {
         let topology = topology::boot_topology(vmi)?;
         let vcpus = topology::count(&topology)?;
@@ -50,6 +53,7 @@ impl<'a> Context<'a> {
             options,
             host,
             cluster: options.cluster(),
+            purpose,
             architecture,
             virtio_model: architecture.virtio_model(vmi.is_virtio_transitional()),
             vcpus,

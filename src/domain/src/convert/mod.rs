@@ -11,6 +11,7 @@ mod error;
 mod file_name;
 mod network;
 mod pci_address;
+mod purpose;
 mod storage;
 mod topology;
 
@@ -35,6 +36,7 @@ use crate::spec::DomainSpec;
 pub use error::ConvertError;
 pub(crate) use storage::volume_paths;
 
+pub use purpose::Purpose;
 pub use storage::matched_volumes::{MatchedVolume, matched_volumes};
 
 type Step = fn(&Context<'_>, &mut DomainSpec) -> Result<(), ConvertError>;
@@ -97,7 +99,7 @@ pub(crate) fn processor_placement(
     options: &Options,
     host: &HostFacts,
 ) -> Result<DomainSpec, ConvertError> {
-    let context = Context::new(vmi, options, host)?;
+    let context = Context::new(vmi, options, host, Purpose::Boot)?;
     let mut spec = DomainSpec::default();
     PLACEMENT
         .iter()
@@ -118,7 +120,20 @@ pub fn requested_vcpus(vmi: &Vmi) -> Result<u32, ConvertError> {
 /// # Errors
 /// [`ConvertError`] if a field is not supported or the VMI cannot run; no field is left out silently.
 pub fn convert(vmi: &Vmi, options: &Options, host: &HostFacts) -> Result<DomainSpec, ConvertError> {
-    let context = Context::new(vmi, options, host)?;
+    convert_for(Purpose::Boot, vmi, options, host)
+}
+
+/// As [`convert`], for a boot or for a migration's target.
+///
+/// # Errors
+/// As [`convert`]; also for more than one mediated device on a target.
+pub fn convert_for(
+    purpose: Purpose,
+    vmi: &Vmi,
+    options: &Options,
+    host: &HostFacts,
+) -> Result<DomainSpec, ConvertError> {
+    let context = Context::new(vmi, options, host, purpose)?;
     let mut spec = DomainSpec {
         xmlns_qemu: "http://libvirt.org/schemas/domain/qemu/1.0".into(),
         name: vmi.domain_name(),

@@ -29,6 +29,8 @@ pub struct ConfigIso {
     pub path: String,
     /// The file system's label.
     pub label: String,
+    /// Bytes that the image has at least; 0 unless it takes the place of the image on a migration's source.
+    pub min_bytes: u64,
 }
 
 /// The kind of configuration in a directory.
@@ -69,7 +71,11 @@ impl fmt::Display for ConfigKind {
 }
 
 /// The image of a configuration volume; `None` for other volumes.
-pub(crate) fn iso(volume: &Volume, disk: &Disk) -> Result<Option<ConfigIso>, RequiredFileError> {
+pub(crate) fn iso(
+    volume: &Volume,
+    disk: &Disk,
+    min_bytes: u64,
+) -> Result<Option<ConfigIso>, RequiredFileError> {
     let Some((kind, label)) = kind(volume) else {
         return Ok(None);
     };
@@ -95,6 +101,7 @@ pub(crate) fn iso(volume: &Volume, disk: &Disk) -> Result<Option<ConfigIso>, Req
         directory: paths::checked(&volume.name, &directory)?,
         path: paths::image(volume, disk)?,
         label: label.to_owned(),
+        min_bytes,
     }))
 }
 
@@ -117,4 +124,9 @@ fn kind(volume: &Volume) -> Option<(ConfigKind, &str)> {
         .sysprep
         .is_some()
         .then_some((ConfigKind::Sysprep, SYSPREP_LABEL))
+}
+
+/// Whether the volume shows configuration of the cluster.
+pub(crate) fn is_configuration(volume: &Volume) -> bool {
+    kind(volume).is_some()
 }

@@ -30,6 +30,12 @@ pub enum RequiredFileError {
         /// The volume.
         volume: String,
     },
+    /// The source's virt-handler has not reported the volume, whose image a migration's target makes in the same size.
+    #[error("failed to find the status of volume {volume}")]
+    NoStatus {
+        /// The volume.
+        volume: String,
+    },
     /// The domain's disk has no such path.
     #[error("volume {volume}: its disk has no {what} in the domain")]
     NoPath {

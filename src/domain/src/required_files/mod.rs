@@ -13,18 +13,20 @@ use std::collections::HashMap;
 
 use kubevirt_api::vmi::Vmi;
 
+use crate::convert::Purpose;
 use crate::spec::{Disk, DomainSpec};
 
 pub use config_iso::{ConfigIso, ConfigKind};
 pub use error::RequiredFileError;
 pub use required_file::RequiredFile;
 
-/// The files that must exist for this VMI and its domain as [`crate::convert`] returns it, before hooks. Volumes
-/// without a disk need none.
+/// The files that must exist for this VMI and its domain as [`crate::convert`] returns it for the same purpose, before
+/// hooks. Volumes without a disk need none.
 ///
 /// # Errors
 /// [`RequiredFileError`] naming the volume.
 pub fn required_files(
+    purpose: Purpose,
     vmi: &Vmi,
     spec: &DomainSpec,
 ) -> Result<Vec<RequiredFile>, RequiredFileError> {
@@ -32,8 +34,8 @@ pub fn required_files(
     let disks = by_volume(spec);
     for volume in &vmi.spec.volumes {
         if let Some(disk) = disks.get(volume.name.as_str()) {
-            files.extend(volumes::required_file(vmi, volume, disk)?);
-            files.extend(volumes::changed_blocks(vmi, volume, disk)?);
+            files.extend(volumes::required_file(purpose, vmi, volume, disk)?);
+            files.extend(volumes::changed_blocks(purpose, vmi, volume, disk)?);
         }
     }
     files.extend(boot_files::kernel_boot(vmi, spec)?);
@@ -48,7 +50,7 @@ pub fn required_files(
 pub fn changed_blocks(vmi: &Vmi, disk: &Disk) -> Result<Option<RequiredFile>, RequiredFileError> {
     let volume = (disk.alias.as_ref()).and_then(|alias| vmi.volume(&alias.name));
     match volume {
-        Some(volume) => volumes::changed_blocks(vmi, volume, disk),
+        Some(volume) => volumes::changed_blocks(Purpose::Boot, vmi, volume, disk),
         None => Ok(None),
     }
 }

@@ -35,6 +35,8 @@ pub enum RequiredFile {
         path: String,
         /// The kind of image.
         data_source: DataSource,
+        /// Bytes that the image has at least; 0 unless it takes the place of the image on a migration's source.
+        min_bytes: u64,
     },
     /// An image made of a configuration directory of the pod.
     ConfigIso(ConfigIso),

@@ -18,7 +18,7 @@ const VMI: &str = r#"{"metadata":{"name":"vm","namespace":"ns","uid":"u"},"spec"
 fn files(vmi: &str) -> Result<Vec<RequiredFile>, RequiredFileError> {
     let vmi = Vmi::from_json(vmi.as_bytes()).unwrap();
     let spec = crate::convert::convert(&vmi, &Options::default(), &HostFacts::default()).unwrap();
-    required_files(&vmi, &spec)
+    required_files(Purpose::Boot, &vmi, &spec)
 }
 
 #[test]
@@ -41,6 +41,7 @@ fn required_files_of_each_kind_of_volume() {
             volume: "ci".into(),
             path: format!("{disks}/cloud-init-data/ns/vm/configdrive.iso"),
             data_source: DataSource::ConfigDrive,
+            min_bytes: 0,
         },
         RequiredFile::KernelBoot {
             artifacts: ["vmlinuz", "initrd"]
@@ -96,6 +97,7 @@ fn configuration_volumes_need_images() {
             directory: directory.into(),
             path: format!("{private}/{image}"),
             label: label.into(),
+            min_bytes: 0,
         })
     };
     let expected = [
@@ -233,4 +235,32 @@ fn block_devices_expand_live() {
     };
     assert_eq!(live_expansions(&vmi, &spec), [device]);
     assert_eq!(image_expansions(&vmi, &spec), []);
+}
+
+#[test]
+fn images_of_a_migration_target_are_as_large_as_the_sources() {
+    let target = |vmi: &str| {
+        let vmi = Vmi::from_json(vmi.as_bytes()).unwrap();
+        let spec =
+            crate::convert::convert(&vmi, &Options::default(), &HostFacts::default()).unwrap();
+        required_files(Purpose::MigrationTarget, &vmi, &spec)
+    };
+    let error = target(CONFIGURED).unwrap_err();
+    assert_eq!(error.to_string(), "failed to find the status of volume cm");
+    let status = |name: &str| format!(r#"{{"name":"{name}","target":"","size":2097152}}"#);
+    let statuses = ["cm", "secret", "api", "sa", "sysprep", "metrics", "host"].map(status);
+    let statuses = format!(
+        r#"}},"status":{{"volumeStatus":[{}]}}}}"#,
+        statuses.join(",")
+    );
+    let known = format!("{}{statuses}", CONFIGURED.strip_suffix("}}").unwrap());
+    let sizes: Vec<u64> = target(&known)
+        .unwrap()
+        .into_iter()
+        .filter_map(|file| match file {
+            RequiredFile::ConfigIso(iso) => Some(iso.min_bytes),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(sizes, [2 << 20; 5]);
 }

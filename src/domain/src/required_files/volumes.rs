@@ -3,6 +3,7 @@
 use kubevirt_api::vmi::{ChangedBlockTracking, HostDisk, Quantity, Vmi, Volume, VolumeStatus};
 
 use crate::cloud_init::DataSource;
+use crate::convert::Purpose;
 use crate::disk_backend::DiskBackend;
 use crate::required_files::error::{MIB, RequiredFileError};
 use crate::required_files::required_file::RequiredFile;
@@ -10,6 +11,7 @@ use crate::required_files::{config_iso, paths};
 use crate::spec::Disk;
 
 pub(crate) fn required_file(
+    purpose: Purpose,
     vmi: &Vmi,
     volume: &Volume,
     disk: &Disk,
@@ -20,6 +22,7 @@ pub(crate) fn required_file(
             volume: name(),
             path: paths::image(volume, disk)?,
             data_source,
+            min_bytes: generated_bytes(purpose, vmi, volume)?,
         }))
     };
     if let Some(empty) = &volume.empty_disk {
@@ -47,7 +50,23 @@ pub(crate) fn required_file(
     if let Some(host_disk) = creatable(vmi, volume) {
         return self::host_disk(volume, host_disk, disk).map(Some);
     }
-    Ok(config_iso::iso(volume, disk)?.map(RequiredFile::ConfigIso))
+    if !config_iso::is_configuration(volume) {
+        return Ok(None);
+    }
+    let min_bytes = generated_bytes(purpose, vmi, volume)?;
+    Ok(config_iso::iso(volume, disk, min_bytes)?.map(RequiredFile::ConfigIso))
+}
+
+/// The size of the source's image, which a target's is not to be smaller than. virt-handler on the source reports it in
+/// the volume's status.
+fn generated_bytes(purpose: Purpose, vmi: &Vmi, volume: &Volume) -> Result<u64, RequiredFileError> {
+    if purpose == Purpose::Boot {
+        return Ok(0);
+    }
+    let status = status(vmi, volume).ok_or_else(|| RequiredFileError::NoStatus {
+        volume: volume.name.clone(),
+    })?;
+    Ok(u64::try_from(status.size.unwrap_or_default()).unwrap_or_default())
 }
 
 /// The capacity, rounded down to whole mebibytes as in KubeVirt.
@@ -112,9 +131,10 @@ fn host_disk(
     })
 }
 
-/// The image of the bitmaps of changed blocks. It is made once in a VM's life: when tracking is switched on, or when
-/// a volume is hotplugged while tracking is on.
+/// The image of the bitmaps of changed blocks. It is made once in a VM's life: when tracking is switched on, when
+/// a volume is hotplugged while tracking is on, or when a migration leads to backend storage of its own.
 pub(crate) fn changed_blocks(
+    purpose: Purpose,
     vmi: &Vmi,
     volume: &Volume,
     disk: &Disk,
@@ -125,9 +145,11 @@ pub(crate) fn changed_blocks(
     let tracking = vmi.status.changed_block_tracking.as_ref();
     let is_hotplugged = status(vmi, volume)
         .is_some_and(|status| status.hotplug_volume.is_some() && status.phase == "MountedToPod");
+    let is_on = tracking.is_some_and(ChangedBlockTracking::is_on);
     let is_due = match tracking.map(|tracking| tracking.state.as_str()) {
+        _ if purpose == Purpose::MigrationTarget => is_on && has_new_backend_storage(vmi),
         Some("Initializing") => true,
-        _ => tracking.is_some_and(ChangedBlockTracking::is_on) && is_hotplugged,
+        _ => is_on && is_hotplugged,
     };
     if !is_due {
         return Ok(None);
@@ -138,6 +160,14 @@ pub(crate) fn changed_blocks(
         data: paths::checked(&volume.name, &data.path)?,
         is_block: data.is_block,
     }))
+}
+
+/// Whether the migration's target keeps its persistent state in another claim than the source.
+fn has_new_backend_storage(vmi: &Vmi) -> bool {
+    let state = vmi.status.migration_state.as_ref();
+    state.is_some_and(|state| {
+        state.source_persistent_state_claim != state.target_persistent_state_claim
+    })
 }
 
 fn status<'a>(vmi: &'a Vmi, volume: &Volume) -> Option<&'a VolumeStatus> {

@@ -30,6 +30,8 @@ pub(super) struct HookPointRun<'a> {
     recorder: Option<&'a Recorder>,
     /// Whether the unverified output of hooks is kept, for a record or a replay.
     keeps_payload: bool,
+    /// The domain arrives by a migration: only changes are accepted that libvirt accepts then.
+    pub(super) arrives: bool,
 }
 
 /// The input of a hook, with the parsed domain that its output is compared with.
@@ -131,6 +133,7 @@ impl<'a> HookPointRun<'a> {
             runs: Vec::new(),
             recorder,
             keeps_payload: recorder.is_some(),
+            arrives: false,
         }
     }
 
@@ -291,7 +294,8 @@ impl<'a> HookPointRun<'a> {
         let work = {
             let (before, xml) = (Arc::clone(before), Arc::clone(&xml));
             let grant = hook.settings.grant.clone();
-            move |budget: &_| before.verify(&xml, &grant, budget)
+            let arrives = self.arrives;
+            move |budget: &_| before.verify(&xml, &grant, arrives, budget)
         };
         let unchecked =
             |unfinished: host_work::Unfinished| self.bad_output(hook, unfinished.to_string());

@@ -20,7 +20,7 @@ use domain_xml::Budget;
 use futures_util::future::join_all;
 
 use crate::cloud_init::CloudInit;
-use crate::hook::{Hook, HookInfo};
+use crate::hook::{Hook, HookInfo, HookKind};
 use crate::plugins::{LoadModule, PlanContext, PlanEntry};
 use crate::policy::OperatorPolicy;
 use crate::record::Recorder;
@@ -155,30 +155,60 @@ impl Chain {
         mut xml: String,
         plugins: &Plugins,
     ) -> Result<(String, Vec<Run>), HookError> {
-        let point = HookPoint::OnDefineDomain;
         let planned = self.plan(vmi, plugins).await;
-        let hooks: Vec<&Hook> = self.subscribed(point).into_iter().chain(&planned).collect();
+        let hooks = self.subscribed(HookPoint::OnDefineDomain);
+        let hooks: Vec<&Hook> = hooks.into_iter().chain(&planned).collect();
+        self.pass_domain(invocation, vmi, &hooks, false, &mut xml)
+            .await
+            .map(|runs| (xml, runs))
+    }
+
+    /// Passes a domain that arrives by a migration through the modules. Sidecars and plugins write a domain anew, with
+    /// differences that libvirt refuses, and are not called. A change that libvirt would refuse is the hook's failure.
+    pub async fn on_incoming_domain(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        mut xml: String,
+    ) -> Result<(String, Vec<Run>), HookError> {
+        let mut hooks = self.subscribed(HookPoint::OnDefineDomain);
+        hooks.retain(|hook| matches!(hook.info.kind, HookKind::Wasm { .. }));
+        self.pass_domain(invocation, vmi, &hooks, true, &mut xml)
+            .await
+            .map(|runs| (xml, runs))
+    }
+
+    async fn pass_domain(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        hooks: &[&Hook],
+        arrives: bool,
+        xml: &mut String,
+    ) -> Result<Vec<Run>, HookError> {
+        let point = HookPoint::OnDefineDomain;
         let Some(first) = hooks.first() else {
-            return Ok((xml, Vec::new()));
+            return Ok(Vec::new());
         };
-        let domain = parse(&mut xml, self.config.limits.call_deadline).await;
+        let domain = parse(xml, self.config.limits.call_deadline).await;
         let mut domain = Arc::new(domain.map_err(|error| bad_input(first, point, error))?);
         let mut run = self.begin(point, invocation, vmi);
+        run.arrives = arrives;
         for hook in hooks {
             let input = Input::Domain {
                 domain: &domain,
-                xml: &xml,
+                xml: xml.as_str(),
             };
             if let Output::Domain {
                 domain: next,
                 xml: text,
             } = run.call(hook, input).await?
             {
-                (domain, xml) = (next, text);
+                (domain, *xml) = (next, text);
             }
         }
         self.update_provenance(&run.runs).await;
-        Ok((xml, run.runs))
+        Ok(run.runs)
     }
 
     /// Which hook made which change when the chain last completed OnDefineDomain, to name the

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use domain_xml::{Budget, Change, ChangeKind, Document, Element, Limits, diff_within};
 
 use crate::policy::permission::first_twin;
-use crate::policy::{Grant, NotGranted};
+use crate::policy::{Grant, GrantRefusal, NotGranted, migration_abi};
 
 /// Elements of a domain. KubeVirt's largest have some thousands.
 const MAX_ELEMENTS: usize = 50_000;
@@ -44,11 +44,12 @@ impl Domain {
         }
     }
 
-    /// Parses a hook's domain, checks it against the grant and returns it with the changes.
+    /// Parses a hook's domain, checks it against the grant and returns it with the changes. `arrives` by a migration.
     pub(super) fn verify(
         &self,
         xml: &str,
         grant: &Grant,
+        arrives: bool,
         budget: &Rc<Budget<'static>>,
     ) -> Result<(Self, Vec<Change>), Rejection> {
         let (after, changes) = self.step(xml, budget).map_err(Rejection::Invalid)?;
@@ -57,6 +58,10 @@ impl Domain {
         let (old, new) = (&self.document, &after.document);
         let checked = grant.check(&changes, old, new, budget);
         checked.map_err(Rejection::NotGranted)?;
+        if arrives {
+            let accepted = migration_abi::accepted().check(&changes, old, new, budget);
+            accepted.map_err(|refused| Rejection::NotGranted(with_remedy(refused)))?;
+        }
         Ok((after, changes))
     }
 
@@ -164,6 +169,16 @@ impl Domain {
     }
 }
 
+fn with_remedy(refused: NotGranted) -> NotGranted {
+    match refused {
+        NotGranted::Refused(refusal) => NotGranted::Refused(GrantRefusal {
+            remedy: migration_abi::remedy(),
+            ..refusal
+        }),
+        unchecked => unchecked,
+    }
+}
+
 fn local(name: &str) -> &str {
     name.rsplit(':').next().unwrap_or(name)
 }
@@ -243,7 +258,7 @@ mod tests {
             let before = Domain::parse(before).unwrap();
             let budget = Rc::new(Budget::unlimited());
             before
-                .verify(after, &Grant::unlimited(), &budget)
+                .verify(after, &Grant::unlimited(), false, &budget)
                 .map(|(_, changes)| changes.len())
         };
         let real = disk("<driver name='qemu' type='qcow2'/>");

@@ -16,6 +16,7 @@
 
 mod grant;
 mod hook_yaml;
+pub(crate) mod migration_abi;
 mod operator_policy;
 mod pattern_subset;
 pub mod permission;

@@ -8,5 +8,6 @@ pub(crate) mod disks;
 pub(crate) mod host;
 pub(crate) mod image_volumes;
 mod iso9660;
+pub(crate) mod migration_sockets;
 mod network;
 pub(crate) mod resources;

@@ -9,6 +9,7 @@ use domain::access_credentials::{Credential, agent_credentials};
 use domain::cloud_init::{
     self as data, CloudInitData, CloudInitError, HookedDataError, SecretError,
 };
+use domain::convert::Purpose;
 use domain::disk_expansion::image_expansions;
 use domain::driver_modes::DriverModeError;
 use domain::host::HostFacts;
@@ -78,14 +79,16 @@ pub struct CloudInitImage {
     pub data: CloudInitData,
     /// Where the domain's disk looks for it.
     pub path: PathBuf,
+    /// Bytes that it has at least.
+    pub min_bytes: u64,
 }
 
 /// A domain whose images have been made.
 pub struct PreparedDisks {
     /// The domain, with the disks' cache and IO modes.
     pub spec: DomainSpec,
-    /// The path of the cloud-init image, if a disk uses one.
-    pub cloud_init: Option<PathBuf>,
+    /// The path of the cloud-init image and the bytes that it has at least, if a disk uses one.
+    pub cloud_init: Option<(PathBuf, u64)>,
 }
 
 /// Prepares what a boot needs.
@@ -98,6 +101,10 @@ pub struct BootResources {
     pub secrets: MountedSecrets,
     /// `--container-disk-dir`.
     pub container_disks: PathBuf,
+    /// `--hotplug-disk-dir`.
+    pub hotplug_disks: PathBuf,
+    /// Where the sockets of a migration are.
+    pub migration_sockets: PathBuf,
     /// The guest's side of the pod's network.
     pub network: PodNetwork,
     /// Where images are mounted as volumes (`--image-volume`); else virt-handler puts them in place.
@@ -118,6 +125,8 @@ impl BootResources {
             tools: DiskTools::new(disk_memory_limit),
             secrets: MountedSecrets(paths.private.join("secret")),
             container_disks: paths.container_disks.clone(),
+            hotplug_disks: paths.hotplug_disks.clone(),
+            migration_sockets: paths.migration_sockets(),
             network: PodNetwork::kubevirt(&paths.private),
             image_volumes: None,
             known_disks: Mutex::default(),
@@ -218,16 +227,19 @@ impl BootResources {
     /// Makes the images, and chooses the disks' cache and IO modes by their file systems.
     pub async fn disks(
         &self,
+        purpose: Purpose,
         vmi: &Vmi,
         mut spec: DomainSpec,
     ) -> Result<PreparedDisks, BootResourceError> {
-        let mut files = required_files(vmi, &spec)?;
+        let mut files = required_files(purpose, vmi, &spec)?;
         if self.test_driver {
             files.retain(|one| matches!(one, RequiredFile::CloudInitIso { .. }));
         }
         disks::make_files(&files, &self.tools).await?;
         let cloud_init = files.iter().find_map(|one| match one {
-            RequiredFile::CloudInitIso { path, .. } => Some(PathBuf::from(path)),
+            RequiredFile::CloudInitIso {
+                path, min_bytes, ..
+            } => Some((PathBuf::from(path), *min_bytes)),
             _ => None,
         });
         if !self.test_driver {
@@ -239,21 +251,27 @@ impl BootResources {
         Ok(PreparedDisks { spec, cloud_init })
     }
 
-    /// Writes the cloud-init image. `xml` is libvirt's description of the defined domain: it has the
+    /// Writes the cloud-init image. `xml` is libvirt's description of the domain if it is defined here: it has the
     /// addresses by which the guest finds tagged devices.
     pub async fn write_cloud_init(
         &self,
         vmi: &Vmi,
-        xml: &str,
+        xml: Option<&str>,
         image: CloudInitImage,
     ) -> Result<(), BootResourceError> {
-        let CloudInitImage { mut data, path } = image;
-        let spec = domain::parse::parse(xml)
-            .map_err(|error| BootResourceError::Description(error.to_string()))?;
-        if let Some(devices) = data::devices::metadata(vmi, &spec, &SysTopology) {
-            data.devices_data = Some(devices);
+        let CloudInitImage {
+            mut data,
+            path,
+            min_bytes,
+        } = image;
+        if let Some(xml) = xml {
+            let spec = domain::parse::parse(xml)
+                .map_err(|error| BootResourceError::Description(error.to_string()))?;
+            if let Some(devices) = data::devices::metadata(vmi, &spec, &SysTopology) {
+                data.devices_data = Some(devices);
+            }
         }
         data.complete(vmi);
-        Ok(cloud_init::write_iso(&data, &path).await?)
+        Ok(cloud_init::write_iso(&data, &path, min_bytes).await?)
     }
 }

@@ -247,8 +247,9 @@ impl Cmd for CommandService {
         })
     }
 
-    async fn sync_migration_target(&self, _: Request<VmiRequest>) -> Reply<Response> {
-        reply(unsupported("SyncMigrationTarget"))
+    async fn sync_migration_target(&self, request: Request<VmiRequest>) -> Reply<Response> {
+        let request = request.into_inner();
+        reply(self.run(request, Command::SyncMigrationTarget).await)
     }
 
     async fn cancel_virtual_machine_migration(
@@ -258,16 +259,23 @@ impl Cmd for CommandService {
         command!(self, request, Command::CancelMigration)
     }
 
-    /// Ends the waiting of a migration's target pod. This launcher is none, so that nothing waits.
+    /// Ends a migration's target pod whose migration has failed.
     async fn signal_target_pod_cleanup(&self, request: Request<VmiRequest>) -> Reply<Response> {
         match Self::about(request.get_ref()) {
-            Ok(_) => reply(ok()),
+            Ok(vmi) => {
+                self.manager.vm().clean_up_target(&vmi);
+                reply(ok())
+            }
             Err(answer) => reply(answer),
         }
     }
 
-    async fn finalize_virtual_machine_migration(&self, _: Request<VmiRequest>) -> Reply<Response> {
-        reply(unsupported("FinalizeVirtualMachineMigration"))
+    async fn finalize_virtual_machine_migration(
+        &self,
+        request: Request<VmiRequest>,
+    ) -> Reply<Response> {
+        let request = request.into_inner();
+        reply(self.run(request, Command::FinalizeMigration).await)
     }
 
     async fn virtual_machine_memory_dump(

@@ -26,6 +26,8 @@ pub struct Composition {
     pub paths: Paths,
     /// The VM's names.
     pub identity: Identity,
+    /// The pod's name.
+    pub pod_name: String,
     /// libvirt's URI, for messages.
     pub libvirt_uri: String,
     /// Opens a connection to libvirt.
@@ -59,6 +61,7 @@ impl Composition {
         let Composition {
             paths,
             identity,
+            pod_name,
             libvirt_uri,
             connect,
             hooks,
@@ -95,6 +98,7 @@ impl Composition {
             },
             poll_intervals,
             identity,
+            pod_name,
         };
         let VmHandles {
             manager,

@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::config::Config;
 use crate::lifetime::{Ending, Input, Lifetime, Step, Terms, Timer};
-use crate::manager::{Command, Manager, Phase, VmContext};
+use crate::manager::{Command, Manager, Phase, Role, VmContext};
 use crate::qemu_watch;
 use crate::timers::Timers;
 
@@ -66,7 +66,20 @@ impl LifetimeDriver {
             Ok(()) = self.state.changed() => Input::State(*self.state.borrow_and_update()),
             Ok(()) = self.signal.changed() => Input::Signal,
             () = self.vm.guest_asked.notified() => Input::GuestAsked,
-            timer = timers.expired() => Input::Expired(timer),
+            () = self.vm.target_cleanup.notified() => Input::CleanUpTarget {
+                arrived: self.vm.driver_state().role != Role::Target,
+            },
+            timer = timers.expired() => self.expired(timer),
+        }
+    }
+
+    /// A pod that waits in vain for a migration has nothing wrong.
+    fn expired(&self, timer: Timer) -> Input {
+        match timer {
+            Timer::Domain if self.vm.driver_state().role == Role::Target => {
+                Input::CleanUpTarget { arrived: false }
+            }
+            timer => Input::Expired(timer),
         }
     }
 

@@ -71,6 +71,10 @@ pub async fn run(config: Config, early: signals::EarlySignals) -> anyhow::Result
     };
     match ending {
         Ending::Clean => Ok(()),
+        Ending::UnusedTarget => {
+            tracing::info!("the migration to this pod did not take place; the launcher ends");
+            Ok(())
+        }
         Ending::NoDomain(waited) => {
             bail!("no domain was defined within {waited:?} (--qemu-timeout)")
         }
@@ -143,6 +147,7 @@ impl Launcher {
         let composition = Composition {
             paths: config.paths.clone(),
             identity,
+            pod_name: std::env::var("POD_NAME").unwrap_or_default(),
             connect: connect(libvirt_uri.clone(), config.flags.hook_sidecars > 0),
             libvirt_uri,
             hooks,

@@ -22,7 +22,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use libvirt::{Domain, DomainStats, Event, Hypervisor, State, Version, XmlKind};
+use domain::spec::DomainSpec;
+use libvirt::{
+    Domain, DomainState, DomainStats, Event, Hypervisor, Reason, State, Version, XmlKind,
+};
 use tokio::time::Instant;
 
 use crate::blocking::NoAnswer;
@@ -225,6 +228,12 @@ impl Client {
         self.on(domain, what, QUICK, read).await
     }
 
+    /// The description that the domain will have when it arrives by a migration: libvirt does not give it while data of
+    /// the migration arrive.
+    pub(crate) fn expect(&self, spec: DomainSpec) {
+        self.0.reader.expect(spec);
+    }
+
     /// A snapshot of the domain, within `deadline`. Concurrent callers share it.
     pub async fn snapshot(&self, deadline: Duration) -> Result<DomainSnapshot, SnapshotError> {
         let client = self.clone();
@@ -248,6 +257,11 @@ impl Client {
         let Some(state) = state.await? else {
             return Ok(DomainSnapshot::GONE);
         };
+        if is_in_transit(state)
+            && let Some(spec) = self.0.reader.last()
+        {
+            return Ok(DomainSnapshot::new(state, Some(spec)));
+        }
         let spec = |inner: &Inner, session: &Session| {
             inner
                 .reader
@@ -359,6 +373,11 @@ impl Client {
             }
         }
     }
+}
+
+/// The guest is paused because its data are moving. libvirt's job does not allow to read the description.
+fn is_in_transit(state: State) -> bool {
+    state.state == DomainState::Paused && state.reason == Reason::Migration
 }
 
 #[cfg(test)]

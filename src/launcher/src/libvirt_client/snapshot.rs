@@ -76,6 +76,12 @@ impl SpecReader {
         }
     }
 
+    /// The description of a domain that libvirt cannot be asked about yet.
+    pub(super) fn expect(&self, spec: DomainSpec) {
+        let mut parsed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *parsed = Some((String::new(), spec));
+    }
+
     /// The description that was read last.
     pub(super) fn last(&self) -> Option<DomainSpec> {
         let parsed = self.0.lock().unwrap_or_else(PoisonError::into_inner);

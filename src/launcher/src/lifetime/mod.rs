@@ -4,6 +4,7 @@
 //!  [waiting] ──domain──▶ [watching] ──QEMU ended──▶ [ended] ──domain gone──▶ exit 0
 //!      │ │                    │ └─────────domain gone──────────────────────▶ exit 0
 //!      │ └─time is up─▶ exit 1│                        └──signal, time is up─▶ exit 0
+//!      ├─clean-up of a migration's target─▶ exit 0
 //!      └─signal─▶ exit 0      └─signal─▶ [stopping]: virt-handler, or else the launcher, asks the guest to power off;
 //!                                        QEMU is killed when the grace period ends ─▶ exit 0
 //! ```
@@ -42,6 +43,11 @@ pub(crate) enum Input {
     Signal,
     /// Somebody asked the guest to power off.
     GuestAsked,
+    /// virt-handler gives up the migration to this pod.
+    CleanUpTarget {
+        /// A VM that is here has arrived, or booted here.
+        arrived: bool,
+    },
     /// A timer ran out.
     Expired(Timer),
 }
@@ -83,6 +89,8 @@ pub(crate) enum Step {
 pub(crate) enum Ending {
     /// As it should: exit code 0.
     Clean,
+    /// The VM was to arrive by a migration that does not take place: exit code 0.
+    UnusedTarget,
     /// No domain appeared in time.
     NoDomain(Duration),
 }
@@ -131,6 +139,7 @@ impl Lifetime {
                 self.guest_asked = true;
                 Vec::new()
             }
+            Input::CleanUpTarget { arrived } => self.clean_up_target(arrived),
             Input::Expired(timer) => self.observe_expired(timer),
         }
     }
@@ -169,6 +178,18 @@ impl Lifetime {
             (Stage::Stopping | Stage::Over, _) => Vec::new(),
             (Stage::Watching, Phase::Active) => self.stop(),
             _ => self.exit(Ending::Clean),
+        }
+    }
+
+    /// A VM that has arrived runs nowhere else, so it is not ended: the pod's deletion does that, with grace.
+    fn clean_up_target(&mut self, arrived: bool) -> Vec<Step> {
+        match (self.stage, self.state) {
+            (Stage::Waiting, _) => self.exit(Ending::UnusedTarget),
+            (Stage::Watching, Phase::Active) if !arrived => {
+                self.stage = Stage::Stopping;
+                vec![Step::Kill, Step::Arm(Timer::Grace, KILL_RETRY)]
+            }
+            _ => Vec::new(),
         }
     }
 

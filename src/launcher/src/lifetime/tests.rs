@@ -30,6 +30,22 @@ fn clean() -> Vec<Step> {
 }
 
 #[test]
+fn unused_target_ends_cleanly_and_an_arrived_vm_goes_on() {
+    let clean_up = |state, arrived| {
+        let (mut lifetime, _) = Lifetime::begin(TERMS);
+        lifetime.observe(Input::State(state));
+        lifetime.observe(Input::CleanUpTarget { arrived })
+    };
+    assert_eq!(
+        clean_up(Phase::Absent, false),
+        [Step::RunShutdownHooks, Step::Exit(Ending::UnusedTarget)]
+    );
+    let incoming = clean_up(Phase::Active, false);
+    assert!(incoming.contains(&Step::Kill), "{incoming:?}");
+    assert_eq!(clean_up(Phase::Active, true), []);
+}
+
+#[test]
 fn no_domain_in_time_is_a_failure_and_hooks_still_run() {
     let (_, steps) = after(TERMS, &[Input::Expired(Timer::Domain)]);
     assert_eq!(

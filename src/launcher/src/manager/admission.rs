@@ -114,9 +114,9 @@ fn refusal(condition: Condition, state: &VmState) -> Option<Refusal> {
         Condition::StartUnreported => state.start_unreported.then_some(Refusal::StartUnreported),
         Condition::Gone => (state.phase == Phase::Gone).then_some(Refusal::Gone),
         Condition::MigratesAway => (state.role == Role::Source).then_some(Refusal::MigratesAway),
-        Condition::AwaitsMigration => (state.role == Role::Target
-            && matches!(state.phase, Phase::Absent | Phase::Defined))
-        .then_some(Refusal::AwaitsMigration),
+        Condition::AwaitsMigration => {
+            (state.role == Role::Target).then_some(Refusal::AwaitsMigration)
+        }
     }
 }
 

@@ -254,7 +254,9 @@ fn sync_is_refused_until_the_migration_has_arrived() {
     let role = Role::Target;
     let early = test.request(sync("1", 5), &VmState { role, ..ABSENT });
     assert_eq!(test.refused[&early], Refusal::AwaitsMigration);
-    let arrived = test.request(sync("1", 5), &VmState { role, ..ACTIVE });
+    let on_its_way = test.request(sync("1", 5), &VmState { role, ..ACTIVE });
+    assert_eq!(test.refused[&on_its_way], Refusal::AwaitsMigration);
+    let arrived = test.request(sync("1", 5), &ACTIVE);
     assert_eq!(test.running(), [arrived]);
 }
 

@@ -21,6 +21,10 @@ use crate::jobs::{MemoryDumpRequest, MigrationJob};
 pub enum Command {
     /// Start or change the VM as its VMI says.
     Sync(Arc<SyncRequest>),
+    /// Prepare this pod for the VM, which arrives by a migration.
+    SyncMigrationTarget(Arc<SyncRequest>),
+    /// Let the guest notice that it has moved.
+    FinalizeMigration(Arc<SyncRequest>),
     /// Stop the processors.
     Pause,
     /// Resume the processors.
@@ -57,6 +61,8 @@ pub enum Command {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Sync,
+    SyncMigrationTarget,
+    FinalizeMigration,
     Pause,
     Unpause,
     SetCpus,
@@ -130,8 +136,10 @@ use Lane::{Domain, End, Filesystems, Guest, Job};
 
 /// A row for each kind, in the order of [`Kind`].
 #[rustfmt::skip]
-pub(super) const RULES: [Rule; 16] = [
+pub(super) const RULES: [Rule; 18] = [
     rule(Kind::Sync, "sync", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::AwaitsMigration]),
+    rule(Kind::SyncMigrationTarget, "sync migration target", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),
+    rule(Kind::FinalizeMigration, "finalize migration", Domain, &[Domain, End], Repeat::JoinEqual, &[]),
     rule(Kind::Pause, "pause", Domain, &[Domain, End], Repeat::JoinLast, &[Condition::MigratesAway]),
     rule(Kind::Unpause, "unpause", Domain, &[Domain, End], Repeat::JoinLast, &[Condition::MigratesAway]),
     rule(Kind::SetCpus, "set processors", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::MigratesAway]),
@@ -198,6 +206,8 @@ impl Command {
     pub(super) fn kind(&self) -> Kind {
         match self {
             Command::Sync(_) => Kind::Sync,
+            Command::SyncMigrationTarget(_) => Kind::SyncMigrationTarget,
+            Command::FinalizeMigration(_) => Kind::FinalizeMigration,
             Command::Pause => Kind::Pause,
             Command::Unpause => Kind::Unpause,
             Command::SetCpus(_) => Kind::SetCpus,
@@ -220,6 +230,8 @@ impl Command {
     pub(super) fn is_equal(&self, other: &Command) -> bool {
         match (self, other) {
             (Command::Sync(one), Command::Sync(other))
+            | (Command::SyncMigrationTarget(one), Command::SyncMigrationTarget(other))
+            | (Command::FinalizeMigration(one), Command::FinalizeMigration(other))
             | (Command::SetCpus(one), Command::SetCpus(other))
             | (Command::AttachHostDevices(one), Command::AttachHostDevices(other)) => {
                 one.is_equal(other)
@@ -248,6 +260,10 @@ impl Command {
     ) -> Result<Answer, OpError> {
         match self {
             Command::Sync(request) => ops::sync(vm, &request, &context.interrupted).await,
+            Command::SyncMigrationTarget(request) => {
+                ops::sync_migration_target(vm, &request, &context.interrupted).await
+            }
+            Command::FinalizeMigration(request) => ops::finalize_migration(vm, &request).await,
             Command::Pause => ops::pause(vm).await,
             Command::Unpause => ops::unpause(vm).await,
             Command::SetCpus(request) => ops::set_cpus(vm, &request).await,

@@ -10,6 +10,7 @@ use super::hooks::Hooks;
 use super::refusal::Refusal;
 use crate::agent::FreezeError;
 use crate::blocking::NoAnswer;
+use crate::boot::migration_sockets::MigrationSocketError;
 use crate::boot::resources::BootResourceError;
 use crate::jobs::JobKind;
 use crate::libvirt_client::{CallError, SnapshotError, response_text};
@@ -58,6 +59,12 @@ pub enum OpError {
     /// A hook said no, or failed.
     #[error(transparent)]
     Hook(Box<HookError>),
+    /// The sockets of a migration could not be put in place.
+    #[error(transparent)]
+    MigrationSockets(#[from] MigrationSocketError),
+    /// A hotplugged disk is not in the target's pod.
+    #[error("{0}")]
+    HotplugDisks(String),
     /// Disks or cloud-init could not be put in place.
     #[error(transparent)]
     BootResources(#[from] BootResourceError),

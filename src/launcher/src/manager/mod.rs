@@ -10,6 +10,8 @@
 mod admission;
 mod alert_reporter;
 mod answer;
+mod arrival;
+mod arrival_stage;
 mod command;
 mod detaching;
 mod device_change_error;

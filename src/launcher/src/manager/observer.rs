@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, mpsc, watch};
 
 use super::Identity;
 use super::alert_reporter::AlertReporter;
+use super::arrival_stage::ArrivalStage;
 use super::end_reason::EndReason;
 use super::metadata::{Metadata, now};
 use super::start_report::StartReport;
@@ -50,6 +51,8 @@ pub(super) struct Observer {
     pub(super) defining: Arc<Mutex<()>>,
     /// The phase, for everybody else.
     pub state: watch::Sender<Phase>,
+    /// How far a migration to this pod is.
+    pub(super) arrival: watch::Sender<ArrivalStage>,
     /// The events to handle.
     pub(super) events: Mutex<mpsc::UnboundedReceiver<VmEvent>>,
     /// What is kept between events, also when the task is started again.
@@ -88,6 +91,7 @@ impl Observer {
                     self.alert_reporter.observe(event, &self.notifier).await;
                 }
                 self.observe(&event, &mut history).await;
+                self.update_arrival(&event);
                 if event == VmEvent::StartFailed {
                     self.start_report.end();
                 }
@@ -101,6 +105,7 @@ impl Observer {
             VmEvent::Metadata
             | VmEvent::GuestInfo
             | VmEvent::Republish
+            | VmEvent::Redefining
             | VmEvent::QemuEnded
             | VmEvent::StartingUp
             | VmEvent::StartFailed
@@ -142,7 +147,10 @@ impl Observer {
             if !is_end(event) && *event != VmEvent::Republish {
                 return;
             }
-            self.publish_end(history);
+            // A VM that has not arrived did not end here.
+            if !history.publications.is_arriving() {
+                self.publish_end(history);
+            }
         }
         for publication in &others {
             self.publish(snapshot.clone(), publication);
@@ -177,6 +185,16 @@ impl Observer {
             };
             std::mem::replace(link, next) != next
         });
+    }
+
+    /// After the event was published: what follows from the stage is published after it.
+    fn update_arrival(&self, event: &VmEvent) {
+        if let VmEvent::Libvirt(event) = event {
+            self.arrival.send_if_modified(|stage| {
+                let next = stage.observe(event);
+                std::mem::replace(stage, next) != next
+            });
+        }
     }
 
     fn update_phase(&self, presence: Presence) {

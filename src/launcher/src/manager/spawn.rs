@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, Notify, mpsc, watch};
 
 use super::alert_reporter::AlertReporter;
+use super::arrival;
 use super::handle::Manager;
 use super::hooks::Hooks;
 use super::metadata::Metadata;
@@ -26,6 +27,8 @@ use crate::tasks::Supervisor;
 pub struct VmParts {
     /// The VM's names.
     pub identity: Identity,
+    /// The pod's name.
+    pub pod_name: String,
     /// libvirt.
     pub client: Client,
     /// virt-handler.
@@ -64,6 +67,7 @@ impl VmParts {
         let (agent_link, link) = watch::channel(AgentLink::default());
         let defining = Arc::default();
         let start_report = StartReport::default();
+        let arrival = watch::Sender::default();
         let last_request = Arc::default();
         let observer = Arc::new(Observer {
             defining: Arc::clone(&defining),
@@ -76,6 +80,7 @@ impl VmParts {
             alert_reporter: AlertReporter::new(self.qemu_log),
             guest_info: Arc::clone(&guest_info),
             agent_link,
+            arrival: arrival.clone(),
             state,
             events: Mutex::new(received),
             history: Mutex::default(),
@@ -122,9 +127,14 @@ impl VmParts {
             guest_asked: Notify::new(),
             defining,
             driver_state: Default::default(),
+            arrival,
+            target_cleanup: Notify::new(),
+            pod_name: self.pod_name,
             last_request: Arc::clone(&last_request),
         };
         let vm = Arc::new(vm);
+        let arriving = Arc::clone(&vm);
+        supervisor.spawn("arrival", move || arrival::run(Arc::clone(&arriving)));
         let supervised = Arc::clone(&vm);
         supervisor.spawn("access credentials", move || {
             let credentials = credential_sync(&supervised).run();

@@ -19,13 +19,17 @@ pub struct SyncRequest {
 }
 
 /// The fields of the status that a sync reads. The others change while the VM runs and do not affect a sync.
-const STATUS: [&str; 11] = [
+const STATUS: [&str; 15] = [
     "phase",
     "runtimeUser",
     "volumeStatus",
     "currentCPUTopology",
     "memory",
     "migrationState",
+    "migrationTransport",
+    "migrationMethod",
+    "migratedVolumes",
+    "conditions",
     "kernelBootStatus",
     "topologyHints",
     "machine",

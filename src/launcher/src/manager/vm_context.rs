@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::access_credentials::Credential;
 use domain::reconcile::RunningSettings;
 use hook_host::{Invocation, Reason};
+use kubevirt_api::vmi::Vmi;
 use tokio::sync::{Notify, mpsc, watch};
 
+use super::arrival_stage::ArrivalStage;
 use super::detaching::Detaching;
 use super::hooks::Hooks;
 use super::metadata::Metadata;
@@ -17,6 +19,7 @@ use super::start_report::StartReport;
 use super::state::{Phase, Role};
 use crate::agent::guest_time::GuestTimeSync;
 use crate::agent::{AgentData, Freezer, GuestInfoCache};
+use crate::boot::migration_sockets::MigrationSockets;
 use crate::boot::resources::{BootResources, CloudInitImage};
 use crate::events::VmEvent;
 use crate::jobs::Jobs;
@@ -95,6 +98,12 @@ pub struct VmContext {
     pub defining: Arc<tokio::sync::Mutex<()>>,
     /// What one operation leaves for the next.
     pub driver_state: Mutex<DriverState>,
+    /// How far a migration to this pod is.
+    pub arrival: watch::Sender<ArrivalStage>,
+    /// Notified when a migration's target is not needed any more.
+    pub target_cleanup: Notify,
+    /// The pod's name (`POD_NAME`).
+    pub pod_name: String,
     /// The number of the request that began last, for log lines; 0 before the first.
     pub last_request: Arc<AtomicU64>,
 }
@@ -104,6 +113,8 @@ pub struct VmContext {
 pub struct DriverState {
     /// Which side of a migration the VM is on.
     pub role: Role,
+    /// What a migration to this pod arrives through.
+    pub(crate) migration_sockets: MigrationSockets,
     /// A user has paused the VM: a sync must not resume it.
     pub paused_by_user: bool,
     /// This launcher has defined the domain and prepared its resources.
@@ -138,6 +149,18 @@ impl VmContext {
             true => Role::Source,
             false => self.driver_state().role,
         }
+    }
+
+    /// Ends the launcher if this pod is the migration's target: its migration has failed. A VM that has arrived is not
+    /// ended.
+    pub fn clean_up_target(&self, vmi: &Vmi) {
+        let state = vmi.status.migration_state.as_ref();
+        let target = state.map_or("", |state| &state.target_pod);
+        if target.is_empty() || target != self.pod_name {
+            tracing::debug!(target, pod = self.pod_name, "clean-up of another pod");
+            return;
+        }
+        self.target_cleanup.notify_one();
     }
 
     /// Locks the state that one operation leaves for the next.

@@ -10,6 +10,10 @@
 //! virt-handler learns of a domain through `ADDED`, which carries no KubeVirt metadata yet, and then
 //! through `MODIFIED`, which does. libvirt's event of the definition and the launcher's own change of
 //! metadata may come in either order; the notifications keep this one.
+//!
+//! A VM that arrives by a migration is announced by `ADDED` when libvirt has it, with its metadata: virt-handler knows
+//! the migration by them. What libvirt reports before that (the agent's channel is there) says nothing about the VM,
+//! and its definition after that says nothing new.
 
 use libvirt::{Detail, Event, LifecycleEvent};
 
@@ -64,6 +68,8 @@ pub(crate) struct Publications {
     pending_metadata: bool,
     published_active: bool,
     starting: bool,
+    arriving: bool,
+    own_redefinitions: u32,
 }
 
 impl Publications {
@@ -84,6 +90,10 @@ impl Publications {
                 ..Publication::MODIFIED
             }],
             VmEvent::Republish | VmEvent::QemuEnded => Vec::new(),
+            VmEvent::Redefining => {
+                self.own_redefinitions += 1;
+                Vec::new()
+            }
             VmEvent::StartingUp => self.observe_start().into_iter().collect(),
             VmEvent::StartFailed if self.published_active => vec![Publication::MODIFIED],
             VmEvent::StartFailed | VmEvent::GuestAsked | VmEvent::Destroying => Vec::new(),
@@ -137,6 +147,36 @@ impl Publications {
         redefined && !self.published_active
     }
 
+    /// libvirt makes an arriving domain persistent, and the launcher completes the definition.
+    fn is_definition_of_arrived(&mut self, event: &Event) -> bool {
+        let Event::Lifecycle { event, detail, .. } = event else {
+            return false;
+        };
+        match (event, detail) {
+            (LifecycleEvent::Defined, Detail::Added) => self.arriving,
+            (LifecycleEvent::Defined, _) if self.own_redefinitions > 0 => {
+                self.own_redefinitions -= 1;
+                true
+            }
+            (LifecycleEvent::Defined, _) => false,
+            (LifecycleEvent::Started, Detail::Migrated) => {
+                self.arriving = true;
+                false
+            }
+            (LifecycleEvent::Started | LifecycleEvent::Resumed, _)
+            | (LifecycleEvent::Suspended, Detail::Paused) => {
+                self.arriving = false;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// A VM is arriving, and its guest has not run here.
+    pub(crate) fn is_arriving(&self) -> bool {
+        self.arriving
+    }
+
     /// A publication was made of a domain that has its QEMU process, or of one that has not.
     pub(crate) fn observe_published(&mut self, on: bool) {
         self.published_active = on;
@@ -151,7 +191,10 @@ impl Publications {
         if self.is_start(event) {
             return self.observe_start().into_iter().collect();
         }
-        if self.is_own_redefinition(event) {
+        // Of a domain that nobody knows yet, or whose guest does not run here yet.
+        let is_early =
+            (!self.announced || self.arriving) && !matches!(event, Event::Lifecycle { .. });
+        if is_early || self.is_definition_of_arrived(event) || self.is_own_redefinition(event) {
             return Vec::new();
         }
         let start = match Self::is_running(event) && !self.starting {
@@ -272,6 +315,41 @@ mod tests {
         assert_eq!(
             kinds(&[lifecycle(LifecycleEvent::Started, Detail::Migrated)]),
             [("ADDED", true)]
+        );
+    }
+
+    #[test]
+    fn arriving_vm_is_added_once_and_its_definition_is_not_published() {
+        let no_agent = VmEvent::Libvirt(Event::AgentLifecycle {
+            domain: "default_vm1".into(),
+            connected: false,
+        });
+        let defined = lifecycle(LifecycleEvent::Defined, Detail::Added);
+        let updated = lifecycle(LifecycleEvent::Defined, Detail::Updated);
+        let events = [
+            VmEvent::Metadata,
+            no_agent.clone(),
+            lifecycle(LifecycleEvent::Started, Detail::Migrated),
+            no_agent,
+            defined,
+            VmEvent::Redefining,
+            lifecycle(LifecycleEvent::Resumed, Detail::Migrated),
+            updated.clone(),
+            VmEvent::Metadata,
+        ];
+        let mut policy = Publications::default();
+        let mut published = Vec::new();
+        for event in &events {
+            for publication in policy.observe(event) {
+                published.push((publication.event_type.as_str(), publication.with_metadata));
+                policy.observe_published(true);
+            }
+        }
+        assert_eq!(published, [("ADDED", true), MODIFIED, MODIFIED]);
+        assert_eq!(
+            policy.observe(&updated),
+            [Publication::MODIFIED],
+            "a definition that is not the launcher's"
         );
     }
 

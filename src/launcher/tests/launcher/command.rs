@@ -341,7 +341,7 @@ async fn disabled_statistics_are_an_unknown_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cleanup_signal_without_a_migration_does_nothing() {
+async fn cleanup_signal_for_another_pod_does_nothing() {
     let rig = Rig::new().await;
     let mut client = client(&rig).await;
     for (request, succeeds) in [(about(), true), (about_nothing(), false)] {
@@ -360,11 +360,7 @@ async fn unsupported_command_is_named() {
             $(answers.push((stringify!($method), client.$method($request).await.unwrap().into_inner()));)*
         };
     }
-    ask!(
-        sync_migration_target(about()),
-        finalize_virtual_machine_migration(about()),
-        backup_virtual_machine(BackupRequest::default()),
-    );
+    ask!(backup_virtual_machine(BackupRequest::default()),);
     let redefined = client
         .redefine_checkpoint(RedefineCheckpointRequest::default())
         .await

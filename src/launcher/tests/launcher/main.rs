@@ -11,5 +11,6 @@ mod hotplug;
 mod manager;
 mod memory_dump;
 mod migration_source;
+mod migration_target;
 mod monitoring;
 mod rig;

@@ -63,6 +63,7 @@ impl Rig {
         let composition = Composition {
             paths: paths.clone(),
             identity: Identity::new("default", "vm1", "1234"),
+            pod_name: "virt-launcher-vm1".into(),
             libvirt_uri: "fake:///".into(),
             connect: {
                 let fake = fake.clone();

@@ -109,6 +109,11 @@ impl Daemon {
         lock(&self.domains).get_mut(name).map(with)
     }
 
+    /// Adds a domain without an event.
+    pub(super) fn insert(&self, domain: SimulatedDomain) {
+        lock(&self.domains).insert(domain.name.clone(), domain);
+    }
+
     /// Changes a running domain and publishes the events; does nothing if the domain does not run.
     pub(super) fn change_if_active(
         &self,

@@ -131,6 +131,11 @@ pub(super) fn abort(domain: &SimulatedDomain) -> Result<()> {
 
 pub(super) fn stats(domain: &SimulatedDomain) -> Result<JobStats> {
     domain.must_run()?;
+    if domain.incoming {
+        return Err(invalid(
+            "migration statistics are available only on the source host",
+        ));
+    }
     Ok(domain
         .dump
         .as_ref()

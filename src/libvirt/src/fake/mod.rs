@@ -23,6 +23,7 @@ mod devices;
 mod domain;
 mod domain_config;
 mod hypervisor;
+mod incoming;
 mod invalid_operation;
 mod memory_dump;
 mod migration;

@@ -49,6 +49,8 @@ pub(super) struct SimulatedDomain {
     pub(super) dump: Option<RunningDump>,
     /// The running migration.
     pub(super) migration: Option<RunningMigration>,
+    /// The job of a migration to this daemon runs.
+    pub(super) incoming: bool,
 }
 
 pub(super) type Events = Vec<Event>;
@@ -72,6 +74,7 @@ impl SimulatedDomain {
             monitoring: MonitoringState::default(),
             dump: None,
             migration: None,
+            incoming: false,
         }
     }
 

@@ -4,9 +4,14 @@ use crate::convert::context::Context;
 use crate::convert::devices::sriov;
 use crate::convert::devices::{claimed_devices, device_plugins};
 use crate::convert::error::ConvertError;
-use crate::spec::DomainSpec;
+use crate::convert::purpose::Purpose;
+use crate::spec::{DomainSpec, HostDevice};
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    if context.purpose == Purpose::MigrationTarget {
+        spec.devices.host_devices.extend(migrated_vgpu(context)?);
+        return Ok(());
+    }
     let of_networks = sriov::devices(context)?;
     let mut others = device_plugins::host_devices(context)?;
     others.extend(claimed_devices::host_devices(context)?);
@@ -17,4 +22,24 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     devices.extend(gpus);
     devices.extend(of_networks);
     Ok(())
+}
+
+/// The one mediated device with which a VM can migrate, if the cluster allows it. Other devices are detached before a
+/// migration and attached after it.
+fn migrated_vgpu(context: &Context<'_>) -> Result<Option<HostDevice>, ConvertError> {
+    const MEDIATED: &str = "mdev";
+    if !context.cluster.vgpu_live_migration_enabled {
+        return Ok(None);
+    }
+    let mut gpus = device_plugins::gpus(context)?;
+    gpus.extend(claimed_devices::gpus(context)?);
+    let is_mediated = gpus.first().is_some_and(|gpu| gpu.kind == MEDIATED);
+    match gpus.len() {
+        1 if is_mediated => Ok(gpus.pop()),
+        count if count > 1 && is_mediated => Err(ConvertError::refused(format!(
+            "vGPU live migration currently only supports a single vGPU, found {count} for vmi {}",
+            context.vmi.name()
+        ))),
+        _ => Ok(None),
+    }
 }

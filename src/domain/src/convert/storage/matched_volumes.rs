@@ -5,6 +5,7 @@ use kubevirt_api::vmi::Vmi;
 
 use crate::convert::context::Context;
 use crate::convert::error::ConvertError;
+use crate::convert::purpose::Purpose;
 use crate::convert::storage::device_names::DeviceNames;
 use crate::convert::storage::{block_size, disks, volumes};
 use crate::disk_backend::DiskBackend;
@@ -28,7 +29,7 @@ pub fn matched_volumes(
     options: &Options,
     host: &HostFacts,
 ) -> Result<Vec<MatchedVolume>, ConvertError> {
-    let context = Context::new(vmi, options, host)?;
+    let context = Context::new(vmi, options, host, Purpose::Boot)?;
     let mut names = DeviceNames::new(vmi);
     let mut matched = Vec::new();
     for (place, source) in context.devices().disks.iter().enumerate() {

@@ -5,6 +5,7 @@ use kubevirt_api::vmi::{self, Volume};
 use crate::convert::context::Context;
 use crate::convert::error::ConvertError;
 use crate::convert::file_name::file_name;
+use crate::convert::purpose::Purpose;
 use crate::convert::storage::volume_paths;
 use crate::spec::{
     BackingStore, BackingStoreFormat, DataStore, DataStoreFormat, Disk, DiskDriver, DiskSource,
@@ -33,6 +34,7 @@ pub(crate) fn fill(
     let volume = &context.vmi.spec.volumes[place];
     let status = context.volume_status.get(source.name.as_str());
     match status.filter(|status| status.hotplug_volume.is_some()) {
+        Some(_) if context.purpose == Purpose::MigrationTarget => Ok(false),
         Some(status) => {
             hotplugged(context, volume, disk)?;
             let is_ready = matches!(status.phase.as_str(), "MountedToPod" | "Ready");

@@ -64,14 +64,18 @@ pub enum IsoError {
     },
 }
 
-/// Writes the image for these data to `path`, replacing one that is there; its directory is made.
+/// Writes the image for these data to `path`, of at least `min_bytes`, replacing one that is there; its directory is made.
 /// The image appears under its name when it is complete.
 ///
 /// # Errors
 /// [`IsoError`], naming the image.
-pub(crate) async fn write_iso(data: &CloudInitData, path: &Path) -> Result<(), IsoError> {
+pub(crate) async fn write_iso(
+    data: &CloudInitData,
+    path: &Path,
+    min_bytes: u64,
+) -> Result<(), IsoError> {
     let (data, target) = (data.clone(), path.to_owned());
-    let write = move || write_blocking(&data, &target);
+    let write = move || write_blocking(&data, &target, min_bytes);
     blocking::call("writing the cloud-init image", WRITE_TIMEOUT, write)
         .await
         .map_err(|unanswered| IsoError::NoAnswer {
@@ -80,11 +84,15 @@ pub(crate) async fn write_iso(data: &CloudInitData, path: &Path) -> Result<(), I
         })?
 }
 
-fn write_blocking(data: &CloudInitData, path: &Path) -> Result<(), IsoError> {
+fn write_blocking(data: &CloudInitData, path: &Path, min_bytes: u64) -> Result<(), IsoError> {
     let image = render(data, path)?;
     let placed = atomic_file::write(path, IMAGE_ATTRS, |file| {
         file.write_all(&image)?;
-        file.set_len((image.len() as u64).next_multiple_of(ALIGNMENT))
+        file.set_len(
+            (image.len() as u64)
+                .next_multiple_of(ALIGNMENT)
+                .max(min_bytes),
+        )
     });
     placed.map_err(|source| IsoError::Place {
         path: path.to_owned(),

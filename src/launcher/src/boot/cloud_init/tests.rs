@@ -24,10 +24,10 @@ fn data(user_data: &str) -> CloudInitData {
 async fn image_replaces_the_one_before() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ns/vm/noCloud.iso");
-    write_iso(&data("first"), &path).await.unwrap();
-    write_iso(&data("second"), &path).await.unwrap();
+    write_iso(&data("first"), &path, 0).await.unwrap();
+    write_iso(&data("second"), &path, 3 << 20).await.unwrap();
     let image = fs::read(&path).unwrap();
-    assert_eq!(image.len() as u64, ALIGNMENT);
+    assert_eq!(image.len(), 3 << 20, "as large as the source's");
     let holds = |text: &str| {
         image
             .windows(text.len())
@@ -44,7 +44,7 @@ async fn image_replaces_the_one_before() {
 
 #[tokio::test]
 async fn directory_that_cannot_be_created_is_named() {
-    let error = write_iso(&data("x"), Path::new("/proc/none/noCloud.iso"))
+    let error = write_iso(&data("x"), Path::new("/proc/none/noCloud.iso"), 0)
         .await
         .unwrap_err();
     assert!(

@@ -86,7 +86,8 @@ pub(super) fn write(iso: &ConfigIso) -> Result<(), ConfigIsoError> {
     })?;
     let written = atomic_file::write(iso.path.as_ref(), IMAGE_ATTRS, |file| {
         file.write_all(&image)?;
-        file.set_len((image.len() as u64).next_multiple_of(ALIGNMENT))
+        let aligned = (image.len() as u64).next_multiple_of(ALIGNMENT);
+        file.set_len(aligned.max(iso.min_bytes))
     });
     written.map_err(|source| ConfigIsoError::Place {
         volume: iso.volume.clone(),

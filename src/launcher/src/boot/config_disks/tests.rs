@@ -33,6 +33,7 @@ fn iso(kind: ConfigKind, mount: &Path, image: &Path) -> ConfigIso {
         directory: mount.to_str().unwrap().into(),
         path: image.to_str().unwrap().into(),
         label: "cfgdata".into(),
+        min_bytes: 0,
     }
 }
 

@@ -147,5 +147,8 @@ async fn write_cloud_init(
         return Ok(());
     };
     let xml = vm.client.xml(domain, XmlKind::Inactive).await?;
-    Ok(vm.boot_resources.write_cloud_init(vmi, &xml, image).await?)
+    Ok(vm
+        .boot_resources
+        .write_cloud_init(vmi, Some(&xml), image)
+        .await?)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 use domain::hotplug_ports::DefinitionPlan;
 use libvirt::{Domain, UndefineOptions, XmlKind};
 
-use super::prepare::PreparedDomain;
+use super::super::prepare::PreparedDomain;
 use crate::libvirt_client::COMMAND;
 use crate::manager::error::OpError;
 use crate::manager::state::Phase;

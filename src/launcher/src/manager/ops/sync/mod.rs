@@ -10,14 +10,13 @@
 mod bring_up;
 mod define;
 mod expand_disks;
-mod hook_events;
-mod prepare;
 mod reconcile;
 mod startup_watch;
 mod unapplied;
 
 use std::sync::Arc;
 
+use domain::convert::Purpose;
 use domain::spec::DomainSpec;
 use kubevirt_api::vmi::Vmi;
 use libvirt::Domain;
@@ -25,6 +24,7 @@ pub(super) use reconcile::read_live_domain;
 use reconcile::reconcile;
 use tokio_util::sync::CancellationToken;
 
+use super::prepare::{self, require_own_vm, until};
 use crate::manager::Answer;
 use crate::manager::error::OpError;
 use crate::manager::refusal::Refusal;
@@ -33,7 +33,7 @@ use crate::manager::vm_context::VmContext;
 
 /// The domain that a VMI asks for, before hooks.
 pub(super) async fn convert(vm: &VmContext, request: &SyncRequest) -> Result<DomainSpec, OpError> {
-    let converted = prepare::ConvertedVm::convert(vm, request).await?;
+    let converted = prepare::ConvertedVm::convert(vm, request, Purpose::Boot).await?;
     Ok(converted.into_spec())
 }
 
@@ -43,17 +43,12 @@ pub(in crate::manager) async fn sync(
     request: &SyncRequest,
     interrupted: &CancellationToken,
 ) -> Result<Answer, OpError> {
-    if request.vmi.domain_name() != vm.identity.domain {
-        return Err(OpError::OtherVm {
-            ours: vm.identity.domain.clone(),
-            theirs: request.vmi.domain_name(),
-        });
-    }
+    require_own_vm(vm, &request.vmi)?;
     if vm.jobs.migrates_away() {
         // The VM runs as it is until it runs in its next pod, and is never started here again.
         return Ok(Answer::NothingToDo);
     }
-    let converted = prepare::ConvertedVm::convert(vm, request).await?;
+    let converted = prepare::ConvertedVm::convert(vm, request, Purpose::Boot).await?;
     let domain = match defined_domain(vm, request).await? {
         Some(domain) => domain,
         None => {
@@ -114,18 +109,6 @@ async fn defined_domain(
 fn pauses_probes(vmi: &Vmi) -> bool {
     let value = vmi.annotation("kubevirt.io/pause-guest-agent-probes");
     matches!(value, Some("1" | "t" | "T" | "true" | "TRUE" | "True"))
-}
-
-/// Work that can be dropped at any point.
-async fn until<T>(
-    interrupted: &CancellationToken,
-    work: impl Future<Output = Result<T, OpError>>,
-) -> Result<T, OpError> {
-    tokio::select! {
-        biased;
-        () = interrupted.cancelled() => Err(Refusal::Ending.into()),
-        result = work => result,
-    }
 }
 
 /// A point at which nothing is half done.

@@ -1,20 +1,49 @@
+//! What a boot and a migration's target have in common: the VMI converted, hooks run, images and taps in place.
+
 use domain::access_credentials::Credential;
 use domain::cloud_init::CloudInitData;
+use domain::convert::Purpose;
 use domain::spec::DomainSpec;
 use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Reason};
 use kubevirt_api::options::Options;
 use kubevirt_api::vmi::Vmi;
+use tokio_util::sync::CancellationToken;
 
 use super::hook_events::warn_once;
 use crate::blocking;
 use crate::boot::host::HostQuery;
 use crate::boot::resources::{BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks};
 use crate::manager::error::OpError;
+use crate::manager::refusal::Refusal;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 
+/// Requires that a request is about this launcher's VM.
+pub(super) fn require_own_vm(vm: &VmContext, vmi: &Vmi) -> Result<(), OpError> {
+    if vmi.domain_name() == vm.identity.domain {
+        return Ok(());
+    }
+    Err(OpError::OtherVm {
+        ours: vm.identity.domain.clone(),
+        theirs: vmi.domain_name(),
+    })
+}
+
+/// Work that can be dropped at any point.
+pub(super) async fn until<T>(
+    interrupted: &CancellationToken,
+    work: impl Future<Output = Result<T, OpError>>,
+) -> Result<T, OpError> {
+    tokio::select! {
+        biased;
+        () = interrupted.cancelled() => Err(Refusal::Ending.into()),
+        result = work => result,
+    }
+}
+
 /// The domain that the VMI asks for, before hooks.
 pub(super) struct ConvertedVm<'a> {
+    purpose: Purpose,
     vmi: &'a Vmi,
     options: &'a Options,
     plugins: &'a Plugins,
@@ -30,7 +59,11 @@ pub(super) struct PreparedDomain<'a> {
 }
 
 impl<'a> ConvertedVm<'a> {
-    pub(super) async fn convert(vm: &VmContext, request: &'a SyncRequest) -> Result<Self, OpError> {
+    pub(super) async fn convert(
+        vm: &VmContext,
+        request: &'a SyncRequest,
+        purpose: Purpose,
+    ) -> Result<Self, OpError> {
         let vmi = &request.vmi;
         let options = vm.boot_resources.options(vmi, &request.options).await?;
         let mut facts = vm.boot_resources.facts().await?;
@@ -41,11 +74,12 @@ impl<'a> ConvertedVm<'a> {
             facts =
                 blocking::call("asking for devices and block sizes", FILE_TIMEOUT, answer).await?;
         }
-        let mut spec = domain::convert::convert(vmi, &options, &facts)?;
+        let mut spec = domain::convert::convert_for(purpose, vmi, &options, &facts)?;
         if vm.boot_resources.test_driver {
             "test".clone_into(&mut spec.kind);
         }
         Ok(ConvertedVm {
+            purpose,
             vmi,
             options: &request.options,
             plugins: &request.plugins,
@@ -65,7 +99,7 @@ impl<'a> ConvertedVm<'a> {
     pub(super) async fn prepare(self, vm: &VmContext) -> Result<PreparedDomain<'a>, OpError> {
         let invocation = Invocation {
             uid: self.vmi.uid().to_owned(),
-            ..vm.identity.invocation(Reason::Boot)
+            ..vm.identity.invocation(reason(self.purpose))
         };
         let vmi_json = self.vmi.raw_json();
         report_failure(vm, vm.hooks.admit(vmi_json, self.plugins).await)?;
@@ -82,7 +116,10 @@ impl<'a> ConvertedVm<'a> {
         let PreparedDisks {
             spec,
             cloud_init: path,
-        } = vm.boot_resources.disks(self.vmi, spec).await?;
+        } = vm
+            .boot_resources
+            .disks(self.purpose, self.vmi, spec)
+            .await?;
         let xml = domain::render::render(&spec);
         let xml = report_failure(
             vm,
@@ -95,9 +132,20 @@ impl<'a> ConvertedVm<'a> {
             xml,
             cloud_init: cloud_init
                 .zip(path)
-                .map(|(data, path)| CloudInitImage { data, path }),
+                .map(|(data, (path, min_bytes))| CloudInitImage {
+                    data,
+                    path,
+                    min_bytes,
+                }),
             credentials,
         })
+    }
+}
+
+fn reason(purpose: Purpose) -> Reason {
+    match purpose {
+        Purpose::Boot => Reason::Boot,
+        Purpose::MigrationTarget => Reason::MigrationTarget,
     }
 }
 

@@ -1,0 +1,130 @@
+//! What a hook may change of a domain that arrives by a migration: the guest must find the machine that it left.
+//!
+//! libvirt compares the domain that the target makes of the source's with the source's, and refuses what the guest would
+//! notice. Its message names no hook, so that each hook's changes are compared first. The table is
+//! `accepted.txt`; what it does not list is refused.
+
+use std::sync::OnceLock;
+
+use domain_xml::PathPattern;
+
+use super::permission::DangerKind;
+use super::{Grant, Layer};
+
+const ACCEPTED: &str = include_str!("accepted.txt");
+const REMEDY: &str = "a migration's target must keep the machine that the guest runs on; \
+     let the hook leave this as it is when the reason is migration-target";
+
+/// The changes that libvirt accepts, as a grant. What the grants of the hook allow is another question.
+pub(crate) fn accepted() -> &'static Grant {
+    static GRANT: OnceLock<Grant> = OnceLock::new();
+    GRANT.get_or_init(|| {
+        Grant::new(vec![Layer {
+            patterns: patterns().collect(),
+            kinds: DangerKind::ALL.to_vec(),
+            origin: "the table of what a migration may change".to_owned(),
+        }])
+    })
+}
+
+/// Why a change that is not [`accepted`] is refused, in place of a line that would grant it.
+pub(crate) fn remedy() -> String {
+    REMEDY.to_owned()
+}
+
+fn patterns() -> impl Iterator<Item = PathPattern> {
+    let lines = ACCEPTED.lines().filter(|line| !line.starts_with('#'));
+    // Every line is a pattern: a test reads them all.
+    lines.filter_map(|line| PathPattern::parse(line).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::rc::Rc;
+
+    use domain_xml::{Budget, Document, diff};
+
+    use super::*;
+    use crate::policy::NotGranted;
+
+    const DOMAIN: &str = "<domain type='kvm' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'>\
+        <name>ns_vm</name><title>t</title><memory>1</memory><vcpu>1</vcpu><os><type machine='q35'>hvm</type>\
+        <smbios mode='sysinfo'/></os><sysinfo type='smbios'><system><entry name='serial'>1</entry></system></sysinfo>\
+        <devices><disk type='file' device='disk'><driver name='qemu' type='raw' cache='none' queues='1'/>\
+        <source file='/a'/><target dev='vda' bus='virtio'/><serial>s</serial></disk>\
+        <interface type='ethernet'><mac address='02:00:00:00:00:01'/><target dev='tap0'/><model type='virtio'/>\
+        <mtu size='1500'/></interface></devices></domain>";
+
+    /// The path that is refused, if one is.
+    fn refused(from: &str, to: &str) -> Option<String> {
+        let after = DOMAIN.replace(from, to);
+        assert_ne!(after, DOMAIN);
+        let [before, after] = [DOMAIN, &after].map(|xml| Document::parse(xml).unwrap());
+        let budget = Rc::new(Budget::unlimited());
+        let checked = accepted().check(&diff(&before, &after), &before, &after, &budget);
+        match checked {
+            Ok(()) => None,
+            Err(NotGranted::Refused(refusal)) => Some(refusal.path),
+            Err(NotGranted::Unchecked) => Some("unchecked".into()),
+        }
+    }
+
+    #[test]
+    fn every_line_is_a_pattern() {
+        let lines = ACCEPTED.lines().filter(|line| !line.starts_with('#'));
+        assert_eq!(patterns().count(), lines.count());
+    }
+
+    #[test]
+    fn what_depends_on_the_host_may_change() {
+        for (from, to) in [
+            ("<title>t", "<title>u"),
+            ("file='/a'", "file='/b'"),
+            ("<disk type='file'", "<disk type='block'"),
+            (
+                "<source file='/a'/>",
+                "<source dev='/b'><slices><slice type='storage' offset='0' size='1'/></slices></source>",
+            ),
+            ("cache='none'", "cache='writeback'"),
+            ("dev='tap0'", "dev='tap1'"),
+            (
+                "<vcpu>",
+                "<cputune><vcpupin vcpu='0' cpuset='3'/></cputune><vcpu>",
+            ),
+            ("</devices>", "<emulator>/usr/bin/q</emulator></devices>"),
+            (
+                "</domain>",
+                "<qemu:commandline><qemu:arg value='-S'/></qemu:commandline></domain>",
+            ),
+        ] {
+            assert_eq!(refused(from, to), None, "{to}");
+        }
+    }
+
+    #[test]
+    fn what_the_guest_sees_may_not_change() {
+        for (from, to, path) in [
+            ("<memory>1", "<memory>2", "memory"),
+            ("<vcpu>1", "<vcpu>2", "vcpu"),
+            ("'serial'>1", "'serial'>2", "entry"),
+            ("mode='sysinfo'", "mode='host'", "smbios"),
+            ("queues='1'", "queues='2'", "queues"),
+            ("<serial>s", "<serial>t", "serial"),
+            ("dev='vda'", "dev='vdb'", "disk"),
+            ("size='1500'", "size='9000'", "mtu"),
+            ("00:01'", "00:02'", "interface"),
+            (
+                "</devices>",
+                "<rng model='virtio'><backend model='random'/></rng></devices>",
+                "rng",
+            ),
+        ] {
+            let refused = refused(from, to);
+            assert!(
+                refused.as_deref().is_some_and(|found| found.contains(path)),
+                "{to}: {refused:?}"
+            );
+        }
+    }
+}

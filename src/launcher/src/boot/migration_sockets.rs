@@ -1,0 +1,221 @@
+//! The sockets through which libvirt and QEMU of a migration's source reach this pod.
+//!
+//! virt-handler connects to `DIR/migrationproxy/UID-PORT-source.sock`, UID being the source's VMI. With the transport
+//! `Unix`, QEMU listens there itself and the directory is all that it needs. With the older one the launcher listens,
+//! and pipes to the loopback ports on which QEMU then listens.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::unix::fs::{DirBuilderExt, chown};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::blocking::{self, NoAnswer};
+use crate::paths::QEMU_USER;
+
+/// Memory and devices.
+const DIRECT_PORT: u16 = 49152;
+/// Disks.
+const BLOCK_PORT: u16 = 49153;
+/// For making a directory on a tmpfs.
+const DIRECTORY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pauses accepting after an error, such as too many open files.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// The sockets cannot be put in place.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrationSocketError {
+    /// The directory.
+    #[error("making the directory of migration sockets {path}: {source}")]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why it cannot be made.
+        source: io::Error,
+    },
+    /// A listener of the older transport.
+    #[error("listening for a migration on {path}: {source}")]
+    Listen {
+        /// The socket.
+        path: PathBuf,
+        /// Why it cannot be.
+        source: io::Error,
+    },
+    /// The file system hangs.
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
+}
+
+/// How the migration reaches QEMU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// QEMU listens on the sockets itself.
+    Unix,
+    /// QEMU listens on loopback ports.
+    Loopback {
+        /// Disks are copied too.
+        with_disks: bool,
+    },
+}
+
+/// Listeners of one migration; dropping them closes their connections. Without them QEMU listens itself.
+#[derive(Debug, Default)]
+pub(crate) struct MigrationSockets {
+    _listeners: Vec<AbortOnDropHandle<()>>,
+}
+
+impl MigrationSockets {
+    /// Makes `directory`, which QEMU's user can write to, and listens there where QEMU does not. `uid` is that of the
+    /// source's VMI.
+    ///
+    /// # Errors
+    /// [`MigrationSocketError`] naming the path.
+    pub(crate) async fn prepare(
+        directory: &Path,
+        uid: &str,
+        transport: Transport,
+    ) -> Result<MigrationSockets, MigrationSocketError> {
+        let path = directory.to_owned();
+        let make = move || make_directory(&path);
+        blocking::call(
+            "making the directory of migration sockets",
+            DIRECTORY_TIMEOUT,
+            make,
+        )
+        .await?
+        .map_err(|source| MigrationSocketError::Directory {
+            path: directory.to_owned(),
+            source,
+        })?;
+        let ports = match transport {
+            Transport::Unix => &[][..],
+            Transport::Loopback { with_disks: false } => &[DIRECT_PORT],
+            Transport::Loopback { with_disks: true } => &[DIRECT_PORT, BLOCK_PORT],
+        };
+        let listeners = ports.iter().map(|port| {
+            let path = directory.join(format!("{uid}-{port}-source.sock"));
+            let listener = listen(&path);
+            let listener =
+                listener.map_err(|source| MigrationSocketError::Listen { path, source })?;
+            Ok(AbortOnDropHandle::new(tokio::spawn(serve(listener, *port))))
+        });
+        Ok(MigrationSockets {
+            _listeners: listeners.collect::<Result<_, MigrationSocketError>>()?,
+        })
+    }
+}
+
+fn make_directory(path: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o755).create(path)?;
+    if rustix::process::geteuid().is_root() {
+        chown(path, Some(QEMU_USER), Some(QEMU_USER))?;
+    }
+    Ok(())
+}
+
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    // Of an earlier attempt.
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    UnixListener::bind(path)
+}
+
+async fn serve(listener: UnixListener, port: u16) {
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((connection, _)) => {
+                    connections.spawn(pipe(connection, port));
+                }
+                Err(error) => {
+                    tracing::warn!(reason = %error, port, "accepting a migration's connection");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            },
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn pipe(mut connection: UnixStream, port: u16) {
+    let piped = async {
+        let mut qemu = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+        tokio::io::copy_bidirectional(&mut connection, &mut qemu).await
+    };
+    if let Err(error) = piped.await {
+        tracing::warn!(reason = %error, port, "piping a migration's connection to QEMU");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn unix_transport_needs_a_directory_only() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("share/migrationproxy");
+        for _ in 0..2 {
+            MigrationSockets::prepare(&directory, "1234", Transport::Unix)
+                .await
+                .unwrap();
+        }
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn loopback_transport_listens_again_after_an_attempt() {
+        let root = tempfile::tempdir().unwrap();
+        let transport = Transport::Loopback { with_disks: true };
+        let first = MigrationSockets::prepare(root.path(), "1234", transport).await;
+        drop(first.unwrap());
+        let _second = MigrationSockets::prepare(root.path(), "1234", transport)
+            .await
+            .unwrap();
+        for port in [49152, 49153] {
+            let path = root.path().join(format!("1234-{port}-source.sock"));
+            UnixStream::connect(path).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn connection_is_piped_to_the_port() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("x.sock");
+        let qemu = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = qemu.local_addr().unwrap().port();
+        let _listener = AbortOnDropHandle::new(tokio::spawn(serve(listen(&path).unwrap(), port)));
+        let mut source = UnixStream::connect(&path).await.unwrap();
+        let (mut target, _) = qemu.accept().await.unwrap();
+        source.write_all(b"memory").await.unwrap();
+        source.shutdown().await.unwrap();
+        let mut received = Vec::new();
+        target.read_to_end(&mut received).await.unwrap();
+        assert_eq!(received, b"memory");
+        target.write_all(b"done").await.unwrap();
+        drop(target);
+        received.clear();
+        source.read_to_end(&mut received).await.unwrap();
+        assert_eq!(received, b"done");
+    }
+
+    #[tokio::test]
+    async fn directory_that_cannot_be_made_is_named() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let directory = file.path().join("migrationproxy");
+        let error = MigrationSockets::prepare(&directory, "1234", Transport::Unix).await;
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("migrationproxy"), "{error}");
+    }
+}

@@ -1,0 +1,130 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain_xml::{Document, Element};
+use kubevirt_api::options::Options;
+use libvirt::{Affect, Domain, XmlKind};
+
+use crate::agent::guest_time::GuestTimeSync;
+use crate::libvirt_client::COMMAND;
+use crate::manager::Answer;
+use crate::manager::error::OpError;
+use crate::manager::sync_request::SyncRequest;
+use crate::manager::vm_context::VmContext;
+
+/// The method of an interface that asks for this in the options.
+const LINK_REFRESH: &str = "link-refresh";
+/// Guests ignore a link that comes back at once.
+const LINK_DOWN: Duration = Duration::from_millis(100);
+
+/// Lets the guest notice that it has moved: links of interfaces that ask for it go down and up again, so that the
+/// guest renews its leases, and the clock is set. Also called at clean-up, when the domain may be gone.
+pub(in crate::manager) async fn finalize_migration(
+    vm: &VmContext,
+    request: &SyncRequest,
+) -> Result<Answer, OpError> {
+    let Some(domain) = vm.client.lookup().await? else {
+        return Ok(Answer::NothingToDo);
+    };
+    if vm.client.state_of(&domain).await?.is_down() {
+        return Ok(Answer::NothingToDo);
+    }
+    let interfaces = to_refresh(&request.options);
+    if !interfaces.is_empty() {
+        refresh_links(vm, &domain, &interfaces).await?;
+    }
+    vm.driver_state().guest_time = Some(GuestTimeSync::start(vm.client.clone(), domain));
+    Ok(Answer::Done)
+}
+
+fn to_refresh(options: &Options) -> Vec<&str> {
+    let interfaces = options.interface_migration.iter();
+    interfaces
+        .filter(|(_, migration)| migration.method == LINK_REFRESH)
+        .map(|(name, _)| name.as_str())
+        .collect()
+}
+
+async fn refresh_links(
+    vm: &VmContext,
+    domain: &Arc<dyn Domain>,
+    interfaces: &[&str],
+) -> Result<(), OpError> {
+    let xml = vm.client.xml(domain, XmlKind::Active).await?;
+    for (up, down) in links(&xml, interfaces)? {
+        update(vm, domain, "taking a link down", down).await?;
+        tokio::time::sleep(LINK_DOWN).await;
+        update(vm, domain, "taking a link up", up).await?;
+    }
+    Ok(())
+}
+
+async fn update(
+    vm: &VmContext,
+    domain: &Arc<dyn Domain>,
+    what: &'static str,
+    xml: String,
+) -> Result<(), OpError> {
+    let update = move |domain: &dyn Domain| domain.update_device(&xml, Affect::LiveAndConfig);
+    Ok(vm.client.on(domain, what, COMMAND, update).await?)
+}
+
+/// Each of the interfaces as libvirt describes it, and the same with its link down.
+fn links(xml: &str, interfaces: &[&str]) -> Result<Vec<(String, String)>, OpError> {
+    let document = Document::parse(xml).map_err(|error| {
+        OpError::Description(format!("libvirt's description of the domain: {error}"))
+    })?;
+    let devices = document.root().child("devices");
+    let found = devices
+        .iter()
+        .flat_map(|devices| devices.children_named("interface"))
+        .filter(|interface| has_alias(interface, interfaces));
+    Ok(found
+        .map(|interface| (interface.render(), with_link_down(interface)))
+        .collect())
+}
+
+/// libvirt gives KubeVirt's aliases the prefix `ua-`.
+fn has_alias(interface: &Element, names: &[&str]) -> bool {
+    let alias = interface
+        .child("alias")
+        .and_then(|alias| alias.attr("name"));
+    alias.is_some_and(|alias| names.contains(&alias.strip_prefix("ua-").unwrap_or(&alias)))
+}
+
+fn with_link_down(interface: &Element) -> String {
+    let mut down = interface.clone();
+    down.ensure_child("link").set_attr("state", "down");
+    down.render()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn only_interfaces_that_ask_for_it_lose_their_link() {
+        let xml = "<domain><devices><interface type='ethernet'><alias name='ua-default'/></interface>\
+            <interface type='ethernet'><link state='up'/><alias name='ua-second'/></interface>\
+            <disk type='file'><alias name='ua-second'/></disk></devices></domain>";
+        let links = links(xml, &["second"]).unwrap();
+        assert_eq!(links.len(), 1);
+        let (up, down) = &links[0];
+        assert!(
+            up.contains("state='up'") && down.contains("state='down'"),
+            "{down}"
+        );
+        assert!(self::links("<domain", &["second"]).is_err());
+    }
+
+    #[test]
+    fn other_methods_refresh_nothing() {
+        let mut options = Options::default();
+        for (name, method) in [("a", LINK_REFRESH), ("b", ""), ("c", "other")] {
+            let migration = options.interface_migration.entry(name.into()).or_default();
+            migration.method = method.into();
+        }
+        assert_eq!(to_refresh(&options), ["a"]);
+    }
+}

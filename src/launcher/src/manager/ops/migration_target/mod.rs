@@ -1,0 +1,107 @@
+//! The target of a migration: everything is put in place before the source's libvirt sends the domain.
+//!
+//! Nothing is defined and nothing is published: libvirt receives the domain from the source
+//! ([`crate::manager::arrival`] watches for it). Hooks run as for a boot, so that a veto or a failure comes before the
+//! migration; the domain that they return is not used here.
+
+mod hotplug_disks;
+
+use domain::convert::Purpose;
+use kubevirt_api::metadata::Migration;
+use kubevirt_api::migration::MigrationRequest;
+use kubevirt_api::vmi::{MigrationState, Vmi};
+use tokio_util::sync::CancellationToken;
+
+use super::prepare::{ConvertedVm, require_own_vm, until};
+use crate::boot::migration_sockets::{MigrationSockets, Transport};
+use crate::manager::Answer;
+use crate::manager::error::OpError;
+use crate::manager::metadata::now;
+use crate::manager::state::Role;
+use crate::manager::sync_request::SyncRequest;
+use crate::manager::vm_context::VmContext;
+
+/// Prepares this pod for the VM. virt-handler repeats the request until it succeeds, and then once more now and then:
+/// each time everything is made anew.
+pub(in crate::manager) async fn sync_migration_target(
+    vm: &VmContext,
+    request: &SyncRequest,
+    interrupted: &CancellationToken,
+) -> Result<Answer, OpError> {
+    let vmi = &request.vmi;
+    require_own_vm(vm, vmi)?;
+    if vm.client.lookup().await?.is_some() {
+        tracing::info!("the virtual machine is here already, or on its way");
+        return Ok(Answer::NothingToDo);
+    }
+    let state = vmi.status.migration_state.clone().unwrap_or_default();
+    let record = record(vm, &state)?;
+    vm.driver_state().role = Role::Target;
+    until(interrupted, prepare(vm, request, &state)).await?;
+    vm.metadata
+        .set_identity(vmi.uid(), vmi.grace_period_seconds());
+    if let Some(record) = record {
+        vm.metadata.set_migration(record);
+    }
+    // The source's guest is paused by its owner: a sync after the migration must not resume it.
+    vm.driver_state().paused_by_user = vmi.status.has_condition("Paused");
+    tracing::info!(migration = state.uid(), "ready for the migration");
+    Ok(Answer::Done)
+}
+
+async fn prepare(
+    vm: &VmContext,
+    request: &SyncRequest,
+    state: &MigrationState,
+) -> Result<(), OpError> {
+    let vmi = &request.vmi;
+    let converted = ConvertedVm::convert(vm, request, Purpose::MigrationTarget).await?;
+    let prepared = converted.prepare(vm).await?;
+    if let Some(image) = prepared.cloud_init {
+        let written = vm.boot_resources.write_cloud_init(vmi, None, image);
+        written.await?;
+    }
+    let expected = domain::parse::parse(&prepared.xml);
+    vm.client
+        .expect(expected.map_err(|error| OpError::Description(error.to_string()))?);
+    vm.credentials.send_replace(prepared.credentials);
+    // Listeners of an earlier attempt go first.
+    vm.driver_state().migration_sockets = MigrationSockets::default();
+    let sockets = MigrationSockets::prepare(
+        &vm.boot_resources.migration_sockets,
+        state.source_vmi_uid(vmi.uid()),
+        transport(vmi),
+    );
+    vm.driver_state().migration_sockets = sockets.await?;
+    if state.is_decentralized() {
+        hotplug_disks::require(vmi, &vm.boot_resources.hotplug_disks).await?;
+    }
+    Ok(())
+}
+
+fn transport(vmi: &Vmi) -> Transport {
+    match vmi.status.migrates_over_unix_sockets() {
+        true => Transport::Unix,
+        false => Transport::Loopback {
+            with_disks: vmi.status.is_block_migration(),
+        },
+    }
+}
+
+/// The record of a migration that is new; `None` for the one that is recorded.
+fn record(vm: &VmContext, state: &MigrationState) -> Result<Option<Migration>, OpError> {
+    let last = vm.metadata.current().migration;
+    match Migration::request(last.as_ref(), state.uid()) {
+        MigrationRequest::New => Ok(Some(Migration::begin(state.uid(), now()))),
+        MigrationRequest::UnderWay => Ok(None),
+        MigrationRequest::Ended => {
+            let last = last.unwrap_or_default();
+            Err(OpError::MigrationExecuted {
+                uid: last.uid,
+                end: last.end_timestamp.unwrap_or_default(),
+                failed: last.failed,
+                abort_status: last.abort_status,
+            })
+        }
+    }
+}

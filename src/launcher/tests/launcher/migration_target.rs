@@ -1,0 +1,171 @@
+//! A VM that arrives by a migration: what is prepared, what is told, and what happens when it does not arrive.
+
+use std::sync::Arc;
+
+use kubevirt_api::options::{InterfaceBindingMigration, Options};
+use kubevirt_api::vmi::Vmi;
+use libvirt::DomainState;
+use libvirt::fake::Call;
+use serde_json::{Value, json};
+use virt_launcher::manager::{Answer, Command, SyncRequest};
+
+use crate::rig::{DOMAIN, Rig, ScriptedHooks, sync, sync_of, vmi_json};
+
+const INCOMING: &str = "<domain type='kvm'><name>default_vm1</name>\
+    <uuid>c5f0a5bc-1322-45b2-9526-5886dc7e2740</uuid><devices><interface type='ethernet'>\
+    <target dev='tap0'/><alias name='ua-default'/></interface></devices></domain>";
+
+/// The VM's request during the migration `uid`, its status edited.
+fn migrating(uid: &str, edit: impl FnOnce(&mut Value)) -> SyncRequest {
+    let mut vmi = vmi_json();
+    vmi["status"]["migrationTransport"] = json!("Unix");
+    vmi["status"]["migrationState"] = json!({"migrationUid": uid});
+    edit(&mut vmi["status"]);
+    sync_of(Vmi::from_json(vmi.to_string().as_bytes()).unwrap())
+}
+
+fn sync_target(uid: &str) -> Command {
+    Command::SyncMigrationTarget(Arc::new(migrating(uid, |_| {})))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arrival_is_told_in_order_and_ends_with_libvirts_job() {
+    let rig = Rig::new().await;
+    rig.manager.run(sync_target("a")).await.unwrap();
+    rig.manager.run(sync_target("a")).await.unwrap();
+    assert!(rig.paths.share.join("migrationproxy").is_dir());
+    assert_eq!(rig.fake.count(Call::Define), 0);
+    let refused = rig.manager.run(Command::sync(sync())).await.unwrap_err();
+    assert!(refused.message().contains("arrive by a migration"));
+    assert!(rig.handler.notifications().is_empty());
+
+    rig.fake.receive(INCOMING).unwrap();
+    rig.notifications_until("ADDED").await;
+    rig.fake.arrive(INCOMING, false).unwrap();
+    let before = rig.notifications_until("Running").await;
+    assert!(
+        !before.iter().any(|line| line.contains("ended")),
+        "{before:#?}"
+    );
+    let late = rig.manager.run(sync_target("a")).await.unwrap();
+    assert_eq!(
+        late,
+        Answer::NothingToDo,
+        "nothing is made anew under a VM that is here"
+    );
+    rig.fake.end_incoming(DOMAIN);
+    let notifications = rig.notifications_until("migration=a PreCopy ended").await;
+    assert_eq!(
+        notifications,
+        [
+            "ADDED uid=1234 Paused/Migration grace=5 migration=a PreCopy",
+            "MODIFIED uid=1234 Running/Unknown grace=5 migration=a PreCopy",
+            "MODIFIED uid=1234 Running/Unknown grace=5 migration=a PreCopy ended",
+        ]
+    );
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(rig.fake.count(Call::Start), 0, "it runs already");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vm_that_its_owner_paused_stays_paused() {
+    let rig = Rig::new().await;
+    let paused = migrating("a", |status| {
+        status["conditions"] = json!([{"type": "Paused", "status": "True"}]);
+    });
+    let command = Command::SyncMigrationTarget(Arc::new(paused));
+    rig.manager.run(command).await.unwrap();
+    rig.fake.receive(INCOMING).unwrap();
+    rig.fake.arrive(INCOMING, true).unwrap();
+    rig.fake.end_incoming(DOMAIN);
+    rig.notifications_until("Paused/User grace=5 migration=a PreCopy ended")
+        .await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let state = rig.fake.state(DOMAIN).map(|state| state.state);
+    assert_eq!(state, Some(DomainState::Paused));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vm_that_does_not_arrive_did_not_end_here() {
+    let rig = Rig::new().await;
+    rig.manager.run(sync_target("a")).await.unwrap();
+    rig.fake.receive(INCOMING).unwrap();
+    rig.notifications_until("ADDED").await;
+    rig.fake.kill_qemu(DOMAIN);
+    let notifications = rig.notifications_until("NonExistent").await;
+    assert_eq!(notifications.len(), 2, "{notifications:#?}");
+    assert!(notifications[1].starts_with("MODIFIED uid=1234 NoState/NonExistent"));
+    assert!(!notifications[1].contains("ended"), "{notifications:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn veto_fails_the_preparation_and_a_repeated_request_runs_the_hooks_again() {
+    let hooks = Arc::new(ScriptedHooks::default());
+    *hooks.veto.lock().unwrap() = Some("not on this node".into());
+    let rig = Rig::with(Arc::clone(&hooks) as _).await;
+    let error = rig.manager.run(sync_target("a")).await.unwrap_err();
+    let message = error.message();
+    assert!(
+        message.contains("policy") && message.contains("not on this node"),
+        "{message}"
+    );
+    *hooks.veto.lock().unwrap() = None;
+    rig.manager.run(sync_target("a")).await.unwrap();
+    rig.manager.run(sync_target("a")).await.unwrap();
+    assert_eq!(hooks.count("PreStart"), 3);
+    assert_eq!(hooks.count("OnDefineDomain"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn older_transport_listens_for_the_source() {
+    let rig = Rig::new().await;
+    let loopback = migrating("a", |status| status["migrationTransport"] = Value::Null);
+    let command = Command::SyncMigrationTarget(Arc::new(loopback));
+    rig.manager.run(command).await.unwrap();
+    let sockets = rig.paths.share.join("migrationproxy");
+    let socket = sockets.join("1234-49152-source.sock");
+    tokio::net::UnixStream::connect(socket).await.unwrap();
+    assert!(
+        !sockets.join("1234-49153-source.sock").exists(),
+        "no disk is copied"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn image_without_a_status_fails_the_preparation() {
+    let rig = Rig::new().await;
+    let mut vmi = vmi_json();
+    vmi["status"]["migrationState"] = json!({"migrationUid": "a"});
+    vmi["spec"]["volumes"] = json!([{"name": "ci", "cloudInitNoCloud": {"userData": "#!"}}]);
+    vmi["spec"]["domain"]["devices"]["disks"] = json!([{"name": "ci", "disk": {"bus": "virtio"}}]);
+    let request = sync_of(Vmi::from_json(vmi.to_string().as_bytes()).unwrap());
+    let command = Command::SyncMigrationTarget(Arc::new(request));
+    let error = rig.manager.run(command).await.unwrap_err();
+    assert_eq!(error.message(), "failed to find the status of volume ci");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn finalizing_refreshes_the_links_that_ask_for_it() {
+    let rig = Rig::new().await;
+    let mut options = Options::default();
+    let method = || InterfaceBindingMigration {
+        method: "link-refresh".into(),
+    };
+    options
+        .interface_migration
+        .insert("default".into(), method());
+    let request = SyncRequest {
+        options,
+        ..migrating("a", |_| {})
+    };
+    let finalize = || Command::FinalizeMigration(Arc::new(request.clone()));
+    let without_domain = rig.manager.run(finalize()).await.unwrap();
+    assert_eq!(without_domain, Answer::NothingToDo);
+    rig.manager.run(sync_target("a")).await.unwrap();
+    rig.fake.receive(INCOMING).unwrap();
+    rig.fake.arrive(INCOMING, false).unwrap();
+    rig.fake.end_incoming(DOMAIN);
+    rig.notifications_until("migration=a PreCopy ended").await;
+    assert_eq!(rig.manager.run(finalize()).await.unwrap(), Answer::Done);
+    assert_eq!(rig.fake.count(Call::UpdateDevice), 2, "down and up");
+}

@@ -1,0 +1,147 @@
+//! Two pods side by side, between which a VM migrates, with virt-handler's proxies between their sockets.
+
+mod proxies;
+mod virsh;
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use proto::cmd::v1::{Response, VmiRequest};
+use serde_json::{Value, json};
+
+use crate::fixture::{LauncherFixture, PreparedPod};
+use crate::pod::User;
+use crate::pod_semaphore;
+use crate::virt_handler::Event;
+use crate::vmi_builder::Vmi;
+
+pub use proxies::Proxies;
+pub use virsh::migrate;
+
+/// `POD_NAME` in the two pods.
+pub const SOURCE_POD: &str = "virt-launcher-source";
+/// As [`SOURCE_POD`].
+pub const TARGET_POD: &str = "virt-launcher-target";
+/// libvirt refuses to migrate a VM to its own host.
+const HOSTS: [&str; 2] = [
+    "5f0c0e0e-6f3d-4a53-9d0c-000000000001",
+    "5f0c0e0e-6f3d-4a53-9d0c-000000000002",
+];
+/// How long a migration may take: an idle guest, emulated, on a busy machine.
+pub const MIGRATION: Duration = Duration::from_secs(60);
+
+/// Two pods in which no launcher runs yet.
+#[derive(Debug)]
+pub struct PreparedMigration {
+    /// Where the VM runs first.
+    pub source: PreparedPod,
+    /// Where it is to arrive.
+    pub target: PreparedPod,
+}
+
+impl PreparedMigration {
+    /// Two pods on two hosts, as libvirt sees it.
+    pub fn create(user: User) -> Result<PreparedMigration> {
+        let _pair = pod_semaphore::acquire_pair()?;
+        let mut source = PreparedPod::create(user)?;
+        let mut target = PreparedPod::create(user)?;
+        for (prepared, host, name) in [
+            (&mut source, HOSTS[0], SOURCE_POD),
+            (&mut target, HOSTS[1], TARGET_POD),
+        ] {
+            prepared.pod.set_host_uuid(host)?;
+            prepared.pod.set_env("POD_NAME", name);
+            // KubeVirt's image has it, writable for the launcher.
+            prepared.pod.create_qemu_dir("/etc/libvirt/hooks")?;
+        }
+        Ok(PreparedMigration { source, target })
+    }
+
+    /// Starts both launchers; `extra` are arguments of the target's.
+    pub async fn start(self, vmi: &Vmi, extra: &[&str]) -> Result<MigrationPods> {
+        let (source, target) =
+            tokio::try_join!(self.source.start(vmi, &[]), self.target.start(vmi, extra))?;
+        Ok(MigrationPods { source, target })
+    }
+}
+
+/// Two pods whose launchers are ready.
+#[derive(Debug)]
+pub struct MigrationPods {
+    /// Where the VM runs first.
+    pub source: LauncherFixture,
+    /// Where it is to arrive.
+    pub target: LauncherFixture,
+}
+
+impl MigrationPods {
+    /// Both pods with their launchers.
+    pub async fn start(user: User, vmi: &Vmi) -> Result<MigrationPods> {
+        PreparedMigration::create(user)?.start(vmi, &[]).await
+    }
+
+    /// Prepares the target for the migration `uid`, and connects its sockets with the source's pod.
+    pub async fn prepare_target(&self, vmi: &Vmi, uid: &str) -> Result<Proxies> {
+        let answer = self.sync_target(&migrating(vmi, uid)).await?;
+        ensure!(answer.success, "SyncMigrationTarget: {}", answer.message);
+        Proxies::start(&self.source.pod, &self.target.pod, vmi.uid())
+    }
+
+    /// `SyncMigrationTarget`.
+    pub async fn sync_target(&self, vmi: &Vmi) -> Result<Response> {
+        let mut commands = self.target.commands.raw.clone();
+        Ok(commands
+            .sync_migration_target(vmi.request())
+            .await?
+            .into_inner())
+    }
+
+    /// `SignalTargetPodCleanup`.
+    pub async fn clean_up_target(&self, vmi: &Vmi) -> Result<Response> {
+        let mut commands = self.target.commands.raw.clone();
+        Ok(commands
+            .signal_target_pod_cleanup(vmi.request())
+            .await?
+            .into_inner())
+    }
+
+    /// `FinalizeVirtualMachineMigration`.
+    pub async fn finalize(&self, vmi: &Vmi) -> Result<Response> {
+        let mut commands = self.target.commands.raw.clone();
+        let request: VmiRequest = vmi.request();
+        Ok(commands
+            .finalize_virtual_machine_migration(request)
+            .await?
+            .into_inner())
+    }
+
+    /// Waits until the target has reported the migration's end.
+    pub async fn wait_for_arrival(&self) -> Result<Event> {
+        let arrived = |event: &Event| !migration_of(event)["EndTimestamp"].is_null();
+        self.target
+            .handler
+            .wait_for("the migration's end on the target", 0, MIGRATION, arrived)
+            .await
+    }
+}
+
+/// The record of the migration in a domain event; null if there is none.
+pub fn migration_of(event: &Event) -> &Value {
+    &event.metadata()["Migration"]
+}
+
+/// The VMI as virt-handler sends it during the migration `uid`, over UNIX sockets.
+pub fn migrating(vmi: &Vmi, uid: &str) -> Vmi {
+    let uid = uid.to_owned();
+    vmi.clone().edit(|vmi| {
+        let status = &mut vmi["status"];
+        status["phase"] = json!("Running");
+        status["migrationTransport"] = json!("Unix");
+        status["migrationMethod"] = json!("LiveMigration");
+        status["migrationState"] = json!({
+            "migrationUid": uid,
+            "sourceNode": "node01", "targetNode": "node02",
+            "sourcePod": SOURCE_POD, "targetPod": TARGET_POD,
+        });
+    })
+}

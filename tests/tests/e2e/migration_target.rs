@@ -1,0 +1,174 @@
+//! A migration's target: how a VM arrives, and what becomes of a pod in which none does. The source's libvirt is driven
+//! by virsh.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tests::fixture::{BOOT, EVENT};
+use tests::migration::{MigrationPods, TARGET_POD, migrate, migrating, migration_of};
+use tests::pod::User;
+use tests::virt_handler::Event;
+use tests::vmi_builder::Vmi;
+
+const UID: &str = "4d4d0000-0000-4000-8000-000000000001";
+
+/// `TYPE Status/Reason migration begun|ended`, one per domain event without repetitions.
+fn story(events: &[Event]) -> Vec<String> {
+    let mut story: Vec<String> = events
+        .iter()
+        .filter(|event| !event.event_type().is_empty())
+        .map(|event| {
+            let record = migration_of(event);
+            let migration = match (record.is_null(), record["EndTimestamp"].is_null()) {
+                (true, _) => "no migration",
+                (false, true) => "begun",
+                (false, false) => "ended",
+            };
+            format!("{} {} {migration}", event.event_type(), event.state())
+        })
+        .collect();
+    story.dedup();
+    story
+}
+
+async fn arrives(user: User) -> Result<()> {
+    let vmi = Vmi::new("migrates", user).cloud_init("#cloud-config\n");
+    let vmi = vmi.edit(|vmi| {
+        vmi["status"]["volumeStatus"] =
+            serde_json::json!([{ "name": "cloudinit", "target": "vda", "size": 2_097_152 }]);
+    });
+    let pods = MigrationPods::start(user, &vmi).await?;
+    pods.source.boot_without_controller(&vmi).await?;
+    pods.source.wait_for_agent(&vmi).await?;
+    let _proxies = pods.prepare_target(&vmi, UID).await?;
+    ensure!(
+        pods.target.handler.events().is_empty(),
+        "nothing is published"
+    );
+    let image = pods
+        .target
+        .pod
+        .path("/run/kubevirt-ephemeral-disks/cloud-init-data/default/migrates/noCloud.iso");
+    let image = std::fs::read(image)?;
+    let user_data = b"#cloud-config";
+    ensure!(
+        image.windows(user_data.len()).any(|part| part == user_data),
+        "no zeros"
+    );
+    ensure!(
+        image.len() == 2 << 20,
+        "as large as the source's: {}",
+        image.len()
+    );
+    let repeated = pods.sync_target(&migrating(&vmi, UID)).await?;
+    ensure!(repeated.success, "{}", repeated.message);
+    let early = pods.target.commands.sync(&vmi).await?;
+    ensure!(
+        !early.success && early.message.contains("arrive by a migration"),
+        "{early:?}"
+    );
+    migrate(&pods.source.pod, &vmi, &["--unsafe"]).await?;
+    let end = pods.wait_for_arrival().await?;
+    ensure!(migration_of(&end)["UID"] == UID, "{}", end.domain());
+    ensure!(migration_of(&end)["Mode"] == "PreCopy", "{}", end.domain());
+    ensure!(end.metadata()["UID"] == vmi.uid(), "{}", end.domain());
+    let story = story(&pods.target.handler.events());
+    let expected = [
+        "ADDED Paused/Migration begun",
+        "MODIFIED Running/Unknown begun",
+        "MODIFIED Running/Unknown ended",
+    ];
+    ensure!(
+        story.iter().zip(expected).all(|(one, other)| one == other),
+        "{story:?}"
+    );
+    let finalized = pods.finalize(&migrating(&vmi, UID)).await?;
+    ensure!(finalized.success, "{}", finalized.message);
+    pods.target.commands.sync(&vmi).await?.ok()?;
+    pods.target.wait_for_agent(&vmi).await?;
+    let moved = pods
+        .source
+        .handler
+        .wait_for_state("Shutoff/Migrated", 0, EVENT);
+    moved.await?;
+    let added = pods.target.handler.events();
+    let added = added.iter().filter(|event| event.event_type() == "ADDED");
+    ensure!(added.count() == 1, "{}", pods.target.handler.history());
+    let MigrationPods { mut source, target } = pods;
+    source.commands.delete(&vmi).await?.ok()?;
+    source.expect_exit_code(0).await?;
+    target.end_vm(&vmi).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vm_arrives_and_is_reported_once_nonroot() -> Result<()> {
+    arrives(User::Nonroot).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vm_arrives_and_is_reported_once_root() -> Result<()> {
+    arrives(User::Root).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unused_target_ends_with_exit_code_0() -> Result<()> {
+    let vmi = Vmi::new("unused", User::Nonroot);
+    let mut pods = MigrationPods::start(User::Nonroot, &vmi).await?;
+    let vmi = migrating(&vmi, UID);
+    let answer = pods.sync_target(&vmi).await?;
+    ensure!(answer.success, "{}", answer.message);
+    let finalized = pods.finalize(&vmi).await?;
+    ensure!(
+        finalized.success,
+        "also without a domain: {}",
+        finalized.message
+    );
+    let other = vmi.clone().edit(|vmi| {
+        vmi["status"]["migrationState"]["targetPod"] = serde_json::json!("another-pod");
+    });
+    ensure!(pods.clean_up_target(&other).await?.success, "ignored");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    pods.target.commands.ping().await?.ok()?;
+    ensure!(pods.clean_up_target(&vmi).await?.success, "{TARGET_POD}");
+    pods.target.expect_exit_code(0).await?;
+    let line = "the migration to this pod did not take place";
+    let log = pods.target.pod.log();
+    ensure!(log.matches(line).count() == 1, "{log}");
+    ensure!(
+        pods.target.handler.events().is_empty(),
+        "{}",
+        pods.target.handler.history()
+    );
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn target_ends_when_the_connection_is_cut() -> Result<()> {
+    let vmi = Vmi::new("cut", User::Nonroot);
+    let mut pods = MigrationPods::start(User::Nonroot, &vmi).await?;
+    pods.source.boot_without_controller(&vmi).await?;
+    let mut proxies = pods.prepare_target(&vmi, UID).await?;
+    // At 1 MiB/s the migration lasts longer than the test.
+    let migration = migrate(&pods.source.pod, &vmi, &["--unsafe", "--bandwidth", "1"]);
+    let cut = async {
+        let incoming = pods
+            .target
+            .handler
+            .wait_for_state("Paused/Migration", 0, BOOT);
+        incoming.await?;
+        proxies.cut();
+        anyhow::Ok(())
+    };
+    let (migrated, cut) = tokio::join!(migration, cut);
+    cut?;
+    ensure!(migrated.is_err(), "the connection was cut");
+    pods.target.expect_exit_code(0).await?;
+    let story = story(&pods.target.handler.events());
+    let expected = [
+        "ADDED Paused/Migration begun",
+        "MODIFIED NoState/NonExistent no migration",
+    ];
+    ensure!(story == expected, "{story:?}");
+    pods.source.commands.ping().await?.ok()?;
+    pods.source.end_vm(&vmi).await
+}
