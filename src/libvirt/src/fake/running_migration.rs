@@ -146,7 +146,8 @@ impl RunningMigration {
     pub(super) fn stats(&self) -> JobStats {
         let is_prepared = self.started.elapsed() >= self.plan.prepare;
         let processed = (SIZE as f64 * self.share()) as u64;
-        let known = |value| is_prepared.then_some(value);
+        // libvirt counts nothing before the transfer.
+        let known = |value| Some(if is_prepared { value } else { 0 });
         JobStats {
             job_type: JobType::Unbounded,
             operation: JobOperation::MigrationOut,

@@ -93,12 +93,15 @@ fn complete(record: &mut Migration, now: String, failure: Option<String>) {
     record.end_timestamp = Some(now);
     match failure {
         None => record.abort_status.clear(),
+        // Whatever libvirt says: the target may have closed the connection first.
+        Some(_) if record.abort_status == abort_status::ABORTING => {
+            record.failed = true;
+            ABORTED.clone_into(&mut record.failure_reason);
+            abort_status::SUCCEEDED.clone_into(&mut record.abort_status);
+        }
         Some(reason) => {
             record.failed = true;
             record.failure_reason = reason;
-            if record.abort_status == abort_status::ABORTING {
-                abort_status::SUCCEEDED.clone_into(&mut record.abort_status);
-            }
         }
     }
 }
@@ -135,6 +138,12 @@ mod tests {
         assert_eq!(aborted.abort_status, "Succeeded");
         assert_eq!(aborted.failure_reason, "Live migration has been aborted");
         assert!(aborted.failed && aborted.end_timestamp.as_deref() == Some("e"));
+        let closed = ended("Aborting", Some("internal error: client socket is closed"));
+        assert_eq!(closed.failure_reason, "Live migration has been aborted");
+        assert_eq!(
+            ended("", Some(error)).failure_reason,
+            "Live migration has been aborted"
+        );
         assert_eq!(ended("Failed", Some("x")).abort_status, "Failed");
         assert_eq!(ended("", Some("x")).abort_status, "");
     }

@@ -94,6 +94,14 @@ pub(super) struct Sample {
     pub(super) begins_iteration: bool,
 }
 
+impl Sample {
+    /// The bytes that are left; `None` before the transfer, when libvirt counts nothing and reports zeros.
+    fn remaining(&self) -> Option<u64> {
+        let stats = self.stats.filter(|stats| stats.data_total != Some(0))?;
+        stats.data_remaining
+    }
+}
+
 /// Something happened.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Input {

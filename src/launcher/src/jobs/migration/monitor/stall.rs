@@ -99,7 +99,7 @@ impl StallWatch {
 
     fn observe_stats(&mut self, sample: &Sample, mode: Mode) -> Option<Action> {
         let stats = sample.stats?;
-        let (remaining, elapsed_ms) = (stats.data_remaining?, stats.time_elapsed?);
+        let (remaining, elapsed_ms) = (sample.remaining()?, stats.time_elapsed?);
         stats.memory_iteration?;
         let iteration = Iteration {
             elapsed_ms,

@@ -165,6 +165,25 @@ fn preparation_counts_as_time_without_progress() {
     assert_eq!(job.until(900_000, |_| None).log, []);
 }
 
+/// libvirt's first answer, while the target is prepared, is `processed=0 remaining=0 total=0`.
+#[test]
+fn zeros_before_the_transfer_are_no_remainder() {
+    let mut job = Job::new(&options(), false);
+    let mut zeros = at(3, 0);
+    if let Some(stats) = &mut zeros.stats {
+        stats.data_total = Some(0);
+    }
+    job.sample(zeros);
+    let unlimited = MigrationOptions {
+        completion_timeout_per_gib: 0,
+        ..options()
+    };
+    job.monitor = Monitor::new(Terms::new(&unlimited, 1, false));
+    job.sample(zeros);
+    job.until(400_000, |now| Some(500_000 - now));
+    assert_eq!(job.log, [], "every sample is progress");
+}
+
 #[test]
 fn remainder_that_only_swings_is_no_progress() {
     let unlimited = MigrationOptions {

@@ -54,8 +54,7 @@ impl Timeouts {
     }
 
     fn observe_progress(&mut self, sample: &Sample) {
-        let remaining = sample.stats.and_then(|stats| stats.data_remaining);
-        let Some(remaining) = remaining else {
+        let Some(remaining) = sample.remaining() else {
             return;
         };
         if self.smallest.is_none_or(|smallest| remaining < smallest) {
