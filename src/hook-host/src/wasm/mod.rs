@@ -1,9 +1,9 @@
 //! WASM hooks: one engine, one module per file, a fresh store per call.
 //!
 //! **WASI.** Guests built for wasm32-wasip2 import some 24 WASI interfaces through their standard
-//! library, needed or not. All of WASI 0.2 is therefore linked, and nothing is granted: no
-//! directories, no sockets, no name lookup, no environment, no arguments; standard output and
-//! error end up in the hook's log. Clocks and random numbers are the host's own.
+//! library, needed or not. All of WASI 0.2 is therefore linked, and nothing is granted: no environment,
+//! no arguments; standard output and error end up in the hook's log. Sockets and name lookup, and files
+//! unless a directory is granted, are stubs that refuse. Clocks and random numbers are the host's own.
 //!
 //! **Idle.** Between calls nothing runs: no thread, no timer. The epoch that interrupts a loop
 //! advances only while a call is in flight.

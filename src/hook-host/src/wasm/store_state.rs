@@ -31,6 +31,7 @@ pub(super) struct StoreState {
     pub(super) facts: InvocationFacts,
     pub(super) config: BTreeMap<String, String>,
     interfaces: BTreeSet<String>,
+    has_dirs: bool,
 }
 
 impl StoreState {
@@ -67,7 +68,13 @@ impl StoreState {
             facts,
             config: context.config.clone(),
             interfaces: context.interfaces.clone(),
+            has_dirs: !context.dirs.is_empty(),
         })
+    }
+
+    /// Whether the call may read directories.
+    pub(super) fn has_dirs(&self) -> bool {
+        self.has_dirs
     }
 
     /// Whether the optional interface is granted. The error is the answer to the guest.

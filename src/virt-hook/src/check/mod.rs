@@ -4,6 +4,7 @@ mod behaviour;
 mod finding;
 mod libvirt_define;
 mod libvirt_tools;
+mod libvirt_version;
 mod module;
 mod sample_vmis;
 mod schema;
@@ -87,6 +88,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     let ran = behaviour::BehaviourCheck::of(path, &kept, loaded.description(), policy, samples)?;
     findings.extend(ran.findings());
     if !arguments.without_libvirt {
+        findings.push(libvirt_version::finding(place.path()));
         findings.push(schema::finding(&ran)?);
         findings.extend(libvirt_define::findings(&ran)?);
     }

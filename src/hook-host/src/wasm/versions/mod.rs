@@ -4,6 +4,7 @@
 //! functions of new optional interfaces ([`optional`]), so a module that is built for 0.1.1 runs on a
 //! host of 0.1.0 unless it imports an interface that only 0.1.1 has.
 
+mod closed_wasi;
 mod interface_name;
 mod optional;
 #[cfg(test)]
@@ -28,7 +29,25 @@ const MAX_EXPORTS: usize = 8;
 /// A component that is linked against the line that it is built for.
 #[derive(Clone)]
 pub(super) enum HookBinding {
-    V0_1(v0_1::Binding),
+    V0_1(Access<v0_1::Binding>),
+}
+
+/// A component, linked once for each reach that a call may have.
+#[derive(Clone)]
+pub(super) struct Access<B> {
+    /// Without files and sockets.
+    closed: B,
+    /// With the directories that are granted; also without sockets.
+    with_dirs: B,
+}
+
+impl<B> Access<B> {
+    fn binding(&self, store: &Store<StoreState>) -> &B {
+        match store.data().has_dirs() {
+            true => &self.with_dirs,
+            false => &self.closed,
+        }
+    }
 }
 
 /// Why a component is not a hook that this host can call.
@@ -84,8 +103,8 @@ pub enum LinkError {
     Mismatch(String),
 }
 
-/// A linker with every interface that a component may import: those of all lines, and WASI with
-/// nothing granted.
+/// A linker with every interface that a component may import: those of all lines, and WASI. [`link`] replaces the parts of
+/// WASI that reach outside.
 pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
@@ -106,8 +125,17 @@ pub(super) fn link(
     check_package(&interfaces)?;
     check_handler(&interfaces.exports)?;
     check_imports(&interfaces.imports)?;
-    let binding = v0_1::Binding::new(linker, component);
-    binding
+    let bind = |closed: &[&str]| -> wasmtime::Result<_> {
+        let linker = closed_wasi::without(closed, linker, engine, component)?;
+        v0_1::Binding::new(&linker, component)
+    };
+    let access = || -> wasmtime::Result<_> {
+        Ok(Access {
+            closed: bind(&[closed_wasi::SOCKETS, closed_wasi::FILES])?,
+            with_dirs: bind(&[closed_wasi::SOCKETS])?,
+        })
+    };
+    access()
         .map(HookBinding::V0_1)
         .map_err(|error| LinkError::Mismatch(format!("{error:#}")))
 }
@@ -182,14 +210,14 @@ impl HookBinding {
     /// The component itself.
     pub(super) fn component(&self) -> &Component {
         match self {
-            Self::V0_1(binding) => binding.component(),
+            Self::V0_1(access) => access.closed.component(),
         }
     }
 
     /// Calls `describe` on a fresh instance.
     pub(super) async fn describe(&self, store: &mut Store<StoreState>) -> wasmtime::Result<String> {
         match self {
-            Self::V0_1(binding) => binding.describe(store).await,
+            Self::V0_1(access) => access.closed.describe(store).await,
         }
     }
 
@@ -201,7 +229,7 @@ impl HookBinding {
         call: &Call<'_>,
     ) -> wasmtime::Result<Result<Answer, CallError>> {
         match self {
-            Self::V0_1(binding) => binding.call(store, call).await,
+            Self::V0_1(access) => access.binding(store).call(store, call).await,
         }
     }
 }
