@@ -205,6 +205,46 @@ async fn secrets_are_recorded_only_on_request() {
     }
 }
 
+/// Whoever wrote the record: it cannot take more of the machine than a hook.yaml could.
+#[tokio::test]
+async fn hostile_records_are_refused() {
+    let Recorded { place, chain } = recorded("{}", false).await;
+    chain.pre_start(&invocation(), "{}").await.unwrap();
+    let text = std::fs::read_to_string(&files(&place)[0]).unwrap();
+    let genuine: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let record = |edit: &dyn Fn(&mut serde_json::Value)| {
+        let mut value = genuine.clone();
+        edit(&mut value);
+        Record::parse(&value.to_string())
+    };
+    for limit in ["deadlineMs", "memory", "tableElements", "output", "log"] {
+        assert!(genuine["limits"][limit].is_u64(), "{limit}");
+        let record = record(&|value| value["limits"][limit] = u64::MAX.into()).unwrap();
+        let refused = replay(&record, fixture::odd(), false, LoadOptions::default()).await;
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("is the most"), "{limit}: {error}");
+    }
+    let nested = "[".repeat(100_000);
+    assert!(Record::parse(&nested).is_err());
+    let escape = record(&|value| value["hookPoint"] = "\u{1b}[2J\u{202e}".into()).unwrap();
+    let refused = replay(&escape, fixture::odd(), false, LoadOptions::default()).await;
+    let error = refused.unwrap_err().to_string();
+    assert!(!error.contains(['\u{1b}', '\u{202e}']), "{error}");
+
+    let pipe = place.hooks().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let error = Record::read(&pipe).unwrap_err().to_string();
+    assert!(error.contains("no regular file"), "{error}");
+    let huge = place.hooks().join("huge");
+    std::fs::File::create(&huge)
+        .unwrap()
+        .set_len(1 << 40)
+        .unwrap();
+    let error = Record::read(&huge).unwrap_err().to_string();
+    assert!(error.contains("more than"), "{error}");
+}
+
 #[tokio::test]
 async fn invalid_records_are_refused() {
     for text in ["", "[]", "{}", r#"{"version":2}"#] {

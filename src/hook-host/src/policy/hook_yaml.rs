@@ -17,12 +17,12 @@ use crate::{FailurePolicy, HookPoint};
 pub(crate) const FILE: &str = "hook.yaml";
 
 /// The maximum for hook.yaml and for the operator's policy.
-pub(super) const MAX_DEADLINE: Duration = Duration::from_secs(15);
-pub(super) const MAX_MEMORY: usize = 512 << 20;
+pub(crate) const MAX_DEADLINE: Duration = Duration::from_secs(15);
+pub(crate) const MAX_MEMORY: usize = 512 << 20;
 /// Room for a domain of ordinary size; with less, no module could return any.
 pub(super) const MIN_OUTPUT: usize = 64 << 10;
-pub(super) const MAX_OUTPUT: usize = 64 << 20;
-pub(super) const MAX_LOG: usize = 1 << 20;
+pub(crate) const MAX_OUTPUT: usize = 64 << 20;
+pub(crate) const MAX_LOG: usize = 1 << 20;
 /// Less memory than any module needs to start.
 pub(super) const MIN_MEMORY: usize = 1 << 20;
 

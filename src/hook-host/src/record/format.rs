@@ -12,7 +12,7 @@ use crate::description::domain_pattern;
 use crate::determinism::Determinism;
 use crate::hook::{HookInfo, HookKind};
 use crate::policy::permission::DangerKind;
-use crate::policy::{Grant, HookSettings, Layer};
+use crate::policy::{Grant, HookSettings, Layer, MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT};
 use crate::{FailurePolicy, Invocation, Limits, LogLevel, LogLine, Reason};
 
 /// The number in [`Record::version`].
@@ -237,7 +237,7 @@ impl Record {
         Ok(HookSettings {
             hook_points: Vec::new(),
             failure_policy: FailurePolicy::Fail,
-            limits: self.limits.to_limits(base),
+            limits: self.limits.to_limits(base)?,
             config: self.config.clone(),
             dirs: self.dirs.clone(),
             grant,
@@ -282,15 +282,33 @@ impl LimitsUsed {
         }
     }
 
-    fn to_limits(&self, base: &Limits) -> Limits {
-        Limits {
-            call_deadline: Duration::from_millis(self.deadline_ms),
+    /// A record may come from anyone: it gets no more than a hook.yaml could give.
+    fn to_limits(&self, base: &Limits) -> Result<Limits, ReadError> {
+        let call_deadline = Duration::from_millis(self.deadline_ms);
+        if call_deadline > MAX_DEADLINE {
+            let reason =
+                format!("a deadline of {call_deadline:?}, and {MAX_DEADLINE:?} is the most");
+            return Err(ReadError::NoRecord(reason));
+        }
+        for (name, value, most) in [
+            ("memory", self.memory, MAX_MEMORY),
+            ("output", self.output, MAX_OUTPUT),
+            ("log", self.log, MAX_LOG),
+            ("table elements", self.table_elements, base.table_elements),
+        ] {
+            if value > most {
+                let reason = format!("{name} of {value}, and {most} is the most");
+                return Err(ReadError::NoRecord(reason));
+            }
+        }
+        Ok(Limits {
+            call_deadline,
             memory: self.memory,
             table_elements: self.table_elements,
             output: self.output,
             log: self.log,
             ..base.clone()
-        }
+        })
     }
 }
 

@@ -1,7 +1,8 @@
 //! Reads record files.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The largest record in bytes: twice the largest input and output, and the rest.
@@ -29,8 +30,19 @@ pub(super) fn read(path: &Path) -> Result<String, ReadError> {
         path: path.to_owned(),
         source,
     };
+    // Do not block on a pipe without a writer.
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    let file = options.open(path).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?;
+    if !size.is_file() {
+        return Err(failed(io::Error::other("it is no regular file")));
+    }
+    if size.len() > MAX_BYTES {
+        let reason = format!("it has more than the {MAX_BYTES} bytes a record may have");
+        return Err(failed(io::Error::other(reason)));
+    }
     let mut text = String::new();
-    let file = File::open(path).map_err(failed)?;
     file.take(MAX_BYTES)
         .read_to_string(&mut text)
         .map_err(failed)?;
