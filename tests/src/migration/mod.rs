@@ -1,6 +1,7 @@
 //! Two pods side by side, between which a VM migrates, with virt-handler's proxies between their sockets.
 
 mod proxies;
+mod source;
 mod virsh;
 
 use std::time::Duration;

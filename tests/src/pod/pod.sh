@@ -22,6 +22,10 @@ for device in null zero full random urandom tty net/tun; do
     : >"$pod/dev/$device"
     mount --bind "/dev/$device" "$pod/dev/$device"
 done
+# As virt-handler hands it to a migration's target, for post-copy.
+if [ -e /dev/userfaultfd ]; then
+    mknod -m 666 "$pod/dev/userfaultfd" c $(stat -c '%Hr %Lr' /dev/userfaultfd)
+fi
 mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$pod/dev/pts"
 mount -t tmpfs -o mode=1777 shm "$pod/dev/shm"
 ln -s pts/ptmx "$pod/dev/ptmx"

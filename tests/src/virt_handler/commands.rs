@@ -36,7 +36,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    pub(super) fn of(response: Option<Response>) -> Answer {
+    pub(crate) fn of(response: Option<Response>) -> Answer {
         let response = response.unwrap_or_default();
         Answer {
             success: response.success,

@@ -21,6 +21,7 @@ mod hung_processes;
 mod iommufd;
 mod libvirt_daemon;
 mod memory_dump;
+mod migration_source;
 mod migration_target;
 mod network;
 mod pci_addresses;

@@ -1,0 +1,39 @@
+//! The source's side: MigrateVirtualMachine, CancelVirtualMachineMigration, and another target.
+
+use anyhow::Result;
+use proto::cmd::v1::MigrationRequest;
+use serde_json::Value;
+
+use super::MigrationPods;
+use crate::virt_handler::Answer;
+use crate::vmi_builder::Vmi;
+
+impl MigrationPods {
+    /// `MigrateVirtualMachine`.
+    pub async fn migrate(&self, vmi: &Vmi, options: &Value) -> Result<Answer> {
+        let request = MigrationRequest {
+            vmi: vmi.request().vmi,
+            options: options.to_string().into_bytes(),
+        };
+        let mut commands = self.source.commands.raw.clone();
+        let answer = commands.migrate_virtual_machine(request).await?;
+        Ok(Answer::of(Some(answer.into_inner())))
+    }
+
+    /// `CancelVirtualMachineMigration`.
+    pub async fn cancel(&self, vmi: &Vmi) -> Result<Answer> {
+        let mut commands = self.source.commands.raw.clone();
+        let answer = commands
+            .cancel_virtual_machine_migration(vmi.request())
+            .await?;
+        Ok(Answer::of(Some(answer.into_inner())))
+    }
+
+    /// The same source with another launcher in the target's pod, after that has ended.
+    pub async fn restart_target(self, vmi: &Vmi) -> Result<MigrationPods> {
+        let MigrationPods { source, mut target } = self;
+        target.expect_exit_code(0).await?;
+        let target = target.after_exit().await?.start(vmi, &[]).await?;
+        Ok(MigrationPods { source, target })
+    }
+}
