@@ -21,7 +21,7 @@ pub(crate) fn accepted() -> &'static Grant {
     GRANT.get_or_init(|| {
         Grant::new(vec![Layer {
             patterns: patterns().collect(),
-            kinds: DangerKind::ALL.to_vec(),
+            kinds: kinds_of_the_host().collect(),
             origin: "the table of what a migration may change".to_owned(),
         }])
     })
@@ -30,6 +30,12 @@ pub(crate) fn accepted() -> &'static Grant {
 /// Why a change that is not [`accepted`] is refused, in place of a line that would grant it.
 pub(crate) fn remedy() -> String {
     REMEDY.to_owned()
+}
+
+/// What the guest does not see. The host's identity it does see.
+fn kinds_of_the_host() -> impl Iterator<Item = DangerKind> {
+    let all = DangerKind::ALL.iter().copied();
+    all.filter(|kind| *kind != DangerKind::HostIdentity)
 }
 
 fn patterns() -> impl Iterator<Item = PathPattern> {
