@@ -7,6 +7,7 @@
 //! ```
 
 pub mod access_credentials;
+pub mod backup;
 pub mod cloud_init;
 pub mod convert;
 mod disk_backend;

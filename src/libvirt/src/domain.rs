@@ -2,6 +2,7 @@
 
 use crate::agent::Agent;
 use crate::blocks::Blocks;
+use crate::checkpoints::Checkpoints;
 use crate::definition::Definition;
 use crate::devices::Devices;
 use crate::error::Result;
@@ -23,6 +24,7 @@ pub trait Domain:
     + Blocks
     + Jobs
     + Migration
+    + Checkpoints
     + Agent
     + Monitoring
     + LaunchSecurity

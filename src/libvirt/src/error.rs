@@ -50,6 +50,12 @@ pub mod code {
     pub const ARGUMENT_UNSUPPORTED: i32 = 74;
     /// The operation is not supported in this configuration.
     pub const OPERATION_UNSUPPORTED: i32 = 84;
+    /// A checkpoint, or a bitmap of it, is not as it should be.
+    pub const INVALID_DOMAIN_CHECKPOINT: i32 = 102;
+    /// There is no such checkpoint.
+    pub const NO_DOMAIN_CHECKPOINT: i32 = 103;
+    /// The bitmaps of a checkpoint are damaged.
+    pub const CHECKPOINT_INCONSISTENT: i32 = 109;
     /// The guest agent is not connected or did not answer in time.
     pub const AGENT_UNRESPONSIVE: i32 = 86;
     /// The domain has no such device.

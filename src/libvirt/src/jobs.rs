@@ -24,6 +24,18 @@ pub trait Jobs {
 
     /// The running job's progress.
     fn job_stats(&self) -> Result<JobStats>;
+
+    /// The end of the job that ended last, which the daemon remembers until it ends itself or another job ends.
+    fn completed_job(&self) -> Result<CompletedJob>;
+}
+
+/// A job that has ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CompletedJob {
+    /// How it ended ([`JobType::None`] when no job is remembered), and its last figures.
+    pub stats: JobStats,
+    /// libvirt's reason for a failure.
+    pub error: Option<String>,
 }
 
 /// Progress of a job. What libvirt does not tell is `None`; sizes are bytes.
@@ -70,6 +82,13 @@ pub enum JobType {
     Cancelled,
     /// Of a newer libvirt.
     Other,
+}
+
+impl JobOperation {
+    /// The job that the parameters of an [event](crate::Event::JobCompleted) are about.
+    pub fn of_params(params: &[(String, ParamValue)]) -> JobOperation {
+        JobStats::from_typed_params(0, params).operation
+    }
 }
 
 /// `virDomainJobOperation`.
@@ -135,6 +154,9 @@ impl JobStats {
                 "memory_dirty_rate" => stats.memory_dirty_rate = value,
                 "memory_page_size" => stats.memory_page_size = value,
                 "memory_iteration" => stats.memory_iteration = value,
+                // Of a backup, which has no sum of both.
+                "disk_total" => stats.data_total = stats.data_total.or(value),
+                "disk_processed" => stats.data_processed = stats.data_processed.or(value),
                 _ => {}
             }
         }
@@ -146,6 +168,17 @@ impl JobStats {
         let (total, processed) = (self.memory_total?, self.memory_processed?);
         let percent = u128::from(processed.min(total)) * 100 / u128::from(total.max(1));
         u8::try_from(percent).ok()
+    }
+}
+
+impl CompletedJob {
+    /// From what `virDomainGetJobStats` returns of a job that has ended.
+    pub fn from_typed_params(job_type: i32, params: &[(String, ParamValue)]) -> Self {
+        let error = params.iter().find(|(name, _)| name == "errmsg");
+        CompletedJob {
+            stats: JobStats::from_typed_params(job_type, params),
+            error: error.and_then(|(_, text)| text.as_str()).map(str::to_owned),
+        }
     }
 }
 

@@ -14,6 +14,7 @@
 
 mod agent;
 mod blocks;
+mod checkpoints;
 mod definition;
 mod devices;
 mod domain;
@@ -40,6 +41,7 @@ pub mod fake;
 
 pub use agent::Agent;
 pub use blocks::{BlockInfo, BlockSize, Blocks};
+pub use checkpoints::Checkpoints;
 pub use definition::{Affect, Definition, FilePolicy, Metadata, UndefineOptions, XmlKind};
 pub use devices::Devices;
 pub use domain::Domain;
@@ -47,7 +49,7 @@ pub use error::{Error, Result, code};
 pub use event::{CloseReason, Detail, Event, LifecycleEvent, MemoryFailureAction};
 pub use ffi::{connect, limit_malloc_arenas};
 pub use hypervisor::{CapabilitiesQuery, Hypervisor, KEEPALIVE, Version};
-pub use jobs::{JobOperation, JobStats, JobType, Jobs};
+pub use jobs::{CompletedJob, JobOperation, JobStats, JobType, Jobs};
 pub use launch_security::{LaunchSecret, LaunchSecurity, LaunchSecurityInfo, SevInfo};
 pub use migration::{Migration, MigrationFlags, MigrationRequest};
 pub use monitoring::{Monitoring, Screenshot};

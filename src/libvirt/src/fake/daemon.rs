@@ -26,6 +26,7 @@ pub(super) struct Controls {
     pub(super) migration: MigrationPlan,
     pub(super) migrations: Vec<SentMigration>,
     pub(super) max_downtimes: Vec<u64>,
+    pub(super) backup_duration: Duration,
     pub(super) sev_info: Option<SevInfo>,
 }
 

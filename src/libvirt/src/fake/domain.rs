@@ -9,17 +9,18 @@ use super::connection::FakeConnection;
 use super::daemon::no_domain;
 use super::domain_config::DomainConfig;
 use super::invalid_operation::invalid;
-use super::memory_dump;
 use super::migration;
 use super::simulated_domain::SimulatedDomain;
+use super::{backup, memory_dump};
 use crate::agent::Agent;
 use crate::blocks::{BlockInfo, BlockSize, Blocks};
+use crate::checkpoints::Checkpoints;
 use crate::definition::{Affect, Definition, Metadata, UndefineOptions, XmlKind};
 use crate::devices::Devices;
 use crate::domain::Domain;
 use crate::error::{Error, Result, code, origin};
 use crate::event::Event;
-use crate::jobs::{JobStats, Jobs};
+use crate::jobs::{CompletedJob, JobStats, JobType, Jobs};
 use crate::migration::{Migration, MigrationRequest};
 use crate::power::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
 use crate::state::State;
@@ -159,16 +160,31 @@ impl Jobs for FakeDomain {
     }
 
     fn abort_job(&self) -> Result<()> {
-        self.with_domain(Call::AbortJob, |domain| match &mut domain.migration {
-            Some(migration) => migration.abort(),
-            None => memory_dump::abort(domain),
+        self.change(Call::AbortJob, |domain| {
+            if domain.backup.is_some() {
+                return Ok(domain.end_backup(JobType::Cancelled, Some(backup::CANCELLED)));
+            }
+            let aborted = match &mut domain.migration {
+                Some(migration) => migration.abort(),
+                None => memory_dump::abort(domain),
+            };
+            aborted.map(|()| Vec::new())
         })
     }
 
     fn job_stats(&self) -> Result<JobStats> {
-        self.with_domain(Call::JobStats, |domain| match &domain.migration {
-            Some(migration) => Ok(migration.stats()),
-            None => memory_dump::stats(domain),
+        self.with_domain(Call::JobStats, |domain| {
+            match (&domain.backup, &domain.migration) {
+                (Some(backup), _) => Ok(backup.stats()),
+                (None, Some(migration)) => Ok(migration.stats()),
+                (None, None) => memory_dump::stats(domain),
+            }
+        })
+    }
+
+    fn completed_job(&self) -> Result<CompletedJob> {
+        self.with_domain(Call::CompletedJob, |domain| {
+            Ok(domain.completed_job.clone())
         })
     }
 }
@@ -195,6 +211,23 @@ impl Migration for FakeDomain {
             migration::of(domain)?.start_post_copy()?;
             Ok(migration::post_copy_began(domain))
         })
+    }
+}
+
+impl Checkpoints for FakeDomain {
+    fn begin_backup(&self, backup_xml: &str, checkpoint_xml: &str) -> Result<()> {
+        self.connection.begin_call(Call::BeginBackup)?;
+        backup::begin(&self.connection, &self.name, backup_xml, checkpoint_xml)
+    }
+
+    fn redefine_checkpoint(&self, xml: &str) -> Result<()> {
+        self.with_domain(Call::RedefineCheckpoint, |domain| {
+            backup::redefine_checkpoint(domain, xml)
+        })
+    }
+
+    fn block_nodes(&self) -> Result<String> {
+        self.with_domain(Call::BlockNodes, backup::block_nodes)
     }
 }
 

@@ -17,6 +17,7 @@
 //! Events are delivered on the thread of the call that causes them, before it returns. The same
 //! contract (`tests/support`) is checked on this daemon, on libvirt's test driver and on real QEMU.
 
+mod backup;
 mod connection;
 mod daemon;
 mod devices;
@@ -29,6 +30,7 @@ mod memory_dump;
 mod migration;
 mod monitoring;
 mod monitoring_state;
+mod running_backup;
 mod running_dump;
 mod running_migration;
 mod simulated_domain;
@@ -40,6 +42,7 @@ use crate::blocks::BlockInfo;
 use crate::error::{Error, Result};
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
 use crate::hypervisor::Hypervisor;
+use crate::jobs::JobType;
 use crate::launch_security::{LaunchSecret, LaunchSecurityInfo, SevInfo};
 use crate::monitoring::Screenshot;
 use crate::state::{DomainState, Reason, State};
@@ -83,6 +86,10 @@ pub enum Call {
     Migrate,
     SetMaxDowntime,
     StartPostCopy,
+    CompletedJob,
+    BeginBackup,
+    RedefineCheckpoint,
+    BlockNodes,
     AttachDevice,
     DetachDevice,
     UpdateDevice,
@@ -320,6 +327,41 @@ impl FakeDaemon {
     pub fn max_downtimes(&self) -> Vec<u64> {
         self.daemon
             .controls(|controls| controls.max_downtimes.clone())
+    }
+
+    /// How long a backup in push mode takes; it ends at once by default.
+    pub fn set_backup_duration(&self, time: Duration) {
+        self.daemon
+            .controls(|controls| controls.backup_duration = time);
+    }
+
+    /// The running backup fails, as when its disk is full.
+    pub fn fail_backup(&self, domain: &str, error: &str) {
+        self.daemon.change_if_active(domain, |domain| {
+            domain.end_backup(JobType::Failed, Some(error))
+        });
+    }
+
+    /// The checkpoints that the daemon knows of.
+    pub fn checkpoints(&self, domain: &str) -> Vec<String> {
+        let checkpoints = |domain: &mut SimulatedDomain| domain.checkpoints.clone();
+        self.daemon
+            .with_domain(domain, checkpoints)
+            .unwrap_or_default()
+    }
+
+    /// The daemon forgets the checkpoints, as when the domain is started again; the bitmaps stay in the images.
+    pub fn forget_checkpoints(&self, domain: &str) {
+        self.daemon
+            .with_domain(domain, |domain| domain.checkpoints.clear());
+    }
+
+    /// The bitmaps of an image, by the image's path.
+    pub fn set_bitmaps(&self, domain: &str, file: &str, bitmaps: &[&str]) {
+        let names = bitmaps.iter().map(|name| (*name).to_owned()).collect();
+        self.daemon.with_domain(domain, |domain| {
+            domain.bitmaps.insert(file.to_owned(), names);
+        });
     }
 
     /// The guest reboots by itself.

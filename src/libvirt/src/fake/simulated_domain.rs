@@ -15,11 +15,13 @@ use super::Agent;
 use super::domain_config::DomainConfig;
 use super::invalid_operation::invalid;
 use super::monitoring_state::MonitoringState;
+use super::running_backup::RunningBackup;
 use super::running_dump::RunningDump;
 use super::running_migration::RunningMigration;
 use crate::blocks::BlockInfo;
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
+use crate::jobs::{CompletedJob, JobType};
 use crate::power::{RebootMode, ShutdownMode, StartOptions};
 use crate::state::{DomainState, Reason, State};
 use crate::stats::DomainStats;
@@ -51,6 +53,13 @@ pub(super) struct SimulatedDomain {
     pub(super) migration: Option<RunningMigration>,
     /// The job of a migration to this daemon runs.
     pub(super) incoming: bool,
+    pub(super) backup: Option<RunningBackup>,
+    /// The job that ended last.
+    pub(super) completed_job: CompletedJob,
+    /// The checkpoints that the daemon knows of.
+    pub(super) checkpoints: Vec<String>,
+    /// The bitmaps of the images, by path.
+    pub(super) bitmaps: BTreeMap<String, Vec<String>>,
 }
 
 pub(super) type Events = Vec<Event>;
@@ -75,6 +84,10 @@ impl SimulatedDomain {
             dump: None,
             migration: None,
             incoming: false,
+            backup: None,
+            completed_job: CompletedJob::default(),
+            checkpoints: Vec::new(),
+            bitmaps: BTreeMap::new(),
         }
     }
 
@@ -224,7 +237,10 @@ impl SimulatedDomain {
         self.agent = None;
         self.dump = None;
         self.migration = None;
-        vec![self.lifecycle(LifecycleEvent::Stopped, detail)]
+        self.checkpoints.clear();
+        let mut events = self.end_backup(JobType::Cancelled, None);
+        events.push(self.lifecycle(LifecycleEvent::Stopped, detail));
+        events
     }
 
     pub(super) fn undefine(&mut self) -> Result<Events> {

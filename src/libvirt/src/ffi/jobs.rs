@@ -6,7 +6,8 @@ use super::call::{c_string, check};
 use super::domain_handle::RealDomain;
 use super::typed_params;
 use crate::error::Result;
-use crate::jobs::{JobStats, Jobs};
+use crate::jobs::{CompletedJob, JobStats, Jobs};
+use crate::typed_params::ParamValue;
 
 impl Jobs for RealDomain {
     fn core_dump_memory(&self, path: &str) -> Result<()> {
@@ -29,23 +30,37 @@ impl Jobs for RealDomain {
     }
 
     fn job_stats(&self) -> Result<JobStats> {
-        let (mut job_type, mut count) = (0, 0);
-        let mut list: sys::virTypedParameterPtr = std::ptr::null_mut();
-        // SAFETY: the domain is valid, and the results have places to go.
-        check(unsafe {
-            sys::virDomainGetJobStats(
-                self.as_ptr(),
-                &raw mut job_type,
-                &raw mut list,
-                &raw mut count,
-                0,
-            )
-        })?;
-        // SAFETY: libvirt has allocated `count` parameters, or none; they live until they are freed
-        // below.
-        let params = unsafe { typed_params::copy(list, count) };
-        // SAFETY: the list is the caller's to free (null is accepted) and not used again.
-        unsafe { sys::virTypedParamsFree(list, count) };
+        let (job_type, params) = read_stats(self, 0)?;
         Ok(JobStats::from_typed_params(job_type, &params))
     }
+
+    fn completed_job(&self) -> Result<CompletedJob> {
+        let flags = sys::VIR_DOMAIN_JOB_STATS_COMPLETED | sys::VIR_DOMAIN_JOB_STATS_KEEP_COMPLETED;
+        let (job_type, params) = read_stats(self, flags)?;
+        Ok(CompletedJob::from_typed_params(job_type, &params))
+    }
+}
+
+fn read_stats(
+    domain: &RealDomain,
+    flags: sys::virDomainGetJobStatsFlags,
+) -> Result<(i32, Vec<(String, ParamValue)>)> {
+    let (mut job_type, mut count) = (0, 0);
+    let mut list: sys::virTypedParameterPtr = std::ptr::null_mut();
+    // SAFETY: the domain is valid, and the results have places to go.
+    check(unsafe {
+        sys::virDomainGetJobStats(
+            domain.as_ptr(),
+            &raw mut job_type,
+            &raw mut list,
+            &raw mut count,
+            flags,
+        )
+    })?;
+    // SAFETY: libvirt has allocated `count` parameters, or none; they live until they are freed
+    // below.
+    let params = unsafe { typed_params::copy(list, count) };
+    // SAFETY: the list is the caller's to free (null is accepted) and not used again.
+    unsafe { sys::virTypedParamsFree(list, count) };
+    Ok((job_type, params))
 }

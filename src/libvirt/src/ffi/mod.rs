@@ -5,6 +5,7 @@ mod blocks;
 mod call;
 mod callback_registry;
 mod callbacks;
+mod checkpoints;
 mod connection;
 mod definition;
 mod devices;

@@ -1,0 +1,51 @@
+//! The backups and checkpoints of a domain.
+
+use virt_sys as sys;
+
+use super::call::{c_string, check, check_pointer, take_string};
+use super::domain_handle::RealDomain;
+use crate::checkpoints::Checkpoints;
+use crate::error::Result;
+
+const BLOCK_NODES: &str = r#"{"execute":"query-named-block-nodes"}"#;
+
+impl Checkpoints for RealDomain {
+    fn begin_backup(&self, backup_xml: &str, checkpoint_xml: &str) -> Result<()> {
+        let backup = c_string("description of the backup", backup_xml)?;
+        let checkpoint = c_string("description of the checkpoint", checkpoint_xml)?;
+        // SAFETY: the domain is valid, both texts NUL-terminated and alive during the call.
+        check(unsafe {
+            sys::virDomainBackupBegin(self.as_ptr(), backup.as_ptr(), checkpoint.as_ptr(), 0)
+        })
+        .map(drop)
+    }
+
+    fn redefine_checkpoint(&self, xml: &str) -> Result<()> {
+        let xml = c_string("description of the checkpoint", xml)?;
+        let flags = sys::VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE
+            | sys::VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE_VALIDATE;
+        // SAFETY: the domain is valid, the text NUL-terminated and alive during the call.
+        let checkpoint = check_pointer(unsafe {
+            sys::virDomainCheckpointCreateXML(self.as_ptr(), xml.as_ptr(), flags)
+        })?;
+        // SAFETY: the checkpoint's reference is the caller's, and this is its last use.
+        unsafe { sys::virDomainCheckpointFree(checkpoint) };
+        Ok(())
+    }
+
+    fn block_nodes(&self) -> Result<String> {
+        let command = c_string("monitor command", BLOCK_NODES)?;
+        let mut answer = std::ptr::null_mut();
+        // SAFETY: the domain is valid, the command NUL-terminated, and the answer has a place to go.
+        check(unsafe {
+            sys::virDomainQemuMonitorCommand(
+                self.as_ptr(),
+                command.as_ptr(),
+                &raw mut answer,
+                sys::VIR_DOMAIN_QEMU_MONITOR_COMMAND_DEFAULT,
+            )
+        })?;
+        // SAFETY: libvirt has allocated the NUL-terminated answer for the caller.
+        unsafe { take_string(answer) }
+    }
+}
