@@ -1,6 +1,6 @@
 //! Compiles the contract without a protoc on the machine.
 
-const PACKAGES: [&str; 9] = [
+const PACKAGES: [&str; 10] = [
     "kubevirt/cmd/info.proto",
     "kubevirt/cmd/v1.proto",
     "kubevirt/hooks/info.proto",
@@ -8,6 +8,7 @@ const PACKAGES: [&str; 9] = [
     "kubevirt/hooks/v1alpha1.proto",
     "kubevirt/hooks/v1alpha2.proto",
     "kubevirt/hooks/v1alpha3.proto",
+    "kubevirt/nbd.proto",
     "kubevirt/notify/info.proto",
     "kubevirt/notify/v1.proto",
 ];

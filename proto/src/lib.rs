@@ -19,6 +19,11 @@ pub mod cmd {
     }
 }
 
+/// `kubevirt.nbd`: the data of a backup, served by the launcher to the export server.
+pub mod nbd {
+    tonic::include_proto!("kubevirt.nbd");
+}
+
 /// `kubevirt.notify`: notifications, served by virt-handler.
 pub mod notify {
     pub mod info {

@@ -8,6 +8,7 @@
 pub mod binaries;
 pub mod console_log;
 pub mod dial;
+pub mod export_server;
 pub mod fixture;
 pub mod guest;
 pub mod hooks;

@@ -9,6 +9,8 @@ pub enum VmEvent {
     Libvirt(Event),
     /// KubeVirt's metadata changed.
     Metadata,
+    /// A backup has ended; the metadata say how.
+    BackupEnded,
     /// The guest agent reported something new that notifications contain.
     GuestInfo,
     /// virt-handler is to be told how the domain is now: the connection to libvirt is back and what happened meanwhile

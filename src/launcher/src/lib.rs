@@ -18,6 +18,7 @@ mod lifetime;
 pub mod logging;
 pub mod manager;
 mod mounted_secrets;
+mod nbd;
 mod notify;
 mod paths;
 mod process_search;

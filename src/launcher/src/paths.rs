@@ -110,6 +110,11 @@ impl Paths {
         self.share.join("sockets/launcher-sock")
     }
 
+    /// Where QEMU serves a backup in pull mode.
+    pub fn backup_socket(&self) -> PathBuf {
+        self.share.join("sockets/backup-nbd-sock")
+    }
+
     /// virt-handler's notification socket.
     pub fn notify_socket(&self) -> PathBuf {
         self.share.join("domain-notify-pipe.sock")

@@ -8,8 +8,8 @@ use proto::cmd::info::CmdInfoRequest;
 use proto::cmd::info::cmd_info_client::CmdInfoClient;
 use proto::cmd::v1::cmd_client::CmdClient;
 use proto::cmd::v1::{
-    EmptyRequest, ExecRequest, ExecResponse, FreezeRequest, GuestPingRequest, MemoryDumpRequest,
-    Response, VmiRequest,
+    BackupRequest, EmptyRequest, ExecRequest, ExecResponse, FreezeRequest, GuestPingRequest,
+    MemoryDumpRequest, RedefineCheckpointRequest, Response, VmiRequest,
 };
 use serde_json::Value;
 use tonic::transport::Channel;
@@ -232,6 +232,37 @@ impl Commands {
             .virtual_machine_memory_dump(timed(request, COMMAND))
             .await?;
         Ok(Answer::of(Some(answer.into_inner())))
+    }
+}
+
+impl Commands {
+    /// `BackupVirtualMachine`, with KubeVirt's options.
+    pub async fn backup(&self, vmi: &Vmi, options: &Value) -> Result<Answer, Status> {
+        let request = BackupRequest {
+            vmi: vmi.request().vmi,
+            options: options.to_string().into_bytes(),
+        };
+        let mut client = self.raw.clone();
+        let answer = client
+            .backup_virtual_machine(timed(request, COMMAND))
+            .await?;
+        Ok(Answer::of(Some(answer.into_inner())))
+    }
+
+    /// `RedefineCheckpoint`; also whether the checkpoint is invalid.
+    pub async fn redefine_checkpoint(
+        &self,
+        vmi: &Vmi,
+        checkpoint: &Value,
+    ) -> Result<(Answer, bool), Status> {
+        let request = RedefineCheckpointRequest {
+            vmi: vmi.request().vmi,
+            checkpoint: checkpoint.to_string().into_bytes(),
+        };
+        let mut client = self.raw.clone();
+        let answer = client.redefine_checkpoint(timed(request, COMMAND)).await?;
+        let answer = answer.into_inner();
+        Ok((Answer::of(answer.response), answer.checkpoint_invalid))
     }
 }
 

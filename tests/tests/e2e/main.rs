@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access_credentials;
+mod backup;
 mod config_disks;
 mod corpus_pci_addresses;
 mod cpu_and_memory;

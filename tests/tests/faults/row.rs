@@ -48,6 +48,8 @@ pub(crate) enum Setup {
     DeafGuest,
     /// The file system of libvirt's and QEMU's logs is full.
     FullLogs,
+    /// The VM has a disk whose changed blocks are tracked.
+    TrackedDisk,
 }
 
 /// `--grace-period-seconds`, the VMI's too.
@@ -58,7 +60,7 @@ impl Setup {
     pub(crate) fn grace(self) -> u32 {
         match self {
             Setup::ShortGrace | Setup::DeafGuest => SHORT_GRACE,
-            Setup::Plain | Setup::Root | Setup::FullLogs => GRACE,
+            Setup::Plain | Setup::Root | Setup::FullLogs | Setup::TrackedDisk => GRACE,
         }
     }
 }
@@ -86,6 +88,14 @@ pub(crate) enum Call {
     Unfreeze,
     /// To a new file.
     MemoryDump,
+    /// A new backup in push mode.
+    PushBackup,
+    /// The same, into a directory without enough space.
+    PushBackupToFullDisk,
+    /// A new backup in pull mode.
+    PullBackup,
+    /// Of the backup that was started last.
+    AbortBackup,
     Reset,
     Shutdown,
     Kill,
@@ -144,6 +154,10 @@ pub(crate) enum Step {
     RestartHandler,
     /// virt-handler is notified of this state (a prefix of `Status/Reason`) within milliseconds.
     Told(&'static str, u64),
+    /// virt-handler is notified of the end of a backup within milliseconds: complete (""), or failed with this text.
+    BackupEnded(&'static str, u64),
+    /// virt-handler is notified of the end of a backup, failed or not, within milliseconds.
+    BackupOver(u64),
     /// virt-handler has not been notified of this state in this row.
     NotTold(&'static str),
     /// A line is typed into the guest's shell.

@@ -73,6 +73,16 @@ impl RowRun {
             Step::Notify(mode) => vm.notify(mode),
             Step::RestartHandler => vm.restart_handler().await,
             Step::Told(state, limit) => vm.wait_for_state(state, self.mark, millis(limit)).await,
+            Step::BackupEnded(failure, limit) => {
+                let message = vm.backup_message(self.mark, millis(limit)).await?;
+                let is_expected = match failure.is_empty() {
+                    true => message.is_empty(),
+                    false => message.contains(failure),
+                };
+                ensure!(is_expected, "the backup ended with {message:?}");
+                Ok(())
+            }
+            Step::BackupOver(limit) => vm.backup_message(self.mark, millis(limit)).await.map(drop),
             Step::NotTold(state) => self.not_told(vm, state),
             Step::Type(line) => vm.type_line(line).await,
             Step::ConsoleLogged(text, limit) => self.console_logged(vm, text, millis(limit)).await,
@@ -150,6 +160,8 @@ fn disturbs(step: Step) -> bool {
         | Step::AskUntil(..)
         | Step::Poll(_)
         | Step::Told(..)
+        | Step::BackupEnded(..)
+        | Step::BackupOver(_)
         | Step::NotTold(_)
         | Step::ConsoleLogged(..) => false,
         Step::Notify(mode) => mode != ProxyMode::Slow(0),

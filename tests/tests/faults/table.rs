@@ -1,18 +1,19 @@
 //! The matrix. A row: name, phase, steps, expectation.
 
 use crate::row::Call::{
-    Delete, Freeze, GetDomain, GetDomainStats, GetGuestInfo, GetQemuVersion, GuestPing,
-    Kill as KillVm, MemoryDump, Pause, Ping, Reset, Shutdown, Sync, Unfreeze, Unpause,
+    AbortBackup, Delete, Freeze, GetDomain, GetDomainStats, GetGuestInfo, GetQemuVersion,
+    GuestPing, Kill as KillVm, MemoryDump, Pause, Ping, PullBackup, PushBackup,
+    PushBackupToFullDisk, Reset, Shutdown, Sync, Unfreeze, Unpause,
 };
 use crate::row::Expect::{Ends, Exits, LastTold, Starts, Unharmed};
 use crate::row::Phase::{Defined, Off, Paused, Ready, Running, ShuttingDown, Spawned, Starting};
 use crate::row::Program::{Daemon, Launcher, Monitor, Qemu, Virtlogd};
 use crate::row::ProxyMode::{Away, Hung, Open, Slow};
-use crate::row::Setup::{DeafGuest, FullLogs, Root, ShortGrace};
+use crate::row::Setup::{DeafGuest, FullLogs, Root, ShortGrace, TrackedDisk};
 use crate::row::Step::{
-    AnswerWithin, Ask, AskUntil, Cancel, Clients, ConsoleLogged, Continue, ForeignAuthority,
-    Garbage, Kill, NotTold, Notify, Poll, Refused, Remove, RestartHandler, SecondLauncher, Send,
-    Sigterm, StartAgain, Stop, Terminate, Told, Type, Wait,
+    AnswerWithin, Ask, AskUntil, BackupEnded, BackupOver, Cancel, Clients, ConsoleLogged, Continue,
+    ForeignAuthority, Garbage, Kill, NotTold, Notify, Poll, Refused, Remove, RestartHandler,
+    SecondLauncher, Send, Sigterm, StartAgain, Stop, Terminate, Told, Type, Wait,
 };
 use crate::row::{Row, millis, row, secs};
 
@@ -87,6 +88,18 @@ pub(crate) const FAULTS: &[Row] = &[
     row("daemon killed during a freeze", Running, &[Send(Freeze), Wait(20), Kill(Daemon), AskUntil(Unfreeze, 20_000), AskUntil(GuestPing, 20_000)], Unharmed(secs(5))),
     row("daemon killed while frozen", Running, &[AskUntil(Freeze, 20_000), Kill(Daemon), Wait(4000), AskUntil(Unfreeze, 20_000), AskUntil(GuestPing, 20_000)], Unharmed(secs(5))),
     row("daemon killed during a memory dump", Running, &[Ask(MemoryDump), Told("Paused/Dump", 10_000), Kill(Daemon), Told("Running/", 30_000)], Unharmed(secs(10))),
+
+    // ---- backups ---------------------------------------------------------------------------------------------------
+    row("disk full during a backup, then another backup", Running, &[Ask(PushBackupToFullDisk), BackupEnded("No space left on device", 20_000), Ask(Pause), Ask(Unpause), Ask(PushBackup), BackupEnded("", 20_000)], Unharmed(secs(5))).in_pod(TrackedDisk),
+    row("daemon killed at the start of a backup", Running, &[Send(PushBackup), Wait(30), Kill(Daemon), Wait(4000), AskUntil(GuestPing, 20_000), AskUntil(PullBackup, 20_000), AskUntil(AbortBackup, 20_000), BackupOver(20_000)], Unharmed(secs(10))).in_pod(TrackedDisk),
+    row("daemon killed during a backup", Running, &[Ask(PullBackup), Kill(Daemon), Wait(3000), QUERIES[1], AskUntil(AbortBackup, 20_000), BackupOver(20_000), Ask(PushBackup), BackupEnded("", 20_000)], Unharmed(secs(10))).in_pod(TrackedDisk),
+    row("daemon killed during a push", Running, &[Ask(PushBackup), Kill(Daemon), BackupOver(30_000)], Unharmed(secs(10))).in_pod(TrackedDisk),
+    row("daemon hung, backup aborted", Running, &[Ask(PullBackup), Stop(Daemon), Send(AbortBackup), Wait(3000), Continue(Daemon), BackupEnded("", 20_000)], Unharmed(secs(5))).in_pod(TrackedDisk),
+    row("backup aborted while it starts", Running, &[Send(PullBackup), Wait(20), Send(AbortBackup), Wait(300), Cancel(AbortBackup, 10_000), AskUntil(PullBackup, 20_000), Ask(AbortBackup), BackupOver(10_000)], Unharmed(secs(5))).in_pod(TrackedDisk),
+    row("guest agent hung, backup", Running, &[Type("killall -STOP qemu-ga"), Ask(PushBackup), BackupEnded("", 30_000), Type("killall -CONT qemu-ga"), AskUntil(GuestPing, 30_000)], Unharmed(secs(5))).in_pod(TrackedDisk),
+    row("VM killed during a backup", Running, &[Ask(PullBackup), Ask(KillVm), BackupEnded("the virtual machine is being ended", 10_000)], Ends(DESTROYED, secs(5), secs(15))).in_pod(TrackedDisk),
+    row("QEMU killed during a backup", Running, &[Ask(PullBackup), Kill(Qemu), BackupOver(10_000)], Ends(CRASHED, secs(5), secs(15))).in_pod(TrackedDisk),
+    row("SIGTERM during a backup", Running, &[Ask(PullBackup), Sigterm], Ends(SHUTDOWN, secs(15), secs(20))).in_pod(TrackedDisk),
 
     // ---- logs ------------------------------------------------------------------------------------------------------
     row("virtlogd killed, then sync", Ready, &[Kill(Virtlogd), Ask(Sync), ConsoleLogged("GUEST READY", 20000)], Starts(secs(20))),

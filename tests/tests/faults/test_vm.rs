@@ -2,13 +2,16 @@
 //!
 //! The only file of the matrix that uses the harness's virt-handler directly.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use proto::cmd::v1::EmptyRequest;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tests::fixture::{BOOT, EVENT, READY};
 use tests::guest::Guest;
@@ -27,6 +30,15 @@ const FULL_LOGS: &str = "mkdir -p /var/log/libvirt /run/kubevirt-private/libvirt
     chown -R 107:107 /run/kubevirt-private/libvirt\n\
     mount -t tmpfs -o size=4k,mode=1777 logs $logs; head -c 4096 /dev/zero >$logs/full || true\n\
     done";
+
+/// A disk of 64 MiB, a directory for backups, and one that has space for 4 MiB.
+const CLAIM: &str = "/run/kubevirt-private/vmi-disks/data";
+const BACKUPS: &str = "/run/kubevirt/backups";
+const FULL_DISK: &str = "/run/kubevirt/full";
+const TRACKED_DISK: &str = "mkdir -p /run/kubevirt-private/vmi-disks/data /run/kubevirt/backups /run/kubevirt/full\n\
+    head -c 64M /dev/urandom >/run/kubevirt-private/vmi-disks/data/disk.img\n\
+    chown -R 107:107 /run/kubevirt-private/vmi-disks /run/kubevirt/backups\n\
+    mount -t tmpfs -o size=4m,mode=1777 full /run/kubevirt/full";
 
 /// The VM under test.
 pub(crate) struct TestVm {
@@ -58,6 +70,9 @@ impl TestVm {
         if setup == Setup::FullLogs {
             pod.set_up_network(FULL_LOGS, "")?;
         }
+        if setup == Setup::TrackedDisk {
+            pod.set_up_network(TRACKED_DISK, "")?;
+        }
         // virt-handler has its own directory, with the proxy between it and the pod's.
         let directory = tempfile::Builder::new().prefix("handler-").tempdir()?;
         symlink(
@@ -77,6 +92,13 @@ impl TestVm {
                     firmware.remove("kernelBoot");
                 }
             }),
+            Setup::TrackedDisk => {
+                let disk = format!("{CLAIM}/disk.img");
+                let disk = json!({ "hostDisk": { "path": disk, "type": "Disk" } });
+                let tracking = json!({ "state": "Initializing" });
+                vmi.volume("data", disk)
+                    .edit(|vmi| vmi["status"]["changedBlockTracking"] = tracking)
+            }
             _ => vmi,
         };
         Ok(TestVm {
@@ -274,6 +296,24 @@ impl TestVm {
         waited.with_context(|| format!("told was {:?}", self.states(mark)))
     }
 
+    /// Why the backup failed that ended after event number `mark`; empty if it is complete.
+    pub(crate) async fn backup_message(&self, mark: usize, deadline: Duration) -> Result<String> {
+        let name = backup_name(&self.vmi, false);
+        let ended = async || {
+            let events = self.events();
+            let records = events
+                .iter()
+                .skip(mark)
+                .map(|one| &one.metadata()["Backup"]);
+            let mut records = records.filter(|record| record["Name"] == name.as_str());
+            let record = records.rfind(|record| record["Completed"] == true)?;
+            let message = record["BackupMsg"].as_str().unwrap_or_default();
+            let is_failed = record["Failed"] == true;
+            Some(if is_failed { message } else { "" }.to_owned())
+        };
+        tests::until("the end of a backup", deadline, ended).await
+    }
+
     /// The client of the launcher.
     pub(crate) fn client(&self) -> Result<Commands> {
         self.commands
@@ -317,6 +357,33 @@ fn new_dump() -> String {
     format!("/var/run/kubevirt/hotplug-disks/fault-{number}.memory.dump")
 }
 
+/// How many backups of each VM were started.
+static BACKUPS_STARTED: Mutex<BTreeMap<String, u32>> = Mutex::new(BTreeMap::new());
+
+/// The name of the VM's newest backup; of a new one, if it is to be started.
+fn backup_name(vmi: &Vmi, is_new: bool) -> String {
+    let mut started = BACKUPS_STARTED
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let number = started.entry(vmi.uid().to_owned()).or_default();
+    *number += u32::from(is_new);
+    format!("fault-{number}")
+}
+
+/// `BackupVirtualMachine`, with these options beside the name.
+async fn backup(client: &Commands, vmi: &Vmi, mut options: Value) -> Result<Answer> {
+    options["backupName"] = json!(backup_name(vmi, options["cmd"] == "Start"));
+    options["backupStartTime"] = json!("2026-11-21T13:10:00Z");
+    let tracked = vmi.clone();
+    let tracked =
+        tracked.edit(|vmi| vmi["status"]["changedBlockTracking"]["state"] = json!("Enabled"));
+    Ok(client.backup(&tracked, &options).await?)
+}
+
+fn start_backup(mode: &str, directory: &str) -> Value {
+    json!({ "cmd": "Start", "mode": mode, "targetPath": directory })
+}
+
 /// One call, with virt-handler's deadline.
 pub(crate) async fn ask(client: &Commands, vmi: &Vmi, call: Call) -> Result<Answer> {
     let done = |outcome: Result<()>| {
@@ -334,6 +401,12 @@ pub(crate) async fn ask(client: &Commands, vmi: &Vmi, call: Call) -> Result<Answ
             Call::Freeze => client.freeze(vmi, 2).await?,
             Call::Unfreeze => client.unfreeze(vmi).await?,
             Call::MemoryDump => client.memory_dump(vmi, &new_dump()).await?,
+            Call::PushBackup => backup(client, vmi, start_backup("Push", BACKUPS)).await?,
+            Call::PushBackupToFullDisk => {
+                backup(client, vmi, start_backup("Push", FULL_DISK)).await?
+            }
+            Call::PullBackup => backup(client, vmi, start_backup("Pull", BACKUPS)).await?,
+            Call::AbortBackup => backup(client, vmi, json!({ "cmd": "Abort" })).await?,
             Call::Reset => client.reset(vmi).await?,
             Call::Shutdown => client.shutdown(vmi).await?,
             Call::Kill => client.kill(vmi).await?,

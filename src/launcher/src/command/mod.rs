@@ -4,6 +4,7 @@
 //! probe, and with it virt-controller, that the launcher can run a VM.
 
 mod authority;
+mod backup;
 mod decode;
 mod launch_security;
 mod queries;

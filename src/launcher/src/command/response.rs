@@ -22,10 +22,6 @@ pub(super) fn failed(message: impl ToString) -> Answer {
     }
 }
 
-pub(super) fn unsupported(what: &str) -> Answer {
-    failed(format_args!("{what} is not supported by this launcher yet"))
-}
-
 /// The response to a command, whose outcome is logged already under the request's number.
 pub(super) fn outcome(outcome: Outcome) -> Answer {
     match outcome {

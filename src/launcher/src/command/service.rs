@@ -11,8 +11,8 @@ use proto::cmd::v1::cmd_server::Cmd;
 use proto::cmd::v1::*;
 use tonic::{Request, Status};
 
-use super::response::{Reply, failed, ok, outcome, reply, unsupported};
-use super::{decode, launch_security, queries, vm_stats};
+use super::response::{Reply, failed, ok, outcome, reply};
+use super::{backup, decode, launch_security, queries, vm_stats};
 use crate::agent;
 use crate::jobs;
 use crate::manager::{Command, Manager, SyncRequest};
@@ -230,8 +230,6 @@ impl Cmd for CommandService {
         reply(queries::filesystems(self.manager.vm()))
     }
 
-    // Not supported yet, and saying so.
-
     async fn freeze_virtual_machine(&self, request: Request<FreezeRequest>) -> Reply<Response> {
         reply(self.freeze(request.into_inner()).await)
     }
@@ -337,17 +335,20 @@ impl Cmd for CommandService {
         })
     }
 
-    async fn backup_virtual_machine(&self, _: Request<BackupRequest>) -> Reply<Response> {
-        reply(unsupported("BackupVirtualMachine"))
+    async fn backup_virtual_machine(&self, request: Request<BackupRequest>) -> Reply<Response> {
+        reply(backup::backup(&self.manager, request.into_inner()).await)
     }
 
     async fn redefine_checkpoint(
         &self,
-        _: Request<RedefineCheckpointRequest>,
+        request: Request<RedefineCheckpointRequest>,
     ) -> Reply<RedefineCheckpointResponse> {
+        let request = request.into_inner();
+        let (response, checkpoint_invalid) =
+            backup::redefine_checkpoint(&self.manager, request).await;
         reply(RedefineCheckpointResponse {
-            response: Some(unsupported("RedefineCheckpoint")),
-            ..Default::default()
+            response: Some(response),
+            checkpoint_invalid,
         })
     }
 

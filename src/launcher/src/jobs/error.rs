@@ -16,6 +16,9 @@ pub enum AbortReason {
     /// QEMU is being ended.
     #[error("the virtual machine is being ended")]
     Kill,
+    /// Somebody asked for it.
+    #[error("it was aborted on request")]
+    Requested,
     /// The launcher ends, and the virtual machine with it.
     #[error("the launcher is exiting")]
     Exit,

@@ -9,9 +9,11 @@
 //! the record, which is part of the notifications to virt-handler. Every record is completed, also when the task
 //! panics.
 
+mod backup;
 mod error;
 mod memory_dump;
 mod migration;
+mod signals;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,19 +22,25 @@ use std::time::Duration;
 
 use domain::host::HostFacts;
 use futures_util::future::BoxFuture;
-use kubevirt_api::metadata::{MemoryDump, Migration};
+use kubevirt_api::metadata::{Backup, MemoryDump, Migration};
 use kubevirt_api::migration::MigrationRequest;
 use libvirt::{Domain, Hypervisor, JobStats};
 use tokio::sync::{mpsc, watch};
 
+pub(crate) use backup::{
+    BackupError, BackupFields, BackupId, BackupRequest, BackupRequestError, Checkpoint,
+    CheckpointError, ExportRequest, Mode,
+};
 pub(crate) use error::{AbortReason, JobError};
 pub(crate) use memory_dump::MemoryDumpRequest;
 pub(crate) use migration::{MigrationJob, MigrationRefusal};
+pub(crate) use signals::JobSignals;
 
 use migration::{MigrationControl, MigrationRecord};
 
+use crate::agent::Freezer;
 use crate::blocking;
-use crate::libvirt_client::Connect;
+use crate::libvirt_client::{Client, Connect};
 use crate::timestamp;
 
 /// For the end of an aborted job; the job's own timeouts are shorter.
@@ -50,6 +58,8 @@ pub trait JobRecorder: Send + Sync {
 
     /// Replaces the record of the migration.
     fn set_migration(&self, record: Migration);
+    /// Replaces the record of the backup.
+    fn set_backup(&self, record: Backup);
 
     /// Resolves when the current records were sent to virt-handler.
     fn all_published(&self) -> BoxFuture<'_, ()>;
@@ -62,6 +72,15 @@ pub enum JobKind {
     MemoryDump,
     /// The VM moves to another pod.
     Migration,
+    /// The disks are backed up, or served for that.
+    Backup,
+}
+
+impl JobKind {
+    /// Whether a sync must leave a paused guest alone while the job runs.
+    pub fn pauses_guest(self) -> bool {
+        self != JobKind::Backup
+    }
 }
 
 impl fmt::Display for JobKind {
@@ -69,6 +88,7 @@ impl fmt::Display for JobKind {
         f.write_str(match self {
             JobKind::MemoryDump => "a memory dump",
             JobKind::Migration => "a migration",
+            JobKind::Backup => "a backup",
         })
     }
 }
@@ -121,6 +141,14 @@ pub struct JobContext {
     pub progress: ProgressTimes,
     /// What migrations from this launcher find in the pod.
     pub migration: MigrationPlaces,
+    /// For jobs whose calls to libvirt are short.
+    pub client: Client,
+    /// Freezes and thaws the guest.
+    pub freezer: Freezer,
+    /// Where QEMU serves a backup in pull mode.
+    pub backup_socket: PathBuf,
+    /// What the observer hears about the job.
+    pub signals: Arc<JobSignals>,
 }
 
 /// What migrations from this launcher find in the pod.
@@ -152,6 +180,22 @@ impl JobContext {
     }
 }
 
+/// Why the job is to end, once it is.
+type Aborted = watch::Receiver<Option<AbortReason>>;
+
+/// Resolves when the job is to end.
+async fn abort_reason(aborted: &mut Aborted) -> AbortReason {
+    match aborted
+        .wait_for(Option::is_some)
+        .await
+        .map(|reason| *reason)
+    {
+        Ok(Some(reason)) => reason,
+        // The job runner is gone, so that nothing can abort.
+        _ => std::future::pending().await,
+    }
+}
+
 /// Runs the domain's jobs, one at a time. Clones are the same runner.
 #[derive(Clone)]
 pub struct Jobs {
@@ -167,6 +211,9 @@ struct State {
     memory_dump: Option<MemoryDump>,
     migration: Option<RunningMigration>,
     has_migrated: bool,
+    backup: Option<Backup>,
+    /// The running backup's tunnel to the export server.
+    export: Option<backup::Export>,
 }
 
 struct RunningMigration {
@@ -257,7 +304,8 @@ impl Jobs {
         *self.progress.borrow()
     }
 
-    fn begin(&self, state: &mut State, kind: JobKind) -> watch::Receiver<Option<AbortReason>> {
+    /// The job runs from now on.
+    fn begin(&self, state: &mut State, kind: JobKind) -> Aborted {
         let (abort, aborted) = watch::channel(None);
         state.abort = Some(abort);
         self.running.send_replace(Some(kind));
@@ -306,11 +354,13 @@ impl Jobs {
         self.running.subscribe()
     }
 
-    async fn run_memory_dump(
-        self,
-        request: MemoryDumpRequest,
-        aborted: watch::Receiver<Option<AbortReason>>,
-    ) {
+    /// No job runs from now on; the record is complete.
+    fn release(&self, state: &mut State) {
+        state.abort = None;
+        self.running.send_replace(None);
+    }
+
+    async fn run_memory_dump(self, request: MemoryDumpRequest, aborted: Aborted) {
         let job = memory_dump::run(Arc::clone(&self.context), request, aborted);
         // A separate task, so that a panic in the job ends only the job.
         let result = tokio::spawn(job).await.unwrap_or(Err(JobError::Fault));
@@ -318,8 +368,7 @@ impl Jobs {
         let begun = state.memory_dump.take().unwrap_or_default();
         let record = memory_dump::complete(begun, timestamp::now(), result);
         self.record(&mut state, record);
-        state.abort = None;
-        self.running.send_replace(None);
+        self.release(&mut state);
     }
 
     async fn run_migration(

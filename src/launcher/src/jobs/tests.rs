@@ -5,12 +5,15 @@ use std::time::Duration;
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{DomainState, StartOptions};
 use tempfile::TempDir;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
 use super::*;
+use crate::agent::GuestInfoCache;
+use crate::events::VmEvent;
+use crate::libvirt_client::{Connection, ConnectionEvent};
 
-const DOMAIN: &str = "default_vm1";
-const SOON: Duration = Duration::from_secs(20);
+pub(super) const DOMAIN: &str = "default_vm1";
+pub(super) const SOON: Duration = Duration::from_secs(20);
 
 /// No test that is not about it waits for it.
 const STALL: Duration = Duration::from_secs(1);
@@ -36,6 +39,10 @@ impl JobRecorder for Records {
         panic!("no migration is made here: {record:?}");
     }
 
+    fn set_backup(&self, _: Backup) {
+        unreachable!("no backup is made here");
+    }
+
     fn all_published(&self) -> BoxFuture<'_, ()> {
         assert!(!self.panics, "a fault of the launcher");
         Box::pin(async {
@@ -43,6 +50,38 @@ impl JobRecorder for Records {
                 published.notified().await;
             }
         })
+    }
+}
+
+/// What jobs on the fake daemon work with.
+pub(super) async fn context(
+    fake: &FakeDaemon,
+    recorder: Arc<dyn JobRecorder>,
+    progress: ProgressTimes,
+) -> JobContext {
+    let daemon = fake.clone();
+    let connect: Connect = Arc::new(move || daemon.connect());
+    let connection = Connection::open("fake:///", Arc::clone(&connect), SOON);
+    let client = Client::new(connection.await.unwrap(), DOMAIN, "/nonexistent/pid".into());
+    let signals = Arc::new(JobSignals::default());
+    let told = Arc::clone(&signals);
+    let monitored = client.monitor(move |event| {
+        if let ConnectionEvent::Libvirt(event) = event {
+            told.observe(&VmEvent::Libvirt(event));
+        }
+    });
+    monitored.await.unwrap();
+    let cache = Arc::new(GuestInfoCache::new(mpsc::unbounded_channel().0));
+    JobContext {
+        domain: DOMAIN.into(),
+        connect,
+        recorder,
+        progress,
+        migration: MigrationPlaces::default(),
+        freezer: Freezer::new(client.clone(), cache, "/nonexistent/tpm".into()),
+        client,
+        backup_socket: "/nonexistent/backup-nbd-sock".into(),
+        signals,
     }
 }
 
@@ -54,26 +93,21 @@ struct Rig {
 }
 
 impl Rig {
-    fn new() -> Rig {
-        Rig::with(Records::default())
+    async fn new() -> Rig {
+        Rig::with(Records::default()).await
     }
 
-    fn with(records: Records) -> Rig {
+    async fn with(records: Records) -> Rig {
         let (fake, records) = (FakeDaemon::new(), Arc::new(records));
         let xml = format!("<domain type='kvm'><name>{DOMAIN}</name></domain>");
         let domain = fake.connect().unwrap().define(&xml).unwrap();
         domain.start(StartOptions::RUNNING).unwrap();
-        let daemon = fake.clone();
-        let jobs = Jobs::new(JobContext {
-            domain: DOMAIN.into(),
-            connect: Arc::new(move || daemon.connect()),
-            recorder: Arc::clone(&records) as Arc<dyn JobRecorder>,
-            progress: ProgressTimes {
-                report: STALL / 20,
-                stall: STALL,
-            },
-            migration: MigrationPlaces::default(),
-        });
+        let progress = ProgressTimes {
+            report: STALL / 20,
+            stall: STALL,
+        };
+        let recorder = Arc::clone(&records) as Arc<dyn JobRecorder>;
+        let jobs = Jobs::new(context(&fake, recorder, progress).await);
         Rig {
             fake,
             jobs,
@@ -126,7 +160,7 @@ impl Rig {
 
 #[tokio::test]
 async fn dump_is_recorded_at_its_start_and_end() {
-    let rig = Rig::new();
+    let rig = Rig::new().await;
     let path = rig.path("a.memory.dump");
     assert_eq!(rig.start(&path), JobStart::Started);
     let records = rig.ended().await;
@@ -147,7 +181,7 @@ async fn dump_is_recorded_at_its_start_and_end() {
 
 #[tokio::test]
 async fn one_dump_runs_at_a_time() {
-    let rig = Rig::new();
+    let rig = Rig::new().await;
     rig.fake.set_dump_duration(Duration::from_millis(300));
     assert_eq!(rig.start(&rig.path("a.memory.dump")), JobStart::Started);
     rig.until_dumping().await;
@@ -164,7 +198,8 @@ async fn guest_runs_until_the_pause_is_published() {
     let rig = Rig::with(Records {
         published: Some(Notify::new()),
         ..Records::default()
-    });
+    })
+    .await;
     rig.start(&rig.path("a.memory.dump"));
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(rig.fake.count(Call::CoreDump), 0);
@@ -176,7 +211,7 @@ async fn guest_runs_until_the_pause_is_published() {
 async fn every_failure_completes_the_record() {
     let no = || FakeDaemon::error(1, 7, "internal error: no");
     for call in [Call::Connect, Call::Lookup, Call::CoreDump] {
-        let rig = Rig::new();
+        let rig = Rig::new().await;
         rig.fake.fail_next(call, no());
         rig.start(&rig.path("a.memory.dump"));
         assert_eq!(
@@ -187,14 +222,15 @@ async fn every_failure_completes_the_record() {
     let rig = Rig::with(Records {
         panics: true,
         ..Records::default()
-    });
+    })
+    .await;
     rig.start(&rig.path("a.memory.dump"));
     assert!(rig.failure().await.contains("fault of the launcher"));
 }
 
 #[tokio::test]
 async fn missing_directory_does_not_pause_the_guest() {
-    let rig = Rig::new();
+    let rig = Rig::new().await;
     rig.start("/nonexistent/x.dump");
     let reason = rig.failure().await;
     assert!(
@@ -206,7 +242,7 @@ async fn missing_directory_does_not_pause_the_guest() {
 
 #[tokio::test]
 async fn aborted_dump_has_a_reason_and_no_file() {
-    let rig = Rig::new();
+    let rig = Rig::new().await;
     rig.fake.set_dump_duration(SOON * 10);
     let path = rig.path("a.memory.dump");
     rig.start(&path);
@@ -225,7 +261,7 @@ async fn aborted_dump_has_a_reason_and_no_file() {
 
 #[tokio::test]
 async fn dump_without_an_end_is_recorded_as_failed() {
-    let rig = Rig::new();
+    let rig = Rig::new().await;
     rig.fake.set_dump_duration(SOON * 10);
     rig.start(&rig.path("a.memory.dump"));
     rig.until_dumping().await;
@@ -239,7 +275,8 @@ async fn abort_before_the_dump_prevents_it() {
     let rig = Rig::with(Records {
         published: Some(Notify::new()),
         ..Records::default()
-    });
+    })
+    .await;
     rig.start(&rig.path("a.memory.dump"));
     rig.jobs.abort(AbortReason::Shutdown);
     let reason = rig.failure().await;
@@ -254,7 +291,7 @@ async fn abort_before_the_dump_prevents_it() {
 
 #[tokio::test]
 async fn dump_failure_is_recorded() {
-    let rig = Rig::new();
+    let rig = Rig::new().await;
     rig.fake.set_dump_duration(SOON * 10);
     rig.start(&rig.path("a.memory.dump"));
     rig.until_dumping().await;
@@ -272,7 +309,7 @@ async fn dump_failure_is_recorded() {
 
 #[tokio::test]
 async fn dump_without_progress_is_aborted() {
-    let rig = Rig::new();
+    let rig = Rig::new().await;
     rig.fake.set_dump_duration(Duration::from_secs(1 << 40));
     rig.start(&rig.path("a.memory.dump"));
     let reason = rig.failure().await;
@@ -283,7 +320,7 @@ async fn dump_without_progress_is_aborted() {
 
 #[tokio::test]
 async fn slow_dump_is_not_aborted() {
-    let rig = Rig::new();
+    let rig = Rig::new().await;
     rig.fake.set_dump_duration(STALL * 3);
     rig.start(&rig.path("a.memory.dump"));
     assert!(!rig.ended().await[1].failed);

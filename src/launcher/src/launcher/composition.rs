@@ -96,6 +96,7 @@ impl Composition {
                 facts,
                 names_for_target: !migration_hooks,
             },
+            backup_socket: paths.backup_socket(),
             poll_intervals,
             identity,
             pod_name,

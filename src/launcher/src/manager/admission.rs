@@ -101,6 +101,7 @@ pub(super) fn admit<C>(command: &Command, state: &VmState, queue: &Queue<C>) -> 
     let repeated = match rule.repeat {
         Repeat::JoinLast => queue.join_last(command),
         Repeat::JoinEqual => queue.join_equal(command),
+        Repeat::ShareOrFollow => queue.join_same(command),
     };
     match repeated {
         Some(admission) => admission,
@@ -240,6 +241,12 @@ impl<C> Queue<C> {
         let mut line = self.entries.iter().rev();
         let last = line.find(|entry| entry.holds() == rule.holds)?;
         (last.kind() == command.kind()).then_some(Admission::Join(last.id))
+    }
+
+    fn join_same(&self, command: &Command) -> Option<Admission> {
+        let mut entries = self.entries.iter();
+        let same = entries.find(|one| one.command.is_equal(command))?;
+        Some(Admission::Join(same.id))
     }
 
     fn join_equal(&self, command: &Command) -> Option<Admission> {

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::super::sync_request::SyncRequest;
 use super::*;
 use crate::agent::FreezeRequest;
-use crate::jobs::MemoryDumpRequest;
+use crate::jobs::{BackupFields, BackupId, BackupRequest, MemoryDumpRequest, Mode};
 
 const ABSENT: VmState = VmState {
     phase: Phase::Absent,
@@ -40,6 +40,30 @@ fn sync(uid: &str, spec: u32) -> Command {
 
 fn memory_dump() -> Command {
     Command::MemoryDump(MemoryDumpRequest::new("/d/vm1.memory.dump").unwrap())
+}
+
+fn backup_id(name: &str) -> BackupId {
+    BackupId {
+        name: name.into(),
+        start_time: Some("2026-11-21T13:10:00Z".parse().unwrap()),
+    }
+}
+
+fn backup(name: &str) -> Command {
+    let fields = BackupFields {
+        id: backup_id(name),
+        vmi_name: "vm1".into(),
+        mode: Mode::Push,
+        target_path: Some("/d".into()),
+        incremental: None,
+        skip_quiesce: false,
+        persistent_tpm: false,
+    };
+    Command::StartBackup(Box::new(BackupRequest::new(fields).unwrap()))
+}
+
+fn abort_backup() -> Command {
+    Command::AbortBackup(backup_id("bk0"))
 }
 
 fn freeze() -> Command {
@@ -103,6 +127,20 @@ fn repeated_sync_joins_the_running_one() {
     assert_eq!(test.running(), [boot]);
     assert_eq!(test.end(boot, true, &ACTIVE), [boot, again]);
     assert!(test.running().is_empty());
+}
+
+#[test]
+fn each_backup_has_its_own_answer_and_its_abort_does_not_wait() {
+    let mut test = TestQueue::default();
+    let first = test.request(backup("bk0"), &ACTIVE);
+    let again = test.request(backup("bk0"), &ACTIVE);
+    let second = test.request(backup("bk1"), &ACTIVE);
+    let third = test.request(backup("bk2"), &ACTIVE);
+    let abort = test.request(abort_backup(), &ACTIVE);
+    assert_eq!(test.running(), [first, abort]);
+    assert_eq!(test.end(first, false, &ACTIVE), [first, again]);
+    assert_eq!(test.end(second, true, &ACTIVE), [second]);
+    assert_eq!(test.end(third, true, &ACTIVE), [third]);
 }
 
 #[test]
@@ -320,6 +358,8 @@ fn any_command() -> impl Strategy<Value = Command> {
         1 => Just(freeze()),
         1 => Just(Command::Unfreeze),
         1 => Just(memory_dump()),
+        1 => (0..2u32).prop_map(|number| backup(&format!("bk{number}"))),
+        1 => Just(abort_backup()),
         1 => Just(Command::Kill),
         1 => Just(Command::Delete),
     ]

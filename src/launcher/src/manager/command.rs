@@ -14,7 +14,9 @@ use super::ops;
 use super::sync_request::SyncRequest;
 use super::vm_context::VmContext;
 use crate::agent::FreezeRequest;
-use crate::jobs::{MemoryDumpRequest, MigrationJob};
+use crate::jobs::{
+    BackupId, BackupRequest, Checkpoint, ExportRequest, MemoryDumpRequest, MigrationJob,
+};
 
 /// A command for the VM.
 #[derive(Debug, Clone)]
@@ -51,6 +53,14 @@ pub enum Command {
     Migrate(Arc<MigrationJob>),
     /// Let it stay.
     CancelMigration,
+    /// Start a backup of the disks.
+    StartBackup(Box<BackupRequest>),
+    /// Serve a running backup to the export server.
+    ExportBackup(Box<ExportRequest>),
+    /// End a running backup.
+    AbortBackup(BackupId),
+    /// Make the checkpoint of an earlier backup known to libvirt.
+    RedefineCheckpoint(Checkpoint),
     /// End QEMU.
     Kill,
     /// Make libvirt forget the domain.
@@ -76,6 +86,10 @@ pub(super) enum Kind {
     MemoryDump,
     Migrate,
     CancelMigration,
+    StartBackup,
+    ExportBackup,
+    AbortBackup,
+    RedefineCheckpoint,
     Kill,
     Delete,
 }
@@ -91,6 +105,8 @@ pub(super) enum Lane {
     Filesystems,
     /// The start of a job: the job itself goes on beside other commands.
     Job,
+    /// The abort of a job, which does not wait for the job's start.
+    JobAbort,
     /// The end of the VM, which no other command may meet.
     End,
 }
@@ -103,6 +119,8 @@ pub(super) enum Repeat {
     /// It states what the VM is to be: it shares the answer of an equal one, and takes the place of another
     /// that waits.
     JoinEqual,
+    /// It shares the answer of an equal one; another comes after it.
+    ShareOrFollow,
 }
 
 /// Why a command is denied at once.
@@ -132,11 +150,11 @@ pub(super) struct Rule {
     pub(super) denied_while: &'static [Condition],
 }
 
-use Lane::{Domain, End, Filesystems, Guest, Job};
+use Lane::{Domain, End, Filesystems, Guest, Job, JobAbort};
 
 /// A row for each kind, in the order of [`Kind`].
 #[rustfmt::skip]
-pub(super) const RULES: [Rule; 18] = [
+pub(super) const RULES: [Rule; 22] = [
     rule(Kind::Sync, "sync", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::AwaitsMigration]),
     rule(Kind::SyncMigrationTarget, "sync migration target", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),
     rule(Kind::FinalizeMigration, "finalize migration", Domain, &[Domain, End], Repeat::JoinEqual, &[]),
@@ -153,6 +171,10 @@ pub(super) const RULES: [Rule; 18] = [
     rule(Kind::MemoryDump, "memory dump", Job, &[Job, End], Repeat::JoinLast, &[]),
     rule(Kind::Migrate, "migrate", Domain, &[Domain, Job, End], Repeat::JoinEqual, &[Condition::Gone, Condition::AwaitsMigration]),
     rule(Kind::CancelMigration, "cancel migration", Job, &[Job, End], Repeat::JoinLast, &[]),
+    rule(Kind::StartBackup, "backup", Job, &[Job, End], Repeat::ShareOrFollow, &[Condition::Gone]),
+    rule(Kind::ExportBackup, "export of the backup", Job, &[Job, End], Repeat::ShareOrFollow, &[]),
+    rule(Kind::AbortBackup, "abort of the backup", JobAbort, &[JobAbort, End], Repeat::ShareOrFollow, &[]),
+    rule(Kind::RedefineCheckpoint, "redefine checkpoint", Job, &[Job, End], Repeat::ShareOrFollow, &[Condition::Gone]),
     rule(Kind::Kill, "kill", End, &[End], Repeat::JoinLast, &[]),
     rule(Kind::Delete, "delete", End, &[End], Repeat::JoinLast, &[Condition::StartUnreported]),
 ];
@@ -221,6 +243,10 @@ impl Command {
             Command::MemoryDump(_) => Kind::MemoryDump,
             Command::Migrate(_) => Kind::Migrate,
             Command::CancelMigration => Kind::CancelMigration,
+            Command::StartBackup(_) => Kind::StartBackup,
+            Command::ExportBackup(_) => Kind::ExportBackup,
+            Command::AbortBackup(_) => Kind::AbortBackup,
+            Command::RedefineCheckpoint(_) => Kind::RedefineCheckpoint,
             Command::Kill => Kind::Kill,
             Command::Delete => Kind::Delete,
         }
@@ -240,6 +266,10 @@ impl Command {
                 one.raw_json() == other.raw_json()
             }
             (Command::Migrate(one), Command::Migrate(other)) => one.uid() == other.uid(),
+            (Command::StartBackup(one), Command::StartBackup(other)) => one == other,
+            (Command::ExportBackup(one), Command::ExportBackup(other)) => one == other,
+            (Command::AbortBackup(one), Command::AbortBackup(other)) => one == other,
+            (Command::RedefineCheckpoint(one), Command::RedefineCheckpoint(other)) => one == other,
             (one, other) => one.kind() == other.kind(),
         }
     }
@@ -277,6 +307,12 @@ impl Command {
             Command::MemoryDump(request) => ops::memory_dump(vm, request),
             Command::Migrate(job) => ops::migrate(vm, Arc::unwrap_or_clone(job)),
             Command::CancelMigration => ops::cancel_migration(vm),
+            Command::StartBackup(request) => ops::start_backup(vm, *request).await,
+            Command::ExportBackup(request) => ops::export_backup(vm, *request).await,
+            Command::AbortBackup(id) => ops::abort_backup(vm, &id).await,
+            Command::RedefineCheckpoint(checkpoint) => {
+                ops::redefine_checkpoint(vm, &checkpoint).await
+            }
             Command::Kill => ops::kill(vm, context.others_ended()).await,
             Command::Delete => ops::delete(vm, context.others_ended()).await,
         }

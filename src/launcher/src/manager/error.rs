@@ -12,7 +12,7 @@ use crate::agent::FreezeError;
 use crate::blocking::NoAnswer;
 use crate::boot::migration_sockets::MigrationSocketError;
 use crate::boot::resources::BootResourceError;
-use crate::jobs::JobKind;
+use crate::jobs::{BackupError, CheckpointError, JobKind};
 use crate::libvirt_client::{CallError, SnapshotError, response_text};
 
 /// An operation failed.
@@ -102,6 +102,12 @@ pub enum OpError {
     /// The guest's file systems could not be frozen or thawed.
     #[error(transparent)]
     Freeze(FreezeError),
+    /// A backup could not be started or aborted.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    /// A checkpoint could not be redefined.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     /// QEMU outlives SIGKILL.
     #[error(transparent)]
     Ending(CallError),

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
 use kubevirt_api::metadata::{
-    AccessCredential, GracePeriod, KubeVirtMetadata, MemoryDump, Migration,
+    AccessCredential, Backup, GracePeriod, KubeVirtMetadata, MemoryDump, Migration,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -116,14 +116,24 @@ impl Metadata {
     }
 
     fn change(&self, change: impl FnOnce(&mut KubeVirtMetadata)) -> bool {
+        self.change_and_tell(&[VmEvent::Metadata], change)
+    }
+
+    fn change_and_tell(
+        &self,
+        events: &[VmEvent],
+        change: impl FnOnce(&mut KubeVirtMetadata),
+    ) -> bool {
         let mut current = self.lock();
         let before = current.metadata.clone();
         change(&mut current.metadata);
         let changed = current.metadata != before;
         if changed {
             current.version += 1;
-            // Fails only when the observer is gone.
-            let _ = self.events.send(VmEvent::Metadata);
+            for event in events {
+                // Fails only when the observer is gone.
+                let _ = self.events.send(event.clone());
+            }
         }
         changed
     }
@@ -150,6 +160,14 @@ impl JobRecorder for Metadata {
 
     fn set_migration(&self, record: Migration) {
         Metadata::set_migration(self, record);
+    }
+
+    fn set_backup(&self, record: Backup) {
+        let events: &[VmEvent] = match record.completed {
+            true => &[VmEvent::BackupEnded, VmEvent::Metadata],
+            false => &[VmEvent::Metadata],
+        };
+        self.change_and_tell(events, |metadata| metadata.backup = Some(record));
     }
 
     fn all_published(&self) -> BoxFuture<'_, ()> {

@@ -19,6 +19,7 @@ use super::start_report::StartReport;
 use super::state::Phase;
 use crate::agent::{AgentLink, GuestInfoCache};
 use crate::events::VmEvent;
+use crate::jobs::JobSignals;
 use crate::libvirt_client::{Client, DomainSnapshot, Presence};
 use crate::notify::{Notifier, Publication, Publications};
 
@@ -49,6 +50,8 @@ pub(super) struct Observer {
     pub(super) agent_link: watch::Sender<AgentLink>,
     /// Held while the domain is being defined, so that an incomplete definition is not read.
     pub(super) defining: Arc<Mutex<()>>,
+    /// Told what a running job should look at.
+    pub(super) job_signals: Arc<JobSignals>,
     /// The phase, for everybody else.
     pub state: watch::Sender<Phase>,
     /// How far a migration to this pod is.
@@ -87,6 +90,7 @@ impl Observer {
         }
         while let Some(event) = events.recv().await {
             if self.is_relevant(&event) {
+                self.job_signals.observe(&event);
                 if let VmEvent::Libvirt(event) = &event {
                     self.alert_reporter.observe(event, &self.notifier).await;
                 }
@@ -103,6 +107,7 @@ impl Observer {
         match event {
             VmEvent::Libvirt(event) => event.domain() == Some(self.identity.domain.as_str()),
             VmEvent::Metadata
+            | VmEvent::BackupEnded
             | VmEvent::GuestInfo
             | VmEvent::Republish
             | VmEvent::Redefining
@@ -242,7 +247,12 @@ impl Observer {
                 let spec = history.spec()?;
                 Some(DomainSnapshot::shut_off(spec, history.end.reason()))
             }
-            Err(error) if matches!(event, VmEvent::Metadata | VmEvent::GuestInfo) => {
+            Err(error)
+                if matches!(
+                    event,
+                    VmEvent::Metadata | VmEvent::BackupEnded | VmEvent::GuestInfo
+                ) =>
+            {
                 tracing::warn!(reason = error, "the domain is reported as it was read last");
                 history.last.clone()
             }

@@ -18,7 +18,7 @@ use crate::agent::credentials::CredentialSync;
 use crate::agent::{AgentData, AgentLink, Freezer, GuestInfoCache, PollIntervals, Poller};
 use crate::boot::resources::BootResources;
 use crate::events::VmEvent;
-use crate::jobs::{JobContext, JobRecorder, Jobs, MigrationPlaces, ProgressTimes};
+use crate::jobs::{JobContext, JobRecorder, JobSignals, Jobs, MigrationPlaces, ProgressTimes};
 use crate::libvirt_client::{Client, ConnectionEvent};
 use crate::notify::Notifier;
 use crate::tasks::Supervisor;
@@ -41,6 +41,8 @@ pub struct VmParts {
     pub qemu_log: PathBuf,
     /// Where swtpm keeps the state of the TPM.
     pub tpm_state: PathBuf,
+    /// Where QEMU serves a backup in pull mode.
+    pub backup_socket: PathBuf,
     /// How often the guest agent is asked.
     pub poll_intervals: PollIntervals,
     /// What migrations from this launcher find in the pod.
@@ -66,6 +68,7 @@ impl VmParts {
         let guest_info = Arc::new(GuestInfoCache::new(events.clone()));
         let (agent_link, link) = watch::channel(AgentLink::default());
         let defining = Arc::default();
+        let signals = Arc::new(JobSignals::default());
         let start_report = StartReport::default();
         let arrival = watch::Sender::default();
         let last_request = Arc::default();
@@ -81,6 +84,7 @@ impl VmParts {
             guest_info: Arc::clone(&guest_info),
             agent_link,
             arrival: arrival.clone(),
+            job_signals: Arc::clone(&signals),
             state,
             events: Mutex::new(received),
             history: Mutex::default(),
@@ -108,6 +112,10 @@ impl VmParts {
             recorder: Arc::clone(&metadata) as Arc<dyn JobRecorder>,
             progress: ProgressTimes::default(),
             migration: self.migration,
+            client: self.client.clone(),
+            freezer: freezer.clone(),
+            backup_socket: self.backup_socket,
+            signals,
         });
         let vm = VmContext {
             agent_data: AgentData::new(self.client.clone()),

@@ -15,7 +15,7 @@
 //! the migration by them. What libvirt reports before that (the agent's channel is there) says nothing about the VM,
 //! and its definition after that says nothing new.
 
-use libvirt::{Detail, Event, LifecycleEvent};
+use libvirt::{Detail, Event, JobOperation, LifecycleEvent};
 
 use crate::events::VmEvent;
 
@@ -80,7 +80,11 @@ impl Publications {
             VmEvent::Metadata | VmEvent::GuestInfo if self.announced => {
                 vec![Publication::MODIFIED]
             }
-            VmEvent::GuestInfo => Vec::new(),
+            VmEvent::BackupEnded if self.announced => vec![Publication {
+                event_type: EventType::Added,
+                ..Publication::MODIFIED
+            }],
+            VmEvent::GuestInfo | VmEvent::BackupEnded => Vec::new(),
             VmEvent::Metadata => {
                 self.pending_metadata = true;
                 Vec::new()
@@ -222,8 +226,11 @@ fn publication(event: &Event) -> Option<Publication> {
         Event::AgentLifecycle { .. }
         | Event::DeviceAdded { .. }
         | Event::DeviceRemoved { .. }
-        | Event::MemoryDeviceSize { .. }
-        | Event::JobCompleted { .. } => Some(Publication::MODIFIED),
+        | Event::MemoryDeviceSize { .. } => Some(Publication::MODIFIED),
+        // The end of a backup is published with its record.
+        Event::JobCompleted { params, .. } => (JobOperation::of_params(params)
+            != JobOperation::Backup)
+            .then_some(Publication::MODIFIED),
         _ => None,
     }
 }
@@ -361,6 +368,23 @@ mod tests {
         assert!(last(LifecycleEvent::Stopped, Detail::Destroyed));
         assert!(!last(LifecycleEvent::Stopped, Detail::Migrated));
         assert!(!last(LifecycleEvent::Started, Detail::Booted));
+    }
+
+    /// KubeVirt's launcher says `ADDED` when a backup ends.
+    #[test]
+    fn end_of_a_backup_is_added_once_with_its_record() {
+        let job = |operation| {
+            VmEvent::Libvirt(Event::JobCompleted {
+                domain: "default_vm1".into(),
+                params: vec![("operation".into(), libvirt::ParamValue::Signed(operation))],
+            })
+        };
+        let defined = lifecycle(LifecycleEvent::Defined, Detail::Added);
+        let end = [job(9), VmEvent::BackupEnded, VmEvent::Metadata];
+        let events = [&[defined.clone()][..], &end].concat();
+        assert_eq!(kinds(&events), [ADDED, ("ADDED", true), MODIFIED]);
+        assert_eq!(kinds(&[defined, job(8)]), [ADDED, MODIFIED]);
+        assert_eq!(kinds(&[VmEvent::BackupEnded]), []);
     }
 
     #[test]

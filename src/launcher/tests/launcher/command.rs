@@ -351,35 +351,6 @@ async fn cleanup_signal_for_another_pod_does_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unsupported_command_is_named() {
-    let rig = Rig::new().await;
-    let mut client = client(&rig).await;
-    let mut answers = Vec::new();
-    macro_rules! ask {
-        ($($method:ident($request:expr)),* $(,)?) => {
-            $(answers.push((stringify!($method), client.$method($request).await.unwrap().into_inner()));)*
-        };
-    }
-    ask!(backup_virtual_machine(BackupRequest::default()),);
-    let redefined = client
-        .redefine_checkpoint(RedefineCheckpointRequest::default())
-        .await
-        .unwrap()
-        .into_inner();
-    answers.push(("redefine_checkpoint", redefined.response.unwrap()));
-    for (method, answer) in answers {
-        assert!(!answer.success, "{method}");
-        assert!(
-            answer
-                .message
-                .ends_with("is not supported by this launcher yet"),
-            "{method}: {}",
-            answer.message
-        );
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn oversized_request_is_refused() {
     let rig = Rig::new().await;
     let request = VmiRequest {

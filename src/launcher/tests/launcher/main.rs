@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod authority;
+mod backup;
 mod command;
 mod credentials;
 mod freeze;

@@ -5,12 +5,12 @@ use std::thread;
 use std::time::Duration;
 
 use libvirt::{Domain, JobStats};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::{MemoryDumpRequest, directory, io_helper, is_dump};
 use crate::blocking;
-use crate::jobs::{AbortReason, JobContext, JobError, ProgressTimes};
+use crate::jobs::{Aborted, JobContext, JobError, ProgressTimes, abort_reason};
 
 /// Connecting, looking up, asking for progress.
 const QUICK: Duration = Duration::from_secs(10);
@@ -23,7 +23,6 @@ const ABORT: Duration = Duration::from_secs(5);
 /// The I/O helper may only just be starting.
 const KILL_HELPER: Duration = Duration::from_millis(100);
 
-type Aborted = watch::Receiver<Option<AbortReason>>;
 type Dumped = oneshot::Receiver<libvirt::Result<()>>;
 
 /// Makes the dump, without a deadline.
@@ -120,18 +119,6 @@ fn spawn_dump(domain: &Arc<dyn Domain>, path: &str) -> Result<Dumped, JobError> 
         .spawn(move || drop(done.send(domain.core_dump_memory(&path))))
         .map_err(|_| JobError::Fault)?;
     Ok(dumped)
-}
-
-async fn abort_reason(aborted: &mut Aborted) -> AbortReason {
-    match aborted
-        .wait_for(Option::is_some)
-        .await
-        .map(|reason| *reason)
-    {
-        Ok(Some(reason)) => reason,
-        // The job runner is gone, so that nothing can abort.
-        _ => std::future::pending().await,
-    }
 }
 
 /// Logs the progress; returns when there is none any more.

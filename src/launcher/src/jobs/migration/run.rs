@@ -15,7 +15,7 @@ use super::record::MigrationRecord;
 use super::request::MigrationJob;
 use super::transfer_size;
 use crate::blocking;
-use crate::jobs::{AbortReason, JobContext, JobError};
+use crate::jobs::{AbortReason, JobContext, JobError, abort_reason};
 
 /// Reading the sizes of local disks, and calls that QEMU answers at once.
 const QUICK: Duration = Duration::from_secs(10);
@@ -77,24 +77,12 @@ impl MigrationControl {
     async fn ended(&mut self, record: &MigrationRecord) -> JobError {
         tokio::select! {
             biased;
-            reason = end_of_vm(&mut self.aborted) => JobError::Aborted(reason),
+            reason = abort_reason(&mut self.aborted) => JobError::Aborted(reason),
             () = cancel(&mut self.cancelled) => {
                 record.begin_abort();
                 JobError::Cancelled
             }
         }
-    }
-}
-
-async fn end_of_vm(aborted: &mut watch::Receiver<Option<AbortReason>>) -> AbortReason {
-    match aborted
-        .wait_for(Option::is_some)
-        .await
-        .map(|reason| *reason)
-    {
-        Ok(Some(reason)) => reason,
-        // The job runner is gone, so that nothing can abort.
-        _ => std::future::pending().await,
     }
 }
 
@@ -218,7 +206,7 @@ impl<'a> SourceMigration<'a> {
             let happening = tokio::select! {
                 biased;
                 result = &mut migrated => return self.result(result),
-                reason = end_of_vm(&mut control.aborted), if self.ending.is_none() => Happening::VmEnds(reason),
+                reason = abort_reason(&mut control.aborted), if self.ending.is_none() => Happening::VmEnds(reason),
                 () = cancel(&mut control.cancelled) => Happening::Cancelled,
                 () = iterations.next() => Happening::Iteration,
                 _ = ticks.tick() => Happening::Tick,

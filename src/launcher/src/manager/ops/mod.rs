@@ -1,5 +1,6 @@
 //! The operations, one file per command. Each is a function of the VM; the driver decides when it runs.
 
+mod backup;
 mod cpus;
 mod delete;
 mod finalize_migration;
@@ -20,6 +21,7 @@ mod soft_reboot;
 mod sync;
 mod unpause;
 
+pub(super) use backup::{abort_backup, export_backup, redefine_checkpoint, start_backup};
 pub(super) use cpus::set_cpus;
 pub(super) use delete::delete;
 pub(super) use finalize_migration::finalize_migration;

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::safe_point;
 use super::startup_watch::StartupWatch;
 use crate::events::VmEvent;
+use crate::jobs::JobKind;
 use crate::libvirt_client::{COMMAND, QUICK, START};
 use crate::manager::Answer;
 use crate::manager::error::OpError;
@@ -39,7 +40,11 @@ pub(super) async fn bring_up(
         return Ok(Answer::Done);
     }
     // The job that paused the guest resumes it.
-    let paused_by_job = vm.jobs.running().borrow().is_some();
+    let paused_by_job = vm
+        .jobs
+        .running()
+        .borrow()
+        .is_some_and(JobKind::pauses_guest);
     if state.state == DomainState::Paused && !paused_by_user && !paused_by_job {
         vm.client
             .on(domain, "resuming the domain", COMMAND, |domain| {

@@ -1,0 +1,157 @@
+//! Backups of the disks whose changed blocks are tracked.
+//!
+//! ```text
+//!          refused                              libvirt's job ends, by itself or by an abort
+//!        ┌───────────┐                                 ┌───────────────────────┐
+//!        ▼           │                                 ▼                       │
+//!   [no record]   [starting: quiesce, begin, thaw] [complete]        [running: watched, exported]
+//!        │           ▲          │                                              ▲
+//!        └── start ──┘          └──────────────── libvirt's job runs ──────────┘
+//! ```
+//! A start is answered when libvirt's job runs; a start that fails leaves an empty record, so that it can be repeated.
+
+mod error;
+mod export;
+mod record;
+mod redefine;
+mod request;
+mod start;
+mod tunnel;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubevirt_api::metadata::Backup;
+use libvirt::Domain;
+use tokio::sync::oneshot;
+
+pub(crate) use error::BackupError;
+pub(crate) use redefine::{Checkpoint, CheckpointError};
+pub(crate) use request::{
+    BackupFields, BackupId, BackupRequest, BackupRequestError, ExportRequest, Mode,
+};
+
+pub(super) use export::Export;
+
+use super::{AbortReason, Aborted, JobKind, JobStart, Jobs, State};
+use crate::timestamp;
+use record::{BackupEnd, Decision};
+
+/// How long a request to abort waits for the end of the backup; it goes on in the background.
+const ABORTED: Duration = Duration::from_secs(8);
+
+impl Jobs {
+    /// Starts a backup; returns when libvirt's job runs.
+    pub(crate) async fn start_backup(
+        &self,
+        request: BackupRequest,
+    ) -> Result<JobStart, BackupError> {
+        let started = {
+            let mut state = self.lock();
+            match *self.running.borrow() {
+                Some(JobKind::Backup) | None => {}
+                Some(JobKind::Migration) => return Err(BackupError::Migrates),
+                Some(other) => return Err(BackupError::JobRuns(other)),
+            }
+            match record::decide(state.backup.as_ref(), &request)? {
+                Decision::Start => {}
+                Decision::AlreadyRunning => return Ok(JobStart::AlreadyRunning),
+            }
+            let aborted = self.begin(&mut state, JobKind::Backup);
+            self.set_backup(&mut state, record::begin(&request));
+            let (tell, started) = oneshot::channel();
+            tokio::spawn(self.clone().run_backup(request, aborted, tell));
+            started
+        };
+        started.await.unwrap_or(Err(BackupError::Fault))?;
+        Ok(JobStart::Started)
+    }
+
+    /// Aborts the running backup.
+    pub(crate) async fn abort_backup(&self, id: &BackupId) -> Result<(), BackupError> {
+        record::is_running(self.lock().backup.as_ref(), id)
+            .map_err(|error| BackupError::Abort(Box::new(error)))?;
+        self.abort(AbortReason::Requested);
+        if tokio::time::timeout(ABORTED, self.ended()).await.is_err() {
+            tracing::warn!("the aborted backup has not ended within {ABORTED:?}");
+        }
+        Ok(())
+    }
+
+    async fn run_backup(
+        self,
+        request: BackupRequest,
+        aborted: Aborted,
+        tell: oneshot::Sender<Result<(), BackupError>>,
+    ) {
+        // Separate tasks, so that a panic ends only the job.
+        let task = start::start(self.clone(), request.clone(), aborted.clone());
+        let started = tokio::spawn(task).await;
+        let domain = match started.unwrap_or(Err(BackupError::Fault)) {
+            Ok(domain) => domain,
+            Err(error) => {
+                tracing::error!(backup = request.name(), reason = %error, "the backup did not start");
+                let mut state = self.lock();
+                self.set_backup(&mut state, Backup::default());
+                self.release(&mut state);
+                drop(state);
+                let _ = tell.send(Err(error));
+                return;
+            }
+        };
+        tracing::info!(backup = request.name(), "the backup runs");
+        // A caller that gave up asks again.
+        let _ = tell.send(Ok(()));
+        let end = self.watch_backup(&request, domain, aborted.clone()).await;
+        if request.mode() == Mode::Pull {
+            // A QEMU that was killed leaves it.
+            start::remove_socket(self.context.backup_socket.clone()).await;
+        }
+        let aborted = *aborted.borrow();
+        let mut state = self.lock();
+        state.export = None;
+        let begun = state.backup.take().unwrap_or_default();
+        let record = record::complete(begun, request.mode(), timestamp::now(), end, aborted);
+        match record.failed {
+            true => {
+                tracing::error!(
+                    backup = request.name(),
+                    reason = record.backup_msg,
+                    "the backup failed"
+                );
+                tokio::spawn(start::remove(request.directory().to_owned()));
+            }
+            false => tracing::info!(backup = request.name(), "the backup has ended"),
+        }
+        self.set_backup(&mut state, record);
+        self.release(&mut state);
+    }
+
+    async fn watch_backup(
+        &self,
+        request: &BackupRequest,
+        domain: Arc<dyn Domain>,
+        aborted: Aborted,
+    ) -> BackupEnd {
+        let watch = watch::watch(Arc::clone(&self.context), domain, request.mode(), aborted);
+        let fault = |_| BackupEnd::Fault(BackupError::Fault.to_string());
+        tokio::spawn(watch).await.unwrap_or_else(fault)
+    }
+
+    /// Changes the record of the backup that starts.
+    fn change_backup(&self, change: impl FnOnce(&mut Backup)) {
+        let mut state = self.lock();
+        let mut record = state.backup.clone().unwrap_or_default();
+        change(&mut record);
+        self.set_backup(&mut state, record);
+    }
+
+    fn set_backup(&self, state: &mut State, record: Backup) {
+        state.backup = Some(record.clone());
+        self.context.recorder.set_backup(record);
+    }
+}
+
+#[cfg(test)]
+mod tests;

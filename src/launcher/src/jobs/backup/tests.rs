@@ -1,0 +1,280 @@
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Mutex;
+
+use futures_util::future::BoxFuture;
+use kubevirt_api::metadata::{MemoryDump, Migration};
+use libvirt::StartOptions;
+use libvirt::fake::{Call, FakeDaemon};
+use tempfile::TempDir;
+
+use super::*;
+use crate::jobs::tests::{DOMAIN, SOON, context};
+use crate::jobs::{JobRecorder, ProgressTimes};
+
+const XML: &str = "<domain type='kvm'><name>default_vm1</name><devices>\
+    <disk type='file' device='disk'><source file='/d/os.qcow2'/><target dev='vda' bus='virtio'/>\
+    <alias name='ua-os'/></disk>\
+    <disk type='file' device='disk'><source file='/cbt/data.qcow2'><dataStore type='file'>\
+    <format type='raw'/><source file='/d/disk.img'/></dataStore></source>\
+    <target dev='vdc' bus='virtio'/><alias name='ua-data'/></disk></devices></domain>";
+
+#[derive(Default)]
+struct Records(Mutex<Vec<Backup>>);
+
+impl JobRecorder for Records {
+    fn set_memory_dump(&self, _: MemoryDump) {}
+
+    fn migration(&self) -> Option<Migration> {
+        None
+    }
+
+    fn set_migration(&self, _: Migration) {}
+
+    fn set_backup(&self, record: Backup) {
+        self.0.lock().unwrap().push(record);
+    }
+
+    fn all_published(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+struct Rig {
+    fake: FakeDaemon,
+    jobs: Jobs,
+    records: Arc<Records>,
+    directory: TempDir,
+}
+
+impl Rig {
+    async fn new() -> Rig {
+        Rig::with(XML, ProgressTimes::default()).await
+    }
+
+    async fn with(xml: &str, progress: ProgressTimes) -> Rig {
+        let fake = FakeDaemon::new();
+        let domain = fake.connect().unwrap().define(xml).unwrap();
+        domain.start(StartOptions::RUNNING).unwrap();
+        let records = Arc::new(Records::default());
+        let recorder = Arc::clone(&records) as Arc<dyn JobRecorder>;
+        let jobs = Jobs::new(context(&fake, recorder, progress).await);
+        Rig {
+            fake,
+            jobs,
+            records,
+            directory: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn id(&self, name: &str) -> BackupId {
+        BackupId {
+            name: name.into(),
+            start_time: Some("2026-11-21T13:10:00Z".parse().unwrap()),
+        }
+    }
+
+    fn request(&self, name: &str, mode: Mode, edit: impl Fn(&mut BackupFields)) -> BackupRequest {
+        let mut fields = BackupFields {
+            id: self.id(name),
+            vmi_name: "vm1".into(),
+            mode,
+            target_path: Some(self.directory.path().to_owned()),
+            incremental: None,
+            skip_quiesce: true,
+            persistent_tpm: false,
+        };
+        edit(&mut fields);
+        BackupRequest::new(fields).unwrap()
+    }
+
+    async fn start(&self, name: &str, mode: Mode) -> Result<JobStart, BackupError> {
+        self.jobs
+            .start_backup(self.request(name, mode, |_| {}))
+            .await
+    }
+
+    async fn last(&self) -> Backup {
+        tokio::time::timeout(SOON, self.jobs.ended()).await.unwrap();
+        self.records.0.lock().unwrap().last().unwrap().clone()
+    }
+
+    fn files(&self) -> Vec<String> {
+        let path = self.directory.path().join("vm1/bk1-2026-11-21_13-10-00");
+        let Ok(entries) = std::fs::read_dir(path) else {
+            return Vec::new();
+        };
+        entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect()
+    }
+}
+
+#[tokio::test]
+async fn push_ends_by_itself_and_leaves_file_and_checkpoint() {
+    let rig = Rig::new().await;
+    rig.fake.set_backup_duration(Duration::from_millis(100));
+    let started = rig.start("bk1", Mode::Push).await.unwrap();
+    assert_eq!(started, JobStart::Started);
+    let again = rig.start("bk1", Mode::Push).await.unwrap();
+    assert_eq!(again, JobStart::AlreadyRunning);
+    let record = rig.last().await;
+    assert!(record.completed && !record.failed, "{record:?}");
+    assert_eq!(record.quiesce_status, "Skipped");
+    assert_eq!(record.checkpoint_name, "bk1-2026-11-21_13-10-00");
+    assert_eq!(
+        record.volumes,
+        r#"[{"volumeName":"data","diskTarget":"vdc"}]"#
+    );
+    assert_eq!(rig.fake.checkpoints(DOMAIN), ["bk1-2026-11-21_13-10-00"]);
+    assert_eq!(rig.files(), ["bk1-data.qcow2"]);
+    let error = rig.start("bk1", Mode::Push).await.unwrap_err().to_string();
+    assert!(error.contains("has ended at"), "{error}");
+    assert_eq!(rig.fake.count(Call::BeginBackup), 1);
+}
+
+#[tokio::test]
+async fn pull_lasts_until_it_is_aborted() {
+    let rig = Rig::new().await;
+    rig.start("bk1", Mode::Pull).await.unwrap();
+    let other = rig.start("bk2", Mode::Push).await.unwrap_err();
+    assert!(other.to_string().contains("bk1 already in progress"));
+    assert!(rig.jobs.abort_backup(&rig.id("bk2")).await.is_err());
+    assert_eq!(*rig.jobs.running().borrow(), Some(JobKind::Backup));
+    rig.jobs.abort_backup(&rig.id("bk1")).await.unwrap();
+    let record = rig.last().await;
+    assert!(record.completed && !record.failed, "{record:?}");
+    assert!(rig.jobs.abort_backup(&rig.id("bk1")).await.is_err());
+}
+
+#[tokio::test]
+async fn failed_start_leaves_an_empty_record_and_no_directory() {
+    let rig = Rig::new().await;
+    let incremental = rig.request("bk1", Mode::Push, |fields| {
+        fields.incremental = Some("nope".into());
+    });
+    let error = rig.jobs.start_backup(incremental).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "virError(Code=103, Domain=10, Message='Domain checkpoint not found: Checkpoint 'nope' for \
+         incremental backup of disk 'vdc' not found')"
+    );
+    assert_eq!(rig.last().await, Backup::default());
+    assert!(
+        !rig.directory
+            .path()
+            .join("vm1/bk1-2026-11-21_13-10-00")
+            .exists()
+    );
+    rig.start("bk1", Mode::Push).await.unwrap();
+    assert!(rig.last().await.completed, "a retry goes on");
+}
+
+#[tokio::test]
+async fn domain_without_tracked_disks_is_not_backed_up() {
+    let xml = "<domain type='kvm'><name>default_vm1</name></domain>";
+    let rig = Rig::with(xml, ProgressTimes::default()).await;
+    let error = rig.start("bk1", Mode::Push).await.unwrap_err().to_string();
+    assert!(error.contains("no disk of the domain"), "{error}");
+    assert_eq!(rig.fake.count(Call::BeginBackup), 0);
+}
+
+#[tokio::test]
+async fn guest_that_cannot_be_frozen_is_backed_up_as_it_is() {
+    let rig = Rig::new().await;
+    let quiesced = rig.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
+    rig.jobs.start_backup(quiesced).await.unwrap();
+    let record = rig.last().await;
+    assert_eq!(record.quiesce_status, "Failed");
+    assert!(record.completed && !record.failed);
+}
+
+#[tokio::test]
+async fn failed_push_has_a_reason_and_no_files() {
+    let rig = Rig::new().await;
+    rig.fake.set_backup_duration(SOON * 10);
+    rig.start("bk1", Mode::Push).await.unwrap();
+    assert_eq!(rig.files().len(), 1);
+    rig.fake.fail_backup(DOMAIN, "No space left on device");
+    let record = rig.last().await;
+    assert!(record.failed);
+    assert_eq!(record.backup_msg, "No space left on device");
+    let gone = async {
+        while !rig.files().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(SOON, gone).await.unwrap();
+}
+
+#[tokio::test]
+async fn end_of_the_vm_completes_the_record() {
+    for mode in [Mode::Push, Mode::Pull] {
+        let rig = Rig::new().await;
+        rig.fake.set_backup_duration(SOON * 10);
+        rig.start("bk1", mode).await.unwrap();
+        rig.jobs.abort(AbortReason::Kill);
+        rig.fake.kill_qemu(DOMAIN);
+        let record = rig.last().await;
+        assert!(record.failed && record.completed, "{record:?}");
+        assert!(record.backup_msg.contains("is being ended"), "{record:?}");
+    }
+}
+
+#[tokio::test]
+async fn backup_without_progress_is_aborted() {
+    let progress = ProgressTimes {
+        report: Duration::from_millis(20),
+        stall: Duration::from_millis(300),
+    };
+    let rig = Rig::with(XML, progress).await;
+    rig.fake.set_backup_duration(SOON * 10);
+    rig.start("bk1", Mode::Push).await.unwrap();
+    let record = rig.last().await;
+    assert!(
+        record.backup_msg.contains("nothing was written"),
+        "{record:?}"
+    );
+    assert!(rig.fake.count(Call::AbortJob) > 0);
+}
+
+#[tokio::test]
+async fn daemon_that_was_started_again_still_tells_the_end() {
+    let rig = Rig::new().await;
+    rig.start("bk1", Mode::Pull).await.unwrap();
+    rig.fake.stop_daemon(libvirt::CloseReason::Eof);
+    rig.fake.start_daemon();
+    rig.jobs.abort_backup(&rig.id("bk1")).await.unwrap();
+    assert!(!rig.last().await.failed);
+}
+
+#[tokio::test]
+async fn redefined_checkpoint_is_known_again() {
+    let rig = Rig::new().await;
+    let checkpoint = |time: Option<&str>| Checkpoint {
+        name: "c1".into(),
+        creation_time: time.map(|time| time.parse().unwrap()),
+    };
+    let time = Some("2026-11-21T13:13:00Z");
+    let none = rig.jobs.redefine_checkpoint(&checkpoint(time)).await;
+    let none = none.unwrap_err();
+    assert!(none.is_invalid(), "{none}");
+    rig.fake.set_bitmaps(DOMAIN, "/cbt/data.qcow2", &["c1"]);
+    let untimed = rig.jobs.redefine_checkpoint(&checkpoint(None)).await;
+    let untimed = untimed.unwrap_err();
+    assert!(!untimed.is_invalid());
+    assert_eq!(
+        untimed.to_string(),
+        "failed to redefine checkpoint c1: virError(Code=1, Domain=69, Message='internal error: \
+         missing creationTime from existing checkpoint')"
+    );
+    rig.jobs
+        .redefine_checkpoint(&checkpoint(time))
+        .await
+        .unwrap();
+    assert_eq!(rig.fake.checkpoints(DOMAIN), ["c1"]);
+    let damaged = FakeDaemon::error(109, 10, "checkpoint inconsistent: c1");
+    rig.fake.fail_next(Call::RedefineCheckpoint, damaged);
+    let invalid = rig.jobs.redefine_checkpoint(&checkpoint(time)).await;
+    assert!(invalid.unwrap_err().is_invalid());
+}

@@ -1,0 +1,146 @@
+//! Watches a running backup: its progress, its end, and requests to abort it.
+//!
+//! libvirt's event of the end is only a hint to look: it is lost when the daemon is started again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use libvirt::{CompletedJob, Domain, JobOperation, JobStats, JobType};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::Mode;
+use super::record::BackupEnd;
+use crate::jobs::{Aborted, JobContext, JobError, abort_reason};
+use crate::libvirt_client::{COMMAND, CallError, QUICK};
+
+/// How often libvirt is asked whether the backup goes on.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// What libvirt says of the backup.
+enum Look {
+    Running(JobStats),
+    Ended(BackupEnd),
+    /// libvirt gives no answer; it is asked again.
+    NoAnswer,
+}
+
+/// Returns when the backup has ended, without a deadline: how long it takes depends on the disks, and in pull mode on
+/// who reads them.
+pub(super) async fn watch(
+    context: Arc<JobContext>,
+    domain: Arc<dyn Domain>,
+    mode: Mode,
+    mut aborted: Aborted,
+) -> BackupEnd {
+    let mut ticks = interval(LOOK.min(context.progress.report));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut progress = Progress::new();
+    let mut is_aborting = false;
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = context.signals.changed() => {}
+            reason = abort_reason(&mut aborted), if !is_aborting => {
+                tracing::info!(%reason, "aborting the backup");
+                is_aborting = true;
+            }
+        }
+        match look(&context, &domain).await {
+            Look::Ended(end) => return end,
+            // libvirt may hang on a QEMU that was killed.
+            Look::NoAnswer if context.signals.has_qemu_ended() => return BackupEnd::Unknown,
+            Look::NoAnswer => continue,
+            Look::Running(stats) => progress.observe(&stats, context.progress.report),
+        }
+        let stall = context.progress.stall;
+        let is_stalled = mode == Mode::Push && progress.since.elapsed() >= stall;
+        if is_aborting || is_stalled {
+            abort(&context, &domain).await;
+        }
+        if is_stalled && !is_aborting {
+            return BackupEnd::Stalled(JobError::Stalled(stall).to_string());
+        }
+    }
+}
+
+async fn look(context: &JobContext, domain: &Arc<dyn Domain>) -> Look {
+    let stats = |domain: &dyn Domain| {
+        let stats = domain.job_stats()?;
+        let is_running = stats.operation == JobOperation::Backup && stats.job_type != JobType::None;
+        Ok(match is_running {
+            true => Ok(stats),
+            false => Err(domain.completed_job()?),
+        })
+    };
+    let stats = context
+        .client
+        .on(domain, "asking for a backup's progress", QUICK, stats);
+    match stats.await {
+        Ok(Ok(stats)) => Look::Running(stats),
+        Ok(Err(job)) => Look::Ended(end(job)),
+        Err(CallError::Libvirt(error)) if error.is_no_domain() || error.is_operation_invalid() => {
+            Look::Ended(completed(context, domain).await)
+        }
+        Err(error) => {
+            tracing::debug!(reason = %error, "no progress of the backup is known");
+            Look::NoAnswer
+        }
+    }
+}
+
+/// The end of a backup whose VM has ended.
+async fn completed(context: &JobContext, domain: &Arc<dyn Domain>) -> BackupEnd {
+    let completed = |domain: &dyn Domain| domain.completed_job();
+    let completed = context
+        .client
+        .on(domain, "asking how a backup ended", QUICK, completed);
+    completed.await.map_or(BackupEnd::Unknown, end)
+}
+
+fn end(job: CompletedJob) -> BackupEnd {
+    match (job.stats.operation, job.stats.job_type) {
+        (_, JobType::None) => BackupEnd::Unknown,
+        (JobOperation::Backup, _) => BackupEnd::Job(Box::new(job)),
+        _ => BackupEnd::Unknown,
+    }
+}
+
+async fn abort(context: &JobContext, domain: &Arc<dyn Domain>) {
+    let abort = |domain: &dyn Domain| domain.abort_job();
+    let aborted = context
+        .client
+        .on(domain, "aborting a backup", COMMAND, abort);
+    if let Err(error) = aborted.await {
+        tracing::warn!(reason = %error, "libvirt does not abort the backup; it is asked again");
+    }
+}
+
+struct Progress {
+    processed: Option<u64>,
+    since: Instant,
+    reported: Instant,
+}
+
+impl Progress {
+    fn new() -> Progress {
+        Progress {
+            processed: None,
+            since: Instant::now(),
+            reported: Instant::now(),
+        }
+    }
+
+    fn observe(&mut self, stats: &JobStats, interval: Duration) {
+        if stats.data_processed > self.processed {
+            (self.processed, self.since) = (stats.data_processed, Instant::now());
+        }
+        if self.reported.elapsed() >= interval {
+            self.reported = Instant::now();
+            tracing::info!(
+                bytes = stats.data_processed,
+                total = stats.data_total,
+                "backing up the disks"
+            );
+        }
+    }
+}

@@ -1,0 +1,40 @@
+use super::job_start;
+use crate::jobs::{BackupId, BackupRequest, Checkpoint, ExportRequest};
+use crate::manager::Answer;
+use crate::manager::error::OpError;
+use crate::manager::vm_context::VmContext;
+
+/// Starts a backup, unless it runs already. virt-handler reads its result in the domain's metadata.
+pub(in crate::manager) async fn start_backup(
+    vm: &VmContext,
+    request: BackupRequest,
+) -> Result<Answer, OpError> {
+    job_start::answer(vm.jobs.start_backup(request).await?)
+}
+
+/// Serves the running backup to the export server.
+pub(in crate::manager) async fn export_backup(
+    vm: &VmContext,
+    request: ExportRequest,
+) -> Result<Answer, OpError> {
+    vm.jobs.export_backup(request).await?;
+    Ok(Answer::Done)
+}
+
+/// Ends the running backup.
+pub(in crate::manager) async fn abort_backup(
+    vm: &VmContext,
+    id: &BackupId,
+) -> Result<Answer, OpError> {
+    vm.jobs.abort_backup(id).await?;
+    Ok(Answer::Done)
+}
+
+/// Makes the checkpoint of an earlier backup known to libvirt.
+pub(in crate::manager) async fn redefine_checkpoint(
+    vm: &VmContext,
+    checkpoint: &Checkpoint,
+) -> Result<Answer, OpError> {
+    vm.jobs.redefine_checkpoint(checkpoint).await?;
+    Ok(Answer::Done)
+}

@@ -1,0 +1,60 @@
+//! Errors of the NBD client.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The data cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NbdError {
+    /// The socket cannot be connected to.
+    #[error("connecting to the backup at {path}: {source}")]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// The connection broke.
+    #[error("the connection to the backup broke: {0}")]
+    Io(#[from] io::Error),
+    /// QEMU gave no answer.
+    #[error("QEMU gave no answer about the backup within {0:?}")]
+    Late(Duration),
+    /// QEMU's answer is none of the protocol.
+    #[error("QEMU's answer about the backup is not understood: {0}")]
+    Protocol(String),
+    /// QEMU refuses the export.
+    #[error("QEMU refuses export {export:?}: {reason}")]
+    Refused {
+        /// The export's name.
+        export: String,
+        /// QEMU's reason.
+        reason: String,
+    },
+    /// QEMU could not read.
+    #[error("QEMU cannot serve the backup (error {number}): {reason}")]
+    Failed {
+        /// The protocol's error number.
+        number: u32,
+        /// QEMU's reason.
+        reason: String,
+    },
+    /// The export has no such bitmap.
+    #[error("server does not support requested context: {0}")]
+    NoContext(String),
+    /// The request begins after the end.
+    #[error("offset {offset} is beyond export size {size}")]
+    BeyondEnd {
+        /// The requested offset.
+        offset: u64,
+        /// The export's size.
+        size: u64,
+    },
+}
+
+impl NbdError {
+    pub(super) fn protocol(what: impl Into<String>) -> NbdError {
+        NbdError::Protocol(what.into())
+    }
+}

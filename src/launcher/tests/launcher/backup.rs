@@ -1,0 +1,93 @@
+//! Backups over the command socket, and what virt-handler hears of them.
+
+use std::time::Duration;
+
+use libvirt::fake::Call;
+use proto::cmd::v1::{BackupRequest, RedefineCheckpointRequest, Response, Vmi};
+use serde_json::{Value, json};
+use virt_launcher::manager::Command;
+
+use crate::command::client;
+use crate::rig::{Rig, sync, vmi_json};
+
+fn vmi(state: &str) -> Option<Vmi> {
+    let mut vmi = vmi_json();
+    vmi["status"]["changedBlockTracking"] = json!({ "state": state });
+    Some(Vmi {
+        vmi_json: vmi.to_string().into_bytes(),
+    })
+}
+
+async fn backup(rig: &Rig, state: &str, options: Value) -> Response {
+    let request = BackupRequest {
+        vmi: vmi(state),
+        options: options.to_string().into_bytes(),
+    };
+    let answer = client(rig).await.backup_virtual_machine(request).await;
+    answer.unwrap().into_inner()
+}
+
+fn start() -> Value {
+    json!({
+        "backupName": "bk1", "cmd": "Start", "mode": "Push", "targetPath": "/nonexistent/bk",
+        "backupStartTime": "2026-11-21T13:10:00Z",
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unusable_backup_requests_are_answered_with_a_reason() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    for (state, options, part) in [
+        (
+            "Initializing",
+            start(),
+            "ChangedBlockTracking is not enabled",
+        ),
+        ("Enabled", Value::Null, "cannot be read"),
+        ("Enabled", json!({}), "none of Start, Export, Abort"),
+        (
+            "Enabled",
+            json!({ "cmd": "Export", "mode": "Push" }),
+            "only a backup in mode Pull",
+        ),
+        (
+            "Enabled",
+            json!({ "cmd": "Export", "mode": "Pull" }),
+            "backupName is missing",
+        ),
+        (
+            "Enabled",
+            json!({ "cmd": "Abort" }),
+            "failed to abort backup: could not find",
+        ),
+        (
+            "Enabled",
+            start(),
+            "no disk of the domain has its changed blocks tracked",
+        ),
+    ] {
+        let answer = backup(&rig, state, options.clone()).await;
+        assert!(!answer.success, "{options}");
+        assert!(answer.message.contains(part), "{options}: {answer:?}");
+    }
+    let nobody = BackupRequest::default();
+    let answer = client(&rig).await.backup_virtual_machine(nobody).await;
+    assert!(
+        answer
+            .unwrap()
+            .into_inner()
+            .message
+            .contains("No valid vmi")
+    );
+    let nothing = RedefineCheckpointRequest {
+        vmi: vmi("Enabled"),
+        checkpoint: b"{}".to_vec(),
+    };
+    let answer = client(&rig).await.redefine_checkpoint(nothing).await;
+    let answer = answer.unwrap().into_inner();
+    assert!(!answer.checkpoint_invalid);
+    assert!(answer.response.unwrap().message.contains("has no name"));
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    assert_eq!(rig.fake.count(Call::BeginBackup), 0);
+}
