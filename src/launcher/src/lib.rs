@@ -17,6 +17,7 @@ mod libvirt_client;
 mod lifetime;
 pub mod logging;
 pub mod manager;
+mod migration_hook;
 mod mounted_secrets;
 mod nbd;
 mod notify;

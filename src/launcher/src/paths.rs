@@ -130,6 +130,11 @@ impl Paths {
         self.share.join("migrationproxy")
     }
 
+    /// Where libvirt's hook of a migration's target finds the launcher.
+    pub fn migration_hook_socket(&self) -> PathBuf {
+        self.share.join(kubevirt_api::migration_hook::SOCKET_NAME)
+    }
+
     /// QEMU's pid file for a domain.
     pub fn qemu_pid_file(&self, domain: &str) -> PathBuf {
         self.qemu_pids.join(format!("{domain}.pid"))

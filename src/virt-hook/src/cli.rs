@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::output::Colour;
 use crate::version::VERSION;
 use crate::{
-    bench, check, compare, compile, completions_and_man, doctor, inspect, new, policy, render,
-    replay, run, serve, test, wrap,
+    bench, check, compare, compile, completions_and_man, doctor, inspect, libvirt_hook, new,
+    policy, render, replay, run, serve, test, wrap,
 };
 
 /// Work with hooks of KubeVirt virtual machines, without a cluster.
@@ -67,6 +67,9 @@ pub(crate) enum Verb {
     /// Be one hook sidecar, or one plugin's sidecar, of a stock KubeVirt, with any number of modules
     #[command(after_help = serve::HELP)]
     Serve(serve::Arguments),
+    /// Be libvirt's hook in a launcher's pod: hooks see the VM that a migration brings
+    #[command(after_help = libvirt_hook::HELP)]
+    LibvirtHook(libvirt_hook::Arguments),
     /// Run a recorded run of a hook again, and show what is different about it
     #[command(after_help = replay::HELP)]
     Replay(replay::Arguments),
@@ -101,6 +104,7 @@ impl Verb {
             Self::Run(_) => "run",
             Self::Render(_) => "render",
             Self::Serve(_) => "serve",
+            Self::LibvirtHook(_) => "libvirt-hook",
             Self::Replay(_) => "replay",
             Self::Wrap(_) => "wrap",
             Self::Policy(_) => "policy",

@@ -12,6 +12,7 @@ mod doctor;
 mod exit;
 mod inputs;
 mod inspect;
+mod libvirt_hook;
 mod module_chain;
 mod new;
 mod output;
@@ -38,6 +39,9 @@ use output::{LogFields, Screen, Style};
 use version::VersionReport;
 
 fn main() -> ExitCode {
+    if let Some(code) = libvirt_hook::by_program_name() {
+        return code;
+    }
     // Modules are compiled in a child, which is this program again.
     if let Some(code) = hook_host::compile_child() {
         return code;
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
             screen.show(completions_and_man::completions(arguments, Cli::command()))
         }
         Verb::Man(arguments) => screen.show(completions_and_man::man(arguments, Cli::command())),
+        Verb::LibvirtHook(arguments) => libvirt_hook::run(arguments),
         Verb::Serve(arguments) => match serve::run(arguments) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => screen.failure(&failure),

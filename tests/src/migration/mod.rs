@@ -17,7 +17,7 @@ use crate::virt_handler::Event;
 use crate::vmi_builder::Vmi;
 
 pub use proxies::Proxies;
-pub use virsh::migrate;
+pub use virsh::{inactive_xml, migrate};
 
 /// `POD_NAME` in the two pods.
 pub const SOURCE_POD: &str = "virt-launcher-source";
@@ -52,8 +52,7 @@ impl PreparedMigration {
         ] {
             prepared.pod.set_host_uuid(host)?;
             prepared.pod.set_env("POD_NAME", name);
-            // KubeVirt's image has it, writable for the launcher.
-            prepared.pod.create_qemu_dir("/etc/libvirt/hooks")?;
+            prepared.pod.install_libvirt_hook()?;
         }
         Ok(PreparedMigration { source, target })
     }

@@ -203,6 +203,15 @@ impl Pod {
         )?)
     }
 
+    /// Makes `virt-hook` libvirt's hook in the pod, as an image has it. Before the launcher starts.
+    pub fn install_libvirt_hook(&self) -> Result<()> {
+        let client = self.directory.path().join("bin/libvirt-hook-client");
+        install_program(&binary("virt-hook")?, &client)?;
+        self.create_qemu_dir("/run/kubevirt-private/backend-storage-meta")?;
+        let hooks = self.create_qemu_dir("/etc/libvirt/hooks")?;
+        Ok(symlink(client, hooks.join("qemu"))?)
+    }
+
     /// libvirt's socket, as libvirt's clients on this machine reach it.
     pub fn libvirt_socket(&self) -> PathBuf {
         // `libvirtd` stands in for `virtqemud` where a distribution has only that.

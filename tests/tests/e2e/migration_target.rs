@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use tests::fixture::{BOOT, EVENT};
-use tests::migration::{MigrationPods, TARGET_POD, migrate, migrating, migration_of};
+use tests::hooks;
+use tests::migration::{
+    MigrationPods, PreparedMigration, TARGET_POD, inactive_xml, migrate, migrating, migration_of,
+};
 use tests::pod::User;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
@@ -170,5 +173,81 @@ async fn target_ends_when_the_connection_is_cut() -> Result<()> {
     ];
     ensure!(story == expected, "{story:?}");
     pods.source.commands.ping().await?.ok()?;
+    pods.source.end_vm(&vmi).await
+}
+
+/// A disk's cache mode, which a module on the target sets.
+const TUNED: &str = "cache='writeback'";
+
+async fn migrates_with_a_module_on_the_target(
+    name: &str,
+    annotation: (&str, &str),
+    module: &str,
+) -> Result<(MigrationPods, Vmi, Result<()>)> {
+    let vmi = Vmi::new(name, User::Nonroot)
+        .cloud_init("#cloud-config\n")
+        .annotate(annotation.0, annotation.1)
+        .edit(|vmi| {
+            vmi["status"]["volumeStatus"] =
+                serde_json::json!([{ "name": "cloudinit", "target": "vda", "size": 1_048_576 }]);
+        });
+    let prepared = PreparedMigration::create(User::Nonroot)?;
+    let hooks_dir = prepared.target.pod.hooks_dir()?;
+    hooks::install(&hooks_dir, "hook-sidecar-0", &hooks::example(module)?)?;
+    let pods = prepared.start(&vmi, &["--hook-sidecars", "1"]).await?;
+    pods.source.boot_without_controller(&vmi).await?;
+    let _proxies = pods.prepare_target(&vmi, UID).await?;
+    let migrated = migrate(&pods.source.pod, &vmi, &["--unsafe"]).await;
+    Ok((pods, vmi, migrated))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn module_on_the_target_changes_the_vm_that_arrives() -> Result<()> {
+    let annotation = ("disk-tuning.example.com/cache", "writeback");
+    let (pods, vmi, migrated) =
+        migrates_with_a_module_on_the_target("tuned", annotation, "disk-tuning-hook").await?;
+    migrated?;
+    pods.wait_for_arrival().await?;
+    let domain = pods.target.commands.domain().await?;
+    let cache = &domain["Spec"]["Devices"]["Disks"][0]["Driver"]["Cache"];
+    ensure!(cache == "writeback", "{domain}");
+    let definition = inactive_xml(&pods.target.pod, &vmi).await?;
+    ensure!(definition.contains(TUNED), "{definition}");
+    let source = inactive_xml(&pods.source.pod, &vmi).await?;
+    ensure!(!source.contains(TUNED), "{source}");
+    let story = story(&pods.target.handler.events());
+    ensure!(
+        story.len() == 3,
+        "the definition is not published: {story:?}"
+    );
+    // libvirt's hook has told that the VM has left.
+    let marker = pods
+        .source
+        .pod
+        .path("/run/kubevirt-private/backend-storage-meta/migrated");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(marker)?.permissions());
+    ensure!(mode & 0o777 == 0o644, "{mode:o}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn change_that_the_guest_would_notice_is_refused_by_name_on_the_source() -> Result<()> {
+    let annotation = (
+        "smbios.vm.kubevirt.io/baseBoardManufacturer",
+        "Radical Edward",
+    );
+    let (pods, vmi, migrated) =
+        migrates_with_a_module_on_the_target("board", annotation, "smbios-hook").await?;
+    let error = format!(
+        "{:#}",
+        migrated
+            .err()
+            .unwrap_or_else(|| anyhow::anyhow!("it migrated"))
+    );
+    ensure!(
+        error.contains("hook-sidecar-0") && error.contains("/domain/"),
+        "the source's error names hook and path: {error}"
+    );
+    pods.source.wait_for_agent(&vmi).await?;
     pods.source.end_vm(&vmi).await
 }

@@ -39,20 +39,40 @@ impl TargetProcessors {
             cpuset: state.target_cpu_set.clone(),
             ..host.clone()
         };
+        Self::on(vmi, &options, &host).map(Some)
+    }
+
+    /// The placement in this pod. `None` for a VM without dedicated processors.
+    ///
+    /// # Errors
+    /// [`MigrationXmlError`] if the pod has too few processors.
+    pub(super) fn here(
+        vmi: &Vmi,
+        options: &Options,
+        host: &HostFacts,
+    ) -> Result<Option<Self>, MigrationXmlError> {
+        let cpu = vmi.spec.domain.cpu.as_ref();
+        match cpu.is_some_and(|cpu| cpu.dedicated_cpu_placement) {
+            true => Self::on(vmi, options, host).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn on(vmi: &Vmi, options: &Options, host: &HostFacts) -> Result<Self, MigrationXmlError> {
         let DomainSpec {
             cpu_tune,
             numa_tune,
             ..
-        } = processor_placement(vmi, &options, &host)?;
+        } = processor_placement(vmi, options, host)?;
         let placement = DomainSpec {
             cpu_tune,
             numa_tune,
             ..DomainSpec::default()
         };
         let document = Document::parse_string(render(&placement));
-        Ok(Some(TargetProcessors(
+        Ok(TargetProcessors(
             document.map_err(crate::parse::ParseError::from)?,
-        )))
+        ))
     }
 
     /// Replaces the source's pins. What a hook added beside them stays.

@@ -13,6 +13,7 @@ mod disk_element;
 mod disk_sources;
 mod disks;
 mod error;
+mod incoming;
 mod target_identity;
 
 pub use cpu_placement::TargetProcessors;
@@ -20,3 +21,4 @@ pub use data_size::{completion_units, migrated_volume_bytes};
 pub use destination::{DestinationEdits, destination_xml};
 pub use disks::{disks_to_copy, migrated_volume_disks};
 pub use error::MigrationXmlError;
+pub use incoming::incoming_xml;

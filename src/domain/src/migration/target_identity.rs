@@ -16,7 +16,7 @@ pub(super) fn rename_files(document: &mut Document, vmi: &Vmi) {
     let Some(target) = target else {
         return;
     };
-    let from = format!("/{}/{}/", vmi.namespace(), vmi.name());
+    let from = source_directory(vmi);
     let to = format!("/{}/{}/", target.domain_namespace, target.domain_name);
     if from == to {
         return;
@@ -30,6 +30,16 @@ pub(super) fn rename_files(document: &mut Document, vmi: &Vmi) {
         if let Some(source) = store.and_then(|store| store.child_mut("source")) {
             rename(source, &from, &to);
         }
+    }
+}
+
+/// On the target, the VMI is the target's own.
+fn source_directory(vmi: &Vmi) -> String {
+    let state = vmi.status.migration_state.as_ref();
+    let source = state.and_then(|state| state.source_state.as_ref());
+    match source.filter(|source| source.domain().is_some()) {
+        Some(source) => format!("/{}/{}/", source.domain_namespace, source.domain_name),
+        None => format!("/{}/{}/", vmi.namespace(), vmi.name()),
     }
 }
 

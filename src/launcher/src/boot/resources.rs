@@ -105,6 +105,10 @@ pub struct BootResources {
     pub hotplug_disks: PathBuf,
     /// Where the sockets of a migration are.
     pub migration_sockets: PathBuf,
+    /// Where libvirt's hook of a migration's target finds the launcher.
+    pub hook_socket: PathBuf,
+    /// A migration's target places processors and names files (`--libvirt-hook-server-and-client`), not its source.
+    pub places_incoming: bool,
     /// The guest's side of the pod's network.
     pub network: PodNetwork,
     /// Where images are mounted as volumes (`--image-volume`); else virt-handler puts them in place.
@@ -127,6 +131,8 @@ impl BootResources {
             container_disks: paths.container_disks.clone(),
             hotplug_disks: paths.hotplug_disks.clone(),
             migration_sockets: paths.migration_sockets(),
+            hook_socket: paths.migration_hook_socket(),
+            places_incoming: false,
             network: PodNetwork::kubevirt(&paths.private),
             image_volumes: None,
             known_disks: Mutex::default(),

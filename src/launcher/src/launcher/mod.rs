@@ -27,7 +27,7 @@ use crate::libvirt_client::Connect;
 use crate::lifetime::Ending;
 use crate::manager::hooks::Hooks;
 use crate::manager::{Command, Identity, Phase, VmContext};
-use crate::{init_dirs, signals};
+use crate::{init_dirs, migration_hook, signals};
 pub use composition::{Composition, RunningLauncher};
 use lifetime_driver::LifetimeDriver;
 
@@ -142,6 +142,9 @@ impl Launcher {
         hooks: Arc<dyn Hooks>,
     ) -> anyhow::Result<Launcher> {
         init_dirs::initialize_disk_data(&config.paths)?;
+        if config.libvirt_uri.is_none() {
+            migration_hook::link::install(config.flags.libvirt_hook_server_and_client)?;
+        }
         let daemons = start_daemons(config, &identity).await?;
         let libvirt_uri = uri(config, daemons.as_ref());
         let composition = Composition {
@@ -280,6 +283,7 @@ fn boot_resources(config: &Config) -> BootResources {
         image_volumes: (config.flags.image_volume)
             .then(|| ImageVolumes::kubevirt(&config.paths.container_disks)),
         test_driver: config.is_test_driver(),
+        places_incoming: config.flags.libvirt_hook_server_and_client,
         ..BootResources::new(
             &config.paths,
             host::probe(config),

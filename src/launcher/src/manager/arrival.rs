@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use libvirt::{JobOperation, JobType, code};
+use libvirt::{JobOperation, JobType, XmlKind, code};
 use tokio::time::Instant;
 
 use super::arrival_stage::ArrivalStage;
@@ -15,7 +15,8 @@ use super::metadata::now;
 use super::state::Role;
 use super::vm_context::VmContext;
 use crate::boot::migration_sockets::MigrationSockets;
-use crate::libvirt_client::{CallError, QUICK};
+use crate::events::VmEvent;
+use crate::libvirt_client::{COMMAND, CallError, QUICK};
 
 /// Between two questions about the job, which libvirt answers without QEMU.
 const JOB_POLL: Duration = Duration::from_millis(25);
@@ -34,7 +35,10 @@ pub(super) async fn run(vm: Arc<VmContext>) {
             let job_ended = job_ended(&vm);
             let gone = vm.arrival.subscribe();
             tokio::select! {
-                () = job_ended => finish(&vm),
+                () = job_ended => {
+                    redefine(&vm).await;
+                    finish(&vm);
+                }
                 () = stopped(gone) => {}
             }
         }
@@ -87,6 +91,35 @@ async fn is_job_over(vm: &VmContext) -> Result<bool, CallError> {
     }
 }
 
+/// libvirt has defined the domain as the source described it: what hooks changed is changed there too. A definition that
+/// cannot be changed stays; the running domain has the changes.
+async fn redefine(vm: &VmContext) {
+    if let Err(reason) = try_redefine(vm).await {
+        tracing::warn!(
+            reason,
+            "the definition of the VM that has arrived stays the source's"
+        );
+    }
+}
+
+async fn try_redefine(vm: &VmContext) -> Result<(), String> {
+    let text = |error: CallError| error.to_string();
+    let Some(domain) = vm.client.lookup().await.map_err(text)? else {
+        return Ok(());
+    };
+    let definition = vm.client.xml(&domain, XmlKind::Inactive).await;
+    let Some(xml) = vm.last_edit.apply_to(&definition.map_err(text)?)? else {
+        return Ok(());
+    };
+    // Fails only when the observer is gone.
+    let _ = vm.events.send(VmEvent::Redefining);
+    let what = "defining the VM that has arrived";
+    let defined = vm
+        .client
+        .libvirt(what, COMMAND, move |hypervisor| hypervisor.define(&xml));
+    defined.await.map(drop).map_err(text)
+}
+
 fn finish(vm: &VmContext) {
     let uid = vm
         .metadata
@@ -101,6 +134,7 @@ fn finish(vm: &VmContext) {
     state.role = Role::Boot;
     state.defined = true;
     state.migration_sockets = MigrationSockets::default();
+    state.hook_server = None;
     drop(state);
     tracing::info!(migration = uid, "the migration has arrived");
 }

@@ -1,5 +1,8 @@
 //! Why an operation failed, and the text of the response.
 
+use std::io;
+use std::path::PathBuf;
+
 use domain::convert::ConvertError;
 use domain::hotplug_ports::HotplugPortsError;
 use domain::reconcile::MemoryChangeError;
@@ -62,6 +65,14 @@ pub enum OpError {
     /// The sockets of a migration could not be put in place.
     #[error(transparent)]
     MigrationSockets(#[from] MigrationSocketError),
+    /// libvirt's hook could not find the launcher.
+    #[error("listening for libvirt's migration hook on {path}: {source}", path = path.display())]
+    HookSocket {
+        /// The socket.
+        path: PathBuf,
+        /// Why it cannot be made.
+        source: io::Error,
+    },
     /// A hotplugged disk is not in the target's pod.
     #[error("{0}")]
     HotplugDisks(String),

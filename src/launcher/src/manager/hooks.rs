@@ -27,6 +27,16 @@ pub trait Hooks: Send + Sync {
         xml: String,
         plugins: &Plugins,
     ) -> Result<String, HookError>;
+    /// Before libvirt creates a domain that arrives by a migration: modules only.
+    async fn on_incoming_domain(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        xml: String,
+    ) -> Result<String, HookError> {
+        let _ = (invocation, vmi);
+        Ok(xml)
+    }
     /// The hook that libvirt's refusal of the domain is about, and the path that the hook changed.
     fn named_in(&self, refusal: &str) -> Option<(String, String)> {
         let _ = refusal;
@@ -64,6 +74,16 @@ impl Hooks for Chain {
         plugins: &Plugins,
     ) -> Result<String, HookError> {
         let (xml, _) = self.define(invocation, vmi, xml, plugins).await?;
+        Ok(xml)
+    }
+
+    async fn on_incoming_domain(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        xml: String,
+    ) -> Result<String, HookError> {
+        let (xml, _) = Chain::on_incoming_domain(self, invocation, vmi, xml).await?;
         Ok(xml)
     }
 

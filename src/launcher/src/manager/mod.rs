@@ -20,6 +20,7 @@ mod end_reason;
 mod error;
 mod handle;
 pub mod hooks;
+mod incoming_domain;
 mod metadata;
 mod observer;
 mod ops;

@@ -136,6 +136,7 @@ impl VmParts {
             defining,
             driver_state: Default::default(),
             arrival,
+            last_edit: Arc::default(),
             target_cleanup: Notify::new(),
             pod_name: self.pod_name,
             last_request: Arc::clone(&last_request),

@@ -13,6 +13,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use super::arrival_stage::ArrivalStage;
 use super::detaching::Detaching;
 use super::hooks::Hooks;
+use super::incoming_domain::LastEdit;
 use super::metadata::Metadata;
 use super::request_id::RequestId;
 use super::start_report::StartReport;
@@ -24,6 +25,7 @@ use crate::boot::resources::{BootResources, CloudInitImage};
 use crate::events::VmEvent;
 use crate::jobs::Jobs;
 use crate::libvirt_client::Client;
+use crate::migration_hook::HookServer;
 use crate::notify::Notifier;
 
 /// Which VM this launcher runs.
@@ -100,6 +102,8 @@ pub struct VmContext {
     pub driver_state: Mutex<DriverState>,
     /// How far a migration to this pod is.
     pub arrival: watch::Sender<ArrivalStage>,
+    /// What was made of the domain that arrives by a migration.
+    pub last_edit: Arc<LastEdit>,
     /// Notified when a migration's target is not needed any more.
     pub target_cleanup: Notify,
     /// The pod's name (`POD_NAME`).
@@ -115,6 +119,8 @@ pub struct DriverState {
     pub role: Role,
     /// What a migration to this pod arrives through.
     pub(crate) migration_sockets: MigrationSockets,
+    /// Serves libvirt's hook until the VM has arrived.
+    pub(crate) hook_server: Option<HookServer>,
     /// A user has paused the VM: a sync must not resume it.
     pub paused_by_user: bool,
     /// This launcher has defined the domain and prepared its resources.

@@ -3,6 +3,7 @@
 use domain::access_credentials::Credential;
 use domain::cloud_init::CloudInitData;
 use domain::convert::Purpose;
+use domain::host::HostFacts;
 use domain::spec::DomainSpec;
 use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Reason};
 use kubevirt_api::options::Options;
@@ -47,6 +48,7 @@ pub(super) struct ConvertedVm<'a> {
     vmi: &'a Vmi,
     options: &'a Options,
     plugins: &'a Plugins,
+    facts: HostFacts,
     spec: DomainSpec,
 }
 
@@ -56,6 +58,8 @@ pub(super) struct PreparedDomain<'a> {
     pub(super) xml: String,
     pub(super) cloud_init: Option<CloudInitImage>,
     pub(super) credentials: Vec<Credential>,
+    /// The node and the pod, as far as the VMI's conversion needs them.
+    pub(super) facts: HostFacts,
 }
 
 impl<'a> ConvertedVm<'a> {
@@ -83,6 +87,7 @@ impl<'a> ConvertedVm<'a> {
             vmi,
             options: &request.options,
             plugins: &request.plugins,
+            facts,
             spec,
         })
     }
@@ -138,6 +143,7 @@ impl<'a> ConvertedVm<'a> {
                     min_bytes,
                 }),
             credentials,
+            facts: self.facts,
         })
     }
 }

@@ -6,7 +6,11 @@
 
 mod hotplug_disks;
 
+use std::sync::Arc;
+
 use domain::convert::Purpose;
+use domain::host::HostFacts;
+use hook_host::Reason;
 use kubevirt_api::metadata::Migration;
 use kubevirt_api::migration::MigrationRequest;
 use kubevirt_api::vmi::{MigrationState, Vmi};
@@ -16,10 +20,12 @@ use super::prepare::{ConvertedVm, require_own_vm, until};
 use crate::boot::migration_sockets::{MigrationSockets, Transport};
 use crate::manager::Answer;
 use crate::manager::error::OpError;
+use crate::manager::incoming_domain::IncomingDomain;
 use crate::manager::metadata::now;
 use crate::manager::state::Role;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
+use crate::migration_hook::{EditDomain, HookServer};
 
 /// Prepares this pod for the VM. virt-handler repeats the request until it succeeds, and then once more now and then:
 /// each time everything is made anew.
@@ -64,6 +70,7 @@ async fn prepare(
     let expected = domain::parse::parse(&prepared.xml);
     vm.client
         .expect(expected.map_err(|error| OpError::Description(error.to_string()))?);
+    serve_hook(vm, request, prepared.facts)?;
     vm.credentials.send_replace(prepared.credentials);
     // Listeners of an earlier attempt go first.
     vm.driver_state().migration_sockets = MigrationSockets::default();
@@ -76,6 +83,30 @@ async fn prepare(
     if state.is_decentralized() {
         hotplug_disks::require(vmi, &vm.boot_resources.hotplug_disks).await?;
     }
+    Ok(())
+}
+
+/// libvirt runs a hook for the domain that it is to receive; the hook asks the launcher.
+fn serve_hook(vm: &VmContext, request: &SyncRequest, facts: HostFacts) -> Result<(), OpError> {
+    let incoming = Arc::new(IncomingDomain {
+        hooks: Arc::clone(&vm.hooks),
+        invocation: vm.identity.invocation(Reason::MigrationTarget),
+        request: request.clone(),
+        places: vm.boot_resources.places_incoming.then_some(facts),
+        last: Arc::clone(&vm.last_edit),
+    });
+    let edit: EditDomain = Arc::new(move |xml| {
+        let incoming = Arc::clone(&incoming);
+        Box::pin(async move { incoming.edit(xml).await })
+    });
+    let socket = &vm.boot_resources.hook_socket;
+    // The one of an earlier attempt removes its socket.
+    vm.driver_state().hook_server = None;
+    let server = HookServer::start(socket, edit).map_err(|source| OpError::HookSocket {
+        path: socket.clone(),
+        source,
+    })?;
+    vm.driver_state().hook_server = Some(server);
     Ok(())
 }
 

@@ -1,0 +1,94 @@
+//! The domain that a migration's target receives: edited before libvirt creates it, and its definition after that.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use domain::host::HostFacts;
+use domain::migration::incoming_xml;
+use domain_xml::{Document, apply, diff};
+use hook_host::Invocation;
+
+use super::hooks::Hooks;
+use super::sync_request::SyncRequest;
+
+/// What came in last and what was made of it. libvirt defines the domain as the source described it, so that the
+/// changes have to be made once more.
+#[derive(Default)]
+pub struct LastEdit(Mutex<Option<(String, String)>>);
+
+/// Edits the incoming domain of one migration.
+pub(super) struct IncomingDomain {
+    pub(super) hooks: Arc<dyn Hooks>,
+    pub(super) invocation: Invocation,
+    pub(super) request: SyncRequest,
+    /// The node and the pod, if the target places processors and names files (`--libvirt-hook-server-and-client`).
+    pub(super) places: Option<HostFacts>,
+    pub(super) last: Arc<LastEdit>,
+}
+
+impl IncomingDomain {
+    /// The domain to use. The error is the reason of a refusal, which reaches the source.
+    pub(super) async fn edit(&self, xml: String) -> Result<String, String> {
+        let SyncRequest { vmi, options, .. } = &self.request;
+        let before = xml.clone();
+        let placed = match &self.places {
+            Some(facts) => {
+                incoming_xml(xml, vmi, options, facts).map_err(|error| error.to_string())?
+            }
+            None => xml,
+        };
+        let hooked = self
+            .hooks
+            .on_incoming_domain(&self.invocation, vmi.raw_json(), placed);
+        let after = hooked.await.map_err(|error| error.to_string())?;
+        tracing::info!(changed = after != before, "incoming domain");
+        self.last.set(before, after.clone());
+        Ok(after)
+    }
+}
+
+impl LastEdit {
+    fn set(&self, before: String, after: String) {
+        *self.lock() = Some((before, after));
+    }
+
+    /// The definition with the same changes; `None` if there are none.
+    ///
+    /// # Errors
+    /// A change does not fit the definition: places are found by position, so both must have the same elements.
+    pub(super) fn apply_to(&self, definition: &str) -> Result<Option<String>, String> {
+        let Some((before, after)) = self.lock().clone() else {
+            return Ok(None);
+        };
+        let parse = |xml: &str| Document::parse(xml).map_err(|error| error.to_string());
+        let changes = diff(&parse(&before)?, &parse(&after)?);
+        if changes.is_empty() {
+            return Ok(None);
+        }
+        let changed = apply(&changes, &parse(definition)?);
+        Ok(Some(changed.map_err(|error| error.to_string())?.render()))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<(String, String)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn definition_gets_the_changes_of_the_incoming_domain() {
+        let edit = LastEdit::default();
+        assert_eq!(edit.apply_to("<domain/>"), Ok(None), "nothing came in");
+        let domain = "<domain><name>a</name><devices><disk><source file='/a'/><target dev='vda'/></disk></devices></domain>";
+        edit.set(domain.into(), domain.into());
+        assert_eq!(edit.apply_to(domain), Ok(None));
+        edit.set(domain.into(), domain.replace("'/a'", "'/b'"));
+        let definition = domain.replace("dev='vda'", "dev='vda' bus='virtio'");
+        let defined = edit.apply_to(&definition).unwrap().unwrap();
+        assert_eq!(defined, definition.replace("'/a'", "'/b'"));
+        assert!(edit.apply_to("<domain/>").is_err());
+    }
+}

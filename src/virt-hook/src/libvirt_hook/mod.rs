@@ -1,0 +1,144 @@
+//! `virt-hook libvirt-hook`: libvirt's hook of QEMU's domains in a launcher's pod, also under the name of KubeVirt's
+//! own, `libvirt-hook-client`.
+
+mod exchange;
+
+use std::ffi::OsStr;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use kubevirt_api::migration_hook::{MIGRATED_MARKER, SOCKET};
+
+pub(crate) const HELP: &str = "\
+libvirt runs /etc/libvirt/hooks/qemu with these arguments; a link from there to this program under the name
+libvirt-hook-client is enough. The domain that a migration's target is to receive goes from standard input to the
+launcher, and the domain to use to standard output. After a VM has migrated away, a marker tells KubeVirt
+that its backend storage here is not the current one. Every other operation succeeds at once.
+
+Exit codes:
+  0  done, or nothing to do
+  1  the domain is refused, or the marker cannot be written; standard error says why, and libvirt tells the source";
+
+/// The names under which this program is libvirt's hook, whatever its arguments are.
+const NAMES: [&str; 2] = ["libvirt-hook-client", "qemu"];
+
+/// What `libvirt-hook` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The launcher's socket
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    socket: PathBuf,
+    /// The file that tells that the VM has migrated away
+    #[arg(long, value_name = "PATH", default_value = MIGRATED_MARKER)]
+    marker: PathBuf,
+    /// What libvirt passes: the domain, the operation, the sub-operation and a detail
+    #[arg(
+        value_name = "ARGUMENT",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    call: Vec<String>,
+}
+
+/// The hook, if this program was started under one of its names: `NAME OPERATION SUBOPERATION DETAIL`.
+pub(crate) fn by_program_name() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next()?;
+    let name = Path::new(&program).file_name().and_then(OsStr::to_str)?;
+    if !NAMES.contains(&name) {
+        return None;
+    }
+    let call = arguments.map(|argument| argument.to_string_lossy().into_owned());
+    Some(run(&Arguments {
+        socket: SOCKET.into(),
+        marker: MIGRATED_MARKER.into(),
+        call: call.collect(),
+    }))
+}
+
+/// Runs the hook.
+pub(crate) fn run(arguments: &Arguments) -> ExitCode {
+    match answer(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            fail(&reason);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// libvirt passes standard error on to the migration's source.
+#[allow(clippy::print_stderr, reason = "libvirt reads it")]
+fn fail(reason: &str) {
+    eprintln!("virt-hook: {reason}");
+}
+
+fn answer(arguments: &Arguments) -> Result<(), String> {
+    let call: Vec<&str> = arguments.call.iter().map(String::as_str).collect();
+    match call[..] {
+        [_, "migrate", "begin", ..] => exchange::pass_domain(&arguments.socket),
+        [_, "release", "end", "migrated", ..] => mark(&arguments.marker)
+            .map_err(|error| format!("marker {}: {error}", arguments.marker.display())),
+        _ => Ok(()),
+    }
+}
+
+/// Decides which claim with TPM and EFI state is kept after an interrupted migration.
+fn mark(marker: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o644);
+    options.open(marker).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn call(marker: &Path, words: &str) -> Result<(), String> {
+        answer(&Arguments {
+            socket: "/nonexistent/socket".into(),
+            marker: marker.to_owned(),
+            call: words.split(' ').map(str::to_owned).collect(),
+        })
+    }
+
+    #[test]
+    fn only_a_vm_that_migrated_away_leaves_the_marker() {
+        let directory = tempfile::tempdir().unwrap();
+        let marker = directory.path().join("migrated");
+        for other in [
+            "a prepare begin -",
+            "a start begin -",
+            "a started begin -",
+            "a stopped end -",
+            "a release end destroyed",
+            "a release end",
+            "a",
+            "",
+        ] {
+            call(&marker, other).unwrap();
+        }
+        assert!(!marker.exists());
+        for _ in 0..2 {
+            call(&marker, "a release end migrated").unwrap();
+        }
+        let mode = std::fs::metadata(&marker).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o644);
+        let error = call(&marker.join("x"), "a release end migrated").unwrap_err();
+        assert!(error.contains("migrated/x"), "{error}");
+    }
+
+    #[test]
+    fn absent_launcher_refuses_the_domain() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = exchange::ask(&directory.path().join("none"), "<domain/>").unwrap_err();
+        assert!(error.contains("none"), "{error}");
+    }
+}
