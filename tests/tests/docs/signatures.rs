@@ -4,7 +4,7 @@ use crate::page::{page, pages, source};
 
 /// The start of a signature in each language, and the file that declares it.
 const SDKS: [(&str, &str); 3] = [
-    ("fn ", "hooks-sdk/src/lib.rs"),
+    ("fn ", "hooks-sdk/src/hook.rs"),
     ("def ", "src/virt-hook/templates/python/sdk/virt_hook.py"),
     ("bool ", "src/virt-hook/templates/c/sdk/virt_hook.h"),
 ];
