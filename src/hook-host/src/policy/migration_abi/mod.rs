@@ -8,7 +8,6 @@ use std::sync::OnceLock;
 
 use domain_xml::PathPattern;
 
-use super::permission::DangerKind;
 use super::{Grant, Layer};
 
 const ACCEPTED: &str = include_str!("accepted.txt");
@@ -21,7 +20,8 @@ pub(crate) fn accepted() -> &'static Grant {
     GRANT.get_or_init(|| {
         Grant::new(vec![Layer {
             patterns: patterns().collect(),
-            kinds: kinds_of_the_host().collect(),
+            // No class of danger as a whole: a class has devices that the guest sees among its places.
+            kinds: Vec::new(),
             origin: "the table of what a migration may change".to_owned(),
         }])
     })
@@ -30,12 +30,6 @@ pub(crate) fn accepted() -> &'static Grant {
 /// Why a change that is not [`accepted`] is refused, in place of a line that would grant it.
 pub(crate) fn remedy() -> String {
     REMEDY.to_owned()
-}
-
-/// What the guest does not see. The host's identity it does see.
-fn kinds_of_the_host() -> impl Iterator<Item = DangerKind> {
-    let all = DangerKind::ALL.iter().copied();
-    all.filter(|kind| *kind != DangerKind::HostIdentity)
 }
 
 fn patterns() -> impl Iterator<Item = PathPattern> {
@@ -100,6 +94,16 @@ mod tests {
             ),
             ("</devices>", "<emulator>/usr/bin/q</emulator></devices>"),
             (
+                "</type>",
+                "</type><kernel>/k</kernel><loader readonly='yes'>/l</loader>",
+            ),
+            ("</devices>", "<graphics type='vnc' port='-1'/></devices>"),
+            ("</domain>", "<seclabel type='none'/></domain>"),
+            (
+                "<model type='virtio'/>",
+                "<model type='virtio'/><rom file='/r'/>",
+            ),
+            (
                 "</domain>",
                 "<qemu:commandline><qemu:arg value='-S'/></qemu:commandline></domain>",
             ),
@@ -120,6 +124,12 @@ mod tests {
             ("dev='vda'", "dev='vdb'", "disk"),
             ("size='1500'", "size='9000'", "mtu"),
             ("00:01'", "00:02'", "interface"),
+            (
+                "</devices>",
+                "<hostdev mode='subsystem' type='usb'><source><vendor id='0x1'/><product id='0x2'/></source></hostdev>\
+                 </devices>",
+                "hostdev",
+            ),
             (
                 "</devices>",
                 "<rng model='virtio'><backend model='random'/></rng></devices>",
