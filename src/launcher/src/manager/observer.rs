@@ -121,6 +121,9 @@ impl Observer {
 
     async fn observe(&self, event: &VmEvent, history: &mut ObserverHistory) {
         history.end.observe(event);
+        if *event == VmEvent::GuestInfo && !self.guest_info.is_unpublished() {
+            return;
+        }
         let publications = history.publications.observe(event);
         if publications.is_empty() {
             return;

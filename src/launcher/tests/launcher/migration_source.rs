@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
 use crate::command::{about, client};
+use crate::guest_agent::eventually;
 use crate::rig::{DOMAIN, Rig, sync, vmi_json};
 
 const SLOW: MigrationPlan = MigrationPlan {
@@ -164,6 +165,7 @@ async fn cancelled_migration_is_told_once_it_has_stopped() {
     });
     assert!(migrate(&rig, "m1").await.success);
     until_migrating(&rig).await;
+    rig.notifications_until("migration=m1 PreCopy").await;
     // During the preparation of the target, which libvirt does not interrupt.
     cancel(&rig).await;
     cancel(&rig).await;
@@ -284,13 +286,13 @@ async fn commands_that_libvirt_would_not_carry_out_are_refused_meanwhile() {
         dump.message.contains("a migration is in progress"),
         "{dump:?}"
     );
-    let stats = client.get_domain_stats(EmptyRequest {}).await.unwrap();
-    let stats: Value = serde_json::from_str(&stats.into_inner().domain_stats).unwrap();
-    assert_eq!(
-        stats["MigrateDomainJobInfo"]["DataTotal"],
-        256 << 20,
-        "{stats}"
-    );
+    eventually("the progress of the migration", async || {
+        let stats = client.clone().get_domain_stats(EmptyRequest {}).await;
+        let stats = stats.unwrap().into_inner().domain_stats;
+        let stats: Value = serde_json::from_str(&stats).unwrap();
+        stats["MigrateDomainJobInfo"]["DataTotal"] == 256 << 20
+    })
+    .await;
     let killed = client.kill_virtual_machine(about()).await.unwrap();
     assert!(killed.into_inner().success);
     let notifications = rig.notifications_until("ended").await;

@@ -127,6 +127,7 @@ impl GuestInfoCache {
             users,
             filesystems,
             load: _,
+            is_unpublished: _,
         } = &*info;
         let filesystems: Vec<_> = filesystems.iter().take(MOST_LISTED).map(fs).collect();
         serde_json::to_string(&GuestAgentInfo {

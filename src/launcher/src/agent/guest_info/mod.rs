@@ -130,9 +130,16 @@ struct GuestInfo {
     users: Vec<User>,
     filesystems: Vec<Filesystem>,
     load: Load,
+    /// There is news that no notification has.
+    is_unpublished: bool,
 }
 
 impl GuestInfo {
+    fn add_to(&self, status: &mut DomainStatus) {
+        status.interfaces = self.interfaces.clone().unwrap_or_default();
+        status.os_info = self.os_info.clone().unwrap_or_default();
+    }
+
     /// Takes a fact over; true if notifications contain it and it is new.
     fn update(&mut self, fact: Fact) -> bool {
         match fact {
@@ -198,6 +205,7 @@ impl GuestInfoCache {
             is_news |= info.update(fact);
         }
         let frozen = info.freeze_status == Some(FreezeStatus::Frozen);
+        info.is_unpublished |= is_news;
         drop(info);
         self.frozen
             .send_if_modified(|known| std::mem::replace(known, frozen) != frozen);
@@ -222,20 +230,25 @@ impl GuestInfoCache {
         self.lock().load
     }
 
+    /// Whether there is news that no notification has. A notification for another reason may have had it.
+    pub(crate) fn is_unpublished(&self) -> bool {
+        self.lock().is_unpublished
+    }
+
     /// Completes the status of a notification.
     pub(crate) fn add_to_notification(&self, status: &mut DomainStatus) {
-        self.add_to_domain(status);
-        let frozen = self.lock().freeze_status;
+        let mut info = self.lock();
+        info.is_unpublished = false;
+        info.add_to(status);
+        let frozen = info.freeze_status.map(FreezeStatus::as_str);
         status.fs_freeze_status = FsFreeze {
-            status: frozen.map(FreezeStatus::as_str).unwrap_or_default().into(),
+            status: frozen.unwrap_or_default().into(),
         };
     }
 
     /// Completes the status in GetDomain's answer, which lacks the freeze status in KubeVirt.
     pub(crate) fn add_to_domain(&self, status: &mut DomainStatus) {
-        let info = self.lock();
-        status.interfaces = info.interfaces.clone().unwrap_or_default();
-        status.os_info = info.os_info.clone().unwrap_or_default();
+        self.lock().add_to(status);
     }
 
     fn lock(&self) -> MutexGuard<'_, GuestInfo> {
@@ -283,9 +296,11 @@ mod tests {
         let (cache, _events) = cache();
         cache.update(vec![Fact::FreezeStatus(FreezeStatus::Frozen), eth0("::1")]);
         assert!(*cache.frozen().borrow());
+        assert!(cache.is_unpublished());
         let (mut notified, mut answered) = (DomainStatus::default(), DomainStatus::default());
         cache.add_to_notification(&mut notified);
         cache.add_to_domain(&mut answered);
+        assert!(!cache.is_unpublished());
         assert_eq!(notified.fs_freeze_status.status, "frozen");
         assert_eq!(answered.fs_freeze_status.status, "");
         assert_eq!(notified.interfaces, answered.interfaces);
