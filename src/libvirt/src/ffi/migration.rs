@@ -52,7 +52,7 @@ fn parameters(request: &MigrationRequest) -> Result<TypedParamList> {
         disks,
         disks_uri,
     } = request;
-    let mut params = TypedParamList::default();
+    let mut params = TypedParamList::new()?;
     let texts = [
         (sys::VIR_MIGRATE_PARAM_URI, uri),
         (sys::VIR_MIGRATE_PARAM_DEST_NAME, destination_name),

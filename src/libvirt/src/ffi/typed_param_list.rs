@@ -14,17 +14,20 @@ pub(super) struct TypedParamList {
     capacity: c_int,
 }
 
-impl Default for TypedParamList {
-    fn default() -> Self {
-        TypedParamList {
+impl TypedParamList {
+    /// An empty list.
+    pub(super) fn new() -> Result<TypedParamList> {
+        // libvirt's calls for lists clear the thread's last error. Before `virInitialize`, which the first connection would
+        // call, that is another library's thread-local value, and libvirt crashes.
+        // SAFETY: no arguments; initialising more than once is allowed.
+        check(unsafe { sys::virInitialize() })?;
+        Ok(TypedParamList {
             list: std::ptr::null_mut(),
             count: 0,
             capacity: 0,
-        }
+        })
     }
-}
 
-impl TypedParamList {
     /// Adds a copy of a text.
     pub(super) fn add_text(&mut self, name: &CStr, value: &str) -> Result<()> {
         let value = c_string(&name.to_string_lossy(), value)?;
@@ -94,7 +97,7 @@ mod tests {
 
     #[test]
     fn parameters_are_kept_in_order_and_may_repeat() {
-        let mut params = TypedParamList::default();
+        let mut params = TypedParamList::new().unwrap();
         params.add_text(c"migrate_disks", "vda").unwrap();
         params.add_text(c"migrate_disks", "vdb").unwrap();
         params.add_u64(c"bandwidth", 10).unwrap();
@@ -116,7 +119,8 @@ mod tests {
 
     #[test]
     fn text_with_a_nul_byte_is_refused_by_its_name() {
-        let refused = TypedParamList::default().add_text(c"destination_xml", "<a\0/>");
+        let mut params = TypedParamList::new().unwrap();
+        let refused = params.add_text(c"destination_xml", "<a\0/>");
         assert!(
             refused
                 .unwrap_err()
