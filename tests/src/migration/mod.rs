@@ -115,6 +115,13 @@ impl MigrationPods {
             .into_inner())
     }
 
+    /// Deletes the VM on the source, from which it has migrated, whose launcher then ends; the target is left.
+    pub async fn end_source(mut self, vmi: &Vmi) -> Result<LauncherFixture> {
+        self.source.commands.delete(vmi).await?.ok()?;
+        self.source.expect_exit_code(0).await?;
+        Ok(self.target)
+    }
+
     /// Waits until the target has reported the migration's end.
     pub async fn wait_for_arrival(&self) -> Result<Event> {
         let arrived = |event: &Event| !migration_of(event)["EndTimestamp"].is_null();

@@ -97,10 +97,7 @@ async fn migrates(user: User) -> Result<()> {
     );
     pods.target.commands.sync(&vmi).await?.ok()?;
     pods.target.wait_for_agent(&vmi).await?;
-    let MigrationPods { mut source, target } = pods;
-    source.commands.delete(&vmi).await?.ok()?;
-    source.expect_exit_code(0).await?;
-    target.end_vm(&vmi).await
+    pods.end_source(&vmi).await?.end_vm(&vmi).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -155,10 +152,7 @@ async fn cancelled_migration_leaves_the_vm_and_another_one_succeeds() -> Result<
     pods.wait_for_arrival().await?;
     let end = source_end(&pods, NEXT_UID).await?;
     ensure!(migration_of(&end)["Failed"] != true, "{end}");
-    let MigrationPods { mut source, target } = pods;
-    source.commands.delete(&vmi).await?.ok()?;
-    source.expect_exit_code(0).await?;
-    target.end_vm(&vmi).await
+    pods.end_source(&vmi).await?.end_vm(&vmi).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -236,9 +230,7 @@ async fn paused_guest_arrives_paused() -> Result<()> {
     let arrived = pods.wait_for_arrival().await?;
     ensure!(arrived.state() == "Paused/User", "{arrived}");
     source_end(&pods, UID).await?;
-    let MigrationPods { mut source, target } = pods;
-    source.commands.delete(&vmi).await?.ok()?;
-    source.expect_exit_code(0).await?;
+    let target = pods.end_source(&vmi).await?;
     target.commands.unpause(&vmi).await?.ok()?;
     target.wait_for_agent(&vmi).await?;
     target.end_vm(&vmi).await
@@ -264,10 +256,7 @@ async fn guest_continues_on_the_target_by_post_copy() -> Result<()> {
         "{record}"
     );
     pods.target.wait_for_agent(&vmi).await?;
-    let MigrationPods { mut source, target } = pods;
-    source.commands.delete(&vmi).await?.ok()?;
-    source.expect_exit_code(0).await?;
-    target.end_vm(&vmi).await
+    pods.end_source(&vmi).await?.end_vm(&vmi).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -297,8 +286,5 @@ async fn local_disks_are_copied() -> Result<()> {
     );
     pods.wait_for_arrival().await?;
     pods.target.wait_for_agent(&vmi).await?;
-    let MigrationPods { mut source, target } = pods;
-    source.commands.delete(&vmi).await?.ok()?;
-    source.expect_exit_code(0).await?;
-    target.end_vm(&vmi).await
+    pods.end_source(&vmi).await?.end_vm(&vmi).await
 }

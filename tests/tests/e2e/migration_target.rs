@@ -97,10 +97,7 @@ async fn arrives(user: User) -> Result<()> {
     let added = pods.target.handler.events();
     let added = added.iter().filter(|event| event.event_type() == "ADDED");
     ensure!(added.count() == 1, "{}", pods.target.handler.history());
-    let MigrationPods { mut source, target } = pods;
-    source.commands.delete(&vmi).await?.ok()?;
-    source.expect_exit_code(0).await?;
-    target.end_vm(&vmi).await
+    pods.end_source(&vmi).await?.end_vm(&vmi).await
 }
 
 #[tokio::test(flavor = "multi_thread")]

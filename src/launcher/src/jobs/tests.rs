@@ -54,7 +54,7 @@ impl JobRecorder for Records {
 }
 
 /// What jobs on the fake daemon work with.
-pub(super) async fn context(
+async fn context(
     fake: &FakeDaemon,
     recorder: Arc<dyn JobRecorder>,
     progress: ProgressTimes,
@@ -85,27 +85,19 @@ pub(super) async fn context(
     }
 }
 
-struct Rig {
-    fake: FakeDaemon,
-    jobs: Jobs,
-    records: Arc<Records>,
-    directory: TempDir,
+/// Jobs of a running domain on the fake daemon, their records, and a directory for files.
+pub(super) struct Rig<R> {
+    pub(super) fake: FakeDaemon,
+    pub(super) jobs: Jobs,
+    pub(super) records: Arc<R>,
+    pub(super) directory: TempDir,
 }
 
-impl Rig {
-    async fn new() -> Rig {
-        Rig::with(Records::default()).await
-    }
-
-    async fn with(records: Records) -> Rig {
+impl<R: JobRecorder + 'static> Rig<R> {
+    pub(super) async fn running(xml: &str, records: R, progress: ProgressTimes) -> Rig<R> {
         let (fake, records) = (FakeDaemon::new(), Arc::new(records));
-        let xml = format!("<domain type='kvm'><name>{DOMAIN}</name></domain>");
-        let domain = fake.connect().unwrap().define(&xml).unwrap();
+        let domain = fake.connect().unwrap().define(xml).unwrap();
         domain.start(StartOptions::RUNNING).unwrap();
-        let progress = ProgressTimes {
-            report: STALL / 20,
-            stall: STALL,
-        };
         let recorder = Arc::clone(&records) as Arc<dyn JobRecorder>;
         let jobs = Jobs::new(context(&fake, recorder, progress).await);
         Rig {
@@ -114,6 +106,21 @@ impl Rig {
             records,
             directory: tempfile::tempdir().unwrap(),
         }
+    }
+}
+
+impl Rig<Records> {
+    async fn new() -> Self {
+        Rig::with(Records::default()).await
+    }
+
+    async fn with(records: Records) -> Self {
+        let xml = format!("<domain type='kvm'><name>{DOMAIN}</name></domain>");
+        let progress = ProgressTimes {
+            report: STALL / 20,
+            stall: STALL,
+        };
+        Rig::running(&xml, records, progress).await
     }
 
     fn path(&self, name: &str) -> String {

@@ -4,12 +4,10 @@ use std::sync::Mutex;
 
 use futures_util::future::BoxFuture;
 use kubevirt_api::metadata::{MemoryDump, Migration};
-use libvirt::StartOptions;
 use libvirt::fake::{Call, FakeDaemon};
-use tempfile::TempDir;
 
 use super::*;
-use crate::jobs::tests::{DOMAIN, SOON, context};
+use crate::jobs::tests::{DOMAIN, Rig, SOON};
 use crate::jobs::{JobRecorder, ProgressTimes};
 
 const XML: &str = "<domain type='kvm'><name>default_vm1</name><devices>\
@@ -40,31 +38,13 @@ impl JobRecorder for Records {
     }
 }
 
-struct Rig {
-    fake: FakeDaemon,
-    jobs: Jobs,
-    records: Arc<Records>,
-    directory: TempDir,
-}
-
-impl Rig {
-    async fn new() -> Rig {
+impl Rig<Records> {
+    async fn new() -> Self {
         Rig::with(XML, ProgressTimes::default()).await
     }
 
-    async fn with(xml: &str, progress: ProgressTimes) -> Rig {
-        let fake = FakeDaemon::new();
-        let domain = fake.connect().unwrap().define(xml).unwrap();
-        domain.start(StartOptions::RUNNING).unwrap();
-        let records = Arc::new(Records::default());
-        let recorder = Arc::clone(&records) as Arc<dyn JobRecorder>;
-        let jobs = Jobs::new(context(&fake, recorder, progress).await);
-        Rig {
-            fake,
-            jobs,
-            records,
-            directory: tempfile::tempdir().unwrap(),
-        }
+    async fn with(xml: &str, progress: ProgressTimes) -> Self {
+        Rig::running(xml, Records::default(), progress).await
     }
 
     fn id(&self, name: &str) -> BackupId {
