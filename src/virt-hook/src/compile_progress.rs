@@ -106,6 +106,17 @@ pub(crate) fn explain(error: LoadError) -> Error {
     }
 }
 
+/// The limit that a compilation exceeded, or the whole error if it is another one.
+pub(crate) fn exceeded_limit(error: &LoadError) -> String {
+    match error {
+        LoadError::Compile {
+            source: CompileError::LimitExceeded(limit),
+            ..
+        } => format!("it takes more than {limit}"),
+        error => error.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::compile_progress::{self, HOST};
 use crate::exit::{Failure, error_text};
 use crate::runtime::runtime;
+use crate::serve::smallest_limits;
 
 /// Deadline of a collection. Modules are compiled before it starts.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -263,6 +264,15 @@ pub(crate) fn compile_once(found: &[HookModule], compiled: &Path) -> Result<(), 
 /// Loads one module, compiled by a child as in a launcher; the code is kept in `kept`.
 pub(crate) async fn load(path: &Path, kept: &Path) -> Result<Result<Module, LoadError>> {
     let options = compile_progress::options(Some(kept.to_owned()))?;
+    Ok(compile_progress::with_progress(path, Module::load(path, options)).await)
+}
+
+/// Compiles a module as the smallest sidecar would.
+pub(crate) async fn load_in_smallest_sidecar(path: &Path) -> Result<Result<Module, LoadError>> {
+    let options = LoadOptions {
+        limits: smallest_limits(),
+        ..compile_progress::options(None)?
+    };
     Ok(compile_progress::with_progress(path, Module::load(path, options)).await)
 }
 

@@ -9,7 +9,7 @@ mod module;
 mod sample_vmis;
 mod schema;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
@@ -82,7 +82,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
             return Ok(CheckReport { findings });
         }
     };
-    findings.extend(module::findings(&ModuleReport::of(&loaded, bytes)));
+    let report = ModuleReport::of(&loaded, bytes);
+    let millis = report.compile_millis.unwrap_or_default();
+    let peak = report.compile_peak_memory.unwrap_or_default();
+    let compiling = module::compiling(millis, peak, || refused_in_smallest_sidecar(path))?;
+    findings.extend(module::findings(&report, compiling));
     let samples = sample_vmis::sample_vmis(&arguments.vmi)?;
     let policy = arguments.policy.as_deref();
     let ran = behaviour::BehaviourCheck::of(path, &kept, loaded.description(), policy, samples)?;
@@ -93,6 +97,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         findings.extend(libvirt_define::findings(&ran)?);
     }
     Ok(CheckReport { findings })
+}
+
+/// Why the smallest sidecar could not compile the module, if it could not.
+fn refused_in_smallest_sidecar(path: &Path) -> Result<Option<String>, Failure> {
+    let loaded = runtime()?.block_on(module_chain::load_in_smallest_sidecar(path));
+    let refused = loaded.map_err(Failure::Machine)?.err();
+    Ok(refused.map(|error| compile_progress::exceeded_limit(&error)))
 }
 
 impl Report for CheckReport {

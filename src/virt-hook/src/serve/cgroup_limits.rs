@@ -18,8 +18,6 @@ use crate::exit::error_text;
 const MIB: u64 = 1 << 20;
 /// Memory reserved for this process and for cached pages.
 const RESERVE: u64 = 24 * MIB;
-/// Bytes left for compiling in the sidecar of a guaranteed VM, to which KubeVirt gives 64 MB.
-pub(crate) const SMALLEST: u64 = 64_000_000 - RESERVE;
 /// The least memory with which a compilation can succeed.
 const LEAST: u64 = 8 * MIB;
 /// In cgroup v1, larger numbers mean "no limit".
@@ -36,6 +34,17 @@ pub(super) struct CgroupLimits {
     memory: Option<u64>,
     /// Number of processors; 0.2 is a fifth of one.
     processors: Option<f64>,
+}
+
+/// The sidecar of a guaranteed VM.
+const SMALLEST: CgroupLimits = CgroupLimits {
+    memory: Some(64_000_000),
+    processors: Some(0.2),
+};
+
+/// The limits of hooks in the sidecar of a guaranteed VM.
+pub(crate) fn smallest_limits() -> Limits {
+    SMALLEST.limits()
 }
 
 impl CgroupLimits {
@@ -186,11 +195,6 @@ mod tests {
         root
     }
 
-    const SIDECAR: CgroupLimits = CgroupLimits {
-        memory: Some(64_000_000),
-        processors: Some(0.2),
-    };
-
     #[test]
     fn both_kinds_of_cgroups_are_read() {
         let new = machine(&[
@@ -200,14 +204,14 @@ mod tests {
             ("sys/fs/cgroup/a/b/cpu.max", "20000 100000"),
             ("sys/fs/cgroup/a/cpu.max", "max 100000"),
         ]);
-        assert_eq!(CgroupLimits::read_below(new.path()), SIDECAR);
+        assert_eq!(CgroupLimits::read_below(new.path()), SMALLEST);
         // In a container with a cgroup namespace, the mount is the group.
         let inside = machine(&[
             ("proc/self/cgroup", "0::/"),
             ("sys/fs/cgroup/memory.max", "64000000"),
             ("sys/fs/cgroup/cpu.max", "20000 100000"),
         ]);
-        assert_eq!(CgroupLimits::read_below(inside.path()), SIDECAR);
+        assert_eq!(CgroupLimits::read_below(inside.path()), SMALLEST);
         // Without one, its path is the node's, and not there.
         let outside = machine(&[
             (
@@ -217,7 +221,7 @@ mod tests {
             ("sys/fs/cgroup/memory.max", "64000000"),
             ("sys/fs/cgroup/cpu.max", "20000 100000"),
         ]);
-        assert_eq!(CgroupLimits::read_below(outside.path()), SIDECAR);
+        assert_eq!(CgroupLimits::read_below(outside.path()), SMALLEST);
         for (memory, cpu) in [
             ("max", "max 100000"),
             ("", ""),
@@ -245,7 +249,7 @@ mod tests {
             ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "20000"),
             ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"),
         ]);
-        assert_eq!(CgroupLimits::read_below(old.path()), SIDECAR);
+        assert_eq!(CgroupLimits::read_below(old.path()), SMALLEST);
         let free = machine(&[
             ("proc/self/cgroup", "4:memory:/\n5:cpu:/"),
             (
@@ -264,8 +268,8 @@ mod tests {
     #[test]
     fn hooks_get_what_the_container_can_spare() {
         assert_eq!(CgroupLimits::default().limits(), Limits::default());
-        let limits = SIDECAR.limits();
-        assert_eq!(limits.compile_memory as u64, SMALLEST);
+        let limits = SMALLEST.limits();
+        assert_eq!(limits.compile_memory as u64, 64_000_000 - RESERVE);
         assert_eq!(limits.memory, limits.compile_memory);
         assert_eq!(limits.compile_threads, 1);
         assert_eq!(limits.compile_deadline, MAX_COMPILE);
@@ -283,7 +287,7 @@ mod tests {
             size: 1,
             source: CompileError::LimitExceeded("1 MiB of memory".to_owned()),
         };
-        let text = SIDECAR.explain(too_much.into()).to_string();
+        let text = SMALLEST.explain(too_much.into()).to_string();
         assert!(
             text.contains("61 MiB of memory and 0.20 processors")
                 && text.contains("supportContainerResources"),
@@ -291,7 +295,7 @@ mod tests {
         );
         let other = anyhow!("compiling it takes more than it should");
         assert_eq!(
-            SIDECAR.explain(other).to_string(),
+            SMALLEST.explain(other).to_string(),
             "compiling it takes more than it should"
         );
     }

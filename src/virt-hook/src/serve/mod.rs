@@ -20,7 +20,7 @@ use crate::module_chain::{self, HookModule, HookOptions};
 use crate::runtime::runtime;
 pub(crate) use arguments::{Arguments, HELP};
 use cgroup_limits::CgroupLimits;
-pub(crate) use cgroup_limits::SMALLEST;
+pub(crate) use cgroup_limits::smallest_limits;
 
 /// The default directory of precompiled modules in an image.
 const PRECOMPILED: &str = "/usr/share/virt-hook/hook-artifacts";
