@@ -12,7 +12,7 @@ use crate::{ImageError, Platform};
 /// The media type of image manifests.
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 /// The media type of indexes.
-const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// How to make a layout of an image in a registry.
 const REMEDY: &str = "make one with: skopeo copy docker://IMAGE oci:DIRECTORY";
 /// Indexes may name indexes.

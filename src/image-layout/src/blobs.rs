@@ -30,6 +30,17 @@ pub(crate) fn write(layout: &Path, content: &[u8]) -> Result<String, ImageError>
     Ok(digest)
 }
 
+/// Writes a JSON blob and returns its descriptor.
+pub(crate) fn write_json(
+    layout: &Path,
+    media_type: &str,
+    value: &serde_json::Value,
+) -> Result<serde_json::Value, ImageError> {
+    let text = value.to_string();
+    let digest = write(layout, text.as_bytes())?;
+    Ok(serde_json::json!({"mediaType": media_type, "digest": digest, "size": text.len()}))
+}
+
 /// Copies a blob and checks its digest.
 pub(crate) fn copy(from: &Path, to: &Path, digest: &str) -> Result<(), ImageError> {
     let name = blob_path(digest).ok_or_else(|| not_sha256(from, digest))?;

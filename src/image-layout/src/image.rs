@@ -1,19 +1,16 @@
 //! An image: a base or nothing, and layers on top.
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
-use crate::base::{Base, MANIFEST};
-use crate::{ImageError, Layer, Platform, blobs};
+use crate::base::{Base, INDEX, MANIFEST};
+use crate::{ImageError, Layer, Platform, blobs, layout};
 
 /// The media type of compressed layers.
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 /// The media type of configurations.
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-/// The annotation that names an image of a layout.
-const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
 /// An image that is being made.
 pub struct Image {
@@ -49,11 +46,24 @@ impl Image {
 
     /// Writes a new layout with this image alone, called `name` in it. Returns the manifest's digest.
     pub fn write(&self, layout: &Path, name: &str) -> Result<String, ImageError> {
-        if layout.exists() {
-            return Err(ImageError::Exists(layout.to_owned()));
-        }
-        let blobs_dir = layout.join("blobs/sha256");
-        fs::create_dir_all(&blobs_dir).map_err(ImageError::io(&blobs_dir))?;
+        layout::create(layout)?;
+        let descriptor = self.write_blobs(layout)?;
+        layout::finish(layout, name, descriptor)
+    }
+
+    /// Writes a new layout with one index of images, called `name` in it: the same for several platforms.
+    /// Returns the index's digest.
+    pub fn write_index(images: &[Self], layout: &Path, name: &str) -> Result<String, ImageError> {
+        layout::create(layout)?;
+        let manifests = images.iter().map(|image| image.write_blobs(layout));
+        let manifests: Vec<Json> = manifests.collect::<Result<_, _>>()?;
+        let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests});
+        let descriptor = blobs::write_json(layout, INDEX, &index)?;
+        layout::finish(layout, name, descriptor)
+    }
+
+    /// Writes the blobs of this image and returns the manifest's descriptor.
+    fn write_blobs(&self, layout: &Path) -> Result<Json, ImageError> {
         let (mut manifest, mut config) = self.start(layout)?;
         for (layer, created_by) in &self.layers {
             let written = layer.write().map_err(ImageError::io(layout))?;
@@ -68,19 +78,11 @@ impl Image {
             );
             push(&mut config["history"], json!({"created_by": created_by}));
         }
-        manifest["config"] = write_json(layout, CONFIG, &config)?;
-        let mut descriptor = write_json(layout, MANIFEST, &manifest)?;
-        let digest = descriptor["digest"].as_str().unwrap_or_default().to_owned();
-        descriptor["annotations"] = json!({REF_NAME: name});
+        manifest["config"] = blobs::write_json(layout, CONFIG, &config)?;
+        let mut descriptor = blobs::write_json(layout, MANIFEST, &manifest)?;
         descriptor["platform"] =
             json!({"os": self.platform.os, "architecture": self.platform.architecture});
-        let index = json!({"schemaVersion": 2, "manifests": [descriptor]});
-        write_file(&layout.join("index.json"), &index)?;
-        write_file(
-            &layout.join("oci-layout"),
-            &json!({"imageLayoutVersion": "1.0.0"}),
-        )?;
-        Ok(digest)
+        Ok(descriptor)
     }
 
     /// Manifest and configuration before the layers of ours. The base's layers are copied.
@@ -110,15 +112,4 @@ fn push(list: &mut Json, item: Json) {
         Json::Array(items) => items.push(item),
         other => *other = json!([item]),
     }
-}
-
-/// Writes a blob and returns its descriptor.
-fn write_json(layout: &Path, media_type: &str, value: &Json) -> Result<Json, ImageError> {
-    let text = value.to_string();
-    let digest = blobs::write(layout, text.as_bytes())?;
-    Ok(json!({"mediaType": media_type, "digest": digest, "size": text.len()}))
-}
-
-fn write_file(path: &Path, value: &Json) -> Result<(), ImageError> {
-    fs::write(path, value.to_string()).map_err(ImageError::io(path))
 }

@@ -3,6 +3,7 @@
 //! [`Layer`] collects files, directories and links and writes them as one deterministic tar layer: sorted,
 //! owned by root, with fixed times, and with file capabilities. [`Image`] reads a base from a layout or
 //! an OCI archive, or starts empty; gets layers and changes of its configuration; and writes a layout.
+//! [`WasmArtifact`] writes a layout of a single component.
 //!
 //! A base's manifest and configuration are edited as JSON, so that members that this crate does not know
 //! are kept. Every blob of a base is checked against its digest.
@@ -13,8 +14,10 @@ mod capabilities;
 mod error;
 mod image;
 mod layer;
+mod layout;
 mod platform;
 mod symbol_versions;
+mod wasm_artifact;
 
 pub use capabilities::{Capabilities, NET_BIND_SERVICE};
 pub use error::ImageError;
@@ -22,3 +25,4 @@ pub use image::Image;
 pub use layer::Layer;
 pub use platform::Platform;
 pub use symbol_versions::{NewestVersion, symbol_versions};
+pub use wasm_artifact::{WASM_CONFIG, WASM_LAYER, WasmArtifact};

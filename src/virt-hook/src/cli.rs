@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::output::Colour;
 use crate::version::VERSION;
 use crate::{
-    bench, check, compare, compile, completions_and_man, doctor, inspect, libvirt_hook, new,
+    bench, check, compare, compile, completions_and_man, doctor, image, inspect, libvirt_hook, new,
     policy, render, replay, run, serve, test, wrap,
 };
 
@@ -64,6 +64,9 @@ pub(crate) enum Verb {
     /// Compile modules ahead, for an image
     #[command(after_help = compile::HELP)]
     Compile(compile::Arguments),
+    /// Put modules into an OCI image, for volumes of pods and for registries
+    #[command(after_help = image::HELP)]
+    Image(image::Arguments),
     /// Be one hook sidecar, or one plugin's sidecar, of a stock KubeVirt, with any number of modules
     #[command(after_help = serve::HELP)]
     Serve(serve::Arguments),
@@ -100,6 +103,7 @@ impl Verb {
             Self::Compare(_) => "compare",
             Self::Bench(_) => "bench",
             Self::Compile(_) => "compile",
+            Self::Image(_) => "image",
             Self::Inspect(_) => "inspect",
             Self::Run(_) => "run",
             Self::Render(_) => "render",

@@ -10,6 +10,7 @@ mod compile_progress;
 mod completions_and_man;
 mod doctor;
 mod exit;
+mod image;
 mod inputs;
 mod inspect;
 mod libvirt_hook;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         Verb::Compare(arguments) => screen.show(compare::run(arguments)),
         Verb::Bench(arguments) => screen.show(bench::run(arguments)),
         Verb::Compile(arguments) => screen.show(compile::run(arguments)),
+        Verb::Image(arguments) => screen.show(image::run(arguments)),
         Verb::Inspect(arguments) => screen.show(inspect::run(arguments)),
         Verb::Run(arguments) => screen.show(run::run(arguments)),
         Verb::Render(arguments) => screen.show(render::run(arguments)),

@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use tests::binaries::binary;
 
 /// All verbs of `virt-hook`.
-pub(crate) const VERBS: [&str; 11] = [
+pub(crate) const VERBS: [&str; 12] = [
     "new", "inspect", "run", "render", "test", "check", "bench", "compile", "wrap", "serve",
-    "replay",
+    "replay", "image",
 ];
 
 /// Whether a shell can parse the script.

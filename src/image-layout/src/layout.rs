@@ -1,0 +1,37 @@
+//! A layout that is written: its directory, and the files that are no blobs.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+
+use crate::ImageError;
+
+/// The annotation that names an image of a layout.
+const REF_NAME: &str = "org.opencontainers.image.ref.name";
+
+/// Makes the directories of a new layout.
+pub(crate) fn create(layout: &Path) -> Result<(), ImageError> {
+    if layout.exists() {
+        return Err(ImageError::Exists(layout.to_owned()));
+    }
+    let blobs = layout.join("blobs/sha256");
+    fs::create_dir_all(&blobs).map_err(ImageError::io(blobs))
+}
+
+/// Writes what makes the blobs a layout: its only image, called `name`. Returns the image's digest.
+pub(crate) fn finish(layout: &Path, name: &str, mut image: Json) -> Result<String, ImageError> {
+    let digest = image["digest"].as_str().unwrap_or_default().to_owned();
+    image["annotations"] = json!({REF_NAME: name});
+    let index = json!({"schemaVersion": 2, "manifests": [image]});
+    write_file(&layout.join("index.json"), &index)?;
+    write_file(
+        &layout.join("oci-layout"),
+        &json!({"imageLayoutVersion": "1.0.0"}),
+    )?;
+    Ok(digest)
+}
+
+fn write_file(path: &Path, value: &Json) -> Result<(), ImageError> {
+    fs::write(path, value.to_string()).map_err(ImageError::io(path))
+}

@@ -1,0 +1,58 @@
+//! A component as an OCI artifact, in the layout of the CNCF's WebAssembly working group.
+//!
+//! The manifest has one layer, the component itself; tools that follow the layout refuse more.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use crate::base::MANIFEST;
+use crate::layer::hex;
+use crate::{ImageError, blobs, layout};
+
+/// The media type of the artifact's configuration.
+pub const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
+/// The media type of its layer.
+pub const WASM_LAYER: &str = "application/wasm";
+
+/// A component with what its configuration says about it.
+#[derive(Debug, Clone, Default)]
+pub struct WasmArtifact {
+    /// The component.
+    pub component: Vec<u8>,
+    /// The names of the interfaces that it exports.
+    pub exports: Vec<String>,
+    /// The names of the interfaces that it imports.
+    pub imports: Vec<String>,
+    /// The annotations of the manifest.
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl WasmArtifact {
+    /// Writes a new layout with this artifact alone, called `name` in it. Returns the manifest's digest.
+    pub fn write(&self, layout: &Path, name: &str) -> Result<String, ImageError> {
+        layout::create(layout)?;
+        let digest = blobs::write(layout, &self.component)?;
+        let config = json!({
+            // Readers require a time; a fixed one keeps the artifact the same.
+            "created": "1970-01-01T00:00:00Z",
+            "architecture": "wasm",
+            "os": "wasip2",
+            "layerDigests": [format!("sha256:{}", hex(&Sha256::digest(&self.component)))],
+            "component": {"exports": self.exports, "imports": self.imports, "target": null},
+        });
+        let mut manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "config": blobs::write_json(layout, WASM_CONFIG, &config)?,
+            "layers": [{"mediaType": WASM_LAYER, "digest": digest, "size": self.component.len()}],
+        });
+        if !self.annotations.is_empty() {
+            manifest["annotations"] = json!(self.annotations);
+        }
+        let descriptor = blobs::write_json(layout, MANIFEST, &manifest)?;
+        layout::finish(layout, name, descriptor)
+    }
+}

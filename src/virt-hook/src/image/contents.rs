@@ -1,0 +1,167 @@
+//! What an image has of each hook.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use hook_host::policy::HookYaml;
+use hook_host::wasm::Interface;
+use image_layout::{ImageError, Layer, WasmArtifact};
+
+use crate::compile_progress;
+use crate::exit::Failure;
+use crate::inputs::file;
+use crate::module_chain::{self, HookModule};
+use crate::runtime::runtime;
+
+/// The module's file in a hook's directory.
+pub(crate) const MODULE: &str = "hook.wasm";
+/// Its settings.
+pub(crate) const HOOK_YAML: &str = "hook.yaml";
+/// What follows a module's file name in that of its signature.
+pub(crate) const SIGNATURE_SUFFIX: &str = ".sigstore.json";
+/// The annotation of an artifact with the module's signature.
+const SIGNATURE_ANNOTATION: &str = "virt-hook.sigstore-bundle";
+/// The largest signature in bytes.
+const MAX_SIGNATURE: usize = 64 << 10;
+/// The longest name of a hook that the admission policies accept.
+const MAX_NAME: usize = 42;
+
+/// The files of one hook.
+#[derive(Debug)]
+pub(crate) struct PackedHook {
+    pub(crate) name: String,
+    pub(crate) module: Vec<u8>,
+    pub(crate) sha256: String,
+    pub(crate) hook_yaml: Option<Vec<u8>>,
+    pub(crate) signature: Option<String>,
+    exports: Vec<String>,
+    imports: Vec<String>,
+}
+
+/// Reads the files of hooks and checks that each module is a hook.
+pub(crate) fn pack(found: &[HookModule]) -> Result<Vec<PackedHook>, Failure> {
+    let mut names: BTreeMap<&str, &Path> = BTreeMap::new();
+    for hook in found {
+        check_name(hook)?;
+        if let Some(other) = names.insert(&hook.directory, &hook.module) {
+            return Err(Failure::usage(anyhow!(
+                "{} and {} are both named {}: an image has a directory per module; put them into \
+                 directories of different names",
+                other.display(),
+                hook.module.display(),
+                hook.directory
+            )));
+        }
+    }
+    found.iter().map(pack_one).collect()
+}
+
+fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
+    let path = &hook.module;
+    let bytes = file::read(path, compile_progress::limits().module)?;
+    let place = tempfile::tempdir()
+        .context("making a temporary directory")
+        .map_err(Failure::Machine)?;
+    let loaded = runtime()?.block_on(module_chain::load(path, &place.path().join("compiled")));
+    let loaded = loaded.map_err(Failure::Machine)?;
+    let module = loaded.map_err(|error| Failure::Refused(compile_progress::explain(error)))?;
+    let names = |interfaces: Vec<Interface>| interfaces.into_iter().map(|one| one.name).collect();
+    let interfaces = module.interfaces();
+    let sha256 = module.digest().to_owned();
+    Ok(PackedHook {
+        name: hook.directory.clone(),
+        hook_yaml: hook_yaml(hook, &sha256)?,
+        signature: signature(path)?,
+        sha256,
+        module: bytes,
+        exports: names(interfaces.exports),
+        imports: names(interfaces.imports),
+    })
+}
+
+/// A name that the admission policies accept, and that needs no quoting anywhere.
+fn check_name(hook: &HookModule) -> Result<(), Failure> {
+    let name = &hook.directory;
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let edge = |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'-');
+    let bytes = name.as_bytes();
+    let is_name = bytes.iter().all(|byte| fits(*byte))
+        && edge(bytes.first())
+        && edge(bytes.last())
+        && bytes.len() <= MAX_NAME;
+    if is_name {
+        return Ok(());
+    }
+    Err(Failure::usage(anyhow!(
+        "{}: {name:?} cannot be the name of a hook in an image: a-z, 0-9 and -, at most {MAX_NAME} \
+         characters; rename the file, or give a directory of such a name",
+        hook.module.display()
+    )))
+}
+
+fn hook_yaml(hook: &HookModule, sha256: &str) -> Result<Option<Vec<u8>>, Failure> {
+    let Some(path) = &hook.settings else {
+        return Ok(None);
+    };
+    let text = HookYaml::text(path).map_err(Failure::usage)?;
+    let text = text.ok_or_else(|| Failure::usage(anyhow!("{}: no such file", path.display())))?;
+    let yaml = HookYaml::parse(path, &text).map_err(Failure::usage)?;
+    match yaml.sha256() {
+        Some(pin) if pin != sha256 => Err(Failure::refused(anyhow!(
+            "{}: it is for a module with the sha256 {pin}, and {} has {sha256}",
+            path.display(),
+            hook.module.display()
+        ))),
+        _ => Ok(Some(text.into_bytes())),
+    }
+}
+
+fn signature(module: &Path) -> Result<Option<String>, Failure> {
+    let path = signature_path(module);
+    if path.symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    file::text(&path, MAX_SIGNATURE).map(Some)
+}
+
+/// Where a module's signature is.
+pub(crate) fn signature_path(module: &Path) -> PathBuf {
+    let mut name = module.as_os_str().to_owned();
+    name.push(SIGNATURE_SUFFIX);
+    name.into()
+}
+
+/// The layer of an ordinary image.
+pub(crate) fn layer(hooks: &[PackedHook]) -> Result<Layer, ImageError> {
+    let mut layer = Layer::new();
+    for hook in hooks {
+        let directory = format!("/{}", hook.name);
+        layer.directory(&directory, 0o755)?;
+        let mut file = |name: &str, content: &[u8]| {
+            layer.file(&format!("{directory}/{name}"), 0o644, content.to_owned())
+        };
+        file(MODULE, &hook.module)?;
+        if let Some(yaml) = &hook.hook_yaml {
+            file(HOOK_YAML, yaml)?;
+        }
+        if let Some(signature) = &hook.signature {
+            file(&format!("{MODULE}{SIGNATURE_SUFFIX}"), signature.as_bytes())?;
+        }
+    }
+    Ok(layer)
+}
+
+impl PackedHook {
+    /// The module as an artifact. Settings belong to who runs it, and have no place in one.
+    pub(crate) fn artifact(&self) -> WasmArtifact {
+        let signature = self.signature.iter();
+        let annotations = signature.map(|text| (SIGNATURE_ANNOTATION.to_owned(), text.clone()));
+        WasmArtifact {
+            component: self.module.clone(),
+            exports: self.exports.clone(),
+            imports: self.imports.clone(),
+            annotations: annotations.collect(),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! `virt-hook image`: modules as an OCI image layout, for image volumes and registries.
+
+mod contents;
+
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use clap::Args;
+use image_layout::{Image, ImageError, Platform};
+use serde::Serialize;
+
+use crate::exit::Failure;
+use crate::module_chain;
+use crate::output::{Plain, Report, Style};
+use contents::PackedHook;
+
+pub(crate) const HELP: &str = "\
+The image has one layer with a directory per hook: NAME/hook.wasm, hook.yaml if there is one, and the
+signature that `virt-hook sign` wrote. NAME is the module's file name, or the name of the directory
+that is given. The same modules make the same image, byte for byte. `virt-hook push`, or skopeo,
+copies the layout to a registry.
+
+Examples:
+  virt-hook image smbios.wasm --out layout
+  virt-hook image hooks/ --out layout --name hooks:1
+  virt-hook image smbios.wasm --artifact --out layout
+
+Exit codes:
+  0  the layout is written
+  1  a module is no hook, or does not fit its hook.yaml; standard error says why
+  2  the command line, or a file that it names, cannot be used
+  3  the layout could not be written";
+
+/// What `image` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// A module, or a directory that holds modules
+    #[arg(value_name = "DIR_OR_WASM", required = true)]
+    modules: Vec<PathBuf>,
+    /// The hook.yaml of the module, instead of the one beside it; for one module
+    #[arg(long, value_name = "FILE")]
+    hook_yaml: Option<PathBuf>,
+    /// The layout to write: a new directory
+    #[arg(long, short, value_name = "LAYOUT")]
+    out: PathBuf,
+    /// The image's name in the layout
+    #[arg(long, value_name = "NAME", default_value = "latest")]
+    name: String,
+    /// An architecture whose nodes use the image; modules are the same on all
+    #[arg(long = "architecture", value_name = "ARCHITECTURE",
+          default_values = ["amd64", "arm64", "s390x"], conflicts_with = "artifact")]
+    architectures: Vec<String>,
+    /// Write a CNCF wasm artifact: one module, for tools that run components; nothing mounts it
+    #[arg(long)]
+    artifact: bool,
+}
+
+/// A layout that was written.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ImageReport {
+    layout: PathBuf,
+    /// Of the index, or of the manifest if there is one only.
+    digest: String,
+    kind: &'static str,
+    hooks: Vec<HookReport>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HookReport {
+    name: String,
+    sha256: String,
+    bytes: usize,
+    hook_yaml: bool,
+    signed: bool,
+}
+
+/// Reads and checks the modules, and writes the layout.
+pub(crate) fn run(arguments: &Arguments) -> Result<ImageReport, Failure> {
+    let mut found = module_chain::find(&arguments.modules).map_err(Failure::Usage)?;
+    if let Some(yaml) = &arguments.hook_yaml {
+        match &mut found[..] {
+            [one] => one.settings = Some(yaml.clone()),
+            several => {
+                return Err(Failure::usage(anyhow!(
+                    "--hook-yaml is for one module, and these are {}: put a hook.yaml beside each",
+                    several.len()
+                )));
+            }
+        }
+    }
+    let hooks = contents::pack(&found)?;
+    let digest = match &hooks[..] {
+        [one] if arguments.artifact => {
+            let artifact = one.artifact().write(&arguments.out, &arguments.name);
+            artifact.map_err(failure)?
+        }
+        _ if arguments.artifact => {
+            return Err(Failure::usage(anyhow!(
+                "an artifact has one module, and these are {}: write one layout for each",
+                hooks.len()
+            )));
+        }
+        _ => write_image(arguments, &hooks)?,
+    };
+    let kind = if arguments.artifact {
+        "artifact"
+    } else {
+        "image"
+    };
+    Ok(ImageReport {
+        layout: arguments.out.clone(),
+        digest,
+        kind,
+        hooks: hooks.iter().map(HookReport::of).collect(),
+    })
+}
+
+fn write_image(arguments: &Arguments, hooks: &[PackedHook]) -> Result<String, Failure> {
+    let images = arguments.architectures.iter().map(|architecture| {
+        let mut image = Image::empty(Platform {
+            os: "linux".to_owned(),
+            architecture: architecture.clone(),
+        });
+        image.push(contents::layer(hooks)?, "virt-hook image");
+        Ok(image)
+    });
+    let images: Vec<Image> = images.collect::<Result<_, _>>().map_err(failure)?;
+    let written = match &images[..] {
+        [image] => image.write(&arguments.out, &arguments.name),
+        _ => Image::write_index(&images, &arguments.out, &arguments.name),
+    };
+    written.map_err(failure)
+}
+
+fn failure(error: ImageError) -> Failure {
+    match error {
+        ImageError::Exists(_) => Failure::usage(error),
+        _ => Failure::machine(error),
+    }
+}
+
+impl HookReport {
+    fn of(hook: &PackedHook) -> Self {
+        Self {
+            name: hook.name.clone(),
+            sha256: hook.sha256.clone(),
+            bytes: hook.module.len(),
+            hook_yaml: hook.hook_yaml.is_some(),
+            signed: hook.signature.is_some(),
+        }
+    }
+}
+
+impl Report for ImageReport {
+    fn text(&self, _: Style) -> String {
+        let mut text = format!("{}: {} {}\n", self.layout.display(), self.kind, self.digest);
+        for hook in &self.hooks {
+            let signed = if hook.signed { "signed" } else { "not signed" };
+            text += &format!(
+                "  {}: sha256 {}, {} bytes, {signed}\n",
+                Plain(&hook.name),
+                hook.sha256,
+                hook.bytes
+            );
+        }
+        text
+    }
+}
