@@ -23,6 +23,7 @@ pub mod hooks;
 mod incoming_domain;
 mod metadata;
 mod observer;
+mod off_notification;
 mod ops;
 mod refusal;
 mod request_id;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::spec::DomainSpec;
-use kubevirt_api::state::LifeCycle;
+use kubevirt_api::state::{LifeCycle, reason};
 use libvirt::{Event, LifecycleEvent};
 use tokio::sync::{Mutex, mpsc, watch};
 
@@ -15,6 +15,7 @@ use super::alert_reporter::AlertReporter;
 use super::arrival_stage::ArrivalStage;
 use super::end_reason::EndReason;
 use super::metadata::{Metadata, now};
+use super::off_notification::{LastOffNotification, OffNotification};
 use super::start_report::StartReport;
 use super::state::Phase;
 use crate::agent::{AgentLink, GuestInfoCache};
@@ -72,6 +73,7 @@ pub(super) struct ObserverHistory {
     last: Option<DomainSnapshot>,
     /// How the VM ends, as far as that is known before libvirt reports it.
     end: EndReason,
+    last_off: LastOffNotification,
 }
 
 impl ObserverHistory {
@@ -150,6 +152,10 @@ impl Observer {
             // A definition that failed half-way: this domain was never published.
             return;
         }
+        if self.awaits_end_of_migration(&snapshot) {
+            self.update_phase(presence);
+            return;
+        }
         if presence == Presence::Nothing && history.publications.last_published_active() {
             // A transient domain is gone with its end, and so is the reason.
             if !is_end(event) && *event != VmEvent::Republish {
@@ -161,7 +167,7 @@ impl Observer {
             }
         }
         for publication in &others {
-            self.publish(snapshot.clone(), publication);
+            self.publish(snapshot.clone(), publication, history);
         }
         history
             .publications
@@ -205,6 +211,15 @@ impl Observer {
         }
     }
 
+    /// virt-handler deletes a domain that has migrated. It gets that state with the migration's end, which follows within
+    /// milliseconds.
+    fn awaits_end_of_migration(&self, snapshot: &DomainSnapshot) -> bool {
+        let has_migrated =
+            snapshot.status == LifeCycle::Shutoff && snapshot.reason == reason::MIGRATED;
+        let record = self.metadata.current().migration;
+        has_migrated && record.is_some_and(|record| record.end_timestamp.is_none())
+    }
+
     fn update_phase(&self, presence: Presence) {
         self.state.send_if_modified(|state| {
             let next = state.observe(presence);
@@ -219,15 +234,15 @@ impl Observer {
             return;
         }
         if let Some(spec) = history.spec() {
-            self.publish(DomainSnapshot::starting_up(spec), publication);
+            self.publish(DomainSnapshot::starting_up(spec), publication, history);
             history.publications.observe_published(true);
         }
     }
 
-    fn publish_end(&self, history: &ObserverHistory) {
+    fn publish_end(&self, history: &mut ObserverHistory) {
         if let Some(spec) = history.spec() {
             let ended = DomainSnapshot::shut_off(spec, history.end.reason());
-            self.publish(ended, &Publication::MODIFIED);
+            self.publish(ended, &Publication::MODIFIED, history);
         }
     }
 
@@ -273,22 +288,20 @@ impl Observer {
         snapshot.map_err(|error| error.to_string())
     }
 
-    fn publish(&self, snapshot: DomainSnapshot, publication: &Publication) {
+    fn publish(
+        &self,
+        snapshot: DomainSnapshot,
+        publication: &Publication,
+        history: &mut ObserverHistory,
+    ) {
         let (metadata, version) = if publication.with_metadata {
             self.metadata.to_publish()
         } else {
             Default::default()
         };
-        let gone = snapshot.is_gone();
+        let is_last = snapshot.is_gone() && publication.may_be_last;
         let alive = snapshot.presence() == Presence::On;
-        tracing::info!(
-            event = publication.event_type.as_str(),
-            status = %snapshot.status,
-            reason = snapshot.reason,
-            request = self.last_request.load(Ordering::Relaxed),
-            "domain {}",
-            self.identity.domain
-        );
+        let (status, reason) = (snapshot.status, snapshot.reason);
         let Identity {
             namespace,
             name,
@@ -296,11 +309,31 @@ impl Observer {
             ..
         } = &self.identity;
         let mut domain = snapshot.domain(namespace, name, uid, metadata);
-        if gone && publication.may_be_last {
-            domain.metadata.deletion_timestamp = Some(now());
-        }
         self.alert_reporter.add_panic(&mut domain.status);
         self.guest_info.add_to_notification(&mut domain.status);
+        if publication.with_metadata {
+            self.metadata.mark_published(version);
+        }
+        let json = domain.to_json().ok().filter(|_| !alive);
+        let off = json.map(|json| OffNotification {
+            event_type: publication.event_type,
+            json,
+            is_last,
+        });
+        if !history.last_off.observe(off) {
+            return;
+        }
+        tracing::info!(
+            event = publication.event_type.as_str(),
+            status = %status,
+            reason,
+            request = self.last_request.load(Ordering::Relaxed),
+            "domain {}",
+            self.identity.domain
+        );
+        if is_last {
+            domain.metadata.deletion_timestamp = Some(now());
+        }
         match domain.to_json() {
             Ok(json) => {
                 let receipt = self
@@ -311,9 +344,6 @@ impl Observer {
                 }
             }
             Err(error) => tracing::error!(reason = %error, "could not encode the domain"),
-        }
-        if publication.with_metadata {
-            self.metadata.mark_published(version);
         }
     }
 }

@@ -104,6 +104,12 @@ async fn migrated_vm_is_published_with_the_end_and_is_never_started_again() {
     assert!(deleted.into_inner().success);
     let notifications = rig.notifications_until("NonExistent").await;
     assert!(notifications.last().unwrap().ends_with("gone"));
+    let migrated = |line: &&String| line.contains("Shutoff/Migrated");
+    assert_eq!(
+        notifications.iter().filter(migrated).count(),
+        1,
+        "{notifications:#?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
