@@ -110,6 +110,9 @@ pub enum OpError {
     /// The guest has neither an agent nor ACPI, one of which a reboot needs.
     #[error("VMI neither have the agent connected nor the ACPI feature enabled")]
     NoWayToReboot,
+    /// The VM is on its way from or to this pod.
+    #[error("failed to freeze VMI, VMI is currently during migration")]
+    FreezeDuringMigration,
     /// The guest's file systems could not be frozen or thawed.
     #[error(transparent)]
     Freeze(FreezeError),

@@ -12,7 +12,7 @@ use crate::command::{about, client};
 use crate::guest_agent::{ScriptedAgent, eventually, guest_info};
 use crate::rig::{DOMAIN, Rig, sync, vmi_json};
 
-async fn freeze(rig: &Rig, seconds: i32) -> Response {
+pub(crate) async fn freeze(rig: &Rig, seconds: i32) -> Response {
     let request = FreezeRequest {
         vmi: Some(Vmi {
             vmi_json: vmi_json().to_string().into_bytes(),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
 use crate::command::{about, client};
+use crate::freeze::freeze;
 use crate::guest_agent::eventually;
 use crate::rig::{DOMAIN, Rig, sync, vmi_json};
 
@@ -277,6 +278,14 @@ async fn commands_that_libvirt_would_not_carry_out_are_refused_meanwhile() {
         let refused = rig.manager.run(command).await.unwrap_err();
         assert!(refused.message().contains("is being migrated"), "{refused}");
     }
+    let frozen = freeze(&rig, 0).await;
+    assert_eq!(
+        (frozen.success, &*frozen.message),
+        (
+            false,
+            "failed to freeze VMI, VMI is currently during migration"
+        )
+    );
     rig.manager.run(Command::sync(sync())).await.unwrap();
     let mut client = client(&rig).await;
     let dump = MemoryDumpRequest {

@@ -9,6 +9,7 @@ use libvirt::fake::Call;
 use serde_json::{Value, json};
 use virt_launcher::manager::{Answer, Command, SyncRequest};
 
+use crate::freeze::freeze;
 use crate::rig::{DOMAIN, Rig, ScriptedHooks, sync, sync_of, vmi_json};
 
 const INCOMING: &str = "<domain type='kvm'><name>default_vm1</name>\
@@ -43,6 +44,9 @@ async fn arrival_is_told_in_order_and_ends_with_libvirts_job() {
     rig.notifications_until("ADDED").await;
     rig.fake.arrive(INCOMING, false).unwrap();
     let before = rig.notifications_until("Running").await;
+    let frozen = freeze(&rig, 0).await.message;
+    let expected = "failed to freeze VMI, VMI is currently during migration";
+    assert_eq!(frozen, expected, "the source can still take the VM back");
     assert!(
         !before.iter().any(|line| line.contains("ended")),
         "{before:#?}"

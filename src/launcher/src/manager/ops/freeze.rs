@@ -1,13 +1,18 @@
 use crate::agent::{Change, FreezeError, FreezeRequest};
 use crate::manager::Answer;
 use crate::manager::error::OpError;
+use crate::manager::state::Role;
 use crate::manager::vm_context::VmContext;
 
-/// Freezes the guest's file systems.
+/// Freezes the guest's file systems, unless the VM migrates: the guest would arrive frozen, and the timer of its thaw
+/// would stay behind.
 pub(in crate::manager) async fn freeze(
     vm: &VmContext,
     request: FreezeRequest,
 ) -> Result<Answer, OpError> {
+    if vm.role() != Role::Boot {
+        return Err(OpError::FreezeDuringMigration);
+    }
     answer(vm.freezer.freeze(request).await)
 }
 
