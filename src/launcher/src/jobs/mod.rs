@@ -216,6 +216,18 @@ struct State {
     export: Option<backup::Export>,
 }
 
+impl State {
+    fn abort(&self, reason: AbortReason) {
+        if let Some(abort) = &self.abort {
+            abort.send_if_modified(|aborted| {
+                let is_first = aborted.is_none();
+                aborted.get_or_insert(reason);
+                is_first
+            });
+        }
+    }
+}
+
 struct RunningMigration {
     record: MigrationRecord,
     cancel: mpsc::UnboundedSender<()>,
@@ -314,13 +326,7 @@ impl Jobs {
 
     /// Asks the running job to end; returns at once. The first reason counts.
     pub fn abort(&self, reason: AbortReason) {
-        if let Some(abort) = &self.lock().abort {
-            abort.send_if_modified(|aborted| {
-                let is_first = aborted.is_none();
-                aborted.get_or_insert(reason);
-                is_first
-            });
-        }
+        self.lock().abort(reason);
     }
 
     /// Aborts the running job, and waits until it has ended and its record was sent to virt-handler.

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::super::sync_request::SyncRequest;
 use super::*;
 use crate::agent::FreezeRequest;
-use crate::jobs::{BackupFields, BackupId, BackupRequest, MemoryDumpRequest, Mode};
+use crate::jobs::{BackupFields, BackupId, BackupRequest, Checkpoint, MemoryDumpRequest, Mode};
 
 const ABSENT: VmState = VmState {
     phase: Phase::Absent,
@@ -64,6 +64,13 @@ fn backup(name: &str) -> Command {
 
 fn abort_backup() -> Command {
     Command::AbortBackup(backup_id("bk0"))
+}
+
+fn redefine_checkpoint() -> Command {
+    Command::RedefineCheckpoint(Checkpoint {
+        name: "c1".into(),
+        creation_time: None,
+    })
 }
 
 fn freeze() -> Command {
@@ -296,6 +303,17 @@ fn sync_is_refused_until_the_migration_has_arrived() {
     assert_eq!(test.refused[&on_its_way], Refusal::AwaitsMigration);
     let arrived = test.request(sync("1", 5), &ACTIVE);
     assert_eq!(test.running(), [arrived]);
+}
+
+#[test]
+fn migration_is_cancelled_while_a_checkpoint_is_redefined() {
+    let mut test = TestQueue::default();
+    let redefine = test.request(redefine_checkpoint(), &ACTIVE);
+    let role = Role::Source;
+    let cancel = test.request(Command::CancelMigration, &VmState { role, ..ACTIVE });
+    assert_eq!(test.running(), [redefine, cancel]);
+    let late = test.request(redefine_checkpoint(), &VmState { role, ..ACTIVE });
+    assert_eq!(test.refused[&late], Refusal::MigratesAway);
 }
 
 #[test]

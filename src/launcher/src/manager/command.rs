@@ -170,11 +170,11 @@ pub(super) const RULES: [Rule; 22] = [
     rule(Kind::Unfreeze, "unfreeze", Filesystems, &[Filesystems, End], Repeat::JoinLast, &[]),
     rule(Kind::MemoryDump, "memory dump", Job, &[Job, End], Repeat::JoinLast, &[]),
     rule(Kind::Migrate, "migrate", Domain, &[Domain, Job, End], Repeat::JoinEqual, &[Condition::Gone, Condition::AwaitsMigration]),
-    rule(Kind::CancelMigration, "cancel migration", Job, &[Job, End], Repeat::JoinLast, &[]),
+    rule(Kind::CancelMigration, "cancel migration", JobAbort, &[JobAbort, End], Repeat::JoinLast, &[]),
     rule(Kind::StartBackup, "backup", Job, &[Job, End], Repeat::ShareOrFollow, &[Condition::Gone]),
     rule(Kind::ExportBackup, "export of the backup", Job, &[Job, End], Repeat::ShareOrFollow, &[]),
     rule(Kind::AbortBackup, "abort of the backup", JobAbort, &[JobAbort, End], Repeat::ShareOrFollow, &[]),
-    rule(Kind::RedefineCheckpoint, "redefine checkpoint", Job, &[Job, End], Repeat::ShareOrFollow, &[Condition::Gone]),
+    rule(Kind::RedefineCheckpoint, "redefine checkpoint", Job, &[Job, End], Repeat::ShareOrFollow, &[Condition::Gone, Condition::MigratesAway]),
     rule(Kind::Kill, "kill", End, &[End], Repeat::JoinLast, &[]),
     rule(Kind::Delete, "delete", End, &[End], Repeat::JoinLast, &[Condition::StartUnreported]),
 ];

@@ -70,9 +70,13 @@ impl Jobs {
 
     /// Aborts the running backup.
     pub(crate) async fn abort_backup(&self, id: &BackupId) -> Result<(), BackupError> {
-        record::is_running(self.lock().backup.as_ref(), id)
-            .map_err(|error| BackupError::Abort(Box::new(error)))?;
-        self.abort(AbortReason::Requested);
+        {
+            let state = self.lock();
+            record::is_running(state.backup.as_ref(), id)
+                .map_err(|error| BackupError::Abort(Box::new(error)))?;
+            // Under the same lock: after the backup's end this would abort the next job.
+            state.abort(AbortReason::Requested);
+        }
         if tokio::time::timeout(ABORTED, self.ended()).await.is_err() {
             tracing::warn!("the aborted backup has not ended within {ABORTED:?}");
         }
