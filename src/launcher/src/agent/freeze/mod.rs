@@ -134,6 +134,13 @@ impl Freezer {
         }
     }
 
+    /// Whether the guest's file systems are frozen.
+    pub(crate) async fn is_frozen(&self) -> Result<bool, FreezeError> {
+        let _turn = self.0.turn.lock().await;
+        let domain = self.domain().await?;
+        Ok(self.status(&domain).await? == FreezeStatus::Frozen)
+    }
+
     /// Thaws the guest's file systems. If that fails, it is tried again in the background.
     pub(crate) async fn thaw(&self) -> Result<Change, FreezeError> {
         let _turn = self.0.turn.lock().await;

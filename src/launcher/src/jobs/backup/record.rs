@@ -106,7 +106,8 @@ pub(super) fn complete(
         end_timestamp: Some(now),
         completed: true,
         failed: failure.is_some(),
-        backup_msg: failure.unwrap_or_default(),
+        // Of a success, why the guest was not quiesced: KubeVirt shows it as a warning.
+        backup_msg: failure.unwrap_or(begun.backup_msg),
         ..begun
     }
 }

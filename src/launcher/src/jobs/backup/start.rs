@@ -10,7 +10,7 @@ use domain::backup::{BackupMode, BackupPlan, BackupSettings};
 use libvirt::Domain;
 
 use super::{BackupError, BackupRequest, Mode};
-use crate::agent::FreezeRequest;
+use crate::agent::{Change, FreezeRequest};
 use crate::blocking;
 use crate::jobs::{Aborted, JobContext, Jobs};
 use crate::libvirt_client::{START, SnapshotError};
@@ -26,6 +26,8 @@ const SAFETY_THAW: Duration = Duration::from_secs(30);
 const SUCCEEDED: &str = "Succeeded";
 const FAILED: &str = "Failed";
 const SKIPPED: &str = "Skipped";
+/// The safety thaw came first, or somebody thawed the guest.
+const THAWED_EARLY: &str = "the guest was thawed before the backup had begun";
 
 /// Returns when libvirt's job runs. On failure nothing is left but the guest's bitmaps.
 pub(super) async fn start(
@@ -101,27 +103,36 @@ async fn quiesce_and_begin(
             record.quiesce_status = SKIPPED.into();
         }
     });
-    let frozen = !request.skip_quiesce() && freeze(jobs, request).await;
+    let frozen = match request.skip_quiesce() {
+        true => None,
+        false => freeze(jobs, request).await,
+    };
     let begun = match must_go_on(aborted) {
         Ok(()) => begin(&jobs.context, domain, plan).await,
         Err(error) => Err(error),
     };
-    if frozen && let Err(error) = jobs.context.freezer.thaw().await {
-        tracing::warn!(reason = %error, "the guest could not be thawed after a backup's start; it is tried again");
+    if let Some(frozen) = frozen
+        && !stayed_frozen(jobs, frozen).await
+    {
+        tracing::warn!("{THAWED_EARLY}");
+        jobs.change_backup(|record| {
+            record.quiesce_status = FAILED.into();
+            record.backup_msg = THAWED_EARLY.into();
+        });
     }
     begun
 }
 
-/// Whether the guest is frozen now. A guest that cannot be frozen is backed up as it is.
-async fn freeze(jobs: &Jobs, request: &BackupRequest) -> bool {
+/// Freezes the guest; `None` if it cannot be frozen. It is backed up as it is then.
+async fn freeze(jobs: &Jobs, request: &BackupRequest) -> Option<Change> {
     let freeze = FreezeRequest {
         thaw_after: Some(SAFETY_THAW),
         persistent_tpm: request.persistent_tpm(),
     };
     match jobs.context.freezer.freeze(freeze).await {
-        Ok(_) => {
+        Ok(change) => {
             jobs.change_backup(|record| record.quiesce_status = SUCCEEDED.into());
-            true
+            Some(change)
         }
         Err(error) => {
             tracing::warn!(reason = %error, "the guest cannot be frozen for a backup");
@@ -129,9 +140,23 @@ async fn freeze(jobs: &Jobs, request: &BackupRequest) -> bool {
                 record.quiesce_status = FAILED.into();
                 record.backup_msg = error.to_string();
             });
-            false
+            None
         }
     }
+}
+
+/// Whether the guest was still frozen when the backup had begun. It is thawed if the backup froze it; a guest that was
+/// frozen before belongs to whoever froze it.
+async fn stayed_frozen(jobs: &Jobs, frozen: Change) -> bool {
+    let freezer = &jobs.context.freezer;
+    let was_frozen = match frozen {
+        Change::Done => freezer.thaw().await.map(|thawed| thawed == Change::Done),
+        Change::None => freezer.is_frozen().await,
+    };
+    was_frozen.unwrap_or_else(|error| {
+        tracing::warn!(reason = %error, "the guest could not be thawed, or asked, after a backup's start");
+        true
+    })
 }
 
 async fn begin(
