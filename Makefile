@@ -8,7 +8,7 @@ BASE ?= origin/main
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
-setup: ## install what building, testing and the demo need (Debian packages, Rust, componentize-py, user 107)
+setup: ## install what building, testing and the demo need (Debian packages, Rust, componentize-py, Go, user 107)
 	@scripts/setup
 
 demo: ## boot a real VM through two WASM hooks and check every step (DRIVER=test: without QEMU and root)

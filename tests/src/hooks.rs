@@ -81,7 +81,24 @@ fn build(target: &Path) -> Result<()> {
     cargo(&arguments)
 }
 
-/// The module `name` of a hook in Python or C, built by the Makefile of `directory` (below the workspace).
+/// The variables that make a Makefile build with this workspace's Go, without any download.
+pub fn go_environment() -> Result<[(&'static str, PathBuf); 6]> {
+    let target = target_dir();
+    let go = target.join("go/bin/go");
+    if !go.is_file() {
+        bail!("{} is missing: run scripts/setup", go.display());
+    }
+    Ok([
+        ("GO", go),
+        ("GOCACHE", target.join("go-cache")),
+        ("GOPATH", target.join("go-path")),
+        ("GOENV", "off".into()),
+        ("GOPROXY", "off".into()),
+        ("GOTOOLCHAIN", "local".into()),
+    ])
+}
+
+/// The module `name` of a hook in Python, C or Go, built by the Makefile of `directory` (below the workspace).
 pub fn build_with_make(directory: &str, makefile: &str, name: &str) -> Result<PathBuf> {
     let directory = workspace().join(directory);
     let python = target_dir().join("python");
@@ -99,6 +116,7 @@ pub fn build_with_make(directory: &str, makefile: &str, name: &str) -> Result<Pa
         .arg(format!("NAME={name}"))
         .arg(format!("VIRT_HOOK={}", binary("virt-hook")?.display()))
         .arg(format!("PYTHON={}", python.display()))
+        .envs(go_environment()?)
         .output()
         .context("make cannot be run; scripts/setup installs it")?;
     if !output.status.success() {

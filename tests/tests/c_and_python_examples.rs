@@ -162,6 +162,7 @@ fn templates_and_examples_have_the_same_sdk() {
     for (language, directory, name) in [
         ("c", "c-genid", "genid"),
         ("python", "python-interfaces", "interfaces"),
+        ("go", "go-smbios", "smbios"),
     ] {
         let read = |path: PathBuf| {
             fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

@@ -3,8 +3,10 @@
 //!
 //! A component declares typed imports and exports; a core module has only numbers. For languages
 //! whose compiler stops at the core module, this crate adds the types of the world in
-//! `hooks-sdk/wit` to the module's exports, and translates WASI preview 1 (which C's `printf` needs,
-//! for example) to the WASI that the host links and grants nothing of.
+//! `hooks-sdk/wit` to the module's exports, and translates WASI preview 1 (which Go's runtime and C's
+//! `printf` need, for example) to the WASI that the host links and grants nothing of.
+
+mod go_module;
 
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as PREVIEW1,
@@ -28,6 +30,9 @@ pub const MAX_MODULE_BYTES: usize = 32 << 20;
 
 /// The start of WebAssembly.
 const MAGIC: &[u8] = b"\0asm";
+
+/// What Go's compiler writes into the section `producers`.
+const GO_COMPILER: &[u8] = b"Go cmd/compile";
 
 /// The custom section in which bindings generators store the world; some add a suffix.
 const TYPE_SECTION: &str = "component-type";
@@ -54,6 +59,12 @@ pub enum WrapError {
          directory sdk/ of a project)"
     )]
     FormerPackage,
+    /// The module is of Go's compiler, and does not contain the SDK.
+    #[error(
+        "Go's compiler made it without the SDK's package hooks, which holds the memory that WASI needs \
+         while Go starts: import it (`virt-hook new --lang go` writes it into the directory sdk/ of a project)"
+    )]
+    GoWithoutSdk,
     /// The exports or imports are not those of a hook.
     #[error("it does not fit the world `{WORLD}` of virt-hook:hooks@0.1: {0}")]
     DoesNotFit(String),
@@ -66,6 +77,8 @@ struct CoreModule {
     has_world: bool,
     /// It imports WASI preview 1.
     wants_preview1: bool,
+    /// Go's compiler made it.
+    is_go: bool,
 }
 
 /// Wraps a core module into a component.
@@ -84,7 +97,12 @@ pub fn wrap(core: &[u8]) -> Result<Vec<u8>, WrapError> {
         }));
     }
     let found = inspect(core)?;
-    let mut module = core.to_vec();
+    let mut module = match found.is_go && found.wants_preview1 {
+        true => go_module::with_adapter_memory(core)
+            .map_err(not_a_module)?
+            .ok_or(WrapError::GoWithoutSdk)?,
+        false => core.to_vec(),
+    };
     if !found.has_world {
         let (resolve, world) = world()?;
         embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
@@ -122,6 +140,10 @@ fn inspect(core: &[u8]) -> Result<CoreModule, WrapError> {
             } => return Err(WrapError::Component),
             Payload::CustomSection(section) if section.name().starts_with(TYPE_SECTION) => {
                 found.has_world = true;
+            }
+            Payload::CustomSection(section) if section.name() == "producers" => {
+                let mut parts = section.data().windows(GO_COMPILER.len());
+                found.is_go = parts.any(|part| part == GO_COMPILER);
             }
             Payload::ImportSection(imports) => {
                 for import in imports.into_imports() {

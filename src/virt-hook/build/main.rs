@@ -23,8 +23,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut templates = Embedded::default();
     templates.add_below(&own.join("templates"), Path::new(""))?;
-    // In C it is for reading: the bindings are made of it already, and `wrap` has it in the program.
+    // In C and Go it is for reading: the bindings are made of it already, and `wrap` has it in the program.
     templates.add(&tree.join(WIT), "c/sdk/hooks.wit".into());
+    templates.add(&tree.join(WIT), "go/sdk/hooks.wit".into());
     templates.watched.push(tree.join(WIT));
     fs::write(out.join("templates.rs"), templates.source())?;
 

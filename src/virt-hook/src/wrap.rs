@@ -13,7 +13,7 @@ use crate::module_chain;
 use crate::output::{Report, Style};
 
 pub(crate) const HELP: &str = "\
-For languages whose compiler ends at a core module, as C's does; `cargo build --target
+For languages whose compiler ends at a core module, as those of C and Go do; `cargo build --target
 wasm32-wasip2` and componentize-py make components themselves.
 
 Examples:

@@ -106,7 +106,9 @@ impl DocSession {
                     image::start(at, &sidecar, self);
                 }
             }
-            (_, name) if name.contains('.') && block.language != "rust" => self.write(at, block),
+            (_, name) if name.contains('.') && !["rust", "go"].contains(&&*block.language) => {
+                self.write(at, block)
+            }
             _ => {}
         }
     }
@@ -166,6 +168,7 @@ impl DocSession {
             .current_dir(&self.current_dir)
             .env("PATH", format!("{programs}:{path}"))
             .env("PYTHON", target_dir().join("python"))
+            .envs(hooks::go_environment().unwrap())
             .env("CARGO_TARGET_DIR", self.target())
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())

@@ -12,12 +12,13 @@
 //! | `sh cluster`, `sh install`, `sh gate` | is not run, but counted in [`NOT_RUN`] and checked against the sources |
 //! | `text usage` | names existing verbs and flags |
 //! | `yaml NAME`, `toml NAME`, `python NAME`, ... | is written to the file NAME, for the following blocks |
-//! | `rust PATH` | is a verbatim part of that file of the workspace; without PATH it is a doc test of the SDK |
+//! | `rust PATH`, `go PATH` | is a verbatim part of that file of the workspace; without PATH `rust` is a doc test of the SDK |
 //! | `dockerfile` | is built into a directory, and its entrypoint is started there |
 //! | `yaml`, `json` | must parse; Kubernetes objects must have known fields only; sidecars in annotations are started |
 //!
 //! Every link to another file must have a target, and `xml after` must be valid by libvirt's schema. That the
-//! example's module turns `xml before` into it, `tests/example_readmes.rs` and `tests/c_and_python_examples.rs` check.
+//! example's module turns `xml before` into it, `tests/example_readmes.rs`, `tests/c_and_python_examples.rs` and
+//! `tests/go_hooks.rs` check.
 #![allow(clippy::unwrap_used)]
 
 mod doc_session;
@@ -72,12 +73,14 @@ tested! {
     commands_of_the_readme_print_what_it_shows: "README.md",
     commands_of_the_guide_print_what_it_shows: "docs/guide.md",
     commands_of_the_page_on_c_print_what_it_shows: "docs/c.md",
+    commands_of_the_page_on_go_print_what_it_shows: "docs/go.md",
     commands_of_the_page_on_python_print_what_it_shows: "docs/python.md",
     commands_of_the_page_on_the_tool_print_what_it_shows: "docs/virt-hook.md",
     commands_of_the_page_on_serve_print_what_it_shows: "docs/serve.md",
     commands_of_the_page_on_policies_print_what_it_shows: "docs/policy.md",
     commands_of_the_page_on_ports_print_what_it_shows: "docs/from-a-sidecar.md",
     commands_of_the_c_example_print_what_it_shows: "examples-hooks/c-genid/README.md",
+    commands_of_the_go_example_print_what_it_shows: "examples-hooks/go-smbios/README.md",
     commands_of_the_python_example_print_what_it_shows: "examples-hooks/python-interfaces/README.md",
     commands_of_the_cloud_init_example_print_what_it_shows: "examples-hooks/cloud-init/README.md",
     commands_of_the_disk_tuning_example_print_what_it_shows: "examples-hooks/disk-tuning/README.md",
@@ -147,7 +150,9 @@ fn every_block_is_valid_in_its_language() {
                 (_, "output") => {}
                 // A doc test of the SDK, which `cargo test` compiles and runs.
                 ("rust", "") => assert_eq!(path, "hooks-sdk/README.md", "{at}"),
-                ("rust", file) => {
+                // A part of a hook, which belongs to no file.
+                ("go", "") => {}
+                ("rust" | "go", file) => {
                     assert!(
                         page::source(file).contains(&block.text),
                         "{at}: {file} does not contain it"
@@ -194,7 +199,7 @@ fn examples_in_help_use_existing_verbs_and_flags() {
 
 #[test]
 fn every_hook_points_signature_is_declared() {
-    assert_eq!(signatures::count_declared(), 12);
+    assert_eq!(signatures::count_declared(), 16);
 }
 
 #[test]

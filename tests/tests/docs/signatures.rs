@@ -3,11 +3,17 @@
 use crate::page::{page, pages, source};
 
 /// The start of a signature in each language, and the file that declares it.
-const SDKS: [(&str, &str); 3] = [
+const SDKS: [(&str, &str); 7] = [
     ("fn ", "hooks-sdk/src/hook.rs"),
     ("def ", "src/virt-hook/templates/python/sdk/virt_hook.py"),
+    ("PreStart func", GO),
+    ("PreCloudInitISO func", GO),
+    ("OnDefineDomain func", GO),
+    ("Shutdown func", GO),
     ("bool ", "src/virt-hook/templates/c/sdk/virt_hook.h"),
 ];
+
+const GO: &str = "src/virt-hook/templates/go/sdk/hook.go";
 
 /// Checks that every signature is declared; `...` in it matches anything. Returns their number.
 pub(crate) fn count_declared() -> usize {

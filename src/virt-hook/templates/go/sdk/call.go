@@ -1,0 +1,110 @@
+package hooks
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+)
+
+// asVeto is errors.As for a Veto, which may be wrapped. What wraps it is told too.
+func asVeto(err error) (Veto, bool) {
+	var veto Veto
+	if errors.As(err, &veto) {
+		return Veto(err.Error()), true
+	}
+	return "", false
+}
+
+func (h *Hook) callPreStart(vmi string) error {
+	if h.PreStart == nil {
+		return nil
+	}
+	return recovered(func() error {
+		parsed, err := ParseVMI(vmi)
+		if err != nil {
+			return err
+		}
+		return h.PreStart(parsed)
+	})
+}
+
+func (h *Hook) callPreCloudInitISO(vmi string, cloudInit *CloudInit) error {
+	if h.PreCloudInitISO == nil {
+		return nil
+	}
+	return recovered(func() error {
+		parsed, err := ParseVMI(vmi)
+		if err != nil {
+			return err
+		}
+		return h.PreCloudInitISO(parsed, cloudInit)
+	})
+}
+
+func (h *Hook) callOnDefineDomain(vmi, xml string) (changed string, err error) {
+	if h.OnDefineDomain == nil {
+		return xml, nil
+	}
+	err = recovered(func() error {
+		parsed, err := ParseVMI(vmi)
+		if err != nil {
+			return err
+		}
+		domain, err := ParseDomain(xml)
+		if err != nil {
+			return err
+		}
+		if err := h.OnDefineDomain(parsed, domain); err != nil {
+			return err
+		}
+		changed = domain.String()
+		return nil
+	})
+	return changed, err
+}
+
+func (h *Hook) callShutdown() error {
+	if h.Shutdown == nil {
+		return nil
+	}
+	return recovered(h.Shutdown)
+}
+
+// recovered makes an error of a panic, with the line of the hook that it came from.
+func recovered(call func() error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = errors.New(panicText(value) + " (" + place() + ")")
+		}
+	}()
+	return call()
+}
+
+func panicText(value any) string {
+	switch value := value.(type) {
+	case error:
+		return value.Error()
+	case string:
+		return value
+	case interface{ String() string }:
+		return value.String()
+	default:
+		return "panic"
+	}
+}
+
+// place is the innermost line outside of the SDK and the runtime.
+func place() string {
+	var counters [64]uintptr
+	frames := runtime.CallersFrames(counters[:runtime.Callers(3, counters[:])])
+	for {
+		frame, more := frames.Next()
+		own := strings.HasPrefix(frame.Function, "virt-hook/hooks.")
+		if !own && !strings.HasPrefix(frame.Function, "runtime.") && frame.File != "" {
+			return frame.File[strings.LastIndexByte(frame.File, '/')+1:] + ":" + itoa(frame.Line)
+		}
+		if !more {
+			return "?"
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package hooks
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Domain is the domain XML, edited in place. It is its root element, <domain>.
+type Domain struct {
+	*Element
+	document *document
+}
+
+// ParseDomain reads domain XML.
+func ParseDomain(xml string) (*Domain, error) {
+	read, err := parseDocument(xml)
+	if err != nil {
+		return nil, errors.New("the domain XML: " + err.Error())
+	}
+	return &Domain{read.root, read}, nil
+}
+
+// MustParseDomain is [ParseDomain] for tests: it panics where that fails.
+func MustParseDomain(xml string) *Domain {
+	domain, err := ParseDomain(xml)
+	if err != nil {
+		panic(err)
+	}
+	return domain
+}
+
+// String is the current XML.
+func (d *Domain) String() string {
+	var out strings.Builder
+	out.WriteString(d.document.prolog)
+	if d.touched {
+		var root strings.Builder
+		render(d.Element, layoutOf(d.Element), missingDeclarations(d.Element), &root)
+		out.WriteString(root.String())
+	} else {
+		out.WriteString(d.raw)
+	}
+	out.WriteString(d.document.epilog)
+	return out.String()
+}
+
+// DomainName is libvirt's name of the domain: NAMESPACE_NAME.
+func (d *Domain) DomainName() string { return d.Child("name").Text() }
+
+// Devices is <devices>, added if it is missing.
+func (d *Domain) Devices() *Element { return d.EnsureChild("devices") }
+
+// DevicesOf are the devices of a kind: disk, interface, controller, ...
+func (d *Domain) DevicesOf(kind string) []*Element {
+	return slices.DeleteFunc(d.Child("devices").Children(), func(e *Element) bool { return e.Name() != kind })
+}
+
+// Device is the device with this alias, of any kind, or nil. KubeVirt's prefix ua- before the VMI's name is optional.
+func (d *Domain) Device(alias string) *Element {
+	return firstOf(d.Child("devices").Children(), func(e *Element) bool { return hasAlias(e, "", alias) })
+}
+
+// Disk is the disk of a VMI's volume, or the one with this target (vda), or nil.
+func (d *Domain) Disk(volumeOrTarget string) *Element {
+	return firstOf(d.DevicesOf("disk"), func(e *Element) bool {
+		return hasAlias(e, "", volumeOrTarget) || has(e, "target/@dev", volumeOrTarget)
+	})
+}
+
+// Interface is the interface of this name in the VMI, or the one with this MAC address or target (tap0), or nil.
+func (d *Domain) Interface(nameOrTarget string) *Element {
+	return firstOf(d.DevicesOf("interface"), func(e *Element) bool {
+		mac, _ := e.Value("mac/@address")
+		return hasAlias(e, "", nameOrTarget) || has(e, "target/@dev", nameOrTarget) || strings.EqualFold(mac, nameOrTarget)
+	})
+}
+
+// hostDevicePrefixes are KubeVirt's between ua- and the VMI's name, by the source of a host device.
+var hostDevicePrefixes = []string{"", "gpu-", "hostdevice-", "sriov-", "dra-gpu-", "dra-hostdevice-"}
+
+// HostDevice is the host device of this name in the VMI (a GPU, a host device, an SR-IOV interface), or the one with this
+// PCI address (0000:65:00.0) or mediated device's UUID, or nil.
+func (d *Domain) HostDevice(nameOrAddress string) *Element {
+	return firstOf(d.DevicesOf("hostdev"), func(e *Element) bool {
+		for _, prefix := range hostDevicePrefixes {
+			if hasAlias(e, prefix, nameOrAddress) {
+				return true
+			}
+		}
+		return has(e, "source/address/@uuid", nameOrAddress) || isAt(e.Find("source/address"), nameOrAddress)
+	})
+}
+
+func firstOf(elements []*Element, fits func(*Element) bool) *Element {
+	if at := slices.IndexFunc(elements, fits); at >= 0 {
+		return elements[at]
+	}
+	return nil
+}
+
+func has(e *Element, path, wanted string) bool {
+	value, ok := e.Value(path)
+	return ok && value == wanted
+}
+
+func hasAlias(e *Element, prefix, name string) bool {
+	alias, ok := e.Value("alias/@name")
+	return ok && (alias == name || alias == "ua-"+prefix+name)
+}
+
+// isAt compares the numbers of a PCI address.
+func isAt(address *Element, wanted string) bool {
+	parts := strings.FieldsFunc(wanted, func(c rune) bool { return c == ':' || c == '.' })
+	if len(parts) != 4 {
+		return false
+	}
+	for i, name := range []string{"domain", "bus", "slot", "function"} {
+		written, _ := address.Attr(name)
+		own, err := strconv.ParseUint(strings.TrimPrefix(written, "0x"), 16, 32)
+		other, otherErr := strconv.ParseUint(parts[i], 16, 32)
+		if err != nil || otherErr != nil || own != other {
+			return false
+		}
+	}
+	return true
+}
+
+// orders are the few elements whose children have an order in libvirt's schema.
+var orders = []struct {
+	parent   string
+	children []string
+}{
+	{"resource", []string{"partition", "fibrechannel"}},
+	{"model", []string{"acceleration", "resolution"}},
+	{"source", []string{"vendor", "product", "address"}},
+	{"source", []string{"slices", "dataStore"}},
+	{"source", []string{"reconnect", "clipboard", "mouse", "seclabel"}},
+	{"launchSecurity", []string{"cbitpos", "reducedPhysBits"}},
+}
+
+// Insert adds a child to the element at parent, which is made if it is missing: where libvirt's schema has an order
+// there, else as the last one. It returns the child.
+func (d *Domain) Insert(parent string, child *Element) *Element {
+	place := d.Element
+	if parent != "" {
+		place = d.Ensure(parent)
+	}
+	for _, order := range orders {
+		if place.Name() == order.parent && slices.Contains(order.children, child.name) {
+			return place.insertOrdered(child, order.children)
+		}
+	}
+	return place.Append(child)
+}
+
+// InsertIfAbsent adds an element unless the path selects one, and reports whether it was added. The path must select
+// what is added, so that a second run of the hook adds nothing.
+func (d *Domain) InsertIfAbsent(path string, element *Element) bool {
+	if d.Find(path) != nil {
+		return false
+	}
+	made := d.Insert(parentPath(path), element)
+	if d.Find(path) == nil {
+		panic("path `" + path + "` does not select " + made.String() + ", which was added for it")
+	}
+	return true
+}
+
+// parentPath is a path without its last step. Slashes in predicates separate nothing.
+func parentPath(path string) string {
+	depth, quote, last := 0, rune(0), 0
+	for at, c := range path {
+		switch {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"':
+			quote = c
+		case c == '[':
+			depth++
+		case c == ']':
+			depth--
+		case c == '/' && depth == 0:
+			last = at
+		}
+	}
+	return path[:last]
+}
+
+// AddQEMUArgs adds arguments to QEMU's command line, unless the same ones are there in this order. The operator must
+// grant it.
+func (d *Domain) AddQEMUArgs(arguments ...string) {
+	present := d.QEMUArgs()
+	for at := 0; at+len(arguments) <= len(present); at++ {
+		if slices.Equal(present[at:at+len(arguments)], arguments) {
+			return
+		}
+	}
+	for _, argument := range arguments {
+		d.EnsureChild("qemu:commandline").Append(NewElement("qemu:arg").SetAttr("value", argument))
+	}
+}
+
+// SetQEMUEnv sets a variable in QEMU's environment. The operator must grant it.
+func (d *Domain) SetQEMUEnv(name, value string) {
+	line := d.EnsureChild("qemu:commandline")
+	for _, child := range line.Children() {
+		if own, _ := child.Attr("name"); child.Name() == "qemu:env" && own == name {
+			child.SetAttr("value", value)
+			return
+		}
+	}
+	line.Append(NewElement("qemu:env").SetAttr("name", name).SetAttr("value", value))
+}
+
+// QEMUArgs are the arguments that KubeVirt or earlier hooks added to QEMU's command line.
+func (d *Domain) QEMUArgs() []string {
+	var arguments []string
+	for _, child := range d.Child("qemu:commandline").Children() {
+		if value, ok := child.Attr("value"); ok && child.Name() == "qemu:arg" {
+			arguments = append(arguments, value)
+		}
+	}
+	return arguments
+}

@@ -1,0 +1,3 @@
+module virt-hook/hooks
+
+go 1.24

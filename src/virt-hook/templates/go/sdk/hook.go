@@ -1,0 +1,121 @@
+// Package hooks is what a hook of KubeVirt virtual machines in Go is written with.
+//
+// A hook is a [Hook] that is exported from an init function of package main:
+//
+//	func init() {
+//		hooks.Export(&hooks.Hook{
+//			Name:           "title",
+//			Version:        "0.1.0",
+//			Paths:          []string{"/domain/title"},
+//			OnDefineDomain: onDefineDomain,
+//		})
+//	}
+//
+// Every call gets a fresh sandbox: the program starts, runs one function of the hook and ends, so that nothing is kept
+// in variables. There is no network, no subprocess, and no file that is not granted. A hook's function must not leave
+// goroutines behind.
+//
+// An error is a failure of the hook, a [Veto] its "no". A panic is a failure too, told with the hook's line.
+package hooks
+
+// Hook is a hook: what it says of itself, and a function for each of its hook points.
+type Hook struct {
+	// Name is the hook's name in logs and events.
+	Name string
+	// Version is the hook's own version.
+	Version string
+	// Priority is the hook's place in the chain: higher ones run first.
+	Priority int
+	// Paths are what the hook changes of the domain, as patterns from /domain/ on. The host refuses every other change.
+	Paths []string
+	// ConfigKeys are the keys that the hook reads with [Config].
+	ConfigKeys []string
+	// Dirs are the directories that the hook reads. They are there, read-only, if the operator's policy allows them.
+	Dirs []string
+
+	// PreStart runs before anything is prepared. A veto ends the start.
+	PreStart func(vmi *VMI) error
+	// PreCloudInitISO runs before the cloud-init image is written; only if the VMI has cloud-init data.
+	PreCloudInitISO func(vmi *VMI, cloudInit *CloudInit) error
+	// OnDefineDomain runs before the domain is defined. libvirt has assigned no addresses yet.
+	OnDefineDomain func(vmi *VMI, domain *Domain) error
+	// Shutdown runs when the launcher ends, even if there never was a domain.
+	Shutdown func() error
+}
+
+// exported is the program's hook.
+var exported *Hook
+
+// Export makes a hook the one that the module exports. Call it once, from an init function.
+func Export(hook *Hook) {
+	if exported != nil {
+		panic("hooks.Export is called twice: a module has one hook")
+	}
+	exported = hook
+}
+
+// Describe returns the description that the host reads, as JSON.
+func (h *Hook) Describe() string {
+	out := `{"name":` + quoteJSON(h.Name) + `,"version":` + quoteJSON(h.Version) + `,"hookPoints":[`
+	first := true
+	for _, point := range []struct {
+		name   string
+		served bool
+	}{
+		{"PreStart", h.PreStart != nil},
+		{"PreCloudInitIso", h.PreCloudInitISO != nil},
+		{"OnDefineDomain", h.OnDefineDomain != nil},
+		{"Shutdown", h.Shutdown != nil},
+	} {
+		if !point.served {
+			continue
+		}
+		if !first {
+			out += ","
+		}
+		first = false
+		out += `{"name":"` + point.name + `","priority":` + itoa(h.Priority) + `}`
+	}
+	return out + `],"wishes":{"paths":` + jsonList(h.Paths) + `,"config":` + jsonList(h.ConfigKeys) +
+		`,"dirs":` + jsonList(h.Dirs) + `}}`
+}
+
+// Veto is an error that says no: the virtual machine must not start. Its owner reads the text.
+type Veto string
+
+// Error is the text.
+func (v Veto) Error() string { return string(v) }
+
+// Document is a text of cloud-init's: user-data, network-data or meta-data.
+type Document struct {
+	Name, Text string
+}
+
+// CloudInit is the cloud-init data, to be changed in place.
+type CloudInit struct {
+	// DataSource is noCloud or configDrive.
+	DataSource string
+	// Documents are all documents, in the host's order.
+	Documents []Document
+}
+
+// Document returns a document's text.
+func (c *CloudInit) Document(name string) (text string, ok bool) {
+	for _, document := range c.Documents {
+		if document.Name == name {
+			return document.Text, true
+		}
+	}
+	return "", false
+}
+
+// SetDocument replaces a document's text, or adds the document.
+func (c *CloudInit) SetDocument(name, text string) {
+	for i := range c.Documents {
+		if c.Documents[i].Name == name {
+			c.Documents[i].Text = text
+			return
+		}
+	}
+	c.Documents = append(c.Documents, Document{Name: name, Text: text})
+}

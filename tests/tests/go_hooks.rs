@@ -1,0 +1,261 @@
+//! Hooks in Go: the example, the SDK's own tests, and what Go's runtime asks of the host.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use domain_xml::{Document, PathPattern, diff};
+use hook_host::policy::permission::{Checker, Permission};
+use hooks_sdk::Domain;
+use hooks_sdk_testing::{Hook, readme};
+use serde_json::json;
+use tests::binaries::workspace;
+use tests::hooks;
+
+const SMBIOS: &str = "examples-hooks/go-smbios";
+const RUNTIME: &str = "tests/hooks/go-runtime";
+const SDK: &str = "src/virt-hook/templates/go/sdk";
+
+fn built(directory: &str, name: &str) -> PathBuf {
+    hooks::build_with_make(directory, "Makefile", name).unwrap_or_else(|error| panic!("{error:#}"))
+}
+
+fn smbios() -> &'static (PathBuf, Hook) {
+    static BUILT: OnceLock<(PathBuf, Hook)> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let module = built(SMBIOS, "smbios");
+        let hook = Hook::load(&module).unwrap_or_else(|error| panic!("{error}"));
+        (module, hook)
+    })
+}
+
+/// Runs Go in a directory of the workspace and returns what it prints.
+fn go(directory: &str, arguments: &[&str]) -> String {
+    let [(_, program), ..] = hooks::go_environment().unwrap();
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(workspace().join(directory))
+        .envs(hooks::go_environment().unwrap())
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(
+        output.status.success(),
+        "{directory}: go {arguments:?}: {text}"
+    );
+    text
+}
+
+#[test]
+fn the_sdks_own_tests_pass() {
+    let printed = go(SDK, &["test", "-count=1", "."]);
+    assert!(printed.starts_with("ok"), "{printed}");
+}
+
+/// `go vet` knows the rules of unsafe pointers.
+#[test]
+fn the_sdk_has_no_findings_of_vet() {
+    assert_eq!(go(SDK, &["vet", "."]), "");
+    assert_eq!(go(SMBIOS, &["vet", "."]), "");
+}
+
+#[test]
+fn the_cases_in_the_examples_readme_hold() {
+    let page = workspace().join(SMBIOS).join("README.md");
+    let cases = readme(page, &smbios().0);
+    assert_eq!(cases.unwrap_or_else(|error| panic!("{error}")), 1);
+}
+
+/// Every VMI of the corpus with its domain.
+fn corpus() -> Vec<(serde_json::Value, String)> {
+    let entries = fs::read_dir(workspace().join("tests/corpus/convert")).unwrap();
+    let all: Vec<_> = entries
+        .filter_map(|entry| {
+            let path = entry.unwrap().path();
+            let case = path.to_str()?.strip_suffix(".vmi.json")?.to_owned();
+            let xml = fs::read_to_string(format!("{case}.xml")).ok()?;
+            let vmi = fs::read_to_string(path).unwrap();
+            Some((serde_json::from_str(&vmi).unwrap(), xml))
+        })
+        .collect();
+    assert!(all.len() > 100, "the corpus has moved");
+    all
+}
+
+/// The SDKs in Go and in Rust write the same bytes.
+#[test]
+fn go_edits_a_domain_as_rust_does() {
+    for (mut vmi, xml) in corpus().into_iter().step_by(10) {
+        vmi["metadata"]["annotations"]["smbios.vm.kubevirt.io/baseBoardManufacturer"] =
+            json!("A <b> & \"c\"");
+        let edited = smbios().1.on_define_domain(&vmi.to_string(), &xml).ok().xml;
+        let mut domain = Domain::parse(xml).unwrap();
+        domain.set("os/smbios/@mode", "sysinfo").unwrap();
+        let entry = "sysinfo[@type='smbios']/baseBoard/entry[@name='manufacturer']";
+        domain.set(entry, "A <b> & \"c\"").unwrap();
+        assert_eq!(edited, domain.render());
+    }
+}
+
+#[test]
+fn a_domain_that_the_hook_leaves_alone_keeps_its_bytes() {
+    for (mut vmi, xml) in corpus().into_iter().step_by(20) {
+        vmi["metadata"]["annotations"] = json!(null);
+        let edited = smbios().1.on_define_domain(&vmi.to_string(), &xml).ok();
+        assert_eq!(edited.xml, xml);
+    }
+}
+
+/// Compiled once: it takes some seconds.
+fn runtime() -> &'static Hook {
+    static BUILT: OnceLock<Hook> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let hook = Hook::load(built(RUNTIME, "runtime")).unwrap_or_else(|error| panic!("{error}"));
+        hook.with_config("key", "value")
+    })
+}
+
+/// A recipe of docs/go.md, its wishes, a path, and its value afterwards.
+type Recipe = (
+    &'static str,
+    &'static [&'static str],
+    &'static str,
+    &'static str,
+);
+
+const RECIPES: [Recipe; 3] = [
+    (
+        "watchdog",
+        &["/domain/devices/watchdog/**"],
+        "devices/watchdog/@action",
+        "reset",
+    ),
+    (
+        "interfaceQueues",
+        &["/domain/devices/interface/driver/**"],
+        "devices/interface/driver/@queues",
+        "2",
+    ),
+    (
+        "usbDevice",
+        &[
+            "/domain/devices/hostdev[@type='usb']/**",
+            "/domain/devices/hostdev[@type='usb']",
+            "/domain/devices/controller[@type='usb']/@model",
+        ],
+        "devices/hostdev[@type='usb']/source/product/@id",
+        "0x0825",
+    ),
+];
+
+#[test]
+fn each_recipe_does_what_it_says_once_with_the_wishes_of_the_page() {
+    let page = fs::read_to_string(workspace().join("docs/go.md")).unwrap();
+    let xml = workspace().join("tests/corpus/convert/typical-fedora.xml");
+    let xml = fs::read_to_string(xml).unwrap();
+    for (name, wishes, path, value) in RECIPES {
+        let annotations = json!({"recipe": name, "example.com/usb": "046d:0825"});
+        let devices = json!({"interfaces": [{"name": "default"}]});
+        let vmi = json!({
+            "metadata": {"annotations": annotations},
+            "spec": {"domain": {"cpu": {"cores": 2}, "devices": devices}},
+        });
+        let edited = runtime().on_define_domain(&vmi.to_string(), &xml).ok().xml;
+        let domain = Domain::parse(&*edited).unwrap();
+        assert_eq!(
+            domain.value(path).unwrap().as_deref(),
+            Some(value),
+            "{name}"
+        );
+        let again = runtime().on_define_domain(&vmi.to_string(), &edited).ok();
+        assert_eq!(again.xml, edited, "{name}");
+        let (before, after) = (Document::parse(&xml).unwrap(), domain.document());
+        let patterns: Vec<PathPattern> = wishes.iter().map(|wish| wish.parse().unwrap()).collect();
+        let mut checker = Checker::new(&patterns, &before, after);
+        for change in diff(&before, after) {
+            let permission = checker.permits(&change);
+            assert!(
+                !matches!(permission, Permission::Refused(_)),
+                "{name}: {permission:?}"
+            );
+        }
+        assert!(page.contains(&format!("func {name}(")), "{name}");
+        for wish in wishes {
+            assert!(page.contains(&format!("`{wish}`")), "{name}: {wish}");
+        }
+    }
+}
+
+#[test]
+fn what_gos_runtime_asks_of_wasi_is_linked_and_reaches_nothing() {
+    let hook = runtime();
+    let run = |what: &str| {
+        let vmi = json!({"metadata": {"annotations": {"do": what}}});
+        hook.pre_start(&vmi.to_string())
+    };
+    for (what, result) in [
+        ("random", "16<nil>true"),
+        ("clock", "true true"),
+        ("goroutines", "4950"),
+        ("environment", "0 0"),
+        ("garbage", "50010"),
+        ("config", "valuetruePreStart"),
+    ] {
+        assert_eq!(
+            run(what).veto().replace(' ', ""),
+            result.replace(' ', ""),
+            "{what}"
+        );
+    }
+    let files = run("files").veto();
+    assert!(files.contains("/etc/passwd"), "{files}");
+    let printed = run("stdio");
+    for stream in ["on standard output", "on standard error"] {
+        assert!(printed.logged(stream), "{stream}");
+    }
+    printed.ok();
+    assert_eq!(run("error").failure(), "it failed: while error: reason");
+    let panic = run("panic").failure();
+    assert!(
+        panic.contains("index out of range [5] with length 0 (main.go:"),
+        "{panic}"
+    );
+    for (end, trace) in [
+        ("exit", "Exited with i32 exit status"),
+        ("fatal", "runtime.abort"),
+    ] {
+        let failure = run(end).failure();
+        assert!(failure.contains(trace), "{end}: {failure}");
+    }
+    let documents = [("user-data", "#cloud-config\n"), ("meta-data", "")];
+    let changed = hook.pre_cloud_init_iso("{}", "noCloud", &documents).ok();
+    let expected = [
+        ("user-data", "#cloud-config\n# noCloud\n"),
+        ("meta-data", ""),
+        ("network-data", ""),
+    ];
+    assert_eq!(
+        changed,
+        expected
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+            .into()
+    );
+    let edited = hook.on_define_domain(r#"{"a": 1, "b": 2}"#, "<domain><title/></domain>");
+    assert_eq!(edited.ok().xml, "<domain><title>2</title></domain>");
+    let farewell = hook.shutdown();
+    assert!(farewell.logged("farewell"));
+    farewell.ok();
+}
+
+/// Go's distribution on PyPI has gofmt as source only.
+#[test]
+fn go_sources_are_formatted() {
+    let template = "src/virt-hook/templates/go";
+    let directories = [template, SMBIOS, RUNTIME].map(|path| workspace().join(path));
+    let mut arguments = vec!["run", "cmd/gofmt", "-l"];
+    arguments.extend(directories.iter().map(|path| path.to_str().unwrap()));
+    assert_eq!(go(SDK, &arguments), "");
+}
