@@ -116,6 +116,7 @@ impl Jobs {
         let mut state = self.lock();
         state.export = None;
         let begun = state.backup.take().unwrap_or_default();
+        let keeps_files = matches!(end, BackupEnd::Abandoned(_));
         let record = record::complete(begun, request.mode(), timestamp::now(), end, aborted);
         match record.failed {
             true => {
@@ -124,7 +125,9 @@ impl Jobs {
                     reason = record.backup_msg,
                     "the backup failed"
                 );
-                tokio::spawn(start::remove(request.directory().to_owned()));
+                if !keeps_files {
+                    tokio::spawn(start::remove(request.directory().to_owned()));
+                }
             }
             false => tracing::info!(backup = request.name(), "the backup has ended"),
         }

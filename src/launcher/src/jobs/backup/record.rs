@@ -80,6 +80,8 @@ pub(super) enum BackupEnd {
     Unknown,
     /// Nothing was written for too long.
     Stalled(String),
+    /// The same, and libvirt did not end the backup: QEMU may still write.
+    Abandoned(String),
     /// The task that watched it failed.
     Fault(String),
 }
@@ -101,6 +103,9 @@ pub(super) fn complete(
                 .to_owned(),
         }),
         BackupEnd::Stalled(message) | BackupEnd::Fault(message) => Some(message),
+        BackupEnd::Abandoned(message) => Some(format!(
+            "{message} libvirt does not end it, so that its files stay"
+        )),
     };
     Backup {
         end_timestamp: Some(now),

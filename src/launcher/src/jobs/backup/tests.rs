@@ -274,21 +274,48 @@ async fn end_of_the_vm_completes_the_record() {
     }
 }
 
+const STALLING: ProgressTimes = ProgressTimes {
+    report: Duration::from_millis(20),
+    stall: Duration::from_millis(300),
+};
+
 #[tokio::test]
-async fn backup_without_progress_is_aborted() {
-    let progress = ProgressTimes {
-        report: Duration::from_millis(20),
-        stall: Duration::from_millis(300),
-    };
-    let rig = Rig::with(XML, progress).await;
+async fn backup_without_progress_is_aborted_until_it_has_ended() {
+    // A slow machine has this long for the second attempt.
+    let stall = Duration::from_secs(2);
+    let rig = Rig::with(XML, ProgressTimes { stall, ..STALLING }).await;
     rig.fake.set_backup_duration(SOON * 10);
+    let busy = FakeDaemon::error(68, 10, "Timed out during operation: cannot acquire lock");
+    rig.fake.fail_next(Call::AbortJob, busy);
     rig.start("bk1", Mode::Push).await.unwrap();
     let record = rig.last().await;
     assert!(
         record.backup_msg.contains("nothing was written"),
         "{record:?}"
     );
-    assert!(rig.fake.count(Call::AbortJob) > 0);
+    assert_eq!(rig.fake.count(Call::AbortJob), 2);
+    rig.fake.set_backup_duration(Duration::ZERO);
+    rig.start("bk2", Mode::Push).await.unwrap();
+    assert!(!rig.last().await.failed, "libvirt has no other job");
+}
+
+#[tokio::test]
+async fn stalled_backup_that_cannot_be_aborted_keeps_its_files() {
+    let rig = Rig::with(XML, STALLING).await;
+    rig.fake.set_backup_duration(SOON * 10);
+    for _ in 0..10_000 {
+        let busy = FakeDaemon::error(68, 10, "Timed out during operation: cannot acquire lock");
+        rig.fake.fail_next(Call::AbortJob, busy);
+    }
+    rig.start("bk1", Mode::Push).await.unwrap();
+    let record = rig.last().await;
+    assert!(record.failed, "{record:?}");
+    assert!(
+        record.backup_msg.contains("libvirt does not end it"),
+        "{record:?}"
+    );
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(rig.files().len(), 1, "QEMU may still write to them");
 }
 
 #[tokio::test]

@@ -35,7 +35,8 @@ pub(super) async fn watch(
     let mut ticks = interval(LOOK.min(context.progress.report));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut progress = Progress::new();
-    let mut is_aborting = false;
+    let stall = context.progress.stall;
+    let (mut is_aborting, mut stalled) = (false, None::<Instant>);
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
@@ -46,20 +47,31 @@ pub(super) async fn watch(
             }
         }
         match look(&context, &domain).await {
+            Look::Ended(end) if stalled.is_some() => return after_stall(end, stall),
             Look::Ended(end) => return end,
             // libvirt may hang on a QEMU that was killed.
             Look::NoAnswer if context.signals.has_qemu_ended() => return BackupEnd::Unknown,
             Look::NoAnswer => continue,
             Look::Running(stats) => progress.observe(&stats, context.progress.report),
         }
-        let stall = context.progress.stall;
-        let is_stalled = mode == Mode::Push && progress.since.elapsed() >= stall;
-        if is_aborting || is_stalled {
+        if mode == Mode::Push && stalled.is_none() && progress.since.elapsed() >= stall {
+            tracing::warn!("aborting the backup: nothing was written for {stall:?}");
+            stalled = Some(Instant::now());
+        }
+        if is_aborting || stalled.is_some() {
             abort(&context, &domain).await;
         }
-        if is_stalled && !is_aborting {
-            return BackupEnd::Stalled(JobError::Stalled(stall).to_string());
+        if stalled.is_some_and(|since| since.elapsed() >= stall) {
+            return BackupEnd::Abandoned(JobError::Stalled(stall).to_string());
         }
+    }
+}
+
+/// The end of a backup that was aborted because nothing was written, unless it completed all the same.
+fn after_stall(end: BackupEnd, stall: Duration) -> BackupEnd {
+    match end {
+        BackupEnd::Job(job) if job.stats.job_type == JobType::Completed => BackupEnd::Job(job),
+        _ => BackupEnd::Stalled(JobError::Stalled(stall).to_string()),
     }
 }
 
