@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kubevirt_api::options::{InterfaceBindingMigration, Options};
 use kubevirt_api::vmi::Vmi;
 use libvirt::DomainState;
-use libvirt::fake::Call;
+use libvirt::fake::{Call, FakeDaemon};
 use serde_json::{Value, json};
 use virt_launcher::manager::{Answer, Command, SyncRequest};
 
@@ -172,4 +172,9 @@ async fn finalizing_refreshes_the_links_that_ask_for_it() {
     rig.notifications_until("migration=a PreCopy ended").await;
     assert_eq!(rig.manager.run(finalize()).await.unwrap(), Answer::Done);
     assert_eq!(rig.fake.count(Call::UpdateDevice), 2, "down and up");
+    let refusal = FakeDaemon::error(9, 10, "operation failed: no");
+    rig.fake.fail_next(Call::UpdateDevice, refusal);
+    let failed = rig.manager.run(finalize()).await.unwrap_err();
+    assert!(failed.message().contains("operation failed"), "{failed}");
+    assert_eq!(rig.fake.count(Call::UpdateDevice), 4, "up all the same");
 }

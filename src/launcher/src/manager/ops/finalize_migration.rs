@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use domain_xml::{Document, Element};
 use kubevirt_api::options::Options;
+use kubevirt_api::vmi::Interface;
 use libvirt::{Affect, Domain, XmlKind};
 
 use crate::agent::guest_time::GuestTimeSync;
@@ -29,7 +30,8 @@ pub(in crate::manager) async fn finalize_migration(
     if vm.client.state_of(&domain).await?.is_down() {
         return Ok(Answer::NothingToDo);
     }
-    let interfaces = to_refresh(&request.options);
+    let interfaces = &request.vmi.spec.domain.devices.interfaces;
+    let interfaces = to_refresh(&request.options, interfaces);
     if !interfaces.is_empty() {
         refresh_links(vm, &domain, &interfaces).await?;
     }
@@ -37,26 +39,35 @@ pub(in crate::manager) async fn finalize_migration(
     Ok(Answer::Done)
 }
 
-fn to_refresh(options: &Options) -> Vec<&str> {
-    let interfaces = options.interface_migration.iter();
-    interfaces
-        .filter(|(_, migration)| migration.method == LINK_REFRESH)
+/// The interfaces whose links are refreshed; one whose link is to be down needs no refresh.
+fn to_refresh<'a>(options: &'a Options, interfaces: &[Interface]) -> Vec<&'a str> {
+    let is_down = |name: &str| {
+        let mut interfaces = interfaces.iter();
+        interfaces.any(|interface| interface.name == name && interface.state == "down")
+    };
+    let migrations = options.interface_migration.iter();
+    migrations
+        .filter(|(name, migration)| migration.method == LINK_REFRESH && !is_down(name))
         .map(|(name, _)| name.as_str())
         .collect()
 }
 
+/// Refreshes each link, whatever becomes of the others; the first error is returned.
 async fn refresh_links(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
     interfaces: &[&str],
 ) -> Result<(), OpError> {
     let xml = vm.client.xml(domain, XmlKind::Active).await?;
+    let mut refreshed = Ok(());
     for (up, down) in links(&xml, interfaces)? {
-        update(vm, domain, "taking a link down", down).await?;
+        let is_down = update(vm, domain, "taking a link down", down).await;
         tokio::time::sleep(LINK_DOWN).await;
-        update(vm, domain, "taking a link up", up).await?;
+        // Also after an error: the link may be down all the same.
+        let is_up = update(vm, domain, "taking a link up", up).await;
+        refreshed = refreshed.and(is_down).and(is_up);
     }
-    Ok(())
+    refreshed
 }
 
 async fn update(
@@ -69,7 +80,7 @@ async fn update(
     Ok(vm.client.on(domain, what, COMMAND, update).await?)
 }
 
-/// Each of the interfaces as libvirt describes it, and the same with its link down.
+/// Each of the interfaces with its link up, and the same with its link down.
 fn links(xml: &str, interfaces: &[&str]) -> Result<Vec<(String, String)>, OpError> {
     let document = Document::parse(xml).map_err(|error| {
         OpError::Description(format!("libvirt's description of the domain: {error}"))
@@ -80,7 +91,7 @@ fn links(xml: &str, interfaces: &[&str]) -> Result<Vec<(String, String)>, OpErro
         .flat_map(|devices| devices.children_named("interface"))
         .filter(|interface| has_alias(interface, interfaces));
     Ok(found
-        .map(|interface| (interface.render(), with_link_down(interface)))
+        .map(|interface| (with_link_up(interface), with_link_down(interface)))
         .collect())
 }
 
@@ -90,6 +101,13 @@ fn has_alias(interface: &Element, names: &[&str]) -> bool {
         .child("alias")
         .and_then(|alias| alias.attr("name"));
     alias.is_some_and(|alias| names.contains(&alias.strip_prefix("ua-").unwrap_or(&alias)))
+}
+
+/// An earlier attempt may have left the link down.
+fn with_link_up(interface: &Element) -> String {
+    let mut up = interface.clone();
+    up.remove_child("link");
+    up.render()
 }
 
 fn with_link_down(interface: &Element) -> String {
@@ -112,10 +130,35 @@ mod tests {
         assert_eq!(links.len(), 1);
         let (up, down) = &links[0];
         assert!(
-            up.contains("state='up'") && down.contains("state='down'"),
+            !up.contains("state='down'") && down.contains("state='down'"),
             "{down}"
         );
         assert!(self::links("<domain", &["second"]).is_err());
+    }
+
+    #[test]
+    fn link_that_an_earlier_attempt_left_down_comes_up() {
+        let xml = "<domain><devices><interface type='ethernet'><link state='down'/>\
+            <alias name='ua-second'/></interface></devices></domain>";
+        let (up, down) = &links(xml, &["second"]).unwrap()[0];
+        assert!(!up.contains("down"), "{up}");
+        assert!(down.contains("state='down'"), "{down}");
+    }
+
+    #[test]
+    fn link_that_is_to_be_down_stays_down() {
+        let mut options = Options::default();
+        for name in ["a", "b"] {
+            let migration = options.interface_migration.entry(name.into()).or_default();
+            migration.method = LINK_REFRESH.into();
+        }
+        let interface = |name: &str, state: &str| Interface {
+            name: name.into(),
+            state: state.into(),
+            ..Interface::default()
+        };
+        let interfaces = [interface("a", "up"), interface("b", "down")];
+        assert_eq!(to_refresh(&options, &interfaces), ["a"]);
     }
 
     #[test]
@@ -125,6 +168,6 @@ mod tests {
             let migration = options.interface_migration.entry(name.into()).or_default();
             migration.method = method.into();
         }
-        assert_eq!(to_refresh(&options), ["a"]);
+        assert_eq!(to_refresh(&options, &[]), ["a"]);
     }
 }
