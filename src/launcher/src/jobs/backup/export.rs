@@ -91,15 +91,21 @@ async fn serve(request: Arc<ExportRequest>, socket: PathBuf) {
 }
 
 async fn serve_once(request: &ExportRequest, socket: &Path) -> Result<(), TunnelError> {
-    let OpenTunnel {
-        stream,
-        closed,
-        connection: _connection,
-    } = tunnel::open(request).await?;
+    let tunnel = tunnel::open(request).await?;
     tracing::info!(
         server = request.address,
         "serving the backup to the export server"
     );
+    serve_in(tunnel, socket).await
+}
+
+/// Serves until the tunnel is closed. The server's own tasks outlive this future; the end of the connection ends them.
+pub(super) async fn serve_in(tunnel: OpenTunnel, socket: &Path) -> Result<(), TunnelError> {
+    let OpenTunnel {
+        stream,
+        closed,
+        connection: _connection,
+    } = tunnel;
     // The listener accepts one connection and no other, and must not end before that one.
     let incoming = tokio_stream::once(Ok::<_, std::io::Error>(stream));
     let incoming = incoming.chain(tokio_stream::pending());

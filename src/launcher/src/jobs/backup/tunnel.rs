@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use http::{Request, StatusCode};
 use hyper::client::conn::http2;
+use hyper::rt::Executor;
 use hyper::upgrade::Upgraded;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -18,7 +19,6 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::server::Connected;
 
 use super::ExportRequest;
@@ -62,14 +62,28 @@ pub(super) enum TunnelError {
     Serve(#[source] tonic::transport::Error),
 }
 
-/// An open tunnel; the connection below it ends when this is dropped.
+/// An open tunnel.
 pub(super) struct OpenTunnel {
     /// The tunnel's near end.
     pub(super) stream: TunnelStream,
     /// Cancelled when the stream is closed.
     pub(super) closed: CancellationToken,
-    /// The connection below.
-    pub(super) connection: AbortOnDropHandle<()>,
+    /// The connection ends when this is dropped, whoever still holds the stream and whether or not the peer reads.
+    pub(super) connection: DropGuard,
+}
+
+/// Runs the tasks of one connection until the token is cancelled. hyper's own task owns the socket, and lives as long as
+/// one of its streams.
+#[derive(Clone)]
+struct ConnectionTasks(CancellationToken);
+
+impl<F> Executor<F> for ConnectionTasks
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    fn execute(&self, task: F) {
+        tokio::spawn(self.0.clone().run_until_cancelled_owned(task));
+    }
 }
 
 /// The near end of a tunnel.
@@ -87,17 +101,28 @@ pub(super) async fn open(request: &ExportRequest) -> Result<OpenTunnel, TunnelEr
 async fn connect(request: &ExportRequest) -> Result<OpenTunnel, TunnelError> {
     let authority = authority(&request.address);
     let tls = connect_tls(request, &authority).await?;
-    let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
+    open_on(tls, authority).await
+}
+
+/// Opens a tunnel to `authority` on a connection.
+pub(super) async fn open_on<T>(io: T, authority: String) -> Result<OpenTunnel, TunnelError>
+where
+    T: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let ended = CancellationToken::new();
+    let tasks = ConnectionTasks(ended.clone());
+    let ends = ended.drop_guard();
+    let (mut sender, connection) = http2::Builder::new(tasks.clone())
         .timer(TokioTimer::new())
         .keep_alive_interval(KEEP_ALIVE)
         .keep_alive_timeout(KEEP_ALIVE_ANSWER)
-        .handshake(TokioIo::new(tls))
+        .handshake(TokioIo::new(io))
         .await?;
-    let connection = AbortOnDropHandle::new(tokio::spawn(async move {
+    tasks.execute(async move {
         if let Err(error) = connection.await {
             tracing::debug!(reason = %error, "the connection to the export server has ended");
         }
-    }));
+    });
     let connect = Request::connect(&authority).body(String::new());
     let connect = connect.map_err(|_| TunnelError::Name(authority))?;
     let response = sender.send_request(connect).await?;
@@ -111,7 +136,7 @@ async fn connect(request: &ExportRequest) -> Result<OpenTunnel, TunnelError> {
             _closes: closed.clone().drop_guard(),
         },
         closed,
-        connection,
+        connection: ends,
     })
 }
 
@@ -228,7 +253,75 @@ impl AsyncWrite for TunnelStream {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use hyper::server;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioExecutor;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+    use tokio::sync::oneshot;
+
     use super::*;
+    use crate::jobs::backup::export::serve_in;
+    use crate::jobs::tests::SOON;
+
+    /// An export server on one end of a connection: it accepts the tunnel, and returns when the connection has ended.
+    async fn accept_tunnel(connection: DuplexStream, opened: oneshot::Sender<TokioIo<Upgraded>>) {
+        let opened = std::sync::Mutex::new(Some(opened));
+        let service = service_fn(move |request| {
+            let opened = opened.lock().unwrap().take().unwrap();
+            tokio::spawn(async move {
+                let tunnel = hyper::upgrade::on(request).await.unwrap();
+                drop(opened.send(TokioIo::new(tunnel)));
+            });
+            async { Ok::<_, std::convert::Infallible>(http::Response::new(String::new())) }
+        });
+        let served = server::conn::http2::Builder::new(TokioExecutor::new())
+            .serve_connection(TokioIo::new(connection), service);
+        // How the connection ends says nothing here.
+        drop(served.await);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_left_open_after_the_export() {
+        let (near, far) = tokio::io::duplex(64 << 10);
+        let (opened, tunnel) = oneshot::channel();
+        let peer = tokio::spawn(accept_tunnel(far, opened));
+        let near = open_on(near, "export:443".into()).await.unwrap();
+        let serving = tokio::spawn(async move { serve_in(near, "/nonexistent".as_ref()).await });
+        let mut tunnel = tunnel.await.unwrap();
+        let mut settings = [0; 9];
+        tunnel.read_exact(&mut settings).await.unwrap();
+        serving.abort();
+        tokio::time::timeout(SOON, peer).await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn peer_that_does_not_read_keeps_nothing_open() {
+        let (near, far) = tokio::io::duplex(64 << 10);
+        let (opened, tunnel) = oneshot::channel();
+        let peer = accept_tunnel(far, opened);
+        tokio::pin!(peer);
+        let opening = async {
+            let near = open_on(near, "export:443".into()).await.unwrap();
+            (near, tunnel.await.unwrap())
+        };
+        let (near, _tunnel) = tokio::select! {
+            both = opening => both,
+            () = &mut peer => panic!("the connection has ended"),
+        };
+        // From here on the peer does nothing.
+        let mut stream = near.stream;
+        let writing = tokio::spawn(async move {
+            while stream.write_all(&[0; 16 << 10]).await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!writing.is_finished());
+        drop(near.connection);
+        tokio::time::timeout(SOON, writing).await.unwrap().unwrap();
+        tokio::time::timeout(SOON, peer).await.unwrap();
+    }
 
     #[test]
     fn address_without_a_port_gets_that_of_https() {
