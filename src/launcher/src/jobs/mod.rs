@@ -10,6 +10,7 @@
 //! panics.
 
 mod backup;
+mod connection;
 mod error;
 mod memory_dump;
 mod migration;
@@ -24,7 +25,7 @@ use domain::host::HostFacts;
 use futures_util::future::BoxFuture;
 use kubevirt_api::metadata::{Backup, MemoryDump, Migration};
 use kubevirt_api::migration::MigrationRequest;
-use libvirt::{Domain, Hypervisor, JobStats};
+use libvirt::JobStats;
 use tokio::sync::{mpsc, watch};
 
 pub(crate) use backup::{
@@ -36,6 +37,7 @@ pub(crate) use memory_dump::MemoryDumpRequest;
 pub(crate) use migration::{MigrationJob, MigrationRefusal};
 pub(crate) use signals::JobSignals;
 
+use connection::JobConnection;
 use migration::{MigrationControl, MigrationRecord};
 
 use crate::agent::Freezer;
@@ -166,17 +168,12 @@ pub struct MigrationPlaces {
 }
 
 impl JobContext {
-    /// A connection of the job's own, and the domain.
-    async fn open(&self) -> Result<(Arc<dyn Hypervisor>, Arc<dyn Domain>), JobError> {
+    /// A connection of the job's own.
+    async fn open(&self) -> Result<JobConnection, JobError> {
         let (connect, domain) = (Arc::clone(&self.connect), self.domain.clone());
-        let found = blocking::call("looking up the domain", OPEN, move || {
-            let hypervisor = connect()?;
-            let found = hypervisor.lookup(&domain)?;
-            Ok::<_, libvirt::Error>((hypervisor, found))
-        });
-        let (hypervisor, found) = found.await??;
-        let domain = found.ok_or_else(|| JobError::NoDomain(self.domain.clone()))?;
-        Ok((hypervisor, domain))
+        let open = move || JobConnection::open(&connect, &domain);
+        let opened = blocking::call("looking up the domain", OPEN, open).await??;
+        opened.ok_or_else(|| JobError::NoDomain(self.domain.clone()))
     }
 }
 

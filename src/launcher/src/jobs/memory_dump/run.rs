@@ -10,14 +10,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::{MemoryDumpRequest, directory, io_helper, is_dump};
 use crate::blocking;
-use crate::jobs::{Aborted, JobContext, JobError, ProgressTimes, abort_reason};
+use crate::jobs::{Aborted, JobConnection, JobContext, JobError, ProgressTimes, abort_reason};
 
 /// Connecting, looking up, asking for progress.
 const QUICK: Duration = Duration::from_secs(10);
 /// Removing files of many gigabytes on slow storage.
 const REMOVE: Duration = Duration::from_secs(60);
 /// virt-handler has this long to accept the notification that a dump begins.
-const TOLD: Duration = Duration::from_secs(2);
+const PUBLISHED: Duration = Duration::from_secs(2);
 /// An aborted dump has this long to end; after that its failure is recorded anyway.
 const ABORT: Duration = Duration::from_secs(5);
 /// The I/O helper may only just be starting.
@@ -33,18 +33,13 @@ pub(in crate::jobs) async fn run(
 ) -> Result<(), JobError> {
     let started = Instant::now();
     tracing::info!(path = request.path(), "starting a memory dump");
-    let domain = tokio::select! {
+    let connection = tokio::select! {
         biased;
         reason = abort_reason(&mut aborted) => Err(JobError::Aborted(reason)),
-        domain = prepare(&context, &request) => domain,
+        connection = prepare(&context, &request) => connection,
     };
-    let result = match domain {
-        Ok(domain) => {
-            let result = dump(&domain, &request, context.progress, aborted).await;
-            // Closing the job's connection may block when the daemon hangs.
-            tokio::task::spawn_blocking(move || drop(domain));
-            result
-        }
+    let result = match connection {
+        Ok(connection) => dump(&connection.domain, &request, context.progress, aborted).await,
         Err(error) => Err(error),
     };
     let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -60,10 +55,10 @@ pub(in crate::jobs) async fn run(
 async fn prepare(
     context: &JobContext,
     request: &MemoryDumpRequest,
-) -> Result<Arc<dyn Domain>, JobError> {
-    let (_, domain) = context.open().await?;
+) -> Result<JobConnection, JobError> {
+    let connection = context.open().await?;
     // The record is published before the pause that it explains, and before a failure.
-    if tokio::time::timeout(TOLD, context.recorder.all_published())
+    if tokio::time::timeout(PUBLISHED, context.recorder.all_published())
         .await
         .is_err()
     {
@@ -76,7 +71,7 @@ async fn prepare(
         move || directory::prepare(&to),
     )
     .await??;
-    Ok(domain)
+    Ok(connection)
 }
 
 async fn dump(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::migration::completion_units;
-use libvirt::{Domain, DomainState, Event, Hypervisor, JobStats, Reason, State, Subscription};
+use libvirt::{DomainState, Event, Hypervisor, JobStats, Reason, State, Subscription};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -15,7 +15,7 @@ use super::record::MigrationRecord;
 use super::request::MigrationJob;
 use super::transfer_size;
 use crate::blocking;
-use crate::jobs::{AbortReason, JobContext, JobError, abort_reason};
+use crate::jobs::{AbortReason, JobConnection, JobContext, JobError, abort_reason};
 
 /// Reading the sizes of local disks, and calls that QEMU answers at once.
 const QUICK: Duration = Duration::from_secs(10);
@@ -50,9 +50,9 @@ pub(in crate::jobs) async fn run(
         biased;
         error = control.ended(&record) => Err(error),
         opened = context.open() => match opened {
-            Ok((hypervisor, domain)) => {
-                let migration = SourceMigration::new(&context, &job, &record, domain, begun);
-                migration.run(hypervisor, &mut control).await
+            Ok(connection) => {
+                let migration = SourceMigration::new(&context, &job, &record, connection, begun);
+                migration.run(&mut control).await
             }
             Err(error) => Err(error),
         },
@@ -105,7 +105,7 @@ struct SourceMigration<'a> {
     context: &'a JobContext,
     job: &'a MigrationJob,
     record: &'a MigrationRecord,
-    domain: Arc<dyn Domain>,
+    connection: JobConnection,
     begun: Instant,
     detached: Detached,
     was_paused: bool,
@@ -118,14 +118,14 @@ impl<'a> SourceMigration<'a> {
         context: &'a JobContext,
         job: &'a MigrationJob,
         record: &'a MigrationRecord,
-        domain: Arc<dyn Domain>,
+        connection: JobConnection,
         begun: Instant,
     ) -> Self {
         SourceMigration {
             context,
             job,
             record,
-            domain,
+            connection,
             begun,
             detached: Detached::new(),
             was_paused: false,
@@ -133,29 +133,18 @@ impl<'a> SourceMigration<'a> {
         }
     }
 
-    async fn run(
-        mut self,
-        hypervisor: Arc<dyn Hypervisor>,
-        control: &mut MigrationControl,
-    ) -> Result<(), JobError> {
-        let mut result = self.migrate(&hypervisor, control).await;
+    async fn run(mut self, control: &mut MigrationControl) -> Result<(), JobError> {
+        let mut result = self.migrate(control).await;
         if result.is_err() {
             result = self.learn_outcome(result).await;
         }
         if result.is_err() {
             self.restore().await;
         }
-        let domain = self.domain;
-        // Closing the job's connection may block when the daemon hangs.
-        tokio::task::spawn_blocking(move || drop((domain, hypervisor)));
         result
     }
 
-    async fn migrate(
-        &mut self,
-        hypervisor: &Arc<dyn Hypervisor>,
-        control: &mut MigrationControl,
-    ) -> Result<(), JobError> {
+    async fn migrate(&mut self, control: &mut MigrationControl) -> Result<(), JobError> {
         if self.job.vmi().annotation(FORCED_FAILURE).is_some() {
             return Err(JobError::ForcedFailure);
         }
@@ -164,15 +153,16 @@ impl<'a> SourceMigration<'a> {
         let call = tokio::select! {
             biased;
             error = control.ended(self.record) => return Err(error),
-            prepared = call::prepare(context, job, &self.domain, &mut self.detached) => prepared?,
+            prepared = call::prepare(context, job, &self.connection.domain, &mut self.detached) => prepared?,
         };
         self.was_paused = call.is_paused;
-        let iterations = Iterations::watch(terms, hypervisor, &self.context.domain).await;
+        let iterations =
+            Iterations::watch(terms, &self.connection.hypervisor, &self.context.domain).await;
         let terms = match iterations.is_watched() {
             true => terms,
             false => terms.without_iterations(),
         };
-        let migrated = call::send(&self.domain, call)?;
+        let migrated = call::send(&self.connection.domain, call)?;
         self.watch(Monitor::new(terms), migrated, iterations, control)
             .await
     }
@@ -239,7 +229,7 @@ impl<'a> SourceMigration<'a> {
                 let succeeded = tokio::select! {
                     biased;
                     result = &mut migrated => return self.result(result),
-                    succeeded = call::carry_out(&self.domain, action) => succeeded,
+                    succeeded = call::carry_out(&self.connection.domain, action) => succeeded,
                 };
                 if matches!(action, Action::Abort(_)) && !succeeded && self.ending.is_none() {
                     self.record.fail_abort();
@@ -255,8 +245,11 @@ impl<'a> SourceMigration<'a> {
     }
 
     async fn sample(&self, begins_iteration: bool, needs_state: bool) -> Sample {
-        let stats = call::stats(&self.domain).await;
-        let is_paused = needs_state && call::state(&self.domain).await.is_ok_and(call::is_stopped);
+        let stats = call::stats(&self.connection.domain).await;
+        let is_paused = needs_state
+            && call::state(&self.connection.domain)
+                .await
+                .is_ok_and(call::is_stopped);
         Sample {
             elapsed: self.begun.elapsed(),
             stats,
@@ -294,15 +287,15 @@ impl<'a> SourceMigration<'a> {
 
     /// The connection may have ended with the daemon while the migration went on: the next daemon knows.
     async fn learn_outcome(&mut self, result: Result<(), JobError>) -> Result<(), JobError> {
-        if self.domain.is_connected() || self.ending.is_some() {
+        if self.connection.domain.is_connected() || self.ending.is_some() {
             return result;
         }
         let give_up = Instant::now() + DAEMON_BACK;
         while Instant::now() < give_up {
-            if let Ok((_, domain)) = self.context.open().await
-                && let Ok(state) = call::state(&domain).await
+            if let Ok(connection) = self.context.open().await
+                && let Ok(state) = call::state(&connection.domain).await
             {
-                self.domain = domain;
+                self.connection = connection;
                 let has_migrated = state == State::new(DomainState::Shutoff, Reason::Migrated);
                 return if has_migrated { Ok(()) } else { result };
             }
@@ -316,8 +309,12 @@ impl<'a> SourceMigration<'a> {
         if matches!(self.ending, Some(AbortReason::Kill | AbortReason::Exit)) {
             return;
         }
-        if !self.was_paused && call::state(&self.domain).await.is_ok_and(call::is_stopped) {
-            let domain = Arc::clone(&self.domain);
+        if !self.was_paused
+            && call::state(&self.connection.domain)
+                .await
+                .is_ok_and(call::is_stopped)
+        {
+            let domain = Arc::clone(&self.connection.domain);
             let resume = move || domain.resume();
             let resumed = blocking::call("resuming the guest", QUICK, resume).await;
             if !matches!(resumed, Ok(Ok(()))) {
@@ -327,7 +324,7 @@ impl<'a> SourceMigration<'a> {
                 );
             }
         }
-        host_devices::attach(&self.domain, &self.detached).await;
+        host_devices::attach(&self.connection.domain, &self.detached).await;
     }
 }
 

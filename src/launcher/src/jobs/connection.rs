@@ -1,0 +1,70 @@
+//! A job's own connection to libvirt.
+
+use std::sync::Arc;
+
+use libvirt::{Domain, Hypervisor};
+use tokio::runtime::Handle;
+
+use crate::libvirt_client::Connect;
+
+/// A connection and the domain on it; dropped, it is closed on a thread for blocking calls.
+pub(super) struct JobConnection {
+    pub(super) hypervisor: Arc<dyn Hypervisor>,
+    pub(super) domain: Arc<dyn Domain>,
+    // The last field: these are the last references.
+    _closes: DropOffWorker<(Arc<dyn Hypervisor>, Arc<dyn Domain>)>,
+}
+
+impl JobConnection {
+    /// Connects, and looks up the domain; `None` if there is no such domain. Blocks.
+    pub(super) fn open(connect: &Connect, domain: &str) -> libvirt::Result<Option<JobConnection>> {
+        let hypervisor = connect()?;
+        let Some(domain) = hypervisor.lookup(domain)? else {
+            return Ok(None);
+        };
+        Ok(Some(JobConnection {
+            _closes: DropOffWorker(Some((Arc::clone(&hypervisor), Arc::clone(&domain)))),
+            hypervisor,
+            domain,
+        }))
+    }
+}
+
+/// Drops its value on a thread for blocking calls: closing a connection blocks when the daemon hangs, also after the job
+/// was aborted or has failed.
+struct DropOffWorker<T: Send + 'static>(Option<T>);
+
+impl<T: Send + 'static> Drop for DropOffWorker<T> {
+    fn drop(&mut self) {
+        let value = self.0.take();
+        // Without a runtime there is no async worker to keep from blocking.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn_blocking(move || drop(value));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::mpsc::{Sender, channel};
+    use std::thread::{self, ThreadId};
+
+    use super::*;
+
+    struct TellsThread(Sender<ThreadId>);
+
+    impl Drop for TellsThread {
+        fn drop(&mut self) {
+            self.0.send(thread::current().id()).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn connection_is_not_closed_on_an_async_worker() {
+        let (sender, receiver) = channel();
+        drop(DropOffWorker(Some(TellsThread(sender))));
+        let closed_on = tokio::task::spawn_blocking(move || receiver.recv().unwrap());
+        assert_ne!(closed_on.await.unwrap(), thread::current().id());
+    }
+}
