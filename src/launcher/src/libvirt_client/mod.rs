@@ -11,6 +11,7 @@
 mod call_class;
 mod connection;
 mod destroy_domain;
+mod detach_device;
 mod domain_handle;
 mod error;
 mod lane;
@@ -34,6 +35,7 @@ pub(crate) use call_class::{
     AGENT, AGENT_REBOOT, COMMAND, CallClass, POWER_BUTTON, QUERY_DEADLINE, QUICK, START,
 };
 pub(crate) use connection::{Connect, Connection, ConnectionError, ConnectionEvent};
+pub(crate) use detach_device::detach_device;
 pub(crate) use error::{CallError, response_text};
 pub(crate) use shared_answer::{Age, SharedAnswer};
 pub(crate) use snapshot::{DomainSnapshot, Presence, SnapshotError};

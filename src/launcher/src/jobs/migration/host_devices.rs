@@ -9,16 +9,27 @@ use tokio::time::Instant;
 
 use crate::blocking;
 use crate::jobs::JobError;
+use crate::libvirt_client::detach_device;
 
 const SRIOV: &str = "ua-sriov-";
 /// One change of a device.
 const CHANGE: Duration = Duration::from_secs(11);
 /// The guest has this long to release its devices.
 const RELEASE: Duration = Duration::from_secs(30);
+/// After a failed migration a device that is released late is waited for; the record of the failure waits too.
+const LATE_RELEASE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(50);
 
-/// The detached devices, in libvirt's XML.
-pub(super) type Detached = Vec<String>;
+/// The devices that were detached, or asked for.
+pub(super) type Detached = Vec<SriovInterface>;
+
+/// An SR-IOV interface of the domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SriovInterface {
+    alias: String,
+    /// libvirt's description of the running device.
+    xml: String,
+}
 
 /// Detaches the SR-IOV interfaces, and waits until the guest has released them. The devices are added to `detached` as
 /// they are asked for.
@@ -26,19 +37,9 @@ pub(super) async fn detach(
     domain: &Arc<dyn Domain>,
     detached: &mut Detached,
 ) -> Result<(), JobError> {
-    let devices = sriov_devices(domain).await?;
-    if devices.is_empty() {
-        return Ok(());
-    }
-    for device in devices {
-        tracing::info!(device, "detaching an SR-IOV interface for the migration");
-        let (domain, xml) = (Arc::clone(domain), device.clone());
-        detached.push(device);
-        let detach = move || domain.detach_device(&xml, Affect::LiveAndConfig);
-        blocking::call("detaching a host device", CHANGE, detach).await??;
-    }
+    request(domain, detached).await?;
     let give_up = Instant::now() + RELEASE;
-    while !sriov_devices(domain).await?.is_empty() {
+    while !sriov_interfaces(domain, XmlKind::Active).await?.is_empty() {
         if Instant::now() >= give_up {
             return Err(JobError::HostDevicesKept(RELEASE));
         }
@@ -47,37 +48,87 @@ pub(super) async fn detach(
     Ok(())
 }
 
-/// Attaches the devices again that the guest has released.
-pub(super) async fn attach(domain: &Arc<dyn Domain>, detached: &Detached) {
-    if detached.is_empty() {
-        return;
-    }
-    let known = sriov_devices(domain).await.unwrap_or_default();
-    for device in detached.iter().filter(|device| !known.contains(device)) {
-        let (domain, xml) = (Arc::clone(domain), device.clone());
-        let attach = move || domain.attach_device(&xml, Affect::LiveAndConfig);
-        let attached = blocking::call("attaching a host device", CHANGE, attach).await;
-        let problem = match attached {
-            Ok(Ok(())) => continue,
-            Ok(Err(error)) => error.to_string(),
-            Err(error) => error.to_string(),
-        };
-        tracing::error!(
-            device,
-            reason = problem,
-            "an SR-IOV interface is not attached again after the migration failed"
+/// Asks the guest for the devices.
+async fn request(domain: &Arc<dyn Domain>, detached: &mut Detached) -> Result<(), JobError> {
+    for device in sriov_interfaces(domain, XmlKind::Active).await? {
+        tracing::info!(
+            device = device.alias,
+            "detaching an SR-IOV interface for the migration"
         );
+        let (domain, xml) = (Arc::clone(domain), device.xml.clone());
+        detached.push(device);
+        let detach = move || detach_device(&*domain, &xml);
+        blocking::call("detaching a host device", CHANGE, detach).await??;
+    }
+    Ok(())
+}
+
+/// Attaches the devices again. A device that the guest has not released stays, and returns to the definition, which lost
+/// it with the request; if the guest releases it within [`LATE_RELEASE`], it is attached once more.
+pub(super) async fn attach(domain: &Arc<dyn Domain>, detached: &Detached) {
+    attach_until(domain, detached, Instant::now() + LATE_RELEASE).await;
+}
+
+async fn attach_until(domain: &Arc<dyn Domain>, detached: &Detached, give_up: Instant) {
+    for device in detached {
+        if let Err(error) = attach_again(domain, device, give_up).await {
+            tracing::error!(
+                device = device.alias,
+                reason = %error,
+                "an SR-IOV interface is not attached again after the migration failed"
+            );
+        }
     }
 }
 
-async fn sriov_devices(domain: &Arc<dyn Domain>) -> Result<Vec<String>, JobError> {
-    let domain = Arc::clone(domain);
-    let read = move || domain.xml(XmlKind::Active);
-    let xml = blocking::call("reading the domain's description", CHANGE, read).await??;
-    Ok(sriov_elements(&xml))
+async fn attach_again(
+    domain: &Arc<dyn Domain>,
+    device: &SriovInterface,
+    give_up: Instant,
+) -> Result<(), JobError> {
+    if !has(domain, XmlKind::Inactive, device).await? {
+        attach_to(domain, Affect::Config, device).await?;
+    }
+    while has(domain, XmlKind::Active, device).await? {
+        if Instant::now() >= give_up {
+            tracing::info!(device = device.alias, "the guest keeps an SR-IOV interface");
+            return Ok(());
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    attach_to(domain, Affect::Live, device).await
 }
 
-fn sriov_elements(xml: &str) -> Vec<String> {
+async fn attach_to(
+    domain: &Arc<dyn Domain>,
+    to: Affect,
+    device: &SriovInterface,
+) -> Result<(), JobError> {
+    let (domain, xml) = (Arc::clone(domain), device.xml.clone());
+    let attach = move || domain.attach_device(&xml, to);
+    Ok(blocking::call("attaching a host device", CHANGE, attach).await??)
+}
+
+async fn has(
+    domain: &Arc<dyn Domain>,
+    kind: XmlKind,
+    device: &SriovInterface,
+) -> Result<bool, JobError> {
+    let devices = sriov_interfaces(domain, kind).await?;
+    Ok(devices.iter().any(|one| one.alias == device.alias))
+}
+
+async fn sriov_interfaces(
+    domain: &Arc<dyn Domain>,
+    kind: XmlKind,
+) -> Result<Vec<SriovInterface>, JobError> {
+    let domain = Arc::clone(domain);
+    let read = move || domain.xml(kind);
+    let xml = blocking::call("reading the domain's description", CHANGE, read).await??;
+    Ok(parse_sriov_interfaces(&xml))
+}
+
+fn parse_sriov_interfaces(xml: &str) -> Vec<SriovInterface> {
     let Ok(document) = Document::parse(xml) else {
         return Vec::new();
     };
@@ -85,28 +136,97 @@ fn sriov_elements(xml: &str) -> Vec<String> {
     let devices = devices
         .into_iter()
         .flat_map(|devices| devices.children_named("hostdev"));
-    devices
-        .filter(|device| is_sriov(device))
-        .map(Element::render)
-        .collect()
+    devices.filter_map(sriov_interface).collect()
 }
 
-fn is_sriov(device: &Element) -> bool {
-    let alias = device.child("alias").and_then(|alias| alias.attr("name"));
-    alias.is_some_and(|alias| alias.starts_with(SRIOV))
+fn sriov_interface(device: &Element) -> Option<SriovInterface> {
+    let alias = device.child("alias")?.attr("name")?;
+    alias.starts_with(SRIOV).then(|| SriovInterface {
+        alias: alias.to_string(),
+        xml: device.render(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+    use libvirt::StartOptions;
+    use libvirt::fake::FakeDaemon;
+
     use super::*;
+    use crate::jobs::tests::DOMAIN;
+
+    const XML: &str = "<domain type='kvm'><name>default_vm1</name><devices>\
+        <hostdev mode='subsystem'><alias name='ua-sriov-blue'/></hostdev></devices></domain>";
+
+    fn running() -> (FakeDaemon, Arc<dyn Domain>) {
+        let fake = FakeDaemon::new();
+        let domain = fake.connect().unwrap().define(XML).unwrap();
+        domain.start(StartOptions::RUNNING).unwrap();
+        (fake, domain)
+    }
+
+    fn counts(domain: &Arc<dyn Domain>) -> (usize, usize) {
+        let count = |kind| parse_sriov_interfaces(&domain.xml(kind).unwrap()).len();
+        (count(XmlKind::Active), count(XmlKind::Inactive))
+    }
+
+    #[tokio::test]
+    async fn interface_that_the_guest_keeps_stays_defined() {
+        let (fake, domain) = running();
+        fake.keep_devices(DOMAIN, true);
+        for _ in 0..2 {
+            let mut detached = Detached::new();
+            // Also of a device that the definition has lost.
+            for _ in 0..2 {
+                request(&domain, &mut detached).await.unwrap();
+                assert_eq!(counts(&domain), (1, 0));
+            }
+            attach_until(&domain, &detached, Instant::now()).await;
+            assert_eq!(counts(&domain), (1, 1));
+        }
+    }
+
+    #[tokio::test]
+    async fn interface_that_the_guest_releases_late_is_attached_again() {
+        let (fake, domain) = running();
+        fake.keep_devices(DOMAIN, true);
+        detach_device(&*domain, &sriov(&domain).xml).unwrap();
+        let detached = vec![sriov(&domain)];
+        let attaching = attach(&domain, &detached);
+        let releasing = async {
+            tokio::time::sleep(POLL * 2).await;
+            fake.keep_devices(DOMAIN, false);
+        };
+        tokio::join!(attaching, releasing);
+        assert_eq!(counts(&domain), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn released_interface_is_attached_again() {
+        let (_fake, domain) = running();
+        let mut detached = Detached::new();
+        detach(&domain, &mut detached).await.unwrap();
+        assert_eq!(counts(&domain), (0, 0));
+        attach(&domain, &detached).await;
+        assert_eq!(counts(&domain), (1, 1));
+    }
+
+    fn sriov(domain: &Arc<dyn Domain>) -> SriovInterface {
+        parse_sriov_interfaces(&domain.xml(XmlKind::Active).unwrap()).remove(0)
+    }
 
     #[test]
     fn only_sriov_interfaces_are_detached() {
         let xml = "<domain><devices><hostdev mode='subsystem'><alias name='ua-sriov-blue'/></hostdev>\
             <hostdev><alias name='ua-gpu-one'/></hostdev><interface><alias name='ua-red'/></interface>\
             </devices></domain>";
-        let expected = ["<hostdev mode='subsystem'><alias name='ua-sriov-blue'/></hostdev>"];
-        assert_eq!(sriov_elements(xml), expected);
-        assert!(sriov_elements("<domain/>").is_empty() && sriov_elements("x").is_empty());
+        let expected = SriovInterface {
+            alias: "ua-sriov-blue".into(),
+            xml: "<hostdev mode='subsystem'><alias name='ua-sriov-blue'/></hostdev>".into(),
+        };
+        assert_eq!(parse_sriov_interfaces(xml), [expected]);
+        let none = ["<domain/>", "x"].map(parse_sriov_interfaces);
+        assert!(none.iter().all(Vec::is_empty));
     }
 }

@@ -4,43 +4,26 @@
 use std::path::Path;
 
 use domain::reconcile::{LiveDevice, LiveDomain};
-use libvirt::{Affect, Domain};
+use libvirt::Domain;
 
 use super::{Applied, Reconciliation};
 use crate::blocking;
 use crate::boot::resources::FILE_TIMEOUT;
-use crate::libvirt_client::COMMAND;
+use crate::libvirt_client::{COMMAND, detach_device};
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::notify::Warning;
-
-/// What QEMU says about a device that the guest was asked for already.
-const PENDING: &str = "already in the process of unplug";
 
 impl Reconciliation<'_> {
     pub(super) async fn detach(&self, device: &LiveDevice) -> Result<Applied, OpError> {
         self.vm.driver_state().detaching.request(device);
         let xml = device.xml.clone();
-        let detach = move |domain: &dyn Domain| detach(domain, &xml);
+        let detach = move |domain: &dyn Domain| detach_device(domain, &xml);
         self.vm
             .client
             .on(self.domain, "detaching a device", COMMAND, detach)
             .await?;
         Ok(Applied::Yes)
-    }
-}
-
-/// Asks the guest for a device. The definition loses a device with the first request, so that further requests are
-/// about the running domain only.
-fn detach(domain: &dyn Domain, xml: &str) -> libvirt::Result<()> {
-    let asked = match domain.detach_device(xml, Affect::LiveAndConfig) {
-        Err(error) if error.is_device_missing() => domain.detach_device(xml, Affect::Live),
-        result => result,
-    };
-    match asked {
-        // It went meanwhile, or the guest has the request still.
-        Err(error) if error.is_device_missing() || error.message.contains(PENDING) => Ok(()),
-        result => result,
     }
 }
 
