@@ -64,20 +64,28 @@ pub(crate) enum Transport {
 /// Listeners of one migration; dropping them closes their connections. Without them QEMU listens itself.
 #[derive(Debug, Default)]
 pub(crate) struct MigrationSockets {
-    _listeners: Vec<AbortOnDropHandle<()>>,
+    listeners: Vec<Listener>,
+}
+
+/// A socket that is piped to QEMU.
+#[derive(Debug)]
+struct Listener {
+    path: PathBuf,
+    _task: AbortOnDropHandle<()>,
 }
 
 impl MigrationSockets {
     /// Makes `directory`, which QEMU's user can write to, and listens there where QEMU does not. `uid` is that of the
-    /// source's VMI.
+    /// source's VMI. Listeners of an earlier attempt that are still wanted stay, with their connections.
     ///
     /// # Errors
     /// [`MigrationSocketError`] naming the path.
     pub(crate) async fn prepare(
+        &mut self,
         directory: &Path,
         uid: &str,
         transport: Transport,
-    ) -> Result<MigrationSockets, MigrationSocketError> {
+    ) -> Result<(), MigrationSocketError> {
         let path = directory.to_owned();
         let make = move || make_directory(&path);
         blocking::call(
@@ -95,15 +103,32 @@ impl MigrationSockets {
             Transport::Loopback { with_disks: false } => &[DIRECT_PORT],
             Transport::Loopback { with_disks: true } => &[DIRECT_PORT, BLOCK_PORT],
         };
-        let listeners = ports.iter().map(|port| {
+        let paths = ports.iter().map(|port| {
             let path = directory.join(format!("{uid}-{port}-source.sock"));
-            let listener = listen(&path);
-            let listener =
-                listener.map_err(|source| MigrationSocketError::Listen { path, source })?;
-            Ok(AbortOnDropHandle::new(tokio::spawn(serve(listener, *port))))
+            (path, *port)
         });
-        Ok(MigrationSockets {
-            _listeners: listeners.collect::<Result<_, MigrationSocketError>>()?,
+        let mut earlier = std::mem::take(&mut self.listeners);
+        for (path, port) in paths {
+            let same = earlier.iter().position(|listener| listener.path == path);
+            let listener = match same.filter(|_| path.exists()) {
+                Some(at) => earlier.swap_remove(at),
+                None => Listener::start(path, port)?,
+            };
+            self.listeners.push(listener);
+        }
+        Ok(())
+    }
+}
+
+impl Listener {
+    fn start(path: PathBuf, port: u16) -> Result<Listener, MigrationSocketError> {
+        let listener = match listen(&path) {
+            Ok(listener) => listener,
+            Err(source) => return Err(MigrationSocketError::Listen { path, source }),
+        };
+        Ok(Listener {
+            path,
+            _task: AbortOnDropHandle::new(tokio::spawn(serve(listener, port))),
         })
     }
 }
@@ -166,27 +191,43 @@ mod tests {
     async fn unix_transport_needs_a_directory_only() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("share/migrationproxy");
+        let mut sockets = MigrationSockets::default();
         for _ in 0..2 {
-            MigrationSockets::prepare(&directory, "1234", Transport::Unix)
-                .await
-                .unwrap();
+            let prepared = sockets.prepare(&directory, "1234", Transport::Unix);
+            prepared.await.unwrap();
         }
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
     }
 
     #[tokio::test]
-    async fn loopback_transport_listens_again_after_an_attempt() {
+    async fn repeated_preparation_keeps_listeners() {
         let root = tempfile::tempdir().unwrap();
-        let transport = Transport::Loopback { with_disks: true };
-        let first = MigrationSockets::prepare(root.path(), "1234", transport).await;
-        drop(first.unwrap());
-        let _second = MigrationSockets::prepare(root.path(), "1234", transport)
+        let path = |port| root.path().join(format!("1234-{port}-source.sock"));
+        let mut sockets = MigrationSockets::default();
+        let transport = |with_disks| Transport::Loopback { with_disks };
+        let inode = |port| {
+            use std::os::unix::fs::MetadataExt;
+            path(port).metadata().unwrap().ino()
+        };
+        sockets
+            .prepare(root.path(), "1234", transport(false))
             .await
             .unwrap();
+        let first = inode(49152);
+        std::fs::write(root.path().join("1234-49153-source.sock"), "").unwrap();
+        sockets
+            .prepare(root.path(), "1234", transport(true))
+            .await
+            .unwrap();
+        assert_eq!(inode(49152), first);
         for port in [49152, 49153] {
-            let path = root.path().join(format!("1234-{port}-source.sock"));
-            UnixStream::connect(path).await.unwrap();
+            UnixStream::connect(path(port)).await.unwrap();
         }
+        sockets
+            .prepare(root.path(), "5678", transport(false))
+            .await
+            .unwrap();
+        assert!(UnixStream::connect(path(49152)).await.is_err());
     }
 
     #[tokio::test]
@@ -214,7 +255,8 @@ mod tests {
     async fn directory_that_cannot_be_made_is_named() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let directory = file.path().join("migrationproxy");
-        let error = MigrationSockets::prepare(&directory, "1234", Transport::Unix).await;
+        let mut sockets = MigrationSockets::default();
+        let error = sockets.prepare(&directory, "1234", Transport::Unix).await;
         let error = error.unwrap_err().to_string();
         assert!(error.contains("migrationproxy"), "{error}");
     }

@@ -19,6 +19,7 @@ use futures_util::future::BoxFuture;
 use kubevirt_api::migration_hook::{MAX_BYTES, read_request, refusal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -36,6 +37,7 @@ pub(crate) type EditDomain =
 /// The server; dropping it closes its socket and its connections.
 pub(crate) struct HookServer {
     path: PathBuf,
+    edit: watch::Sender<EditDomain>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -51,10 +53,17 @@ impl HookServer {
             _ => {}
         }
         let listener = UnixListener::bind(path)?;
+        let (edit, current) = watch::channel(edit);
         Ok(HookServer {
             path: path.to_owned(),
-            _task: AbortOnDropHandle::new(tokio::spawn(serve(listener, edit))),
+            edit,
+            _task: AbortOnDropHandle::new(tokio::spawn(serve(listener, current))),
         })
+    }
+
+    /// Uses `edit` for connections from now on; the others go on with theirs.
+    pub(crate) fn replace(&self, edit: EditDomain) {
+        self.edit.send_replace(edit);
     }
 }
 
@@ -64,13 +73,14 @@ impl Drop for HookServer {
     }
 }
 
-async fn serve(listener: UnixListener, edit: EditDomain) {
+async fn serve(listener: UnixListener, edit: watch::Receiver<EditDomain>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
                 Ok((connection, _)) => {
-                    connections.spawn(answer(connection, Arc::clone(&edit)));
+                    let edit = Arc::clone(&edit.borrow());
+                    connections.spawn(answer(connection, edit));
                 }
                 Err(error) => {
                     tracing::warn!(reason = %error, "accepting libvirt's migration hook");

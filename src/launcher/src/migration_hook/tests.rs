@@ -43,6 +43,23 @@ async fn any_number_of_hooks_is_answered() {
 }
 
 #[tokio::test]
+async fn connection_outlives_the_replacement_of_its_edit() {
+    let directory = tempfile::tempdir().unwrap();
+    let (server, path) = server(&directory);
+    let mut early = UnixStream::connect(&path).await.unwrap();
+    let (begin, end) = DOMAIN.split_at(10);
+    early.write_all(begin.as_bytes()).await.unwrap();
+    // Connections are accepted in their order.
+    ask(&path, DOMAIN, true).await;
+    server.replace(Arc::new(|_| Box::pin(async { Ok("<new/>".to_owned()) })));
+    assert_eq!(ask(&path, DOMAIN, true).await, "<new/>");
+    early.write_all(end.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    early.read_to_string(&mut answer).await.unwrap();
+    assert_eq!(answer, "<domain><name>b</name></domain>\n");
+}
+
+#[tokio::test]
 async fn refusal_has_its_reason_for_the_hook_that_understands_it() {
     let directory = tempfile::tempdir().unwrap();
     let (_server, path) = server(&directory);

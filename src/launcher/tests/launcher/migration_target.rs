@@ -7,6 +7,8 @@ use kubevirt_api::vmi::Vmi;
 use libvirt::DomainState;
 use libvirt::fake::{Call, FakeDaemon};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 use virt_launcher::manager::{Answer, Command, SyncRequest};
 
 use crate::freeze::freeze;
@@ -72,6 +74,21 @@ async fn arrival_is_told_in_order_and_ends_with_libvirts_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn repeated_preparation_does_not_cut_libvirts_hook() {
+    let rig = Rig::new().await;
+    rig.manager.run(sync_target("a")).await.unwrap();
+    let socket = rig.paths.migration_hook_socket();
+    let mut hook = UnixStream::connect(&socket).await.unwrap();
+    let (begin, end) = INCOMING.split_at(20);
+    hook.write_all(begin.as_bytes()).await.unwrap();
+    rig.manager.run(sync_target("a")).await.unwrap();
+    hook.write_all(end.as_bytes()).await.unwrap();
+    let mut edited = String::new();
+    hook.read_to_string(&mut edited).await.unwrap();
+    assert!(edited.contains("<name>default_vm1</name>"), "{edited}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn vm_that_its_owner_paused_stays_paused() {
     let rig = Rig::new().await;
     let paused = migrating("a", |status| {
@@ -128,7 +145,7 @@ async fn older_transport_listens_for_the_source() {
     rig.manager.run(command).await.unwrap();
     let sockets = rig.paths.share.join("migrationproxy");
     let socket = sockets.join("1234-49152-source.sock");
-    tokio::net::UnixStream::connect(socket).await.unwrap();
+    UnixStream::connect(socket).await.unwrap();
     assert!(
         !sockets.join("1234-49153-source.sock").exists(),
         "no disk is copied"

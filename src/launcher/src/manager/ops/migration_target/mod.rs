@@ -17,7 +17,7 @@ use kubevirt_api::vmi::{MigrationState, Vmi};
 use tokio_util::sync::CancellationToken;
 
 use super::prepare::{ConvertedVm, require_own_vm, until};
-use crate::boot::migration_sockets::{MigrationSockets, Transport};
+use crate::boot::migration_sockets::Transport;
 use crate::manager::Answer;
 use crate::manager::error::OpError;
 use crate::manager::incoming_domain::IncomingDomain;
@@ -28,7 +28,7 @@ use crate::manager::vm_context::VmContext;
 use crate::migration_hook::{EditDomain, HookServer};
 
 /// Prepares this pod for the VM. virt-handler repeats the request until it succeeds, and then once more now and then:
-/// each time everything is made anew.
+/// each time everything is made anew, except what the source may be using by then.
 pub(in crate::manager) async fn sync_migration_target(
     vm: &VmContext,
     request: &SyncRequest,
@@ -43,7 +43,9 @@ pub(in crate::manager) async fn sync_migration_target(
     let state = vmi.status.migration_state.clone().unwrap_or_default();
     let record = record(vm, &state)?;
     vm.driver_state().role = Role::Target;
-    until(interrupted, prepare(vm, request, &state)).await?;
+    if until(interrupted, prepare(vm, request, &state)).await? == Answer::NothingToDo {
+        return Ok(Answer::NothingToDo);
+    }
     vm.metadata
         .set_identity(vmi.uid(), vmi.grace_period_seconds());
     if let Some(record) = record {
@@ -59,7 +61,7 @@ async fn prepare(
     vm: &VmContext,
     request: &SyncRequest,
     state: &MigrationState,
-) -> Result<(), OpError> {
+) -> Result<Answer, OpError> {
     let vmi = &request.vmi;
     let converted = ConvertedVm::convert(vm, request, Purpose::MigrationTarget).await?;
     let prepared = converted.prepare(vm).await?;
@@ -67,23 +69,29 @@ async fn prepare(
         let written = vm.boot_resources.write_cloud_init(vmi, None, image);
         written.await?;
     }
+    // The migration may have begun during the preparation.
+    if vm.client.lookup().await?.is_some() {
+        tracing::info!("the virtual machine is on its way");
+        return Ok(Answer::NothingToDo);
+    }
     let expected = domain::parse::parse(&prepared.xml);
     vm.client
         .expect(expected.map_err(|error| OpError::Description(error.to_string()))?);
     serve_hook(vm, request, prepared.facts)?;
     vm.credentials.send_replace(prepared.credentials);
-    // Listeners of an earlier attempt go first.
-    vm.driver_state().migration_sockets = MigrationSockets::default();
-    let sockets = MigrationSockets::prepare(
+    let mut sockets = std::mem::take(&mut vm.driver_state().migration_sockets);
+    let prepared = sockets.prepare(
         &vm.boot_resources.migration_sockets,
         state.source_vmi_uid(vmi.uid()),
         transport(vmi),
     );
-    vm.driver_state().migration_sockets = sockets.await?;
+    let prepared = prepared.await;
+    vm.driver_state().migration_sockets = sockets;
+    prepared?;
     if state.is_decentralized() {
         hotplug_disks::require(vmi, &vm.boot_resources.hotplug_disks).await?;
     }
-    Ok(())
+    Ok(Answer::Done)
 }
 
 /// libvirt runs a hook for the domain that it is to receive; the hook asks the launcher.
@@ -99,14 +107,20 @@ fn serve_hook(vm: &VmContext, request: &SyncRequest, facts: HostFacts) -> Result
         let incoming = Arc::clone(&incoming);
         Box::pin(async move { incoming.edit(xml).await })
     });
-    let socket = &vm.boot_resources.hook_socket;
-    // The one of an earlier attempt removes its socket.
-    vm.driver_state().hook_server = None;
-    let server = HookServer::start(socket, edit).map_err(|source| OpError::HookSocket {
-        path: socket.clone(),
-        source,
-    })?;
-    vm.driver_state().hook_server = Some(server);
+    let mut state = vm.driver_state();
+    match &state.hook_server {
+        // libvirt's hook may be connected to it.
+        Some(server) => server.replace(edit),
+        None => {
+            let socket = &vm.boot_resources.hook_socket;
+            let server = HookServer::start(socket, edit);
+            let server = server.map_err(|source| OpError::HookSocket {
+                path: socket.clone(),
+                source,
+            })?;
+            state.hook_server = Some(server);
+        }
+    }
     Ok(())
 }
 
