@@ -18,6 +18,8 @@ pub enum VmEvent {
     Republish,
     /// The launcher is about to define the VM that has arrived by a migration anew: libvirt's event of it says nothing new.
     Redefining,
+    /// The definition announced by [`VmEvent::Redefining`] has failed, and no event of it comes.
+    NotRedefined,
     /// QEMU's process ended, and libvirt has sent no event for it.
     QemuEnded,
     /// A start is under way: the QEMU process exists, its processors do not run yet.

@@ -117,7 +117,10 @@ async fn try_redefine(vm: &VmContext) -> Result<(), String> {
     let defined = vm
         .client
         .libvirt(what, COMMAND, move |hypervisor| hypervisor.define(&xml));
-    defined.await.map(drop).map_err(text)
+    defined.await.map(drop).map_err(|error| {
+        let _ = vm.events.send(VmEvent::NotRedefined);
+        text(error)
+    })
 }
 
 fn finish(vm: &VmContext) {

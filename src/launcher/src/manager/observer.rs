@@ -113,6 +113,7 @@ impl Observer {
             | VmEvent::GuestInfo
             | VmEvent::Republish
             | VmEvent::Redefining
+            | VmEvent::NotRedefined
             | VmEvent::QemuEnded
             | VmEvent::StartingUp
             | VmEvent::StartFailed

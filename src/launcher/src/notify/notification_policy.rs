@@ -89,13 +89,21 @@ impl Publications {
                 self.pending_metadata = true;
                 Vec::new()
             }
-            VmEvent::Republish | VmEvent::QemuEnded if self.announced => vec![Publication {
-                may_be_last: true,
-                ..Publication::MODIFIED
-            }],
-            VmEvent::Republish | VmEvent::QemuEnded => Vec::new(),
+            VmEvent::Republish | VmEvent::QemuEnded => {
+                // Events from before are lost: the next one is of another definition.
+                self.own_redefinitions = 0;
+                let publication = Publication {
+                    may_be_last: true,
+                    ..Publication::MODIFIED
+                };
+                self.announced.then_some(publication).into_iter().collect()
+            }
             VmEvent::Redefining => {
                 self.own_redefinitions += 1;
+                Vec::new()
+            }
+            VmEvent::NotRedefined => {
+                self.own_redefinitions = self.own_redefinitions.saturating_sub(1);
                 Vec::new()
             }
             VmEvent::StartingUp => self.observe_start().into_iter().collect(),
@@ -358,6 +366,21 @@ mod tests {
             [Publication::MODIFIED],
             "a definition that is not the launcher's"
         );
+    }
+
+    #[test]
+    fn definition_after_a_failed_one_is_published() {
+        let updated = lifecycle(LifecycleEvent::Defined, Detail::Updated);
+        for ended in [VmEvent::NotRedefined, VmEvent::Republish] {
+            let mut policy = Publications::default();
+            policy.observe(&lifecycle(LifecycleEvent::Started, Detail::Migrated));
+            policy.observe_published(true);
+            policy.observe(&lifecycle(LifecycleEvent::Resumed, Detail::Migrated));
+            policy.observe(&VmEvent::Redefining);
+            policy.observe(&ended);
+            let published = policy.observe(&updated);
+            assert_eq!(published, [Publication::MODIFIED], "{ended:?}");
+        }
     }
 
     #[test]
