@@ -1,7 +1,7 @@
 # `make demo` and `make test` work on a fresh Debian 12 or 13: each installs what it needs first.
 .DEFAULT_GOAL := help
 DRIVER ?= qemu
-.PHONY: help setup demo test test-faults test-peer lint fmt doc deny advisories msrv package semver fuzz cross book measure static image dist reproducible
+.PHONY: help setup demo test test-faults test-peer test-sigstore lint fmt doc deny advisories msrv package semver fuzz cross book measure static image dist reproducible
 SECONDS ?= 60
 BASE ?= origin/main
 
@@ -40,6 +40,9 @@ doc: ## rustdoc of all crates; a warning is an error
 deny: ## licences, sources and duplicate versions of dependencies (deny.toml)
 	@scripts/setup deny
 	@scripts/deny
+
+test-sigstore: ## signatures of modules against Sigstore's library and cosign; needs node, npm and the network
+	@scripts/test-sigstore target/debug/virt-hook
 
 advisories: ## known vulnerabilities of dependencies; needs the network
 	@scripts/setup deny

@@ -6,7 +6,7 @@ use crate::output::Colour;
 use crate::version::VERSION;
 use crate::{
     bench, check, compare, compile, completions_and_man, doctor, image, inspect, libvirt_hook, new,
-    policy, render, replay, run, serve, test, wrap,
+    policy, render, replay, run, serve, signatures, test, wrap,
 };
 
 /// Work with hooks of KubeVirt virtual machines, without a cluster.
@@ -67,6 +67,12 @@ pub(crate) enum Verb {
     /// Put modules into an OCI image, for volumes of pods and for registries
     #[command(after_help = image::HELP)]
     Image(image::Arguments),
+    /// Sign modules with a key, as cosign does
+    #[command(after_help = signatures::SIGN_HELP)]
+    Sign(signatures::SignArguments),
+    /// Say whether a key signed a module
+    #[command(after_help = signatures::VERIFY_HELP)]
+    Verify(signatures::VerifyArguments),
     /// Be one hook sidecar, or one plugin's sidecar, of a stock KubeVirt, with any number of modules
     #[command(after_help = serve::HELP)]
     Serve(serve::Arguments),
@@ -104,6 +110,8 @@ impl Verb {
             Self::Bench(_) => "bench",
             Self::Compile(_) => "compile",
             Self::Image(_) => "image",
+            Self::Sign(_) => "sign",
+            Self::Verify(_) => "verify",
             Self::Inspect(_) => "inspect",
             Self::Run(_) => "run",
             Self::Render(_) => "render",

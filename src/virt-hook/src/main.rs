@@ -17,6 +17,7 @@ mod libvirt_hook;
 mod module_chain;
 mod new;
 mod output;
+mod output_file;
 mod pod_hooks;
 mod policy;
 mod render;
@@ -24,6 +25,7 @@ mod replay;
 mod run;
 mod runtime;
 mod serve;
+mod signatures;
 mod test;
 mod version;
 mod wrap;
@@ -68,6 +70,8 @@ fn main() -> ExitCode {
         Verb::Bench(arguments) => screen.show(bench::run(arguments)),
         Verb::Compile(arguments) => screen.show(compile::run(arguments)),
         Verb::Image(arguments) => screen.show(image::run(arguments)),
+        Verb::Sign(arguments) => screen.show(signatures::sign(arguments)),
+        Verb::Verify(arguments) => screen.show(signatures::verify(arguments)),
         Verb::Inspect(arguments) => screen.show(inspect::run(arguments)),
         Verb::Run(arguments) => screen.show(run::run(arguments)),
         Verb::Render(arguments) => screen.show(render::run(arguments)),

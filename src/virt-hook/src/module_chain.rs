@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use hook_host::policy::{HookYaml, names_dangerous};
+use hook_host::policy::{HookYaml, module_signature, names_dangerous};
 use hook_host::record::RecordConfig;
 use hook_host::wasm::{LoadError, LoadOptions, Loader, Module};
 use hook_host::{Chain, CollectConfig, Compiler, Description, Limits, PolicySource};
@@ -330,6 +330,10 @@ fn lay_out(hook: &HookModule, hooks_dir: &Path) -> Result<()> {
     {
         fs::write(directory.join(SETTINGS), text)
             .with_context(|| settings.display().to_string())?;
+    }
+    if let Some(text) = module_signature::text(&hook.module)? {
+        let signature = module_signature::path_of(&file);
+        fs::write(&signature, text).with_context(|| signature.display().to_string())?;
     }
     Ok(())
 }

@@ -1,16 +1,17 @@
 //! `virt-hook wrap`: makes a hook component of a core module.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::module_chain;
 use crate::output::{Report, Style};
+use crate::output_file;
 
 pub(crate) const HELP: &str = "\
 For languages whose compiler ends at a core module, as those of C and Go do; `cargo build --target
@@ -49,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<WrapReport, Failure> {
     let component = hook_wrap::wrap(&core)
         .with_context(|| arguments.core.display().to_string())
         .map_err(Failure::Refused)?;
-    write(&arguments.out, &component).map_err(Failure::Machine)?;
+    output_file::write(&arguments.out, &component).map_err(Failure::Machine)?;
     Ok(WrapReport {
         module: arguments.out.clone(),
         bytes: component.len(),
@@ -73,16 +74,4 @@ fn read(path: &Path) -> Result<Vec<u8>> {
         .read_to_end(&mut bytes)
         .with_context(whole)?;
     Ok(bytes)
-}
-
-/// Writes the file atomically, by rename: a launcher may be watching the directory.
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let name = path
-        .file_name()
-        .ok_or_else(|| anyhow!("{}: it names no file", path.display()))?;
-    let mut arriving = PathBuf::from(path);
-    arriving.set_file_name(format!(".{}.arriving", name.to_string_lossy()));
-    fs::write(&arriving, bytes)
-        .and_then(|()| fs::rename(&arriving, path))
-        .with_context(|| format!("writing {}", path.display()))
 }

@@ -78,6 +78,7 @@ tested! {
     commands_of_the_page_on_the_tool_print_what_it_shows: "docs/virt-hook.md",
     commands_of_the_page_on_serve_print_what_it_shows: "docs/serve.md",
     commands_of_the_page_on_policies_print_what_it_shows: "docs/policy.md",
+    commands_of_the_page_on_signatures_print_what_it_shows: "docs/signatures.md",
     commands_of_the_page_on_ports_print_what_it_shows: "docs/from-a-sidecar.md",
     commands_of_the_c_example_print_what_it_shows: "examples-hooks/c-genid/README.md",
     commands_of_the_go_example_print_what_it_shows: "examples-hooks/go-smbios/README.md",

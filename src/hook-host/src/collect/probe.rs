@@ -17,13 +17,14 @@ use super::{CollectConfig, hook_path};
 use crate::Limits;
 use crate::hook::{Hook, HookInfo, HookKind};
 use crate::plugins::{LoadModule, ModuleFile};
+use crate::policy::module_signature::ModuleSignature;
 use crate::policy::{
     HOOK_YAML, HookSettings, HookYaml, ModuleIdentity, OperatorPolicy, PolicyError, ResolveError,
     resolve, resolve_sidecar,
 };
 use crate::printable::{MAX_MESSAGE, printable};
 use crate::sidecar::{InfoError, Sidecar, query_info};
-use crate::wasm::{LoadError, Loader, Module};
+use crate::wasm::{self, LoadError, Loader, Module};
 
 /// What all probes share.
 #[derive(Clone)]
@@ -120,15 +121,40 @@ impl Probe {
             .loader
             .load_pinned(&file, &path, &id.directory, pin.as_ref());
         match loading.await {
-            Ok(module) => self.resolve_module(id, module, yaml.as_ref()),
+            Ok(module) => {
+                let signature = self.signature(id, &file, &path, module.digest());
+                self.resolve_module(id, module, yaml.as_ref(), &signature)
+            }
             Err(error) => load_failure(&error),
         }
     }
 
-    fn resolve_module(&self, id: &HookId, module: Module, yaml: Option<&HookYaml>) -> ProbeResult {
+    /// Verifies the module's signature if the operator's policy asks for one.
+    fn signature(&self, id: &HookId, file: &File, path: &Path, digest: &str) -> ModuleSignature {
+        let operator = self.policy.operator.as_ref();
+        let signers = operator.map(|operator| operator.signers(digest, &self.policy.namespace));
+        let signers = signers.unwrap_or_default();
+        if signers.is_empty() {
+            return ModuleSignature::default();
+        }
+        let content = wasm::read_with_digest(file, self.policy.limits.module, digest);
+        match content.and_then(|content| Ok((content, self.directory(id)?))) {
+            Ok((content, dir)) => ModuleSignature::verify(&dir, &id.file, path, &content, &signers),
+            Err(error) => ModuleSignature::unverified(&format!("{}: {error}", path.display())),
+        }
+    }
+
+    fn resolve_module(
+        &self,
+        id: &HookId,
+        module: Module,
+        yaml: Option<&HookYaml>,
+        signature: &ModuleSignature,
+    ) -> ProbeResult {
         let identity = ModuleIdentity {
             digest: module.digest(),
             namespace: &self.policy.namespace,
+            signature,
             description: module.description(),
         };
         let (limits, operator) = (&self.policy.limits, self.policy.operator.as_ref());

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirEntry, FileType, FileTypeExt, Metadata, MetadataExt};
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
+use sigstore_bundle::SUFFIX;
 
 use crate::policy::HOOK_YAML;
 use crate::printable::{is_printable, printable};
@@ -40,6 +41,8 @@ pub(super) struct FileStamp {
     pub(super) modified_ns: i128,
     /// Inode, size and time of the `hook.yaml` beside the file.
     pub(super) settings: Option<(u64, u64, i128)>,
+    /// The same of its signature.
+    pub(super) signature: Option<(u64, u64, i128)>,
 }
 
 /// A hook's file.
@@ -123,10 +126,11 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io
     let read_only =
         fstatvfs(directory).is_ok_and(|status| status.f_flag.contains(StatVfsMountFlags::RDONLY));
     // A broken link counts as it is; reading the file reports the error.
-    let settings = directory
-        .metadata(HOOK_YAML)
-        .or_else(|_| directory.symlink_metadata(HOOK_YAML))
-        .ok();
+    let beside = |file: &str| {
+        let metadata = directory.metadata(file);
+        metadata.or_else(|_| directory.symlink_metadata(file)).ok()
+    };
+    let settings = beside(HOOK_YAML);
     for file in directory
         .entries()?
         .flatten()
@@ -154,8 +158,12 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io
         };
         let (mut stamp, mut age) = (stamp(&metadata), age(&metadata));
         if let Some(settings) = &settings {
-            stamp.settings = Some((settings.ino(), settings.size(), modified_ns(settings)));
+            stamp.settings = Some(version(settings));
             age = age.min(self::age(settings));
+        }
+        if is_module && let Some(signature) = beside(&format!("{}{SUFFIX}", id.file)) {
+            stamp.signature = Some(version(&signature));
+            age = age.min(self::age(&signature));
         }
         listing.hooks.push(HookFile {
             id,
@@ -202,7 +210,12 @@ fn stamp(metadata: &Metadata) -> FileStamp {
         size: metadata.size(),
         modified_ns: modified_ns(metadata),
         settings: None,
+        signature: None,
     }
+}
+
+fn version(metadata: &Metadata) -> (u64, u64, i128) {
+    (metadata.ino(), metadata.size(), modified_ns(metadata))
 }
 
 fn modified_ns(metadata: &Metadata) -> i128 {

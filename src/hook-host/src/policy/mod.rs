@@ -17,6 +17,7 @@
 mod grant;
 mod hook_yaml;
 pub(crate) mod migration_abi;
+pub mod module_signature;
 mod operator_policy;
 mod pattern_subset;
 pub mod permission;

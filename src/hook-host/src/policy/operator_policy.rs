@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
+use sigstore_bundle::PublicKey;
 
 use super::hook_yaml::{
     MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT, MIN_MEMORY, MIN_OUTPUT, Point,
@@ -11,9 +12,12 @@ use super::hook_yaml::{
 use super::pattern_subset::kinds_named;
 use super::strict_yaml::{self, PolicyError, PolicySource, YamlPosition};
 use super::yaml_values::{
-    Dangerous, Directory, DurationValue, Located, Pattern, Sha256, SizeValue,
+    Dangerous, Directory, DurationValue, Located, Pattern, Sha256, SignerKey, SizeValue,
 };
 use crate::FailurePolicy;
+
+/// The most keys of a rule: a signature is verified with each.
+const MAX_KEYS: usize = 32;
 
 /// Which modules may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -21,9 +25,9 @@ pub enum Digests {
     /// Any module.
     #[default]
     Any,
-    /// Modules whose digest is in their `hook.yaml` or in a rule of this policy.
+    /// Modules whose digest is in their `hook.yaml` or in a rule of this policy, or that a rule's key signed.
     Pinned,
-    /// Modules whose digest is in a rule of this policy.
+    /// Modules whose digest is in a rule of this policy, or that a rule's key signed.
     Listed,
 }
 
@@ -54,8 +58,9 @@ pub(super) enum Sidecars {
 ///   config: [manufacturer]
 ///   hookPoints: [OnDefineDomain]
 /// rules:                      # a list of a rule stands instead of the one above, for whom it names
-///   - digests: [2c26...]      # either or both; both must hold
+///   - digests: [2c26...]      # one or both; both must hold
 ///     namespaces: [infra]
+///     keys: ["-----BEGIN PUBLIC KEY-----..."] # whom it names runs only with a signature by one of them
 ///     allow:
 ///       dangerous: ["/domain/devices/interface/script/@path"]
 /// ```
@@ -101,10 +106,17 @@ pub struct Allow {
 pub(super) struct Rule {
     pub(super) digests: Vec<Sha256>,
     pub(super) namespaces: Vec<String>,
+    pub(super) keys: Option<Located<Vec<Located<SignerKey>>>>,
     pub(super) allow: Allow,
 }
 
 impl Rule {
+    /// The keys of which one has to have signed the module; `None` if the rule asks for no signature.
+    pub(super) fn signers(&self) -> Option<impl Iterator<Item = &PublicKey>> {
+        let keys = self.keys.as_ref()?;
+        Some(keys.get().iter().map(|key| &key.get().0))
+    }
+
     fn names(&self, digest: &str, namespace: &str) -> bool {
         let listed = |list: &[String], value: &str| list.iter().any(|known| known == value);
         let digest = self.digests.is_empty() || self.digests.iter().any(|d| d.0 == digest);
@@ -143,13 +155,16 @@ impl OperatorPolicy {
         }
     }
 
-    /// The `allow` sections of the rules that name a hook.
-    pub(super) fn rules(&self, digest: &str, namespace: &str) -> Vec<&Allow> {
+    /// The rules that name a hook by its digest and namespace.
+    pub(super) fn rules(&self, digest: &str, namespace: &str) -> Vec<&Rule> {
         let rules = self.content.rules.iter().map(Located::get);
-        rules
-            .filter(|rule| rule.names(digest, namespace))
-            .map(|rule| &rule.allow)
-            .collect()
+        rules.filter(|rule| rule.names(digest, namespace)).collect()
+    }
+
+    /// The keys of the rules that name a hook by its digest and namespace.
+    pub(crate) fn signers(&self, digest: &str, namespace: &str) -> Vec<&PublicKey> {
+        let rules = self.rules(digest, namespace).into_iter();
+        rules.filter_map(Rule::signers).flatten().collect()
     }
 
     /// Whether a rule names this digest, for any namespace.
@@ -231,10 +246,17 @@ impl OperatorPolicy {
 
     fn check_rules(&self) -> Result<(), PolicyError> {
         for rule in &self.content.rules {
-            if rule.get().digests.is_empty() && rule.get().namespaces.is_empty() {
-                let reason = "a rule names digests or namespaces; what holds for all other hooks \
-                              goes under `allow` at the top";
+            let has_keys = rule.get().keys.is_some();
+            if rule.get().digests.is_empty() && rule.get().namespaces.is_empty() && !has_keys {
+                let reason = "a rule names digests, namespaces or keys; what holds for all other \
+                              hooks goes under `allow` at the top";
                 return Err(self.wrong(rule.position(), reason));
+            }
+            if let Some(keys) = &rule.get().keys
+                && !(1..=MAX_KEYS).contains(&keys.get().len())
+            {
+                let reason = format!("a rule has from 1 to {MAX_KEYS} keys");
+                return Err(self.wrong(keys.position(), reason));
             }
             if rule.get().namespaces.iter().any(String::is_empty) {
                 let reason =
@@ -246,9 +268,11 @@ impl OperatorPolicy {
         match &self.content.digests {
             Some(digests)
                 if *digests.get() == Digests::Listed
-                    && rules.all(|rule| rule.get().digests.is_empty()) =>
+                    && rules
+                        .all(|rule| rule.get().digests.is_empty() && rule.get().keys.is_none()) =>
             {
-                let reason = "digests are to be listed, and no rule lists any: no module could run";
+                let reason = "digests are to be listed, and no rule lists any or has keys: no \
+                              module could run";
                 Err(self.wrong(digests.position(), reason))
             }
             _ => Ok(()),
@@ -309,9 +333,11 @@ mod tests {
             (
                 "rules:\n- allow: {}\n",
                 "p.yaml:2:3: ",
-                "names digests or namespaces",
+                "names digests, namespaces or keys",
             ),
             ("rules: {}\n", "p.yaml:1:8: ", ""),
+            ("rules:\n- keys: []\n", "p.yaml:2:9: ", "from 1 to 32 keys"),
+            ("rules:\n- keys: [abc]\n", "p.yaml:2:10: ", "no key in PEM"),
             (
                 "allow: {dangerous: ['qemu:commandline']}\n",
                 "p.yaml:1:",
@@ -346,6 +372,7 @@ mod tests {
             "rules",
             "rules: [{digests",
             "rules: [{namespaces",
+            "rules: [{namespaces: [infra], keys",
             "rules: [{namespaces: [infra], allow",
             "rules: [{namespaces: [infra], allow: {paths",
         ];
@@ -382,7 +409,7 @@ mod tests {
         let policy = policy.unwrap();
         let of = |digest: &str, namespace: &str| -> Vec<String> {
             let allows = policy.rules(digest, namespace).into_iter();
-            let keys = allows.flat_map(|allow| allow.config.as_ref().unwrap().get().clone());
+            let keys = allows.flat_map(|rule| rule.allow.config.as_ref().unwrap().get().clone());
             keys.collect()
         };
         assert_eq!(of("c", "default"), Vec::<String>::new());

@@ -81,6 +81,7 @@ impl OperatorPolicy {
         for rule in &content.rules {
             if let Some(dangerous) = &rule.get().allow.dangerous
                 && rule.get().digests.is_empty()
+                && rule.get().keys.is_none()
                 && !dangerous.get().is_empty()
             {
                 let text = "every module of these namespaces gets this part of the dangerous set; \
@@ -118,8 +119,10 @@ impl Content {
     fn lines(&self) -> Vec<String> {
         let modules = match self.digests() {
             Digests::Any => "any",
-            Digests::Pinned => "those whose sha256 is in their hook.yaml or in a rule",
-            Digests::Listed => "those whose sha256 is in a rule",
+            Digests::Pinned => {
+                "those whose sha256 is in their hook.yaml or in a rule, or that a rule's key signed"
+            }
+            Digests::Listed => "those whose sha256 is in a rule, or that a rule's key signed",
         };
         let sidecars = match self.sidecars() {
             Sidecars::Allow => "any, unrestricted",
@@ -142,6 +145,9 @@ impl Content {
         lines.extend(allow.lines(true));
         for rule in &self.rules {
             lines.push(format!("{}, instead:", rule.get().who()));
+            if rule.get().keys.is_some() {
+                lines.push("  not signed by such a key: refused".to_owned());
+            }
             lines.extend(rule.get().allow.lines(false));
         }
         lines
@@ -175,7 +181,16 @@ impl Rule {
         let namespaces = self.namespaces.iter().map(String::as_str);
         let namespaces = listed("namespace", &namespaces.collect::<Vec<_>>());
         let both: Vec<String> = digests.into_iter().chain(namespaces).collect();
-        both.join(" in ")
+        let who = match &both[..] {
+            [] => "any module".to_owned(),
+            both => both.join(" in "),
+        };
+        let keys = self.signers().into_iter().flatten();
+        let keys: Vec<String> = keys.map(|key| key.id().to_string()).collect();
+        match keys.is_empty() {
+            true => who,
+            false => format!("{who}, signed by the key {}", keys.join(" or ")),
+        }
     }
 }
 
@@ -243,6 +258,28 @@ mod tests {
     }
 
     #[test]
+    fn a_rule_with_keys_names_them() {
+        let key = include_str!("../../../sigstore-bundle/tests/bundles/key.pub");
+        let key = key.replace('\n', "\n    ");
+        let text = format!(
+            "rules:\n- namespaces: [infra]\n  keys:\n  - |\n    {key}\n  allow: {{dangerous: [DiskFormat]}}\n"
+        );
+        let summary = summary(&text);
+        let rule = &summary.allows[summary.allows.len() - 3..];
+        assert_eq!(
+            rule,
+            [
+                "namespace infra, signed by the key DrRankyFe9VLy49z/pgK3ZkPgRuOHtj31dSVNl3TkFA=, instead:",
+                "  not signed by such a key: refused",
+                "  dangerous: DiskFormat",
+            ]
+        );
+        let warnings = summary.warnings.iter();
+        let mut texts = warnings.map(|warning| warning.text);
+        assert!(!texts.any(|text| text.contains("of these namespaces")));
+    }
+
+    #[test]
     fn every_key_has_a_line() {
         let text = "digests: Pinned\nsidecars: Forbid\nfailurePolicies: [Fail]\n\
             limits: {deadline: 1s, memory: 32Mi}\n\
@@ -251,7 +288,7 @@ mod tests {
         assert_eq!(
             summary(text).allows,
             [
-                "modules: those whose sha256 is in their hook.yaml or in a rule",
+                "modules: those whose sha256 is in their hook.yaml or in a rule, or that a rule's key signed",
                 "gRPC sidecars: none",
                 "failure policies: Fail",
                 "limits: deadline 1s, memory 33554432 bytes",

@@ -8,6 +8,7 @@ use domain_xml::PathPattern;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Visitor};
 use serde_saphyr::Spanned;
+use sigstore_bundle::PublicKey;
 
 use super::permission::DangerKind;
 use super::strict_yaml::YamlPosition;
@@ -52,6 +53,10 @@ pub(crate) enum Dangerous {
     /// A whole class.
     Kind(DangerKind),
 }
+
+/// A public key that signs modules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SignerKey(pub(crate) PublicKey);
 
 /// An absolute directory without `.` and `..` in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,6 +139,9 @@ from_text!(Dangerous, |text| if text.starts_with('/') {
     let kind = text.parse::<DangerKind>();
     kind.map(Dangerous::Kind).map_err(|error| error.to_string())
 });
+from_text!(SignerKey, |text| PublicKey::from_pem(text)
+    .map(SignerKey)
+    .map_err(|error| error.to_string()));
 from_text!(Directory, |text| absolute_directory(text).map(Directory));
 
 #[cfg(test)]

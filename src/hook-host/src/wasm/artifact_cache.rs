@@ -201,6 +201,23 @@ pub(super) fn digest(file: &File) -> io::Result<String> {
     Ok(hex(&hasher.finalize()))
 }
 
+/// The content of a file that has this digest.
+pub(crate) fn read_with_digest(file: &File, limit: usize, expected: &str) -> io::Result<Vec<u8>> {
+    let mut hasher = Sha256::new();
+    let mut content = Vec::new();
+    for_each_chunk(file, |piece| {
+        // A file that grows meanwhile has another digest.
+        if content.len() <= limit {
+            hasher.update(piece);
+            content.extend_from_slice(piece);
+        }
+    })?;
+    if hex(&hasher.finalize()) != expected {
+        return Err(io::Error::other("it changes while it is read"));
+    }
+    Ok(content)
+}
+
 /// A checksum of the whole file that detects accidental damage, about ten times as fast as sha256.
 /// It gives no protection against an attacker; the location of the file does (`file_trust`).
 pub(super) fn checksum(file: &File) -> io::Result<String> {

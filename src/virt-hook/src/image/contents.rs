@@ -1,12 +1,13 @@
 //! What an image has of each hook.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use hook_host::policy::HookYaml;
+use hook_host::policy::{HookYaml, module_signature};
 use hook_host::wasm::Interface;
 use image_layout::{ImageError, Layer, WasmArtifact};
+use sigstore_bundle::{Bundle, SUFFIX};
 
 use crate::compile_progress;
 use crate::exit::Failure;
@@ -18,12 +19,8 @@ use crate::runtime::runtime;
 pub(crate) const MODULE: &str = "hook.wasm";
 /// Its settings.
 pub(crate) const HOOK_YAML: &str = "hook.yaml";
-/// What follows a module's file name in that of its signature.
-pub(crate) const SIGNATURE_SUFFIX: &str = ".sigstore.json";
 /// The annotation of an artifact with the module's signature.
 const SIGNATURE_ANNOTATION: &str = "virt-hook.sigstore-bundle";
-/// The largest signature in bytes.
-const MAX_SIGNATURE: usize = 64 << 10;
 /// The longest name of a hook that the admission policies accept.
 const MAX_NAME: usize = 42;
 
@@ -72,7 +69,7 @@ fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
     Ok(PackedHook {
         name: hook.directory.clone(),
         hook_yaml: hook_yaml(hook, &sha256)?,
-        signature: signature(path)?,
+        signature: signature(path, &bytes)?,
         sha256,
         module: bytes,
         exports: names(interfaces.exports),
@@ -117,19 +114,17 @@ fn hook_yaml(hook: &HookModule, sha256: &str) -> Result<Option<Vec<u8>>, Failure
     }
 }
 
-fn signature(module: &Path) -> Result<Option<String>, Failure> {
-    let path = signature_path(module);
-    if path.symlink_metadata().is_err() {
+/// The signature beside the module. Who signed is for those to judge who run the module.
+fn signature(module: &Path, content: &[u8]) -> Result<Option<String>, Failure> {
+    let Some(text) = module_signature::text(module).map_err(Failure::usage)? else {
         return Ok(None);
-    }
-    file::text(&path, MAX_SIGNATURE).map(Some)
-}
-
-/// Where a module's signature is.
-pub(crate) fn signature_path(module: &Path) -> PathBuf {
-    let mut name = module.as_os_str().to_owned();
-    name.push(SIGNATURE_SUFFIX);
-    name.into()
+    };
+    let path = || module_signature::path_of(module).display().to_string();
+    let bundle = Bundle::parse(&text).with_context(path);
+    let bundle = bundle.map_err(Failure::Refused)?;
+    let is_for = bundle.is_for(content).with_context(path);
+    is_for.map_err(Failure::Refused)?;
+    Ok(Some(text))
 }
 
 /// The layer of an ordinary image.
@@ -146,7 +141,7 @@ pub(crate) fn layer(hooks: &[PackedHook]) -> Result<Layer, ImageError> {
             file(HOOK_YAML, yaml)?;
         }
         if let Some(signature) = &hook.signature {
-            file(&format!("{MODULE}{SIGNATURE_SUFFIX}"), signature.as_bytes())?;
+            file(&format!("{MODULE}{SUFFIX}"), signature.as_bytes())?;
         }
     }
     Ok(layer)

@@ -27,8 +27,10 @@ fn blob(layout: &Path, descriptor: &Value) -> PathBuf {
 fn hook(place: &Path, yaml: &str) -> PathBuf {
     let directory = place.join("banner");
     write(&directory, "hook.yaml", yaml);
-    write(&directory, "hook.wasm.sigstore.json", "{}");
-    fs::copy(smbios(), directory.join("hook.wasm")).unwrap();
+    let module = directory.join("hook.wasm");
+    fs::copy(smbios(), &module).unwrap();
+    let key = super::signatures::key(place, "key");
+    virt_hook(&["sign", text(&module), "--key", text(&key)]).ok();
     directory
 }
 
@@ -41,6 +43,7 @@ fn an_image_has_one_layer_with_a_directory_per_hook() {
     );
     fs::create_dir(&other).unwrap();
     fs::copy(smbios(), other.join("any-name.wasm")).unwrap();
+    // A signature has a random part: it is made once.
     let build = |layout: &Path| {
         let arguments = [
             "image",
@@ -147,6 +150,10 @@ fn what_cannot_be_an_image_is_refused_by_name() {
     let underscore = place.path().join("under_score.wasm");
     fs::copy(&module, &underscore).unwrap();
     let garbage = write(place.path(), "garbage.wasm", "garbage");
+    let swapped = copy(&garbage, "swapped.wasm");
+    let key = super::signatures::key(place.path(), "key");
+    virt_hook(&["sign", text(&swapped), "--key", text(&key)]).ok();
+    fs::copy(&module, &swapped).unwrap();
     let yaml = write(place.path(), "other.yaml", "prioritty: 1\n");
     let pin = format!("sha256: {}\n", "ab".repeat(32));
     let pinned = write(place.path(), "pinned.yaml", &pin);
@@ -155,6 +162,11 @@ fn what_cannot_be_an_image_is_refused_by_name() {
     for (code, part, arguments) in [
         (2, "under_score", &[text(&underscore)][..]),
         (1, "garbage.wasm", &[text(&garbage)]),
+        (
+            1,
+            "swapped.wasm.sigstore.json: it is the signature of a file",
+            &[text(&swapped)],
+        ),
         (
             2,
             "other.yaml:1:1",

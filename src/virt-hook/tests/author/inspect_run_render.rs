@@ -262,7 +262,7 @@ fn every_verb_explains_itself() {
     let help = said(&program().arg("--help").output().unwrap()).ok();
     let verbs = [
         "new", "check", "inspect", "run", "render", "test", "bench", "compile", "serve", "replay",
-        "wrap", "image",
+        "wrap", "image", "sign", "verify",
     ];
     for verb in verbs {
         assert!(help.contains(&format!("\n  {verb} ")), "{verb}: {help}");
@@ -348,6 +348,8 @@ fn what_cannot_be_used_has_exit_code_2_with_every_verb() {
         &["compile", gone, "--into", text(place.path())],
         &["wrap", gone, "--out", "x.wasm"],
         &["image", gone, "--out", "layout"],
+        &["sign", gone, "--key", gone],
+        &["verify", gone, "--key", gone],
         &["serve", "--module", gone],
         &["replay", "/nonexistent.json", "--hook", gone],
         &["run", text(&module), "--vmi", text(&empty)],

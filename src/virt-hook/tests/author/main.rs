@@ -13,6 +13,7 @@ mod new;
 #[path = "../pod/mod.rs"]
 mod pod;
 mod policy;
+mod signatures;
 
 use std::fs;
 use std::path::{Path, PathBuf};

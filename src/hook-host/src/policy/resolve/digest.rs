@@ -27,12 +27,13 @@ impl Resolver<'_> {
         let (known, wanted) = match digests.get() {
             Digests::Any => (true, ""),
             Digests::Pinned => (
-                pin.is_some() || operator.lists(found),
-                "their sha256 stands in their hook.yaml or in a rule of this policy",
+                pin.is_some() || operator.lists(found) || self.is_signed,
+                "their sha256 stands in their hook.yaml or in a rule of this policy, or a key of a \
+                 rule signed them",
             ),
             Digests::Listed => (
-                operator.lists(found),
-                "their sha256 stands in a rule of this policy",
+                operator.lists(found) || self.is_signed,
+                "their sha256 stands in a rule of this policy, or a key of a rule signed them",
             ),
         };
         if known {

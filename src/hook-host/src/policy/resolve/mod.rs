@@ -3,13 +3,15 @@
 //!
 //! One file per concern: the module's digest ([`digest`]), hook points, priorities and failure policy
 //! ([`hook_points`]), limits ([`limits`]), configuration and directories ([`config_and_dirs`]), and
-//! the domain paths that the hook may change ([`paths`]).
+//! the domain paths that the hook may change ([`paths`]). Which rules hold depends on the module's
+//! signature ([`signature`]).
 
 mod config_and_dirs;
 mod digest;
 mod hook_points;
 mod limits;
 mod paths;
+mod signature;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
@@ -19,6 +21,7 @@ use std::path::PathBuf;
 
 use super::grant::Grant;
 use super::hook_yaml::HookYaml;
+use super::module_signature::ModuleSignature;
 use super::operator_policy::{Allow, OperatorPolicy, Sidecars};
 use super::strict_yaml::{PolicyError, YamlPosition};
 use super::yaml_values::Located;
@@ -32,6 +35,8 @@ pub struct ModuleIdentity<'a> {
     pub digest: &'a str,
     /// The virtual machine's namespace; empty if unknown.
     pub namespace: &'a str,
+    /// The result of verifying its signature with the keys of the policy.
+    pub signature: &'a ModuleSignature,
     /// The module's description.
     pub description: &'a Description,
 }
@@ -78,6 +83,16 @@ pub enum ResolveError {
         /// What the module has.
         digest: String,
     },
+    /// The operator's policy requires a signature.
+    #[error(
+        "{place}: modules that this rule names run only if one of its keys signed them: {reason}"
+    )]
+    NotSigned {
+        /// The position of the rule's keys.
+        place: String,
+        /// Why the module counts as unsigned.
+        reason: String,
+    },
     /// The operator forbids gRPC sidecars.
     #[error("{place}: gRPC sidecars are forbidden")]
     Sidecar {
@@ -103,13 +118,14 @@ pub(crate) fn resolve(
     yaml: Option<&HookYaml>,
     operator: Option<&OperatorPolicy>,
 ) -> Result<HookSettings, ResolveError> {
+    let rules = operator.map(|policy| signature::effective_rules(policy, &identity));
+    let rules = rules.transpose()?.unwrap_or_default();
     let resolver = Resolver {
         identity,
         yaml,
         operator,
-        rules: operator.map_or_else(Vec::new, |policy| {
-            policy.rules(identity.digest, identity.namespace)
-        }),
+        rules: rules.iter().map(|rule| &rule.allow).collect(),
+        is_signed: rules.iter().any(|rule| rule.keys.is_some()),
         is_capped: true,
     };
     resolver.digest()?;
@@ -152,11 +168,13 @@ pub(crate) fn resolve_sidecar(
         identity: ModuleIdentity {
             digest: "",
             namespace: "",
+            signature: &ModuleSignature::default(),
             description: &description,
         },
         yaml,
         operator,
         rules: Vec::new(),
+        is_signed: false,
         is_capped: false,
     };
     Ok(HookSettings {
@@ -176,6 +194,8 @@ struct Resolver<'a> {
     operator: Option<&'a OperatorPolicy>,
     /// The `allow` sections of the operator's rules that name the module.
     rules: Vec<&'a Allow>,
+    /// Whether a key of a rule that holds signed the module.
+    is_signed: bool,
     /// Whether the operator's lists apply. They cannot be enforced on a gRPC sidecar.
     is_capped: bool,
 }

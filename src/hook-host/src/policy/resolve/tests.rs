@@ -22,6 +22,7 @@ fn resolve_texts(
     let identity = ModuleIdentity {
         digest: &digest,
         namespace: "ns",
+        signature: &ModuleSignature::unverified("it is not signed"),
         description: &description,
     };
     let yaml = yaml.map(|text| HookYaml::parse(Path::new("h/hook.yaml"), text).unwrap());

@@ -1,0 +1,98 @@
+//! The signature beside a module.
+
+use std::path::{Path, PathBuf};
+
+use cap_std::fs::Dir;
+use sigstore_bundle::{Bundle, KeyId, PublicKey, SUFFIX, VerifyError};
+
+use super::strict_yaml::{self, PolicyError};
+use crate::printable::{MAX_MESSAGE, printable};
+
+/// The result of verifying a module's signature.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ModuleSignature {
+    signer: Option<KeyId>,
+    /// Why there is no signer.
+    reason: String,
+}
+
+impl ModuleSignature {
+    /// The key that signed the module.
+    pub(super) fn signer(&self) -> Option<KeyId> {
+        self.signer
+    }
+
+    pub(super) fn reason(&self) -> &str {
+        &self.reason
+    }
+
+    /// Verifies the signature beside the module `file` in a hook's directory. `path` is the module's
+    /// path for errors; `content` are the bytes of the module.
+    pub(crate) fn verify(
+        dir: &Dir,
+        file: &str,
+        path: &Path,
+        content: &[u8],
+        keys: &[&PublicKey],
+    ) -> Self {
+        let place = path_of(path);
+        let verified = match strict_yaml::text_in(dir, &format!("{file}{SUFFIX}"), &place) {
+            Ok(Some(text)) => signer(&text, content, keys)
+                .map_err(|reason| format!("{}: {reason}", place.display())),
+            Ok(None) => Err(format!(
+                "it is not signed: there is no {}, which `virt-hook sign` writes",
+                place.display()
+            )),
+            Err(error) => Err(error.to_string()),
+        };
+        match verified {
+            Ok(signer) => Self {
+                signer: Some(signer),
+                reason: String::new(),
+            },
+            Err(reason) => Self::unverified(&reason),
+        }
+    }
+
+    /// A module without a signature that holds.
+    pub(crate) fn unverified(reason: &str) -> Self {
+        Self {
+            signer: None,
+            reason: printable(reason, MAX_MESSAGE),
+        }
+    }
+}
+
+/// The path of a module's signature: the module's with [`SUFFIX`].
+#[must_use]
+pub fn path_of(module: &Path) -> PathBuf {
+    let mut name = module.as_os_str().to_owned();
+    name.push(SUFFIX);
+    name.into()
+}
+
+/// The text of a module's signature, if there is one: a regular file of limited size, to which links
+/// lead within its directory only.
+pub fn text(module: &Path) -> Result<Option<String>, PolicyError> {
+    strict_yaml::text_at(&path_of(module))
+}
+
+fn signer(text: &str, content: &[u8], keys: &[&PublicKey]) -> Result<KeyId, String> {
+    let bundle = Bundle::parse(text).map_err(|error| error.to_string())?;
+    let mut wrong = "no key was given".to_owned();
+    for key in keys {
+        match bundle.verify(content, key) {
+            Ok(()) => return Ok(key.id()),
+            Err(error @ VerifyError::OtherFile { .. }) => return Err(error.to_string()),
+            Err(error) => wrong = error.to_string(),
+        }
+    }
+    match keys {
+        [] | [_] => Err(wrong),
+        several => Err(format!(
+            "none of the {} keys made it (its hint names the key {:?})",
+            several.len(),
+            bundle.hint()
+        )),
+    }
+}

@@ -1,0 +1,137 @@
+//! The JSON of a bundle, as far as it matters here.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::Value as Json;
+
+use crate::{Bundle, BundleError};
+
+pub(crate) const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+/// Another spelling of the same version.
+const OTHER_MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle+json;version=0.3";
+/// The longest part of a bundle that an error repeats, in characters.
+const MAX_QUOTED: usize = 100;
+const SHA256_BYTES: usize = 32;
+const MAX_HINT: usize = 256;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BundleJson {
+    media_type: Option<String>,
+    #[serde(default)]
+    verification_material: Material,
+    message_signature: Option<MessageSignature>,
+    dsse_envelope: Option<Json>,
+    /// cosign's own format, before Sigstore's.
+    base64_signature: Option<Json>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Material {
+    public_key: Option<KeyHint>,
+    certificate: Option<Json>,
+    x509_certificate_chain: Option<Json>,
+}
+
+#[derive(Debug, Deserialize)]
+struct KeyHint {
+    #[serde(default)]
+    hint: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MessageSignature {
+    message_digest: Option<MessageDigest>,
+    #[serde(default)]
+    signature: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct MessageDigest {
+    #[serde(default)]
+    algorithm: Json,
+    #[serde(default)]
+    digest: String,
+}
+
+impl BundleJson {
+    pub(crate) fn bundle(self) -> Result<Bundle, BundleError> {
+        match self.media_type.as_deref() {
+            Some(MEDIA_TYPE | OTHER_MEDIA_TYPE) => {}
+            Some(other) => {
+                return unsupported(format!(
+                    "of the type {}, and only {MEDIA_TYPE} is supported: sign again, with a \
+                     current tool",
+                    quoted(other)
+                ));
+            }
+            None if self.base64_signature.is_some() => {
+                return unsupported(
+                    "of cosign's old format: sign with --new-bundle-format, or with cosign 3",
+                );
+            }
+            None => return malformed("it has no mediaType"),
+        }
+        let material = self.verification_material;
+        if material.certificate.is_some() || material.x509_certificate_chain.is_some() {
+            return unsupported(
+                "signed with a certificate (keyless), which needs a network to verify: sign with \
+                 a key",
+            );
+        }
+        if self.dsse_envelope.is_some() {
+            return unsupported("an attestation (DSSE): sign the file itself, as a blob");
+        }
+        let Some(signature) = self.message_signature else {
+            return malformed("it has no messageSignature");
+        };
+        let Some(key) = material.public_key else {
+            return malformed("it has no publicKey");
+        };
+        if key.hint.len() > MAX_HINT {
+            return malformed("the hint of its publicKey is too long");
+        }
+        Ok(Bundle {
+            digest: signature.message_digest.map(sha256).transpose()?,
+            signature: bytes("signature", &signature.signature)?,
+            hint: key.hint,
+        })
+    }
+}
+
+/// An enumeration is its name, or its number.
+fn sha256(digest: MessageDigest) -> Result<Vec<u8>, BundleError> {
+    if digest.algorithm != "SHA2_256" && digest.algorithm != 1 {
+        return unsupported(format!(
+            "over the digest {}, and only SHA2_256 is supported",
+            quoted(&digest.algorithm.to_string())
+        ));
+    }
+    let bytes = bytes("digest", &digest.digest)?;
+    if bytes.len() != SHA256_BYTES {
+        return malformed("its digest has another length than a SHA-256");
+    }
+    Ok(bytes)
+}
+
+fn bytes(what: &str, text: &str) -> Result<Vec<u8>, BundleError> {
+    let decoded = STANDARD.decode(text).ok().filter(|bytes| !bytes.is_empty());
+    decoded.ok_or_else(|| BundleError::Malformed(format!("its {what} is no Base64")))
+}
+
+fn malformed<T>(reason: &str) -> Result<T, BundleError> {
+    Err(BundleError::Malformed(reason.to_owned()))
+}
+
+fn unsupported<T>(what: impl Into<String>) -> Result<T, BundleError> {
+    Err(BundleError::Unsupported(what.into()))
+}
+
+/// Text of a bundle for errors: escaped, and short.
+fn quoted(text: &str) -> String {
+    let start: String = text.chars().take(MAX_QUOTED).collect();
+    format!("{start:?}")
+}

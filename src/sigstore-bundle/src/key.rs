@@ -1,0 +1,203 @@
+//! ECDSA P-256 keys in PEM.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::digest::{SHA256, digest};
+use ring::rand::SystemRandom;
+use ring::signature::{
+    ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair,
+    UnparsedPublicKey,
+};
+use rustls_pki_types::pem::SectionKind;
+
+use crate::pem_section::{MAX_PEM, only_section};
+
+/// What precedes the point in the SubjectPublicKeyInfo (RFC 5480) of an uncompressed P-256 key.
+const P256_PREFIX: [u8; 26] = [
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
+    0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+];
+/// An uncompressed point: 4, and two coordinates.
+const POINT_BYTES: usize = 65;
+const UNCOMPRESSED: u8 = 4;
+const P256: &str = "ECDSA P-256";
+/// Object identifiers of algorithms and curves, as DER has them.
+const KEY_TYPES: [(&[u8], &str); 7] = [
+    (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07], P256),
+    (&[0x2b, 0x81, 0x04, 0x00, 0x22], "ECDSA P-384"),
+    (&[0x2b, 0x81, 0x04, 0x00, 0x23], "ECDSA P-521"),
+    (&[0x2b, 0x81, 0x04, 0x00, 0x0a], "ECDSA secp256k1"),
+    (
+        &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01],
+        "RSA",
+    ),
+    (&[0x06, 0x03, 0x2b, 0x65, 0x70], "Ed25519"),
+    (&[0x06, 0x03, 0x2b, 0x65, 0x71], "Ed448"),
+];
+
+/// Why a key cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// The file is longer than keys are.
+    #[error("it has more than the {MAX_PEM} bytes that a key may have")]
+    TooLarge,
+    /// There is no PEM section.
+    #[error("it is no key in PEM: -----BEGIN {wanted}----- is missing")]
+    NoPem {
+        /// The label of the section that is wanted.
+        wanted: &'static str,
+    },
+    /// There is more than one PEM section.
+    #[error("it has several PEM sections; one key is wanted")]
+    Several,
+    /// It is something else in PEM.
+    #[error("it is {found:?}, and {wanted:?} is wanted: {remedy}")]
+    OtherSection {
+        /// What it is.
+        found: String,
+        /// The label of the section that is wanted.
+        wanted: &'static str,
+        /// The way out.
+        remedy: &'static str,
+    },
+    /// The PEM section is incomplete, or not Base64.
+    #[error("it is damaged: its PEM section cannot be decoded")]
+    Damaged,
+    /// It is a key of another type.
+    #[error("it is a key of the type {found}, and only {P256} is supported")]
+    OtherType {
+        /// The type.
+        found: &'static str,
+    },
+    /// The key is of the right type, and wrong.
+    #[error("it is no valid {P256} key{0}")]
+    Invalid(&'static str),
+    /// The system gave no random numbers.
+    #[error("the system gives no random numbers to sign with")]
+    NoRandomNumbers,
+}
+
+/// The sha256 of a public key (SubjectPublicKeyInfo, DER).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyId([u8; 32]);
+
+/// A key that verifies.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PublicKey {
+    point: [u8; POINT_BYTES],
+}
+
+/// A key that signs.
+pub struct SigningKey {
+    pair: EcdsaKeyPair,
+    public: PublicKey,
+}
+
+impl PublicKey {
+    /// Reads a public key: PEM with one section `PUBLIC KEY`.
+    pub fn from_pem(text: &str) -> Result<Self, KeyError> {
+        let der = only_section(text, SectionKind::PublicKey, "PUBLIC KEY")?;
+        let point = der.strip_prefix(&P256_PREFIX);
+        let point = point.and_then(|point| <[u8; POINT_BYTES]>::try_from(point).ok());
+        match point {
+            Some(point) if point[0] == UNCOMPRESSED => Ok(Self { point }),
+            _ => Err(wrong_type(
+                &der,
+                " with an uncompressed point: openssl pkey -pubin -pubout -ec_conv_form uncompressed \
+                 converts it",
+            )),
+        }
+    }
+
+    /// The key's identity.
+    #[must_use]
+    pub fn id(&self) -> KeyId {
+        let der = [&P256_PREFIX[..], &self.point].concat();
+        let mut id = [0; 32];
+        id.copy_from_slice(digest(&SHA256, &der).as_ref());
+        KeyId(id)
+    }
+
+    /// Whether this key made the ASN.1 signature of the message.
+    pub(crate) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
+        let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &self.point);
+        key.verify(message, signature).is_ok()
+    }
+}
+
+impl SigningKey {
+    /// Reads a private key: PEM with one section `PRIVATE KEY` (PKCS #8, not encrypted).
+    pub fn from_pem(text: &str) -> Result<Self, KeyError> {
+        let der = only_section(text, SectionKind::PrivateKey, "PRIVATE KEY")?;
+        let random = SystemRandom::new();
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &der, &random);
+        let pair = pair.map_err(|_| wrong_type(&der, " with its public half in it"))?;
+        let point = <[u8; POINT_BYTES]>::try_from(pair.public_key().as_ref());
+        let point = point.map_err(|_| KeyError::Invalid(""))?;
+        Ok(Self {
+            public: PublicKey { point },
+            pair,
+        })
+    }
+
+    /// The public half.
+    #[must_use]
+    pub fn public_key(&self) -> &PublicKey {
+        &self.public
+    }
+
+    pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
+        let signature = self.pair.sign(&SystemRandom::new(), message);
+        let signature = signature.map_err(|_| KeyError::NoRandomNumbers)?;
+        Ok(signature.as_ref().to_vec())
+    }
+}
+
+/// What a key is that is not the one wanted.
+fn wrong_type(der: &[u8], detail: &'static str) -> KeyError {
+    let has = |identifier: &[u8]| der.windows(identifier.len()).any(|part| part == identifier);
+    let found = KEY_TYPES.iter().find(|(identifier, _)| has(identifier));
+    match found {
+        Some((_, P256)) => KeyError::Invalid(detail),
+        Some((_, found)) => KeyError::OtherType { found },
+        None => KeyError::OtherType { found: "unknown" },
+    }
+}
+
+impl KeyId {
+    /// As cosign and its libraries write it into a bundle: Base64.
+    #[must_use]
+    pub fn hint(self) -> String {
+        STANDARD.encode(self.0)
+    }
+}
+
+impl fmt::Display for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.hint())
+    }
+}
+
+impl fmt::Debug for KeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyId({self})")
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({})", self.id())
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey({})", self.public.id())
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

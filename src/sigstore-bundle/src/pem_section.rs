@@ -1,0 +1,62 @@
+//! The only section of a PEM file.
+
+use rustls_pki_types::pem::{self, SectionKind};
+
+use crate::KeyError;
+
+const BEGIN: &str = "-----BEGIN ";
+const END_OF_LABEL: &str = "-----";
+/// The largest PEM file in bytes; that of a P-256 key has less than 1 KiB.
+pub(crate) const MAX_PEM: usize = 16 << 10;
+
+/// The content of the only section, which has to be of this kind.
+pub(crate) fn only_section(
+    text: &str,
+    wanted: SectionKind,
+    wanted_label: &'static str,
+) -> Result<Vec<u8>, KeyError> {
+    if text.len() > MAX_PEM {
+        return Err(KeyError::TooLarge);
+    }
+    let mut labels = text.split(BEGIN).skip(1);
+    let label = labels.next().and_then(|rest| rest.split_once(END_OF_LABEL));
+    let Some((label, _)) = label else {
+        return Err(KeyError::NoPem {
+            wanted: wanted_label,
+        });
+    };
+    if labels.next().is_some() {
+        return Err(KeyError::Several);
+    }
+    if label != wanted_label {
+        return Err(KeyError::OtherSection {
+            found: label.chars().take(60).collect(),
+            wanted: wanted_label,
+            remedy: remedy(label),
+        });
+    }
+    let mut input = text.as_bytes();
+    match pem::from_buf(&mut input) {
+        Ok(Some((kind, content))) if kind == wanted => Ok(content),
+        _ => Err(KeyError::Damaged),
+    }
+}
+
+/// How to get what is wanted from what was given.
+fn remedy(label: &str) -> &'static str {
+    match label {
+        "EC PRIVATE KEY" => "convert it: openssl pkcs8 -topk8 -nocrypt -in KEY",
+        "ENCRYPTED SIGSTORE PRIVATE KEY" | "ENCRYPTED COSIGN PRIVATE KEY" => {
+            "cosign's encrypted keys are for cosign: sign with cosign, or make the key with openssl \
+             and give it to cosign with cosign import-key-pair"
+        }
+        "ENCRYPTED PRIVATE KEY" => "decrypt it: openssl pkcs8 -in KEY",
+        "CERTIFICATE" => "take its key: openssl x509 -pubkey -noout -in CERTIFICATE",
+        "PUBLIC KEY" => "that is the public half; the private one signs",
+        "PRIVATE KEY" => {
+            "that is the private half, which belongs to the signer only; take the public one: \
+             openssl pkey -pubout -in KEY"
+        }
+        _ => "make a key with: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256",
+    }
+}

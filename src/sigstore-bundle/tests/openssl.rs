@@ -1,0 +1,233 @@
+//! Keys and signatures of openssl, in both directions, and bundles that other tools made.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use sigstore_bundle::{Bundle, BundleError, KeyError, PublicKey, SigningKey, VerifyError};
+
+const MESSAGE: &[u8] = b"a module";
+
+fn openssl(place: &Path, arguments: &str) -> Vec<u8> {
+    let output = Command::new("openssl")
+        .args(arguments.split_whitespace())
+        .current_dir(place)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "openssl {arguments}: {said}");
+    output.stdout
+}
+
+/// A directory with a key pair of openssl's, `key` and `pub`, and the message.
+fn key_pair(kind: &str) -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    openssl(place.path(), &format!("genpkey -algorithm {kind} -out key"));
+    openssl(place.path(), "pkey -in key -pubout -out pub");
+    fs::write(place.path().join("message"), MESSAGE).unwrap();
+    place
+}
+
+fn p256() -> tempfile::TempDir {
+    key_pair("EC -pkeyopt ec_paramgen_curve:P-256")
+}
+
+fn text(place: &Path, name: &str) -> String {
+    fs::read_to_string(place.join(name)).unwrap()
+}
+
+#[test]
+fn openssl_verifies_a_signature_of_ours() {
+    let place = p256();
+    let key = SigningKey::from_pem(&text(place.path(), "key")).unwrap();
+    let bundle = Bundle::sign(MESSAGE, &key).unwrap();
+    let json: Value = serde_json::from_str(&bundle.render()).unwrap();
+    let decode = |value: &Value| STANDARD.decode(value.as_str().unwrap()).unwrap();
+    let signature = decode(&json["messageSignature"]["signature"]);
+    fs::write(place.path().join("signature"), signature).unwrap();
+    openssl(
+        place.path(),
+        "dgst -sha256 -verify pub -signature signature message",
+    );
+    let digest = decode(&json["messageSignature"]["messageDigest"]["digest"]);
+    assert_eq!(
+        digest,
+        openssl(place.path(), "dgst -sha256 -binary message")
+    );
+    // The hint is the sha256 of the public key in DER, as cosign computes it.
+    let der = openssl(place.path(), "pkey -pubin -in pub -outform DER");
+    fs::write(place.path().join("der"), der).unwrap();
+    let hint = openssl(place.path(), "dgst -sha256 -binary der");
+    let public = &json["verificationMaterial"]["publicKey"];
+    assert_eq!(public["hint"], STANDARD.encode(hint));
+}
+
+#[test]
+fn a_signature_of_openssl_is_verified() {
+    let place = p256();
+    let signature = openssl(place.path(), "dgst -sha256 -sign key message");
+    let bundle = json!({
+        "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+        "verificationMaterial": {"publicKey": {"hint": ""}, "tlogEntries": [{"logIndex": "1"}]},
+        "messageSignature": {"signature": STANDARD.encode(signature)},
+    });
+    let bundle = Bundle::parse(&bundle.to_string()).unwrap();
+    let key = PublicKey::from_pem(&text(place.path(), "pub")).unwrap();
+    assert_eq!(bundle.verify(MESSAGE, &key), Ok(()));
+    let other = PublicKey::from_pem(&text(p256().path(), "pub")).unwrap();
+    for (message, key) in [(&b"another"[..], &key), (MESSAGE, &other)] {
+        let refused = bundle.verify(message, key).unwrap_err();
+        assert!(matches!(refused, VerifyError::OtherKey { .. }), "{refused}");
+    }
+}
+
+#[test]
+fn what_was_changed_is_refused() {
+    let place = p256();
+    let key = SigningKey::from_pem(&text(place.path(), "key")).unwrap();
+    let bundle = Bundle::sign(MESSAGE, &key).unwrap();
+    let again = Bundle::parse(&bundle.render()).unwrap();
+    assert_eq!(again, bundle);
+    assert_eq!(again.verify(MESSAGE, key.public_key()), Ok(()));
+    let refused = again.verify(b"changed", key.public_key()).unwrap_err();
+    assert!(
+        matches!(refused, VerifyError::OtherFile { .. }),
+        "{refused}"
+    );
+    let whole = bundle.render();
+    for end in 0..whole.trim_end().len() {
+        let refused = Bundle::parse(&whole[..end]).unwrap_err();
+        assert!(matches!(refused, BundleError::Malformed(_)), "{refused}");
+    }
+    // A digest and a signature of two files.
+    let mut json: Value = serde_json::from_str(&whole).unwrap();
+    let other = Bundle::sign(b"another", &key).unwrap().render();
+    let other: Value = serde_json::from_str(&other).unwrap();
+    json["messageSignature"]["signature"] = other["messageSignature"]["signature"].clone();
+    let mixed = Bundle::parse(&json.to_string()).unwrap();
+    assert!(mixed.verify(MESSAGE, key.public_key()).is_err());
+    assert!(mixed.verify(b"another", key.public_key()).is_err());
+}
+
+#[test]
+fn other_bundles_are_refused_by_name() {
+    let refused = |json: Value| Bundle::parse(&json.to_string()).unwrap_err().to_string();
+    let v3 = "application/vnd.dev.sigstore.bundle.v0.3+json";
+    let old = "application/vnd.dev.sigstore.bundle+json;version=0.1";
+    let signature = json!({"signature": "AAAA"});
+    for (json, part) in [
+        (json!({"mediaType": old}), "version=0.1"),
+        (
+            json!({"base64Signature": "", "rekorBundle": {}}),
+            "--new-bundle-format",
+        ),
+        (
+            json!({"mediaType": v3, "verificationMaterial": {"certificate": {}}}),
+            "certificate (keyless)",
+        ),
+        (
+            json!({"mediaType": v3, "verificationMaterial": {"publicKey": {}}, "dsseEnvelope": {}}),
+            "attestation (DSSE)",
+        ),
+        (
+            json!({"mediaType": v3, "verificationMaterial": {"publicKey": {}},
+                "messageSignature": {"signature": "AAAA",
+                    "messageDigest": {"algorithm": "SHA2_512", "digest": "AAAA"}}}),
+            "SHA2_512",
+        ),
+        (
+            json!({"mediaType": v3, "messageSignature": signature}),
+            "no publicKey",
+        ),
+        (
+            json!({"mediaType": v3, "verificationMaterial": {"publicKey": {}},
+                "messageSignature": {"signature": "%"}}),
+            "no Base64",
+        ),
+        (json!({}), "no mediaType"),
+        (json!({"mediaType": "\u{1b}[2J"}), "\\u{1b}[2J"),
+        (json!({"mediaType": v3, "x": "y".repeat(70_000)}), "65536"),
+    ] {
+        let error = refused(json);
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+#[test]
+fn other_keys_are_refused_by_name() {
+    for (kind, name) in [
+        ("EC -pkeyopt ec_paramgen_curve:P-384", "ECDSA P-384"),
+        ("EC -pkeyopt ec_paramgen_curve:P-521", "ECDSA P-521"),
+        ("EC -pkeyopt ec_paramgen_curve:secp256k1", "ECDSA secp256k1"),
+        ("RSA -pkeyopt rsa_keygen_bits:1024", "RSA"),
+        ("ED25519", "Ed25519"),
+    ] {
+        let place = key_pair(kind);
+        let public = PublicKey::from_pem(&text(place.path(), "pub")).unwrap_err();
+        assert_eq!(public, KeyError::OtherType { found: name });
+        let private = SigningKey::from_pem(&text(place.path(), "key")).unwrap_err();
+        assert_eq!(private, KeyError::OtherType { found: name });
+    }
+    let place = p256();
+    openssl(place.path(), "ec -in key -out sec1");
+    openssl(
+        place.path(),
+        "pkcs8 -topk8 -in key -out encrypted -passout pass:x",
+    );
+    openssl(
+        place.path(),
+        "pkey -pubin -in pub -ec_conv_form compressed -out compressed",
+    );
+    let (key, public) = (text(place.path(), "key"), text(place.path(), "pub"));
+    let half = &key[..key.len() / 2];
+    let sigstore = "-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\n-----END";
+    for (text, part) in [
+        (
+            &text(place.path(), "sec1")[..],
+            "openssl pkcs8 -topk8 -nocrypt",
+        ),
+        (&text(place.path(), "encrypted"), "openssl pkcs8 -in KEY"),
+        (sigstore, "cosign import-key-pair"),
+        (&public, "the public half"),
+        (half, "damaged"),
+        ("", "no key in PEM"),
+        (&format!("{key}{key}"), "several PEM sections"),
+    ] {
+        let error = SigningKey::from_pem(text).unwrap_err().to_string();
+        assert!(error.contains(part), "{part}: {error}");
+    }
+    for (text, part) in [
+        (&key[..], "belongs to the signer only"),
+        (&text(place.path(), "compressed"), "uncompressed"),
+        (&public[..60], "damaged"),
+    ] {
+        let error = PublicKey::from_pem(text).unwrap_err().to_string();
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+/// Bundles of other implementations: see tests/bundles/README.md.
+#[test]
+fn bundles_of_other_tools_are_verified() {
+    let bundles = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/bundles");
+    let key = PublicKey::from_pem(&text(&bundles, "key.pub")).unwrap();
+    let other = PublicKey::from_pem(&text(p256().path(), "pub")).unwrap();
+    let message = fs::read(bundles.join("message")).unwrap();
+    let mut verified = 0;
+    for entry in fs::read_dir(&bundles).unwrap() {
+        let path = entry.unwrap().path();
+        if path.to_str().unwrap().ends_with(".sigstore.json") {
+            let bundle = Bundle::parse(&fs::read_to_string(&path).unwrap()).unwrap();
+            assert_eq!(bundle.verify(&message, &key), Ok(()), "{}", path.display());
+            assert!(bundle.verify(&message, &other).is_err());
+            assert!(bundle.verify(b"another", &key).is_err());
+            assert_eq!(bundle.hint(), key.id().to_string(), "{}", path.display());
+            verified += 1;
+        }
+    }
+    assert!(verified >= 1);
+}

@@ -1,0 +1,84 @@
+//! `virt-hook sign`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use hook_host::policy::module_signature;
+use serde::Serialize;
+use sigstore_bundle::{Bundle, SigningKey};
+
+use super::{key, module};
+use crate::exit::Failure;
+use crate::output::{Report, Style};
+use crate::output_file;
+
+pub(crate) const HELP: &str = "\
+The signature is a Sigstore bundle, MODULE.sigstore.json beside the module, which launchers verify
+without network if the operator's policy names the key; cosign verify-blob verifies it too.
+
+Examples:
+  openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out hooks.key
+  openssl pkey -in hooks.key -pubout -out hooks.pub
+  virt-hook sign smbios.wasm --key hooks.key
+
+Exit codes:
+  0  the signatures are written
+  2  the command line, or a file that it names, cannot be used
+  3  a signature could not be written";
+
+/// What `sign` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// A module
+    #[arg(value_name = "WASM", required = true)]
+    modules: Vec<PathBuf>,
+    /// The private key: ECDSA P-256, PEM (PKCS #8, not encrypted); `-` reads standard input
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+}
+
+/// The signatures that were written.
+#[derive(Debug, Serialize)]
+pub(crate) struct SignReport {
+    /// The sha256 of the public key, as bundles have it.
+    key: String,
+    signatures: Vec<SignatureReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct SignatureReport {
+    module: PathBuf,
+    sha256: String,
+    signature: PathBuf,
+}
+
+/// Signs the modules one after the other.
+pub(crate) fn run(arguments: &Arguments) -> Result<SignReport, Failure> {
+    let key = key(&arguments.key, SigningKey::from_pem)?;
+    let signatures = arguments.modules.iter().map(|path| sign_one(path, &key));
+    Ok(SignReport {
+        key: key.public_key().id().to_string(),
+        signatures: signatures.collect::<Result<_, _>>()?,
+    })
+}
+
+fn sign_one(path: &Path, key: &SigningKey) -> Result<SignatureReport, Failure> {
+    let bundle = Bundle::sign(&module(path)?, key).map_err(Failure::machine)?;
+    let signature = module_signature::path_of(path);
+    output_file::write(&signature, bundle.render().as_bytes()).map_err(Failure::Machine)?;
+    Ok(SignatureReport {
+        module: path.to_owned(),
+        sha256: bundle.sha256().unwrap_or_default(),
+        signature,
+    })
+}
+
+impl Report for SignReport {
+    fn text(&self, _: Style) -> String {
+        let lines = self
+            .signatures
+            .iter()
+            .map(|one| format!("{} (sha256 {})\n", one.signature.display(), one.sha256));
+        lines.collect::<String>() + &format!("signed with the key {}\n", self.key)
+    }
+}

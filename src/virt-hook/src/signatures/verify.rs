@@ -1,0 +1,98 @@
+//! `virt-hook verify`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use hook_host::policy::module_signature;
+use serde::Serialize;
+use sigstore_bundle::{Bundle, MAX_BUNDLE, PublicKey};
+
+use super::{key, module};
+use crate::exit::Failure;
+use crate::inputs::file;
+use crate::output::{Report, Style};
+
+pub(crate) const HELP: &str = "\
+Without network, as launchers do; entries of transparency logs are ignored. Also verifies what
+cosign sign-blob --key made; docs/signatures.md has its flags.
+
+Examples:
+  virt-hook verify smbios.wasm --key hooks.pub
+  virt-hook verify smbios.wasm --key hooks.pub --bundle smbios.bundle
+
+Exit codes:
+  0  one of the keys signed the module
+  1  it is not signed, or not by these keys, or was changed; standard error says which
+  2  the command line, or a file that it names, cannot be used";
+
+/// What `verify` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The module
+    #[arg(value_name = "WASM")]
+    module: PathBuf,
+    /// A public key, ECDSA P-256, PEM; one of several is enough
+    #[arg(long = "key", value_name = "FILE", required = true)]
+    keys: Vec<PathBuf>,
+    /// The signature, instead of MODULE.sigstore.json
+    #[arg(long, value_name = "FILE")]
+    bundle: Option<PathBuf>,
+}
+
+/// A signature that holds.
+#[derive(Debug, Serialize)]
+pub(crate) struct VerifyReport {
+    module: PathBuf,
+    signature: PathBuf,
+    /// The file of the key that signed it.
+    key: PathBuf,
+}
+
+/// Verifies the signature with the first key that fits.
+pub(crate) fn run(arguments: &Arguments) -> Result<VerifyReport, Failure> {
+    let keys = arguments.keys.iter().map(|path| {
+        let key = key(path, PublicKey::from_pem)?;
+        Ok((path, key))
+    });
+    let keys: Vec<(&PathBuf, PublicKey)> = keys.collect::<Result<_, Failure>>()?;
+    let content = module(&arguments.module)?;
+    let given = arguments.bundle.clone();
+    let signature = given.unwrap_or_else(|| module_signature::path_of(&arguments.module));
+    if arguments.bundle.is_none() && signature.symlink_metadata().is_err() {
+        return Err(Failure::refused(anyhow!(
+            "{}: it is not signed: there is no {}, which `virt-hook sign` writes",
+            arguments.module.display(),
+            signature.display()
+        )));
+    }
+    let named = || file::name(&signature);
+    let text = file::text(&signature, MAX_BUNDLE)?;
+    let bundle = Bundle::parse(&text).with_context(named);
+    let bundle = bundle.map_err(Failure::Refused)?;
+    let mut refusal = None;
+    for (path, key) in keys {
+        match bundle.verify(&content, &key) {
+            Ok(()) => {
+                return Ok(VerifyReport {
+                    module: arguments.module.clone(),
+                    signature,
+                    key: path.clone(),
+                });
+            }
+            Err(error) => refusal = refusal.or(Some(error)),
+        }
+    }
+    let refusal = refusal.map_or_else(|| anyhow!("no key was given"), Into::into);
+    Err(Failure::Refused(refusal.context(named())))
+}
+
+impl Report for VerifyReport {
+    fn text(&self, _: Style) -> String {
+        format!(
+            "{}: signed by {}",
+            self.module.display(),
+            self.key.display()
+        )
+    }
+}
