@@ -110,6 +110,7 @@ mod tests {
             tool("Rust", None),
             tool("Python", Some("3.11")),
             tool("C", None),
+            tool("Go", None),
         ]);
         assert_eq!(report.languages, ["Python"]);
         assert_eq!(report.complaint(), None);
