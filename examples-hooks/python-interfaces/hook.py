@@ -2,7 +2,7 @@
 
 import json
 
-from virt_hook import Hook, Veto, annotation, child, export, with_alias
+from virt_hook import Hook, Veto, annotation, child, element, export, export_attach_device, with_alias
 
 ANNOTATION = "interfaces.vm.example.com/tuning"
 
@@ -36,8 +36,19 @@ class Interfaces(Hook):
             interface = with_alias(domain, "devices/interface", name)
             if interface is None:
                 continue  # not plugged in (yet)
-            for setting, value in settings.items():
-                child(interface, "driver").setAttribute(TUNABLE[setting], str(value))
+            tune(interface, settings)
+
+    def on_attach_device(self, vmi, device):
+        """An interface that is plugged in while the VM runs."""
+        alias = element(device, "alias")
+        if device.tagName == "interface" and alias is not None:
+            name = alias.getAttribute("name").removeprefix("ua-")
+            tune(device, tuning(vmi).get(name, {}))
+
+
+def tune(interface, settings):
+    for setting, value in settings.items():
+        child(interface, "driver").setAttribute(TUNABLE[setting], str(value))
 
 
 def tuning(vmi):
@@ -53,3 +64,4 @@ def tuning(vmi):
 
 
 Handler = export(Interfaces)
+AttachDevice = export_attach_device(Interfaces)

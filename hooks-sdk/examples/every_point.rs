@@ -2,7 +2,8 @@
 //! annotation `do` of the VMI.
 
 use hooks_sdk::{
-    CloudInit, Context, Description, Domain, Hook, HookPoint, Result, Vmi, failed, host, log, veto,
+    CloudInit, Context, Description, Device, Domain, Hook, HookPoint, Result, Vmi, failed, host,
+    log, veto,
 };
 
 /// The hook.
@@ -14,6 +15,7 @@ impl Hook for EveryPoint {
         HookPoint::PreStart,
         HookPoint::PreCloudInitIso,
         HookPoint::OnDefineDomain,
+        HookPoint::OnAttachDevice,
         HookPoint::Shutdown,
     ];
 
@@ -21,7 +23,11 @@ impl Hook for EveryPoint {
         description
             .with_name("every \"point\"")
             .with_priority_at(HookPoint::Shutdown, -5)
-            .with_paths(["/domain/title", "/domain/qemu:commandline/**"])
+            .with_paths([
+                "/domain/title",
+                "/domain/qemu:commandline/**",
+                "/domain/devices/disk/driver/**",
+            ])
             .with_config(["colour"])
     }
 
@@ -46,6 +52,17 @@ impl Hook for EveryPoint {
         let colour = host::config("colour").context("no colour is configured")?;
         domain.set("title", colour)?;
         domain.add_qemu_args(["-name", "x"]);
+        Ok(())
+    }
+
+    fn on_attach_device(&self, vmi: &Vmi, device: &mut Device) -> Result {
+        match vmi.annotation("do") {
+            Some("veto") => return Err(veto("no more devices")),
+            Some("identity") => drop(device.set("target/@dev", "sdz")?),
+            _ => {}
+        }
+        log::info(format!("{:?}: {:?}", host::reason(), device.vmi_name()));
+        device.ensure_child("driver").set_attr("cache", "none");
         Ok(())
     }
 

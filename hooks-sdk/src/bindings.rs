@@ -12,8 +12,9 @@
 )]
 
 wit_bindgen::generate!({
-    world: "hook",
-    path: "wit/v0.1",
+    world: "virt-hook:hooks/hook@0.1.1",
+    path: ["wit/v0.1", "wit/v0.1.1"],
+    generate_all,
     pub_export_macro: true,
     export_macro_name: "export_component",
 });

@@ -2,7 +2,8 @@
 
 use std::marker::PhantomData;
 
-use crate::bindings::exports::virt_hook::hooks::handler::{self, Guest};
+use crate::bindings::exports::virt_hook::hooks0_1_0::handler::{self, Guest};
+use crate::bindings::exports::virt_hook::hooks0_1_1::attach_device;
 use crate::{Description, Error, Hook, dispatch, host};
 
 pub use crate::bindings::{self as types, export_component};
@@ -45,6 +46,12 @@ impl<T: Exported> Guest for Component<T> {
 
     fn shutdown() -> Result<(), handler::Error> {
         told(dispatch::shutdown::<T::Hook>)
+    }
+}
+
+impl<T: Exported> attach_device::Guest for Component<T> {
+    fn on_attach_device(vmi: String, device_xml: String) -> Result<String, handler::Error> {
+        told(|| dispatch::on_attach_device::<T::Hook>(vmi, device_xml))
     }
 }
 

@@ -2,7 +2,7 @@
 //! component.
 #![allow(missing_docs, reason = "not part of the API")]
 
-use crate::{CloudInit, Domain, Error, Hook, HookPoint, Vmi};
+use crate::{CloudInit, Device, Domain, Error, Hook, HookPoint, Vmi};
 
 /// Whether a hook has a hook point. A constant, so that the module does not contain the code of other
 /// hook points.
@@ -46,6 +46,15 @@ pub fn on_define_domain<H: Hook>(vmi: String, xml: String) -> Result<String, Err
     let mut domain = Domain::parse(xml)?;
     with_vmi(vmi, |vmi| H::default().on_define_domain(vmi, &mut domain))?;
     Ok(domain.render())
+}
+
+pub fn on_attach_device<H: Hook>(vmi: String, xml: String) -> Result<String, Error> {
+    if !const { serves::<H>(HookPoint::OnAttachDevice) } {
+        return Ok(xml);
+    }
+    let mut device = Device::parse(xml)?;
+    with_vmi(vmi, |vmi| H::default().on_attach_device(vmi, &mut device))?;
+    Ok(device.render())
 }
 
 pub fn shutdown<H: Hook>() -> Result<(), Error> {

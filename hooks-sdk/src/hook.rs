@@ -1,6 +1,6 @@
 //! The trait that a hook implements.
 
-use crate::{CloudInit, Description, Domain, HookPoint, Result, Vmi};
+use crate::{CloudInit, Description, Device, Domain, HookPoint, Result, Vmi};
 
 /// A hook, with a method for each of its hook points.
 ///
@@ -30,6 +30,13 @@ pub trait Hook: Default {
     /// Before the domain is defined, once per boot. libvirt has assigned no addresses yet.
     fn on_define_domain(&self, vmi: &Vmi, domain: &mut Domain) -> Result {
         let _ = (vmi, domain);
+        Ok(())
+    }
+
+    /// Before a disk, an interface or a host device is attached to the running virtual machine. An error keeps this
+    /// device away, and nothing else.
+    fn on_attach_device(&self, vmi: &Vmi, device: &mut Device) -> Result {
+        let _ = (vmi, device);
         Ok(())
     }
 

@@ -8,6 +8,9 @@ pub enum HookPoint {
     PreCloudInitIso,
     /// See [`Hook::on_define_domain`](crate::Hook::on_define_domain).
     OnDefineDomain,
+    /// Before a device is attached to the running virtual machine; see
+    /// [`Hook::on_attach_device`](crate::Hook::on_attach_device).
+    OnAttachDevice,
     /// See [`Hook::shutdown`](crate::Hook::shutdown).
     Shutdown,
 }
@@ -19,6 +22,7 @@ impl HookPoint {
             HookPoint::PreStart => "PreStart",
             HookPoint::PreCloudInitIso => "PreCloudInitIso",
             HookPoint::OnDefineDomain => "OnDefineDomain",
+            HookPoint::OnAttachDevice => "OnAttachDevice",
             HookPoint::Shutdown => "Shutdown",
         }
     }

@@ -9,6 +9,7 @@
 
 mod cloud_init;
 mod description;
+mod device;
 mod domain;
 mod dotted_path;
 mod error;
@@ -30,6 +31,7 @@ pub mod component_exports;
 
 pub use cloud_init::{CloudConfig, CloudInit, CloudInitError, Yaml};
 pub use description::Description;
+pub use device::Device;
 pub use domain::Domain;
 pub use domain_xml as xml;
 pub use domain_xml::Element;

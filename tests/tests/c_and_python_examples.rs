@@ -132,6 +132,28 @@ fn the_c_hook_parses_any_json_and_xml_syntax() {
 }
 
 #[test]
+fn a_c_hook_sees_attached_devices() {
+    let makefile = workspace().join("src/virt-hook/templates/c/Makefile");
+    let makefile = makefile.to_str().unwrap();
+    let built = hooks::build_with_make("tests/hooks/c-attach", makefile, "attach");
+    let hook = loaded(&built.unwrap_or_else(|error| panic!("{error:#}")));
+    let disk = "<disk type='file'><driver name='qemu'/></disk>";
+    let tuned = disk.replace("'qemu'", "'qemu' cache='none'");
+    let vmi = |device: &str| {
+        serde_json::json!({"metadata": {"annotations": {"device": device}}}).to_string()
+    };
+    let attached = hook.on_attach_device(&vmi(&tuned), disk).ok();
+    assert_eq!(attached.xml, tuned);
+    assert_eq!(
+        attached.changes[0].path,
+        "/domain/devices/disk/driver/@cache"
+    );
+    assert_eq!(hook.on_attach_device("{}", disk).veto(), "no device in C");
+    let failure = hook.on_attach_device(&vmi("fail"), disk).failure();
+    assert!(failure.contains("no luck in C"), "{failure}");
+}
+
+#[test]
 fn the_cases_in_the_python_hooks_readme_hold() {
     let cases = readme(example("python-interfaces").join("README.md"), interfaces());
     assert_eq!(cases.unwrap_or_else(|error| panic!("{error}")), 2);
@@ -180,10 +202,15 @@ fn templates_and_examples_have_the_same_sdk() {
             fs::canonicalize(templates.join(language).join("sdk")).unwrap()
         );
     }
-    let wit = fs::read_to_string(templates.join("python/sdk/wit/hooks.wit")).unwrap();
-    let truth = fs::read_to_string(workspace().join("hooks-sdk/wit/v0.1/hooks.wit")).unwrap();
-    assert!(
-        wit == truth,
-        "copy hooks-sdk/wit/v0.1/hooks.wit to templates/python/sdk/wit"
-    );
+    for (copy, original) in [
+        ("wit/hooks.wit", "v0.1/hooks.wit"),
+        ("wit-0.1.1/optional.wit", "v0.1.1/optional.wit"),
+    ] {
+        let wit = fs::read_to_string(templates.join("python/sdk").join(copy)).unwrap();
+        let truth = workspace().join("hooks-sdk/wit").join(original);
+        assert!(
+            wit == fs::read_to_string(truth).unwrap(),
+            "copy hooks-sdk/wit/{original} to templates/python/sdk/{copy}"
+        );
+    }
 }

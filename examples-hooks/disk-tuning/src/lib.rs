@@ -1,6 +1,8 @@
 //! Tunes the virtio disks of a virtual machine by its annotations: queues, cache, IO threads.
 
-use hooks_sdk::{Context, Description, Domain, Hook, HookPoint, Result, Vmi, veto};
+use hooks_sdk::{
+    Context, Description, Device, Domain, Element, Hook, HookPoint, Result, Vmi, veto,
+};
 
 /// Queues of each disk: a number, or `vcpus` for one per vCPU.
 const QUEUES: &str = "disk-tuning.example.com/queues";
@@ -23,7 +25,8 @@ const CACHE_MODES: [&str; 6] = [
 pub struct DiskTuning;
 
 impl Hook for DiskTuning {
-    const HOOK_POINTS: &'static [HookPoint] = &[HookPoint::OnDefineDomain];
+    const HOOK_POINTS: &'static [HookPoint] =
+        &[HookPoint::OnDefineDomain, HookPoint::OnAttachDevice];
 
     fn describe(description: Description) -> Description {
         description.with_paths([
@@ -40,25 +43,32 @@ impl Hook for DiskTuning {
             domain.set("iothreads", threads.to_string())?;
         }
         let disks = domain.devices_of("disk");
-        let on_virtio = disks
-            .filter(|disk| matches!(disk.value("target/@bus"), Ok(Some(bus)) if bus == "virtio"));
-        for (at, disk) in on_virtio.enumerate() {
+        for (at, disk) in disks.filter(|disk| is_on_virtio(disk)).enumerate() {
             // KubeVirt gives every disk its driver.
             let Some(driver) = disk.child_mut("driver") else {
                 continue;
             };
-            if let Some(queues) = tuning.queues {
-                driver.set_attr("queues", queues.to_string());
-            }
-            if let Some(cache) = tuning.cache {
-                driver.set_attr("cache", cache);
-            }
+            tuning.apply_to(driver);
             if let Some(threads) = tuning.io_threads {
                 driver.set_attr("iothread", (at as u64 % threads + 1).to_string());
             }
         }
         Ok(())
     }
+
+    /// A disk that is attached later has the same queues and cache. Its IO threads would have to be those of the boot,
+    /// which this hook does not see here.
+    fn on_attach_device(&self, vmi: &Vmi, device: &mut Device) -> Result {
+        if device.is("disk") && is_on_virtio(device) {
+            let tuning = Tuning::of(vmi)?;
+            tuning.apply_to(device.ensure_child("driver"));
+        }
+        Ok(())
+    }
+}
+
+fn is_on_virtio(disk: &Element) -> bool {
+    matches!(disk.value("target/@bus"), Ok(Some(bus)) if bus == "virtio")
 }
 
 struct Tuning<'v> {
@@ -68,6 +78,15 @@ struct Tuning<'v> {
 }
 
 impl<'v> Tuning<'v> {
+    fn apply_to(&self, driver: &mut Element) {
+        if let Some(queues) = self.queues {
+            driver.set_attr("queues", queues.to_string());
+        }
+        if let Some(cache) = self.cache {
+            driver.set_attr("cache", cache);
+        }
+    }
+
     fn of(vmi: &'v Vmi) -> Result<Tuning<'v>> {
         let queues = match vmi.annotation(QUEUES) {
             Some("vcpus") => Some(vmi.vcpus()),

@@ -75,3 +75,33 @@ fn what_makes_no_sense_is_refused_in_words_for_the_owner(hook: Hook) {
             .contains("disk-tuning.example.com/io-threads: invalid digit")
     );
 }
+
+const ATTACHED: &str = "<disk type='file' device='disk'><source file='/d.img'/><target dev='vdb' bus='virtio'/>\
+    <driver name='qemu' type='raw'/><alias name='ua-data'/></disk>";
+
+#[hooks_sdk_testing::test(DiskTuning)]
+fn an_attached_virtio_disk_is_tuned_and_other_devices_are_not(hook: Hook) {
+    let vmi = vmi(&[
+        ("queues", "vcpus"),
+        ("cache", "writeback"),
+        ("io-threads", "2"),
+    ]);
+    let tuned = hook.on_attach_device(&vmi, ATTACHED).ok();
+    let driver = "type='raw' queues='6' cache='writeback'/>";
+    assert_eq!(tuned.xml, ATTACHED.replace("type='raw'/>", driver));
+    assert_eq!(hook.on_attach_device(&vmi, &tuned.xml).ok().changes, []);
+    let interface = "<interface type='ethernet'><target dev='tap1'/></interface>";
+    for other in [interface, &ATTACHED.replace("virtio", "scsi")] {
+        assert_eq!(hook.on_attach_device(&vmi, other).ok().xml, other);
+    }
+}
+
+#[hooks_sdk_testing::test(DiskTuning)]
+fn an_attached_disk_is_refused_in_words_for_the_owner(hook: Hook) {
+    let vmi = vmi(&[("queues", "0")]);
+    let veto = hook.on_attach_device(&vmi, ATTACHED).veto();
+    assert_eq!(
+        veto,
+        "disk-tuning.example.com/queues is 0, not within 1 and 64"
+    );
+}

@@ -49,6 +49,8 @@ pub enum Reason {
     Boot,
     /// It migrates here from another node.
     MigrationTarget,
+    /// It runs, and a device is attached.
+    Hotplug,
     /// The launcher ends.
     Shutdown,
     /// A reason of a newer host, or empty.
@@ -60,6 +62,7 @@ pub fn reason() -> Reason {
     match invocation("reason").as_deref() {
         Some("boot") => Reason::Boot,
         Some("migration-target") => Reason::MigrationTarget,
+        Some("hotplug") => Reason::Hotplug,
         Some("shutdown") => Reason::Shutdown,
         other => Reason::Other(other.unwrap_or_default().to_owned()),
     }
@@ -89,7 +92,7 @@ pub(crate) fn log_panics() {
 #[cfg(target_family = "wasm")]
 mod imports {
     use super::Level;
-    use crate::bindings::virt_hook::hooks::host;
+    use crate::bindings::virt_hook::hooks0_1_0::host;
 
     pub(super) fn log(level: Level, message: &str) {
         let level = match level {

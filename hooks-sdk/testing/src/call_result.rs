@@ -42,6 +42,15 @@ pub struct EditedDomain {
     pub changes: Vec<Change>,
 }
 
+/// The output of `on-attach-device`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EditedDevice {
+    /// The device's XML.
+    pub xml: String,
+    /// The changes, with the paths that they would have in the domain: `/domain/devices/disk/...`.
+    pub changes: Vec<Change>,
+}
+
 impl EditedDomain {
     /// The paths of the changes.
     pub fn paths(&self) -> Vec<&str> {

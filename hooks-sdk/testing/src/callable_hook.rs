@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use domain_xml::{Document, diff};
+use domain_xml::{Change, Document, diff};
 use hook_host::policy::permission::{Checker, Permission};
 use hook_host::wasm::{Answer, Call, CallContext, CallError, Module};
-use hook_host::{Description, Invocation};
+use hook_host::{AttachedDevice, Description, Invocation};
 
-use crate::call_result::{CallResult, EditedDomain, Refusal};
+use crate::call_result::{CallResult, EditedDevice, EditedDomain, Refusal};
 use crate::module_build::{Part, Target};
 use crate::module_cache::{Error, block_on, build_and_load, load};
 use crate::native::{self, Body};
@@ -162,6 +162,17 @@ impl Hook {
         )
     }
 
+    /// Calls `on-attach-device`, and checks the changes against the hook's wishes.
+    pub fn on_attach_device(&self, vmi: &str, device_xml: &str) -> CallResult<EditedDevice> {
+        self.call(
+            &Call::OnAttachDevice { vmi, device_xml },
+            |answer| match answer {
+                Answer::DeviceXml(xml) => self.attached(device_xml, xml),
+                other => Err(Refusal::BadOutput(format!("no device XML but {other:?}"))),
+            },
+        )
+    }
+
     /// Calls `shutdown`.
     pub fn shutdown(&self) -> CallResult<()> {
         self.call(&Call::Shutdown, |_| Ok(()))
@@ -186,14 +197,28 @@ impl Hook {
         }
     }
 
+    fn attached(&self, before: &str, xml: String) -> Result<EditedDevice, Refusal> {
+        let parse = |xml: &str| AttachedDevice::parse(xml).map_err(Refusal::BadOutput);
+        let (before, after) = (parse(before)?, parse(&xml)?);
+        before.same_identity(&after).map_err(Refusal::BadOutput)?;
+        let changes = self.within_wishes(before.as_domain(), after.as_domain())?;
+        Ok(EditedDevice { xml, changes })
+    }
+
     fn defined(&self, before: &str, xml: String) -> Result<EditedDomain, Refusal> {
         let parse =
             |xml: &str| Document::parse(xml).map_err(|error| Refusal::BadOutput(error.to_string()));
         let (before, after) = (parse(before)?, parse(&xml)?);
-        let changes = diff(&before, &after);
+        let changes = self.within_wishes(&before, &after)?;
+        Ok(EditedDomain { xml, changes })
+    }
+
+    /// The changes, if the hook's wishes permit them.
+    fn within_wishes(&self, before: &Document, after: &Document) -> Result<Vec<Change>, Refusal> {
+        let changes = diff(before, after);
         let wishes = self.description().wishes.as_ref();
         let patterns = wishes.map_or(&[][..], |wishes| &wishes.paths);
-        let mut checker = Checker::new(patterns, &before, &after);
+        let mut checker = Checker::new(patterns, before, after);
         for change in &changes {
             if let Permission::Refused(refusal) = checker.permits(change) {
                 let remedy = refusal.hint.map_or_else(
@@ -204,7 +229,7 @@ impl Hook {
                 return Err(Refusal::Denied(text));
             }
         }
-        Ok(EditedDomain { xml, changes })
+        Ok(changes)
     }
 }
 

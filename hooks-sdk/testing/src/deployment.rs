@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
-use hook_host::{Chain, CloudInitDocuments, CollectConfig, Invocation, PolicySource, Run, collect};
+use hook_host::{
+    AttachTime, Chain, CloudInitDocuments, CollectConfig, Invocation, PolicySource, Reason, Run,
+    collect,
+};
 use serde_json::Value;
 
 use crate::module_cache::{artifacts, block_on};
@@ -79,6 +82,19 @@ impl Deployment {
             let xml = domain_xml.to_owned();
             let defined = chain.on_define_domain(&invocation, vmi, xml).await;
             defined.map_err(failed)
+        })
+    }
+
+    /// Collects the hook and calls `on-attach-device` with the XML of one device.
+    pub fn on_attach_device(&self, vmi: &str, device_xml: &str) -> DeploymentResult<String> {
+        self.with_chain(vmi, |chain, invocation| async move {
+            let invocation = Invocation {
+                reason: Reason::Hotplug,
+                ..invocation
+            };
+            let (xml, time) = (device_xml.to_owned(), AttachTime::default());
+            let attached = chain.on_attach_device(&invocation, vmi, xml, &time).await;
+            attached.map_err(failed)
         })
     }
 

@@ -31,7 +31,7 @@ mod module_cache;
 mod native;
 mod readme_cases;
 
-pub use call_result::{CallResult, EditedDomain, Refusal};
+pub use call_result::{CallResult, EditedDevice, EditedDomain, Refusal};
 pub use callable_hook::Hook;
 pub use deployment::{Deployment, DeploymentError, DeploymentResult};
 pub use hook_host;

@@ -33,6 +33,10 @@ pub(crate) fn body<H: Hook>(call: &Call<'_>) -> Result<Answer, Error> {
             dispatch::on_define_domain::<H>(vmi.to_owned(), domain_xml.to_owned())
                 .map(Answer::DomainXml)
         }
+        Call::OnAttachDevice { vmi, device_xml } => {
+            dispatch::on_attach_device::<H>(vmi.to_owned(), device_xml.to_owned())
+                .map(Answer::DeviceXml)
+        }
         Call::Shutdown => dispatch::shutdown::<H>().map(|()| Answer::Done),
     }
 }

@@ -8,6 +8,7 @@
 //! | `yaml hook.yaml` | the file beside the module |
 //! | `yaml vmi` | begins a case: the VMI, or the relevant part of it |
 //! | `xml before`, `xml after` | the domain before and after the hook |
+//! | `xml attached-before`, `xml attached-after` | a device that is attached, before and after the hook |
 //! | `yaml user-data`, `yaml user-data-after` | cloud-init's user data; `network-data` likewise |
 //! | `text veto` | the message of the hook's veto |
 //! | `text log` | the lines that the hook logs when the virtual machine ends |
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 use hook_host::HookPoint;
 use serde_json::Value;
 
-use crate::deployment::{Deployment, DeploymentError};
+use crate::deployment::{Deployment, DeploymentError, DeploymentResult};
 
 /// A case that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,6 +169,10 @@ impl Case {
             self.define(deployment, before)?;
             ran += 1;
         }
+        if let Some(before) = self.block("attached-before") {
+            self.attach(deployment, before)?;
+            ran += 1;
+        }
         if self
             .block("user-data-after")
             .or(self.block("network-data-after"))
@@ -191,16 +196,30 @@ impl Case {
     }
 
     fn define(&self, deployment: &Deployment, before: &Block) -> Result<(), Wrong> {
+        self.edit("after", before, |xml| {
+            deployment.on_define_domain(&self.vmi, xml)
+        })
+    }
+
+    fn attach(&self, deployment: &Deployment, before: &Block) -> Result<(), Wrong> {
+        self.edit("attached-after", before, |xml| {
+            deployment.on_attach_device(&self.vmi, xml)
+        })
+    }
+
+    /// Compares the hook's XML with the block `after`, and runs the hook again on its own XML.
+    fn edit(
+        &self,
+        after: &str,
+        before: &Block,
+        call: impl Fn(&str) -> DeploymentResult<String>,
+    ) -> Result<(), Wrong> {
         let wrong = |message: String| (before.line, message);
         let refused = |error: DeploymentError| wrong(error.to_string());
-        let expected = self.block("after").unwrap_or(before);
-        let (xml, _) = deployment
-            .on_define_domain(&self.vmi, &before.text)
-            .map_err(refused)?;
+        let expected = self.block(after).unwrap_or(before);
+        let (xml, _) = call(&before.text).map_err(refused)?;
         same(expected, &xml)?;
-        let (again, _) = deployment
-            .on_define_domain(&self.vmi, &xml)
-            .map_err(refused)?;
+        let (again, _) = call(&xml).map_err(refused)?;
         if again != xml {
             return Err(wrong(format!(
                 "run again on its own work, it makes\n{again}"

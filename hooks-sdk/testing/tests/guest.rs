@@ -33,6 +33,7 @@ fn the_description_arrives() {
             ("PreStart", 0),
             ("PreCloudInitIso", 0),
             ("OnDefineDomain", 0),
+            ("OnAttachDevice", 0),
             ("Shutdown", -5)
         ]
     );
@@ -120,4 +121,39 @@ fn the_domain_comes_back_with_what_was_configured() {
         defined.paths(),
         ["/domain/title", "/domain/qemu:commandline"]
     );
+}
+
+const DISK: &str = "<disk type='file'><target dev='sda'/><alias name='ua-data'/></disk>";
+
+#[test]
+fn an_attached_device_comes_back_as_the_same_device() {
+    let invocation = hook_host::Invocation {
+        reason: hook_host::Reason::Hotplug,
+        ..Default::default()
+    };
+    let hook = hook().with_invocation(invocation);
+    let ran = hook.on_attach_device(&vmi(""), DISK);
+    assert!(ran.logged("Hotplug: Some(\"data\")"), "{:?}", ran.log);
+    let attached = ran.ok();
+    assert_eq!(
+        attached.xml,
+        DISK.replace("</disk>", "<driver cache='none'/></disk>")
+    );
+    assert_eq!(
+        hook.on_attach_device(&vmi("veto"), DISK).veto(),
+        "no more devices"
+    );
+    let refusal = hook
+        .on_attach_device(&vmi("identity"), DISK)
+        .result
+        .unwrap_err();
+    assert!(
+        refusal
+            .to_string()
+            .contains("/domain/devices/disk/target was"),
+        "{refusal}"
+    );
+    let interface = "<interface type='ethernet'><target dev='tap0'/></interface>";
+    let denied = hook.on_attach_device(&vmi(""), interface).denied();
+    assert!(denied.contains("/domain/devices/interface"), "{denied}");
 }

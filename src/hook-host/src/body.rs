@@ -45,6 +45,8 @@ pub(crate) enum HookInput<'a> {
     CloudInit(&'a CloudInit),
     /// The domain XML.
     Domain(&'a str),
+    /// The XML of one device.
+    Device(&'a str),
     Shutdown,
 }
 
@@ -54,6 +56,7 @@ pub(crate) enum HookOutput {
     Nothing,
     CloudInit(CloudInitAnswer),
     DomainXml(String),
+    DeviceXml(String),
 }
 
 /// The result of a call and its cost.

@@ -80,10 +80,19 @@ pub enum DescriptionError {
         reason: String,
     },
     /// It names a hook point that this host does not know.
-    #[error(
-        "it wants to be called at {0:?}, which is none of PreStart, PreCloudInitIso, OnDefineDomain, Shutdown"
-    )]
+    #[error("it wants to be called at {0:?}, which is none of {names}", names = HookPoint::names())]
     UnknownHookPoint(String),
+    /// It subscribes to a hook point of an optional interface, and does not export the interface.
+    #[error(
+        "it wants to be called at {point}, and does not export {interface}: export it, or build the module with an \
+         SDK that has this hook point"
+    )]
+    NoInterface {
+        /// The hook point.
+        point: HookPoint,
+        /// The interface with its version.
+        interface: &'static str,
+    },
 }
 
 impl Description {

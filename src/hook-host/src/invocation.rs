@@ -11,16 +11,19 @@ pub enum HookPoint {
     PreCloudInitIso,
     /// Before the domain is defined.
     OnDefineDomain,
+    /// Before a device is attached to the running virtual machine. Not in KubeVirt's contract.
+    OnAttachDevice,
     /// When the launcher ends.
     Shutdown,
 }
 
 impl HookPoint {
     /// All hook points, in the order of a VM's life.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::PreStart,
         Self::PreCloudInitIso,
         Self::OnDefineDomain,
+        Self::OnAttachDevice,
         Self::Shutdown,
     ];
 
@@ -31,8 +34,15 @@ impl HookPoint {
             Self::PreStart => "PreStart",
             Self::PreCloudInitIso => "PreCloudInitIso",
             Self::OnDefineDomain => "OnDefineDomain",
+            Self::OnAttachDevice => "OnAttachDevice",
             Self::Shutdown => "Shutdown",
         }
+    }
+
+    /// All names, for messages: `PreStart, PreCloudInitIso, ...`.
+    #[must_use]
+    pub fn names() -> String {
+        Self::ALL.map(Self::name).join(", ")
     }
 
     /// The hook point with this name, if there is one.
@@ -56,17 +66,28 @@ pub enum Reason {
     Boot,
     /// It migrates here from another node.
     MigrationTarget,
+    /// It runs, and a device is attached.
+    Hotplug,
     /// The launcher ends.
     Shutdown,
 }
 
 impl Reason {
+    /// All reasons.
+    pub const ALL: [Self; 4] = [
+        Self::Boot,
+        Self::MigrationTarget,
+        Self::Hotplug,
+        Self::Shutdown,
+    ];
+
     /// The text that hooks read.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Boot => "boot",
             Self::MigrationTarget => "migration-target",
+            Self::Hotplug => "hotplug",
             Self::Shutdown => "shutdown",
         }
     }

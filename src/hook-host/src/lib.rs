@@ -39,7 +39,7 @@ pub use failure_policy::FailurePolicy;
 pub use hook::{HookInfo, HookKind};
 pub use hook_run::{LogLevel, LogLine, Outcome, Run};
 pub use invocation::{CloudInitDocuments, HookPoint, Invocation, Reason};
-pub use invoke::Chain;
+pub use invoke::{AttachTime, AttachedDevice, Chain};
 pub use limits::Limits;
 pub use plugins::{Plugins, PluginsError};
 pub use policy::PolicySource;

@@ -12,6 +12,8 @@ pub struct Limits {
     /// Deadline of all WASM hooks of one hook point together; virt-handler waits 20 s for a Sync. 15 s.
     /// Time in sidecars does not count: in KubeVirt each of them has 60 s.
     pub chain_deadline: Duration,
+    /// Deadline of all calls at the attaches of one request together. 10 s.
+    pub attach_deadline: Duration,
     /// Deadline of one call of a gRPC sidecar, as in KubeVirt. 60 s.
     pub sidecar_deadline: Duration,
     /// How long to wait for a plugin's socket, as in KubeVirt. 30 s.
@@ -43,6 +45,7 @@ impl Default for Limits {
         Self {
             call_deadline: Duration::from_secs(2),
             chain_deadline: Duration::from_secs(15),
+            attach_deadline: Duration::from_secs(10),
             sidecar_deadline: Duration::from_secs(60),
             plugin_ready: Duration::from_secs(30),
             memory: 64 * MIB,

@@ -28,12 +28,15 @@ pub struct Overlap {
 }
 
 impl Provenance {
-    /// Collects the changes of runs in order; only changes at OnDefineDomain that were kept count.
+    /// Collects the changes of runs in order; only changes of the domain or a device
+    /// that were kept count.
     #[must_use]
     pub fn of(runs: &[Run]) -> Self {
         let kept = runs.iter().filter(|run| {
-            run.hook_point == HookPoint::OnDefineDomain
-                && run.outcome == Outcome::Ok
+            matches!(
+                run.hook_point,
+                HookPoint::OnDefineDomain | HookPoint::OnAttachDevice
+            ) && run.outcome == Outcome::Ok
                 && run.failure_policy != FailurePolicy::DryRun
         });
         let edits = kept.flat_map(|run| {

@@ -56,7 +56,7 @@ async fn a_module_for_0_2_0_is_refused_with_both_versions() {
     let error = refusal(&HandwrittenGuest::default().module_for("0.2.0", "", "")).await;
     assert!(
         error.contains("built for virt-hook:hooks@0.2.0")
-            && error.contains("this host runs virt-hook:hooks@0.1.0"),
+            && error.contains("this host runs virt-hook:hooks@0.1.1"),
         "{error}"
     );
 }
@@ -82,7 +82,7 @@ async fn a_module_that_needs_a_missing_interface_is_refused_by_its_name() {
     let error = refusal(&asking.module_for("0.1.1", EXTRA, "import extra;")).await;
     assert!(
         error.contains("it needs the interface virt-hook:hooks/extra@0.1.1")
-            && error.contains("this host of virt-hook:hooks@0.1.0"),
+            && error.contains("this host of virt-hook:hooks@0.1.1"),
         "{error}"
     );
 }

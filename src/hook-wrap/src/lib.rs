@@ -8,6 +8,8 @@
 
 mod go_module;
 
+use std::collections::BTreeSet;
+
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as PREVIEW1,
     WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER as ADAPTER,
@@ -19,8 +21,14 @@ use wit_parser::{Resolve, WorldId};
 /// The boundary between hooks and their host, `virt-hook:hooks@0.1.0`, as WIT text.
 pub const WIT: &str = include_str!("../../../hooks-sdk/wit/v0.1/hooks.wit");
 
+/// The optional interfaces of `virt-hook:hooks@0.1.1`, as WIT text.
+pub const OPTIONAL_WIT: &str = include_str!("../../../hooks-sdk/wit/v0.1.1/optional.wit");
+
 /// The world in [`WIT`] that hooks are written for.
 pub const WORLD: &str = "hook";
+
+/// The interfaces of [`WIT`].
+const BASE: [&str; 3] = ["handler", "host", "types"];
 
 /// The name of the package before its first release.
 const FORMER_PACKAGE: &str = "kubevirt:hooks/";
@@ -79,12 +87,14 @@ struct CoreModule {
     wants_preview1: bool,
     /// Go's compiler made it.
     is_go: bool,
+    /// The optional interfaces that it imports or exports, as items of a world.
+    optional: BTreeSet<String>,
 }
 
 /// Wraps a core module into a component.
 ///
 /// A module that contains its own world (wit-bindgen for Rust stores it) keeps it; any other is
-/// assumed to be written for [`WORLD`]. The result is deterministic.
+/// assumed to be written for [`WORLD`] with those optional interfaces that it imports and exports. The result is deterministic.
 pub fn wrap(core: &[u8]) -> Result<Vec<u8>, WrapError> {
     if core.len() > MAX_MODULE_BYTES {
         return Err(WrapError::TooLarge { size: core.len() });
@@ -104,7 +114,7 @@ pub fn wrap(core: &[u8]) -> Result<Vec<u8>, WrapError> {
         false => core.to_vec(),
     };
     if !found.has_world {
-        let (resolve, world) = world()?;
+        let (resolve, world) = world_with(&found.optional)?;
         embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)
             .map_err(does_not_fit)?;
     }
@@ -120,10 +130,22 @@ pub fn wrap(core: &[u8]) -> Result<Vec<u8>, WrapError> {
 
 /// The resolved world of hooks. An error would be in this crate's own WIT, which its tests rule out.
 pub fn world() -> Result<(Resolve, WorldId), WrapError> {
+    world_with(&BTreeSet::new())
+}
+
+/// The world of hooks with these items.
+fn world_with(items: &BTreeSet<String>) -> Result<(Resolve, WorldId), WrapError> {
     let mut resolve = Resolve::default();
-    let package = resolve
-        .push_source("hooks.wit", WIT)
-        .map_err(does_not_fit)?;
+    let mut push = |name, text: &str| resolve.push_source(name, text).map_err(does_not_fit);
+    let mut package = push("hooks.wit", WIT)?;
+    if !items.is_empty() {
+        push("optional.wit", OPTIONAL_WIT)?;
+        let items: String = items.iter().map(|item| format!("{item}; ")).collect();
+        let world = format!(
+            "package virt-hook:module; world {WORLD} {{ include virt-hook:hooks/hook@0.1.0; {items}}}"
+        );
+        package = push("module.wit", &world)?;
+    }
     let world = resolve
         .select_world(&[package], Some(WORLD))
         .map_err(does_not_fit)?;
@@ -150,17 +172,36 @@ fn inspect(core: &[u8]) -> Result<CoreModule, WrapError> {
                     let import = import.map_err(not_a_module)?;
                     found.wants_preview1 |= import.module == PREVIEW1;
                     check_package(import.module)?;
+                    found.optional.extend(optional("import", import.module));
                 }
             }
             Payload::ExportSection(exports) => {
                 for export in exports {
-                    check_package(export.map_err(not_a_module)?.name)?;
+                    let export = export.map_err(not_a_module)?;
+                    check_package(export.name)?;
+                    let interface = export.name.split_once('#').map(|(name, _)| name);
+                    found
+                        .optional
+                        .extend(interface.and_then(|name| optional("export", name)));
                 }
             }
             _ => {}
         }
     }
     Ok(found)
+}
+
+/// The item of a world for an optional interface, such as `export virt-hook:hooks/attach-device@0.1.1`.
+fn optional(direction: &str, interface: &str) -> Option<String> {
+    let (name, version) = interface
+        .strip_prefix("virt-hook:hooks/")?
+        .split_once('@')?;
+    let is_name = |text: &str| {
+        let mut bytes = text.bytes();
+        bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
+    };
+    let is_optional = !BASE.contains(&name) && is_name(name) && is_name(version);
+    is_optional.then(|| format!("{direction} {interface}"))
 }
 
 fn check_package(name: &str) -> Result<(), WrapError> {

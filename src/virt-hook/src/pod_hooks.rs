@@ -6,7 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use hook_host::record::Record;
-use hook_host::{Chain, CloudInitDocuments, HookError, HookInfo, HookPoint};
+use hook_host::{
+    AttachTime, Chain, CloudInitDocuments, HookError, HookInfo, HookPoint, Invocation, Reason,
+};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -31,6 +33,8 @@ pub(crate) struct Hooks {
 pub(crate) struct HookResults {
     /// The domain after the last hook.
     pub(crate) xml: String,
+    /// Each attached device after the last hook.
+    pub(crate) devices: Vec<String>,
     /// The cloud-init data after the last hook.
     pub(crate) cloud_init: Option<CloudInitDocuments>,
     /// Every run in order, the one that stopped the chain included.
@@ -96,6 +100,7 @@ impl Hooks {
     ) -> Result<HookResults, Failure> {
         let mut results = HookResults {
             xml: input.xml.clone(),
+            devices: Vec::new(),
             cloud_init: None,
             runs: Vec::new(),
             error: None,
@@ -140,6 +145,23 @@ async fn call(
             let xml = input.xml.clone();
             let hooked = chain.on_define_domain(invocation, vmi, xml).await;
             hooked.map(|(xml, _)| results.xml = xml)
+        }
+        HookPoint::OnAttachDevice => {
+            let invocation = Invocation {
+                reason: Reason::Hotplug,
+                ..invocation.clone()
+            };
+            for device in input.devices.clone() {
+                let time = AttachTime::default();
+                let hooked = chain
+                    .on_attach_device(&invocation, vmi, device, &time)
+                    .await;
+                match hooked {
+                    Ok((xml, _)) => results.devices.push(xml),
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+            Ok(())
         }
         HookPoint::Shutdown => {
             // Errors are in the runs and stop nothing.

@@ -14,6 +14,7 @@ mod disks;
 mod early_signals;
 mod firmware_and_tpm_state;
 mod guest_agent;
+mod hook_attach_device;
 mod hooks;
 mod hotplug_faults;
 mod hotplug_interfaces;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use domain_xml::{Budget, Change};
 
+use super::device::AttachedDevice;
 use super::verify::{Domain, Rejection};
 use super::{host_work, run_log};
 use crate::body::{BodyError, HookCall, HookInput, HookOutput};
@@ -24,6 +25,10 @@ pub(super) struct HookPointRun<'a> {
     invocation: &'a Invocation,
     vmi: &'a str,
     started: Instant,
+    /// The deadline of all calls together.
+    pub(super) deadline: Duration,
+    /// The part of the deadline that calls before this hook point took.
+    pub(super) spent: Duration,
     /// Time in hooks with deadlines of their own, which does not count against the chain's.
     excluded: Duration,
     pub(super) runs: Vec<Run>,
@@ -43,6 +48,10 @@ pub(super) enum Input<'a> {
         domain: &'a Arc<Domain>,
         xml: &'a str,
     },
+    Device {
+        device: &'a Arc<AttachedDevice>,
+        xml: &'a str,
+    },
     Shutdown,
 }
 
@@ -50,7 +59,14 @@ pub(super) enum Input<'a> {
 pub(super) enum Output {
     Nothing,
     CloudInit(CloudInit),
-    Domain { domain: Arc<Domain>, xml: String },
+    Domain {
+        domain: Arc<Domain>,
+        xml: String,
+    },
+    Device {
+        device: Arc<AttachedDevice>,
+        xml: String,
+    },
 }
 
 /// The verified output of a hook with its changes.
@@ -84,6 +100,15 @@ pub(crate) async fn rerun(
             };
             once.call_body(hook, input, None).await
         }
+        HookPoint::OnAttachDevice => {
+            let xml = input.device_xml.as_deref().ok_or("it has no device XML")?;
+            let device = Arc::new(AttachedDevice::parse(xml)?);
+            let input = Input::Device {
+                device: &device,
+                xml,
+            };
+            once.call_body(hook, input, None).await
+        }
     };
     Ok((run, payload))
 }
@@ -94,6 +119,7 @@ impl<'a> Input<'a> {
             Self::PreStart => HookInput::PreStart,
             Self::CloudInit(data) => HookInput::CloudInit(data),
             Self::Domain { xml, .. } => HookInput::Domain(xml),
+            Self::Device { xml, .. } => HookInput::Device(xml),
             Self::Shutdown => HookInput::Shutdown,
         }
     }
@@ -103,6 +129,7 @@ impl<'a> Input<'a> {
         match self {
             Self::CloudInit(data) => Some(HookPayload::Documents(data.documents())),
             Self::Domain { xml, .. } => Some(HookPayload::DomainXml(xml.to_owned())),
+            Self::Device { xml, .. } => Some(HookPayload::DeviceXml(xml.to_owned())),
             Self::PreStart | Self::Shutdown => None,
         }
     }
@@ -129,6 +156,8 @@ impl<'a> HookPointRun<'a> {
             invocation,
             vmi,
             started: Instant::now(),
+            deadline: limits.chain_deadline,
+            spent: Duration::ZERO,
             excluded: Duration::ZERO,
             runs: Vec::new(),
             recorder,
@@ -248,6 +277,11 @@ impl<'a> HookPointRun<'a> {
                 let verified = self.verify_domain(hook, domain, xml, deadline).await;
                 (verified, payload)
             }
+            (Input::Device { device, .. }, HookOutput::DeviceXml(xml)) => {
+                let payload = self.keep(|| HookPayload::DeviceXml(xml.clone()));
+                let verified = self.verify_device(hook, device, xml, deadline).await;
+                (verified, payload)
+            }
             _ => (Ok((Output::Nothing, Vec::new())), None),
         }
     }
@@ -295,24 +329,53 @@ impl<'a> HookPointRun<'a> {
             let (before, xml) = (Arc::clone(before), Arc::clone(&xml));
             let grant = hook.settings.grant.clone();
             let arrives = self.arrives;
-            move |budget: &_| before.verify(&xml, &grant, arrives, budget)
+            move |budget: &Rc<Budget<'static>>| before.verify(&xml, &grant, arrives, budget)
         };
-        let unchecked =
-            |unfinished: host_work::Unfinished| self.bad_output(hook, unfinished.to_string());
         let verified = host_work::run(deadline, xml.len(), work).await;
-        let (domain, changes) = match verified.map_err(unchecked)? {
-            Ok(verified) => verified,
-            Err(Rejection::Invalid(message)) => return Err(self.bad_output(hook, message)),
-            Err(Rejection::NotGranted(NotGranted::Refused(refused))) => {
-                return Err(self.denied(hook, refused));
-            }
-            Err(Rejection::NotGranted(NotGranted::Unchecked)) => {
-                return Err(unchecked(host_work::Unfinished::Steps));
-            }
-        };
+        let (domain, changes) = self.accepted(hook, verified)?;
         let xml = Arc::unwrap_or_clone(xml);
         let domain = Arc::new(domain);
         Ok((Output::Domain { domain, xml }, changes))
+    }
+
+    async fn verify_device(
+        &self,
+        hook: &Hook,
+        before: &Arc<AttachedDevice>,
+        xml: String,
+        deadline: Instant,
+    ) -> CallResult {
+        let xml = Arc::new(xml);
+        let work = {
+            let (before, xml) = (Arc::clone(before), Arc::clone(&xml));
+            let grant = hook.settings.grant.clone();
+            move |budget: &Rc<Budget<'static>>| before.verify(&xml, &grant, budget)
+        };
+        let verified = host_work::run(deadline, xml.len(), work).await;
+        let (device, changes) = self.accepted(hook, verified)?;
+        let xml = Arc::unwrap_or_clone(xml);
+        let device = Arc::new(device);
+        Ok((Output::Device { device, xml }, changes))
+    }
+
+    /// The result of a completed check of XML.
+    fn accepted<T>(
+        &self,
+        hook: &Hook,
+        verified: Result<Result<T, Rejection>, host_work::Unfinished>,
+    ) -> Result<T, HookError> {
+        let unchecked =
+            |unfinished: host_work::Unfinished| self.bad_output(hook, unfinished.to_string());
+        match verified.map_err(unchecked)? {
+            Ok(verified) => Ok(verified),
+            Err(Rejection::Invalid(message)) => Err(self.bad_output(hook, message)),
+            Err(Rejection::NotGranted(NotGranted::Refused(refused))) => {
+                Err(self.denied(hook, refused))
+            }
+            Err(Rejection::NotGranted(NotGranted::Unchecked)) => {
+                Err(unchecked(host_work::Unfinished::Steps))
+            }
+        }
     }
 
     /// The output is copied only if a record or a replay needs it.
@@ -322,11 +385,11 @@ impl<'a> HookPointRun<'a> {
 
     fn time_left(&self) -> Duration {
         let spent = self.started.elapsed().saturating_sub(self.excluded);
-        self.limits.chain_deadline.saturating_sub(spent)
+        self.deadline.saturating_sub(self.spent + spent)
     }
 
     fn error(&self, hook: &Hook, error: BodyError) -> HookError {
-        error.at(&hook.info.hook, self.point, self.limits.chain_deadline)
+        error.at(&hook.info.hook, self.point, self.deadline)
     }
 
     fn bad_output(&self, hook: &Hook, message: String) -> HookError {

@@ -5,6 +5,8 @@
 //! no output of the hook point is used. At shutdown all hooks run in parallel and none stops another.
 //! KubeVirt's Plugins come after the hooks at OnDefineDomain, and are hooks like the others there.
 
+mod attach;
+mod device;
 mod hook_point_run;
 mod host_work;
 mod order;
@@ -27,6 +29,8 @@ use crate::record::Recorder;
 use crate::{
     CloudInitDocuments, HookError, HookPoint, Invocation, Limits, Plugins, Provenance, Run,
 };
+pub use attach::AttachTime;
+pub use device::AttachedDevice;
 pub(crate) use hook_point_run::rerun;
 use hook_point_run::{HookPointRun, Input, Output};
 use order::{Rank, natural};

@@ -27,13 +27,7 @@ pub(super) struct Domain {
 impl Domain {
     /// Parses the domain that the chain starts with.
     pub(super) fn parse(xml: &str) -> Result<Self, String> {
-        let limits = Limits {
-            elements: MAX_ELEMENTS,
-            ..Limits::default()
-        };
-        let document = Document::parse_with(xml, &limits);
-        let document = document.map_err(|error| format!("malformed XML: {error}"))?;
-        let domain = Self { document };
+        let domain = Self::of(Self::document(xml)?);
         if domain.root().name() == "domain" {
             Ok(domain)
         } else {
@@ -44,6 +38,25 @@ impl Domain {
         }
     }
 
+    /// The domain of a document, whose root is `<domain>`.
+    pub(super) fn of(document: Document) -> Self {
+        Self { document }
+    }
+
+    pub(super) fn as_document(&self) -> &Document {
+        &self.document
+    }
+
+    /// Parses XML within the limits of a domain.
+    pub(super) fn document(xml: &str) -> Result<Document, String> {
+        let limits = Limits {
+            elements: MAX_ELEMENTS,
+            ..Limits::default()
+        };
+        let document = Document::parse_with(xml, &limits);
+        document.map_err(|error| format!("malformed XML: {error}"))
+    }
+
     /// Parses a hook's domain, checks it against the grant and returns it with the changes. `arrives` by a migration.
     pub(super) fn verify(
         &self,
@@ -52,21 +65,33 @@ impl Domain {
         arrives: bool,
         budget: &Rc<Budget<'static>>,
     ) -> Result<(Self, Vec<Change>), Rejection> {
-        let (after, changes) = self.step(xml, budget).map_err(Rejection::Invalid)?;
-        self.refuse_twins(&after, &changes, budget)
-            .map_err(Rejection::Invalid)?;
-        let (old, new) = (&self.document, &after.document);
-        let checked = grant.check(&changes, old, new, budget);
-        checked.map_err(Rejection::NotGranted)?;
+        let after = self.step(xml, budget).map_err(Rejection::Invalid)?;
+        let changes = self.verify_parsed(&after, grant, budget)?;
         if arrives {
+            let (old, new) = (&self.document, &after.document);
             let accepted = migration_abi::accepted().check(&changes, old, new, budget);
             accepted.map_err(|refused| Rejection::NotGranted(with_remedy(refused)))?;
         }
         Ok((after, changes))
     }
 
-    /// Parses a hook's domain and returns it with the changes. The error names what is invalid.
-    fn step(&self, xml: &str, budget: &Budget<'_>) -> Result<(Self, Vec<Change>), String> {
+    /// Checks a domain that is parsed already against the grant, and returns the changes.
+    pub(super) fn verify_parsed(
+        &self,
+        after: &Self,
+        grant: &Grant,
+        budget: &Rc<Budget<'static>>,
+    ) -> Result<Vec<Change>, Rejection> {
+        let changes = self.changes(after, budget);
+        self.refuse_twins(after, &changes, budget)
+            .map_err(Rejection::Invalid)?;
+        let checked = grant.check(&changes, &self.document, &after.document, budget);
+        checked.map_err(Rejection::NotGranted)?;
+        Ok(changes)
+    }
+
+    /// Parses a hook's domain, which must be of this machine. The error names what is invalid.
+    fn step(&self, xml: &str, budget: &Budget<'_>) -> Result<Self, String> {
         // Parsing is linear in the text.
         budget.spend(xml.len() as u64 / 16);
         if xml.trim().is_empty() {
@@ -77,14 +102,18 @@ impl Domain {
             self.same_text(&after, name)?;
         }
         self.same_metadata(&after, budget)?;
+        Ok(after)
+    }
+
+    fn changes(&self, after: &Self, budget: &Budget<'_>) -> Vec<Change> {
         let changes = diff_within(&self.document, &after.document, budget);
-        // So are recording the changes and comparing them with those of other hooks, in the text of the changes.
+        // Recording the changes and comparing them with those of other hooks is linear in the text of the changes.
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         for change in &changes {
             let text = change.path.len() + text(&change.before) + text(&change.after);
             budget.spend(text as u64 / 16);
         }
-        Ok((after, changes))
+        changes
     }
 
     /// Two of an element that libvirt reads once: one of them is hidden from libvirt, and maybe the one that the grants
@@ -106,7 +135,7 @@ impl Domain {
         }
     }
 
-    fn root(&self) -> &Element {
+    pub(super) fn root(&self) -> &Element {
         self.document.root()
     }
 
@@ -199,7 +228,10 @@ mod tests {
     }
 
     fn step(domain: &Domain, xml: &str) -> Result<(Domain, Vec<Change>), String> {
-        domain.step(xml, &Budget::unlimited())
+        let budget = Budget::unlimited();
+        let after = domain.step(xml, &budget)?;
+        let changes = domain.changes(&after, &budget);
+        Ok((after, changes))
     }
 
     #[test]
@@ -212,7 +244,9 @@ mod tests {
         let before = Domain::parse(&domain("1")).unwrap();
         let is_enough = |steps: u64, xml: &str| {
             let budget = Budget::of_steps(steps);
-            let _ = before.step(xml, &budget);
+            let _ = before
+                .step(xml, &budget)
+                .map(|after| before.changes(&after, &budget));
             budget.exhausted().is_none()
         };
         let steps = |xml: &str| {

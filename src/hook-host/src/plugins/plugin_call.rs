@@ -91,10 +91,10 @@ impl PluginSidecar {
     }
 }
 
-/// KubeVirt's `InvocationContext`. Plugins are not called when the launcher ends.
+/// KubeVirt's `InvocationContext`. Plugins are not called at an attach, and not when the launcher ends.
 fn context(reason: Reason) -> &'static str {
     match reason {
-        Reason::Boot | Reason::Shutdown => "Boot",
+        Reason::Boot | Reason::Hotplug | Reason::Shutdown => "Boot",
         Reason::MigrationTarget => "MigrationTarget",
     }
 }

@@ -81,6 +81,7 @@ pub(super) enum Point {
     PreStart,
     PreCloudInitIso,
     OnDefineDomain,
+    OnAttachDevice,
     Shutdown,
 }
 
@@ -97,6 +98,7 @@ impl From<Point> for HookPoint {
             Point::PreStart => Self::PreStart,
             Point::PreCloudInitIso => Self::PreCloudInitIso,
             Point::OnDefineDomain => Self::OnDefineDomain,
+            Point::OnAttachDevice => Self::OnAttachDevice,
             Point::Shutdown => Self::Shutdown,
         }
     }

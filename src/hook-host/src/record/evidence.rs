@@ -50,6 +50,7 @@ impl Record {
             input: Input {
                 vmi: evidence.vmi.to_owned(),
                 domain_xml: input.domain_xml,
+                device_xml: input.device_xml,
                 data_source: evidence.data_source,
                 documents: input.documents,
             },

@@ -88,7 +88,7 @@ pub struct HookEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InvocationEntry {
-    /// `boot`, `migration-target`, `shutdown`.
+    /// `boot`, `migration-target`, `hotplug`, `shutdown`.
     pub reason: String,
     /// The virtual machine's namespace.
     pub namespace: String,
@@ -136,6 +136,9 @@ pub struct Input {
     pub vmi: String,
     /// At OnDefineDomain.
     pub domain_xml: Option<String>,
+    /// At OnAttachDevice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_xml: Option<String>,
     /// At PreCloudInitIso: `noCloud` or `configDrive`.
     pub data_source: Option<String>,
     /// At PreCloudInitIso: names and texts.
@@ -148,6 +151,9 @@ pub struct Input {
 pub struct Output {
     /// At OnDefineDomain.
     pub domain_xml: Option<String>,
+    /// At OnAttachDevice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_xml: Option<String>,
     /// At PreCloudInitIso: names and texts.
     pub documents: Option<Vec<(String, String)>>,
 }
@@ -165,6 +171,7 @@ pub struct LogEntry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HookPayload {
     DomainXml(String),
+    DeviceXml(String),
     Documents(Vec<(String, String)>),
 }
 
@@ -173,11 +180,15 @@ impl From<HookPayload> for Output {
         match payload {
             HookPayload::DomainXml(xml) => Self {
                 domain_xml: Some(xml),
-                documents: None,
+                ..Self::default()
+            },
+            HookPayload::DeviceXml(xml) => Self {
+                device_xml: Some(xml),
+                ..Self::default()
             },
             HookPayload::Documents(documents) => Self {
-                domain_xml: None,
                 documents: Some(documents),
+                ..Self::default()
             },
         }
     }
@@ -257,8 +268,7 @@ impl InvocationEntry {
     }
 
     pub(crate) fn to_invocation(&self) -> Invocation {
-        let reasons = [Reason::Boot, Reason::MigrationTarget, Reason::Shutdown];
-        let known = reasons
+        let known = Reason::ALL
             .into_iter()
             .find(|reason| reason.name() == self.reason);
         Invocation {

@@ -10,9 +10,9 @@ use crate::{Outcome, Run};
 pub struct Difference {
     /// The recorded and the replayed outcome with the reason, if they differ.
     pub outcome: Option<(String, String)>,
-    /// The changes from the recorded domain to the replayed one.
+    /// The changes from the recorded domain or device to the replayed one.
     pub domain: Vec<Change>,
-    /// The domain XML differs in bytes; it may still be equivalent.
+    /// The XML differs in bytes; it may still be equivalent.
     pub bytes: bool,
     /// The cloud-init documents that differ.
     pub documents: Vec<String>,
@@ -48,10 +48,17 @@ pub(super) fn difference(record: &Record, run: &Run, output: Option<&Output>) ->
     let (none, before) = (Output::default(), record.output.as_ref());
     let (before, after) = (before.unwrap_or(&none), output.unwrap_or(&none));
     let log: Vec<LogEntry> = run.log.iter().map(LogEntry::of).collect();
+    let xml = |output: &Output| {
+        output
+            .domain_xml
+            .clone()
+            .or_else(|| output.device_xml.clone())
+    };
+    let (xml_before, xml_after) = (xml(before), xml(after));
     Difference {
         outcome: (recorded != replayed).then_some((recorded, replayed)),
-        domain: domains(before.domain_xml.as_deref(), after.domain_xml.as_deref()),
-        bytes: before.domain_xml != after.domain_xml,
+        domain: domains(xml_before.as_deref(), xml_after.as_deref()),
+        bytes: xml_before != xml_after,
         documents: documents(before.documents.as_deref(), after.documents.as_deref()),
         log: log != record.log,
     }

@@ -165,6 +165,9 @@ fn warn_about_hook_points(chain: &Chain, front_end: &FrontEnd) {
 
 fn hook_point_note(point: HookPoint, front_end: &FrontEnd) -> Option<&'static str> {
     match (point, front_end) {
+        (HookPoint::OnAttachDevice, _) => {
+            Some("KubeVirt's launcher attaches devices without any hook; the hook is never called")
+        }
         (HookPoint::PreStart, _) => Some("the hook is called before each of the others"),
         (HookPoint::PreCloudInitIso, FrontEnd::Plugin) => Some("the hook is never called for it"),
         (HookPoint::Shutdown, FrontEnd::Plugin) => {

@@ -20,7 +20,8 @@ impl Sidecar {
         let failed = |error: SidecarError| self.body_error(&error);
         let limits = call_limits(call);
         match call.input {
-            HookInput::PreStart => Ok(HookOutput::Nothing),
+            // KubeVirt's contract has neither.
+            HookInput::PreStart | HookInput::Device(_) => Ok(HookOutput::Nothing),
             HookInput::Shutdown => {
                 self.shutdown(limits).await.map_err(failed)?;
                 Ok(HookOutput::Nothing)

@@ -35,6 +35,7 @@ impl HookBody for Module {
                     documents: &documents,
                 },
                 HookInput::Domain(domain_xml) => Call::OnDefineDomain { vmi, domain_xml },
+                HookInput::Device(device_xml) => Call::OnAttachDevice { vmi, device_xml },
                 HookInput::Shutdown => Call::Shutdown,
             };
             let report = self.call(&context, &hook_point).await;
@@ -60,6 +61,7 @@ impl From<Answer> for HookOutput {
             Answer::Done => Self::Nothing,
             Answer::Documents(documents) => Self::CloudInit(CloudInitAnswer::Documents(documents)),
             Answer::DomainXml(xml) => Self::DomainXml(xml),
+            Answer::DeviceXml(xml) => Self::DeviceXml(xml),
         }
     }
 }

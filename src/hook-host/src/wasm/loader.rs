@@ -24,7 +24,7 @@ use super::precompiled_dirs::PrecompiledDirs;
 use super::preflight::{self, Flaw};
 use super::store_state::StoreState;
 use super::versions::{self, HookBinding};
-use crate::description::Description;
+use crate::description::{Description, DescriptionError};
 use crate::digest::DigestPin;
 use crate::{Limits, LogLine};
 
@@ -198,6 +198,7 @@ impl Loader {
             }
         })?;
         let (description, log) = describe(host, &hook, &source).await?;
+        source.has_interfaces(&hook, &description)?;
         let info = ModuleInfo {
             name: name.to_owned(),
             digest,
@@ -324,6 +325,27 @@ impl Loader {
 }
 
 impl ModuleFile<'_> {
+    /// A hook point of an optional interface is called through this interface.
+    fn has_interfaces(
+        &self,
+        hook: &HookBinding,
+        description: &Description,
+    ) -> Result<(), LoadError> {
+        for subscription in &description.hook_points {
+            if let Some(interface) = hook.missing(subscription.point) {
+                return Err(LoadError::Description {
+                    path: self.path.to_owned(),
+                    size: self.size,
+                    source: DescriptionError::NoInterface {
+                        point: subscription.point,
+                        interface,
+                    },
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn is_pinned(&self, digest: &str) -> Result<(), LoadError> {
         match self.pin {
             Some(pin) if pin.sha256 != digest => Err(LoadError::Digest {

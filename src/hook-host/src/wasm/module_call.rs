@@ -31,6 +31,13 @@ pub enum Call<'a> {
         /// The domain XML.
         domain_xml: &'a str,
     },
+    /// The XML of a device that is attached; the hook returns it.
+    OnAttachDevice {
+        /// The VMI as JSON.
+        vmi: &'a str,
+        /// The XML of the device.
+        device_xml: &'a str,
+    },
     /// The launcher ends.
     Shutdown,
 }
@@ -44,6 +51,8 @@ pub enum Answer {
     Documents(Vec<(String, String)>),
     /// The domain XML, not yet validated.
     DomainXml(String),
+    /// The XML of the device, not yet validated.
+    DeviceXml(String),
 }
 
 /// What the host answers a hook during a call, and the limits of the call.
@@ -124,6 +133,7 @@ impl Call<'_> {
             Self::PreStart { .. } => HookPoint::PreStart,
             Self::PreCloudInitIso { .. } => HookPoint::PreCloudInitIso,
             Self::OnDefineDomain { .. } => HookPoint::OnDefineDomain,
+            Self::OnAttachDevice { .. } => HookPoint::OnAttachDevice,
             Self::Shutdown => HookPoint::Shutdown,
         }
     }
@@ -135,6 +145,7 @@ impl Call<'_> {
                 (*vmi, "the cloud-init data", size_of_documents(documents))
             }
             Self::OnDefineDomain { vmi, domain_xml } => (*vmi, "the domain XML", domain_xml.len()),
+            Self::OnAttachDevice { vmi, device_xml } => (*vmi, "the device XML", device_xml.len()),
             Self::Shutdown => return Ok(()),
         };
         for (what, size) in [("the VMI", vmi.len()), (what, size)] {
@@ -151,7 +162,7 @@ impl Answer {
         let size = match self {
             Self::Done => 0,
             Self::Documents(documents) => size_of_documents(documents),
-            Self::DomainXml(xml) => xml.len(),
+            Self::DomainXml(xml) | Self::DeviceXml(xml) => xml.len(),
         };
         if size > limit {
             Err(CallError::OutputTooLarge { size, limit })

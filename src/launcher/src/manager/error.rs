@@ -9,7 +9,6 @@ use domain::reconcile::MemoryChangeError;
 use hook_host::HookError;
 
 use super::device_change_error::DeviceChangeError;
-use super::hooks::Hooks;
 use super::refusal::Refusal;
 use crate::agent::FreezeError;
 use crate::blocking::NoAnswer;
@@ -176,12 +175,15 @@ impl OpError {
         CallError::no_domain(domain).into()
     }
 
-    /// The same error, naming the hook that libvirt's refusal of the domain is about, if there is one.
-    pub(super) fn naming_hook(self, hooks: &dyn Hooks) -> OpError {
+    /// The same error, naming the hook and the path that `named_in` finds in libvirt's refusal, if there is one.
+    pub(super) fn naming_hook(
+        self,
+        named_in: impl Fn(&str) -> Option<(String, String)>,
+    ) -> OpError {
         let OpError::Libvirt(error) = self else {
             return self;
         };
-        match hooks.named_in(&error.message) {
+        match named_in(&error.message) {
             Some((hook, path)) => {
                 OpError::RefusedHookChange(Box::new(RefusedHookChange { error, hook, path }))
             }

@@ -1,6 +1,8 @@
 //! The hooks as a trait, which tests implement.
 
-use hook_host::{Chain, CloudInitDocuments, HookError, Invocation, Plugins, Run};
+use hook_host::{
+    AttachTime, Chain, CloudInitDocuments, HookError, Invocation, Plugins, Provenance, Run,
+};
 
 /// Runs every hook point.
 #[tonic::async_trait]
@@ -36,6 +38,17 @@ pub trait Hooks: Send + Sync {
     ) -> Result<String, HookError> {
         let _ = (invocation, vmi);
         Ok(xml)
+    }
+    /// Before a device is attached to the running VM. `time` is shared by all devices of a request.
+    async fn on_attach_device(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        xml: String,
+        time: &AttachTime,
+    ) -> Result<(String, Provenance), HookError> {
+        let _ = (invocation, vmi, time);
+        Ok((xml, Provenance::default()))
     }
     /// The hook that libvirt's refusal of the domain is about, and the path that the hook changed.
     fn named_in(&self, refusal: &str) -> Option<(String, String)> {
@@ -85,6 +98,17 @@ impl Hooks for Chain {
     ) -> Result<String, HookError> {
         let (xml, _) = Chain::on_incoming_domain(self, invocation, vmi, xml).await?;
         Ok(xml)
+    }
+
+    async fn on_attach_device(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        xml: String,
+        time: &AttachTime,
+    ) -> Result<(String, Provenance), HookError> {
+        let (xml, runs) = Chain::on_attach_device(self, invocation, vmi, xml, time).await?;
+        Ok((xml, Provenance::of(&runs)))
     }
 
     fn named_in(&self, refusal: &str) -> Option<(String, String)> {

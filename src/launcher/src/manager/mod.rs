@@ -26,6 +26,7 @@ mod observer;
 mod off_notification;
 mod ops;
 mod refusal;
+mod refused_devices;
 mod request_id;
 mod spawn;
 mod start_report;

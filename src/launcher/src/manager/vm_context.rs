@@ -15,6 +15,7 @@ use super::detaching::Detaching;
 use super::hooks::Hooks;
 use super::incoming_domain::LastEdit;
 use super::metadata::Metadata;
+use super::refused_devices::RefusedDevices;
 use super::request_id::RequestId;
 use super::start_report::StartReport;
 use super::state::{Phase, Role};
@@ -139,6 +140,8 @@ pub struct DriverState {
     pub settings: Option<RunningSettings>,
     /// Settings in later VMIs that were reported because the running VM keeps its own.
     pub reported_settings: HashSet<String>,
+    /// Devices that hooks refused.
+    pub(super) refused_devices: RefusedDevices,
     /// Hook failures that a Kubernetes event was sent for.
     pub reported_hook_failures: HashSet<String>,
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use hook_host::wasm::CodeOrigin;
-use hook_host::{Chain, HookPoint, PolicySource};
+use hook_host::{AttachTime, Chain, HookPoint, PolicySource};
 use tokio::runtime::Runtime;
 
 use super::arguments::Arguments;
@@ -60,7 +60,7 @@ impl Bench {
         };
         Ok(Self {
             found: module_chain::find(std::slice::from_ref(path)).map_err(Failure::Usage)?,
-            input: input(arguments.vmi.as_deref())?,
+            input: input(arguments.vmi.as_deref())?.with_attached_devices(),
             sha256: module.digest().to_owned(),
             first: module.code_origin().clone(),
             runtime,
@@ -76,6 +76,7 @@ impl Bench {
         let points = [
             HookPoint::OnDefineDomain,
             HookPoint::PreCloudInitIso,
+            HookPoint::OnAttachDevice,
             HookPoint::PreStart,
             HookPoint::Shutdown,
         ];
@@ -169,6 +170,7 @@ impl Bench {
             invocation,
             vmi,
             xml,
+            devices,
             cloud_init,
         } = &self.input;
         let runs = self.runtime.block_on(async {
@@ -187,6 +189,12 @@ impl Bench {
                     }
                     _ => Ok(Vec::new()),
                 },
+                HookPoint::OnAttachDevice => {
+                    let (device, time) = (devices.first().cloned(), AttachTime::default());
+                    let device = device.unwrap_or_default();
+                    let done = chain.on_attach_device(invocation, vmi, device, &time).await;
+                    done.map(|(_, runs)| runs)
+                }
                 HookPoint::Shutdown => Ok(chain.shutdown(invocation).await),
             }
         });

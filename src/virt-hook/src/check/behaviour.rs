@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use domain_xml::{Document, PathPattern, diff};
 use hook_host::policy::permission::{Checker, Permission};
-use hook_host::{Description, HookPoint, PolicySource};
+use hook_host::{AttachedDevice, Description, HookPoint, PolicySource};
 
 use super::finding::{Finding, Verdict};
 use super::sample_vmis::SampleVmi;
@@ -230,11 +230,12 @@ impl SampleRun {
 
     fn of(hooks: &Hooks, named: SampleVmi) -> Result<Self, Failure> {
         let SampleVmi { name, input } = named;
+        let input = input.with_attached_devices();
         let once = hooks.run(&input, &HookPoint::ALL)?;
         let again = match &once.error {
             Some(_) => None,
             None => Some(hooks.run(
-                &input.after(&once.xml, once.cloud_init.clone()),
+                &input.after(&once.xml, &once.devices, once.cloud_init.clone()),
                 &HookPoint::ALL,
             )?),
         };
@@ -248,19 +249,17 @@ impl SampleRun {
 
     /// The indices of the wishes that the changes need.
     fn used(&self, wishes: &[PathPattern]) -> Vec<usize> {
-        let read = |xml: &str| Document::parse(xml).ok();
-        let Some((before, after)) = read(&self.input.xml).zip(read(&self.once.xml)) else {
-            return Vec::new();
-        };
-        let mut checker = Checker::new(wishes, &before, &after);
-        let changes = diff(&before, &after);
-        let used = changes
-            .iter()
-            .flat_map(|change| match checker.permits(change) {
-                Permission::Granted { by } => by,
-                Permission::Refused(_) => Vec::new(),
-            });
-        used.collect()
+        let domain = |xml: &str| Document::parse(xml).ok();
+        let device = |xml: &str| Some(AttachedDevice::parse(xml).ok()?.as_domain().clone());
+        let mut pairs = vec![(domain(&self.input.xml), domain(&self.once.xml))];
+        let devices = self.input.devices.iter().zip(&self.once.devices);
+        pairs.extend(devices.map(|(before, after)| (device(before), device(after))));
+        let pairs = pairs
+            .into_iter()
+            .filter_map(|(before, after)| before.zip(after));
+        pairs
+            .flat_map(|(before, after)| used_wishes(wishes, &before, &after))
+            .collect()
     }
 
     /// The differences between the output of the second run and that of the first.
@@ -272,6 +271,9 @@ impl SampleRun {
             return vec![format!("{}: the second time, {error}", self.name)];
         }
         let mut thoughts = differences(&self.name, &self.once.xml, &again.xml);
+        for (once, again) in self.once.devices.iter().zip(&again.devices) {
+            thoughts.extend(differences(&self.name, once, again));
+        }
         let documents = |results: &HookResults| {
             results
                 .cloud_init
@@ -289,6 +291,19 @@ impl SampleRun {
         }
         thoughts
     }
+}
+
+/// The indices of the wishes that the changes from one domain to the other need.
+fn used_wishes(wishes: &[PathPattern], before: &Document, after: &Document) -> Vec<usize> {
+    let mut checker = Checker::new(wishes, before, after);
+    let changes = diff(before, after);
+    let used = changes
+        .iter()
+        .flat_map(|change| match checker.permits(change) {
+            Permission::Granted { by } => by,
+            Permission::Refused(_) => Vec::new(),
+        });
+    used.collect()
 }
 
 /// A change with its values before and after.

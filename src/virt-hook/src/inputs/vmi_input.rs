@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use domain::cloud_init::{self, NoSecrets};
 use domain::host::HostFacts;
-use hook_host::{CloudInitDocuments, Invocation, Reason};
+use domain_xml::{Document, Element};
+use hook_host::{AttachedDevice, CloudInitDocuments, Invocation, Reason};
 use kubevirt_api::options::Options;
 use kubevirt_api::vmi::Vmi;
 
@@ -25,6 +26,8 @@ pub(crate) struct VmiSource {
     pub(crate) given: InputArgs,
     /// A domain XML that replaces conversion.
     pub(crate) domain: Option<PathBuf>,
+    /// The XML of a device that is attached.
+    pub(crate) device: Option<PathBuf>,
     /// Without host facts, use fixed ones instead of probing this machine.
     pub(crate) any_node: bool,
     pub(crate) reason: Reason,
@@ -38,6 +41,8 @@ pub(crate) struct VmiInput {
     pub(crate) vmi: String,
     /// The domain before any hook.
     pub(crate) xml: String,
+    /// The XML of each device that is attached to the running VM, before any hook.
+    pub(crate) devices: Vec<String>,
     /// The cloud-init data before any hook, if the VMI has some; or why it is not available here.
     pub(crate) cloud_init: Result<Option<CloudInitDocuments>, String>,
 }
@@ -144,7 +149,12 @@ impl VmiSource {
             Some(path) => file::text(path, domain_xml::Limits::default().bytes)?,
             None => self.convert(vmi).map_err(|failure| failure.about(&name))?,
         };
-        Ok(VmiInput::new(vmi, xml, self.reason))
+        let device = self.device.as_deref();
+        let device = device.map(|path| file::text(path, domain_xml::Limits::default().bytes));
+        Ok(VmiInput {
+            devices: device.transpose()?.into_iter().collect(),
+            ..VmiInput::new(vmi, xml, self.reason)
+        })
     }
 
     /// The launcher's own conversion.
@@ -178,6 +188,19 @@ fn convert(
     Ok(domain::render::render(&spec))
 }
 
+/// The devices of a domain that could be attached while it runs.
+fn attachable_devices(xml: &str) -> Vec<String> {
+    let document = Document::parse(xml).ok();
+    let devices = document
+        .as_ref()
+        .and_then(|document| document.root().child("devices"));
+    let devices = devices.into_iter().flat_map(Element::children);
+    devices
+        .map(Element::render)
+        .filter(|xml| AttachedDevice::parse(xml).is_ok())
+        .collect()
+}
+
 impl VmiInput {
     /// A VMI with fixed host facts, just before its start.
     pub(crate) fn on_any_node(yaml: &str) -> Result<Self, Failure> {
@@ -186,10 +209,24 @@ impl VmiInput {
         Ok(Self::new(&vmi, xml, Reason::Boot))
     }
 
-    /// The same VMI with the domain and data that hooks returned.
-    pub(crate) fn after(&self, xml: &str, cloud_init: Option<CloudInitDocuments>) -> Self {
+    /// The same VMI, whose domain has all its devices attached once more.
+    pub(crate) fn with_attached_devices(self) -> Self {
+        Self {
+            devices: attachable_devices(&self.xml),
+            ..self
+        }
+    }
+
+    /// The same VMI with what hooks returned.
+    pub(crate) fn after(
+        &self,
+        xml: &str,
+        devices: &[String],
+        cloud_init: Option<CloudInitDocuments>,
+    ) -> Self {
         Self {
             xml: xml.to_owned(),
+            devices: devices.to_vec(),
             cloud_init: match cloud_init {
                 Some(data) => Ok(Some(data)),
                 None => self.cloud_init.clone(),
@@ -217,6 +254,7 @@ impl VmiInput {
             invocation,
             vmi: vmi.raw_json().to_owned(),
             xml,
+            devices: Vec::new(),
             cloud_init,
         }
     }

@@ -21,6 +21,7 @@ Examples:
   virt-hook run smbios.wasm --vmi vmi.yaml --domain dumped.xml --json
   virt-hook run cloud-init.wasm --vmi vmi.yaml --point PreCloudInitIso
   virt-hook run team.wasm --vmi vmi.yaml --point PreStart --policy policy.yaml
+  virt-hook run disk-tuning.wasm --vmi vmi.yaml --device hotplugged-disk.xml
 
 The hook's own hook.yaml, beside the module, counts as it does in a pod.
 
@@ -41,6 +42,9 @@ pub(crate) struct Arguments {
     /// A domain XML instead of the VMI's conversion
     #[arg(long, value_name = "FILE", conflicts_with_all = ["options", "host", "prepared"])]
     domain: Option<PathBuf>,
+    /// The XML of a device that is attached to the running VM, for OnAttachDevice
+    #[arg(long, value_name = "FILE")]
+    device: Option<PathBuf>,
     /// Where the hook is called; needed when it asks for several hook points
     #[arg(long, value_name = "HOOK_POINT", value_parser = point_from)]
     point: Option<HookPoint>,
@@ -57,6 +61,8 @@ enum ReasonArg {
     Boot,
     /// It arrives from another node
     MigrationTarget,
+    /// It runs, and a device is attached
+    Hotplug,
     /// The launcher ends
     Shutdown,
 }
@@ -71,6 +77,9 @@ pub(crate) struct RunResult {
     runs: Vec<RunReport>,
     /// After OnDefineDomain: the domain.
     xml: Option<String>,
+    /// After OnAttachDevice: the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<String>,
     /// After PreCloudInitIso: the documents.
     documents: Option<BTreeMap<String, String>>,
     /// Why the virtual machine would not start.
@@ -84,6 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<RunResult, Failure> {
     let source = VmiSource {
         given: arguments.given.clone(),
         domain: arguments.domain.clone(),
+        device: arguments.device.clone(),
         reason: arguments.reason.into(),
         ..VmiSource::default()
     };
@@ -96,7 +106,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<RunResult, Failure> {
         ..HookOptions::default()
     };
     let hooks = Hooks::collect(&found, options)?;
-    let point = point(arguments.point, &hooks.hooks()).map_err(Failure::Usage)?;
+    let device = arguments.device.as_ref().map(|_| HookPoint::OnAttachDevice);
+    let point = point(arguments.point.or(device), &hooks.hooks()).map_err(Failure::Usage)?;
+    if (point == HookPoint::OnAttachDevice) != device.is_some() {
+        return Err(Failure::usage(match device {
+            Some(_) => anyhow!("--device is for OnAttachDevice: leave --point out"),
+            None => anyhow!("the hook sees a device at OnAttachDevice: name its XML with --device"),
+        }));
+    }
     let results = hooks.run(&input, &[point])?;
     Ok(RunResult::of(point, &input, results))
 }
@@ -130,12 +147,13 @@ fn point(asked: Option<HookPoint>, infos: &[HookInfo]) -> anyhow::Result<HookPoi
 }
 
 impl RunResult {
-    fn of(point: HookPoint, input: &VmiInput, results: HookResults) -> Self {
+    fn of(point: HookPoint, input: &VmiInput, mut results: HookResults) -> Self {
         let before = input.cloud_init.clone().ok().flatten();
         let is_done = results.error.is_none();
         Self {
             hook_point: point.name(),
             xml: (is_done && point == HookPoint::OnDefineDomain).then_some(results.xml),
+            device: results.devices.pop().filter(|_| is_done),
             documents: results
                 .cloud_init
                 .as_ref()
@@ -177,10 +195,7 @@ impl Report for RunResult {
 }
 
 fn point_from(name: &str) -> Result<HookPoint, String> {
-    HookPoint::from_name(name).ok_or_else(|| {
-        let names = HookPoint::ALL.map(HookPoint::name);
-        format!("there are {}", names.join(", "))
-    })
+    HookPoint::from_name(name).ok_or_else(|| format!("there are {}", HookPoint::names()))
 }
 
 impl From<ReasonArg> for Reason {
@@ -188,6 +203,7 @@ impl From<ReasonArg> for Reason {
         match why {
             ReasonArg::Boot => Self::Boot,
             ReasonArg::MigrationTarget => Self::MigrationTarget,
+            ReasonArg::Hotplug => Self::Hotplug,
             ReasonArg::Shutdown => Self::Shutdown,
         }
     }

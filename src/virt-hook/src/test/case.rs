@@ -81,6 +81,7 @@ impl Case {
                 policy: self.file(POLICY).or_else(|| self.shared_policy.clone()),
             },
             domain: self.file("domain.xml"),
+            device: self.file("device.xml"),
             any_node: true,
             ..VmiSource::default()
         }
@@ -111,8 +112,16 @@ impl Case {
         };
         let hooks = Hooks::collect(&self.with_settings(found), options)?;
         let infos = hooks.hooks();
-        let wanted = |point: &HookPoint| infos.iter().any(|info| info.priority(*point).is_some());
+        let attaches = !input.devices.is_empty();
+        let wanted = |point: &HookPoint| {
+            (*point == HookPoint::OnAttachDevice) == attaches
+                && infos.iter().any(|info| info.priority(*point).is_some())
+        };
         let points: Vec<HookPoint> = HookPoint::ALL.into_iter().filter(wanted).collect();
+        if attaches && points.is_empty() {
+            let why = "device.xml: no hook subscribes to OnAttachDevice";
+            return Err(Failure::refused(anyhow!(why)));
+        }
         let results = hooks.run(&input, &points)?;
         Ok((input, results))
     }
@@ -158,9 +167,13 @@ fn actual(input: &VmiInput, results: HookResults) -> Actual {
         .into_iter()
         .filter(|(name, text)| before.get(name) != Some(text))
         .collect();
+    let (before, xml) = match (input.devices.first(), results.devices.first()) {
+        (Some(before), Some(after)) => (before.clone(), after.clone()),
+        _ => (input.xml.clone(), results.xml),
+    };
     Actual::Domain {
-        before: input.xml.clone(),
-        xml: results.xml,
+        before,
+        xml,
         documents: changed,
     }
 }

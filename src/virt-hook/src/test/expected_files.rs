@@ -5,8 +5,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Context;
 use domain_xml::{Document, diff};
+use hook_host::AttachedDevice;
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -128,7 +129,7 @@ impl Expected {
     }
 
     /// Writes the expected files for a result and removes the others.
-    pub(super) fn update(&self, dir: &Path, actual: &Actual) -> Result<()> {
+    pub(super) fn update(&self, dir: &Path, actual: &Actual) -> anyhow::Result<()> {
         let is = self.files(actual);
         let path = |name: &str| dir.join(format!("{PREFIX}{name}"));
         for name in self.0.keys().filter(|name| !is.contains_key(*name)) {
@@ -177,9 +178,17 @@ fn whole(path: &Path, text: &str) -> io::Result<()> {
     fs::write(&part, text).and_then(|()| fs::rename(&part, path))
 }
 
-/// The changes of a domain in the format of `expected.diff`.
+/// A domain, or an attached device as the only one of a domain, so that paths are those of a domain.
+fn parse(xml: &str) -> Result<Document, String> {
+    match AttachedDevice::parse(xml) {
+        Ok(device) => Ok(device.as_domain().clone()),
+        Err(_) => Document::parse(xml).map_err(|error| error.to_string()),
+    }
+}
+
+/// The changes of a domain or a device in the format of `expected.diff`.
 fn changed(before: &str, after: &str) -> String {
-    match (Document::parse(before), Document::parse(after)) {
+    match (parse(before), parse(after)) {
         (Ok(before), Ok(after)) => {
             let reports: Vec<ChangeReport> = diff(&before, &after).iter().map(Into::into).collect();
             let mut text = String::new();
@@ -210,7 +219,7 @@ fn compare(name: &str, expected: Option<&String>, actual: Option<&String>) -> Op
 fn same(name: &str, file: &str, expected: &str, actual: &str) -> Option<Difference> {
     let what = format!("{file}: - expected, + actual");
     if name == XML {
-        return match (Document::parse(expected), Document::parse(actual)) {
+        return match (parse(expected), parse(actual)) {
             (Ok(before), Ok(after)) if diff(&before, &after).is_empty() => None,
             (Ok(_), Ok(_)) => {
                 let mut difference = Difference::of(what, "", "");

@@ -24,6 +24,8 @@ A case is a directory:
   vmi.yaml or vmi.json     the VMI
   options.json, host.json  as for render; a node that is the same everywhere when left out
   domain.xml               a domain instead of the VMI's conversion
+  device.xml               a device that is attached to the running VM: OnAttachDevice alone is run, and
+                           what is expected of a domain is expected of the device
   hook.yaml, policy.yaml   what the VM's owner and the operator say; a policy.yaml beside the cases is
                            for those without one
 and one or more of what is expected:

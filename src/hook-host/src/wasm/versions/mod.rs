@@ -19,6 +19,7 @@ use wasmtime::{Engine, Store};
 use super::component_interfaces::{ComponentInterfaces, Interface};
 use super::module_call::{Answer, Call, CallError};
 use super::store_state::StoreState;
+use crate::HookPoint;
 use interface_name::{FORMER_PACKAGE, InterfaceName, PACKAGE};
 
 /// The interface that makes a component a hook.
@@ -140,9 +141,9 @@ pub(super) fn link(
         .map_err(|error| LinkError::Mismatch(format!("{error:#}")))
 }
 
-/// The version of line 0.1 that this host implements.
+/// The newest version of line 0.1 that this host implements.
 fn host_version() -> Version {
-    Version::parse(v0_1::VERSION).unwrap_or(Version::new(0, 1, 0))
+    Version::parse(v0_1::NEWEST).unwrap_or(Version::new(0, 1, 0))
 }
 
 fn check_package(interfaces: &ComponentInterfaces) -> Result<(), LinkError> {
@@ -151,7 +152,7 @@ fn check_package(interfaces: &ComponentInterfaces) -> Result<(), LinkError> {
     former.map_or(Ok(()), |former| {
         Err(LinkError::FormerPackage {
             found: former.version.to_string(),
-            supported: host_version().to_string(),
+            supported: v0_1::VERSION.to_owned(),
         })
     })
 }
@@ -211,6 +212,13 @@ impl HookBinding {
     pub(super) fn component(&self) -> &Component {
         match self {
             Self::V0_1(access) => access.closed.component(),
+        }
+    }
+
+    /// The interface that the component lacks to be called at a hook point.
+    pub(super) fn missing(&self, point: HookPoint) -> Option<&'static str> {
+        match self {
+            Self::V0_1(access) => access.closed.missing(point),
         }
     }
 

@@ -1,11 +1,15 @@
 //! Adapter between the host and WIT line `virt-hook:hooks@0.1`.
 
 use wasmtime::Store;
-use wasmtime::component::{Component, HasSelf, Linker};
+use wasmtime::component::{
+    Component, ComponentNamedList, ComponentType, HasSelf, Lift, Linker, Lower,
+};
 
-use crate::LogLevel;
+use super::optional::ExportedHookPoints;
+
 use crate::wasm::module_call::{Answer, Call, CallError};
 use crate::wasm::store_state::StoreState;
+use crate::{HookPoint, LogLevel};
 use bindings::exports::virt_hook::hooks::handler;
 use bindings::virt_hook::hooks::{host, types};
 
@@ -18,14 +22,19 @@ mod bindings {
     });
 }
 
-/// The newest version of this line that the host implements.
+/// The first version of this line, with the interfaces that every module has.
 pub(super) const VERSION: &str = "0.1.0";
+/// The newest version of this line that the host implements.
+pub(super) const NEWEST: &str = "0.1.1";
 /// The interfaces that a hook of this line may import.
 pub(super) const IMPORTS: [&str; 2] = ["types", "host"];
 
 /// A linked component that exports the interfaces of this line.
 #[derive(Clone)]
-pub(in crate::wasm) struct Binding(bindings::HookPre<StoreState>);
+pub(in crate::wasm) struct Binding {
+    hook: bindings::HookPre<StoreState>,
+    optional: ExportedHookPoints,
+}
 
 pub(super) fn add_to_linker(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     bindings::Hook::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, |state| state)
@@ -38,16 +47,24 @@ impl Binding {
         component: &Component,
     ) -> wasmtime::Result<Self> {
         let pre = linker.instantiate_pre(component)?;
-        bindings::HookPre::new(pre).map(Self)
+        Ok(Self {
+            hook: bindings::HookPre::new(pre)?,
+            optional: ExportedHookPoints::of(component),
+        })
+    }
+
+    /// The interface that the component lacks to be called at a hook point.
+    pub(super) fn missing(&self, point: HookPoint) -> Option<&'static str> {
+        self.optional.missing(point)
     }
 
     /// The component itself.
     pub(super) fn component(&self) -> &Component {
-        self.0.instance_pre().component()
+        self.hook.instance_pre().component()
     }
 
     pub(super) async fn describe(&self, store: &mut Store<StoreState>) -> wasmtime::Result<String> {
-        let hook = self.0.instantiate_async(&mut *store).await?;
+        let hook = self.hook.instantiate_async(&mut *store).await?;
         hook.virt_hook_hooks_handler().call_describe(store).await
     }
 
@@ -57,7 +74,12 @@ impl Binding {
         store: &mut Store<StoreState>,
         call: &Call<'_>,
     ) -> wasmtime::Result<Result<Answer, CallError>> {
-        let hook = self.0.instantiate_async(&mut *store).await?;
+        if let Call::OnAttachDevice { vmi, device_xml } = call {
+            let input = (*vmi, *device_xml);
+            let answer = self.call_optional(store, call.point(), input).await?;
+            return Ok(answer.map(Answer::DeviceXml).map_err(refusal));
+        }
+        let hook = self.hook.instantiate_async(&mut *store).await?;
         let handler = hook.virt_hook_hooks_handler();
         let answer = match call {
             Call::PreStart { vmi } => handler
@@ -76,9 +98,34 @@ impl Binding {
                 .call_on_define_domain(store, vmi, domain_xml)
                 .await?
                 .map(Answer::DomainXml),
-            Call::Shutdown => handler.call_shutdown(store).await?.map(|()| Answer::Done),
+            Call::OnAttachDevice { .. } | Call::Shutdown => {
+                handler.call_shutdown(store).await?.map(|()| Answer::Done)
+            }
         };
         Ok(answer.map_err(refusal))
+    }
+
+    /// Calls the function of an optional hook point.
+    async fn call_optional<Input, Output>(
+        &self,
+        store: &mut Store<StoreState>,
+        point: HookPoint,
+        input: Input,
+    ) -> wasmtime::Result<Result<Output, types::Error>>
+    where
+        Input: ComponentNamedList + Lower,
+        Output: ComponentType + Lift + Send + Sync + 'static,
+    {
+        let function = self.optional.function(point)?;
+        let instance = self
+            .hook
+            .instance_pre()
+            .instantiate_async(&mut *store)
+            .await?;
+        let function = instance
+            .get_typed_func::<Input, (Result<Output, types::Error>,)>(&mut *store, function)?;
+        let (answer,) = function.call_async(store, input).await?;
+        Ok(answer)
     }
 }
 

@@ -2,14 +2,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::reconcile::{HostDeviceAttachment, sriov_attachments};
-use libvirt::{Affect, Domain};
+use hook_host::AttachTime;
+use kubevirt_api::vmi::Vmi;
+use libvirt::Domain;
 use tokio::time::Instant;
 
+use super::attach_device::{Attached, Attachment, forget_unwanted_host_devices};
 use super::sync::{convert, read_live_domain};
 use crate::blocking;
 use crate::boot::host::has_network_info;
 use crate::boot::resources::FILE_TIMEOUT;
-use crate::libvirt_client::COMMAND;
 use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
@@ -30,13 +32,19 @@ pub(in crate::manager) async fn attach_host_devices(
     let wanted = convert(vm, request).await?;
     let live = read_live_domain(vm, &domain).await?;
     let attachments = sriov_attachments(&request.vmi, &wanted, &live);
+    let names: Vec<&str> = attachments
+        .iter()
+        .map(|one| one.interface.as_str())
+        .collect();
+    forget_unwanted_host_devices(vm, &names);
+    let time = AttachTime::default();
     let mut answer = Ok(Answer::NothingToDo);
     for attachment in attachments {
-        let attached = attach(vm, &domain, attachment).await;
+        let attached = attach(vm, &request.vmi, &domain, attachment, &time).await;
         answer = match (answer, attached) {
-            (Ok(_), Ok(())) => Ok(Answer::Done),
+            (Ok(_), Ok(Attached::Yes)) => Ok(Answer::Done),
             (Ok(_), Err(error)) => Err(error.into()),
-            (error, _) => error,
+            (answer, _) => answer,
         };
     }
     answer
@@ -55,20 +63,22 @@ async fn wait_for_network_info() -> Result<(), OpError> {
 
 async fn attach(
     vm: &VmContext,
+    vmi: &Vmi,
     domain: &Arc<dyn Domain>,
     attachment: HostDeviceAttachment,
-) -> Result<(), DeviceChangeError> {
+    time: &AttachTime,
+) -> Result<Attached, DeviceChangeError> {
     let HostDeviceAttachment { interface, xml } = attachment;
-    let attach = move |domain: &dyn Domain| domain.attach_device(&xml, Affect::LiveAndConfig);
-    let what = "attaching a host device";
     let change = || format!("attaching SR-IOV interface {interface}");
-    match vm.client.on(domain, what, COMMAND, attach).await {
-        Ok(()) => tracing::info!(device = interface, "{}: done", change()),
-        Err(error) => {
-            let error = DeviceChangeError::failed(change(), error.message());
-            tracing::error!(device = interface, reason = %error, "a host device is not attached");
-            return Err(error);
-        }
+    let device = Attachment::host_device(&interface, xml);
+    let attached = device.attach(vm, vmi, domain, time).await;
+    let attached = attached.map_err(|error| {
+        let error = DeviceChangeError::failed(change(), error.message());
+        tracing::error!(device = interface, reason = %error, "a host device is not attached");
+        error
+    })?;
+    if attached == Attached::Yes {
+        tracing::info!(device = interface, "{}: done", change());
     }
-    Ok(())
+    Ok(attached)
 }

@@ -1,5 +1,6 @@
 //! The operations, one file per command. Each is a function of the VM; the driver decides when it runs.
 
+mod attach_device;
 mod backup;
 mod cpus;
 mod delete;

@@ -33,6 +33,11 @@ WEAK bool hook_on_define_domain(text vmi, text *domain) {
     return true;
 }
 
+WEAK bool hook_on_attach_device(text vmi, text *device) {
+    (void)vmi, (void)device;
+    return true;
+}
+
 WEAK bool hook_shutdown(void) { return true; }
 
 /* ---- what the host calls ----------------------------------------------------------------------- */
@@ -77,6 +82,32 @@ bool exports_virt_hook_hooks_handler_on_define_domain(hook_string_t *vmi, hook_s
     bool well = hook_on_define_domain(taken(vmi), &domain);
     if (well) give(domain, ret);
     return done(well, err);
+}
+
+/* The interface attach-device of 0.1.1, which the bindings of 0.1.0 do not have. As the canonical ABI lays out
+ * result<string, error>: 0 and the text, or 1, which error, and its text. The host takes a copy. */
+__attribute__((export_name("virt-hook:hooks/attach-device@0.1.1#on-attach-device"))) const void *
+exports_virt_hook_hooks_attach_device_on_attach_device(const char *vmi, size_t vmi_length,
+                                                       const char *xml, size_t xml_length) {
+    static struct {
+        size_t failed;
+        union {
+            text device;
+            struct {
+                size_t tag;
+                text words;
+            } error;
+        } value;
+    } ret;
+    text device = {xml, xml_length};
+    ret.failed = !hook_on_attach_device((text){vmi, vmi_length}, &device);
+    if (ret.failed) {
+        ret.value.error.tag = error.tag;
+        ret.value.error.words = taken(&error.val.veto);
+    } else {
+        ret.value.device = device;
+    }
+    return &ret;
 }
 
 bool exports_virt_hook_hooks_handler_shutdown(exports_virt_hook_hooks_handler_error_t *err) {

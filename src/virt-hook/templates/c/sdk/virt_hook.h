@@ -1,6 +1,6 @@
 /* What a hook in C is written with.
  *
- * A hook defines hook_describe() and those of the four hook points that it wants; the others are
+ * A hook defines hook_describe() and those of the hook points that it wants; the others are
  * there already and do nothing. Every call gets a fresh sandbox, with memory that nobody has used:
  * nothing has to be freed, and nothing that is kept lives on.
  */
@@ -33,6 +33,10 @@ bool hook_pre_cloud_init_iso(text vmi, text data_source,
 
 /* Before the domain is defined. `*domain` is the XML, to be replaced by the changed one. */
 bool hook_on_define_domain(text vmi, text *domain);
+
+/* Before a device is attached to the running virtual machine. `*device` is the XML of one <disk>, <interface> or
+ * <hostdev>, to be replaced by the changed one. */
+bool hook_on_attach_device(text vmi, text *device);
 
 /* When the launcher ends. */
 bool hook_shutdown(void);

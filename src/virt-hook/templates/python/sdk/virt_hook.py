@@ -1,7 +1,8 @@
 """What a hook in Python is written with.
 
-A hook is a class that derives from `Hook` and has the methods it wants of the four hook points; the
-last line of its file makes the component's export of it: `Handler = export(MyHook)`.
+A hook is a class that derives from `Hook` and has the methods it wants of the hook points; the last line of
+its file makes the component's export of it: `Handler = export(MyHook)`. With `on_attach_device` it has one
+more line, `AttachDevice = export_attach_device(MyHook)`.
 
 Every call gets a fresh sandbox with the module as it was when it was built: imports at the top of a
 file cost nothing at run time, and nothing that is kept in a variable lives on. There is no network, no
@@ -46,6 +47,10 @@ class Hook:
 
     def on_define_domain(self, vmi, domain):
         """Before the domain is defined. `domain` is the `<domain>` element, to be changed in place."""
+
+    def on_attach_device(self, vmi, device):
+        """Before a device is attached to the running virtual machine. `device` is the `<disk>`, `<interface>` or
+        `<hostdev>` element, to be changed in place."""
 
     def shutdown(self):
         """When the launcher ends."""
@@ -123,6 +128,7 @@ HOOK_POINTS = {
     "PreStart": "pre_start",
     "PreCloudInitIso": "pre_cloud_init_iso",
     "OnDefineDomain": "on_define_domain",
+    "OnAttachDevice": "on_attach_device",
     "Shutdown": "shutdown",
 }
 
@@ -153,16 +159,32 @@ def export(hook):
 
         def on_define_domain(self, vmi, domain_xml):
             with _Errors():
-                domain = minidom.parseString(domain_xml).documentElement
-                hook().on_define_domain(json.loads(vmi), domain)
-                # The parser drops the white space after the domain.
-                return domain.toxml() + domain_xml[len(domain_xml.rstrip()) :]
+                return _edited(domain_xml, lambda domain: hook().on_define_domain(json.loads(vmi), domain))
 
         def shutdown(self):
             with _Errors():
                 hook().shutdown()
 
     return Handler
+
+
+def export_attach_device(hook):
+    """The export of a hook that sees attached devices; only in the world of 0.1.1."""
+
+    class AttachDevice(exports.AttachDevice):
+        def on_attach_device(self, vmi, device_xml):
+            with _Errors():
+                return _edited(device_xml, lambda device: hook().on_attach_device(json.loads(vmi), device))
+
+    return AttachDevice
+
+
+def _edited(xml, edit):
+    """The text of an element after an edit."""
+    element = minidom.parseString(xml).documentElement
+    edit(element)
+    # The parser drops the white space after the element.
+    return element.toxml() + xml[len(xml.rstrip()) :]
 
 
 class _Errors:

@@ -102,7 +102,7 @@ async fn start(vm: &VmContext, vmi: &Vmi, domain: &Arc<dyn Domain>) -> Result<()
         });
     if let Err(error) = started.await {
         report_failure(vm).await;
-        return Err(OpError::from(error).naming_hook(&*vm.hooks));
+        return Err(OpError::from(error).naming_hook(|text| vm.hooks.named_in(text)));
     }
     drop(startup_watch);
     start.succeeded();

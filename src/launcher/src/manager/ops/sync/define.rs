@@ -52,7 +52,7 @@ async fn define(vm: &VmContext, xml: String) -> Result<Arc<dyn Domain>, OpError>
             hypervisor.define(&xml)
         })
         .await
-        .map_err(|error| OpError::from(error).naming_hook(&*vm.hooks))
+        .map_err(|error| OpError::from(error).naming_hook(|text| vm.hooks.named_in(text)))
 }
 
 /// Defines the domain again, once libvirt has assigned addresses: edits its XML, so that nothing is lost.

@@ -3,17 +3,16 @@
 use domain::driver_modes::set_disk_modes;
 use domain::reconcile::{data_path, device_xml};
 use domain::spec::Disk;
-use libvirt::Affect;
 
 use super::{Applied, Reconciliation, image_readiness};
 use crate::blocking;
 use crate::boot::disks::DirectIo;
 use crate::boot::resources::{BootResourceError, FILE_TIMEOUT};
-use crate::libvirt_client::COMMAND;
 use crate::manager::error::OpError;
+use crate::manager::ops::attach_device::Attachment;
 
 impl Reconciliation<'_> {
-    pub(super) async fn attach_disk(&self, disk: &Disk) -> Result<Applied, OpError> {
+    pub(super) async fn attach_disk(&self, name: &str, disk: &Disk) -> Result<Applied, OpError> {
         if !image_readiness::is_ready(&data_path(disk)).await? {
             return Ok(Applied::NotReady);
         }
@@ -22,15 +21,8 @@ impl Reconciliation<'_> {
             .changed_blocks(&self.request.vmi, disk)
             .await?;
         let disk = with_modes(disk.clone()).await?;
-        let xml = device_xml("disk", &disk);
-        tracing::debug!(xml, "attaching a disk");
-        let attach =
-            move |domain: &dyn libvirt::Domain| domain.attach_device(&xml, Affect::LiveAndConfig);
-        self.vm
-            .client
-            .on(self.domain, "attaching a disk", COMMAND, attach)
-            .await?;
-        Ok(Applied::Yes)
+        self.attach(Attachment::volume(name, device_xml("disk", &disk)))
+            .await
     }
 }
 

@@ -2,26 +2,22 @@
 
 use domain::reconcile::{LiveDevice, device_xml};
 use domain::spec::Interface;
-use libvirt::Affect;
 
 use super::{Applied, Reconciliation};
-use crate::libvirt_client::COMMAND;
 use crate::manager::error::OpError;
+use crate::manager::ops::attach_device::Attachment;
 
 impl Reconciliation<'_> {
-    pub(super) async fn attach_interface(&self, interface: &Interface) -> Result<Applied, OpError> {
+    pub(super) async fn attach_interface(
+        &self,
+        name: &str,
+        interface: &Interface,
+    ) -> Result<Applied, OpError> {
         let resources = &self.vm.boot_resources;
         let connected =
             resources.hotplug_network(&self.request.vmi, &self.request.options, interface.clone());
         let xml = device_xml("interface", &connected.await?);
-        tracing::debug!(xml, "attaching an interface");
-        let attach =
-            move |domain: &dyn libvirt::Domain| domain.attach_device(&xml, Affect::LiveAndConfig);
-        self.vm
-            .client
-            .on(self.domain, "attaching an interface", COMMAND, attach)
-            .await?;
-        Ok(Applied::Yes)
+        self.attach(Attachment::interface(name, xml)).await
     }
 
     pub(super) async fn set_link(&self, device: &LiveDevice) -> Result<Applied, OpError> {

@@ -1,5 +1,6 @@
 //! Changes the running domain as its VMI says: [`domain::reconcile`] plans, this module applies, one change after the
-//! other. The first error ends the sync; what was done stays, and the next sync continues.
+//! other. The first error ends the sync; what was done stays, and the next sync continues. A device that a hook refuses is
+//! left out.
 //!
 //! ```text
 //! live XML ─ plan ─▶ detach disks, attach disks, change media ─ expand disks ─ interfaces
@@ -16,12 +17,14 @@ use std::time::Duration;
 
 use domain::reconcile::{DeviceChange, LiveDomain, plan};
 use domain::spec::DomainSpec;
+use hook_host::AttachTime;
 use libvirt::{Domain, XmlKind};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{expand_disks, safe_point};
 use crate::manager::error::OpError;
+use crate::manager::ops::attach_device::{Attached, Attachment, forget_unwanted};
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::manager::{Answer, DeviceChangeError};
@@ -37,6 +40,8 @@ struct Reconciliation<'a> {
     domain: &'a Arc<dyn Domain>,
     interrupted: &'a CancellationToken,
     begin: Instant,
+    /// What hooks have for all devices that are attached.
+    hook_time: AttachTime,
 }
 
 /// What became of one change.
@@ -46,6 +51,8 @@ enum Applied {
     Yes,
     /// Its image is not ready; a later sync makes it.
     NotReady,
+    /// A hook refuses the device.
+    RefusedByHook,
 }
 
 /// Brings the running domain to what `request` asks for. `wanted` is the domain that its VMI converts to.
@@ -71,10 +78,11 @@ pub(super) async fn reconcile(
         domain,
         interrupted,
         begin: Instant::now(),
+        hook_time: AttachTime::default(),
     };
-    reconciliation
-        .apply_all(plan(&request.vmi, wanted, &live))
-        .await
+    let changes = plan(&request.vmi, wanted, &live);
+    forget_unwanted(vm, &changes);
+    reconciliation.apply_all(changes).await
 }
 
 /// The running domain, as libvirt describes it.
@@ -100,7 +108,7 @@ impl Reconciliation<'_> {
         for change in &disks {
             match self.apply(change).await? {
                 Applied::Yes => done += 1,
-                Applied::NotReady => absent.push(change.name().to_owned()),
+                Applied::NotReady | Applied::RefusedByHook => absent.push(change.name().to_owned()),
             }
             if let DeviceChange::DetachDisk(device) = change {
                 detached.push(device);
@@ -143,20 +151,34 @@ impl Reconciliation<'_> {
             .into());
         }
         let applied = match change {
-            DeviceChange::AttachDisk(disk) => self.attach_disk(disk).await,
+            DeviceChange::AttachDisk(disk) => self.attach_disk(change.name(), disk).await,
             DeviceChange::DetachDisk(device) | DeviceChange::DetachInterface(device) => {
                 self.detach(device).await
             }
             DeviceChange::ChangeMedium(medium) => self.change_medium(medium).await,
-            DeviceChange::AttachInterface(interface) => self.attach_interface(interface).await,
+            DeviceChange::AttachInterface(interface) => {
+                self.attach_interface(change.name(), interface).await
+            }
             DeviceChange::SetLink(device) => self.set_link(device).await,
         };
         let applied = applied.map_err(|error| failed(change, error))?;
         match applied {
             Applied::Yes => tracing::info!(device = change.name(), "{change}: done"),
             Applied::NotReady => tracing::info!(device = change.name(), "{change}: not ready yet"),
+            // The refusal is logged where it happens.
+            Applied::RefusedByHook => {}
         }
         Ok(applied)
+    }
+
+    /// Attaches a device, after its hooks.
+    async fn attach(&self, device: Attachment) -> Result<Applied, OpError> {
+        let (vm, vmi) = (self.vm, &self.request.vmi);
+        let attached = device.attach(vm, vmi, self.domain, &self.hook_time).await?;
+        Ok(match attached {
+            Attached::Yes => Applied::Yes,
+            Attached::RefusedByHook => Applied::RefusedByHook,
+        })
     }
 
     async fn finish_detaches(&self) -> Result<(), OpError> {

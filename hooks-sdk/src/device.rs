@@ -1,0 +1,60 @@
+//! One device that is attached to the running virtual machine, edited in place.
+
+use std::ops::{Deref, DerefMut};
+
+use domain_xml::{Document, Element, ParseError};
+
+/// The XML of a device that is about to be attached. Parts that a hook does not change reach libvirt byte for byte.
+///
+/// A device dereferences to its element, `<disk>`, `<interface>` or `<hostdev>`, so all methods of [`Element`] are
+/// available: what a hook does to the element of a device of its [`Domain`](crate::Domain) it can do to this one.
+///
+/// ```
+/// # use hooks_sdk::Device;
+/// let mut device = Device::parse("<disk type='file'><target dev='sda'/><alias name='ua-data'/></disk>")?;
+/// if device.is("disk") && device.vmi_name().as_deref() == Some("data") {
+///     device.ensure_child("driver").set_attr("cache", "none");
+/// }
+/// assert!(device.render().ends_with("<driver cache='none'/></disk>"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Device {
+    document: Document,
+}
+
+impl Device {
+    /// Parses the XML of one device. A `String` is not copied.
+    pub fn parse(xml: impl Into<String>) -> Result<Device, ParseError> {
+        Ok(Device {
+            document: Document::parse_string(xml.into())?,
+        })
+    }
+
+    /// The current XML.
+    pub fn render(&self) -> String {
+        self.document.render()
+    }
+
+    /// The volume, interface or host device of the VMI: the alias without KubeVirt's prefix `ua-`. `None` without an
+    /// alias.
+    pub fn vmi_name(&self) -> Option<String> {
+        let alias = self.child("alias")?.attr("name")?;
+        let alias: &str = &alias;
+        Some(alias.strip_prefix("ua-").unwrap_or(alias).to_owned())
+    }
+}
+
+impl Deref for Device {
+    type Target = Element;
+
+    fn deref(&self) -> &Element {
+        self.document.root()
+    }
+}
+
+impl DerefMut for Device {
+    fn deref_mut(&mut self) -> &mut Element {
+        self.document.root_mut()
+    }
+}
