@@ -5,7 +5,9 @@ use std::ffi::{CStr, c_int};
 use virt_sys as sys;
 
 use super::call::{c_string, check};
+use super::typed_params;
 use crate::error::Result;
+use crate::typed_params::ParamValue;
 
 /// The list. The same name may appear several times.
 pub(super) struct TypedParamList {
@@ -75,6 +77,18 @@ impl TypedParamList {
         .map(drop)
     }
 
+    /// Where a call puts a list that it allocates, and its length; valid while `self` is, which is to be empty.
+    pub(super) fn receive(&mut self) -> (*mut sys::virTypedParameterPtr, *mut c_int) {
+        debug_assert!(self.list.is_null(), "the former list would leak");
+        (&raw mut self.list, &raw mut self.count)
+    }
+
+    /// Copies of the parameters.
+    pub(super) fn copy(&self) -> Vec<(String, ParamValue)> {
+        // SAFETY: libvirt has set as many parameters as it counts; they live as long as `self`.
+        unsafe { typed_params::copy(self.list, self.count) }
+    }
+
     /// The list for a call, and its length; valid while `self` is.
     pub(super) fn as_ptr(&mut self) -> (sys::virTypedParameterPtr, u32) {
         (self.list, u32::try_from(self.count).unwrap_or(0))
@@ -91,9 +105,7 @@ impl Drop for TypedParamList {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::typed_params;
     use super::*;
-    use crate::typed_params::ParamValue;
 
     #[test]
     fn parameters_are_kept_in_order_and_may_repeat() {
@@ -102,12 +114,9 @@ mod tests {
         params.add_text(c"migrate_disks", "vdb").unwrap();
         params.add_u64(c"bandwidth", 10).unwrap();
         params.add_i32(c"parallel.connections", 8).unwrap();
-        let (list, count) = params.as_ptr();
-        // SAFETY: the list has `count` initialised parameters and lives until the end of the test.
-        let copied = unsafe { typed_params::copy(list, c_int::try_from(count).unwrap()) };
         let text = |text: &str| ParamValue::Text(text.into());
         assert_eq!(
-            copied,
+            params.copy(),
             [
                 ("migrate_disks".to_owned(), text("vda")),
                 ("migrate_disks".to_owned(), text("vdb")),
