@@ -45,7 +45,7 @@ impl UndefineOptions {
     };
 }
 
-/// Keep, remove, or as the definition says (libvirt refuses to guess for UEFI variables).
+/// Keep, or as the definition says (libvirt refuses to guess for UEFI variables).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FilePolicy {
     /// As the definition says.
@@ -53,8 +53,6 @@ pub enum FilePolicy {
     AsDefined,
     /// Keep them.
     Keep,
-    /// Remove them.
-    Remove,
 }
 
 /// Which of a domain's two configurations is meant.

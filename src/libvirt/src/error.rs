@@ -32,14 +32,10 @@ pub mod code {
     pub const XML_ERROR: i32 = 27;
     /// A system call failed, e.g. connecting to the daemon's socket.
     pub const SYSTEM_ERROR: i32 = 38;
-    /// The RPC layer failed.
-    pub const RPC: i32 = 39;
     /// There is no such domain.
     pub const NO_DOMAIN: i32 = 42;
     /// The domain is not in a state that allows the call.
     pub const OPERATION_INVALID: i32 = 55;
-    /// The configuration asks for what the host cannot do.
-    pub const CONFIG_UNSUPPORTED: i32 = 67;
     /// The domain's job lock was not to be had in time.
     pub const OPERATION_TIMEOUT: i32 = 68;
     /// A job was aborted by request.

@@ -44,27 +44,8 @@ pub trait Hypervisor: Send + Sync {
     /// The version of the hypervisor (QEMU).
     fn qemu_version(&self) -> Result<Version>;
 
-    /// The host's capabilities, XML.
-    fn capabilities_xml(&self) -> Result<String>;
-
     /// The SEV firmware of the host.
     fn sev_info(&self) -> Result<SevInfo>;
-
-    /// What guests of one kind can have, XML.
-    fn domain_capabilities_xml(&self, of: CapabilitiesQuery<'_>) -> Result<String>;
-}
-
-/// What to ask domain capabilities for; what is absent is libvirt's default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CapabilitiesQuery<'a> {
-    /// The QEMU binary.
-    pub emulator: Option<&'a str>,
-    /// The architecture, e.g. `x86_64`.
-    pub arch: Option<&'a str>,
-    /// The machine type, e.g. `q35`.
-    pub machine: Option<&'a str>,
-    /// `kvm` or `qemu`.
-    pub virt_type: Option<&'a str>,
 }
 
 /// A version as libvirt packs it: `major * 1_000_000 + minor * 1_000 + release`.

@@ -46,9 +46,9 @@ pub use definition::{Affect, Definition, FilePolicy, Metadata, UndefineOptions, 
 pub use devices::Devices;
 pub use domain::Domain;
 pub use error::{Error, Result, code};
-pub use event::{CloseReason, Detail, Event, LifecycleEvent, MemoryFailureAction};
+pub use event::{CloseReason, Detail, Event, LifecycleEvent};
 pub use ffi::{connect, limit_malloc_arenas};
-pub use hypervisor::{CapabilitiesQuery, Hypervisor, KEEPALIVE, Version};
+pub use hypervisor::{Hypervisor, KEEPALIVE, Version};
 pub use jobs::{CompletedJob, JobOperation, JobStats, JobType, Jobs};
 pub use launch_security::{LaunchSecret, LaunchSecurity, LaunchSecurityInfo, SevInfo};
 pub use migration::{Migration, MigrationFlags, MigrationRequest};

@@ -57,11 +57,8 @@ impl StartOptions {
 }
 
 /// How to ask for a reboot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RebootMode {
-    /// As the hypervisor sees fit.
-    #[default]
-    Default,
     /// By the ACPI power button.
     Acpi,
     /// Through the guest agent.

@@ -61,15 +61,6 @@ pub enum Event {
         /// The device's alias.
         alias: String,
     },
-    /// The guest opened or closed a drive's tray.
-    TrayChange {
-        /// The domain's name.
-        domain: String,
-        /// The drive's alias.
-        alias: String,
-        /// Whether the tray is open now.
-        open: bool,
-    },
     /// A migration, backup or dump ended.
     JobCompleted {
         /// The domain's name.
@@ -83,15 +74,6 @@ pub enum Event {
         domain: String,
         /// The number of the pass, from 1.
         iteration: i32,
-    },
-    /// The host found broken memory under the guest.
-    MemoryFailure {
-        /// The domain's name.
-        domain: String,
-        /// Whether the guest (and not the hypervisor) was hit.
-        in_guest: bool,
-        /// What the hypervisor did about it.
-        action: MemoryFailureAction,
     },
     /// A disk reported an error to the guest.
     IoError {
@@ -131,10 +113,8 @@ impl Event {
             | Event::DeviceAdded { domain, .. }
             | Event::DeviceRemoved { domain, .. }
             | Event::DeviceRemovalFailed { domain, .. }
-            | Event::TrayChange { domain, .. }
             | Event::JobCompleted { domain, .. }
             | Event::MigrationIteration { domain, .. }
-            | Event::MemoryFailure { domain, .. }
             | Event::IoError { domain, .. }
             | Event::MemoryDeviceSize { domain, .. } => Some(domain),
             Event::ConnectionClosed { .. } => None,
@@ -174,32 +154,5 @@ impl fmt::Display for CloseReason {
             CloseReason::Keepalive => "the daemon stopped answering",
             CloseReason::Client => "closed by this side",
         })
-    }
-}
-
-/// What the hypervisor did about broken memory (`virDomainMemoryFailureActionType`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MemoryFailureAction {
-    /// Nothing.
-    Ignore,
-    /// The guest was told.
-    Inject,
-    /// The guest could not be told.
-    Fatal,
-    /// The guest was reset.
-    Reset,
-    /// A newer libvirt's action.
-    Other(i32),
-}
-
-impl MemoryFailureAction {
-    pub(crate) fn decode(raw: i32) -> Self {
-        match raw {
-            0 => Self::Ignore,
-            1 => Self::Inject,
-            2 => Self::Fatal,
-            3 => Self::Reset,
-            other => Self::Other(other),
-        }
     }
 }

@@ -8,7 +8,7 @@ use super::domain::FakeDomain;
 use super::domain_config::DomainConfig;
 use crate::domain::Domain;
 use crate::error::{Error, Result, code, origin};
-use crate::hypervisor::{CapabilitiesQuery, Hypervisor, Version};
+use crate::hypervisor::{Hypervisor, Version};
 use crate::launch_security::SevInfo;
 use crate::subscription::{EventHandler, Subscription};
 
@@ -50,10 +50,6 @@ impl Hypervisor for FakeConnection {
         Ok(Version(10_000_002))
     }
 
-    fn capabilities_xml(&self) -> Result<String> {
-        Ok("<capabilities>\n  <host/>\n</capabilities>\n".into())
-    }
-
     fn sev_info(&self) -> Result<SevInfo> {
         self.begin_call(Call::SevInfo)?;
         let info = self.daemon.controls(|controls| controls.sev_info.clone());
@@ -62,9 +58,5 @@ impl Hypervisor for FakeConnection {
             domain: origin::QEMU,
             message: "Operation not supported: QEMU does not support SEV guest".into(),
         })
-    }
-
-    fn domain_capabilities_xml(&self, _of: CapabilitiesQuery<'_>) -> Result<String> {
-        Ok("<domainCapabilities/>\n".into())
     }
 }

@@ -3,7 +3,7 @@
 //! Each registration has a [`CallbackKey`], which libvirt passes to [`release`] once the callback can
 //! no longer be called. A panic must not cross into C: it is caught here and logged.
 
-use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+use std::ffi::{c_char, c_int, c_ulonglong, c_void};
 use std::mem;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::call::{self, copy_string};
 use super::callback_registry::CallbackKey;
 use super::typed_params;
 use crate::error::Result;
-use crate::event::{CloseReason, Detail, Event, LifecycleEvent, MemoryFailureAction};
+use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
 use crate::subscribers::{Subscribers, catch_panic};
 
 type Generic = sys::virConnectDomainEventGenericCallback;
@@ -120,7 +120,7 @@ pub(super) unsafe fn unregister_close(connection: sys::virConnectPtr) {
 }
 
 /// Every event that is listened to, with its callback in the form that registration takes.
-fn table() -> [(sys::virDomainEventID, Generic); 13] {
+fn table() -> [(sys::virDomainEventID, Generic); 11] {
     macro_rules! generic {
         ($callback:ident: $kind:ty) => {{
             let typed: $kind = Some($callback);
@@ -156,20 +156,12 @@ fn table() -> [(sys::virDomainEventID, Generic); 13] {
             generic!(device_removal_failed: sys::virConnectDomainEventDeviceRemovalFailedCallback),
         ),
         (
-            sys::VIR_DOMAIN_EVENT_ID_TRAY_CHANGE,
-            generic!(tray_change: sys::virConnectDomainEventTrayChangeCallback),
-        ),
-        (
             sys::VIR_DOMAIN_EVENT_ID_JOB_COMPLETED,
             generic!(job_completed: sys::virConnectDomainEventJobCompletedCallback),
         ),
         (
             sys::VIR_DOMAIN_EVENT_ID_MIGRATION_ITERATION,
             generic!(migration_iteration: sys::virConnectDomainEventMigrationIterationCallback),
-        ),
-        (
-            sys::VIR_DOMAIN_EVENT_ID_MEMORY_FAILURE,
-            generic!(memory_failure: sys::virConnectDomainEventMemoryFailureCallback),
         ),
         (
             sys::VIR_DOMAIN_EVENT_ID_IO_ERROR_REASON,
@@ -322,24 +314,6 @@ unsafe extern "C" fn device_removal_failed(
     }
 }
 
-unsafe extern "C" fn tray_change(
-    _: sys::virConnectPtr,
-    domain: sys::virDomainPtr,
-    alias: *const c_char,
-    reason: c_int,
-    opaque: *mut c_void,
-) {
-    const OPEN: c_int = sys::VIR_DOMAIN_EVENT_TRAY_CHANGE_OPEN.cast_signed();
-    // SAFETY: see above.
-    unsafe {
-        deliver(opaque, || Event::TrayChange {
-            domain: name(domain),
-            alias: copy_string(alias),
-            open: reason == OPEN,
-        });
-    }
-}
-
 unsafe extern "C" fn job_completed(
     _: sys::virConnectPtr,
     domain: sys::virDomainPtr,
@@ -367,25 +341,6 @@ unsafe extern "C" fn migration_iteration(
         deliver(opaque, || Event::MigrationIteration {
             domain: name(domain),
             iteration,
-        });
-    }
-}
-
-unsafe extern "C" fn memory_failure(
-    _: sys::virConnectPtr,
-    domain: sys::virDomainPtr,
-    recipient: c_int,
-    action: c_int,
-    _flags: c_uint,
-    opaque: *mut c_void,
-) {
-    const GUEST: c_int = sys::VIR_DOMAIN_EVENT_MEMORY_FAILURE_RECIPIENT_GUEST.cast_signed();
-    // SAFETY: see above.
-    unsafe {
-        deliver(opaque, || Event::MemoryFailure {
-            domain: name(domain),
-            in_guest: recipient == GUEST,
-            action: MemoryFailureAction::decode(action),
         });
     }
 }

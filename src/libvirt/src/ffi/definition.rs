@@ -75,12 +75,10 @@ fn undefine_flags(what: UndefineOptions) -> c_uint {
     let nvram = match what.nvram {
         FilePolicy::AsDefined => 0,
         FilePolicy::Keep => sys::VIR_DOMAIN_UNDEFINE_KEEP_NVRAM,
-        FilePolicy::Remove => sys::VIR_DOMAIN_UNDEFINE_NVRAM,
     };
     let tpm = match what.tpm {
         FilePolicy::AsDefined => 0,
         FilePolicy::Keep => sys::VIR_DOMAIN_UNDEFINE_KEEP_TPM,
-        FilePolicy::Remove => sys::VIR_DOMAIN_UNDEFINE_TPM,
     };
     // What libvirt itself remembers of checkpoints goes with the definition.
     nvram | tpm | sys::VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use virt_sys as sys;
 
-use super::call::{self, c_string, check, check_pointer, optional_c_string, pointer};
+use super::call::{c_string, check, check_pointer};
 use super::connection::Connection;
 use super::domain_handle::RealDomain;
 use super::{event_loop, launch_security};
 use crate::domain::Domain;
 use crate::error::Result;
-use crate::hypervisor::{CapabilitiesQuery, Hypervisor, Version};
+use crate::hypervisor::{Hypervisor, Version};
 use crate::launch_security::SevInfo;
 use crate::subscription::{EventHandler, Subscription};
 
@@ -83,31 +83,7 @@ impl Hypervisor for RealHypervisor {
         self.version_by(sys::virConnectGetVersion)
     }
 
-    fn capabilities_xml(&self) -> Result<String> {
-        // SAFETY: the connection is open; the string it returns is the caller's.
-        unsafe { call::take_string(sys::virConnectGetCapabilities(self.0.as_ptr())) }
-    }
-
     fn sev_info(&self) -> Result<SevInfo> {
         launch_security::sev_info(&self.0)
-    }
-
-    fn domain_capabilities_xml(&self, of: CapabilitiesQuery<'_>) -> Result<String> {
-        let emulator = optional_c_string("emulator", of.emulator)?;
-        let arch = optional_c_string("architecture", of.arch)?;
-        let machine = optional_c_string("machine type", of.machine)?;
-        let virt_type = optional_c_string("domain type", of.virt_type)?;
-        // SAFETY: the connection is open, each text null or NUL-terminated and alive; the string
-        // it returns is the caller's.
-        unsafe {
-            call::take_string(sys::virConnectGetDomainCapabilities(
-                self.0.as_ptr(),
-                pointer(&emulator),
-                pointer(&arch),
-                pointer(&machine),
-                pointer(&virt_type),
-                0,
-            ))
-        }
     }
 }

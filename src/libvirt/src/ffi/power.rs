@@ -53,7 +53,6 @@ impl Power for RealDomain {
 
     fn reboot(&self, by: RebootMode) -> Result<()> {
         let flags = match by {
-            RebootMode::Default => sys::VIR_DOMAIN_REBOOT_DEFAULT,
             RebootMode::Acpi => sys::VIR_DOMAIN_REBOOT_ACPI_POWER_BTN,
             RebootMode::Agent => sys::VIR_DOMAIN_REBOOT_GUEST_AGENT,
         };
