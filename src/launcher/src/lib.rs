@@ -30,6 +30,7 @@ mod stats;
 mod tasks;
 mod timers;
 mod timestamp;
+mod unix_listener;
 
 pub use agent::PollIntervals;
 pub use boot::resources::BootResources;

@@ -10,11 +10,11 @@ use std::os::unix::fs::{DirBuilderExt, chown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::net::{TcpStream, UnixListener, UnixStream};
-use tokio_util::task::AbortOnDropHandle;
+use tokio::net::{TcpStream, UnixStream};
 
 use crate::blocking::{self, NoAnswer};
 use crate::paths::QEMU_USER;
+use crate::unix_listener::Listener;
 
 /// Memory and devices.
 const DIRECT_PORT: u16 = 49152;
@@ -22,8 +22,6 @@ const DIRECT_PORT: u16 = 49152;
 const BLOCK_PORT: u16 = 49153;
 /// For making a directory on a tmpfs.
 const DIRECTORY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pauses accepting after an error, such as too many open files.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// The sockets cannot be put in place.
 #[derive(Debug, thiserror::Error)]
@@ -64,14 +62,7 @@ pub(crate) enum Transport {
 /// Listeners of one migration; dropping them closes their connections. Without them QEMU listens itself.
 #[derive(Debug, Default)]
 pub(crate) struct MigrationSockets {
-    listeners: Vec<Listener>,
-}
-
-/// A socket that is piped to QEMU.
-#[derive(Debug)]
-struct Listener {
-    path: PathBuf,
-    _task: AbortOnDropHandle<()>,
+    listeners: Vec<(PathBuf, Listener)>,
 }
 
 impl MigrationSockets {
@@ -109,27 +100,14 @@ impl MigrationSockets {
         });
         let mut earlier = std::mem::take(&mut self.listeners);
         for (path, port) in paths {
-            let same = earlier.iter().position(|listener| listener.path == path);
+            let same = earlier.iter().position(|(one, _)| *one == path);
             let listener = match same.filter(|_| path.exists()) {
                 Some(at) => earlier.swap_remove(at),
-                None => Listener::start(path, port)?,
+                None => listen(path, port)?,
             };
             self.listeners.push(listener);
         }
         Ok(())
-    }
-}
-
-impl Listener {
-    fn start(path: PathBuf, port: u16) -> Result<Listener, MigrationSocketError> {
-        let listener = match listen(&path) {
-            Ok(listener) => listener,
-            Err(source) => return Err(MigrationSocketError::Listen { path, source }),
-        };
-        Ok(Listener {
-            path,
-            _task: AbortOnDropHandle::new(tokio::spawn(serve(listener, port))),
-        })
     }
 }
 
@@ -142,30 +120,12 @@ fn make_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn listen(path: &Path) -> io::Result<UnixListener> {
-    // Of an earlier attempt.
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    UnixListener::bind(path)
-}
-
-async fn serve(listener: UnixListener, port: u16) {
-    let mut connections = tokio::task::JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((connection, _)) => {
-                    connections.spawn(pipe(connection, port));
-                }
-                Err(error) => {
-                    tracing::warn!(reason = %error, port, "accepting a migration's connection");
-                    tokio::time::sleep(ACCEPT_RETRY).await;
-                }
-            },
-            Some(_) = connections.join_next() => {}
-        }
+/// Pipes the connections of a socket to QEMU.
+fn listen(path: PathBuf, port: u16) -> Result<(PathBuf, Listener), MigrationSocketError> {
+    let piping = move |connection| pipe(connection, port);
+    match Listener::start(&path, "a migration's connection", None, piping) {
+        Ok(listener) => Ok((path, listener)),
+        Err(source) => Err(MigrationSocketError::Listen { path, source }),
     }
 }
 
@@ -236,7 +196,7 @@ mod tests {
         let path = root.path().join("x.sock");
         let qemu = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let port = qemu.local_addr().unwrap().port();
-        let _listener = AbortOnDropHandle::new(tokio::spawn(serve(listen(&path).unwrap(), port)));
+        let _listener = listen(path.clone(), port).unwrap();
         let mut source = UnixStream::connect(&path).await.unwrap();
         let (mut target, _) = qemu.accept().await.unwrap();
         source.write_all(b"memory").await.unwrap();

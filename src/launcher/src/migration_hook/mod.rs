@@ -18,17 +18,15 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use kubevirt_api::migration_hook::{MAX_BYTES, read_request, refusal};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
-use tokio_util::task::AbortOnDropHandle;
+
+use crate::unix_listener::Listener;
 
 /// libvirt's hook waits for 30 s.
 const DEADLINE: Duration = Duration::from_secs(28);
 /// One migration has one hook; its attempts follow each other.
 const MAX_CONNECTIONS: usize = 4;
-/// Pauses accepting after an error, such as too many open files.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// Makes the domain to use of the one that comes in; the error is the reason of a refusal.
 pub(crate) type EditDomain =
@@ -38,7 +36,7 @@ pub(crate) type EditDomain =
 pub(crate) struct HookServer {
     path: PathBuf,
     edit: watch::Sender<EditDomain>,
-    _task: AbortOnDropHandle<()>,
+    _listener: Listener,
 }
 
 impl HookServer {
@@ -47,17 +45,13 @@ impl HookServer {
     /// # Errors
     /// The socket cannot be made.
     pub(crate) fn start(path: &Path, edit: EditDomain) -> io::Result<HookServer> {
-        // Of an earlier attempt.
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let listener = UnixListener::bind(path)?;
         let (edit, current) = watch::channel(edit);
+        let serve = move |connection| answer(connection, Arc::clone(&current.borrow()));
+        let what = "libvirt's migration hook";
         Ok(HookServer {
             path: path.to_owned(),
             edit,
-            _task: AbortOnDropHandle::new(tokio::spawn(serve(listener, current))),
+            _listener: Listener::start(path, what, Some(MAX_CONNECTIONS), serve)?,
         })
     }
 
@@ -70,25 +64,6 @@ impl HookServer {
 impl Drop for HookServer {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
-    }
-}
-
-async fn serve(listener: UnixListener, edit: watch::Receiver<EditDomain>) {
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            accepted = listener.accept(), if connections.len() < MAX_CONNECTIONS => match accepted {
-                Ok((connection, _)) => {
-                    let edit = Arc::clone(&edit.borrow());
-                    connections.spawn(answer(connection, edit));
-                }
-                Err(error) => {
-                    tracing::warn!(reason = %error, "accepting libvirt's migration hook");
-                    tokio::time::sleep(ACCEPT_RETRY).await;
-                }
-            },
-            Some(_) = connections.join_next() => {}
-        }
     }
 }
 
