@@ -1,10 +1,13 @@
 //! A job's own connection to libvirt.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use libvirt::{Domain, Hypervisor};
 use tokio::runtime::Handle;
 
+use super::JobError;
+use crate::blocking;
 use crate::libvirt_client::Connect;
 
 /// A connection and the domain on it; dropped, it is closed on a thread for blocking calls.
@@ -28,6 +31,17 @@ impl JobConnection {
             domain,
         }))
     }
+}
+
+/// A call about a job's domain, off the async workers and with a deadline.
+pub(super) async fn domain_call<T: Send + 'static>(
+    domain: &Arc<dyn Domain>,
+    what: &'static str,
+    deadline: Duration,
+    call: impl FnOnce(&dyn Domain) -> libvirt::Result<T> + Send + 'static,
+) -> Result<T, JobError> {
+    let domain = Arc::clone(domain);
+    Ok(blocking::call(what, deadline, move || call(&*domain)).await??)
 }
 
 /// Drops its value on a thread for blocking calls: closing a connection blocks when the daemon hangs, also after the job

@@ -37,7 +37,7 @@ pub(crate) use memory_dump::MemoryDumpRequest;
 pub(crate) use migration::{MigrationJob, MigrationRefusal};
 pub(crate) use signals::JobSignals;
 
-use connection::JobConnection;
+use connection::{JobConnection, domain_call};
 use migration::{MigrationControl, MigrationRecord};
 
 use crate::agent::Freezer;

@@ -10,7 +10,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::{MemoryDumpRequest, directory, io_helper, is_dump};
 use crate::blocking;
-use crate::jobs::{Aborted, JobConnection, JobContext, JobError, ProgressTimes, abort_reason};
+use crate::jobs::{
+    Aborted, JobConnection, JobContext, JobError, ProgressTimes, abort_reason, domain_call,
+};
 
 /// Connecting, looking up, asking for progress.
 const QUICK: Duration = Duration::from_secs(10);
@@ -140,16 +142,9 @@ async fn report(domain: &Arc<dyn Domain>, times: ProgressTimes) {
 }
 
 async fn progress(domain: &Arc<dyn Domain>) -> Option<JobStats> {
-    let domain = Arc::clone(domain);
-    let stats = blocking::call("asking for a job's progress", QUICK, move || {
-        domain.job_stats()
-    });
-    match stats.await {
-        Ok(Ok(stats)) => Some(stats),
-        Ok(Err(error)) => {
-            tracing::debug!(reason = %error, "no progress of the memory dump is known");
-            None
-        }
+    let what = "asking for a job's progress";
+    match domain_call(domain, what, QUICK, |domain| domain.job_stats()).await {
+        Ok(stats) => Some(stats),
         Err(error) => {
             tracing::debug!(reason = %error, "no progress of the memory dump is known");
             None

@@ -17,8 +17,7 @@ use super::host_devices::{self, Detached};
 use super::monitor::Action;
 use super::parameters;
 use super::request::MigrationJob;
-use crate::blocking;
-use crate::jobs::{JobContext, JobError};
+use crate::jobs::{JobContext, JobError, domain_call};
 
 /// Queries, and requests that QEMU answers at once.
 const QUICK: Duration = Duration::from_secs(10);
@@ -52,9 +51,8 @@ pub(super) async fn prepare(
     };
     let is_paused = state(domain).await?.state == DomainState::Paused;
     host_devices::detach(domain, detached).await?;
-    let reading = Arc::clone(domain);
-    let read = move || reading.xml(XmlKind::Migratable);
-    let xml = blocking::call("reading the domain's migratable XML", QUICK, read).await??;
+    let read = |domain: &dyn Domain| domain.xml(XmlKind::Migratable);
+    let xml = domain_call(domain, "reading the domain's migratable XML", QUICK, read).await?;
     let document = Document::parse(&xml)
         .map_err(|error| JobError::from(MigrationXmlError::Domain(error.into())))?;
     let edits = DestinationEdits {
@@ -80,9 +78,8 @@ async fn disk_sizes(
     if disks.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let domain = Arc::clone(domain);
-    let read = move || domain.block_infos();
-    let infos = blocking::call("asking for the sizes of the disks", QUICK, read).await??;
+    let read = |domain: &dyn Domain| domain.block_infos();
+    let infos = domain_call(domain, "asking for the sizes of the disks", QUICK, read).await?;
     let sizes = disks.into_iter().filter_map(|(volume, path)| {
         let info = infos.get(&path)?;
         Some((volume, info.capacity))
@@ -114,11 +111,8 @@ pub(super) fn send(domain: &Arc<dyn Domain>, call: PreparedCall) -> Result<Migra
 
 /// The domain's state.
 pub(super) async fn state(domain: &Arc<dyn Domain>) -> Result<State, JobError> {
-    let domain = Arc::clone(domain);
-    let state = blocking::call("asking for the domain's state", QUICK, move || {
-        domain.state()
-    });
-    Ok(state.await??)
+    let what = "asking for the domain's state";
+    domain_call(domain, what, QUICK, |domain| domain.state()).await
 }
 
 /// The guest is stopped for the migration.
@@ -128,66 +122,75 @@ pub(super) fn is_stopped(state: State) -> bool {
 
 /// The statistics of the running job; `None` if libvirt does not tell them.
 pub(super) async fn stats(domain: &Arc<dyn Domain>) -> Option<JobStats> {
-    let domain = Arc::clone(domain);
-    let stats = blocking::call("asking for the migration's progress", QUICK, move || {
-        domain.job_stats()
-    });
-    let problem = match stats.await {
-        Ok(Ok(stats)) => return (stats.job_type == JobType::Unbounded).then_some(stats),
-        Ok(Err(error)) => error.to_string(),
-        Err(error) => error.to_string(),
-    };
-    tracing::debug!(reason = problem, "no progress of the migration is known");
-    None
+    let stats = domain_call(
+        domain,
+        "asking for the migration's progress",
+        QUICK,
+        |domain| domain.job_stats(),
+    );
+    match stats.await {
+        Ok(stats) => (stats.job_type == JobType::Unbounded).then_some(stats),
+        Err(error) => {
+            tracing::debug!(reason = %error, "no progress of the migration is known");
+            None
+        }
+    }
 }
 
 /// Carries an action out; whether it succeeded.
 pub(super) async fn carry_out(domain: &Arc<dyn Domain>, action: Action) -> bool {
-    let what = match action {
+    match action {
         Action::Abort(cause) => {
             tracing::warn!(reason = %cause, "aborting the migration");
-            return abort(domain).await;
+            abort(domain).await
         }
-        Action::StartPostCopy => "continuing the guest on the target (post-copy)",
-        Action::Suspend => "pausing the guest so that the migration completes",
-        Action::SetMaxDowntime(_) => "setting the longest downtime of the migration",
-    };
-    let target = Arc::clone(domain);
-    let call = blocking::call(what, QUICK, move || match action {
-        Action::StartPostCopy => target.start_post_copy(),
-        Action::Suspend => target.suspend(),
-        Action::SetMaxDowntime(milliseconds) => target.set_max_downtime(milliseconds),
-        Action::Abort(_) => target.abort_job(),
-    });
-    let problem = match call.await {
-        Ok(Ok(())) => {
-            tracing::info!(?action, "{what}: done");
-            return true;
+        Action::StartPostCopy => {
+            let what = "continuing the guest on the target (post-copy)";
+            request(domain, what, |domain| domain.start_post_copy()).await
         }
-        Ok(Err(error)) => error.to_string(),
-        Err(error) => error.to_string(),
-    };
-    tracing::warn!(?action, reason = problem, "{what}: failed");
-    false
+        Action::Suspend => {
+            let what = "pausing the guest so that the migration completes";
+            request(domain, what, |domain| domain.suspend()).await
+        }
+        Action::SetMaxDowntime(milliseconds) => {
+            let what = "setting the longest downtime of the migration";
+            let set = move |domain: &dyn Domain| domain.set_max_downtime(milliseconds);
+            tracing::info!(milliseconds, "{what}");
+            request(domain, what, set).await
+        }
+    }
+}
+
+async fn request(
+    domain: &Arc<dyn Domain>,
+    what: &'static str,
+    call: impl FnOnce(&dyn Domain) -> libvirt::Result<()> + Send + 'static,
+) -> bool {
+    let result = domain_call(domain, what, QUICK, call).await;
+    match &result {
+        Ok(()) => tracing::info!("{what}: done"),
+        Err(error) => tracing::warn!(reason = %error, "{what}: failed"),
+    }
+    result.is_ok()
 }
 
 async fn abort(domain: &Arc<dyn Domain>) -> bool {
     let give_up = Instant::now() + ABORT;
     loop {
-        let aborting = Arc::clone(domain);
         let left = give_up.saturating_duration_since(Instant::now());
-        let call = blocking::call("aborting the migration", left, move || aborting.abort_job());
-        let problem = match call.await {
-            Ok(Ok(())) => return true,
-            Ok(Err(error)) if is_too_early(&error) && Instant::now() < give_up => {
+        let call = domain_call(domain, "aborting the migration", left, |domain| {
+            domain.abort_job()
+        });
+        match call.await {
+            Ok(()) => return true,
+            Err(JobError::Libvirt(error)) if is_too_early(&error) && Instant::now() < give_up => {
                 tokio::time::sleep(ABORT_RETRY).await;
-                continue;
             }
-            Ok(Err(error)) => error.to_string(),
-            Err(error) => error.to_string(),
-        };
-        tracing::error!(reason = problem, "the migration is not aborted");
-        return false;
+            Err(error) => {
+                tracing::error!(reason = %error, "the migration is not aborted");
+                return false;
+            }
+        }
     }
 }
 

@@ -7,8 +7,7 @@ use domain_xml::{Document, Element};
 use libvirt::{Affect, Domain, XmlKind};
 use tokio::time::Instant;
 
-use crate::blocking;
-use crate::jobs::JobError;
+use crate::jobs::{JobError, domain_call};
 use crate::libvirt_client::detach_device;
 
 const SRIOV: &str = "ua-sriov-";
@@ -55,10 +54,10 @@ async fn request(domain: &Arc<dyn Domain>, detached: &mut Detached) -> Result<()
             device = device.alias,
             "detaching an SR-IOV interface for the migration"
         );
-        let (domain, xml) = (Arc::clone(domain), device.xml.clone());
+        let xml = device.xml.clone();
         detached.push(device);
-        let detach = move || detach_device(&*domain, &xml);
-        blocking::call("detaching a host device", CHANGE, detach).await??;
+        let detach = move |domain: &dyn Domain| detach_device(domain, &xml);
+        domain_call(domain, "detaching a host device", CHANGE, detach).await?;
     }
     Ok(())
 }
@@ -104,9 +103,9 @@ async fn attach_to(
     to: Affect,
     device: &SriovInterface,
 ) -> Result<(), JobError> {
-    let (domain, xml) = (Arc::clone(domain), device.xml.clone());
-    let attach = move || domain.attach_device(&xml, to);
-    Ok(blocking::call("attaching a host device", CHANGE, attach).await??)
+    let xml = device.xml.clone();
+    let attach = move |domain: &dyn Domain| domain.attach_device(&xml, to);
+    domain_call(domain, "attaching a host device", CHANGE, attach).await
 }
 
 async fn has(
@@ -122,9 +121,8 @@ async fn sriov_interfaces(
     domain: &Arc<dyn Domain>,
     kind: XmlKind,
 ) -> Result<Vec<SriovInterface>, JobError> {
-    let domain = Arc::clone(domain);
-    let read = move || domain.xml(kind);
-    let xml = blocking::call("reading the domain's description", CHANGE, read).await??;
+    let read = move |domain: &dyn Domain| domain.xml(kind);
+    let xml = domain_call(domain, "reading the domain's description", CHANGE, read).await?;
     Ok(parse_sriov_interfaces(&xml))
 }
 
