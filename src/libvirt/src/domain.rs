@@ -43,6 +43,6 @@ pub trait Domain:
     /// What the domain is doing, and why.
     fn state(&self) -> Result<State>;
 
-    /// The domain's figures. `None` while it has no QEMU process.
+    /// The domain's statistics. `None` while it has no QEMU process.
     fn stats(&self) -> Result<Option<DomainStats>>;
 }

@@ -32,7 +32,7 @@ pub trait Jobs {
 /// A job that has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompletedJob {
-    /// How it ended ([`JobType::None`] when no job is remembered), and its last figures.
+    /// How it ended ([`JobType::None`] when no job is remembered), and its last statistics.
     pub stats: JobStats,
     /// libvirt's reason for a failure.
     pub error: Option<String>,

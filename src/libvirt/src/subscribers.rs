@@ -45,6 +45,6 @@ pub(crate) fn catch_panic(run: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
         // Dropping the payload could panic again.
         mem::forget(panic);
-        let _ = catch_unwind(|| tracing::error!("an event sink panicked; its event is lost"));
+        let _ = catch_unwind(|| tracing::error!("an event handler panicked; its event is lost"));
     }
 }

@@ -41,7 +41,7 @@ async fn domain_json(vm: &VmContext) -> Result<String, String> {
     String::from_utf8(json).map_err(|error| error.to_string())
 }
 
-/// The domain's figures in KubeVirt's JSON.
+/// The domain's statistics in KubeVirt's JSON.
 pub(super) async fn domain_stats(vm: &VmContext) -> DomainStatsResponse {
     let (response, domain_stats) = split(stats_json(vm).await);
     DomainStatsResponse {

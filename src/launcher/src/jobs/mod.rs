@@ -142,7 +142,7 @@ pub struct JobContext {
     /// How the progress of a memory dump is watched.
     pub progress: ProgressTimes,
     /// What migrations from this launcher find in the pod.
-    pub migration: MigrationPlaces,
+    pub migration: MigrationEnvironment,
     /// For jobs whose calls to libvirt are short.
     pub client: Client,
     /// Freezes and thaws the guest.
@@ -155,7 +155,7 @@ pub struct JobContext {
 
 /// What migrations from this launcher find in the pod.
 #[derive(Debug, Clone, Default)]
-pub struct MigrationPlaces {
+pub struct MigrationEnvironment {
     /// `--kubevirt-share-dir`, with virt-handler's sockets towards the target.
     pub share: PathBuf,
     /// `--ephemeral-disk-dir`.

@@ -77,7 +77,7 @@ async fn context(
         connect,
         recorder,
         progress,
-        migration: MigrationPlaces::default(),
+        migration: MigrationEnvironment::default(),
         freezer: Freezer::new(client.clone(), cache, "/nonexistent/tpm".into()),
         client,
         backup_socket: "/nonexistent/backup-nbd-sock".into(),

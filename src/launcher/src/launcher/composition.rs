@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use crate::agent::PollIntervals;
 use crate::boot::resources::BootResources;
 use crate::command::{CommandService, Server};
-use crate::jobs::MigrationPlaces;
+use crate::jobs::MigrationEnvironment;
 use crate::libvirt_client::{Client, Connect, Connection};
 use crate::manager::hooks::Hooks;
 use crate::manager::{Identity, Manager, Phase, VmHandles, VmParts, event_handler};
@@ -90,7 +90,7 @@ impl Composition {
             boot_resources,
             qemu_log: paths.qemu_log(&identity.domain),
             tpm_state: paths.tpm_state(),
-            migration: MigrationPlaces {
+            migration: MigrationEnvironment {
                 share: paths.share.clone(),
                 ephemeral_disks: paths.ephemeral_disks.clone(),
                 facts,

@@ -20,8 +20,8 @@ pub(super) struct IncomingDomain {
     pub(super) hooks: Arc<dyn Hooks>,
     pub(super) invocation: Invocation,
     pub(super) request: SyncRequest,
-    /// The node and the pod, if the target places processors and names files (`--libvirt-hook-server-and-client`).
-    pub(super) places: Option<HostFacts>,
+    /// Those of the node and the pod, if the target places processors and names files (`--libvirt-hook-server-and-client`).
+    pub(super) facts: Option<HostFacts>,
     pub(super) last: Arc<LastEdit>,
 }
 
@@ -30,7 +30,7 @@ impl IncomingDomain {
     pub(super) async fn edit(&self, xml: String) -> Result<String, String> {
         let SyncRequest { vmi, options, .. } = &self.request;
         let before = xml.clone();
-        let placed = match &self.places {
+        let placed = match &self.facts {
             Some(facts) => {
                 incoming_xml(xml, vmi, options, facts).map_err(|error| error.to_string())?
             }
@@ -54,7 +54,7 @@ impl LastEdit {
     /// The definition with the same changes; `None` if there are none.
     ///
     /// # Errors
-    /// A change does not fit the definition: places are found by position, so both must have the same elements.
+    /// A change does not fit the definition: elements are found by position, so both must have the same elements.
     pub(super) fn apply_to(&self, definition: &str) -> Result<Option<String>, String> {
         let Some((before, after)) = self.lock().clone() else {
             return Ok(None);

@@ -18,7 +18,7 @@ use crate::agent::credentials::CredentialSync;
 use crate::agent::{AgentData, AgentLink, Freezer, GuestInfoCache, PollIntervals, Poller};
 use crate::boot::resources::BootResources;
 use crate::events::VmEvent;
-use crate::jobs::{JobContext, JobRecorder, JobSignals, Jobs, MigrationPlaces, ProgressTimes};
+use crate::jobs::{JobContext, JobRecorder, JobSignals, Jobs, MigrationEnvironment, ProgressTimes};
 use crate::libvirt_client::{Client, ConnectionEvent};
 use crate::notify::Notifier;
 use crate::tasks::Supervisor;
@@ -46,7 +46,7 @@ pub struct VmParts {
     /// How often the guest agent is asked.
     pub poll_intervals: PollIntervals,
     /// What migrations from this launcher find in the pod.
-    pub migration: MigrationPlaces,
+    pub migration: MigrationEnvironment,
 }
 
 /// The handles of a running VM.

@@ -46,7 +46,7 @@ pub(super) async fn negotiate(
     if export.len() > LONGEST_NAME || contexts.iter().any(|name| name.len() > LONGEST_NAME) {
         return Err(NbdError::protocol("a name has more than 4096 bytes"));
     }
-    greet(stream).await?;
+    read_greeting(stream).await?;
     option(stream, STRUCTURED_REPLY, &[]).await?;
     until_ack(stream, export, STRUCTURED_REPLY, |_, _| Ok(())).await?;
     let contexts = match contexts.is_empty() {
@@ -57,7 +57,7 @@ pub(super) async fn negotiate(
     Ok(Agreement { size, contexts })
 }
 
-async fn greet(stream: &mut UnixStream) -> Result<(), NbdError> {
+async fn read_greeting(stream: &mut UnixStream) -> Result<(), NbdError> {
     if stream.read_u64().await? != MAGIC || stream.read_u64().await? != OPTION {
         return Err(NbdError::protocol("it is no NBD server"));
     }

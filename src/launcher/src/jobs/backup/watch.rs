@@ -1,6 +1,6 @@
 //! Watches a running backup: its progress, its end, and requests to abort it.
 //!
-//! libvirt's event of the end is only a hint to look: it is lost when the daemon is started again.
+//! libvirt's event of the end only makes the next query come at once: it is lost when the daemon is started again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::jobs::{Aborted, JobContext, JobError, abort_reason};
 use crate::libvirt_client::{COMMAND, CallError, QUICK};
 
 /// How often libvirt is asked whether the backup goes on.
-const LOOK: Duration = Duration::from_secs(2);
+const POLL: Duration = Duration::from_secs(2);
 
 /// What libvirt says of the backup.
-enum Look {
+enum BackupState {
     Running(JobStats),
     Ended(BackupEnd),
-    /// libvirt gives no answer; it is asked again.
+    /// libvirt gives no answer; the next query may have one.
     NoAnswer,
 }
 
@@ -32,7 +32,7 @@ pub(super) async fn watch(
     mode: Mode,
     mut aborted: Aborted,
 ) -> BackupEnd {
-    let mut ticks = interval(LOOK.min(context.progress.report));
+    let mut ticks = interval(POLL.min(context.progress.report));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut progress = Progress::new();
     let stall = context.progress.stall;
@@ -46,13 +46,13 @@ pub(super) async fn watch(
                 is_aborting = true;
             }
         }
-        match look(&context, &domain).await {
-            Look::Ended(end) if stalled.is_some() => return after_stall(end, stall),
-            Look::Ended(end) => return end,
+        match query(&context, &domain).await {
+            BackupState::Ended(end) if stalled.is_some() => return after_stall(end, stall),
+            BackupState::Ended(end) => return end,
             // libvirt may hang on a QEMU that was killed.
-            Look::NoAnswer if context.signals.has_qemu_ended() => return BackupEnd::Unknown,
-            Look::NoAnswer => continue,
-            Look::Running(stats) => progress.observe(&stats, context.progress.report),
+            BackupState::NoAnswer if context.signals.has_qemu_ended() => return BackupEnd::Unknown,
+            BackupState::NoAnswer => continue,
+            BackupState::Running(stats) => progress.observe(&stats, context.progress.report),
         }
         if mode == Mode::Push && stalled.is_none() && progress.since.elapsed() >= stall {
             tracing::warn!("aborting the backup: nothing was written for {stall:?}");
@@ -75,7 +75,7 @@ fn after_stall(end: BackupEnd, stall: Duration) -> BackupEnd {
     }
 }
 
-async fn look(context: &JobContext, domain: &Arc<dyn Domain>) -> Look {
+async fn query(context: &JobContext, domain: &Arc<dyn Domain>) -> BackupState {
     let stats = |domain: &dyn Domain| {
         let stats = domain.job_stats()?;
         let is_running = stats.operation == JobOperation::Backup && stats.job_type != JobType::None;
@@ -88,14 +88,14 @@ async fn look(context: &JobContext, domain: &Arc<dyn Domain>) -> Look {
         .client
         .on(domain, "asking for a backup's progress", QUICK, stats);
     match stats.await {
-        Ok(Ok(stats)) => Look::Running(stats),
-        Ok(Err(job)) => Look::Ended(end(job)),
+        Ok(Ok(stats)) => BackupState::Running(stats),
+        Ok(Err(job)) => BackupState::Ended(end(job)),
         Err(CallError::Libvirt(error)) if error.is_no_domain() || error.is_operation_invalid() => {
-            Look::Ended(completed(context, domain).await)
+            BackupState::Ended(completed(context, domain).await)
         }
         Err(error) => {
             tracing::debug!(reason = %error, "no progress of the backup is known");
-            Look::NoAnswer
+            BackupState::NoAnswer
         }
     }
 }
@@ -123,7 +123,7 @@ async fn abort(context: &JobContext, domain: &Arc<dyn Domain>) {
         .client
         .on(domain, "aborting a backup", COMMAND, abort);
     if let Err(error) = aborted.await {
-        tracing::warn!(reason = %error, "libvirt does not abort the backup; it is asked again");
+        tracing::warn!(reason = %error, "libvirt does not abort the backup; the request is repeated");
     }
 }
 

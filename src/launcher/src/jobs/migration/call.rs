@@ -44,9 +44,9 @@ pub(super) async fn prepare(
     domain: &Arc<dyn Domain>,
     detached: &mut Detached,
 ) -> Result<PreparedCall, JobError> {
-    let places = &context.migration;
-    let processors = match places.names_for_target {
-        true => TargetProcessors::of(job.vmi(), &places.facts)?,
+    let environment = &context.migration;
+    let processors = match environment.names_for_target {
+        true => TargetProcessors::of(job.vmi(), &environment.facts)?,
         false => None,
     };
     let is_paused = state(domain).await?.state == DomainState::Paused;
@@ -57,13 +57,13 @@ pub(super) async fn prepare(
         .map_err(|error| JobError::from(MigrationXmlError::Domain(error.into())))?;
     let edits = DestinationEdits {
         processors,
-        names_files: places.names_for_target,
+        names_files: environment.names_for_target,
         disk_sizes: disk_sizes(job, domain, &document).await?,
     };
     let xml = destination_xml(xml, job.vmi(), &edits)?;
     Ok(PreparedCall {
-        destination: parameters::destination(job, &places.share),
-        request: parameters::request(job, &places.share, &document, xml, is_paused),
+        destination: parameters::destination(job, &environment.share),
+        request: parameters::request(job, &environment.share, &document, xml, is_paused),
         is_paused,
     })
 }

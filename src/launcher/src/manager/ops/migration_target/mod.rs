@@ -100,7 +100,7 @@ fn serve_hook(vm: &VmContext, request: &SyncRequest, facts: HostFacts) -> Result
         hooks: Arc::clone(&vm.hooks),
         invocation: vm.identity.invocation(Reason::MigrationTarget),
         request: request.clone(),
-        places: vm.boot_resources.places_incoming.then_some(facts),
+        facts: vm.boot_resources.places_incoming.then_some(facts),
         last: Arc::clone(&vm.last_edit),
     });
     let edit: EditDomain = Arc::new(move |xml| {
