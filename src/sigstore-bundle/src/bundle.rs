@@ -4,12 +4,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ring::digest::{SHA256, digest};
 
-use crate::bundle_json::{BundleJson, MEDIA_TYPE};
-use crate::key::hex;
-use crate::{KeyError, PublicKey, SigningKey};
-
-/// The largest bundle in bytes. One with log entries has about 10 KiB.
-pub const MAX_BUNDLE: usize = 64 << 10;
+use crate::bundle_json::{BundleJson, BundleParts, MEDIA_TYPE};
+use crate::error::{BundleError, KeyError, MAX_BUNDLE, VerifyError};
+use crate::key::{PublicKey, SigningKey, hex};
 
 /// The signature of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,48 +19,6 @@ pub struct Bundle {
     pub(crate) hint: String,
 }
 
-/// Why a bundle cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BundleError {
-    /// It is longer than bundles are.
-    #[error("it has more than the {MAX_BUNDLE} bytes that a bundle may have")]
-    TooLarge,
-    /// It is no JSON, or ends too early.
-    #[error("it is no Sigstore bundle, or is truncated: {0}")]
-    Malformed(String),
-    /// It is a bundle of a kind that is not supported.
-    #[error("it is {0}")]
-    Unsupported(String),
-}
-
-/// Why a signature does not hold.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum VerifyError {
-    /// The bundle is that of another file, or the file was changed.
-    #[error("it is the signature of a file with the sha256 {signed}, and this one has {found}")]
-    OtherFile {
-        /// The digest that the bundle states.
-        signed: String,
-        /// The digest of the file.
-        found: String,
-    },
-    /// Another key signed, or the signature was changed.
-    #[error("the key {key} did not make it{}", hinted(.hint))]
-    OtherKey {
-        /// The key that it was verified with.
-        key: String,
-        /// The hint of the bundle.
-        hint: String,
-    },
-}
-
-fn hinted(hint: &str) -> String {
-    match hint.is_empty() {
-        true => String::new(),
-        false => format!(" (its hint names the key {hint:?})"),
-    }
-}
-
 impl Bundle {
     /// Reads a bundle. Unknown members, log entries and timestamps are ignored.
     pub fn parse(text: &str) -> Result<Self, BundleError> {
@@ -72,7 +27,16 @@ impl Bundle {
         }
         let json: BundleJson = serde_json::from_str(text)
             .map_err(|error| BundleError::Malformed(error.to_string()))?;
-        json.bundle()
+        let BundleParts {
+            signature,
+            digest,
+            hint,
+        } = json.parts()?;
+        Ok(Self {
+            signature,
+            digest,
+            hint,
+        })
     }
 
     /// Signs a file.

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use crate::{Bundle, BundleError};
+use crate::error::BundleError;
 
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 /// Another spelling of the same version.
@@ -57,8 +57,15 @@ struct MessageDigest {
     digest: String,
 }
 
+/// What matters of a bundle.
+pub(crate) struct BundleParts {
+    pub(crate) signature: Vec<u8>,
+    pub(crate) digest: Option<Vec<u8>>,
+    pub(crate) hint: String,
+}
+
 impl BundleJson {
-    pub(crate) fn bundle(self) -> Result<Bundle, BundleError> {
+    pub(crate) fn parts(self) -> Result<BundleParts, BundleError> {
         match self.media_type.as_deref() {
             Some(MEDIA_TYPE | OTHER_MEDIA_TYPE) => {}
             Some(other) => {
@@ -94,7 +101,7 @@ impl BundleJson {
         if key.hint.len() > MAX_HINT {
             return malformed("the hint of its publicKey is too long");
         }
-        Ok(Bundle {
+        Ok(BundleParts {
             digest: signature.message_digest.map(sha256).transpose()?,
             signature: bytes("signature", &signature.signature)?,
             hint: key.hint,

@@ -12,7 +12,8 @@ use ring::signature::{
 };
 use rustls_pki_types::pem::SectionKind;
 
-use crate::pem_section::{MAX_PEM, only_section};
+use crate::error::{KeyError, P256};
+use crate::pem_section::only_section;
 
 /// What precedes the point in the SubjectPublicKeyInfo (RFC 5480) of an uncompressed P-256 key.
 const P256_PREFIX: [u8; 26] = [
@@ -22,7 +23,6 @@ const P256_PREFIX: [u8; 26] = [
 /// An uncompressed point: 4, and two coordinates.
 const POINT_BYTES: usize = 65;
 const UNCOMPRESSED: u8 = 4;
-const P256: &str = "ECDSA P-256";
 /// Object identifiers of algorithms and curves, as DER has them.
 const KEY_TYPES: [(&[u8], &str); 7] = [
     (&[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07], P256),
@@ -36,48 +36,6 @@ const KEY_TYPES: [(&[u8], &str); 7] = [
     (&[0x06, 0x03, 0x2b, 0x65, 0x70], "Ed25519"),
     (&[0x06, 0x03, 0x2b, 0x65, 0x71], "Ed448"),
 ];
-
-/// Why a key cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
-    /// The file is longer than keys are.
-    #[error("it has more than the {MAX_PEM} bytes that a key may have")]
-    TooLarge,
-    /// There is no PEM section.
-    #[error("it is no key in PEM: -----BEGIN {wanted}----- is missing")]
-    NoPem {
-        /// The label of the section that is wanted.
-        wanted: &'static str,
-    },
-    /// There is more than one PEM section.
-    #[error("it has several PEM sections; one key is wanted")]
-    Several,
-    /// It is something else in PEM.
-    #[error("it is {found:?}, and {wanted:?} is wanted: {remedy}")]
-    OtherSection {
-        /// What it is.
-        found: String,
-        /// The label of the section that is wanted.
-        wanted: &'static str,
-        /// The way out.
-        remedy: &'static str,
-    },
-    /// The PEM section is incomplete, or not Base64.
-    #[error("it is damaged: its PEM section cannot be decoded")]
-    Damaged,
-    /// It is a key of another type.
-    #[error("it is a key of the type {found}, and only {P256} is supported")]
-    OtherType {
-        /// The type.
-        found: &'static str,
-    },
-    /// The key is of the right type, and wrong.
-    #[error("it is no valid {P256} key{0}")]
-    Invalid(&'static str),
-    /// The system gave no random numbers.
-    #[error("the system gives no random numbers to sign with")]
-    NoRandomNumbers,
-}
 
 /// The sha256 of a public key (SubjectPublicKeyInfo, DER).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

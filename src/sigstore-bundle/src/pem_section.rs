@@ -2,12 +2,10 @@
 
 use rustls_pki_types::pem::{self, SectionKind};
 
-use crate::KeyError;
+use crate::error::{KeyError, MAX_PEM};
 
 const BEGIN: &str = "-----BEGIN ";
 const END_OF_LABEL: &str = "-----";
-/// The largest PEM file in bytes; that of a P-256 key has less than 1 KiB.
-pub(crate) const MAX_PEM: usize = 16 << 10;
 
 /// The content of the only section, which has to be of this kind.
 pub(crate) fn only_section(
