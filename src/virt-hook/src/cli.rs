@@ -6,7 +6,7 @@ use crate::output::Colour;
 use crate::version::VERSION;
 use crate::{
     bench, check, compare, compile, completions_and_man, doctor, image, inspect, libvirt_hook, new,
-    policy, render, replay, run, serve, signatures, test, wrap,
+    policy, registry, render, replay, run, serve, signatures, test, wrap,
 };
 
 /// Work with hooks of KubeVirt virtual machines, without a cluster.
@@ -67,6 +67,12 @@ pub(crate) enum Verb {
     /// Put modules into an OCI image, for volumes of pods and for registries
     #[command(after_help = image::HELP)]
     Image(image::Arguments),
+    /// Push an image of modules to a registry
+    #[command(after_help = registry::PUSH_HELP)]
+    Push(registry::PushArguments),
+    /// Pull modules from a registry
+    #[command(after_help = registry::PULL_HELP)]
+    Pull(registry::PullArguments),
     /// Sign modules with a key, as cosign does
     #[command(after_help = signatures::SIGN_HELP)]
     Sign(signatures::SignArguments),
@@ -110,6 +116,8 @@ impl Verb {
             Self::Bench(_) => "bench",
             Self::Compile(_) => "compile",
             Self::Image(_) => "image",
+            Self::Push(_) => "push",
+            Self::Pull(_) => "pull",
             Self::Sign(_) => "sign",
             Self::Verify(_) => "verify",
             Self::Inspect(_) => "inspect",

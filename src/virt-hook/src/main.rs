@@ -20,6 +20,7 @@ mod output;
 mod output_file;
 mod pod_hooks;
 mod policy;
+mod registry;
 mod render;
 mod replay;
 mod run;
@@ -70,6 +71,8 @@ fn main() -> ExitCode {
         Verb::Bench(arguments) => screen.show(bench::run(arguments)),
         Verb::Compile(arguments) => screen.show(compile::run(arguments)),
         Verb::Image(arguments) => screen.show(image::run(arguments)),
+        Verb::Push(arguments) => screen.show(registry::push(arguments)),
+        Verb::Pull(arguments) => screen.show(registry::pull(arguments)),
         Verb::Sign(arguments) => screen.show(signatures::sign(arguments)),
         Verb::Verify(arguments) => screen.show(signatures::verify(arguments)),
         Verb::Inspect(arguments) => screen.show(inspect::run(arguments)),

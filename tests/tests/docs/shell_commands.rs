@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use tests::binaries::binary;
 
 /// All verbs of `virt-hook`.
-pub(crate) const VERBS: [&str; 14] = [
+pub(crate) const VERBS: [&str; 16] = [
     "new", "inspect", "run", "render", "test", "check", "bench", "compile", "wrap", "serve",
-    "replay", "image", "sign", "verify",
+    "replay", "image", "sign", "verify", "push", "pull",
 ];
 
 /// Whether a shell can parse the script.

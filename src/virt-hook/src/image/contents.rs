@@ -20,7 +20,7 @@ pub(crate) const MODULE: &str = "hook.wasm";
 /// Its settings.
 pub(crate) const HOOK_YAML: &str = "hook.yaml";
 /// The annotation of an artifact with the module's signature.
-const SIGNATURE_ANNOTATION: &str = "virt-hook.sigstore-bundle";
+pub(crate) const SIGNATURE_ANNOTATION: &str = "virt-hook.sigstore-bundle";
 /// The longest name of a hook that the admission policies accept.
 const MAX_NAME: usize = 42;
 
@@ -77,17 +77,20 @@ fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
     })
 }
 
-/// A name that the admission policies accept, and that needs no quoting anywhere.
-fn check_name(hook: &HookModule) -> Result<(), Failure> {
-    let name = &hook.directory;
+/// Whether the admission policies accept the name. Such a name needs no quoting anywhere.
+pub(crate) fn is_hook_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let edge = |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'-');
     let bytes = name.as_bytes();
-    let is_name = bytes.iter().all(|byte| fits(*byte))
+    bytes.iter().all(|byte| fits(*byte))
         && edge(bytes.first())
         && edge(bytes.last())
-        && bytes.len() <= MAX_NAME;
-    if is_name {
+        && bytes.len() <= MAX_NAME
+}
+
+fn check_name(hook: &HookModule) -> Result<(), Failure> {
+    let name = &hook.directory;
+    if is_hook_name(name) {
         return Ok(());
     }
     Err(Failure::usage(anyhow!(

@@ -13,6 +13,7 @@ use crate::exit::Failure;
 use crate::module_chain;
 use crate::output::{Plain, Report, Style};
 use contents::PackedHook;
+pub(crate) use contents::{HOOK_YAML, MODULE, SIGNATURE_ANNOTATION, is_hook_name};
 
 pub(crate) const HELP: &str = "\
 The image has one layer with a directory per hook: NAME/hook.wasm, hook.yaml if there is one, and the

@@ -19,7 +19,10 @@ pub(crate) use verify::{Arguments as VerifyArguments, HELP as VERIFY_HELP, run a
 const MAX_KEY: usize = 64 << 10;
 
 /// Reads a key.
-fn key<K>(path: &Path, parse: impl FnOnce(&str) -> Result<K, KeyError>) -> Result<K, Failure> {
+pub(crate) fn key<K>(
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<K, KeyError>,
+) -> Result<K, Failure> {
     parse(&file::text(path, MAX_KEY)?)
         .with_context(|| file::name(path))
         .map_err(Failure::Usage)

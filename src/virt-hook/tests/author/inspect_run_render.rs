@@ -262,7 +262,7 @@ fn every_verb_explains_itself() {
     let help = said(&program().arg("--help").output().unwrap()).ok();
     let verbs = [
         "new", "check", "inspect", "run", "render", "test", "bench", "compile", "serve", "replay",
-        "wrap", "image", "sign", "verify",
+        "wrap", "image", "sign", "verify", "push", "pull",
     ];
     for verb in verbs {
         assert!(help.contains(&format!("\n  {verb} ")), "{verb}: {help}");

@@ -1,0 +1,21 @@
+//! A client of OCI registries (distribution-spec v1.1): manifests and blobs, with deadlines and size limits.
+//!
+//! A registry is not trusted: every answer has a limit, every request a deadline, everything that is addressed by a
+//! digest is checked against the digest, and credentials are sent to the registry and its token service only. TLS is
+//! required unless the caller asks for plain HTTP.
+
+mod auth;
+mod client;
+mod credentials;
+mod digest;
+mod error;
+mod reference;
+
+pub use client::{Client, Limits, Manifest, Options};
+pub use credentials::Credentials;
+pub use digest::{Digest, sha256};
+pub use error::RegistryError;
+pub use reference::{Reference, ReferenceError};
+
+/// The largest manifest, configuration or index in bytes; what registries accept.
+pub const MAX_MANIFEST: u64 = 4 << 20;

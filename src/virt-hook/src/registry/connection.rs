@@ -1,0 +1,111 @@
+//! How a registry is reached: options of both verbs.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use oci_registry::{Client, Credentials, Limits, Options, Reference};
+
+use super::failure;
+use crate::exit::Failure;
+use crate::inputs::file;
+
+/// The largest blob: a layer with several modules, each of at most 32 MiB.
+pub(super) const MAX_BLOB: u64 = 256 << 20;
+/// The largest file of certificates.
+const MAX_CERTIFICATES: usize = 4 << 20;
+const MAX_PASSWORD: u64 = 64 << 10;
+/// Where distributions have their certificates.
+const CERTIFICATES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// How a registry is reached.
+#[derive(Debug, Args)]
+pub(super) struct Connection {
+    /// Who asks; without it, what `podman login` or `docker login` stored
+    #[arg(long, value_name = "NAME", requires = "password_stdin")]
+    username: Option<String>,
+    /// Read the password of --username from standard input
+    #[arg(long, requires = "username")]
+    password_stdin: bool,
+    /// Certificates to trust instead of the system's, PEM
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Without TLS: whoever is on the way can read and change everything
+    #[arg(long)]
+    plain_http: bool,
+    /// Seconds that everything together may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+}
+
+impl Connection {
+    /// A client for the repository of the reference.
+    pub(super) fn client(&self, reference: &Reference, can_push: bool) -> Result<Client, Failure> {
+        let options = Options {
+            limits: Limits {
+                deadline: Duration::from_secs(self.timeout),
+                blob: MAX_BLOB,
+            },
+            credentials: self.credentials(reference.host())?,
+            roots: self.roots()?,
+            plain_http: self.plain_http,
+        };
+        Client::new(reference, options, can_push).map_err(failure)
+    }
+
+    fn credentials(&self, host: &str) -> Result<Option<Credentials>, Failure> {
+        let Some(username) = &self.username else {
+            return Credentials::stored(host).map_err(failure);
+        };
+        let mut password = String::new();
+        let mut input = std::io::stdin().lock().take(MAX_PASSWORD);
+        let read = input.read_to_string(&mut password);
+        read.context("the password on standard input")
+            .map_err(Failure::Usage)?;
+        Ok(Some(Credentials {
+            username: username.clone(),
+            password: password.trim_end_matches(['\n', '\r']).to_owned(),
+        }))
+    }
+
+    fn roots(&self) -> Result<Vec<u8>, Failure> {
+        if let Some(path) = &self.ca {
+            return file::read(path, MAX_CERTIFICATES);
+        }
+        if self.plain_http {
+            return Ok(Vec::new());
+        }
+        let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+        let known = || {
+            CERTIFICATES
+                .iter()
+                .map(PathBuf::from)
+                .find(|path| path.is_file())
+        };
+        match named.or_else(known) {
+            Some(path) => file::read(&path, MAX_CERTIFICATES),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Reads a reference of an image.
+pub(super) fn reference(text: &str) -> Result<Reference, Failure> {
+    text.parse()
+        .map_err(|error| Failure::usage(anyhow!("{error}")))
+}
+
+/// Makes a directory and its parents.
+pub(super) fn make_directory(path: &Path) -> Result<(), Failure> {
+    fs::create_dir_all(path)
+        .with_context(|| path.display().to_string())
+        .map_err(Failure::Machine)
+}

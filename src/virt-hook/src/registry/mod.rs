@@ -1,0 +1,26 @@
+//! `virt-hook push` and `virt-hook pull`: images of modules in OCI registries.
+
+mod connection;
+mod pull;
+mod pulled_hooks;
+mod push;
+
+use oci_registry::RegistryError;
+
+use crate::exit::Failure;
+
+pub(crate) use pull::{Arguments as PullArguments, HELP as PULL_HELP, run as pull};
+pub(crate) use push::{Arguments as PushArguments, HELP as PUSH_HELP, run as push};
+
+/// The types of indexes: images of several platforms.
+const INDEXES: [&str; 2] = [
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+];
+
+fn failure(error: RegistryError) -> Failure {
+    match error.is_fault_of_machine() {
+        true => Failure::machine(error),
+        false => Failure::refused(error),
+    }
+}

@@ -1,0 +1,168 @@
+//! `virt-hook pull`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use hook_host::policy::module_signature;
+use oci_registry::{Digest, sha256};
+use serde::Serialize;
+use sigstore_bundle::{Bundle, PublicKey};
+
+use super::connection::{Connection, make_directory, reference};
+use super::pulled_hooks::{PulledHook, pull_hooks};
+use crate::exit::Failure;
+use crate::output::{Report, Style};
+use crate::signatures;
+
+pub(crate) const HELP: &str = "\
+Takes ordinary images with a directory per hook, CNCF wasm artifacts, and the older wasm artifacts
+(application/vnd.wasm.content.layer.v1+wasm). Whatever has a digest is checked against it. A tag can
+be moved: pin the digest that is printed.
+
+Examples:
+  virt-hook pull registry.example/hooks:1 --into hooks
+  virt-hook pull registry.example/hooks@sha256:DIGEST --into hooks --key hooks.pub
+
+Exit codes:
+  0  the hooks are there
+  1  it has no hooks, they are not signed by the key, or the registry answered wrongly
+  2  the command line, or a file that it names, cannot be used
+  3  the registry cannot be reached or gave no answer in time, or a file could not be written";
+
+/// What `pull` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The image, with the registry: registry.example/hooks:1, with or without @sha256:DIGEST
+    reference: String,
+    /// Where the hooks belong, a directory each; made when it is not there
+    #[arg(long, value_name = "DIR")]
+    into: PathBuf,
+    /// A public key: without a signature by one of them, nothing is written
+    #[arg(long = "key", value_name = "FILE")]
+    keys: Vec<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Hooks that were pulled.
+#[derive(Debug, Serialize)]
+pub(crate) struct PullReport {
+    /// By its digest.
+    reference: String,
+    digest: Digest,
+    kind: &'static str,
+    hooks: Vec<HookReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct HookReport {
+    module: PathBuf,
+    sha256: String,
+    bytes: usize,
+    signed: bool,
+}
+
+/// Pulls everything, checks it, and then writes it.
+pub(crate) fn run(arguments: &Arguments) -> Result<PullReport, Failure> {
+    let reference = reference(&arguments.reference)?;
+    let keys = arguments.keys.iter();
+    let keys: Vec<PublicKey> = keys
+        .map(|path| signatures::key(path, PublicKey::from_pem))
+        .collect::<Result<_, _>>()?;
+    let mut client = arguments.connection.client(&reference, false)?;
+    let pulled = pull_hooks(&mut client, &reference)?;
+    for hook in &pulled.hooks {
+        check(hook, &keys).map_err(Failure::Refused)?;
+        let taken = arguments.into.join(&hook.name);
+        if taken.symlink_metadata().is_ok() {
+            return Err(Failure::usage(anyhow!(
+                "{} exists; name a new directory, or remove it",
+                taken.display()
+            )));
+        }
+    }
+    make_directory(&arguments.into)?;
+    let hooks = pulled.hooks.iter().map(|hook| write(hook, &arguments.into));
+    Ok(PullReport {
+        reference: reference.pinned(&pulled.digest),
+        kind: pulled.kind,
+        hooks: hooks.collect::<Result<_, _>>()?,
+        digest: pulled.digest,
+    })
+}
+
+fn check(hook: &PulledHook, keys: &[PublicKey]) -> anyhow::Result<()> {
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let signature = hook.signature.as_ref();
+    let signature = signature.ok_or_else(|| anyhow!("{}: it is not signed", hook.name))?;
+    let named = || format!("the signature of {}", hook.name);
+    let bundle = Bundle::parse(signature).with_context(named)?;
+    let verified = keys.iter().map(|key| bundle.verify(&hook.module, key));
+    let mut refusals = verified.map_while(Result::err).collect::<Vec<_>>();
+    match refusals.len() == keys.len() {
+        true => Err(refusals.swap_remove(0)).with_context(named),
+        false => Ok(()),
+    }
+}
+
+/// Writes a hook's directory, which appears whole, by renaming.
+fn write(hook: &PulledHook, into: &Path) -> Result<HookReport, Failure> {
+    let place = tempfile::Builder::new()
+        .prefix(".arriving-")
+        .tempdir_in(into);
+    let place = place
+        .with_context(|| into.display().to_string())
+        .map_err(Failure::Machine)?;
+    let module = place.path().join("hook.wasm");
+    let signature = module_signature::path_of(&module);
+    let files = [
+        (module, Some(&hook.module[..])),
+        (place.path().join("hook.yaml"), hook.hook_yaml.as_deref()),
+        (signature, hook.signature.as_ref().map(String::as_bytes)),
+    ];
+    for (path, content) in files {
+        if let Some(content) = content {
+            let written = fs::write(&path, content);
+            written
+                .with_context(|| path.display().to_string())
+                .map_err(Failure::Machine)?;
+        }
+    }
+    let target = into.join(&hook.name);
+    rename(&place.keep(), &target)
+        .with_context(|| target.display().to_string())
+        .map_err(Failure::Machine)?;
+    Ok(HookReport {
+        module: target.join("hook.wasm"),
+        sha256: sha256(&hook.module).hex().to_owned(),
+        bytes: hook.module.len(),
+        signed: hook.signature.is_some(),
+    })
+}
+
+/// Others may read it: a temporary directory is for its owner only.
+fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(from, fs::Permissions::from_mode(0o755))?;
+    fs::rename(from, to)
+}
+
+impl Report for PullReport {
+    fn text(&self, _: Style) -> String {
+        let mut text = format!("{} ({})\n", self.reference, self.kind);
+        for hook in &self.hooks {
+            let signed = if hook.signed { "signed" } else { "not signed" };
+            text += &format!(
+                "  {}: sha256 {}, {} bytes, {signed}\n",
+                hook.module.display(),
+                hook.sha256,
+                hook.bytes
+            );
+        }
+        text
+    }
+}

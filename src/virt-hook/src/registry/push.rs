@@ -1,0 +1,137 @@
+//! `virt-hook push`.
+
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use clap::Args;
+use image_layout::{ImageError, StoredLayout};
+use oci_registry::{Client, Digest, MAX_MANIFEST, sha256};
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::connection::{Connection, MAX_BLOB, reference};
+use super::{INDEXES, failure};
+use crate::exit::Failure;
+use crate::output::{Report, Style};
+
+pub(crate) const HELP: &str = "\
+Examples:
+  virt-hook image smbios.wasm --out layout
+  virt-hook push layout registry.example/hooks:1
+
+Exit codes:
+  0  the registry has the image
+  1  the registry refused it, or answered wrongly; standard error says what
+  2  the command line, or the layout that it names, cannot be used
+  3  the registry cannot be reached, or gave no answer in time";
+
+/// Indexes have images, and no indexes.
+const MAX_DEPTH: usize = 1;
+
+/// What `push` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The layout that `virt-hook image` wrote
+    layout: PathBuf,
+    /// The image's name, with the registry: registry.example/hooks:1
+    reference: String,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// An image that was pushed.
+#[derive(Debug, Serialize)]
+pub(crate) struct PushReport {
+    /// By its digest.
+    reference: String,
+    digest: Digest,
+    /// Blobs that the registry did not have.
+    uploaded: usize,
+    /// Blobs that it had.
+    present: usize,
+}
+
+/// Uploads what the registry does not have, the manifests last.
+pub(crate) fn run(arguments: &Arguments) -> Result<PushReport, Failure> {
+    let reference = reference(&arguments.reference)?;
+    let layout = StoredLayout::open(&arguments.layout).map_err(unusable)?;
+    let image = layout.image();
+    let bytes = layout.blob(image, MAX_MANIFEST).map_err(unusable)?;
+    let digest = sha256(&bytes);
+    if reference.digest().is_some_and(|pinned| *pinned != digest) {
+        return Err(Failure::usage(anyhow!(
+            "{reference}: the layout's image has the digest {digest}"
+        )));
+    }
+    let mut push = Push {
+        layout: &layout,
+        client: arguments.connection.client(&reference, true)?,
+        uploaded: 0,
+        present: 0,
+    };
+    let name = reference.tag().unwrap_or(digest.as_str());
+    push.image(image, name, 0)?;
+    Ok(PushReport {
+        reference: reference.pinned(&digest),
+        uploaded: push.uploaded,
+        present: push.present,
+        digest,
+    })
+}
+
+struct Push<'a> {
+    layout: &'a StoredLayout,
+    client: Client,
+    uploaded: usize,
+    present: usize,
+}
+
+impl Push<'_> {
+    fn image(&mut self, descriptor: &Json, name: &str, depth: usize) -> Result<(), Failure> {
+        let bytes = self
+            .layout
+            .blob(descriptor, MAX_MANIFEST)
+            .map_err(unusable)?;
+        let manifest: Json = serde_json::from_slice(&bytes).map_err(Failure::usage)?;
+        let media_type = descriptor["mediaType"].as_str().unwrap_or_default();
+        let list = |name: &str| manifest[name].as_array().cloned().unwrap_or_default();
+        if INDEXES.contains(&media_type) {
+            if depth == MAX_DEPTH {
+                return Err(Failure::usage(anyhow!(
+                    "an index of indexes cannot be pushed"
+                )));
+            }
+            for one in list("manifests") {
+                let digest = one["digest"].as_str().unwrap_or_default();
+                self.image(&one, digest, depth + 1)?;
+            }
+        } else {
+            for blob in [manifest["config"].clone()]
+                .into_iter()
+                .chain(list("layers"))
+            {
+                let content = self.layout.blob(&blob, MAX_BLOB).map_err(unusable)?;
+                match self.client.push_blob(&content).map_err(failure)? {
+                    true => self.uploaded += 1,
+                    false => self.present += 1,
+                }
+            }
+        }
+        let pushed = self.client.push_manifest(name, media_type, &bytes);
+        pushed.map(drop).map_err(failure)
+    }
+}
+
+fn unusable(error: ImageError) -> Failure {
+    Failure::usage(error)
+}
+
+impl Report for PushReport {
+    fn text(&self, _: Style) -> String {
+        let (uploaded, present) = (self.uploaded, self.present);
+        format!(
+            "{} ({uploaded} blobs uploaded, {present} there already)",
+            self.reference
+        )
+    }
+}

@@ -1,0 +1,167 @@
+//! A registry that answers as a test says, true or not.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+/// What it answers.
+#[derive(Debug, Clone)]
+pub(crate) enum Answer {
+    Whole {
+        status: u16,
+        headers: String,
+        body: Vec<u8>,
+        /// The `Content-Length`, if it is not the body's.
+        claim: Option<usize>,
+    },
+    /// Nothing, for longer than a client waits.
+    Silence,
+}
+
+impl Answer {
+    pub(crate) fn of(body: Vec<u8>) -> Self {
+        Self::Whole {
+            status: 200,
+            headers: String::new(),
+            body,
+            claim: None,
+        }
+    }
+
+    pub(crate) fn status(status: u16) -> Self {
+        match Self::of(Vec::new()) {
+            Self::Whole {
+                headers,
+                body,
+                claim,
+                ..
+            } => Self::Whole {
+                status,
+                headers,
+                body,
+                claim,
+            },
+            silence @ Self::Silence => silence,
+        }
+    }
+
+    pub(crate) fn error(message: &str) -> Self {
+        Self::Whole {
+            status: 500,
+            headers: String::new(),
+            body: json!({"errors": [{"message": message}]})
+                .to_string()
+                .into_bytes(),
+            claim: None,
+        }
+    }
+
+    pub(crate) fn challenge(header: &str) -> Self {
+        Self::Whole {
+            status: 401,
+            headers: format!("WWW-Authenticate: {header}\r\n"),
+            body: Vec::new(),
+            claim: None,
+        }
+    }
+
+    /// The same, with another length in its header.
+    pub(crate) fn claiming(self, length: usize) -> Self {
+        match self {
+            Self::Whole {
+                status,
+                headers,
+                body,
+                ..
+            } => Self::Whole {
+                status,
+                headers,
+                body,
+                claim: Some(length),
+            },
+            silence @ Self::Silence => silence,
+        }
+    }
+}
+
+pub(crate) struct LyingRegistry {
+    host: String,
+}
+
+impl LyingRegistry {
+    /// Answers requests by their path until the test program ends.
+    pub(crate) fn start(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let host = format!("localhost:{}", listener.local_addr().unwrap().port());
+        let answer = Arc::new(answer);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let answer = Arc::clone(&answer);
+                std::thread::spawn(move || serve(&stream, &*answer));
+            }
+        });
+        Self { host }
+    }
+
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+}
+
+/// One request; the connection is closed after it.
+fn serve(mut stream: &TcpStream, answer: &dyn Fn(&str) -> Answer) {
+    let mut lines = BufReader::new(stream).lines();
+    let Some(Ok(first)) = lines.next() else {
+        return;
+    };
+    let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+    for line in lines {
+        if line.unwrap_or_default().is_empty() {
+            break;
+        }
+    }
+    match answer(&path) {
+        Answer::Silence => std::thread::sleep(Duration::from_secs(60)),
+        Answer::Whole {
+            status,
+            headers,
+            body,
+            claim,
+        } => {
+            let length = claim.unwrap_or(body.len());
+            let head = format!(
+                "HTTP/1.1 {status} Status\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n"
+            );
+            // A client that reads no further closes the connection.
+            let _ = stream
+                .write_all(head.as_bytes())
+                .and_then(|()| stream.write_all(&body));
+        }
+    }
+}
+
+/// The manifest of one layer, which it says has this size.
+pub(crate) fn manifest_of(types: [&str; 2], layer: &[u8], size: usize) -> Vec<u8> {
+    let [config, media_type] = types;
+    let layers = [json!({"mediaType": media_type, "digest": sha256(layer), "size": size})];
+    let manifest = json!({"schemaVersion": 2, "config": {"mediaType": config}, "layers": layers});
+    manifest.to_string().into_bytes()
+}
+
+pub(crate) fn sha256(content: &[u8]) -> String {
+    let mut sum = Command::new("sha256sum")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    sum.stdin.take().unwrap().write_all(content).unwrap();
+    let output = sum.wait_with_output().unwrap();
+    format!(
+        "sha256:{}",
+        &String::from_utf8(output.stdout).unwrap()[..64]
+    )
+}

@@ -1,0 +1,404 @@
+//! `push` and `pull` with a real registry (docker-registry), and with registries that lie.
+#![allow(clippy::unwrap_used)]
+
+mod lying_registry;
+#[path = "../pod/mod.rs"]
+mod pod;
+mod real_registry;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use lying_registry::{Answer, LyingRegistry, manifest_of, sha256};
+use real_registry::{Access, RealRegistry};
+use serde_json::{Value, json};
+
+/// Exit code, standard output, standard error.
+struct Said {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn virt_hook(arguments: &[&str], input: &str) -> Said {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_virt-hook"))
+        .args(arguments)
+        // Credentials of whoever runs the tests.
+        .env("REGISTRY_AUTH_FILE", "/nonexistent/auth.json")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Said {
+        code: output.status.code().unwrap(),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    }
+}
+
+impl Said {
+    #[track_caller]
+    fn result(&self) -> Value {
+        assert_eq!(self.code, 0, "{}{}", self.out, self.err);
+        serde_json::from_str::<Value>(&self.out).unwrap()["result"].clone()
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A layout of the smbios example, signed, with a hook.yaml; and the public key.
+fn layout(place: &Path, more: &[&str]) -> (PathBuf, PathBuf) {
+    let hook = place.join("banner");
+    fs::create_dir_all(&hook).unwrap();
+    fs::copy(pod::example("smbios-hook"), hook.join("hook.wasm")).unwrap();
+    fs::write(hook.join("hook.yaml"), "priority: 7\n").unwrap();
+    let (key, public) = (place.join("key"), place.join("pub"));
+    let openssl = |arguments: &[&str]| {
+        assert!(
+            Command::new("openssl")
+                .args(arguments)
+                .output()
+                .unwrap()
+                .status
+                .success()
+        );
+    };
+    let curve = "ec_paramgen_curve:P-256";
+    openssl(&[
+        "genpkey",
+        "-algorithm",
+        "EC",
+        "-pkeyopt",
+        curve,
+        "-out",
+        text(&key),
+    ]);
+    openssl(&["pkey", "-in", text(&key), "-pubout", "-out", text(&public)]);
+    let module = hook.join("hook.wasm");
+    virt_hook(&["sign", text(&module), "--key", text(&key), "--json"], "").result();
+    let layout = place.join("layout");
+    let arguments = [
+        &["image", text(&hook), "--out", text(&layout), "--json"],
+        more,
+    ]
+    .concat();
+    virt_hook(&arguments, "").result();
+    (layout, public)
+}
+
+#[test]
+fn an_image_survives_the_way_through_a_registry() {
+    let place = tempfile::tempdir().unwrap();
+    let registry = RealRegistry::start(Access::Anyone);
+    let (layout, public) = layout(place.path(), &[]);
+    let reference = registry.reference("hooks:1");
+    let push = ["push", text(&layout), &reference, "--plain-http", "--json"];
+    let pushed = virt_hook(&push, "").result();
+    // One layer, and a configuration for each of three architectures.
+    assert_eq!(pushed["uploaded"], 4);
+    assert_eq!(virt_hook(&push, "").result()["uploaded"], 0);
+
+    let pinned = pushed["reference"].as_str().unwrap();
+    for (number, reference) in [&reference, pinned].into_iter().enumerate() {
+        let into = place.path().join(format!("pulled-{number}"));
+        let pull = [
+            "pull",
+            reference,
+            "--plain-http",
+            "--json",
+            "--key",
+            text(&public),
+            "--into",
+            text(&into),
+        ];
+        let pulled = virt_hook(&pull, "").result();
+        assert_eq!(pulled["reference"], pushed["reference"]);
+        for file in ["hook.wasm", "hook.yaml", "hook.wasm.sigstore.json"] {
+            let original = fs::read(place.path().join("banner").join(file)).unwrap();
+            assert_eq!(
+                fs::read(into.join("banner").join(file)).unwrap(),
+                original,
+                "{file}"
+            );
+        }
+        let again = virt_hook(&pull, "");
+        assert_eq!(again.code, 2, "{}", again.err);
+        assert!(again.err.contains("banner exists"), "{}", again.err);
+    }
+    let other = place.path().join("other");
+    fs::create_dir(&other).unwrap();
+    let (_, other_key) = self::layout(&other, &["--architecture", "amd64"]);
+    let into = place.path().join("unwanted");
+    let pull = [
+        "pull",
+        &reference,
+        "--plain-http",
+        "--key",
+        text(&other_key),
+        "--into",
+        text(&into),
+    ];
+    let refused = virt_hook(&pull, "");
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    assert!(refused.err.contains("did not make it"), "{}", refused.err);
+    assert!(!into.exists());
+}
+
+#[test]
+fn artifacts_keep_their_signature() {
+    let place = tempfile::tempdir().unwrap();
+    let registry = RealRegistry::start(Access::Anyone);
+    let (layout, public) = layout(place.path(), &["--artifact"]);
+    let reference = registry.reference("team/banner_hook:1");
+    virt_hook(
+        &["push", text(&layout), &reference, "--plain-http", "--json"],
+        "",
+    )
+    .result();
+    let into = place.path().join("pulled");
+    let pull = [
+        "pull",
+        &reference,
+        "--plain-http",
+        "--json",
+        "--key",
+        text(&public),
+        "--into",
+        text(&into),
+    ];
+    let pulled = virt_hook(&pull, "").result();
+    assert_eq!(pulled["kind"], "wasm artifact");
+    let module = fs::read(into.join("banner-hook/hook.wasm")).unwrap();
+    assert_eq!(
+        module,
+        fs::read(place.path().join("banner/hook.wasm")).unwrap()
+    );
+}
+
+#[test]
+fn a_registry_with_tls_and_passwords_is_asked_with_them() {
+    let place = tempfile::tempdir().unwrap();
+    let registry = RealRegistry::start(Access::AliceWithTls);
+    let (layout, _) = layout(place.path(), &["--architecture", "amd64"]);
+    let reference = registry.reference("hooks:1");
+    let certificate = registry.certificate();
+    let push = ["push", text(&layout), &reference, "--json"];
+    let trusted = [&push[..], &["--ca", text(&certificate)]].concat();
+    let as_alice = [&trusted[..], &["--username", "alice", "--password-stdin"]].concat();
+    for (arguments, password, code, part) in [
+        (&push[..], "", 3, "certificate"),
+        (&trusted, "", 1, "refuses access (401)"),
+        (&as_alice, "wrong", 1, "refuses access (401)"),
+    ] {
+        let refused = virt_hook(arguments, password);
+        assert_eq!(refused.code, code, "{}", refused.err);
+        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+    }
+    let pushed = virt_hook(&as_alice, "secret\n").result();
+    assert_eq!(pushed["uploaded"], 2);
+    // What `podman login` stores.
+    let stored = place.path().join("auth.json");
+    let auths = json!({"auths": {registry.host(): {"auth": "YWxpY2U6c2VjcmV0"}}});
+    fs::write(&stored, auths.to_string()).unwrap();
+    let into = place.path().join("pulled");
+    let output = Command::new(env!("CARGO_BIN_EXE_virt-hook"))
+        .args([
+            "pull",
+            &reference,
+            "--ca",
+            text(&certificate),
+            "--into",
+            text(&into),
+        ])
+        .env("REGISTRY_AUTH_FILE", &stored)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(into.join("banner/hook.wasm").is_file());
+}
+
+const WASM: &[u8] = b"\0asm\x0d\0\x01\0";
+const OLD: [&str; 2] = [
+    "application/vnd.wasm.config.v1+json",
+    "application/vnd.wasm.content.layer.v1+wasm",
+];
+
+fn pull(registry: &LyingRegistry, into: &Path, reference: &str) -> Said {
+    pull_within("120", registry, into, reference)
+}
+
+fn pull_within(seconds: &str, registry: &LyingRegistry, into: &Path, reference: &str) -> Said {
+    let reference = format!("{}/{reference}", registry.host());
+    let pull = [
+        "pull",
+        &reference,
+        "--plain-http",
+        "--timeout",
+        seconds,
+        "--into",
+        text(into),
+        "--json",
+    ];
+    virt_hook(&pull, "")
+}
+
+#[test]
+fn older_wasm_artifacts_are_pulled() {
+    let place = tempfile::tempdir().unwrap();
+    let manifest = manifest_of(OLD, WASM, WASM.len());
+    let registry = LyingRegistry::start(move |path| match path {
+        "/v2/a/manifests/1" => Answer::of(manifest.clone()),
+        _ => Answer::of(WASM.to_vec()),
+    });
+    let into = place.path().join("into");
+    let pulled = pull(&registry, &into, "a:1").result();
+    assert_eq!(pulled["kind"], "old wasm artifact");
+    assert_eq!(fs::read(into.join("a/hook.wasm")).unwrap(), WASM);
+}
+
+#[test]
+fn what_a_registry_lies_about_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let into = place.path().join("into");
+    let right = || manifest_of(OLD, WASM, WASM.len());
+    let pinned = format!("a@{}", sha256(&right()));
+    let module = || Answer::of(WASM.to_vec());
+    let cases: Vec<(&str, &str, Answer, Answer)> = vec![
+        // The reference, a part of the error, the manifest, the blob.
+        (&pinned, "has the digest", Answer::of(manifest_of(OLD, b"\0asm", 4)), module()),
+        ("a:1", "has the digest", Answer::of(right()), Answer::of(b"\0asmotherx"[..8].to_vec())),
+        ("a:1", "v2/a/blobs/sha256", Answer::of(right()), module().claiming(100)),
+        ("a:1", "more than the 8 bytes", Answer::of(right()), Answer::of([WASM, WASM].concat())),
+        ("a:1", "more than the 4194304 bytes", Answer::of(vec![b' '; 5 << 20]), module()),
+        ("a:1", "more than the 268435456 bytes", Answer::of(manifest_of(OLD, WASM, 1 << 40)), module()),
+        ("a:1", "no JSON", Answer::of(b"hello".to_vec()), module()),
+        ("a:1", "v2/a/manifests/1", Answer::of(right()).claiming(1 << 20), module()),
+        ("a:1", "within 5s", Answer::Silence, module()),
+        ("a:1", "within 5s", Answer::of(right()), Answer::Silence),
+        ("a:1", "nothing of this name", Answer::status(404), module()),
+        ("a:1", "answers 500: \"gone \\u{1b}[2J\"", Answer::error("gone \u{1b}[2J"), module()),
+        ("a:1", "neither an image nor", Answer::of(manifest_of(["x\u{1b}", "y"], WASM, 8)), module()),
+        ("a:1", "no sha256 digest", Answer::of(
+            json!({"config": {"mediaType": OLD[0]}, "layers": [{"mediaType": OLD[1], "digest": "../x"}]})
+                .to_string().into_bytes()), module()),
+        ("a:1", "one layer", Answer::of(
+            json!({"config": {"mediaType": OLD[0]}, "layers": []}).to_string().into_bytes()), module()),
+        ("a:1", "no WebAssembly", Answer::of(manifest_of(OLD, b"#!/bin/s", 8)),
+            Answer::of(b"#!/bin/s".to_vec())),
+        ("a:1", "no https address", Answer::challenge("Bearer realm=\"https://a@b/\""), module()),
+    ];
+    for (reference, part, manifest, blob) in cases {
+        let registry = LyingRegistry::start(move |path| match path.contains("/manifests/") {
+            true => manifest.clone(),
+            false => blob.clone(),
+        });
+        // A short deadline only where it is to pass: the machine may be busy.
+        let seconds = if part == "within 5s" { "5" } else { "120" };
+        let refused = pull_within(seconds, &registry, &into, reference);
+        assert!([1, 3].contains(&refused.code), "{part}: {}", refused.err);
+        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+        assert_eq!(refused.err.lines().count(), 1, "{}", refused.err);
+        assert!(!into.exists(), "{part}");
+    }
+}
+
+/// Files of an image end up in the directory of their hook, or nowhere.
+#[test]
+fn an_image_writes_only_into_its_hooks_directories() {
+    let place = tempfile::tempdir().unwrap();
+    let tree = place.path().join("tree");
+    for name in ["good", "Bad_name"] {
+        fs::create_dir_all(tree.join(name)).unwrap();
+    }
+    fs::write(tree.join("good/hook.wasm"), WASM).unwrap();
+    fs::write(tree.join("good/other"), "x").unwrap();
+    fs::write(tree.join("stray"), "x").unwrap();
+    let tar = |members: &[&str]| {
+        let mut tar = Command::new("tar");
+        tar.args([
+            "--create",
+            "--file=-",
+            "--absolute-names",
+            "--directory",
+            text(&tree),
+        ]);
+        tar.args(["--transform", "s,^escape,../escape,"])
+            .args(members);
+        tar.output().unwrap().stdout
+    };
+    fs::create_dir_all(tree.join("escape")).unwrap();
+    fs::write(tree.join("escape/hook.wasm"), WASM).unwrap();
+    let types = [
+        "application/vnd.oci.image.config.v1+json",
+        "application/vnd.oci.image.layer.v1.tar",
+    ];
+    let served = |layer: Vec<u8>| {
+        let manifest = manifest_of(types, &layer, layer.len());
+        LyingRegistry::start(move |path| match path.contains("/manifests/") {
+            true => Answer::of(manifest.clone()),
+            false => Answer::of(layer.clone()),
+        })
+    };
+    let into = place.path().join("into");
+    pull(&served(tar(&["good", "stray", "escape"])), &into, "a:1").result();
+    let names = |path: &Path| -> Vec<String> {
+        let names = fs::read_dir(path)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
+        names.map(|name| name.into_string().unwrap()).collect()
+    };
+    assert_eq!(names(&into), ["good"]);
+    assert_eq!(names(&into.join("good")), ["hook.wasm"]);
+    assert!(!place.path().join("escape").exists());
+    fs::write(tree.join("Bad_name/hook.wasm"), WASM).unwrap();
+    let whole = tar(&["good"]);
+    for (layer, part) in [
+        (tar(&["Bad_name"]), "Bad_name: no name of a hook"),
+        (tar(&["stray"]), "has 0 hooks"),
+        (whole[..700].to_vec(), "cannot be unpacked"),
+    ] {
+        let refused = pull(&served(layer), &place.path().join("none"), "a:1");
+        assert_eq!(refused.code, 1, "{}", refused.err);
+        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+    }
+}
+
+#[test]
+fn what_is_no_reference_or_layout_is_refused_at_once() {
+    let place = tempfile::tempdir().unwrap();
+    let at = text(place.path());
+    for (arguments, part) in [
+        (&["push", at, "hooks:1"][..], "the registry is missing"),
+        (&["push", at, "r.example/hooks:1"], "no OCI image layout"),
+        (&["pull", "hooks", "--into", at], "the registry is missing"),
+        (
+            &["pull", "r.example/h", "--into", at, "--ca", "/nonexistent"],
+            "/nonexistent",
+        ),
+        (
+            &["pull", "r.example/h", "--into", at, "--key", "/nonexistent"],
+            "/nonexistent",
+        ),
+    ] {
+        let refused = virt_hook(arguments, "");
+        assert_eq!(refused.code, 2, "{}", refused.err);
+        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+    }
+}
