@@ -1,6 +1,7 @@
 //! virt-hook: the tool for authors and operators of hooks. It needs no libvirt and no cluster.
 
 mod bench;
+mod cgroup_limits;
 mod check;
 mod cli;
 mod cloud_init_documents;

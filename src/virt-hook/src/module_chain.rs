@@ -13,10 +13,10 @@ use hook_host::wasm::{LoadError, LoadOptions, Loader, Module};
 use hook_host::{Chain, CollectConfig, Compiler, Description, Limits, PolicySource};
 use serde_json::json;
 
+use crate::cgroup_limits::smallest_limits;
 use crate::compile_progress::{self, HOST};
 use crate::exit::{Failure, error_text};
 use crate::runtime::runtime;
-use crate::serve::smallest_limits;
 
 /// Deadline of a collection. Modules are compiled before it starts.
 const DEADLINE: Duration = Duration::from_secs(120);

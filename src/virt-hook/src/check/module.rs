@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::finding::{Finding, Verdict};
+use crate::cgroup_limits::smallest_limits;
 use crate::exit::Failure;
 use crate::inspect::{InterfaceReport, ModuleReport};
-use crate::serve::smallest_limits;
 
 /// Kubernetes' limit of the values of one ConfigMap together, in bytes.
 const CONFIG_MAP: u64 = 1 << 20;

@@ -1,7 +1,6 @@
 //! `virt-hook serve`: serves modules as one hook sidecar of a stock KubeVirt.
 
 mod arguments;
-mod cgroup_limits;
 mod policy;
 mod socket;
 
@@ -15,12 +14,11 @@ use hook_host::serve::{FrontEnd, ServeConfig, SocketStaging};
 use hook_host::wasm::precompiled_dirs;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::cgroup_limits::CgroupLimits;
 use crate::exit::Failure;
 use crate::module_chain::{self, HookModule, HookOptions};
 use crate::runtime::runtime;
 pub(crate) use arguments::{Arguments, HELP};
-use cgroup_limits::CgroupLimits;
-pub(crate) use cgroup_limits::smallest_limits;
 
 /// The default directory of precompiled modules in an image.
 const PRECOMPILED: &str = "/usr/share/virt-hook/hook-artifacts";

@@ -29,7 +29,7 @@ const MAX_COMPILE: Duration = Duration::from_secs(180);
 
 /// The container's limits; `None` means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct CgroupLimits {
+pub(crate) struct CgroupLimits {
     /// Bytes.
     memory: Option<u64>,
     /// Number of processors; 0.2 is a fifth of one.
@@ -48,7 +48,7 @@ pub(crate) fn smallest_limits() -> Limits {
 }
 
 impl CgroupLimits {
-    pub(super) fn read() -> Self {
+    pub(crate) fn read() -> Self {
         Self::read_below(Path::new("/"))
     }
 
@@ -80,7 +80,7 @@ impl CgroupLimits {
     }
 
     /// The limits of hooks in this container; the defaults if the container is unlimited.
-    pub(super) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> Limits {
         let mut limits = Limits::default();
         if let Some(memory) = self.memory {
             let spare = usize::try_from(memory.saturating_sub(RESERVE).max(LEAST));
@@ -100,7 +100,7 @@ impl CgroupLimits {
     }
 
     /// Adds the container's limits to an error about compile limits.
-    pub(super) fn explain(&self, error: Error) -> Error {
+    pub(crate) fn explain(&self, error: Error) -> Error {
         let refused = error.downcast_ref::<LoadError>();
         if !refused.is_some_and(LoadError::exceeds_compile_limits) || *self == Self::default() {
             return error;
