@@ -30,4 +30,6 @@ pub enum VmEvent {
     GuestAsked,
     /// The launcher is about to end QEMU.
     Destroying,
+    /// The same, because the guest has migrated, which libvirt does not know.
+    Departing,
 }

@@ -217,6 +217,7 @@ const MIGRATABLE: MigrationPlan = MigrationPlan {
     transfer: Duration::ZERO,
     never_converges: false,
     stuck: false,
+    handed_over: false,
 };
 
 fn migrate(domain: &SharedDomain) -> std::thread::JoinHandle<libvirt::Result<()>> {

@@ -60,6 +60,10 @@ pub trait JobRecorder: Send + Sync {
 
     /// Replaces the record of the migration.
     fn set_migration(&self, record: Migration);
+
+    /// The guest is about to be ended here because it has migrated, which libvirt does not know.
+    fn report_departure(&self) {}
+
     /// Replaces the record of the backup.
     fn set_backup(&self, record: Backup);
 

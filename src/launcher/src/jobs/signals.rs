@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use libvirt::{Event, LifecycleEvent};
+use libvirt::{Detail, Event, LifecycleEvent};
 use tokio::sync::Notify;
 
 use crate::events::VmEvent;
@@ -12,11 +12,15 @@ use crate::events::VmEvent;
 pub struct JobSignals {
     changed: Notify,
     qemu_ended: AtomicBool,
+    handed_over: AtomicBool,
 }
 
 impl JobSignals {
     /// Takes note of an event about the VM.
     pub fn observe(&self, event: &VmEvent) {
+        if let VmEvent::Libvirt(Event::Lifecycle { event, detail, .. }) = event {
+            self.observe_handover(*event, *detail);
+        }
         match event {
             VmEvent::QemuEnded => self.qemu_ended.store(true, Ordering::Relaxed),
             VmEvent::Libvirt(Event::Lifecycle {
@@ -29,6 +33,23 @@ impl JobSignals {
         self.changed.notify_one();
     }
 
+    fn observe_handover(&self, event: LifecycleEvent, detail: Detail) {
+        match (event, detail) {
+            (LifecycleEvent::Suspended, Detail::Migrated) => {
+                self.handed_over.store(true, Ordering::Relaxed);
+            }
+            (LifecycleEvent::Started | LifecycleEvent::Resumed, _) => {
+                self.handed_over.store(false, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+    }
+
+    /// libvirt has stopped the guest for the end of a migration, after which the target may run it.
+    pub(super) fn is_handed_over(&self) -> bool {
+        self.handed_over.load(Ordering::Relaxed)
+    }
+
     /// Resolves when there may be news about the job.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
@@ -37,5 +58,27 @@ impl JobSignals {
     /// QEMU's process has ended, whatever libvirt says.
     pub(super) fn has_qemu_ended(&self) -> bool {
         self.qemu_ended.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guest_is_handed_over_until_it_runs_again() {
+        let signals = JobSignals::default();
+        let observe = |event, detail| {
+            signals.observe(&VmEvent::Libvirt(Event::Lifecycle {
+                domain: "default_vm1".into(),
+                event,
+                detail,
+            }));
+            signals.is_handed_over()
+        };
+        assert!(!observe(LifecycleEvent::Suspended, Detail::Paused));
+        assert!(observe(LifecycleEvent::Suspended, Detail::Migrated));
+        assert!(observe(LifecycleEvent::Stopped, Detail::Crashed));
+        assert!(!observe(LifecycleEvent::Resumed, Detail::Migrated));
     }
 }

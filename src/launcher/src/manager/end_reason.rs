@@ -24,12 +24,17 @@ impl EndReason {
         self.0
     }
 
-    /// Corrects the reason in a snapshot: a daemon that was down while the guest powered off reports a crash.
+    /// Corrects the reason in a snapshot: a daemon that was down while the guest powered off reports a crash, and one that
+    /// was down while the guest migrated does not know that.
     pub(super) fn correct(self, snapshot: DomainSnapshot) -> DomainSnapshot {
-        let is_crash = snapshot.status == LifeCycle::Shutoff && snapshot.reason == reason::CRASHED;
-        match is_crash && self.0 == reason::SHUTDOWN {
+        let is_wrong = match self.0 {
+            reason::SHUTDOWN => snapshot.reason == reason::CRASHED,
+            reason::MIGRATED => true,
+            _ => false,
+        };
+        match is_wrong && snapshot.status == LifeCycle::Shutoff {
             true => DomainSnapshot {
-                reason: reason::SHUTDOWN,
+                reason: self.0,
                 ..snapshot
             },
             false => snapshot,
@@ -39,7 +44,8 @@ impl EndReason {
     /// Takes in an event.
     pub(super) fn observe(&mut self, event: &VmEvent) {
         match event {
-            VmEvent::Destroying => self.0 = reason::DESTROYED,
+            VmEvent::Departing => self.0 = reason::MIGRATED,
+            VmEvent::Destroying if self.0 != reason::MIGRATED => self.0 = reason::DESTROYED,
             VmEvent::GuestAsked if self.0 == reason::CRASHED => self.0 = reason::SHUTDOWN,
             VmEvent::Libvirt(Event::Lifecycle { event, detail, .. }) => {
                 self.observe_lifecycle(*event, *detail);
@@ -51,6 +57,7 @@ impl EndReason {
     fn observe_lifecycle(&mut self, event: LifecycleEvent, detail: Detail) {
         match (event, detail) {
             (LifecycleEvent::Started, _) => *self = EndReason::default(),
+            _ if self.0 == reason::MIGRATED => {}
             // The guest has powered off; QEMU ends by itself or is ended.
             (LifecycleEvent::Shutdown, Detail::Finished | Detail::Guest) => {
                 self.0 = reason::SHUTDOWN;
@@ -125,6 +132,23 @@ mod tests {
         // What libvirt saw itself counts.
         end.observe(&lifecycle(LifecycleEvent::Stopped, Detail::Failed));
         assert_eq!(end.correct(crashed).reason, "Crashed");
+    }
+
+    #[test]
+    fn guest_that_has_left_has_migrated_whatever_libvirt_says() {
+        let stopped = lifecycle(LifecycleEvent::Stopped, Detail::Destroyed);
+        let mut end = EndReason::default();
+        for event in [VmEvent::Departing, VmEvent::Destroying, stopped] {
+            end.observe(&event);
+        }
+        let destroyed = DomainSnapshot {
+            status: LifeCycle::Shutoff,
+            reason: reason::DESTROYED,
+            spec: None,
+        };
+        assert_eq!(end.correct(destroyed.clone()).reason, "Migrated");
+        end.observe(&lifecycle(LifecycleEvent::Started, Detail::Booted));
+        assert_eq!(end.correct(destroyed).reason, "Destroyed");
     }
 
     #[test]

@@ -118,7 +118,8 @@ impl Observer {
             | VmEvent::StartingUp
             | VmEvent::StartFailed
             | VmEvent::GuestAsked
-            | VmEvent::Destroying => true,
+            | VmEvent::Destroying
+            | VmEvent::Departing => true,
         }
     }
 

@@ -108,7 +108,10 @@ impl Publications {
             }
             VmEvent::StartingUp => self.observe_start().into_iter().collect(),
             VmEvent::StartFailed if self.published_active => vec![Publication::MODIFIED],
-            VmEvent::StartFailed | VmEvent::GuestAsked | VmEvent::Destroying => Vec::new(),
+            VmEvent::StartFailed
+            | VmEvent::GuestAsked
+            | VmEvent::Destroying
+            | VmEvent::Departing => Vec::new(),
         }
     }
 

@@ -18,6 +18,7 @@ const SLOW: MigrationPlan = MigrationPlan {
     transfer: Duration::from_secs(600),
     never_converges: false,
     stuck: false,
+    handed_over: false,
 };
 
 async fn running() -> Rig {
@@ -364,6 +365,25 @@ async fn migration_whose_daemon_is_killed_fails_and_leaves_nothing_behind() {
     rig.fake.set_migration(MigrationPlan::default());
     assert!(migrate(&rig, "m2").await.success);
     rig.notifications_until("migration=m2 PreCopy ended").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guest_that_the_target_may_run_is_never_resumed() {
+    let rig = running().await;
+    rig.fake.set_migration(MigrationPlan {
+        handed_over: true,
+        ..SLOW
+    });
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    rig.fake.stop_daemon(CloseReason::Eof);
+    rig.fake.start_daemon();
+    let notifications = rig.notifications_until("ended").await;
+    let last = records(&notifications).pop().unwrap();
+    assert_eq!(last, "Shutoff/Migrated migration=m1 PreCopy ended");
+    assert_eq!(rig.fake.count(Call::Resume), 0);
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(rig.fake.state(DOMAIN).unwrap().state, DomainState::Shutoff);
 }
 
 #[tokio::test(flavor = "multi_thread")]

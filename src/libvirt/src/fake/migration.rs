@@ -55,8 +55,7 @@ pub(super) fn run(
             Some(None) => thread::sleep(POLL),
         }
         if let Err(closed) = connection.must_be_open() {
-            // The next daemon resumes the guest.
-            return end(connection, name, Err(closed));
+            return lose_daemon(connection, name, closed);
         }
     }
 }
@@ -93,6 +92,18 @@ fn end(connection: &FakeConnection, name: &str, result: Result<()>) -> Result<()
         }
     });
     result.and(change)
+}
+
+/// The next daemon resumes the guest, unless the target may run it.
+fn lose_daemon(connection: &FakeConnection, name: &str, closed: Error) -> Result<()> {
+    connection.daemon.change(name, |domain| {
+        let handed_over = domain.migration.take_if(|one| one.plan.handed_over);
+        if handed_over.is_some() {
+            domain.state = State::new(DomainState::Paused, Reason::Migration);
+        }
+        Ok(Vec::new())
+    })?;
+    end(connection, name, Err(closed))
 }
 
 fn ended_early() -> Error {

@@ -24,6 +24,8 @@ pub struct MigrationPlan {
     pub never_converges: bool,
     /// Nothing is transferred any more.
     pub stuck: bool,
+    /// The whole guest is on the target, which may run it: should the daemon die now, the next one leaves the guest paused.
+    pub handed_over: bool,
 }
 
 /// A migration as it was asked for.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::migration::completion_units;
-use libvirt::{DomainState, Event, Hypervisor, JobStats, Reason, State, Subscription};
+use libvirt::{DestroyMode, DomainState, Event, Hypervisor, JobStats, Reason, Subscription};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -296,15 +296,40 @@ impl<'a> SourceMigration<'a> {
                 && let Ok(state) = call::state(&connection.domain).await
             {
                 self.connection = connection;
-                let has_migrated = state == State::new(DomainState::Shutoff, Reason::Migrated);
-                return if has_migrated { Ok(()) } else { result };
+                let is_handed_over = self.context.signals.is_handed_over();
+                match state.state {
+                    // The next daemon ends it too, and takes that for a crash.
+                    DomainState::Shutoff if is_handed_over => {
+                        self.context.recorder.report_departure();
+                        return Ok(());
+                    }
+                    DomainState::Shutoff if state.reason == Reason::Migrated => return Ok(()),
+                    _ if call::is_stopped(state) => {
+                        self.leave().await;
+                        return Ok(());
+                    }
+                    _ => return result,
+                }
             }
             tokio::time::sleep(DAEMON_POLL).await;
         }
         result
     }
 
-    /// After a failure the VM is as it was: libvirt resumes it, unless its daemon was killed meanwhile.
+    /// libvirt's next daemon resumes the guest, unless the whole guest was on the target when the last one died: then the
+    /// target may run it. A guest that runs twice destroys its disks, so it ends here, and the target decides.
+    async fn leave(&self) {
+        tracing::warn!("libvirt's daemon died when the guest was on the target: it ends here");
+        self.context.recorder.report_departure();
+        let domain = Arc::clone(&self.connection.domain);
+        let destroy = move || domain.destroy(DestroyMode::Forceful);
+        let ended = blocking::call("ending the guest that has left", QUICK, destroy).await;
+        if !matches!(ended, Ok(Ok(()))) {
+            tracing::error!(?ended, "the guest that has left stays paused");
+        }
+    }
+
+    /// After a failure the VM is as it was: libvirt resumes it, and this is for the case that libvirt could not.
     async fn restore(&self) {
         if matches!(self.ending, Some(AbortReason::Kill | AbortReason::Exit)) {
             return;
