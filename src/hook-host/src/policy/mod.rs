@@ -16,7 +16,7 @@
 
 mod grant;
 mod hook_yaml;
-pub(crate) mod migration_abi;
+pub mod migration_abi;
 pub mod module_signature;
 mod operator_policy;
 mod pattern_subset;

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use domain_xml::{Document, PathPattern, diff};
 use hook_host::policy::permission::{Checker, Permission};
-use hook_host::{AttachedDevice, Description, HookPoint, PolicySource};
+use hook_host::{AttachedDevice, Description, HookPoint, PolicySource, Reason};
 
 use super::finding::{Finding, Verdict};
 use super::sample_vmis::SampleVmi;
@@ -89,6 +89,15 @@ impl BehaviourCheck {
         };
         let results = self.hooks.run(&input, &[HookPoint::OnDefineDomain])?;
         Ok(results.error.is_none().then_some(results.xml))
+    }
+
+    /// Runs OnDefineDomain on the domain of a sample as it arrives on a migration's target.
+    pub(super) fn arrive(&self, sample: &SampleRun) -> Result<HookResults, Failure> {
+        let mut input = sample
+            .input
+            .after(&sample.once.xml, &[], sample.once.cloud_init.clone());
+        input.invocation.reason = Reason::MigrationTarget;
+        self.hooks.run(&input, &[HookPoint::OnDefineDomain])
     }
 
     pub(super) fn findings(&self) -> Vec<Finding> {
@@ -307,7 +316,7 @@ fn used_wishes(wishes: &[PathPattern], before: &Document, after: &Document) -> V
 }
 
 /// A change with its values before and after.
-fn in_one_line(change: &ChangeReport) -> String {
+pub(super) fn in_one_line(change: &ChangeReport) -> String {
     let value = |text: &Option<String>| {
         let text = text.as_deref()?;
         let mut shown: String = text.chars().take(MAX_VALUE).collect();

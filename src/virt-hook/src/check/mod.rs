@@ -5,6 +5,7 @@ mod finding;
 mod libvirt_define;
 mod libvirt_tools;
 mod libvirt_version;
+mod migration;
 mod module;
 mod sample_vmis;
 mod schema;
@@ -27,7 +28,7 @@ pub(crate) const HELP: &str = "\
 Checked are: the world and its version, hook points, wishes against imports and against what the
 hook really changes, size against a ConfigMap's 1 MiB, that it neither crashes nor runs into its
 limits on a built-in spread of VMIs and on those given with --vmi, that running it again changes
-nothing; and with libvirt's tools installed, that libvirt accepts what it makes (RELAX NG schema,
+nothing, that a VM with it can migrate; and with libvirt's tools installed, that libvirt accepts what it makes (RELAX NG schema,
 define) and that it is done with what libvirt makes of that. The hook.yaml beside the module counts.
 
 Examples:
@@ -91,6 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     let policy = arguments.policy.as_deref();
     let ran = behaviour::BehaviourCheck::of(path, &kept, loaded.description(), policy, samples)?;
     findings.extend(ran.findings());
+    findings.push(migration::finding(&ran, loaded.description())?);
     if !arguments.without_libvirt {
         findings.push(libvirt_version::finding(place.path()));
         findings.push(schema::finding(&ran)?);

@@ -29,6 +29,7 @@ fn a_sound_hook_passes_everything() {
         "changes",
         "idempotent",
         "limits",
+        "migration",
         "schema",
         "libvirt",
         "after libvirt",
@@ -60,6 +61,7 @@ fn a_hook_that_does_more_each_time_fails() {
         checked.out.contains("FAILED       idempotent: ")
             && checked.out.contains("performance: the second time, ")
             && checked.out.contains("/domain has several <title>")
+            && checked.out.contains("FAILED       migration: ")
             && checked.out.contains("ok           libvirt: ")
             && checked.out.contains("FAILED       after libvirt: "),
         "{}",

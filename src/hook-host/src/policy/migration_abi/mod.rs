@@ -6,8 +6,9 @@
 
 use std::sync::OnceLock;
 
-use domain_xml::PathPattern;
+use domain_xml::{Change, Document, PathPattern};
 
+use super::permission::{Checker, Permission};
 use super::{Grant, Layer};
 
 const ACCEPTED: &str = include_str!("accepted.txt");
@@ -27,6 +28,16 @@ pub(crate) fn accepted() -> &'static Grant {
     })
 }
 
+/// The changes of a domain that arrives by a migration which libvirt and QEMU refuse.
+#[must_use]
+pub fn refused<'a>(changes: &'a [Change], before: &Document, after: &Document) -> Vec<&'a Change> {
+    let patterns: Vec<PathPattern> = patterns().collect();
+    let mut checker = Checker::new(&patterns, before, after);
+    let is_refused =
+        |change: &&Change| !matches!(checker.permits(change), Permission::Granted { .. });
+    changes.iter().filter(is_refused).collect()
+}
+
 /// Why a change that is not [`accepted`] is refused, in place of a line that would grant it.
 pub(crate) fn remedy() -> String {
     REMEDY.to_owned()
@@ -43,7 +54,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::rc::Rc;
 
-    use domain_xml::{Budget, Document, diff};
+    use domain_xml::{Budget, diff};
 
     use super::*;
     use crate::policy::NotGranted;
@@ -110,6 +121,21 @@ mod tests {
         ] {
             assert_eq!(refused(from, to), None, "{to}");
         }
+    }
+
+    #[test]
+    fn refused_changes_are_listed_and_accepted_ones_are_not() {
+        let after = DOMAIN
+            .replace("<title>t", "<title>u")
+            .replace("<memory>1", "<memory>2");
+        let [before, after] = [DOMAIN, &after].map(|xml| Document::parse(xml).unwrap());
+        let changes = diff(&before, &after);
+        let refused = super::refused(&changes, &before, &after);
+        assert_eq!(changes.len(), 2);
+        assert!(
+            refused.len() == 1 && refused[0].path.contains("memory"),
+            "{refused:?}"
+        );
     }
 
     #[test]
