@@ -51,9 +51,7 @@ pub fn example(package: &str) -> Result<PathBuf> {
             .clone()
             .map_err(anyhow::Error::msg)?;
     }
-    let module = hooks
-        .join("wasm32-wasip2/hook")
-        .join(format!("{}.wasm", package.replace('-', "_")));
+    let module = built_module(&hooks, package);
     if !module.is_file() {
         bail!(
             "{} is not built; unset TESTS_PREBUILT, or build it as scripts/test does",
@@ -63,7 +61,26 @@ pub fn example(package: &str) -> Result<PathBuf> {
     Ok(module)
 }
 
+/// The module of a guest below `tests/guests`, built first.
+pub fn guest(package: &str) -> Result<PathBuf> {
+    let hooks = target_dir().join("hooks");
+    build_packages(&hooks, &[package])?;
+    Ok(built_module(&hooks, package))
+}
+
+fn built_module(hooks: &Path, package: &str) -> PathBuf {
+    hooks
+        .join("wasm32-wasip2/hook")
+        .join(format!("{}.wasm", package.replace('-', "_")))
+}
+
 fn build(target: &Path) -> Result<()> {
+    let examples = examples()?;
+    let packages: Vec<&str> = examples.iter().map(|one| one.package.as_str()).collect();
+    build_packages(target, &packages)
+}
+
+fn build_packages(target: &Path, packages: &[&str]) -> Result<()> {
     let target = target.to_string_lossy();
     let mut arguments = vec![
         "build",
@@ -74,9 +91,8 @@ fn build(target: &Path) -> Result<()> {
         "--target-dir",
         target.as_ref(),
     ];
-    let examples = examples()?;
-    for example in &examples {
-        arguments.extend(["-p", &example.package]);
+    for package in packages {
+        arguments.extend(["-p", package]);
     }
     cargo(&arguments)
 }

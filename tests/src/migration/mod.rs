@@ -23,13 +23,18 @@ pub use virsh::{inactive_xml, migrate};
 pub const SOURCE_POD: &str = "virt-launcher-source";
 /// As [`SOURCE_POD`].
 pub const TARGET_POD: &str = "virt-launcher-target";
-/// libvirt refuses to migrate a VM to its own host.
-const HOSTS: [&str; 2] = [
-    "5f0c0e0e-6f3d-4a53-9d0c-000000000001",
-    "5f0c0e0e-6f3d-4a53-9d0c-000000000002",
-];
 /// How long a migration may take: an idle guest, emulated, on a busy machine.
 pub const MIGRATION: Duration = Duration::from_secs(60);
+
+/// A pod called `name` on the host of this number, as libvirt sees it: libvirt refuses to migrate a VM to its own host.
+pub fn prepare_pod(user: User, host: u32, name: &str) -> Result<PreparedPod> {
+    let mut prepared = PreparedPod::create(user)?;
+    let host = format!("5f0c0e0e-6f3d-4a53-9d0c-{host:012}");
+    prepared.pod.set_host_uuid(&host)?;
+    prepared.pod.set_env("POD_NAME", name);
+    prepared.pod.install_libvirt_hook()?;
+    Ok(prepared)
+}
 
 /// Two pods in which no launcher runs yet.
 #[derive(Debug)]
@@ -44,17 +49,10 @@ impl PreparedMigration {
     /// Two pods on two hosts, as libvirt sees it.
     pub fn create(user: User) -> Result<PreparedMigration> {
         let _pair = pod_semaphore::acquire_pair()?;
-        let mut source = PreparedPod::create(user)?;
-        let mut target = PreparedPod::create(user)?;
-        for (prepared, host, name) in [
-            (&mut source, HOSTS[0], SOURCE_POD),
-            (&mut target, HOSTS[1], TARGET_POD),
-        ] {
-            prepared.pod.set_host_uuid(host)?;
-            prepared.pod.set_env("POD_NAME", name);
-            prepared.pod.install_libvirt_hook()?;
-        }
-        Ok(PreparedMigration { source, target })
+        Ok(PreparedMigration {
+            source: prepare_pod(user, 1, SOURCE_POD)?,
+            target: prepare_pod(user, 2, TARGET_POD)?,
+        })
     }
 
     /// Starts both launchers; `extra` are arguments of the target's.

@@ -188,6 +188,11 @@ impl Pod {
         )?)
     }
 
+    /// Makes a link to a program of [`Pod::replace_program`] where a program of the pod looks for it.
+    pub fn link_program(&self, name: &str, link: &Path) -> Result<()> {
+        Ok(symlink(self.directory.path().join("bin").join(name), link)?)
+    }
+
     /// Does not print the pod's log when it is dropped.
     pub fn suppress_log(&mut self) {
         self.is_log_suppressed = true;

@@ -9,6 +9,7 @@
 mod expectations;
 mod foreign_clients;
 mod leaks;
+mod migrations;
 mod notify_proxy;
 mod row;
 mod runner;
@@ -50,6 +51,8 @@ fn run() -> Result<usize> {
         .enable_all()
         .build()?;
     let failed = runner::run(runtime.handle(), runner::choose(&filters, all));
+    let migrations = migrations::choose(&filters, all);
+    let failed = failed + runtime.block_on(migrations::run(migrations));
     let leaks = if all {
         runtime.block_on(leaks::run(&filters))
     } else {

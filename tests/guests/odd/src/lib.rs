@@ -36,6 +36,9 @@ const FICKLE: &str = "[2, {}]";
 const CRASHES: &str = "[3, {}]";
 const SPINS: &str = "[4, {}]";
 
+/// The annotation of a VMI in JSON whose value is a misbehaviour that waits for a domain which arrives by a migration.
+const ON_ARRIVAL: &str = "\"odd.example.com/on-arrival\":\"";
+
 /// Calls that this instance has answered.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
@@ -72,6 +75,12 @@ impl Guest for Odd {
     }
 
     fn on_define_domain(vmi: String, xml: String) -> Result<String, Error> {
+        // Only libvirt knows PCI addresses: this domain arrives by a migration.
+        if let Some((_, rest)) = vmi.split_once(ON_ARRIVAL)
+            && xml.contains("<address type='pci'")
+        {
+            act(rest.split('"').next().unwrap_or_default())?;
+        }
         act(&vmi)?;
         Ok(match word(&vmi) {
             "malformed" => xml.replace("</domain>", ""),

@@ -1,0 +1,123 @@
+//! The vocabulary of the migration rows.
+
+/// One row: at `moment` of a migration `faults` happen, and then the VM must run where `outcome` says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MigrationRow {
+    pub(crate) name: &'static str,
+    pub(crate) target: Target,
+    pub(crate) moment: Moment,
+    pub(crate) faults: &'static [Fault],
+    pub(crate) outcome: Outcome,
+    /// Also part of `make test`.
+    pub(crate) quick: bool,
+}
+
+/// How the target's pod differs from a plain one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Plain,
+    /// libvirt has the identity of the source's.
+    SameHost,
+    /// A module refuses every VM.
+    Veto,
+    /// A module misbehaves so (a word of the guest `odd`) when the domain arrives.
+    OddHook(&'static str),
+    /// libvirt's hook hangs, and is not answered by the launcher.
+    HungHook,
+    /// virt-handler has made no sockets in the source's pod.
+    NoProxies,
+}
+
+/// When the faults happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// The target is prepared, and the migration is not requested yet.
+    Prepared,
+    /// The migration was just requested.
+    Requested,
+    /// The guest's memory is transferred, so slowly that the migration does not end meanwhile.
+    Transfer,
+    /// The guest's memory is transferred, which takes some seconds.
+    ShortTransfer,
+    /// The guest has begun to run on the target.
+    Resumed,
+    /// The source has reported the end.
+    Ended,
+}
+
+/// A side of the migration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Source,
+    Target,
+}
+
+/// A program of a pod, or all of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Victim {
+    Qemu,
+    Daemon,
+    Launcher,
+    Pod,
+}
+
+/// A disturbance or a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Kill(Side, Victim),
+    /// SIGSTOP, and SIGCONT after milliseconds.
+    Hang(Side, Victim, u64),
+    /// The connections between the pods are closed, and none is accepted any more.
+    CutProxies,
+    /// MigrateVirtualMachine with the same UID, which has no effect.
+    RepeatUid,
+    /// MigrateVirtualMachine with another UID, which is refused.
+    OtherUid,
+    /// CancelVirtualMachineMigration.
+    Cancel,
+    /// SignalTargetPodCleanup.
+    CleanUp,
+}
+
+/// Where the VM runs in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    OnSource,
+    OnTarget,
+    /// On the one or the other: the fault races with the migration.
+    Either,
+    Nowhere,
+}
+
+/// A row.
+pub(crate) const fn row(
+    name: &'static str,
+    moment: Moment,
+    faults: &'static [Fault],
+    outcome: Outcome,
+) -> MigrationRow {
+    MigrationRow {
+        name,
+        target: Target::Plain,
+        moment,
+        faults,
+        outcome,
+        quick: false,
+    }
+}
+
+impl MigrationRow {
+    pub(crate) const fn to(mut self, target: Target) -> MigrationRow {
+        self.target = target;
+        self
+    }
+
+    pub(crate) const fn quick(mut self) -> MigrationRow {
+        self.quick = true;
+        self
+    }
+
+    pub(crate) fn title(&self) -> String {
+        format!("migration: {} / {:?}", self.name, self.moment)
+    }
+}

@@ -1,0 +1,60 @@
+//! The migration rows. A row: name, moment, faults, where the VM runs in the end.
+
+use super::row::Fault::{Cancel, CleanUp, CutProxies, Hang, Kill, OtherUid, RepeatUid};
+use super::row::Moment::{Ended, Prepared, Requested, Resumed, ShortTransfer, Transfer};
+use super::row::Outcome::{Either, Nowhere, OnSource, OnTarget};
+use super::row::Side::{Source, Target as Other};
+use super::row::Target::{HungHook, NoProxies, OddHook, SameHost, Veto};
+use super::row::Victim::{Daemon, Launcher, Pod, Qemu};
+use super::row::{MigrationRow, row};
+
+#[rustfmt::skip]
+pub(crate) const MIGRATIONS: &[MigrationRow] = &[
+    // ---- something dies --------------------------------------------------------------------------------------------
+    row("target's QEMU killed", Transfer, &[Kill(Other, Qemu)], OnSource),
+    row("target's daemon killed", Transfer, &[Kill(Other, Daemon)], OnSource),
+    row("target's launcher killed", Transfer, &[Kill(Other, Launcher)], OnSource),
+    row("target's pod killed", Transfer, &[Kill(Other, Pod)], OnSource),
+    row("target's pod killed", Prepared, &[Kill(Other, Pod)], OnSource),
+    row("target's pod killed", Requested, &[Kill(Other, Pod)], OnSource),
+    row("source's daemon killed", Transfer, &[Kill(Source, Daemon)], OnSource),
+    row("source's daemon killed", Requested, &[Kill(Source, Daemon)], OnSource),
+    row("source's daemon killed", Resumed, &[Kill(Source, Daemon)], OnTarget).quick(),
+    row("target's daemon killed", Requested, &[Kill(Other, Daemon)], Either),
+    row("both daemons killed", Transfer, &[Kill(Source, Daemon), Kill(Other, Daemon)], OnSource),
+    row("source's QEMU killed", Transfer, &[Kill(Source, Qemu)], Nowhere),
+    row("source's pod killed", Transfer, &[Kill(Source, Pod)], Nowhere),
+    row("source's pod killed", Resumed, &[Kill(Source, Pod)], OnTarget),
+
+    // ---- something hangs, or the way is cut ------------------------------------------------------------------------
+    row("target's daemon hung 3 s", ShortTransfer, &[Hang(Other, Daemon, 3000)], OnTarget),
+    row("source's daemon hung 3 s", ShortTransfer, &[Hang(Source, Daemon, 3000)], OnTarget),
+    row("target's launcher hung 3 s", ShortTransfer, &[Hang(Other, Launcher, 3000)], OnTarget),
+    row("source's launcher hung 3 s", ShortTransfer, &[Hang(Source, Launcher, 3000)], OnTarget),
+    row("target's QEMU hung 3 s", ShortTransfer, &[Hang(Other, Qemu, 3000)], OnTarget),
+    row("proxies cut", Transfer, &[CutProxies], OnSource),
+    row("proxies cut", Resumed, &[CutProxies], Either),
+    row("proxies cut", Requested, &[CutProxies], Either),
+    row("proxies cut", Prepared, &[CutProxies], OnSource),
+    row("proxies never there", Prepared, &[], OnSource).to(NoProxies).quick(),
+
+    // ---- the target refuses ----------------------------------------------------------------------------------------
+    row("same host", Prepared, &[], OnSource).to(SameHost),
+    row("target's hook vetoes at once", Prepared, &[], OnSource).to(Veto),
+    row("target's hook vetoes the domain", Prepared, &[], OnSource).to(OddHook("veto")),
+    row("target's hook traps", Prepared, &[], OnSource).to(OddHook("panic")),
+    row("target's hook hangs", Prepared, &[], OnSource).to(OddHook("loop")),
+    row("libvirt's hook hangs, cancelled", Requested, &[Cancel], OnSource).to(HungHook),
+
+    // ---- requests at the wrong moment ------------------------------------------------------------------------------
+    row("the same UID again", ShortTransfer, &[RepeatUid], OnTarget),
+    row("another UID", ShortTransfer, &[OtherUid], OnTarget),
+    row("cancelled", Prepared, &[Cancel], OnTarget),
+    row("cancelled", Requested, &[Cancel], OnSource),
+    row("cancelled", Transfer, &[Cancel], OnSource),
+    row("cancelled twice", Transfer, &[Cancel, Cancel], OnSource),
+    row("cancelled", Resumed, &[Cancel], OnTarget),
+    row("cancelled", Ended, &[Cancel], OnTarget),
+    row("clean-up of the target", Transfer, &[CleanUp], OnSource),
+    row("clean-up of the target", Ended, &[CleanUp], OnTarget),
+];
