@@ -19,7 +19,7 @@ func (h *Hook) callPreStart(vmi string) error {
 	if h.PreStart == nil {
 		return nil
 	}
-	return recovered(func() error {
+	return catchPanic(func() error {
 		parsed, err := ParseVMI(vmi)
 		if err != nil {
 			return err
@@ -32,7 +32,7 @@ func (h *Hook) callPreCloudInitISO(vmi string, cloudInit *CloudInit) error {
 	if h.PreCloudInitISO == nil {
 		return nil
 	}
-	return recovered(func() error {
+	return catchPanic(func() error {
 		parsed, err := ParseVMI(vmi)
 		if err != nil {
 			return err
@@ -45,7 +45,7 @@ func (h *Hook) callOnDefineDomain(vmi, xml string) (changed string, err error) {
 	if h.OnDefineDomain == nil {
 		return xml, nil
 	}
-	err = recovered(func() error {
+	err = catchPanic(func() error {
 		parsed, err := ParseVMI(vmi)
 		if err != nil {
 			return err
@@ -67,11 +67,11 @@ func (h *Hook) callShutdown() error {
 	if h.Shutdown == nil {
 		return nil
 	}
-	return recovered(h.Shutdown)
+	return catchPanic(h.Shutdown)
 }
 
-// recovered makes an error of a panic, with the line of the hook that it came from.
-func recovered(call func() error) (err error) {
+// catchPanic makes an error of a panic, with the line of the hook that it came from.
+func catchPanic(call func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = errors.New(panicText(value) + " (" + place() + ")")

@@ -85,7 +85,7 @@ func exportDescribe() unsafe.Pointer {
 
 //go:wasmexport virt-hook:hooks/handler@0.1.0#pre-start
 func exportPreStart(vmi unsafe.Pointer, vmiSize uint32) unsafe.Pointer {
-	return out.done(exported.callPreStart(given(vmi, vmiSize)))
+	return out.done(exported.callPreStart(textAt(vmi, vmiSize)))
 }
 
 //go:wasmexport virt-hook:hooks/handler@0.1.0#pre-cloud-init-iso
@@ -94,11 +94,11 @@ func exportPreCloudInitISO(
 	source unsafe.Pointer, sourceSize uint32,
 	documents unsafe.Pointer, count uint32,
 ) unsafe.Pointer {
-	cloudInit := CloudInit{DataSource: given(source, sourceSize)}
+	cloudInit := CloudInit{DataSource: textAt(source, sourceSize)}
 	for _, document := range unsafe.Slice((*[2]text)(documents), count) {
 		cloudInit.Documents = append(cloudInit.Documents, Document{document[0].String(), document[1].String()})
 	}
-	if err := exported.callPreCloudInitISO(given(vmi, vmiSize), &cloudInit); err != nil {
+	if err := exported.callPreCloudInitISO(textAt(vmi, vmiSize), &cloudInit); err != nil {
 		return out.done(err)
 	}
 	for _, document := range cloudInit.Documents {
@@ -111,7 +111,7 @@ func exportPreCloudInitISO(
 
 //go:wasmexport virt-hook:hooks/handler@0.1.0#on-define-domain
 func exportOnDefineDomain(vmi unsafe.Pointer, vmiSize uint32, xml unsafe.Pointer, xmlSize uint32) unsafe.Pointer {
-	domain, err := exported.callOnDefineDomain(given(vmi, vmiSize), given(xml, xmlSize))
+	domain, err := exported.callOnDefineDomain(textAt(vmi, vmiSize), textAt(xml, xmlSize))
 	if err != nil {
 		return out.done(err)
 	}
@@ -125,7 +125,7 @@ func exportShutdown() unsafe.Pointer {
 	return out.done(exported.callShutdown())
 }
 
-func given(address unsafe.Pointer, size uint32) string {
+func textAt(address unsafe.Pointer, size uint32) string {
 	if size == 0 {
 		return ""
 	}

@@ -175,7 +175,7 @@ func (p *path) locate(from *Element, found func(*Element) bool) {
 	if from == nil {
 		return
 	}
-	state := p.closed(1)
+	state := p.closure(1)
 	if p.absolute {
 		state = p.advance(state, from, make([]int, len(p.steps)))
 	}
@@ -204,8 +204,8 @@ func (p *path) selects(e *Element) bool {
 	})
 }
 
-// closed adds the states behind **, which also matches no level.
-func (p *path) closed(state uint64) uint64 {
+// closure adds the states behind **, which also matches no level.
+func (p *path) closure(state uint64) uint64 {
 	for at := range p.steps {
 		if p.steps[at].descend && state>>at&1 == 1 {
 			state |= 1 << (at + 1)
@@ -230,7 +230,7 @@ func (p *path) advance(state uint64, child *Element, counters []int) uint64 {
 			}
 		}
 	}
-	return p.closed(next)
+	return p.closure(next)
 }
 
 func (s *step) holds(e *Element, position int) bool {
