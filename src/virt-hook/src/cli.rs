@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::output::Colour;
 use crate::version::VERSION;
 use crate::{
-    bench, check, compare, compile, completions_and_man, doctor, image, inspect, libvirt_hook, new,
-    policy, registry, render, replay, run, serve, signatures, test, wrap,
+    bench, check, compare, compile, completions_and_man, dev, doctor, image, inspect, libvirt_hook,
+    new, policy, registry, render, replay, run, serve, signatures, test, wrap,
 };
 
 /// Work with hooks of KubeVirt virtual machines, without a cluster.
@@ -34,12 +34,15 @@ Exit codes:
   2  the command line, or a file that it names, cannot be used
   3  this machine could not do it: a program is missing, the disk is full, no answer in time";
 
-/// The verbs; all except `serve` end with one [report](crate::output::Report).
+/// The verbs; all except `serve` and `dev` end with one [report](crate::output::Report).
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Start a hook: a project that builds, and passes its own tests
     #[command(after_help = new::HELP)]
     New(new::Arguments),
+    /// Build and test a hook again after each change
+    #[command(after_help = dev::HELP)]
+    Dev(dev::Arguments),
     /// See whether a hook will do in a cluster, as far as a desk can tell
     #[command(after_help = check::HELP)]
     Check(check::Arguments),
@@ -110,6 +113,7 @@ impl Verb {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::New(_) => "new",
+            Self::Dev(_) => "dev",
             Self::Check(_) => "check",
             Self::Test(_) => "test",
             Self::Compare(_) => "compare",

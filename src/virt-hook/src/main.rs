@@ -9,6 +9,8 @@ mod compare;
 mod compile;
 mod compile_progress;
 mod completions_and_man;
+mod desk_cache;
+mod dev;
 mod doctor;
 mod exit;
 mod image;
@@ -87,6 +89,10 @@ fn main() -> ExitCode {
             screen.show(completions_and_man::completions(arguments, Cli::command()))
         }
         Verb::Man(arguments) => screen.show(completions_and_man::man(arguments, Cli::command())),
+        Verb::Dev(arguments) => match dev::run(arguments, screen.style) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => screen.failure(&failure),
+        },
         Verb::LibvirtHook(arguments) => libvirt_hook::run(arguments),
         Verb::Serve(arguments) => match serve::run(arguments) {
             Ok(()) => ExitCode::SUCCESS,

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::cgroup_limits::smallest_limits;
 use crate::compile_progress::{self, HOST};
+use crate::desk_cache::{DeskCache, make_private};
 use crate::exit::{Failure, error_text};
 use crate::runtime::runtime;
 
@@ -250,10 +251,20 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-/// Compiles modules into a directory that several collections share.
+/// Compiles modules into a directory that several collections share, unless earlier runs have.
 pub(crate) fn compile_once(found: &[HookModule], compiled: &Path) -> Result<(), Failure> {
     let options = compile_progress::options(Some(compiled.to_owned())).map_err(Failure::Machine)?;
+    make_private(compiled)
+        .with_context(|| compiled.display().to_string())
+        .map_err(Failure::Machine)?;
+    let cache = DeskCache::of_user();
+    for hook in found {
+        cache
+            .iter()
+            .for_each(|cache| cache.fetch(&hook.module, compiled));
+    }
     let done = runtime()?.block_on(compile(found, options));
+    cache.iter().for_each(|cache| cache.keep(compiled));
     let done = done.map_err(|error| match error.downcast() {
         Ok(error) => compile_progress::explain(error),
         Err(error) => error,

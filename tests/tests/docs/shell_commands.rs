@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use tests::binaries::binary;
 
 /// All verbs of `virt-hook`.
-pub(crate) const VERBS: [&str; 16] = [
-    "new", "inspect", "run", "render", "test", "check", "bench", "compile", "wrap", "serve",
+pub(crate) const VERBS: [&str; 17] = [
+    "new", "dev", "inspect", "run", "render", "test", "check", "bench", "compile", "wrap", "serve",
     "replay", "image", "sign", "verify", "push", "pull",
 ];
 

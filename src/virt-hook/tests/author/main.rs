@@ -7,6 +7,7 @@ mod check;
 mod compare;
 mod compile;
 mod desk;
+mod dev;
 mod image;
 mod inspect_run_render;
 mod new;

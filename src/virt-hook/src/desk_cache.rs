@@ -1,0 +1,324 @@
+//! Compiled modules that are kept between runs, so that an unchanged module is not compiled again.
+//!
+//! An entry is machine code, so it is never run from the cache. The entries of a module are copied into the private
+//! directory of the run, and only if the cache is as private as that directory: it belongs to this user with mode 0700,
+//! the directories above it can only be changed by this user and root, and an entry is a file of this user that nobody
+//! else may read or write, with the content that its name says. Whoever can change that can change the user's
+//! programs too. Anything else is compiled, as without a cache.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::fs::OFlags;
+use sha2::{Digest, Sha256};
+
+/// The most bytes of all entries together; those that were not used for the longest time are removed.
+const MAX_BYTES: u64 = 1 << 30;
+/// Other versions of this program have directories of their own.
+const DIRECTORY: &str = concat!("virt-hook/compiled-", env!("CARGO_PKG_VERSION"));
+const ENDING: &str = ".cwasm";
+const OTHERS: u32 = 0o077;
+const OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+/// A private directory of entries `MODULE-ENGINE-CONTENT.cwasm`, two sha256 with the engine's key between.
+#[derive(Debug)]
+pub(crate) struct DeskCache {
+    dir: PathBuf,
+    max_bytes: u64,
+}
+
+impl DeskCache {
+    /// The user's cache below `$XDG_CACHE_HOME` or `~/.cache`; `None`, with a log line, if there can be none.
+    pub(crate) fn of_user() -> Option<Self> {
+        let given = |name| std::env::var_os(name).map(PathBuf::from);
+        let absolute = |path: &PathBuf| path.is_absolute();
+        let base = given("XDG_CACHE_HOME").filter(absolute);
+        let base = base.or_else(|| Some(given("HOME").filter(absolute)?.join(".cache")))?;
+        let dir = base.join(DIRECTORY);
+        match Self::open(&dir, MAX_BYTES) {
+            Ok(cache) => Some(cache),
+            Err(reason) => {
+                tracing::info!(dir = %dir.display(), %reason, "compiled modules are not kept between runs");
+                None
+            }
+        }
+    }
+
+    fn open(dir: &Path, max_bytes: u64) -> io::Result<Self> {
+        make_private(dir)?;
+        let dir = fs::canonicalize(dir)?;
+        let own = fs::symlink_metadata(&dir)?;
+        if own.uid() != uid() || own.mode() & OTHERS != 0 {
+            return Err(io::Error::other("others may read or write it"));
+        }
+        for above in dir.ancestors().skip(1) {
+            let metadata = fs::symlink_metadata(above)?;
+            let is_ours = metadata.uid() == uid() || metadata.uid() == 0;
+            // In a sticky directory, others cannot replace what is ours.
+            let is_closed = metadata.mode() & OTHERS_WRITE == 0 || metadata.mode() & STICKY != 0;
+            if !is_ours || !is_closed {
+                let above = above.display();
+                return Err(io::Error::other(format!("others may write to {above}")));
+            }
+        }
+        Ok(Self { dir, max_bytes })
+    }
+
+    /// Copies the entries of a module into `compiled`, the private directory of a run.
+    pub(crate) fn fetch(&self, module: &Path, compiled: &Path) {
+        let fetched = || -> io::Result<()> {
+            let digest = hashed(&mut File::open(module)?, &mut io::sink())?;
+            for (name, path) in self.entries()? {
+                if let Some(entry) = Entry::parse(&name).filter(|entry| entry.module == digest) {
+                    fetch_entry(&path, &entry, compiled)?;
+                }
+            }
+            Ok(())
+        };
+        if let Err(reason) = fetched() {
+            tracing::info!(module = %module.display(), %reason, "nothing kept is used");
+        }
+    }
+
+    /// Keeps what a run has compiled.
+    pub(crate) fn keep(&self, compiled: &Path) {
+        let kept = || -> io::Result<()> {
+            let known = self.entries()?;
+            for (name, path) in entries(compiled)? {
+                let Some(key) = name.strip_suffix(ENDING) else {
+                    continue;
+                };
+                let is_known = |(name, _): &(String, PathBuf)| {
+                    name.strip_prefix(key)
+                        .is_some_and(|rest| rest.starts_with('-'))
+                };
+                if !known.iter().any(is_known) {
+                    self.keep_entry(key, &path)?;
+                }
+            }
+            self.prune()
+        };
+        if let Err(reason) = kept() {
+            tracing::info!(%reason, "a compiled module is not kept");
+        }
+    }
+
+    fn keep_entry(&self, key: &str, compiled: &Path) -> io::Result<()> {
+        let mut arriving = tempfile::Builder::new()
+            .prefix(".arriving-")
+            .tempfile_in(&self.dir)?;
+        let content = hashed(&mut File::open(compiled)?, arriving.as_file_mut())?;
+        arriving.persist(self.dir.join(format!("{key}-{content}{ENDING}")))?;
+        Ok(())
+    }
+
+    /// Removes the entries that were not used for the longest time, and what a killed run has left.
+    fn prune(&self) -> io::Result<()> {
+        let mut entries = Vec::new();
+        for (_, path) in self.entries()? {
+            let metadata = fs::symlink_metadata(&path)?;
+            entries.push((metadata.modified()?, metadata.len(), path));
+        }
+        entries.sort();
+        let mut bytes: u64 = entries.iter().map(|(_, bytes, _)| bytes).sum();
+        for (_, size, path) in entries {
+            if bytes <= self.max_bytes {
+                break;
+            }
+            fs::remove_file(path)?;
+            bytes -= size;
+        }
+        Ok(())
+    }
+
+    fn entries(&self) -> io::Result<Vec<(String, PathBuf)>> {
+        entries(&self.dir)
+    }
+}
+
+/// The parts of an entry's name.
+struct Entry<'a> {
+    module: &'a str,
+    engine: &'a str,
+    content: &'a str,
+}
+
+impl<'a> Entry<'a> {
+    fn parse(name: &'a str) -> Option<Self> {
+        let mut parts = name.strip_suffix(ENDING)?.split('-');
+        let (module, engine, content) = (parts.next()?, parts.next()?, parts.next()?);
+        let entry = Self {
+            module,
+            engine,
+            content,
+        };
+        parts.next().is_none().then_some(entry)
+    }
+}
+
+/// Copies an entry if it is private and intact, and removes it otherwise.
+fn fetch_entry(path: &Path, entry: &Entry<'_>, compiled: &Path) -> io::Result<()> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let mut file = opened?;
+    let metadata = file.metadata()?;
+    let is_private = metadata.is_file() && metadata.uid() == uid() && metadata.mode() & OTHERS == 0;
+    let mut copy = tempfile::Builder::new()
+        .prefix(".kept-")
+        .tempfile_in(compiled)?;
+    if !is_private || hashed(&mut file, copy.as_file_mut())? != entry.content {
+        tracing::info!(entry = %path.display(), "a kept module is damaged, or others may change it: it is removed");
+        return fs::remove_file(path);
+    }
+    let (module, engine) = (entry.module, entry.engine);
+    copy.persist(compiled.join(format!("{module}-{engine}{ENDING}")))?;
+    file.set_modified(SystemTime::now())
+}
+
+/// Creates a directory for this user alone, and those above it.
+pub(crate) fn make_private(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).recursive(true).create(dir)
+}
+
+/// Names and paths of the files in a directory that are not hidden.
+fn entries(dir: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        match entry.file_name().into_string() {
+            Ok(name) if !name.starts_with('.') => found.push((name, entry.path())),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Copies everything, and returns its sha256 in hexadecimal.
+fn hashed(from: &mut impl Read, to: &mut impl Write) -> io::Result<String> {
+    let (mut hasher, mut buffer) = (Sha256::new(), vec![0; 64 << 10]);
+    loop {
+        let read = from.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        hasher.update(&buffer[..read]);
+        to.write_all(&buffer[..read])?;
+    }
+    let digest = hasher.finalize();
+    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    struct Desk {
+        place: tempfile::TempDir,
+        cache: DeskCache,
+    }
+
+    impl Desk {
+        fn new(max_bytes: u64) -> Self {
+            let place = tempfile::tempdir().unwrap();
+            let cache = DeskCache::open(&place.path().join("cache"), max_bytes).unwrap();
+            Self { place, cache }
+        }
+
+        /// Keeps `code` as what the module `module` is compiled into.
+        fn keep(&self, module: &str, code: &str) {
+            let compiled = self.place.path().join(format!("compiled-{module}"));
+            make_private(&compiled).unwrap();
+            let digest = hashed(&mut module.as_bytes(), &mut io::sink()).unwrap();
+            fs::write(compiled.join(format!("{digest}-00ff{ENDING}")), code).unwrap();
+            self.cache.keep(&compiled);
+        }
+
+        /// What a later run is given for the module.
+        fn fetch(&self, module: &str) -> Option<String> {
+            let file = self.place.path().join("module.wasm");
+            fs::write(&file, module).unwrap();
+            let compiled = tempfile::tempdir_in(self.place.path()).unwrap();
+            self.cache.fetch(&file, compiled.path());
+            let found = entries(compiled.path()).unwrap().pop();
+            found.map(|(_, path)| fs::read_to_string(path).unwrap())
+        }
+
+        fn entry(&self) -> PathBuf {
+            self.cache.entries().unwrap().pop().unwrap().1
+        }
+    }
+
+    #[test]
+    fn what_was_compiled_is_found_by_the_modules_digest() {
+        let desk = Desk::new(MAX_BYTES);
+        desk.keep("a", "code");
+        desk.keep("a", "code");
+        assert_eq!(desk.fetch("a").as_deref(), Some("code"));
+        assert_eq!(desk.fetch("b"), None);
+        assert_eq!(desk.cache.entries().unwrap().len(), 1);
+        let mode = fs::metadata(desk.entry()).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_damaged_entry_is_not_used_and_removed() {
+        for change in ["cod", "codes", "kode", ""] {
+            let desk = Desk::new(MAX_BYTES);
+            desk.keep("a", "code");
+            let entry = desk.entry();
+            fs::write(&entry, change).unwrap();
+            assert_eq!(desk.fetch("a"), None, "{change}");
+            assert!(!entry.exists(), "{change}");
+        }
+    }
+
+    #[test]
+    fn an_entry_that_others_may_change_is_not_used() {
+        let desk = Desk::new(MAX_BYTES);
+        desk.keep("a", "code");
+        fs::set_permissions(desk.entry(), Permissions::from_mode(0o620)).unwrap();
+        assert_eq!(desk.fetch("a"), None);
+        desk.keep("a", "code");
+        let entry = desk.entry();
+        let elsewhere = desk.place.path().join("elsewhere");
+        fs::rename(&entry, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &entry).unwrap();
+        assert_eq!(desk.fetch("a"), None);
+    }
+
+    #[test]
+    fn a_directory_that_others_may_change_is_no_cache() {
+        let place = tempfile::tempdir().unwrap();
+        let open = |path: &Path| DeskCache::open(path, MAX_BYTES);
+        let shared = place.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        fs::set_permissions(&shared, Permissions::from_mode(0o770)).unwrap();
+        assert!(open(&shared).is_err());
+        assert!(open(&shared.join("cache")).is_err());
+        fs::set_permissions(&shared, Permissions::from_mode(0o755)).unwrap();
+        assert!(open(&shared.join("cache")).is_ok());
+    }
+
+    #[test]
+    fn entries_that_were_not_used_for_long_make_room() {
+        let desk = Desk::new(10);
+        desk.keep("a", "123456");
+        let old = File::open(desk.entry()).unwrap();
+        old.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        desk.keep("b", "abcdef");
+        assert_eq!(desk.fetch("a"), None);
+        assert_eq!(desk.fetch("b").as_deref(), Some("abcdef"));
+    }
+}

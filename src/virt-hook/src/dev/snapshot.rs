@@ -1,0 +1,94 @@
+//! The files of a project, as far as a change of them asks for another run.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Directories that builds write.
+const BUILT: [&str; 3] = ["target", "build", "__pycache__"];
+/// Files that builds write.
+const LOCKS: [&str; 2] = ["Cargo.lock", "go.sum"];
+/// More files than a project of hooks has.
+const MAX_FILES: usize = 20_000;
+
+/// Time and size of each file.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Snapshot(BTreeMap<PathBuf, (Option<SystemTime>, u64)>);
+
+impl Snapshot {
+    /// Hidden files, editors' backups and what builds write are left out; links are not followed.
+    pub(super) fn of(directory: &Path) -> Self {
+        let mut found = Self::default();
+        let mut open = vec![directory.to_owned()];
+        while let Some(inside) = open.pop() {
+            // A directory that is just being removed has no files.
+            for entry in fs::read_dir(&inside).into_iter().flatten().flatten() {
+                let name = entry.file_name();
+                let name = name.to_string_lossy();
+                let Ok(metadata) = entry.metadata() else {
+                    continue;
+                };
+                if name.starts_with('.') || name.ends_with('~') || found.0.len() >= MAX_FILES {
+                    continue;
+                }
+                if !metadata.is_dir() && !LOCKS.contains(&&*name) {
+                    let state = (metadata.modified().ok(), metadata.len());
+                    found.0.insert(entry.path(), state);
+                } else if metadata.is_dir() && !BUILT.contains(&&*name) {
+                    open.push(entry.path());
+                }
+            }
+        }
+        found
+    }
+
+    /// The files that are new, gone or different, relative to the directory.
+    pub(super) fn changed(&self, later: &Self, directory: &Path) -> Vec<PathBuf> {
+        let mut paths: Vec<_> = self.0.keys().chain(later.0.keys()).collect();
+        paths.sort();
+        paths.dedup();
+        let differs = |path: &&&PathBuf| self.0.get(**path) != later.0.get(**path);
+        let changed = paths.iter().filter(differs);
+        changed
+            .map(|path| path.strip_prefix(directory).unwrap_or(path).to_owned())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn sources_and_cases_count_and_what_builds_write_does_not() {
+        let place = tempfile::tempdir().unwrap();
+        let place = place.path();
+        let write = |name: &str, text: &str| {
+            fs::create_dir_all(place.join(name).parent().unwrap()).unwrap();
+            fs::write(place.join(name), text).unwrap();
+        };
+        for name in ["main.go", "cases/a/vmi.yaml", "gone.txt"] {
+            write(name, "x");
+        }
+        let before = Snapshot::of(place);
+        for name in [
+            "target/a/b",
+            "build/x.wasm",
+            ".git/x",
+            "main.go~",
+            "Cargo.lock",
+            "a/__pycache__/b",
+        ] {
+            write(name, "x");
+        }
+        assert_eq!(Snapshot::of(place), before);
+        write("cases/a/vmi.yaml", "longer");
+        write("cases/b/vmi.yaml", "new");
+        fs::remove_file(place.join("gone.txt")).unwrap();
+        let changed = before.changed(&Snapshot::of(place), place);
+        let expected = ["cases/a/vmi.yaml", "cases/b/vmi.yaml", "gone.txt"];
+        assert_eq!(changed, expected.map(PathBuf::from));
+    }
+}

@@ -1,0 +1,140 @@
+//! `dev`, and the compiled modules that are kept between runs.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use super::{program, said, smbios, text, virt_hook, vmi, write};
+
+/// Only a hanging program takes this long.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// A running `virt-hook dev` and the lines that it prints.
+struct Dev {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Dev {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = program();
+        command.arg("dev").args(arguments).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let printed = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        thread::spawn(move || {
+            printed
+                .lines()
+                .try_for_each(|line| sender.send(line.unwrap()))
+        });
+        Self { child, lines }
+    }
+
+    /// What it prints until it waits for changes.
+    fn run(&self) -> String {
+        let mut printed = String::new();
+        while !printed.contains("waiting for changes") {
+            printed += &self.lines.recv_timeout(DEADLINE).unwrap();
+            printed += "\n";
+        }
+        printed
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_change_starts_another_run_and_ctrl_c_ends_it() {
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path();
+    write(place, "Makefile", "test:\n\t@cat note; test ! -f broken\n");
+    write(place, "note", "first\n");
+    let mut dev = Dev::start(&[text(place)]);
+    let first = dev.run();
+    assert!(
+        first.starts_with("first\n") && first.contains("passed in"),
+        "{first}"
+    );
+    write(place, "note", "second one\n");
+    let second = dev.run();
+    assert!(
+        second.starts_with("changed: note\nsecond one\n"),
+        "{second}"
+    );
+    write(place, "broken", "");
+    let third = dev.run();
+    assert!(
+        third.contains("changed: broken") && third.contains("FAILED in"),
+        "{third}"
+    );
+    assert!(!third.contains('\x1b'), "no terminal: {third:?}");
+    let id = dev.child.id().to_string();
+    let ended = Command::new("kill").args(["-INT", &id]).status().unwrap();
+    assert!(ended.success());
+    assert!(!dev.child.wait().unwrap().success());
+}
+
+#[test]
+fn a_directory_without_makefile_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let refused = virt_hook(&["dev", text(place.path())]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("no Makefile"), "{}", refused.err);
+    let missing = virt_hook(&["dev", text(place.path()), "--", "/nonexistent/program"]);
+    assert_eq!(missing.code, 3, "{}", missing.err);
+}
+
+#[test]
+fn a_module_is_compiled_once_and_a_damaged_copy_again() {
+    let place = tempfile::tempdir().unwrap();
+    let cache = place.path().join("cache");
+    let case = place.path().join("cases/a");
+    vmi(&case);
+    fs::write(case.join("expected.diff"), "").unwrap();
+    let module = smbios();
+    let tested = || {
+        let arguments = [
+            "test",
+            "--hook",
+            text(&module),
+            text(&case),
+            "-v",
+            "--update",
+        ];
+        let output = program()
+            .args(arguments)
+            .env("XDG_CACHE_HOME", &cache)
+            .output();
+        let said = said(&output.unwrap());
+        assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+        said.err
+    };
+    let entries = || {
+        let mut below = fs::read_dir(cache.join("virt-hook")).unwrap();
+        let directory = below.next().unwrap().unwrap().path();
+        let entries = fs::read_dir(directory).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths.collect::<Vec<_>>()
+    };
+    tested();
+    let kept = entries();
+    assert_eq!(kept.len(), 1);
+    assert!(!tested().contains("damaged"));
+    assert_eq!(entries(), kept);
+    let code = fs::read(&kept[0]).unwrap();
+    fs::write(&kept[0], &code[..code.len() / 2]).unwrap();
+    let said = tested();
+    assert!(said.contains("a kept module is damaged"), "{said}");
+    let [again] = &entries()[..] else {
+        panic!("one entry is expected: {:?}", entries());
+    };
+    assert!(fs::read(again).unwrap().len() > code.len() / 2);
+}
