@@ -13,3 +13,18 @@ use fuzz_corpus::replay;
 fn grants() {
     replay("grants", laws::grants);
 }
+
+#[test]
+fn description() {
+    replay("description", laws::description);
+}
+
+#[test]
+fn policy_file() {
+    replay("policy_file", laws::policy_file);
+}
+
+#[test]
+fn record() {
+    replay("record", laws::record);
+}
