@@ -44,7 +44,7 @@ pub fn diff_within(before: &Document, after: &Document, budget: &Budget<'_>) -> 
         text: 0,
     };
     differ.roots(&before.root, &after.root);
-    if differ.text <= MAX_TEXT {
+    if !differ.is_full() {
         return differ.changes;
     }
     vec![Change {
@@ -100,23 +100,42 @@ impl<'a> Differ<'a, '_> {
             visit,
         })];
         while let Some(next) = work.pop() {
-            if self.text > MAX_TEXT || !self.budget.spend(1) {
+            if self.is_full() || !self.budget.spend(1) {
                 return;
             }
             match next {
-                Work::Report(change) => self.report(change),
+                Work::Report(change) => self.changes.push(change),
                 Work::Compare(pair) => self.compare(&pair, &mut work),
             }
         }
     }
 
     fn report(&mut self, change: Change) {
+        self.count(&change);
+        self.changes.push(change);
+    }
+
+    /// Reports when its turn in the order of the document comes.
+    fn report_later(&mut self, change: Change, work: &mut Vec<Work<'a>>) {
+        self.count(&change);
+        work.push(Work::Report(change));
+    }
+
+    fn count(&mut self, change: &Change) {
         let held = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let place = change.place.as_ref();
-        let levels = place.map_or(0, |place| place.before.len() + place.after.len());
-        self.text += change.path.len() + held(&change.before) + held(&change.after);
-        self.text += levels * size_of::<usize>() + 64;
-        self.changes.push(change);
+        let place = place.map_or(0, |place| {
+            let levels = place.before.len() + place.after.len();
+            let bindings = place.namespaces.iter();
+            let bindings = bindings.map(|(prefix, uri)| prefix.len() + held(uri) + 64);
+            levels * size_of::<usize>() + bindings.sum::<usize>()
+        });
+        self.text += change.path.len() + held(&change.before) + held(&change.after) + place + 64;
+    }
+
+    /// Whether the changes so far have more text than a diff may have; asked before each text is made.
+    fn is_full(&self) -> bool {
+        self.text > MAX_TEXT
     }
 
     fn compare(&mut self, pair: &Pair<'a>, work: &mut Vec<Work<'a>>) {
@@ -159,6 +178,9 @@ impl<'a> Differ<'a, '_> {
         kind: ChangeKind,
         (before, after): (Option<String>, Option<String>),
     ) {
+        if self.is_full() {
+            return;
+        }
         let (side, scope) = if kind == ChangeKind::Inserted {
             (Side::After, pair.scopes.1.as_ref())
         } else {
@@ -223,6 +245,9 @@ impl<'a> Differ<'a, '_> {
         let moved = moves::moved_among_namesakes(before.families(), &partner);
         let mut origin = vec![None; after.list.len()];
         for (old, new) in partner.iter().enumerate() {
+            if self.is_full() {
+                return;
+            }
             match new {
                 Some(new) => origin[*new] = Some(old),
                 None => {
@@ -236,6 +261,9 @@ impl<'a> Differ<'a, '_> {
         }
         // The work list is a stack: what comes last in the document goes in first.
         for (new, old) in origin.iter().enumerate().rev() {
+            if self.is_full() {
+                return;
+            }
             match old {
                 Some(old) => self.paired(pair, (&before, *old), (&after, new), moved[*old], work),
                 None => {
@@ -246,7 +274,7 @@ impl<'a> Differ<'a, '_> {
                     let mut place = self.place_below(pair.visit, None, Some(new));
                     place.rank = after.rank(new);
                     place.namespaces = scope::free(element, pair.scopes.1.as_ref());
-                    work.push(Work::Report(inserted(path, element, Some(place))));
+                    self.report_later(inserted(path, element, Some(place)), work);
                 }
             }
         }
@@ -274,8 +302,7 @@ impl<'a> Differ<'a, '_> {
                 after: position(after.rank(new)),
                 place: Some(place),
             };
-            self.text += change.path.len();
-            work.push(Work::Report(change));
+            self.report_later(change, work);
         }
         let scopes = (was.scope.clone(), is.scope.clone());
         let same_namespaces =

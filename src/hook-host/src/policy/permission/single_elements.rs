@@ -30,8 +30,10 @@ pub(super) fn is_read_once(parent: &str, child: &str) -> bool {
 
 /// The first element of which its parent has two although libvirt reads one: the path of the parent, and the name.
 pub(crate) fn first_twin(root: &Element, budget: &Budget<'_>) -> Option<(String, String)> {
-    let mut open = vec![(root, String::new())];
-    while let Some((element, around)) = open.pop() {
+    // Paths are made for what is reported alone: one for each open element would fill the memory.
+    let mut parents: Vec<Parent<'_>> = Vec::new();
+    let mut open = vec![(root, None)];
+    while let Some((element, above)) = open.pop() {
         if !budget.spend(1) {
             return None;
         }
@@ -39,18 +41,40 @@ pub(crate) fn first_twin(root: &Element, budget: &Budget<'_>) -> Option<(String,
         if children.peek().is_none() {
             continue;
         }
-        let path = format!("{around}/{}", element.canonical_name());
+        let parent = Parent { element, above };
         if let Some(single) = SINGLE.get(local(element.name())) {
             let mut seen = HashSet::new();
             let names = element.children().map(|child| local(child.name()));
             let mut once = names.filter(|name| single.contains(name));
             if let Some(twin) = once.find(|name| !seen.insert(*name)) {
-                return Some((path, twin.to_owned()));
+                return Some((parent.path(&parents), twin.to_owned()));
             }
         }
-        open.extend(children.map(|child| (child, path.clone())));
+        parents.push(parent);
+        let above = Some(parents.len() - 1);
+        open.extend(children.map(|child| (child, above)));
     }
     None
+}
+
+/// An element with children, and the index of its own parent.
+struct Parent<'a> {
+    element: &'a Element,
+    above: Option<usize>,
+}
+
+impl<'a> Parent<'a> {
+    fn path(&self, parents: &[Parent<'a>]) -> String {
+        let mut names = Vec::new();
+        let mut next = Some(self);
+        while let Some(parent) = next {
+            names.push(parent.element.canonical_name());
+            next = parent.above.and_then(|index| parents.get(index));
+        }
+        names.push("");
+        names.reverse();
+        names.join("/")
+    }
 }
 
 #[cfg(test)]
@@ -144,5 +168,17 @@ mod tests {
         ] {
             assert_eq!(twin(&format!("<{list}/><{list}/>")), None, "{list}");
         }
+    }
+
+    /// One path for each child of an element with a name of 100 KB would take 200 MB.
+    #[test]
+    fn long_names_take_no_memory_for_each_child() {
+        let name = "n".repeat(100_000);
+        let xml = format!("<domain><{name}>{}</{name}></domain>", "<b/>".repeat(2000));
+        let document = Document::parse(&xml).unwrap();
+        let memory = allocation_counter::measure(|| {
+            assert_eq!(first_twin(document.root(), &Budget::unlimited()), None);
+        });
+        assert!(memory.bytes_max < 1 << 20, "{memory:?}");
     }
 }
