@@ -72,6 +72,8 @@ pub(crate) enum BodyError {
     Veto(String),
     Failed(String),
     Trap(String),
+    /// The words with which it crashed.
+    Panic(String),
     /// The call exceeded its own deadline.
     Deadline(Duration),
     /// The chain's deadline left no time for the call.
@@ -108,6 +110,18 @@ impl HookReport {
 }
 
 impl BodyError {
+    /// Without what a hook that reads cloud-init data said on its standard error, as its log lines are.
+    pub(crate) fn withheld(self) -> Self {
+        match self {
+            Self::Panic(message) => Self::Trap(format!(
+                "its last words ({} bytes) are withheld, since it reads cloud-init data; a record with \
+                 secrets has them",
+                message.len()
+            )),
+            other => other,
+        }
+    }
+
     /// The error of the hook `hook` at `point`; `chain_deadline` is the chain's.
     pub(crate) fn at(self, hook: &str, point: HookPoint, chain_deadline: Duration) -> HookError {
         let hook = hook.to_owned();
@@ -123,7 +137,7 @@ impl BodyError {
                 point,
                 message: printed(message),
             },
-            Self::Trap(message) => HookError::Trap {
+            Self::Trap(message) | Self::Panic(message) => HookError::Trap {
                 hook,
                 point,
                 message: printed(message),

@@ -105,3 +105,19 @@ async fn a_plugin_with_such_a_peer_fails_by_its_name() {
         );
     }
 }
+
+#[tokio::test]
+async fn an_info_of_thousands_of_hook_points_is_refused() {
+    let place = HooksPlace::new();
+    let flooding = Behaviour {
+        hook_points: vec![("", 0); 16_000],
+        ..Behaviour::default()
+    };
+    let _sidecar = Sidecar::serve(&place.at("hook-sidecar-0", "s"), flooding);
+    let config = CollectConfig {
+        deadline: Duration::from_secs(20),
+        ..config(&place)
+    };
+    let error = collect(config).await.err().unwrap().to_string();
+    assert!(error.contains("16000 hook points"), "{error}");
+}

@@ -54,7 +54,7 @@ async fn define(vmi: &str) -> CallReport {
 
 async fn trap(vmi: &str) -> String {
     match define(vmi).await.result {
-        Err(CallError::Trap(text)) => text,
+        Err(CallError::Trap(text) | CallError::Panic(text)) => text,
         other => panic!("{other:?}"),
     }
 }

@@ -89,6 +89,23 @@ async fn a_module_beside_the_socket_runs_in_process() {
     assert_eq!(run.changes[0].path, "/domain/title");
 }
 
+/// Opening a pipe waits for a writer, which no deadline of this process could end.
+#[tokio::test]
+async fn a_pipe_in_place_of_the_module_is_refused() {
+    let pod = Pod::new();
+    fs::remove_file(pod.module()).unwrap();
+    let made = std::process::Command::new("mkfifo")
+        .arg(pod.module())
+        .status();
+    assert!(made.unwrap().success());
+    let more = json!({});
+    let defining = pod.define("{}", &more, None);
+    let defined = tokio::time::timeout(Duration::from_secs(20), defining).await;
+    let error = defined.unwrap().unwrap_err().to_string();
+    assert!(error.contains("plugin/odd[0]"), "{error}");
+    assert!(error.contains("regular file"), "{error}");
+}
+
 #[tokio::test]
 async fn a_plugin_without_a_module_is_called_through_its_socket() {
     let pod = Pod::new();
@@ -139,6 +156,19 @@ async fn failure_strategy_and_timeout_are_the_plugins() {
         matches!(error, HookError::Deadline { limit: found, .. } if found == limit),
         "{error}"
     );
+}
+
+/// The plugin's timeout is that of its calls; to describe itself a module has what every module has.
+#[tokio::test]
+async fn a_module_that_spins_while_it_describes_itself_ends_before_the_plugins_timeout() {
+    let pod = Pod::new();
+    let spins = fixture::odd_with("\"future\": [1, {}]", "\"future\": [4, {}]");
+    fs::write(pod.module(), spins).unwrap();
+    let patient = json!({"timeout": "600s"});
+    let defining = pod.define("{}", &patient, None);
+    let defined = tokio::time::timeout(Duration::from_secs(120), defining).await;
+    let error = defined.unwrap().unwrap_err().to_string();
+    assert!(error.contains("plugin/odd[0]"), "{error}");
 }
 
 #[tokio::test]

@@ -102,6 +102,20 @@ async fn runs_hook_logs_and_late_arrivals_are_logged() {
     log.line(&["ERROR", "outcome=\"veto\"", "not on a Friday"]);
     log.line(&["WARN", "through the host", "hook=\"hook-sidecar-0\""]);
     log.line(&["ERROR", "through standard error"]);
+    let documents = CloudInitDocuments {
+        data_source: "noCloud".into(),
+        cloud_init_data_json: r#"{"DataSource":"noCloud","NoCloudMetaData":{},"UserData":"u"}"#
+            .into(),
+    };
+    let crashed = chain
+        .pre_cloud_init_iso(&invocation(), "panic", documents)
+        .await;
+    let error = crashed.unwrap_err().to_string();
+    assert!(
+        error.contains("crashed") && !error.contains("wheel"),
+        "{error}"
+    );
+    log.line(&["ERROR", "PreCloudInitIso", "last words", "withheld"]);
     // What a hook logs that read cloud-init data is withheld: the line above is the only one of its kind.
     log.line(&["log lines are withheld", "PreCloudInitIso", "lines=3"]);
     log.line(&["WARN", "too-late/odd.wasm", "it is not used"]);

@@ -12,6 +12,7 @@ use hook_host::record::{ReadError, Record, RecordConfig};
 use hook_host::replay::{ReplayError, ReplayResult, replay};
 use hook_host::wasm::LoadOptions;
 use hook_host::{Chain, CloudInitDocuments, CollectConfig, collect};
+use serde_json::json;
 
 struct Recorded {
     place: HooksPlace,
@@ -205,12 +206,22 @@ async fn secrets_are_recorded_only_on_request() {
     }
 }
 
+fn genuine_layer() -> serde_json::Value {
+    json!({"origin": "", "patterns": ["/domain/title"]})
+}
+
 /// Whoever wrote the record: it cannot take more of the machine than a hook.yaml could.
 #[tokio::test]
 async fn hostile_records_are_refused() {
     let Recorded { place, chain } = recorded("{}", false).await;
     chain.pre_start(&invocation(), "{}").await.unwrap();
     let text = std::fs::read_to_string(&files(&place)[0]).unwrap();
+    // The module is compiled once.
+    let artifacts = tempfile::tempdir().unwrap();
+    let options = || LoadOptions {
+        artifacts_dir: Some(artifacts.path().join("artifacts")),
+        ..LoadOptions::default()
+    };
     let genuine: serde_json::Value = serde_json::from_str(&text).unwrap();
     let record = |edit: &dyn Fn(&mut serde_json::Value)| {
         let mut value = genuine.clone();
@@ -220,14 +231,37 @@ async fn hostile_records_are_refused() {
     for limit in ["deadlineMs", "memory", "tableElements", "output", "log"] {
         assert!(genuine["limits"][limit].is_u64(), "{limit}");
         let record = record(&|value| value["limits"][limit] = u64::MAX.into()).unwrap();
-        let refused = replay(&record, fixture::odd(), false, LoadOptions::default()).await;
+        let refused = replay(&record, fixture::odd(), false, options()).await;
         let error = refused.unwrap_err().to_string();
         assert!(error.contains("is the most"), "{limit}: {error}");
     }
+    for (what, grant) in [
+        ("layers", json!(vec![genuine_layer(); 10_000])),
+        (
+            "paths",
+            json!([{"origin": "", "patterns": vec!["/domain/title"; 10_000]}]),
+        ),
+    ] {
+        let record = record(&|value| value["grant"] = grant.clone()).unwrap();
+        let refused = replay(&record, fixture::odd(), false, options()).await;
+        let error = refused.unwrap_err().to_string();
+        assert!(
+            error.contains(what) && error.contains("is the most"),
+            "{error}"
+        );
+    }
+    // Compared in time, although nobody would record as many documents.
+    let documents: Vec<_> = (0..200_000).map(|n| json!([n.to_string(), ""])).collect();
+    let record_of = |value: &mut serde_json::Value| {
+        value["output"] = json!({"domainXml": null, "documents": documents});
+    };
+    let many = record(&record_of).unwrap();
+    let replayed = replay(&many, fixture::odd(), false, options()).await;
+    assert_eq!(replayed.unwrap().difference.documents.len(), 200_000);
     let nested = "[".repeat(100_000);
     assert!(Record::parse(&nested).is_err());
     let escape = record(&|value| value["hookPoint"] = "\u{1b}[2J\u{202e}".into()).unwrap();
-    let refused = replay(&escape, fixture::odd(), false, LoadOptions::default()).await;
+    let refused = replay(&escape, fixture::odd(), false, options()).await;
     let error = refused.unwrap_err().to_string();
     assert!(!error.contains(['\u{1b}', '\u{202e}']), "{error}");
 

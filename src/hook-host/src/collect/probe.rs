@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
@@ -183,7 +183,10 @@ impl Probe {
     /// Opens a module and reads its `hook.yaml`. Links are followed within the hook's directory only.
     fn open(&self, id: &HookId) -> io::Result<(File, Result<Option<HookYaml>, PolicyError>)> {
         let directory = self.directory(id)?;
-        let file = directory.open(&id.file)?.into_std();
+        // Do not block on a pipe without a writer; what is no regular file is refused when it is loaded.
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NONBLOCK);
+        let file = directory.open_with(&id.file, &options)?.into_std();
         Ok((file, self.yaml(id, &directory)))
     }
 
@@ -210,11 +213,12 @@ impl LoadModule for PluginModules {
         file: &'a ModuleFile,
         limits: Limits,
     ) -> BoxFuture<'a, Result<Hook, String>> {
+        let loader = self.config.loader();
         let config = CollectConfig {
             limits,
             ..self.config.clone()
         };
-        let probe = Probe::new(&config, config.loader(), self.operator.clone());
+        let probe = Probe::new(&config, loader, self.operator.clone());
         let probe = probe.within(&config.plugins_dir);
         let id = HookId {
             directory: file.plugin.clone(),

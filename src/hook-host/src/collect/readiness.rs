@@ -10,7 +10,7 @@
 //! ```
 //! A file that changes or disappears leaves any state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::scan::{FileStamp, HookFile, HookFileKind, HookId, HooksListing};
@@ -109,8 +109,8 @@ impl Readiness {
         now: Instant,
     ) -> Result<(), MixedDirectory> {
         self.directories.clone_from(&listing.directories);
-        self.entries
-            .retain(|id, _| listing.hooks.iter().any(|found| found.id == *id));
+        let found: BTreeSet<&HookId> = listing.hooks.iter().map(|found| &found.id).collect();
+        self.entries.retain(|id, _| found.contains(id));
         for found in &listing.hooks {
             let known = self.entries.get(&found.id);
             if known.is_none_or(|entry| entry.stamp != found.stamp || entry.kind != found.kind) {

@@ -75,6 +75,11 @@ pub(super) struct ScanError {
     pub(super) source: io::Error,
 }
 
+/// The most files of a directory: whoever shares it may have filled it, and it is read again and again.
+const MAX_FILES: usize = 4096;
+/// The most sockets and modules of all directories.
+const MAX_HOOKS: usize = 256;
+
 /// Lists the hooks directory; a missing one is empty.
 pub(super) fn scan(hooks_dir: &Path) -> Result<HooksListing, ScanError> {
     let failed = |path: String| move |source| ScanError { path, source };
@@ -131,11 +136,18 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io
         metadata.or_else(|_| directory.symlink_metadata(file)).ok()
     };
     let settings = beside(HOOK_YAML);
-    for file in directory
+    for (seen, file) in directory
         .entries()?
         .flatten()
         .filter_map(|entry| visible(&entry))
+        .enumerate()
     {
+        if seen == MAX_FILES || listing.hooks.len() == MAX_HOOKS {
+            return Err(io::Error::other(format!(
+                "more than {MAX_FILES} files, or {MAX_HOOKS} sockets and modules with those of other \
+                 hooks; a hook's directory has few"
+            )));
+        }
         let is_module = file.ends_with(".wasm");
         if is_module {
             refuse_unprintable(&file)?;
@@ -248,6 +260,22 @@ mod tests {
             .collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn a_directory_that_somebody_fills_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let hook = dir.path().join("h");
+        fs::create_dir(&hook).unwrap();
+        for (count, end) in [(300, "wasm"), (5000, "txt")] {
+            for file in 0..count {
+                fs::write(hook.join(format!("{file}.{end}")), "").unwrap();
+            }
+            let error = scan(dir.path()).unwrap_err().to_string();
+            assert!(error.contains("/h: more than"), "{error}");
+            fs::remove_dir_all(&hook).unwrap();
+            fs::create_dir(&hook).unwrap();
+        }
     }
 
     #[test]

@@ -208,9 +208,14 @@ impl<'a> HookPointRun<'a> {
             };
             recorder.record(evidence).await;
         }
-        let secrets = self.recorder.is_some_and(Recorder::keeps_secrets);
-        run_log::run(self.invocation, &run, secrets);
+        run_log::run(self.invocation, &run, self.withholds());
         (run, output)
+    }
+
+    /// Whether what the hook says may contain cloud-init data, which is kept on request only.
+    fn withholds(&self) -> bool {
+        self.point == HookPoint::PreCloudInitIso
+            && !self.recorder.is_some_and(Recorder::keeps_secrets)
     }
 
     /// Calls a hook and verifies its output. Also returns the unverified output, if it is kept.
@@ -240,6 +245,7 @@ impl<'a> HookPointRun<'a> {
                 };
                 self.verify(hook, input, output, deadline).await
             }
+            Err(error) if self.withholds() => (Err(self.error(hook, error.withheld())), None),
             Err(error) => (Err(self.error(hook, error)), None),
         };
         let (output, changes, outcome) = match result {

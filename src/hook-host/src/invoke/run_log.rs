@@ -4,16 +4,16 @@ use domain_xml::Change;
 use serde_json::{Value, json};
 
 use crate::printable::printable;
-use crate::{FailurePolicy, HookPoint, Invocation, LogLevel, LogLine, Outcome, Overlap, Run};
+use crate::{FailurePolicy, Invocation, LogLevel, LogLine, Outcome, Overlap, Run};
 
 /// The most changes in a log line.
 const MAX_CHANGES: usize = 64;
 /// The most bytes of one value.
 const MAX_VALUE: usize = 512;
 
-/// `secrets`: whether lines are logged that may contain cloud-init data.
-pub(super) fn run(invocation: &Invocation, run: &Run, secrets: bool) {
-    if run.hook_point == HookPoint::PreCloudInitIso && !secrets {
+/// `withholds`: whether the hook's lines are left out, because they may contain cloud-init data.
+pub(super) fn run(invocation: &Invocation, run: &Run, withholds: bool) {
+    if withholds {
         withhold(run);
     } else {
         run.log.iter().for_each(|line| log_line(run, line));

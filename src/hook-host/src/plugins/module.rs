@@ -14,7 +14,8 @@ use crate::{HookPoint, Limits};
 
 /// Loads modules of plugins, with the settings that `hook.yaml` and the operator's policy give them.
 pub(crate) trait LoadModule: Send + Sync {
-    /// The error is why the module cannot be used.
+    /// `limits` are those of its calls; to describe itself it gets no more than any module. The error is why the
+    /// module cannot be used.
     fn load_module<'a>(
         &'a self,
         file: &'a ModuleFile,

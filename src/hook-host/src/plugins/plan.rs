@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use tokio::time::{Instant, timeout_at};
+
 use super::condition::ConditionCache;
 use super::hook_body::{UnusableHook, VERSION};
 use super::module::{LoadModule, ModuleFile, PluginModule};
@@ -57,9 +59,15 @@ impl Plugins {
     pub(crate) async fn plan(&self, vmi: &str, context: PlanContext<'_>) -> Vec<PlanEntry> {
         let mut conditions = ConditionCache::new(vmi);
         let mut entries = Vec::new();
+        // The first may be compiled as long as any module; together they get little more.
+        let loaded_by =
+            Instant::now() + context.limits.compile_deadline + context.limits.chain_deadline;
         for hook in &self.hooks {
             entries.push(match hook.candidate(&mut conditions, context) {
-                Ok(candidate) => PlanEntry::Hook(Box::new(hook.build(candidate, context).await)),
+                Ok(candidate) => {
+                    let built = hook.build(candidate, context, loaded_by).await;
+                    PlanEntry::Hook(Box::new(built))
+                }
                 Err(condition) => PlanEntry::Skipped {
                     hook: hook.name(),
                     condition,
@@ -115,7 +123,12 @@ impl PluginHook {
         Ok(Candidate { settings, callee })
     }
 
-    async fn build(&self, candidate: Candidate, context: PlanContext<'_>) -> Hook {
+    async fn build(
+        &self,
+        candidate: Candidate,
+        context: PlanContext<'_>,
+        loaded_by: Instant,
+    ) -> Hook {
         let Candidate { settings, callee } = candidate;
         let error = match callee {
             Ok(Callee::Sidecar(sidecar)) => {
@@ -126,7 +139,10 @@ impl PluginHook {
                 };
             }
             Ok(Callee::Module(file)) => {
-                match self.module(&file, settings.failure_policy, context).await {
+                let loading = self.module(&file, settings.failure_policy, context);
+                let loaded = timeout_at(loaded_by, loading).await;
+                let late = || "the time for loading all modules of plugins is over".to_owned();
+                match loaded.unwrap_or_else(|_| Err(late())) {
                     Ok(hook) => return hook,
                     Err(reason) => self.unusable(format!(
                         "module {}/{} of the plugin: {reason}",

@@ -18,6 +18,11 @@ use crate::{FailurePolicy, Invocation, Limits, LogLevel, LogLine, Reason};
 /// The number in [`Record::version`].
 pub(super) const VERSION: u32 = 1;
 
+/// The most layers of a grant: wishes, hook.yaml, and the parts of a policy.
+const MAX_LAYERS: usize = 16;
+/// The most paths of a layer, far more than a policy has.
+const MAX_PATTERNS: usize = 4096;
+
 /// The record of one run of one hook. Unknown members are ignored when a record is read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -241,6 +246,24 @@ impl Record {
                 origin: entry.origin.clone(),
             })
         };
+        let layers = self.grant.as_deref().unwrap_or_default();
+        for (what, count, most) in [
+            ("layers of grants", layers.len(), MAX_LAYERS),
+            (
+                "paths in a layer of grants",
+                layers
+                    .iter()
+                    .map(|layer| layer.patterns.len())
+                    .max()
+                    .unwrap_or(0),
+                MAX_PATTERNS,
+            ),
+        ] {
+            if count > most {
+                let reason = format!("{count} {what}, and {most} is the most");
+                return Err(ReadError::NoRecord(reason));
+            }
+        }
         let grant = match &self.grant {
             Some(layers) => Grant::new(layers.iter().map(layer).collect::<Result<_, _>>()?),
             None => Grant::unlimited(),

@@ -1,5 +1,7 @@
 //! Compares a replay with its record.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use domain_xml::{Change, Document, diff};
 
 use crate::record::{LogEntry, Output, Record};
@@ -77,18 +79,13 @@ fn documents(
     before: Option<&[(String, String)]>,
     after: Option<&[(String, String)]>,
 ) -> Vec<String> {
-    let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
-    let text = |list: &[(String, String)], name: &str| {
-        let found = list.iter().find(|(known, _)| known == name);
-        found.map(|(_, text)| text.clone())
+    let by_name = |list: Option<&[(String, String)]>| -> BTreeMap<String, String> {
+        list.unwrap_or_default().iter().cloned().collect()
     };
-    let mut names: Vec<&String> = before.iter().chain(after).map(|(name, _)| name).collect();
-    names.sort();
-    names.dedup();
-    let differs = |name: &&&String| text(before, name) != text(after, name);
-    names
-        .iter()
-        .filter(differs)
-        .map(|name| (**name).clone())
-        .collect()
+    let (before, after) = (by_name(before), by_name(after));
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let differing = names
+        .into_iter()
+        .filter(|name| before.get(*name) != after.get(*name));
+    differing.cloned().collect()
 }

@@ -16,6 +16,10 @@ use crate::{HookPoint, Subscription};
 const INFO_DEADLINE: Duration = Duration::from_secs(1);
 /// The largest Info answer in bytes.
 const MAX_INFO: usize = 64 << 10;
+/// The most hook points and versions of an Info answer, far more than exist.
+const MAX_ENTRIES: usize = 64;
+/// The most bytes of a name in errors and log lines.
+const MAX_NAME: usize = 253;
 
 /// Why a sidecar returned no usable Info.
 #[derive(Debug, thiserror::Error)]
@@ -36,8 +40,14 @@ pub(crate) async fn query_info(socket: &Path) -> Result<Sidecar, InfoError> {
     let info = tokio::time::timeout(INFO_DEADLINE, call_info(stream)).await;
     let info =
         info.map_err(|_| InfoError::Unusable(format!("no answer to Info in {INFO_DEADLINE:?}")))??;
+    let entries = info.hook_points.len().max(info.versions.len());
+    if entries > MAX_ENTRIES {
+        return Err(InfoError::Unusable(format!(
+            "its Info has {entries} hook points or versions, and {MAX_ENTRIES} is the most"
+        )));
+    }
     let version = Version::newest(&info.versions).ok_or_else(|| {
-        let offered = printable(&info.versions.join(", "), 253);
+        let offered = printable(&info.versions.join(", "), MAX_NAME);
         let ours = Version::ALL.map(Version::name).join(", ");
         InfoError::Unusable(format!(
             "it speaks [{offered}], this launcher speaks [{ours}]"
@@ -46,7 +56,7 @@ pub(crate) async fn query_info(socket: &Path) -> Result<Sidecar, InfoError> {
     let hook_points = hook_points(socket, &info, version);
     Ok(Sidecar {
         socket: socket.to_owned(),
-        name: printable(&info.name, 253),
+        name: printable(&info.name, MAX_NAME),
         version,
         hook_points,
     })
@@ -78,8 +88,8 @@ fn hook_points(socket: &Path, info: &InfoResult, version: Version) -> Vec<Subscr
             Some(_) => {}
             None => tracing::warn!(
                 socket = %socket.display(),
-                sidecar = info.name,
-                hook_point = wanted.name,
+                sidecar = printable(&info.name, MAX_NAME),
+                hook_point = printable(&wanted.name, MAX_NAME),
                 version = version.name(),
                 "the hook sidecar wants a hook point that its version of the contract does not \
                  have; it will not be called there"

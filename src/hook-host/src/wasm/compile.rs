@@ -9,7 +9,6 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Once;
 use std::time::Duration;
 
-use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
@@ -17,7 +16,6 @@ use super::compile_child::{self, ChildLimits, ChildReport};
 use super::engine::TargetMachine;
 use super::{COMPILE_ARG, Compiler};
 use crate::Limits;
-use crate::digest::hex;
 
 /// The most bytes that are read of a child's report, which is one line.
 const MAX_REPORT: u64 = 64 << 10;
@@ -61,8 +59,6 @@ pub enum CompileError {
 
 /// The result of a compilation.
 pub(super) struct Compiled {
-    /// The sha256 of the bytes that were compiled; the file may have changed since it was opened.
-    pub(super) digest: String,
     /// Peak memory of the child in bytes; unknown for this process.
     pub(super) peak_memory: Option<u64>,
 }
@@ -121,10 +117,7 @@ fn in_process(
     artifact
         .write_all(&code)
         .map_err(|error| CompileError::Refused(error.to_string()))?;
-    Ok(Compiled {
-        digest: hex(&Sha256::digest(&bytes)),
-        peak_memory: None,
-    })
+    Ok(Compiled { peak_memory: None })
 }
 
 /// Kills and reaps the child on drop, so that it does not outlive this process.
@@ -183,15 +176,11 @@ async fn finish(
     let status = exit(&mut child.0).await.map_err(failed)?;
     match serde_json::from_str(&stderr) {
         Ok(ChildReport::Compiled {
-            digest,
             peak_memory,
             unconfined,
         }) if status.success() => {
             report_unconfined(&unconfined);
-            Ok(Compiled {
-                digest,
-                peak_memory,
-            })
+            Ok(Compiled { peak_memory })
         }
         Ok(ChildReport::Refused(text)) => Err(CompileError::Refused(text)),
         _ => Err(death_error(program, status, &stderr, limits)),

@@ -7,12 +7,10 @@ use std::process::ExitCode;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use super::COMPILE_ARG;
 use super::confinement::{Missing, confine};
 use super::engine::{EngineRole, TargetMachine, engine};
-use crate::digest::hex;
 
 /// The limits of a compile child, passed as command-line arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +31,6 @@ pub(super) struct ChildLimits {
 pub(super) enum ChildReport {
     /// The artifact was written.
     Compiled {
-        /// The sha256 of the module.
-        digest: String,
         /// Peak memory of the child in bytes, if the system reports it.
         peak_memory: Option<u64>,
         /// What the kernel lacks to confine the child.
@@ -80,7 +76,6 @@ fn run(arguments: impl Iterator<Item = OsString>) -> Result<ChildReport, String>
         .and_then(|()| io::stdout().flush())
         .map_err(|error| format!("its code could not be written: {error}"))?;
     Ok(ChildReport::Compiled {
-        digest: hex(&Sha256::digest(&module)),
         peak_memory: status.and_then(peak_memory),
         unconfined,
     })

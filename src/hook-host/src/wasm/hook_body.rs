@@ -72,6 +72,7 @@ fn body_error(error: CallError, call: &HookCall<'_>) -> BodyError {
         CallError::Veto(message) => BodyError::Veto(message),
         CallError::Failed(message) => BodyError::Failed(message),
         CallError::Trap(message) => BodyError::Trap(message),
+        CallError::Panic(message) => BodyError::Panic(message),
         // The chain's deadline was closer than the hook's own.
         CallError::Deadline(limit) if limit < call.settings.limits.call_deadline => {
             BodyError::ChainDeadline

@@ -1,7 +1,7 @@
 //! Loads module files: check, compile, link, describe.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use super::epoch::EpochTicker;
 use super::error::LoadError;
 use super::guest_call;
 use super::module::{CodeOrigin, Module, ModuleInfo};
+use super::module_snapshot::ModuleSnapshot;
 use super::precompiled_dirs::PrecompiledDirs;
 use super::preflight::{self, Flaw};
 use super::store_state::StoreState;
@@ -215,11 +216,10 @@ impl Loader {
 
     /// The module's code: precompiled in the image, cached, or compiled now.
     async fn component(&self, source: &ModuleFile<'_>) -> Result<LoadedCode, LoadError> {
-        let digest = artifact_cache::digest(source.file).map_err(|error| LoadError::Read {
-            path: source.path.to_owned(),
-            source: error,
-        })?;
-        // Checked before the compilation, and again for the bytes that were compiled.
+        let digest = source
+            .blocking(|file| artifact_cache::digest(&file))
+            .await?;
+        // Checked before the compilation, and again for the bytes that are compiled.
         source.is_pinned(&digest)?;
         let precompiled = self
             .0
@@ -261,8 +261,10 @@ impl Loader {
     ) -> Result<LoadedCode, LoadError> {
         let partial = artifacts.new_partial()?;
         let options = &self.0.options;
+        let snapshot = source.snapshot(options.limits.module as u64).await?;
+        source.is_pinned(&snapshot.digest)?;
         let job = CompileJob {
-            module: source.file,
+            module: &snapshot.file,
             artifact: &partial.file,
             machine: self.0.machine,
         };
@@ -278,9 +280,8 @@ impl Loader {
             size: source.size,
             source: error,
         })?;
-        source.is_pinned(&compiled.digest)?;
         let host = &load_context?.host;
-        let path = artifacts.path(&compiled.digest, &artifact_cache::engine_key(&host.engine));
+        let path = artifacts.path(&snapshot.digest, &artifact_cache::engine_key(&host.engine));
         partial.publish(&path)?;
         let component =
             artifact_cache::load(&host.engine, &path).map_err(|error| LoadError::Engine {
@@ -291,7 +292,7 @@ impl Loader {
         tracing::info!(module = %source.path.display(), ?took, peak_memory, "a module was compiled");
         let code = CodeOrigin::Compiled { took, peak_memory };
         Ok(LoadedCode {
-            digest: compiled.digest,
+            digest: snapshot.digest,
             component,
             code,
         })
@@ -344,6 +345,27 @@ impl ModuleFile<'_> {
             }
         }
         Ok(())
+    }
+
+    async fn snapshot(&self, limit: u64) -> Result<ModuleSnapshot, LoadError> {
+        self.blocking(move |file| ModuleSnapshot::of(&file, limit))
+            .await
+    }
+
+    /// Reads the whole file on a thread for blocking work.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(File) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, LoadError> {
+        let reading = async {
+            let file = self.file.try_clone()?;
+            let done = tokio::task::spawn_blocking(move || work(file)).await;
+            done.map_err(io::Error::other)?
+        };
+        reading.await.map_err(|source| LoadError::Read {
+            path: self.path.to_owned(),
+            source,
+        })
     }
 
     fn is_pinned(&self, digest: &str) -> Result<(), LoadError> {

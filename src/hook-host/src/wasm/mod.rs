@@ -25,6 +25,7 @@ mod limiter;
 mod loader;
 mod module;
 mod module_call;
+mod module_snapshot;
 mod precompile;
 mod precompiled_dirs;
 mod preflight;

@@ -99,6 +99,9 @@ pub enum CallError {
     /// The hook trapped or exceeded its memory limit.
     #[error("it crashed: {0}")]
     Trap(String),
+    /// The hook panicked; the text is what it wrote to its standard error.
+    #[error("it crashed: {0}")]
+    Panic(String),
     /// The hook exceeded its deadline.
     #[error("it did not answer within {0:?}")]
     Deadline(Duration),

@@ -33,8 +33,10 @@ pub(super) fn trap_error(
         Some(Trap::MemoryOutOfBounds) => {
             format!("it left its memory, most often by recursing too deeply{place}")
         }
-        Some(Trap::UnreachableCodeReached) => panic_message(log)
-            .unwrap_or_else(|| format!("it reached what it held to be unreachable{place}")),
+        Some(Trap::UnreachableCodeReached) => match panic_message(log) {
+            Some(words) => return CallError::Panic(shorten(&words)),
+            None => format!("it reached what it held to be unreachable{place}"),
+        },
         Some(other) => format!("{other}{place}"),
         // wasmtime does not export the type of this error.
         None if error

@@ -1,0 +1,75 @@
+//! A copy of a module that nobody can change any more.
+//!
+//! A file can be written over between hashing and compiling, and a compiler that a hostile module has taken over can
+//! report any digest. So the bytes are copied and hashed here, and only the sealed copy is compiled.
+
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use sha2::{Digest as _, Sha256};
+
+use crate::digest::hex;
+
+/// A module's bytes in sealed memory.
+pub(super) struct ModuleSnapshot {
+    /// At its beginning.
+    pub(super) file: File,
+    /// The sha256 in hexadecimal.
+    pub(super) digest: String,
+}
+
+impl ModuleSnapshot {
+    /// Copies a file of at most `limit` bytes.
+    pub(super) fn of(module: &File, limit: u64) -> io::Result<Self> {
+        let mut file = File::from(memfd_create(
+            "module",
+            MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+        )?);
+        let (mut hasher, mut buffer, mut size) = (Sha256::new(), [0; 16 << 10], 0);
+        loop {
+            let read = match module.read_at(&mut buffer, size) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            size += read as u64;
+            if size > limit {
+                let text = format!("it grew beyond {limit} bytes while it was read");
+                return Err(io::Error::other(text));
+            }
+            hasher.update(&buffer[..read]);
+            file.write_all(&buffer[..read])?;
+        }
+        file.rewind()?;
+        let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+        fcntl_add_seals(&file, seals)?;
+        let digest = hex(&hasher.finalize());
+        Ok(Self { file, digest })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn a_snapshot_has_the_bytes_and_cannot_be_written() {
+        let mut module = tempfile::tempfile().unwrap();
+        module.write_all(&[7; 40_000]).unwrap();
+        let mut snapshot = ModuleSnapshot::of(&module, 40_000).unwrap();
+        module.write_all(b"more").unwrap();
+        let mut bytes = Vec::new();
+        snapshot.file.read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, [7; 40_000]);
+        assert_eq!(snapshot.digest, hex(&Sha256::digest(&bytes)));
+        assert!(snapshot.file.write_all(b"x").is_err());
+        assert!(snapshot.file.set_len(0).is_err());
+        assert!(ModuleSnapshot::of(&module, 40_000).is_err());
+    }
+}
