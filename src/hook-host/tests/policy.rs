@@ -346,6 +346,24 @@ async fn a_module_swapped_while_it_is_collected_is_looked_at_again() {
     assert_eq!(chain.hooks()[1].version, "1.2.3");
 }
 
+/// It is not even asked for its description, in which this one would crash.
+#[tokio::test]
+async fn a_module_that_no_rule_lists_is_neither_compiled_nor_run() {
+    let place = HooksPlace::new();
+    let crashes = fixture::odd_with("\"future\": [1, {}]", "\"future\": [3, {}]");
+    place.put_old("h", "odd.wasm", &crashes);
+    for digests in ["Listed", "Pinned"] {
+        let other = "0".repeat(64);
+        let text = format!("digests: {digests}\nrules: [{{digests: ['{other}'], allow: {{}}}}]\n");
+        let config = CollectConfig {
+            policy: PolicySource::IfPresent(written(&place, "p.yaml", &text)),
+            ..place.config(1)
+        };
+        let error = collect(config).await.err().unwrap().to_string();
+        assert!(error.contains("modules run only when"), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_module_with_an_unstable_description_is_refused() {
     let place = HooksPlace::new();

@@ -14,17 +14,18 @@ use tokio::sync::Semaphore;
 use super::readiness::ProbeAttempt;
 use super::scan::{HookFileKind, HookId};
 use super::{CollectConfig, hook_path};
-use crate::Limits;
+use crate::digest::DigestPin;
 use crate::hook::{Hook, HookInfo, HookKind};
 use crate::plugins::{LoadModule, ModuleFile};
 use crate::policy::module_signature::ModuleSignature;
 use crate::policy::{
     HOOK_YAML, HookSettings, HookYaml, ModuleIdentity, OperatorPolicy, PolicyError, ResolveError,
-    resolve, resolve_sidecar,
+    admit, resolve, resolve_sidecar,
 };
 use crate::printable::{MAX_MESSAGE, printable};
 use crate::sidecar::{InfoError, Sidecar, query_info};
 use crate::wasm::{self, LoadError, Loader, Module};
+use crate::{Description, Limits};
 
 /// What all probes share.
 #[derive(Clone)]
@@ -116,17 +117,59 @@ impl Probe {
         let Ok(_permit) = self.compile_slots.acquire().await else {
             return ProbeResult::NotReady("collection ends".to_owned());
         };
-        let pin = yaml.as_ref().and_then(HookYaml::pin);
+        let (pin, signature) = match self.admit(id, &file, &path, yaml.as_ref()).await {
+            Ok(admitted) => admitted,
+            Err(reason) => return ProbeResult::Flawed(reason),
+        };
         let loading = self
             .loader
             .load_pinned(&file, &path, &id.directory, pin.as_ref());
         match loading.await {
-            Ok(module) => {
-                let signature = self.signature(id, &file, &path, module.digest());
-                self.resolve_module(id, module, yaml.as_ref(), &signature)
-            }
+            Ok(module) => self.resolve_module(id, module, yaml.as_ref(), &signature),
             Err(error) => load_failure(&error),
         }
+    }
+
+    /// Asks the operator's policy before the module is compiled or run, because "may not run" covers both: the digest
+    /// that the module must then have, and its signature.
+    async fn admit(
+        &self,
+        id: &HookId,
+        file: &File,
+        path: &Path,
+        yaml: Option<&HookYaml>,
+    ) -> Result<(Option<DigestPin>, ModuleSignature), String> {
+        let pin = yaml.and_then(HookYaml::pin);
+        if self.policy.operator.is_none() {
+            return Ok((pin, ModuleSignature::default()));
+        }
+        let reading = {
+            let (probe, id, path) = (self.clone(), id.clone(), path.to_owned());
+            let file = file.try_clone();
+            tokio::task::spawn_blocking(move || {
+                let file = file?;
+                let digest = wasm::digest(&file)?;
+                let signature = probe.signature(&id, &file, &path, &digest);
+                Ok::<_, io::Error>((digest, signature))
+            })
+        };
+        let read = reading.await.map_err(io::Error::other);
+        let (digest, signature) = read
+            .and_then(|read| read)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let identity = ModuleIdentity {
+            digest: &digest,
+            namespace: &self.policy.namespace,
+            signature: &signature,
+            description: &Description::default(),
+        };
+        admit(identity, yaml, self.policy.operator.as_ref())
+            .map_err(|error| format!("hook {id}: {error}"))?;
+        let pin = DigestPin {
+            sha256: digest,
+            place: "its check against the operator's policy".to_owned(),
+        };
+        Ok((Some(pin), signature))
     }
 
     /// Verifies the module's signature if the operator's policy asks for one.

@@ -37,5 +37,5 @@ pub use summary::{PolicySummary, PolicyWarning};
 pub(crate) use grant::{Grant, GrantRefusal, Layer, NotGranted};
 pub(crate) use hook_yaml::FILE as HOOK_YAML;
 pub(crate) use hook_yaml::{MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT};
-pub(crate) use resolve::{resolve, resolve_sidecar};
+pub(crate) use resolve::{admit, resolve, resolve_sidecar};
 pub(crate) use sidecar_policy::resolve_plugin;

@@ -195,7 +195,7 @@ pub(super) fn engine_key(engine: &Engine) -> String {
 }
 
 /// The sha256 of a whole file in hexadecimal.
-pub(super) fn digest(file: &File) -> io::Result<String> {
+pub(crate) fn digest(file: &File) -> io::Result<String> {
     let mut hasher = Sha256::new();
     for_each_chunk(file, |piece| hasher.update(piece))?;
     Ok(hex(&hasher.finalize()))

@@ -37,7 +37,7 @@ use std::path::PathBuf;
 
 pub use crate::determinism::Determinism;
 pub use crate::digest::DigestPin;
-pub(crate) use artifact_cache::read_with_digest;
+pub(crate) use artifact_cache::{digest, read_with_digest};
 pub use compile::CompileError;
 pub use compile_child::compile_child;
 pub use component_interfaces::{ComponentInterfaces, Interface};

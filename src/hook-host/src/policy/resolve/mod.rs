@@ -118,16 +118,7 @@ pub(crate) fn resolve(
     yaml: Option<&HookYaml>,
     operator: Option<&OperatorPolicy>,
 ) -> Result<HookSettings, ResolveError> {
-    let rules = operator.map(|policy| signature::effective_rules(policy, &identity));
-    let rules = rules.transpose()?.unwrap_or_default();
-    let resolver = Resolver {
-        identity,
-        yaml,
-        operator,
-        rules: rules.iter().map(|rule| &rule.allow).collect(),
-        is_signed: rules.iter().any(|rule| rule.keys.is_some()),
-        is_capped: true,
-    };
+    let resolver = Resolver::of_module(identity, yaml, operator)?;
     resolver.digest()?;
     Ok(HookSettings {
         hook_points: resolver.hook_points()?,
@@ -137,6 +128,15 @@ pub(crate) fn resolve(
         dirs: resolver.dirs()?,
         grant: resolver.grant()?,
     })
+}
+
+/// Whether a module may be compiled and asked for its description, which is not looked at.
+pub(crate) fn admit(
+    identity: ModuleIdentity<'_>,
+    yaml: Option<&HookYaml>,
+    operator: Option<&OperatorPolicy>,
+) -> Result<(), ResolveError> {
+    Resolver::of_module(identity, yaml, operator)?.digest()
 }
 
 /// Resolves the settings of a gRPC sidecar, which runs unrestricted or not at all.
@@ -208,6 +208,23 @@ struct AllowList<'a, T> {
 }
 
 impl<'a> Resolver<'a> {
+    fn of_module(
+        identity: ModuleIdentity<'a>,
+        yaml: Option<&'a HookYaml>,
+        operator: Option<&'a OperatorPolicy>,
+    ) -> Result<Self, ResolveError> {
+        let rules = operator.map(|policy| signature::effective_rules(policy, &identity));
+        let rules = rules.transpose()?.unwrap_or_default();
+        Ok(Self {
+            identity,
+            yaml,
+            operator,
+            rules: rules.iter().map(|rule| &rule.allow).collect(),
+            is_signed: rules.iter().any(|rule| rule.keys.is_some()),
+            is_capped: true,
+        })
+    }
+
     /// The operator's list of one kind: the lists of all rules that name the hook together; if none
     /// of them has one, the list of the top-level `allow`. `None` if the policy has no such list.
     fn operator_list<T>(
