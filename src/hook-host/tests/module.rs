@@ -255,7 +255,7 @@ async fn files_that_are_no_hook_are_explained() {
     .await;
     assert!(
         text.contains("built for virt-hook:hooks@0.7.0")
-            && text.contains("this host runs virt-hook:hooks@0.1.0"),
+            && text.contains("this host runs virt-hook:hooks@0.1."),
         "{text}"
     );
     let text = refusal(&[&whole[..], &[11, 3, 0xff, 0xff, 0xff]].concat()).await;

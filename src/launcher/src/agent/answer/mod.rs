@@ -8,7 +8,8 @@ mod bounded;
 mod system;
 
 pub(crate) use system::{
-    agent_version, filesystems, freeze_status, hostname, interfaces, load, os_info, timezone, users,
+    agent_version, filesystems, freeze_status, frozen_count, hostname, interfaces, load, os_info,
+    timezone, users,
 };
 
 use serde::Deserialize;

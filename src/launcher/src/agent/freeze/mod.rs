@@ -57,6 +57,8 @@ pub(crate) enum Change {
     Done,
     /// The guest was in that state already.
     None,
+    /// The guest has no file system that can be frozen, and its agent calls it thawed all the time.
+    NothingToFreeze,
 }
 
 /// Freezes and thaws the guest. Clones are the same.
@@ -119,6 +121,9 @@ impl Freezer {
             .send(&domain, "guest-fsfreeze-freeze", FREEZE_TIMEOUT)
             .await
         {
+            Ok(answer) if answer::frozen_count(&answer).is_ok_and(|count| count == 0) => {
+                Ok(Change::NothingToFreeze)
+            }
             Ok(_) => {
                 self.inform_safety_thaw(number, Input::Frozen(request.thaw_after));
                 self.record(FreezeStatus::Frozen);

@@ -152,6 +152,7 @@ async fn stayed_frozen(jobs: &Jobs, frozen: Change) -> bool {
     let was_frozen = match frozen {
         Change::Done => freezer.thaw().await.map(|thawed| thawed == Change::Done),
         Change::None => freezer.is_frozen().await,
+        Change::NothingToFreeze => Ok(true),
     };
     was_frozen.unwrap_or_else(|error| {
         tracing::warn!(reason = %error, "the guest could not be thawed, or asked, after a backup's start");

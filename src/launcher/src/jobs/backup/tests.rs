@@ -234,6 +234,23 @@ async fn guest_that_was_thawed_before_the_backup_began_is_not_quiesced() {
     );
 }
 
+/// As the agent of a guest that runs from memory answers.
+#[tokio::test]
+async fn guest_without_a_file_system_to_freeze_is_quiesced() {
+    let rig = Rig::new().await;
+    let answer = |command: &str| {
+        let answer = match command.contains("guest-fsfreeze-freeze") {
+            true => r#"{"return":0}"#,
+            false => r#"{"return":"thawed"}"#,
+        };
+        Ok(answer.to_owned())
+    };
+    rig.fake.set_agent(DOMAIN, Some(Arc::new(answer)));
+    let quiesced = rig.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
+    rig.jobs.start_backup(quiesced).await.unwrap();
+    assert_eq!(rig.last().await.quiesce_status, "Succeeded");
+}
+
 #[tokio::test]
 async fn guest_that_somebody_else_froze_stays_frozen() {
     let rig = Rig::new().await;

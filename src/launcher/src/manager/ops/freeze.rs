@@ -24,7 +24,7 @@ pub(in crate::manager) async fn unfreeze(vm: &VmContext) -> Result<Answer, OpErr
 fn answer(change: Result<Change, FreezeError>) -> Result<Answer, OpError> {
     match change {
         Ok(Change::Done) => Ok(Answer::Done),
-        Ok(Change::None) => Ok(Answer::NothingToDo),
+        Ok(Change::None | Change::NothingToFreeze) => Ok(Answer::NothingToDo),
         Err(FreezeError::Agent(error)) => Err(error.into()),
         Err(error) => Err(OpError::Freeze(error)),
     }
