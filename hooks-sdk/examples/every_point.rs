@@ -2,8 +2,8 @@
 //! annotation `do` of the VMI.
 
 use hooks_sdk::{
-    CloudInit, Context, Description, Device, Domain, Hook, HookPoint, Result, Vmi, failed, host,
-    log, veto,
+    CloudInit, Context, Description, Device, Domain, Hook, HookPoint, Migration, Result, Vmi,
+    failed, host, log, veto,
 };
 
 /// The hook.
@@ -16,6 +16,7 @@ impl Hook for EveryPoint {
         HookPoint::PreCloudInitIso,
         HookPoint::OnDefineDomain,
         HookPoint::OnAttachDevice,
+        HookPoint::PreMigrationSource,
         HookPoint::Shutdown,
     ];
 
@@ -29,6 +30,7 @@ impl Hook for EveryPoint {
                 "/domain/devices/disk/driver/**",
             ])
             .with_config(["colour"])
+            .with_migration(["bandwidth", "allow-auto-converge"])
     }
 
     fn pre_start(&self, vmi: &Vmi) -> Result {
@@ -63,6 +65,17 @@ impl Hook for EveryPoint {
         }
         log::info(format!("{:?}: {:?}", host::reason(), device.vmi_name()));
         device.ensure_child("driver").set_attr("cache", "none");
+        Ok(())
+    }
+
+    fn pre_migration_source(&self, vmi: &Vmi, migration: &mut Migration) -> Result {
+        match vmi.annotation("do") {
+            Some("veto") => return Err(veto("it stays here")),
+            Some("more") => migration.set_max_downtime(50),
+            _ => {}
+        }
+        migration.set_bandwidth(64 << 20);
+        migration.allow_auto_converge(true);
         Ok(())
     }
 

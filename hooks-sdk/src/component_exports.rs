@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use crate::bindings::exports::virt_hook::hooks0_1_0::handler::{self, Guest};
-use crate::bindings::exports::virt_hook::hooks0_1_1::attach_device;
+use crate::bindings::exports::virt_hook::hooks0_1_1::{attach_device, migration_source};
 use crate::{Description, Error, Hook, dispatch, host};
 
 pub use crate::bindings::{self as types, export_component};
@@ -52,6 +52,15 @@ impl<T: Exported> Guest for Component<T> {
 impl<T: Exported> attach_device::Guest for Component<T> {
     fn on_attach_device(vmi: String, device_xml: String) -> Result<String, handler::Error> {
         told(|| dispatch::on_attach_device::<T::Hook>(vmi, device_xml))
+    }
+}
+
+impl<T: Exported> migration_source::Guest for Component<T> {
+    fn pre_migration_source(
+        vmi: String,
+        parameters: Vec<(String, String)>,
+    ) -> Result<Vec<(String, String)>, handler::Error> {
+        told(|| dispatch::pre_migration_source::<T::Hook>(vmi, parameters))
     }
 }
 

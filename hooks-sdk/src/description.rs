@@ -14,6 +14,7 @@ struct Wishes {
     paths: Vec<String>,
     config: Vec<String>,
     dirs: Vec<String>,
+    migration: Vec<String>,
 }
 
 impl Description {
@@ -83,6 +84,18 @@ impl Description {
         self
     }
 
+    /// The parameters of a migration that the hook changes, by their names: `bandwidth`, `parallel-connections`,
+    /// `allow-post-copy`, `allow-auto-converge`, `completion-timeout`, `max-downtime`.
+    #[must_use]
+    pub fn with_migration<'a>(
+        mut self,
+        parameters: impl IntoIterator<Item = &'a str>,
+    ) -> Description {
+        let list = &mut self.wishes.get_or_insert_default().migration;
+        list.extend(parameters.into_iter().map(str::to_owned));
+        self
+    }
+
     /// The JSON that the host reads. Written by hand, since a general serializer would
     /// add some 8 KB to each module.
     pub fn to_json(&self) -> String {
@@ -96,8 +109,12 @@ impl Description {
             texts.join(",")
         };
         let wishes = |wishes: &Wishes| {
+            let migration = match &wishes.migration[..] {
+                [] => String::new(),
+                names => format!(",\"migration\":[{}]", list(names)),
+            };
             format!(
-                ",\"wishes\":{{\"paths\":[{}],\"config\":[{}],\"dirs\":[{}]}}",
+                ",\"wishes\":{{\"paths\":[{}],\"config\":[{}],\"dirs\":[{}]{migration}}}",
                 list(&wishes.paths),
                 list(&wishes.config),
                 list(&wishes.dirs)

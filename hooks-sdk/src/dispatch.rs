@@ -2,7 +2,7 @@
 //! component.
 #![allow(missing_docs, reason = "not part of the API")]
 
-use crate::{CloudInit, Device, Domain, Error, Hook, HookPoint, Vmi};
+use crate::{CloudInit, Device, Domain, Error, Hook, HookPoint, Migration, Vmi};
 
 /// Whether a hook has a hook point. A constant, so that the module does not contain the code of other
 /// hook points.
@@ -55,6 +55,20 @@ pub fn on_attach_device<H: Hook>(vmi: String, xml: String) -> Result<String, Err
     let mut device = Device::parse(xml)?;
     with_vmi(vmi, |vmi| H::default().on_attach_device(vmi, &mut device))?;
     Ok(device.render())
+}
+
+pub fn pre_migration_source<H: Hook>(
+    vmi: String,
+    parameters: Vec<(String, String)>,
+) -> Result<Vec<(String, String)>, Error> {
+    if !const { serves::<H>(HookPoint::PreMigrationSource) } {
+        return Ok(parameters);
+    }
+    let mut migration = Migration::new(parameters);
+    with_vmi(vmi, |vmi| {
+        H::default().pre_migration_source(vmi, &mut migration)
+    })?;
+    Ok(migration.into_parameters())
 }
 
 pub fn shutdown<H: Hook>() -> Result<(), Error> {

@@ -1,6 +1,6 @@
 //! The trait that a hook implements.
 
-use crate::{CloudInit, Description, Device, Domain, HookPoint, Result, Vmi};
+use crate::{CloudInit, Description, Device, Domain, HookPoint, Migration, Result, Vmi};
 
 /// A hook, with a method for each of its hook points.
 ///
@@ -37,6 +37,13 @@ pub trait Hook: Default {
     /// device away, and nothing else.
     fn on_attach_device(&self, vmi: &Vmi, device: &mut Device) -> Result {
         let _ = (vmi, device);
+        Ok(())
+    }
+
+    /// Before the virtual machine migrates to another node. An error ends the migration; the virtual machine goes on
+    /// where it is.
+    fn pre_migration_source(&self, vmi: &Vmi, migration: &mut Migration) -> Result {
+        let _ = (vmi, migration);
         Ok(())
     }
 

@@ -11,6 +11,9 @@ pub enum HookPoint {
     /// Before a device is attached to the running virtual machine; see
     /// [`Hook::on_attach_device`](crate::Hook::on_attach_device).
     OnAttachDevice,
+    /// Before the virtual machine migrates to another node; see
+    /// [`Hook::pre_migration_source`](crate::Hook::pre_migration_source).
+    PreMigrationSource,
     /// See [`Hook::shutdown`](crate::Hook::shutdown).
     Shutdown,
 }
@@ -23,6 +26,7 @@ impl HookPoint {
             HookPoint::PreCloudInitIso => "PreCloudInitIso",
             HookPoint::OnDefineDomain => "OnDefineDomain",
             HookPoint::OnAttachDevice => "OnAttachDevice",
+            HookPoint::PreMigrationSource => "PreMigrationSource",
             HookPoint::Shutdown => "Shutdown",
         }
     }

@@ -20,6 +20,7 @@ pub mod host;
 #[doc(hidden)]
 pub mod dispatch;
 mod json_value;
+mod migration;
 mod vmi;
 
 #[cfg(target_family = "wasm")]
@@ -40,6 +41,7 @@ pub use hook::Hook;
 pub use hook_point::HookPoint;
 pub use host::log;
 pub use json_value::Value;
+pub use migration::Migration;
 #[doc(hidden)]
 pub use serde_json as __serde_json;
 pub use vmi::{Disk, HostDevice, Interface, Json, Network, Vmi, VmiError, Volume};

@@ -137,6 +137,9 @@ fn the_schema_accepts_what_hosts_accept() {
         wishes("config", json!(vec!["k"; 257])),
         wishes("config", json!([null])),
         wishes("dirs", json!(["/etc/x"])),
+        wishes("migration", json!(["bandwidth", "max-downtime"])),
+        wishes("migration", json!(["speed"])),
+        json!({"hookPoints": [{"name": "PreMigrationSource"}]}),
         wishes("dirs", json!(["etc/x"])),
         wishes("dirs", json!(vec!["/x"; 257])),
     ];

@@ -51,6 +51,8 @@ pub enum Reason {
     MigrationTarget,
     /// It runs, and a device is attached.
     Hotplug,
+    /// It migrates to another node.
+    MigrationSource,
     /// The launcher ends.
     Shutdown,
     /// A reason of a newer host, or empty.
@@ -63,6 +65,7 @@ pub fn reason() -> Reason {
         Some("boot") => Reason::Boot,
         Some("migration-target") => Reason::MigrationTarget,
         Some("hotplug") => Reason::Hotplug,
+        Some("migration-source") => Reason::MigrationSource,
         Some("shutdown") => Reason::Shutdown,
         other => Reason::Other(other.unwrap_or_default().to_owned()),
     }

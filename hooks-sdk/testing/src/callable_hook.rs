@@ -7,7 +7,7 @@ use std::time::Duration;
 use domain_xml::{Change, Document, diff};
 use hook_host::policy::permission::{Checker, Permission};
 use hook_host::wasm::{Answer, Call, CallContext, CallError, Module};
-use hook_host::{AttachedDevice, Description, Invocation};
+use hook_host::{AttachedDevice, Description, Invocation, MigrationParameters};
 
 use crate::call_result::{CallResult, EditedDevice, EditedDomain, Refusal};
 use crate::module_build::{Part, Target};
@@ -171,6 +171,43 @@ impl Hook {
                 other => Err(Refusal::BadOutput(format!("no device XML but {other:?}"))),
             },
         )
+    }
+
+    /// Calls `pre-migration-source` with these parameters, and returns those that the hook leaves or makes. A change that
+    /// the hook does not declare is denied.
+    pub fn pre_migration_source(
+        &self,
+        vmi: &str,
+        parameters: &MigrationParameters,
+    ) -> CallResult<MigrationParameters> {
+        let texts = parameters.to_texts();
+        let call = Call::PreMigrationSource {
+            vmi,
+            parameters: &texts,
+        };
+        self.call(&call, |answer| match answer {
+            Answer::Parameters(texts) => self.tuned(parameters, &texts),
+            other => Err(Refusal::BadOutput(format!("no parameters but {other:?}"))),
+        })
+    }
+
+    fn tuned(
+        &self,
+        before: &MigrationParameters,
+        texts: &[(String, String)],
+    ) -> Result<MigrationParameters, Refusal> {
+        let after = before.with_texts(texts).map_err(Refusal::BadOutput)?;
+        let wishes = self.description().wishes.as_ref();
+        let declared = wishes.map_or(&[][..], |wishes| &wishes.migration);
+        let mut differences = before.differences(&after).into_iter();
+        match differences.find(|(parameter, ..)| !declared.contains(parameter)) {
+            Some((parameter, ..)) => Err(Refusal::Denied(format!(
+                "the hook may not change the migration's {parameter}: wish for it with \
+                 Description::with_migration([{:?}])",
+                parameter.name()
+            ))),
+            None => Ok(after),
+        }
     }
 
     /// Calls `shutdown`.

@@ -37,6 +37,10 @@ pub(crate) fn body<H: Hook>(call: &Call<'_>) -> Result<Answer, Error> {
             dispatch::on_attach_device::<H>(vmi.to_owned(), device_xml.to_owned())
                 .map(Answer::DeviceXml)
         }
+        Call::PreMigrationSource { vmi, parameters } => {
+            dispatch::pre_migration_source::<H>(vmi.to_owned(), parameters.to_vec())
+                .map(Answer::Parameters)
+        }
         Call::Shutdown => dispatch::shutdown::<H>().map(|()| Answer::Done),
     }
 }

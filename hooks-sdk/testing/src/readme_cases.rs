@@ -134,7 +134,14 @@ impl Shown {
             return Ok(());
         };
         let whole: Value = yaml(policy)?;
-        for list in ["paths", "dangerous", "config", "dirs", "hookPoints"] {
+        for list in [
+            "paths",
+            "dangerous",
+            "config",
+            "dirs",
+            "hookPoints",
+            "migration",
+        ] {
             let items = whole["allow"][list].as_array().map_or(0, Vec::len);
             for at in 0..items {
                 let mut less = whole.clone();

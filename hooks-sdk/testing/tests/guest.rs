@@ -34,6 +34,7 @@ fn the_description_arrives() {
             ("PreCloudInitIso", 0),
             ("OnDefineDomain", 0),
             ("OnAttachDevice", 0),
+            ("PreMigrationSource", 0),
             ("Shutdown", -5)
         ]
     );
@@ -156,4 +157,19 @@ fn an_attached_device_comes_back_as_the_same_device() {
     let interface = "<interface type='ethernet'><target dev='tap0'/></interface>";
     let denied = hook.on_attach_device(&vmi(""), interface).denied();
     assert!(denied.contains("/domain/devices/interface"), "{denied}");
+}
+
+#[test]
+fn a_migration_comes_back_with_what_is_declared() {
+    let before = hook_host::MigrationParameters::default();
+    let after = hook().pre_migration_source(&vmi(""), &before).ok();
+    assert_eq!((after.bandwidth, after.max_downtime), (64 << 20, 300));
+    assert!(after.allow_auto_converge && !after.allow_post_copy);
+    let veto = hook().pre_migration_source(&vmi("veto"), &before).veto();
+    assert_eq!(veto, "it stays here");
+    let denied = hook().pre_migration_source(&vmi("more"), &before).denied();
+    assert!(
+        denied.contains("Description::with_migration([\"max-downtime\"])"),
+        "{denied}"
+    );
 }

@@ -9,7 +9,7 @@ use crate::cloud_init::{CloudInit, CloudInitAnswer};
 use crate::determinism::Determinism;
 use crate::policy::HookSettings;
 use crate::printable::{MAX_MESSAGE, printable, utf8};
-use crate::{HookError, HookPoint, Invocation, Limits, LogLine};
+use crate::{HookError, HookPoint, Invocation, Limits, LogLine, MigrationParameters};
 
 /// One kind of hook. The chain orders hooks, checks their output and records their runs without
 /// knowing the kind.
@@ -47,6 +47,7 @@ pub(crate) enum HookInput<'a> {
     Domain(&'a str),
     /// The XML of one device.
     Device(&'a str),
+    Migration(&'a MigrationParameters),
     Shutdown,
 }
 
@@ -57,6 +58,8 @@ pub(crate) enum HookOutput {
     CloudInit(CloudInitAnswer),
     DomainXml(String),
     DeviceXml(String),
+    /// Names and values of parameters of a migration.
+    Parameters(Vec<(String, String)>),
 }
 
 /// The result of a call and its cost.

@@ -5,8 +5,8 @@ use std::path::{Component, Path, PathBuf};
 use domain_xml::PathPattern;
 use serde_json::{Map, Value};
 
-use crate::HookPoint;
 use crate::printable::{is_printable, printable};
+use crate::{HookPoint, MigrationParameter};
 
 /// The longest description in bytes.
 const MAX_BYTES: usize = 64 << 10;
@@ -41,6 +41,8 @@ pub struct Wishes {
     pub config: Vec<String>,
     /// The directories that it reads.
     pub dirs: Vec<PathBuf>,
+    /// The parameters of a migration that it changes.
+    pub migration: Vec<MigrationParameter>,
 }
 
 /// A hook point that a hook subscribes to.
@@ -169,10 +171,12 @@ fn wishes(value: Option<&Value>) -> Result<Option<Wishes>, DescriptionError> {
     let paths = read("paths", "a list of path patterns")?;
     let config = read("config", "a list of keys")?;
     let dirs = read("dirs", "a list of directories")?;
+    let migration = read("migration", "a list of parameters of a migration")?;
     Ok(Some(Wishes {
         paths: each("paths", paths, domain_pattern)?,
         config,
         dirs: each("dirs", dirs, absolute_directory)?,
+        migration: each("migration", migration, MigrationParameter::from_name)?,
     }))
 }
 

@@ -13,17 +13,20 @@ pub enum HookPoint {
     OnDefineDomain,
     /// Before a device is attached to the running virtual machine. Not in KubeVirt's contract.
     OnAttachDevice,
+    /// Before the virtual machine migrates to another node. Not in KubeVirt's contract.
+    PreMigrationSource,
     /// When the launcher ends.
     Shutdown,
 }
 
 impl HookPoint {
     /// All hook points, in the order of a VM's life.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::PreStart,
         Self::PreCloudInitIso,
         Self::OnDefineDomain,
         Self::OnAttachDevice,
+        Self::PreMigrationSource,
         Self::Shutdown,
     ];
 
@@ -35,6 +38,7 @@ impl HookPoint {
             Self::PreCloudInitIso => "PreCloudInitIso",
             Self::OnDefineDomain => "OnDefineDomain",
             Self::OnAttachDevice => "OnAttachDevice",
+            Self::PreMigrationSource => "PreMigrationSource",
             Self::Shutdown => "Shutdown",
         }
     }
@@ -68,16 +72,19 @@ pub enum Reason {
     MigrationTarget,
     /// It runs, and a device is attached.
     Hotplug,
+    /// It migrates to another node.
+    MigrationSource,
     /// The launcher ends.
     Shutdown,
 }
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Boot,
         Self::MigrationTarget,
         Self::Hotplug,
+        Self::MigrationSource,
         Self::Shutdown,
     ];
 
@@ -88,6 +95,7 @@ impl Reason {
             Self::Boot => "boot",
             Self::MigrationTarget => "migration-target",
             Self::Hotplug => "hotplug",
+            Self::MigrationSource => "migration-source",
             Self::Shutdown => "shutdown",
         }
     }

@@ -7,7 +7,8 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use hook_host::record::Record;
 use hook_host::{
-    AttachTime, Chain, CloudInitDocuments, HookError, HookInfo, HookPoint, Invocation, Reason,
+    AttachTime, Chain, CloudInitDocuments, HookError, HookInfo, HookPoint, Invocation,
+    MigrationParameters, Reason,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -35,6 +36,8 @@ pub(crate) struct HookResults {
     pub(crate) xml: String,
     /// Each attached device after the last hook.
     pub(crate) devices: Vec<String>,
+    /// The parameters of a migration after the last hook.
+    pub(crate) migration: Option<MigrationParameters>,
     /// The cloud-init data after the last hook.
     pub(crate) cloud_init: Option<CloudInitDocuments>,
     /// Every run in order, the one that stopped the chain included.
@@ -101,6 +104,7 @@ impl Hooks {
         let mut results = HookResults {
             xml: input.xml.clone(),
             devices: Vec::new(),
+            migration: None,
             cloud_init: None,
             runs: Vec::new(),
             error: None,
@@ -162,6 +166,17 @@ async fn call(
                 }
             }
             Ok(())
+        }
+        HookPoint::PreMigrationSource => {
+            let invocation = Invocation {
+                reason: Reason::MigrationSource,
+                ..invocation.clone()
+            };
+            let parameters = input.migration.clone();
+            let hooked = chain
+                .pre_migration_source(&invocation, vmi, parameters)
+                .await;
+            hooked.map(|(parameters, _)| results.migration = Some(parameters))
         }
         HookPoint::Shutdown => {
             // Errors are in the runs and stop nothing.

@@ -200,7 +200,7 @@ fn examples_in_help_use_existing_verbs_and_flags() {
 
 #[test]
 fn every_hook_points_signature_is_declared() {
-    assert_eq!(signatures::count_declared(), 19);
+    assert_eq!(signatures::count_declared(), 20);
 }
 
 #[test]

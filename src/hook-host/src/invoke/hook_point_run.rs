@@ -16,7 +16,9 @@ use crate::hook::Hook;
 use crate::policy::{GrantRefusal, NotGranted};
 use crate::printable::{MAX_MESSAGE, printable};
 use crate::record::{self, HookPayload, Recorder, RunEvidence};
-use crate::{FailurePolicy, HookError, HookPoint, Invocation, Limits, Outcome, Run};
+use crate::{
+    FailurePolicy, HookError, HookPoint, Invocation, Limits, MigrationParameters, Outcome, Run,
+};
 
 /// One hook point for all its hooks.
 pub(super) struct HookPointRun<'a> {
@@ -52,6 +54,7 @@ pub(super) enum Input<'a> {
         device: &'a Arc<AttachedDevice>,
         xml: &'a str,
     },
+    Migration(&'a MigrationParameters),
     Shutdown,
 }
 
@@ -67,6 +70,7 @@ pub(super) enum Output {
         device: Arc<AttachedDevice>,
         xml: String,
     },
+    Migration(MigrationParameters),
 }
 
 /// The verified output of a hook with its changes.
@@ -100,6 +104,12 @@ pub(crate) async fn rerun(
             };
             once.call_body(hook, input, None).await
         }
+        HookPoint::PreMigrationSource => {
+            let texts = input.parameters.as_deref().unwrap_or_default();
+            let parameters = MigrationParameters::default().with_texts(texts)?;
+            once.call_body(hook, Input::Migration(&parameters), None)
+                .await
+        }
         HookPoint::OnAttachDevice => {
             let xml = input.device_xml.as_deref().ok_or("it has no device XML")?;
             let device = Arc::new(AttachedDevice::parse(xml)?);
@@ -120,6 +130,7 @@ impl<'a> Input<'a> {
             Self::CloudInit(data) => HookInput::CloudInit(data),
             Self::Domain { xml, .. } => HookInput::Domain(xml),
             Self::Device { xml, .. } => HookInput::Device(xml),
+            Self::Migration(parameters) => HookInput::Migration(parameters),
             Self::Shutdown => HookInput::Shutdown,
         }
     }
@@ -130,6 +141,7 @@ impl<'a> Input<'a> {
             Self::CloudInit(data) => Some(HookPayload::Documents(data.documents())),
             Self::Domain { xml, .. } => Some(HookPayload::DomainXml(xml.to_owned())),
             Self::Device { xml, .. } => Some(HookPayload::DeviceXml(xml.to_owned())),
+            Self::Migration(parameters) => Some(HookPayload::Parameters(parameters.to_texts())),
             Self::PreStart | Self::Shutdown => None,
         }
     }
@@ -288,6 +300,10 @@ impl<'a> HookPointRun<'a> {
                 let verified = self.verify_device(hook, device, xml, deadline).await;
                 (verified, payload)
             }
+            (Input::Migration(before), HookOutput::Parameters(texts)) => {
+                let payload = self.keep(|| HookPayload::Parameters(texts.clone()));
+                (self.verify_migration(hook, before, &texts), payload)
+            }
             _ => (Ok((Output::Nothing, Vec::new())), None),
         }
     }
@@ -362,6 +378,37 @@ impl<'a> HookPointRun<'a> {
         let xml = Arc::unwrap_or_clone(xml);
         let device = Arc::new(device);
         Ok((Output::Device { device, xml }, changes))
+    }
+
+    fn verify_migration(
+        &self,
+        hook: &Hook,
+        before: &MigrationParameters,
+        texts: &[(String, String)],
+    ) -> CallResult {
+        let after = before.with_texts(texts);
+        let after = after.map_err(|message| self.bad_output(hook, message))?;
+        let granted = &hook.settings.migration;
+        let differences = before.differences(&after);
+        let refused = differences
+            .into_iter()
+            .find(|(one, ..)| !granted.contains(one));
+        if let Some((parameter, before, after)) = refused {
+            return Err(self.denied(
+                hook,
+                GrantRefusal {
+                    path: format!("the migration's {parameter}"),
+                    before: Some(before),
+                    after: Some(after),
+                    remedy: format!(
+                        "the module does not declare it: add {parameter:?} to wishes.migration in its description",
+                        parameter = parameter.name()
+                    ),
+                },
+            ));
+        }
+        let changes = before.changes(&after);
+        Ok((Output::Migration(after), changes))
     }
 
     /// The result of a completed check of XML.

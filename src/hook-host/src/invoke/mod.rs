@@ -27,7 +27,8 @@ use crate::plugins::{LoadModule, PlanContext, PlanEntry};
 use crate::policy::OperatorPolicy;
 use crate::record::Recorder;
 use crate::{
-    CloudInitDocuments, HookError, HookPoint, Invocation, Limits, Plugins, Provenance, Run,
+    CloudInitDocuments, HookError, HookPoint, Invocation, Limits, MigrationParameters, Plugins,
+    Provenance, Run,
 };
 pub use attach::AttachTime;
 pub use device::AttachedDevice;
@@ -213,6 +214,28 @@ impl Chain {
         }
         self.update_provenance(&run.runs).await;
         Ok(run.runs)
+    }
+
+    /// Passes the parameters of a migration to another node through the modules. A veto or a failure ends the migration.
+    pub async fn pre_migration_source(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        mut parameters: MigrationParameters,
+    ) -> Result<(MigrationParameters, Vec<Run>), HookError> {
+        let point = HookPoint::PreMigrationSource;
+        let hooks = self.subscribed(point);
+        if hooks.is_empty() {
+            return Ok((parameters, Vec::new()));
+        }
+        let mut run = self.begin(point, invocation, vmi);
+        for hook in hooks {
+            let output = run.call(hook, Input::Migration(&parameters)).await?;
+            if let Output::Migration(next) = output {
+                parameters = next;
+            }
+        }
+        Ok((parameters, run.runs))
     }
 
     /// Which hook made which change when the chain last completed OnDefineDomain, to name the

@@ -94,7 +94,7 @@ impl PluginSidecar {
 /// KubeVirt's `InvocationContext`. Plugins are not called at an attach, and not when the launcher ends.
 fn context(reason: Reason) -> &'static str {
     match reason {
-        Reason::Boot | Reason::Hotplug | Reason::Shutdown => "Boot",
+        Reason::Boot | Reason::Hotplug | Reason::MigrationSource | Reason::Shutdown => "Boot",
         Reason::MigrationTarget => "MigrationTarget",
     }
 }

@@ -82,6 +82,7 @@ pub(super) enum Point {
     PreCloudInitIso,
     OnDefineDomain,
     OnAttachDevice,
+    PreMigrationSource,
     Shutdown,
 }
 
@@ -99,6 +100,7 @@ impl From<Point> for HookPoint {
             Point::PreCloudInitIso => Self::PreCloudInitIso,
             Point::OnDefineDomain => Self::OnDefineDomain,
             Point::OnAttachDevice => Self::OnAttachDevice,
+            Point::PreMigrationSource => Self::PreMigrationSource,
             Point::Shutdown => Self::Shutdown,
         }
     }

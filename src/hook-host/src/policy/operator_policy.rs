@@ -14,7 +14,7 @@ use super::strict_yaml::{self, PolicyError, PolicySource, YamlPosition};
 use super::yaml_values::{
     Dangerous, Directory, DurationValue, Located, Pattern, Sha256, SignerKey, SizeValue,
 };
-use crate::FailurePolicy;
+use crate::{FailurePolicy, MigrationParameter};
 
 /// The most keys of a rule: a signature is verified with each.
 const MAX_KEYS: usize = 32;
@@ -57,6 +57,7 @@ pub(super) enum Sidecars {
 ///   dirs: []                  # no directory unless it stands here
 ///   config: [manufacturer]
 ///   hookPoints: [OnDefineDomain]
+///   migration: [bandwidth]    # the parameters of a migration that hooks may change
 /// rules:                      # a list of a rule stands instead of the one above, for whom it names
 ///   - digests: [2c26...]      # one or both; both must hold
 ///     namespaces: [infra]
@@ -99,6 +100,7 @@ pub struct Allow {
     pub(super) dirs: Option<Located<Vec<Located<Directory>>>>,
     pub(super) config: Option<Located<Vec<String>>>,
     pub(super) hook_points: Option<Located<Vec<Point>>>,
+    pub(super) migration: Option<Located<Vec<MigrationParameter>>>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -1,6 +1,6 @@
 //! The operator's policy for plugin sidecars: the same as for all gRPC sidecars.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::grant::Grant;
 use super::operator_policy::{OperatorPolicy, Sidecars};
@@ -24,6 +24,7 @@ pub(crate) fn resolve_plugin(
         limits: base.clone(),
         config: BTreeMap::new(),
         dirs: Vec::new(),
+        migration: BTreeSet::new(),
         grant: Grant::unlimited(),
     };
     (settings, forbidden)

@@ -224,6 +224,10 @@ impl Allow {
             let points = list.get().iter().map(|point| HookPoint::from(*point));
             points.map(|point| point.name().to_owned()).collect()
         });
+        let migration = self.migration.as_ref().map(|list| {
+            let parameters = list.get().iter();
+            parameters.map(ToString::to_string).collect()
+        });
         let lists = [
             (
                 "paths",
@@ -234,6 +238,7 @@ impl Allow {
             ("dirs", dirs, "nothing"),
             ("config", config, "what each module declares"),
             ("hookPoints", points, "what each module declares"),
+            ("migration", migration, "what each module declares"),
         ];
         let line = |(name, list, default): (&str, Option<Vec<String>>, &str)| match list {
             Some(list) if list.is_empty() => Some(format!("  {name}: nothing")),
@@ -298,6 +303,7 @@ mod tests {
                 "  dirs: nothing",
                 "  config: a, b",
                 "  hookPoints: what each module declares",
+                "  migration: what each module declares",
                 "namespace infra, instead:",
                 "  dangerous: DiskFormat",
                 "  hookPoints: PreStart",

@@ -13,7 +13,7 @@ use crate::determinism::Determinism;
 use crate::hook::{HookInfo, HookKind};
 use crate::policy::permission::DangerKind;
 use crate::policy::{Grant, HookSettings, Layer, MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT};
-use crate::{FailurePolicy, Invocation, Limits, LogLevel, LogLine, Reason};
+use crate::{FailurePolicy, Invocation, Limits, LogLevel, LogLine, MigrationParameter, Reason};
 
 /// The number in [`Record::version`].
 pub(super) const VERSION: u32 = 1;
@@ -35,6 +35,9 @@ pub struct Record {
     pub hook_point: String,
     /// The virtual machine and the reason.
     pub invocation: InvocationEntry,
+    /// The parameters of a migration that the hook could change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub migration: Vec<String>,
     /// The limits of the call.
     pub limits: LimitsUsed,
     /// The hook's configuration.
@@ -93,7 +96,7 @@ pub struct HookEntry {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InvocationEntry {
-    /// `boot`, `migration-target`, `hotplug`, `shutdown`.
+    /// `boot`, `migration-target`, `hotplug`, `migration-source`, `shutdown`.
     pub reason: String,
     /// The virtual machine's namespace.
     pub namespace: String,
@@ -148,6 +151,9 @@ pub struct Input {
     pub data_source: Option<String>,
     /// At PreCloudInitIso: names and texts.
     pub documents: Option<Vec<(String, String)>>,
+    /// At PreMigrationSource: names and values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Vec<(String, String)>>,
 }
 
 /// The output of a hook.
@@ -161,6 +167,9 @@ pub struct Output {
     pub device_xml: Option<String>,
     /// At PreCloudInitIso: names and texts.
     pub documents: Option<Vec<(String, String)>>,
+    /// At PreMigrationSource: names and values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Vec<(String, String)>>,
 }
 
 /// A log line.
@@ -178,6 +187,7 @@ pub(crate) enum HookPayload {
     DomainXml(String),
     DeviceXml(String),
     Documents(Vec<(String, String)>),
+    Parameters(Vec<(String, String)>),
 }
 
 impl From<HookPayload> for Output {
@@ -189,6 +199,10 @@ impl From<HookPayload> for Output {
             },
             HookPayload::DeviceXml(xml) => Self {
                 device_xml: Some(xml),
+                ..Self::default()
+            },
+            HookPayload::Parameters(parameters) => Self {
+                parameters: Some(parameters),
                 ..Self::default()
             },
             HookPayload::Documents(documents) => Self {
@@ -274,6 +288,12 @@ impl Record {
             limits: self.limits.to_limits(base)?,
             config: self.config.clone(),
             dirs: self.dirs.clone(),
+            migration: self
+                .migration
+                .iter()
+                .map(|name| MigrationParameter::from_name(name))
+                .collect::<Result<_, _>>()
+                .map_err(ReadError::NoRecord)?,
             grant,
         })
     }

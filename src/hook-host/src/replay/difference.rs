@@ -16,7 +16,7 @@ pub struct Difference {
     pub domain: Vec<Change>,
     /// The XML differs in bytes; it may still be equivalent.
     pub bytes: bool,
-    /// The cloud-init documents that differ.
+    /// The cloud-init documents, or the parameters of a migration, that differ.
     pub documents: Vec<String>,
     /// The logs differ.
     pub log: bool,
@@ -61,7 +61,11 @@ pub(super) fn difference(record: &Record, run: &Run, output: Option<&Output>) ->
         outcome: (recorded != replayed).then_some((recorded, replayed)),
         domain: domains(xml_before.as_deref(), xml_after.as_deref()),
         bytes: xml_before != xml_after,
-        documents: documents(before.documents.as_deref(), after.documents.as_deref()),
+        documents: [
+            documents(before.documents.as_deref(), after.documents.as_deref()),
+            documents(before.parameters.as_deref(), after.parameters.as_deref()),
+        ]
+        .concat(),
         log: log != record.log,
     }
 }

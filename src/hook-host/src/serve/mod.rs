@@ -168,6 +168,9 @@ fn hook_point_note(point: HookPoint, front_end: &FrontEnd) -> Option<&'static st
         (HookPoint::OnAttachDevice, _) => {
             Some("KubeVirt's launcher attaches devices without any hook; the hook is never called")
         }
+        (HookPoint::PreMigrationSource, _) => {
+            Some("KubeVirt's launcher migrates without any hook; the hook is never called")
+        }
         (HookPoint::PreStart, _) => Some("the hook is called before each of the others"),
         (HookPoint::PreCloudInitIso, FrontEnd::Plugin) => Some("the hook is never called for it"),
         (HookPoint::Shutdown, FrontEnd::Plugin) => {

@@ -20,8 +20,10 @@ impl Sidecar {
         let failed = |error: SidecarError| self.body_error(&error);
         let limits = call_limits(call);
         match call.input {
-            // KubeVirt's contract has neither.
-            HookInput::PreStart | HookInput::Device(_) => Ok(HookOutput::Nothing),
+            // KubeVirt's contract has none of them.
+            HookInput::PreStart | HookInput::Device(_) | HookInput::Migration(_) => {
+                Ok(HookOutput::Nothing)
+            }
             HookInput::Shutdown => {
                 self.shutdown(limits).await.map_err(failed)?;
                 Ok(HookOutput::Nothing)

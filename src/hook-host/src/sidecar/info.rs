@@ -101,7 +101,7 @@ fn hook_points(socket: &Path, info: &InfoResult, version: Version) -> Vec<Subscr
 
 fn has_hook_point(version: Version, point: HookPoint) -> bool {
     match point {
-        HookPoint::PreStart | HookPoint::OnAttachDevice => false,
+        HookPoint::PreStart | HookPoint::OnAttachDevice | HookPoint::PreMigrationSource => false,
         HookPoint::OnDefineDomain => true,
         HookPoint::PreCloudInitIso => version >= Version::V1alpha2,
         HookPoint::Shutdown => version >= Version::V1alpha3,

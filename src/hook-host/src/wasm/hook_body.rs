@@ -25,6 +25,7 @@ impl HookBody for Module {
             let vmi = call.vmi;
             let documents = match call.input {
                 HookInput::CloudInit(data) => data.documents(),
+                HookInput::Migration(parameters) => parameters.to_texts(),
                 _ => Vec::new(),
             };
             let hook_point = match call.input {
@@ -36,6 +37,10 @@ impl HookBody for Module {
                 },
                 HookInput::Domain(domain_xml) => Call::OnDefineDomain { vmi, domain_xml },
                 HookInput::Device(device_xml) => Call::OnAttachDevice { vmi, device_xml },
+                HookInput::Migration(_) => Call::PreMigrationSource {
+                    vmi,
+                    parameters: &documents,
+                },
                 HookInput::Shutdown => Call::Shutdown,
             };
             let report = self.call(&context, &hook_point).await;
@@ -62,6 +67,7 @@ impl From<Answer> for HookOutput {
             Answer::Documents(documents) => Self::CloudInit(CloudInitAnswer::Documents(documents)),
             Answer::DomainXml(xml) => Self::DomainXml(xml),
             Answer::DeviceXml(xml) => Self::DeviceXml(xml),
+            Answer::Parameters(parameters) => Self::Parameters(parameters),
         }
     }
 }

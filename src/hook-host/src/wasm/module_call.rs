@@ -38,6 +38,13 @@ pub enum Call<'a> {
         /// The XML of the device.
         device_xml: &'a str,
     },
+    /// The parameters of a migration to another node; the hook returns those that it changes, or all.
+    PreMigrationSource {
+        /// The VMI as JSON.
+        vmi: &'a str,
+        /// Names and values.
+        parameters: &'a [(String, String)],
+    },
     /// The launcher ends.
     Shutdown,
 }
@@ -53,6 +60,8 @@ pub enum Answer {
     DomainXml(String),
     /// The XML of the device, not yet validated.
     DeviceXml(String),
+    /// Names and values of a migration's parameters, not yet validated.
+    Parameters(Vec<(String, String)>),
 }
 
 /// What the host answers a hook during a call, and the limits of the call.
@@ -137,6 +146,7 @@ impl Call<'_> {
             Self::PreCloudInitIso { .. } => HookPoint::PreCloudInitIso,
             Self::OnDefineDomain { .. } => HookPoint::OnDefineDomain,
             Self::OnAttachDevice { .. } => HookPoint::OnAttachDevice,
+            Self::PreMigrationSource { .. } => HookPoint::PreMigrationSource,
             Self::Shutdown => HookPoint::Shutdown,
         }
     }
@@ -149,6 +159,7 @@ impl Call<'_> {
             }
             Self::OnDefineDomain { vmi, domain_xml } => (*vmi, "the domain XML", domain_xml.len()),
             Self::OnAttachDevice { vmi, device_xml } => (*vmi, "the device XML", device_xml.len()),
+            Self::PreMigrationSource { vmi, .. } => (*vmi, "the VMI", 0),
             Self::Shutdown => return Ok(()),
         };
         for (what, size) in [("the VMI", vmi.len()), (what, size)] {
@@ -164,7 +175,7 @@ impl Answer {
     pub(super) fn check_size(&self, limit: usize) -> Result<(), CallError> {
         let size = match self {
             Self::Done => 0,
-            Self::Documents(documents) => size_of_documents(documents),
+            Self::Documents(texts) | Self::Parameters(texts) => size_of_documents(texts),
             Self::DomainXml(xml) | Self::DeviceXml(xml) => xml.len(),
         };
         if size > limit {

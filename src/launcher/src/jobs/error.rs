@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::migration::MigrationXmlError;
+use hook_host::HookError;
 
 use crate::blocking::NoAnswer;
 
@@ -59,6 +60,9 @@ pub(crate) enum JobError {
     /// The domain cannot be described to the target.
     #[error(transparent)]
     MigrationXml(#[from] MigrationXmlError),
+    /// A hook vetoes the migration, or failed.
+    #[error(transparent)]
+    Hook(#[from] Box<HookError>),
     /// SR-IOV interfaces cannot migrate.
     #[error(
         "the guest has not released its SR-IOV interfaces within {0:?}; does it support hot-unplug?"

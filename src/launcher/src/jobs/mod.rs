@@ -23,8 +23,10 @@ use std::time::Duration;
 
 use domain::host::HostFacts;
 use futures_util::future::BoxFuture;
+use hook_host::{HookError, MigrationParameters};
 use kubevirt_api::metadata::{Backup, MemoryDump, Migration};
 use kubevirt_api::migration::MigrationRequest;
+use kubevirt_api::vmi::Vmi;
 use libvirt::JobStats;
 use tokio::sync::{mpsc, watch};
 
@@ -69,6 +71,17 @@ pub trait JobRecorder: Send + Sync {
 
     /// Resolves when the current records were sent to virt-handler.
     fn all_published(&self) -> BoxFuture<'_, ()>;
+}
+
+/// Hooks that see a migration before its source begins it.
+#[tonic::async_trait]
+pub trait MigrationHooks: Send + Sync {
+    /// The parameters to migrate with. An error ends the migration.
+    async fn pre_migration_source(
+        &self,
+        vmi: &Vmi,
+        parameters: MigrationParameters,
+    ) -> Result<MigrationParameters, HookError>;
 }
 
 /// A kind of job.
@@ -153,6 +166,8 @@ pub struct JobContext {
     pub freezer: Freezer,
     /// Where QEMU serves a backup in pull mode.
     pub backup_socket: PathBuf,
+    /// The hooks of a migration's source.
+    pub migration_hooks: Arc<dyn MigrationHooks>,
     /// What the observer hears about the job.
     pub signals: Arc<JobSignals>,
 }

@@ -53,6 +53,20 @@ impl JobRecorder for Records {
     }
 }
 
+/// No hook sees a migration.
+struct NoHooks;
+
+#[tonic::async_trait]
+impl MigrationHooks for NoHooks {
+    async fn pre_migration_source(
+        &self,
+        _: &Vmi,
+        parameters: MigrationParameters,
+    ) -> Result<MigrationParameters, HookError> {
+        Ok(parameters)
+    }
+}
+
 /// What jobs on the fake daemon work with.
 async fn context(
     fake: &FakeDaemon,
@@ -81,6 +95,7 @@ async fn context(
         freezer: Freezer::new(client.clone(), cache, "/nonexistent/tpm".into()),
         client,
         backup_socket: "/nonexistent/backup-nbd-sock".into(),
+        migration_hooks: Arc::new(NoHooks),
         signals,
     }
 }

@@ -1,7 +1,8 @@
 //! The hooks as a trait, which tests implement.
 
 use hook_host::{
-    AttachTime, Chain, CloudInitDocuments, HookError, Invocation, Plugins, Provenance, Run,
+    AttachTime, Chain, CloudInitDocuments, HookError, Invocation, MigrationParameters, Plugins,
+    Provenance, Run,
 };
 
 /// Runs every hook point.
@@ -49,6 +50,16 @@ pub trait Hooks: Send + Sync {
     ) -> Result<(String, Provenance), HookError> {
         let _ = (invocation, vmi, time);
         Ok((xml, Provenance::default()))
+    }
+    /// Before the VM migrates to another node.
+    async fn pre_migration_source(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        parameters: MigrationParameters,
+    ) -> Result<MigrationParameters, HookError> {
+        let _ = (invocation, vmi);
+        Ok(parameters)
     }
     /// The hook that libvirt's refusal of the domain is about, and the path that the hook changed.
     fn named_in(&self, refusal: &str) -> Option<(String, String)> {
@@ -109,6 +120,16 @@ impl Hooks for Chain {
     ) -> Result<(String, Provenance), HookError> {
         let (xml, runs) = Chain::on_attach_device(self, invocation, vmi, xml, time).await?;
         Ok((xml, Provenance::of(&runs)))
+    }
+
+    async fn pre_migration_source(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        parameters: MigrationParameters,
+    ) -> Result<MigrationParameters, HookError> {
+        let hooked = Chain::pre_migration_source(self, invocation, vmi, parameters).await;
+        hooked.map(|(parameters, _)| parameters)
     }
 
     fn named_in(&self, refusal: &str) -> Option<(String, String)> {

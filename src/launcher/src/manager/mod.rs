@@ -28,6 +28,7 @@ mod ops;
 mod refusal;
 mod refused_devices;
 mod request_id;
+mod source_hooks;
 mod spawn;
 mod start_report;
 mod state;

@@ -11,6 +11,7 @@ use super::handle::Manager;
 use super::hooks::Hooks;
 use super::metadata::Metadata;
 use super::observer::Observer;
+use super::source_hooks::SourceHooks;
 use super::start_report::StartReport;
 use super::state::Phase;
 use super::vm_context::{Identity, VmContext};
@@ -115,6 +116,10 @@ impl VmParts {
             client: self.client.clone(),
             freezer: freezer.clone(),
             backup_socket: self.backup_socket,
+            migration_hooks: Arc::new(SourceHooks {
+                hooks: Arc::clone(&self.hooks),
+                identity: self.identity.clone(),
+            }),
             signals,
         });
         let vm = VmContext {

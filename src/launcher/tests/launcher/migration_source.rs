@@ -1,5 +1,6 @@
 //! The source of a migration over the command socket, and what virt-handler hears of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use libvirt::fake::{Call, FakeDaemon, MigrationPlan};
@@ -11,7 +12,7 @@ use virt_launcher::manager::Command;
 use crate::command::{about, client};
 use crate::freeze::freeze;
 use crate::guest_agent::eventually;
-use crate::rig::{DOMAIN, Rig, sync, vmi_json};
+use crate::rig::{DOMAIN, Rig, ScriptedHooks, sync, vmi_json};
 
 const SLOW: MigrationPlan = MigrationPlan {
     prepare: Duration::ZERO,
@@ -428,4 +429,32 @@ async fn useless_requests_are_refused() {
     );
     assert_eq!(rig.fake.count(Call::Migrate), 0);
     cancel(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn veto_of_a_hook_ends_the_migration_before_libvirt_is_asked() {
+    let hooks = Arc::new(ScriptedHooks::default());
+    let rig = Rig::with(hooks.clone()).await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.notifications_until("Running").await;
+    *hooks.veto.lock().unwrap() = Some("not at noon".into());
+    assert!(migrate(&rig, "m1").await.success);
+    let notifications = rig.notifications_until("failed").await;
+    let last = notifications.last().unwrap();
+    assert!(
+        last.contains("ended failed: hook policy refuses at PreMigrationSource: not at noon"),
+        "{last}"
+    );
+    assert_eq!(rig.fake.count(Call::Migrate), 0);
+    assert_eq!(hooks.count("PreMigrationSource"), 1);
+    assert_eq!(rig.fake.state(DOMAIN).unwrap().state, DomainState::Running);
+
+    *hooks.veto.lock().unwrap() = None;
+    rig.fake.set_migration(MigrationPlan {
+        transfer: Duration::from_millis(100),
+        ..SLOW
+    });
+    assert!(migrate(&rig, "m2").await.success);
+    rig.notifications_until("migration=m2 PreCopy ended").await;
+    assert_eq!(hooks.count("PreMigrationSource"), 2);
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::host::HostFacts;
-use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Run};
+use hook_host::{CloudInitDocuments, HookError, Invocation, MigrationParameters, Plugins, Run};
 use kubevirt_api::vmi::Vmi;
 use libvirt::fake::FakeDaemon;
 use proto::notify::info::notify_info_server::{NotifyInfo, NotifyInfoServer};
@@ -370,6 +370,27 @@ impl Hooks for ScriptedHooks {
                 message,
             }),
             None => Ok(()),
+        }
+    }
+
+    async fn pre_migration_source(
+        &self,
+        invocation: &Invocation,
+        _: &str,
+        parameters: MigrationParameters,
+    ) -> Result<MigrationParameters, HookError> {
+        self.called("PreMigrationSource");
+        assert_eq!(invocation.reason.name(), "migration-source");
+        match self.veto.lock().unwrap().clone() {
+            Some(message) => Err(HookError::Veto {
+                hook: "policy".into(),
+                point: hook_host::HookPoint::PreMigrationSource,
+                message,
+            }),
+            None => Ok(MigrationParameters {
+                bandwidth: 7 << 20,
+                ..parameters
+            }),
         }
     }
 

@@ -77,6 +77,7 @@ impl Bench {
             HookPoint::OnDefineDomain,
             HookPoint::PreCloudInitIso,
             HookPoint::OnAttachDevice,
+            HookPoint::PreMigrationSource,
             HookPoint::PreStart,
             HookPoint::Shutdown,
         ];
@@ -171,6 +172,7 @@ impl Bench {
             vmi,
             xml,
             devices,
+            migration,
             cloud_init,
         } = &self.input;
         let runs = self.runtime.block_on(async {
@@ -193,6 +195,13 @@ impl Bench {
                     let (device, time) = (devices.first().cloned(), AttachTime::default());
                     let device = device.unwrap_or_default();
                     let done = chain.on_attach_device(invocation, vmi, device, &time).await;
+                    done.map(|(_, runs)| runs)
+                }
+                HookPoint::PreMigrationSource => {
+                    let parameters = migration.clone();
+                    let done = chain
+                        .pre_migration_source(invocation, vmi, parameters)
+                        .await;
                     done.map(|(_, runs)| runs)
                 }
                 HookPoint::Shutdown => Ok(chain.shutdown(invocation).await),

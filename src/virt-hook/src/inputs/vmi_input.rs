@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use domain::cloud_init::{self, NoSecrets};
 use domain::host::HostFacts;
 use domain_xml::{Document, Element};
-use hook_host::{AttachedDevice, CloudInitDocuments, Invocation, Reason};
+use hook_host::{AttachedDevice, CloudInitDocuments, Invocation, MigrationParameters, Reason};
 use kubevirt_api::options::Options;
 use kubevirt_api::vmi::Vmi;
 
@@ -28,6 +28,8 @@ pub(crate) struct VmiSource {
     pub(crate) domain: Option<PathBuf>,
     /// The XML of a device that is attached.
     pub(crate) device: Option<PathBuf>,
+    /// The parameters of a migration to another node.
+    pub(crate) migration: MigrationParameters,
     /// Without host facts, use fixed ones instead of probing this machine.
     pub(crate) any_node: bool,
     pub(crate) reason: Reason,
@@ -43,6 +45,8 @@ pub(crate) struct VmiInput {
     pub(crate) xml: String,
     /// The XML of each device that is attached to the running VM, before any hook.
     pub(crate) devices: Vec<String>,
+    /// The parameters of a migration to another node, before any hook.
+    pub(crate) migration: MigrationParameters,
     /// The cloud-init data before any hook, if the VMI has some; or why it is not available here.
     pub(crate) cloud_init: Result<Option<CloudInitDocuments>, String>,
 }
@@ -153,6 +157,7 @@ impl VmiSource {
         let device = device.map(|path| file::text(path, domain_xml::Limits::default().bytes));
         Ok(VmiInput {
             devices: device.transpose()?.into_iter().collect(),
+            migration: self.migration.clone(),
             ..VmiInput::new(vmi, xml, self.reason)
         })
     }
@@ -255,6 +260,7 @@ impl VmiInput {
             vmi: vmi.raw_json().to_owned(),
             xml,
             devices: Vec::new(),
+            migration: MigrationParameters::default(),
             cloud_init,
         }
     }

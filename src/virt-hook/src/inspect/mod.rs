@@ -80,6 +80,9 @@ pub(crate) struct WishReport {
     pub(crate) config: Vec<String>,
     /// The directories that it reads.
     pub(crate) dirs: Vec<PathBuf>,
+    /// The parameters of a migration that it changes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) migration: Vec<String>,
 }
 
 /// An interface and its functions.
@@ -122,6 +125,7 @@ impl ModuleReport {
                 .collect(),
             config: wishes.config.clone(),
             dirs: wishes.dirs.clone(),
+            migration: wishes.migration.iter().map(ToString::to_string).collect(),
         });
         Self {
             name: description.name.clone(),
@@ -151,6 +155,9 @@ impl ModuleReport {
         ];
         for (title, list) in lists {
             rows(text, title, list.iter().map(|item| Plain(item).to_string()));
+        }
+        if !wishes.migration.is_empty() {
+            rows(text, "migration", wishes.migration.iter().cloned());
         }
     }
 }

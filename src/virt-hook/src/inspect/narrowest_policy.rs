@@ -13,6 +13,8 @@ pub(crate) struct NarrowestPolicy {
     dirs: Vec<String>,
     config: Vec<String>,
     hook_points: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    migration: Vec<String>,
 }
 
 impl NarrowestPolicy {
@@ -35,6 +37,7 @@ impl NarrowestPolicy {
                 .collect(),
             config: wishes.config,
             hook_points: points.map(|one| one.point.name().to_owned()).collect(),
+            migration: wishes.migration.iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -55,6 +58,10 @@ impl NarrowestPolicy {
             }
             text += &format!("  {name}:\n");
             text.extend(list.iter().map(|item| format!("    - {}\n", scalar(item))));
+        }
+        // A module that declares none gets none.
+        if !self.migration.is_empty() {
+            text += &format!("  migration: [{}]\n", self.migration.join(", "));
         }
         text
     }

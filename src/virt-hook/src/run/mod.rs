@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
-use hook_host::{HookInfo, HookPoint, Reason};
+use hook_host::{HookInfo, HookPoint, MigrationParameters, Reason};
 use serde::Serialize;
 
 use crate::cloud_init_documents;
@@ -21,6 +21,7 @@ Examples:
   virt-hook run smbios.wasm --vmi vmi.yaml --domain dumped.xml --json
   virt-hook run cloud-init.wasm --vmi vmi.yaml --point PreCloudInitIso
   virt-hook run team.wasm --vmi vmi.yaml --point PreStart --policy policy.yaml
+  virt-hook run migration-tuning.wasm --vmi vmi.yaml --point PreMigrationSource --parameter bandwidth=1048576
   virt-hook run disk-tuning.wasm --vmi vmi.yaml --device hotplugged-disk.xml
 
 The hook's own hook.yaml, beside the module, counts as it does in a pod.
@@ -45,6 +46,9 @@ pub(crate) struct Arguments {
     /// The XML of a device that is attached to the running VM, for OnAttachDevice
     #[arg(long, value_name = "FILE")]
     device: Option<PathBuf>,
+    /// A parameter of a migration, for PreMigrationSource; KubeVirt's default where it is left out. May be repeated
+    #[arg(long = "parameter", value_name = "NAME=VALUE")]
+    parameters: Vec<String>,
     /// Where the hook is called; needed when it asks for several hook points
     #[arg(long, value_name = "HOOK_POINT", value_parser = point_from)]
     point: Option<HookPoint>,
@@ -63,6 +67,8 @@ enum ReasonArg {
     MigrationTarget,
     /// It runs, and a device is attached
     Hotplug,
+    /// It migrates to another node
+    MigrationSource,
     /// The launcher ends
     Shutdown,
 }
@@ -80,6 +86,9 @@ pub(crate) struct RunResult {
     /// After OnAttachDevice: the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     device: Option<String>,
+    /// After PreMigrationSource: the parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<BTreeMap<String, String>>,
     /// After PreCloudInitIso: the documents.
     documents: Option<BTreeMap<String, String>>,
     /// Why the virtual machine would not start.
@@ -94,6 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<RunResult, Failure> {
         given: arguments.given.clone(),
         domain: arguments.domain.clone(),
         device: arguments.device.clone(),
+        migration: migration(&arguments.parameters).map_err(Failure::Usage)?,
         reason: arguments.reason.into(),
         ..VmiSource::default()
     };
@@ -154,6 +164,8 @@ impl RunResult {
             hook_point: point.name(),
             xml: (is_done && point == HookPoint::OnDefineDomain).then_some(results.xml),
             device: results.devices.pop().filter(|_| is_done),
+            parameters: (results.migration.as_ref().filter(|_| is_done))
+                .map(|parameters| parameters.to_texts().into_iter().collect()),
             documents: results
                 .cloud_init
                 .as_ref()
@@ -194,6 +206,18 @@ impl Report for RunResult {
     }
 }
 
+/// KubeVirt's defaults with the parameters of the command line.
+fn migration(given: &[String]) -> anyhow::Result<MigrationParameters> {
+    let texts = given.iter().map(|text| {
+        let parts = text.split_once('=');
+        let parts = parts.ok_or_else(|| anyhow!("--parameter {text}: it is NAME=VALUE"))?;
+        Ok((parts.0.to_owned(), parts.1.to_owned()))
+    });
+    let texts: anyhow::Result<Vec<_>> = texts.collect();
+    let parameters = MigrationParameters::default().with_texts(&texts?);
+    parameters.map_err(|error| anyhow!("--parameter: {error}"))
+}
+
 fn point_from(name: &str) -> Result<HookPoint, String> {
     HookPoint::from_name(name).ok_or_else(|| format!("there are {}", HookPoint::names()))
 }
@@ -204,6 +228,7 @@ impl From<ReasonArg> for Reason {
             ReasonArg::Boot => Self::Boot,
             ReasonArg::MigrationTarget => Self::MigrationTarget,
             ReasonArg::Hotplug => Self::Hotplug,
+            ReasonArg::MigrationSource => Self::MigrationSource,
             ReasonArg::Shutdown => Self::Shutdown,
         }
     }

@@ -5,17 +5,18 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
-use hook_host::{HookError, HookPoint};
+use hook_host::{HookError, HookPoint, MigrationParameters};
 
 use super::expected_files::Actual;
 use crate::cloud_init_documents;
 use crate::exit::Failure;
-use crate::inputs::{InputArgs, VmiInput, VmiSource};
+use crate::inputs::{InputArgs, VmiInput, VmiSource, file};
 use crate::module_chain::{HookModule, HookOptions};
 use crate::pod_hooks::{HookResults, Hooks};
 
 const VMI: [&str; 2] = ["vmi.yaml", "vmi.json"];
 const POLICY: &str = "policy.yaml";
+const MIGRATION: &str = "migration.json";
 
 /// A case directory.
 #[derive(Debug)]
@@ -102,7 +103,11 @@ impl Case {
         found: &[HookModule],
         compiled: &Path,
     ) -> Result<(VmiInput, HookResults), Failure> {
-        let source = self.source();
+        let migration = self.migration()?;
+        let source = VmiSource {
+            migration: migration.clone().unwrap_or_default(),
+            ..self.source()
+        };
         let input = source.read()?;
         let options = HookOptions {
             policy: source.given.policy(),
@@ -112,18 +117,41 @@ impl Case {
         };
         let hooks = Hooks::collect(&self.with_settings(found), options)?;
         let infos = hooks.hooks();
-        let attaches = !input.devices.is_empty();
+        let only = match (&input.devices[..], migration) {
+            ([_, ..], _) => Some((HookPoint::OnAttachDevice, "device.xml")),
+            ([], Some(_)) => Some((HookPoint::PreMigrationSource, MIGRATION)),
+            ([], None) => None,
+        };
+        let is_of_boot = |point| {
+            !matches!(
+                point,
+                HookPoint::OnAttachDevice | HookPoint::PreMigrationSource
+            )
+        };
         let wanted = |point: &HookPoint| {
-            (*point == HookPoint::OnAttachDevice) == attaches
+            only.map_or_else(|| is_of_boot(*point), |(only, _)| only == *point)
                 && infos.iter().any(|info| info.priority(*point).is_some())
         };
         let points: Vec<HookPoint> = HookPoint::ALL.into_iter().filter(wanted).collect();
-        if attaches && points.is_empty() {
-            let why = "device.xml: no hook subscribes to OnAttachDevice";
-            return Err(Failure::refused(anyhow!(why)));
+        if let Some((point, file)) = only.filter(|_| points.is_empty()) {
+            return Err(Failure::refused(anyhow!(
+                "{file}: no hook subscribes to {point}"
+            )));
         }
         let results = hooks.run(&input, &points)?;
         Ok((input, results))
+    }
+
+    /// The parameters of the case's migration, if it is one.
+    fn migration(&self) -> Result<Option<MigrationParameters>, Failure> {
+        let Some(path) = self.file(MIGRATION) else {
+            return Ok(None);
+        };
+        let texts: BTreeMap<String, String> = file::json(&path)?;
+        let texts: Vec<_> = texts.into_iter().collect();
+        let parameters = MigrationParameters::default().with_texts(&texts);
+        let parameters = parameters.map_err(|error| anyhow!("{}: {error}", path.display()));
+        parameters.map(Some).map_err(Failure::Usage)
     }
 
     /// The modules with the case's hook.yaml instead of their own.
@@ -162,11 +190,20 @@ fn actual(input: &VmiInput, results: HookResults) -> Actual {
         .cloud_init
         .as_ref()
         .map(cloud_init_documents::from_data);
-    let changed: BTreeMap<String, String> = after
+    let mut changed: BTreeMap<String, String> = after
         .unwrap_or_default()
         .into_iter()
         .filter(|(name, text)| before.get(name) != Some(text))
         .collect();
+    if let Some(after) = &results.migration {
+        let differences = input.migration.differences(after).into_iter();
+        let lines: String = differences
+            .map(|(parameter, _, after)| format!("{parameter}: {after}\n"))
+            .collect();
+        if !lines.is_empty() {
+            changed.insert("migration".to_owned(), lines);
+        }
+    }
     let (before, xml) = match (input.devices.first(), results.devices.first()) {
         (Some(before), Some(after)) => (before.clone(), after.clone()),
         _ => (input.xml.clone(), results.xml),

@@ -19,7 +19,7 @@ const XML: &str = "xml";
 const DIFF: &str = "diff";
 const VETO: &str = "veto";
 const ERROR: &str = "error";
-const DOCUMENTS: [&str; 3] = ["user-data", "network-data", "meta-data"];
+const DOCUMENTS: [&str; 4] = ["user-data", "network-data", "meta-data", "migration"];
 /// Of one file, in bytes.
 const LARGEST: usize = 8 << 20;
 
@@ -30,7 +30,7 @@ pub(super) enum Actual {
     Domain {
         before: String,
         xml: String,
-        /// The documents that hooks changed.
+        /// The documents, and as `migration` the parameters of a migration, that hooks changed.
         documents: BTreeMap<String, String>,
     },
     /// A hook vetoes.

@@ -28,11 +28,13 @@ A case is a directory:
                            what is expected of a domain is expected of the device
   hook.yaml, policy.yaml   what the VM's owner and the operator say; a policy.yaml beside the cases is
                            for those without one
+  migration.json           parameters of a migration, NAME to VALUE: PreMigrationSource alone is run
 and one or more of what is expected:
   expected.diff            what hooks changed of the domain; empty for nothing
   expected.xml             the whole domain instead
   expected.user-data, expected.network-data, expected.meta-data
                            cloud-init documents, those that hooks changed
+  expected.migration       the parameters that hooks changed, a line `NAME: VALUE` each
   expected.veto            the hook's words when it says no
   expected.error           any other refusal, of the hook, the policy or the VMI
 

@@ -1,7 +1,9 @@
-//! Resolves the configuration and the directories of a hook.
+//! Resolves the configuration, the directories and the parameters of a migration of a hook.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+
+use crate::MigrationParameter;
 
 use super::{AllowList, ResolveError, Resolver, at};
 use crate::policy::yaml_values::{Directory, Located};
@@ -31,6 +33,22 @@ impl Resolver<'_> {
             config.insert(key.clone(), value.get().clone());
         }
         Ok(config)
+    }
+
+    /// What the module declares, if the operator's policy does not narrow it.
+    pub(super) fn migration(&self) -> Result<BTreeSet<MigrationParameter>, ResolveError> {
+        let wishes = self.identity.description.wishes.iter();
+        let cap = self.operator_list("allow.migration", |allow| allow.migration.as_ref());
+        let mut granted = BTreeSet::new();
+        for wish in wishes.flat_map(|wishes| &wishes.migration) {
+            if let Some(cap) = &cap
+                && !cap.values.contains(&wish)
+            {
+                return Err(cap.refuses("parameter of a migration", wish.name()));
+            }
+            granted.insert(*wish);
+        }
+        Ok(granted)
     }
 
     /// Directories belong to the container, so the operator must allow them; `hook.yaml` narrows.

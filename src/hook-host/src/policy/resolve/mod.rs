@@ -2,9 +2,9 @@
 //! function.
 //!
 //! One file per concern: the module's digest ([`digest`]), hook points, priorities and failure policy
-//! ([`hook_points`]), limits ([`limits`]), configuration and directories ([`config_and_dirs`]), and
-//! the domain paths that the hook may change ([`paths`]). Which rules hold depends on the module's
-//! signature ([`signature`]).
+//! ([`hook_points`]), limits ([`limits`]), configuration, directories and parameters of a migration
+//! ([`config_and_dirs`]), and the domain paths that the hook may change ([`paths`]). Which rules hold
+//! depends on the module's signature ([`signature`]).
 
 mod config_and_dirs;
 mod digest;
@@ -16,7 +16,7 @@ mod signature;
 #[allow(clippy::unwrap_used)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::grant::Grant;
@@ -26,7 +26,7 @@ use super::operator_policy::{Allow, OperatorPolicy, Sidecars};
 use super::strict_yaml::{PolicyError, YamlPosition};
 use super::yaml_values::Located;
 use crate::description::{Description, Subscription};
-use crate::{FailurePolicy, Limits};
+use crate::{FailurePolicy, Limits, MigrationParameter};
 
 /// The module whose settings are resolved.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +54,8 @@ pub struct HookSettings {
     pub config: BTreeMap<String, String>,
     /// Directories that the hook may read.
     pub dirs: Vec<PathBuf>,
+    /// Parameters of a migration that the hook may change.
+    pub migration: BTreeSet<MigrationParameter>,
     pub(crate) grant: Grant,
 }
 
@@ -102,7 +104,7 @@ pub enum ResolveError {
     /// The module declares a wish that is not granted.
     #[error("it wants the {what} {wish:?}, which {origin} does not allow: add it there")]
     NotGranted {
-        /// `path`, `directory`, `configuration key` or `hook point`.
+        /// `path`, `directory`, `configuration key`, `hook point` or `parameter of a migration`.
         what: &'static str,
         /// The wish.
         wish: String,
@@ -126,6 +128,7 @@ pub(crate) fn resolve(
         limits: resolver.limits(base)?,
         config: resolver.config()?,
         dirs: resolver.dirs()?,
+        migration: resolver.migration()?,
         grant: resolver.grant()?,
     })
 }
@@ -183,6 +186,7 @@ pub(crate) fn resolve_sidecar(
         limits: base.clone(),
         config: BTreeMap::new(),
         dirs: Vec::new(),
+        migration: BTreeSet::new(),
         grant: Grant::unlimited(),
     })
 }

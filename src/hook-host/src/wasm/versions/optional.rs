@@ -38,11 +38,18 @@ struct HookPointInterface {
 }
 
 /// The hook points that have an interface of their own.
-const HOOK_POINTS: &[HookPointInterface] = &[HookPointInterface {
-    point: HookPoint::OnAttachDevice,
-    name: "virt-hook:hooks/attach-device@0.1.1",
-    function: "on-attach-device",
-}];
+const HOOK_POINTS: &[HookPointInterface] = &[
+    HookPointInterface {
+        point: HookPoint::OnAttachDevice,
+        name: "virt-hook:hooks/attach-device@0.1.1",
+        function: "on-attach-device",
+    },
+    HookPointInterface {
+        point: HookPoint::PreMigrationSource,
+        name: "virt-hook:hooks/migration-source@0.1.1",
+        function: "pre-migration-source",
+    },
+];
 
 /// The functions of optional hook points that a module exports.
 #[derive(Clone, Default)]

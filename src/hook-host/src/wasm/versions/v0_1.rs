@@ -79,6 +79,11 @@ impl Binding {
             let answer = self.call_optional(store, call.point(), input).await?;
             return Ok(answer.map(Answer::DeviceXml).map_err(refusal));
         }
+        if let Call::PreMigrationSource { vmi, parameters } = call {
+            let input = (*vmi, *parameters);
+            let answer = self.call_optional(store, call.point(), input).await?;
+            return Ok(answer.map(Answer::Parameters).map_err(refusal));
+        }
         let hook = self.hook.instantiate_async(&mut *store).await?;
         let handler = hook.virt_hook_hooks_handler();
         let answer = match call {
@@ -98,7 +103,7 @@ impl Binding {
                 .call_on_define_domain(store, vmi, domain_xml)
                 .await?
                 .map(Answer::DomainXml),
-            Call::OnAttachDevice { .. } | Call::Shutdown => {
+            Call::OnAttachDevice { .. } | Call::PreMigrationSource { .. } | Call::Shutdown => {
                 handler.call_shutdown(store).await?.map(|()| Answer::Done)
             }
         };

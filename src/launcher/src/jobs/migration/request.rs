@@ -1,7 +1,9 @@
 //! A request to migrate.
 
+use hook_host::{MigrationParameter, MigrationParameters};
 use kubevirt_api::migration_options::MigrationOptions;
 use kubevirt_api::vmi::{MigrationState, Vmi};
+use quantity::Quantity;
 
 const BACKUP: &str = "/status/changedBlockTracking/backupStatus";
 
@@ -58,6 +60,49 @@ impl MigrationJob {
         &self.options
     }
 
+    /// What hooks may change of the options.
+    pub(super) fn parameters(&self) -> MigrationParameters {
+        let options = &self.options;
+        MigrationParameters {
+            bandwidth: options.bandwidth.memory_bytes().unwrap_or_default(),
+            parallel_connections: options.parallel_migration_threads.map_or(0, u64::from),
+            allow_post_copy: options.allow_post_copy,
+            allow_auto_converge: options.allow_auto_converge,
+            completion_timeout: options.completion_timeout_per_gib.try_into().unwrap_or(0),
+            max_downtime: options.max_downtime_ms,
+        }
+    }
+
+    /// The migration with the parameters that hooks changed; the other options stay as they are.
+    pub(super) fn with_parameters(mut self, after: &MigrationParameters) -> MigrationJob {
+        let before = self.parameters();
+        let options = &mut self.options;
+        for (parameter, ..) in before.differences(after) {
+            match parameter {
+                MigrationParameter::Bandwidth => {
+                    options.bandwidth =
+                        Quantity::from_units(i64::try_from(after.bandwidth).unwrap_or(i64::MAX));
+                }
+                MigrationParameter::ParallelConnections => {
+                    let connections = u32::try_from(after.parallel_connections).ok();
+                    options.parallel_migration_threads = connections.filter(|count| *count > 0);
+                }
+                MigrationParameter::AllowPostCopy => {
+                    options.allow_post_copy = after.allow_post_copy;
+                }
+                MigrationParameter::AllowAutoConverge => {
+                    options.allow_auto_converge = after.allow_auto_converge;
+                }
+                MigrationParameter::CompletionTimeout => {
+                    let seconds = i64::try_from(after.completion_timeout);
+                    options.completion_timeout_per_gib = seconds.unwrap_or(i64::MAX);
+                }
+                MigrationParameter::MaxDowntime => options.max_downtime_ms = after.max_downtime,
+            }
+        }
+        self
+    }
+
     /// Whether host devices are assigned to the guest.
     pub(super) fn has_host_devices(&self) -> bool {
         let devices = &self.vmi.spec.domain.devices;
@@ -98,6 +143,42 @@ mod tests {
             json!({"migrationState": state, "changedBlockTracking": backup}),
         );
         assert!(backed_up.unwrap_err().contains("backup b1"));
+    }
+
+    #[test]
+    fn only_parameters_that_hooks_change_become_options() {
+        let state = json!({"migrationState": {"migrationUid": "m"}});
+        let vmi = json!({"metadata": {"name": "vm1", "namespace": "default"}, "status": state});
+        let options = json!({"Bandwidth": "1500k", "MaxDowntimeMs": 700, "ParallelMigrationThreads": 8,
+            "CompletionTimeoutPerGiB": -1, "Compression": "zstd"});
+        let options = MigrationOptions::from_json(options.to_string().as_bytes()).unwrap();
+        let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
+        let job = MigrationJob::new(vmi, options).unwrap();
+        let before = job.parameters();
+        assert_eq!(
+            (before.bandwidth, before.parallel_connections),
+            (1_500_000, 8)
+        );
+        let same = job.clone().with_parameters(&before);
+        assert_eq!(
+            same.options(),
+            job.options(),
+            "a negative timeout stays as it is"
+        );
+        let after = MigrationParameters {
+            bandwidth: 64 << 20,
+            parallel_connections: 0,
+            allow_post_copy: true,
+            max_downtime: 50,
+            ..before
+        };
+        let changed = job.with_parameters(&after);
+        let options = changed.options();
+        assert_eq!(options.mib_per_second().unwrap(), Some(64));
+        assert_eq!(options.parallel_migration_threads, None);
+        assert!(options.allow_post_copy && !options.allow_auto_converge);
+        assert_eq!(options.max_downtime_ms, 50);
+        assert_eq!(options.compression.as_deref(), Some("zstd"));
     }
 
     #[test]

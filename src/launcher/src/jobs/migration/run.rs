@@ -46,11 +46,16 @@ pub(in crate::jobs) async fn run(
 ) -> Result<(), JobError> {
     let begun = Instant::now();
     tracing::info!(migration = job.uid(), "a migration begins");
+    let uid = job.uid().to_owned();
+    let begin = async {
+        let job = hooked(&context, job).await?;
+        Ok::<_, JobError>((job, context.open().await?))
+    };
     let result = tokio::select! {
         biased;
         error = control.ended(&record) => Err(error),
-        opened = context.open() => match opened {
-            Ok(connection) => {
+        opened = begin => match opened {
+            Ok((job, connection)) => {
                 let migration = SourceMigration::new(&context, &job, &record, connection, begun);
                 migration.run(&mut control).await
             }
@@ -60,16 +65,20 @@ pub(in crate::jobs) async fn run(
     control.progress.send_replace(None);
     let millis = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     match &result {
-        Ok(()) => tracing::info!(
-            migration = job.uid(),
-            millis,
-            "the virtual machine has migrated"
-        ),
+        Ok(()) => tracing::info!(migration = uid, millis, "the virtual machine has migrated"),
         Err(error) => {
-            tracing::error!(migration = job.uid(), millis, reason = %error, "Live migration failed.");
+            tracing::error!(migration = uid, millis, reason = %error, "Live migration failed.");
         }
     }
     result
+}
+
+/// The migration with the parameters that hooks give it.
+async fn hooked(context: &JobContext, job: MigrationJob) -> Result<MigrationJob, JobError> {
+    let hooks = &context.migration_hooks;
+    let after = hooks.pre_migration_source(job.vmi(), job.parameters());
+    let after = after.await.map_err(Box::new)?;
+    Ok(job.with_parameters(&after))
 }
 
 impl MigrationControl {

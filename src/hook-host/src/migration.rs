@@ -1,0 +1,250 @@
+//! The parameters of a live migration that hooks may change: a closed set.
+
+use std::fmt;
+
+use domain_xml::{Change, ChangeKind};
+use serde::Deserialize;
+
+/// QEMU has at most this many channels.
+const MAX_CONNECTIONS: u64 = 255;
+/// QEMU's largest downtime, in milliseconds.
+const MAX_DOWNTIME: u64 = 2_000_000;
+
+/// A parameter that a hook may change. `Display` prints its name in the WIT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MigrationParameter {
+    /// Bytes in a second; 0 for no limit.
+    Bandwidth,
+    /// Connections for memory; 0 for one that carries everything.
+    ParallelConnections,
+    /// The guest may continue on the target before its memory is there.
+    AllowPostCopy,
+    /// Slow the guest down when it writes faster than memory is sent.
+    AllowAutoConverge,
+    /// Seconds for each GiB; 0 for never.
+    CompletionTimeout,
+    /// Milliseconds for which the guest may be stopped.
+    MaxDowntime,
+}
+
+/// The parameters of one migration. `Default` has KubeVirt's defaults.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MigrationParameters {
+    /// Bytes in a second; 0 for no limit.
+    pub bandwidth: u64,
+    /// Connections for memory; 0 for one that carries everything.
+    pub parallel_connections: u64,
+    /// The guest may continue on the target before its memory is there.
+    pub allow_post_copy: bool,
+    /// Slow the guest down when it writes faster than memory is sent.
+    pub allow_auto_converge: bool,
+    /// Seconds for each GiB; 0 for never.
+    pub completion_timeout: u64,
+    /// Milliseconds for which the guest may be stopped.
+    pub max_downtime: u64,
+}
+
+impl Default for MigrationParameters {
+    fn default() -> Self {
+        Self {
+            bandwidth: 0,
+            parallel_connections: 0,
+            allow_post_copy: false,
+            allow_auto_converge: false,
+            completion_timeout: 150,
+            max_downtime: 300,
+        }
+    }
+}
+
+impl MigrationParameter {
+    /// All parameters.
+    pub const ALL: [Self; 6] = [
+        Self::Bandwidth,
+        Self::ParallelConnections,
+        Self::AllowPostCopy,
+        Self::AllowAutoConverge,
+        Self::CompletionTimeout,
+        Self::MaxDowntime,
+    ];
+
+    /// The name in the WIT, in wishes and in policies.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bandwidth => "bandwidth",
+            Self::ParallelConnections => "parallel-connections",
+            Self::AllowPostCopy => "allow-post-copy",
+            Self::AllowAutoConverge => "allow-auto-converge",
+            Self::CompletionTimeout => "completion-timeout",
+            Self::MaxDowntime => "max-downtime",
+        }
+    }
+
+    /// The parameter with this name. The error lists the names.
+    pub fn from_name(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|known| known.name() == name);
+        found.ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("{name:?} is no parameter of a migration; there are {names}")
+        })
+    }
+}
+
+impl fmt::Display for MigrationParameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl MigrationParameters {
+    /// The value of a parameter as text.
+    #[must_use]
+    pub fn get(&self, parameter: MigrationParameter) -> String {
+        match parameter {
+            MigrationParameter::Bandwidth => self.bandwidth.to_string(),
+            MigrationParameter::ParallelConnections => self.parallel_connections.to_string(),
+            MigrationParameter::AllowPostCopy => self.allow_post_copy.to_string(),
+            MigrationParameter::AllowAutoConverge => self.allow_auto_converge.to_string(),
+            MigrationParameter::CompletionTimeout => self.completion_timeout.to_string(),
+            MigrationParameter::MaxDowntime => self.max_downtime.to_string(),
+        }
+    }
+
+    /// Sets a parameter from its text. The error names the parameter, the value and what is expected.
+    pub fn set(&mut self, parameter: MigrationParameter, text: &str) -> Result<(), String> {
+        let number = |least: u64, most: u64| {
+            let value = text.parse::<u64>().ok();
+            value
+                .filter(|value| (least..=most).contains(value))
+                .ok_or_else(|| {
+                    format!("{parameter} is a number from {least} to {most}, not {text:?}")
+                })
+        };
+        let switch = || match text {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            _ => Err(format!("{parameter} is true or false, not {text:?}")),
+        };
+        // What libvirt and the options of a migration take.
+        let most = u64::from(u32::MAX) << 20;
+        match parameter {
+            MigrationParameter::Bandwidth => self.bandwidth = number(0, most)?,
+            MigrationParameter::ParallelConnections => {
+                self.parallel_connections = number(0, MAX_CONNECTIONS)?;
+            }
+            MigrationParameter::AllowPostCopy => self.allow_post_copy = switch()?,
+            MigrationParameter::AllowAutoConverge => self.allow_auto_converge = switch()?,
+            MigrationParameter::CompletionTimeout => {
+                self.completion_timeout = number(0, u64::from(u32::MAX))?;
+            }
+            MigrationParameter::MaxDowntime => self.max_downtime = number(1, MAX_DOWNTIME)?,
+        }
+        Ok(())
+    }
+
+    /// All parameters as texts, which modules get.
+    #[must_use]
+    pub fn to_texts(&self) -> Vec<(String, String)> {
+        let text = |parameter: MigrationParameter| (parameter.to_string(), self.get(parameter));
+        MigrationParameter::ALL.map(text).to_vec()
+    }
+
+    /// These parameters with a hook's values. The error says what is wrong with them.
+    pub fn with_texts(&self, texts: &[(String, String)]) -> Result<Self, String> {
+        let mut after = self.clone();
+        let mut seen = Vec::new();
+        for (name, value) in texts {
+            let parameter = MigrationParameter::from_name(name)?;
+            if seen.contains(&parameter) {
+                return Err(format!("{parameter} is there twice"));
+            }
+            seen.push(parameter);
+            // A value that stands already is kept, whatever its range.
+            if *value != self.get(parameter) {
+                after.set(parameter, value)?;
+            }
+        }
+        Ok(after)
+    }
+
+    /// The parameters that differ, with their values.
+    #[must_use]
+    pub fn differences(&self, after: &Self) -> Vec<(MigrationParameter, String, String)> {
+        let values = |parameter| (parameter, self.get(parameter), after.get(parameter));
+        let all = MigrationParameter::ALL.into_iter().map(values);
+        all.filter(|(_, before, after)| before != after).collect()
+    }
+
+    /// The differences as changes, whose paths are the parameters' names.
+    pub(crate) fn changes(&self, after: &Self) -> Vec<Change> {
+        let differences = self.differences(after).into_iter();
+        differences
+            .map(|(parameter, before, after)| {
+                Change::new(
+                    parameter.to_string(),
+                    ChangeKind::Edited,
+                    Some(before),
+                    Some(after),
+                )
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn with(texts: &[(&str, &str)]) -> Result<MigrationParameters, String> {
+        let texts = texts
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()));
+        MigrationParameters::default().with_texts(&texts.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn texts_are_read_and_what_is_left_out_stays() {
+        let after = with(&[("bandwidth", "1048576"), ("allow-post-copy", "true")]).unwrap();
+        assert_eq!((after.bandwidth, after.allow_post_copy), (1 << 20, true));
+        assert_eq!(after.max_downtime, 300);
+        let before = MigrationParameters::default();
+        let paths: Vec<_> = before
+            .changes(&after)
+            .into_iter()
+            .map(|one| one.path)
+            .collect();
+        assert_eq!(paths, ["bandwidth", "allow-post-copy"]);
+        assert_eq!(before.with_texts(&after.to_texts()).unwrap(), after);
+    }
+
+    #[test]
+    fn values_out_of_range_and_unknown_names_are_refused() {
+        for (texts, part) in [
+            (
+                &[("speed", "1")][..],
+                "\"speed\" is no parameter of a migration; there are bandwidth",
+            ),
+            (&[("bandwidth", "fast")], "bandwidth is a number from 0"),
+            (&[("bandwidth", "-1")], "not \"-1\""),
+            (&[("parallel-connections", "256")], "from 0 to 255"),
+            (
+                &[("max-downtime", "0")],
+                "max-downtime is a number from 1 to 2000000",
+            ),
+            (
+                &[("allow-post-copy", "1")],
+                "allow-post-copy is true or false",
+            ),
+            (
+                &[("bandwidth", "1"), ("bandwidth", "1")],
+                "bandwidth is there twice",
+            ),
+        ] {
+            let error = with(texts).unwrap_err();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
