@@ -22,6 +22,8 @@ impl Dev {
     fn start(arguments: &[&str]) -> Self {
         let mut command = program();
         command.arg("dev").args(arguments).stdout(Stdio::piped());
+        // Below another make, make tells which directory it enters.
+        command.env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
         let mut child = command.spawn().unwrap();
         let printed = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
