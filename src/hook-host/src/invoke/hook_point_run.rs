@@ -346,17 +346,12 @@ impl<'a> HookPointRun<'a> {
         xml: String,
         deadline: Instant,
     ) -> CallResult {
-        let xml = Arc::new(xml);
-        let work = {
-            let (before, xml) = (Arc::clone(before), Arc::clone(&xml));
-            let grant = hook.settings.grant.clone();
-            let arrives = self.arrives;
-            move |budget: &Rc<Budget<'static>>| before.verify(&xml, &grant, arrives, budget)
+        let (before, grant) = (Arc::clone(before), hook.settings.grant.clone());
+        let arrives = self.arrives;
+        let check = move |xml: &str, budget: &Rc<Budget<'static>>| {
+            before.verify(xml, &grant, arrives, budget)
         };
-        let verified = host_work::run(deadline, xml.len(), work).await;
-        let (domain, changes) = self.accepted(hook, verified)?;
-        let xml = Arc::unwrap_or_clone(xml);
-        let domain = Arc::new(domain);
+        let (domain, xml, changes) = self.verify_xml(hook, xml, deadline, check).await?;
         Ok((Output::Domain { domain, xml }, changes))
     }
 
@@ -367,17 +362,31 @@ impl<'a> HookPointRun<'a> {
         xml: String,
         deadline: Instant,
     ) -> CallResult {
+        let (before, grant) = (Arc::clone(before), hook.settings.grant.clone());
+        let check =
+            move |xml: &str, budget: &Rc<Budget<'static>>| before.verify(xml, &grant, budget);
+        let (device, xml, changes) = self.verify_xml(hook, xml, deadline, check).await?;
+        Ok((Output::Device { device, xml }, changes))
+    }
+
+    /// Parses and checks XML within the host's budget: what it describes, the text, and the changes.
+    async fn verify_xml<T: Send + 'static>(
+        &self,
+        hook: &Hook,
+        xml: String,
+        deadline: Instant,
+        check: impl Fn(&str, &Rc<Budget<'static>>) -> Result<(T, Vec<Change>), Rejection>
+        + Send
+        + 'static,
+    ) -> Result<(Arc<T>, String, Vec<Change>), HookError> {
         let xml = Arc::new(xml);
         let work = {
-            let (before, xml) = (Arc::clone(before), Arc::clone(&xml));
-            let grant = hook.settings.grant.clone();
-            move |budget: &Rc<Budget<'static>>| before.verify(&xml, &grant, budget)
+            let xml = Arc::clone(&xml);
+            move |budget: &Rc<Budget<'static>>| check(&xml, budget)
         };
         let verified = host_work::run(deadline, xml.len(), work).await;
-        let (device, changes) = self.accepted(hook, verified)?;
-        let xml = Arc::unwrap_or_clone(xml);
-        let device = Arc::new(device);
-        Ok((Output::Device { device, xml }, changes))
+        let (parsed, changes) = self.accepted(hook, verified)?;
+        Ok((Arc::new(parsed), Arc::unwrap_or_clone(xml), changes))
     }
 
     fn verify_migration(

@@ -210,12 +210,12 @@ fn what_is_no_folder_of_cases_is_named() {
     let place = tempfile::tempdir().unwrap();
     let module = smbios();
     for dir in [text(place.path()), "/nonexistent"] {
-        let said = virt_hook(&["test", "--hook", text(&module), dir]);
-        assert_eq!(said.code, 2);
+        let printed = virt_hook(&["test", "--hook", text(&module), dir]);
+        assert_eq!(printed.code, 2);
         assert!(
-            said.err.contains(dir) && said.err.lines().count() == 1,
+            printed.err.contains(dir) && printed.err.lines().count() == 1,
             "{}",
-            said.err
+            printed.err
         );
     }
 }

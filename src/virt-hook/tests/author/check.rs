@@ -99,7 +99,7 @@ fn without_libvirts_tools_it_says_what_it_did_not_check() {
     let mut program = super::program();
     program.args(["check", text(&smbios()), "--json"]);
     let output = program.env("PATH", "/nonexistent").output().unwrap();
-    let checked = super::said(&output);
+    let checked = super::ProgramOutput::from(output);
     let json = checked.json();
     assert_eq!(checked.code, 0, "{}", checked.out);
     for (check, part) in [("schema", "install"), ("libvirt", "virsh is not installed")] {

@@ -1,19 +1,15 @@
 //! `doctor`, `completions` and `man`.
 
-use super::{program, said, text, virt_hook};
+use super::{ProgramOutput, program, text, virt_hook};
 
 #[test]
 fn doctor_names_what_is_there_and_how_to_get_the_rest() {
     let here = virt_hook(&["doctor", "--json"]).json();
     let languages = here["result"]["languages"].to_string();
     assert!(languages.contains("Rust"), "{here:#}");
-    let nothing = said(
-        &program()
-            .arg("doctor")
-            .env("PATH", "/nonexistent")
-            .output()
-            .unwrap(),
-    );
+    let mut without_tools = program();
+    without_tools.arg("doctor").env("PATH", "/nonexistent");
+    let nothing = ProgramOutput::from(without_tools.output().unwrap());
     assert_eq!(nothing.code, 1, "{}{}", nothing.out, nothing.err);
     assert!(
         nothing

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use super::{program, said, smbios, text, virt_hook, vmi, write};
+use super::{ProgramOutput, program, smbios, text, virt_hook, vmi, write};
 
 /// Only a hanging program takes this long.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -115,9 +115,9 @@ fn a_module_is_compiled_once_and_a_damaged_copy_again() {
             .args(arguments)
             .env("XDG_CACHE_HOME", &cache)
             .output();
-        let said = said(&output.unwrap());
-        assert_eq!(said.code, 0, "{}{}", said.out, said.err);
-        said.err
+        let output = ProgramOutput::from(output.unwrap());
+        assert_eq!(output.code, 0, "{}{}", output.out, output.err);
+        output.err
     };
     let entries = || {
         let mut below = fs::read_dir(cache.join("virt-hook")).unwrap();
@@ -133,8 +133,8 @@ fn a_module_is_compiled_once_and_a_damaged_copy_again() {
     assert_eq!(entries(), kept);
     let code = fs::read(&kept[0]).unwrap();
     fs::write(&kept[0], &code[..code.len() / 2]).unwrap();
-    let said = tested();
-    assert!(said.contains("a kept module is damaged"), "{said}");
+    let printed = tested();
+    assert!(printed.contains("a kept module is damaged"), "{printed}");
     let [again] = &entries()[..] else {
         panic!("one entry is expected: {:?}", entries());
     };

@@ -29,7 +29,7 @@ fn hook(place: &Path, yaml: &str) -> PathBuf {
     write(&directory, "hook.yaml", yaml);
     let module = directory.join("hook.wasm");
     fs::copy(smbios(), &module).unwrap();
-    let key = super::signatures::key(place, "key");
+    let key = super::program::signing_key(place, "key");
     virt_hook(&["sign", text(&module), "--key", text(&key)]).ok();
     directory
 }
@@ -151,7 +151,7 @@ fn what_cannot_be_an_image_is_refused_by_name() {
     fs::copy(&module, &underscore).unwrap();
     let garbage = write(place.path(), "garbage.wasm", "garbage");
     let swapped = copy(&garbage, "swapped.wasm");
-    let key = super::signatures::key(place.path(), "key");
+    let key = super::program::signing_key(place.path(), "key");
     virt_hook(&["sign", text(&swapped), "--key", text(&key)]).ok();
     fs::copy(&module, &swapped).unwrap();
     let yaml = write(place.path(), "other.yaml", "prioritty: 1\n");
@@ -194,16 +194,16 @@ fn what_cannot_be_an_image_is_refused_by_name() {
             &[text(&named), text(&copy(&named, "b.wasm")), "--artifact"],
         ),
     ] {
-        let said = virt_hook(&[&["image", "--out", text(&layout)], arguments].concat());
-        assert_eq!(said.code, code, "{arguments:?}: {}", said.err);
-        assert!(said.err.contains(part), "{part}: {}", said.err);
-        assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+        let printed = virt_hook(&[&["image", "--out", text(&layout)], arguments].concat());
+        assert_eq!(printed.code, code, "{arguments:?}: {}", printed.err);
+        assert!(printed.err.contains(part), "{part}: {}", printed.err);
+        assert_eq!(printed.err.lines().count(), 1, "{}", printed.err);
         assert!(!layout.exists());
     }
     fs::create_dir(&layout).unwrap();
-    let said = virt_hook(&["image", text(&named), "--out", text(&layout)]);
-    assert_eq!(said.code, 2, "{}", said.err);
-    assert!(said.err.contains("layout exists"), "{}", said.err);
+    let printed = virt_hook(&["image", text(&named), "--out", text(&layout)]);
+    assert_eq!(printed.code, 2, "{}", printed.err);
+    assert!(printed.err.contains("layout exists"), "{}", printed.err);
 }
 
 fn copy(module: &Path, name: &str) -> PathBuf {

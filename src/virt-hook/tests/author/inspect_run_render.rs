@@ -1,6 +1,6 @@
 //! `inspect`, `run` and `render --diff`; what all verbs have in common.
 
-use super::{POLICY, program, said, smbios, text, virt_hook, vmi, write};
+use super::{POLICY, ProgramOutput, smbios, text, virt_hook, vmi, write};
 
 #[test]
 fn inspect_says_what_a_module_is() {
@@ -251,7 +251,7 @@ fn colours_are_for_terminals_that_want_them() {
             .env("NO_COLOR", no_color)
             .env("TERM", "xterm")
             .output();
-        said(&output.unwrap()).ok()
+        ProgramOutput::from(output.unwrap()).ok()
     };
     assert!(on_terminal("").contains("\u{1b}[31m"));
     assert!(!on_terminal("1").contains("\u{1b}["));
@@ -259,7 +259,7 @@ fn colours_are_for_terminals_that_want_them() {
 
 #[test]
 fn every_verb_explains_itself() {
-    let help = said(&program().arg("--help").output().unwrap()).ok();
+    let help = virt_hook(&["--help"]).ok();
     let verbs = [
         "new", "check", "inspect", "run", "render", "test", "bench", "compile", "serve", "replay",
         "wrap", "image", "sign", "verify", "push", "pull",

@@ -14,61 +14,18 @@ mod new;
 #[path = "../pod/mod.rs"]
 mod pod;
 mod policy;
+#[path = "../program/mod.rs"]
+mod program;
 mod signatures;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use pod::POLICY;
-use serde_json::Value;
+use program::{ProgramOutput, program, text};
 
-/// The program under test, with nothing of the environment that changes what it shows.
-fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_virt-hook"));
-    command.env_remove("NO_COLOR");
-    command
-}
-
-/// Exit code, standard output, standard error.
-struct Said {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-fn virt_hook(arguments: &[&str]) -> Said {
-    said(&program().args(arguments).output().unwrap())
-}
-
-fn said(output: &Output) -> Said {
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    Said {
-        code: output.status.code().unwrap(),
-        out: text(&output.stdout),
-        err: text(&output.stderr),
-    }
-}
-
-impl Said {
-    /// Standard output of a run that went well.
-    #[track_caller]
-    fn ok(self) -> String {
-        assert_eq!(self.code, 0, "{}{}", self.out, self.err);
-        self.out
-    }
-
-    /// The one document that there is, and whether it says the same as the exit code.
-    #[track_caller]
-    fn json(&self) -> Value {
-        let value: Value = serde_json::from_str(&self.out).unwrap();
-        assert_eq!(value["ok"], self.code == 0, "{}{}", self.out, self.err);
-        value
-    }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
+fn virt_hook(arguments: &[&str]) -> ProgramOutput {
+    program().args(arguments).output().unwrap().into()
 }
 
 fn smbios() -> PathBuf {

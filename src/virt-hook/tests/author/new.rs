@@ -4,19 +4,19 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Said, said, text, virt_hook};
+use super::{ProgramOutput, text, virt_hook};
 
 /// What `new` says to type next, typed: where this program is a file that no `PATH` leads to, and no source
 /// tree is near.
-fn next(said: &str, place: &Path) -> Said {
-    let command = said
+fn next(printed: &str, place: &Path) -> ProgramOutput {
+    let command = printed
         .lines()
         .find(|line| line.contains("make -C"))
-        .unwrap_or_else(|| panic!("it says nothing to type: {said}"));
+        .unwrap_or_else(|| panic!("it says nothing to type: {printed}"));
     shell(command, place)
 }
 
-fn shell(command: &str, place: &Path) -> Said {
+fn shell(command: &str, place: &Path) -> ProgramOutput {
     let path = std::env::var("PATH").unwrap();
     let own = Path::new(env!("CARGO_BIN_EXE_virt-hook")).parent();
     let elsewhere = std::env::split_paths(&path).filter(|directory| Some(&**directory) != own);
@@ -32,7 +32,7 @@ fn shell(command: &str, place: &Path) -> Said {
         )
         .output()
         .unwrap();
-    said(&output)
+    output.into()
 }
 
 #[test]
@@ -66,9 +66,9 @@ fn a_name_that_is_none_and_a_place_that_is_taken_are_refused() {
     );
     let taken = place.path().join("taken");
     fs::create_dir(&taken).unwrap();
-    let said = virt_hook(&["new", text(&taken), "--json"]);
+    let refused = virt_hook(&["new", text(&taken), "--json"]);
     assert_eq!(
-        (said.code, said.json()["error"]["kind"].as_str()),
+        (refused.code, refused.json()["error"]["kind"].as_str()),
         (2, Some("usage"))
     );
 }

@@ -1,37 +1,17 @@
 //! `sign` and `verify`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use super::program::signing_key;
 use super::{text, virt_hook, write};
-
-/// A private key, with its public half beside it as `NAME.pub`.
-pub(crate) fn key(place: &Path, name: &str) -> PathBuf {
-    let path = place.join(name);
-    let public = path.with_extension("pub");
-    let openssl = |arguments: &[&str]| {
-        let output = Command::new("openssl").args(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}");
-    };
-    let curve = "ec_paramgen_curve:P-256";
-    openssl(&[
-        "genpkey",
-        "-algorithm",
-        "EC",
-        "-pkeyopt",
-        curve,
-        "-out",
-        text(&path),
-    ]);
-    openssl(&["pkey", "-in", text(&path), "-pubout", "-out", text(&public)]);
-    path
-}
 
 #[test]
 fn a_signature_is_verified_by_its_key_only() {
     let place = tempfile::tempdir().unwrap();
-    let (one, other) = (key(place.path(), "one"), key(place.path(), "other"));
+    let (one, other) = (
+        signing_key(place.path(), "one"),
+        signing_key(place.path(), "other"),
+    );
     let (one_public, other_public) = (one.with_extension("pub"), other.with_extension("pub"));
     let module = write(place.path(), "m.wasm", "any bytes");
     let unsigned = virt_hook(&["verify", text(&module), "--key", text(&one_public)]);
@@ -77,7 +57,7 @@ fn a_signature_is_verified_by_its_key_only() {
 fn keys_that_cannot_sign_are_refused_by_name() {
     let place = tempfile::tempdir().unwrap();
     let module = write(place.path(), "m.wasm", "any bytes");
-    let public = key(place.path(), "key").with_extension("pub");
+    let public = signing_key(place.path(), "key").with_extension("pub");
     let garbage = write(place.path(), "garbage", "\u{1b}[2J");
     for (path, part) in [
         (&public, "the private one signs"),

@@ -4,6 +4,8 @@
 mod lying_registry;
 #[path = "../pod/mod.rs"]
 mod pod;
+#[path = "../program/mod.rs"]
+mod program;
 mod real_registry;
 
 use std::fs;
@@ -12,18 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use lying_registry::{Answer, LyingRegistry, manifest_of, sha256};
+use program::{ProgramOutput, program, signing_key, text};
 use real_registry::{Access, RealRegistry};
-use serde_json::{Value, json};
+use serde_json::json;
 
-/// Exit code, standard output, standard error.
-struct Said {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-fn virt_hook(arguments: &[&str], input: &str) -> Said {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_virt-hook"))
+fn virt_hook(arguments: &[&str], input: &str) -> ProgramOutput {
+    let mut child = program()
         .args(arguments)
         // Credentials of whoever runs the tests.
         .env("REGISTRY_AUTH_FILE", "/nonexistent/auth.json")
@@ -32,31 +28,10 @@ fn virt_hook(arguments: &[&str], input: &str) -> Said {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(input.as_bytes())
-        .unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Said {
-        code: output.status.code().unwrap(),
-        out: text(output.stdout),
-        err: text(output.stderr),
-    }
-}
-
-impl Said {
-    #[track_caller]
-    fn result(&self) -> Value {
-        assert_eq!(self.code, 0, "{}{}", self.out, self.err);
-        serde_json::from_str::<Value>(&self.out).unwrap()["result"].clone()
-    }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).unwrap();
+    drop(stdin);
+    child.wait_with_output().unwrap().into()
 }
 
 /// A layout of the smbios example, signed, with a hook.yaml; and the public key.
@@ -65,28 +40,8 @@ fn layout(place: &Path, more: &[&str]) -> (PathBuf, PathBuf) {
     fs::create_dir_all(&hook).unwrap();
     fs::copy(pod::example("smbios-hook"), hook.join("hook.wasm")).unwrap();
     fs::write(hook.join("hook.yaml"), "priority: 7\n").unwrap();
-    let (key, public) = (place.join("key"), place.join("pub"));
-    let openssl = |arguments: &[&str]| {
-        assert!(
-            Command::new("openssl")
-                .args(arguments)
-                .output()
-                .unwrap()
-                .status
-                .success()
-        );
-    };
-    let curve = "ec_paramgen_curve:P-256";
-    openssl(&[
-        "genpkey",
-        "-algorithm",
-        "EC",
-        "-pkeyopt",
-        curve,
-        "-out",
-        text(&key),
-    ]);
-    openssl(&["pkey", "-in", text(&key), "-pubout", "-out", text(&public)]);
+    let key = signing_key(place, "key");
+    let public = key.with_extension("pub");
     let module = hook.join("hook.wasm");
     virt_hook(&["sign", text(&module), "--key", text(&key), "--json"], "").result();
     let layout = place.join("layout");
@@ -214,7 +169,7 @@ fn a_registry_with_tls_and_passwords_is_asked_with_them() {
     let auths = json!({"auths": {registry.host(): {"auth": "YWxpY2U6c2VjcmV0"}}});
     fs::write(&stored, auths.to_string()).unwrap();
     let into = place.path().join("pulled");
-    let output = Command::new(env!("CARGO_BIN_EXE_virt-hook"))
+    let output = program()
         .args([
             "pull",
             &reference,
@@ -240,11 +195,16 @@ const OLD: [&str; 2] = [
     "application/vnd.wasm.content.layer.v1+wasm",
 ];
 
-fn pull(registry: &LyingRegistry, into: &Path, reference: &str) -> Said {
+fn pull(registry: &LyingRegistry, into: &Path, reference: &str) -> ProgramOutput {
     pull_within("120", registry, into, reference)
 }
 
-fn pull_within(seconds: &str, registry: &LyingRegistry, into: &Path, reference: &str) -> Said {
+fn pull_within(
+    seconds: &str,
+    registry: &LyingRegistry,
+    into: &Path,
+    reference: &str,
+) -> ProgramOutput {
     let reference = format!("{}/{reference}", registry.host());
     let pull = [
         "pull",

@@ -1,0 +1,84 @@
+//! The program as it is typed, for tests of its verbs.
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// The program under test, with nothing of the environment that changes what it shows.
+pub fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_virt-hook"));
+    command.env_remove("NO_COLOR");
+    command
+}
+
+/// How the program ended and what it printed.
+pub struct ProgramOutput {
+    pub code: i32,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl From<Output> for ProgramOutput {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Self {
+            code: output.status.code().unwrap(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
+    }
+}
+
+impl ProgramOutput {
+    /// Standard output of a run that went well.
+    #[track_caller]
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, 0, "{}{}", self.out, self.err);
+        self.out
+    }
+
+    /// The one document that there is, and whether it says the same as the exit code.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        let value: Value = serde_json::from_str(&self.out).unwrap();
+        assert_eq!(value["ok"], self.code == 0, "{}{}", self.out, self.err);
+        value
+    }
+
+    /// The `result` of the document of a run that went well.
+    #[track_caller]
+    pub fn result(&self) -> Value {
+        assert_eq!(self.code, 0, "{}{}", self.out, self.err);
+        self.json()["result"].clone()
+    }
+}
+
+pub fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A private key for signatures of modules, with its public half beside it as `NAME.pub`.
+pub fn signing_key(place: &Path, name: &str) -> PathBuf {
+    let path = place.join(name);
+    let public = path.with_extension("pub");
+    let openssl = |arguments: &[&str]| {
+        let output = Command::new("openssl").args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}");
+    };
+    let curve = "ec_paramgen_curve:P-256";
+    openssl(&[
+        "genpkey",
+        "-algorithm",
+        "EC",
+        "-pkeyopt",
+        curve,
+        "-out",
+        text(&path),
+    ]);
+    openssl(&["pkey", "-in", text(&path), "-pubout", "-out", text(&public)]);
+    path
+}
