@@ -1,6 +1,6 @@
 # `make demo` and `make test` work on a fresh Debian 12 or 13: each installs what it needs first.
 .DEFAULT_GOAL := help
-DRIVER ?= qemu
+DRIVER ?= $(if $(MIGRATE),migration,qemu)
 .PHONY: help setup demo test test-faults test-peer test-sigstore lint fmt doc deny advisories msrv package semver fuzz cross book measure static image dist reproducible
 SECONDS ?= 60
 BASE ?= origin/main
@@ -11,7 +11,7 @@ help: ## what can be made
 setup: ## install what building, testing and the demo need (Debian packages, Rust, componentize-py, Go, user 107)
 	@scripts/setup
 
-demo: ## boot a real VM through two WASM hooks and check every step (DRIVER=test: without QEMU and root)
+demo: ## boot a real VM through two WASM hooks and check every step (MIGRATE=1: migrate one; DRIVER=test: without QEMU and root)
 	@scripts/setup $(if $(filter test,$(DRIVER)),build,run)
 	@DRIVER=$(DRIVER) scripts/demo
 

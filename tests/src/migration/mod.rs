@@ -1,13 +1,15 @@
 //! Two pods side by side, between which a VM migrates, with virt-handler's proxies between their sockets.
 
+pub mod guest_load;
 mod proxies;
+mod shuttle;
 mod source;
+mod target;
 mod virsh;
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use proto::cmd::v1::{Response, VmiRequest};
+use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::fixture::{LauncherFixture, PreparedPod};
@@ -17,7 +19,10 @@ use crate::virt_handler::Event;
 use crate::vmi_builder::Vmi;
 
 pub use proxies::Proxies;
-pub use virsh::{inactive_xml, migrate};
+pub use shuttle::{CancelledTrip, Shuttle, Trip};
+pub use virsh::{
+    CompletedJob, completed_job, defined_domains, inactive_xml, migratable_xml, migrate,
+};
 
 /// `POD_NAME` in the two pods.
 pub const SOURCE_POD: &str = "virt-launcher-source";
@@ -78,55 +83,11 @@ impl MigrationPods {
         PreparedMigration::create(user)?.start(vmi, &[]).await
     }
 
-    /// Prepares the target for the migration `uid`, and connects its sockets with the source's pod.
-    pub async fn prepare_target(&self, vmi: &Vmi, uid: &str) -> Result<Proxies> {
-        let answer = self.sync_target(&migrating(vmi, uid)).await?;
-        ensure!(answer.success, "SyncMigrationTarget: {}", answer.message);
-        Proxies::start(&self.source.pod, &self.target.pod, vmi.uid())
-    }
-
-    /// `SyncMigrationTarget`.
-    pub async fn sync_target(&self, vmi: &Vmi) -> Result<Response> {
-        let mut commands = self.target.commands.raw.clone();
-        Ok(commands
-            .sync_migration_target(vmi.request())
-            .await?
-            .into_inner())
-    }
-
-    /// `SignalTargetPodCleanup`.
-    pub async fn clean_up_target(&self, vmi: &Vmi) -> Result<Response> {
-        let mut commands = self.target.commands.raw.clone();
-        Ok(commands
-            .signal_target_pod_cleanup(vmi.request())
-            .await?
-            .into_inner())
-    }
-
-    /// `FinalizeVirtualMachineMigration`.
-    pub async fn finalize(&self, vmi: &Vmi) -> Result<Response> {
-        let mut commands = self.target.commands.raw.clone();
-        let request: VmiRequest = vmi.request();
-        Ok(commands
-            .finalize_virtual_machine_migration(request)
-            .await?
-            .into_inner())
-    }
-
     /// Deletes the VM on the source, from which it has migrated, whose launcher then ends; the target is left.
     pub async fn end_source(mut self, vmi: &Vmi) -> Result<LauncherFixture> {
         self.source.commands.delete(vmi).await?.ok()?;
         self.source.expect_exit_code(0).await?;
         Ok(self.target)
-    }
-
-    /// Waits until the target has reported the migration's end.
-    pub async fn wait_for_arrival(&self) -> Result<Event> {
-        let arrived = |event: &Event| !migration_of(event)["EndTimestamp"].is_null();
-        self.target
-            .handler
-            .wait_for("the migration's end on the target", 0, MIGRATION, arrived)
-            .await
     }
 }
 
@@ -148,5 +109,20 @@ pub fn migrating(vmi: &Vmi, uid: &str) -> Vmi {
             "sourceNode": "node01", "targetNode": "node02",
             "sourcePod": SOURCE_POD, "targetPod": TARGET_POD,
         });
+    })
+}
+
+/// Whether the event has the end of the migration `uid`.
+pub fn has_ended(event: &Event, uid: &str) -> bool {
+    let record = migration_of(event);
+    record["UID"] == uid && !record["EndTimestamp"].is_null()
+}
+
+/// virt-handler's options of a stock cluster.
+pub fn stock_options() -> Value {
+    json!({
+        "Bandwidth": "0", "ProgressTimeout": 150, "CompletionTimeoutPerGiB": 150, "MaxDowntimeMs": 900,
+        "UnsafeMigration": false, "AllowAutoConverge": false, "AllowPostCopy": false,
+        "ParallelMigrationThreads": 8, "AllowWorkloadDisruption": false,
     })
 }

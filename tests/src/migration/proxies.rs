@@ -17,6 +17,7 @@ const PORTS: [u16; 2] = [49152, 49153];
 #[derive(Debug)]
 pub struct Proxies {
     tasks: Vec<JoinHandle<()>>,
+    sockets: Vec<PathBuf>,
 }
 
 impl Proxies {
@@ -30,18 +31,24 @@ impl Proxies {
             (name.clone(), theirs.join(name))
         });
         let sockets = [libvirt].into_iter().chain(data);
-        let tasks = sockets
-            .map(|(name, to)| {
-                let listener = listen(&ours.join(name))?;
-                Ok(tokio::spawn(serve(listener, to)))
-            })
-            .collect::<Result<_>>()?;
-        Ok(Proxies { tasks })
+        let mut proxies = Proxies {
+            tasks: Vec::new(),
+            sockets: Vec::new(),
+        };
+        for (name, to) in sockets {
+            let path = ours.join(name);
+            proxies.tasks.push(tokio::spawn(serve(listen(&path)?, to)));
+            proxies.sockets.push(path);
+        }
+        Ok(proxies)
     }
 
     /// Ends all connections and accepts none any more.
     pub fn cut(&mut self) {
         self.tasks.drain(..).for_each(|task| task.abort());
+        for socket in self.sockets.drain(..) {
+            let _ = fs::remove_file(socket);
+        }
     }
 }
 

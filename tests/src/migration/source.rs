@@ -4,8 +4,8 @@ use anyhow::Result;
 use proto::cmd::v1::MigrationRequest;
 use serde_json::Value;
 
-use super::MigrationPods;
-use crate::virt_handler::Answer;
+use super::{MIGRATION, MigrationPods, has_ended};
+use crate::virt_handler::{Answer, Event};
 use crate::vmi_builder::Vmi;
 
 impl MigrationPods {
@@ -27,6 +27,15 @@ impl MigrationPods {
             .cancel_virtual_machine_migration(vmi.request())
             .await?;
         Ok(Answer::of(Some(answer.into_inner())))
+    }
+
+    /// Waits until the source has reported the end of the migration `uid`.
+    pub async fn wait_for_source_end(&self, uid: &str) -> Result<Event> {
+        let ended = |event: &Event| has_ended(event, uid);
+        self.source
+            .handler
+            .wait_for("the migration's end on the source", 0, MIGRATION, ended)
+            .await
     }
 
     /// The same source with another launcher in the target's pod, after that has ended.

@@ -13,20 +13,65 @@ const PROXIES: &str = "/var/run/kubevirt/migrationproxy";
 
 /// The definition of `vmi` in the pod's libvirt, as it will be at the next start.
 pub async fn inactive_xml(pod: &Pod, vmi: &Vmi) -> Result<String> {
-    let mode = mode(pod);
-    let socket = pod.libvirt_socket();
+    virsh(pod, &["dumpxml", "--inactive", &vmi.domain()]).await
+}
+
+/// The running domain of `vmi` as libvirt sends it to a migration's target.
+pub async fn migratable_xml(pod: &Pod, vmi: &Vmi) -> Result<String> {
+    virsh(pod, &["dumpxml", "--migratable", &vmi.domain()]).await
+}
+
+/// The names of all domains in the pod's libvirt.
+pub async fn defined_domains(pod: &Pod) -> Result<Vec<String>> {
+    let names = virsh(pod, &["list", "--all", "--name"]).await?;
+    let names = names.lines().map(str::trim).filter(|name| !name.is_empty());
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// libvirt's statistics of a migration that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct CompletedJob {
+    /// How long the guest ran on neither side, in milliseconds.
+    pub downtime: u64,
+    /// From libvirt's call to its end, in milliseconds.
+    pub elapsed: u64,
+}
+
+/// The statistics of the last migration of `vmi` in the pod's libvirt.
+pub async fn completed_job(pod: &Pod, vmi: &Vmi) -> Result<CompletedJob> {
+    let domain = vmi.domain();
+    let text = virsh(
+        pod,
+        &["domjobinfo", "--completed", "--keep-completed", &domain],
+    )
+    .await?;
+    let figure = |title: &str| -> Result<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(title));
+        let word = line.and_then(|line| line.split_whitespace().next());
+        let word = word.with_context(|| format!("virsh domjobinfo has no {title} {text}"))?;
+        Ok(word.parse()?)
+    };
+    Ok(CompletedJob {
+        downtime: figure("Total downtime:")?,
+        elapsed: figure("Time elapsed:")?,
+    })
+}
+
+/// The output of virsh against the pod's libvirt.
+async fn virsh(pod: &Pod, arguments: &[&str]) -> Result<String> {
+    let (mode, socket) = (mode(pod), pod.libvirt_socket());
+    let uri = format!("qemu+unix:///{mode}?socket={}", socket.display());
     let output = Command::new("virsh")
-        .args([
-            "-c",
-            &format!("qemu+unix:///{mode}?socket={}", socket.display()),
-        ])
-        .args(["dumpxml", "--inactive", &vmi.domain()])
+        .args(["-c", &uri])
+        .args(arguments)
         .stdin(Stdio::null())
         .output()
-        .await?;
+        .await
+        .context("virsh (package libvirt-clients)")?;
     ensure!(
         output.status.success(),
-        "virsh dumpxml: {}",
+        "virsh {}: {}",
+        arguments.join(" "),
         String::from_utf8_lossy(&output.stderr)
     );
     Ok(String::from_utf8(output.stdout)?)

@@ -5,22 +5,13 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{BOOT, EVENT};
-use tests::migration::{MIGRATION, MigrationPods, migrating, migration_of};
+use tests::migration::{MigrationPods, migrating, migration_of, stock_options};
 use tests::pod::User;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
 const UID: &str = "4d4d0000-0000-4000-8000-000000000011";
 const NEXT_UID: &str = "4d4d0000-0000-4000-8000-000000000012";
-
-/// virt-handler's options of a stock cluster.
-fn stock() -> Value {
-    json!({
-        "Bandwidth": "0", "ProgressTimeout": 150, "CompletionTimeoutPerGiB": 150, "MaxDowntimeMs": 900,
-        "UnsafeMigration": false, "AllowAutoConverge": false, "AllowPostCopy": false,
-        "ParallelMigrationThreads": 8, "AllowWorkloadDisruption": false,
-    })
-}
 
 /// So slow that the migration lasts longer than the test.
 fn slow() -> Value {
@@ -54,17 +45,6 @@ async fn booted(name: &str, user: User) -> Result<(MigrationPods, Vmi)> {
     Ok((pods, vmi))
 }
 
-async fn source_end(pods: &MigrationPods, uid: &str) -> Result<Event> {
-    let ended = |event: &Event| {
-        let record = migration_of(event);
-        record["UID"] == uid && !record["EndTimestamp"].is_null()
-    };
-    let handler = &pods.source.handler;
-    handler
-        .wait_for("the migration's end on the source", 0, MIGRATION, ended)
-        .await
-}
-
 /// The guest on the source runs, and its launcher controls it.
 async fn source_runs_on(pods: &MigrationPods, vmi: &Vmi) -> Result<()> {
     let answer = pods.source.commands.guest_ping(vmi, 5).await?;
@@ -77,11 +57,15 @@ async fn source_runs_on(pods: &MigrationPods, vmi: &Vmi) -> Result<()> {
 async fn migrates(user: User) -> Result<()> {
     let (pods, vmi) = booted("moves", user).await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;
-    pods.migrate(&migrating(&vmi, UID), &stock()).await?.ok()?;
-    let repeated = pods.migrate(&migrating(&vmi, UID), &stock()).await?;
+    pods.migrate(&migrating(&vmi, UID), &stock_options())
+        .await?
+        .ok()?;
+    let repeated = pods
+        .migrate(&migrating(&vmi, UID), &stock_options())
+        .await?;
     ensure!(repeated.success, "the same UID has no effect: {repeated:?}");
     pods.wait_for_arrival().await?;
-    let end = source_end(&pods, UID).await?;
+    let end = pods.wait_for_source_end(UID).await?;
     ensure!(end.state() == "Shutoff/Migrated", "{end}");
     let story = story(&pods.source.handler.events());
     let (first, last) = (
@@ -90,7 +74,9 @@ async fn migrates(user: User) -> Result<()> {
     );
     ensure!(first == "Running/Unknown PreCopy", "{story:#?}");
     ensure!(last == "Shutoff/Migrated PreCopy ended", "{story:#?}");
-    let executed = pods.migrate(&migrating(&vmi, UID), &stock()).await?;
+    let executed = pods
+        .migrate(&migrating(&vmi, UID), &stock_options())
+        .await?;
     ensure!(
         executed.message.contains("already executed"),
         "{executed:?}"
@@ -123,7 +109,7 @@ async fn cancelled_migration_leaves_the_vm_and_another_one_succeeds() -> Result<
     let stats = pods.source.commands.domain_stats().await?;
     ensure!(stats["Name"] == vmi.domain(), "{stats}");
     pods.cancel(&vmi).await?.ok()?;
-    let end = source_end(&pods, UID).await?;
+    let end = pods.wait_for_source_end(UID).await?;
     let record = migration_of(&end);
     ensure!(record["AbortStatus"] == "Succeeded", "{record}");
     ensure!(
@@ -146,11 +132,11 @@ async fn cancelled_migration_leaves_the_vm_and_another_one_succeeds() -> Result<
     drop(proxies);
     let pods = pods.restart_target(&vmi).await?;
     let _proxies = pods.prepare_target(&vmi, NEXT_UID).await?;
-    pods.migrate(&migrating(&vmi, NEXT_UID), &stock())
+    pods.migrate(&migrating(&vmi, NEXT_UID), &stock_options())
         .await?
         .ok()?;
     pods.wait_for_arrival().await?;
-    let end = source_end(&pods, NEXT_UID).await?;
+    let end = pods.wait_for_source_end(NEXT_UID).await?;
     ensure!(migration_of(&end)["Failed"] != true, "{end}");
     pods.end_source(&vmi).await?.end_vm(&vmi).await
 }
@@ -161,7 +147,7 @@ async fn cancel_during_the_targets_preparation_takes_effect_after_it() -> Result
     let _proxies = pods.prepare_target(&vmi, UID).await?;
     pods.migrate(&migrating(&vmi, UID), &slow()).await?.ok()?;
     pods.cancel(&vmi).await?.ok()?;
-    let record = migration_of(&source_end(&pods, UID).await?).clone();
+    let record = migration_of(&pods.wait_for_source_end(UID).await?).clone();
     ensure!(
         record["AbortStatus"] == "Succeeded" && record["Failed"] == true,
         "{record}"
@@ -185,7 +171,7 @@ async fn death_of_the_targets_qemu_fails_the_migration() -> Result<()> {
         .qemu()
         .context("no QEMU on the target")?
         .kill()?;
-    let record = migration_of(&source_end(&pods, UID).await?).clone();
+    let record = migration_of(&pods.wait_for_source_end(UID).await?).clone();
     let reason = record["FailureReason"].as_str().unwrap_or_default();
     ensure!(reason.starts_with("virError(Code="), "{record}");
     ensure!(record["AbortStatus"] == "", "{record}");
@@ -201,7 +187,7 @@ async fn late_migration_is_aborted_by_its_limit() -> Result<()> {
     let options =
         json!({"Bandwidth": "1Mi", "CompletionTimeoutPerGiB": 2, "AllowWorkloadDisruption": true});
     pods.migrate(&migrating(&vmi, UID), &options).await?.ok()?;
-    let record = migration_of(&source_end(&pods, UID).await?).clone();
+    let record = migration_of(&pods.wait_for_source_end(UID).await?).clone();
     ensure!(
         record["Mode"] == "Paused" && record["AbortStatus"] == "Succeeded",
         "{record}"
@@ -226,10 +212,12 @@ async fn paused_guest_arrives_paused() -> Result<()> {
         .wait_for_state("Paused/User", 0, EVENT)
         .await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;
-    pods.migrate(&migrating(&vmi, UID), &stock()).await?.ok()?;
+    pods.migrate(&migrating(&vmi, UID), &stock_options())
+        .await?
+        .ok()?;
     let arrived = pods.wait_for_arrival().await?;
     ensure!(arrived.state() == "Paused/User", "{arrived}");
-    source_end(&pods, UID).await?;
+    pods.wait_for_source_end(UID).await?;
     let target = pods.end_source(&vmi).await?;
     target.commands.unpause(&vmi).await?.ok()?;
     target.wait_for_agent(&vmi).await?;
@@ -249,7 +237,7 @@ async fn guest_continues_on_the_target_by_post_copy() -> Result<()> {
         "AllowWorkloadDisruption": true});
     pods.migrate(&migrating(&vmi, UID), &options).await?.ok()?;
     pods.wait_for_arrival().await?;
-    let end = source_end(&pods, UID).await?;
+    let end = pods.wait_for_source_end(UID).await?;
     let record = migration_of(&end);
     ensure!(
         record["Mode"] == "PostCopy" && record["Failed"] != true,
@@ -277,8 +265,8 @@ async fn local_disks_are_copied() -> Result<()> {
         migrating.edit(|vmi| vmi["status"]["migrationMethod"] = json!("BlockMigration"))
     };
     let _proxies = pods.prepare_target(&block(&vmi), UID).await?;
-    pods.migrate(&block(&vmi), &stock()).await?.ok()?;
-    let end = source_end(&pods, UID).await?;
+    pods.migrate(&block(&vmi), &stock_options()).await?.ok()?;
+    let end = pods.wait_for_source_end(UID).await?;
     ensure!(
         migration_of(&end)["Failed"] != true,
         "{}",

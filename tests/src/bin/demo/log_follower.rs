@@ -20,6 +20,8 @@ use crate::timeline::Timeline;
 /// The followed sources, and how far each was printed.
 pub(crate) struct LogFollower {
     timeline: Timeline,
+    /// What distinguishes the pod from others on the timeline, before each name.
+    side: &'static str,
     log: Tail,
     console: Tail,
     events: watch::Receiver<Vec<Event>>,
@@ -47,9 +49,21 @@ impl LogFollower {
         handler: &VirtHandler,
         vmi: &Vmi,
     ) -> Following {
+        LogFollower::start_side(timeline, "", pod, handler, vmi)
+    }
+
+    /// Follows one of several pods; `side` stands before each name on the timeline.
+    pub(crate) fn start_side(
+        timeline: &Timeline,
+        side: &'static str,
+        pod: &Pod,
+        handler: &VirtHandler,
+        vmi: &Vmi,
+    ) -> Following {
         let ConsoleLog { path: console } = pod.console(vmi);
         let mut follow = LogFollower {
             timeline: timeline.clone(),
+            side,
             log: Tail::of(pod.log_path()),
             console: Tail::of(console),
             events: handler.feed(),
@@ -73,7 +87,7 @@ impl LogFollower {
             .iter()
             .filter_map(|line| serde_json::from_str(line).ok())
         {
-            print_entry(&self.timeline, &entry);
+            self.print_entry(&entry);
         }
         let events: Vec<String> = self.events.borrow()[self.told..]
             .iter()
@@ -81,23 +95,48 @@ impl LogFollower {
             .collect();
         self.told += events.len();
         for event in events {
-            self.timeline
-                .say("virt-handler", &format!("is told: {event}"));
+            self.say("virt-handler", &format!("is told: {event}"));
         }
         let steps = self.steps.borrow().clone();
         for entry in &steps[self.told_steps..] {
             if is_seen_outside(&entry.step) {
                 let step = entry.step.to_string();
-                self.timeline.say("virt-handler", &step);
+                self.say("virt-handler", &step);
             }
         }
         self.told_steps = steps.len();
         for line in self.console.lines() {
             if let Some((_, report)) = line.split_once(REPORT_PREFIX) {
-                self.timeline.say("guest", report.trim_end());
+                self.say("guest", report.trim_end());
             }
         }
         self.timeline.progress("waiting");
+    }
+
+    fn say(&self, who: &str, text: &str) {
+        match self.side {
+            "" => self.timeline.say(who, text),
+            side => self.timeline.say(&format!("{side} {who}"), text),
+        }
+    }
+
+    /// Prints runs of hooks in full, other lines about hooks, migrations and errors in short, and skips the rest.
+    fn print_entry(&self, entry: &Value) {
+        if let Some(run) = HookRun::read(entry) {
+            return self.say("hook", &run.describe());
+        }
+        // Most of libvirt's messages are irrelevant here.
+        if entry["subcomponent"].is_string() {
+            return;
+        }
+        let message = entry["msg"].as_str().unwrap_or_default();
+        match entry["level"].as_str() {
+            Some("error") => self.say("launcher", &format!("error: {message}{}", rest(entry))),
+            Some("info") if message.starts_with("hook is ready") || message.contains("migrat") => {
+                self.say("launcher", &format!("{message}{}", rest(entry)));
+            }
+            _ => {}
+        }
     }
 }
 
@@ -148,25 +187,6 @@ pub(crate) fn runs(log: &Path) -> Vec<HookRun> {
     text.lines()
         .filter_map(|line| HookRun::read(&serde_json::from_str(line).ok()?))
         .collect()
-}
-
-/// Prints runs of hooks in full, other lines about hooks and errors in short, and skips the rest.
-fn print_entry(timeline: &Timeline, entry: &Value) {
-    if let Some(run) = HookRun::read(entry) {
-        return timeline.say("hook", &run.describe());
-    }
-    // Most of libvirt's messages are irrelevant here.
-    if entry["subcomponent"].is_string() {
-        return;
-    }
-    let message = entry["msg"].as_str().unwrap_or_default();
-    match entry["level"].as_str() {
-        Some("error") => timeline.say("launcher", &format!("error: {message}{}", rest(entry))),
-        Some("info") if message.starts_with("hook is ready") => {
-            timeline.say("launcher", &format!("{message}{}", rest(entry)));
-        }
-        _ => {}
-    }
 }
 
 /// The fields that not every line has.

@@ -1,11 +1,14 @@
 //! The demo: a VM with two WASM hooks, from its VMI to its shutdown. The demo acts as virt-handler.
 //!
-//! `demo [--driver qemu|test] [--user nonroot|root]`; ends with 0 only if every check held.
+//! `demo [--driver qemu|test|migration] [--user nonroot|root]`; ends with 0 only if every check held. `migration` is
+//! another demo: the VM moves to a second pod.
 #![allow(clippy::print_stdout)]
 
 mod checks;
 mod hook_run;
 mod log_follower;
+mod migration_checks;
+mod migration_scenario;
 mod qemu_scenario;
 mod test_driver_scenario;
 mod timeline;
@@ -26,6 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 enum Driver {
     Qemu,
     Test,
+    Migration,
 }
 
 fn arguments() -> Result<(Driver, User)> {
@@ -35,9 +39,10 @@ fn arguments() -> Result<(Driver, User)> {
         match (word.as_str(), words.next().as_deref()) {
             ("--driver", Some("qemu")) => driver = Driver::Qemu,
             ("--driver", Some("test")) => driver = Driver::Test,
+            ("--driver", Some("migration")) => driver = Driver::Migration,
             ("--user", Some("nonroot")) => user = User::Nonroot,
             ("--user", Some("root")) => user = User::Root,
-            _ => bail!("usage: demo [--driver qemu|test] [--user nonroot|root]"),
+            _ => bail!("usage: demo [--driver qemu|test|migration] [--user nonroot|root]"),
         }
     }
     Ok((driver, user))
@@ -52,12 +57,16 @@ async fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let timeline = Timeline::begin();
+    let timeline = Timeline::begin(match driver {
+        Driver::Qemu | Driver::Test => 12,
+        Driver::Migration => 19,
+    });
     let mut checks = Checks::default();
     let story = async {
         match driver {
             Driver::Qemu => qemu_scenario::run(&timeline, &mut checks, user).await,
             Driver::Test => test_driver_scenario::run(&timeline, &mut checks).await,
+            Driver::Migration => migration_scenario::run(&timeline, &mut checks, user).await,
         }
     };
     let outcome = tokio::time::timeout(PATIENCE, story).await;

@@ -13,17 +13,20 @@ pub(crate) struct Timeline {
 struct State {
     begin: Instant,
     last: Instant,
+    /// The width of the column that names the source of an event.
+    width: usize,
     /// Whether the cursor is at the end of a progress line.
     waiting: bool,
 }
 
 impl Timeline {
-    pub(crate) fn begin() -> Timeline {
+    pub(crate) fn begin(width: usize) -> Timeline {
         let now = Instant::now();
         Timeline {
             state: Arc::new(Mutex::new(State {
                 begin: now,
                 last: now,
+                width,
                 waiting: false,
             })),
         }
@@ -37,11 +40,11 @@ impl Timeline {
     pub(crate) fn say(&self, who: &str, text: &str) {
         let mut state = self.state();
         clear(&mut state);
-        let seconds = state.begin.elapsed().as_secs_f64();
+        let (seconds, width) = (state.begin.elapsed().as_secs_f64(), state.width);
         for (number, line) in text.lines().enumerate() {
             match number {
-                0 => println!("{seconds:>8.3} s  {who:<12} {line}"),
-                _ => println!("{:24}{line}", ""),
+                0 => println!("{seconds:>8.3} s  {who:<width$} {line}"),
+                _ => println!("{:1$}{line}", "", 12 + width),
             }
         }
         state.last = Instant::now();

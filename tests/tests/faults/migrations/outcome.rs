@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use tests::fixture::{EVENT, LauncherFixture};
-use tests::migration::{MIGRATION, MigrationPods, migrating, migration_of};
+use tests::migration::{MIGRATION, MigrationPods, has_ended, migrating, migration_of};
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
 use super::row::{MigrationRow, Outcome, Side};
-use super::trial::{Trial, guest_of, has_ended};
+use super::trial::{Trial, guest_of};
 
 /// What follows from a fault, on a busy machine.
 const SETTLED: Duration = Duration::from_secs(60);

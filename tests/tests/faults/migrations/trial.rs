@@ -10,7 +10,8 @@ use tests::binaries::target_dir;
 use tests::fixture::{BOOT, LauncherFixture};
 use tests::hooks;
 use tests::migration::{
-    MIGRATION, MigrationPods, Proxies, SOURCE_POD, TARGET_POD, migrating, migration_of, prepare_pod,
+    MIGRATION, MigrationPods, Proxies, SOURCE_POD, TARGET_POD, has_ended, migrating, migration_of,
+    prepare_pod, stock_options,
 };
 use tests::pod::{Process, User};
 use tests::virt_handler::{Answer, Event};
@@ -329,11 +330,6 @@ fn ended(mut gone: LauncherFixture, left: LauncherFixture) -> LauncherFixture {
     left
 }
 
-pub(crate) fn has_ended(event: &Event, uid: &str) -> bool {
-    let record = migration_of(event);
-    record["UID"] == uid && !record["EndTimestamp"].is_null()
-}
-
 /// QEMU with a guest, not one that libvirt asks for its capabilities.
 pub(crate) fn guest_of(processes: &[Process]) -> Option<Process> {
     let is_guest = |process: &&Process| {
@@ -387,11 +383,7 @@ async fn start_target(vmi: &Vmi, host: u32, target: Target) -> Result<LauncherFi
 }
 
 fn options(moment: Moment) -> Value {
-    let mut options = json!({
-        "Bandwidth": "0", "ProgressTimeout": 150, "CompletionTimeoutPerGiB": 150, "MaxDowntimeMs": 900,
-        "UnsafeMigration": false, "AllowAutoConverge": false, "AllowPostCopy": false,
-        "ParallelMigrationThreads": 8, "AllowWorkloadDisruption": false,
-    });
+    let mut options = stock_options();
     let bandwidth = match moment {
         Moment::Transfer => SLOW,
         Moment::ShortTransfer => BRISK,

@@ -1,0 +1,227 @@
+//! The demo of a live migration: two pods, hooks in both, a VM that moves from the one to the other. The demo acts as the
+//! virt-handlers of both nodes.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tests::fixture::BOOT;
+use tests::hooks;
+use tests::migration::{MigrationPods, PreparedMigration, migrating, stock_options};
+use tests::pod::User;
+use tests::vmi_builder::Vmi;
+
+use crate::checks::Checks;
+use crate::log_follower::LogFollower;
+use crate::migration_checks::{self, GuestMark};
+use crate::qemu_scenario::MANUFACTURER;
+use crate::timeline::Timeline;
+
+const UID: &str = "4d4d0000-0000-4000-8000-000000000001";
+/// Both hooks' directories; the modules are collected by `--hook-sidecars 2` in both pods, as virt-controller writes it.
+const COUNT: [&str; 2] = ["--hook-sidecars", "2"];
+/// What the disk-tuning hook writes for the annotation below.
+pub(crate) const CACHE: &str = "writeback";
+
+fn vmi(user: User) -> Vmi {
+    let size = 1 << 20;
+    Vmi::new("demo", user)
+        .annotate("smbios.vm.kubevirt.io/baseBoardManufacturer", MANUFACTURER)
+        .cloud_init("#cloud-config\n")
+        .edit(|vmi| {
+            vmi["status"]["volumeStatus"] =
+                serde_json::json!([{ "name": "cloudinit", "target": "vda", "size": size }]);
+        })
+}
+
+/// The VMI as the target's virt-handler sends it: its owner has asked for another cache mode since the boot.
+fn retuned(vmi: &Vmi) -> Vmi {
+    vmi.clone().annotate("disk-tuning.example.com/cache", CACHE)
+}
+
+pub(crate) async fn run(timeline: &Timeline, checks: &mut Checks, user: User) -> Result<()> {
+    timeline.say(
+        "demo",
+        &format!("preparing two pods for {user:?}: mounts, processes, network and libvirt's host of their own"),
+    );
+    let vmi = vmi(user);
+    let PreparedMigration {
+        mut source,
+        mut target,
+    } = PreparedMigration::create(user)?;
+    let followers = [("source", &mut source), ("target", &mut target)].map(|(side, prepared)| {
+        prepared.pod.suppress_log();
+        LogFollower::start_side(timeline, side, &prepared.pod, &prepared.handler, &vmi)
+    });
+    let prepared = PreparedMigration { source, target };
+    let outcome = run_steps(timeline, checks, prepared, &vmi).await;
+    for follower in followers {
+        follower.finish().await;
+    }
+    outcome
+}
+
+async fn run_steps(
+    timeline: &Timeline,
+    checks: &mut Checks,
+    prepared: PreparedMigration,
+    vmi: &Vmi,
+) -> Result<()> {
+    let pods = start(timeline, checks, prepared, vmi).await?;
+    let before = boot(timeline, checks, &pods, vmi).await?;
+    migrate(timeline, checks, &pods, vmi).await?;
+    migration_checks::check_target(checks, &pods, vmi, &before).await?;
+    end(timeline, checks, pods, vmi).await
+}
+
+async fn start(
+    timeline: &Timeline,
+    checks: &mut Checks,
+    prepared: PreparedMigration,
+    vmi: &Vmi,
+) -> Result<MigrationPods> {
+    let modules = [
+        hooks::example("smbios-hook")?,
+        hooks::example("disk-tuning-hook")?,
+    ];
+    for pod in [&prepared.source.pod, &prepared.target.pod] {
+        for (number, module) in modules.iter().enumerate() {
+            hooks::install(&pod.hooks_dir()?, &format!("hook-sidecar-{number}"), module)?;
+        }
+    }
+    timeline.say(
+        "demo",
+        "starting monitor and launcher in both, with the hooks smbios and disk-tuning",
+    );
+    let source = prepared.source.start(vmi, &COUNT);
+    let target = prepared.target.start(vmi, &COUNT);
+    let started = async { tokio::try_join!(source, target) };
+    let started = checks.succeed("both launchers are ready", started.await);
+    let (source, target) = started.context("a launcher did not get ready")?;
+    let pods = MigrationPods { source, target };
+    migration_checks::check_pods(checks, &pods);
+    Ok(pods)
+}
+
+/// Boots the VM on the source. Returns what tells this run of the guest from any other.
+async fn boot(
+    timeline: &Timeline,
+    checks: &mut Checks,
+    pods: &MigrationPods,
+    vmi: &Vmi,
+) -> Result<GuestMark> {
+    timeline.say("source virt-handler", "SyncVirtualMachine");
+    let booted = pods.source.boot_without_controller(vmi).await;
+    checks
+        .succeed("the VM starts on the source", booted)
+        .context("the VM did not start")?;
+    let console = pods.source.pod.console(vmi);
+    let reports = console.wait_for_boots(1, BOOT).await;
+    checks
+        .succeed("the guest comes up", reports)
+        .context("the guest did not come up")?;
+    let vendor = format!("board_vendor: {MANUFACTURER}");
+    checks.check(
+        "the guest's board vendor is what the smbios hook set",
+        console.has_reported(&vendor),
+        || console.text(),
+    );
+    pods.source.wait_for_agent(vmi).await?;
+    GuestMark::read(&pods.source, vmi).await
+}
+
+async fn migrate(
+    timeline: &Timeline,
+    checks: &mut Checks,
+    pods: &MigrationPods,
+    vmi: &Vmi,
+) -> Result<()> {
+    // The disk is a file of the pod's, so its data moves too.
+    let vmi = migrating(&retuned(vmi), UID)
+        .edit(|vmi| vmi["status"]["migrationMethod"] = serde_json::json!("BlockMigration"));
+    timeline.say(
+        "target virt-handler",
+        &format!("SyncMigrationTarget; the VMI asks for the cache mode {CACHE} since its boot"),
+    );
+    let proxies = pods.prepare_target(&vmi, UID).await;
+    let proxies = checks.succeed(
+        "the target is prepared, and its hooks have no objection",
+        proxies,
+    );
+    let _proxies = proxies.context("the target is not prepared")?;
+    checks.check(
+        "nothing is published or defined yet",
+        pods.target.handler.events().is_empty(),
+        || pods.target.handler.history(),
+    );
+    timeline.say("source virt-handler", "MigrateVirtualMachine");
+    let begin = pods.target.handler.now();
+    pods.migrate(&vmi, &stock_options()).await?.ok()?;
+    let arrived = checks.succeed(
+        "the target reports the migration's end",
+        pods.wait_for_arrival().await,
+    );
+    let arrived = arrived.context("the VM did not arrive")?;
+    let left = pods.wait_for_source_end(UID).await;
+    let left = checks.succeed("and so does the source", left);
+    let left = left.context("the source reports no end")?;
+    migration_checks::check_records(checks, pods, &arrived, &left);
+    let job = tests::migration::completed_job(&pods.source.pod, &vmi).await?;
+    timeline.say(
+        "demo",
+        &format!(
+            "from the request to the target's EndTimestamp {} ms; the guest ran nowhere for {} ms",
+            arrived.at.saturating_sub(begin).as_millis(),
+            job.downtime
+        ),
+    );
+    timeline.say(
+        "target virt-handler",
+        "FinalizeVirtualMachineMigration, SyncVirtualMachine",
+    );
+    let finalized = pods.finalize(&vmi).await?;
+    checks.check(
+        "the target accepts the migration's end",
+        finalized.success,
+        || finalized.message.clone(),
+    );
+    let synced = async { pods.target.commands.sync(&vmi).await?.ok() };
+    checks.succeed("and is in charge of the VM", synced.await);
+    Ok(())
+}
+
+async fn end(
+    timeline: &Timeline,
+    checks: &mut Checks,
+    pods: MigrationPods,
+    vmi: &Vmi,
+) -> Result<()> {
+    timeline.say(
+        "source virt-handler",
+        "DeleteVirtualMachine: the VM has left",
+    );
+    let MigrationPods { mut source, target } = pods;
+    source.commands.delete(vmi).await?.ok()?;
+    let status = source.pod.wait_for_exit(BOOT).await?;
+    checks.check(
+        "the source's pod ends with exit code 0",
+        status.code() == Some(0),
+        || status.to_string(),
+    );
+    let left = source.pod.processes();
+    checks.check("and leaves no process", left.is_empty(), || {
+        format!("{left:?}")
+    });
+    let alive = target.commands.guest_ping(vmi, 5).await;
+    checks.succeed(
+        "the guest on the target does not notice",
+        alive.map(drop).map_err(Into::into),
+    );
+    timeline.say(
+        "target virt-handler",
+        "KillVirtualMachine, DeleteVirtualMachine",
+    );
+    let ended = tokio::time::timeout(Duration::from_secs(60), target.end_vm(vmi)).await;
+    let ended = ended.context("the target's pod does not end")?;
+    checks.succeed("the VM and the target's pod end with exit code 0", ended);
+    Ok(())
+}

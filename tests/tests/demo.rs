@@ -1,0 +1,25 @@
+//! The demo of a live migration holds what it prints. The other demo does what the end-to-end tests do.
+
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use tests::binaries::binary;
+
+#[test]
+fn every_check_of_the_migration_demo_holds() -> Result<()> {
+    let demo = binary("demo")?;
+    let output = Command::new(demo)
+        .args(["--driver", "migration"])
+        .output()?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    ensure!(
+        output.status.success(),
+        "{printed}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    ensure!(
+        printed.contains("the guest goes on without a boot"),
+        "{printed}"
+    );
+    Ok(())
+}
