@@ -3,7 +3,7 @@
 //! [`Layer`] collects files, directories and links and writes them as one deterministic tar layer: sorted,
 //! owned by root, with fixed times, and with file capabilities. [`Image`] reads a base from a layout or
 //! an OCI archive, or starts empty; gets layers and changes of its configuration; and writes a layout.
-//! [`WasmArtifact`] writes a layout of a single component. [`StoredLayout`] and [`files_of_layer`] read what others made.
+//! [`WasmArtifact`] writes a layout of a single component. [`StoredLayout`] and [`ImageFiles`] read what others made.
 //!
 //! A base's manifest and configuration are edited as JSON, so that members that this crate does not know
 //! are kept. Every blob of a base is checked against its digest.
@@ -13,6 +13,7 @@ mod blobs;
 mod capabilities;
 mod error;
 mod image;
+mod image_files;
 mod layer;
 mod layer_reader;
 mod layout;
@@ -24,8 +25,9 @@ mod wasm_artifact;
 pub use capabilities::{Capabilities, NET_BIND_SERVICE};
 pub use error::ImageError;
 pub use image::Image;
+pub use image_files::ImageFiles;
 pub use layer::Layer;
-pub use layer_reader::{LayerError, files_of_layer};
+pub use layer_reader::LayerError;
 pub use platform::Platform;
 pub use stored_layout::StoredLayout;
 pub use symbol_versions::{NewestVersion, symbol_versions};

@@ -7,6 +7,7 @@ use anyhow::{Context, anyhow};
 use hook_host::policy::{HookYaml, module_signature};
 use hook_host::wasm::Interface;
 use image_layout::{ImageError, Layer, WasmArtifact};
+use oci_registry::sha256;
 use sigstore_bundle::{Bundle, SUFFIX};
 
 use crate::compile_progress;
@@ -66,6 +67,7 @@ fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
     let names = |interfaces: Vec<Interface>| interfaces.into_iter().map(|one| one.name).collect();
     let interfaces = module.interfaces();
     let sha256 = module.digest().to_owned();
+    check_unchanged(path, &bytes, &sha256)?;
     Ok(PackedHook {
         name: hook.directory.clone(),
         hook_yaml: hook_yaml(hook, &sha256)?,
@@ -75,6 +77,17 @@ fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
         exports: names(interfaces.exports),
         imports: names(interfaces.imports),
     })
+}
+
+/// Refuses a module that was replaced after it was read: what is packed is what was compiled.
+fn check_unchanged(path: &Path, packed: &[u8], compiled: &str) -> Result<(), Failure> {
+    match sha256(packed).hex() == compiled {
+        true => Ok(()),
+        false => Err(Failure::usage(anyhow!(
+            "{}: it was changed while it was read: run this again when its build is done",
+            path.display()
+        ))),
+    }
 }
 
 /// Whether the admission policies accept the name. Such a name needs no quoting anywhere.
@@ -161,5 +174,20 @@ impl PackedHook {
             imports: self.imports.clone(),
             annotations: annotations.collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_that_was_rebuilt_after_it_was_read_is_not_packed() {
+        let path = Path::new("hook.wasm");
+        let compiled = sha256(b"new");
+        assert!(check_unchanged(path, b"new", compiled.hex()).is_ok());
+        let refused = check_unchanged(path, b"old", compiled.hex());
+        let refused = refused.map_err(|failure| failure.to_string());
+        assert!(refused.is_err_and(|text| text.contains("hook.wasm: it was changed")));
     }
 }

@@ -1,6 +1,7 @@
 //! `virt-hook push` and `virt-hook pull`: images of modules in OCI registries.
 
 mod connection;
+mod image_hooks;
 mod pull;
 mod pulled_hooks;
 mod push;

@@ -25,6 +25,10 @@ Examples:
   virt-hook pull registry.example/hooks:1 --into hooks
   virt-hook pull registry.example/hooks@sha256:DIGEST --into hooks --key hooks.pub
 
+A signature is that of the module. A hook.yaml, which can let a veto of the module count for nothing, is
+not signed: with --key it is accepted only from an image that is pinned by its digest, or with
+--unsigned-settings.
+
 Exit codes:
   0  the hooks are there
   1  it has no hooks, they are not signed by the key, or the registry answered wrongly
@@ -39,9 +43,12 @@ pub(crate) struct Arguments {
     /// Where the hooks belong, a directory each; made when it is not there
     #[arg(long, value_name = "DIR")]
     into: PathBuf,
-    /// A public key: without a signature by one of them, nothing is written
+    /// A public key: unless one of them signed every module, nothing is written
     #[arg(long = "key", value_name = "FILE")]
     keys: Vec<PathBuf>,
+    /// With --key, accept a hook.yaml, which nobody signs, from a reference without digest
+    #[arg(long, requires = "keys")]
+    unsigned_settings: bool,
     #[command(flatten)]
     connection: Connection,
 }
@@ -57,11 +64,14 @@ pub(crate) struct PullReport {
 }
 
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct HookReport {
     module: PathBuf,
     sha256: String,
     bytes: usize,
     signed: bool,
+    /// Whether the image had settings, which no signature covers.
+    hook_yaml: bool,
 }
 
 /// Pulls everything, checks it, and then writes it.
@@ -73,8 +83,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<PullReport, Failure> {
         .collect::<Result<_, _>>()?;
     let mut client = arguments.connection.client(&reference, false)?;
     let pulled = pull_hooks(&mut client, &reference)?;
+    let accepts_settings =
+        keys.is_empty() || arguments.unsigned_settings || reference.digest().is_some();
     for hook in &pulled.hooks {
-        check(hook, &keys).map_err(Failure::Refused)?;
+        check_signature(hook, &keys).map_err(Failure::Refused)?;
+        if hook.hook_yaml.is_some() && !accepts_settings {
+            return Err(Failure::refused(anyhow!(
+                "{}: its hook.yaml is not signed, and decides whether the module can refuse anything: pin the image \
+                 by its digest, {}, or give --unsigned-settings",
+                hook.name,
+                pulled.digest
+            )));
+        }
         let taken = arguments.into.join(&hook.name);
         if taken.symlink_metadata().is_ok() {
             return Err(Failure::usage(anyhow!(
@@ -93,7 +113,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<PullReport, Failure> {
     })
 }
 
-fn check(hook: &PulledHook, keys: &[PublicKey]) -> anyhow::Result<()> {
+fn check_signature(hook: &PulledHook, keys: &[PublicKey]) -> anyhow::Result<()> {
     if keys.is_empty() {
         return Ok(());
     }
@@ -141,6 +161,7 @@ fn write(hook: &PulledHook, into: &Path) -> Result<HookReport, Failure> {
         sha256: sha256(&hook.module).hex().to_owned(),
         bytes: hook.module.len(),
         signed: hook.signature.is_some(),
+        hook_yaml: hook.hook_yaml.is_some(),
     })
 }
 
@@ -156,8 +177,13 @@ impl Report for PullReport {
         let mut text = format!("{} ({})\n", self.reference, self.kind);
         for hook in &self.hooks {
             let signed = if hook.signed { "signed" } else { "not signed" };
+            let settings = if hook.hook_yaml {
+                ", with hook.yaml"
+            } else {
+                ""
+            };
             text += &format!(
-                "  {}: sha256 {}, {} bytes, {signed}\n",
+                "  {}: sha256 {}, {} bytes, {signed}{settings}\n",
                 hook.module.display(),
                 hook.sha256,
                 hook.bytes

@@ -1,19 +1,16 @@
 //! The hooks of an image in a registry, by the three families of media types.
 
-use std::collections::BTreeMap;
-
 use anyhow::anyhow;
 use hook_host::printable;
-use image_layout::{WASM_CONFIG, WASM_LAYER, files_of_layer};
+use image_layout::{WASM_CONFIG, WASM_LAYER};
 use oci_registry::{Client, Digest, Manifest, Reference};
 use serde_json::Value as Json;
-use sigstore_bundle::SUFFIX;
 
-use super::connection::MAX_BLOB;
+use super::image_hooks::image_hooks;
 use super::{INDEXES, failure};
 use crate::compile_progress;
 use crate::exit::Failure;
-use crate::image::{HOOK_YAML, MODULE, SIGNATURE_ANNOTATION, is_hook_name};
+use crate::image::{SIGNATURE_ANNOTATION, is_hook_name};
 
 /// The older artifacts: one layer, the module.
 const OLD_CONFIG: &str = "application/vnd.wasm.config.v1+json";
@@ -22,13 +19,10 @@ const IMAGE_CONFIGS: [&str; 2] = [
     "application/vnd.oci.image.config.v1+json",
     "application/vnd.docker.container.image.v1+json",
 ];
-/// The most layers and hooks of an image.
-const MAX_LAYERS: usize = 64;
-const MAX_HOOKS: usize = 64;
 /// The largest hook.yaml and signature in bytes.
-const MAX_TEXT: usize = 256 << 10;
+pub(super) const MAX_TEXT: u64 = 256 << 10;
 const WASM_MAGIC: &[u8] = b"\0asm";
-const MAX_PRINTED: usize = 200;
+pub(super) const MAX_PRINTED: usize = 200;
 
 /// What was pulled.
 pub(super) struct Pulled {
@@ -50,14 +44,12 @@ pub(super) struct PulledHook {
 pub(super) fn pull_hooks(client: &mut Client, reference: &Reference) -> Result<Pulled, Failure> {
     let named = client.manifest(reference).map_err(failure)?;
     let digest = named.digest.clone();
-    let manifest = match named.json["mediaType"].as_str() {
-        Some(media_type) if INDEXES.contains(&media_type) => {
-            let first = &named.json["manifests"][0]["digest"];
-            client
-                .manifest_by_digest(&digest_of(first)?)
-                .map_err(failure)?
+    let manifest = match is_index(&named.json) {
+        true => {
+            let first = digest_of(&named.json["manifests"][0]["digest"])?;
+            client.manifest_by_digest(&first).map_err(failure)?
         }
-        _ => named,
+        false => named,
     };
     let family = manifest.json["config"]["mediaType"]
         .as_str()
@@ -89,38 +81,46 @@ pub(super) fn pull_hooks(client: &mut Client, reference: &Reference) -> Result<P
     })
 }
 
+/// The member `mediaType` is optional (image-spec, "OCI Image Index Specification").
+fn is_index(manifest: &Json) -> bool {
+    match manifest["mediaType"].as_str() {
+        Some(media_type) => INDEXES.contains(&media_type),
+        None => manifest["manifests"].is_array(),
+    }
+}
+
+/// Files were checked for their size before they were read, but not the annotation with a signature.
 fn check(reference: &Reference, hook: &PulledHook) -> Result<(), Failure> {
     let name = printable(&hook.name, MAX_PRINTED);
     let refused = |reason: &str| Failure::refused(anyhow!("{reference}: {name}: {reason}"));
-    let limit = compile_progress::limits().module;
-    let texts = [
-        hook.hook_yaml.as_ref().map(Vec::len),
-        hook.signature.as_ref().map(String::len),
-    ];
     if !is_hook_name(&hook.name) {
         return Err(refused("no name of a hook: a-z, 0-9 and -"));
     }
     if !hook.module.starts_with(WASM_MAGIC) {
         return Err(refused("its module is no WebAssembly"));
     }
-    if hook.module.len() > limit {
-        return Err(refused("its module is larger than any that is loaded"));
-    }
-    if texts.into_iter().flatten().any(|size| size > MAX_TEXT) {
-        return Err(refused("its hook.yaml or signature is too large"));
+    let signature = hook.signature.as_ref().map_or(0, String::len);
+    if signature as u64 > MAX_TEXT {
+        return Err(refused("its signature is too large"));
     }
     Ok(())
 }
 
-fn layers(manifest: &Manifest) -> &[Json] {
+pub(super) fn layers(manifest: &Manifest) -> &[Json] {
     manifest.json["layers"]
         .as_array()
         .map_or(&[], Vec::as_slice)
 }
 
-fn blob(client: &mut Client, descriptor: &Json) -> Result<Vec<u8>, Failure> {
+/// Pulls a blob of at most `limit` bytes.
+pub(super) fn blob(client: &mut Client, descriptor: &Json, limit: u64) -> Result<Vec<u8>, Failure> {
     let size = descriptor["size"].as_u64().unwrap_or_default();
     let digest = digest_of(&descriptor["digest"])?;
+    if size > limit {
+        return Err(Failure::refused(anyhow!(
+            "{digest}: it has {size} bytes, more than the {limit} bytes that it may have"
+        )));
+    }
     client.blob(&digest, size).map_err(failure)
 }
 
@@ -157,57 +157,8 @@ fn artifact(
     Ok(PulledHook {
         // Repositories may have dots and underscores.
         name: name.replace(['.', '_'], "-"),
-        module: blob(client, layer)?,
+        module: blob(client, layer, compile_progress::limits().module as u64)?,
         hook_yaml: None,
         signature: signature.map(str::to_owned),
     })
-}
-
-/// The hooks of an ordinary image: a directory each. A file of a later layer replaces one of an earlier.
-fn image_hooks(client: &mut Client, manifest: &Manifest) -> Result<Vec<PulledHook>, Failure> {
-    if layers(manifest).len() > MAX_LAYERS {
-        return Err(Failure::refused(anyhow!(
-            "the image has more than {MAX_LAYERS} layers"
-        )));
-    }
-    let wanted = [
-        MODULE.to_owned(),
-        HOOK_YAML.to_owned(),
-        format!("{MODULE}{SUFFIX}"),
-    ];
-    let mut hooks: BTreeMap<String, [Option<Vec<u8>>; 3]> = BTreeMap::new();
-    for layer in layers(manifest) {
-        let content = blob(client, layer)?;
-        let media_type = layer["mediaType"].as_str().unwrap_or_default();
-        let split = |path: &str| -> Option<(String, usize)> {
-            let (directory, file) = path.split_once('/')?;
-            let index = wanted.iter().position(|name| name == file)?;
-            Some((directory.to_owned(), index))
-        };
-        let files = files_of_layer(&content, media_type, MAX_BLOB, |path| split(path).is_some());
-        for (path, content) in files.map_err(Failure::refused)? {
-            if let Some((directory, index)) = split(&path) {
-                hooks.entry(directory).or_default()[index] = Some(content);
-            }
-        }
-    }
-    let hooks = hooks
-        .into_iter()
-        .filter_map(|(name, [module, hook_yaml, signature])| {
-            let signature = signature.map(|text| String::from_utf8_lossy(&text).into_owned());
-            Some(PulledHook {
-                name,
-                module: module?,
-                hook_yaml,
-                signature,
-            })
-        });
-    let hooks: Vec<_> = hooks.collect();
-    if hooks.is_empty() || hooks.len() > MAX_HOOKS {
-        return Err(Failure::refused(anyhow!(
-            "the image has {} hooks: 1 to {MAX_HOOKS} directories with {MODULE} are wanted",
-            hooks.len()
-        )));
-    }
-    Ok(hooks)
 }

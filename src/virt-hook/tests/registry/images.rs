@@ -1,0 +1,215 @@
+//! Ordinary images: files of hooks in layers.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use super::lying_registry::{Answer, LyingRegistry, sha256};
+use super::{WASM, pull};
+
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+const TAR: &str = "application/vnd.oci.image.layer.v1.tar";
+const GZIP: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+
+/// The path and the content of a file.
+type LayerFile<'a> = (&'a str, &'a [u8]);
+
+/// A layer of the files, in this order.
+fn layer(files: &[LayerFile<'_>]) -> Vec<u8> {
+    let place = tempfile::tempdir().unwrap();
+    let mut tar = Command::new("tar");
+    tar.args(["--create", "--file=-", "--absolute-names", "--directory"]);
+    tar.arg(place.path());
+    // tar removes `..` from names unless it writes them by a transformation.
+    tar.args(["--transform", "s,^UP/,../,"]);
+    for (name, content) in files {
+        let path = place.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+        tar.arg(name);
+    }
+    tar.output().unwrap().stdout
+}
+
+fn gzip(content: &[u8]) -> Vec<u8> {
+    let mut gzip = Command::new("gzip")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = gzip.stdin.take().unwrap();
+    let content = content.to_vec();
+    let writer = std::thread::spawn(move || stdin.write_all(&content).unwrap());
+    let output = gzip.wait_with_output().unwrap();
+    writer.join().unwrap();
+    output.stdout
+}
+
+fn manifest(media_type: &str, layers: &[Vec<u8>]) -> Vec<u8> {
+    let layers = layers.iter().map(
+        |layer| json!({"mediaType": media_type, "digest": sha256(layer), "size": layer.len()}),
+    );
+    let layers: Vec<Value> = layers.collect();
+    json!({"schemaVersion": 2, "mediaType": MANIFEST, "config": {"mediaType": CONFIG}, "layers": layers})
+        .to_string()
+        .into_bytes()
+}
+
+/// A registry of the one document that every tag names, and of what digests name.
+fn serve(tagged: &[u8], more: &[Vec<u8>]) -> LyingRegistry {
+    let mut known: Vec<(String, Vec<u8>)> =
+        more.iter().map(|one| (sha256(one), one.clone())).collect();
+    known.push(("manifests/1".to_owned(), tagged.to_vec()));
+    LyingRegistry::start(move |path| {
+        let found = known.iter().find(|(name, _)| path.ends_with(name));
+        found.map_or(Answer::status(404), |(_, content)| {
+            Answer::of(content.clone())
+        })
+    })
+}
+
+fn serve_layers(layers: &[Vec<u8>]) -> LyingRegistry {
+    serve(&manifest(TAR, layers), layers)
+}
+
+fn names(path: &Path) -> Vec<String> {
+    let names = fs::read_dir(path).unwrap();
+    let mut names: Vec<String> = names
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Files of an image end up in the directory of their hook, or nowhere.
+#[test]
+fn an_image_writes_only_into_its_hooks_directories() {
+    let place = tempfile::tempdir().unwrap();
+    let into = place.path().join("into");
+    let good: LayerFile<'_> = ("good/hook.wasm", WASM);
+    let files = [
+        good,
+        ("good/other", b"x"),
+        ("stray", b"x"),
+        ("UP/escape/hook.wasm", WASM),
+    ];
+    pull(&serve_layers(&[layer(&files)]), &into, "a:1").result();
+    assert_eq!(names(&into), ["good"]);
+    assert_eq!(names(&into.join("good")), ["hook.wasm"]);
+    assert!(!place.path().join("escape").exists());
+    for (layer, part) in [
+        (
+            layer(&[("Bad_name/hook.wasm", WASM)]),
+            "Bad_name: no name of a hook",
+        ),
+        (layer(&[("stray", b"x")]), "has 0 hooks"),
+        (layer(&[good])[..700].to_vec(), "cannot be unpacked"),
+    ] {
+        let refused = pull(&serve_layers(&[layer]), &place.path().join("none"), "a:1");
+        assert_eq!(refused.code, 1, "{}", refused.err);
+        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+    }
+}
+
+/// Layers are the changes that a builder made one after the other; what it deleted is not in the image.
+#[test]
+fn what_a_later_layer_deletes_is_not_installed() {
+    let both: [LayerFile<'_>; 4] = [
+        ("a/hook.wasm", WASM),
+        ("a/hook.yaml", b"priority: 1\n"),
+        ("b/hook.wasm", WASM),
+        ("b/hook.yaml", b"priority: 1\n"),
+    ];
+    let cases: [(&[LayerFile<'_>], &[&str]); 5] = [
+        (
+            &[("stray", b"")],
+            &["a/hook.wasm", "a/hook.yaml", "b/hook.wasm", "b/hook.yaml"],
+        ),
+        (&[(".wh.b", b"")], &["a/hook.wasm", "a/hook.yaml"]),
+        (
+            &[("b/.wh.hook.yaml", b"")],
+            &["a/hook.wasm", "a/hook.yaml", "b/hook.wasm"],
+        ),
+        // It hides what is below, not what its own layer has.
+        (
+            &[("b/hook.wasm", WASM), ("b/.wh..wh..opq", b"")],
+            &["a/hook.wasm", "a/hook.yaml", "b/hook.wasm"],
+        ),
+        (
+            &[(".wh..wh..opq", b""), ("b/hook.wasm", WASM)],
+            &["b/hook.wasm"],
+        ),
+    ];
+    for (upper, expected) in cases {
+        let place = tempfile::tempdir().unwrap();
+        let into = place.path().join("into");
+        let layers = [layer(&both), layer(upper)];
+        pull(&serve_layers(&layers), &into, "a:1").result();
+        let found = names(&into).into_iter().flat_map(|hook| {
+            let files = names(&into.join(&hook));
+            files.into_iter().map(move |file| format!("{hook}/{file}"))
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{upper:?}");
+    }
+}
+
+/// `mediaType` is optional in an index.
+#[test]
+fn an_index_is_known_by_its_manifests() {
+    let layer = layer(&[("a/hook.wasm", WASM)]);
+    let manifest = manifest(TAR, std::slice::from_ref(&layer));
+    let entry = json!({"mediaType": MANIFEST, "digest": sha256(&manifest), "size": manifest.len()});
+    let index = json!({"schemaVersion": 2, "manifests": [entry]}).to_string();
+    let place = tempfile::tempdir().unwrap();
+    let into = place.path().join("into");
+    let registry = serve(index.as_bytes(), &[manifest, layer]);
+    pull(&registry, &into, "a:1").result();
+    assert_eq!(names(&into), ["a"]);
+}
+
+/// A small download must not unpack into more memory than one module takes.
+#[test]
+fn files_and_hooks_that_are_too_many_or_too_large_are_refused() {
+    let zeros = vec![0; 40 << 20];
+    let packed = |name: &str| gzip(&layer(&[(name, &zeros)]));
+    let names: Vec<String> = (0..65)
+        .map(|number| format!("a{number}/hook.yaml"))
+        .collect();
+    let many: Vec<LayerFile<'_>> = names.iter().map(|name| (&name[..], &b"x"[..])).collect();
+    let hook = gzip(&layer(&[("a/hook.wasm", WASM)]));
+    let filler = packed("a/filler");
+    for (layers, part) in [
+        (
+            vec![packed("a/hook.wasm")],
+            "\"a/hook.wasm\" has 41943040 bytes, more than the 33554432",
+        ),
+        (
+            vec![hook.clone(), packed("b/hook.yaml")],
+            "\"b/hook.yaml\" has 41943040 bytes, more than the 262144",
+        ),
+        (
+            vec![hook.clone(), gzip(&layer(&many))],
+            "more than 64 hooks",
+        ),
+        (
+            vec![&hook; 1]
+                .into_iter()
+                .chain(vec![&filler; 7])
+                .cloned()
+                .collect(),
+            "more than 268435456 bytes",
+        ),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let into = place.path().join("into");
+        let registry = serve(&manifest(GZIP, &layers), &layers);
+        let refused = pull(&registry, &into, "a:1");
+        assert_eq!(refused.code, 1, "{part}: {}", refused.err);
+        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+        assert!(!into.exists());
+    }
+}
