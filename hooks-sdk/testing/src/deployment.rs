@@ -6,8 +6,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use hook_host::{
-    AttachTime, Chain, CloudInitDocuments, CollectConfig, Invocation, PolicySource, Reason, Run,
-    collect,
+    AttachTime, Chain, CloudInitDocuments, CollectConfig, Invocation, PolicySource, Run, collect,
 };
 use serde_json::Value;
 
@@ -88,10 +87,6 @@ impl Deployment {
     /// Collects the hook and calls `on-attach-device` with the XML of one device.
     pub fn on_attach_device(&self, vmi: &str, device_xml: &str) -> DeploymentResult<String> {
         self.with_chain(vmi, |chain, invocation| async move {
-            let invocation = Invocation {
-                reason: Reason::Hotplug,
-                ..invocation
-            };
             let (xml, time) = (device_xml.to_owned(), AttachTime::default());
             let attached = chain.on_attach_device(&invocation, vmi, xml, &time).await;
             attached.map_err(failed)

@@ -43,6 +43,17 @@ impl HookPoint {
         }
     }
 
+    /// The reason of every call at this hook point; `None` if the virtual machine may boot or arrive by a migration.
+    #[must_use]
+    pub fn reason(self) -> Option<Reason> {
+        match self {
+            Self::PreStart | Self::PreCloudInitIso | Self::OnDefineDomain => None,
+            Self::OnAttachDevice => Some(Reason::Hotplug),
+            Self::PreMigrationSource => Some(Reason::MigrationSource),
+            Self::Shutdown => Some(Reason::Shutdown),
+        }
+    }
+
     /// All names, for messages: `PreStart, PreCloudInitIso, ...`.
     #[must_use]
     pub fn names() -> String {

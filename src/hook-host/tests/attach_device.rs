@@ -204,6 +204,8 @@ async fn a_recorded_attach_is_replayed() {
     let path = records.map(|entry| entry.unwrap().path()).next().unwrap();
     let record = Record::read(&path).unwrap();
     assert_eq!(record.hook_point, "OnAttachDevice");
+    // The reason is that of the hook point, whatever the caller says.
+    assert_eq!(record.invocation.reason, "hotplug");
     assert_eq!(record.input.device_xml.as_deref(), Some(DISK));
     let module = place.at("h", "m.wasm");
     let replayed = replay(&record, &module, false, LoadOptions::default());

@@ -84,6 +84,8 @@ async fn a_declared_parameter_is_changed_recorded_and_replayed() {
     let record = Record::read(&path).unwrap();
     assert_eq!(record.hook_point, "PreMigrationSource");
     assert_eq!(record.migration, ["max-downtime"]);
+    // The reason is that of the hook point, whatever the caller says.
+    assert_eq!(record.invocation.reason, "migration-source");
     let module = place.at("h", "m.wasm");
     let replayed = replay(&record, &module, false, LoadOptions::default());
     let replayed = replayed.await.unwrap();

@@ -7,8 +7,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use hook_host::record::Record;
 use hook_host::{
-    AttachTime, Chain, CloudInitDocuments, HookError, HookInfo, HookPoint, Invocation,
-    MigrationParameters, Reason,
+    AttachTime, Chain, CloudInitDocuments, HookError, HookInfo, HookPoint, MigrationParameters,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -151,15 +150,9 @@ async fn call(
             hooked.map(|(xml, _)| results.xml = xml)
         }
         HookPoint::OnAttachDevice => {
-            let invocation = Invocation {
-                reason: Reason::Hotplug,
-                ..invocation.clone()
-            };
             for device in input.devices.clone() {
                 let time = AttachTime::default();
-                let hooked = chain
-                    .on_attach_device(&invocation, vmi, device, &time)
-                    .await;
+                let hooked = chain.on_attach_device(invocation, vmi, device, &time).await;
                 match hooked {
                     Ok((xml, _)) => results.devices.push(xml),
                     Err(error) => return Ok(Err(error)),
@@ -168,13 +161,9 @@ async fn call(
             Ok(())
         }
         HookPoint::PreMigrationSource => {
-            let invocation = Invocation {
-                reason: Reason::MigrationSource,
-                ..invocation.clone()
-            };
             let parameters = input.migration.clone();
             let hooked = chain
-                .pre_migration_source(&invocation, vmi, parameters)
+                .pre_migration_source(invocation, vmi, parameters)
                 .await;
             hooked.map(|(parameters, _)| results.migration = Some(parameters))
         }

@@ -24,7 +24,7 @@ use crate::{
 pub(super) struct HookPointRun<'a> {
     limits: &'a Limits,
     point: HookPoint,
-    invocation: &'a Invocation,
+    invocation: Invocation,
     vmi: &'a str,
     started: Instant,
     /// The deadline of all calls together.
@@ -158,14 +158,17 @@ impl<'a> HookPointRun<'a> {
     pub(super) fn new(
         limits: &'a Limits,
         point: HookPoint,
-        invocation: &'a Invocation,
+        invocation: &Invocation,
         vmi: &'a str,
         recorder: Option<&'a Recorder>,
     ) -> Self {
         Self {
             limits,
             point,
-            invocation,
+            invocation: Invocation {
+                reason: point.reason().unwrap_or(invocation.reason),
+                ..invocation.clone()
+            },
             vmi,
             started: Instant::now(),
             deadline: limits.chain_deadline,
@@ -210,7 +213,7 @@ impl<'a> HookPointRun<'a> {
             let evidence = RunEvidence {
                 hook: &hook.info,
                 settings: &hook.settings,
-                invocation: self.invocation,
+                invocation: &self.invocation,
                 vmi: self.vmi,
                 input: input.payload(),
                 data_source: input.data_source(),
@@ -220,7 +223,7 @@ impl<'a> HookPointRun<'a> {
             };
             recorder.record(evidence).await;
         }
-        run_log::run(self.invocation, &run, self.withholds());
+        run_log::run(&self.invocation, &run, self.withholds());
         (run, output)
     }
 
@@ -240,7 +243,7 @@ impl<'a> HookPointRun<'a> {
         let started = Instant::now();
         let time_left = self.time_left();
         let call = HookCall {
-            invocation: self.invocation,
+            invocation: &self.invocation,
             vmi: self.vmi,
             input: input.for_body(),
             settings: &hook.settings,

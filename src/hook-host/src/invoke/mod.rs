@@ -320,7 +320,7 @@ impl Chain {
     fn begin<'a>(
         &'a self,
         point: HookPoint,
-        invocation: &'a Invocation,
+        invocation: &Invocation,
         vmi: &'a str,
     ) -> HookPointRun<'a> {
         if let Some(before_call) = &self.before_call {

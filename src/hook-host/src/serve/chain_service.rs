@@ -102,11 +102,7 @@ impl ChainService {
     }
 
     async fn run_shutdown(&self) {
-        let invocation = Invocation {
-            reason: Reason::Shutdown,
-            ..self.last_invocation()
-        };
-        let runs = self.0.chain.shutdown(&invocation).await;
+        let runs = self.0.chain.shutdown(&self.last_invocation()).await;
         let failed = runs.iter().filter(|run| run.outcome != Outcome::Ok).count();
         tracing::info!(hooks = runs.len(), failed, "hooks were shut down");
     }

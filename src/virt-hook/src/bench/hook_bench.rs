@@ -176,7 +176,7 @@ impl Bench {
             cloud_init,
         } = &self.input;
         let runs = self.runtime.block_on(async {
-            match point {
+            let done = match point {
                 HookPoint::PreStart => chain.pre_start(invocation, vmi).await,
                 HookPoint::OnDefineDomain => {
                     let done = chain.on_define_domain(invocation, vmi, xml.clone()).await;
@@ -189,11 +189,13 @@ impl Bench {
                             .await;
                         done.map(|(_, runs)| runs)
                     }
-                    _ => Ok(Vec::new()),
+                    _ => return Err(nothing_to_measure("cloud-init data")),
                 },
                 HookPoint::OnAttachDevice => {
-                    let (device, time) = (devices.first().cloned(), AttachTime::default());
-                    let device = device.unwrap_or_default();
+                    let Some(device) = devices.first().cloned() else {
+                        return Err(nothing_to_measure("device that can be attached"));
+                    };
+                    let time = AttachTime::default();
                     let done = chain.on_attach_device(invocation, vmi, device, &time).await;
                     done.map(|(_, runs)| runs)
                 }
@@ -205,19 +207,20 @@ impl Bench {
                     done.map(|(_, runs)| runs)
                 }
                 HookPoint::Shutdown => Ok(chain.shutdown(invocation).await),
-            }
-        });
-        let runs = runs.map_err(Failure::refused)?;
-        if runs.is_empty() {
-            let reason = "the VMI has no cloud-init data: give --vmi one that has";
-            return Err(Failure::refused(anyhow!(reason)));
-        }
+            };
+            done.map_err(Failure::refused)
+        })?;
         Ok(runs
             .iter()
             .map(|run| run.peak_memory)
             .max()
             .unwrap_or_default())
     }
+}
+
+/// The hook is called only for VMIs that have `what`.
+fn nothing_to_measure(what: &str) -> Failure {
+    Failure::refused(anyhow!("the VMI has no {what}: give --vmi one that has"))
 }
 
 fn input(vmi: Option<&Path>) -> Result<VmiInput, Failure> {

@@ -8,6 +8,7 @@ use domain_xml::{Document, PathPattern, diff};
 use hook_host::policy::permission::{Checker, Permission};
 use hook_host::{AttachedDevice, Description, HookPoint, PolicySource, Reason};
 
+use super::arriving_vmi::on_another_node;
 use super::finding::{Finding, Verdict};
 use super::sample_vmis::SampleVmi;
 use crate::cloud_init_documents;
@@ -91,12 +92,13 @@ impl BehaviourCheck {
         Ok(results.error.is_none().then_some(results.xml))
     }
 
-    /// Runs OnDefineDomain on the domain of a sample as it arrives on a migration's target.
+    /// Runs OnDefineDomain on the domain of a sample as it arrives on a migration's target, which is another node.
     pub(super) fn arrive(&self, sample: &SampleRun) -> Result<HookResults, Failure> {
         let mut input = sample
             .input
             .after(&sample.once.xml, &[], sample.once.cloud_init.clone());
         input.invocation.reason = Reason::MigrationTarget;
+        input.vmi = on_another_node(&input.vmi).map_err(Failure::usage)?;
         self.hooks.run(&input, &[HookPoint::OnDefineDomain])
     }
 

@@ -11,7 +11,8 @@ use crate::exit::Failure;
 
 const NAME: &str = "migration";
 
-/// The finding. Only a directory can differ between nodes: a module without one knows nothing of its node.
+/// The finding. A module knows its node by the VMI's labels and status, which are another node's here, and by directories,
+/// which are this machine's: of these, it only says that they may differ.
 pub(super) fn finding(ran: &BehaviourCheck, description: &Description) -> Result<Finding, Failure> {
     let (mut refused, mut visible) = (Vec::new(), Vec::new());
     for sample in ran.samples.iter().filter(|one| one.once.error.is_none()) {
@@ -31,8 +32,8 @@ fn verdict(refused: Vec<String>, visible: Vec<String>, reads_directories: bool) 
             refused,
             Verdict::Failed,
             "",
-            "a VM with it cannot migrate: the target refuses what it changes of a VM that arrives; leave that as it is \
-             when the reason is migration-target",
+            "a VM with it cannot migrate: the target, another node, refuses what it changes of a VM that arrives; leave \
+             that as it is when the reason is migration-target",
         );
     }
     let doubts = match reads_directories {

@@ -1,5 +1,6 @@
 //! `virt-hook check`: checks of a hook that need no cluster.
 
+mod arriving_vmi;
 mod behaviour;
 mod finding;
 mod libvirt_define;

@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["options", "host", "prepared"])]
     domain: Option<PathBuf>,
     /// The XML of a device that is attached to the running VM, for OnAttachDevice
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "parameters")]
     device: Option<PathBuf>,
     /// A parameter of a migration, for PreMigrationSource; KubeVirt's default where it is left out. May be repeated
     #[arg(long = "parameter", value_name = "NAME=VALUE")]
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     /// Where the hook is called; needed when it asks for several hook points
     #[arg(long, value_name = "HOOK_POINT", value_parser = point_from)]
     point: Option<HookPoint>,
-    /// Why the launcher would call it
+    /// Why the VM's domain is made; other hook points than those of a boot have a reason of their own
     #[arg(long, value_enum, default_value_t, value_name = "REASON")]
     reason: ReasonArg,
 }
@@ -65,12 +65,6 @@ enum ReasonArg {
     Boot,
     /// It arrives from another node
     MigrationTarget,
-    /// It runs, and a device is attached
-    Hotplug,
-    /// It migrates to another node
-    MigrationSource,
-    /// The launcher ends
-    Shutdown,
 }
 
 /// The result of a hook point.
@@ -116,16 +110,33 @@ pub(crate) fn run(arguments: &Arguments) -> Result<RunResult, Failure> {
         ..HookOptions::default()
     };
     let hooks = Hooks::collect(&found, options)?;
-    let device = arguments.device.as_ref().map(|_| HookPoint::OnAttachDevice);
-    let point = point(arguments.point.or(device), &hooks.hooks()).map_err(Failure::Usage)?;
-    if (point == HookPoint::OnAttachDevice) != device.is_some() {
-        return Err(Failure::usage(match device {
-            Some(_) => anyhow!("--device is for OnAttachDevice: leave --point out"),
-            None => anyhow!("the hook sees a device at OnAttachDevice: name its XML with --device"),
-        }));
-    }
+    let point = arguments.point(&hooks.hooks()).map_err(Failure::Usage)?;
     let results = hooks.run(&input, &[point])?;
     Ok(RunResult::of(point, &input, results))
+}
+
+impl Arguments {
+    /// The hook point of the command line or of its inputs, or the only one that the hook subscribes to.
+    fn point(&self, infos: &[HookInfo]) -> anyhow::Result<HookPoint> {
+        let given = if self.device.is_some() {
+            Some(("--device", HookPoint::OnAttachDevice))
+        } else if self.parameters.is_empty() {
+            None
+        } else {
+            Some(("--parameter", HookPoint::PreMigrationSource))
+        };
+        let of_input = given.map(|(_, point)| point);
+        let point = point(self.point.or(of_input), infos)?;
+        match given {
+            Some((option, only)) if only != point => {
+                Err(anyhow!("{option} is for {only}: leave --point out"))
+            }
+            None if point == HookPoint::OnAttachDevice => Err(anyhow!(
+                "the hook sees a device at OnAttachDevice: name its XML with --device"
+            )),
+            _ => Ok(point),
+        }
+    }
 }
 
 /// The hook point of the command line, or the only one that the hook subscribes to.
@@ -227,9 +238,6 @@ impl From<ReasonArg> for Reason {
         match why {
             ReasonArg::Boot => Self::Boot,
             ReasonArg::MigrationTarget => Self::MigrationTarget,
-            ReasonArg::Hotplug => Self::Hotplug,
-            ReasonArg::MigrationSource => Self::MigrationSource,
-            ReasonArg::Shutdown => Self::Shutdown,
         }
     }
 }

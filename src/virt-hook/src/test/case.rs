@@ -109,6 +109,16 @@ impl Case {
             ..self.source()
         };
         let input = source.read()?;
+        let only = match (&input.devices[..], migration) {
+            ([_, ..], Some(_)) => {
+                return Err(Failure::usage(anyhow!(
+                    "it has a device.xml and a {MIGRATION}, which are inputs of different hook points: make it two cases"
+                )));
+            }
+            ([_, ..], None) => Some((HookPoint::OnAttachDevice, "device.xml")),
+            ([], Some(_)) => Some((HookPoint::PreMigrationSource, MIGRATION)),
+            ([], None) => None,
+        };
         let options = HookOptions {
             policy: source.given.policy(),
             namespace: input.invocation.namespace.clone(),
@@ -117,11 +127,6 @@ impl Case {
         };
         let hooks = Hooks::collect(&self.with_settings(found), options)?;
         let infos = hooks.hooks();
-        let only = match (&input.devices[..], migration) {
-            ([_, ..], _) => Some((HookPoint::OnAttachDevice, "device.xml")),
-            ([], Some(_)) => Some((HookPoint::PreMigrationSource, MIGRATION)),
-            ([], None) => None,
-        };
         let is_of_boot = |point| {
             !matches!(
                 point,

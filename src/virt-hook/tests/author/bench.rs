@@ -42,3 +42,22 @@ fn what_is_never_served_is_measured_in_process() {
     assert_eq!(json["result"]["hookPoint"], "PreStart", "{}", benched.err);
     assert!(json["result"]["served"].is_null());
 }
+
+#[test]
+fn a_vmi_that_has_nothing_to_call_the_hook_for_is_no_measurement() {
+    let place = tempfile::tempdir().unwrap();
+    let vmi = super::vmi(place.path());
+    let module = place.path().join("every.wasm");
+    std::fs::copy(super::pod::every_point(), &module).unwrap();
+    for (point, part) in [
+        ("PreCloudInitIso", "has no cloud-init data"),
+        ("OnAttachDevice", "has no device that can be attached"),
+    ] {
+        let settings = format!("hookPoints: [{{name: {point}}}]\n");
+        super::write(place.path(), "hook.yaml", &settings);
+        let arguments = ["bench", text(&module), "--vmi", text(&vmi), "--calls", "1"];
+        let refused = virt_hook(&arguments);
+        assert_eq!(refused.code, 1, "{}", refused.err);
+        assert!(refused.err.contains(part), "{}", refused.err);
+    }
+}

@@ -206,6 +206,22 @@ fn a_veto_and_cloud_init_documents_are_expected_by_their_texts() {
 }
 
 #[test]
+fn a_case_has_the_inputs_of_one_hook_point() {
+    let place = tempfile::tempdir().unwrap();
+    let module = super::pod::every_point();
+    write(place.path(), "both/vmi.yaml", VMI);
+    write(place.path(), "both/device.xml", "<disk/>");
+    write(place.path(), "both/migration.json", "{}");
+    let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]);
+    assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
+    assert!(
+        tested.out.contains("device.xml and a migration.json"),
+        "{}",
+        tested.out
+    );
+}
+
+#[test]
 fn what_is_no_folder_of_cases_is_named() {
     let place = tempfile::tempdir().unwrap();
     let module = smbios();

@@ -70,6 +70,27 @@ fn a_hook_that_does_more_each_time_fails() {
     assert!(checked.err.contains("checks failed"), "{}", checked.err);
 }
 
+/// The target of a migration is another node, and its VMI says so.
+#[test]
+fn a_hook_that_shows_the_guest_its_node_cannot_migrate() {
+    let place = tempfile::tempdir().unwrap();
+    let vmi = super::VMI.replace("do: nothing", "odd.example.com/writes-node: ''")
+        + "status: {nodeName: node-1, phase: Scheduled}\n";
+    let vmi = super::write(place.path(), "vmi.yaml", &vmi);
+    let module = odd();
+    let arguments = ["check", text(&module), "--vmi", text(&vmi), "--json"];
+    let json = virt_hook(&[&arguments[..], &["--without-libvirt"]].concat()).json();
+    let finding = verdict(&json, "migration");
+    assert_eq!(finding["verdict"], "failed", "{json:#}");
+    let details = finding["details"].to_string();
+    assert!(
+        details.contains("vmi.yaml: /domain/genid: node-1 becomes another-node"),
+        "{details}"
+    );
+    let idempotent = verdict(&json, "idempotent")["details"].to_string();
+    assert!(!idempotent.contains("vmi.yaml"), "{idempotent}");
+}
+
 /// What the hook changed, and libvirt's own words.
 #[test]
 fn a_domain_that_libvirt_refuses_is_shown_with_the_change_and_the_reason() {

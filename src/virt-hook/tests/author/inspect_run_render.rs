@@ -194,6 +194,44 @@ fn run_wants_to_know_where_and_tells_of_a_veto() {
 }
 
 #[test]
+fn run_refuses_inputs_of_another_hook_point() {
+    let place = tempfile::tempdir().unwrap();
+    let vmi = vmi(place.path());
+    let policy = write(place.path(), "policy.yaml", POLICY);
+    let device = "<disk type='file'><target dev='sda'/><alias name='ua-d'/></disk>";
+    let device = write(place.path(), "disk.xml", device);
+    let module = super::pod::every_point();
+    let run = |more: &[&str]| {
+        let given = ["--vmi", text(&vmi), "--policy", text(&policy)];
+        virt_hook(&[&["run", text(&module)], &given[..], more].concat())
+    };
+    for (more, part) in [
+        (
+            &["--point", "PreStart", "--parameter", "max-downtime=5"][..],
+            "--parameter is for PreMigrationSource",
+        ),
+        (
+            &["--point", "PreStart", "--device", text(&device)],
+            "--device is for OnAttachDevice",
+        ),
+        (&["--point", "OnAttachDevice"], "with --device"),
+        (
+            &["--device", text(&device), "--parameter", "max-downtime=5"],
+            "--parameter",
+        ),
+    ] {
+        let refused = run(more);
+        assert_eq!(refused.code, 2, "{}", refused.err);
+        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+    }
+    // An input says which hook point is meant.
+    let migrated = run(&["--parameter", "max-downtime=5", "--json"]);
+    assert_eq!(migrated.result()["hookPoint"], "PreMigrationSource");
+    let attached = run(&["--device", text(&device)]).ok();
+    assert!(attached.contains("info: Hotplug: "), "{attached}");
+}
+
+#[test]
 fn a_difference_is_coloured_when_it_is_asked_for_and_plain_in_a_pipe() {
     let place = tempfile::tempdir().unwrap();
     let (module, vmi) = (smbios(), vmi(place.path()));

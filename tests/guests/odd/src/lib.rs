@@ -39,6 +39,9 @@ const SPINS: &str = "[4, {}]";
 /// The annotation of a VMI in JSON whose value is a misbehaviour that waits for a domain which arrives by a migration.
 const ON_ARRIVAL: &str = "\"odd.example.com/on-arrival\":\"";
 
+/// The annotation of a VMI in JSON whose domain gets the name of its node.
+const WRITES_NODE: &str = "\"odd.example.com/writes-node\"";
+
 /// Calls that this instance has answered.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 
@@ -97,7 +100,8 @@ impl Guest for Odd {
             "count" => described(&xml, &(CALLS.fetch_add(1, Relaxed) + 1).to_string()),
             "entity-bomb" => format!("{}{xml}", bomb()),
             "deep" => deep(&xml),
-            // `virt-hook serve` takes no VMI that is not JSON.
+            // `virt-hook` takes no VMI that is not JSON.
+            _ if vmi.contains(WRITES_NODE) => with_node(&vmi, &xml),
             _ if vmi.contains("\"crowd\"") => crowd(&xml),
             _ => xml.replace("</domain>", "<title>odd</title></domain>"),
         })
@@ -117,6 +121,15 @@ fn described(xml: &str, text: &str) -> String {
         "</domain>",
         &format!("<description>{text}</description></domain>"),
     )
+}
+
+/// The name of the VMI's node as the domain's only `<genid>`.
+fn with_node(vmi: &str, xml: &str) -> String {
+    let node = vmi.split_once("\"nodeName\":\"").unwrap_or_default().1;
+    let node = node.split('"').next().unwrap_or_default();
+    let rest = xml.split_once("<genid>").map_or(xml, |(rest, _)| rest);
+    let rest = rest.trim_end().trim_end_matches("</domain>");
+    format!("{rest}<genid>{node}</genid></domain>")
 }
 
 /// 48,000 new elements, 120 levels deep.
