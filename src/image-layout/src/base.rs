@@ -39,7 +39,7 @@ impl Base {
                 format!("it is no OCI image layout; {REMEDY}"),
             ));
         }
-        let index = blobs::read_limited(&layout.join("index.json"))?;
+        let index = blobs::read_limited(&layout.join("index.json"), blobs::MAX_JSON)?;
         let index = blobs::parse(layout, &index)?;
         let manifest = find_manifest(layout, &index, platform, 0)?;
         let manifest = manifest

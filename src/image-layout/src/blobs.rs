@@ -4,13 +4,22 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use sha2::digest::Output;
 use sha2::{Digest, Sha256};
 
 use crate::ImageError;
-use crate::layer::hex;
 
 /// The largest manifest, configuration or index that is read.
 pub(crate) const MAX_JSON: u64 = 4 << 20;
+
+/// The digest of content, as descriptors have it.
+pub(crate) fn digest_of(content: &[u8]) -> String {
+    named(&Sha256::digest(content))
+}
+
+fn named(hash: &Output<Sha256>) -> String {
+    format!("sha256:{hash:x}")
+}
 
 /// The path of a blob below a layout, unless the digest is no sha256.
 pub(crate) fn blob_path(digest: &str) -> Option<PathBuf> {
@@ -21,13 +30,18 @@ pub(crate) fn blob_path(digest: &str) -> Option<PathBuf> {
 
 /// Writes a blob and returns its digest.
 pub(crate) fn write(layout: &Path, content: &[u8]) -> Result<String, ImageError> {
-    let digest = format!("sha256:{}", hex(&Sha256::digest(content)));
-    let Some(path) = blob_path(&digest) else {
-        return Ok(digest);
-    };
-    let path = layout.join(path);
-    fs::write(&path, content).map_err(ImageError::io(path))?;
+    let digest = digest_of(content);
+    write_once(layout, &digest, content)?;
     Ok(digest)
+}
+
+/// Writes a blob of a known digest, unless the layout has it.
+pub(crate) fn write_once(layout: &Path, digest: &str, content: &[u8]) -> Result<(), ImageError> {
+    let path = layout.join(blob_path(digest).ok_or_else(|| not_sha256(layout, digest))?);
+    match path.exists() {
+        true => Ok(()),
+        false => fs::write(&path, content).map_err(ImageError::io(path)),
+    }
 }
 
 /// Writes a JSON blob and returns its descriptor.
@@ -59,15 +73,20 @@ pub(crate) fn copy(from: &Path, to: &Path, digest: &str) -> Result<(), ImageErro
             .write_all(&buffer[..count])
             .map_err(ImageError::io(&target))?;
     }
-    has_digest(from, digest, &hash.finalize())
+    has_digest(from, digest, named(&hash.finalize()))
 }
 
 /// Reads a manifest, configuration or index.
 pub(crate) fn read_json(layout: &Path, digest: &str) -> Result<serde_json::Value, ImageError> {
+    parse(layout, &read(layout, digest, MAX_JSON)?)
+}
+
+/// Reads a blob of at most `limit` bytes and checks its digest.
+pub(crate) fn read(layout: &Path, digest: &str, limit: u64) -> Result<Vec<u8>, ImageError> {
     let name = blob_path(digest).ok_or_else(|| not_sha256(layout, digest))?;
-    let content = read_limited(&layout.join(name))?;
-    has_digest(layout, digest, &Sha256::digest(&content))?;
-    parse(layout, &content)
+    let content = read_limited(&layout.join(name), limit)?;
+    has_digest(layout, digest, digest_of(&content))?;
+    Ok(content)
 }
 
 pub(crate) fn parse(layout: &Path, content: &[u8]) -> Result<serde_json::Value, ImageError> {
@@ -77,24 +96,24 @@ pub(crate) fn parse(layout: &Path, content: &[u8]) -> Result<serde_json::Value, 
     })
 }
 
-pub(crate) fn read_limited(path: &Path) -> Result<Vec<u8>, ImageError> {
+/// Reads a file of at most `limit` bytes.
+pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, ImageError> {
     let file = fs::File::open(path).map_err(ImageError::io(path))?;
     let mut content = Vec::new();
-    let mut limited = file.take(MAX_JSON + 1);
+    let mut limited = file.take(limit + 1);
     limited
         .read_to_end(&mut content)
         .map_err(ImageError::io(path))?;
-    if content.len() as u64 > MAX_JSON {
+    if content.len() as u64 > limit {
         return Err(ImageError::Base {
             path: path.to_owned(),
-            reason: format!("it has more than the {MAX_JSON} bytes that are read"),
+            reason: format!("it has more than the {limit} bytes that are read"),
         });
     }
     Ok(content)
 }
 
-fn has_digest(image: &Path, digest: &str, found: &[u8]) -> Result<(), ImageError> {
-    let found = format!("sha256:{}", hex(found));
+fn has_digest(image: &Path, digest: &str, found: String) -> Result<(), ImageError> {
     if found == digest {
         return Ok(());
     }

@@ -40,6 +40,9 @@ pub enum ImageError {
         /// Why.
         reason: &'static str,
     },
+    /// The archive of a layer cannot be written.
+    #[error("a layer cannot be packed: {0}")]
+    Layer(io::Error),
     /// A program cannot be read.
     #[error("{0}")]
     Program(String),

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value as Json, json};
 
 use crate::base::{Base, INDEX, MANIFEST};
-use crate::{ImageError, Layer, Platform, blobs, layout};
+use crate::{CompressedLayer, ImageError, Platform, blobs, layout};
 
 /// The media type of compressed layers.
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
@@ -16,7 +16,7 @@ const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 pub struct Image {
     base: Option<Base>,
     platform: Platform,
-    layers: Vec<(Layer, String)>,
+    layers: Vec<(CompressedLayer, String)>,
 }
 
 impl Image {
@@ -40,7 +40,7 @@ impl Image {
     }
 
     /// Adds a layer, with the text that the image's history has for it.
-    pub fn push(&mut self, layer: Layer, created_by: &str) {
+    pub fn push(&mut self, layer: CompressedLayer, created_by: &str) {
         self.layers.push((layer, created_by.to_owned()));
     }
 
@@ -65,17 +65,13 @@ impl Image {
     /// Writes the blobs of this image and returns the manifest's descriptor.
     fn write_blobs(&self, layout: &Path) -> Result<Json, ImageError> {
         let (mut manifest, mut config) = self.start(layout)?;
-        for (layer, created_by) in &self.layers {
-            let written = layer.write().map_err(ImageError::io(layout))?;
-            let digest = blobs::write(layout, &written.bytes)?;
+        for (CompressedLayer(layer), created_by) in &self.layers {
+            blobs::write_once(layout, &layer.digest, &layer.content)?;
             push(
                 &mut manifest["layers"],
-                json!({"mediaType": LAYER, "digest": digest, "size": written.bytes.len()}),
+                json!({"mediaType": LAYER, "digest": layer.digest, "size": layer.content.len()}),
             );
-            push(
-                &mut config["rootfs"]["diff_ids"],
-                format!("sha256:{}", written.diff_id).into(),
-            );
+            push(&mut config["rootfs"]["diff_ids"], json!(layer.diff_id));
             push(&mut config["history"], json!({"created_by": created_by}));
         }
         manifest["config"] = blobs::write_json(layout, CONFIG, &config)?;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
+use std::rc::Rc;
 
 use flate2::{Compression, GzBuilder};
-use sha2::{Digest, Sha256};
 use tar::{EntryType, Header};
 
+use crate::blobs::digest_of;
 use crate::{Capabilities, ImageError};
 
 /// The attribute of file capabilities in a PAX header, as GNU tar and containers write it.
@@ -32,11 +33,17 @@ enum Content {
     Link(String),
 }
 
-/// A written layer.
-pub(crate) struct WrittenLayer {
+/// A compressed layer, which images can share.
+#[derive(Debug, Clone)]
+pub struct CompressedLayer(pub(crate) Rc<LayerBlob>);
+
+#[derive(Debug)]
+pub(crate) struct LayerBlob {
     /// The gzip-compressed archive.
-    pub(crate) bytes: Vec<u8>,
-    /// The digest of the archive itself, in hexadecimal.
+    pub(crate) content: Vec<u8>,
+    /// Its digest.
+    pub(crate) digest: String,
+    /// The digest of the archive itself.
     pub(crate) diff_id: String,
 }
 
@@ -123,21 +130,31 @@ impl Layer {
         }
     }
 
-    pub(crate) fn write(&self) -> io::Result<WrittenLayer> {
+    /// Writes and compresses the archive, which takes long: once for all images that have the layer.
+    pub fn compress(&self) -> Result<CompressedLayer, ImageError> {
+        self.blob()
+            .map(|blob| CompressedLayer(Rc::new(blob)))
+            .map_err(ImageError::Layer)
+    }
+
+    fn blob(&self) -> io::Result<LayerBlob> {
         let mut archive = tar::Builder::new(Vec::new());
         for (path, entry) in &self.0 {
             append(&mut archive, path, entry)?;
         }
         let archive = archive.into_inner()?;
-        let diff_id = hex(&Sha256::digest(&archive));
         // The time and the operating system in the header are fixed.
         let mut compressor = GzBuilder::new()
             .mtime(0)
             .operating_system(255)
             .write(Vec::new(), Compression::best());
         compressor.write_all(&archive)?;
-        let bytes = compressor.finish()?;
-        Ok(WrittenLayer { bytes, diff_id })
+        let content = compressor.finish()?;
+        Ok(LayerBlob {
+            digest: digest_of(&content),
+            diff_id: digest_of(&archive),
+            content,
+        })
     }
 }
 
@@ -174,14 +191,4 @@ fn unusable(path: &str, reason: &'static str) -> ImageError {
         path: path.to_owned(),
         reason,
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::new();
-    for byte in bytes {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }

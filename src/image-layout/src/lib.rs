@@ -1,6 +1,6 @@
 //! OCI image layouts (image-spec v1.1) without a container engine and without root.
 //!
-//! [`Layer`] collects files, directories and links and writes them as one deterministic tar layer: sorted,
+//! [`Layer`] collects files, directories and links and compresses them to one deterministic tar layer: sorted,
 //! owned by root, with fixed times, and with file capabilities. [`Image`] reads a base from a layout or
 //! an OCI archive, or starts empty; gets layers and changes of its configuration; and writes a layout.
 //! [`WasmArtifact`] writes a layout of a single component. [`StoredLayout`] and [`ImageFiles`] read what others made.
@@ -26,7 +26,7 @@ pub use capabilities::{Capabilities, NET_BIND_SERVICE};
 pub use error::ImageError;
 pub use image::Image;
 pub use image_files::ImageFiles;
-pub use layer::Layer;
+pub use layer::{CompressedLayer, Layer};
 pub use layer_reader::LayerError;
 pub use platform::Platform;
 pub use stored_layout::StoredLayout;

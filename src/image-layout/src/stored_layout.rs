@@ -1,15 +1,10 @@
 //! A layout on disk, to read.
 
-use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
-use sha2::{Digest, Sha256};
 
-use crate::ImageError;
-use crate::blobs::{self, blob_path};
-use crate::layer::hex;
+use crate::{ImageError, blobs};
 
 /// An OCI image layout with one image.
 #[derive(Debug)]
@@ -30,7 +25,7 @@ impl StoredLayout {
                 "it is no OCI image layout: `virt-hook image` writes one",
             ));
         }
-        let index = blobs::read_limited(&path.join("index.json"))?;
+        let index = blobs::read_limited(&path.join("index.json"), blobs::MAX_JSON)?;
         let index = blobs::parse(path, &index)?;
         match index["manifests"].as_array().map(Vec::as_slice) {
             Some([image]) => Ok(Self {
@@ -50,28 +45,6 @@ impl StoredLayout {
     /// The content of a descriptor's blob, at most `limit` bytes, checked against its digest.
     pub fn blob(&self, descriptor: &Json, limit: u64) -> Result<Vec<u8>, ImageError> {
         let digest = descriptor["digest"].as_str().unwrap_or_default();
-        let refused = |reason: String| ImageError::Base {
-            path: self.path.clone(),
-            reason,
-        };
-        let name =
-            blob_path(digest).ok_or_else(|| refused(format!("{digest:?} is no sha256 digest")))?;
-        let path = self.path.join(name);
-        let file = fs::File::open(&path).map_err(ImageError::io(&path))?;
-        let mut content = Vec::new();
-        let read = file.take(limit + 1).read_to_end(&mut content);
-        read.map_err(ImageError::io(&path))?;
-        if content.len() as u64 > limit {
-            return Err(refused(format!("{digest} has more than {limit} bytes")));
-        }
-        let found = format!("sha256:{}", hex(&Sha256::digest(&content)));
-        if found != digest {
-            return Err(ImageError::Digest {
-                path: self.path.clone(),
-                digest: digest.to_owned(),
-                found,
-            });
-        }
-        Ok(content)
+        blobs::read(&self.path, digest, limit)
     }
 }

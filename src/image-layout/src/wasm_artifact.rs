@@ -5,12 +5,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde_json::json;
-use sha2::{Digest, Sha256};
-
 use crate::base::MANIFEST;
-use crate::layer::hex;
 use crate::{ImageError, blobs, layout};
+use serde_json::json;
 
 /// The media type of the artifact's configuration.
 pub const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
@@ -40,7 +37,7 @@ impl WasmArtifact {
             "created": "1970-01-01T00:00:00Z",
             "architecture": "wasm",
             "os": "wasip2",
-            "layerDigests": [format!("sha256:{}", hex(&Sha256::digest(&self.component)))],
+            "layerDigests": [digest],
             "component": {"exports": self.exports, "imports": self.imports, "target": null},
         });
         let mut manifest = json!({

@@ -44,7 +44,7 @@ fn base(directory: &Path) -> PathBuf {
         .unwrap();
     layer.link("/var/run", "../run").unwrap();
     let mut image = Image::empty(amd64());
-    image.push(layer, "base");
+    image.push(layer.compress().unwrap(), "base");
     let path = directory.join("base");
     image.write(&path, "base").unwrap();
     path
@@ -236,7 +236,7 @@ fn the_same_input_is_the_same_image_and_members_of_the_base_are_kept() {
         let mut layer = Layer::new();
         layer.file("/b", 0o644, vec![2]).unwrap();
         layer.file("/a", 0o644, vec![1]).unwrap();
-        image.push(layer, "test");
+        image.push(layer.compress().unwrap(), "test");
         digests.push(image.write(&directory.path().join(name), "x").unwrap());
     }
     assert_eq!(digests[0], digests[1]);

@@ -75,7 +75,7 @@ fn main() -> Result<()> {
         architecture: arguments.architecture.clone(),
     };
     let mut image = Image::on(&arguments.base, platform)?;
-    image.push(layer(&arguments)?, "launcher-image");
+    image.push(layer(&arguments)?.compress()?, "launcher-image");
     let digest = image.write(&arguments.output, &arguments.name)?;
     println!("{digest}");
     Ok(())

@@ -119,15 +119,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ImageReport, Failure> {
 }
 
 fn write_image(arguments: &Arguments, hooks: &[PackedHook]) -> Result<String, Failure> {
+    let layer = contents::layer(hooks).and_then(|layer| layer.compress());
+    let layer = layer.map_err(failure)?;
     let images = arguments.architectures.iter().map(|architecture| {
         let mut image = Image::empty(Platform {
             os: "linux".to_owned(),
             architecture: architecture.clone(),
         });
-        image.push(contents::layer(hooks)?, "virt-hook image");
-        Ok(image)
+        image.push(layer.clone(), "virt-hook image");
+        image
     });
-    let images: Vec<Image> = images.collect::<Result<_, _>>().map_err(failure)?;
+    let images: Vec<Image> = images.collect();
     let written = match &images[..] {
         [image] => image.write(&arguments.out, &arguments.name),
         _ => Image::write_index(&images, &arguments.out, &arguments.name),

@@ -1,5 +1,6 @@
 //! `virt-hook push`.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
@@ -66,11 +67,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<PushReport, Failure> {
     let mut push = Push {
         layout: &layout,
         client: arguments.connection.client(&reference, true)?,
+        handled: BTreeSet::new(),
         uploaded: 0,
         present: 0,
     };
     let name = reference.tag().unwrap_or(digest.as_str());
-    push.image(image, name, 0)?;
+    push.image(image, &bytes, name, 0)?;
     Ok(PushReport {
         reference: reference.pinned(&digest),
         uploaded: push.uploaded,
@@ -82,17 +84,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<PushReport, Failure> {
 struct Push<'a> {
     layout: &'a StoredLayout,
     client: Client,
+    /// The digests of the blobs that the registry has now: images of an index share their layers.
+    handled: BTreeSet<String>,
     uploaded: usize,
     present: usize,
 }
 
 impl Push<'_> {
-    fn image(&mut self, descriptor: &Json, name: &str, depth: usize) -> Result<(), Failure> {
-        let bytes = self
-            .layout
-            .blob(descriptor, MAX_MANIFEST)
-            .map_err(unusable)?;
-        let manifest: Json = serde_json::from_slice(&bytes).map_err(Failure::usage)?;
+    fn image(
+        &mut self,
+        descriptor: &Json,
+        bytes: &[u8],
+        name: &str,
+        depth: usize,
+    ) -> Result<(), Failure> {
+        let manifest: Json = serde_json::from_slice(bytes).map_err(Failure::usage)?;
         let media_type = descriptor["mediaType"].as_str().unwrap_or_default();
         let list = |name: &str| manifest[name].as_array().cloned().unwrap_or_default();
         if INDEXES.contains(&media_type) {
@@ -103,22 +109,32 @@ impl Push<'_> {
             }
             for one in list("manifests") {
                 let digest = one["digest"].as_str().unwrap_or_default();
-                self.image(&one, digest, depth + 1)?;
+                let bytes = self.layout.blob(&one, MAX_MANIFEST).map_err(unusable)?;
+                self.image(&one, &bytes, digest, depth + 1)?;
             }
         } else {
             for blob in [manifest["config"].clone()]
                 .into_iter()
                 .chain(list("layers"))
             {
-                let content = self.layout.blob(&blob, MAX_BLOB).map_err(unusable)?;
-                match self.client.push_blob(&content).map_err(failure)? {
-                    true => self.uploaded += 1,
-                    false => self.present += 1,
-                }
+                self.blob(&blob)?;
             }
         }
-        let pushed = self.client.push_manifest(name, media_type, &bytes);
+        let pushed = self.client.push_manifest(name, media_type, bytes);
         pushed.map(drop).map_err(failure)
+    }
+
+    fn blob(&mut self, descriptor: &Json) -> Result<(), Failure> {
+        let digest = descriptor["digest"].as_str().unwrap_or_default();
+        if !self.handled.insert(digest.to_owned()) {
+            return Ok(());
+        }
+        let content = self.layout.blob(descriptor, MAX_BLOB).map_err(unusable)?;
+        match self.client.push_blob(&content).map_err(failure)? {
+            true => self.uploaded += 1,
+            false => self.present += 1,
+        }
+        Ok(())
     }
 }
 
