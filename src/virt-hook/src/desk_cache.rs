@@ -6,11 +6,12 @@
 //! else may read or write, with the content that its name says. Whoever can change that can change the user's
 //! programs too. Anything else is compiled, as without a cache.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 use sha2::{Digest, Sha256};
@@ -19,7 +20,12 @@ use sha2::{Digest, Sha256};
 const MAX_BYTES: u64 = 1 << 30;
 /// Other versions of this program have directories of their own.
 const DIRECTORY: &str = concat!("virt-hook/compiled-", env!("CARGO_PKG_VERSION"));
+/// What their names begin with.
+const OF_VERSION: &str = "compiled-";
 const ENDING: &str = ".cwasm";
+/// What the name of an entry begins with while it is written, and how long that takes at most.
+const ARRIVING: &str = ".arriving-";
+const LONGEST_ARRIVAL: Duration = Duration::from_secs(3600);
 const OTHERS: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
@@ -109,15 +115,21 @@ impl DeskCache {
 
     fn keep_entry(&self, key: &str, compiled: &Path) -> io::Result<()> {
         let mut arriving = tempfile::Builder::new()
-            .prefix(".arriving-")
+            .prefix(ARRIVING)
             .tempfile_in(&self.dir)?;
         let content = hashed(&mut File::open(compiled)?, arriving.as_file_mut())?;
         arriving.persist(self.dir.join(format!("{key}-{content}{ENDING}")))?;
         Ok(())
     }
 
-    /// Removes the entries that were not used for the longest time, and what a killed run has left.
+    /// Removes what killed runs and other versions have left, and then the entries that were not used for the longest time.
     fn prune(&self) -> io::Result<()> {
+        for leftover in self.unfinished()? {
+            fs::remove_file(leftover)?;
+        }
+        for directory in self.other_versions()? {
+            fs::remove_dir_all(directory)?;
+        }
         let mut entries = Vec::new();
         for (_, path) in self.entries()? {
             let metadata = fs::symlink_metadata(&path)?;
@@ -133,6 +145,45 @@ impl DeskCache {
             bytes -= size;
         }
         Ok(())
+    }
+
+    /// Entries of which the writer must have been killed.
+    fn unfinished(&self) -> io::Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            let is_arriving = entry
+                .file_name()
+                .to_str()
+                .is_some_and(|name| name.starts_with(ARRIVING));
+            // An entry that has just arrived has another name.
+            let age = entry.metadata().and_then(|metadata| metadata.modified());
+            let age = age.ok().and_then(|modified| modified.elapsed().ok());
+            if is_arriving && age.is_some_and(|age| age > LONGEST_ARRIVAL) {
+                found.push(entry.path());
+            }
+        }
+        Ok(found)
+    }
+
+    /// The directories of other versions beside this one: nothing prunes them if their program is gone.
+    fn other_versions(&self) -> io::Result<Vec<PathBuf>> {
+        let is_of_version = |path: &Path| {
+            let name = path.file_name().and_then(OsStr::to_str);
+            name.is_some_and(|name| name.starts_with(OF_VERSION))
+        };
+        let Some(base) = self.dir.parent().filter(|_| is_of_version(&self.dir)) else {
+            return Ok(Vec::new());
+        };
+        let mut found = Vec::new();
+        for entry in fs::read_dir(base)? {
+            let entry = entry?;
+            let path = entry.path();
+            if entry.file_type()?.is_dir() && is_of_version(&path) && path != self.dir {
+                found.push(path);
+            }
+        }
+        Ok(found)
     }
 
     fn entries(&self) -> io::Result<Vec<(String, PathBuf)>> {
@@ -209,7 +260,7 @@ fn hashed(from: &mut impl Read, to: &mut impl Write) -> io::Result<String> {
         to.write_all(&buffer[..read])?;
     }
     let digest = hasher.finalize();
-    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(format!("{digest:x}"))
 }
 
 fn uid() -> u32 {
@@ -309,6 +360,34 @@ mod tests {
         assert!(open(&shared.join("cache")).is_err());
         fs::set_permissions(&shared, Permissions::from_mode(0o755)).unwrap();
         assert!(open(&shared.join("cache")).is_ok());
+    }
+
+    #[test]
+    fn what_killed_runs_and_other_versions_left_is_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let base = place.path().join("cache");
+        let dir = |name: &str| {
+            let dir = base.join(name);
+            make_private(&dir).unwrap();
+            dir
+        };
+        let (old, unrelated) = (dir("compiled-0.0.1"), dir("other"));
+        fs::write(old.join("a.cwasm"), "code").unwrap();
+        let desk = Desk {
+            cache: DeskCache::open(&dir("compiled-0.0.2"), MAX_BYTES).unwrap(),
+            place,
+        };
+        let [killed, writing] = ["killed", "writing"].map(|name| {
+            let path = desk.cache.dir.join(format!("{ARRIVING}{name}"));
+            fs::write(&path, "half").unwrap();
+            path
+        });
+        let file = File::options().write(true).open(&killed).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        desk.keep("a", "code");
+        assert!(!old.exists() && unrelated.exists());
+        assert!(!killed.exists() && writing.exists());
+        assert_eq!(desk.fetch("a").as_deref(), Some("code"));
     }
 
     #[test]
