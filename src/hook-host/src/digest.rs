@@ -8,8 +8,3 @@ pub struct DigestPin {
     /// File, line and column of the pin, for errors.
     pub place: String,
 }
-
-/// Bytes in lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}

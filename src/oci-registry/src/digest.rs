@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use data_encoding::HEXLOWER;
 use ring::digest::SHA256;
 use serde::{Deserialize, Serialize};
 
@@ -31,12 +32,7 @@ impl Digest {
 #[must_use]
 pub fn sha256(content: &[u8]) -> Digest {
     let digest = ring::digest::digest(&SHA256, content);
-    let hex: String = digest
-        .as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    Digest(format!("{PREFIX}{hex}"))
+    Digest(format!("{PREFIX}{}", HEXLOWER.encode(digest.as_ref())))
 }
 
 impl FromStr for Digest {

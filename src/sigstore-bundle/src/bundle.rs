@@ -1,12 +1,15 @@
 //! A bundle: parse, render, sign, verify.
 
+use std::borrow::Borrow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use data_encoding::HEXLOWER;
 use ring::digest::{SHA256, digest};
 
 use crate::bundle_json::{BundleJson, BundleParts, MEDIA_TYPE};
 use crate::error::{BundleError, KeyError, MAX_BUNDLE, VerifyError};
-use crate::key::{PublicKey, SigningKey, hex};
+use crate::key::{PublicKey, SigningKey};
 
 /// The signature of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +70,7 @@ impl Bundle {
     /// The sha256 of the signed file in lower-case hexadecimal, if the bundle states it.
     #[must_use]
     pub fn sha256(&self) -> Option<String> {
-        self.digest.as_deref().map(hex)
+        self.digest.as_deref().map(|digest| HEXLOWER.encode(digest))
     }
 
     /// What the signer says of the key: the sha256 of the public key in Base64, from current tools.
@@ -81,22 +84,37 @@ impl Bundle {
         let found = digest(&SHA256, content);
         match &self.digest {
             Some(signed) if signed != found.as_ref() => Err(VerifyError::OtherFile {
-                signed: hex(signed),
-                found: hex(found.as_ref()),
+                signed: HEXLOWER.encode(signed),
+                found: HEXLOWER.encode(found.as_ref()),
             }),
             _ => Ok(()),
         }
     }
 
+    /// The position of the first of the keys that signed the file.
+    pub fn signer<K: Borrow<PublicKey>>(
+        &self,
+        content: &[u8],
+        keys: &[K],
+    ) -> Result<usize, VerifyError> {
+        self.is_for(content)?;
+        let has_signed = |key: &K| key.borrow().has_signed(content, &self.signature);
+        let hint = || self.hint.clone();
+        keys.iter().position(has_signed).ok_or_else(|| match keys {
+            [] => VerifyError::NoKey,
+            [key] => VerifyError::OtherKey {
+                key: key.borrow().id().hint(),
+                hint: hint(),
+            },
+            several => VerifyError::OtherKeys {
+                keys: several.len(),
+                hint: hint(),
+            },
+        })
+    }
+
     /// Whether `key` signed the file.
     pub fn verify(&self, content: &[u8], key: &PublicKey) -> Result<(), VerifyError> {
-        self.is_for(content)?;
-        if key.has_signed(content, &self.signature) {
-            return Ok(());
-        }
-        Err(VerifyError::OtherKey {
-            key: key.id().hint(),
-            hint: self.hint.clone(),
-        })
+        self.signer(content, &[key]).map(drop)
     }
 }

@@ -40,6 +40,17 @@ pub enum VerifyError {
         /// The hint of the bundle.
         hint: String,
     },
+    /// None of several keys signed, or the signature was changed.
+    #[error("none of the {keys} keys made it{}", hinted(.hint))]
+    OtherKeys {
+        /// The number of keys that it was verified with.
+        keys: usize,
+        /// The hint of the bundle.
+        hint: String,
+    },
+    /// There is no key to verify it with.
+    #[error("no key was given")]
+    NoKey,
 }
 
 fn hinted(hint: &str) -> String {

@@ -155,7 +155,3 @@ impl fmt::Debug for SigningKey {
         write!(f, "SigningKey({})", self.public.id())
     }
 }
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}

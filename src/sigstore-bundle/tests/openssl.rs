@@ -93,6 +93,19 @@ fn what_was_changed_is_refused() {
     let again = Bundle::parse(&bundle.render()).unwrap();
     assert_eq!(again, bundle);
     assert_eq!(again.verify(MESSAGE, key.public_key()), Ok(()));
+    let other = PublicKey::from_pem(&text(p256().path(), "pub")).unwrap();
+    let signer = |keys: &[&PublicKey]| {
+        again
+            .signer(MESSAGE, keys)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(signer(&[&other, key.public_key()]), Ok(1));
+    assert_eq!(signer(&[]), Err("no key was given".to_owned()));
+    let refused = signer(&[&other, &other]).unwrap_err();
+    assert!(
+        refused.starts_with("none of the 2 keys made it (its hint"),
+        "{refused}"
+    );
     let refused = again.verify(b"changed", key.public_key()).unwrap_err();
     assert!(
         matches!(refused, VerifyError::OtherFile { .. }),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cap_std::fs::Dir;
-use sigstore_bundle::{Bundle, KeyId, PublicKey, SUFFIX, VerifyError};
+use sigstore_bundle::{Bundle, KeyId, PublicKey, SUFFIX};
 
 use super::strict_yaml::{self, PolicyError};
 use crate::printable::{MAX_MESSAGE, printable};
@@ -79,20 +79,8 @@ pub fn text(module: &Path) -> Result<Option<String>, PolicyError> {
 
 fn signer(text: &str, content: &[u8], keys: &[&PublicKey]) -> Result<KeyId, String> {
     let bundle = Bundle::parse(text).map_err(|error| error.to_string())?;
-    let mut wrong = "no key was given".to_owned();
-    for key in keys {
-        match bundle.verify(content, key) {
-            Ok(()) => return Ok(key.id()),
-            Err(error @ VerifyError::OtherFile { .. }) => return Err(error.to_string()),
-            Err(error) => wrong = error.to_string(),
-        }
-    }
-    match keys {
-        [] | [_] => Err(wrong),
-        several => Err(format!(
-            "none of the {} keys made it (its hint names the key {:?})",
-            several.len(),
-            bundle.hint()
-        )),
-    }
+    let signer = bundle.signer(content, keys);
+    signer
+        .map(|position| keys[position].id())
+        .map_err(|error| error.to_string())
 }

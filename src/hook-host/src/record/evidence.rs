@@ -1,11 +1,12 @@
 //! The inputs of a record.
 
+use data_encoding::HEXLOWER;
+
 use super::format::{
     GrantEntry, HookEntry, HookPayload, Input, InvocationEntry, LimitsUsed, LogEntry, Output,
     Record, VERSION, change_entry,
 };
 use crate::determinism::Determinism;
-use crate::digest::hex;
 use crate::hook::HookInfo;
 use crate::policy::HookSettings;
 use crate::{Invocation, Outcome, Run};
@@ -44,7 +45,9 @@ impl Record {
             dirs: settings.dirs.clone(),
             failure_policy: format!("{:?}", run.failure_policy),
             grant: GrantEntry::all(&settings.grant),
-            seed: evidence.determinism.map(|fixed| hex(&fixed.seed)),
+            seed: evidence
+                .determinism
+                .map(|fixed| HEXLOWER.encode(&fixed.seed)),
             time_ns: evidence
                 .determinism
                 .and_then(|fixed| u64::try_from(fixed.time.as_nanos()).ok()),

@@ -11,8 +11,6 @@ use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use crate::digest::hex;
-
 /// The directory of compiled modules cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ArtifactError {
@@ -198,7 +196,7 @@ pub(super) fn engine_key(engine: &Engine) -> String {
 pub(crate) fn digest(file: &File) -> io::Result<String> {
     let mut hasher = Sha256::new();
     for_each_chunk(file, |piece| hasher.update(piece))?;
-    Ok(hex(&hasher.finalize()))
+    Ok(format!("{:x}", hasher.finalize()))
 }
 
 /// The content of a file that has this digest.
@@ -212,7 +210,7 @@ pub(crate) fn read_with_digest(file: &File, limit: usize, expected: &str) -> io:
             content.extend_from_slice(piece);
         }
     })?;
-    if hex(&hasher.finalize()) != expected {
+    if format!("{:x}", hasher.finalize()) != expected {
         return Err(io::Error::other("it changes while it is read"));
     }
     Ok(content)

@@ -10,8 +10,6 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use sha2::{Digest as _, Sha256};
 
-use crate::digest::hex;
-
 /// A module's bytes in sealed memory.
 pub(super) struct ModuleSnapshot {
     /// At its beginning.
@@ -46,7 +44,7 @@ impl ModuleSnapshot {
         file.rewind()?;
         let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
         fcntl_add_seals(&file, seals)?;
-        let digest = hex(&hasher.finalize());
+        let digest = format!("{:x}", hasher.finalize());
         Ok(Self { file, digest })
     }
 }
@@ -67,7 +65,7 @@ mod tests {
         let mut bytes = Vec::new();
         snapshot.file.read_to_end(&mut bytes).unwrap();
         assert_eq!(bytes, [7; 40_000]);
-        assert_eq!(snapshot.digest, hex(&Sha256::digest(&bytes)));
+        assert_eq!(snapshot.digest, format!("{:x}", Sha256::digest(&bytes)));
         assert!(snapshot.file.write_all(b"x").is_err());
         assert!(snapshot.file.set_len(0).is_err());
         assert!(ModuleSnapshot::of(&module, 40_000).is_err());

@@ -121,12 +121,8 @@ fn check_signature(hook: &PulledHook, keys: &[PublicKey]) -> anyhow::Result<()> 
     let signature = signature.ok_or_else(|| anyhow!("{}: it is not signed", hook.name))?;
     let named = || format!("the signature of {}", hook.name);
     let bundle = Bundle::parse(signature).with_context(named)?;
-    let verified = keys.iter().map(|key| bundle.verify(&hook.module, key));
-    let mut refusals = verified.map_while(Result::err).collect::<Vec<_>>();
-    match refusals.len() == keys.len() {
-        true => Err(refusals.swap_remove(0)).with_context(named),
-        false => Ok(()),
-    }
+    let signer = bundle.signer(&hook.module, keys);
+    signer.map(drop).with_context(named)
 }
 
 /// Writes a hook's directory, which appears whole, by renaming.

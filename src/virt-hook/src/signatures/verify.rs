@@ -51,11 +51,10 @@ pub(crate) struct VerifyReport {
 
 /// Verifies the signature with the first key that fits.
 pub(crate) fn run(arguments: &Arguments) -> Result<VerifyReport, Failure> {
-    let keys = arguments.keys.iter().map(|path| {
-        let key = key(path, PublicKey::from_pem)?;
-        Ok((path, key))
-    });
-    let keys: Vec<(&PathBuf, PublicKey)> = keys.collect::<Result<_, Failure>>()?;
+    let keys = arguments.keys.iter();
+    let keys: Vec<PublicKey> = keys
+        .map(|path| key(path, PublicKey::from_pem))
+        .collect::<Result<_, _>>()?;
     let content = module(&arguments.module)?;
     let given = arguments.bundle.clone();
     let signature = given.unwrap_or_else(|| module_signature::path_of(&arguments.module));
@@ -68,23 +67,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<VerifyReport, Failure> {
     }
     let named = || file::name(&signature);
     let text = file::text(&signature, MAX_BUNDLE)?;
-    let bundle = Bundle::parse(&text).with_context(named);
-    let bundle = bundle.map_err(Failure::Refused)?;
-    let mut refusal = None;
-    for (path, key) in keys {
-        match bundle.verify(&content, &key) {
-            Ok(()) => {
-                return Ok(VerifyReport {
-                    module: arguments.module.clone(),
-                    signature,
-                    key: path.clone(),
-                });
-            }
-            Err(error) => refusal = refusal.or(Some(error)),
-        }
-    }
-    let refusal = refusal.map_or_else(|| anyhow!("no key was given"), Into::into);
-    Err(Failure::Refused(refusal.context(named())))
+    let signer = Bundle::parse(&text)
+        .map_err(anyhow::Error::new)
+        .and_then(|bundle| Ok(bundle.signer(&content, &keys)?));
+    let signer = signer.with_context(named).map_err(Failure::Refused)?;
+    Ok(VerifyReport {
+        module: arguments.module.clone(),
+        signature,
+        key: arguments.keys[signer].clone(),
+    })
 }
 
 impl Report for VerifyReport {
