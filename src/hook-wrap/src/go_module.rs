@@ -6,7 +6,12 @@
 //! So the SDK's package `hooks` has a variable that begins with [`MARK`], and the module gets a function that hands out
 //! the memory of that variable.
 
-use wasmparser::{BinaryReaderError, DataKind, Operator, Parser, Payload};
+use wasm_encoder::{
+    BlockType, CodeSection, ConstExpr, Encode, ExportKind, ExportSection, Function,
+    FunctionSection, GlobalSection, GlobalType, Module, RawSection, SectionId, TypeSection,
+    ValType,
+};
+use wasmparser::{BinaryReader, BinaryReaderError, Data, DataKind, Operator, Parser, Payload};
 
 /// The start of the variable: `virt-hook: memory for WASI here.`
 const MARK: &[u8; 32] = b"virt-hook: memory for WASI here.";
@@ -17,13 +22,16 @@ const RESERVED: u32 = 128 << 10;
 /// The name by which wit-component finds the function.
 const ALLOCATE: &str = "cabi_realloc_adapter";
 
-const SECTION_TYPE: u8 = 1;
-const SECTION_FUNCTION: u8 = 3;
-const SECTION_GLOBAL: u8 = 6;
-const SECTION_EXPORT: u8 = 7;
-const SECTION_CODE: u8 = 10;
-
-const I32: u8 = 0x7f;
+/// Why a module cannot be prepared.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GoModuleError {
+    #[error(transparent)]
+    Damaged(#[from] BinaryReaderError),
+    #[error("its memory has the SDK's mark {} times", .0)]
+    SeveralMarks(usize),
+    #[error("the memory after the SDK's mark is in use")]
+    Used,
+}
 
 /// The positions in the module that the function's code names.
 #[derive(Debug, Default)]
@@ -31,17 +39,15 @@ struct Counts {
     types: u32,
     functions: u32,
     globals: u32,
-    /// The address after the mark.
-    memory: Option<u32>,
 }
 
 /// The module with the function; `None` if it has no variable with the mark.
-pub(crate) fn with_adapter_memory(core: &[u8]) -> Result<Option<Vec<u8>>, BinaryReaderError> {
-    let counts = count(core)?;
-    let Some(memory) = counts.memory else {
+pub(crate) fn with_adapter_memory(core: &[u8]) -> Result<Option<Vec<u8>>, GoModuleError> {
+    let Some(memory) = reserved_memory(&segments(core)?)? else {
         return Ok(None);
     };
-    let mut out = core[..8].to_vec();
+    let counts = count(core)?;
+    let mut module = Module::new();
     for payload in Parser::new(0).parse_all(core) {
         let Some((id, range)) = payload?.as_section() else {
             continue;
@@ -49,15 +55,13 @@ pub(crate) fn with_adapter_memory(core: &[u8]) -> Result<Option<Vec<u8>>, Binary
         let content = core
             .get(range.start as usize..range.end as usize)
             .unwrap_or_default();
-        let content = match entry(id, &counts, memory) {
-            Some(entry) => appended(content, &entry),
+        let data = match addition(id, &counts, memory) {
+            Some(addition) => joined(content, &addition)?,
             None => content.to_vec(),
         };
-        out.push(id);
-        out.extend(leb(content.len() as u64));
-        out.extend(content);
+        module.section(&RawSection { id, data: &data });
     }
-    Ok(Some(out))
+    Ok(Some(module.finish()))
 }
 
 fn count(core: &[u8]) -> Result<Counts, BinaryReaderError> {
@@ -76,163 +80,245 @@ fn count(core: &[u8]) -> Result<Counts, BinaryReaderError> {
             }
             Payload::FunctionSection(functions) => counts.functions += functions.count(),
             Payload::GlobalSection(globals) => counts.globals += globals.count(),
-            Payload::DataSection(segments) => {
-                for segment in segments {
-                    counts.memory = counts.memory.or(marked_memory(&segment?)?);
-                }
-            }
             _ => {}
         }
     }
     Ok(counts)
 }
 
-fn marked_memory(segment: &wasmparser::Data<'_>) -> Result<Option<u32>, BinaryReaderError> {
+/// The initial content of the memory: addresses and bytes.
+fn segments(core: &[u8]) -> Result<Vec<(u64, &[u8])>, BinaryReaderError> {
+    let mut found = Vec::new();
+    for payload in Parser::new(0).parse_all(core) {
+        if let Payload::DataSection(segments) = payload? {
+            for segment in segments {
+                let segment = segment?;
+                found.extend(address(&segment)?.map(|address| (address, segment.data)));
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn address(segment: &Data<'_>) -> Result<Option<u64>, BinaryReaderError> {
     let DataKind::Active { offset_expr, .. } = &segment.kind else {
         return Ok(None);
     };
-    let Operator::I32Const { value } = offset_expr.get_operators_reader().read()? else {
-        return Ok(None);
-    };
-    let mut places = segment.data.windows(MARK.len());
-    let place = places.position(|bytes| bytes == MARK);
-    Ok(place.and_then(|place| {
-        u32::try_from(place + MARK.len())
-            .ok()?
-            .checked_add(value as u32)
-    }))
-}
-
-/// What a section gets at its end.
-fn entry(section: u8, counts: &Counts, memory: u32) -> Option<Vec<u8>> {
-    Some(match section {
-        // (old, old size, alignment, new size) -> address
-        SECTION_TYPE => [&[0x60, 4][..], &[I32; 4], &[1, I32]].concat(),
-        SECTION_FUNCTION => leb(counts.types.into()),
-        // The next free address.
-        SECTION_GLOBAL => [&[I32, 1, 0x41][..], &signed_leb(memory), &[0x0b]].concat(),
-        SECTION_EXPORT => {
-            let name = ALLOCATE.as_bytes();
-            let length = leb(name.len() as u64);
-            [&length, name, &[0], &leb(counts.functions.into())].concat()
-        }
-        SECTION_CODE => {
-            let body = allocate(counts.globals, memory.saturating_add(RESERVED));
-            [leb(body.len() as u64), body].concat()
-        }
-        _ => return None,
+    let operator = offset_expr.get_operators_reader().read()?;
+    Ok(match operator {
+        Operator::I32Const { value } => Some(u64::from(value as u32)),
+        _ => None,
     })
 }
 
-/// The body of the function: returns the next free address, rounded up to 16; beyond the end it traps.
-fn allocate(global: u32, end: u32) -> Vec<u8> {
-    let (global, end) = (leb(global.into()), signed_leb(end));
-    [
-        // No locals. address = (next + 15) & -16, which replaces the parameter "old".
-        &[0, 0x23][..],
-        &global,
-        &[0x41, 15, 0x6a, 0x41, 0x70, 0x71, 0x21, 0],
+/// The address after the only mark. What follows it must be the SDK's variable, and not constants after a copy of the
+/// text: the adapter writes there.
+fn reserved_memory(segments: &[(u64, &[u8])]) -> Result<Option<u32>, GoModuleError> {
+    let marks = segments.iter().flat_map(|(address, data)| {
+        let places = data.windows(MARK.len()).enumerate();
+        places
+            .filter(|(_, bytes)| bytes == MARK)
+            .map(move |(place, _)| address + (place + MARK.len()) as u64)
+    });
+    let start = match marks.collect::<Vec<u64>>()[..] {
+        [] => return Ok(None),
+        [start] => start,
+        ref several => return Err(GoModuleError::SeveralMarks(several.len())),
+    };
+    let reserved = start..start + u64::from(RESERVED);
+    let is_used = segments.iter().any(|(address, data)| {
+        let index = |end: u64| (end.saturating_sub(*address) as usize).min(data.len());
+        let bytes = &data[index(reserved.start)..index(reserved.end)];
+        bytes.iter().any(|byte| *byte != 0)
+    });
+    match u32::try_from(reserved.end) {
+        Ok(_) if !is_used => Ok(u32::try_from(start).ok()),
+        _ => Err(GoModuleError::Used),
+    }
+}
+
+/// A section of the entry that a section of the module gets at its end.
+fn addition(section: u8, counts: &Counts, memory: u32) -> Option<Vec<u8>> {
+    let mut content = Vec::new();
+    if section == SectionId::Type as u8 {
+        // (old, old size, alignment, new size) -> address
+        let mut types = TypeSection::new();
+        types.ty().function([ValType::I32; 4], [ValType::I32]);
+        types.encode(&mut content);
+    } else if section == SectionId::Function as u8 {
+        FunctionSection::new()
+            .function(counts.types)
+            .encode(&mut content);
+    } else if section == SectionId::Global as u8 {
+        // The next free address.
+        let kind = GlobalType {
+            val_type: ValType::I32,
+            mutable: true,
+            shared: false,
+        };
+        let address = ConstExpr::i32_const(memory.cast_signed());
+        GlobalSection::new()
+            .global(kind, &address)
+            .encode(&mut content);
+    } else if section == SectionId::Export as u8 {
+        ExportSection::new()
+            .export(ALLOCATE, ExportKind::Func, counts.functions)
+            .encode(&mut content);
+    } else if section == SectionId::Code as u8 {
+        let end = memory.saturating_add(RESERVED);
+        CodeSection::new()
+            .function(&allocate(counts.globals, end))
+            .encode(&mut content);
+    } else {
+        return None;
+    }
+    Some(content)
+}
+
+/// The function: returns the next free address, rounded up to 16; beyond the end it traps.
+fn allocate(next: u32, end: u32) -> Function {
+    const OLD: u32 = 0;
+    const NEW_SIZE: u32 = 3;
+    let mut function = Function::new([]);
+    function
+        .instructions()
+        // The address replaces the parameter.
+        .global_get(next)
+        .i32_const(15)
+        .i32_add()
+        .i32_const(-16)
+        .i32_and()
+        .local_set(OLD)
         // next = address + new size
-        &[0x20, 0, 0x20, 3, 0x6a, 0x24],
-        &global,
-        // if next > end: unreachable
-        &[0x23],
-        &global,
-        &[0x41],
-        &end,
-        &[0x4b, 0x04, 0x40, 0x00, 0x0b],
-        &[0x20, 0, 0x0b],
-    ]
-    .concat()
+        .local_get(OLD)
+        .local_get(NEW_SIZE)
+        .i32_add()
+        .global_set(next)
+        .global_get(next)
+        .i32_const(end.cast_signed())
+        .i32_gt_u()
+        .if_(BlockType::Empty)
+        .unreachable()
+        .end()
+        .local_get(OLD)
+        .end();
+    function
 }
 
-/// A section's content, a counted list, with one more entry.
-fn appended(content: &[u8], entry: &[u8]) -> Vec<u8> {
-    let length = content.iter().take_while(|byte| **byte >= 0x80).count() + 1;
-    let (count, entries) = content.split_at(length.min(content.len()));
-    let count = count
-        .iter()
-        .rev()
-        .fold(0_u64, |count, byte| count << 7 | u64::from(byte & 0x7f));
-    [&leb(count + 1), entries, entry].concat()
-}
-
-fn leb(mut value: u64) -> Vec<u8> {
+/// A section's content, a counted list, with the entries of an encoded section at its end.
+fn joined(content: &[u8], addition: &[u8]) -> Result<Vec<u8>, BinaryReaderError> {
+    let (mut old, mut new) = (
+        BinaryReader::new(content, 0),
+        BinaryReader::new(addition, 0),
+    );
+    new.read_var_u32()?; // its size
+    let count = old.read_var_u32()?.saturating_add(new.read_var_u32()?);
     let mut out = Vec::new();
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
+    count.encode(&mut out);
+    for mut entries in [old, new] {
+        out.extend(entries.read_bytes(entries.bytes_remaining())?);
     }
-    out.push(value as u8);
-    out
-}
-
-/// An `i32.const`'s operand.
-fn signed_leb(value: u32) -> Vec<u8> {
-    let mut value = value as i32;
-    let mut out = Vec::new();
-    loop {
-        let byte = (value & 0x7f) as u8;
-        value >>= 7;
-        if (value == 0 && byte & 0x40 == 0) || (value == -1 && byte & 0x40 != 0) {
-            out.push(byte);
-            return out;
-        }
-        out.push(byte | 0x80);
-    }
+    Ok(out)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use wasm_encoder::{DataSection, MemorySection, MemoryType};
+
     use super::*;
 
-    /// One function type, function, memory, global, export and a data segment at 1024.
-    fn module(data: &[u8]) -> Vec<u8> {
-        let segment = [
-            &[1, 0, 0x41, 0x80, 0x08, 0x0b][..],
-            &leb(data.len() as u64),
-            data,
-        ]
-        .concat();
-        [
-            b"\0asm\x01\0\0\0".as_slice(),
-            &[1, 4, 1, 0x60, 0, 0],
-            &[3, 2, 1, 0],
-            &[5, 3, 1, 0, 4],
-            &[6, 6, 1, I32, 0, 0x41, 0, 0x0b],
-            &[7, 5, 1, 1, b'f', 0, 0],
-            &[10, 4, 1, 2, 0, 0x0b],
-            &[&[11][..], &leb(segment.len() as u64), &segment].concat(),
-        ]
-        .concat()
+    const START: u32 = 1024;
+
+    /// One function type, function, memory, global and export, and data segments at these addresses.
+    fn module(data: &[(u32, &[u8])]) -> Vec<u8> {
+        let mut module = Module::new();
+        let mut types = TypeSection::new();
+        types.ty().function([], []);
+        let kind = GlobalType {
+            val_type: ValType::I32,
+            mutable: false,
+            shared: false,
+        };
+        let memory = MemoryType {
+            minimum: 4,
+            maximum: None,
+            memory64: false,
+            shared: false,
+            page_size_log2: None,
+        };
+        let mut code = Function::new([]);
+        code.instructions().end();
+        let mut segments = DataSection::new();
+        for (address, bytes) in data {
+            let address = ConstExpr::i32_const(address.cast_signed());
+            segments.active(0, &address, bytes.iter().copied());
+        }
+        module
+            .section(&types)
+            .section(FunctionSection::new().function(0))
+            .section(MemorySection::new().memory(memory))
+            .section(GlobalSection::new().global(kind, &ConstExpr::i32_const(0)))
+            .section(ExportSection::new().export("f", ExportKind::Func, 0))
+            .section(CodeSection::new().function(&code))
+            .section(&segments);
+        module.finish()
+    }
+
+    fn refusal(data: &[(u32, &[u8])]) -> String {
+        let core = module(data);
+        wasmparser::validate(&core).unwrap();
+        with_adapter_memory(&core).unwrap_err().to_string()
     }
 
     #[test]
     fn a_module_with_the_mark_hands_out_the_memory_after_it() {
-        let core = module(&[b"abcd", MARK.as_slice()].concat());
+        let data = [b"abcd", MARK.as_slice(), &[0; 100]].concat();
+        // Another variable follows at once.
+        let next = START + 4 + 32 + RESERVED;
+        let core = module(&[(START, &data), (next, b"next")]);
         let out = with_adapter_memory(&core).unwrap().unwrap();
         wasmparser::validate(&out).unwrap();
         let counts = count(&out).unwrap();
-        assert_eq!(counts.memory, Some(1024 + 4 + 32));
         assert_eq!((counts.types, counts.functions, counts.globals), (2, 2, 2));
         let text = String::from_utf8_lossy(&out);
         assert!(text.contains(ALLOCATE));
+        let globals = Parser::new(0)
+            .parse_all(&out)
+            .find_map(|payload| match payload {
+                Ok(Payload::GlobalSection(globals)) => Some(globals),
+                _ => None,
+            });
+        let last = globals.unwrap().into_iter().last().unwrap().unwrap();
+        let value = last.init_expr.get_operators_reader().read().unwrap();
+        let address = (START + 4 + 32).cast_signed();
+        assert!(matches!(value, Operator::I32Const { value } if value == address));
     }
 
     #[test]
     fn a_module_without_the_mark_is_left_alone() {
-        let core = module(b"abcd");
+        let core = module(&[(START, b"abcd")]);
         wasmparser::validate(&core).unwrap();
         assert!(with_adapter_memory(&core).unwrap().is_none());
     }
 
+    /// A copy of the mark among constants: the adapter would write over them.
     #[test]
-    fn numbers_are_encoded_as_wasm_reads_them() {
-        assert_eq!(leb(624_485), [0xe5, 0x8e, 0x26]);
-        assert_eq!(signed_leb(64), [0xc0, 0]);
-        assert_eq!(signed_leb(-1_i32 as u32), [0x7f]);
-        assert_eq!(appended(&[1, 9], &[7]), [2, 9, 7]);
-        assert_eq!(appended(&[0x7f, 9], &[7]), [0x80, 1, 9, 7]);
+    fn only_the_sdks_own_variable_is_used() {
+        let twice = [MARK.as_slice(), MARK].concat();
+        assert!(refusal(&[(START, &twice)]).contains("2 times"));
+        let apart: [(u32, &[u8]); 2] = [(START, MARK), (200 << 10, MARK)];
+        assert!(refusal(&apart).contains("2 times"));
+        let constants = [MARK.as_slice(), b"constants"].concat();
+        assert!(refusal(&[(START, &constants)]).contains("in use"));
+        let other: [(u32, &[u8]); 2] = [(START, MARK), (START + 32 + RESERVED - 1, b"x")];
+        assert!(refusal(&other).contains("in use"));
+    }
+
+    #[test]
+    fn entries_are_added_to_lists_of_any_length() {
+        assert_eq!(joined(&[1, 9], &[2, 1, 7]).unwrap(), [2, 9, 7]);
+        assert_eq!(joined(&[0x7f, 9], &[2, 1, 7]).unwrap(), [0x80, 1, 9, 7]);
+        assert!(joined(&[], &[2, 1, 7]).is_err());
     }
 }

@@ -10,6 +10,7 @@ mod go_module;
 
 use std::collections::BTreeSet;
 
+use go_module::GoModuleError;
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as PREVIEW1,
     WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER as ADAPTER,
@@ -73,6 +74,12 @@ pub enum WrapError {
          while Go starts: import it (`virt-hook new --lang go` writes it into the directory sdk/ of a project)"
     )]
     GoWithoutSdk,
+    /// The SDK's variable cannot be told from other data.
+    #[error(
+        "{0}: WASI's memory would overwrite other data; use the SDK of `virt-hook new --lang go` unchanged, and the text \
+         \"virt-hook: memory for WASI here.\" nowhere else"
+    )]
+    GoMemory(String),
     /// The exports or imports are not those of a hook.
     #[error("it does not fit the world `{WORLD}` of virt-hook:hooks@0.1: {0}")]
     DoesNotFit(String),
@@ -109,7 +116,7 @@ pub fn wrap(core: &[u8]) -> Result<Vec<u8>, WrapError> {
     let found = inspect(core)?;
     let mut module = match found.is_go && found.wants_preview1 {
         true => go_module::with_adapter_memory(core)
-            .map_err(not_a_module)?
+            .map_err(unusable_go_module)?
             .ok_or(WrapError::GoWithoutSdk)?,
         false => core.to_vec(),
     };
@@ -213,6 +220,13 @@ fn check_package(name: &str) -> Result<(), WrapError> {
 
 fn not_a_module(error: wasmparser::BinaryReaderError) -> WrapError {
     WrapError::NotAModule(error.to_string())
+}
+
+fn unusable_go_module(error: GoModuleError) -> WrapError {
+    match error {
+        GoModuleError::Damaged(error) => not_a_module(error),
+        other => WrapError::GoMemory(other.to_string()),
+    }
 }
 
 /// The whole error chain of wit-component; its last part is the mistake.
