@@ -42,7 +42,9 @@ deny: ## licences, sources and duplicate versions of dependencies (deny.toml)
 	@scripts/deny
 
 test-sigstore: ## signatures of modules against Sigstore's library and cosign; needs node, npm and the network
-	@scripts/test-sigstore target/debug/virt-hook
+	@scripts/setup build
+	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo build --bin virt-hook
+	@scripts/test-sigstore "$${CARGO_TARGET_DIR:-target}/debug/virt-hook"
 
 advisories: ## known vulnerabilities of dependencies; needs the network
 	@scripts/setup deny

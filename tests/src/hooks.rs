@@ -117,22 +117,26 @@ pub fn go_environment() -> Result<[(&'static str, PathBuf); 6]> {
 /// The module `name` of a hook in Python, C or Go, built by the Makefile of `directory` (below the workspace).
 pub fn build_with_make(directory: &str, makefile: &str, name: &str) -> Result<PathBuf> {
     let directory = workspace().join(directory);
+    let has = |file: &str| directory.join(file).is_file();
     let python = target_dir().join("python");
-    if !python.join("bin/componentize-py").is_file() {
+    if has("hook.py") && !python.join("bin/componentize-py").is_file() {
         bail!(
             "{} has no componentize-py: run scripts/setup",
             python.display()
         );
     }
     let module = format!("build/{name}.wasm");
-    let output = Command::new("make")
+    let mut make = Command::new("make");
+    if has("go.mod") {
+        make.envs(go_environment()?);
+    }
+    let output = make
         .arg("-C")
         .arg(&directory)
         .args(["-f", makefile, &module])
         .arg(format!("NAME={name}"))
         .arg(format!("VIRT_HOOK={}", binary("virt-hook")?.display()))
         .arg(format!("PYTHON={}", python.display()))
-        .envs(go_environment()?)
         .output()
         .context("make cannot be run; scripts/setup installs it")?;
     if !output.status.success() {
