@@ -34,6 +34,20 @@ impl State {
         )
     }
 
+    /// The guest is stopped for a migration: for the switch to the target, or because the migration would not end.
+    pub fn is_stopped_for_migration(&self) -> bool {
+        *self == State::new(DomainState::Paused, Reason::Migration)
+    }
+
+    /// The guest is stopped for a migration after which the target may run it, or has begun to.
+    pub fn may_run_on_target(&self) -> bool {
+        let is_left = matches!(
+            self.reason,
+            Reason::Migration | Reason::Postcopy | Reason::PostcopyFailed
+        );
+        self.state == DomainState::Paused && is_left
+    }
+
     /// There is a QEMU process, whatever its guest is doing.
     pub fn is_active(&self) -> bool {
         !self.is_down()

@@ -218,6 +218,7 @@ const MIGRATABLE: MigrationPlan = MigrationPlan {
     never_converges: false,
     stuck: false,
     handed_over: false,
+    recovery: Duration::ZERO,
 };
 
 fn migrate(domain: &SharedDomain) -> std::thread::JoinHandle<libvirt::Result<()>> {

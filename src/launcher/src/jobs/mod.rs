@@ -44,7 +44,7 @@ use migration::{MigrationControl, MigrationRecord};
 
 use crate::agent::Freezer;
 use crate::blocking;
-use crate::libvirt_client::{Client, Connect};
+use crate::libvirt_client::{Client, Connect, ConnectTarget};
 use crate::timestamp;
 
 /// For the end of an aborted job; the job's own timeouts are shorter.
@@ -154,6 +154,8 @@ pub struct JobContext {
     /// Opens connections to libvirt. Each job has its own, so that a call which lasts as long as the job occupies no
     /// request slot of the main connection.
     pub connect: Connect,
+    /// Opens connections to the daemon of a migration's target.
+    pub connect_target: ConnectTarget,
     /// Keeps the records.
     pub recorder: Arc<dyn JobRecorder>,
     /// How the progress of a memory dump is watched.
@@ -226,7 +228,8 @@ struct State {
     abort: Option<watch::Sender<Option<AbortReason>>>,
     memory_dump: Option<MemoryDump>,
     migration: Option<RunningMigration>,
-    has_migrated: bool,
+    /// The target has the guest, or may have it: it never runs here again.
+    has_left: bool,
     backup: Option<Backup>,
     /// The running backup's tunnel to the export server.
     export: Option<backup::Export>,
@@ -289,10 +292,16 @@ impl Jobs {
             (MigrationRequest::UnderWay, _) => return JobStart::AlreadyRunning,
             _ => {}
         }
-        if let Some(running) = *self.running.borrow() {
+        // A second target could run the guest beside the first one.
+        let running = self
+            .running
+            .borrow()
+            .or(state.has_left.then_some(JobKind::Migration));
+        if let Some(running) = running {
             return JobStart::Busy(running);
         }
         let aborted = self.begin(&mut state, JobKind::Migration);
+        self.context.signals.begin_migration();
         let record = MigrationRecord::begin(job.uid(), Arc::clone(&self.context.recorder));
         let (cancel, cancelled) = mpsc::unbounded_channel();
         state.migration = Some(RunningMigration {
@@ -324,7 +333,7 @@ impl Jobs {
     /// Whether the VM is on its way to another pod, or has arrived there.
     pub fn migrates_away(&self) -> bool {
         let state = self.lock();
-        state.has_migrated || state.migration.is_some()
+        state.has_left || state.migration.is_some()
     }
 
     /// libvirt's statistics of the running migration, as they were read last.
@@ -402,7 +411,7 @@ impl Jobs {
         let run = migration::run(Arc::clone(&self.context), job, record.clone(), control);
         let result = tokio::spawn(run).await.unwrap_or(Err(JobError::Fault));
         let mut state = self.lock();
-        state.has_migrated = result.is_ok();
+        state.has_left = matches!(&result, Ok(()) | Err(JobError::GuestLeft(_)));
         state.migration = None;
         state.abort = None;
         // virt-handler may ask for the next migration as soon as it has read the end; that waits for this lock.

@@ -33,6 +33,11 @@ impl JobSignals {
         self.changed.notify_one();
     }
 
+    /// A migration begins: what libvirt told of an earlier one does not count.
+    pub(super) fn begin_migration(&self) {
+        self.handed_over.store(false, Ordering::Relaxed);
+    }
+
     fn observe_handover(&self, event: LifecycleEvent, detail: Detail) {
         match (event, detail) {
             (LifecycleEvent::Suspended, Detail::Migrated) => {
@@ -45,7 +50,7 @@ impl JobSignals {
         }
     }
 
-    /// libvirt has stopped the guest for the end of a migration, after which the target may run it.
+    /// The guest is stopped for a migration: by libvirt for the switch to the target, or by the launcher.
     pub(super) fn is_handed_over(&self) -> bool {
         self.handed_over.load(Ordering::Relaxed)
     }
@@ -80,5 +85,8 @@ mod tests {
         assert!(observe(LifecycleEvent::Suspended, Detail::Migrated));
         assert!(observe(LifecycleEvent::Stopped, Detail::Crashed));
         assert!(!observe(LifecycleEvent::Resumed, Detail::Migrated));
+        assert!(observe(LifecycleEvent::Suspended, Detail::Migrated));
+        signals.begin_migration();
+        assert!(!signals.is_handed_over(), "that was another migration");
     }
 }

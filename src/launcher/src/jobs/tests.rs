@@ -89,6 +89,7 @@ async fn context(
     JobContext {
         domain: DOMAIN.into(),
         connect,
+        connect_target: Arc::new(|_: &str| FakeDaemon::new().connect()),
         recorder,
         progress,
         migration: MigrationEnvironment::default(),

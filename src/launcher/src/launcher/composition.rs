@@ -9,7 +9,7 @@ use crate::agent::PollIntervals;
 use crate::boot::resources::BootResources;
 use crate::command::{CommandService, Server};
 use crate::jobs::MigrationEnvironment;
-use crate::libvirt_client::{Client, Connect, Connection};
+use crate::libvirt_client::{Client, Connect, ConnectTarget, Connection};
 use crate::manager::hooks::Hooks;
 use crate::manager::{Identity, Manager, Phase, VmHandles, VmParts, event_handler};
 use crate::notify::{InvolvedObject, Notifier, Retry, Warning};
@@ -32,6 +32,8 @@ pub struct Composition {
     pub libvirt_uri: String,
     /// Opens a connection to libvirt.
     pub connect: Connect,
+    /// Opens a connection to the libvirt of a migration's target.
+    pub connect_target: ConnectTarget,
     /// The hooks.
     pub hooks: Arc<dyn Hooks>,
     /// Prepares what a boot needs.
@@ -64,6 +66,7 @@ impl Composition {
             pod_name,
             libvirt_uri,
             connect,
+            connect_target,
             hooks,
             boot_resources,
             poll_intervals,
@@ -85,6 +88,7 @@ impl Composition {
         let facts = boot_resources.facts.clone();
         let parts = VmParts {
             client: client.clone(),
+            connect_target,
             notifier,
             hooks,
             boot_resources,

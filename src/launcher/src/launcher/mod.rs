@@ -152,6 +152,7 @@ impl Launcher {
             identity,
             pod_name: std::env::var("POD_NAME").unwrap_or_default(),
             connect: connect(libvirt_uri.clone(), config.flags.hook_sidecars > 0),
+            connect_target: Arc::new(libvirt::connect),
             libvirt_uri,
             hooks,
             boot_resources: boot_resources(config),

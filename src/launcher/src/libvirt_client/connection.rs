@@ -16,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 use crate::blocking::{self, NoAnswer};
 
 /// Makes a connection; blocking.
+/// Opens a connection to the daemon at a URI. Blocking.
+pub(crate) type ConnectTarget =
+    Arc<dyn Fn(&str) -> libvirt::Result<Arc<dyn Hypervisor>> + Send + Sync>;
 pub(crate) type Connect = Arc<dyn Fn() -> libvirt::Result<Arc<dyn Hypervisor>> + Send + Sync>;
 
 /// What the connection reports.

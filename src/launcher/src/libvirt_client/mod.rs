@@ -24,9 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::spec::DomainSpec;
-use libvirt::{
-    Domain, DomainState, DomainStats, Event, Hypervisor, Reason, State, Version, XmlKind,
-};
+use libvirt::{Domain, DomainStats, Event, Hypervisor, State, Version, XmlKind};
 use tokio::time::Instant;
 
 use crate::blocking::NoAnswer;
@@ -34,7 +32,7 @@ use crate::blocking::NoAnswer;
 pub(crate) use call_class::{
     AGENT, AGENT_REBOOT, COMMAND, CallClass, POWER_BUTTON, QUERY_DEADLINE, QUICK, START,
 };
-pub(crate) use connection::{Connect, Connection, ConnectionError, ConnectionEvent};
+pub(crate) use connection::{Connect, ConnectTarget, Connection, ConnectionError, ConnectionEvent};
 pub(crate) use detach_device::detach_device;
 pub(crate) use error::{CallError, response_text};
 pub(crate) use shared_answer::{Age, SharedAnswer};
@@ -259,7 +257,8 @@ impl Client {
         let Some(state) = state.await? else {
             return Ok(DomainSnapshot::GONE);
         };
-        if is_in_transit(state)
+        // libvirt's job does not allow to read the description.
+        if state.is_stopped_for_migration()
             && let Some(spec) = self.0.reader.last()
         {
             return Ok(DomainSnapshot::new(state, Some(spec)));
@@ -375,11 +374,6 @@ impl Client {
             }
         }
     }
-}
-
-/// The guest is paused because its data are moving. libvirt's job does not allow to read the description.
-fn is_in_transit(state: State) -> bool {
-    state.state == DomainState::Paused && state.reason == Reason::Migration
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::agent::{AgentData, AgentLink, Freezer, GuestInfoCache, PollIntervals,
 use crate::boot::resources::BootResources;
 use crate::events::VmEvent;
 use crate::jobs::{JobContext, JobRecorder, JobSignals, Jobs, MigrationEnvironment, ProgressTimes};
-use crate::libvirt_client::{Client, ConnectionEvent};
+use crate::libvirt_client::{Client, ConnectTarget, ConnectionEvent};
 use crate::notify::Notifier;
 use crate::tasks::Supervisor;
 
@@ -32,6 +32,8 @@ pub struct VmParts {
     pub pod_name: String,
     /// libvirt.
     pub client: Client,
+    /// Opens connections to the daemon of a migration's target.
+    pub connect_target: ConnectTarget,
     /// virt-handler.
     pub notifier: Notifier,
     /// The hooks.
@@ -110,6 +112,7 @@ impl VmParts {
         let jobs = Jobs::new(JobContext {
             domain: self.identity.domain.clone(),
             connect: self.client.connect(),
+            connect_target: self.connect_target,
             recorder: Arc::clone(&metadata) as Arc<dyn JobRecorder>,
             progress: ProgressTimes::default(),
             migration: self.migration,

@@ -28,6 +28,8 @@ const SOON: Duration = Duration::from_secs(10);
 /// Everything of one test.
 pub(crate) struct Rig {
     pub(crate) fake: FakeDaemon,
+    /// The daemon of a migration's target.
+    pub(crate) target: FakeDaemon,
     pub(crate) manager: Manager,
     pub(crate) handler: Handler,
     pub(crate) paths: Paths,
@@ -55,7 +57,7 @@ impl Rig {
         std::fs::create_dir_all(&paths.share).unwrap();
         let handler = Handler::default();
         handler.serve(paths.notify_socket());
-        let fake = FakeDaemon::new();
+        let (fake, target) = (FakeDaemon::new(), FakeDaemon::new());
         let facts = HostFacts {
             ovmf_path: ovmf(&paths).to_str().unwrap().to_owned(),
             ..HostFacts::default()
@@ -69,6 +71,10 @@ impl Rig {
                 let fake = fake.clone();
                 Arc::new(move || fake.connect())
             },
+            connect_target: {
+                let target = target.clone();
+                Arc::new(move |_: &str| target.connect())
+            },
             hooks,
             boot_resources: BootResources::new(&paths, facts, 1 << 30),
             poll_intervals: PollIntervals::default(),
@@ -79,6 +85,7 @@ impl Rig {
         let launcher = composition.start().await.unwrap();
         Rig {
             fake,
+            target,
             manager: launcher.manager.clone(),
             handler,
             paths,

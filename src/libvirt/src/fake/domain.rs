@@ -173,6 +173,10 @@ impl Jobs for FakeDomain {
     }
 
     fn job_stats(&self) -> Result<JobStats> {
+        let recovers = |domain: &mut SimulatedDomain| domain.recovers;
+        while self.connection.daemon.with_domain(&self.name, recovers) == Some(true) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
         self.with_domain(Call::JobStats, |domain| {
             match (&domain.backup, &domain.migration) {
                 (Some(backup), _) => Ok(backup.stats()),

@@ -94,16 +94,32 @@ fn end(connection: &FakeConnection, name: &str, result: Result<()>) -> Result<()
     result.and(change)
 }
 
-/// The next daemon resumes the guest, unless the target may run it.
+/// The next daemon resumes the guest after its recovery, unless the target may run it.
 fn lose_daemon(connection: &FakeConnection, name: &str, closed: Error) -> Result<()> {
+    let mut recovery = Duration::ZERO;
     connection.daemon.change(name, |domain| {
+        if let Some(migration) = &domain.migration {
+            recovery = migration.plan.recovery;
+        }
+        domain.recovers = !recovery.is_zero();
         let handed_over = domain.migration.take_if(|one| one.plan.handed_over);
         if handed_over.is_some() {
             domain.state = State::new(DomainState::Paused, Reason::Migration);
         }
         Ok(Vec::new())
     })?;
-    end(connection, name, Err(closed))
+    if recovery.is_zero() {
+        return end(connection, name, Err(closed));
+    }
+    let (connection, name, error) = (connection.clone(), name.to_owned(), closed.clone());
+    thread::spawn(move || {
+        thread::sleep(recovery);
+        let _ = end(&connection, &name, Err(error));
+        connection
+            .daemon
+            .with_domain(&name, |domain| domain.recovers = false);
+    });
+    Err(closed)
 }
 
 fn ended_early() -> Error {

@@ -26,6 +26,9 @@ pub struct MigrationPlan {
     pub stuck: bool,
     /// The whole guest is on the target, which may run it: should the daemon die now, the next one leaves the guest paused.
     pub handed_over: bool,
+    /// Should the daemon die, the next one takes this long to resume the guest. The state is that of the daemon that died
+    /// meanwhile, and calls that need the domain's job wait.
+    pub recovery: Duration,
 }
 
 /// A migration as it was asked for.

@@ -51,6 +51,8 @@ pub(super) struct SimulatedDomain {
     pub(super) dump: Option<RunningDump>,
     /// The running migration.
     pub(super) migration: Option<RunningMigration>,
+    /// The daemon recovers the job of the daemon that died.
+    pub(super) recovers: bool,
     /// The job of a migration to this daemon runs.
     pub(super) incoming: bool,
     pub(super) backup: Option<RunningBackup>,
@@ -83,6 +85,7 @@ impl SimulatedDomain {
             monitoring: MonitoringState::default(),
             dump: None,
             migration: None,
+            recovers: false,
             incoming: false,
             backup: None,
             completed_job: CompletedJob::default(),

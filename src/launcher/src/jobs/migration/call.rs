@@ -9,7 +9,7 @@ use domain::migration::{
     DestinationEdits, MigrationXmlError, TargetProcessors, destination_xml, migrated_volume_disks,
 };
 use domain_xml::Document;
-use libvirt::{Domain, DomainState, JobStats, JobType, MigrationRequest, Reason, State, XmlKind};
+use libvirt::{Domain, DomainState, JobStats, JobType, MigrationRequest, State, XmlKind};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -113,11 +113,6 @@ pub(super) fn send(domain: &Arc<dyn Domain>, call: PreparedCall) -> Result<Migra
 pub(super) async fn state(domain: &Arc<dyn Domain>) -> Result<State, JobError> {
     let what = "asking for the domain's state";
     domain_call(domain, what, QUICK, |domain| domain.state()).await
-}
-
-/// The guest is stopped for the migration.
-pub(super) fn is_stopped(state: State) -> bool {
-    state == State::new(DomainState::Paused, Reason::Migration)
 }
 
 /// The statistics of the running job; `None` if libvirt does not tell them.

@@ -5,12 +5,16 @@
 //!                            │                          │  ▲ samples, actions
 //!                            └──── cancel ──▶ aborted   └──┴─ monitor
 //! ```
+//! When the call breaks off because libvirt's daemon died, [`outcome`] has the rules, and `inquiry` asks both daemons.
+//!
 //! The answer to virt-handler says only that the migration begins; everything else is in the record, which is part of
 //! each notification. A record is ended once, whatever happens, and a migration's UID is executed once.
 
 mod call;
 mod host_devices;
+mod inquiry;
 mod monitor;
+mod outcome;
 mod parameters;
 mod record;
 mod request;

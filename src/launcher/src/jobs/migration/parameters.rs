@@ -22,6 +22,13 @@ pub(super) fn destination(job: &MigrationJob, share: &Path) -> String {
     format!("qemu+unix:///{driver}?socket={socket}")
 }
 
+/// libvirt's name of the domain on the target.
+pub(super) fn destination_name(job: &MigrationJob) -> String {
+    let target = job.vmi().status.migration_state.as_ref();
+    let target = target.and_then(|state| state.target_state.as_ref()?.domain());
+    target.unwrap_or_else(|| job.vmi().domain_name())
+}
+
 /// The parameters of libvirt's call. `xml` describes the domain for the target, `domain` is libvirt's own.
 pub(super) fn request(
     job: &MigrationJob,
@@ -50,12 +57,10 @@ pub(super) fn request(
         | MigrationFlags::PARALLEL.when(options.parallel_migration_threads.is_some());
     let disks = disks_to_copy(vmi, domain);
     let uri = |port: u16| format!("unix://{}", socket(share, &format!("{}-{port}", vmi.uid())));
-    let target = vmi.status.migration_state.as_ref();
-    let target = target.and_then(|state| state.target_state.as_ref()?.domain());
     MigrationRequest {
         flags,
         uri: Some(uri(MEMORY_PORT)),
-        destination_name: Some(target.unwrap_or_else(|| vmi.domain_name())),
+        destination_name: Some(destination_name(job)),
         destination_xml: Some(xml.clone()),
         persistent_xml: Some(xml),
         // Read before the job began, so that it is a number.

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::migration::completion_units;
-use libvirt::{DestroyMode, DomainState, Event, Hypervisor, JobStats, Reason, Subscription};
+use libvirt::{Event, Hypervisor, JobStats, State, Subscription};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::call::{self, Migrated};
 use super::host_devices::{self, Detached};
+use super::inquiry::{Inquiry, Target};
 use super::monitor::{Action, Input, Monitor, SAMPLE_INTERVAL, Sample, Terms};
+use super::outcome::Outcome;
+use super::parameters;
 use super::record::MigrationRecord;
 use super::request::MigrationJob;
 use super::transfer_size;
@@ -23,9 +26,6 @@ const QUICK: Duration = Duration::from_secs(10);
 const LOG_EACH: u32 = 10;
 /// KubeVirt's functional tests let a migration fail by this annotation.
 const FORCED_FAILURE: &str = "kubevirt.io/func-test-force-launcher-migration-failure";
-/// A daemon that is started again needs this long to know how a migration ended.
-const DAEMON_BACK: Duration = Duration::from_secs(10);
-const DAEMON_POLL: Duration = Duration::from_millis(100);
 
 /// How a running migration is controlled.
 pub(in crate::jobs) struct MigrationControl {
@@ -118,6 +118,8 @@ struct SourceMigration<'a> {
     begun: Instant,
     detached: Detached,
     was_paused: bool,
+    /// The monitor has suspended the guest, or has tried to.
+    was_suspended: bool,
     /// Why the VM ends, if that ends the migration.
     ending: Option<AbortReason>,
 }
@@ -138,19 +140,26 @@ impl<'a> SourceMigration<'a> {
             begun,
             detached: Detached::new(),
             was_paused: false,
+            was_suspended: false,
             ending: None,
         }
     }
 
     async fn run(mut self, control: &mut MigrationControl) -> Result<(), JobError> {
-        let mut result = self.migrate(control).await;
-        if result.is_err() {
-            result = self.learn_outcome(result).await;
+        let Err(error) = self.migrate(control).await else {
+            return Ok(());
+        };
+        match self.learn_outcome(&error, control).await {
+            Outcome::OnTarget => Ok(()),
+            Outcome::Unknown => {
+                let error = self.ending.map_or(error, JobError::Aborted);
+                Err(JobError::GuestLeft(Box::new(error)))
+            }
+            Outcome::OnSource => {
+                self.restore().await;
+                Err(error)
+            }
         }
-        if result.is_err() {
-            self.restore().await;
-        }
-        result
     }
 
     async fn migrate(&mut self, control: &mut MigrationControl) -> Result<(), JobError> {
@@ -235,6 +244,7 @@ impl<'a> SourceMigration<'a> {
                 if matches!(action, Action::Abort(_)) && self.ending.is_none() {
                     self.record.begin_abort();
                 }
+                self.was_suspended |= action == Action::Suspend;
                 let succeeded = tokio::select! {
                     biased;
                     result = &mut migrated => return self.result(result),
@@ -258,7 +268,7 @@ impl<'a> SourceMigration<'a> {
         let is_paused = needs_state
             && call::state(&self.connection.domain)
                 .await
-                .is_ok_and(call::is_stopped);
+                .is_ok_and(|state| state.is_stopped_for_migration());
         Sample {
             elapsed: self.begun.elapsed(),
             stats,
@@ -294,48 +304,46 @@ impl<'a> SourceMigration<'a> {
         }
     }
 
-    /// The connection may have ended with the daemon while the migration went on: the next daemon knows.
-    async fn learn_outcome(&mut self, result: Result<(), JobError>) -> Result<(), JobError> {
-        if self.connection.domain.is_connected() || self.ending.is_some() {
-            return result;
+    /// Where the guest is after an error. The error may only mean that the connection has ended while the migration went on,
+    /// and after post-copy has begun, there is no way back.
+    async fn learn_outcome(&mut self, error: &JobError, control: &mut MigrationControl) -> Outcome {
+        let broke_off = !self.connection.domain.is_connected() || matches!(error, JobError::Fault);
+        if !broke_off {
+            let state = call::state(&self.connection.domain).await;
+            let is_left =
+                |state: State| state.may_run_on_target() && !state.is_stopped_for_migration();
+            if !state.is_ok_and(is_left) {
+                return Outcome::OnSource;
+            }
         }
-        let give_up = Instant::now() + DAEMON_BACK;
-        while Instant::now() < give_up {
-            if let Ok(connection) = self.context.open().await
-                && let Ok(state) = call::state(&connection.domain).await
-            {
-                self.connection = connection;
-                let is_handed_over = self.context.signals.is_handed_over();
-                match state.state {
-                    // The next daemon ends it too, and takes that for a crash.
-                    DomainState::Shutoff if is_handed_over => {
-                        self.context.recorder.report_departure();
-                        return Ok(());
+        if self.ending.is_some() {
+            return Outcome::Unknown;
+        }
+        let target = Target {
+            uri: parameters::destination(self.job, &self.context.migration.share),
+            domain: parameters::destination_name(self.job),
+        };
+        let mut inquiry = Inquiry::new(self.context, target, self.was_paused, self.was_suspended);
+        let outcome = {
+            let inquiring = inquiry.run();
+            tokio::pin!(inquiring);
+            loop {
+                tokio::select! {
+                    biased;
+                    outcome = &mut inquiring => break outcome,
+                    reason = abort_reason(&mut control.aborted) => {
+                        self.ending = Some(reason);
+                        break Outcome::Unknown;
                     }
-                    DomainState::Shutoff if state.reason == Reason::Migrated => return Ok(()),
-                    _ if call::is_stopped(state) => {
-                        self.leave().await;
-                        return Ok(());
-                    }
-                    _ => return result,
+                    // There is nothing left to abort.
+                    () = cancel(&mut control.cancelled) => self.record.fail_abort(),
                 }
             }
-            tokio::time::sleep(DAEMON_POLL).await;
+        };
+        if let Some(connection) = inquiry.connection {
+            self.connection = connection;
         }
-        result
-    }
-
-    /// libvirt's next daemon resumes the guest, unless the whole guest was on the target when the last one died: then the
-    /// target may run it. A guest that runs twice destroys its disks, so it ends here, and the target decides.
-    async fn leave(&self) {
-        tracing::warn!("libvirt's daemon died when the guest was on the target: it ends here");
-        self.context.recorder.report_departure();
-        let domain = Arc::clone(&self.connection.domain);
-        let destroy = move || domain.destroy(DestroyMode::Forceful);
-        let ended = blocking::call("ending the guest that has left", QUICK, destroy).await;
-        if !matches!(ended, Ok(Ok(()))) {
-            tracing::error!(?ended, "the guest that has left stays paused");
-        }
+        outcome
     }
 
     /// After a failure the VM is as it was: libvirt resumes it, and this is for the case that libvirt could not.
@@ -346,7 +354,7 @@ impl<'a> SourceMigration<'a> {
         if !self.was_paused
             && call::state(&self.connection.domain)
                 .await
-                .is_ok_and(call::is_stopped)
+                .is_ok_and(|state| state.is_stopped_for_migration())
         {
             let domain = Arc::clone(&self.connection.domain);
             let resume = move || domain.resume();

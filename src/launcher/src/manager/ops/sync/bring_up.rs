@@ -23,7 +23,8 @@ const SHUTDOWN_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The observer has this long to publish a failed start; libvirt's daemon may have ended too.
 const FAILURE_PUBLISH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Starts a defined domain that is off, and resumes one that is paused, unless its owner or a job paused it.
+/// Starts a defined domain that is off, and resumes one that is paused, unless its owner, a job or a migration paused it:
+/// a migration's target may run the guest.
 pub(super) async fn bring_up(
     vm: &VmContext,
     request: &SyncRequest,
@@ -45,6 +46,13 @@ pub(super) async fn bring_up(
         .running()
         .borrow()
         .is_some_and(JobKind::pauses_guest);
+    if state.may_run_on_target() {
+        tracing::warn!(
+            %state,
+            "the domain stays paused: a migration has stopped it, and its target may run it"
+        );
+        return Ok(Answer::NothingToDo);
+    }
     if state.state == DomainState::Paused && !paused_by_user && !paused_by_job {
         vm.client
             .on(domain, "resuming the domain", COMMAND, |domain| {
