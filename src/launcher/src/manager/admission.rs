@@ -62,8 +62,9 @@ impl<C> Entry<C> {
         self.command.kind()
     }
 
-    fn holds(&self) -> Lane {
-        self.kind().rule().holds
+    fn holds_any(&self, lanes: &[Lane]) -> bool {
+        let held = self.kind().rule().holds;
+        held.iter().any(|lane| lanes.contains(lane))
     }
 }
 
@@ -239,7 +240,7 @@ impl<C> Queue<C> {
     fn join_last(&self, command: &Command) -> Option<Admission> {
         let rule = command.kind().rule();
         let mut line = self.entries.iter().rev();
-        let last = line.find(|entry| entry.holds() == rule.holds)?;
+        let last = line.find(|entry| entry.holds_any(rule.holds))?;
         (last.kind() == command.kind()).then_some(Admission::Join(last.id))
     }
 
@@ -280,7 +281,7 @@ impl<C> Queue<C> {
         let needed = kind.rule().waits_for;
         !self.entries.iter().enumerate().any(|(at, entry)| {
             let is_ahead = entry.running || at < place;
-            is_ahead && at != place && needed.contains(&entry.holds())
+            is_ahead && at != place && entry.holds_any(needed)
         })
     }
 

@@ -4,14 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hook_host::Plugins;
+use kubevirt_api::migration_options::MigrationOptions;
 use kubevirt_api::vmi::Vmi;
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::super::command::Rule;
 use super::super::sync_request::SyncRequest;
 use super::*;
 use crate::agent::FreezeRequest;
-use crate::jobs::{BackupFields, BackupId, BackupRequest, Checkpoint, MemoryDumpRequest, Mode};
+use crate::jobs::{
+    BackupFields, BackupId, BackupRequest, Checkpoint, MemoryDumpRequest, MigrationJob, Mode,
+};
 
 const ABSENT: VmState = VmState {
     phase: Phase::Absent,
@@ -78,6 +82,17 @@ fn freeze() -> Command {
         thaw_after: None,
         persistent_tpm: false,
     })
+}
+
+fn migrate() -> Command {
+    let vmi = json!({
+        "metadata": {"name": "vm1", "namespace": "default"},
+        "status": {"migrationState": {"migrationUid": "m1"}},
+    });
+    let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
+    Command::Migrate(Arc::new(
+        MigrationJob::new(vmi, MigrationOptions::default()).unwrap(),
+    ))
 }
 
 /// A queue whose callers and requests have the same numbers.
@@ -239,6 +254,18 @@ fn memory_dump_is_started_beside_other_commands() {
 }
 
 #[test]
+fn freeze_and_the_start_of_a_migration_wait_for_each_other() {
+    for (first, second) in [(freeze(), migrate()), (migrate(), freeze())] {
+        let mut test = TestQueue::default();
+        let first = test.request(first, &ACTIVE);
+        let second = test.request(second, &ACTIVE);
+        assert_eq!(test.running(), [first]);
+        test.end(first, true, &ACTIVE);
+        assert_eq!(test.running(), [second]);
+    }
+}
+
+#[test]
 fn shutdown_waits_for_the_boot() {
     let mut test = TestQueue::default();
     let boot = test.request(sync("1", 5), &ABSENT);
@@ -378,6 +405,7 @@ fn any_command() -> impl Strategy<Value = Command> {
         1 => Just(memory_dump()),
         1 => (0..2u32).prop_map(|number| backup(&format!("bk{number}"))),
         1 => Just(abort_backup()),
+        1 => Just(migrate()),
         1 => Just(Command::Kill),
         1 => Just(Command::Delete),
     ]
@@ -395,10 +423,13 @@ fn assert_compatible(test: &TestQueue) {
     for (at, (_, one)) in test.started.iter().enumerate() {
         for (_, other) in &test.started[at + 1..] {
             let (one, other) = (one.kind().rule(), other.kind().rule());
-            let ends = [one, other].map(|rule| rule.holds == Lane::End);
+            let ends = [one, other].map(|rule| rule.holds.contains(&Lane::End));
+            let needs = |one: &Rule, other: &Rule| {
+                other.holds.iter().any(|lane| one.waits_for.contains(lane))
+            };
             // A kill runs beside what it has interrupted.
-            let conflict = one.waits_for.contains(&other.holds)
-                && other.waits_for.contains(&one.holds)
+            let conflict = needs(one, other)
+                && needs(other, one)
                 && ends != [false, true]
                 && ends != [true, false];
             assert!(!conflict, "{} beside {}", one.name, other.name);

@@ -142,8 +142,8 @@ pub(super) struct Rule {
     pub(super) kind: Kind,
     /// For log lines.
     pub(super) name: &'static str,
-    /// The lane that the command holds.
-    pub(super) holds: Lane,
+    /// The lanes that the command holds.
+    pub(super) holds: &'static [Lane],
     /// The lanes that must be free before the command starts; earlier commands come first.
     pub(super) waits_for: &'static [Lane],
     pub(super) repeat: Repeat,
@@ -155,34 +155,34 @@ use Lane::{Domain, End, Filesystems, Guest, Job, JobAbort};
 /// A row for each kind, in the order of [`Kind`].
 #[rustfmt::skip]
 pub(super) const RULES: [Rule; 22] = [
-    rule(Kind::Sync, "sync", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::AwaitsMigration]),
-    rule(Kind::SyncMigrationTarget, "sync migration target", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),
-    rule(Kind::FinalizeMigration, "finalize migration", Domain, &[Domain, End], Repeat::JoinEqual, &[]),
-    rule(Kind::Pause, "pause", Domain, &[Domain, End], Repeat::JoinLast, &[Condition::MigratesAway]),
-    rule(Kind::Unpause, "unpause", Domain, &[Domain, End], Repeat::JoinLast, &[Condition::MigratesAway]),
-    rule(Kind::SetCpus, "set processors", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::MigratesAway]),
-    rule(Kind::SetMemory, "set memory", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::MigratesAway]),
-    rule(Kind::AttachHostDevices, "attach host devices", Domain, &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::MigratesAway]),
-    rule(Kind::Reset, "reset", Domain, &[Domain, End], Repeat::JoinLast, &[Condition::MigratesAway]),
-    rule(Kind::SoftReboot, "soft reboot", Guest, &[Domain, Guest, End], Repeat::JoinLast, &[Condition::MigratesAway]),
-    rule(Kind::Shutdown, "shutdown", Guest, &[Domain, Guest, End], Repeat::JoinLast, &[]),
-    rule(Kind::Freeze, "freeze", Filesystems, &[Filesystems, End], Repeat::JoinLast, &[]),
-    rule(Kind::Unfreeze, "unfreeze", Filesystems, &[Filesystems, End], Repeat::JoinLast, &[]),
-    rule(Kind::MemoryDump, "memory dump", Job, &[Job, End], Repeat::JoinLast, &[]),
-    rule(Kind::Migrate, "migrate", Domain, &[Domain, Job, End], Repeat::JoinEqual, &[Condition::Gone, Condition::AwaitsMigration]),
-    rule(Kind::CancelMigration, "cancel migration", JobAbort, &[JobAbort, End], Repeat::JoinLast, &[]),
-    rule(Kind::StartBackup, "backup", Job, &[Job, End], Repeat::ShareOrFollow, &[Condition::Gone]),
-    rule(Kind::ExportBackup, "export of the backup", Job, &[Job, End], Repeat::ShareOrFollow, &[]),
-    rule(Kind::AbortBackup, "abort of the backup", JobAbort, &[JobAbort, End], Repeat::ShareOrFollow, &[]),
-    rule(Kind::RedefineCheckpoint, "redefine checkpoint", Job, &[Job, End], Repeat::ShareOrFollow, &[Condition::Gone, Condition::MigratesAway]),
-    rule(Kind::Kill, "kill", End, &[End], Repeat::JoinLast, &[]),
-    rule(Kind::Delete, "delete", End, &[End], Repeat::JoinLast, &[Condition::StartUnreported]),
+    rule(Kind::Sync, "sync", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::AwaitsMigration]),
+    rule(Kind::SyncMigrationTarget, "sync migration target", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),
+    rule(Kind::FinalizeMigration, "finalize migration", &[Domain], &[Domain, End], Repeat::JoinEqual, &[]),
+    rule(Kind::Pause, "pause", &[Domain], &[Domain, End], Repeat::JoinLast, &[Condition::MigratesAway]),
+    rule(Kind::Unpause, "unpause", &[Domain], &[Domain, End], Repeat::JoinLast, &[Condition::MigratesAway]),
+    rule(Kind::SetCpus, "set processors", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::MigratesAway]),
+    rule(Kind::SetMemory, "set memory", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::MigratesAway]),
+    rule(Kind::AttachHostDevices, "attach host devices", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::MigratesAway]),
+    rule(Kind::Reset, "reset", &[Domain], &[Domain, End], Repeat::JoinLast, &[Condition::MigratesAway]),
+    rule(Kind::SoftReboot, "soft reboot", &[Guest], &[Domain, Guest, End], Repeat::JoinLast, &[Condition::MigratesAway]),
+    rule(Kind::Shutdown, "shutdown", &[Guest], &[Domain, Guest, End], Repeat::JoinLast, &[]),
+    rule(Kind::Freeze, "freeze", &[Filesystems], &[Filesystems, End], Repeat::JoinLast, &[]),
+    rule(Kind::Unfreeze, "unfreeze", &[Filesystems], &[Filesystems, End], Repeat::JoinLast, &[]),
+    rule(Kind::MemoryDump, "memory dump", &[Job], &[Job, End], Repeat::JoinLast, &[]),
+    rule(Kind::Migrate, "migrate", &[Domain, Filesystems], &[Domain, Filesystems, Job, End], Repeat::JoinEqual, &[Condition::Gone, Condition::AwaitsMigration]),
+    rule(Kind::CancelMigration, "cancel migration", &[JobAbort], &[JobAbort, End], Repeat::JoinLast, &[]),
+    rule(Kind::StartBackup, "backup", &[Job], &[Job, End], Repeat::ShareOrFollow, &[Condition::Gone]),
+    rule(Kind::ExportBackup, "export of the backup", &[Job], &[Job, End], Repeat::ShareOrFollow, &[]),
+    rule(Kind::AbortBackup, "abort of the backup", &[JobAbort], &[JobAbort, End], Repeat::ShareOrFollow, &[]),
+    rule(Kind::RedefineCheckpoint, "redefine checkpoint", &[Job], &[Job, End], Repeat::ShareOrFollow, &[Condition::Gone, Condition::MigratesAway]),
+    rule(Kind::Kill, "kill", &[End], &[End], Repeat::JoinLast, &[]),
+    rule(Kind::Delete, "delete", &[End], &[End], Repeat::JoinLast, &[Condition::StartUnreported]),
 ];
 
 const fn rule(
     kind: Kind,
     name: &'static str,
-    holds: Lane,
+    holds: &'static [Lane],
     waits_for: &'static [Lane],
     repeat: Repeat,
     denied_while: &'static [Condition],
@@ -207,7 +207,7 @@ impl Kind {
 
     /// Whether the command ends the VM: running commands are interrupted, waiting ones are refused.
     pub(super) fn ends_vm(self) -> bool {
-        self.rule().holds == End
+        self.rule().holds.contains(&End)
     }
 }
 
@@ -305,7 +305,7 @@ impl Command {
             Command::Freeze(request) => ops::freeze(vm, request).await,
             Command::Unfreeze => ops::unfreeze(vm).await,
             Command::MemoryDump(request) => ops::memory_dump(vm, request),
-            Command::Migrate(job) => ops::migrate(vm, Arc::unwrap_or_clone(job)),
+            Command::Migrate(job) => ops::migrate(vm, Arc::unwrap_or_clone(job)).await,
             Command::CancelMigration => ops::cancel_migration(vm),
             Command::StartBackup(request) => ops::start_backup(vm, *request).await,
             Command::ExportBackup(request) => ops::export_backup(vm, *request).await,
@@ -340,9 +340,10 @@ mod tests {
     }
 
     #[test]
-    fn every_command_waits_for_its_own_lane_and_for_end() {
+    fn every_command_waits_for_its_own_lanes_and_for_end() {
         for rule in &RULES {
-            assert!(rule.waits_for.contains(&rule.holds), "{}", rule.name);
+            let waits = |lane| rule.waits_for.contains(lane);
+            assert!(rule.holds.iter().all(waits), "{}", rule.name);
             assert!(rule.waits_for.contains(&End), "{}", rule.name);
         }
     }

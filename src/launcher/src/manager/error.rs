@@ -112,6 +112,11 @@ pub enum OpError {
     /// The VM is on its way from or to this pod.
     #[error("failed to freeze VMI, VMI is currently during migration")]
     FreezeDuringMigration,
+    /// The guest would arrive frozen, and nobody would thaw it.
+    #[error(
+        "cannot migrate VMI while its guest is frozen; unfreeze it, or wait for the end of the freeze's time limit"
+    )]
+    MigrationOfFrozenGuest,
     /// The guest's file systems could not be frozen or thawed.
     #[error(transparent)]
     Freeze(FreezeError),

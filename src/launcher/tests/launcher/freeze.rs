@@ -10,6 +10,7 @@ use virt_launcher::manager::Command;
 
 use crate::command::{about, client};
 use crate::guest_agent::{ScriptedAgent, eventually, guest_info};
+use crate::migration_source::migrate;
 use crate::rig::{DOMAIN, Rig, sync, vmi_json};
 
 pub(crate) async fn freeze(rig: &Rig, seconds: i32) -> Response {
@@ -82,6 +83,22 @@ async fn frozen_guest_is_thawed_after_its_time() {
     .await;
     rig.notifications_until("freeze=thawed").await;
     assert_eq!(guest_info(&rig).await["fsFreezeStatus"], "thawed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn frozen_guest_is_not_migrated() {
+    let (rig, agent) = running().await;
+    assert!(freeze(&rig, 300).await.success);
+    let refused = migrate(&rig, "m1").await;
+    assert!(
+        refused.message.contains("while its guest is frozen"),
+        "{refused:?}"
+    );
+    assert_eq!(rig.fake.count(Call::Migrate), 0);
+    assert_eq!(agent.count("guest-fsfreeze-thaw"), 0);
+    assert!(unfreeze(&rig).await.success);
+    assert!(migrate(&rig, "m1").await.success);
+    rig.notifications_until("migration=m1 PreCopy ended").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

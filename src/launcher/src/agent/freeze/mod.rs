@@ -8,7 +8,7 @@ mod tpm_state;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use libvirt::{Domain, code};
@@ -73,6 +73,8 @@ struct Inner {
     turn: Mutex<()>,
     /// Counts freezes.
     freeze: AtomicU64,
+    /// What the agent said last: the guest may have been reset since.
+    was_frozen: AtomicBool,
     inputs: mpsc::UnboundedSender<(u64, Input)>,
     safety: Mutex<Safety>,
 }
@@ -96,6 +98,7 @@ impl Freezer {
             tpm_state,
             turn: Mutex::default(),
             freeze: AtomicU64::new(0),
+            was_frozen: AtomicBool::new(false),
             inputs,
             safety: Mutex::new(Safety {
                 policy: SafetyThaw::default(),
@@ -144,6 +147,13 @@ impl Freezer {
         let _turn = self.0.turn.lock().await;
         let domain = self.domain().await?;
         Ok(self.status(&domain).await? == FreezeStatus::Frozen)
+    }
+
+    /// Whether the guest was frozen through this launcher and is so still, as far as the agent tells. An agent that has
+    /// crashed in a freeze keeps nobody from migrating: its answer was never that the guest is frozen.
+    pub(crate) async fn keeps_frozen(&self) -> bool {
+        // A guest that nobody has frozen is not asked.
+        self.0.was_frozen.load(Ordering::Relaxed) && self.is_frozen().await.unwrap_or(true)
     }
 
     /// Thaws the guest's file systems. If that fails, it is tried again in the background.
@@ -268,6 +278,8 @@ impl Freezer {
     }
 
     fn record(&self, status: FreezeStatus) {
+        let is_frozen = status == FreezeStatus::Frozen;
+        self.0.was_frozen.store(is_frozen, Ordering::Relaxed);
         self.0.cache.update(vec![Fact::FreezeStatus(status)]);
     }
 

@@ -2,15 +2,25 @@ use super::job_start;
 use crate::jobs::MigrationJob;
 use crate::manager::Answer;
 use crate::manager::error::OpError;
+use crate::manager::state::Role;
 use crate::manager::vm_context::VmContext;
 
 /// Starts a migration to another pod, unless it runs already. virt-handler reads its result in the domain's metadata.
-pub(in crate::manager) fn migrate(vm: &VmContext, job: MigrationJob) -> Result<Answer, OpError> {
+///
+/// A frozen guest is not migrated: it would arrive frozen, and the timer of its thaw would stay behind. It is not thawed
+/// either, since a snapshot may rely on the freeze.
+pub(in crate::manager) async fn migrate(
+    vm: &VmContext,
+    job: MigrationJob,
+) -> Result<Answer, OpError> {
     if job.vmi().domain_name() != vm.identity.domain {
         return Err(OpError::OtherVm {
             ours: vm.identity.domain.clone(),
             theirs: job.vmi().domain_name(),
         });
+    }
+    if vm.role() == Role::Boot && vm.freezer.keeps_frozen().await {
+        return Err(OpError::MigrationOfFrozenGuest);
     }
     vm.driver_state().guest_time = None;
     job_start::answer(vm.jobs.start_migration(job))
