@@ -335,6 +335,42 @@ async fn stalled_backup_that_cannot_be_aborted_keeps_its_files() {
     assert_eq!(rig.files().len(), 1, "QEMU may still write to them");
 }
 
+fn silence_statistics(rig: &Rig<Records>) {
+    for _ in 0..10_000 {
+        let error = FakeDaemon::error(38, 10, "cannot read statistics");
+        rig.fake.fail_next(Call::JobStats, error);
+    }
+}
+
+#[tokio::test]
+async fn backup_without_statistics_is_aborted_on_request() {
+    let rig = Rig::with(XML, STALLING).await;
+    rig.start("bk1", Mode::Pull).await.unwrap();
+    silence_statistics(&rig);
+    rig.jobs.abort(AbortReason::Kill);
+    let aborting = async {
+        while rig.fake.count(Call::AbortJob) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(SOON, aborting).await.unwrap();
+    rig.fake.kill_qemu(DOMAIN);
+}
+
+#[tokio::test]
+async fn backup_without_statistics_is_abandoned() {
+    let rig = Rig::with(XML, STALLING).await;
+    rig.fake.set_backup_duration(SOON * 10);
+    rig.start("bk1", Mode::Push).await.unwrap();
+    silence_statistics(&rig);
+    let record = rig.last().await;
+    assert!(
+        record.backup_msg.contains("libvirt does not end it"),
+        "{record:?}"
+    );
+    assert!(rig.fake.count(Call::AbortJob) > 0);
+}
+
 #[tokio::test]
 async fn daemon_that_was_started_again_still_tells_the_end() {
     let rig = Rig::new().await;

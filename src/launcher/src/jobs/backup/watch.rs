@@ -51,7 +51,8 @@ pub(super) async fn watch(
             BackupState::Ended(end) => return end,
             // libvirt may hang on a QEMU that was killed.
             BackupState::NoAnswer if context.signals.has_qemu_ended() => return BackupEnd::Unknown,
-            BackupState::NoAnswer => continue,
+            // Aborts and their time limits do not depend on the statistics.
+            BackupState::NoAnswer => {}
             BackupState::Running(stats) => progress.observe(&stats, context.progress.report),
         }
         if mode == Mode::Push && stalled.is_none() && progress.since.elapsed() >= stall {
