@@ -8,7 +8,7 @@ use tests::migration::{MIGRATION, MigrationPods, has_ended, migrating, migration
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
-use super::row::{MigrationRow, Outcome, Side};
+use super::row::{MigrationRow, Outcome, Refusal, Side};
 use super::trial::{Trial, guest_of};
 
 /// What follows from a fault, on a busy machine.
@@ -20,6 +20,11 @@ pub(crate) async fn check(trial: &mut Trial, row: &MigrationRow) -> Result<Side>
         return nowhere(trial).await;
     }
     let record = source_record(trial).await.context("the source's record")?;
+    if let Some(Refusal::Migration(expected)) = row.refusal {
+        let record = record.as_ref().context("the source is gone")?;
+        let reason = record["FailureReason"].as_str().unwrap_or_default();
+        ensure!(reason.contains(expected), "the record: {record}");
+    }
     let side = match (row.outcome, &record) {
         (Outcome::OnSource, _) => Side::Source,
         (Outcome::OnTarget, _) => Side::Target,
@@ -39,10 +44,9 @@ pub(crate) async fn check(trial: &mut Trial, row: &MigrationRow) -> Result<Side>
     Ok(side)
 }
 
-/// The record of the migration that has ended; `None` if it was never requested, or the source is gone.
+/// The record of the migration that has ended; `None` if the target was not to be prepared, or the source is gone.
 async fn source_record(trial: &mut Trial) -> Result<Option<serde_json::Value>> {
-    if let Some(reason) = &trial.preparation {
-        ensure!(!reason.is_empty(), "SyncMigrationTarget gives no reason");
+    if trial.is_unprepared {
         return Ok(None);
     }
     ensure!(trial.requested, "the migration was not requested");

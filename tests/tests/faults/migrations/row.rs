@@ -8,6 +8,8 @@ pub(crate) struct MigrationRow {
     pub(crate) moment: Moment,
     pub(crate) faults: &'static [Fault],
     pub(crate) outcome: Outcome,
+    /// What does not work, and a part of the reason that virt-handler gets. All other calls must succeed.
+    pub(crate) refusal: Option<Refusal>,
     /// Also part of `make test`.
     pub(crate) quick: bool,
 }
@@ -89,6 +91,15 @@ pub(crate) enum Outcome {
     Nowhere,
 }
 
+/// What the target refuses, and a part of the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// SyncMigrationTarget.
+    Preparation(&'static str),
+    /// The migration, in its record.
+    Migration(&'static str),
+}
+
 /// A row.
 pub(crate) const fn row(
     name: &'static str,
@@ -102,6 +113,7 @@ pub(crate) const fn row(
         moment,
         faults,
         outcome,
+        refusal: None,
         quick: false,
     }
 }
@@ -109,6 +121,18 @@ pub(crate) const fn row(
 impl MigrationRow {
     pub(crate) const fn to(mut self, target: Target) -> MigrationRow {
         self.target = target;
+        self
+    }
+
+    /// SyncMigrationTarget fails for this reason.
+    pub(crate) const fn unprepared(mut self, reason: &'static str) -> MigrationRow {
+        self.refusal = Some(Refusal::Preparation(reason));
+        self
+    }
+
+    /// The migration fails for this reason.
+    pub(crate) const fn failing(mut self, reason: &'static str) -> MigrationRow {
+        self.refusal = Some(Refusal::Migration(reason));
         self
     }
 

@@ -8,6 +8,9 @@ use super::row::Target::{HungHook, NoProxies, OddHook, SameHost, Veto};
 use super::row::Victim::{Daemon, Launcher, Pod, Qemu};
 use super::row::{MigrationRow, row};
 
+/// KubeVirt's words.
+const ABORTED: &str = "Live migration has been aborted";
+
 #[rustfmt::skip]
 pub(crate) const MIGRATIONS: &[MigrationRow] = &[
     // ---- something dies --------------------------------------------------------------------------------------------
@@ -36,23 +39,23 @@ pub(crate) const MIGRATIONS: &[MigrationRow] = &[
     row("proxies cut", Resumed, &[CutProxies], Either),
     row("proxies cut", Requested, &[CutProxies], Either),
     row("proxies cut", Prepared, &[CutProxies], OnSource),
-    row("proxies never there", Prepared, &[], OnSource).to(NoProxies).quick(),
+    row("proxies never there", Prepared, &[], OnSource).to(NoProxies).failing("-source.sock").quick(),
 
     // ---- the target refuses ----------------------------------------------------------------------------------------
-    row("same host", Prepared, &[], OnSource).to(SameHost),
-    row("target's hook vetoes at once", Prepared, &[], OnSource).to(Veto),
-    row("target's hook vetoes the domain", Prepared, &[], OnSource).to(OddHook("veto")),
-    row("target's hook traps", Prepared, &[], OnSource).to(OddHook("panic")),
-    row("target's hook hangs", Prepared, &[], OnSource).to(OddHook("loop")),
-    row("libvirt's hook hangs, cancelled", Requested, &[Cancel], OnSource).to(HungHook),
+    row("same host", Prepared, &[], OnSource).to(SameHost).failing("same host"),
+    row("target's hook vetoes at once", Prepared, &[], OnSource).to(Veto).unprepared("refuses at PreStart"),
+    row("target's hook vetoes the domain", Prepared, &[], OnSource).to(OddHook("veto")).failing("refuses at OnDefineDomain"),
+    row("target's hook traps", Prepared, &[], OnSource).to(OddHook("panic")).failing("crashed at OnDefineDomain"),
+    row("target's hook hangs", Prepared, &[], OnSource).to(OddHook("loop")).failing("did not answer OnDefineDomain"),
+    row("libvirt's hook hangs, cancelled", Requested, &[Cancel], OnSource).to(HungHook).failing(ABORTED),
 
     // ---- requests at the wrong moment ------------------------------------------------------------------------------
     row("the same UID again", ShortTransfer, &[RepeatUid], OnTarget),
     row("another UID", ShortTransfer, &[OtherUid], OnTarget),
     row("cancelled", Prepared, &[Cancel], OnTarget),
-    row("cancelled", Requested, &[Cancel], OnSource),
-    row("cancelled", Transfer, &[Cancel], OnSource),
-    row("cancelled twice", Transfer, &[Cancel, Cancel], OnSource),
+    row("cancelled", Requested, &[Cancel], OnSource).failing(ABORTED),
+    row("cancelled", Transfer, &[Cancel], OnSource).failing(ABORTED),
+    row("cancelled twice", Transfer, &[Cancel, Cancel], OnSource).failing(ABORTED),
     row("cancelled", Resumed, &[Cancel], OnTarget),
     row("cancelled", Ended, &[Cancel], OnTarget),
     row("clean-up of the target", Transfer, &[CleanUp], OnSource),

@@ -17,7 +17,7 @@ use tests::pod::{Process, User};
 use tests::virt_handler::{Answer, Event};
 use tests::vmi_builder::Vmi;
 
-use super::row::{Fault, MigrationRow, Moment, Side, Target, Victim};
+use super::row::{Fault, MigrationRow, Moment, Refusal, Side, Target, Victim};
 
 /// So slow that the migration lasts longer than a row.
 const SLOW: &str = "1Mi";
@@ -43,8 +43,8 @@ pub(crate) struct Trial {
     proxies: Option<Proxies>,
     /// The notifications that each side had sent before this row.
     marks: [usize; 2],
-    /// Why the target was not prepared.
-    pub(crate) preparation: Option<String>,
+    /// The target was not prepared, as the row expects.
+    pub(crate) is_unprepared: bool,
     pub(crate) requested: bool,
     story: Option<String>,
 }
@@ -58,7 +58,7 @@ impl Trial {
             host: 0,
             proxies: None,
             marks: [0, 0],
-            preparation: None,
+            is_unprepared: false,
             requested: false,
             story: None,
         }
@@ -121,10 +121,13 @@ impl Trial {
         let (uid, vmi) = (self.uid(), self.vmi()?.clone());
         let pods = self.pods()?;
         let answer = pods.sync_target(&migrating(&vmi, &uid)).await?;
-        if !answer.success {
-            self.preparation = Some(answer.message);
+        if let Some(Refusal::Preparation(reason)) = row.refusal {
+            let is_expected = !answer.success && answer.message.contains(reason);
+            ensure!(is_expected, "SyncMigrationTarget: {answer:?}");
+            self.is_unprepared = true;
             return Ok(());
         }
+        ensure!(answer.success, "SyncMigrationTarget: {}", answer.message);
         if row.target != Target::NoProxies {
             let proxies = Proxies::start(&pods.source.pod, &pods.target.pod, vmi.uid())?;
             self.proxies = Some(proxies);
