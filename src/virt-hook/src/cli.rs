@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::output::Colour;
 use crate::version::VERSION;
 use crate::{
-    bench, check, compare, compile, completions_and_man, dev, doctor, image, inspect, libvirt_hook,
-    new, policy, registry, render, replay, run, serve, signatures, test, wrap,
+    bench, check, compare, compile, completions_and_man, deploy, dev, doctor, image, inspect,
+    libvirt_hook, new, policy, registry, render, replay, run, serve, signatures, test, wrap,
 };
 
 /// Work with hooks of KubeVirt virtual machines, without a cluster.
@@ -70,6 +70,9 @@ pub(crate) enum Verb {
     /// Put modules into an OCI image, for volumes of pods and for registries
     #[command(after_help = image::HELP)]
     Image(image::Arguments),
+    /// Print what brings a module into a cluster: ConfigMap, annotations, Plugin, policy
+    #[command(after_help = deploy::HELP)]
+    Deploy(deploy::Arguments),
     /// Push an image of modules to a registry
     #[command(after_help = registry::PUSH_HELP)]
     Push(registry::PushArguments),
@@ -120,6 +123,7 @@ impl Verb {
             Self::Bench(_) => "bench",
             Self::Compile(_) => "compile",
             Self::Image(_) => "image",
+            Self::Deploy(_) => "deploy",
             Self::Push(_) => "push",
             Self::Pull(_) => "pull",
             Self::Sign(_) => "sign",

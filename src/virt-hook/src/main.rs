@@ -9,6 +9,7 @@ mod compare;
 mod compile;
 mod compile_progress;
 mod completions_and_man;
+mod deploy;
 mod desk_cache;
 mod dev;
 mod doctor;
@@ -33,6 +34,7 @@ mod signatures;
 mod test;
 mod version;
 mod wrap;
+mod yaml;
 
 use std::process::ExitCode;
 
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Verb::Bench(arguments) => screen.show(bench::run(arguments)),
         Verb::Compile(arguments) => screen.show(compile::run(arguments)),
         Verb::Image(arguments) => screen.show(image::run(arguments)),
+        Verb::Deploy(arguments) => screen.show(deploy::run(arguments)),
         Verb::Push(arguments) => screen.show(registry::push(arguments)),
         Verb::Pull(arguments) => screen.show(registry::pull(arguments)),
         Verb::Sign(arguments) => screen.show(signatures::sign(arguments)),

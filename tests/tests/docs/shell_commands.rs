@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use tests::binaries::binary;
 
 /// All verbs of `virt-hook`.
-pub(crate) const VERBS: [&str; 17] = [
+pub(crate) const VERBS: [&str; 18] = [
     "new", "dev", "inspect", "run", "render", "test", "check", "bench", "compile", "wrap", "serve",
-    "replay", "image", "sign", "verify", "push", "pull",
+    "replay", "image", "sign", "verify", "push", "pull", "deploy",
 ];
 
 /// Whether a shell can parse the script.

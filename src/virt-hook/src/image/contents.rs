@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
+use hook_host::Description;
 use hook_host::policy::{HookYaml, module_signature};
 use hook_host::wasm::Interface;
 use image_layout::{ImageError, Layer, WasmArtifact};
@@ -33,6 +34,7 @@ pub(crate) struct PackedHook {
     pub(crate) sha256: String,
     pub(crate) hook_yaml: Option<Vec<u8>>,
     pub(crate) signature: Option<String>,
+    pub(crate) description: Description,
     exports: Vec<String>,
     imports: Vec<String>,
 }
@@ -73,6 +75,7 @@ fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
         hook_yaml: hook_yaml(hook, &sha256)?,
         signature: signature(path, &bytes)?,
         sha256,
+        description: module.description().clone(),
         module: bytes,
         exports: names(interfaces.exports),
         imports: names(interfaces.imports),

@@ -12,8 +12,9 @@ use serde::Serialize;
 use crate::exit::Failure;
 use crate::module_chain;
 use crate::output::{Plain, Report, Style};
-use contents::PackedHook;
-pub(crate) use contents::{HOOK_YAML, MODULE, SIGNATURE_ANNOTATION, is_hook_name};
+pub(crate) use contents::{
+    HOOK_YAML, MODULE, PackedHook, SIGNATURE_ANNOTATION, is_hook_name, pack,
+};
 
 pub(crate) const HELP: &str = "\
 The image has one layer with a directory per hook: NAME/hook.wasm, hook.yaml if there is one, and the
@@ -91,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ImageReport, Failure> {
             }
         }
     }
-    let hooks = contents::pack(&found)?;
+    let hooks = pack(&found)?;
     let digest = match &hooks[..] {
         [one] if arguments.artifact => {
             let artifact = one.artifact().write(&arguments.out, &arguments.name);

@@ -4,6 +4,8 @@ use hook_host::Description;
 use hook_host::policy::names_dangerous;
 use serde::Serialize;
 
+use crate::yaml::scalar;
+
 /// The content of `allow`.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -64,34 +66,5 @@ impl NarrowestPolicy {
             text += &format!("  migration: [{}]\n", self.migration.join(", "));
         }
         text
-    }
-}
-
-/// A text in YAML: plain where that is certainly the same, else in quotes, as JSON has them.
-fn scalar(text: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/_@='[]*:.-".contains(&byte);
-    let starts_well =
-        text.starts_with('/') || text.starts_with(|first: char| first.is_ascii_alphabetic());
-    if starts_well && text.bytes().all(is_plain) && !text.ends_with(':') {
-        return text.to_owned();
-    }
-    serde_json::Value::from(text).to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_that_yaml_reads_otherwise_are_quoted() {
-        assert_eq!(
-            scalar("/domain/os/boot[@dev='hd']/**"),
-            "/domain/os/boot[@dev='hd']/**"
-        );
-        for text in ["/a b: c", "", "a:", "7", "/a#b"] {
-            let yaml = format!("[{}]", scalar(text));
-            let read: Vec<String> = serde_saphyr::from_str(&yaml).unwrap_or_default();
-            assert_eq!(read, [text]);
-        }
     }
 }

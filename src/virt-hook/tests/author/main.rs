@@ -6,6 +6,7 @@ mod cases;
 mod check;
 mod compare;
 mod compile;
+mod deploy;
 mod desk;
 mod dev;
 mod image;

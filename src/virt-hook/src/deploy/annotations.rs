@@ -1,0 +1,164 @@
+//! The annotations with which a VM asks for a hook, added to a VM's manifest.
+
+use std::path::Path;
+
+use anyhow::anyhow;
+use kubevirt_api::manifest_text;
+use serde_json::{Map, Value, json};
+
+use crate::exit::Failure;
+use crate::inputs::file;
+
+/// KubeVirt's annotation of hook sidecars.
+pub(super) const SIDECARS: &str = "hooks.kubevirt.io/hookSidecars";
+/// The largest manifest of a VM in bytes; etcd's own limit is lower.
+const MAX_MANIFEST: usize = 4 << 20;
+
+/// One annotation, and how it joins one that is there.
+#[derive(Debug)]
+pub(super) struct Annotation {
+    pub(super) name: String,
+    pub(super) value: AnnotationValue,
+}
+
+#[derive(Debug)]
+pub(super) enum AnnotationValue {
+    /// The one value of the VM.
+    Single(String),
+    /// A name in a list with commas.
+    Name(String),
+    /// An item of a JSON list.
+    Item(Value),
+}
+
+impl Annotation {
+    /// The value on a VM that has, or has not, this annotation already.
+    fn joined(&self, old: Option<&str>) -> Result<String, String> {
+        let name = &self.name;
+        match (&self.value, old) {
+            (AnnotationValue::Single(value), Some(old)) if old != value => Err(format!(
+                "it has {name}: {old}, and a VM's modules come from one image: put all of them into one"
+            )),
+            (AnnotationValue::Single(value) | AnnotationValue::Name(value), None) => {
+                Ok(value.clone())
+            }
+            (AnnotationValue::Single(value), Some(_)) => Ok(value.clone()),
+            (AnnotationValue::Name(value), Some(old)) => {
+                let is_there = old.split(',').any(|name| name.trim() == value);
+                Ok(if is_there {
+                    old.to_owned()
+                } else {
+                    format!("{old},{value}")
+                })
+            }
+            (AnnotationValue::Item(item), None) => Ok(json!([item]).to_string()),
+            (AnnotationValue::Item(item), Some(old)) => {
+                let mut items: Vec<Value> = serde_json::from_str(old)
+                    .map_err(|error| format!("its {name} is no JSON list: {error}"))?;
+                // The module again, perhaps in another version.
+                items.retain(|other| other["configMap"]["name"] != item["configMap"]["name"]);
+                items.push(item.clone());
+                Ok(Value::from(items).to_string())
+            }
+        }
+    }
+}
+
+/// The annotations on a VM without any.
+pub(super) fn alone(annotations: &[Annotation]) -> Result<Map<String, Value>, Failure> {
+    let mut all = Map::new();
+    add(annotations, &mut all).map_err(|reason| Failure::usage(anyhow!(reason)))?;
+    Ok(all)
+}
+
+/// The VM of a file with the annotations, in its template if it is a VirtualMachine.
+pub(super) fn on_vm(
+    path: &Path,
+    annotations: &[Annotation],
+    namespace: &str,
+) -> Result<Value, Failure> {
+    let bytes = file::read(path, MAX_MANIFEST)?;
+    let refuse = |reason: String| Failure::usage(anyhow!("{}: {reason}", file::name(path)));
+    let documents = manifest_text::documents(&bytes).map_err(|error| refuse(error.to_string()))?;
+    let [vm] = &documents[..] else {
+        let count = documents.len();
+        return Err(refuse(format!(
+            "--vm is the manifest of one VM, and the file has {count} documents"
+        )));
+    };
+    let mut vm = vm.clone();
+    let metadata = metadata(&mut vm).map_err(refuse)?;
+    add(
+        annotations,
+        members(metadata, "annotations").map_err(refuse)?,
+    )
+    .map_err(refuse)?;
+    match vm["metadata"]["namespace"].as_str() {
+        Some(own) if own != namespace => Err(refuse(format!(
+            "the VM is in the namespace {own}, and the other objects would be in {namespace}: add --namespace {own}"
+        ))),
+        Some(_) => Ok(vm),
+        None => {
+            vm["metadata"]["namespace"] = namespace.into();
+            Ok(vm)
+        }
+    }
+}
+
+fn add(annotations: &[Annotation], all: &mut Map<String, Value>) -> Result<(), String> {
+    for annotation in annotations {
+        let old = match all.get(&annotation.name) {
+            None => None,
+            Some(Value::String(old)) => Some(old.as_str()),
+            Some(_) => return Err(format!("its annotation {} is no text", annotation.name)),
+        };
+        let value = annotation.joined(old)?;
+        all.insert(annotation.name.clone(), value.into());
+    }
+    Ok(())
+}
+
+/// The metadata that KubeVirt copies to the pod.
+fn metadata(vm: &mut Value) -> Result<&mut Map<String, Value>, String> {
+    let kind = vm["kind"]
+        .as_str()
+        .unwrap_or("object without a kind")
+        .to_owned();
+    let object = vm
+        .as_object_mut()
+        .ok_or_else(|| "it has no object".to_owned())?;
+    if !object.get("metadata").is_some_and(Value::is_object) {
+        return Err("its metadata is missing".to_owned());
+    }
+    match kind.as_str() {
+        "VirtualMachineInstance" => members(object, "metadata"),
+        "VirtualMachine" => {
+            let spec = object.get_mut("spec").and_then(Value::as_object_mut);
+            let template = spec.and_then(|spec| spec.get_mut("template"));
+            let template = template.and_then(Value::as_object_mut);
+            members(
+                template.ok_or_else(|| {
+                    "the VirtualMachine's field spec.template is missing".to_owned()
+                })?,
+                "metadata",
+            )
+        }
+        kind => Err(format!(
+            "this is a {kind}: --vm is the manifest of a VirtualMachine or a VirtualMachineInstance"
+        )),
+    }
+}
+
+/// A member that is an object, made if it is missing.
+fn members<'a>(
+    object: &'a mut Map<String, Value>,
+    name: &str,
+) -> Result<&'a mut Map<String, Value>, String> {
+    let member = object.entry(name).or_insert(Value::Null);
+    if member.is_null() {
+        *member = json!({});
+    }
+    member
+        .as_object_mut()
+        .ok_or_else(|| format!("its {name} is no object"))
+}

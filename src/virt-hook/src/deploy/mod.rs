@@ -1,0 +1,341 @@
+//! `virt-hook deploy`: the objects that bring a module into a cluster.
+
+mod annotations;
+mod manifests;
+mod names;
+
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use clap::{Args, ValueEnum};
+use oci_registry::Reference;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::exit::Failure;
+use crate::image::{self, PackedHook};
+use crate::inspect::NarrowestPolicy;
+use crate::module_chain;
+use crate::output::{Report, Style};
+use crate::yaml;
+use annotations::{Annotation, AnnotationValue, SIDECARS};
+
+pub(crate) const HELP: &str = "\
+The manifests are printed for `kubectl apply --server-side`; without --server-side kubectl copies a
+ConfigMap into an annotation, which most modules do not fit into. With --vm they include the VM with
+the annotations that ask for the hook; without it, a comment has the annotations. A comment at the
+end has the narrowest operator's policy that the module needs, as `inspect` prints it.
+
+  configmap  the module in a ConfigMap, mounted by the admission policies; at most 1 MiB
+  image      the module in an image of `virt-hook image`, mounted by the admission policies
+  plugin     a Plugin of KubeVirt v1.9 and an admission policy that mounts the image for it
+  sidecar    the module in a ConfigMap, served by `virt-hook serve` beside KubeVirt's own launcher
+
+Examples:
+  virt-hook deploy smbios.wasm --as configmap --vm vm.yaml | kubectl apply --server-side -f -
+  virt-hook deploy smbios.wasm --as image --image registry.example/hooks:1
+  virt-hook deploy smbios.wasm --as sidecar --image registry.example/virt-hook:0.1 --vm vm.yaml
+
+Exit codes:
+  0  the manifests are on standard output
+  1  it is no hook, or does not fit its hook.yaml or a ConfigMap; standard error says why
+  2  the command line, or a file that it names, cannot be used
+  3  this machine could not do it";
+
+/// The most bytes of all values of a ConfigMap.
+const MAX_CONFIG_MAP: usize = 1 << 20;
+
+/// What `deploy` is given.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The module, or the directory that holds it
+    #[arg(value_name = "WASM_OR_DIR")]
+    module: PathBuf,
+    /// How the module gets to the VM
+    #[arg(long = "as", value_name = "ROUTE")]
+    route: Route,
+    /// With `image` and `plugin` the image with the module, with `sidecar` the image with virt-hook
+    #[arg(long, value_name = "REFERENCE")]
+    image: Option<String>,
+    /// The manifest of a VirtualMachine or VirtualMachineInstance, printed with the annotations;
+    /// `-` reads standard input
+    #[arg(long, value_name = "FILE")]
+    vm: Option<PathBuf>,
+    /// The VM's namespace, where a ConfigMap must be
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    namespace: String,
+    /// The hook's name in the cluster [default: the name of the file, or of the directory]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// The hook.yaml of the module, instead of the one beside it
+    #[arg(long, value_name = "FILE")]
+    hook_yaml: Option<PathBuf>,
+    /// With `image`: the launcher waits for the hook (`/hooks`), instead of having it from its start (`/standing`)
+    #[arg(long)]
+    counted: bool,
+    /// What the annotations of the cluster's admission policies begin with
+    #[arg(long, value_name = "DOMAIN", default_value = "wasm-hooks.example.com")]
+    domain: String,
+    /// With `plugin`: the API version of admission policies, v1beta1 before Kubernetes 1.36
+    #[arg(long, value_name = "VERSION", default_value = "v1", value_parser = ["v1", "v1beta1"])]
+    api_version: String,
+}
+
+/// How a module gets to a VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Route {
+    Configmap,
+    Image,
+    Plugin,
+    Sidecar,
+}
+
+/// The objects, and what is no object.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Deployment {
+    name: String,
+    sha256: String,
+    route: Route,
+    /// What kubectl applies.
+    manifests: Vec<Value>,
+    /// What the VM's template needs; empty for a Plugin.
+    annotations: Map<String, Value>,
+    /// Whether the manifests have a VM with the annotations.
+    has_vm: bool,
+    /// The content of `allow` of the narrowest operator's policy with which the module runs.
+    policy: NarrowestPolicy,
+    #[serde(skip)]
+    image: Option<String>,
+}
+
+/// Reads and checks the module, and makes the objects.
+pub(crate) fn run(arguments: &Arguments) -> Result<Deployment, Failure> {
+    let image = image(arguments)?;
+    names::namespace(&arguments.namespace)?;
+    names::domain(&arguments.domain)?;
+    let hook = hook(arguments)?;
+    let mut manifests = objects(arguments, &hook, image.as_deref())?;
+    let asked = annotations(arguments, &hook, image.as_deref())?;
+    if let Some(path) = &arguments.vm {
+        manifests.push(annotations::on_vm(path, &asked, &arguments.namespace)?);
+    }
+    Ok(Deployment {
+        name: hook.name.clone(),
+        sha256: hook.sha256.clone(),
+        route: arguments.route,
+        manifests,
+        annotations: annotations::alone(&asked)?,
+        has_vm: arguments.vm.is_some(),
+        policy: NarrowestPolicy::of(&hook.description),
+        image,
+    })
+}
+
+/// The image, and whether the route takes the options.
+fn image(arguments: &Arguments) -> Result<Option<String>, Failure> {
+    let refuse = |text: &str| Err(Failure::usage(anyhow!("{text}")));
+    let Arguments { route, image, .. } = arguments;
+    match (route, image) {
+        _ if arguments.counted && *route != Route::Image => {
+            refuse("--counted is for --as image: hooks of the other routes are not counted")
+        }
+        (Route::Plugin, _) if arguments.vm.is_some() => {
+            refuse("--as plugin takes no --vm: a Plugin is for all VMs that its condition selects")
+        }
+        (Route::Configmap, Some(_)) => {
+            refuse("--as configmap takes no --image: the ConfigMap has the module")
+        }
+        (Route::Configmap, None) => Ok(None),
+        (Route::Sidecar, None) => refuse(
+            "--as sidecar needs --image: an image whose entrypoint is virt-hook, such as registry.example/virt-hook:0.1",
+        ),
+        (_, None) => refuse(
+            "--image is missing: the image with the module, such as registry.example/hooks:1, which `virt-hook image` \
+             and `virt-hook push` make",
+        ),
+        (_, Some(image)) => match image.parse::<Reference>() {
+            Ok(_) => Ok(Some(image.clone())),
+            Err(error) => Err(Failure::usage(anyhow::Error::new(error).context("--image"))),
+        },
+    }
+}
+
+fn hook(arguments: &Arguments) -> Result<PackedHook, Failure> {
+    let found = module_chain::find(std::slice::from_ref(&arguments.module));
+    let mut found = found.map_err(Failure::Usage)?;
+    let [one] = &mut found[..] else {
+        return Err(Failure::usage(anyhow!(
+            "{}: it has {} modules, and deploy is for one: name its file or directory",
+            arguments.module.display(),
+            found.len()
+        )));
+    };
+    if let Some(name) = &arguments.name {
+        one.directory.clone_from(name);
+    }
+    if let Some(yaml) = &arguments.hook_yaml {
+        one.settings = Some(yaml.clone());
+    }
+    names::hook(&one.directory, &one.module)?;
+    let mut packed = image::pack(&found)?;
+    packed
+        .pop()
+        .ok_or_else(|| Failure::machine(anyhow!("no module")))
+}
+
+fn objects(
+    arguments: &Arguments,
+    hook: &PackedHook,
+    image: Option<&str>,
+) -> Result<Vec<Value>, Failure> {
+    let namespace = &arguments.namespace;
+    match (arguments.route, image) {
+        (Route::Plugin, Some(image)) => {
+            let [policy, binding] =
+                manifests::plugin_mount(&hook.name, image, &arguments.api_version);
+            Ok(vec![policy, binding, manifests::plugin(&hook.name)])
+        }
+        (Route::Sidecar, _) => {
+            if hook.hook_yaml.is_some() {
+                return Err(Failure::usage(anyhow!(
+                    "{}: a sidecar's ConfigMap is one file, so the sidecar would run without this hook.yaml: use \
+                     --as configmap or image, or an image with virt-hook, module and hook.yaml (docs/serve.md); \
+                     to do without it, copy the module alone to another directory",
+                    arguments.module.display()
+                )));
+            }
+            fits_config_map(arguments, hook.module.len())?;
+            Ok(vec![manifests::module_config_map(
+                hook,
+                namespace,
+                image::MODULE,
+            )])
+        }
+        (Route::Configmap, _) => {
+            let yaml = hook.hook_yaml.as_ref().map_or(0, Vec::len);
+            let signature = hook.signature.as_ref().map_or(0, String::len);
+            fits_config_map(arguments, hook.module.len() + yaml + signature)?;
+            Ok(vec![manifests::config_map(hook, namespace)])
+        }
+        (Route::Image | Route::Plugin, _) => Ok(Vec::new()),
+    }
+}
+
+fn fits_config_map(arguments: &Arguments, bytes: usize) -> Result<(), Failure> {
+    if bytes <= MAX_CONFIG_MAP {
+        return Ok(());
+    }
+    let way_out = match arguments.route {
+        Route::Sidecar => "build an image with virt-hook and the module (docs/serve.md), or a PVC",
+        _ => "use --as image",
+    };
+    Err(Failure::refused(anyhow!(
+        "{}: the module and its files have {bytes} bytes, and a ConfigMap holds {MAX_CONFIG_MAP}: {way_out}, or build \
+         the module smaller (the Makefile of `virt-hook new` uses the profile `hook`)",
+        arguments.module.display()
+    )))
+}
+
+/// What the VM's template needs.
+fn annotations(
+    arguments: &Arguments,
+    hook: &PackedHook,
+    image: Option<&str>,
+) -> Result<Vec<Annotation>, Failure> {
+    let annotation = |name: &str, value| Annotation {
+        name: format!("{}/{name}", arguments.domain),
+        value,
+    };
+    let name = AnnotationValue::Name(hook.name.clone());
+    Ok(match (arguments.route, image) {
+        (Route::Configmap, _) => vec![annotation("config-maps", name)],
+        (Route::Image, Some(image)) => {
+            let list = if arguments.counted {
+                "hooks"
+            } else {
+                "standing"
+            };
+            let image = AnnotationValue::Single(image.to_owned());
+            vec![annotation("image", image), annotation(list, name)]
+        }
+        (Route::Sidecar, Some(image)) => {
+            let policy = NarrowestPolicy::of(&hook.description);
+            let policy = serde_json::to_value(policy).map_err(Failure::machine)?;
+            let sidecar = manifests::sidecar(hook, image, &json!({"allow": policy}));
+            vec![Annotation {
+                name: SIDECARS.to_owned(),
+                value: AnnotationValue::Item(sidecar),
+            }]
+        }
+        (Route::Plugin, _) | (_, None) => Vec::new(),
+    })
+}
+
+impl Deployment {
+    /// What to do before the objects can work.
+    fn introduction(&self) -> String {
+        let image = self.image.as_deref().unwrap_or_default();
+        let name = &self.name;
+        let line = match self.route {
+            Route::Configmap => {
+                "For this project's launcher, with deploy/admission applied (standing-config-map.yaml).".to_owned()
+            }
+            Route::Image => format!(
+                "For this project's launcher, with deploy/admission applied. {image} has the directory {name}/."
+            ),
+            Route::Plugin => format!(
+                "For this project's launcher, with KubeVirt's feature gate Plugins. {image} has the directory {name}/. \
+                 Every launcher's pod mounts it: limit the policy by a label, or the namespaces of its binding, before \
+                 the cluster depends on it."
+            ),
+            Route::Sidecar => {
+                "For KubeVirt's own launcher, with the feature gate Sidecar.".to_owned()
+            }
+        };
+        comment(&format!(
+            "Hook {name}, sha256 {}.\n{line}\nkubectl apply --server-side -f -\n",
+            self.sha256
+        ))
+    }
+
+    fn annotations_comment(&self) -> String {
+        if self.has_vm || self.annotations.is_empty() {
+            return String::new();
+        }
+        let annotations = Value::from(self.annotations.clone());
+        let annotations = yaml::documents(&[annotations]);
+        comment(&format!(
+            "Annotations of the VM's template (spec.template.metadata.annotations); --vm FILE adds them:\n{annotations}"
+        ))
+    }
+
+    fn policy_comment(&self) -> String {
+        let place = match self.route {
+            Route::Sidecar => "The narrowest policy that it needs, as in the sidecar's arguments:",
+            _ => {
+                "The narrowest operator's policy that it needs, for /etc/virt-launcher/hook-policy.yaml of the \
+                 launcher's image:"
+            }
+        };
+        comment(&format!("{place}\n{}", self.policy.yaml()))
+    }
+}
+
+/// The lines as comments of YAML.
+fn comment(text: &str) -> String {
+    text.lines().map(|line| format!("# {line}\n")).collect()
+}
+
+impl Report for Deployment {
+    fn text(&self, _: Style) -> String {
+        let mut parts = vec![self.introduction()];
+        if !self.manifests.is_empty() {
+            parts.push(yaml::documents(&self.manifests));
+        }
+        parts.extend([self.annotations_comment(), self.policy_comment()]);
+        parts.retain(|part| !part.is_empty());
+        parts.concat()
+    }
+}

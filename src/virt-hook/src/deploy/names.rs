@@ -1,0 +1,63 @@
+//! Names that Kubernetes, KubeVirt and the admission policies accept.
+
+use std::path::Path;
+
+use anyhow::anyhow;
+
+use crate::exit::Failure;
+use crate::image::is_hook_name;
+
+const MAX_LABEL: usize = 63;
+const MAX_SUBDOMAIN: usize = 253;
+
+/// A hook's name: of its directory, volume, ConfigMap and Plugin.
+pub(super) fn hook(name: &str, module: &Path) -> Result<(), Failure> {
+    if is_hook_name(name) {
+        return Ok(());
+    }
+    let suggested: String = name
+        .to_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect();
+    let suggested = suggested.trim_matches('-').to_owned();
+    let way_out = if is_hook_name(&suggested) {
+        format!("--name {suggested}")
+    } else {
+        "--name NAME".to_owned()
+    };
+    Err(Failure::usage(anyhow!(
+        "{}: {name:?} cannot be the name of a hook in a cluster: a-z, 0-9 and -, at most 42 characters; give it one \
+         with {way_out}",
+        module.display()
+    )))
+}
+
+/// A namespace.
+pub(super) fn namespace(name: &str) -> Result<(), Failure> {
+    if is_label(name) {
+        return Ok(());
+    }
+    Err(Failure::usage(anyhow!(
+        "--namespace {name}: Kubernetes refuses such a name of a namespace: a-z, 0-9 and -, at most {MAX_LABEL} characters"
+    )))
+}
+
+/// The domain before the slash of annotations.
+pub(super) fn domain(name: &str) -> Result<(), Failure> {
+    if name.len() <= MAX_SUBDOMAIN && name.split('.').all(is_label) {
+        return Ok(());
+    }
+    Err(Failure::usage(anyhow!(
+        "--domain {name}: it is no DNS name, as annotations begin with: the one that the admission policies have"
+    )))
+}
+
+fn is_label(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !name.is_empty()
+        && name.len() <= MAX_LABEL
+        && name.bytes().all(fits)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
