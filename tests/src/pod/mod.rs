@@ -268,11 +268,16 @@ impl Pod {
             arguments.push("--run-as-nonroot");
         }
         arguments.extend(extra);
+        self.start_with(&arguments)
+    }
+
+    /// Starts the monitor, which starts the launcher, with this command line.
+    pub fn start_with(&mut self, arguments: &[&str]) -> Result<()> {
         let bin = self.directory.path().join("bin");
         for name in ["virt-launcher", "virt-launcher-monitor"] {
             install_program(&binary(name)?, &bin.join(name))?;
         }
-        self.run(&bin.join("virt-launcher-monitor"), &arguments)
+        self.run(&bin.join("virt-launcher-monitor"), arguments)
     }
 
     /// Runs any program as the pod's process 1.

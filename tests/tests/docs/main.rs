@@ -47,6 +47,7 @@ const NOT_RUN: &[(&str, &str, usize)] = &[
     ("docs/image.md", "cluster", 1),
     ("docs/python.md", "install", 1),
     ("docs/serve.md", "cluster", 1),
+    ("docs/standalone.md", "cluster", 2),
     ("examples-hooks/cloud-init/README.md", "gate", 1),
     ("examples-hooks/disk-tuning/README.md", "gate", 1),
     ("examples-hooks/farewell/README.md", "gate", 1),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
+use serde_json::Value;
 use tests::binaries::workspace;
 
 use crate::doc_session::DocSession;
@@ -15,12 +16,13 @@ pub(crate) const ROLES: [&str; 3] = ["cluster", "gate", "install"];
 
 /// kubectl's verbs with their known flags; `-n` is known for all.
 const KUBECTL: &[(&str, &[&str])] = &[
-    ("apply", &["-f"]),
-    ("delete", &["-f"]),
+    ("apply", &["-f", "-k", "--server-side"]),
+    ("delete", &["-f", "-k"]),
+    ("wait", &["--for"]),
     ("kustomize", &[]),
     ("create", &["--from-file"]),
     ("describe", &[]),
-    ("exec", &["-c", "--"]),
+    ("exec", &["-c", "-it", "--"]),
     ("get", &["-l", "-o", "--field-selector"]),
     ("logs", &["-l", "-c"]),
     ("patch", &["--type", "-p", "--patch-file"]),
@@ -39,7 +41,10 @@ pub(crate) fn check_block(at: &str, role: &str, script: &str, session: &mut DocS
         match (role, program.as_str()) {
             ("cluster", "kubectl") => kubectl(&at, rest, session),
             // Pipes and shell variables.
-            ("cluster", "grep" | "sed") => {}
+            ("cluster", "grep" | "sed" | "mkdir" | "chown") => {}
+            ("cluster", "podman") => podman(&at, rest),
+            // Its verb and flags are checked with those of all pages.
+            ("cluster", "virt-hook") => {}
             ("cluster", name) if name.ends_with("=$") => {}
             // It copies images between a registry and a layout.
             ("cluster", "skopeo") => {
@@ -99,12 +104,34 @@ fn kubectl(at: &str, words: &[String], session: &mut DocSession) {
             let file = workspace().join(words[1]).join("kustomization.yaml");
             assert!(file.is_file(), "{at}");
         }
+        "apply" | "delete" if words.contains(&"-k") => {
+            let directory = workspace().join(after("-k").unwrap());
+            assert!(directory.join("kustomization.yaml").is_file(), "{at}");
+        }
         "apply" | "delete" => {
             let file = after("-f").unwrap();
             let known = file == "-" || workspace().join(file).is_file();
             assert!(known || session.current_dir.join(file).is_file(), "{at}");
         }
         _ => {}
+    }
+}
+
+/// The container has the command and the mounts of the Pod of `deploy/standalone`.
+fn podman(at: &str, words: &[String]) {
+    assert_eq!(words[0], "run", "{at}");
+    let pod: Value = serde_saphyr::from_str(&source("deploy/standalone/pod.yaml")).unwrap();
+    let container = &pod["spec"]["containers"][0];
+    let command = container["command"].as_array().unwrap().iter();
+    let mounts = container["volumeMounts"].as_array().unwrap().iter();
+    let has = |text: &str| words.iter().any(|word| word == text);
+    for word in command.chain([&container["image"]]) {
+        let word = word.as_str().unwrap();
+        assert!(has(word), "{at}: {word}");
+    }
+    for path in mounts.map(|mount| mount["mountPath"].as_str().unwrap()) {
+        let is_mount = |word: &String| word.split(':').any(|part| part == path);
+        assert!(words.iter().any(is_mount), "{at}: {path}");
     }
 }
 

@@ -35,6 +35,7 @@ mod python_hook;
 mod refused_commands;
 mod restart_after_kill;
 mod second_launcher;
+mod standalone_manifest;
 mod standalone_vmi;
 mod virt_handler_restarts;
 mod virt_hook_serve;

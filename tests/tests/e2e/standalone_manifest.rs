@@ -1,0 +1,106 @@
+//! `deploy/standalone`: the launcher boots the manifest's VM with nothing but what the manifest gives it.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tests::binaries::workspace;
+use tests::console_log::ConsoleLog;
+use tests::fixture::{BOOT, READY};
+use tests::guest::Guest;
+use tests::pod::{Pod, User};
+
+const QEMU: u32 = 107;
+const MIB: u64 = 1 << 20;
+const ROOT_DISK: &str = "/var/run/kubevirt-private/vmi-disks/root";
+
+fn manifest(name: &str) -> Result<Value> {
+    let path = workspace().join("deploy/standalone").join(name);
+    let text = fs::read_to_string(&path)?;
+    serde_saphyr::from_str(&text).with_context(|| path.display().to_string())
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let items = list.as_array().into_iter().flatten();
+    items.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// The VM, with a kernel for the small guest instead of a boot loader on its disk, and less memory.
+fn vmi() -> Result<Value> {
+    let mut vmi = manifest("vmi.yaml")?;
+    vmi["spec"]["domain"]["firmware"]["kernelBoot"] = json!({
+        "kernelArgs": "console=ttyS0 quiet panic=1",
+        "container": {
+            "image": "registry.example/guest:1", "kernelPath": "/boot/vmlinuz", "initrdPath": "/boot/initrd",
+        },
+    });
+    vmi["spec"]["domain"]["memory"]["guest"] = "192Mi".into();
+    vmi["spec"]["domain"]["resources"]["requests"]["memory"] = "192Mi".into();
+    Ok(vmi)
+}
+
+/// Makes the volumes of the manifest as kubelet does, with its fsGroup, and nothing else below `/run`.
+fn make_volumes(pod: &Pod, manifest: &Value) -> Result<()> {
+    let run = pod.path("/run");
+    fs::remove_dir_all(&run)?;
+    fs::create_dir(&run)?;
+    let mounts = manifest["spec"]["containers"][0]["volumeMounts"].as_array();
+    for mount in mounts.context("volumeMounts")? {
+        let path = pod.path(mount["mountPath"].as_str().context("mountPath")?);
+        fs::create_dir_all(&path)?;
+        chown(&path, None, Some(QEMU))?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o2777))?;
+    }
+    Ok(())
+}
+
+fn put_disk(directory: &Path) -> Result<()> {
+    let image = directory.join("disk.img");
+    fs::write(&image, "THE-ROOT-DISK")?;
+    fs::File::options()
+        .write(true)
+        .open(&image)?
+        .set_len(8 * MIB)?;
+    Ok(chown(image, Some(QEMU), Some(QEMU))?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_standalone_manifest_boots_its_vm_and_powers_it_off() -> Result<()> {
+    let (manifest, vmi) = (manifest("pod.yaml")?, vmi()?);
+    let container = &manifest["spec"]["containers"][0];
+    let guest = Guest::prepare()?;
+    let mut pod = Pod::create(User::Nonroot)?;
+    make_volumes(&pod, &manifest)?;
+    put_disk(&pod.path(ROOT_DISK))?;
+    guest.install_kernel_boot(&pod.path("/run/kubevirt/container-disks"))?;
+    pod.set_env("STANDALONE_VMI", &vmi.to_string());
+    for variable in container["env"].as_array().context("env")? {
+        if let (Some(name), Some(value)) = (variable["name"].as_str(), variable["value"].as_str()) {
+            pod.set_env(name, value);
+        }
+    }
+    let command = texts(&container["command"]);
+    let (program, arguments) = command.split_first().context("command")?;
+    assert_eq!(program, "/usr/bin/virt-launcher-monitor");
+    // This machine's firmware is elsewhere; the VM does not use it.
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    pod.start_with(&arguments)?;
+
+    let uid = vmi["metadata"]["uid"].as_str().context("uid")?;
+    let console = ConsoleLog {
+        path: pod.path(&format!("/run/kubevirt-private/{uid}/virt-serial0-log")),
+    };
+    let booted = console.wait_for_boots(1, BOOT).await;
+    let reports = booted.with_context(|| format!("the pod's log:\n{}", pod.log()))?;
+    let has = |text: &str| reports.iter().any(|report| report.contains(text));
+    assert!(has("head=THE-ROOT-DISK"), "{reports:?}");
+    assert!(has("user-data: password: change-me"), "{reports:?}");
+    pod.signal(Signal::TERM)?;
+    let status = pod.wait_for_exit(READY).await?;
+    assert!(status.success(), "{status}: {}", pod.log());
+    assert!(console.has_reported("powering off"), "{}", console.text());
+    Ok(())
+}
