@@ -1,7 +1,7 @@
 # `make demo` and `make test` work on a fresh Debian 12 or 13: each installs what it needs first.
 .DEFAULT_GOAL := help
 DRIVER ?= $(if $(MIGRATE),migration,qemu)
-.PHONY: help setup demo test test-faults test-peer test-sigstore lint fmt doc deny advisories msrv package semver fuzz cross book measure static image dist reproducible
+.PHONY: help setup demo test test-faults test-peer test-sigstore test-apiserver lint fmt doc deny advisories msrv package semver fuzz cross book measure static image dist reproducible
 SECONDS ?= 60
 BASE ?= origin/main
 
@@ -45,6 +45,10 @@ test-sigstore: ## signatures of modules against Sigstore's library and cosign; n
 	@scripts/setup build
 	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH"; cargo build --bin virt-hook
 	@scripts/test-sigstore "$${CARGO_TARGET_DIR:-target}/debug/virt-hook"
+
+test-apiserver: ## admission policies on a real kube-apiserver; KUBE_APISERVER=PROGRAM ETCD=PROGRAM, and kubectl
+	@scripts/setup build
+	@scripts/test-apiserver
 
 advisories: ## known vulnerabilities of dependencies; needs the network
 	@scripts/setup deny

@@ -7,6 +7,7 @@ use serde_json::{Value as Json, json};
 
 use crate::cel_expression::{Scope, evaluate};
 use crate::policy::{Named, Policies, Policy};
+use crate::real_server;
 
 /// An API server with policies.
 pub(crate) struct ApiServer {
@@ -62,7 +63,16 @@ impl ApiServer {
     }
 
     /// The object as it is stored, or the reason of the refusal.
-    pub(crate) fn admit(&self, mut request: Request) -> Result<Json, String> {
+    pub(crate) fn admit(&self, request: Request) -> Result<Json, String> {
+        let answer = self.evaluate(request.clone());
+        // The real server has image volumes.
+        if self.image_volumes {
+            real_server::agrees(&self.policies, &request, &answer);
+        }
+        answer
+    }
+
+    fn evaluate(&self, mut request: Request) -> Result<Json, String> {
         for policy in &self.policies.mutating {
             if applies(policy, &request)? {
                 mutate(policy, &mut request)?;

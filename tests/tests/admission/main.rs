@@ -4,8 +4,12 @@
 
 mod api_server;
 mod cel_expression;
+mod deployed_modules;
 mod guard;
+mod kustomizations;
 mod pods;
 mod policy;
+mod real_server;
 mod recorded_answers;
 mod shipped_policies;
+mod sidecar_images;

@@ -12,6 +12,8 @@ use tests::binaries::workspace;
 pub(crate) struct Policies {
     pub(crate) mutating: Vec<Policy>,
     pub(crate) validating: Vec<Policy>,
+    /// The policies and bindings as they are written.
+    pub(crate) objects: Vec<Json>,
 }
 
 /// A MutatingAdmissionPolicy (with mutations) or a ValidatingAdmissionPolicy (with validations).
@@ -103,8 +105,17 @@ pub(crate) fn documents(path: &str) -> Vec<Json> {
 pub(crate) fn policies(version: &str, paths: &[&str]) -> Policies {
     let mut all = Policies::default();
     for path in paths {
+        all.add(version, path, documents(path));
+    }
+    all
+}
+
+impl Policies {
+    /// Adds the policies among the objects, each of which must have a binding there. `at` is for messages.
+    pub(crate) fn add(&mut self, version: &str, at: &str, objects: Vec<Json>) {
         let (mut unbound, mut bound) = (Vec::new(), Vec::new());
-        for document in documents(path) {
+        self.objects.extend(objects.iter().cloned());
+        for document in objects {
             let kind = document["kind"].as_str().unwrap();
             let version = if kind.starts_with("Validating") {
                 "v1"
@@ -114,34 +125,33 @@ pub(crate) fn policies(version: &str, paths: &[&str]) -> Policies {
             assert_eq!(
                 document["apiVersion"],
                 format!("admissionregistration.k8s.io/{version}"),
-                "{path}"
+                "{at}"
             );
             if kind.ends_with("Binding") {
-                let binding: Binding = spec(path, &document);
+                let binding: Binding = spec(at, &document);
                 let deny = if kind.starts_with("Validating") {
                     vec!["Deny"]
                 } else {
                     vec![]
                 };
-                assert_eq!(binding.validation_actions, deny, "{path}");
+                assert_eq!(binding.validation_actions, deny, "{at}");
                 bound.push(binding.policy_name);
                 continue;
             }
-            let mut policy: Policy = spec(path, &document);
+            let mut policy: Policy = spec(at, &document);
             policy.name = document["metadata"]["name"].as_str().unwrap().to_owned();
             unbound.push(policy.name.clone());
             match kind {
-                "MutatingAdmissionPolicy" => all.mutating.push(policy),
-                "ValidatingAdmissionPolicy" => all.validating.push(policy),
-                _ => panic!("{path}: {kind}"),
+                "MutatingAdmissionPolicy" => self.mutating.push(policy),
+                "ValidatingAdmissionPolicy" => self.validating.push(policy),
+                _ => panic!("{at}: {kind}"),
             }
         }
-        assert_eq!(unbound, bound, "{path}: every policy needs a binding");
+        assert_eq!(unbound, bound, "{at}: every policy needs a binding");
     }
-    all
 }
 
-fn spec<T: DeserializeOwned>(path: &str, document: &Json) -> T {
+fn spec<T: DeserializeOwned>(at: &str, document: &Json) -> T {
     let spec = document["spec"].clone();
-    serde_json::from_value(spec).unwrap_or_else(|error| panic!("{path}: {error}"))
+    serde_json::from_value(spec).unwrap_or_else(|error| panic!("{at}: {error}"))
 }

@@ -9,10 +9,10 @@ use crate::api_server::{ApiServer, Request};
 use crate::pods::{Added, Annotations, added, annotated, compute, pod, pods, starts_a_vm};
 use crate::policy::{documents, policies};
 
-const IMAGE: (&str, &str) = ("image", "registry.example/hooks:1");
+pub(crate) const IMAGE: (&str, &str) = ("image", "registry.example/hooks:1");
 
 /// The policies with these file names, and the guard. Those of v1beta1 are the same.
-fn shipped(names: &[&str]) -> ApiServer {
+pub(crate) fn shipped(names: &[&str]) -> ApiServer {
     let files = names.iter().map(|name| file(name, "v1"));
     let guard = "deploy/admission/guard/guard.yaml".to_owned();
     let paths: Vec<String> = files.chain([guard]).collect();
@@ -29,11 +29,11 @@ fn file(name: &str, version: &str) -> String {
     format!("deploy/{directory}/{version}/{name}.yaml")
 }
 
-fn image_volume(name: &str, reference: &str) -> Json {
+pub(crate) fn image_volume(name: &str, reference: &str) -> Json {
     json!({"name": name, "image": {"reference": reference, "pullPolicy": "IfNotPresent"}})
 }
 
-fn words(all: &[&str]) -> Vec<String> {
+pub(crate) fn words(all: &[&str]) -> Vec<String> {
     all.iter().map(|word| (*word).to_owned()).collect()
 }
 
@@ -267,37 +267,6 @@ fn judged_policies_are_the_ones_that_were_judged() {
         let kustomizations = 2;
         let found = files("admission") + files("canary");
         assert_eq!(found, JUDGED.len() + kustomizations, "{version}");
-    }
-}
-
-#[test]
-fn kustomizations_name_existing_files() {
-    let directories = [
-        "admission/v1",
-        "admission/v1beta1",
-        "admission/guard",
-        "canary/v1",
-        "canary/v1beta1",
-        "base",
-        "overlays/whole-cluster",
-        "overlays/canary",
-    ];
-    for directory in directories {
-        let directory = format!("deploy/{directory}");
-        let [kustomization] = &documents(&format!("{directory}/kustomization.yaml"))[..] else {
-            panic!("{directory}: one document");
-        };
-        for resource in kustomization["resources"].as_array().unwrap() {
-            let path = workspace()
-                .join(&directory)
-                .join(resource.as_str().unwrap());
-            let file = if path.is_dir() {
-                path.join("kustomization.yaml")
-            } else {
-                path
-            };
-            assert!(file.is_file(), "{}", file.display());
-        }
     }
 }
 
