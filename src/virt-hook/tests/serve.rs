@@ -439,3 +439,36 @@ async fn two_do_not_take_one_name() {
     again.signal();
     again.ended(0).await;
 }
+
+/// KubeVirt v1.9.0 with any hook: the first define has `qemu:commandline`, the next ones have not.
+#[tokio::test]
+async fn an_element_that_the_launcher_loses_between_two_calls_is_named_in_the_log() {
+    let pod = Pod::new();
+    let mut served = pod.serve(&[&example("smbios-hook")], &[]);
+    served.ready().await;
+    let channel = launcher::dial(&pod.socket()).await;
+    let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
+    let namespace = "xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'";
+    let argument = "<qemu:commandline><qemu:arg value='-debugcon'/></qemu:commandline>";
+    for more in [argument, "", ""] {
+        let domain =
+            format!("<domain type='kvm' {namespace}><name>ns_vm</name><os/>{more}</domain>");
+        let params = v1alpha3::OnDefineDomainParams {
+            domain_xml: domain.into_bytes(),
+            vmi: vmi().into_bytes(),
+        };
+        let answer = client.on_define_domain(params).await.unwrap().into_inner();
+        let answer = String::from_utf8(answer.domain_xml).unwrap();
+        assert_eq!(answer.contains("-debugcon"), !more.is_empty(), "{answer}");
+    }
+    served.signal();
+    let said = served.ended(0).await;
+    let lost = said
+        .lines()
+        .filter(|line| line.contains("qemu:commandline"));
+    let lost: Vec<_> = lost
+        .filter(|line| line.contains("has lost an element"))
+        .collect();
+    assert_eq!(lost.len(), 1, "{said}");
+    assert!(lost[0].contains("WARN") && lost[0].contains("vm"), "{said}");
+}

@@ -21,6 +21,7 @@ mod hotplug_interfaces;
 mod hotplug_volumes;
 mod hung_processes;
 mod iommufd;
+mod kubevirt_programs;
 mod libvirt_daemon;
 mod memory_dump;
 mod migration_source;

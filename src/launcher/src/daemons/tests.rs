@@ -433,3 +433,63 @@ async fn eventually(mut condition: impl FnMut() -> bool) {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
+
+/// The paths of KubeVirt's image (CentOS Stream), of Fedora and of Debian.
+#[test]
+fn daemons_are_found_where_distributions_have_them() {
+    let layouts: [(&[&str], &str, &str); 3] = [
+        (
+            &[
+                "usr/sbin/virtqemud",
+                "usr/sbin/virtlogd",
+                "usr/libexec/qemu-kvm",
+            ],
+            "usr/sbin/virtqemud",
+            "usr/libexec/qemu-kvm",
+        ),
+        (
+            &[
+                "usr/bin/virtqemud",
+                "usr/bin/virtlogd",
+                "usr/bin/qemu-system-x86_64",
+                "usr/bin/qemu-kvm",
+            ],
+            "usr/bin/virtqemud",
+            "usr/bin/qemu-kvm",
+        ),
+        (
+            &[
+                "usr/sbin/libvirtd",
+                "usr/sbin/virtlogd",
+                "usr/bin/qemu-system-x86_64",
+                "usr/bin/qemu-system-aarch64",
+            ],
+            "usr/sbin/libvirtd",
+            if cfg!(target_arch = "x86_64") {
+                "usr/bin/qemu-system-x86_64"
+            } else {
+                "usr/bin/qemu-system-aarch64"
+            },
+        ),
+    ];
+    for (files, hypervisor, qemu) in layouts {
+        let root = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            program(
+                path.parent().unwrap(),
+                path.file_name().unwrap().to_str().unwrap(),
+                "",
+            );
+        }
+        let paths = Paths::kubevirt(true, "uid");
+        let searched = DaemonsConfig::new(&paths, "ns_vm", "", |_| None).path;
+        let below_root = |path: &PathBuf| root.path().join(path.strip_prefix("/").unwrap());
+        let searched: Vec<_> = searched.iter().map(below_root).collect();
+        let found = Binaries::find(&searched).unwrap();
+        assert_eq!(found.hypervisor, root.path().join(hypervisor));
+        assert_eq!(found.qemu, root.path().join(qemu));
+        assert!(found.logger.is_some());
+    }
+}

@@ -1,0 +1,141 @@
+//! KubeVirt's own `virt-probe` and `virt-freezer`, which stay in the image, with this launcher's command socket.
+
+use std::fs::{self, File};
+use std::os::unix::fs::chown;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use tests::fixture::{BOOT, LauncherFixture, PreparedPod};
+use tests::pod::User;
+use tests::vmi_builder::Vmi;
+
+const CLAIM: &str = "/run/kubevirt-private/vmi-disks/data";
+const QEMU: u32 = 107;
+
+/// The programs' directory.
+fn programs() -> Result<PathBuf> {
+    let directory = std::env::var_os("KUBEVIRT_PROGRAMS");
+    directory.map(PathBuf::from).context(
+        "KUBEVIRT_PROGRAMS=DIR names a directory with KubeVirt's virt-probe and virt-freezer",
+    )
+}
+
+/// Runs a program in the pod's container.
+fn run(fixture: &LauncherFixture, program: &str, arguments: &[&str]) -> Result<Output> {
+    let init = fixture.pod.processes().into_iter().next();
+    let pid = init.context("the pod has no process")?.pid.as_raw_nonzero();
+    let output = Command::new("nsenter")
+        .args([
+            "--target",
+            &pid.to_string(),
+            "--mount",
+            "--",
+            "timeout",
+            "60",
+        ])
+        .arg(programs()?.join(program))
+        .args(arguments)
+        .output()
+        .context("nsenter (package util-linux)")?;
+    Ok(output)
+}
+
+/// Runs a program that must succeed, and returns all that it wrote.
+fn succeed(fixture: &LauncherFixture, program: &str, arguments: &[&str]) -> Result<String> {
+    let output = run(fixture, program, arguments)?;
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    ensure!(
+        output.status.success(),
+        "{program} {arguments:?}: {}: {text}",
+        output.status
+    );
+    Ok(text)
+}
+
+/// A guest with a disk whose file system can be frozen.
+async fn boot() -> Result<(LauncherFixture, Vmi)> {
+    let disk = json!({ "hostDisk": { "path": format!("{CLAIM}/disk.img"), "type": "Disk" } });
+    let vmi = Vmi::new("probed", User::Nonroot).volume("data", disk);
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    let claim = prepared.pod.path(CLAIM);
+    fs::create_dir_all(&claim)?;
+    let disk = claim.join("disk.img");
+    File::create(&disk)?.set_len(32 << 20)?;
+    let mut make = Command::new("mkfs.ext4");
+    make.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
+    ensure!(
+        make.args(["-q", "-F"]).arg(&disk).status()?.success(),
+        "mkfs.ext4"
+    );
+    for one in [&claim, &disk] {
+        chown(one, Some(QEMU), Some(QEMU))?;
+    }
+    let fixture = prepared.start(&vmi, &[]).await?;
+    fixture.boot_without_controller(&vmi).await?;
+    fixture.wait_for_agent(&vmi).await?;
+    let script = "modprobe ext4; mkdir -p /mnt/data; mount /dev/vda /mnt/data";
+    let mounted = fixture.commands.exec(&vmi, "sh", &["-c", script]).await?;
+    ensure!(mounted.exit_code == 0, "{mounted:?}");
+    Ok((fixture, vmi))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs KubeVirt's programs: KUBEVIRT_PROGRAMS=DIR"]
+async fn virt_probe_and_virt_freezer_work_with_this_launcher() -> Result<()> {
+    let (fixture, vmi) = boot().await?;
+    let socket = "/run/kubevirt/sockets/launcher-sock";
+    let domain = vmi.domain();
+    let probe = [
+        "--socket",
+        socket,
+        "--domainName",
+        domain.as_str(),
+        "--timeoutSeconds",
+        "30",
+    ];
+
+    succeed(
+        &fixture,
+        "virt-probe",
+        &[&probe[..], &["--guestAgentPing"]].concat(),
+    )?;
+    let said = succeed(
+        &fixture,
+        "virt-probe",
+        &[&probe[..], &["--command", "echo", "--", "probed"]].concat(),
+    )?;
+    ensure!(said.contains("probed"), "{said}");
+    let failed = run(
+        &fixture,
+        "virt-probe",
+        &[&probe[..], &["--command", "false"]].concat(),
+    )?;
+    ensure!(
+        failed.status.code() == Some(1),
+        "the exit code of the guest's command: {failed:?}"
+    );
+
+    let name = ["--name", vmi.name(), "--namespace", "default"];
+    let status = async |wanted: &str| {
+        let is = |event: &tests::virt_handler::Event| {
+            event.domain()["Status"]["FSFreezeStatus"]["Status"] == wanted
+        };
+        fixture.handler.wait_for(wanted, 0, BOOT, is).await
+    };
+    succeed(
+        &fixture,
+        "virt-freezer",
+        &[&["--freeze"], &name[..]].concat(),
+    )?;
+    status("frozen").await?;
+    succeed(
+        &fixture,
+        "virt-freezer",
+        &[&["--unfreeze"], &name[..]].concat(),
+    )?;
+    status("thawed").await?;
+    fixture.end_vm(&vmi).await
+}
