@@ -42,7 +42,7 @@ const NOT_RUN: &[(&str, &str, usize)] = &[
     ("README.md", "gate", 1),
     ("docs/admission.md", "cluster", 1),
     ("docs/c.md", "install", 2),
-    ("docs/guide.md", "cluster", 10),
+    ("docs/guide.md", "cluster", 11),
     ("docs/guide.md", "install", 1),
     ("docs/image.md", "cluster", 1),
     ("docs/python.md", "install", 1),
