@@ -263,6 +263,17 @@ fn contains(whole: &Json, part: &Json, at: &str) -> Result<(), String> {
             .iter()
             .filter(|(_, member)| !is_empty(member))
             .try_for_each(|(key, member)| contains(&whole[key], member, &format!("{at}.{key}"))),
+        // The order of policies is the server's own.
+        (Json::Array(items), Json::Array(parts))
+            if items.len() == parts.len()
+                && (at.ends_with(".volumes") || at.ends_with(".volumeMounts")) =>
+        {
+            let is_there = |part: &Json| items.iter().any(|item| contains(item, part, at).is_ok());
+            match parts.iter().find(|part| !is_there(part)) {
+                None => Ok(()),
+                Some(part) => Err(format!("{at}: the server has no {part}")),
+            }
+        }
         (Json::Array(items), Json::Array(parts)) if items.len() == parts.len() => items
             .iter()
             .zip(parts)

