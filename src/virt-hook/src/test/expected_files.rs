@@ -53,6 +53,12 @@ pub(super) struct Difference {
 }
 
 impl Difference {
+    /// Whether the actual result is that the operator's policy lacks something dangerous.
+    pub(super) fn lacks_policy(&self) -> bool {
+        self.diff
+            .contains("allow.dangerous of the operator's policy")
+    }
+
     fn of(what: impl Into<String>, expected: &str, actual: &str) -> Self {
         Self {
             what: what.into(),

@@ -194,6 +194,13 @@ impl Report for TestReport {
     fn complaint(&self) -> Option<String> {
         let (failed, all) = (self.failed, self.cases.len());
         let mut not_written = self.cases.iter().filter_map(|case| case.not_written);
+        let mut differences = self.cases.iter().flat_map(|case| &case.differences);
+        if differences.any(Difference::lacks_policy) {
+            return Some(format!(
+                "{failed} of {all} cases are not as expected; the hook wants what only an operator's policy allows: write \
+                 the policy that `virt-hook inspect` prints to policy.yaml in the directory of the cases"
+            ));
+        }
         match (failed, not_written.next()) {
             (0, _) => None,
             (_, None) => Some(format!(

@@ -83,6 +83,19 @@ fn cases_say_what_they_expect_and_what_differs() {
 }
 
 #[test]
+fn a_hook_that_needs_an_operators_policy_is_told_where_to_put_it() {
+    let place = tempfile::tempdir().unwrap();
+    let module = super::pod::example("qemu-args-hook");
+    write(place.path(), "set/vmi.yaml", VMI);
+    write(place.path(), "set/expected.diff", "");
+    let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]);
+    assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
+    for part in ["`virt-hook inspect`", "policy.yaml"] {
+        assert!(tested.err.contains(part), "{}", tested.err);
+    }
+}
+
+#[test]
 fn cases_share_a_policy_and_may_have_their_own() {
     let place = tempfile::tempdir().unwrap();
     let module = smbios();
