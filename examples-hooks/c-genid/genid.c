@@ -29,15 +29,6 @@ bool hook_pre_start(text vmi) {
 
 bool hook_on_define_domain(text vmi, text *domain) {
     text id;
-    if (!vmi_annotation(vmi, ANNOTATION, &id)) return true;
-    text element = text_join(text_of("<genid>"), id, text_of("</genid>"));
-    xml_element at;
-    if (xml_find(*domain, "domain/genid", &at)) {
-        *domain = text_replace(*domain, at.start, at.end, element);
-    } else if (xml_find(*domain, "domain/name", &at)) {
-        *domain = text_replace(*domain, at.end, at.end, text_join(text_of("\n\t"), element));
-    } else {
-        return hook_fail(text_of("the domain has no name to put the genid after"));
-    }
+    if (vmi_annotation(vmi, ANNOTATION, &id)) xml_set(domain, "domain/genid", id);
     return true;
 }

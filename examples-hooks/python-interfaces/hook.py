@@ -2,7 +2,7 @@
 
 import json
 
-from virt_hook import Hook, Veto, annotation, child, element, export, export_attach_device, with_alias
+from virt_hook import Hook, Veto, export
 
 ANNOTATION = "interfaces.vm.example.com/tuning"
 
@@ -19,6 +19,7 @@ class Interfaces(Hook):
     name = "interfaces"
     version = "0.1.0"
     paths = ["/domain/devices/interface/driver/**"]
+    migration = ["parallel-connections"]
 
     def pre_start(self, vmi):
         """Refuses what would be ignored later on."""
@@ -33,27 +34,30 @@ class Interfaces(Hook):
 
     def on_define_domain(self, vmi, domain):
         for name, settings in tuning(vmi).items():
-            interface = with_alias(domain, "devices/interface", name)
-            if interface is None:
-                continue  # not plugged in (yet)
-            tune(interface, settings)
+            interface = domain.interface(name)
+            if interface is not None:  # it may be plugged in later
+                tune(interface, settings)
 
     def on_attach_device(self, vmi, device):
         """An interface that is plugged in while the VM runs."""
-        alias = element(device, "alias")
-        if device.tagName == "interface" and alias is not None:
-            name = alias.getAttribute("name").removeprefix("ua-")
-            tune(device, tuning(vmi).get(name, {}))
+        if device.name == "interface":
+            tune(device, tuning(vmi).get(device.vmi_name, {}))
+
+    def pre_migration_source(self, vmi, migration):
+        """A VM with many queues is moved through as many connections."""
+        queues = [settings["queues"] for settings in tuning(vmi).values() if "queues" in settings]
+        if queues:
+            migration["parallel-connections"] = min(max(queues), 8)
 
 
 def tune(interface, settings):
     for setting, value in settings.items():
-        child(interface, "driver").setAttribute(TUNABLE[setting], str(value))
+        interface.ensure("driver").set_attr(TUNABLE[setting], value)
 
 
 def tuning(vmi):
     """By interface, what to set."""
-    text = annotation(vmi, ANNOTATION) or "{}"
+    text = vmi.annotation(ANNOTATION) or "{}"
     try:
         wanted = json.loads(text)
     except ValueError as error:
@@ -63,5 +67,4 @@ def tuning(vmi):
     return wanted
 
 
-Handler = export(Interfaces)
-AttachDevice = export_attach_device(Interfaces)
+export(Interfaces)

@@ -3,8 +3,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
+use hook_host::MigrationParameters;
 use hooks_sdk_testing::{Hook, readme};
 use tests::binaries::workspace;
 use tests::hooks;
@@ -104,7 +106,7 @@ fn the_c_hook_parses_any_json_and_xml_syntax() {
         for (before, after) in [
             (
                 "<domain><name>a</name></domain>",
-                format!("<domain><name>a</name>\n\t<genid>{id}</genid></domain>"),
+                format!("<domain><name>a</name><genid>{id}</genid></domain>"),
             ),
             (
                 "<domain><genid/><name>a</name></domain>",
@@ -113,7 +115,7 @@ fn the_c_hook_parses_any_json_and_xml_syntax() {
             (
                 "<?xml version='1.0'?><!-- <name>b</name> --><domain a='/>' b=\">\"><names/><title><![CDATA[<name>]]></title><name >a</name ></domain>",
                 format!(
-                    "<?xml version='1.0'?><!-- <name>b</name> --><domain a='/>' b=\">\"><names/><title><![CDATA[<name>]]></title><name >a</name >\n\t<genid>{id}</genid></domain>"
+                    "<?xml version='1.0'?><!-- <name>b</name> --><domain a='/>' b=\">\"><names/><title><![CDATA[<name>]]></title><name >a</name ><genid>{id}</genid></domain>"
                 ),
             ),
         ] {
@@ -133,9 +135,7 @@ fn the_c_hook_parses_any_json_and_xml_syntax() {
 
 #[test]
 fn a_c_hook_sees_attached_devices() {
-    let makefile = workspace().join("src/virt-hook/templates/c/Makefile");
-    let makefile = makefile.to_str().unwrap();
-    let built = hooks::build_with_make("tests/hooks/c-attach", makefile, "attach");
+    let built = hooks::build_with_make("tests/hooks/c-attach", "sdk/hook.mk", "attach");
     let hook = loaded(&built.unwrap_or_else(|error| panic!("{error:#}")));
     let disk = "<disk type='file'><driver name='qemu'/></disk>";
     let tuned = disk.replace("'qemu'", "'qemu' cache='none'");
@@ -151,6 +151,34 @@ fn a_c_hook_sees_attached_devices() {
     assert_eq!(hook.on_attach_device("{}", disk).veto(), "no device in C");
     let failure = hook.on_attach_device(&vmi("fail"), disk).failure();
     assert!(failure.contains("no luck in C"), "{failure}");
+}
+
+/// The SDK in C, natively.
+#[test]
+fn the_c_sdks_own_tests_pass() {
+    let mut make = Command::new("make");
+    let make = make.args(["-f", "sdk/hook.mk", "native"]);
+    let output = make
+        .current_dir(workspace().join("tests/hooks/c-sdk"))
+        .output();
+    let output = output.unwrap();
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
+}
+
+/// The SDK in Python, and the tests of the hook, natively.
+#[test]
+fn python_tests_run_natively() {
+    for directory in ["tests/hooks/python-sdk", "examples-hooks/python-interfaces"] {
+        let mut make = Command::new("make");
+        let make = make.args(["-f", "sdk/hook.mk", "native"]);
+        let make = make.env("PYTHONDONTWRITEBYTECODE", "1");
+        let output = make.current_dir(workspace().join(directory)).output();
+        let output = output.unwrap();
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{directory}: {printed}");
+        assert!(printed.contains("OK"), "{directory}: {printed}");
+    }
 }
 
 #[test]
@@ -174,6 +202,13 @@ fn the_python_hook_does_not_change_other_vms_and_reports_where_it_failed() {
     assert!(failed.contains("KeyError: 'domain' (hook.py:"), "{failed}");
     let no_json = vmi(r#"{"domain": {"devices": {}}}"#, "queues=4");
     let refused = hook.pre_start(&no_json).veto();
+    assert!(refused.contains("is not JSON"), "{refused}");
+    let given = MigrationParameters::default();
+    let tuned = vmi(r#"{"domain": {"devices": {}}}"#, r#"{"a": {"queues": 4}}"#);
+    let tuned = hook.pre_migration_source(&tuned, &given).ok();
+    assert_eq!(tuned.parallel_connections, 4);
+    assert_eq!(given.differences(&tuned).len(), 1);
+    let refused = hook.pre_migration_source(&no_json, &given).veto();
     assert!(refused.contains("is not JSON"), "{refused}");
 }
 

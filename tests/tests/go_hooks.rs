@@ -6,8 +6,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use domain_xml::{Document, PathPattern, diff};
-use hook_host::policy::permission::{Checker, Permission};
 use hooks_sdk::Domain;
 use hooks_sdk_testing::{Hook, readme};
 use serde_json::json;
@@ -116,77 +114,6 @@ fn runtime() -> &'static Hook {
         let hook = Hook::load(built(RUNTIME, "runtime")).unwrap_or_else(|error| panic!("{error}"));
         hook.with_config("key", "value")
     })
-}
-
-/// A recipe of docs/go.md, its wishes, a path, and its value afterwards.
-type Recipe = (
-    &'static str,
-    &'static [&'static str],
-    &'static str,
-    &'static str,
-);
-
-const RECIPES: [Recipe; 3] = [
-    (
-        "watchdog",
-        &["/domain/devices/watchdog/**"],
-        "devices/watchdog/@action",
-        "reset",
-    ),
-    (
-        "interfaceQueues",
-        &["/domain/devices/interface/driver/**"],
-        "devices/interface/driver/@queues",
-        "2",
-    ),
-    (
-        "usbDevice",
-        &[
-            "/domain/devices/hostdev[@type='usb']/**",
-            "/domain/devices/hostdev[@type='usb']",
-            "/domain/devices/controller[@type='usb']/@model",
-        ],
-        "devices/hostdev[@type='usb']/source/product/@id",
-        "0x0825",
-    ),
-];
-
-#[test]
-fn each_recipe_does_what_it_says_once_with_the_wishes_of_the_page() {
-    let page = fs::read_to_string(workspace().join("docs/go.md")).unwrap();
-    let xml = workspace().join("tests/corpus/convert/typical-fedora.xml");
-    let xml = fs::read_to_string(xml).unwrap();
-    for (name, wishes, path, value) in RECIPES {
-        let annotations = json!({"recipe": name, "example.com/usb": "046d:0825"});
-        let devices = json!({"interfaces": [{"name": "default"}]});
-        let vmi = json!({
-            "metadata": {"annotations": annotations},
-            "spec": {"domain": {"cpu": {"cores": 2}, "devices": devices}},
-        });
-        let edited = runtime().on_define_domain(&vmi.to_string(), &xml).ok().xml;
-        let domain = Domain::parse(&*edited).unwrap();
-        assert_eq!(
-            domain.value(path).unwrap().as_deref(),
-            Some(value),
-            "{name}"
-        );
-        let again = runtime().on_define_domain(&vmi.to_string(), &edited).ok();
-        assert_eq!(again.xml, edited, "{name}");
-        let (before, after) = (Document::parse(&xml).unwrap(), domain.document());
-        let patterns: Vec<PathPattern> = wishes.iter().map(|wish| wish.parse().unwrap()).collect();
-        let mut checker = Checker::new(&patterns, &before, after);
-        for change in diff(&before, after) {
-            let permission = checker.permits(&change);
-            assert!(
-                !matches!(permission, Permission::Refused(_)),
-                "{name}: {permission:?}"
-            );
-        }
-        assert!(page.contains(&format!("func {name}(")), "{name}");
-        for wish in wishes {
-            assert!(page.contains(&format!("`{wish}`")), "{name}: {wish}");
-        }
-    }
 }
 
 #[test]

@@ -17,16 +17,23 @@ func init() {
 	hooks.Export(&hooks.Hook{
 		Name:    "runtime",
 		Version: "0.1.0",
+		// Everything, and by name what no wildcard covers.
 		Paths: []string{
-			"/domain/title", "/domain/devices/watchdog/**", "/domain/devices/interface/driver/**",
+			"/domain/**", "/domain/qemu:commandline/**", "/domain/devices/shmem/@name",
 			"/domain/devices/hostdev[@type='usb']/**", "/domain/devices/hostdev[@type='usb']",
-			"/domain/devices/controller[@type='usb']/@model",
+			"/domain/devices/hostdev[@type='pci']/**", "/domain/devices/hostdev[@type='pci']",
+			"/domain/devices/hostdev[@type='mdev']/@display", "/domain/devices/hostdev[@type='mdev']/@ramfb",
 		},
+		Migration:       []string{"bandwidth"},
 		ConfigKeys:      []string{"key"},
 		PreStart:        preStart,
 		PreCloudInitISO: preCloudInitISO,
 		OnDefineDomain:  onDefineDomain,
-		Shutdown:        func() error { hooks.Log(hooks.Info, "farewell"); return nil },
+
+		OnAttachDevice:     onAttachDevice,
+		PreMigrationSource: preMigrationSource,
+
+		Shutdown: func() error { hooks.Log(hooks.Info, "farewell"); return nil },
 	})
 }
 
@@ -96,7 +103,10 @@ func garbage() string {
 	return fmt.Sprint(total)
 }
 
-func preCloudInitISO(_ *hooks.VMI, cloudInit *hooks.CloudInit) error {
+func preCloudInitISO(vmi *hooks.VMI, cloudInit *hooks.CloudInit) error {
+	if recipe, ok := vmi.Annotation("recipe"); ok {
+		return cloudInitRecipes[recipe](vmi, cloudInit)
+	}
 	data, _ := cloudInit.Document("user-data")
 	cloudInit.SetDocument("user-data", data+"# "+cloudInit.DataSource+"\n")
 	cloudInit.SetDocument("network-data", "")
@@ -113,6 +123,26 @@ func onDefineDomain(vmi *hooks.VMI, domain *hooks.Domain) error {
 		return err
 	}
 	domain.Set("title", fmt.Sprint(len(decoded)))
+	return nil
+}
+
+// onAttachDevice tunes a disk, and refuses anything else.
+func onAttachDevice(_ *hooks.VMI, device *hooks.Device) error {
+	if device.Name() != "disk" {
+		return hooks.Veto("no " + device.VMIName() + " in Go")
+	}
+	device.Ensure("driver").SetAttr("cache", "none")
+	return nil
+}
+
+// preMigrationSource limits a migration, and refuses one whose guest may be stopped for long.
+func preMigrationSource(_ *hooks.VMI, migration *hooks.Migration) error {
+	if migration.Number("max-downtime") == 2000000 {
+		return hooks.Veto("too long in Go")
+	}
+	if migration.Number("bandwidth") == 0 {
+		migration.SetNumber("bandwidth", 64<<20)
+	}
 	return nil
 }
 

@@ -1,54 +1,33 @@
 package main
 
-import (
-	"strconv"
-	"strings"
+import "virt-hook/hooks"
 
-	"virt-hook/hooks"
-)
-
-// recipes are those of docs/go.md.
+// The recipes of docs/go.md, by the name in docs/rust.md.
 var recipes = map[string]func(*hooks.VMI, *hooks.Domain) error{
-	"watchdog":        watchdog,
-	"interfaceQueues": interfaceQueues,
-	"usbDevice":       usbDevice,
+	"usb_device":                usbDevice,
+	"pci_device":                pciDevice,
+	"vgpu_display":              vgpuDisplay,
+	"shared_memory":             sharedMemory,
+	"watchdog":                  watchdog,
+	"tpm":                       tpm,
+	"second_serial_port":        secondSerialPort,
+	"vnc_keymap":                vncKeymap,
+	"pinning_and_numa":          pinningAndNUMA,
+	"huge_pages":                hugePages,
+	"disk_queues_and_io_thread": diskQueuesAndIOThread,
+	"interface_queues":          interfaceQueues,
+	"interface_model":           interfaceModel,
+	"cpu_features":              cpuFeatures,
+	"hide_kvm":                  hideKVM,
+	"board_serial_number":       boardSerialNumber,
+	"firmware_configuration":    firmwareConfiguration,
+	"qemu_arguments":            qemuArguments,
+	"not_on_a_migration_target": notOnAMigrationTarget,
 }
 
-func watchdog(_ *hooks.VMI, domain *hooks.Domain) error {
-	watchdog := hooks.NewElement("watchdog").SetAttr("model", "i6300esb").SetAttr("action", "reset")
-	domain.InsertIfAbsent("devices/watchdog[@model='i6300esb']", watchdog)
-	return nil
-}
-
-func interfaceQueues(vmi *hooks.VMI, domain *hooks.Domain) error {
-	queues := strconv.Itoa(min(vmi.VCPUs(), 8))
-	for _, wanted := range vmi.Interfaces() {
-		device := domain.Interface(wanted.Name())
-		if model, _ := device.Value("model/@type"); !strings.HasPrefix(model, "virtio") {
-			continue
-		}
-		device.Ensure("driver").SetAttr("name", "vhost").SetAttr("queues", queues)
-	}
-	return nil
-}
-
-func usbDevice(vmi *hooks.VMI, domain *hooks.Domain) error {
-	// 046d:0825, as lsusb prints it.
-	id, ok := vmi.Annotation("example.com/usb")
-	if !ok {
-		return nil
-	}
-	vendor, product, ok := strings.Cut(id, ":")
-	if !ok || len(vendor) != 4 || len(product) != 4 || strings.Trim(id, ":0123456789abcdef") != "" {
-		return hooks.Veto("example.com/usb is VENDOR:PRODUCT in hexadecimal, not " + id)
-	}
-	path := "devices/hostdev[source/vendor/@id='0x" + vendor + "'][source/product/@id='0x" + product + "']"
-	domain.InsertIfAbsent(path, hooks.MustParseElement(
-		`<hostdev mode='subsystem' type='usb' managed='no'>
-			<source><vendor id='0x`+vendor+`'/><product id='0x`+product+`'/></source>
-			<alias name='ua-usb-`+vendor+`-`+product+`'/>
-		</hostdev>`))
-	// The guest needs a controller; KubeVirt writes one without ports if nothing uses USB.
-	domain.Set("devices/controller[@type='usb']/@model", "qemu-xhci")
-	return nil
+var cloudInitRecipes = map[string]func(*hooks.VMI, *hooks.CloudInit) error{
+	"packages":      packages,
+	"user":          user,
+	"network":       network,
+	"where_it_runs": whereItRuns,
 }

@@ -1,6 +1,6 @@
 """At every hook point something that the guest, or the test, can see."""
 
-from virt_hook import Hook, Veto, annotation, child, export, invocation, log, set_text
+from virt_hook import Hook, Veto, export, invocation, log
 
 ANNOTATION = "board.example.com/manufacturer"
 
@@ -12,19 +12,18 @@ class Board(Hook):
     paths = ["/domain/sysinfo/baseBoard/**", "/domain/os/smbios/@mode"]
 
     def pre_start(self, vmi):
-        if annotation(vmi, ANNOTATION) == "":
+        if vmi.annotation(ANNOTATION) == "":
             raise Veto("a board without a manufacturer")
 
     def pre_cloud_init_iso(self, vmi, data_source, documents):
         documents["user-data"] += f"# Python, {data_source}, {invocation('reason')}\n"
 
     def on_define_domain(self, vmi, domain):
-        entry = child(child(child(domain, "sysinfo"), "baseBoard"), "entry")
-        entry.setAttribute("name", "manufacturer")
-        set_text(entry, annotation(vmi, ANNOTATION))
+        entry = domain.ensure("sysinfo/baseBoard/entry")
+        entry.set_attr("name", "manufacturer").text = vmi.annotation(ANNOTATION)
 
     def shutdown(self):
         log("the end, in Python")
 
 
-Handler = export(Board)
+export(Board)

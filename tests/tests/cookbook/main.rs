@@ -1,9 +1,11 @@
 //! The recipes of docs/rust.md: each does what its text says, changes nothing when it runs again, needs only the wishes
-//! that the page lists, and makes a domain that libvirt's schema accepts.
+//! that the page lists, and makes a domain that libvirt's schema accepts. The recipes in other languages have the same
+//! effects.
 #![allow(clippy::unwrap_used)]
 
 mod cloud_init;
 mod devices;
+mod languages;
 mod resources;
 
 use std::collections::BTreeSet;
@@ -95,14 +97,20 @@ recipes! {
 
 /// A VMI that asks for everything that the recipes read.
 fn vmi() -> Vmi {
+    Vmi::new(vmi_json("").to_string())
+}
+
+/// The same, with a recipe's name for modules that have them all.
+fn vmi_json(recipe: &str) -> serde_json::Value {
     let annotations = json!({
         "example.com/usb": "046d:0825",
         "example.com/pci": "0000:3b:00.0",
         "example.com/shared-memory": "between-vms",
         "example.com/pin-to": "4,5",
         "example.com/ops-key": "ssh-ed25519 AAAA ops",
+        "recipe": recipe,
     });
-    let vmi = json!({
+    json!({
         "metadata": {"name": "vm", "namespace": "ns", "uid": "6b3e", "annotations": annotations},
         "spec": {"domain": {
             "cpu": {"cores": 2},
@@ -112,8 +120,7 @@ fn vmi() -> Vmi {
             },
         }},
         "status": {"nodeName": "node01"},
-    });
-    Vmi::new(vmi.to_string())
+    })
 }
 
 /// KubeVirt's domain of a typical VM, with the vGPU that the VMI asks for.
@@ -222,21 +229,43 @@ fn the_page_lists_each_recipe_with_its_wishes() {
     }
 }
 
+/// The recipes for cloud-init data: name, recipe, document, and a part of it afterwards.
+const CLOUD_INIT_RECIPES: [(&str, CloudInitRecipe, &str, &str); 4] = [
+    (
+        "packages",
+        cloud_init::packages,
+        "user-data",
+        "\"qemu-guest-agent\"",
+    ),
+    (
+        "user",
+        cloud_init::user,
+        "user-data",
+        "ssh-ed25519 AAAA ops",
+    ),
+    ("network", cloud_init::network, "network-data", "mtu: 1400"),
+    (
+        "where_it_runs",
+        cloud_init::where_it_runs,
+        "user-data",
+        "node=node01",
+    ),
+];
+
+fn documents() -> Vec<(String, String)> {
+    let documents = [
+        ("user-data", "#cloud-config\n# mine\npackages: [vim]\n"),
+        ("network-data", "# ours\nversion: 2\n"),
+    ];
+    documents
+        .map(|(name, text)| (name.to_owned(), text.to_owned()))
+        .to_vec()
+}
+
 #[test]
 fn cloud_init_recipes_keep_what_the_user_wrote() {
-    let cases: [(CloudInitRecipe, &str, &str); 4] = [
-        (cloud_init::packages, "user-data", "\"qemu-guest-agent\""),
-        (cloud_init::user, "user-data", "ssh-ed25519 AAAA ops"),
-        (cloud_init::network, "network-data", "mtu: 1400"),
-        (cloud_init::where_it_runs, "user-data", "node=node01"),
-    ];
-    for (run, document, expected) in cases {
-        let documents = [
-            ("user-data", "#cloud-config\n# mine\npackages: [vim]\n"),
-            ("network-data", "# ours\nversion: 2\n"),
-        ];
-        let documents = documents.map(|(name, text)| (name.to_owned(), text.to_owned()));
-        let mut cloud_init = CloudInit::new("noCloud", documents.to_vec());
+    for (_, run, document, expected) in CLOUD_INIT_RECIPES {
+        let mut cloud_init = CloudInit::new("noCloud", documents());
         run(&vmi(), &mut cloud_init).unwrap();
         let found = cloud_init.document(document).unwrap();
         assert!(found.contains(expected), "{found}");

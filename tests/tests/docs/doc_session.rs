@@ -11,7 +11,7 @@ use tests::hooks;
 
 use crate::image::{self, Image};
 use crate::output;
-use crate::page::{Block, page, source};
+use crate::page::{Block, is_of_workspace, page, source};
 use crate::{sample_record, static_checks, yaml_blocks};
 
 /// The directory of records, as the pages name it.
@@ -106,7 +106,7 @@ impl DocSession {
                     image::start(at, &sidecar, self);
                 }
             }
-            (_, name) if name.contains('.') && !["rust", "go"].contains(&&*block.language) => {
+            (language, name) if name.contains('.') && !is_of_workspace(language, name) => {
                 self.write(at, block)
             }
             _ => {}

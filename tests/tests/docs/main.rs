@@ -12,7 +12,7 @@
 //! | `sh cluster`, `sh install`, `sh gate` | is not run, but counted in [`NOT_RUN`] and checked against the sources |
 //! | `text usage` | names existing verbs and flags |
 //! | `yaml NAME`, `toml NAME`, `python NAME`, ... | is written to the file NAME, for the following blocks |
-//! | `rust PATH`, `go PATH` | is a verbatim part of that file of the workspace; without PATH `rust` is a doc test of the SDK |
+//! | `rust PATH`, `go PATH`, `c PATH`, `python tests/PATH` | is a verbatim part of that file of the workspace; without PATH `rust` is a doc test of the SDK |
 //! | `dockerfile` | is built into a directory, and its entrypoint is started there |
 //! | `yaml`, `json` | must parse; Kubernetes objects must have known fields only; sidecars in annotations are started |
 //!
@@ -81,6 +81,8 @@ tested! {
     commands_of_the_page_on_policies_print_what_it_shows: "docs/policy.md",
     commands_of_the_page_on_signatures_print_what_it_shows: "docs/signatures.md",
     commands_of_the_page_on_ports_print_what_it_shows: "docs/from-a-sidecar.md",
+    commands_of_the_page_on_vdsm_print_what_it_shows: "docs/from-vdsm.md",
+    commands_of_the_page_on_libvirts_hooks_print_what_it_shows: "docs/from-libvirt-hooks.md",
     commands_of_the_c_example_print_what_it_shows: "examples-hooks/c-genid/README.md",
     commands_of_the_go_example_print_what_it_shows: "examples-hooks/go-smbios/README.md",
     commands_of_the_python_example_print_what_it_shows: "examples-hooks/python-interfaces/README.md",
@@ -153,8 +155,8 @@ fn every_block_is_valid_in_its_language() {
                 // A doc test of the SDK, which `cargo test` compiles and runs.
                 ("rust", "") => assert_eq!(path, "hooks-sdk/README.md", "{at}"),
                 // A part of a hook, which belongs to no file.
-                ("go", "") => {}
-                ("rust" | "go", file) => {
+                ("go" | "c" | "python", "") => {}
+                (language, file) if page::is_of_workspace(language, file) => {
                     assert!(
                         page::source(file).contains(&block.text),
                         "{at}: {file} does not contain it"
@@ -201,7 +203,7 @@ fn examples_in_help_use_existing_verbs_and_flags() {
 
 #[test]
 fn every_hook_points_signature_is_declared() {
-    assert_eq!(signatures::count_declared(), 20);
+    assert_eq!(signatures::count_declared(), 24);
 }
 
 #[test]

@@ -60,6 +60,14 @@ pub(crate) fn page(path: &str) -> Page {
     Page { blocks, prose }
 }
 
+/// Whether a block `LANGUAGE NAME` shows a part of a file of the workspace, and does not write a file.
+pub(crate) fn is_of_workspace(language: &str, name: &str) -> bool {
+    match language {
+        "rust" | "go" | "c" => !name.is_empty(),
+        _ => language == "python" && name.starts_with("tests/"),
+    }
+}
+
 fn begun(info: &str, line: usize) -> Block {
     let mut words = info.split_whitespace().map(str::to_owned);
     Block {

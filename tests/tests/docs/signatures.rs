@@ -3,12 +3,17 @@
 use crate::page::{page, pages, source};
 
 /// The start of a signature in each language, and the file that declares it.
-const SDKS: [(&str, &str); 7] = [
+const SDKS: [(&str, &str); 9] = [
     ("fn ", "hooks-sdk/src/hook.rs"),
-    ("def ", "src/virt-hook/templates/python/sdk/virt_hook.py"),
+    (
+        "def ",
+        "src/virt-hook/templates/python/sdk/virt_hook/hook.py",
+    ),
     ("PreStart func", GO),
     ("PreCloudInitISO func", GO),
     ("OnDefineDomain func", GO),
+    ("OnAttachDevice func", GO),
+    ("PreMigrationSource func", GO),
     ("Shutdown func", GO),
     ("bool ", "src/virt-hook/templates/c/sdk/virt_hook.h"),
 ];

@@ -24,8 +24,7 @@ const MANUFACTURER: &str = "board.example.com/manufacturer";
 /// The module, built once.
 fn module() -> Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let makefile = "../../../examples-hooks/python-interfaces/Makefile";
-    let make = || hooks::build_with_make("tests/hooks/python-board", makefile, "board");
+    let make = || hooks::build_with_make("tests/hooks/python-board", "sdk/hook.mk", "board");
     let built = BUILT.get_or_init(|| make().map_err(|error| format!("{error:#}")));
     built.clone().map_err(anyhow::Error::msg)
 }

@@ -12,24 +12,15 @@ const char *hook_describe(void) {
 
 /* Before anything is prepared: the place for a "no". */
 bool hook_pre_start(text vmi) {
-    text title;
-    if (!vmi_annotation(vmi, ANNOTATION, &title)) return true;
-    for (size_t i = 0; i < title.length; i++) {
-        if (title.bytes[i] == '\n') return hook_veto(text_of("the title must be one line"));
-    }
+    text title, first, rest;
+    bool given = vmi_annotation(vmi, ANNOTATION, &title);
+    if (given && text_cut(title, "\n", &first, &rest)) return hook_veto(text_of("the title must be one line"));
     return true;
 }
 
 /* Before the domain is defined. Run again on its own work, it must change nothing more. */
 bool hook_on_define_domain(text vmi, text *domain) {
     text title;
-    if (!vmi_annotation(vmi, ANNOTATION, &title)) return true;
-    text element = text_join(text_of("<title>"), xml_escape(title), text_of("</title>"));
-    xml_element at;
-    if (xml_find(*domain, "domain/title", &at)) {
-        *domain = text_replace(*domain, at.start, at.end, element);
-    } else if (xml_find(*domain, "domain/name", &at)) {
-        *domain = text_replace(*domain, at.end, at.end, text_join(text_of("\n\t"), element));
-    }
+    if (vmi_annotation(vmi, ANNOTATION, &title)) xml_set(domain, "domain/title", title);
     return true;
 }

@@ -1,6 +1,6 @@
 """Puts the title that an annotation names into the domain, where virt-manager and `virsh` show it."""
 
-from virt_hook import Hook, Veto, annotation, child, export, set_text
+from virt_hook import Hook, Veto, export
 
 ANNOTATION = "{{name}}.example.com/title"
 
@@ -14,14 +14,14 @@ class Title(Hook):
 
     def pre_start(self, vmi):
         """Before anything is prepared: the place for a "no"."""
-        if "\n" in (annotation(vmi, ANNOTATION) or ""):
+        if "\n" in (vmi.annotation(ANNOTATION) or ""):
             raise Veto("the title must be one line")
 
     def on_define_domain(self, vmi, domain):
         """Before the domain is defined. Run again on its own work, it must change nothing more."""
-        title = annotation(vmi, ANNOTATION)
+        title = vmi.annotation(ANNOTATION)
         if title:
-            set_text(child(domain, "title"), title)
+            domain.set("title", title)
 
 
-Handler = export(Title)
+export(Title)

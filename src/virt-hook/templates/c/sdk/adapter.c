@@ -38,6 +38,11 @@ WEAK bool hook_on_attach_device(text vmi, text *device) {
     return true;
 }
 
+WEAK bool hook_pre_migration_source(text vmi, migration_parameters *migration) {
+    (void)vmi, (void)migration;
+    return true;
+}
+
 WEAK bool hook_shutdown(void) { return true; }
 
 /* ---- what the host calls ----------------------------------------------------------------------- */
@@ -84,30 +89,41 @@ bool exports_virt_hook_hooks_handler_on_define_domain(hook_string_t *vmi, hook_s
     return done(well, err);
 }
 
-/* The interface attach-device of 0.1.1, which the bindings of 0.1.0 do not have. As the canonical ABI lays out
- * result<string, error>: 0 and the text, or 1, which error, and its text. The host takes a copy. */
+/* The optional interfaces of 0.1.1, which the bindings of 0.1.0 do not have. As the canonical ABI lays out
+ * result<_, error>: 0 and the value, or 1, which error, and its text. The host takes a copy. */
+static struct {
+    size_t failed;
+    union {
+        text device;
+        migration_parameters migration;
+        struct {
+            size_t tag;
+            text words;
+        } error;
+    } value;
+} optional;
+
+static const void *optional_result(bool well) {
+    optional.failed = !well;
+    if (!well) {
+        optional.value.error.tag = error.tag;
+        optional.value.error.words = taken(&error.val.veto);
+    }
+    return &optional;
+}
+
 __attribute__((export_name("virt-hook:hooks/attach-device@0.1.1#on-attach-device"))) const void *
 exports_virt_hook_hooks_attach_device_on_attach_device(const char *vmi, size_t vmi_length,
                                                        const char *xml, size_t xml_length) {
-    static struct {
-        size_t failed;
-        union {
-            text device;
-            struct {
-                size_t tag;
-                text words;
-            } error;
-        } value;
-    } ret;
-    text device = {xml, xml_length};
-    ret.failed = !hook_on_attach_device((text){vmi, vmi_length}, &device);
-    if (ret.failed) {
-        ret.value.error.tag = error.tag;
-        ret.value.error.words = taken(&error.val.veto);
-    } else {
-        ret.value.device = device;
-    }
-    return &ret;
+    optional.value.device = (text){xml, xml_length};
+    return optional_result(hook_on_attach_device((text){vmi, vmi_length}, &optional.value.device));
+}
+
+__attribute__((export_name("virt-hook:hooks/migration-source@0.1.1#pre-migration-source"))) const void *
+exports_virt_hook_hooks_migration_source_pre_migration_source(const char *vmi, size_t vmi_length,
+                                                              migration_parameter *parameters, size_t count) {
+    optional.value.migration = (migration_parameters){parameters, count};
+    return optional_result(hook_pre_migration_source((text){vmi, vmi_length}, &optional.value.migration));
 }
 
 bool exports_virt_hook_hooks_handler_shutdown(exports_virt_hook_hooks_handler_error_t *err) {

@@ -83,17 +83,6 @@ static unsigned hex4(const char *digits) {
     return value;
 }
 
-static char *put_utf8(char *to, unsigned point) {
-    if (point < 0x80) {
-        *to++ = (char)point;
-        return to;
-    }
-    int more = point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
-    *to++ = (char)((0xf00 >> more) | (point >> (6 * more)));
-    while (more-- > 0) *to++ = (char)(0x80 | ((point >> (6 * more)) & 0x3f));
-    return to;
-}
-
 static text unescape(text raw) {
     /* No escape is shorter than what it stands for. */
     char *bytes = malloc(raw.length + 1), *to = bytes;
@@ -114,7 +103,7 @@ static text unescape(text raw) {
                 point = 0x10000 + ((point & 0x3ff) << 10) + (hex4(at + 2) & 0x3ff);
                 at += 6;
             }
-            to = put_utf8(to, point);
+            to = text_put_utf8(to, point);
         } else {
             static const char kinds[] = "bfnrt", values[] = "\b\f\n\r\t";
             const char *known = strchr(kinds, kind);
@@ -155,6 +144,38 @@ bool json_find(text json, const char *const *path, text *value) {
     return !text_is(*value, "null");
 }
 
+bool json_next(text list, text *item) {
+    cursor c = {list.bytes, list.bytes + list.length};
+    if (item->bytes) {
+        c.at = item->bytes + item->length;
+        if (!eat(&c, ',')) return false;
+    } else if (!eat(&c, '[')) {
+        return false;
+    }
+    skip_space(&c);
+    const char *from = c.at;
+    if (!skip_value(&c)) return false;
+    *item = (text){from, (size_t)(c.at - from)};
+    return true;
+}
+
 bool vmi_annotation(text vmi, const char *name, text *value) {
     return json_find(vmi, (const char *const[]){"metadata", "annotations", name, NULL}, value);
+}
+
+bool vmi_label(text vmi, const char *name, text *value) {
+    return json_find(vmi, (const char *const[]){"metadata", "labels", name, NULL}, value);
+}
+
+size_t vmi_vcpus(text vmi) {
+    static const char *const parts[] = {"sockets", "cores", "threads"};
+    size_t all = 1;
+    for (size_t i = 0; i < 3; i++) {
+        text written;
+        if (!json_find(vmi, (const char *const[]){"spec", "domain", "cpu", parts[i], NULL}, &written)) continue;
+        size_t count = 0;
+        for (size_t d = 0; d < written.length && count < 10000; d++) count = count * 10 + (size_t)(written.bytes[d] - '0');
+        all *= count ? count : 1;
+    }
+    return all;
 }

@@ -38,6 +38,22 @@ bool hook_on_define_domain(text vmi, text *domain);
  * <hostdev>, to be replaced by the changed one. */
 bool hook_on_attach_device(text vmi, text *device);
 
+/* A parameter of a migration: a number in decimal digits, or true or false. */
+typedef struct {
+    text name, value;
+} migration_parameter;
+
+typedef struct {
+    migration_parameter *items;
+    size_t count;
+} migration_parameters;
+
+/* Before the virtual machine is migrated to another node. Values are changed in place; a veto ends the migration. */
+bool hook_pre_migration_source(text vmi, migration_parameters *migration);
+
+/* The value of a parameter (bandwidth, max-downtime, ...), to read and to replace; NULL for one that there is not. */
+text *migration_value(const migration_parameters *migration, const char *name);
+
 /* When the launcher ends. */
 bool hook_shutdown(void);
 
@@ -65,11 +81,22 @@ void hook_log(virt_hook_hooks_host_level_t level, text line);
 text text_of(const char *terminated);
 text text_part(text whole, size_t from, size_t to);
 bool text_is(text one, const char *other);
+bool text_equal(text one, text other);
+text text_of_number(size_t number);
+/* Whether it has at least one character, and only these. */
+bool text_consists_of(text one, const char *characters);
+/* What stands before the first separator, and what behind; false without one. */
+bool text_cut(text whole, const char *separator, text *before, text *behind);
+/* Writes a code point, and gives the place behind it. */
+char *text_put_utf8(char *to, unsigned point);
 
 /* All of them, one after the other; the last is TEXT_END. */
 #define text_join(...) text_join_all((const text[]){__VA_ARGS__, TEXT_END})
 #define TEXT_END ((text){NULL, 0})
 text text_join_all(const text *pieces);
+
+/* A path with parts that are texts, for the functions below. */
+#define path_join(...) (text_join(__VA_ARGS__).bytes)
 
 /* `whole` with the bytes between `from` and `to` replaced. */
 text text_replace(text whole, size_t from, size_t to, text by);
@@ -80,8 +107,15 @@ text text_replace(text whole, size_t from, size_t to, text by);
  * escapes; anything else as it stands. False when there is none, or when it is null. */
 bool json_find(text json, const char *const *path, text *value);
 
-/* An annotation of the virtual machine. */
+/* The items of a list one after the other, each as it stands: `for (text item = {0}; json_next(list, &item);)`. */
+bool json_next(text list, text *item);
+
+/* An annotation or a label of the virtual machine. */
 bool vmi_annotation(text vmi, const char *name, text *value);
+bool vmi_label(text vmi, const char *name, text *value);
+
+/* How many vCPUs the guest starts with: sockets, cores and threads, each 1 by default. */
+size_t vmi_vcpus(text vmi);
 
 /* ---- the domain -------------------------------------------------------------------------------- */
 
@@ -90,9 +124,38 @@ typedef struct {
     size_t start, content, content_end, end;
 } xml_element;
 
-/* The first element at a path of names, as "domain/devices/disk"; of several parents of one name only
- * the first is looked into. Names are compared as they are written, prefixes included. */
+/* Paths begin with the root: "domain/devices/disk". They can have predicates, which all must hold:
+ *   [@type='usb']  [target/@dev='vda']  [mac]  [text()='a']  [2], the second of its name
+ * `*` is any name. Names are compared as they are written, prefixes included. Those that end in an attribute,
+ * "domain/cpu/@mode", select the elements that have it. A path that is none is logged, and ends the call as a failure.
+ */
+
+/* The first element at a path. */
 bool xml_find(text xml, const char *path, xml_element *found);
+
+/* The next one: `for (xml_element at = {0}; xml_next(*domain, "domain/devices/disk", &at);)`. */
+bool xml_next(text xml, const char *path, xml_element *at);
+
+/* Puts an element in the place of one that xml_next() has found, and continues behind it. */
+void xml_replace(text *xml, xml_element *at, text by);
+
+/* The value of an attribute, or the element's own text. */
+bool xml_value(text xml, const char *path, text *value);
+
+/* Sets an attribute or a text. Missing elements are made, with what the predicates ask for. */
+void xml_set(text *xml, const char *path, text value);
+
+/* The same, unless there is a value. Whether it was set. */
+bool xml_set_if_absent(text *xml, const char *path, text value);
+
+/* Adds an element, given as XML, to the one at `parent`: where libvirt's schema wants it. */
+void xml_insert(text *xml, const char *parent, text element);
+
+/* The same, unless the path selects an element. The path must select what is added. Whether it was added. */
+bool xml_insert_if_absent(text *xml, const char *path, text element);
+
+/* Removes all that a path selects, and gives their number. */
+size_t xml_remove(text *xml, const char *path);
 
 /* As text, or as the value of an attribute in either kind of quotes. */
 text xml_escape(text plain);

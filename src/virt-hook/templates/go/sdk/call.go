@@ -19,48 +19,64 @@ func (h *Hook) callPreStart(vmi string) error {
 	if h.PreStart == nil {
 		return nil
 	}
-	return catchPanic(func() error {
-		parsed, err := ParseVMI(vmi)
-		if err != nil {
-			return err
-		}
-		return h.PreStart(parsed)
-	})
+	return withVMI(vmi, h.PreStart)
 }
 
 func (h *Hook) callPreCloudInitISO(vmi string, cloudInit *CloudInit) error {
 	if h.PreCloudInitISO == nil {
 		return nil
 	}
-	return catchPanic(func() error {
-		parsed, err := ParseVMI(vmi)
-		if err != nil {
-			return err
-		}
-		return h.PreCloudInitISO(parsed, cloudInit)
-	})
+	return withVMI(vmi, func(vmi *VMI) error { return h.PreCloudInitISO(vmi, cloudInit) })
 }
 
 func (h *Hook) callOnDefineDomain(vmi, xml string) (changed string, err error) {
 	if h.OnDefineDomain == nil {
 		return xml, nil
 	}
-	err = catchPanic(func() error {
-		parsed, err := ParseVMI(vmi)
-		if err != nil {
-			return err
-		}
+	err = withVMI(vmi, func(vmi *VMI) error {
 		domain, err := ParseDomain(xml)
 		if err != nil {
 			return err
 		}
-		if err := h.OnDefineDomain(parsed, domain); err != nil {
-			return err
-		}
+		err = h.OnDefineDomain(vmi, domain)
 		changed = domain.String()
-		return nil
+		return err
 	})
 	return changed, err
+}
+
+func (h *Hook) callOnAttachDevice(vmi, xml string) (changed string, err error) {
+	if h.OnAttachDevice == nil {
+		return xml, nil
+	}
+	err = withVMI(vmi, func(vmi *VMI) error {
+		device, err := ParseDevice(xml)
+		if err != nil {
+			return err
+		}
+		err = h.OnAttachDevice(vmi, device)
+		changed = device.String()
+		return err
+	})
+	return changed, err
+}
+
+func (h *Hook) callPreMigrationSource(vmi string, migration *Migration) error {
+	if h.PreMigrationSource == nil {
+		return nil
+	}
+	return withVMI(vmi, func(vmi *VMI) error { return h.PreMigrationSource(vmi, migration) })
+}
+
+// withVMI calls a function of the hook with the VMI.
+func withVMI(json string, call func(*VMI) error) error {
+	return catchPanic(func() error {
+		vmi, err := ParseVMI(json)
+		if err != nil {
+			return err
+		}
+		return call(vmi)
+	})
 }
 
 func (h *Hook) callShutdown() error {

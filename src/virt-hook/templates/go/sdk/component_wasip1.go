@@ -1,4 +1,4 @@
-// The bindings of the world "hook" in hooks.wit: the canonical ABI of the component model by hand.
+// The bindings of the world "hook" in hooks.wit, and of the optional interfaces of 0.1.1: the canonical ABI of the component model by hand.
 
 package hooks
 
@@ -71,6 +71,31 @@ func (r *result) done(err error) unsafe.Pointer {
 	return r.address()
 }
 
+// changed writes result<string, error>.
+func (r *result) changed(xml string, err error) unsafe.Pointer {
+	if err != nil {
+		return r.done(err)
+	}
+	changed := r.text(xml)
+	r.words = [4]uint32{0, changed.address, changed.size, 0}
+	return r.address()
+}
+
+// pair adds to the list of pairs.
+func (r *result) pair(name, value string) { r.list = append(r.list, r.text(name), r.text(value)) }
+
+// pairs writes result<list<tuple<string, string>>, error>.
+func (r *result) pairs() unsafe.Pointer {
+	list := uint32(uintptr(unsafe.Pointer(unsafe.SliceData(r.list))))
+	r.words = [4]uint32{0, list, uint32(len(r.list) / 2), 0}
+	return r.address()
+}
+
+// pairs reads list<tuple<string, string>>.
+func pairs(address unsafe.Pointer, count uint32) [][2]text {
+	return unsafe.Slice((*[2]text)(address), count)
+}
+
 //go:wasmexport virt-hook:hooks/handler@0.1.0#describe
 func exportDescribe() unsafe.Pointer {
 	// The linker leaves out what nothing uses.
@@ -95,29 +120,46 @@ func exportPreCloudInitISO(
 	documents unsafe.Pointer, count uint32,
 ) unsafe.Pointer {
 	cloudInit := CloudInit{DataSource: textAt(source, sourceSize)}
-	for _, document := range unsafe.Slice((*[2]text)(documents), count) {
+	for _, document := range pairs(documents, count) {
 		cloudInit.Documents = append(cloudInit.Documents, Document{document[0].String(), document[1].String()})
 	}
 	if err := exported.callPreCloudInitISO(textAt(vmi, vmiSize), &cloudInit); err != nil {
 		return out.done(err)
 	}
 	for _, document := range cloudInit.Documents {
-		out.list = append(out.list, out.text(document.Name), out.text(document.Text))
+		out.pair(document.Name, document.Text)
 	}
-	list := uint32(uintptr(unsafe.Pointer(unsafe.SliceData(out.list))))
-	out.words = [4]uint32{0, list, uint32(len(cloudInit.Documents)), 0}
-	return out.address()
+	return out.pairs()
 }
 
 //go:wasmexport virt-hook:hooks/handler@0.1.0#on-define-domain
 func exportOnDefineDomain(vmi unsafe.Pointer, vmiSize uint32, xml unsafe.Pointer, xmlSize uint32) unsafe.Pointer {
-	domain, err := exported.callOnDefineDomain(textAt(vmi, vmiSize), textAt(xml, xmlSize))
-	if err != nil {
+	return out.changed(exported.callOnDefineDomain(textAt(vmi, vmiSize), textAt(xml, xmlSize)))
+}
+
+// The optional interfaces. The host does not call what the hook does not subscribe to.
+
+//go:wasmexport virt-hook:hooks/attach-device@0.1.1#on-attach-device
+func exportOnAttachDevice(vmi unsafe.Pointer, vmiSize uint32, xml unsafe.Pointer, xmlSize uint32) unsafe.Pointer {
+	return out.changed(exported.callOnAttachDevice(textAt(vmi, vmiSize), textAt(xml, xmlSize)))
+}
+
+//go:wasmexport virt-hook:hooks/migration-source@0.1.1#pre-migration-source
+func exportPreMigrationSource(
+	vmi unsafe.Pointer, vmiSize uint32,
+	parameters unsafe.Pointer, count uint32,
+) unsafe.Pointer {
+	var migration Migration
+	for _, parameter := range pairs(parameters, count) {
+		migration.Parameters = append(migration.Parameters, Parameter{parameter[0].String(), parameter[1].String()})
+	}
+	if err := exported.callPreMigrationSource(textAt(vmi, vmiSize), &migration); err != nil {
 		return out.done(err)
 	}
-	changed := out.text(domain)
-	out.words = [4]uint32{0, changed.address, changed.size, 0}
-	return out.address()
+	for _, parameter := range migration.Parameters {
+		out.pair(parameter.Name, parameter.Value)
+	}
+	return out.pairs()
 }
 
 //go:wasmexport virt-hook:hooks/handler@0.1.0#shutdown

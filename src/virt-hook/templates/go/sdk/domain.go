@@ -32,19 +32,7 @@ func MustParseDomain(xml string) *Domain {
 }
 
 // String is the current XML.
-func (d *Domain) String() string {
-	var out strings.Builder
-	out.WriteString(d.document.prolog)
-	if d.touched {
-		var root strings.Builder
-		render(d.Element, layoutOf(d.Element), missingDeclarations(d.Element), &root)
-		out.WriteString(root.String())
-	} else {
-		out.WriteString(d.raw)
-	}
-	out.WriteString(d.document.epilog)
-	return out.String()
-}
+func (d *Domain) String() string { return d.document.String() }
 
 // DomainName is libvirt's name of the domain: NAMESPACE_NAME.
 func (d *Domain) DomainName() string { return d.Child("name").Text() }

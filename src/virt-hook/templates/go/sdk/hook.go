@@ -32,6 +32,8 @@ type Hook struct {
 	ConfigKeys []string
 	// Dirs are the directories that the hook reads. They are there, read-only, if the operator's policy allows them.
 	Dirs []string
+	// Migration are the names of the parameters of a migration that the hook changes: bandwidth, max-downtime, ...
+	Migration []string
 
 	// PreStart runs before anything is prepared. A veto ends the start.
 	PreStart func(vmi *VMI) error
@@ -39,6 +41,11 @@ type Hook struct {
 	PreCloudInitISO func(vmi *VMI, cloudInit *CloudInit) error
 	// OnDefineDomain runs before the domain is defined. libvirt has assigned no addresses yet.
 	OnDefineDomain func(vmi *VMI, domain *Domain) error
+	// OnAttachDevice runs before a device is attached to the running virtual machine. What the device is (target, alias,
+	// MAC address, source) cannot be changed. A veto keeps the device away.
+	OnAttachDevice func(vmi *VMI, device *Device) error
+	// PreMigrationSource runs before the virtual machine is migrated to another node. A veto ends the migration.
+	PreMigrationSource func(vmi *VMI, migration *Migration) error
 	// Shutdown runs when the launcher ends, even if there never was a domain.
 	Shutdown func() error
 }
@@ -65,6 +72,8 @@ func (h *Hook) Describe() string {
 		{"PreStart", h.PreStart != nil},
 		{"PreCloudInitIso", h.PreCloudInitISO != nil},
 		{"OnDefineDomain", h.OnDefineDomain != nil},
+		{"OnAttachDevice", h.OnAttachDevice != nil},
+		{"PreMigrationSource", h.PreMigrationSource != nil},
 		{"Shutdown", h.Shutdown != nil},
 	} {
 		if !point.served {
@@ -76,8 +85,12 @@ func (h *Hook) Describe() string {
 		first = false
 		out += `{"name":"` + point.name + `","priority":` + itoa(h.Priority) + `}`
 	}
-	return out + `],"wishes":{"paths":` + jsonList(h.Paths) + `,"config":` + jsonList(h.ConfigKeys) +
-		`,"dirs":` + jsonList(h.Dirs) + `}}`
+	out += `],"wishes":{"paths":` + jsonList(h.Paths) + `,"config":` + jsonList(h.ConfigKeys) +
+		`,"dirs":` + jsonList(h.Dirs)
+	if len(h.Migration) > 0 {
+		out += `,"migration":` + jsonList(h.Migration)
+	}
+	return out + `}}`
 }
 
 // Veto is an error that says no: the virtual machine must not start. Its owner reads the text.
@@ -85,37 +98,3 @@ type Veto string
 
 // Error is the text.
 func (v Veto) Error() string { return string(v) }
-
-// Document is a text of cloud-init's: user-data, network-data or meta-data.
-type Document struct {
-	Name, Text string
-}
-
-// CloudInit is the cloud-init data, to be changed in place.
-type CloudInit struct {
-	// DataSource is noCloud or configDrive.
-	DataSource string
-	// Documents are all documents, in the host's order.
-	Documents []Document
-}
-
-// Document returns a document's text.
-func (c *CloudInit) Document(name string) (text string, ok bool) {
-	for _, document := range c.Documents {
-		if document.Name == name {
-			return document.Text, true
-		}
-	}
-	return "", false
-}
-
-// SetDocument replaces a document's text, or adds the document.
-func (c *CloudInit) SetDocument(name, text string) {
-	for i := range c.Documents {
-		if c.Documents[i].Name == name {
-			c.Documents[i].Text = text
-			return
-		}
-	}
-	c.Documents = append(c.Documents, Document{Name: name, Text: text})
-}

@@ -352,6 +352,8 @@ func quoteJSON(text string) string {
 		switch {
 		case c == '"' || c == '\\':
 			out = append(out, '\\', byte(c))
+		case strings.ContainsRune("\b\f\n\r\t", c):
+			out = append(out, '\\', "bfnrt"[strings.IndexRune("\b\f\n\r\t", c)])
 		case c < ' ':
 			out = append(out, `\u00`...)
 			out = append(out, "0123456789abcdef"[c>>4], "0123456789abcdef"[c&15])

@@ -24,6 +24,16 @@ type document struct {
 	root           *Element
 }
 
+// String is the document with its edits.
+func (d *document) String() string {
+	if !d.root.touched {
+		return d.prolog + d.root.raw + d.epilog
+	}
+	var out strings.Builder
+	render(d.root, layoutOf(d.root), missingDeclarations(d.root), &out)
+	return d.prolog + out.String() + d.epilog
+}
+
 func parseDocument(text string) (*document, error) {
 	p := &parser{text: text}
 	if len(text) > maxXMLBytes {

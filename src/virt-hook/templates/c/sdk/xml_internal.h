@@ -1,0 +1,48 @@
+/* What the files about XML share. */
+#ifndef XML_INTERNAL_H
+#define XML_INTERNAL_H
+
+#include "virt_hook.h"
+
+/* An attribute: the first byte of its name, and its value without the quotes. */
+typedef struct {
+    size_t name, from, to;
+} xml_span;
+
+/* A level of a path: a name or `*`, and predicates, as `[@type='usb'][2]`. */
+typedef struct {
+    text name, predicates;
+} xml_step;
+
+/* A predicate: a position, or a path below the element, with a value if there is one. */
+typedef struct {
+    size_t position;
+    text path, value;
+    bool has_value;
+} xml_predicate;
+
+/* The byte after a tag's `>`; one within quotes is none. */
+size_t xml_after_tag(text xml, size_t at);
+/* The next start or end tag at or after `at`; comments, CDATA and the like are stepped over. */
+size_t xml_next_tag(text xml, size_t at);
+/* Whether a tag from `at` to `past` is of the kind `<a/>`. */
+bool xml_is_empty_tag(text xml, size_t at, size_t past);
+/* The first element from `at` on; false where the parent ends first. */
+bool xml_sibling(text xml, size_t at, xml_element *found);
+text xml_name(text xml, const xml_element *of);
+bool xml_attribute(text xml, const xml_element *of, text name, xml_span *found);
+
+/* Reads a step; what comes after it, or NULL. */
+const char *xml_next_step(const char *path, xml_step *step);
+const char *xml_skip_root(const char *path);
+bool xml_next_predicate(text *rest, xml_predicate *one);
+/* The next sibling from `*at` on that a step selects. `*position` counts those of the step's name. */
+bool xml_child(text xml, size_t *at, const xml_step *step, size_t *position, xml_element *found);
+/* The name of the attribute that a path ends in, or NULL. */
+const char *xml_attribute_of(const char *path);
+/* Logs what is wrong with a path, and ends the call as a failure of the hook. */
+_Noreturn void xml_refuse(const char *path, const char *why);
+
+text xml_unescape(text raw);
+
+#endif

@@ -1,0 +1,75 @@
+package hooks
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestADeviceIsEditedInPlace(t *testing.T) {
+	hook := Hook{OnAttachDevice: func(_ *VMI, device *Device) error {
+		if device.Name() != "disk" || device.VMIName() != "data" {
+			return Veto(device.VMIName())
+		}
+		device.Ensure("driver").SetAttr("cache", "none")
+		return nil
+	}}
+	const disk = "<disk type=\"file\"><target dev='sda'/><alias name='ua-data'/></disk>\n"
+	got, err := hook.callOnAttachDevice("{}", disk)
+	if want := strings.Replace(disk, "</disk>", "<driver cache='none'/></disk>", 1); got != want || err != nil {
+		t.Error(got, err)
+	}
+	if _, err := hook.callOnAttachDevice("{}", "<disk/>"); err != Veto("") {
+		t.Error(err)
+	}
+	if _, err := hook.callOnAttachDevice("{}", "<disk>"); err == nil || !strings.Contains(err.Error(), "the device's XML: line 1") {
+		t.Error(err)
+	}
+	if got, err := (&Hook{}).callOnAttachDevice("{}", disk); got != disk || err != nil {
+		t.Error(got, err)
+	}
+}
+
+func TestTheParametersOfAMigrationAreSetByName(t *testing.T) {
+	hook := Hook{PreMigrationSource: func(_ *VMI, migration *Migration) error {
+		if migration.Number("bandwidth") == 0 {
+			migration.SetNumber("bandwidth", 64<<20)
+		}
+		if migration.Switch("allow-post-copy") {
+			return errors.New("no post-copy")
+		}
+		migration.SetSwitch("allow-auto-converge", true)
+		return nil
+	}}
+	migration := Migration{Parameters: []Parameter{{"bandwidth", "0"}, {"allow-post-copy", "false"}}}
+	if err := hook.callPreMigrationSource("{}", &migration); err != nil {
+		t.Fatal(err)
+	}
+	want := []Parameter{{"bandwidth", "67108864"}, {"allow-post-copy", "false"}, {"allow-auto-converge", "true"}}
+	for i, parameter := range migration.Parameters {
+		if parameter != want[i] {
+			t.Error(parameter)
+		}
+	}
+	if _, ok := migration.Get("unknown"); ok || len(migration.Parameters) != 3 {
+		t.Error(migration)
+	}
+	migration.SetSwitch("allow-post-copy", true)
+	if err := hook.callPreMigrationSource("{}", &migration); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestTheDescriptionNamesTheOptionalHookPoints(t *testing.T) {
+	hook := Hook{
+		Name:               "a",
+		Migration:          []string{"bandwidth"},
+		OnAttachDevice:     func(*VMI, *Device) error { return nil },
+		PreMigrationSource: func(*VMI, *Migration) error { return nil },
+	}
+	want := `{"name":"a","version":"","hookPoints":[{"name":"OnAttachDevice","priority":0},` +
+		`{"name":"PreMigrationSource","priority":0}],"wishes":{"paths":[],"config":[],"dirs":[],"migration":["bandwidth"]}}`
+	if got := hook.Describe(); got != want {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,38 @@
+# How a hook in Python is built and tested. NAME is the hook's; PACKAGES are more directories to import from.
+
+PYTHON ?= .venv
+VIRT_HOOK ?= virt-hook
+
+TESTS = $(wildcard test_*.py)
+SOURCES = $(filter-out $(TESTS),$(wildcard *.py sdk/virt_hook/*.py sdk/wit*/*))
+
+# Only what the hook uses of 0.1.1 is in its world, so that a host without the rest can load it.
+WORLD = build/wit/module.wit
+EXPORTS = $(if $(shell grep -l 'def on_attach_device' *.py),export virt-hook:hooks/attach-device@0.1.1;) \
+    $(if $(shell grep -l 'def pre_migration_source' *.py),export virt-hook:hooks/migration-source@0.1.1;)
+
+build/$(NAME).wasm: $(SOURCES) $(PYTHON)/bin/componentize-py
+	@mkdir -p $(dir $(WORLD))
+	@echo 'package virt-hook:module; world module { include virt-hook:hooks/hook@0.1.0; $(EXPORTS) }' > $(WORLD)
+	$(PYTHON)/bin/componentize-py -d sdk/wit -d sdk/wit-0.1.1 -d $(dir $(WORLD)) -w virt-hook:module/module \
+	    componentize --stub-wasi -p . -p sdk $(PACKAGES:%=-p %) -o $@ hook
+
+# An environment of its own, with the one version of componentize-py that the SDK is written for; made once.
+$(PYTHON)/bin/componentize-py: | sdk/requirements.txt
+	python3 -m venv $(PYTHON)
+	$(PYTHON)/bin/python -m pip install --quiet -r sdk/requirements.txt
+
+# The tests in test_*.py, with this machine's Python.
+.PHONY: native test check clean
+native:
+	$(if $(TESTS),PYTHONPATH=sdk python3 -m unittest --quiet $(TESTS))
+
+test: native build/$(NAME).wasm
+	$(VIRT_HOOK) test --hook build/$(NAME).wasm cases
+
+VMIS = $(wildcard cases/*/vmi.yaml cases/*/vmi.json)
+check: build/$(NAME).wasm
+	$(VIRT_HOOK) check $< $(VMIS:%=--vmi %)
+
+clean:
+	rm -rf build

@@ -1,0 +1,155 @@
+"""The domain, and a device that is attached to it."""
+
+from .element import Element
+
+# KubeVirt's prefixes between `ua-` and the VMI's name in the alias of a host device.
+_HOST_DEVICES = ("", "gpu-", "hostdevice-", "sriov-", "dra-gpu-", "dra-hostdevice-")
+
+# The few elements whose children have an order in libvirt's schema.
+_ORDERS = (
+    ("resource", ("partition", "fibrechannel")),
+    ("model", ("acceleration", "resolution")),
+    ("source", ("vendor", "product", "address")),
+    ("source", ("slices", "dataStore")),
+    ("source", ("reconnect", "clipboard", "mouse", "seclabel")),
+    ("launchSecurity", ("cbitpos", "reducedPhysBits")),
+)
+
+
+class Domain(Element):
+    """The domain's XML: `<domain>`, edited in place. What a hook does not touch keeps its bytes."""
+
+    @property
+    def devices(self):
+        """`<devices>`, added if it is missing."""
+        return self.ensure_child("devices")
+
+    def devices_of(self, kind):
+        """The devices of a kind: disk, interface, controller, ..."""
+        return [device for device in self._devices() if device.name == kind]
+
+    def device(self, alias):
+        """The device with this alias, of any kind, or None. KubeVirt's prefix ua- is optional."""
+        return _first(self._devices(), lambda device: _has_alias(device, "", alias))
+
+    def disk(self, volume_or_target):
+        """The disk of a VMI's volume, or the one with this target (vda), or None."""
+        return _first(
+            self.devices_of("disk"),
+            lambda disk: _has_alias(disk, "", volume_or_target) or disk.value("target/@dev") == volume_or_target,
+        )
+
+    def interface(self, name_or_target):
+        """The interface of this name in the VMI, or the one with this MAC address or target (tap0), or None."""
+        return _first(
+            self.devices_of("interface"),
+            lambda one: _has_alias(one, "", name_or_target)
+            or one.value("target/@dev") == name_or_target
+            or (one.value("mac/@address") or "").lower() == name_or_target.lower(),
+        )
+
+    def host_device(self, name_or_address):
+        """The host device of this name in the VMI (a GPU, a host device, an SR-IOV interface), or the one with this
+        PCI address (0000:65:00.0) or mediated device's UUID, or None."""
+        return _first(
+            self.devices_of("hostdev"),
+            lambda one: any(_has_alias(one, prefix, name_or_address) for prefix in _HOST_DEVICES)
+            or one.value("source/address/@uuid") == name_or_address
+            or _is_at(one.find("source/address"), name_or_address),
+        )
+
+    def insert(self, parent, element):
+        """Adds an element to the one at a path, which is made if it is missing: where libvirt's schema wants it, else as
+        the last child. Returns the element."""
+        place = self.ensure(parent) if parent else self
+        for name, order in _ORDERS:
+            if place.name == name and element.name in order:
+                return place._insert_ordered(element, order)
+        return place.append(element)
+
+    def insert_if_absent(self, path, element):
+        """Adds an element (or XML) unless the path selects one, and returns whether it was added. The path must select
+        what is added, so that a second run of the hook adds nothing."""
+        if self.find(path) is not None:
+            return False
+        if isinstance(element, str):
+            element = Element.parse(element)
+        self.insert(_parent(path), element)
+        if self.find(path) is None:
+            raise ValueError(f"`{path}` does not select {element}, which was added for it")
+        return True
+
+    def add_qemu_args(self, *arguments):
+        """Adds arguments to QEMU's command line, unless the same ones are there in this order. The operator must
+        grant it."""
+        present, count = self.qemu_args(), len(arguments)
+        if any(present[at : at + count] == list(arguments) for at in range(len(present) - count + 1)):
+            return
+        line = self.ensure_child("qemu:commandline")
+        for argument in arguments:
+            line.append(Element("qemu:arg", {"value": argument}))
+
+    def set_qemu_env(self, name, value):
+        """Sets a variable in QEMU's environment. The operator must grant it."""
+        line = self.ensure_child("qemu:commandline")
+        for child in line.children:
+            if child.name == "qemu:env" and child.attr("name") == name:
+                child.set_attr("value", value)
+                return
+        line.append(Element("qemu:env", {"name": name, "value": value}))
+
+    def qemu_args(self):
+        """The arguments that KubeVirt or earlier hooks added to QEMU's command line."""
+        line = self.child("qemu:commandline")
+        return [one.attr("value") for one in line.children if one.name == "qemu:arg"] if line is not None else []
+
+    def _devices(self):
+        devices = self.child("devices")
+        return devices.children if devices is not None else []
+
+
+class Device(Element):
+    """The XML of a device that is attached to the running virtual machine, edited in place: `<disk>`, `<interface>` or
+    `<hostdev>`."""
+
+    @property
+    def vmi_name(self):
+        """The volume, interface or host device of the VMI: the alias without KubeVirt's prefix ua-. None without an
+        alias."""
+        alias = self.value("alias/@name")
+        return alias.removeprefix("ua-") if alias is not None else None
+
+
+def _first(devices, fits):
+    return next((device for device in devices if fits(device)), None)
+
+
+def _has_alias(device, prefix, name):
+    return device.value("alias/@name") in (name, f"ua-{prefix}{name}")
+
+
+def _is_at(address, wanted):
+    """Compares the numbers of a PCI address."""
+    parts = wanted.replace(".", ":").split(":")
+    if address is None or len(parts) != 4:
+        return False
+    try:
+        own = [int(address.attr(name) or "", 16) for name in ("domain", "bus", "slot", "function")]
+        return own == [int(part, 16) for part in parts]
+    except ValueError:
+        return False
+
+
+def _parent(path):
+    """A path without its last step. Slashes in predicates separate nothing."""
+    depth, quote, last = 0, None, 0
+    for at, c in enumerate(path):
+        if quote:
+            quote = None if c == quote else quote
+        elif c in "'\"":
+            quote = c
+        elif c in "[]":
+            depth += 1 if c == "[" else -1
+        elif c == "/" and depth == 0:
+            last = at
+    return path[:last]

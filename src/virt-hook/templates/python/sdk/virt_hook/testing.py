@@ -1,0 +1,83 @@
+"""Calls a hook natively, in tests: no WebAssembly, and a debugger works.
+
+    from virt_hook.testing import call
+
+    def test_the_title_is_set():
+        domain = call(Title).on_define_domain({"metadata": {...}}, "<domain/>")
+        assert domain == "<domain>...</domain>"
+
+What the host checks besides (grants, limits, that a second run changes nothing) the cases check: `make test`.
+Here a change is held against nothing but a second run.
+"""
+
+import json
+
+from .cloud_init import Documents
+from .component import describe
+from .domain import Device, Domain
+from .host import Native
+from .migration import Migration
+from .vmi import Vmi
+
+
+def call(hook, config=None, invocation=None):
+    """A hook to call, under a host that knows this configuration and these facts."""
+    return _Callable(hook, config or {}, invocation or {})
+
+
+class _Callable:
+    def __init__(self, hook, config, invocation):
+        self._hook, self._config, self._invocation = hook, config, invocation
+
+    def describe(self):
+        """The description, as the host reads it."""
+        return json.loads(describe(self._hook))
+
+    @property
+    def logged(self):
+        """The lines of the last call, each with its level."""
+        return list(Native.logged)
+
+    def pre_start(self, vmi):
+        self._started().pre_start(_vmi(vmi))
+
+    def pre_cloud_init_iso(self, vmi, documents, data_source="noCloud"):
+        """The documents afterwards, as a dict of texts."""
+        return self._twice(dict, documents, lambda hook, edited: hook.pre_cloud_init_iso(_vmi(vmi), data_source, edited), Documents)
+
+    def on_define_domain(self, vmi, xml):
+        """The domain's XML afterwards."""
+        return self._twice(str, xml, lambda hook, domain: hook.on_define_domain(_vmi(vmi), domain), Domain.parse)
+
+    def on_attach_device(self, vmi, xml):
+        """The device's XML afterwards."""
+        return self._twice(str, xml, lambda hook, device: hook.on_attach_device(_vmi(vmi), device), Device.parse)
+
+    def pre_migration_source(self, vmi, parameters):
+        """The parameters afterwards."""
+        migration = Migration(parameters)
+        self._started().pre_migration_source(_vmi(vmi), migration)
+        return dict(migration)
+
+    def shutdown(self):
+        self._started().shutdown()
+
+    def _started(self):
+        Native.config, Native.invocation, Native.logged = self._config, self._invocation, []
+        return self._hook()
+
+    def _twice(self, render, before, edit, parse):
+        once = before
+        for run in ("first", "second"):
+            edited = parse(once)
+            edit(self._started(), edited)
+            after = render(edited)
+            if run == "second" and after != once:
+                raise AssertionError(f"a second run changes what the first one made: {once!r} becomes {after!r}")
+            once = after
+        return once
+
+
+def _vmi(vmi):
+    # Through JSON, as the host gives it.
+    return Vmi.parse(vmi if isinstance(vmi, str) else json.dumps(vmi))

@@ -1,0 +1,67 @@
+"""The VirtualMachineInstance."""
+
+import json
+
+
+class Vmi(dict):
+    """The VirtualMachineInstance as a dict, fields that nobody knows included."""
+
+    @classmethod
+    def parse(cls, text):
+        """From JSON."""
+        return cls(json.loads(text))
+
+    def get_path(self, path, default=None):
+        """The value at member names that are joined by dots, as "spec.domain.cpu.cores"."""
+        value = self
+        for name in path.split("."):
+            if not isinstance(value, dict) or value.get(name) is None:
+                return default
+            value = value[name]
+        return value
+
+    @property
+    def name(self):
+        return self.get_path("metadata.name", "")
+
+    @property
+    def namespace(self):
+        return self.get_path("metadata.namespace", "")
+
+    @property
+    def uid(self):
+        return self.get_path("metadata.uid", "")
+
+    @property
+    def node_name(self):
+        """The node that it runs on, or None."""
+        return self.get_path("status.nodeName")
+
+    def annotation(self, name):
+        """An annotation, or None."""
+        return self.get_path("metadata.annotations", {}).get(name)
+
+    def label(self, name):
+        """A label, or None."""
+        return self.get_path("metadata.labels", {}).get(name)
+
+    @property
+    def vcpus(self):
+        """How many vCPUs the guest starts with: sockets, cores and threads, each 1 by default."""
+        cpu = self.get_path("spec.domain.cpu", {})
+        return (cpu.get("sockets") or 1) * (cpu.get("cores") or 1) * (cpu.get("threads") or 1)
+
+    @property
+    def disks(self):
+        """The disks, each a dict with its name."""
+        return self.get_path("spec.domain.devices.disks", [])
+
+    @property
+    def interfaces(self):
+        """The network interfaces, each a dict with its name."""
+        return self.get_path("spec.domain.devices.interfaces", [])
+
+    @property
+    def gpus(self):
+        """The GPUs, each a dict with its name."""
+        return self.get_path("spec.domain.devices.gpus", [])

@@ -1,0 +1,44 @@
+package main
+
+import "virt-hook/hooks"
+
+// Recipes that change cloud-init data.
+
+func packages(_ *hooks.VMI, cloudInit *hooks.CloudInit) error {
+	return cloudInit.EditCloudConfig(func(config *hooks.CloudConfig) error {
+		if err := config.AddPackage("qemu-guest-agent"); err != nil {
+			return err
+		}
+		return config.AddRunCommand("systemctl", "enable", "--now", "qemu-guest-agent")
+	})
+}
+
+func user(vmi *hooks.VMI, cloudInit *hooks.CloudInit) error {
+	key, ok := vmi.Annotation("example.com/ops-key")
+	if !ok {
+		return nil
+	}
+	members := hooks.Members{
+		{Name: "groups", Value: "wheel"},
+		{Name: "lock_passwd", Value: true},
+		{Name: "ssh_authorized_keys", Value: []string{key}},
+	}
+	return cloudInit.EditCloudConfig(func(config *hooks.CloudConfig) error { return config.AddUser("ops", members) })
+}
+
+func network(_ *hooks.VMI, cloudInit *hooks.CloudInit) error {
+	return cloudInit.EditNetworkData(func(network *hooks.YAML) error {
+		if err := network.Set("version", 2); err != nil {
+			return err
+		}
+		return network.Set("ethernets.eth0.mtu", 1400)
+	})
+}
+
+func whereItRuns(vmi *hooks.VMI, cloudInit *hooks.CloudInit) error {
+	// The node's name is in the VMI's status from the start on.
+	text := "node=" + vmi.NodeName() + "\nvm=" + vmi.Namespace() + "/" + vmi.Name() + "\n"
+	return cloudInit.EditCloudConfig(func(config *hooks.CloudConfig) error {
+		return config.AddFile("/etc/placement", "0644", text)
+	})
+}

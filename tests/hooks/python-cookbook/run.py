@@ -1,0 +1,30 @@
+"""Runs recipes for a test: reads a JSON list of [recipe, VMI, domain or documents], and prints the results."""
+
+import json
+import sys
+
+sys.path.insert(0, "sdk")
+
+import cloud_init  # noqa: E402
+import devices  # noqa: E402
+import resources  # noqa: E402
+
+from virt_hook import Hook  # noqa: E402
+from virt_hook.testing import call  # noqa: E402
+
+
+def run(recipe, vmi, given):
+    module = next(module for module in (devices, resources, cloud_init) if hasattr(module, recipe))
+
+    class Recipe(Hook):
+        def on_define_domain(self, vmi, domain):
+            getattr(module, recipe)(vmi, domain)
+
+        def pre_cloud_init_iso(self, vmi, data_source, documents):
+            getattr(module, recipe)(vmi, documents)
+
+    hook = call(Recipe)
+    return hook.on_define_domain(vmi, given) if isinstance(given, str) else hook.pre_cloud_init_iso(vmi, given)
+
+
+json.dump([run(*case) for case in json.load(sys.stdin)], sys.stdout)

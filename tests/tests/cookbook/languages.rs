@@ -1,0 +1,198 @@
+//! The recipes in Python, Go and C: each makes of a domain what the recipe in Rust makes of it.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use domain_xml::{Document, diff};
+use hook_host::MigrationParameters;
+use hooks_sdk::CloudInit;
+use hooks_sdk_testing::Hook;
+use serde_json::{Value, json};
+use tests::binaries::workspace;
+use tests::hooks;
+
+use crate::{CLOUD_INIT_RECIPES, DOMAIN_RECIPES, changed, documents, domain, vmi, vmi_json};
+
+/// Runs recipes in Python natively, each twice, and returns their results.
+fn run_python(cases: &[Value]) -> Vec<Value> {
+    let mut python = Command::new("python3");
+    let directory = workspace().join("tests/hooks/python-cookbook");
+    let python = python.arg("run.py").current_dir(directory);
+    let mut child = python
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input
+        .write_all(json!(cases).to_string().as_bytes())
+        .unwrap();
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "run.py failed");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The SDK in Python follows the rules of the SDK in Rust to the byte.
+#[test]
+fn recipes_in_python_write_what_those_in_rust_write() {
+    let cases: Vec<Value> = DOMAIN_RECIPES
+        .iter()
+        .map(|recipe| json!([recipe.name, vmi_json(recipe.name), domain()]))
+        .collect();
+    for (recipe, edited) in DOMAIN_RECIPES.iter().zip(run_python(&cases)) {
+        assert_eq!(
+            edited.as_str().unwrap(),
+            changed(recipe, &domain()),
+            "{}",
+            recipe.name
+        );
+    }
+    let given: serde_json::Map<_, _> = documents()
+        .into_iter()
+        .map(|(name, text)| (name, text.into()))
+        .collect();
+    let cases: Vec<Value> = CLOUD_INIT_RECIPES
+        .iter()
+        .map(|(name, ..)| json!([name, vmi_json(name), given]))
+        .collect();
+    for ((name, run, ..), edited) in CLOUD_INIT_RECIPES.iter().zip(run_python(&cases)) {
+        let mut cloud_init = CloudInit::new("noCloud", documents());
+        run(&vmi(), &mut cloud_init).unwrap();
+        for (document, text) in cloud_init.into_documents() {
+            assert_eq!(edited[&document], text, "{name}");
+        }
+    }
+}
+
+/// The recipes of a module, called by the name in an annotation.
+fn run_module(module: &Hook, is_byte_identical: bool) {
+    for recipe in DOMAIN_RECIPES {
+        let vmi = vmi_json(recipe.name).to_string();
+        let edited = module.on_define_domain(&vmi, &domain()).ok().xml;
+        let wanted = changed(recipe, &domain());
+        if is_byte_identical {
+            assert_eq!(edited, wanted, "{}", recipe.name);
+        }
+        let parse = |xml: &str| Document::parse(xml).unwrap();
+        let differences = diff(&parse(&wanted), &parse(&edited));
+        assert!(differences.is_empty(), "{}: {differences:?}", recipe.name);
+        let again = module.on_define_domain(&vmi, &edited).ok().xml;
+        assert_eq!(again, edited, "{}: a second run changes it", recipe.name);
+    }
+}
+
+/// A module of this tree, built and loaded once.
+fn load(once: &'static OnceLock<Hook>, directory: &str, name: &str) -> &'static Hook {
+    once.get_or_init(|| {
+        let module = hooks::build_with_make(directory, "Makefile", name);
+        let module = module.unwrap_or_else(|error| panic!("{error:#}"));
+        Hook::load(module).unwrap_or_else(|error| panic!("{error}"))
+    })
+}
+
+fn go() -> &'static Hook {
+    static LOADED: OnceLock<Hook> = OnceLock::new();
+    load(&LOADED, "tests/hooks/go-runtime", "runtime")
+}
+
+fn c() -> &'static Hook {
+    static LOADED: OnceLock<Hook> = OnceLock::new();
+    load(&LOADED, "tests/hooks/c-cookbook", "cookbook")
+}
+
+#[test]
+fn recipes_in_go_write_what_those_in_rust_write() {
+    run_module(go(), true);
+    for (name, run, ..) in CLOUD_INIT_RECIPES {
+        let mut wanted = CloudInit::new("noCloud", documents());
+        run(&vmi(), &mut wanted).unwrap();
+        let given = documents();
+        let given: Vec<(&str, &str)> = given
+            .iter()
+            .map(|(name, text)| (&**name, &**text))
+            .collect();
+        let edited = go().pre_cloud_init_iso(&vmi_json(name).to_string(), "noCloud", &given);
+        let edited: Vec<_> = edited.ok().into_iter().collect();
+        assert_eq!(edited, sorted(wanted.into_documents()), "{name}");
+    }
+}
+
+fn sorted(mut documents: Vec<(String, String)>) -> Vec<(String, String)> {
+    documents.sort();
+    documents
+}
+
+/// C lays inserted elements out by its own, simpler rules.
+#[test]
+fn recipes_in_c_change_what_those_in_rust_change() {
+    run_module(c(), false);
+}
+
+#[test]
+fn a_go_hook_sees_attached_devices() {
+    let disk = "<disk type='file'><driver name='qemu'/></disk>";
+    let attached = go().on_attach_device("{}", disk).ok();
+    assert_eq!(attached.xml, disk.replace("'qemu'", "'qemu' cache='none'"));
+    let interface = "<interface type='ethernet'><alias name='ua-blue'/></interface>";
+    let refused = go().on_attach_device("{}", interface);
+    assert_eq!(refused.veto(), "no blue in Go");
+}
+
+/// Both modules limit the bandwidth of a migration that has no limit, and refuse a downtime of 2,000,000 ms.
+#[test]
+fn hooks_in_go_and_c_tune_and_refuse_migrations() {
+    for (hook, veto) in [(go(), "too long in Go"), (c(), "too long in C")] {
+        let given = MigrationParameters::default();
+        let tuned = hook.pre_migration_source("{}", &given).ok();
+        assert_eq!(tuned.bandwidth, 64 << 20, "{veto}");
+        assert_eq!(given.differences(&tuned).len(), 1, "{veto}");
+        let mut limited = given.clone();
+        limited.bandwidth = 1 << 20;
+        let tuned = hook.pre_migration_source("{}", &limited).ok();
+        assert_eq!(tuned.bandwidth, 1 << 20, "{veto}");
+        let mut long = given;
+        long.max_downtime = 2_000_000;
+        assert_eq!(hook.pre_migration_source("{}", &long).veto(), veto);
+    }
+}
+
+#[test]
+fn each_page_has_each_recipe_with_its_wishes() {
+    for (page, sources, function) in [
+        (
+            "docs/python-recipes.md",
+            &["python-cookbook/devices.py", "python-cookbook/resources.py"][..],
+            "def ",
+        ),
+        (
+            "docs/go-recipes.md",
+            &["go-runtime/devices.go", "go-runtime/resources.go"],
+            "func ",
+        ),
+        (
+            "docs/c-recipes.md",
+            &["c-cookbook/devices.c", "c-cookbook/resources.c"],
+            "bool ",
+        ),
+    ] {
+        let text = fs::read_to_string(workspace().join(page)).unwrap();
+        for wish in DOMAIN_RECIPES.iter().flat_map(|recipe| recipe.wishes) {
+            assert!(text.contains(&format!("`{wish}`")), "{page}: {wish}");
+        }
+        let mut found = 0;
+        for source in sources {
+            let source = workspace().join("tests/hooks").join(source);
+            for line in fs::read_to_string(source).unwrap().lines() {
+                if line.starts_with(function) {
+                    assert!(text.contains(line), "{page} lacks {line}");
+                    found += 1;
+                }
+            }
+        }
+        assert_eq!(found, DOMAIN_RECIPES.len(), "{page}");
+    }
+}
