@@ -25,6 +25,7 @@ mod paths;
 mod process_search;
 mod qemu_process;
 mod qemu_watch;
+mod qmp;
 mod signals;
 mod stats;
 mod tasks;

@@ -31,6 +31,8 @@ pub struct Paths {
     pub qemu_logs: PathBuf,
     /// libvirt's directory for what belongs to each QEMU.
     pub qemu_lib: PathBuf,
+    /// The downward API's file about the pod's interfaces.
+    pub network_info: PathBuf,
     /// The UID of the VirtualMachineInstance, which names its own private directory.
     pub uid: String,
     /// Whether the launcher runs as uid 107 instead of root.
@@ -71,6 +73,7 @@ impl Paths {
             qemu_pids,
             qemu_logs,
             qemu_lib,
+            network_info: "/etc/podinfo/network-info".into(),
             uid: uid.to_owned(),
             non_root,
         }
@@ -89,6 +92,7 @@ impl Paths {
             &mut self.qemu_pids,
             &mut self.qemu_logs,
             &mut self.qemu_lib,
+            &mut self.network_info,
         ] {
             *path = root.join(path.strip_prefix("/").unwrap_or(path));
         }

@@ -19,8 +19,4 @@ pub trait Checkpoints {
     /// [`NO_DOMAIN_CHECKPOINT`](crate::error::code::NO_DOMAIN_CHECKPOINT) or
     /// [`CHECKPOINT_INCONSISTENT`](crate::error::code::CHECKPOINT_INCONSISTENT) when the bitmaps are of no use.
     fn redefine_checkpoint(&self, xml: &str) -> Result<()>;
-
-    /// QEMU's answer to `query-named-block-nodes`, as JSON: the bitmaps of each image, also those that are in memory
-    /// only.
-    fn block_nodes(&self) -> Result<String>;
 }

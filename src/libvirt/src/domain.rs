@@ -11,6 +11,7 @@ use crate::launch_security::LaunchSecurity;
 use crate::migration::Migration;
 use crate::monitoring::Monitoring;
 use crate::power::Power;
+use crate::qemu_monitor::QemuMonitor;
 use crate::state::State;
 use crate::stats::DomainStats;
 
@@ -28,6 +29,7 @@ pub trait Domain:
     + Agent
     + Monitoring
     + LaunchSecurity
+    + QemuMonitor
     + Send
     + Sync
 {

@@ -31,6 +31,7 @@ mod launch_security;
 mod migration;
 mod monitoring;
 mod power;
+mod qemu_monitor;
 mod state;
 mod stats;
 mod subscribers;
@@ -54,6 +55,7 @@ pub use launch_security::{LaunchSecret, LaunchSecurity, LaunchSecurityInfo, SevI
 pub use migration::{Migration, MigrationFlags, MigrationRequest};
 pub use monitoring::{Monitoring, Screenshot};
 pub use power::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
+pub use qemu_monitor::QemuMonitor;
 pub use state::{DomainState, Reason, State};
 pub use stats::{
     BlockStats, CpuStats, DirtyRateStats, DomainStats, MemoryStats, NetStats, RequestStats,

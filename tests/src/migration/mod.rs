@@ -22,6 +22,7 @@ pub use proxies::Proxies;
 pub use shuttle::{CancelledTrip, Shuttle, Trip};
 pub use virsh::{
     CompletedJob, completed_job, defined_domains, inactive_xml, migratable_xml, migrate,
+    qemu_command,
 };
 
 /// `POD_NAME` in the two pods.

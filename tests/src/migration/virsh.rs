@@ -3,6 +3,7 @@
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use tokio::process::Command;
 
 use super::MIGRATION;
@@ -75,6 +76,12 @@ async fn virsh(pod: &Pod, arguments: &[&str]) -> Result<String> {
         String::from_utf8_lossy(&output.stderr)
     );
     Ok(String::from_utf8(output.stdout)?)
+}
+
+/// QEMU's answer to a command of its monitor.
+pub async fn qemu_command(pod: &Pod, vmi: &Vmi, command: &str) -> Result<Value> {
+    let answer = virsh(pod, &["qemu-monitor-command", &vmi.domain(), command]).await?;
+    Ok(serde_json::from_str(&answer)?)
 }
 
 fn mode(pod: &Pod) -> &'static str {

@@ -20,8 +20,7 @@ async fn sync_until_it_succeeds(fixture: &LauncherFixture, vmi: &Vmi) -> Result<
     tests::until("a sync that succeeds", BOOT, synced).await
 }
 
-/// Kills the daemon and sends a sync at once. A daemon that dies inside of an attach is another matter: QEMU may have the
-/// device then, and the next daemon does not know it.
+/// Kills the daemon and sends a sync at once. `stray_devices` has the daemon that dies inside of an attach.
 async fn sync_while_the_daemon_restarts(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     let daemon = fixture.pod.daemon().context("no daemon")?;
     daemon.kill()?;

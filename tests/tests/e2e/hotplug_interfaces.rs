@@ -5,23 +5,37 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{EVENT, LauncherFixture, PreparedPod};
-use tests::pod::User;
+use tests::pod::{Pod, User};
 use tests::vmi_builder::Vmi;
 
-const RESOLV_CONF: &str = "nameserver 10.96.0.10\n";
+pub(crate) const RESOLV_CONF: &str = "nameserver 10.96.0.10\n";
 const MAC: &str = "02:00:00:00:00:B1";
 
-/// The links that virt-handler makes for a secondary network `blue`, named by the network's hash.
-const LINKS: &str = "
-    ip link add pod16477688c0e type bridge
-    ip link set pod16477688c0e address 02:00:00:ab:cd:01 mtu 1400
-    ip link add k6t-16477688c0e type bridge
-    ip link set k6t-16477688c0e up
-    ip link add 16477688c0e-nic type bridge
-    ip tuntap add tap16477688c0e mode tap user 107 group 107
-    ip link set tap16477688c0e master k6t-16477688c0e
-    ip link set tap16477688c0e mtu 1400 up
-";
+/// Of the network `blue`.
+const HASH: &str = "16477688c0e";
+
+/// The links that virt-handler makes for a secondary network, named by the hash of the network's name.
+pub(crate) fn links(hash: &str) -> String {
+    format!(
+        "
+    ip link add pod{hash} type bridge
+    ip link set pod{hash} address 02:00:00:ab:cd:01 mtu 1400
+    ip link add k6t-{hash} type bridge
+    ip link set k6t-{hash} up
+    ip link add {hash}-nic type bridge
+    ip tuntap add tap{hash} mode tap user 107 group 107
+    ip link set tap{hash} master k6t-{hash}
+    ip link set tap{hash} mtu 1400 up
+"
+    )
+}
+
+/// virt-handler's file about the network.
+pub(crate) fn add_vif_cache(pod: &Pod, hash: &str) -> Result<()> {
+    let cache = json!({ "MAC": "AgAAq80B", "IPAMDisabled": true });
+    let path = format!("/run/kubevirt-private/vif-cache-pod{hash}.json");
+    Ok(std::fs::write(pod.path(&path), cache.to_string())?)
+}
 
 fn with_interface(vmi: &Vmi, state: &str) -> Vmi {
     vmi.clone().edit(|vmi| {
@@ -52,7 +66,7 @@ async fn wait_for(
     tests::until(&format!("{command}: {expected}"), EVENT, seen).await
 }
 
-fn interfaces(domain: &Value) -> Vec<Value> {
+pub(crate) fn interfaces(domain: &Value) -> Vec<Value> {
     let interfaces = domain["Spec"]["Devices"]["Interfaces"].as_array();
     interfaces.cloned().unwrap_or_default()
 }
@@ -63,10 +77,8 @@ async fn interface_is_attached_its_link_switched_and_detached() -> Result<()> {
         .annotate("kubevirt.io/pci-interface-slot-count", "4")
         .edit(|vmi| vmi["status"]["phase"] = json!("Scheduled"));
     let prepared = PreparedPod::create(User::Nonroot)?;
-    prepared.pod.set_up_network(LINKS, RESOLV_CONF)?;
-    let cache = json!({ "MAC": "AgAAq80B", "IPAMDisabled": true });
-    let path = "/run/kubevirt-private/vif-cache-pod16477688c0e.json";
-    std::fs::write(prepared.pod.path(path), cache.to_string())?;
+    prepared.pod.set_up_network(&links(HASH), RESOLV_CONF)?;
+    add_vif_cache(&prepared.pod, HASH)?;
     let fixture = prepared.start(&plain, &[]).await?;
     fixture.boot_without_controller(&plain).await?;
     fixture.wait_for_agent(&plain).await?;

@@ -1,5 +1,7 @@
 //! The running domain, as libvirt describes it, without loss.
 
+use std::collections::BTreeSet;
+
 use domain_xml::{Document, Element};
 use kubevirt_api::typed_xml::{ReadElement, WriteElement, Writer};
 
@@ -42,6 +44,24 @@ impl LiveDomain {
     /// Whether a device of this alias (`ua-NAME`, `virtiomem0`) is in the domain.
     pub fn has_alias(&self, alias: &str) -> bool {
         self.devices().any(|device| self::alias(device) == alias)
+    }
+
+    /// The device of this alias, for libvirt.
+    pub fn device(&self, alias: &str) -> Option<String> {
+        let mut devices = self.devices();
+        let device = devices.find(|device| self::alias(device) == alias);
+        device.map(Element::render)
+    }
+
+    /// The numbers that libvirt has given to the images of the domain.
+    pub(crate) fn source_indexes(&self) -> BTreeSet<String> {
+        let mut indexes = BTreeSet::new();
+        for device in self.devices() {
+            for_each_source(device, &mut |source| {
+                indexes.extend(source.attr("index").map(|index| index.into_owned()));
+            });
+        }
+        indexes
     }
 
     /// Copies of the devices of this kind, such as `memory`, to edit.
@@ -101,6 +121,16 @@ impl<T> Live<'_, T> {
 fn alias(device: &Element) -> String {
     let alias = device.child("alias").and_then(|alias| alias.attr("name"));
     alias.unwrap_or_default().into_owned()
+}
+
+/// Calls `found` with each `<source>` in the element, those of backing images and data files included.
+pub(crate) fn for_each_source(element: &Element, found: &mut impl FnMut(&Element)) {
+    for child in element.children() {
+        if child.is("source") {
+            found(child);
+        }
+        for_each_source(child, found);
+    }
 }
 
 /// Whether an alias is the one of this volume or interface of the VMI.

@@ -17,6 +17,7 @@ mod live_domain;
 mod media;
 mod memory;
 mod settings;
+mod stray_device;
 
 use kubevirt_api::vmi::Vmi;
 
@@ -28,6 +29,7 @@ pub use host_devices::{HostDeviceAttachment, sriov_attachments};
 pub use live_domain::{LiveDomain, device_xml};
 pub use memory::{MemoryChange, MemoryChangeError, memory_change};
 pub use settings::RunningSettings;
+pub use stray_device::{BlockNode, DeviceParts, QomMember, StrayParts};
 
 /// The changes from the running domain to the wanted one, in the order in which they are made. `wanted` is the domain
 /// that `vmi` converts to.

@@ -103,6 +103,8 @@ pub struct BootResources {
     pub container_disks: PathBuf,
     /// `--hotplug-disk-dir`.
     pub hotplug_disks: PathBuf,
+    /// The downward API's file about the pod's interfaces.
+    pub network_info: PathBuf,
     /// Where the sockets of a migration are.
     pub migration_sockets: PathBuf,
     /// Where libvirt's hook of a migration's target finds the launcher.
@@ -130,6 +132,7 @@ impl BootResources {
             secrets: MountedSecrets(paths.private.join("secret")),
             container_disks: paths.container_disks.clone(),
             hotplug_disks: paths.hotplug_disks.clone(),
+            network_info: paths.network_info.clone(),
             migration_sockets: paths.migration_sockets(),
             hook_socket: paths.migration_hook_socket(),
             places_incoming: false,

@@ -12,6 +12,7 @@
 //! virt-handler gives up on a call after 20 s and calls again. That must neither cut a command short nor run it
 //! twice, so equal commands share one answer. Every caller is answered exactly once.
 
+use super::arrival_stage::ArrivalStage;
 use super::command::{Command, Condition, Kind, Lane, Repeat};
 use super::refusal::Refusal;
 use super::request_id::RequestId;
@@ -119,6 +120,9 @@ fn refusal(condition: Condition, state: &VmState) -> Option<Refusal> {
         Condition::AwaitsMigration => {
             (state.role == Role::Target).then_some(Refusal::AwaitsMigration)
         }
+        Condition::NotArrived => (state.role == Role::Target
+            && state.arrival != ArrivalStage::Running)
+            .then_some(Refusal::NotArrived),
     }
 }
 

@@ -20,11 +20,13 @@ use crate::jobs::{
 const ABSENT: VmState = VmState {
     phase: Phase::Absent,
     role: Role::Boot,
+    arrival: ArrivalStage::None,
     start_unreported: false,
 };
 const ACTIVE: VmState = VmState {
     phase: Phase::Active,
     role: Role::Boot,
+    arrival: ArrivalStage::None,
     start_unreported: false,
 };
 
@@ -333,6 +335,37 @@ fn sync_is_refused_until_the_migration_has_arrived() {
 }
 
 #[test]
+fn guest_that_has_not_arrived_is_not_changed() {
+    let mut test = TestQueue::default();
+    let role = Role::Target;
+    for arrival in [ArrivalStage::None, ArrivalStage::Incoming] {
+        let state = VmState {
+            role,
+            arrival,
+            ..ACTIVE
+        };
+        for command in [
+            Command::Pause,
+            Command::Unpause,
+            Command::Reset,
+            Command::Unfreeze,
+            memory_dump(),
+            redefine_checkpoint(),
+        ] {
+            let early = test.request(command, &state);
+            assert_eq!(test.refused[&early], Refusal::NotArrived);
+        }
+    }
+    let state = VmState {
+        role,
+        arrival: ArrivalStage::Running,
+        ..ACTIVE
+    };
+    let pause = test.request(Command::Pause, &state);
+    assert_eq!(test.running(), [pause]);
+}
+
+#[test]
 fn migration_is_cancelled_while_a_checkpoint_is_redefined() {
     let mut test = TestQueue::default();
     let redefine = test.request(redefine_checkpoint(), &ACTIVE);
@@ -386,10 +419,19 @@ fn any_state() -> impl Strategy<Value = VmState> {
     ];
     let roles = prop::sample::select(vec![Role::Boot, Role::Source, Role::Target]);
     let phases = prop::sample::select(phases.to_vec());
-    (phases, roles, any::<bool>()).prop_map(|(phase, role, start_unreported)| VmState {
-        phase,
-        role,
-        start_unreported,
+    let arrivals = [
+        ArrivalStage::None,
+        ArrivalStage::Incoming,
+        ArrivalStage::Running,
+    ];
+    let arrivals = prop::sample::select(arrivals.to_vec());
+    (phases, roles, arrivals, any::<bool>()).prop_map(|(phase, role, arrival, start_unreported)| {
+        VmState {
+            phase,
+            role,
+            arrival,
+            start_unreported,
+        }
     })
 }
 

@@ -130,14 +130,16 @@ fn finish(vm: &VmContext) {
         .migration
         .map(|record| record.uid)
         .unwrap_or_default();
+    {
+        // Before the record, after which virt-handler sends commands.
+        let mut state = vm.driver_state();
+        state.role = Role::Boot;
+        state.defined = true;
+        state.migration_sockets = MigrationSockets::default();
+        state.hook_server = None;
+    }
     vm.metadata.change_migration(&uid, |record| {
         record.end_timestamp.get_or_insert_with(now);
     });
-    let mut state = vm.driver_state();
-    state.role = Role::Boot;
-    state.defined = true;
-    state.migration_sockets = MigrationSockets::default();
-    state.hook_server = None;
-    drop(state);
     tracing::info!(migration = uid, "the migration has arrived");
 }

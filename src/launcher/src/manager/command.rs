@@ -132,6 +132,9 @@ pub(super) enum Condition {
     Gone,
     /// The VM is to arrive by a migration, and has not.
     AwaitsMigration,
+    /// The same, until the guest runs here: libvirt would let the command wait for the migration, and change the guest
+    /// that the source may get back.
+    NotArrived,
     /// The VM is on its way to another pod. libvirt would let the command wait for half a minute, and refuse it.
     MigratesAway,
 }
@@ -158,23 +161,23 @@ pub(super) const RULES: [Rule; 22] = [
     rule(Kind::Sync, "sync", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::AwaitsMigration]),
     rule(Kind::SyncMigrationTarget, "sync migration target", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone]),
     rule(Kind::FinalizeMigration, "finalize migration", &[Domain], &[Domain, End], Repeat::JoinEqual, &[]),
-    rule(Kind::Pause, "pause", &[Domain], &[Domain, End], Repeat::JoinLast, &[Condition::MigratesAway]),
-    rule(Kind::Unpause, "unpause", &[Domain], &[Domain, End], Repeat::JoinLast, &[Condition::MigratesAway]),
-    rule(Kind::SetCpus, "set processors", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::MigratesAway]),
-    rule(Kind::SetMemory, "set memory", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::MigratesAway]),
-    rule(Kind::AttachHostDevices, "attach host devices", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::MigratesAway]),
-    rule(Kind::Reset, "reset", &[Domain], &[Domain, End], Repeat::JoinLast, &[Condition::MigratesAway]),
-    rule(Kind::SoftReboot, "soft reboot", &[Guest], &[Domain, Guest, End], Repeat::JoinLast, &[Condition::MigratesAway]),
+    rule(Kind::Pause, "pause", &[Domain], &[Domain, End], Repeat::JoinLast, &[Condition::NotArrived, Condition::MigratesAway]),
+    rule(Kind::Unpause, "unpause", &[Domain], &[Domain, End], Repeat::JoinLast, &[Condition::NotArrived, Condition::MigratesAway]),
+    rule(Kind::SetCpus, "set processors", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::NotArrived, Condition::MigratesAway]),
+    rule(Kind::SetMemory, "set memory", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::NotArrived, Condition::MigratesAway]),
+    rule(Kind::AttachHostDevices, "attach host devices", &[Domain], &[Domain, End], Repeat::JoinEqual, &[Condition::Gone, Condition::NotArrived, Condition::MigratesAway]),
+    rule(Kind::Reset, "reset", &[Domain], &[Domain, End], Repeat::JoinLast, &[Condition::NotArrived, Condition::MigratesAway]),
+    rule(Kind::SoftReboot, "soft reboot", &[Guest], &[Domain, Guest, End], Repeat::JoinLast, &[Condition::NotArrived, Condition::MigratesAway]),
     rule(Kind::Shutdown, "shutdown", &[Guest], &[Domain, Guest, End], Repeat::JoinLast, &[]),
     rule(Kind::Freeze, "freeze", &[Filesystems], &[Filesystems, End], Repeat::JoinLast, &[]),
-    rule(Kind::Unfreeze, "unfreeze", &[Filesystems], &[Filesystems, End], Repeat::JoinLast, &[]),
-    rule(Kind::MemoryDump, "memory dump", &[Job], &[Job, End], Repeat::JoinLast, &[]),
+    rule(Kind::Unfreeze, "unfreeze", &[Filesystems], &[Filesystems, End], Repeat::JoinLast, &[Condition::NotArrived]),
+    rule(Kind::MemoryDump, "memory dump", &[Job], &[Job, End], Repeat::JoinLast, &[Condition::NotArrived]),
     rule(Kind::Migrate, "migrate", &[Domain, Filesystems], &[Domain, Filesystems, Job, End], Repeat::JoinEqual, &[Condition::Gone, Condition::AwaitsMigration]),
     rule(Kind::CancelMigration, "cancel migration", &[JobAbort], &[JobAbort, End], Repeat::JoinLast, &[]),
     rule(Kind::StartBackup, "backup", &[Job], &[Job, End], Repeat::ShareOrFollow, &[Condition::Gone]),
     rule(Kind::ExportBackup, "export of the backup", &[Job], &[Job, End], Repeat::ShareOrFollow, &[]),
     rule(Kind::AbortBackup, "abort of the backup", &[JobAbort], &[JobAbort, End], Repeat::ShareOrFollow, &[]),
-    rule(Kind::RedefineCheckpoint, "redefine checkpoint", &[Job], &[Job, End], Repeat::ShareOrFollow, &[Condition::Gone, Condition::MigratesAway]),
+    rule(Kind::RedefineCheckpoint, "redefine checkpoint", &[Job], &[Job, End], Repeat::ShareOrFollow, &[Condition::Gone, Condition::NotArrived, Condition::MigratesAway]),
     rule(Kind::Kill, "kill", &[End], &[End], Repeat::JoinLast, &[]),
     rule(Kind::Delete, "delete", &[End], &[End], Repeat::JoinLast, &[Condition::StartUnreported]),
 ];

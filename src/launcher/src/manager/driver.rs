@@ -99,6 +99,7 @@ impl Driver {
         VmState {
             phase: *self.vm.state.borrow(),
             role: self.vm.role(),
+            arrival: *self.vm.arrival.borrow(),
             start_unreported: self.vm.start_report.is_unreported(),
         }
     }

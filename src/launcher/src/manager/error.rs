@@ -16,6 +16,7 @@ use crate::boot::migration_sockets::MigrationSocketError;
 use crate::boot::resources::BootResourceError;
 use crate::jobs::{BackupError, CheckpointError, JobKind};
 use crate::libvirt_client::{CallError, SnapshotError, response_text};
+use crate::qmp::QmpError;
 
 /// An operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +107,9 @@ pub enum OpError {
     /// libvirt's description of the domain is not understood.
     #[error("{0}")]
     Description(String),
+    /// QEMU's monitor cannot be asked.
+    #[error(transparent)]
+    Qmp(#[from] QmpError),
     /// The guest has neither an agent nor ACPI, one of which a reboot needs.
     #[error("VMI neither have the agent connected nor the ACPI feature enabled")]
     NoWayToReboot,

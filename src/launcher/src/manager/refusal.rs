@@ -24,6 +24,11 @@ pub enum Refusal {
          has failed, its pod is deleted"
     )]
     AwaitsMigration,
+    /// The guest is not in this pod yet.
+    #[error(
+        "the virtual machine has not arrived in this pod yet; try again when its migration has ended"
+    )]
+    NotArrived,
     /// The VM belongs to its next pod soon.
     #[error(
         "the virtual machine is being migrated to another pod; try again when the migration has ended"

@@ -9,6 +9,7 @@
 //! Only the observer changes the phase, from libvirt's state or QEMU's process. `gone` is final: a launcher runs one
 //! virtual machine.
 
+use super::arrival_stage::ArrivalStage;
 use crate::libvirt_client::Presence;
 
 /// Where the domain is in its life.
@@ -46,6 +47,8 @@ pub struct VmState {
     pub phase: Phase,
     /// Which side of a migration it is on.
     pub role: Role,
+    /// How far a migration to this pod is.
+    pub arrival: ArrivalStage,
     /// The VM was started, and virt-handler has not accepted a notification that it is alive.
     pub start_unreported: bool,
 }

@@ -12,6 +12,8 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use super::arrival_stage::ArrivalStage;
 use super::detaching::Detaching;
+use super::disk_capacities::DiskCapacities;
+use super::failed_attaches::FailedAttaches;
 use super::hooks::Hooks;
 use super::incoming_domain::LastEdit;
 use super::metadata::Metadata;
@@ -136,6 +138,10 @@ pub struct DriverState {
     pub(super) guest_time: Option<GuestTimeSync>,
     /// Devices that the guest was asked to release, and has not released yet.
     pub(super) detaching: Detaching,
+    /// Devices whose attach failed, parts of which QEMU may have.
+    pub(super) failed_attaches: FailedAttaches,
+    /// How large the guest sees its disks.
+    pub(super) disk_capacities: DiskCapacities,
     /// The settings of the running VM, from the VMI of its first sync.
     pub settings: Option<RunningSettings>,
     /// Settings in later VMIs that were reported because the running VM keeps its own.

@@ -18,7 +18,7 @@ fn vmi(state: &str) -> Option<Vmi> {
     })
 }
 
-async fn backup(rig: &Rig, state: &str, options: Value) -> Response {
+pub(crate) async fn backup(rig: &Rig, state: &str, options: Value) -> Response {
     let request = BackupRequest {
         vmi: vmi(state),
         options: options.to_string().into_bytes(),
@@ -27,7 +27,7 @@ async fn backup(rig: &Rig, state: &str, options: Value) -> Response {
     answer.unwrap().into_inner()
 }
 
-fn start() -> Value {
+pub(crate) fn start() -> Value {
     json!({
         "backupName": "bk1", "cmd": "Start", "mode": "Push", "targetPath": "/nonexistent/bk",
         "backupStartTime": "2026-11-21T13:10:00Z",

@@ -8,6 +8,7 @@ mod command;
 mod credentials;
 mod freeze;
 mod guest_agent;
+mod host_devices;
 mod hotplug;
 mod manager;
 mod memory_dump;

@@ -616,3 +616,31 @@ async fn disk_of_a_running_vm_is_expanded_to_its_device() {
         (2 << 30, 1)
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sizes_of_disks_are_asked_for_once() {
+    let rig = Rig::new().await;
+    let mut vmi = vmi_json();
+    // The claim's device is /dev/null, which is there and has no size.
+    vmi["spec"]["volumes"] = json!([{"name": "null", "persistentVolumeClaim": {"claimName": "x"}}]);
+    vmi["spec"]["domain"]["devices"]["disks"] =
+        json!([{"name": "null", "disk": {"bus": "virtio"}}]);
+    vmi["status"] = json!({"volumeStatus": [{"name": "null", "target": "vda",
+        "persistentVolumeClaimInfo": {"volumeMode": "Block", "capacity": {"storage": "1Gi"}}}]});
+    let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
+    let sync = async || {
+        let sync = Command::sync(sync_of(vmi.clone()));
+        rig.manager.run(sync).await.unwrap()
+    };
+    sync().await;
+    let size = BlockInfo {
+        capacity: 1 << 30,
+        physical: 1 << 30,
+        ..BlockInfo::default()
+    };
+    rig.fake.set_block_info(DOMAIN, "/dev/null", size);
+    for _ in 0..3 {
+        sync().await;
+    }
+    assert_eq!(rig.fake.count(Call::BlockInfo), 1);
+}

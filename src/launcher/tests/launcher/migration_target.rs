@@ -6,15 +6,18 @@ use kubevirt_api::options::{InterfaceBindingMigration, Options};
 use kubevirt_api::vmi::Vmi;
 use libvirt::DomainState;
 use libvirt::fake::{Call, FakeDaemon};
+use proto::cmd::v1::MemoryDumpRequest;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use virt_launcher::manager::{Answer, Command, SyncRequest};
 
+use crate::backup::{backup, start as start_backup};
+use crate::command::{about, client};
 use crate::freeze::freeze;
 use crate::rig::{DOMAIN, Rig, ScriptedHooks, sync, sync_of, vmi_json};
 
-const INCOMING: &str = "<domain type='kvm'><name>default_vm1</name>\
+pub(crate) const INCOMING: &str = "<domain type='kvm'><name>default_vm1</name>\
     <uuid>c5f0a5bc-1322-45b2-9526-5886dc7e2740</uuid><devices><interface type='ethernet'>\
     <target dev='tap0'/><alias name='ua-default'/></interface></devices></domain>";
 
@@ -27,7 +30,7 @@ fn migrating(uid: &str, edit: impl FnOnce(&mut Value)) -> SyncRequest {
     sync_of(Vmi::from_json(vmi.to_string().as_bytes()).unwrap())
 }
 
-fn sync_target(uid: &str) -> Command {
+pub(crate) fn sync_target(uid: &str) -> Command {
     Command::SyncMigrationTarget(Arc::new(migrating(uid, |_| {})))
 }
 
@@ -71,6 +74,67 @@ async fn arrival_is_told_in_order_and_ends_with_libvirts_job() {
     );
     rig.manager.run(Command::sync(sync())).await.unwrap();
     assert_eq!(rig.fake.count(Call::Start), 0, "it runs already");
+}
+
+/// What changes or reads the guest, with the words of the answer.
+async fn early_answers(rig: &Rig) -> Vec<(&'static str, String)> {
+    let client = client(rig).await;
+    let mut answers = Vec::new();
+    macro_rules! order {
+        ($($method:ident($request:expr)),* $(,)?) => {$(
+            let answer = client.clone().$method($request).await.unwrap().into_inner();
+            answers.push((stringify!($method), match answer.success {
+                true => "success".to_owned(),
+                false => answer.message,
+            }));
+        )*};
+    }
+    order!(
+        sync_virtual_machine(about()),
+        pause_virtual_machine(about()),
+        unpause_virtual_machine(about()),
+        reset_virtual_machine(about()),
+        soft_reboot_virtual_machine(about()),
+        unfreeze_virtual_machine(about()),
+        sync_virtual_machine_cp_us(about()),
+        sync_virtual_machine_memory(about()),
+        virtual_machine_memory_dump(MemoryDumpRequest {
+            vmi: about().vmi,
+            dump_path: "/d/vm1.memory.dump".into(),
+        }),
+    );
+    answers
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_are_refused_until_the_guest_has_arrived() {
+    const EARLY: &str = "the virtual machine has not arrived in this pod yet";
+    let rig = Rig::new().await;
+    rig.manager.run(sync_target("a")).await.unwrap();
+    for is_incoming in [false, true] {
+        if is_incoming {
+            rig.fake.receive(INCOMING).unwrap();
+            rig.notifications_until("ADDED").await;
+        }
+        for (method, answer) in early_answers(&rig).await {
+            let expected = match method {
+                "sync_virtual_machine" => "arrive by a migration",
+                _ => EARLY,
+            };
+            assert!(answer.contains(expected), "{method}: {answer}");
+        }
+        let answer = backup(&rig, "Enabled", start_backup()).await;
+        let expected = "failed to do backup, VMI is currently during migration";
+        assert_eq!((answer.success, answer.message.as_str()), (false, expected));
+        let cancelled = rig.manager.run(Command::CancelMigration).await;
+        assert!(cancelled.is_ok(), "{cancelled:?}");
+    }
+    for call in [Call::Suspend, Call::Resume, Call::Reset, Call::SetVcpus] {
+        assert_eq!(rig.fake.count(call), 0, "{call:?}");
+    }
+    rig.fake.arrive(INCOMING, false).unwrap();
+    rig.notifications_until("Running").await;
+    rig.manager.run(Command::Pause).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

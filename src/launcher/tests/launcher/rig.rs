@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use domain::host::HostFacts;
-use hook_host::{CloudInitDocuments, HookError, Invocation, MigrationParameters, Plugins, Run};
+use hook_host::{
+    AttachTime, CloudInitDocuments, HookError, Invocation, MigrationParameters, Plugins,
+    Provenance, Run,
+};
 use kubevirt_api::vmi::Vmi;
 use libvirt::fake::FakeDaemon;
 use proto::notify::info::notify_info_server::{NotifyInfo, NotifyInfoServer};
@@ -345,6 +348,8 @@ pub(crate) struct ScriptedHooks {
     pub(crate) calls: Mutex<Vec<&'static str>>,
     pub(crate) veto: Mutex<Option<String>>,
     pub(crate) hang: bool,
+    /// A device with this text in its XML is refused.
+    pub(crate) refuse_device: Mutex<Option<String>>,
 }
 
 impl ScriptedHooks {
@@ -420,6 +425,29 @@ impl Hooks for ScriptedHooks {
     ) -> Result<String, HookError> {
         self.called("OnDefineDomain");
         Ok(xml)
+    }
+
+    async fn on_attach_device(
+        &self,
+        invocation: &Invocation,
+        _: &str,
+        xml: String,
+        _: &AttachTime,
+    ) -> Result<(String, Provenance), HookError> {
+        self.called("OnAttachDevice");
+        assert_eq!(invocation.reason.name(), "hotplug");
+        let refused = self.refuse_device.lock().unwrap().clone();
+        match refused {
+            Some(device) if xml.contains(&device) => Err(HookError::Veto {
+                hook: "policy".into(),
+                point: hook_host::HookPoint::OnAttachDevice,
+                message: format!("no {device}"),
+            }),
+            _ => Ok((
+                xml.replace("</hostdev>", "<rom bar='off'/></hostdev>"),
+                Provenance::default(),
+            )),
+        }
     }
 
     fn named_in(&self, refusal: &str) -> Option<(String, String)> {

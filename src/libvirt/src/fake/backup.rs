@@ -154,19 +154,6 @@ pub(super) fn redefine_checkpoint(domain: &mut SimulatedDomain, xml: &str) -> Re
 /// `VIR_FROM_DOMAIN_CHECKPOINT`.
 const CHECKPOINT_ORIGIN: i32 = 69;
 
-pub(super) fn block_nodes(domain: &mut SimulatedDomain) -> Result<String> {
-    domain.must_run()?;
-    let nodes = domain.bitmaps.iter().map(|(file, bitmaps)| {
-        let bitmaps = bitmaps.iter().map(|name| {
-            format!(r#"{{"name":"{name}","recording":true,"busy":false,"persistent":true}}"#)
-        });
-        let bitmaps = bitmaps.collect::<Vec<_>>().join(",");
-        format!(r#"{{"node-name":"f","file":"{file}","dirty-bitmaps":[{bitmaps}]}}"#)
-    });
-    let nodes = nodes.collect::<Vec<_>>().join(",");
-    Ok(format!(r#"{{"return":[{nodes}],"id":"libvirt-1"}}"#))
-}
-
 fn parse(xml: &str) -> Result<Document> {
     Document::parse(xml).map_err(|error| xml_error(&error.to_string()))
 }

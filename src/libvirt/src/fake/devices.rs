@@ -3,6 +3,7 @@
 use domain_xml::{Document, Element};
 
 use super::domain_config::{DomainConfig, xml_error};
+use super::qemu_monitor;
 use super::simulated_domain::{Events, SimulatedDomain};
 use crate::definition::Affect;
 use crate::error::{Error, Result, code, origin};
@@ -11,6 +12,7 @@ use crate::event::{Detail, Event, LifecycleEvent};
 impl SimulatedDomain {
     pub(super) fn attach_device(&mut self, xml: &str, to: Affect) -> Result<Events> {
         let device = parse(xml)?;
+        qemu_monitor::must_not_have(self, &alias(&device))?;
         self.change_devices(to, |config| {
             if let Some(target) = disk_target(&device)
                 && config.devices().any(|one| is_same(one, &device))

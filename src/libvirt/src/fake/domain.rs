@@ -11,7 +11,7 @@ use super::domain_config::DomainConfig;
 use super::invalid_operation::invalid;
 use super::migration;
 use super::simulated_domain::SimulatedDomain;
-use super::{backup, memory_dump};
+use super::{backup, memory_dump, qemu_monitor};
 use crate::agent::Agent;
 use crate::blocks::{BlockInfo, BlockSize, Blocks};
 use crate::checkpoints::Checkpoints;
@@ -23,6 +23,7 @@ use crate::event::Event;
 use crate::jobs::{CompletedJob, JobStats, JobType, Jobs};
 use crate::migration::{Migration, MigrationRequest};
 use crate::power::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
+use crate::qemu_monitor::QemuMonitor;
 use crate::state::State;
 use crate::stats::DomainStats;
 
@@ -229,9 +230,13 @@ impl Checkpoints for FakeDomain {
             backup::redefine_checkpoint(domain, xml)
         })
     }
+}
 
-    fn block_nodes(&self) -> Result<String> {
-        self.with_domain(Call::BlockNodes, backup::block_nodes)
+impl QemuMonitor for FakeDomain {
+    fn qemu_command(&self, command: &str) -> Result<String> {
+        self.with_domain(Call::QemuCommand, |domain| {
+            qemu_monitor::answer(domain, command)
+        })
     }
 }
 

@@ -30,6 +30,7 @@ mod memory_dump;
 mod migration;
 mod monitoring;
 mod monitoring_state;
+mod qemu_monitor;
 mod running_backup;
 mod running_dump;
 mod running_migration;
@@ -89,7 +90,7 @@ pub enum Call {
     CompletedJob,
     BeginBackup,
     RedefineCheckpoint,
-    BlockNodes,
+    QemuCommand,
     AttachDevice,
     DetachDevice,
     UpdateDevice,
@@ -361,6 +362,13 @@ impl FakeDaemon {
         let names = bitmaps.iter().map(|name| (*name).to_owned()).collect();
         self.daemon.with_domain(domain, |domain| {
             domain.bitmaps.insert(file.to_owned(), names);
+        });
+    }
+
+    /// QEMU has a device that the daemon does not know, as after a daemon that died inside of an attach.
+    pub fn leave_device(&self, domain: &str, alias: &str) {
+        self.daemon.with_domain(domain, |domain| {
+            domain.stray_devices.insert(alias.to_owned());
         });
     }
 

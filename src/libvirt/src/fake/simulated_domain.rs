@@ -7,7 +7,7 @@
 //!    └─ shutdown, destroy, QEMU's death ──────────┘
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain_xml::Element;
 
@@ -62,6 +62,8 @@ pub(super) struct SimulatedDomain {
     pub(super) checkpoints: Vec<String>,
     /// The bitmaps of the images, by path.
     pub(super) bitmaps: BTreeMap<String, Vec<String>>,
+    /// The ids of devices that QEMU has and the daemon does not know.
+    pub(super) stray_devices: BTreeSet<String>,
 }
 
 pub(super) type Events = Vec<Event>;
@@ -91,6 +93,7 @@ impl SimulatedDomain {
             completed_job: CompletedJob::default(),
             checkpoints: Vec::new(),
             bitmaps: BTreeMap::new(),
+            stray_devices: BTreeSet::new(),
         }
     }
 

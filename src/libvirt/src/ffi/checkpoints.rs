@@ -2,12 +2,10 @@
 
 use virt_sys as sys;
 
-use super::call::{c_string, check, check_pointer, take_string};
+use super::call::{c_string, check, check_pointer};
 use super::domain_handle::RealDomain;
 use crate::checkpoints::Checkpoints;
 use crate::error::Result;
-
-const BLOCK_NODES: &str = r#"{"execute":"query-named-block-nodes"}"#;
 
 impl Checkpoints for RealDomain {
     fn begin_backup(&self, backup_xml: &str, checkpoint_xml: &str) -> Result<()> {
@@ -31,21 +29,5 @@ impl Checkpoints for RealDomain {
         // SAFETY: the checkpoint's reference is the caller's, and this is its last use.
         unsafe { sys::virDomainCheckpointFree(checkpoint) };
         Ok(())
-    }
-
-    fn block_nodes(&self) -> Result<String> {
-        let command = c_string("monitor command", BLOCK_NODES)?;
-        let mut answer = std::ptr::null_mut();
-        // SAFETY: the domain is valid, the command NUL-terminated, and the answer has a place to go.
-        check(unsafe {
-            sys::virDomainQemuMonitorCommand(
-                self.as_ptr(),
-                command.as_ptr(),
-                &raw mut answer,
-                sys::VIR_DOMAIN_QEMU_MONITOR_COMMAND_DEFAULT,
-            )
-        })?;
-        // SAFETY: libvirt has allocated the NUL-terminated answer for the caller.
-        unsafe { take_string(answer) }
     }
 }

@@ -20,6 +20,7 @@ mod malloc_arenas;
 mod migration;
 mod monitoring;
 mod power;
+mod qemu_monitor;
 mod stream;
 mod typed_param_list;
 mod typed_params;

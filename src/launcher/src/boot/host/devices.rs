@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
+use std::path::Path;
 
 use domain::host::NetworkInfo;
 
 /// Environment variables of device plugins begin with one of these.
 const PLUGINS: [&str; 3] = ["PCI_RESOURCE_", "MDEV_PCI_RESOURCE_", "USB_RESOURCE_"];
-/// The downward API's file about the pod's interfaces.
-const NETWORK_INFO: &str = "/etc/podinfo/network-info";
 /// A pod has a handful of interfaces.
 const NETWORK_INFO_LIMIT: u64 = 1 << 20;
 
@@ -24,15 +23,17 @@ pub(super) fn plugins(
         .collect()
 }
 
-/// The pod's interfaces, from the downward API. A file that cannot be parsed is logged and ignored.
-pub(super) fn network_info() -> Option<NetworkInfo> {
-    let file = fs::File::open(NETWORK_INFO).ok()?;
+/// The pod's interfaces, from the downward API's file. One that cannot be parsed is logged and ignored.
+pub(super) fn network_info(path: &Path) -> Option<NetworkInfo> {
+    let file = fs::File::open(path).ok()?;
     let mut text = String::new();
     file.take(NETWORK_INFO_LIMIT)
         .read_to_string(&mut text)
         .ok()?;
     serde_json::from_str(&text)
-        .inspect_err(|error| tracing::warn!(file = NETWORK_INFO, reason = %error, "not understood"))
+        .inspect_err(
+            |error| tracing::warn!(file = %path.display(), reason = %error, "not understood"),
+        )
         .ok()
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn probe(config: &Config) -> HostFacts {
         container_disk_dir: text(&config.paths.container_disks),
         firmware_files: names_in(&config.flags.ovmf_path),
         firmware_auto_selection: config.flags.firmware_auto_selection,
-        network_info: devices::network_info(),
+        network_info: devices::network_info(&config.paths.network_info),
         device_numa_nodes: devices::numa_nodes(&device_plugins),
         numa_cpus: devices::numa_cpus(&device_plugins, cpu_list),
         device_plugins,
@@ -49,8 +49,8 @@ pub(crate) fn probe(config: &Config) -> HostFacts {
 }
 
 /// Whether the pod's network information has arrived: the kubelet writes it when the pod has interfaces.
-pub(crate) fn has_network_info() -> bool {
-    devices::network_info().is_some()
+pub(crate) fn has_network_info(path: &Path) -> bool {
+    devices::network_info(path).is_some()
 }
 
 /// Facts that only some VMIs need or that change while the pod lives: the devices behind resource claims, block sizes of
@@ -91,10 +91,11 @@ impl HostQuery {
             && !self.has_dedicated_cpus
     }
 
-    /// Adds the facts, or the reason why a fact is missing. Blocking: volumes may lie on slow storage.
-    pub(crate) fn answer(self, mut facts: HostFacts) -> HostFacts {
+    /// Adds the facts, or the reason why a fact is missing; `network_info` is the downward API's file. Blocking: volumes
+    /// may lie on slow storage.
+    pub(crate) fn answer(self, mut facts: HostFacts, network_info: &Path) -> HostFacts {
         if self.has_sriov {
-            facts.network_info = devices::network_info();
+            facts.network_info = devices::network_info(network_info);
         }
         if self.has_dedicated_cpus {
             facts.cpuset = cpuset();

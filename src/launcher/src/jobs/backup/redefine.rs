@@ -11,10 +11,11 @@ use serde::Deserialize;
 use super::BackupError;
 use crate::jobs::Jobs;
 use crate::libvirt_client::{COMMAND, CallError};
+use crate::qmp::{self, QmpError};
 
 const SNAPSHOT: Duration = Duration::from_secs(4);
-/// QEMU describes a disk in a few kilobytes.
-const LARGEST_ANSWER: usize = 16 << 20;
+/// QEMU's description of each image, with the bitmaps, also those that are in memory only.
+const BLOCK_NODES: &str = r#"{"execute":"query-named-block-nodes"}"#;
 
 /// A checkpoint of an earlier backup.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,8 +44,8 @@ pub enum CheckpointError {
     #[error(transparent)]
     Domain(#[from] BackupError),
     /// QEMU's answer is not understood.
-    #[error("QEMU's description of its block devices is not understood: {0}")]
-    BlockNodes(String),
+    #[error("asking for bitmaps: {0}")]
+    BlockNodes(#[from] QmpError),
 }
 
 impl CheckpointError {
@@ -78,7 +79,7 @@ impl Jobs {
         let domain = domain.ok_or_else(no_domain)?;
         let snapshot = client.snapshot(SNAPSHOT).await.map_err(BackupError::from)?;
         let spec = snapshot.spec.ok_or_else(no_domain)?;
-        let nodes = |domain: &dyn Domain| domain.block_nodes();
+        let nodes = |domain: &dyn Domain| domain.qemu_command(BLOCK_NODES);
         let nodes = client
             .on(&domain, "asking for bitmaps", COMMAND, nodes)
             .await;
@@ -95,12 +96,6 @@ impl Jobs {
                 source,
             })
     }
-}
-
-#[derive(Deserialize)]
-struct Answer {
-    #[serde(rename = "return")]
-    nodes: Vec<Node>,
 }
 
 #[derive(Deserialize)]
@@ -122,15 +117,11 @@ struct Bitmap {
 
 /// The images that have a usable bitmap of that name.
 fn files_with_bitmap(json: &str, name: &str) -> Result<HashSet<String>, CheckpointError> {
-    if json.len() > LARGEST_ANSWER {
-        let size = format!("it has {} bytes", json.len());
-        return Err(CheckpointError::BlockNodes(size));
-    }
-    let answer: Answer = serde_json::from_str(json)
-        .map_err(|error| CheckpointError::BlockNodes(error.to_string()))?;
+    let nodes: Vec<Node> = qmp::parse(json)?;
     let is_usable = |bitmap: &Bitmap| bitmap.name == name && !bitmap.inconsistent;
-    let nodes = answer.nodes.into_iter();
-    let nodes = nodes.filter(|node| node.bitmaps.iter().any(is_usable));
+    let nodes = nodes
+        .into_iter()
+        .filter(|node| node.bitmaps.iter().any(is_usable));
     Ok(nodes.map(|node| node.file).collect())
 }
 

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
-use domain::reconcile::DeviceChange;
+use domain::reconcile::{DeviceChange, DeviceParts};
 use hook_host::{AttachTime, Provenance, Reason};
 use kubevirt_api::vmi::Vmi;
 use libvirt::{Affect, Domain};
 
-use crate::libvirt_client::COMMAND;
+use super::stray_devices::remove_stray_devices;
+use crate::libvirt_client::{COMMAND, CallError};
 use crate::manager::error::OpError;
 use crate::manager::refused_devices::DeviceKey;
 use crate::manager::vm_context::VmContext;
@@ -85,13 +86,7 @@ impl Attachment {
             }
         };
         tracing::debug!(kind, device = name, xml, "attaching a device");
-        let attach = move |domain: &dyn Domain| domain.attach_device(&xml, Affect::LiveAndConfig);
-        let what = match *kind {
-            VOLUME => "attaching a disk",
-            INTERFACE => "attaching an interface",
-            _ => "attaching a host device",
-        };
-        let attached = vm.client.on(domain, what, COMMAND, attach).await;
+        let attached = call_libvirt(vm, domain, kind, xml).await;
         match attached.map_err(|error| naming_hook(error.into(), &provenance)) {
             Ok(()) => Ok(Attached::Yes),
             Err(error @ OpError::RefusedHookChange(_)) => {
@@ -117,6 +112,41 @@ impl Attachment {
         vm.notifier.warning(&Warning { reason, message });
         vm.driver_state().refused_devices.insert(self.key, self.xml);
     }
+}
+
+/// Attaches the device. If QEMU has it already, left over from a daemon that died, it is removed and attached again.
+async fn call_libvirt(
+    vm: &VmContext,
+    domain: &Arc<dyn Domain>,
+    kind: &'static str,
+    xml: String,
+) -> Result<(), CallError> {
+    let parts = DeviceParts::of(&xml);
+    vm.driver_state().failed_attaches.extend(parts.clone());
+    let what = match kind {
+        VOLUME => "attaching a disk",
+        INTERFACE => "attaching an interface",
+        _ => "attaching a host device",
+    };
+    let xml: Arc<str> = xml.into();
+    let attach = async || {
+        let xml = Arc::clone(&xml);
+        let attach = move |domain: &dyn Domain| domain.attach_device(&xml, Affect::LiveAndConfig);
+        vm.client.on(domain, what, COMMAND, attach).await
+    };
+    let attached = attach().await;
+    if let Err(error) = &attached
+        && error.is_definite()
+        && remove_stray_devices(vm, domain).await
+    {
+        // The next sync looks whether libvirt still knows the device.
+        vm.driver_state().failed_attaches.extend(parts);
+        return attach().await;
+    }
+    if let (Ok(()), Some(parts)) = (&attached, parts) {
+        vm.driver_state().failed_attaches.remove(parts.alias());
+    }
+    attached
 }
 
 fn naming_hook(error: OpError, provenance: &Provenance) -> OpError {

@@ -1,7 +1,8 @@
 use super::job_start;
-use crate::jobs::{BackupId, BackupRequest, Checkpoint, ExportRequest};
+use crate::jobs::{BackupError, BackupId, BackupRequest, Checkpoint, ExportRequest};
 use crate::manager::Answer;
 use crate::manager::error::OpError;
+use crate::manager::state::Role;
 use crate::manager::vm_context::VmContext;
 
 /// Starts a backup, unless it runs already. virt-handler reads its result in the domain's metadata.
@@ -9,6 +10,10 @@ pub(in crate::manager) async fn start_backup(
     vm: &VmContext,
     request: BackupRequest,
 ) -> Result<Answer, OpError> {
+    // The source can still take the VM back.
+    if vm.role() == Role::Target {
+        return Err(BackupError::Migrates.into());
+    }
     job_start::answer(vm.jobs.start_backup(request).await?)
 }
 

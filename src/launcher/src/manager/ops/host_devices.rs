@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,9 @@ use libvirt::Domain;
 use tokio::time::Instant;
 
 use super::attach_device::{Attached, Attachment, forget_unwanted_host_devices};
-use super::sync::{convert, read_live_domain};
+use super::live_domain::read_live_domain;
+use super::stray_devices::remove_stray_devices;
+use super::sync::convert;
 use crate::blocking;
 use crate::boot::host::has_network_info;
 use crate::boot::resources::FILE_TIMEOUT;
@@ -28,8 +31,9 @@ pub(in crate::manager) async fn attach_host_devices(
     request: &SyncRequest,
 ) -> Result<Answer, OpError> {
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
-    wait_for_network_info().await?;
+    wait_for_network_info(&vm.boot_resources.network_info).await?;
     let wanted = convert(vm, request).await?;
+    remove_stray_devices(vm, &domain).await;
     let live = read_live_domain(vm, &domain).await?;
     let attachments = sriov_attachments(&request.vmi, &wanted, &live);
     let names: Vec<&str> = attachments
@@ -50,15 +54,17 @@ pub(in crate::manager) async fn attach_host_devices(
     answer
 }
 
-async fn wait_for_network_info() -> Result<(), OpError> {
+async fn wait_for_network_info(path: &Path) -> Result<(), OpError> {
     let begin = Instant::now();
     let what = "reading the pod's network information";
-    while !blocking::call(what, FILE_TIMEOUT, has_network_info).await?
-        && begin.elapsed() < NETWORK_INFO_TIMEOUT
-    {
+    loop {
+        let path = path.to_owned();
+        let is_there = blocking::call(what, FILE_TIMEOUT, move || has_network_info(&path)).await?;
+        if is_there || begin.elapsed() >= NETWORK_INFO_TIMEOUT {
+            return Ok(());
+        }
         tokio::time::sleep(NETWORK_INFO_POLL_INTERVAL).await;
     }
-    Ok(())
 }
 
 async fn attach(

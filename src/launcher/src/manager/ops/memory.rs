@@ -2,7 +2,7 @@ use domain::reconcile::{MemoryChange, memory_change};
 use kubevirt_api::vmi::Vmi;
 use libvirt::{Affect, Domain};
 
-use super::sync::read_live_domain;
+use super::live_domain::read_live_domain;
 use crate::libvirt_client::COMMAND;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;

@@ -10,6 +10,7 @@ mod hook_events;
 mod host_devices;
 mod job_start;
 mod kill;
+mod live_domain;
 mod memory;
 mod memory_dump;
 mod migrate;
@@ -19,6 +20,7 @@ mod prepare;
 mod reset;
 mod shutdown;
 mod soft_reboot;
+mod stray_devices;
 mod sync;
 mod unpause;
 

@@ -74,7 +74,8 @@ impl<'a> ConvertedVm<'a> {
         facts.allow_emulation |= request.allow_emulation;
         let query = HostQuery::for_vmi(vmi, &options, &facts)?;
         if !query.is_empty() {
-            let answer = move || query.answer(facts);
+            let network_info = vm.boot_resources.network_info.clone();
+            let answer = move || query.answer(facts, &network_info);
             facts =
                 blocking::call("asking for devices and block sizes", FILE_TIMEOUT, answer).await?;
         }

@@ -100,6 +100,7 @@ async fn start(vm: &VmContext, vmi: &Vmi, domain: &Arc<dyn Domain>) -> Result<()
         paused: (by_owner || isolates_emulator(vmi)) && !vm.boot_resources.test_driver,
         ..StartOptions::RUNNING
     };
+    vm.driver_state().disk_capacities.forget();
     associate_iommufd(vm, domain).await?;
     let start = vm.start_report.begin();
     let startup_watch = StartupWatch::start(vm, domain);

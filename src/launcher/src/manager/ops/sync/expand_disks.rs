@@ -14,8 +14,11 @@ use crate::blocking;
 use crate::boot::disks;
 use crate::boot::resources::FILE_TIMEOUT;
 use crate::libvirt_client::{COMMAND, QUICK};
+use crate::manager::disk_capacities::DiskCapacities;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
+
+const SPACE: &str = "asking for the space of disks";
 
 /// Expands the disks of a running VM. A disk that cannot be expanded stays as it is, with a warning. `spec` is the
 /// domain as the VMI asks for it now, `absent` are its volumes that are not attached.
@@ -36,19 +39,33 @@ pub(super) async fn expand_disks(
     }
 }
 
-/// Asks for all sizes at once, and then resizes the disks that have grown: mostly none.
+/// Resizes the disks that have grown: mostly none. libvirt is asked for all sizes at once, and only if a disk seems to have
+/// grown since it was asked last.
 async fn expand(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
     expansions: Vec<LiveExpansion>,
 ) -> Result<(), OpError> {
+    let expansions = Arc::new(expansions);
+    let (disks, known) = (
+        Arc::clone(&expansions),
+        vm.driver_state().disk_capacities.clone(),
+    );
+    let may_have_grown = move || disks.iter().any(|disk| may_have_grown(disk, &known));
+    if !blocking::call(SPACE, FILE_TIMEOUT, may_have_grown).await? {
+        return Ok(());
+    }
     let what = "asking for the sizes of disks";
     let sizes = vm
         .client
         .on(domain, what, QUICK, |domain| domain.block_infos());
     let sizes = sizes.await?;
+    vm.driver_state().disk_capacities.replace(&sizes);
     let grown = move || grown(&expansions, &sizes);
-    let grown = blocking::call("asking for the space of disks", FILE_TIMEOUT, grown).await?;
+    let grown = blocking::call(SPACE, FILE_TIMEOUT, grown).await?;
+    if !grown.is_empty() {
+        vm.driver_state().disk_capacities.forget();
+    }
     for (expansion, size) in grown {
         let path = expansion.path().to_owned();
         let resize = move |domain: &dyn Domain| domain.resize_block(&path, size);
@@ -60,6 +77,23 @@ async fn expand(
         }
     }
     Ok(())
+}
+
+/// Whether a disk may have grown since libvirt was asked for its size.
+fn may_have_grown(expansion: &LiveExpansion, known: &DiskCapacities) -> bool {
+    let Some(capacity) = known.get(expansion.path()) else {
+        return true;
+    };
+    let size = match expansion {
+        LiveExpansion::File(file) => disks::possible_size(file).map(Option::unwrap_or_default),
+        LiveExpansion::Device { device, .. } => device_size(device),
+    };
+    // An error is logged when it matters.
+    size.map_or(true, |size| size > capacity)
+}
+
+fn device_size(device: &str) -> io::Result<u64> {
+    File::open(device)?.seek(SeekFrom::End(0))
 }
 
 /// The disks that can be larger than they are, and the size that each can have.
@@ -98,7 +132,7 @@ fn target_size(
             (now.physical > now.capacity).then_some(BlockSize::Device)
         }
         LiveExpansion::Device { device, .. } => {
-            let size = File::open(device)?.seek(SeekFrom::End(0))?;
+            let size = device_size(device)?;
             (size > now.capacity).then_some(BlockSize::Bytes(size))
         }
     })

@@ -20,7 +20,6 @@ use domain::convert::Purpose;
 use domain::spec::DomainSpec;
 use kubevirt_api::vmi::Vmi;
 use libvirt::Domain;
-pub(super) use reconcile::read_live_domain;
 use reconcile::reconcile;
 use tokio_util::sync::CancellationToken;
 

@@ -15,16 +15,18 @@ mod medium;
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::reconcile::{DeviceChange, LiveDomain, plan};
+use domain::reconcile::{DeviceChange, plan};
 use domain::spec::DomainSpec;
 use hook_host::AttachTime;
-use libvirt::{Domain, XmlKind};
+use libvirt::Domain;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{expand_disks, safe_point};
 use crate::manager::error::OpError;
 use crate::manager::ops::attach_device::{Attached, Attachment, forget_unwanted};
+use crate::manager::ops::live_domain::read_live_domain;
+use crate::manager::ops::stray_devices::remove_stray_devices;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::manager::{Answer, DeviceChangeError};
@@ -66,6 +68,7 @@ pub(super) async fn reconcile(
     if vm.boot_resources.test_driver {
         return Ok(Answer::NothingToDo);
     }
+    remove_stray_devices(vm, domain).await;
     let live = read_live_domain(vm, domain).await?;
     if !live.is_running() {
         return Ok(Answer::NothingToDo);
@@ -83,19 +86,6 @@ pub(super) async fn reconcile(
     let changes = plan(&request.vmi, wanted, &live);
     forget_unwanted(vm, &changes);
     reconciliation.apply_all(changes).await
-}
-
-/// The running domain, as libvirt describes it.
-pub(in crate::manager::ops) async fn read_live_domain(
-    vm: &VmContext,
-    domain: &Arc<dyn Domain>,
-) -> Result<LiveDomain, OpError> {
-    let xml = vm.client.xml(domain, XmlKind::Active).await?;
-    LiveDomain::parse(xml).map_err(|error| {
-        OpError::Description(format!(
-            "reading libvirt's description of the running domain: {error}"
-        ))
-    })
 }
 
 impl Reconciliation<'_> {
@@ -116,6 +106,9 @@ impl Reconciliation<'_> {
         }
         if !detached.is_empty() {
             self.finish_detaches().await?;
+        }
+        if done > 0 {
+            self.vm.driver_state().disk_capacities.forget();
         }
         expand_disks::expand_disks(
             self.vm,

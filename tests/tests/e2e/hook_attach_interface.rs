@@ -1,0 +1,140 @@
+//! Hooks at the attach of interfaces: a change that QEMU has, and a refusal that keeps one interface away.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tests::fixture::{EVENT, LauncherFixture, PreparedPod};
+use tests::hooks;
+use tests::migration::qemu_command;
+use tests::pod::User;
+use tests::vmi_builder::Vmi;
+
+use crate::hotplug_interfaces::{RESOLV_CONF, add_vif_cache, interfaces, links};
+
+const QUEUE_SIZE: &str = "nic.example.com/rx-queue-size";
+const REFUSED: &str = "nic.example.com/refused";
+
+/// The networks with their hashes, which name their links.
+const NETWORKS: [(&str, &str); 3] = [
+    ("blue", "16477688c0e"),
+    ("red", "b1f51a511f1"),
+    ("green", "ba4788b226a"),
+];
+
+/// The running VMI with interfaces in these networks.
+fn with_interfaces(vmi: &Vmi, networks: &[&str]) -> Vmi {
+    let all = |object: fn(&str) -> Value| networks.iter().map(|one| object(one)).collect::<Value>();
+    vmi.clone().edit(|vmi| {
+        vmi["spec"]["networks"] =
+            all(|name| json!({ "name": name, "multus": { "networkName": name } }));
+        vmi["spec"]["domain"]["devices"]["interfaces"] =
+            all(|name| json!({ "name": name, "bridge": {} }));
+        vmi["status"]["phase"] = json!("Running");
+        vmi["status"]["interfaces"] =
+            all(|name| json!({ "name": name, "infoSource": "multus-status" }));
+    })
+}
+
+/// The aliases of the interfaces that the domain has, sorted.
+async fn attached(fixture: &LauncherFixture) -> Result<Vec<String>> {
+    let domain = fixture.commands.domain().await?;
+    let name = |one: &Value| one["Alias"]["Name"].as_str().unwrap_or_default().to_owned();
+    let mut names: Vec<String> = interfaces(&domain).iter().map(name).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// What the hook was asked for, in order.
+fn calls(fixture: &LauncherFixture) -> Vec<String> {
+    let log = fixture.pod.log();
+    let asked = log.split("asked for ua-").skip(1);
+    let name = |rest: &str| rest.chars().take_while(char::is_ascii_lowercase).collect();
+    asked.map(name).collect()
+}
+
+/// The Kubernetes events of hooks.
+fn refusals(fixture: &LauncherFixture) -> Vec<String> {
+    let events = fixture.handler.events();
+    let events = events.iter().filter(|event| {
+        let reason = event.kubernetes_reason();
+        reason.is_some_and(|reason| reason.starts_with("Hook"))
+    });
+    events.map(ToString::to_string).collect()
+}
+
+async fn start(plain: &Vmi) -> Result<LauncherFixture> {
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    let all: Vec<String> = NETWORKS.iter().map(|(_, hash)| links(hash)).collect();
+    prepared.pod.set_up_network(&all.concat(), RESOLV_CONF)?;
+    for (_, hash) in NETWORKS {
+        add_vif_cache(&prepared.pod, hash)?;
+    }
+    let directory = prepared.pod.hooks_dir()?;
+    hooks::install(&directory, "hook-sidecar-0", &hooks::guest("nic-hook")?)?;
+    let fixture = prepared.start(plain, &["--hook-sidecars", "1"]).await?;
+    fixture.boot_without_controller(plain).await?;
+    fixture.wait_for_agent(plain).await?;
+    Ok(fixture)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attached_interface_carries_the_hooks_change_and_a_veto_keeps_one_away() -> Result<()> {
+    let plain = Vmi::new("hooknic", User::Nonroot)
+        .annotate("kubevirt.io/pci-interface-slot-count", "6")
+        .annotate(QUEUE_SIZE, "512")
+        .annotate(REFUSED, "red")
+        .edit(|vmi| vmi["status"]["phase"] = json!("Scheduled"));
+    let fixture = start(&plain).await?;
+
+    let all = with_interfaces(&plain, &["blue", "red", "green"]);
+    for _ in 0..3 {
+        fixture.commands.sync(&all).await?.ok()?;
+    }
+    ensure!(
+        attached(&fixture).await? == ["blue", "green"],
+        "{:?}",
+        attached(&fixture).await?
+    );
+    let size = r#"{"execute":"qom-get","arguments":{"path":"/machine/peripheral/ua-blue","property":"rx_queue_size"}}"#;
+    let answer = qemu_command(&fixture.pod, &plain, size).await?;
+    ensure!(answer["return"] == 512, "{answer}");
+    let told = async || {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        (!refusals(&fixture).is_empty() && calls(&fixture).len() >= 3).then_some(())
+    };
+    tests::until("an event of the hook", EVENT, told).await?;
+    let events = refusals(&fixture);
+    ensure!(
+        events.len() == 1
+            && events[0].contains("HookDenied: interface red is not attached")
+            && events[0].contains("no ua-red today"),
+        "{events:#?}"
+    );
+    ensure!(
+        calls(&fixture) == ["blue", "red", "green"],
+        "each is asked about once: {:?}",
+        calls(&fixture)
+    );
+
+    // Removed and added again: the hook is asked again, and agrees.
+    let without = with_interfaces(&plain, &["blue", "green"]);
+    fixture.commands.sync(&without).await?.ok()?;
+    let agreed = all.clone().annotate(REFUSED, "none");
+    fixture.commands.sync(&agreed).await?.ok()?;
+    ensure!(attached(&fixture).await? == ["blue", "green", "red"]);
+    let count = "ls -d /sys/class/net/eth* | wc -l";
+    let seen = async || {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let listed = fixture.commands.exec(&plain, "sh", &["-c", count]).await;
+        (listed.ok()?.std_out.trim() == "3").then_some(())
+    };
+    tests::until("three interfaces in the guest", EVENT, seen).await?;
+    let calls = calls(&fixture);
+    ensure!(
+        calls.last().context("no call")? == "red" && calls.len() == 4,
+        "{calls:?}"
+    );
+    ensure!(refusals(&fixture).len() == 1, "{:#?}", refusals(&fixture));
+    fixture.end_vm(&plain).await
+}
