@@ -8,11 +8,13 @@
 
 mod expectations;
 mod foreign_clients;
+mod hotplugged_disks;
 mod leaks;
 mod migrations;
 mod notify_proxy;
 mod row;
 mod runner;
+mod stalled_client;
 mod steps;
 mod table;
 mod test_vm;

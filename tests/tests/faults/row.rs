@@ -36,7 +36,7 @@ pub(crate) enum Phase {
 }
 
 /// How the pod differs from a plain one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Setup {
     /// uid 107, a grace period of [`GRACE`].
     Plain,
@@ -50,6 +50,8 @@ pub(crate) enum Setup {
     FullLogs,
     /// The VM has a disk whose changed blocks are tracked.
     TrackedDisk,
+    /// The VM has a volume beside its hotplugged one, as a sync needs it to detach that one.
+    Hotplug,
 }
 
 /// `--grace-period-seconds`, the VMI's too.
@@ -60,7 +62,9 @@ impl Setup {
     pub(crate) fn grace(self) -> u32 {
         match self {
             Setup::ShortGrace | Setup::DeafGuest => SHORT_GRACE,
-            Setup::Plain | Setup::Root | Setup::FullLogs | Setup::TrackedDisk => GRACE,
+            Setup::Plain | Setup::Root | Setup::FullLogs | Setup::TrackedDisk | Setup::Hotplug => {
+                GRACE
+            }
         }
     }
 }
@@ -88,6 +92,16 @@ pub(crate) enum Call {
     Unfreeze,
     /// To a new file.
     MemoryDump,
+    /// The same, into a directory without enough space.
+    MemoryDumpToFullDisk,
+    /// A sync with a hotplugged disk, after which the domain has it.
+    AttachDisk,
+    /// A sync without it, after which the domain has it no more.
+    DetachDisk,
+    /// A sync with hotplugged disks whose images are missing, no raw image, and used by another disk, one each.
+    AttachUnusableDisks,
+    /// A command in the guest that prints 100 MB.
+    ExecFlood,
     /// A new backup in push mode.
     PushBackup,
     /// The same, into a directory without enough space.
@@ -158,6 +172,11 @@ pub(crate) enum Step {
     BackupEnded(&'static str, u64),
     /// virt-handler is notified of the end of a backup, failed or not, within milliseconds.
     BackupOver(u64),
+    /// virt-handler is notified of the failure of a memory dump with this text, within milliseconds.
+    DumpFailed(&'static str, u64),
+    /// A client of the running backup's NBD server asks for data and does not read them. The connection stays open until the
+    /// row ends.
+    StalledNbdClient,
     /// virt-handler has not been notified of this state in this row.
     NotTold(&'static str),
     /// A line is typed into the guest's shell.

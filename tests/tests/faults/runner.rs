@@ -86,7 +86,9 @@ fn chains(faults: Vec<Row>) -> VecDeque<Vec<Row>> {
             Phase::Running | Phase::Paused | Phase::ShuttingDown | Phase::Off
         ) && row.setup == Setup::Plain
     };
-    let (sparing, ending): (Vec<_>, Vec<_>) = faults.into_iter().partition(Row::spares_the_pod);
+    let (mut sparing, ending): (Vec<_>, Vec<_>) = faults.into_iter().partition(Row::spares_the_pod);
+    // Rows of one setup after the other, since they share pods.
+    sparing.sort_by_key(|row| row.setup);
     let mut sparing = VecDeque::from(sparing);
     let mut chains = VecDeque::new();
     for row in ending {
@@ -105,9 +107,10 @@ fn chains(faults: Vec<Row>) -> VecDeque<Vec<Row>> {
 }
 
 async fn run_chain(chain: &[Row]) -> usize {
-    let mut vm = None;
+    let mut vm: Option<TestVm> = None;
     let mut failed = 0;
     for row in chain {
+        vm = vm.filter(|vm| vm.setup() == row.setup);
         let outcome = run_row(&mut vm, row).await;
         failed += usize::from(!outcome.passed());
         println!("{}", outcome.line(row));

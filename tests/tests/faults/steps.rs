@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 
 use crate::foreign_clients;
 use crate::row::{Call, Program, ProxyMode, Step, millis};
+use crate::stalled_client::StalledClient;
 use crate::test_vm::{TestVm, ask};
 
 /// How often a client of [`Step::Poll`] asks.
@@ -25,6 +26,7 @@ pub(crate) struct RowRun {
     /// The time of the last step that began or ended a disturbance.
     pub(crate) disturbed: Instant,
     pollers: Vec<JoinHandle<()>>,
+    stalled: Option<StalledClient>,
 }
 
 impl RowRun {
@@ -33,6 +35,7 @@ impl RowRun {
             mark,
             disturbed: Instant::now(),
             pollers: Vec::new(),
+            stalled: None,
         }
     }
 
@@ -83,6 +86,15 @@ impl RowRun {
                 Ok(())
             }
             Step::BackupOver(limit) => vm.backup_message(self.mark, millis(limit)).await.map(drop),
+            Step::DumpFailed(failure, limit) => {
+                let reason = vm.dump_failure(self.mark, millis(limit)).await?;
+                ensure!(reason.contains(failure), "the dump failed with {reason:?}");
+                Ok(())
+            }
+            Step::StalledNbdClient => {
+                self.stalled = Some(vm.stall_backup_client().await?);
+                Ok(())
+            }
             Step::NotTold(state) => self.not_told(vm, state),
             Step::Type(line) => vm.type_line(line).await,
             Step::ConsoleLogged(text, limit) => self.console_logged(vm, text, millis(limit)).await,
@@ -162,6 +174,7 @@ fn disturbs(step: Step) -> bool {
         | Step::Told(..)
         | Step::BackupEnded(..)
         | Step::BackupOver(_)
+        | Step::DumpFailed(..)
         | Step::NotTold(_)
         | Step::ConsoleLogged(..) => false,
         Step::Notify(mode) => mode != ProxyMode::Slow(0),

@@ -1,19 +1,21 @@
 //! The matrix. A row: name, phase, steps, expectation.
 
 use crate::row::Call::{
-    AbortBackup, Delete, Freeze, GetDomain, GetDomainStats, GetGuestInfo, GetQemuVersion,
-    GuestPing, Kill as KillVm, MemoryDump, Pause, Ping, PullBackup, PushBackup,
-    PushBackupToFullDisk, Reset, Shutdown, Sync, Unfreeze, Unpause,
+    AbortBackup, AttachDisk, AttachUnusableDisks, Delete, DetachDisk, ExecFlood, Freeze, GetDomain,
+    GetDomainStats, GetGuestInfo, GetQemuVersion, GuestPing, Kill as KillVm, MemoryDump,
+    MemoryDumpToFullDisk, Pause, Ping, PullBackup, PushBackup, PushBackupToFullDisk, Reset,
+    Shutdown, Sync, Unfreeze, Unpause,
 };
 use crate::row::Expect::{Ends, Exits, LastTold, Starts, Unharmed};
 use crate::row::Phase::{Defined, Off, Paused, Ready, Running, ShuttingDown, Spawned, Starting};
 use crate::row::Program::{Daemon, Launcher, Monitor, Qemu, Virtlogd};
 use crate::row::ProxyMode::{Away, Hung, Open, Slow};
-use crate::row::Setup::{DeafGuest, FullLogs, Root, ShortGrace, TrackedDisk};
+use crate::row::Setup::{DeafGuest, FullLogs, Hotplug, Root, ShortGrace, TrackedDisk};
 use crate::row::Step::{
     AnswerWithin, Ask, AskUntil, BackupEnded, BackupOver, Cancel, Clients, ConsoleLogged, Continue,
-    ForeignAuthority, Garbage, Kill, NotTold, Notify, Poll, Refused, Remove, RestartHandler,
-    SecondLauncher, Send, Sigterm, StartAgain, Stop, Terminate, Told, Type, Wait,
+    DumpFailed, ForeignAuthority, Garbage, Kill, NotTold, Notify, Poll, Refused, Remove,
+    RestartHandler, SecondLauncher, Send, Sigterm, StalledNbdClient, StartAgain, Stop, Terminate,
+    Told, Type, Wait,
 };
 use crate::row::{Row, millis, row, secs};
 
@@ -30,6 +32,13 @@ const QUERIES: [crate::row::Step; 4] = [
     AnswerWithin(GetQemuVersion, 5000),
 ];
 
+/// Programs in the place of the guest agent, which the guest's init starts again when they end.
+const FLOODING_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nyes "{\\"return\\": {}}" >/dev/virtio-ports/org.qemu.guest_agent.0\n' >/sbin/new; chmod +x /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga; echo flood''ing $(head -c 2 /sbin/qemu-ga)"#;
+/// It answers libvirt's synchronisation, and nonsense to everything else.
+const LYING_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nexec <>/dev/virtio-ports/org.qemu.guest_agent.0 >&0\nwhile read -r l; do case $l in *guest-sync*) i=${l##*\\"id\\":}; printf "\\377{\\"return\\": ${i%%%%[!0-9-]*}}\\n";; *) echo "{\\"return\\": [{\\"name\\": 7, \\"x\\": [[[[{}]]]]}]}";; esac; done\n' >/sbin/new; chmod +x /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga; echo ly''ing $(head -c 2 /sbin/qemu-ga)"#;
+/// It answers each command twice.
+const TWICE_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nexec <>/dev/virtio-ports/org.qemu.guest_agent.0 >&0\nwhile read -r l; do case $l in *guest-sync*) i=${l##*\\"id\\":}; i=${i%%%%[!0-9-]*};; *) i={};; esac; for k in 1 2; do printf "\\377{\\"return\\": $i}\\n"; done; done\n' >/sbin/new; chmod +x /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga; echo doub''ling $(head -c 2 /sbin/qemu-ga)"#;
+const TRUE_AGENT: &str = "mv /sbin/ga /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga";
 #[rustfmt::skip]
 pub(crate) const FAULTS: &[Row] = &[
     // ---- the daemon dies -------------------------------------------------------------------------------------------
@@ -89,11 +98,31 @@ pub(crate) const FAULTS: &[Row] = &[
     row("daemon killed while frozen", Running, &[AskUntil(Freeze, 20_000), Kill(Daemon), Wait(4000), AskUntil(Unfreeze, 20_000), AskUntil(GuestPing, 20_000)], Unharmed(secs(5))),
     row("daemon killed during a memory dump", Running, &[Ask(MemoryDump), Told("Paused/Dump", 10_000), Kill(Daemon), Told("Running/", 30_000)], Unharmed(secs(10))),
 
+    row("guest agent floods", Running, &[Type(FLOODING_AGENT), ConsoleLogged("flooding #!", 15_000), Wait(2000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Refused(GuestPing), Ask(Pause), Ask(Unpause), Ask(KillVm)], Ends(DESTROYED, secs(5), secs(15))),
+    row("guest agent lies", Running, &[Type(LYING_AGENT), ConsoleLogged("lying #!", 15_000), Wait(3000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Refused(Freeze), Ask(Pause), Ask(Unpause), Type(TRUE_AGENT), AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),
+    row("guest agent answers twice", Running, &[Type(TWICE_AGENT), ConsoleLogged("doubling #!", 15_000), Wait(3000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Ask(Pause), Ask(Unpause), Type(TRUE_AGENT), AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),
+    row("command in the guest prints 100 MB", Running, &[AnswerWithin(ExecFlood, 20_000), QUERIES[0], QUERIES[1], QUERIES[2], AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),
+    row("disk full during a memory dump, then another dump", Running, &[Ask(MemoryDumpToFullDisk), DumpFailed("", 30_000), Told("Running/", 10_000), Ask(Pause), Ask(Unpause), Ask(MemoryDump)], Unharmed(secs(10))).in_pod(TrackedDisk),
+
+    // ---- hotplug ---------------------------------------------------------------------------------------------------
+    row("daemon killed during an attach", Running, &[
+        Send(AttachDisk), Wait(4), Kill(Daemon), AskUntil(AttachDisk, 30_000), AskUntil(DetachDisk, 30_000),
+        Send(AttachDisk), Wait(12), Kill(Daemon), AskUntil(AttachDisk, 30_000), AskUntil(DetachDisk, 30_000),
+    ], Unharmed(secs(10))).in_pod(Hotplug),
+    row("QEMU hung and daemon killed during an attach", Running, &[Stop(Qemu), Send(AttachDisk), Wait(500), Kill(Daemon), Continue(Qemu), AskUntil(AttachDisk, 30_000), AskUntil(DetachDisk, 30_000)], Unharmed(secs(10))).in_pod(Hotplug),
+    row("daemon killed during a detach", Running, &[
+        Ask(AttachDisk), Send(DetachDisk), Wait(4), Kill(Daemon), AskUntil(DetachDisk, 30_000),
+        AskUntil(AttachDisk, 30_000), Stop(Qemu), Send(DetachDisk), Wait(500), Kill(Daemon), Continue(Qemu), AskUntil(DetachDisk, 30_000),
+    ], Unharmed(secs(10))).in_pod(Hotplug),
+    row("hotplug of missing, wrong and used images", Running, &[Ask(AttachUnusableDisks), Ask(AttachDisk), Ask(DetachDisk)], Unharmed(secs(5))).in_pod(Hotplug),
+    row("guest does not release a disk", Running, &[Ask(AttachDisk), Stop(Qemu), Send(DetachDisk), Wait(1000), Continue(Qemu), AskUntil(DetachDisk, 20_000), Ask(AttachDisk), Ask(Pause), Send(DetachDisk), Wait(8000), Ask(Unpause), AskUntil(DetachDisk, 20_000)], Unharmed(secs(5))).in_pod(Hotplug),
+
     // ---- backups ---------------------------------------------------------------------------------------------------
     row("disk full during a backup, then another backup", Running, &[Ask(PushBackupToFullDisk), BackupEnded("No space left on device", 20_000), Ask(Pause), Ask(Unpause), Ask(PushBackup), BackupEnded("", 20_000)], Unharmed(secs(5))).in_pod(TrackedDisk),
     row("daemon killed at the start of a backup", Running, &[Send(PushBackup), Wait(30), Kill(Daemon), Wait(4000), AskUntil(GuestPing, 20_000), AskUntil(PullBackup, 20_000), AskUntil(AbortBackup, 20_000), BackupOver(20_000)], Unharmed(secs(10))).in_pod(TrackedDisk),
     row("daemon killed during a backup", Running, &[Ask(PullBackup), Kill(Daemon), Wait(3000), QUERIES[1], AskUntil(AbortBackup, 20_000), BackupOver(20_000), Ask(PushBackup), BackupEnded("", 20_000)], Unharmed(secs(10))).in_pod(TrackedDisk),
     row("daemon killed during a push", Running, &[Ask(PushBackup), Kill(Daemon), BackupOver(30_000)], Unharmed(secs(10))).in_pod(TrackedDisk),
+    row("backup client stops reading", Running, &[Ask(PullBackup), StalledNbdClient, QUERIES[0], QUERIES[1], QUERIES[2], Ask(Sync), AskUntil(AbortBackup, 20_000), BackupEnded("", 20_000)], Unharmed(secs(5))).in_pod(TrackedDisk),
     row("daemon hung, backup aborted", Running, &[Ask(PullBackup), Stop(Daemon), Send(AbortBackup), Wait(3000), Continue(Daemon), BackupEnded("", 20_000)], Unharmed(secs(5))).in_pod(TrackedDisk),
     row("backup aborted while it starts", Running, &[Send(PullBackup), Wait(20), Send(AbortBackup), Wait(300), Cancel(AbortBackup, 10_000), AskUntil(PullBackup, 20_000), Ask(AbortBackup), BackupOver(10_000)], Unharmed(secs(5))).in_pod(TrackedDisk),
     row("guest agent hung, backup", Running, &[Type("killall -STOP qemu-ga"), Ask(PushBackup), BackupEnded("", 30_000), Type("killall -CONT qemu-ga"), AskUntil(GuestPing, 30_000)], Unharmed(secs(5))).in_pod(TrackedDisk),

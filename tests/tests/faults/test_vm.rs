@@ -13,14 +13,17 @@ use proto::cmd::v1::EmptyRequest;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tests::export_server::ExportServer;
 use tests::fixture::{BOOT, EVENT, READY};
 use tests::guest::Guest;
 use tests::pod::{Pod, Process, User};
 use tests::virt_handler::{Answer, Commands, Event, VirtHandler};
 use tests::vmi_builder::Vmi;
 
+use crate::hotplugged_disks;
 use crate::notify_proxy::NotifyProxy;
 use crate::row::{Call, Phase, Program, ProxyMode, Setup};
+use crate::stalled_client::StalledClient;
 
 /// virt-handler's deadline of a command, and some slack.
 const ANSWER: Duration = Duration::from_secs(21);
@@ -34,11 +37,16 @@ const FULL_LOGS: &str = "mkdir -p /var/log/libvirt /run/kubevirt-private/libvirt
 /// A disk of 64 MiB, a directory for backups, and one that has space for 4 MiB.
 const CLAIM: &str = "/run/kubevirt-private/vmi-disks/data";
 const BACKUPS: &str = "/run/kubevirt/backups";
+/// Where dumps are written to.
+const DUMPS: &str = "/var/run/kubevirt/hotplug-disks";
 const FULL_DISK: &str = "/run/kubevirt/full";
 const TRACKED_DISK: &str = "mkdir -p /run/kubevirt-private/vmi-disks/data /run/kubevirt/backups /run/kubevirt/full\n\
     head -c 64M /dev/urandom >/run/kubevirt-private/vmi-disks/data/disk.img\n\
     chown -R 107:107 /run/kubevirt-private/vmi-disks /run/kubevirt/backups\n\
     mount -t tmpfs -o size=4m,mode=1777 full /run/kubevirt/full";
+
+/// The start time of every backup.
+const BACKUP_TIME: &str = "2026-11-21T13:10:00Z";
 
 /// The VM under test.
 pub(crate) struct TestVm {
@@ -73,6 +81,9 @@ impl TestVm {
         if setup == Setup::TrackedDisk {
             pod.set_up_network(TRACKED_DISK, "")?;
         }
+        if setup == Setup::Hotplug {
+            hotplugged_disks::put_images(&pod)?;
+        }
         // virt-handler has its own directory, with the proxy between it and the pod's.
         let directory = tempfile::Builder::new().prefix("handler-").tempdir()?;
         symlink(
@@ -99,6 +110,7 @@ impl TestVm {
                 vmi.volume("data", disk)
                     .edit(|vmi| vmi["status"]["changedBlockTracking"] = tracking)
             }
+            Setup::Hotplug => hotplugged_disks::base(vmi),
             _ => vmi,
         };
         Ok(TestVm {
@@ -111,6 +123,11 @@ impl TestVm {
             directory,
             commands: None,
         })
+    }
+
+    /// How the pod differs from a plain one.
+    pub(crate) fn setup(&self) -> Setup {
+        self.setup
     }
 
     /// Starts monitor and launcher.
@@ -314,6 +331,32 @@ impl TestVm {
         tests::until("the end of a backup", deadline, ended).await
     }
 
+    /// Why the memory dump failed that ended after event number `mark`.
+    pub(crate) async fn dump_failure(&self, mark: usize, deadline: Duration) -> Result<String> {
+        let failed = async || {
+            let events = self.events();
+            let mut records = events
+                .iter()
+                .skip(mark)
+                .map(|one| &one.metadata()["MemoryDump"]);
+            let record = records.rfind(|record| record["Failed"] == true)?;
+            Some(
+                record["FailureReason"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned(),
+            )
+        };
+        tests::until("the failure of a memory dump", deadline, failed).await
+    }
+
+    /// A client of the running backup that asks for everything and stops reading.
+    pub(crate) async fn stall_backup_client(&self) -> Result<StalledClient> {
+        let server = ExportServer::start(&self.pod).await?;
+        let options = server.options(&backup_name(&self.vmi, false), BACKUP_TIME)?;
+        StalledClient::connect(server, &self.client()?, &tracked(&self.vmi), &options).await
+    }
+
     /// The client of the launcher.
     pub(crate) fn client(&self) -> Result<Commands> {
         self.commands
@@ -350,11 +393,11 @@ fn is_guest(process: &Process) -> bool {
         && std::fs::read_to_string(file).is_ok_and(|line| line.contains("guest="))
 }
 
-/// The path of a dump that nobody has asked for before: a repeated one does nothing.
-fn new_dump() -> String {
+/// The name of a dump that nobody has asked for before: a repeated one does nothing.
+fn dump_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("/var/run/kubevirt/hotplug-disks/fault-{number}.memory.dump")
+    format!("fault-{number}.memory.dump")
 }
 
 /// How many backups of each VM were started.
@@ -373,11 +416,14 @@ fn backup_name(vmi: &Vmi, is_new: bool) -> String {
 /// `BackupVirtualMachine`, with these options beside the name.
 async fn backup(client: &Commands, vmi: &Vmi, mut options: Value) -> Result<Answer> {
     options["backupName"] = json!(backup_name(vmi, options["cmd"] == "Start"));
-    options["backupStartTime"] = json!("2026-11-21T13:10:00Z");
-    let tracked = vmi.clone();
-    let tracked =
-        tracked.edit(|vmi| vmi["status"]["changedBlockTracking"]["state"] = json!("Enabled"));
-    Ok(client.backup(&tracked, &options).await?)
+    options["backupStartTime"] = json!(BACKUP_TIME);
+    Ok(client.backup(&tracked(vmi), &options).await?)
+}
+
+/// The VMI as it is when the blocks of its disk are tracked.
+fn tracked(vmi: &Vmi) -> Vmi {
+    let vmi = vmi.clone();
+    vmi.edit(|vmi| vmi["status"]["changedBlockTracking"]["state"] = json!("Enabled"))
 }
 
 fn start_backup(mode: &str, directory: &str) -> Value {
@@ -400,7 +446,29 @@ pub(crate) async fn ask(client: &Commands, vmi: &Vmi, call: Call) -> Result<Answ
             Call::Unpause => client.unpause(vmi).await?,
             Call::Freeze => client.freeze(vmi, 2).await?,
             Call::Unfreeze => client.unfreeze(vmi).await?,
-            Call::MemoryDump => client.memory_dump(vmi, &new_dump()).await?,
+            Call::MemoryDump => {
+                client
+                    .memory_dump(vmi, &format!("{DUMPS}/{}", dump_name()))
+                    .await?
+            }
+            Call::MemoryDumpToFullDisk => {
+                client
+                    .memory_dump(vmi, &format!("{FULL_DISK}/{}", dump_name()))
+                    .await?
+            }
+            Call::AttachDisk => hotplugged_disks::sync(client, vmi, true).await?,
+            Call::DetachDisk => hotplugged_disks::sync(client, vmi, false).await?,
+            Call::AttachUnusableDisks => hotplugged_disks::sync_unusable(client, vmi).await?,
+            Call::ExecFlood => {
+                let flood = "head -c 100000000 /dev/zero | tr '\\0' x";
+                done(
+                    client
+                        .exec(vmi, "sh", &["-c", flood])
+                        .await
+                        .map(drop)
+                        .map_err(Into::into),
+                )?
+            }
             Call::PushBackup => backup(client, vmi, start_backup("Push", BACKUPS)).await?,
             Call::PushBackupToFullDisk => {
                 backup(client, vmi, start_backup("Push", FULL_DISK)).await?

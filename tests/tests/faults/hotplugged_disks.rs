@@ -1,0 +1,90 @@
+//! Hotplugged disks of the VM under test: their images, and syncs that attach and detach them.
+
+use std::fs;
+use std::os::unix::fs::chown;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tests::pod::Pod;
+use tests::virt_handler::{Answer, Commands};
+use tests::vmi_builder::Vmi;
+
+const QEMU: u32 = 107;
+const DIRECTORY: &str = "/var/run/kubevirt/hotplug-disks";
+
+/// The VM's permanent volume: without one, KubeVirt takes hotplugged volumes for permanent ones.
+pub(crate) fn base(vmi: Vmi) -> Vmi {
+    vmi.annotate("kubevirt.io/pci-interface-slot-count", "4")
+        .empty_disk("empty", "16Mi")
+        .edit(|vmi| {
+            vmi["status"]["volumeStatus"] = json!([{ "name": "empty", "target": "vda" }]);
+        })
+}
+
+/// Images of the disks `hot` and `used`, and a file that is no image.
+pub(crate) fn put_images(pod: &Pod) -> Result<()> {
+    let used = "/var/run/libvirt/empty-disks/empty.qcow2";
+    std::os::unix::fs::symlink(used, pod.path(&format!("{DIRECTORY}/used.img")))?;
+    fs::create_dir(pod.path(&format!("{DIRECTORY}/wrong.img")))?;
+    let path = pod.path(&format!("{DIRECTORY}/hot.img"));
+    fs::File::create(&path)?.set_len(8 << 20)?;
+    Ok(chown(path, Some(QEMU), Some(QEMU))?)
+}
+
+fn with_disks(vmi: &Vmi, names: &[&str], bus: &str) -> Vmi {
+    let mut vmi = vmi.clone();
+    for name in names {
+        let claim = json!({ "claimName": name, "hotpluggable": true });
+        vmi = vmi
+            .volume(name, json!({ "persistentVolumeClaim": claim }))
+            .edit(|vmi| {
+                let disks = vmi["spec"]["domain"]["devices"]["disks"].as_array_mut();
+                if let Some(last) = disks.and_then(|disks| disks.last_mut()) {
+                    last["disk"]["bus"] = json!(bus);
+                }
+                let status = json!({ "name": name, "target": "", "phase": "MountedToPod",
+                    "hotplugVolume": { "attachPodName": "hp", "attachPodUID": "1" } });
+                if let Some(all) = vmi["status"]["volumeStatus"].as_array_mut() {
+                    all.push(status);
+                }
+            });
+    }
+    vmi
+}
+
+/// The names of the domain's disks.
+async fn disks(commands: &Commands) -> Result<Vec<String>> {
+    let domain = commands.domain().await?;
+    let disks = domain["Spec"]["Devices"]["Disks"].as_array();
+    let name = |disk: &Value| disk["Alias"]["Name"].as_str().map(str::to_owned);
+    Ok(disks.context("no disks")?.iter().filter_map(name).collect())
+}
+
+/// A sync with or without the disk `hot`, which must have its effect.
+pub(crate) async fn sync(commands: &Commands, vmi: &Vmi, attached: bool) -> Result<Answer> {
+    let names: &[&str] = if attached { &["hot"] } else { &[] };
+    let answer = commands.sync(&with_disks(vmi, names, "virtio")).await?;
+    if answer.success {
+        let disks = disks(commands).await?;
+        let is_there = disks.iter().any(|name| name == "hot");
+        ensure!(is_there == attached, "the domain has the disks {disks:?}");
+    }
+    Ok(answer)
+}
+
+/// Syncs with a disk each whose image is missing, a directory, or another disk's: none is attached, and nothing else changes.
+pub(crate) async fn sync_unusable(commands: &Commands, vmi: &Vmi) -> Result<Answer> {
+    for (name, is_error) in [("missing", false), ("wrong", false), ("used", true)] {
+        let answer = commands.sync(&with_disks(vmi, &[name], "scsi")).await?;
+        ensure!(answer.success != is_error, "{name}: {answer:?}");
+        ensure!(
+            answer.success
+                || answer
+                    .message
+                    .starts_with("attaching volume used: LibvirtError("),
+            "{name}: {answer:?}"
+        );
+        ensure!(disks(commands).await? == ["empty"], "{name}");
+    }
+    Ok(commands.sync(vmi).await?)
+}
