@@ -11,16 +11,24 @@ use tests::fixture::{LauncherFixture, PreparedPod};
 use tests::pod::User;
 use tests::vmi_builder::Vmi;
 
+use crate::idle_cost::{self, IdleCost};
 use crate::raw_client::RawClient;
 
 /// The number of calls per median.
 const CALLS: usize = 2000;
+
+/// They take longer.
+const SCREENSHOTS: usize = 200;
 
 /// Medians in microseconds.
 pub(crate) struct CallTimes {
     pub(crate) ping: f64,
     pub(crate) stats: f64,
     pub(crate) domain: f64,
+    pub(crate) guest_info: f64,
+    pub(crate) screenshot: f64,
+    /// Before any of these calls.
+    pub(crate) idle: IdleCost,
     pub(crate) sync: f64,
     /// A sync of a VM with [`CLAIMS`] and [`INTERFACES`].
     pub(crate) large_sync: f64,
@@ -36,10 +44,16 @@ pub(crate) async fn measure() -> Result<CallTimes> {
     let mut client =
         RawClient::connect(&fixture.pod.share_dir().join("sockets/launcher-sock")).await?;
     let empty = EmptyRequest {};
+    let idle = idle_cost::measure(&fixture).await?;
     let running = CallTimes {
         ping: client.median("Ping", &empty, CALLS).await?,
         stats: client.median("GetDomainStats", &empty, CALLS).await?,
         domain: client.median("GetDomain", &empty, CALLS).await?,
+        guest_info: client.median("GetGuestInfo", &empty, CALLS).await?,
+        screenshot: client
+            .median("GetScreenshot", &vmi.request(), SCREENSHOTS)
+            .await?,
+        idle,
         sync: client
             .median("SyncVirtualMachine", &vmi.request(), CALLS)
             .await?,

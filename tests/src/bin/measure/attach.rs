@@ -1,0 +1,103 @@
+//! The attach of a disk, from the request to virt-handler's notifications of it.
+
+use std::fs;
+use std::os::unix::fs::chown;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+use tests::fixture::{EVENT, LauncherFixture};
+use tests::pod::User;
+use tests::virt_handler::Event;
+use tests::vmi_builder::Vmi;
+
+use crate::median;
+
+const ROUNDS: usize = 9;
+const QEMU: u32 = 107;
+
+/// Medians in milliseconds.
+pub(crate) struct AttachTimes {
+    /// Until the first notification with the disk: the definition has it.
+    pub(crate) first: f64,
+    /// Until the second: the device is there.
+    pub(crate) second: f64,
+}
+
+/// A disk on the SCSI bus, plugged and unplugged, in a VM of its own.
+pub(crate) async fn measure() -> Result<AttachTimes> {
+    let plain = Vmi::new("attach", User::Nonroot)
+        .empty_disk("empty", "16Mi")
+        .edit(|vmi| {
+            vmi["status"]["volumeStatus"] = json!([{ "name": "empty", "target": "vda" }]);
+        });
+    let with_disk = with_disk(&plain);
+    let mut fixture = LauncherFixture::start(User::Nonroot, &plain).await?;
+    fixture.pod.suppress_log();
+    fixture.boot_without_controller(&plain).await?;
+    fixture.wait_for_agent(&plain).await?;
+    let image = fixture.pod.path("/var/run/kubevirt/hotplug-disks/hot.img");
+    fs::File::create(&image)?.set_len(8 << 20)?;
+    chown(image, Some(QEMU), Some(QEMU))?;
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let mark = fixture.handler.events().len();
+        let begin = fixture.handler.now();
+        fixture.commands.sync(&with_disk).await?.ok()?;
+        let told = notifications(&fixture, mark, true).await?;
+        for (times, at) in [&mut first, &mut second].into_iter().zip(told) {
+            times.push(at.saturating_sub(begin).as_secs_f64() * 1000.0);
+        }
+        let mark = fixture.handler.events().len();
+        fixture.commands.sync(&plain).await?.ok()?;
+        notifications(&fixture, mark, false).await?;
+    }
+    fixture.commands.kill(&plain).await?.ok()?;
+    Ok(AttachTimes {
+        first: median(first),
+        second: median(second),
+    })
+}
+
+fn with_disk(plain: &Vmi) -> Vmi {
+    let claim = json!({ "persistentVolumeClaim": { "claimName": "hot", "hotpluggable": true } });
+    plain.clone().volume("hot", claim).edit(|vmi| {
+        vmi["spec"]["domain"]["devices"]["disks"][1]["disk"]["bus"] = json!("scsi");
+        let status = json!({ "name": "hot", "target": "", "phase": "MountedToPod",
+            "hotplugVolume": { "attachPodName": "hp", "attachPodUID": "1" } });
+        if let Some(all) = vmi["status"]["volumeStatus"].as_array_mut() {
+            all.push(status);
+        }
+    })
+}
+
+/// When the two notifications arrived that the disk is there, or is not, from event number `mark` on.
+async fn notifications(
+    fixture: &LauncherFixture,
+    mark: usize,
+    attached: bool,
+) -> Result<Vec<Duration>> {
+    let begin = Instant::now();
+    loop {
+        let events = fixture.handler.events();
+        let told = events.iter().skip(mark);
+        let told = told.filter(|event| !event.event_type().is_empty());
+        let told: Vec<_> = told
+            .filter(|event| has_disk(event) == attached)
+            .map(|event| event.at)
+            .take(2)
+            .collect();
+        if told.len() == 2 {
+            return Ok(told);
+        }
+        ensure!(begin.elapsed() < EVENT, "{}", fixture.handler.history());
+        tokio::time::sleep(Duration::from_micros(500)).await;
+    }
+}
+
+fn has_disk(event: &Event) -> bool {
+    let disks = event.domain()["Spec"]["Devices"]["Disks"].as_array();
+    let name = |disk: &Value| disk["Alias"]["Name"].as_str().map(str::to_owned);
+    let mut names = disks.into_iter().flatten().filter_map(name);
+    names.any(|name| name == "hot")
+}
