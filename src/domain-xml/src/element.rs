@@ -2,7 +2,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::OnceLock;
 
-use crate::bytes::is_blank;
+use crate::byte_classes::is_blank;
 use crate::namespace_scope::ResolvedName;
 use crate::source::{Origin, Raw};
 use crate::tag::{Attribute, Attributes};

@@ -20,7 +20,7 @@
 
 mod apply;
 mod budget;
-mod bytes;
+mod byte_classes;
 mod diff;
 mod document;
 mod edit;

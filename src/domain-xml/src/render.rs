@@ -1,6 +1,6 @@
 //! Renders a tree as text, without recursion.
 
-use crate::bytes::is_blank;
+use crate::byte_classes::is_blank;
 use crate::element::Node;
 use crate::source::Origin;
 use crate::{Document, Element, name};

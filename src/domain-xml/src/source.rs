@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::Element;
-use crate::bytes::find;
+use crate::byte_classes::find;
 use crate::element::Node;
 
 /// A well-formed text. Its elements and texts share it.

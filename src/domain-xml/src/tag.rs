@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::bytes::{self, EQUALS, SPACE};
+use crate::byte_classes::{self, EQUALS, SPACE};
 use crate::escape;
 
 /// An attribute in a start tag.
@@ -27,7 +27,7 @@ impl<'a> Attribute<'a> {
 
 /// The element's name.
 pub(crate) fn name(tag: &str) -> &str {
-    &tag[..bytes::until(tag.as_bytes(), 0, SPACE)]
+    &tag[..byte_classes::until(tag.as_bytes(), 0, SPACE)]
 }
 
 /// The attributes of a tag, in their order.
@@ -50,9 +50,9 @@ impl<'a> Iterator for Attributes<'a> {
     fn next(&mut self) -> Option<Attribute<'a>> {
         let bytes = self.tag.as_bytes();
         let from = self.at;
-        let name_from = bytes::past(bytes, from, SPACE);
-        let name_to = bytes::until(bytes, name_from, SPACE | EQUALS);
-        let open = bytes::past(bytes, name_to, SPACE | EQUALS);
+        let name_from = byte_classes::past(bytes, from, SPACE);
+        let name_to = byte_classes::until(bytes, name_from, SPACE | EQUALS);
+        let open = byte_classes::past(bytes, name_to, SPACE | EQUALS);
         let quote = bytes.get(open)?;
         let raw_from = open + 1;
         let raw = bytes

@@ -10,8 +10,8 @@
 
 mod base;
 mod blobs;
-mod capabilities;
 mod error;
+mod file_capabilities;
 mod image;
 mod image_files;
 mod layer;
@@ -22,8 +22,8 @@ mod stored_layout;
 mod symbol_versions;
 mod wasm_artifact;
 
-pub use capabilities::{Capabilities, NET_BIND_SERVICE};
 pub use error::ImageError;
+pub use file_capabilities::{Capabilities, NET_BIND_SERVICE};
 pub use image::Image;
 pub use image_files::ImageFiles;
 pub use layer::{CompressedLayer, Layer};

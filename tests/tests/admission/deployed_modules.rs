@@ -11,7 +11,7 @@ use tests::binaries::binary;
 use tests::hooks::example;
 
 use crate::api_server::{ApiServer, Request};
-use crate::pods::{Added, added, pods, starts_a_vm};
+use crate::pod_corpus::{Added, added, pods, starts_a_vm};
 use crate::policy::Policies;
 use crate::shipped_policies::{image_volume, shipped, words};
 

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use crate::api_server::{ApiServer, Request};
-use crate::pods::{annotated, pod, pods, virtual_machine};
+use crate::pod_corpus::{annotated, pod, pods, virtual_machine};
 use crate::policy::policies;
 
 const IMAGE: (&str, &str) = ("image", "registry.example/hooks:1");

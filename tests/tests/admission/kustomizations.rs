@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 use tests::binaries::workspace;
 
 use crate::api_server::{ApiServer, Request};
-use crate::pods::{annotated, pod, pods};
+use crate::pod_corpus::{annotated, pod, pods};
 use crate::policy::{Policies, documents};
 
 #[derive(Debug, Deserialize)]

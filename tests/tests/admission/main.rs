@@ -7,7 +7,7 @@ mod cel_expression;
 mod deployed_modules;
 mod guard;
 mod kustomizations;
-mod pods;
+mod pod_corpus;
 mod policy;
 mod real_server;
 mod recorded_answers;

@@ -3,7 +3,9 @@
 use serde_json::json;
 
 use crate::api_server::{ApiServer, Request};
-use crate::pods::{Annotations, added, annotated, count, pod, pods, starts_a_vm, virtual_machine};
+use crate::pod_corpus::{
+    Annotations, added, annotated, count, pod, pods, starts_a_vm, virtual_machine,
+};
 use crate::policy::policies;
 
 /// The API server that answered, with these of its policies.
@@ -141,7 +143,7 @@ fn counts_of_several_policies_add_up() {
         compute["image"],
         "registry.example/virt-launcher:v1.9.0-wasm"
     );
-    compute["image"] = crate::pods::compute(&pod)["image"].clone();
+    compute["image"] = crate::pod_corpus::compute(&pod)["image"].clone();
     let added = added(&pod, &stored);
     assert_eq!(
         (added.volumes.len(), added.mounts.len(), added.counted),

@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use tests::binaries::workspace;
 
 use crate::api_server::{ApiServer, Request};
-use crate::pods::{Added, Annotations, added, annotated, compute, pod, pods, starts_a_vm};
+use crate::pod_corpus::{Added, Annotations, added, annotated, compute, pod, pods, starts_a_vm};
 use crate::policy::{documents, policies};
 
 pub(crate) const IMAGE: (&str, &str) = ("image", "registry.example/hooks:1");
@@ -202,10 +202,10 @@ fn the_canary_changes_the_image_of_compute_only() {
                 .unwrap();
             assert_ne!(
                 compute["image"],
-                crate::pods::compute(&pod)["image"],
+                crate::pod_corpus::compute(&pod)["image"],
                 "{name}"
             );
-            compute["image"] = crate::pods::compute(&pod)["image"].clone();
+            compute["image"] = crate::pod_corpus::compute(&pod)["image"].clone();
         }
         assert_eq!(stored, pod, "{name}");
     }

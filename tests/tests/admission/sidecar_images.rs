@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use crate::api_server::{ApiServer, Request};
-use crate::pods::pods;
+use crate::pod_corpus::pods;
 use crate::policy::policies;
 
 fn sidecars(pod: &mut Json) -> impl Iterator<Item = &mut Json> {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::edits::Edits;
 use super::{ApplyError, fragment, missing, namesakes};
 use crate::Element;
-use crate::bytes::is_blank;
+use crate::byte_classes::is_blank;
 use crate::diff::scope::Scope;
 use crate::element::Node;
 use crate::source::Raw;

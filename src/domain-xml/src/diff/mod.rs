@@ -17,7 +17,7 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use crate::bytes::is_blank;
+use crate::byte_classes::is_blank;
 use crate::tag::Attribute;
 use crate::{Budget, Document, Element, name, render};
 pub(crate) use change::Binding;

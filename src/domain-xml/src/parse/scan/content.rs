@@ -1,7 +1,7 @@
 //! Text, comments, CDATA and processing instructions between tags, and the XML declaration.
 
 use super::{ParseErrorKind, Scan, ScanResult, flaw, syntax};
-use crate::bytes::{self, BRACKET, MARKUP, SPACE, SUSPECT};
+use crate::byte_classes::{self, BRACKET, MARKUP, SPACE, SUSPECT};
 use crate::source::{CDATA, CDATA_END, COMMENT, COMMENT_END, INSTRUCTION, INSTRUCTION_END};
 use crate::{escape, name};
 
@@ -15,7 +15,7 @@ impl Scan<'_> {
         let from = self.at;
         let mut at = from;
         loop {
-            at = bytes::until(self.bytes, at, MARKUP | BRACKET | SUSPECT);
+            at = byte_classes::until(self.bytes, at, MARKUP | BRACKET | SUSPECT);
             at = match self.bytes.get(at) {
                 None | Some(b'<') => break,
                 Some(b'&') => self.reference(at)?,
@@ -30,7 +30,7 @@ impl Scan<'_> {
         if !self.open.is_empty() {
             return self.spend(1, from);
         }
-        if bytes::is_blank(&self.text[from..at]) {
+        if byte_classes::is_blank(&self.text[from..at]) {
             return Ok(());
         }
         Err(flaw(from, ParseErrorKind::OutsideRoot))
@@ -62,7 +62,7 @@ impl Scan<'_> {
         if rest.starts_with(COMMENT) {
             let close = self.through(COMMENT, COMMENT_END, "a comment is not closed")?;
             let inside = &rest[COMMENT.len()..close - self.at - COMMENT_END.len()];
-            if inside.ends_with(b"-") || bytes::find(inside, 0, b"--").is_some() {
+            if inside.ends_with(b"-") || byte_classes::find(inside, 0, b"--").is_some() {
                 return Err(syntax(self.at, "`--` may not stand in a comment"));
             }
             return self.aside(close);
@@ -95,7 +95,7 @@ impl Scan<'_> {
             ));
         }
         let inside = &self.text[self.at + 2..close - 2];
-        let target = &inside[..bytes::until(inside.as_bytes(), 0, SPACE)];
+        let target = &inside[..byte_classes::until(inside.as_bytes(), 0, SPACE)];
         if !name::is_valid(target) || target.eq_ignore_ascii_case("xml") {
             return Err(flaw(self.at, ParseErrorKind::BadName(target.to_owned())));
         }
@@ -113,12 +113,12 @@ impl Scan<'_> {
 
     /// Searches the end of comments, CDATA and instructions, and returns the index after it.
     fn through(&self, opening: &[u8], closing: &[u8], unclosed: &str) -> ScanResult<usize> {
-        let Some(end) = bytes::find(self.bytes, self.at + opening.len(), closing) else {
+        let Some(end) = byte_classes::find(self.bytes, self.at + opening.len(), closing) else {
             return Err(syntax(self.at, unclosed));
         };
         let mut at = self.at;
         loop {
-            at = bytes::until(&self.bytes[..end], at, SUSPECT);
+            at = byte_classes::until(&self.bytes[..end], at, SUSPECT);
             if at == end {
                 return Ok(end + closing.len());
             }
@@ -154,7 +154,7 @@ impl Scan<'_> {
 
     pub(super) fn is_declaration(&self) -> bool {
         match self.bytes[self.at..].strip_prefix(b"<?xml") {
-            Some([next, ..]) => *next == b'?' || bytes::is(*next, SPACE),
+            Some([next, ..]) => *next == b'?' || byte_classes::is(*next, SPACE),
             _ => false,
         }
     }

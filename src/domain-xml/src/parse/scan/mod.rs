@@ -7,7 +7,7 @@ mod tag;
 
 use super::namespaces::Namespaces;
 use super::{BYTE_ORDER_MARK, Flaw, ParseErrorKind, ScanResult, flaw};
-use crate::bytes::{self, SPACE};
+use crate::byte_classes::{self, SPACE};
 use crate::source::{ElementTable, Span};
 use crate::{Limits, MAX_DEPTH, escape, name};
 use tag::Attribute;
@@ -164,7 +164,7 @@ impl<'a> Scan<'a> {
         if self.bytes.get(start + 2..after) != Some(&self.bytes[name.clone()]) {
             return Err(self.mismatch(&self.text[name]));
         }
-        let close = bytes::past(self.bytes, after, SPACE);
+        let close = byte_classes::past(self.bytes, after, SPACE);
         if self.bytes.get(close) != Some(&b'>') {
             return Err(self.mismatch(&self.text[name]));
         }

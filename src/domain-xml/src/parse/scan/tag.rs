@@ -1,7 +1,7 @@
 //! Names and attributes.
 
 use super::{Flaw, ParseErrorKind, Scan, ScanResult, flaw, syntax};
-use crate::bytes::{self, EQUALS, MARKUP, NAME, NAME_START, QUOTE, SPACE, SUSPECT};
+use crate::byte_classes::{self, EQUALS, MARKUP, NAME, NAME_START, QUOTE, SPACE, SUSPECT};
 use crate::name;
 
 /// Far more than any element of libvirt has.
@@ -18,9 +18,9 @@ impl Scan<'_> {
     /// The end of a name.
     #[inline]
     pub(super) fn name(&self, at: usize) -> ScanResult<usize> {
-        let end = bytes::past(self.bytes, at, NAME);
+        let end = byte_classes::past(self.bytes, at, NAME);
         let first = self.bytes.get(at);
-        if first.is_some_and(|byte| bytes::is(*byte, NAME_START)) && self.ends_name(end) {
+        if first.is_some_and(|byte| byte_classes::is(*byte, NAME_START)) && self.ends_name(end) {
             return Ok(end);
         }
         self.unusual_name(at)
@@ -39,14 +39,14 @@ impl Scan<'_> {
 
     fn ends_name(&self, end: usize) -> bool {
         self.bytes.get(end).is_none_or(|byte| {
-            bytes::is(*byte, SPACE | EQUALS) || matches!(byte, b'>' | b'/' | b'?')
+            byte_classes::is(*byte, SPACE | EQUALS) || matches!(byte, b'>' | b'/' | b'?')
         })
     }
 
     #[cold]
     pub(super) fn bad_name(&self, at: usize) -> Box<Flaw> {
         let rest = &self.text[at..];
-        let end = bytes::until(rest.as_bytes(), 0, SPACE | EQUALS);
+        let end = byte_classes::until(rest.as_bytes(), 0, SPACE | EQUALS);
         let name = rest[..end].split('>').next().unwrap_or_default();
         flaw(at, ParseErrorKind::BadName(name.to_owned()))
     }
@@ -58,7 +58,7 @@ impl Scan<'_> {
         let mut at = name_end;
         loop {
             let lead = at;
-            at = bytes::past(self.bytes, at, SPACE);
+            at = byte_classes::past(self.bytes, at, SPACE);
             match (self.bytes.get(at), self.bytes.get(at + 1)) {
                 (Some(b'>'), _) => return Ok((b'>', at + 1)),
                 (Some(close @ (b'/' | b'?')), Some(b'>')) => return Ok((*close, at + 2)),
@@ -73,7 +73,7 @@ impl Scan<'_> {
 
     fn attribute(&mut self, start: usize) -> ScanResult<usize> {
         let name_end = self.name(start)?;
-        let equals = bytes::past(self.bytes, name_end, SPACE);
+        let equals = byte_classes::past(self.bytes, name_end, SPACE);
         if self.bytes.get(equals) != Some(&b'=') {
             let name = &self.text[start..name_end];
             return Err(syntax(
@@ -81,7 +81,7 @@ impl Scan<'_> {
                 &["attribute ", name, " has no value"].concat(),
             ));
         }
-        let open = bytes::past(self.bytes, equals + 1, SPACE);
+        let open = byte_classes::past(self.bytes, equals + 1, SPACE);
         let quote = match self.bytes.get(open) {
             Some(quote @ (b'\'' | b'"')) => *quote,
             _ => return Err(syntax(open, "an attribute value needs quotes")),
@@ -101,7 +101,7 @@ impl Scan<'_> {
     fn value(&self, from: usize, quote: u8) -> ScanResult<usize> {
         let mut at = from;
         loop {
-            at = bytes::until(self.bytes, at, QUOTE | MARKUP | SUSPECT);
+            at = byte_classes::until(self.bytes, at, QUOTE | MARKUP | SUSPECT);
             at = match self.bytes.get(at) {
                 None => return Err(syntax(from - 1, "an attribute value is not closed")),
                 Some(byte) if *byte == quote => return Ok(at),

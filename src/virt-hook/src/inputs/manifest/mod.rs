@@ -1,6 +1,6 @@
 //! Manifests: the VMIs of a file that holds a VirtualMachineInstance, a VirtualMachine or a list of them.
 
-mod fields;
+mod known_fields;
 
 use kubevirt_api::manifest_text::{self, SyntaxError};
 use kubevirt_api::vmi::{Vmi, VmiError};
@@ -165,7 +165,7 @@ fn kind(fields: &Map<String, Value>) -> Option<&str> {
 
 /// One note per unknown field: newer versions of KubeVirt have more fields, so none is an error.
 fn unknown_fields(vmi: &Value, place: &str) -> Vec<String> {
-    let unknown = fields::unknown(vmi);
+    let unknown = known_fields::unknown(vmi);
     let more = unknown.len().saturating_sub(MAX_FIELDS);
     let shown = unknown.iter().take(MAX_FIELDS);
     let mut notes: Vec<String> = shown.map(|field| field.note(place)).collect();
