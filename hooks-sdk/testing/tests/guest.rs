@@ -163,7 +163,7 @@ fn an_attached_device_comes_back_as_the_same_device() {
 fn a_migration_comes_back_with_what_is_declared() {
     let before = hook_host::MigrationParameters::default();
     let after = hook().pre_migration_source(&vmi(""), &before).ok();
-    assert_eq!((after.bandwidth, after.max_downtime), (64 << 20, 300));
+    assert_eq!((after.bandwidth, after.max_downtime), (64 << 20, 900));
     assert!(after.allow_auto_converge && !after.allow_post_copy);
     let veto = hook().pre_migration_source(&vmi("veto"), &before).veto();
     assert_eq!(veto, "it stays here");

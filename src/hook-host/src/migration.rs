@@ -1,6 +1,7 @@
 //! The parameters of a live migration that hooks may change: a closed set.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use domain_xml::{Change, ChangeKind};
 use serde::Deserialize;
@@ -28,7 +29,7 @@ pub enum MigrationParameter {
     MaxDowntime,
 }
 
-/// The parameters of one migration. `Default` has KubeVirt's defaults.
+/// The parameters of one migration. `Default` has what KubeVirt's virt-handler sends unless it is configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MigrationParameters {
     /// Bytes in a second; 0 for no limit.
@@ -49,11 +50,11 @@ impl Default for MigrationParameters {
     fn default() -> Self {
         Self {
             bandwidth: 0,
-            parallel_connections: 0,
+            parallel_connections: 8,
             allow_post_copy: false,
             allow_auto_converge: false,
             completion_timeout: 150,
-            max_downtime: 300,
+            max_downtime: 900,
         }
     }
 }
@@ -79,6 +80,18 @@ impl MigrationParameter {
             Self::AllowAutoConverge => "allow-auto-converge",
             Self::CompletionTimeout => "completion-timeout",
             Self::MaxDowntime => "max-downtime",
+        }
+    }
+
+    /// The values of a number that hooks may set, which are those that libvirt and QEMU take.
+    fn range(self) -> RangeInclusive<u64> {
+        match self {
+            Self::Bandwidth => 0..=u64::from(u32::MAX) << 20,
+            Self::ParallelConnections => 0..=MAX_CONNECTIONS,
+            Self::MaxDowntime => 1..=MAX_DOWNTIME,
+            Self::CompletionTimeout | Self::AllowPostCopy | Self::AllowAutoConverge => {
+                0..=u64::from(u32::MAX)
+            }
         }
     }
 
@@ -114,32 +127,35 @@ impl MigrationParameters {
 
     /// Sets a parameter from its text. The error names the parameter, the value and what is expected.
     pub fn set(&mut self, parameter: MigrationParameter, text: &str) -> Result<(), String> {
-        let number = |least: u64, most: u64| {
+        self.set_within(parameter, text, parameter.range())
+    }
+
+    fn set_within(
+        &mut self,
+        parameter: MigrationParameter,
+        text: &str,
+        range: RangeInclusive<u64>,
+    ) -> Result<(), String> {
+        let number = || {
             let value = text.parse::<u64>().ok();
-            value
-                .filter(|value| (least..=most).contains(value))
-                .ok_or_else(|| {
-                    format!("{parameter} is a number from {least} to {most}, not {text:?}")
-                })
+            let value = value.filter(|value| range.contains(value));
+            value.ok_or_else(|| {
+                let (least, most) = (range.start(), range.end());
+                format!("{parameter} is a number from {least} to {most}, not {text:?}")
+            })
         };
         let switch = || match text {
             "true" => Ok(true),
             "false" => Ok(false),
             _ => Err(format!("{parameter} is true or false, not {text:?}")),
         };
-        // What libvirt and the options of a migration take.
-        let most = u64::from(u32::MAX) << 20;
         match parameter {
-            MigrationParameter::Bandwidth => self.bandwidth = number(0, most)?,
-            MigrationParameter::ParallelConnections => {
-                self.parallel_connections = number(0, MAX_CONNECTIONS)?;
-            }
+            MigrationParameter::Bandwidth => self.bandwidth = number()?,
+            MigrationParameter::ParallelConnections => self.parallel_connections = number()?,
             MigrationParameter::AllowPostCopy => self.allow_post_copy = switch()?,
             MigrationParameter::AllowAutoConverge => self.allow_auto_converge = switch()?,
-            MigrationParameter::CompletionTimeout => {
-                self.completion_timeout = number(0, u64::from(u32::MAX))?;
-            }
-            MigrationParameter::MaxDowntime => self.max_downtime = number(1, MAX_DOWNTIME)?,
+            MigrationParameter::CompletionTimeout => self.completion_timeout = number()?,
+            MigrationParameter::MaxDowntime => self.max_downtime = number()?,
         }
         Ok(())
     }
@@ -149,6 +165,16 @@ impl MigrationParameters {
     pub fn to_texts(&self) -> Vec<(String, String)> {
         let text = |parameter: MigrationParameter| (parameter.to_string(), self.get(parameter));
         MigrationParameter::ALL.map(text).to_vec()
+    }
+
+    /// The parameters of a recorded call, which virt-handler may have sent with values that no hook may set.
+    pub(crate) fn recorded(texts: &[(String, String)]) -> Result<Self, String> {
+        let mut recorded = Self::default();
+        for (name, value) in texts {
+            let parameter = MigrationParameter::from_name(name)?;
+            recorded.set_within(parameter, value, 0..=u64::MAX)?;
+        }
+        Ok(recorded)
     }
 
     /// These parameters with a hook's values. The error says what is wrong with them.
@@ -209,7 +235,7 @@ mod tests {
     fn texts_are_read_and_what_is_left_out_stays() {
         let after = with(&[("bandwidth", "1048576"), ("allow-post-copy", "true")]).unwrap();
         assert_eq!((after.bandwidth, after.allow_post_copy), (1 << 20, true));
-        assert_eq!(after.max_downtime, 300);
+        assert_eq!(after.max_downtime, 900);
         let before = MigrationParameters::default();
         let paths: Vec<_> = before
             .changes(&after)
@@ -218,6 +244,21 @@ mod tests {
             .collect();
         assert_eq!(paths, ["bandwidth", "allow-post-copy"]);
         assert_eq!(before.with_texts(&after.to_texts()).unwrap(), after);
+    }
+
+    #[test]
+    fn what_was_recorded_is_read_whatever_its_range() {
+        let sent = MigrationParameters {
+            max_downtime: 0,
+            parallel_connections: 1000,
+            ..MigrationParameters::default()
+        };
+        assert_eq!(
+            MigrationParameters::recorded(&sent.to_texts()).unwrap(),
+            sent
+        );
+        let odd = [("max-downtime".to_owned(), "soon".to_owned())];
+        assert!(MigrationParameters::recorded(&odd).is_err());
     }
 
     #[test]

@@ -77,7 +77,7 @@ async fn a_declared_parameter_is_changed_recorded_and_replayed() {
     let values = (change.before.as_deref(), change.after.as_deref());
     assert_eq!(
         (change.path.as_str(), values),
-        ("max-downtime", (Some("300"), Some("500")))
+        ("max-downtime", (Some("900"), Some("500")))
     );
     let records = std::fs::read_dir(place.hooks().join("../records")).unwrap();
     let path = records.map(|entry| entry.unwrap().path()).next().unwrap();

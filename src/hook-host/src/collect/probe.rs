@@ -14,7 +14,6 @@ use tokio::sync::Semaphore;
 use super::readiness::ProbeAttempt;
 use super::scan::{HookFileKind, HookId};
 use super::{CollectConfig, hook_path};
-use crate::digest::DigestPin;
 use crate::hook::{Hook, HookInfo, HookKind};
 use crate::plugins::{LoadModule, ModuleFile};
 use crate::policy::module_signature::ModuleSignature;
@@ -24,7 +23,7 @@ use crate::policy::{
 };
 use crate::printable::{MAX_MESSAGE, printable};
 use crate::sidecar::{InfoError, Sidecar, query_info};
-use crate::wasm::{self, LoadError, Loader, Module};
+use crate::wasm::{LoadError, Loader, Module, ModuleSnapshot};
 use crate::{Description, Limits};
 
 /// What all probes share.
@@ -117,73 +116,70 @@ impl Probe {
         let Ok(_permit) = self.compile_slots.acquire().await else {
             return ProbeResult::NotReady("collection ends".to_owned());
         };
-        let (pin, signature) = match self.admit(id, &file, &path, yaml.as_ref()).await {
-            Ok(admitted) => admitted,
-            Err(reason) => return ProbeResult::Flawed(reason),
-        };
-        let loading = self
-            .loader
-            .load_pinned(&file, &path, &id.directory, pin.as_ref());
-        match loading.await {
-            Ok(module) => self.resolve_module(id, module, yaml.as_ref(), &signature),
-            Err(error) => load_failure(&error),
+        match self.load(id, &file, &path, yaml.as_ref()).await {
+            Ok((module, signature)) => self.resolve_module(id, module, yaml.as_ref(), &signature),
+            Err(refused) => refused,
         }
     }
 
-    /// Asks the operator's policy before the module is compiled or run, because "may not run" covers both: the digest
-    /// that the module must then have, and its signature.
-    async fn admit(
+    /// Loads a module. The operator's policy is asked before the module is compiled or run, because "may not run"
+    /// covers both; the bytes that it is asked about are those that are compiled.
+    async fn load(
         &self,
         id: &HookId,
         file: &File,
         path: &Path,
         yaml: Option<&HookYaml>,
-    ) -> Result<(Option<DigestPin>, ModuleSignature), String> {
+    ) -> Result<(Module, ModuleSignature), ProbeResult> {
         let pin = yaml.and_then(HookYaml::pin);
+        let pin = pin.as_ref();
+        let failed = |error: LoadError| load_failure(&error);
         if self.policy.operator.is_none() {
-            return Ok((pin, ModuleSignature::default()));
+            let loading = self.loader.load_pinned(file, path, &id.directory, pin);
+            let module = loading.await.map_err(failed)?;
+            return Ok((module, ModuleSignature::default()));
         }
-        let reading = {
-            let (probe, id, path) = (self.clone(), id.clone(), path.to_owned());
-            let file = file.try_clone();
-            tokio::task::spawn_blocking(move || {
-                let file = file?;
-                let digest = wasm::digest(&file)?;
-                let signature = probe.signature(&id, &file, &path, &digest);
-                Ok::<_, io::Error>((digest, signature))
-            })
-        };
-        let read = reading.await.map_err(io::Error::other);
-        let (digest, signature) = read
-            .and_then(|read| read)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let snapshot = self.loader.snapshot(file, path).await.map_err(failed)?;
+        let signature = self.signature(id, path, &snapshot).await;
         let identity = ModuleIdentity {
-            digest: &digest,
+            digest: snapshot.digest(),
             namespace: &self.policy.namespace,
             signature: &signature,
             description: &Description::default(),
         };
         admit(identity, yaml, self.policy.operator.as_ref())
-            .map_err(|error| format!("hook {id}: {error}"))?;
-        let pin = DigestPin {
-            sha256: digest,
-            place: "its check against the operator's policy".to_owned(),
-        };
-        Ok((Some(pin), signature))
+            .map_err(|error| ProbeResult::Flawed(format!("hook {id}: {error}")))?;
+        let loading = self
+            .loader
+            .load_snapshot(&snapshot, path, &id.directory, pin);
+        Ok((loading.await.map_err(failed)?, signature))
     }
 
     /// Verifies the module's signature if the operator's policy asks for one.
-    fn signature(&self, id: &HookId, file: &File, path: &Path, digest: &str) -> ModuleSignature {
-        let operator = self.policy.operator.as_ref();
-        let signers = operator.map(|operator| operator.signers(digest, &self.policy.namespace));
-        let signers = signers.unwrap_or_default();
-        if signers.is_empty() {
-            return ModuleSignature::default();
-        }
-        let content = wasm::read_with_digest(file, self.policy.limits.module, digest);
-        match content.and_then(|content| Ok((content, self.directory(id)?))) {
-            Ok((content, dir)) => ModuleSignature::verify(&dir, &id.file, path, &content, &signers),
-            Err(error) => ModuleSignature::unverified(&format!("{}: {error}", path.display())),
+    async fn signature(
+        &self,
+        id: &HookId,
+        path: &Path,
+        snapshot: &ModuleSnapshot,
+    ) -> ModuleSignature {
+        let (probe, id, path) = (self.clone(), id.clone(), path.to_owned());
+        let snapshot = snapshot.clone();
+        let verifying = tokio::task::spawn_blocking(move || {
+            let operator = probe.policy.operator.as_ref();
+            let namespace = &probe.policy.namespace;
+            let signers = operator.map(|operator| operator.signers(snapshot.digest(), namespace));
+            let signers = signers.unwrap_or_default();
+            if signers.is_empty() {
+                return Ok(ModuleSignature::default());
+            }
+            let (content, dir) = (snapshot.bytes()?, probe.directory(&id)?);
+            Ok::<_, io::Error>(ModuleSignature::verify(
+                &dir, &id.file, &path, &content, &signers,
+            ))
+        });
+        match verifying.await.map_err(io::Error::other) {
+            Ok(Ok(signature)) => signature,
+            Ok(Err(error)) | Err(error) => ModuleSignature::unverified(&error.to_string()),
         }
     }
 

@@ -75,8 +75,8 @@ pub(super) struct ScanError {
     pub(super) source: io::Error,
 }
 
-/// The most files of a directory: whoever shares it may have filled it, and it is read again and again.
-const MAX_FILES: usize = 4096;
+/// The most entries of a directory: whoever shares it may have filled it, and it is read again and again.
+const MAX_ENTRIES: usize = 4096;
 /// The most sockets and modules of all directories.
 const MAX_HOOKS: usize = 256;
 
@@ -91,7 +91,11 @@ pub(super) fn scan(hooks_dir: &Path) -> Result<HooksListing, ScanError> {
     let entries = root
         .entries()
         .map_err(failed(hooks_dir.display().to_string()))?;
-    for name in entries.flatten().filter_map(|entry| visible(&entry)) {
+    for (seen, entry) in entries.flatten().enumerate() {
+        refuse_more(seen).map_err(failed(hooks_dir.display().to_string()))?;
+        let Some(name) = visible(&entry) else {
+            continue;
+        };
         let path = || hooks_dir.join(&name).display().to_string();
         refuse_unprintable(&name).map_err(failed(path()))?;
         match root.metadata(&name) {
@@ -127,6 +131,14 @@ fn refuse_unprintable(name: &str) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, reason))
 }
 
+fn refuse_more(entries: usize) -> io::Result<()> {
+    if entries < MAX_ENTRIES {
+        return Ok(());
+    }
+    let reason = format!("more than {MAX_ENTRIES} entries; a directory of hooks has few");
+    Err(io::Error::other(reason))
+}
+
 fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io::Result<()> {
     let read_only =
         fstatvfs(directory).is_ok_and(|status| status.f_flag.contains(StatVfsMountFlags::RDONLY));
@@ -136,18 +148,11 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io
         metadata.or_else(|_| directory.symlink_metadata(file)).ok()
     };
     let settings = beside(HOOK_YAML);
-    for (seen, file) in directory
-        .entries()?
-        .flatten()
-        .filter_map(|entry| visible(&entry))
-        .enumerate()
-    {
-        if seen == MAX_FILES || listing.hooks.len() == MAX_HOOKS {
-            return Err(io::Error::other(format!(
-                "more than {MAX_FILES} files, or {MAX_HOOKS} sockets and modules with those of other \
-                 hooks; a hook's directory has few"
-            )));
-        }
+    for (seen, entry) in directory.entries()?.flatten().enumerate() {
+        refuse_more(seen)?;
+        let Some(file) = visible(&entry) else {
+            continue;
+        };
         let is_module = file.ends_with(".wasm");
         if is_module {
             refuse_unprintable(&file)?;
@@ -176,6 +181,11 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io
         if is_module && let Some(signature) = beside(&format!("{}{SUFFIX}", id.file)) {
             stamp.signature = Some(version(&signature));
             age = age.min(self::age(&signature));
+        }
+        if listing.hooks.len() == MAX_HOOKS {
+            return Err(io::Error::other(format!(
+                "more than {MAX_HOOKS} sockets and modules, with those of other directories; a VM has few hooks"
+            )));
         }
         listing.hooks.push(HookFile {
             id,
@@ -276,6 +286,26 @@ mod tests {
             fs::remove_dir_all(&hook).unwrap();
             fs::create_dir(&hook).unwrap();
         }
+        for number in 0..5000 {
+            fs::create_dir(dir.path().join(format!(".{number}"))).unwrap();
+        }
+        let error = scan(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("more than 4096 entries"), "{error}");
+    }
+
+    #[test]
+    fn as_many_hooks_as_are_allowed_leave_room_for_other_files() {
+        let dir = tempfile::tempdir().unwrap();
+        for number in 0..MAX_HOOKS {
+            let hook = dir.path().join(format!("h{number}"));
+            fs::create_dir(&hook).unwrap();
+            fs::write(hook.join("a.wasm"), "").unwrap();
+            fs::write(hook.join("hook.yaml"), "").unwrap();
+        }
+        assert_eq!(scan(dir.path()).unwrap().hooks.len(), MAX_HOOKS);
+        fs::write(dir.path().join("h0/b.wasm"), "").unwrap();
+        let error = scan(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("more than 256 sockets"), "{error}");
     }
 
     #[test]

@@ -106,7 +106,7 @@ pub(crate) async fn rerun(
         }
         HookPoint::PreMigrationSource => {
             let texts = input.parameters.as_deref().unwrap_or_default();
-            let parameters = MigrationParameters::default().with_texts(texts)?;
+            let parameters = MigrationParameters::recorded(texts)?;
             once.call_body(hook, Input::Migration(&parameters), None)
                 .await
         }

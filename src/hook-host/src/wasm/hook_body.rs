@@ -23,27 +23,31 @@ impl HookBody for Module {
                 ..CallContext::default()
             };
             let vmi = call.vmi;
-            let documents = match call.input {
-                HookInput::CloudInit(data) => data.documents(),
-                HookInput::Migration(parameters) => parameters.to_texts(),
-                _ => Vec::new(),
+            let report = match call.input {
+                HookInput::PreStart => self.call(&context, &Call::PreStart { vmi }).await,
+                HookInput::CloudInit(data) => {
+                    let hook_point = Call::PreCloudInitIso {
+                        vmi,
+                        data_source: data.data_source(),
+                        documents: &data.documents(),
+                    };
+                    self.call(&context, &hook_point).await
+                }
+                HookInput::Domain(domain_xml) => {
+                    let hook_point = Call::OnDefineDomain { vmi, domain_xml };
+                    self.call(&context, &hook_point).await
+                }
+                HookInput::Device(device_xml) => {
+                    let hook_point = Call::OnAttachDevice { vmi, device_xml };
+                    self.call(&context, &hook_point).await
+                }
+                HookInput::Migration(parameters) => {
+                    let parameters = &parameters.to_texts();
+                    let hook_point = Call::PreMigrationSource { vmi, parameters };
+                    self.call(&context, &hook_point).await
+                }
+                HookInput::Shutdown => self.call(&context, &Call::Shutdown).await,
             };
-            let hook_point = match call.input {
-                HookInput::PreStart => Call::PreStart { vmi },
-                HookInput::CloudInit(data) => Call::PreCloudInitIso {
-                    vmi,
-                    data_source: data.data_source(),
-                    documents: &documents,
-                },
-                HookInput::Domain(domain_xml) => Call::OnDefineDomain { vmi, domain_xml },
-                HookInput::Device(device_xml) => Call::OnAttachDevice { vmi, device_xml },
-                HookInput::Migration(_) => Call::PreMigrationSource {
-                    vmi,
-                    parameters: &documents,
-                },
-                HookInput::Shutdown => Call::Shutdown,
-            };
-            let report = self.call(&context, &hook_point).await;
             HookReport {
                 result: match report.result {
                     Ok(answer) => Ok(answer.into()),

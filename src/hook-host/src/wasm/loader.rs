@@ -1,7 +1,7 @@
 //! Loads module files: check, compile, link, describe.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::sync::OnceCell;
 use wasmtime::component::{Component, Linker};
 
 use super::Compiler;
-use super::artifact_cache::{self, ArtifactCache, ArtifactError};
+use super::artifact_cache::{self, ArtifactCache, ArtifactError, artifact_name};
 use super::compile::{self, CompileJob};
 use super::engine::{self, EngineRole, TargetMachine};
 use super::engine_host::EngineHost;
@@ -20,12 +20,12 @@ use super::epoch::EpochTicker;
 use super::error::LoadError;
 use super::guest_call;
 use super::module::{CodeOrigin, Module, ModuleInfo};
+use super::module_file::ModuleFile;
 use super::module_snapshot::ModuleSnapshot;
 use super::precompiled_dirs::PrecompiledDirs;
-use super::preflight::{self, Flaw};
 use super::store_state::StoreState;
 use super::versions::{self, HookBinding};
-use crate::description::{Description, DescriptionError};
+use crate::description::Description;
 use crate::digest::DigestPin;
 use crate::{Limits, LogLine};
 
@@ -82,14 +82,6 @@ struct LoadedCode {
     digest: String,
     component: Component,
     code: CodeOrigin,
-}
-
-/// A module file that is being loaded.
-struct ModuleFile<'a> {
-    file: &'a File,
-    path: &'a Path,
-    size: u64,
-    pin: Option<&'a DigestPin>,
 }
 
 impl Loader {
@@ -151,54 +143,53 @@ impl Loader {
         name: &str,
         pin: Option<&DigestPin>,
     ) -> Result<Module, LoadError> {
-        let read = |source| LoadError::Read {
-            path: path.to_owned(),
-            source,
-        };
-        let metadata = file.metadata().map_err(read)?;
-        let size = metadata.len();
-        if !metadata.is_file() {
-            return Err(LoadError::Flawed {
-                path: path.to_owned(),
-                size,
-                flaw: Flaw::NoFile,
-            });
-        }
-        let source = ModuleFile {
-            file,
-            path,
-            size,
-            pin,
-        };
-        let limit = self.0.options.limits.module as u64;
-        if size > limit {
-            return Err(LoadError::TooLarge {
-                path: path.to_owned(),
-                size,
-                limit,
-            });
-        }
-        if let Some(flaw) = preflight::inspect(file, size).map_err(read)? {
-            return Err(LoadError::Flawed {
-                path: path.to_owned(),
-                size,
-                flaw,
-            });
-        }
+        let source = ModuleFile::checked(file, path, pin, self.max_size())?;
+        self.load_module(&source, name).await
+    }
+
+    /// Copies a module file, if it has a module's size and head, for [`Loader::load_snapshot`].
+    pub(crate) async fn snapshot(
+        &self,
+        file: &File,
+        path: &Path,
+    ) -> Result<ModuleSnapshot, LoadError> {
+        let source = ModuleFile::checked(file, path, None, self.max_size())?;
+        source.snapshot(self.max_size()).await
+    }
+
+    /// Loads a module from its copy. Errors name it `path`.
+    pub(crate) async fn load_snapshot(
+        &self,
+        snapshot: &ModuleSnapshot,
+        path: &Path,
+        name: &str,
+        pin: Option<&DigestPin>,
+    ) -> Result<Module, LoadError> {
+        let mut source = ModuleFile::checked(snapshot.file(), path, pin, self.max_size())?;
+        source.sealed = Some(snapshot);
+        self.load_module(&source, name).await
+    }
+
+    fn max_size(&self) -> u64 {
+        self.0.options.limits.module as u64
+    }
+
+    async fn load_module(&self, source: &ModuleFile<'_>, name: &str) -> Result<Module, LoadError> {
+        let path = source.path;
         let LoadedCode {
             digest,
             component,
             code,
-        } = self.component(&source).await?;
+        } = self.component(source).await?;
         let LoadContext { host, linker } = self.load_context(path).await?;
-        let hook = versions::link(&host.engine, linker, &component).map_err(|source| {
+        let hook = versions::link(&host.engine, linker, &component).map_err(|error| {
             LoadError::WrongWorld {
                 path: path.to_owned(),
-                size,
-                source,
+                size: source.size,
+                source: error,
             }
         })?;
-        let (description, log) = describe(host, &hook, &source).await?;
+        let (description, log) = describe(host, &hook, source).await?;
         source.has_interfaces(&hook, &description)?;
         let info = ModuleInfo {
             name: name.to_owned(),
@@ -216,9 +207,7 @@ impl Loader {
 
     /// The module's code: precompiled in the image, cached, or compiled now.
     async fn component(&self, source: &ModuleFile<'_>) -> Result<LoadedCode, LoadError> {
-        let digest = source
-            .blocking(|file| artifact_cache::digest(&file))
-            .await?;
+        let digest = source.digest().await?;
         // Checked before the compilation, and again for the bytes that are compiled.
         source.is_pinned(&digest)?;
         let precompiled = self
@@ -240,8 +229,10 @@ impl Loader {
         let artifacts = self.artifacts().await?;
         if artifacts.has_module(&digest) {
             let host = &self.load_context(source.path).await?.host;
-            let path = artifacts.path(&digest, &artifact_cache::engine_key(&host.engine));
-            if let Ok(component) = artifact_cache::load(&host.engine, &path) {
+            let name = artifact_name(&digest, &host.engine);
+            let kept = artifacts.artifact(&name).ok();
+            if let Some(Ok(component)) = kept.map(|file| artifact_cache::load(&host.engine, &file))
+            {
                 let code = CodeOrigin::Cached;
                 return Ok(LoadedCode {
                     digest,
@@ -261,10 +252,10 @@ impl Loader {
     ) -> Result<LoadedCode, LoadError> {
         let partial = artifacts.new_partial()?;
         let options = &self.0.options;
-        let snapshot = source.snapshot(options.limits.module as u64).await?;
-        source.is_pinned(&snapshot.digest)?;
+        let snapshot = source.snapshot(self.max_size()).await?;
+        source.is_pinned(snapshot.digest())?;
         let job = CompileJob {
-            module: &snapshot.file,
+            module: snapshot.file(),
             artifact: &partial.file,
             machine: self.0.machine,
         };
@@ -281,18 +272,18 @@ impl Loader {
             source: error,
         })?;
         let host = &load_context?.host;
-        let path = artifacts.path(&snapshot.digest, &artifact_cache::engine_key(&host.engine));
-        partial.publish(&path)?;
-        let component =
-            artifact_cache::load(&host.engine, &path).map_err(|error| LoadError::Engine {
+        partial.publish(&artifact_name(snapshot.digest(), &host.engine))?;
+        let component = artifact_cache::load(&host.engine, &partial.file).map_err(|error| {
+            LoadError::Engine {
                 path: source.path.to_owned(),
                 message: format!("{error:#}"),
-            })?;
+            }
+        })?;
         let peak_memory = compiled.peak_memory;
         tracing::info!(module = %source.path.display(), ?took, peak_memory, "a module was compiled");
         let code = CodeOrigin::Compiled { took, peak_memory };
         Ok(LoadedCode {
-            digest: snapshot.digest,
+            digest: snapshot.digest().to_owned(),
             component,
             code,
         })
@@ -300,8 +291,8 @@ impl Loader {
 
     /// The path of the artifact of a module that this loader compiled.
     pub(super) async fn artifact(&self, module: &Module) -> Result<PathBuf, LoadError> {
-        let key = artifact_cache::engine_key(module.engine());
-        Ok(self.artifacts().await?.path(module.digest(), &key))
+        let name = artifact_name(module.digest(), module.engine());
+        Ok(self.artifacts().await?.path_of(&name))
     }
 
     async fn artifacts(&self) -> Result<&ArtifactCache, ArtifactError> {
@@ -322,63 +313,6 @@ impl Loader {
             path: path.to_owned(),
             message: format!("{error:#}"),
         })
-    }
-}
-
-impl ModuleFile<'_> {
-    /// A hook point of an optional interface is called through this interface.
-    fn has_interfaces(
-        &self,
-        hook: &HookBinding,
-        description: &Description,
-    ) -> Result<(), LoadError> {
-        for subscription in &description.hook_points {
-            if let Some(interface) = hook.missing(subscription.point) {
-                return Err(LoadError::Description {
-                    path: self.path.to_owned(),
-                    size: self.size,
-                    source: DescriptionError::NoInterface {
-                        point: subscription.point,
-                        interface,
-                    },
-                });
-            }
-        }
-        Ok(())
-    }
-
-    async fn snapshot(&self, limit: u64) -> Result<ModuleSnapshot, LoadError> {
-        self.blocking(move |file| ModuleSnapshot::of(&file, limit))
-            .await
-    }
-
-    /// Reads the whole file on a thread for blocking work.
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(File) -> io::Result<T> + Send + 'static,
-    ) -> Result<T, LoadError> {
-        let reading = async {
-            let file = self.file.try_clone()?;
-            let done = tokio::task::spawn_blocking(move || work(file)).await;
-            done.map_err(io::Error::other)?
-        };
-        reading.await.map_err(|source| LoadError::Read {
-            path: self.path.to_owned(),
-            source,
-        })
-    }
-
-    fn is_pinned(&self, digest: &str) -> Result<(), LoadError> {
-        match self.pin {
-            Some(pin) if pin.sha256 != digest => Err(LoadError::Digest {
-                path: self.path.to_owned(),
-                size: self.size,
-                found: digest.to_owned(),
-                expected: pin.sha256.clone(),
-                place: pin.place.clone(),
-            }),
-            _ => Ok(()),
-        }
     }
 }
 

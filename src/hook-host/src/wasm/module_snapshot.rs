@@ -4,23 +4,23 @@
 //! report any digest. So the bytes are copied and hashed here, and only the sealed copy is compiled.
 
 use std::fs::File;
-use std::io::{self, Seek, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use sha2::{Digest as _, Sha256};
 
-/// A module's bytes in sealed memory.
-pub(super) struct ModuleSnapshot {
-    /// At its beginning.
-    pub(super) file: File,
-    /// The sha256 in hexadecimal.
-    pub(super) digest: String,
+/// A module's bytes in sealed memory. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct ModuleSnapshot {
+    file: Arc<File>,
+    digest: String,
 }
 
 impl ModuleSnapshot {
     /// Copies a file of at most `limit` bytes.
-    pub(super) fn of(module: &File, limit: u64) -> io::Result<Self> {
+    pub(crate) fn of(module: &File, limit: u64) -> io::Result<Self> {
         let mut file = File::from(memfd_create(
             "module",
             MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
@@ -41,33 +41,48 @@ impl ModuleSnapshot {
             hasher.update(&buffer[..read]);
             file.write_all(&buffer[..read])?;
         }
-        file.rewind()?;
         let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
         fcntl_add_seals(&file, seals)?;
         let digest = format!("{:x}", hasher.finalize());
+        let file = Arc::new(file);
         Ok(Self { file, digest })
+    }
+
+    /// The bytes as a file.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The sha256 in hexadecimal.
+    pub(crate) fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// A copy of the bytes.
+    pub(crate) fn bytes(&self) -> io::Result<Vec<u8>> {
+        let size = usize::try_from(self.file.metadata()?.len()).map_err(io::Error::other)?;
+        let mut bytes = vec![0; size];
+        self.file.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
     }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::io::Read;
-
     use super::*;
 
     #[test]
     fn a_snapshot_has_the_bytes_and_cannot_be_written() {
         let mut module = tempfile::tempfile().unwrap();
         module.write_all(&[7; 40_000]).unwrap();
-        let mut snapshot = ModuleSnapshot::of(&module, 40_000).unwrap();
+        let snapshot = ModuleSnapshot::of(&module, 40_000).unwrap();
         module.write_all(b"more").unwrap();
-        let mut bytes = Vec::new();
-        snapshot.file.read_to_end(&mut bytes).unwrap();
+        let bytes = snapshot.bytes().unwrap();
         assert_eq!(bytes, [7; 40_000]);
-        assert_eq!(snapshot.digest, format!("{:x}", Sha256::digest(&bytes)));
-        assert!(snapshot.file.write_all(b"x").is_err());
-        assert!(snapshot.file.set_len(0).is_err());
+        assert_eq!(snapshot.digest(), format!("{:x}", Sha256::digest(&bytes)));
+        assert!(snapshot.file().write_at(b"x", 0).is_err());
+        assert!(snapshot.file().set_len(0).is_err());
         assert!(ModuleSnapshot::of(&module, 40_000).is_err());
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::artifact_cache::{self, engine_key};
 use super::error::LoadError;
+use super::file_digest;
 use super::loader::{LoadOptions, Loader};
 use super::module::Module;
 
@@ -79,7 +80,7 @@ impl Drop for StagingDir {
 
 /// Writes the artifact under its final name by rename, so that no partial file has that name.
 fn write(compiled: &Path, into: &Path, module: &Module) -> io::Result<PathBuf> {
-    let content = artifact_cache::checksum(&File::open(compiled)?)?;
+    let content = file_digest::checksum(&File::open(compiled)?)?;
     let key = engine_key(module.engine());
     let path = into.join(format!("{}-{key}-{content}.cwasm", module.digest()));
     fs::set_permissions(compiled, Permissions::from_mode(0o644))?;

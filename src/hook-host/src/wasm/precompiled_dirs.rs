@@ -7,7 +7,6 @@
 //! a log line, and the module is compiled instead.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +15,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use super::artifact_cache::{self, engine_key};
+use super::file_digest;
 use super::file_trust::{FileTrust, Untrusted};
 
 /// The directories to search: `named` if it is given, else `usual` if it exists.
@@ -105,15 +105,13 @@ impl PrecompiledDirs {
         let file = self
             .open_trusted(path)
             .map_err(|untrusted| untrusted.to_string())?;
-        let found = artifact_cache::checksum(&file).map_err(|error| error.to_string())?;
+        let found = file_digest::checksum(&file).map_err(|error| error.to_string())?;
         if found != content {
             return Err(
                 "it is truncated or was altered: its content is not what its name says".into(),
             );
         }
-        // Load the file that was checked, even if another one has its path by now.
-        let open = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        artifact_cache::load(engine, &open).map_err(|error| format!("{error:#}"))
+        artifact_cache::load(engine, &file).map_err(|error| format!("{error:#}"))
     }
 
     fn open_trusted(&self, path: &Path) -> Result<File, Untrusted> {

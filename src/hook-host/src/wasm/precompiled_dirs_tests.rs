@@ -28,7 +28,7 @@ impl Image {
     fn put(&self, code: &[u8], key: &str) -> PathBuf {
         let written = self.dir.path().join("written");
         fs::write(&written, code).unwrap();
-        let content = artifact_cache::checksum(&File::open(&written).unwrap()).unwrap();
+        let content = file_digest::checksum(&File::open(&written).unwrap()).unwrap();
         let path = self
             .dir
             .path()

@@ -64,7 +64,7 @@ impl Binding {
     }
 
     pub(super) async fn describe(&self, store: &mut Store<StoreState>) -> wasmtime::Result<String> {
-        let hook = self.hook.instantiate_async(&mut *store).await?;
+        let hook = self.instance(store).await?;
         hook.virt_hook_hooks_handler().call_describe(store).await
     }
 
@@ -74,40 +74,49 @@ impl Binding {
         store: &mut Store<StoreState>,
         call: &Call<'_>,
     ) -> wasmtime::Result<Result<Answer, CallError>> {
-        if let Call::OnAttachDevice { vmi, device_xml } = call {
-            let input = (*vmi, *device_xml);
-            let answer = self.call_optional(store, call.point(), input).await?;
-            return Ok(answer.map(Answer::DeviceXml).map_err(refusal));
-        }
-        if let Call::PreMigrationSource { vmi, parameters } = call {
-            let input = (*vmi, *parameters);
-            let answer = self.call_optional(store, call.point(), input).await?;
-            return Ok(answer.map(Answer::Parameters).map_err(refusal));
-        }
-        let hook = self.hook.instantiate_async(&mut *store).await?;
-        let handler = hook.virt_hook_hooks_handler();
         let answer = match call {
-            Call::PreStart { vmi } => handler
-                .call_pre_start(store, vmi)
-                .await?
-                .map(|()| Answer::Done),
+            Call::PreStart { vmi } => {
+                let hook = self.instance(store).await?;
+                let answer = hook.virt_hook_hooks_handler().call_pre_start(store, vmi);
+                answer.await?.map(|()| Answer::Done)
+            }
             Call::PreCloudInitIso {
                 vmi,
                 data_source,
                 documents,
-            } => handler
-                .call_pre_cloud_init_iso(store, vmi, data_source, documents)
-                .await?
-                .map(Answer::Documents),
-            Call::OnDefineDomain { vmi, domain_xml } => handler
-                .call_on_define_domain(store, vmi, domain_xml)
-                .await?
-                .map(Answer::DomainXml),
-            Call::OnAttachDevice { .. } | Call::PreMigrationSource { .. } | Call::Shutdown => {
-                handler.call_shutdown(store).await?.map(|()| Answer::Done)
+            } => {
+                let hook = self.instance(store).await?;
+                let handler = hook.virt_hook_hooks_handler();
+                let answer = handler.call_pre_cloud_init_iso(store, vmi, data_source, documents);
+                answer.await?.map(Answer::Documents)
+            }
+            Call::OnDefineDomain { vmi, domain_xml } => {
+                let hook = self.instance(store).await?;
+                let handler = hook.virt_hook_hooks_handler();
+                let answer = handler.call_on_define_domain(store, vmi, domain_xml);
+                answer.await?.map(Answer::DomainXml)
+            }
+            Call::OnAttachDevice { vmi, device_xml } => {
+                let input = (*vmi, *device_xml);
+                let answer = self.call_optional(store, call.point(), input);
+                answer.await?.map(Answer::DeviceXml)
+            }
+            Call::PreMigrationSource { vmi, parameters } => {
+                let input = (*vmi, *parameters);
+                let answer = self.call_optional(store, call.point(), input);
+                answer.await?.map(Answer::Parameters)
+            }
+            Call::Shutdown => {
+                let hook = self.instance(store).await?;
+                let answer = hook.virt_hook_hooks_handler().call_shutdown(store);
+                answer.await?.map(|()| Answer::Done)
             }
         };
         Ok(answer.map_err(refusal))
+    }
+
+    async fn instance(&self, store: &mut Store<StoreState>) -> wasmtime::Result<bindings::Hook> {
+        self.hook.instantiate_async(store).await
     }
 
     /// Calls the function of an optional hook point.

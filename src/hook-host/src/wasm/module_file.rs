@@ -1,0 +1,134 @@
+//! A module file on its way into the engine.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use super::error::LoadError;
+use super::file_digest;
+use super::module_snapshot::ModuleSnapshot;
+use super::preflight::{self, Flaw};
+use super::versions::HookBinding;
+use crate::description::{Description, DescriptionError};
+use crate::digest::DigestPin;
+
+/// A module file that is being loaded.
+pub(super) struct ModuleFile<'a> {
+    file: &'a File,
+    pub(super) path: &'a Path,
+    pub(super) size: u64,
+    pin: Option<&'a DigestPin>,
+    /// Its bytes, if somebody has copied them already.
+    pub(super) sealed: Option<&'a ModuleSnapshot>,
+}
+
+impl<'a> ModuleFile<'a> {
+    /// The file, if it has a module's size and head.
+    pub(super) fn checked(
+        file: &'a File,
+        path: &'a Path,
+        pin: Option<&'a DigestPin>,
+        limit: u64,
+    ) -> Result<Self, LoadError> {
+        let read = |source| LoadError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        let flawed = |size, flaw| LoadError::Flawed {
+            path: path.to_owned(),
+            size,
+            flaw,
+        };
+        let metadata = file.metadata().map_err(read)?;
+        let size = metadata.len();
+        if !metadata.is_file() {
+            return Err(flawed(size, Flaw::NoFile));
+        }
+        if size > limit {
+            return Err(LoadError::TooLarge {
+                path: path.to_owned(),
+                size,
+                limit,
+            });
+        }
+        match preflight::inspect(file, size).map_err(read)? {
+            Some(flaw) => Err(flawed(size, flaw)),
+            None => Ok(Self {
+                file,
+                path,
+                size,
+                pin,
+                sealed: None,
+            }),
+        }
+    }
+
+    /// A hook point of an optional interface is called through this interface.
+    pub(super) fn has_interfaces(
+        &self,
+        hook: &HookBinding,
+        description: &Description,
+    ) -> Result<(), LoadError> {
+        for subscription in &description.hook_points {
+            if let Some(interface) = hook.missing(subscription.point) {
+                return Err(LoadError::Description {
+                    path: self.path.to_owned(),
+                    size: self.size,
+                    source: DescriptionError::NoInterface {
+                        point: subscription.point,
+                        interface,
+                    },
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The sha256 of its bytes in hexadecimal.
+    pub(super) async fn digest(&self) -> Result<String, LoadError> {
+        match self.sealed {
+            Some(snapshot) => Ok(snapshot.digest().to_owned()),
+            None => self.blocking(|file| file_digest::digest(&file)).await,
+        }
+    }
+
+    /// A copy of its bytes.
+    pub(super) async fn snapshot(&self, limit: u64) -> Result<ModuleSnapshot, LoadError> {
+        match self.sealed {
+            Some(snapshot) => Ok(snapshot.clone()),
+            None => {
+                self.blocking(move |file| ModuleSnapshot::of(&file, limit))
+                    .await
+            }
+        }
+    }
+
+    /// Reads the whole file on a thread for blocking work.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(File) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, LoadError> {
+        let reading = async {
+            let file = self.file.try_clone()?;
+            let done = tokio::task::spawn_blocking(move || work(file)).await;
+            done.map_err(io::Error::other)?
+        };
+        reading.await.map_err(|source| LoadError::Read {
+            path: self.path.to_owned(),
+            source,
+        })
+    }
+
+    pub(super) fn is_pinned(&self, digest: &str) -> Result<(), LoadError> {
+        match self.pin {
+            Some(pin) if pin.sha256 != digest => Err(LoadError::Digest {
+                path: self.path.to_owned(),
+                size: self.size,
+                found: digest.to_owned(),
+                expected: pin.sha256.clone(),
+                place: pin.place.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+}
