@@ -5,6 +5,7 @@ mod names;
 mod program_path;
 mod sdk;
 mod template;
+mod workspace;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use crate::output::{Report, Style};
 use names::Names;
 use sdk::Sdk;
 use template::Template;
+use workspace::Workspace;
 
 pub(crate) const HELP: &str = "\
 The project has a hook that does one small thing, a README that says what to change, cases for
@@ -25,6 +27,9 @@ The project has a hook that does one small thing, a README that says what to cha
 Examples:
   virt-hook new team-label && make -C team-label test
   virt-hook new hooks/team-label --lang go
+  virt-hook new --workspace hooks && virt-hook new hooks/team-label    # hooks that share SDK and target
+
+A project in Rust in a workspace of hooks joins it: the second hook is built in seconds.
 
 Exit codes:
   0  the project is there
@@ -43,6 +48,9 @@ pub(crate) struct Arguments {
     /// Rust: the directory of hooks-sdk; when left out, this program's own goes into the project
     #[arg(long, value_name = "DIR")]
     sdk: Option<PathBuf>,
+    /// Make a workspace instead, whose hooks in Rust share the SDK and the target directory
+    #[arg(long, conflicts_with = "lang")]
+    workspace: bool,
 }
 
 /// A language that there is a template for.
@@ -66,6 +74,8 @@ pub(crate) struct NewProject {
     sdk: Option<String>,
     /// Relative to the directory.
     files: Vec<PathBuf>,
+    /// It is a workspace, to which hooks are added.
+    is_workspace: bool,
     /// The path of this program, if `make` would not find it in `PATH`.
     #[serde(skip)]
     program: Option<PathBuf>,
@@ -74,20 +84,37 @@ pub(crate) struct NewProject {
 /// Creates the project atomically.
 pub(crate) fn run(arguments: &Arguments) -> Result<NewProject, Failure> {
     let names = Names::of(&arguments.place).map_err(Failure::Usage)?;
-    let sdk = match arguments.lang {
-        Lang::Rust => Some(Sdk::of(arguments.sdk.as_deref()).map_err(Failure::Usage)?),
-        Lang::Python | Lang::C | Lang::Go => None,
+    let joined = match arguments.lang {
+        Lang::Rust if !arguments.workspace => Workspace::around(&arguments.place),
+        _ => Ok(None),
     };
+    let joined = joined.map_err(Failure::Usage)?;
+    let sdk = match (arguments.lang, &joined) {
+        (Lang::Rust, None) => Some(Sdk::of(arguments.sdk.as_deref())),
+        (Lang::Rust, Some(_)) => Some(Sdk::of_workspace(arguments.sdk.as_deref())),
+        (Lang::Python | Lang::C | Lang::Go, _) => None,
+    };
+    let sdk = sdk.transpose().map_err(Failure::Usage)?;
     let dependency = sdk.as_ref().map(Sdk::dependency).unwrap_or_default();
     let extra = sdk.as_ref().map(Sdk::files).unwrap_or_default();
-    let template = Template::of(arguments.lang.directory());
-    let files = template.write(&arguments.place, &names.values(&dependency), &extra)?;
+    let template = match arguments.workspace {
+        true => Template::of("rust-workspace"),
+        false => Template::of(arguments.lang.directory()),
+    };
+    let mut values = names.values(&dependency);
+    values.extend(workspace::values(joined.is_some()));
+    values.extend(workspace::own_values());
+    let files = template.write(&arguments.place, &values, &extra)?;
+    if let Some(workspace) = joined {
+        workspace.add(names.name()).map_err(Failure::Machine)?;
+    }
     Ok(NewProject {
         sdk: sdk.as_ref().map(Sdk::to_string),
         name: names.name().to_owned(),
         lang: arguments.lang,
         directory: arguments.place.clone(),
         files,
+        is_workspace: arguments.workspace,
         program: program_path::unless_in_path(),
     })
 }
@@ -119,6 +146,13 @@ impl Report for NewProject {
         let program = program.map_or(String::new(), |path| {
             format!("VIRT_HOOK={} ", shell_quoted(path))
         });
+        if self.is_workspace {
+            return format!(
+                "{} is a workspace of hooks in {directory} ({own} files)\n{sdk}\nNext:\n  virt-hook new {quoted}/NAME    \
+                 # adds a hook",
+                style.strong(&self.name),
+            );
+        }
         format!(
             "{} is in {directory} ({own} files)\n{sdk}\nNext:\n  {program}make -C {quoted} test    \
              # builds and tests it\n  $EDITOR {quoted}/README.md",
@@ -144,6 +178,7 @@ mod tests {
             directory: directory.into(),
             files: vec!["c.c".into(), "sdk/hook.h".into()],
             sdk: None,
+            is_workspace: false,
             program: program.map(PathBuf::from),
         };
         project.text(Style::default())

@@ -19,6 +19,8 @@ pub(super) enum Sdk {
     Embedded,
     /// A directory of the command line.
     Path(String),
+    /// That of the workspace.
+    Workspace,
 }
 
 impl Sdk {
@@ -38,6 +40,16 @@ impl Sdk {
         path.map(Self::Path)
     }
 
+    /// The SDK of a project in a workspace.
+    pub(super) fn of_workspace(told: Option<&Path>) -> Result<Self> {
+        match told {
+            None => Ok(Self::Workspace),
+            Some(_) => bail!(
+                "the project joins the workspace around it, which has an SDK: leave --sdk out"
+            ),
+        }
+    }
+
     /// The right side of the dependency in `Cargo.toml`.
     pub(super) fn dependency(&self) -> String {
         match self {
@@ -45,6 +57,7 @@ impl Sdk {
                 format!("{{ version = {VERSION:?}, path = \"{DIRECTORY}/hooks-sdk\" }}")
             }
             Self::Path(path) => format!("{{ path = {path:?} }}"),
+            Self::Workspace => "{ workspace = true }".to_owned(),
         }
     }
 
@@ -66,6 +79,7 @@ impl fmt::Display for Sdk {
         match self {
             Self::Embedded => write!(f, "{VERSION}, in {DIRECTORY}/"),
             Self::Path(path) => f.write_str(path),
+            Self::Workspace => f.write_str("that of the workspace"),
         }
     }
 }

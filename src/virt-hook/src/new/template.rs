@@ -131,9 +131,9 @@ mod tests {
 
     #[test]
     fn every_template_is_filled_in_and_complete() {
-        let values = super::super::names::Names::of(Path::new("team-label"))
-            .unwrap()
-            .values("\"0.1\"");
+        let names = super::super::names::Names::of(Path::new("team-label"));
+        let mut values = names.unwrap().values("\"0.1\"");
+        values.extend(super::super::workspace::values(false));
         let extra = [(PathBuf::from("sdk/more.bin"), &b"{{name}}\xff"[..])];
         for lang in ["rust", "python", "c", "go"] {
             let place = tempfile::tempdir().unwrap();

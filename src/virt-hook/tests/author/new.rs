@@ -129,3 +129,63 @@ fn an_sdk_that_is_named_is_used_where_it_is() {
     assert!(manifest.contains(&line), "{manifest}");
     assert!(!project.join("sdk").exists());
 }
+
+#[test]
+fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
+    let place = tempfile::tempdir().unwrap();
+    let hooks = place.path().join("hooks");
+    virt_hook(&["new", "--workspace", text(&hooks)]).ok();
+    for name in ["first", "second"] {
+        let project = hooks.join(name);
+        let made = virt_hook(&["new", text(&project)]).ok();
+        assert!(
+            made.contains("hooks-sdk is that of the workspace"),
+            "{made}"
+        );
+        assert!(!project.join("sdk").exists() && !project.join("Cargo.lock").exists());
+        let manifest = fs::read_to_string(project.join("Cargo.toml")).unwrap();
+        assert!(
+            manifest.ends_with("\n[dependencies]\nhooks-sdk = { workspace = true }\n"),
+            "{manifest}"
+        );
+    }
+    virt_hook(&["new", text(&hooks.join("third")), "--lang", "c"]).ok();
+    // Cargo takes it, with the versions of the lock file.
+    let metadata = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--offline",
+            "--manifest-path",
+        ])
+        .arg(hooks.join("first/Cargo.toml"))
+        .output()
+        .unwrap();
+    let printed = String::from_utf8_lossy(&metadata.stderr);
+    assert!(metadata.status.success(), "{printed}");
+    let json: serde_json::Value = serde_json::from_slice(&metadata.stdout).unwrap();
+    assert_eq!(
+        json["workspace_members"].as_array().unwrap().len(),
+        2,
+        "{json}"
+    );
+    assert_eq!(json["target_directory"], text(&hooks.join("target")));
+    let made = Command::new("make")
+        .args(["-n", "test"])
+        .current_dir(hooks.join("second"))
+        .env_remove("CARGO_TARGET_DIR")
+        .output()
+        .unwrap();
+    let made = String::from_utf8_lossy(&made.stdout).into_owned();
+    assert!(
+        made.contains("../target/wasm32-wasip2/hook/second.wasm"),
+        "{made}"
+    );
+    let refused = virt_hook(&["new", text(&hooks.join("x")), "--sdk", text(place.path())]);
+    assert!(
+        refused.code == 2 && refused.err.contains("leave --sdk out"),
+        "{}",
+        refused.err
+    );
+}

@@ -1,0 +1,156 @@
+//! A workspace of hooks in Rust, which share the SDK, the lock file and the target directory.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+
+const MANIFEST: &str = "Cargo.toml";
+/// The line of a workspace's manifest below which members are added.
+const MEMBERS: &str = "members = [";
+/// The line by which a workspace of hooks is told from any other.
+const SDK: &str = "hooks-sdk = ";
+
+/// The largest manifest that is read, in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// How modules are built.
+const PROFILE: &str = r#"# Hook modules: small, with the names that a crash's backtrace shows.
+[profile.hook]
+inherits = "release"
+opt-level = "s"
+lto = "fat"
+codegen-units = 1
+strip = "debuginfo"
+
+# Reading the domain is most of what a hook computes; this costs 3 KB.
+[profile.hook.package.hooks-sdk-domain-xml]
+opt-level = 3"#;
+
+/// The directory of a workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Workspace(PathBuf);
+
+impl Workspace {
+    /// The workspace of hooks that a project at `place` would be in: the directory above it. Any other workspace there is
+    /// left alone.
+    pub(super) fn around(place: &Path) -> Result<Option<Self>> {
+        let above = match place.parent() {
+            Some(above) if !above.as_os_str().is_empty() => above,
+            _ => Path::new("."),
+        };
+        let path = above.join(MANIFEST);
+        let Ok(metadata) = fs::metadata(&path) else {
+            return Ok(None);
+        };
+        if !metadata.is_file() || metadata.len() > MAX_BYTES {
+            return Ok(None);
+        }
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let has = |start: &str| {
+            text.lines()
+                .any(|line| line.trim_start().starts_with(start))
+        };
+        if !has("[workspace]") || !has("[workspace.dependencies]") || !has(SDK) {
+            return Ok(None);
+        }
+        if !has(MEMBERS) {
+            let (path, name) = (path.display(), place.display());
+            return Err(anyhow!(
+                "{path} has no line `{MEMBERS}`, below which {name} could be added: write the list with a member a line"
+            ));
+        }
+        Ok(Some(Self(above.to_owned())))
+    }
+
+    /// Adds the project `name` to the members.
+    pub(super) fn add(&self, name: &str) -> Result<()> {
+        let path = self.0.join(MANIFEST);
+        let named = || path.display().to_string();
+        let text = fs::read_to_string(&path).with_context(named)?;
+        let mut part = tempfile::Builder::new()
+            .prefix(".new-")
+            .tempfile_in(&self.0)
+            .with_context(named)?;
+        part.write_all(with_member(&text, name).as_bytes())
+            .with_context(named)?;
+        let permissions = fs::metadata(&path).with_context(named)?.permissions();
+        fs::set_permissions(part.path(), permissions).with_context(named)?;
+        part.persist(&path).map(drop).with_context(named)
+    }
+}
+
+/// The values of templates in a project.
+pub(super) fn values(member: bool) -> [(&'static str, String); 2] {
+    let own = format!(
+        "\n\n# A project of its own, wherever it lies; the SDK is another.\n[workspace]\nexclude = [\"sdk\"]\n\n{PROFILE}"
+    );
+    match member {
+        true => [
+            ("workspace", String::new()),
+            ("target", "../target".to_owned()),
+        ],
+        false => [("workspace", own), ("target", "target".to_owned())],
+    }
+}
+
+/// The values of templates in a workspace.
+pub(super) fn own_values() -> [(&'static str, String); 1] {
+    [("profile", PROFILE.to_owned())]
+}
+
+fn with_member(text: &str, name: &str) -> String {
+    let mut added = false;
+    let mut lines = String::new();
+    for line in text.split_inclusive('\n') {
+        lines += line;
+        if !added && line.trim() == MEMBERS {
+            lines += &format!("    {name:?},\n");
+            added = true;
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const MANIFEST_TEXT: &str = "[workspace]\nmembers = [\n    \"a\",\n]\n\n[workspace.dependencies]\nhooks-sdk = { path = \"x\" }\n";
+
+    #[test]
+    fn a_member_is_added_to_the_list() {
+        let place = tempfile::tempdir().unwrap();
+        let manifest = place.path().join(MANIFEST);
+        fs::write(&manifest, MANIFEST_TEXT).unwrap();
+        let workspace = Workspace::around(&place.path().join("b")).unwrap().unwrap();
+        workspace.add("b").unwrap();
+        let text = fs::read_to_string(&manifest).unwrap();
+        assert_eq!(
+            text,
+            MANIFEST_TEXT.replace("[\n    \"a\"", "[\n    \"b\",\n    \"a\"")
+        );
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn only_workspaces_of_hooks_are_joined() {
+        let place = tempfile::tempdir().unwrap();
+        let around = || Workspace::around(&place.path().join("b"));
+        assert_eq!(around().unwrap(), None);
+        let write = |text: &str| fs::write(place.path().join(MANIFEST), text).unwrap();
+        for other in [
+            "[package]\nname = \"a\"\n",
+            "[workspace]\nmembers = [\n]\n",
+            &MANIFEST_TEXT.replace("hooks-sdk", "serde"),
+        ] {
+            write(other);
+            assert_eq!(around().unwrap(), None, "{other}");
+        }
+        write(&MANIFEST_TEXT.replace("members = [\n    \"a\",\n]", "members=['a']"));
+        let error = around().unwrap_err().to_string();
+        assert!(error.contains("no line `members = [`"), "{error}");
+    }
+}
