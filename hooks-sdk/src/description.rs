@@ -15,6 +15,7 @@ struct Wishes {
     config: Vec<String>,
     dirs: Vec<String>,
     migration: Vec<String>,
+    pod: Vec<String>,
 }
 
 impl Description {
@@ -96,6 +97,16 @@ impl Description {
         self
     }
 
+    /// The facts about the pod that the hook reads with [`pod`](crate::pod): `annotations/KEY`, `labels/KEY`,
+    /// `network-status/NAMESPACE/NAME`, `default-network`, `network-info`; a `*` stands for any characters. They are
+    /// given if the operator's policy allows them.
+    #[must_use]
+    pub fn with_pod<'a>(mut self, facts: impl IntoIterator<Item = &'a str>) -> Description {
+        let list = &mut self.wishes.get_or_insert_default().pod;
+        list.extend(facts.into_iter().map(str::to_owned));
+        self
+    }
+
     /// The JSON that the host reads. Written by hand, since a general serializer would
     /// add some 8 KB to each module.
     pub fn to_json(&self) -> String {
@@ -109,12 +120,14 @@ impl Description {
             texts.join(",")
         };
         let wishes = |wishes: &Wishes| {
-            let migration = match &wishes.migration[..] {
+            let optional = |name: &str, texts: &[String]| match texts {
                 [] => String::new(),
-                names => format!(",\"migration\":[{}]", list(names)),
+                texts => format!(",\"{name}\":[{}]", list(texts)),
             };
+            let migration = optional("migration", &wishes.migration);
+            let pod = optional("pod", &wishes.pod);
             format!(
-                ",\"wishes\":{{\"paths\":[{}],\"config\":[{}],\"dirs\":[{}]{migration}}}",
+                ",\"wishes\":{{\"paths\":[{}],\"config\":[{}],\"dirs\":[{}]{migration}{pod}}}",
                 list(&wishes.paths),
                 list(&wishes.config),
                 list(&wishes.dirs)
@@ -150,6 +163,12 @@ mod tests {
         assert_eq!(
             wishes.to_json(),
             r#"{"name":"a","version":"1","hookPoints":[],"wishes":{"paths":["/domain/title","/domain/*[@x='\"']"],"config":["key"],"dirs":[]}}"#
+        );
+        let facts = Description::new("a", "1", &[]).with_pod(["labels/*", "network-info"]);
+        let json = facts.to_json();
+        assert!(
+            json.ends_with(r#""dirs":[],"pod":["labels/*","network-info"]}}"#),
+            "{json}"
         );
     }
 }

@@ -6,6 +6,7 @@
 //! - [`Domain`]: the libvirt domain, edited in place; devices are found by their names in the VMI.
 //! - [`CloudInit`]: cloud-init's documents, edited as YAML with their comments kept.
 //! - [`host`]: log, configuration, and the context of the call.
+//! - [`pod`]: annotations, labels and networks of the pod.
 
 mod cloud_init;
 mod description;
@@ -13,6 +14,7 @@ mod device;
 mod domain;
 mod dotted_path;
 mod error;
+mod fact;
 mod hook;
 mod hook_point;
 pub mod host;
@@ -21,6 +23,7 @@ pub mod host;
 pub mod dispatch;
 mod json_value;
 mod migration;
+pub mod pod;
 mod vmi;
 
 #[cfg(target_family = "wasm")]

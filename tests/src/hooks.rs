@@ -168,3 +168,12 @@ pub fn install_bytes(hooks_dir: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     let arrived = directory.join(format!("{name}.wasm"));
     fs::rename(&partial, &arrived).with_context(|| format!("{}", arrived.display()))
 }
+
+/// A pod with two attachments of one network, as Multus describes it.
+pub const NETWORK_STATUS: &str = r#"[
+    {"name": "cbr0", "interface": "eth0", "ips": ["10.244.0.7"], "default": true},
+    {"name": "infra/lab", "ips": ["192.0.2.10", "2001:db8::10"], "mac": "02:00:00:00:00:01"},
+    {"name": "infra/lab", "mac": "02:00:00:00:00:02"}]"#;
+
+/// What hooks of the tests say about that pod, if its annotation `a.example/b` is `one`.
+pub const POD_FACTS: &str = "one 02:00:00:00:00:01 02:00:00:00:00:02 2001:db8::10 cbr0";

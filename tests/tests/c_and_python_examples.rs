@@ -133,10 +133,28 @@ fn the_c_hook_parses_any_json_and_xml_syntax() {
     }
 }
 
+fn attach() -> Hook {
+    let built = hooks::build_with_make("tests/hooks/c-attach", "sdk/hook.mk", "attach");
+    loaded(&built.unwrap_or_else(|error| panic!("{error:#}")))
+}
+
+#[test]
+fn hooks_in_c_and_python_read_facts_about_the_pod() {
+    let board = hooks::build_with_make("tests/hooks/python-board", "sdk/hook.mk", "board");
+    let board = loaded(&board.unwrap_or_else(|error| panic!("{error:#}")));
+    let name = "board.example.com/manufacturer";
+    let vmi = serde_json::json!({"metadata": {"annotations": {name: "the pod"}}}).to_string();
+    for hook in [attach(), board] {
+        let hook = hook
+            .with_pod_annotation("a.example/b", "one")
+            .with_network_status(hooks::NETWORK_STATUS);
+        assert_eq!(hook.pre_start(&vmi).veto(), hooks::POD_FACTS);
+    }
+}
+
 #[test]
 fn a_c_hook_sees_attached_devices() {
-    let built = hooks::build_with_make("tests/hooks/c-attach", "sdk/hook.mk", "attach");
-    let hook = loaded(&built.unwrap_or_else(|error| panic!("{error:#}")));
+    let hook = attach();
     let disk = "<disk type='file'><driver name='qemu'/></disk>";
     let tuned = disk.replace("'qemu'", "'qemu' cache='none'");
     let vmi = |device: &str| {

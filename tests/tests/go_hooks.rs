@@ -186,3 +186,13 @@ fn go_sources_are_formatted() {
     arguments.extend(directories.iter().map(|path| path.to_str().unwrap()));
     assert_eq!(go(SDK, &arguments), "");
 }
+
+#[test]
+fn a_go_hook_reads_facts_about_the_pod() {
+    let hook = Hook::load(built(RUNTIME, "runtime")).unwrap_or_else(|error| panic!("{error}"));
+    let hook = hook
+        .with_pod_annotation("a.example/b", "one")
+        .with_network_status(hooks::NETWORK_STATUS);
+    let vmi = json!({"metadata": {"annotations": {"do": "pod"}}}).to_string();
+    assert_eq!(hook.pre_start(&vmi).veto(), hooks::POD_FACTS);
+}

@@ -3,13 +3,21 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::Level;
+use crate::fact::{FactError, Network};
+
+const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
+const NETWORK_INFO: &str = "kubevirt.io/network-info";
 
 #[derive(Default)]
 struct Host {
     log: Vec<(Level, String)>,
     invocation: BTreeMap<String, String>,
     config: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    labels: BTreeMap<String, String>,
 }
 
 thread_local! {
@@ -24,6 +32,23 @@ pub fn set_invocation(key: &str, value: &str) {
 /// Sets a value for [`config`](super::config).
 pub fn set_config(key: &str, value: &str) {
     HOST.with_borrow_mut(|host| host.config.insert(key.to_owned(), value.to_owned()));
+}
+
+/// Sets an annotation of the pod, for [`pod::annotation`](crate::pod::annotation).
+pub fn set_pod_annotation(key: &str, value: &str) {
+    let (key, value) = (key.to_owned(), value.to_owned());
+    HOST.with_borrow_mut(|host| host.annotations.insert(key, value));
+}
+
+/// Sets a label of the pod, for [`pod::label`](crate::pod::label).
+pub fn set_pod_label(key: &str, value: &str) {
+    let (key, value) = (key.to_owned(), value.to_owned());
+    HOST.with_borrow_mut(|host| host.labels.insert(key, value));
+}
+
+/// Sets Multus' annotation `k8s.v1.cni.cncf.io/network-status`, a JSON list, for [`pod::networks`](crate::pod::networks).
+pub fn set_network_status(json: &str) {
+    set_pod_annotation(NETWORK_STATUS, json);
 }
 
 /// Removes all values and log lines.
@@ -46,4 +71,68 @@ pub(super) fn invocation(key: &str) -> Option<String> {
 
 pub(super) fn config(key: &str) -> Option<String> {
     HOST.with_borrow(|host| host.config.get(key).cloned())
+}
+
+pub(crate) fn annotation(key: &str, wait: bool) -> Result<Option<String>, FactError> {
+    let found = HOST.with_borrow(|host| host.annotations.get(key).cloned());
+    awaited(found, wait, &format!("annotations/{key}"))
+}
+
+pub(crate) fn label(key: &str, wait: bool) -> Result<Option<String>, FactError> {
+    let found = HOST.with_borrow(|host| host.labels.get(key).cloned());
+    awaited(found, wait, &format!("labels/{key}"))
+}
+
+pub(crate) fn network_status(name: &str, wait: bool) -> Result<Vec<Network>, FactError> {
+    let name = match (name.contains('/'), invocation("namespace")) {
+        (false, Some(namespace)) => format!("{namespace}/{name}"),
+        _ => name.to_owned(),
+    };
+    let all = all_networks()?.into_iter();
+    let found: Vec<_> = all.filter(|network| network.name == name).collect();
+    let found = Some(found).filter(|found| !found.is_empty());
+    let found = awaited(found, wait, &format!("network-status/{name}"))?;
+    Ok(found.unwrap_or_default())
+}
+
+pub(crate) fn default_network(wait: bool) -> Result<Option<Network>, FactError> {
+    let default = all_networks()?.into_iter().find(|one| one.is_default);
+    awaited(default, wait, "default-network")
+}
+
+pub(crate) fn network_info(wait: bool) -> Result<Option<String>, FactError> {
+    let found = HOST.with_borrow(|host| host.annotations.get(NETWORK_INFO).cloned());
+    awaited(found, wait, "network-info")
+}
+
+/// Nothing comes later in a test.
+fn awaited<T>(fact: Option<T>, wait: bool, name: &str) -> Result<Option<T>, FactError> {
+    match (&fact, wait) {
+        (None, true) => Err(FactError::Absent(format!("{name} is not there"))),
+        _ => Ok(fact),
+    }
+}
+
+fn all_networks() -> Result<Vec<Network>, FactError> {
+    let text = HOST.with_borrow(|host| host.annotations.get(NETWORK_STATUS).cloned());
+    let entries: Vec<Value> = serde_json::from_str(&text.unwrap_or_else(|| "[]".to_owned()))
+        .map_err(|error| FactError::Unreadable(format!("{NETWORK_STATUS}: {error}")))?;
+    let text = |entry: &Value, member: &str| {
+        let text = entry.get(member).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let network = |entry: Value| Network {
+        name: text(&entry, "name"),
+        pod_interface: text(&entry, "interface"),
+        ips: entry
+            .get("ips")
+            .and_then(Value::as_array)
+            .map(|ips| ips.iter().filter_map(Value::as_str).map(str::to_owned))
+            .map(Iterator::collect)
+            .unwrap_or_default(),
+        mac: text(&entry, "mac"),
+        is_default: entry.get("default") == Some(&Value::Bool(true)),
+        json: entry.to_string(),
+    };
+    Ok(entries.into_iter().map(network).collect())
 }

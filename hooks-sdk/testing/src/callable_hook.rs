@@ -1,23 +1,32 @@
 //! A hook that can be called, natively or as a module.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use domain_xml::{Change, Document, diff};
 use hook_host::policy::permission::{Checker, Permission};
 use hook_host::wasm::{Answer, Call, CallContext, CallError, Module};
-use hook_host::{AttachedDevice, Description, Invocation, MigrationParameters};
+use hook_host::{
+    AttachedDevice, Description, Invocation, MigrationParameters, PodAccess, PodPattern,
+};
 
 use crate::call_result::{CallResult, EditedDevice, EditedDomain, Refusal};
 use crate::module_build::{Part, Target};
 use crate::module_cache::{Error, block_on, build_and_load, load};
 use crate::native::{self, Body};
+use crate::pod_facts::PodFacts;
+
+/// Multus' annotation.
+const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
+/// KubeVirt's.
+const NETWORK_INFO: &str = "kubevirt.io/network-info";
 
 /// A hook under test: plain Rust, or a module in the real host.
 pub struct Hook {
     implementation: Implementation,
     context: CallContext,
+    pod: PodFacts,
 }
 
 enum Implementation {
@@ -80,6 +89,7 @@ impl Hook {
         Hook {
             implementation,
             context: CallContext::default(),
+            pod: PodFacts::default(),
         }
     }
 
@@ -97,6 +107,51 @@ impl Hook {
         );
         self.context.config.insert(key.to_owned(), value.to_owned());
         self
+    }
+
+    /// Sets an annotation of the pod. Panics if the hook declares no fact that needs it.
+    #[must_use]
+    #[track_caller]
+    pub fn with_pod_annotation(mut self, key: &str, value: &str) -> Hook {
+        let name = format!("annotations/{key}");
+        let networks = key == NETWORK_STATUS;
+        self.assert_wished(&name, |wish| {
+            let text = wish.as_str();
+            let of_networks = text.starts_with("network-status/") || text == "default-network";
+            wish.matches(&name)
+                || networks && of_networks
+                || key == NETWORK_INFO && text == "network-info"
+        });
+        let annotations = &mut self.pod.annotations;
+        annotations.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Sets a label of the pod. Panics if the hook does not declare it.
+    #[must_use]
+    #[track_caller]
+    pub fn with_pod_label(mut self, key: &str, value: &str) -> Hook {
+        let name = format!("labels/{key}");
+        self.assert_wished(&name, |wish| wish.matches(&name));
+        self.pod.labels.insert(key.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Sets Multus' annotation `k8s.v1.cni.cncf.io/network-status`, a JSON list. Panics if the hook declares no network.
+    #[must_use]
+    #[track_caller]
+    pub fn with_network_status(self, json: &str) -> Hook {
+        self.with_pod_annotation(NETWORK_STATUS, json)
+    }
+
+    #[track_caller]
+    fn assert_wished(&self, name: &str, covers: impl Fn(&PodPattern) -> bool) {
+        let wishes = self.description().wishes.as_ref();
+        let wished = wishes.is_some_and(|wishes| wishes.pod.iter().any(covers));
+        assert!(
+            wished,
+            "the hook does not wish for {name:?}: add it with Description::with_pod"
+        );
     }
 
     /// Sets the context of the calls.
@@ -222,9 +277,11 @@ impl Hook {
     ) -> CallResult<T> {
         let ran = match &self.implementation {
             Implementation::Native { body, description } => {
-                native::call(*body, &description.name, &self.context, call)
+                native::call(*body, &description.name, &self.context, &self.pod, call)
             }
-            Implementation::Module { module, .. } => under_wasmtime(module, &self.context, call),
+            Implementation::Module { module, .. } => {
+                under_wasmtime(module, &self.context, &self.pod, call)
+            }
         };
         CallResult {
             result: ran.result.and_then(read),
@@ -270,8 +327,30 @@ impl Hook {
     }
 }
 
-fn under_wasmtime(module: &Module, context: &CallContext, call: &Call<'_>) -> CallResult<Answer> {
-    match block_on(module.call(context, call)) {
+/// Runs the module with the pod's facts in files, as the kubelet writes them.
+fn under_wasmtime(
+    module: &Module,
+    context: &CallContext,
+    pod: &PodFacts,
+    call: &Call<'_>,
+) -> CallResult<Answer> {
+    let mounted = match MountedPod::of(pod, module.description()) {
+        Ok(mounted) => mounted,
+        Err(error) => {
+            return CallResult {
+                result: Err(Refusal::Failure(error.to_string())),
+                log: Vec::new(),
+                duration: Duration::ZERO,
+                peak_memory: 0,
+            };
+        }
+    };
+    let context = CallContext {
+        interfaces: BTreeSet::from(["virt-hook:hooks/pod".to_owned()]),
+        pod: mounted.access.clone(),
+        ..context.clone()
+    };
+    match block_on(module.call(&context, call)) {
         Ok(called) => CallResult {
             result: called.result.map_err(Refusal::from),
             log: called.log,
@@ -284,6 +363,25 @@ fn under_wasmtime(module: &Module, context: &CallContext, call: &Call<'_>) -> Ca
             duration: Duration::ZERO,
             peak_memory: 0,
         },
+    }
+}
+
+/// Facts about the pod in a directory of this call.
+struct MountedPod {
+    access: PodAccess,
+    _dir: tempfile::TempDir,
+}
+
+impl MountedPod {
+    fn of(pod: &PodFacts, description: &Description) -> std::io::Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let config = pod.mount(dir.path())?;
+        let wishes = description.wishes.as_ref();
+        let patterns = wishes.map_or_else(Vec::new, |wishes| wishes.pod.clone());
+        Ok(Self {
+            access: PodAccess::new(config, patterns),
+            _dir: dir,
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! A deployed module, with `hook.yaml` and the operator's policy.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use hook_host::{
 use serde_json::Value;
 
 use crate::module_cache::{artifacts, block_on};
+use crate::pod_facts::PodFacts;
 
 /// Long, since compiling a module of Python takes long on a busy machine.
 const COLLECTED: Duration = Duration::from_secs(600);
@@ -22,6 +24,7 @@ pub struct Deployment {
     module: PathBuf,
     hook_yaml: Option<String>,
     policy: Option<String>,
+    pod: PodFacts,
 }
 
 /// The output of a deployed hook with its runs.
@@ -50,6 +53,7 @@ impl Deployment {
             module: module.into(),
             hook_yaml: None,
             policy: None,
+            pod: PodFacts::default(),
         }
     }
 
@@ -64,6 +68,20 @@ impl Deployment {
     #[must_use]
     pub fn with_policy(mut self, text: impl Into<String>) -> Deployment {
         self.policy = Some(text.into());
+        self
+    }
+
+    /// Sets the annotations and labels of the pod.
+    #[must_use]
+    pub fn with_pod(
+        mut self,
+        annotations: BTreeMap<String, String>,
+        labels: BTreeMap<String, String>,
+    ) -> Deployment {
+        self.pod = PodFacts {
+            annotations,
+            labels,
+        };
         self
     }
 
@@ -157,7 +175,10 @@ impl Deployment {
             fs::write(&policy, text)?;
         }
         fs::copy(&self.module, hook.join("hook.wasm"))?;
+        let pod = place.join("pod-info");
+        fs::create_dir_all(&pod)?;
         Ok(CollectConfig {
+            pod: self.pod.mount(&pod)?,
             hooks_dir: place.join("hooks"),
             expected: 1,
             deadline: COLLECTED,

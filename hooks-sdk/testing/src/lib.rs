@@ -29,6 +29,7 @@ mod deployment;
 mod module_build;
 mod module_cache;
 mod native;
+mod pod_facts;
 mod readme_cases;
 
 pub use call_result::{CallResult, EditedDevice, EditedDomain, Refusal};

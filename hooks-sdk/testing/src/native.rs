@@ -10,6 +10,7 @@ use hook_host::wasm::{Answer, Call, CallContext};
 use hook_host::{LogLevel, LogLine};
 
 use crate::call_result::{CallResult, Refusal};
+use crate::pod_facts::PodFacts;
 use hooks_sdk::host::{Level, native as host};
 use hooks_sdk::{Error, Hook, dispatch};
 
@@ -50,10 +51,17 @@ pub(crate) fn call(
     body: Body,
     name: &str,
     context: &CallContext,
+    pod: &PodFacts,
     call: &Call<'_>,
 ) -> CallResult<Answer> {
     host::reset();
     tell(name, context, call);
+    for (key, value) in &pod.annotations {
+        host::set_pod_annotation(key, value);
+    }
+    for (key, value) in &pod.labels {
+        host::set_pod_label(key, value);
+    }
     let started = Instant::now();
     let called = catching(|| body(call));
     let duration = started.elapsed();

@@ -7,6 +7,7 @@
 //! | `yaml policy` | the operator's policy that the hook needs: no line of it may be superfluous |
 //! | `yaml hook.yaml` | the file beside the module |
 //! | `yaml vmi` | begins a case: the VMI, or the relevant part of it |
+//! | `yaml pod` | the pod's `annotations`, `labels` and `networkStatus` |
 //! | `xml before`, `xml after` | the domain before and after the hook |
 //! | `xml attached-before`, `xml attached-after` | a device that is attached, before and after the hook |
 //! | `yaml user-data`, `yaml user-data-after` | cloud-init's user data; `network-data` likewise |
@@ -15,6 +16,7 @@
 //!
 //! Other blocks are ignored.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -141,6 +143,7 @@ impl Shown {
             "dirs",
             "hookPoints",
             "migration",
+            "pod",
         ] {
             let items = whole["allow"][list].as_array().map_or(0, Vec::len);
             for at in 0..items {
@@ -171,6 +174,7 @@ impl Case {
     }
 
     fn run(&self, deployment: &Deployment) -> Result<(), Wrong> {
+        let deployment = &self.in_its_pod(deployment)?;
         let mut ran = 0;
         if let Some(before) = self.block("before") {
             self.define(deployment, before)?;
@@ -200,6 +204,26 @@ impl Case {
             return Err((self.line, "nothing comes of this VMI".to_owned()));
         }
         Ok(())
+    }
+
+    fn in_its_pod(&self, deployment: &Deployment) -> Result<Deployment, Wrong> {
+        let Some(block) = self.block("pod") else {
+            return Ok(deployment.clone());
+        };
+        let pod: Value = yaml(block)?;
+        let map = |name: &str| -> BTreeMap<String, String> {
+            let members = pod[name].as_object().into_iter().flatten();
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            members
+                .map(|(key, value)| (key.clone(), text(value)))
+                .collect()
+        };
+        let mut annotations = map("annotations");
+        if let Some(status) = pod.get("networkStatus") {
+            let key = "k8s.v1.cni.cncf.io/network-status".to_owned();
+            annotations.insert(key, status.to_string());
+        }
+        Ok(deployment.clone().with_pod(annotations, map("labels")))
     }
 
     fn define(&self, deployment: &Deployment, before: &Block) -> Result<(), Wrong> {

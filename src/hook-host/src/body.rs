@@ -7,6 +7,7 @@ use futures_util::future::BoxFuture;
 
 use crate::cloud_init::{CloudInit, CloudInitAnswer};
 use crate::determinism::Determinism;
+use crate::pod::{FactRead, PodFacts};
 use crate::policy::HookSettings;
 use crate::printable::{MAX_MESSAGE, printable, utf8};
 use crate::{HookError, HookPoint, Invocation, Limits, LogLine, MigrationParameters};
@@ -36,6 +37,7 @@ pub(crate) struct HookCall<'a> {
     pub(crate) time_left: Duration,
     /// Fixed random numbers and time, when the run is recorded.
     pub(crate) determinism: Option<Determinism>,
+    pub(crate) pod: &'a PodFacts,
 }
 
 /// The input of a hook point.
@@ -68,6 +70,10 @@ pub(crate) struct HookReport {
     pub(crate) log: Vec<LogLine>,
     /// Peak of the linear memories in bytes; 0 for what is no module.
     pub(crate) peak_memory: usize,
+    /// The facts about the pod that the hook asked for.
+    pub(crate) facts: Vec<FactRead>,
+    /// How long it waited for facts, which does not count against its own deadline.
+    pub(crate) waited: Duration,
 }
 
 /// Why a call returned no output. [`BodyError::at`] adds the hook and the hook point.
@@ -108,6 +114,8 @@ impl HookReport {
             result,
             log: Vec::new(),
             peak_memory: 0,
+            facts: Vec::new(),
+            waited: Duration::ZERO,
         }
     }
 }

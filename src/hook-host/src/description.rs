@@ -6,7 +6,7 @@ use domain_xml::PathPattern;
 use serde_json::{Map, Value};
 
 use crate::printable::{is_printable, printable};
-use crate::{HookPoint, MigrationParameter};
+use crate::{HookPoint, MigrationParameter, PodPattern};
 
 /// The longest description in bytes.
 const MAX_BYTES: usize = 64 << 10;
@@ -43,6 +43,8 @@ pub struct Wishes {
     pub dirs: Vec<PathBuf>,
     /// The parameters of a migration that it changes.
     pub migration: Vec<MigrationParameter>,
+    /// The facts about the pod that it reads.
+    pub pod: Vec<PodPattern>,
 }
 
 /// A hook point that a hook subscribes to.
@@ -172,11 +174,13 @@ fn wishes(value: Option<&Value>) -> Result<Option<Wishes>, DescriptionError> {
     let config = read("config", "a list of keys")?;
     let dirs = read("dirs", "a list of directories")?;
     let migration = read("migration", "a list of parameters of a migration")?;
+    let pod = read("pod", "a list of facts about the pod")?;
     Ok(Some(Wishes {
         paths: each("paths", paths, domain_pattern)?,
         config,
         dirs: each("dirs", dirs, absolute_directory)?,
         migration: each("migration", migration, MigrationParameter::from_name)?,
+        pod: each("pod", pod, PodPattern::parse)?,
     }))
 }
 

@@ -6,7 +6,7 @@
 //!
 //! Modules: `collect` (count protocol), `body` (what can be called: trait `HookBody`), `invoke` (order,
 //! verification, chain), [`wasm`] (engine, compile child, WIT versions), [`policy`] (grants, `hook.yaml`,
-//! operator's policy), [`record`] (records of runs), [`replay`], `sidecar` (gRPC client), `plugins`
+//! operator's policy), `pod` (facts about the pod), [`record`] (records of runs), [`replay`], `sidecar` (gRPC client), `plugins`
 //! (KubeVirt's Plugins, called after the chain), [`serve`] (gRPC server: a chain as one sidecar).
 
 mod body;
@@ -24,6 +24,7 @@ mod invoke;
 mod limits;
 mod migration;
 mod plugins;
+mod pod;
 pub mod policy;
 mod printable;
 mod provenance;
@@ -44,6 +45,7 @@ pub use invoke::{AttachTime, AttachedDevice, Chain};
 pub use limits::Limits;
 pub use migration::{MigrationParameter, MigrationParameters};
 pub use plugins::{Plugins, PluginsError};
+pub use pod::{FactError, FactRead, PodAccess, PodConfig, PodPattern, render_downward_api};
 pub use policy::PolicySource;
 pub use printable::{is_printable, printable};
 pub use provenance::{Overlap, Provenance};

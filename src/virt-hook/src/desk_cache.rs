@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// The most bytes of all entries together; those that were not used for the longest time are removed.
@@ -26,9 +27,24 @@ const ENDING: &str = ".cwasm";
 /// What the name of an entry begins with while it is written, and how long that takes at most.
 const ARRIVING: &str = ".arriving-";
 const LONGEST_ARRIVAL: Duration = Duration::from_secs(3600);
+const COST: &str = ".cost";
+/// The largest record of a cost, in bytes.
+const MAX_COST: u64 = 4 << 10;
 const OTHERS: u32 = 0o077;
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
+
+/// The cost of the compilation that the code of a module comes from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CompileCost {
+    /// The start of the child included.
+    pub(crate) millis: u64,
+    /// Of the child, in bytes.
+    pub(crate) peak_memory: Option<u64>,
+    /// The limit of the smallest sidecar that it exceeds, empty if it exceeds none; `None` if that was not tried.
+    pub(crate) refused_in_smallest_sidecar: Option<String>,
+}
 
 /// A private directory of entries `MODULE-ENGINE-CONTENT.cwasm`, two sha256 with the engine's key between.
 #[derive(Debug)]
@@ -87,6 +103,31 @@ impl DeskCache {
         };
         if let Err(reason) = fetched() {
             tracing::info!(module = %module.display(), %reason, "nothing kept is used");
+        }
+    }
+
+    /// What compiling a module cost, if that was kept.
+    pub(crate) fn cost(&self, module: &str) -> Option<CompileCost> {
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let path = self.dir.join(format!("{module}{COST}"));
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
+        let mut text = String::new();
+        file.ok()?.take(MAX_COST).read_to_string(&mut text).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Keeps what compiling a module cost.
+    pub(crate) fn keep_cost(&self, module: &str, cost: &CompileCost) {
+        let kept = || -> io::Result<()> {
+            let mut arriving = tempfile::Builder::new()
+                .prefix(ARRIVING)
+                .tempfile_in(&self.dir)?;
+            arriving.write_all(&serde_json::to_vec(cost)?)?;
+            arriving.persist(self.dir.join(format!("{module}{COST}")))?;
+            Ok(())
+        };
+        if let Err(reason) = kept() {
+            tracing::info!(%reason, "what compiling a module cost is not kept");
         }
     }
 
@@ -321,6 +362,21 @@ mod tests {
         assert_eq!(desk.cache.entries().unwrap().len(), 1);
         let mode = fs::metadata(desk.entry()).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_compiling_cost_is_kept() {
+        let desk = Desk::new(MAX_BYTES);
+        assert_eq!(desk.cache.cost("ab"), None);
+        let cost = CompileCost {
+            millis: 7,
+            peak_memory: Some(8),
+            refused_in_smallest_sidecar: Some(String::new()),
+        };
+        desk.cache.keep_cost("ab", &cost);
+        assert_eq!(desk.cache.cost("ab"), Some(cost));
+        fs::write(desk.entry(), "damaged").unwrap();
+        assert_eq!(desk.cache.cost("ab"), None);
     }
 
     #[test]

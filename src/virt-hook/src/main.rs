@@ -7,6 +7,7 @@ mod cli;
 mod cloud_init_documents;
 mod compare;
 mod compile;
+mod compile_cost;
 mod compile_progress;
 mod completions_and_man;
 mod deploy;

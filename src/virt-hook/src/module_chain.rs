@@ -10,13 +10,15 @@ use anyhow::{Context, Result, anyhow, bail};
 use hook_host::policy::{HookYaml, module_signature, names_dangerous};
 use hook_host::record::RecordConfig;
 use hook_host::wasm::{LoadError, LoadOptions, Loader, Module};
-use hook_host::{Chain, CollectConfig, Compiler, Description, Limits, PolicySource};
+use hook_host::{Chain, CollectConfig, Compiler, Description, Limits, PodPattern, PolicySource};
 use serde_json::json;
 
 use crate::cgroup_limits::smallest_limits;
+use crate::compile_cost::CostRecord;
 use crate::compile_progress::{self, HOST};
 use crate::desk_cache::{DeskCache, make_private};
 use crate::exit::{Failure, error_text};
+use crate::inputs::PodFacts;
 use crate::runtime::runtime;
 
 /// Deadline of a collection. Modules are compiled before it starts.
@@ -64,6 +66,8 @@ pub(crate) struct HookOptions {
     pub(crate) secrets: bool,
     /// Where compiled modules are kept; `None`: they are not kept.
     pub(crate) artifacts: Option<PathBuf>,
+    /// Facts about the pod.
+    pub(crate) pod: PodFacts,
 }
 
 /// The options of a developer's machine.
@@ -77,6 +81,7 @@ impl Default for HookOptions {
             precompiled_dirs: Vec::new(),
             secrets: false,
             artifacts: None,
+            pod: PodFacts::None,
         }
     }
 }
@@ -184,6 +189,7 @@ pub(crate) async fn collect(
             dir,
             secrets: options.secrets,
         }),
+        pod: options.pod.config(place)?,
         ..CollectConfig::default()
     };
     let options = LoadOptions {
@@ -251,6 +257,25 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
+/// Like [`load`], with the code that an earlier run compiled, which goes into `kept`. Also returns what compiling cost.
+pub(crate) fn load_once(
+    path: &Path,
+    kept: &Path,
+) -> Result<Result<(Module, CostRecord), LoadError>, Failure> {
+    make_private(kept)
+        .with_context(|| kept.display().to_string())
+        .map_err(Failure::Machine)?;
+    let cache = DeskCache::of_user();
+    cache.iter().for_each(|cache| cache.fetch(path, kept));
+    let loaded = runtime()?.block_on(load(path, kept));
+    let loaded = loaded.map_err(Failure::Machine)?;
+    cache.iter().for_each(|cache| cache.keep(kept));
+    Ok(loaded.map(|module| {
+        let cost = CostRecord::of(&module, cache);
+        (module, cost)
+    }))
+}
+
 /// Compiles modules into a directory that several collections share, unless earlier runs have.
 pub(crate) fn compile_once(found: &[HookModule], compiled: &Path) -> Result<(), Failure> {
     let options = compile_progress::options(Some(compiled.to_owned())).map_err(Failure::Machine)?;
@@ -312,8 +337,11 @@ pub(crate) fn write_granting_policy(modules: &[Description], place: &Path) -> Re
     let dangerous = dangerous.filter(|path| names_dangerous(path));
     let dangerous: BTreeSet<&str> = dangerous.map(|path| path.as_str()).collect();
     let dirs: BTreeSet<&PathBuf> = wishes().flat_map(|wishes| &wishes.dirs).collect();
+    let pod: BTreeSet<&str> = wishes()
+        .flat_map(|wishes| wishes.pod.iter().map(PodPattern::as_str))
+        .collect();
     // JSON is YAML.
-    let policy = json!({"allow": {"dangerous": dangerous, "dirs": dirs}});
+    let policy = json!({"allow": {"dangerous": dangerous, "dirs": dirs, "pod": pod}});
     let path = place.join("policy.yaml");
     fs::write(&path, policy.to_string()).with_context(|| path.display().to_string())?;
     Ok(path)

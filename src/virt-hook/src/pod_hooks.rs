@@ -51,9 +51,18 @@ impl Hooks {
         let place = tempfile::tempdir()
             .context("making a temporary directory")
             .map_err(Failure::Machine)?;
+        let artifacts = match options.artifacts {
+            Some(artifacts) => artifacts,
+            None => {
+                let compiled = place.path().join("compiled");
+                module_chain::compile_once(found, &compiled)?;
+                compiled
+            }
+        };
         let options = HookOptions {
             record: Some(place.path().join(RECORDS)),
             secrets: true,
+            artifacts: Some(artifacts),
             ..options
         };
         let runtime = runtime()?;

@@ -26,6 +26,9 @@ func init() {
 		},
 		Migration:       []string{"bandwidth"},
 		ConfigKeys:      []string{"key"},
+		PodFacts: []string{
+			"annotations/a.example/*", "network-status/*", "default-network", "network-info",
+		},
 		PreStart:        preStart,
 		PreCloudInitISO: preCloudInitISO,
 		OnDefineDomain:  onDefineDomain,
@@ -59,6 +62,8 @@ func preStart(vmi *hooks.VMI) error {
 			sum += <-results
 		}
 		return hooks.Veto(fmt.Sprint(sum))
+	case "pod":
+		return podFacts()
 	case "environment":
 		return hooks.Veto(fmt.Sprint(len(os.Environ()), len(os.Args)))
 	case "stdio":
@@ -147,3 +152,31 @@ func preMigrationSource(_ *hooks.VMI, migration *hooks.Migration) error {
 }
 
 func main() {}
+
+// podFacts vetoes with facts about the pod.
+func podFacts() error {
+	annotation, err := hooks.PodAnnotation("a.example/b")
+	if err != nil {
+		return err
+	}
+	if _, ok, err := hooks.PodAnnotationIfSet("a.example/none"); ok || err != nil {
+		return fmt.Errorf("an annotation that is not there: %v %v", ok, err)
+	}
+	lab, err := hooks.PodNetworks("infra/lab")
+	if err != nil {
+		return err
+	}
+	cluster, err := hooks.PodDefaultNetwork()
+	if err != nil || !cluster.IsDefault {
+		return fmt.Errorf("the default network: %v", err)
+	}
+	var denied, absent *hooks.FactError
+	if _, err := hooks.PodLabel("rack"); !errors.As(err, &denied) || denied.Kind != hooks.FactDenied {
+		return fmt.Errorf("a label that is not declared: %v", err)
+	}
+	if _, err := hooks.PodNetworkInfo(); !errors.As(err, &absent) || absent.Kind != hooks.FactAbsent {
+		return fmt.Errorf("a fact that is not there: %v", err)
+	}
+	last := lab[len(lab)-1]
+	return hooks.Veto(strings.Join([]string{annotation, lab[0].MAC, last.MAC, lab[0].IPs[len(lab[0].IPs)-1], cluster.Name}, " "))
+}

@@ -20,13 +20,28 @@ const CONSTRUCTED: &[(&str, &[&str])] = &[
     ("JSONPatch", &["op", "path", "value"]),
     (
         "Object.spec.volumes",
-        &["name", "image", "configMap", "persistentVolumeClaim"],
+        &[
+            "name",
+            "image",
+            "configMap",
+            "persistentVolumeClaim",
+            "downwardAPI",
+        ],
     ),
     ("Object.spec.volumes.image", &["reference", "pullPolicy"]),
     ("Object.spec.volumes.configMap", &["name", "defaultMode"]),
     (
         "Object.spec.volumes.persistentVolumeClaim",
         &["claimName", "readOnly"],
+    ),
+    ("Object.spec.volumes.downwardAPI", &["defaultMode", "items"]),
+    (
+        "Object.spec.volumes.downwardAPI.items",
+        &["path", "fieldRef"],
+    ),
+    (
+        "Object.spec.volumes.downwardAPI.items.fieldRef",
+        &["fieldPath"],
     ),
     (
         "Object.spec.containers.volumeMounts",

@@ -112,7 +112,13 @@ fn launcher_pods_get_the_annotated_hooks_and_other_pods_nothing() {
 #[test]
 fn all_policies_work_on_one_pod() {
     let names: Vec<_> = by_annotation().iter().map(|(name, ..)| *name).collect();
-    let server = shipped(&[&names[..], &["by-namespace", "by-label", "launcher-canary"]].concat());
+    let server = shipped(
+        &[
+            &names[..],
+            &["by-namespace", "by-label", "pod-info", "launcher-canary"],
+        ]
+        .concat(),
+    );
     let annotations = [
         IMAGE,
         ("hooks", "a"),
@@ -184,6 +190,43 @@ fn a_label_chooses_hooks() {
 }
 
 #[test]
+fn launchers_and_hook_sidecars_see_the_facts_of_their_pod() {
+    let server = shipped(&["pod-info"]);
+    for (name, pod) in pods() {
+        let mut stored = server.admit(Request::create(pod.clone())).unwrap();
+        if !starts_a_vm(&name) {
+            assert_eq!(stored, pod, "{name}");
+            continue;
+        }
+        let expected = json!({"name": "wasm-pod-info", "readOnly": true, "mountPath": "/etc/virt-hook/pod-info"});
+        let containers = stored["spec"]["containers"].as_array_mut().unwrap();
+        for container in containers {
+            if container["name"]
+                .as_str()
+                .unwrap()
+                .starts_with("hook-sidecar-")
+            {
+                let mounts = container["volumeMounts"].as_array_mut().unwrap();
+                assert_eq!(mounts.pop(), Some(expected.clone()), "{name}");
+            }
+        }
+        let file = |path, field: &str| json!({"path": path, "fieldRef": {"fieldPath": field}});
+        let items = [
+            file("annotations", "metadata.annotations"),
+            file("labels", "metadata.labels"),
+        ];
+        let promised = Added {
+            volumes: vec![
+                json!({"name": "wasm-pod-info", "downwardAPI": {"defaultMode": 292, "items": items}}),
+            ],
+            mounts: words(&["wasm-pod-info /etc/virt-launcher/pod-info -"]),
+            counted: 0,
+        };
+        assert_eq!(added(&pod, &stored), promised, "{name}");
+    }
+}
+
+#[test]
 fn the_canary_changes_the_image_of_compute_only() {
     let server = shipped(&["launcher-canary"]);
     for (name, mut pod) in pods() {
@@ -235,6 +278,7 @@ const JUDGED: &[(&str, Option<&str>)] = &[
     ("standing-claim", None),
     ("by-namespace", None),
     ("by-label", None),
+    ("pod-info", None),
 ];
 
 /// `docs/admission.md` has a row for each policy.

@@ -56,6 +56,7 @@ const NOT_RUN: &[(&str, &str, usize)] = &[
     ("examples-hooks/required-label/README.md", "gate", 1),
     ("examples-hooks/smbios/README.md", "gate", 1),
     ("examples-hooks/smbios/README.md", "install", 1),
+    ("examples-hooks/static-addresses/README.md", "gate", 1),
     ("examples-hooks/vhost-user-disk/README.md", "gate", 1),
 ];
 
@@ -93,6 +94,7 @@ tested! {
     commands_of_the_qemu_example_print_what_it_shows: "examples-hooks/qemu-args/README.md",
     commands_of_the_smbios_example_print_what_it_shows: "examples-hooks/smbios/README.md",
     commands_of_the_required_label_example_print_what_it_shows: "examples-hooks/required-label/README.md",
+    commands_of_the_static_addresses_example_print_what_it_shows: "examples-hooks/static-addresses/README.md",
     commands_of_the_vhost_user_disk_example_print_what_it_shows: "examples-hooks/vhost-user-disk/README.md",
 }
 

@@ -31,7 +31,7 @@ const KINDS: &[(&str, &str, &str)] = &[
       spec.domain.devices.gpus[].name spec.domain.devices.gpus[].deviceName spec.domain.devices.hostDevices[].name \
       spec.domain.devices.hostDevices[].deviceName spec.domain.devices.disks[].name \
       spec.domain.devices.disks[].disk.bus spec.volumes[].name spec.volumes[].cloudInitNoCloud.userData \
-      spec.volumes[].containerDisk.image",
+      spec.networks[].name spec.networks[].pod spec.networks[].multus.networkName spec.volumes[].containerDisk.image",
     ),
     (
         "KubeVirt",
@@ -127,9 +127,18 @@ pub(crate) fn is_known(page: &str, block: &Block) -> Result<(), String> {
             let read = OperatorPolicy::parse(path, text);
             read.map(drop).map_err(|error| error.to_string())
         }
+        "pod" | "pod.yaml" => documents(text)?.iter().try_for_each(facts_are_known),
         role if role.contains("-data") => documents(text).map(drop),
         _ => documents(text)?.iter().try_for_each(object_is_known),
     }
+}
+
+/// The facts about a pod in the short form.
+fn facts_are_known(facts: &Value) -> Result<(), String> {
+    let known = ["annotations", "labels", "networkStatus", "networkInfo"];
+    let mut keys = facts.as_object().into_iter().flat_map(|map| map.keys());
+    let unknown = keys.find(|key| !known.contains(&key.as_str()));
+    unknown.map_or(Ok(()), |key| Err(format!("a pod has no {key}")))
 }
 
 fn object_is_known(object: &Value) -> Result<(), String> {

@@ -22,6 +22,7 @@ mod standing;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
@@ -29,6 +30,7 @@ use tokio::time::{sleep_until, timeout_at};
 
 use crate::hook::Hook;
 use crate::invoke::ChainConfig;
+use crate::pod::{PodConfig, PodFacts, PodFiles};
 use crate::policy::{OperatorPolicy, PolicyError, PolicySource};
 use crate::record::{RecordConfig, Recorder};
 use crate::wasm::{LoadOptions, Loader};
@@ -72,6 +74,8 @@ pub struct CollectConfig {
     pub plugins_dir: PathBuf,
     /// Where runs are recorded, if at all.
     pub record: Option<RecordConfig>,
+    /// Where facts about the pod are.
+    pub pod: PodConfig,
 }
 
 /// No hooks, no policy, no record; modules are compiled in this process.
@@ -91,6 +95,7 @@ impl Default for CollectConfig {
             namespace: String::new(),
             plugins_dir: PathBuf::from("/var/run/kubevirt-plugin"),
             record: None,
+            pod: PodConfig::default(),
         }
     }
 }
@@ -190,6 +195,7 @@ pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
         operator: operator.clone(),
         plugins_dir: config.plugins_dir.clone(),
         plugin_modules: Some(Box::new(plugin_modules)),
+        pod: PodFacts::Files(Arc::new(PodFiles::new(config.pod.clone()))),
     };
     let standing = standing::Listing::read(&config.standing)?;
     if config.expected == 0 && standing.is_empty() {

@@ -13,6 +13,7 @@ use crate::body::{BodyError, HookCall, HookInput, HookOutput};
 use crate::cloud_init::{CloudInit, CloudInitAnswer};
 use crate::determinism::Determinism;
 use crate::hook::Hook;
+use crate::pod::{FactRead, PodFacts};
 use crate::policy::{GrantRefusal, NotGranted};
 use crate::printable::{MAX_MESSAGE, printable};
 use crate::record::{self, HookPayload, Recorder, RunEvidence};
@@ -35,6 +36,7 @@ pub(super) struct HookPointRun<'a> {
     excluded: Duration,
     pub(super) runs: Vec<Run>,
     recorder: Option<&'a Recorder>,
+    pod: &'a PodFacts,
     /// Whether the unverified output of hooks is kept, for a record or a replay.
     keeps_payload: bool,
     /// The domain arrives by a migration: only changes are accepted that libvirt accepts then.
@@ -84,9 +86,11 @@ pub(crate) async fn rerun(
     input: &record::Input,
 ) -> Result<(Run, Option<HookPayload>), String> {
     let limits = &hook.settings.limits;
-    let mut once = HookPointRun::new(limits, point, invocation, &input.vmi, None);
+    // The replayed module answers from its record.
+    let none = PodFacts::None;
+    let mut once = HookPointRun::new(limits, point, invocation, &input.vmi, None, &none);
     once.keeps_payload = true;
-    let (run, _, payload) = match point {
+    let (run, _, payload, _) = match point {
         HookPoint::PreStart => once.call_body(hook, Input::PreStart, None).await,
         HookPoint::Shutdown => once.call_body(hook, Input::Shutdown, None).await,
         HookPoint::PreCloudInitIso => {
@@ -161,6 +165,7 @@ impl<'a> HookPointRun<'a> {
         invocation: &Invocation,
         vmi: &'a str,
         recorder: Option<&'a Recorder>,
+        pod: &'a PodFacts,
     ) -> Self {
         Self {
             limits,
@@ -176,6 +181,7 @@ impl<'a> HookPointRun<'a> {
             excluded: Duration::ZERO,
             runs: Vec::new(),
             recorder,
+            pod,
             keeps_payload: recorder.is_some(),
             arrives: false,
         }
@@ -208,7 +214,8 @@ impl<'a> HookPointRun<'a> {
 
     async fn call_and_record(&self, hook: &Hook, input: Input<'_>) -> (Run, Output) {
         let determinism = self.recorder.and_then(Recorder::new_determinism);
-        let (run, output, payload) = self.call_body(hook, input, determinism).await;
+        let (run, output, payload, facts) = self.call_body(hook, input, determinism).await;
+        let reads_secrets = facts.iter().any(FactRead::is_withheld_secret);
         if let Some(recorder) = self.recorder {
             let evidence = RunEvidence {
                 hook: &hook.info,
@@ -219,27 +226,29 @@ impl<'a> HookPointRun<'a> {
                 data_source: input.data_source(),
                 output: payload,
                 determinism,
+                facts,
                 run: &run,
             };
             recorder.record(evidence).await;
         }
-        run_log::run(&self.invocation, &run, self.withholds());
+        run_log::run(&self.invocation, &run, self.withholds(reads_secrets));
         (run, output)
     }
 
-    /// Whether what the hook says may contain cloud-init data, which is kept on request only.
-    fn withholds(&self) -> bool {
-        self.point == HookPoint::PreCloudInitIso
+    /// Whether what the hook says may contain cloud-init data or annotations, which are kept on request only.
+    fn withholds(&self, reads_secrets: bool) -> bool {
+        (reads_secrets || self.point == HookPoint::PreCloudInitIso)
             && !self.recorder.is_some_and(Recorder::keeps_secrets)
     }
 
-    /// Calls a hook and verifies its output. Also returns the unverified output, if it is kept.
+    /// Calls a hook and verifies its output. Also returns the unverified output, if it is kept, and the facts about the
+    /// pod that the hook asked for.
     async fn call_body(
         &self,
         hook: &Hook,
         input: Input<'_>,
         determinism: Option<Determinism>,
-    ) -> (Run, Output, Option<HookPayload>) {
+    ) -> (Run, Output, Option<HookPayload>, Vec<FactRead>) {
         let started = Instant::now();
         let time_left = self.time_left();
         let call = HookCall {
@@ -250,17 +259,24 @@ impl<'a> HookPointRun<'a> {
             chain_limits: self.limits,
             time_left,
             determinism,
+            pod: self.pod,
         };
         let report = hook.body.call_hook(call).await;
+        let reads_secrets = report.facts.iter().any(FactRead::is_withheld_secret);
         let (result, payload) = match report.result {
             Ok(output) => {
                 let deadline = match hook.body.has_own_deadline() {
                     true => Instant::now() + self.limits.call_deadline,
-                    false => started + hook.settings.limits.call_deadline.min(time_left),
+                    false => {
+                        let own = hook.settings.limits.call_deadline + report.waited;
+                        started + own.min(time_left)
+                    }
                 };
                 self.verify(hook, input, output, deadline).await
             }
-            Err(error) if self.withholds() => (Err(self.error(hook, error.withheld())), None),
+            Err(error) if self.withholds(reads_secrets) => {
+                (Err(self.error(hook, error.withheld())), None)
+            }
             Err(error) => (Err(self.error(hook, error)), None),
         };
         let (output, changes, outcome) = match result {
@@ -277,7 +293,7 @@ impl<'a> HookPointRun<'a> {
             failure_policy: hook.settings.failure_policy,
             log: report.log,
         };
-        (run, output, payload)
+        (run, output, payload, report.facts)
     }
 
     /// Verifies an output. A call with a deadline of its own, which its checks do not count against, leaves

@@ -24,6 +24,7 @@ use futures_util::future::join_all;
 use crate::cloud_init::CloudInit;
 use crate::hook::{Hook, HookInfo, HookKind};
 use crate::plugins::{LoadModule, PlanContext, PlanEntry};
+use crate::pod::PodFacts;
 use crate::policy::OperatorPolicy;
 use crate::record::Recorder;
 use crate::{
@@ -54,6 +55,7 @@ pub(crate) struct ChainConfig {
     pub(crate) operator: Option<OperatorPolicy>,
     pub(crate) plugins_dir: PathBuf,
     pub(crate) plugin_modules: Option<Box<dyn LoadModule>>,
+    pub(crate) pod: PodFacts,
 }
 
 /// Runs before the hooks of each hook point.
@@ -90,6 +92,23 @@ impl Chain {
             .into_iter()
             .map(|hook| hook.info.hook.as_str())
             .collect()
+    }
+
+    /// Facts about the pod that hooks declare and this host cannot see, whatever the pod has: a line per hook and reason.
+    #[must_use]
+    pub fn unseen_facts(&self) -> Vec<String> {
+        let PodFacts::Files(files) = &self.config.pod else {
+            return Vec::new();
+        };
+        let of_hook = |hook: &Hook| {
+            let unseen = files.all_unseen(hook.settings.pod.wishes());
+            let lines = unseen.into_iter().map(|(reason, facts)| {
+                let facts: Vec<_> = facts.into_iter().map(ToString::to_string).collect();
+                format!("{} wants {}: {reason}", hook.info.hook, facts.join(", "))
+            });
+            lines.collect::<Vec<_>>()
+        };
+        self.hooks.iter().flat_map(of_hook).collect()
     }
 
     /// Calls PreStart hooks, before anything is prepared. `vmi` is the VMI as JSON. The first veto
@@ -327,7 +346,8 @@ impl Chain {
             before_call();
         }
         let recorder = self.config.recorder.as_ref();
-        HookPointRun::new(&self.config.limits, point, invocation, vmi, recorder)
+        let pod = &self.config.pod;
+        HookPointRun::new(&self.config.limits, point, invocation, vmi, recorder, pod)
     }
 }
 

@@ -3,7 +3,7 @@
 //! `virt-hook serve --plugin` calls the same hook points for `MutateDomain`, so that one Plugin works
 //! with every launcher.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
@@ -66,6 +66,7 @@ impl PluginModule {
 
     async fn mutate_domain(&self, mut call: HookCall<'_>, xml: &str) -> HookReport {
         let (mut log, mut peak_memory) = (Vec::new(), 0);
+        let (mut facts, mut waited) = (Vec::new(), Duration::ZERO);
         if self.points.contains(&HookPoint::PreStart) {
             let started = Instant::now();
             let first = HookCall {
@@ -78,6 +79,7 @@ impl PluginModule {
                 return report;
             }
             (log, peak_memory) = (report.log, report.peak_memory);
+            (facts, waited) = (report.facts, report.waited);
             call.time_left = call.time_left.saturating_sub(started.elapsed());
         }
         let mut report = if self.points.contains(&HookPoint::OnDefineDomain) {
@@ -86,9 +88,12 @@ impl PluginModule {
             HookReport::remote(Ok(HookOutput::DomainXml(xml.to_owned())))
         };
         log.append(&mut report.log);
+        facts.append(&mut report.facts);
         HookReport {
             log,
             peak_memory: report.peak_memory.max(peak_memory),
+            facts,
+            waited: waited + report.waited,
             ..report
         }
     }

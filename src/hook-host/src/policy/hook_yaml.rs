@@ -11,7 +11,7 @@ use super::strict_yaml::{self, PolicyError, YamlPosition};
 use super::yaml_values::{Directory, DurationValue, Located, Pattern, Sha256, SizeValue};
 use crate::description::MAX_WISHES;
 use crate::digest::DigestPin;
-use crate::{FailurePolicy, HookPoint};
+use crate::{FailurePolicy, HookPoint, PodPattern};
 
 /// The file name, beside the module.
 pub(crate) const FILE: &str = "hook.yaml";
@@ -46,6 +46,7 @@ pub(super) const MIN_MEMORY: usize = 1 << 20;
 /// allow:                      # narrows what the module wishes for
 ///   paths: ["/domain/sysinfo/**"]
 ///   dirs: ["/etc/hook"]       # read-only, and never without this
+///   pod: ["network-status/*"] # facts about the pod; what the module declares when left out
 /// ```
 #[derive(Debug, Clone)]
 pub struct HookYaml {
@@ -91,6 +92,7 @@ pub(super) enum Point {
 pub(super) struct Allowed {
     pub(super) paths: Option<Located<Vec<Located<Pattern>>>>,
     pub(super) dirs: Option<Located<Vec<Located<Directory>>>>,
+    pub(super) pod: Option<Located<Vec<PodPattern>>>,
 }
 
 impl From<Point> for HookPoint {
@@ -165,6 +167,10 @@ impl HookYaml {
             .or(position(
                 "allow.dirs",
                 allow.dirs.as_ref().map(Located::position),
+            ))
+            .or(position(
+                "allow.pod",
+                allow.pod.as_ref().map(Located::position),
             ))
     }
 

@@ -14,7 +14,7 @@ use super::strict_yaml::{self, PolicyError, PolicySource, YamlPosition};
 use super::yaml_values::{
     Dangerous, Directory, DurationValue, Located, Pattern, Sha256, SignerKey, SizeValue,
 };
-use crate::{FailurePolicy, MigrationParameter};
+use crate::{FailurePolicy, MigrationParameter, PodPattern};
 
 /// The most keys of a rule: a signature is verified with each.
 const MAX_KEYS: usize = 32;
@@ -51,13 +51,15 @@ pub(super) enum Sidecars {
 ///   memory: 32Mi
 ///   output: 4Mi
 ///   log: 64Ki
-/// allow:                      # what is left out is not capped, but for dangerous and dirs
+/// allow:                      # what is left out is not capped, but for dangerous, dirs and pod
 ///   paths: ["/domain/sysinfo/**", "/domain/os/smbios/**"]
 ///   dangerous: []             # of the dangerous set; nothing unless it stands here
 ///   dirs: []                  # no directory unless it stands here
 ///   config: [manufacturer]
 ///   hookPoints: [OnDefineDomain]
 ///   migration: [bandwidth]    # the parameters of a migration that hooks may change
+///   pod: [network-info]       # facts about the pod; none unless it stands here
+///   podRecords: []            # facts that records keep; none unless it stands here
 /// rules:                      # a list of a rule stands instead of the one above, for whom it names
 ///   - digests: [2c26...]      # one or both; both must hold
 ///     namespaces: [infra]
@@ -101,6 +103,8 @@ pub struct Allow {
     pub(super) config: Option<Located<Vec<String>>>,
     pub(super) hook_points: Option<Located<Vec<Point>>>,
     pub(super) migration: Option<Located<Vec<MigrationParameter>>>,
+    pub(super) pod: Option<Located<Vec<PodPattern>>>,
+    pub(super) pod_records: Option<Located<Vec<PodPattern>>>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -1,6 +1,7 @@
 //! The operator's policy for plugin sidecars: the same as for all gRPC sidecars.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::grant::Grant;
 use super::operator_policy::{OperatorPolicy, Sidecars};
@@ -25,6 +26,7 @@ pub(crate) fn resolve_plugin(
         config: BTreeMap::new(),
         dirs: Vec::new(),
         migration: BTreeSet::new(),
+        pod: Arc::default(),
         grant: Grant::unlimited(),
     };
     (settings, forbidden)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::OperatorPolicy;
 use super::operator_policy::{Allow, Content, Digests, Rule, Sidecars};
 use super::yaml_values::{Dangerous, Located};
-use crate::{FailurePolicy, HookPoint};
+use crate::{FailurePolicy, HookPoint, PodPattern};
 
 /// What a policy allows, a line each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -228,6 +228,10 @@ impl Allow {
             let parameters = list.get().iter();
             parameters.map(ToString::to_string).collect()
         });
+        let facts = |list: &Option<Located<Vec<PodPattern>>>| {
+            let list = list.as_ref()?.get().iter();
+            Some(list.map(ToString::to_string).collect())
+        };
         let lists = [
             (
                 "paths",
@@ -239,6 +243,8 @@ impl Allow {
             ("config", config, "what each module declares"),
             ("hookPoints", points, "what each module declares"),
             ("migration", migration, "what each module declares"),
+            ("pod", facts(&self.pod), "nothing"),
+            ("podRecords", facts(&self.pod_records), "nothing"),
         ];
         let line = |(name, list, default): (&str, Option<Vec<String>>, &str)| match list {
             Some(list) if list.is_empty() => Some(format!("  {name}: nothing")),
@@ -304,6 +310,8 @@ mod tests {
                 "  config: a, b",
                 "  hookPoints: what each module declares",
                 "  migration: what each module declares",
+                "  pod: nothing",
+                "  podRecords: nothing",
                 "namespace infra, instead:",
                 "  dangerous: DiskFormat",
                 "  hookPoints: PreStart",

@@ -12,6 +12,7 @@ use sigstore_bundle::PublicKey;
 
 use super::permission::DangerKind;
 use super::strict_yaml::YamlPosition;
+use crate::PodPattern;
 use crate::description::{absolute_directory, domain_pattern};
 
 /// A value and its position.
@@ -142,6 +143,7 @@ from_text!(Dangerous, |text| if text.starts_with('/') {
 from_text!(SignerKey, |text| PublicKey::from_pem(text)
     .map(SignerKey)
     .map_err(|error| error.to_string()));
+from_text!(PodPattern, PodPattern::parse);
 from_text!(Directory, |text| absolute_directory(text).map(Directory));
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::format::{
 };
 use crate::determinism::Determinism;
 use crate::hook::HookInfo;
+use crate::pod::FactRead;
 use crate::policy::HookSettings;
 use crate::{Invocation, Outcome, Run};
 
@@ -21,6 +22,7 @@ pub(crate) struct RunEvidence<'a> {
     pub(crate) data_source: Option<String>,
     pub(crate) output: Option<HookPayload>,
     pub(crate) determinism: Option<Determinism>,
+    pub(crate) facts: Vec<FactRead>,
     pub(crate) run: &'a Run,
 }
 
@@ -58,6 +60,7 @@ impl Record {
                 data_source: evidence.data_source,
                 documents: input.documents,
                 parameters: input.parameters,
+                pod: evidence.facts,
             },
             withheld: Vec::new(),
             outcome: run.outcome.name().to_owned(),

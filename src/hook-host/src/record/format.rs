@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain_xml::Change;
@@ -11,6 +12,7 @@ use super::reader::{self, ReadError};
 use crate::description::domain_pattern;
 use crate::determinism::Determinism;
 use crate::hook::{HookInfo, HookKind};
+use crate::pod::{FactRead, PodGrant};
 use crate::policy::permission::DangerKind;
 use crate::policy::{Grant, HookSettings, Layer, MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT};
 use crate::{FailurePolicy, Invocation, Limits, LogLevel, LogLine, MigrationParameter, Reason};
@@ -154,6 +156,9 @@ pub struct Input {
     /// At PreMigrationSource: names and values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Vec<(String, String)>>,
+    /// The facts about the pod that the hook asked for, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pod: Vec<FactRead>,
 }
 
 /// The output of a hook.
@@ -294,6 +299,8 @@ impl Record {
                 .map(|name| MigrationParameter::from_name(name))
                 .collect::<Result<_, _>>()
                 .map_err(ReadError::NoRecord)?,
+            // The answers of the record are those of its grant.
+            pod: Arc::new(PodGrant::default()),
             grant,
         })
     }

@@ -19,8 +19,8 @@ use crate::determinism::Determinism;
 pub struct RecordConfig {
     /// The directory, created with mode 0700 if missing; files have mode 0600.
     pub dir: PathBuf,
-    /// Whether cloud-init data and log lines of the hooks that read it are written too: they may contain passwords
-    /// and keys.
+    /// Whether cloud-init data, facts about the pod that no policy lets records keep, and log lines of the hooks that
+    /// read them are written too: they may contain passwords and keys.
     pub secrets: bool,
 }
 

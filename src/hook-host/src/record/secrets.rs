@@ -1,9 +1,10 @@
-//! Removes cloud-init data from records.
+//! Removes cloud-init data and facts about the pod from records.
 
 use serde_json::Value;
 
 use super::format::Record;
 use crate::HookPoint;
+use crate::pod::FactRead;
 
 /// The members of cloud-init volumes that contain data rather than the name of a Secret.
 const MEMBERS: [&str; 4] = [
@@ -16,7 +17,7 @@ const VOLUMES: [&str; 2] = ["cloudInitNoCloud", "cloudInitConfigDrive"];
 /// The annotation in which kubectl keeps a copy of the whole object.
 const COPY: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Replaces cloud-init data in a record by placeholders and lists in `withheld` what was removed.
+/// Replaces cloud-init data, and facts that records may not have, in a record by placeholders and lists in `withheld` what was removed.
 pub(super) fn withhold(record: &mut Record) {
     let mut withheld = Vec::new();
     if let Ok(mut vmi) = serde_json::from_str::<Value>(&record.input.vmi) {
@@ -38,8 +39,16 @@ pub(super) fn withhold(record: &mut Record) {
             *text = instead(text);
         }
     }
-    // A hook that reads cloud-init data may log it.
-    if record.hook_point == HookPoint::PreCloudInitIso.name() && !record.log.is_empty() {
+    let reads_secrets = record.input.pod.iter().any(FactRead::is_withheld_secret);
+    for read in &mut record.input.pod {
+        if let Some(value) = read.value.as_mut().filter(|_| !read.is_recorded) {
+            withheld.push(format!("input: the pod's {}", read.fact));
+            *value = instead(value);
+        }
+    }
+    // A hook that reads cloud-init data or annotations may log them.
+    let reads_secrets = reads_secrets || record.hook_point == HookPoint::PreCloudInitIso.name();
+    if reads_secrets && !record.log.is_empty() {
         withheld.push(format!("log: {} lines", record.log.len()));
         for line in &mut record.log {
             line.message = instead(&line.message);

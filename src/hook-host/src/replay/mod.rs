@@ -4,10 +4,12 @@ mod difference;
 mod replayed_module;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::hook::{Hook, HookInfo, HookKind};
 use crate::invoke::rerun;
+use crate::pod::PodFacts;
 use crate::record::{Output, ReadError, Record};
 use crate::wasm::{LoadError, LoadOptions, Loader};
 use crate::{HookPoint, Run};
@@ -132,6 +134,7 @@ async fn hook(
         body: Box::new(ReplayedModule {
             module,
             determinism: record.determinism(),
+            pod: PodFacts::Recorded(Arc::new(record.input.pod.clone())),
         }),
     })
 }

@@ -4,18 +4,22 @@ use futures_util::future::BoxFuture;
 
 use crate::body::{HookBody, HookCall, HookReport};
 use crate::determinism::Determinism;
+use crate::pod::PodFacts;
 use crate::wasm::Module;
 
-/// A module whose calls see the random numbers and the time of a record.
+/// A module whose calls see the random numbers, the time and the answers of a record.
 pub(super) struct ReplayedModule {
     pub(super) module: Module,
     pub(super) determinism: Option<Determinism>,
+    /// The answers about the pod.
+    pub(super) pod: PodFacts,
 }
 
 impl HookBody for ReplayedModule {
     fn call_hook<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookReport> {
         self.module.call_hook(HookCall {
             determinism: self.determinism,
+            pod: &self.pod,
             ..call
         })
     }

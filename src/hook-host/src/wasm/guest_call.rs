@@ -9,6 +9,7 @@ use super::module_call::{Answer, Call, CallContext, CallError, CallReport};
 use super::store_state::{InvocationFacts, StoreState};
 use super::trap::{TRANSFER_FACTOR, shorten_message, trap_error};
 use super::versions::HookBinding;
+use crate::pod::{CallClock, PodQuestions};
 use crate::{HookPoint, Invocation, Limits, LogLine};
 
 /// The guest function to run on the fresh store.
@@ -38,27 +39,26 @@ pub(super) async fn call(
         log: Vec::new(),
         duration: started.elapsed(),
         peak_memory: 0,
+        facts: Vec::new(),
+        waited: Duration::ZERO,
     };
     if let Err(error) = call.check_size(limits.output) {
         return refused(error);
     }
     let facts = invocation_facts(host, name, call.point(), &context.invocation);
-    let state = match StoreState::new(facts, context, limits) {
-        Ok(state) => state,
-        Err(reason) => return refused(CallError::Host(reason)),
-    };
     let deadline = context
         .time_left
         .map_or(limits.call_deadline, |left| left.min(limits.call_deadline));
-    let (result, log, peak_memory) = run(
-        host,
-        limits,
-        hook,
-        state,
-        deadline,
-        &GuestFunction::Call(call),
-    )
-    .await;
+    let chain_end = context.time_left.map(|left| started + left);
+    let clock = CallClock::new(Instant::now() + deadline, chain_end);
+    let questions = PodQuestions::new(context.pod.clone(), clock.clone());
+    let state = match StoreState::new(facts, context, limits, questions.clone()) {
+        Ok(state) => state,
+        Err(reason) => return refused(CallError::Host(reason)),
+    };
+    let work = GuestFunction::Call(call);
+    let ran = run(host, limits, hook, state, (deadline, clock), &work).await;
+    let (result, log, peak_memory) = ran;
     let result = result.and_then(|product| match product {
         GuestResult::Answer(answer) => answer.check_size(limits.output).map(|()| answer),
         GuestResult::Description(_) => Ok(Answer::Done),
@@ -68,6 +68,8 @@ pub(super) async fn call(
         log,
         duration: started.elapsed(),
         peak_memory,
+        facts: questions.take_reads(),
+        waited: questions.waited(),
     }
 }
 
@@ -76,24 +78,17 @@ pub(super) async fn describe(
     host: &EngineHost,
     hook: &HookBinding,
 ) -> (Result<String, CallError>, Vec<LogLine>) {
-    let state = match StoreState::new(
-        InvocationFacts::new(),
-        &CallContext::default(),
-        &host.limits,
-    ) {
+    let deadline = host.limits.call_deadline;
+    let clock = CallClock::new(Instant::now() + deadline, None);
+    let (facts, context) = (InvocationFacts::new(), CallContext::default());
+    let questions = PodQuestions::new(context.pod.clone(), clock.clone());
+    let state = match StoreState::new(facts, &context, &host.limits, questions) {
         Ok(state) => state,
         Err(reason) => return (Err(CallError::Host(reason)), Vec::new()),
     };
-    let deadline = host.limits.call_deadline;
-    let (result, log, _) = run(
-        host,
-        &host.limits,
-        hook,
-        state,
-        deadline,
-        &GuestFunction::Describe,
-    )
-    .await;
+    let work = GuestFunction::Describe;
+    let ran = run(host, &host.limits, hook, state, (deadline, clock), &work).await;
+    let (result, log, _) = ran;
     let text = result.map(|product| match product {
         GuestResult::Description(text) => text,
         GuestResult::Answer(_) => String::new(),
@@ -107,12 +102,12 @@ async fn run(
     limits: &Limits,
     hook: &HookBinding,
     state: StoreState,
-    deadline: Duration,
+    (deadline, clock): (Duration, CallClock),
     work: &GuestFunction<'_>,
 ) -> (Result<GuestResult, CallError>, Vec<LogLine>, usize) {
     let log = state.log.clone();
     let mut store = Store::new(&host.engine, state);
-    set_store_limits(&mut store, limits, Instant::now() + deadline);
+    set_store_limits(&mut store, limits, clock.clone());
     let guard = match host.ticker.begin_call() {
         Ok(guard) => guard,
         Err(error) => {
@@ -120,7 +115,7 @@ async fn run(
             return (Err(CallError::Trap(message)), Vec::new(), 0);
         }
     };
-    let outcome = tokio::time::timeout(deadline, async {
+    let outcome = within(&clock, async {
         match work {
             GuestFunction::Describe => hook
                 .describe(&mut store)
@@ -136,20 +131,34 @@ async fn run(
     drop(guard);
     let log = log.take();
     let result = match outcome {
-        Err(_) => Err(CallError::Deadline(deadline)),
-        Ok(Err(error)) => Err(trap_error(&error, &log, deadline, limits.output)),
-        Ok(Ok(result)) => result.map_err(shorten_message),
+        None => Err(CallError::Deadline(deadline)),
+        Some(Err(error)) => Err(trap_error(&error, &log, deadline, limits.output)),
+        Some(Ok(result)) => result.map_err(shorten_message),
     };
     (result, log, store.data().limiter.peak_memory())
 }
 
-fn set_store_limits(store: &mut Store<StoreState>, limits: &Limits, end: Instant) {
+/// Runs the work until the call's end, which waiting for a fact defers meanwhile; `None` if it is not done then.
+async fn within<T>(clock: &CallClock, work: impl Future<Output = T>) -> Option<T> {
+    tokio::pin!(work);
+    loop {
+        let end = clock.end();
+        if let Ok(done) = tokio::time::timeout_at(end.into(), &mut work).await {
+            return Some(done);
+        }
+        if clock.end() <= end {
+            return None;
+        }
+    }
+}
+
+fn set_store_limits(store: &mut Store<StoreState>, limits: &Limits, clock: CallClock) {
     store.limiter(|state| &mut state.limiter);
     // A list of strings that all point at the same bytes would be copied once per string.
     store.set_hostcall_fuel(limits.output.saturating_mul(TRANSFER_FACTOR));
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(move |_| {
-        let over = Instant::now() >= end;
+        let over = Instant::now() >= clock.end();
         Ok(if over {
             UpdateDeadline::Interrupt
         } else {

@@ -1,11 +1,16 @@
 //! A module as a hook of the chain.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
 
 use super::module::Module;
 use super::module_call::{Answer, Call, CallContext, CallError};
+use super::versions::POD_INTERFACE;
 use crate::body::{BodyError, HookBody, HookCall, HookInput, HookOutput, HookReport};
 use crate::cloud_init::CloudInitAnswer;
+use crate::pod::PodAccess;
 
 impl HookBody for Module {
     fn call_hook<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookReport> {
@@ -20,7 +25,12 @@ impl HookBody for Module {
                 limits: Some(call.settings.limits.clone()),
                 dirs: call.settings.dirs.clone(),
                 determinism: call.determinism,
-                ..CallContext::default()
+                // Each fact needs a grant of its own.
+                interfaces: BTreeSet::from([POD_INTERFACE.to_owned()]),
+                pod: PodAccess {
+                    facts: call.pod.clone(),
+                    grant: Arc::clone(&call.settings.pod),
+                },
             };
             let vmi = call.vmi;
             let report = match call.input {
@@ -55,6 +65,8 @@ impl HookBody for Module {
                 },
                 log: report.log,
                 peak_memory: report.peak_memory,
+                facts: report.facts,
+                waited: report.waited,
             }
         })
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::determinism::Determinism;
+use crate::pod::{FactRead, PodAccess};
 use crate::{HookPoint, Invocation, Limits, LogLine};
 
 /// A hook point and its input.
@@ -81,6 +82,8 @@ pub struct CallContext {
     pub determinism: Option<Determinism>,
     /// Optional interfaces that are granted, by name without version (`virt-hook:hooks/NAME`).
     pub interfaces: BTreeSet<String>,
+    /// The facts about the pod, for the interface `pod`.
+    pub pod: PodAccess,
 }
 
 /// The result of a call and its cost.
@@ -94,6 +97,10 @@ pub struct CallReport {
     pub duration: Duration,
     /// Peak of all linear memories together, in bytes.
     pub peak_memory: usize,
+    /// The facts about the pod that the hook asked for.
+    pub facts: Vec<FactRead>,
+    /// How long the call waited for facts, which does not count against its deadline.
+    pub waited: Duration,
 }
 
 /// Why a call gave no answer.

@@ -12,6 +12,7 @@ use super::limiter::StoreLimiter;
 use super::module_call::CallContext;
 use crate::Limits;
 use crate::determinism::Determinism;
+use crate::pod::PodQuestions;
 
 /// The most random bytes that a guest gets at once: the host allocates them first.
 const RANDOM_AT_ONCE: u64 = 1 << 20;
@@ -30,6 +31,7 @@ pub(super) struct StoreState {
     pub(super) log: HookLog,
     pub(super) facts: InvocationFacts,
     pub(super) config: BTreeMap<String, String>,
+    pub(super) pod: PodQuestions,
     interfaces: BTreeSet<String>,
     has_dirs: bool,
 }
@@ -40,6 +42,7 @@ impl StoreState {
         facts: InvocationFacts,
         context: &CallContext,
         limits: &Limits,
+        pod: PodQuestions,
     ) -> Result<Self, String> {
         let log = HookLog::new(limits.log);
         let mut wasi = WasiCtx::builder();
@@ -67,6 +70,7 @@ impl StoreState {
             log,
             facts,
             config: context.config.clone(),
+            pod,
             interfaces: context.interfaces.clone(),
             has_dirs: !context.dirs.is_empty(),
         })
@@ -78,10 +82,6 @@ impl StoreState {
     }
 
     /// Whether the optional interface is granted. The error is the answer to the guest.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "0.1.0 has no optional interface")
-    )]
     pub(super) fn require(&self, interface: &str) -> Result<(), String> {
         if self.interfaces.contains(interface) {
             return Ok(());

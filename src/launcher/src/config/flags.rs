@@ -178,6 +178,13 @@ pub struct Flags {
     /// /usr/share/virt-launcher/hook-artifacts, if it is there].
     #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_HOOK_ARTIFACTS", help_heading = OWN)]
     pub hook_artifacts: Option<PathBuf>,
+    /// Own. Directory with the pod's annotations and labels, files of the downward API, for hooks that read them
+    /// [default: /etc/virt-launcher/pod-info].
+    #[arg(long, value_name = "DIR", env = "VIRT_LAUNCHER_POD_INFO_DIR", help_heading = OWN)]
+    pub pod_info_dir: Option<PathBuf>,
+    /// Own. How long a hook waits for facts about the pod that are not there yet [default: 5s].
+    #[arg(long, value_name = "DURATION", env = "VIRT_LAUNCHER_POD_INFO_WAIT", help_heading = OWN)]
+    pub pod_info_wait: Option<String>,
 }
 
 const BOOLEANS: [&str; 10] = [
@@ -260,6 +267,10 @@ impl Flags {
         self.hook_artifacts = self
             .hook_artifacts
             .or_else(|| read("hook-artifacts").map(PathBuf::from));
+        self.pod_info_dir = self
+            .pod_info_dir
+            .or_else(|| read("pod-info-dir").map(PathBuf::from));
+        self.pod_info_wait = self.pod_info_wait.or_else(|| read("pod-info-wait"));
         self
     }
 }

@@ -5,7 +5,7 @@ mod flags;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hook_host::{Limits, PolicySource, StandingHooks};
+use hook_host::{Limits, PodConfig, PolicySource, StandingHooks};
 use quantity::go_duration::{self, DurationError};
 
 pub(crate) use flags::{DEFAULTS_DIRECTORY, Flags};
@@ -56,6 +56,8 @@ pub struct Config {
     pub hook_limits: Limits,
     /// The operator's policy for hooks.
     pub hook_policy: PolicySource,
+    /// Where facts about the pod are, for hooks.
+    pub pod: PodConfig,
     /// libvirt to connect to instead of daemons of our own.
     pub libvirt_uri: Option<String>,
     /// The VM to run without virt-handler: the text of `STANDALONE_VMI`.
@@ -105,6 +107,7 @@ impl Config {
                 Some(file) => PolicySource::File(file.clone()),
                 None => PolicySource::IfPresent(defaults.join("hook-policy.yaml")),
             },
+            pod: pod(&flags, defaults)?,
             libvirt_uri: flags.libvirt_uri.clone(),
             standalone_vmi: environment("STANDALONE_VMI"),
             verbosity,
@@ -151,6 +154,18 @@ fn verbosity(
         ));
         flags.verbosity
     })
+}
+
+fn pod(flags: &Flags, defaults: &Path) -> Result<PodConfig, ConfigError> {
+    let dir = flags.pod_info_dir.clone();
+    let mut pod = PodConfig {
+        dir: Some(dir.unwrap_or_else(|| defaults.join("pod-info"))),
+        ..PodConfig::default()
+    };
+    if let Some(value) = &flags.pod_info_wait {
+        pod.wait = time("pod-info-wait", value)?;
+    }
+    Ok(pod)
 }
 
 fn hook_limits(flags: &Flags) -> Result<Limits, ConfigError> {

@@ -35,7 +35,12 @@ pub(super) async fn collect(config: &Config, namespace: &str) -> anyhow::Result<
             dir,
             secrets: false,
         }),
+        pod: config.pod.clone(),
         ..CollectConfig::default()
     });
-    collected.await.context("collecting hooks")
+    let chain = collected.await.context("collecting hooks")?;
+    for unseen in chain.unseen_facts() {
+        tracing::warn!("{unseen}");
+    }
+    Ok(chain)
 }

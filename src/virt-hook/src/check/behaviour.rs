@@ -43,12 +43,12 @@ pub(super) struct SampleRun {
 }
 
 impl BehaviourCheck {
-    /// Collects the hook, whose compiled code is in `kept`, and runs it on every sample VMI.
+    /// Collects the hook and runs it on every sample VMI.
     pub(super) fn of(
         module: &Path,
-        kept: &Path,
         description: &Description,
         policy: Option<&Path>,
+        options: HookOptions,
         samples: Vec<SampleVmi>,
     ) -> Result<Self, Failure> {
         let found = module_chain::find(&[module.to_owned()]).map_err(Failure::Usage)?;
@@ -65,8 +65,7 @@ impl BehaviourCheck {
         };
         let options = HookOptions {
             policy: PolicySource::File(policy),
-            artifacts: Some(kept.to_owned()),
-            ..HookOptions::default()
+            ..options
         };
         let hooks = Hooks::collect(&found, options)?;
         let wishes = description.wishes.iter();

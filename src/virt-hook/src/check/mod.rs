@@ -19,8 +19,9 @@ use serde::Serialize;
 
 use crate::compile_progress;
 use crate::exit::Failure;
+use crate::inputs::PodFacts;
 use crate::inspect::ModuleReport;
-use crate::module_chain;
+use crate::module_chain::{self, HookOptions};
 use crate::output::{Report, Style};
 use crate::runtime::runtime;
 use finding::{Finding, Verdict};
@@ -55,6 +56,9 @@ pub(crate) struct Arguments {
     /// The operator's policy; without one, the hook is granted what it wishes for
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
+    /// Facts about the pod, as for run
+    #[arg(long, value_name = "FILE")]
+    pod: Option<PathBuf>,
     /// Leave out what libvirt's own tools say
     #[arg(long)]
     without_libvirt: bool,
@@ -75,8 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         .map_err(Failure::Machine)?;
     let kept = place.path().join("compiled");
     let mut findings = vec![module::fits_config_map(path, bytes)];
-    let loaded = runtime()?.block_on(module_chain::load(path, &kept));
-    let loaded = match loaded.map_err(Failure::Machine)? {
+    let (loaded, mut record) = match module_chain::load_once(path, &kept)? {
         Ok(loaded) => loaded,
         Err(error) => {
             let why = compile_progress::explain(error).to_string();
@@ -84,14 +87,27 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
             return Ok(CheckReport { findings });
         }
     };
-    let report = ModuleReport::of(&loaded, bytes);
-    let millis = report.compile_millis.unwrap_or_default();
-    let peak = report.compile_peak_memory.unwrap_or_default();
-    let compiling = module::compiling(millis, peak, || refused_in_smallest_sidecar(path))?;
+    let cost = record.cost.clone().unwrap_or_default();
+    let report = ModuleReport::of(&loaded, bytes, Some(&cost));
+    let peak = cost.peak_memory.unwrap_or_default();
+    let refused = || match cost.refused_in_smallest_sidecar {
+        Some(limit) => Ok(Some(limit).filter(|limit| !limit.is_empty())),
+        None => {
+            let refused = refused_in_smallest_sidecar(path)?;
+            record.set_refused_in_smallest_sidecar(refused.as_deref());
+            Ok(refused)
+        }
+    };
+    let compiling = module::compiling(cost.millis, peak, refused)?;
     findings.extend(module::findings(&report, compiling));
     let samples = sample_vmis::sample_vmis(&arguments.vmi)?;
     let policy = arguments.policy.as_deref();
-    let ran = behaviour::BehaviourCheck::of(path, &kept, loaded.description(), policy, samples)?;
+    let options = HookOptions {
+        artifacts: Some(kept),
+        pod: PodFacts::of_file(arguments.pod.as_deref()),
+        ..HookOptions::default()
+    };
+    let ran = behaviour::BehaviourCheck::of(path, loaded.description(), policy, options, samples)?;
     findings.extend(ran.findings());
     findings.push(migration::finding(&ran, loaded.description())?);
     if !arguments.without_libvirt {

@@ -3,6 +3,7 @@
 pub(crate) mod file;
 mod host_facts;
 mod manifest;
+mod pod_file;
 mod vmi_input;
 
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::Args;
 use hook_host::PolicySource;
 
+pub(crate) use pod_file::PodFacts;
 pub(crate) use vmi_input::{NamedVmi, VmiInput, VmiSource};
 
 /// A virtual machine, where it would run, and what its hooks may do.
@@ -35,9 +37,18 @@ pub(crate) struct InputArgs {
     /// The operator's policy, YAML; without one, hooks may do what they declare
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
+    /// Facts about the pod for hooks that read them: a Pod, or annotations, labels, networkStatus and networkInfo;
+    /// JSON or YAML
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pod: Option<PathBuf>,
 }
 
 impl InputArgs {
+    /// The facts about the pod.
+    pub(crate) fn pod(&self) -> PodFacts {
+        PodFacts::of_file(self.pod.as_deref())
+    }
+
     /// The operator's policy.
     pub(crate) fn policy(&self) -> PolicySource {
         match &self.policy {

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use hook_host::wasm::{CodeOrigin, ComponentInterfaces, Interface, Module};
+use hook_host::wasm::{ComponentInterfaces, Interface, Module};
 use serde::Serialize;
 
 use crate::compile_progress;
+use crate::desk_cache::CompileCost;
 use crate::exit::Failure;
 use crate::module_chain;
 use crate::output::{Plain, Report, Style};
-use crate::runtime::runtime;
 pub(crate) use narrowest_policy::NarrowestPolicy;
 
 pub(crate) const HELP: &str = "\
@@ -83,6 +83,9 @@ pub(crate) struct WishReport {
     /// The parameters of a migration that it changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) migration: Vec<String>,
+    /// The facts about the pod that it reads.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) pod: Vec<String>,
 }
 
 /// An interface and its functions.
@@ -99,20 +102,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ModuleReport, Failure> {
     let place = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
-    let loaded = runtime()?.block_on(module_chain::load(path, &place.path().join("compiled")));
-    let loaded = loaded.map_err(Failure::Machine)?;
-    let module = loaded.map_err(|error| Failure::Refused(compile_progress::explain(error)))?;
-    Ok(ModuleReport::of(&module, size))
+    let loaded = module_chain::load_once(path, &place.path().join("compiled"))?;
+    let loaded = loaded.map_err(|error| Failure::Refused(compile_progress::explain(error)));
+    let (module, record) = loaded?;
+    Ok(ModuleReport::of(&module, size, record.cost.as_ref()))
 }
 
 impl ModuleReport {
-    pub(crate) fn of(module: &Module, bytes: u64) -> Self {
+    pub(crate) fn of(module: &Module, bytes: u64, cost: Option<&CompileCost>) -> Self {
         let description = module.description();
         let ComponentInterfaces { imports, exports } = module.interfaces();
-        let (took, peak) = match module.code_origin() {
-            CodeOrigin::Compiled { took, peak_memory } => (Some(*took), *peak_memory),
-            CodeOrigin::Cached | CodeOrigin::Precompiled { .. } => (None, None),
-        };
         let points = description.hook_points.iter().map(|subscription| Point {
             name: subscription.point.name(),
             priority: subscription.priority,
@@ -126,6 +125,7 @@ impl ModuleReport {
             config: wishes.config.clone(),
             dirs: wishes.dirs.clone(),
             migration: wishes.migration.iter().map(ToString::to_string).collect(),
+            pod: wishes.pod.iter().map(ToString::to_string).collect(),
         });
         Self {
             name: description.name.clone(),
@@ -136,8 +136,8 @@ impl ModuleReport {
             bytes,
             imports: imports.into_iter().map(InterfaceReport::from).collect(),
             exports: exports.into_iter().map(InterfaceReport::from).collect(),
-            compile_millis: took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
-            compile_peak_memory: peak,
+            compile_millis: cost.map(|cost| cost.millis),
+            compile_peak_memory: cost.and_then(|cost| cost.peak_memory),
             policy: NarrowestPolicy::of(description),
         }
     }
@@ -156,8 +156,10 @@ impl ModuleReport {
         for (title, list) in lists {
             rows(text, title, list.iter().map(|item| Plain(item).to_string()));
         }
-        if !wishes.migration.is_empty() {
-            rows(text, "migration", wishes.migration.iter().cloned());
+        for (title, list) in [("migration", &wishes.migration), ("pod", &wishes.pod)] {
+            if !list.is_empty() {
+                rows(text, title, list.iter().map(|item| Plain(item).to_string()));
+            }
         }
     }
 }

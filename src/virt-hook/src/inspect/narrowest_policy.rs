@@ -17,6 +17,8 @@ pub(crate) struct NarrowestPolicy {
     hook_points: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     migration: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pod: Vec<String>,
 }
 
 impl NarrowestPolicy {
@@ -40,6 +42,7 @@ impl NarrowestPolicy {
             config: wishes.config,
             hook_points: points.map(|one| one.point.name().to_owned()).collect(),
             migration: wishes.migration.iter().map(ToString::to_string).collect(),
+            pod: wishes.pod.iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -60,6 +63,14 @@ impl NarrowestPolicy {
             }
             text += &format!("  {name}:\n");
             text.extend(list.iter().map(|item| format!("    - {}\n", scalar(item))));
+        }
+        if !self.pod.is_empty() {
+            text += "  pod:\n";
+            text.extend(
+                self.pod
+                    .iter()
+                    .map(|item| format!("    - {}\n", scalar(item))),
+            );
         }
         // A module that declares none gets none.
         if !self.migration.is_empty() {

@@ -113,6 +113,7 @@ fn hook(
     let found = module_chain::find(&arguments.hooks).map_err(Failure::Usage)?;
     let options = HookOptions {
         policy: arguments.given.policy(),
+        pod: arguments.given.pod(),
         namespace: input.invocation.namespace.clone(),
         ..HookOptions::default()
     };

@@ -106,6 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<RunResult, Failure> {
         module_chain::find(std::slice::from_ref(&arguments.hook)).map_err(Failure::Usage)?;
     let options = HookOptions {
         policy: arguments.given.policy(),
+        pod: arguments.given.pod(),
         namespace: input.invocation.namespace.clone(),
         ..HookOptions::default()
     };

@@ -47,6 +47,14 @@ pub(crate) struct Arguments {
     /// Keep a record of every run in this directory, for `replay`; cloud-init data is left out
     #[arg(long, value_name = "DIR", env = "VIRT_HOOK_RECORD")]
     pub(crate) hook_record: Option<PathBuf>,
+    /// Directory with the pod's annotations and labels, files of the downward API, for hooks that read them
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "VIRT_HOOK_POD_INFO",
+        default_value = "/etc/virt-hook/pod-info"
+    )]
+    pub(crate) pod_info_dir: PathBuf,
     /// Directory of this image with modules that `compile` made ready for it
     /// [default: /usr/share/virt-hook/hook-artifacts, if it is there]
     #[arg(long, value_name = "DIR", env = "VIRT_HOOK_ARTIFACTS")]

@@ -9,13 +9,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use hook_host::Chain;
 use hook_host::serve::{FrontEnd, ServeConfig, SocketStaging};
 use hook_host::wasm::precompiled_dirs;
+use hook_host::{Chain, PodConfig};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cgroup_limits::CgroupLimits;
 use crate::exit::Failure;
+use crate::inputs::PodFacts;
 use crate::module_chain::{self, HookModule, HookOptions};
 use crate::runtime::runtime;
 pub(crate) use arguments::{Arguments, HELP};
@@ -60,6 +61,10 @@ async fn until_told(
             arguments.hook_artifacts.as_deref(),
             Path::new(PRECOMPILED),
         ),
+        pod: PodFacts::Mounted(PodConfig {
+            dir: Some(arguments.pod_info_dir.clone()),
+            ..PodConfig::default()
+        }),
         ..HookOptions::default()
     };
     let chain = tokio::select! {
@@ -70,6 +75,9 @@ async fn until_told(
         }
     };
     let chain = chain.map_err(|error| Failure::Usage(cgroup.explain(error)))?;
+    for unseen in chain.unseen_facts() {
+        tracing::warn!("{unseen}");
+    }
     tracing::info!(hooks = found.len(), ready_after = ?started.elapsed(), allowance = %cgroup, "hooks are ready");
     let config = ServeConfig {
         front_end: front_end(arguments, &chain),

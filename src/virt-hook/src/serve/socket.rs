@@ -91,6 +91,7 @@ mod tests {
             policy: None,
             namespace: String::new(),
             hook_record: None,
+            pod_info_dir: "/etc/virt-hook/pod-info".into(),
             hook_artifacts: None,
         }
     }

@@ -16,6 +16,7 @@ use crate::pod_hooks::{HookResults, Hooks};
 
 const VMI: [&str; 2] = ["vmi.yaml", "vmi.json"];
 const POLICY: &str = "policy.yaml";
+const POD: &str = "pod.yaml";
 const MIGRATION: &str = "migration.json";
 
 /// A case directory.
@@ -80,6 +81,7 @@ impl Case {
                 host: self.file("host.json"),
                 prepared: false,
                 policy: self.file(POLICY).or_else(|| self.shared_policy.clone()),
+                pod: self.file(POD),
             },
             domain: self.file("domain.xml"),
             device: self.file("device.xml"),
@@ -121,6 +123,7 @@ impl Case {
         };
         let options = HookOptions {
             policy: source.given.policy(),
+            pod: source.given.pod(),
             namespace: input.invocation.namespace.clone(),
             artifacts: Some(compiled.to_owned()),
             ..HookOptions::default()

@@ -28,6 +28,8 @@ A case is a directory:
                            what is expected of a domain is expected of the device
   hook.yaml, policy.yaml   what the VM's owner and the operator say; a policy.yaml beside the cases is
                            for those without one
+  pod.yaml                 facts about the pod: a Pod, or annotations, labels, networkStatus, networkInfo; the
+                           policy has to allow them
   migration.json           parameters of a migration, NAME to VALUE: PreMigrationSource alone is run
 and one or more of what is expected:
   expected.diff            what hooks changed of the domain; empty for nothing

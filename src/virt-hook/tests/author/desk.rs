@@ -47,3 +47,38 @@ fn every_verb_has_a_man_page() {
     }
     assert!(!place.path().join("virt-hook-help.1").exists());
 }
+
+/// A module that was not compiled again is known by what it says: the cost of the first run.
+#[test]
+fn an_unchanged_module_is_compiled_once_for_all_verbs() {
+    let place = tempfile::tempdir().unwrap();
+    let module = super::smbios();
+    let vmi = super::vmi(place.path());
+    let cache = place.path().join("cache");
+    let in_cache = |arguments: &[&str]| -> ProgramOutput {
+        let mut command = program();
+        command.args(arguments).env("XDG_CACHE_HOME", &cache);
+        command.output().unwrap().into()
+    };
+    let kept = || {
+        let dirs = std::fs::read_dir(cache.join("virt-hook")).unwrap();
+        let files = dirs.flat_map(|dir| std::fs::read_dir(dir.unwrap().path()).unwrap());
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    };
+    let inspect = ["inspect", text(&module), "--json"];
+    let first = in_cache(&inspect).json();
+    let entries = kept();
+    assert_eq!(entries.len(), 2, "code and cost: {entries:?}");
+    let again = in_cache(&inspect).json();
+    for member in ["compileMillis", "compilePeakMemory"] {
+        assert_eq!(again["result"][member], first["result"][member]);
+    }
+    in_cache(&["run", text(&module), "--vmi", text(&vmi)]).ok();
+    let checked = in_cache(&["check", text(&module), "--without-libvirt"]).ok();
+    let millis = format!("compiling: {} ms", first["result"]["compileMillis"]);
+    assert!(checked.contains(&millis), "{millis}: {checked}");
+    assert_eq!(kept(), entries, "nothing was compiled again");
+}

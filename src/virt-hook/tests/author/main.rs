@@ -14,6 +14,7 @@ mod inspect_run_render;
 mod new;
 #[path = "../pod/mod.rs"]
 mod pod;
+mod pod_facts;
 mod policy;
 #[path = "../program/mod.rs"]
 mod program;

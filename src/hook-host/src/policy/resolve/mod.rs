@@ -3,7 +3,7 @@
 //!
 //! One file per concern: the module's digest ([`digest`]), hook points, priorities and failure policy
 //! ([`hook_points`]), limits ([`limits`]), configuration, directories and parameters of a migration
-//! ([`config_and_dirs`]), and the domain paths that the hook may change ([`paths`]). Which rules hold
+//! ([`config_and_dirs`]), facts about the pod ([`pod`]), and the domain paths that the hook may change ([`paths`]). Which rules hold
 //! depends on the module's signature ([`signature`]).
 
 mod config_and_dirs;
@@ -11,6 +11,7 @@ mod digest;
 mod hook_points;
 mod limits;
 mod paths;
+mod pod;
 mod signature;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -18,6 +19,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::grant::Grant;
 use super::hook_yaml::HookYaml;
@@ -26,6 +28,7 @@ use super::operator_policy::{Allow, OperatorPolicy, Sidecars};
 use super::strict_yaml::{PolicyError, YamlPosition};
 use super::yaml_values::Located;
 use crate::description::{Description, Subscription};
+use crate::pod::PodGrant;
 use crate::{FailurePolicy, Limits, MigrationParameter};
 
 /// The module whose settings are resolved.
@@ -56,6 +59,8 @@ pub struct HookSettings {
     pub dirs: Vec<PathBuf>,
     /// Parameters of a migration that the hook may change.
     pub migration: BTreeSet<MigrationParameter>,
+    /// Facts about the pod that the hook may read.
+    pub(crate) pod: Arc<PodGrant>,
     pub(crate) grant: Grant,
 }
 
@@ -129,6 +134,7 @@ pub(crate) fn resolve(
         config: resolver.config()?,
         dirs: resolver.dirs()?,
         migration: resolver.migration()?,
+        pod: Arc::new(resolver.pod()),
         grant: resolver.grant()?,
     })
 }
@@ -187,6 +193,7 @@ pub(crate) fn resolve_sidecar(
         config: BTreeMap::new(),
         dirs: Vec::new(),
         migration: BTreeSet::new(),
+        pod: Arc::default(),
         grant: Grant::unlimited(),
     })
 }

@@ -165,7 +165,11 @@ mod tests {
         assert!(files.instantiate_pre(&component).is_err(), "wasmtime's own");
         let closed = without(&[FILES, SOCKETS], &linker, &engine, &component).unwrap();
         let (context, limits) = (CallContext::default(), Limits::default());
-        let state = StoreState::new(Default::default(), &context, &limits).unwrap();
+        let state = {
+            let clock = crate::pod::CallClock::new(std::time::Instant::now(), None);
+            let questions = crate::pod::PodQuestions::new(context.pod.clone(), clock);
+            StoreState::new(Default::default(), &context, &limits, questions).unwrap()
+        };
         let mut store = Store::new(&engine, state);
         store.set_epoch_deadline(1_000_000);
         let instance = closed

@@ -7,6 +7,7 @@
 mod closed_wasi;
 mod interface_name;
 mod optional;
+mod pod;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
@@ -21,6 +22,7 @@ use super::module_call::{Answer, Call, CallError};
 use super::store_state::StoreState;
 use crate::HookPoint;
 use interface_name::{FORMER_PACKAGE, InterfaceName, PACKAGE};
+pub(super) use pod::NAME as POD_INTERFACE;
 
 /// The interface that makes a component a hook.
 const HANDLER: &str = "handler";

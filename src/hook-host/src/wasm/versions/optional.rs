@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use wasmtime::component::{Component, ComponentExportIndex, Linker};
 
-use super::InterfaceName;
+use super::{InterfaceName, pod};
 use crate::HookPoint;
 use crate::wasm::store_state::StoreState;
 
@@ -23,8 +23,12 @@ pub(super) struct OptionalInterface {
     pub(super) add_to_linker: fn(&mut Linker<StoreState>) -> wasmtime::Result<()>,
 }
 
-/// All optional interfaces. 0.1.0 has none.
+/// All optional interfaces.
 pub(super) const INTERFACES: &[OptionalInterface] = &[
+    OptionalInterface {
+        name: pod::INTERFACE,
+        add_to_linker: pod::add_to_linker,
+    },
     #[cfg(test)]
     super::tests::NODE,
 ];

@@ -76,6 +76,41 @@ bool hook_invocation(const char *key, text *value);
 /* A line for the log. The level is VIRT_HOOK_HOOKS_HOST_LEVEL_DEBUG, _INFO, _WARN or _ERROR. */
 void hook_log(virt_hook_hooks_host_level_t level, text line);
 
+/* ---- facts about the pod ------------------------------------------------------------------------
+ *
+ * A hook names what it reads in the member "pod" of its wishes: annotations/KEY, labels/KEY,
+ * network-status/NAMESPACE/NAME, default-network, network-info, with * for any characters. With `wait`, the host
+ * waits for a fact that is not there yet, some seconds at most. */
+
+typedef enum {
+    POD_FACT,       /* the fact is given */
+    POD_NONE,       /* it is not there, and was not waited for */
+    POD_DENIED,     /* the hook does not declare it, or a policy does not allow it; the text says so */
+    POD_ABSENT,     /* it was waited for; the text names it */
+    POD_UNREADABLE, /* the host cannot see the facts of the pod; the text says why */
+} pod_answer;
+
+/* A network of the pod. */
+typedef struct {
+    text name, pod_interface;
+    const text *ips;
+    size_t ip_count;
+    text mac;
+    bool is_default;
+    text json; /* the whole entry of the network status */
+} pod_network;
+
+/* `*value` is the fact, or why it is not given. */
+pod_answer pod_annotation(const char *key, bool wait, text *value);
+pod_answer pod_label(const char *key, bool wait, text *value);
+/* KubeVirt's annotation kubevirt.io/network-info, JSON. */
+pod_answer pod_network_info(bool wait, text *value);
+
+/* The networks with a name: NAMESPACE/NAME of a NetworkAttachmentDefinition, without NAMESPACE that of the virtual
+ * machine. `*why` is set if there are none. */
+pod_answer pod_networks(const char *name, bool wait, const pod_network **networks, size_t *count, text *why);
+pod_answer pod_default_network(bool wait, pod_network *network, text *why);
+
 /* ---- text -------------------------------------------------------------------------------------- */
 
 text text_of(const char *terminated);

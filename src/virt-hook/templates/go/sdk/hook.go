@@ -34,6 +34,10 @@ type Hook struct {
 	Dirs []string
 	// Migration are the names of the parameters of a migration that the hook changes: bandwidth, max-downtime, ...
 	Migration []string
+	// PodFacts are the facts about the pod that the hook reads: annotations/KEY, labels/KEY,
+	// network-status/NAMESPACE/NAME, default-network, network-info, with * for any characters. The operator's policy has
+	// to allow them.
+	PodFacts []string
 
 	// PreStart runs before anything is prepared. A veto ends the start.
 	PreStart func(vmi *VMI) error
@@ -89,6 +93,9 @@ func (h *Hook) Describe() string {
 		`,"dirs":` + jsonList(h.Dirs)
 	if len(h.Migration) > 0 {
 		out += `,"migration":` + jsonList(h.Migration)
+	}
+	if len(h.PodFacts) > 0 {
+		out += `,"pod":` + jsonList(h.PodFacts)
 	}
 	return out + `}}`
 }

@@ -8,12 +8,13 @@ SOURCES = $(filter-out $(TESTS),$(wildcard *.py sdk/virt_hook/*.py sdk/wit*/*))
 
 # Only what the hook uses of 0.1.1 is in its world, so that a host without the rest can load it.
 WORLD = build/wit/module.wit
-EXPORTS = $(if $(shell grep -l 'def on_attach_device' *.py),export virt-hook:hooks/attach-device@0.1.1;) \
-    $(if $(shell grep -l 'def pre_migration_source' *.py),export virt-hook:hooks/migration-source@0.1.1;)
+OPTIONAL = $(if $(shell grep -l 'def on_attach_device' *.py),export virt-hook:hooks/attach-device@0.1.1;) \
+    $(if $(shell grep -l 'def pre_migration_source' *.py),export virt-hook:hooks/migration-source@0.1.1;) \
+    $(if $(shell grep -l 'virt_hook[.]pod' *.py),import virt-hook:hooks/pod@0.1.1;)
 
 build/$(NAME).wasm: $(SOURCES) $(PYTHON)/bin/componentize-py
 	@mkdir -p $(dir $(WORLD))
-	@echo 'package virt-hook:module; world module { include virt-hook:hooks/hook@0.1.0; $(EXPORTS) }' > $(WORLD)
+	@echo 'package virt-hook:module; world module { include virt-hook:hooks/hook@0.1.0; $(OPTIONAL) }' > $(WORLD)
 	$(PYTHON)/bin/componentize-py -d sdk/wit -d sdk/wit-0.1.1 -d $(dir $(WORLD)) -w virt-hook:module/module \
 	    componentize --stub-wasi -p . -p sdk $(PACKAGES:%=-p %) -o $@ hook
 

@@ -51,6 +51,8 @@ def describe(hook):
     wishes = {"paths": hook.paths, "config": hook.config_keys, "dirs": hook.directories}
     if hook.migration:
         wishes["migration"] = hook.migration
+    if hook.pod_facts:
+        wishes["pod"] = hook.pod_facts
     return json.dumps({"name": hook.name, "version": hook.version, "hookPoints": points, "wishes": wishes})
 
 

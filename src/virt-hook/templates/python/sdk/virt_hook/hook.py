@@ -18,6 +18,8 @@ class Hook:
     config_keys = []
     # The directories that it reads.
     directories = []
+    # The facts about the pod that it reads with `virt_hook.pod`.
+    pod_facts = []
     # The parameters of a migration that it changes.
     migration = []
 

@@ -1,0 +1,70 @@
+//! What the host answers about the pod.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// A network of the pod: an entry of Multus' annotation `k8s.v1.cni.cncf.io/network-status`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Network {
+    /// `NAMESPACE/NAME` of the NetworkAttachmentDefinition; a name of the cluster's for the default network.
+    pub name: String,
+    /// The name of the interface in the pod; may be empty.
+    pub pod_interface: String,
+    /// Its addresses, without prefix lengths.
+    pub ips: Vec<String>,
+    /// Its MAC address; may be empty.
+    pub mac: String,
+    /// Whether it is the pod's default network.
+    pub is_default: bool,
+    /// The whole entry as JSON, with `dns` and what else Multus writes.
+    pub json: String,
+}
+
+/// Why a fact is not given. The text names the fact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FactError {
+    /// The hook does not declare the fact, or a policy does not allow it.
+    Denied(String),
+    /// The fact is not there, and was waited for.
+    Absent(String),
+    /// The host cannot see the facts of the pod, or what it sees is invalid.
+    Unreadable(String),
+}
+
+impl fmt::Display for FactError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Denied(text) | Self::Absent(text) | Self::Unreadable(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for FactError {}
+
+impl Network {
+    /// The addresses of its gateways.
+    pub fn gateways(&self) -> Vec<String> {
+        let entry = self.parsed();
+        let list = entry.get("gateway").and_then(Value::as_array);
+        let texts = list.into_iter().flatten().filter_map(Value::as_str);
+        texts.map(str::to_owned).collect()
+    }
+
+    /// Its MTU in bytes, if the status has it.
+    pub fn mtu(&self) -> Option<u32> {
+        let mtu = self.parsed().get("mtu")?.as_u64()?;
+        u32::try_from(mtu).ok()
+    }
+
+    /// Its member `device-info` as JSON, if the status has it.
+    pub fn device_info(&self) -> Option<String> {
+        self.parsed().get("device-info").map(Value::to_string)
+    }
+
+    fn parsed(&self) -> Value {
+        serde_json::from_str(&self.json).unwrap_or_default()
+    }
+}

@@ -1,0 +1,356 @@
+//! Facts from files, and the answers to a call's questions.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::*;
+
+const STATUS: &str = r#"[{"name": "cbr0", "default": true}, {"name": "ns/a", "mac": "1"}, {"name": "ns/a", "mac": "2"}]"#;
+
+/// A volume as the kubelet lays it out.
+struct Volume(tempfile::TempDir);
+
+impl Volume {
+    fn new() -> Self {
+        let volume = Self(tempfile::tempdir().unwrap());
+        volume.write(&[]);
+        for file in ["annotations", "labels"] {
+            symlink(format!("..data/{file}"), volume.at(file)).unwrap();
+        }
+        volume
+    }
+
+    fn at(&self, file: &str) -> PathBuf {
+        self.0.path().join(file)
+    }
+
+    /// Replaces all annotations, as the kubelet does.
+    fn write(&self, annotations: &[(&str, &str)]) {
+        let facts = annotations.iter();
+        let facts = facts.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let data = tempfile::Builder::new()
+            .prefix("..")
+            .tempdir_in(&self.0)
+            .unwrap()
+            .keep();
+        fs::write(
+            data.join("annotations"),
+            render_downward_api(&facts.collect()),
+        )
+        .unwrap();
+        fs::write(data.join("labels"), "rack=\"7\"\n").unwrap();
+        symlink(data.file_name().unwrap(), self.at("..data_tmp")).unwrap();
+        let old = fs::canonicalize(self.at("..data"));
+        fs::rename(self.at("..data_tmp"), self.at("..data")).unwrap();
+        if let Ok(old) = old {
+            fs::remove_dir_all(old).unwrap();
+        }
+    }
+
+    fn files(&self, wait: Duration) -> PodFiles {
+        PodFiles::new(PodConfig {
+            dir: Some(self.0.path().to_owned()),
+            wait,
+        })
+    }
+
+    fn read(&self, fact: PodFact) -> Result<Option<String>, String> {
+        self.files(Duration::ZERO).read(&fact)
+    }
+
+    fn questions(&self, wait: Duration, clock: CallClock) -> PodQuestions {
+        let all = ["annotations/*", "labels/*", "network-status/*"];
+        let access = PodAccess {
+            facts: PodFacts::Files(Arc::new(self.files(wait))),
+            grant: Arc::new(granting(&all)),
+        };
+        PodQuestions::new(access, clock)
+    }
+}
+
+fn granting(patterns: &[&str]) -> PodGrant {
+    let patterns = patterns.iter().map(|text| PodPattern::parse(text).unwrap());
+    PodGrant {
+        layers: vec![PodLayer {
+            patterns: patterns.collect(),
+            origin: "p.yaml:1:1".to_owned(),
+        }],
+        recorded: Vec::new(),
+    }
+}
+
+fn annotation(key: &str) -> PodFact {
+    PodFact::Annotation(key.to_owned())
+}
+
+fn hour() -> CallClock {
+    CallClock::new(Instant::now() + Duration::from_secs(3600), None)
+}
+
+#[test]
+fn facts_are_read_anew_through_the_kubelets_links() {
+    let volume = Volume::new();
+    assert_eq!(volume.read(annotation("a")).unwrap(), None);
+    volume.write(&[("a", "1\n2")]);
+    assert_eq!(volume.read(annotation("a")).unwrap().unwrap(), "1\n2");
+    volume.write(&[("a", "3")]);
+    assert_eq!(volume.read(annotation("a")).unwrap().unwrap(), "3");
+    let rack = volume.read(PodFact::Label("rack".to_owned()));
+    assert_eq!(rack.unwrap().unwrap(), "7");
+}
+
+#[test]
+fn facts_can_be_read_while_the_kubelet_replaces_them() {
+    let volume = Volume::new();
+    volume.write(&[("a", "0")]);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| (0..200).for_each(|n| volume.write(&[("a", &n.to_string())])));
+        while !writer.is_finished() {
+            assert!(volume.read(annotation("a")).is_ok());
+        }
+    });
+}
+
+#[test]
+fn networks_are_a_list_of_those_with_the_name() {
+    let volume = Volume::new();
+    volume.write(&[(network_status::ANNOTATION, STATUS)]);
+    let named = |fact| {
+        let text = volume.read(fact).unwrap()?;
+        Some(network_status::parse(&text).unwrap())
+    };
+    let both = named(PodFact::Network("ns/a".to_owned())).unwrap();
+    let macs: Vec<_> = both.iter().map(|network| network.mac.as_str()).collect();
+    assert_eq!(macs, ["1", "2"]);
+    assert_eq!(named(PodFact::Network("ns/b".to_owned())), None);
+    assert_eq!(named(PodFact::DefaultNetwork).unwrap()[0].name, "cbr0");
+    volume.write(&[(network_status::ANNOTATION, "no JSON")]);
+    let error = volume.read(PodFact::DefaultNetwork).unwrap_err();
+    assert!(
+        error.contains("network-status: it is no JSON list"),
+        "{error}"
+    );
+}
+
+#[test]
+fn network_info_is_an_annotation_or_kubevirts_own_file() {
+    let volume = Volume::new();
+    assert_eq!(volume.read(PodFact::NetworkInfo).unwrap(), None);
+    volume.write(&[("kubevirt.io/network-info", "{}")]);
+    assert_eq!(volume.read(PodFact::NetworkInfo).unwrap().unwrap(), "{}");
+    let own = Volume(tempfile::tempdir().unwrap());
+    let missing = own.read(PodFact::NetworkInfo).unwrap_err();
+    assert!(
+        missing.contains("/annotations is not there: mount"),
+        "{missing}"
+    );
+    fs::write(own.at("network-info"), "").unwrap();
+    assert_eq!(own.read(PodFact::NetworkInfo).unwrap(), None);
+    fs::write(own.at("network-info"), "{\"interfaces\":[]}").unwrap();
+    let found = own.read(PodFact::NetworkInfo).unwrap().unwrap();
+    assert_eq!(found, "{\"interfaces\":[]}");
+}
+
+#[test]
+fn what_is_no_file_of_the_volume_is_refused_by_name() {
+    type Make = fn(&Path);
+    let cases: [(Make, &str); 9] = [
+        (|path| fs::create_dir(path).unwrap(), "no regular file"),
+        (
+            |path| rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RUSR).unwrap(),
+            "no regular file",
+        ),
+        (
+            |path| symlink("/etc/passwd", path).unwrap(),
+            "within the directory",
+        ),
+        (
+            |path| symlink("../outside", path).unwrap(),
+            "within the directory",
+        ),
+        (
+            |path| symlink("/dev/zero", path).unwrap(),
+            "within the directory",
+        ),
+        (
+            |path| fs::File::create(path).unwrap().set_len(3 << 20).unwrap(),
+            "more than the 2097152 bytes",
+        ),
+        (|path| fs::write(path, b"a=\"\xff\"").unwrap(), "not UTF-8"),
+        (|path| fs::write(path, "a=\"b").unwrap(), "line 1"),
+        (|path| fs::write(path, "a\nb=\"c\"").unwrap(), "line 1"),
+    ];
+    for (make, part) in cases {
+        let volume = Volume(tempfile::tempdir().unwrap());
+        make(&volume.at("annotations"));
+        let error = volume.read(annotation("a")).unwrap_err();
+        assert!(
+            error.contains(part) && error.contains("/annotations: "),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn facts_that_no_mount_shows_are_listed_by_file() {
+    let wishes = [
+        "labels/a",
+        "annotations/b",
+        "network-info",
+        "default-network",
+    ];
+    let wishes = wishes.map(|wish| PodPattern::parse(wish).unwrap());
+    let unseen = |files: PodFiles| -> Vec<(String, usize)> {
+        let unseen = files.all_unseen(&wishes).into_iter();
+        unseen
+            .map(|(reason, facts)| (reason, facts.len()))
+            .collect()
+    };
+    assert_eq!(unseen(Volume::new().files(Duration::ZERO)), []);
+    let empty = Volume(tempfile::tempdir().unwrap());
+    let found = unseen(empty.files(Duration::ZERO));
+    assert_eq!(
+        (found.len(), found[0].1, found[1].1),
+        (2, 3, 1),
+        "{found:?}"
+    );
+    let of_kubevirt = Volume(tempfile::tempdir().unwrap());
+    fs::write(of_kubevirt.at("network-info"), "{}").unwrap();
+    assert_eq!(unseen(of_kubevirt.files(Duration::ZERO))[0].1, 2);
+}
+
+#[tokio::test]
+async fn a_fact_that_comes_later_is_waited_for() {
+    let volume = Volume::new();
+    let questions = volume.questions(Duration::from_secs(600), hour());
+    let write = async {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        volume.write(&[("late", "here")]);
+    };
+    let (found, ()) = tokio::join!(questions.ask(annotation("late"), true), write);
+    assert_eq!(found.unwrap().unwrap(), "here");
+    assert!(questions.waited() > Duration::ZERO);
+    let again = questions.ask(annotation("late"), false).await;
+    assert_eq!(again.unwrap().unwrap(), "here");
+}
+
+#[tokio::test]
+async fn the_error_names_a_fact_that_does_not_come() {
+    let volume = Volume::new();
+    let clock = hour();
+    let end = clock.end();
+    let questions = volume.questions(Duration::from_millis(150), clock.clone());
+    let error = questions.ask(annotation("a.example/b"), true).await;
+    let FactError::Absent(text) = error.unwrap_err() else {
+        panic!("not absent");
+    };
+    assert!(
+        text.starts_with("annotations/a.example/b is not there; it was waited for"),
+        "{text}"
+    );
+    // The call has as much time left as before, and no more time to wait.
+    assert_eq!(clock.end(), end + questions.waited());
+    assert_eq!(questions.waited(), Duration::from_millis(150));
+    let error = questions.ask(annotation("c"), true).await.unwrap_err();
+    assert_eq!(
+        error,
+        FactError::Absent("annotations/c is not there".to_owned())
+    );
+    assert_eq!(questions.ask(annotation("c"), false).await, Ok(None));
+}
+
+#[tokio::test]
+async fn waiting_ends_before_the_hook_point_does() {
+    let volume = Volume::new();
+    let call = Instant::now() + Duration::from_secs(3600);
+    let clock = CallClock::new(call, Some(call + Duration::from_millis(120)));
+    let questions = volume.questions(Duration::from_secs(600), clock);
+    let error = questions.ask(annotation("a"), true).await.unwrap_err();
+    assert!(
+        matches!(&error, FactError::Absent(text) if text.ends_with("the deadline of the hook point left")),
+        "{error:?}"
+    );
+    let clock = CallClock::new(call, Some(call));
+    let questions = volume.questions(Duration::from_secs(600), clock);
+    let error = questions.ask(annotation("a"), true).await.unwrap_err();
+    assert!(
+        matches!(&error, FactError::Absent(text) if text.contains("leaves no time to wait")),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_ends_the_wait() {
+    let volume = Volume::new();
+    let questions = volume.questions(Duration::from_secs(600), hour());
+    let ask = questions.ask(annotation("a"), true);
+    let cancelled = tokio::time::timeout(Duration::from_millis(50), ask).await;
+    assert!(cancelled.is_err());
+    assert_eq!(questions.take_reads(), []);
+}
+
+#[tokio::test]
+async fn a_fact_that_is_not_granted_is_denied_unread() {
+    let none = PodAccess {
+        facts: PodFacts::None,
+        grant: Arc::new(granting(&["labels/*"])),
+    };
+    let questions = PodQuestions::new(none, hour());
+    let error = questions.ask(annotation("a"), true).await.unwrap_err();
+    let expected = "annotations/a is not granted to this hook: p.yaml:1:1 would have to contain \"annotations/a\"";
+    assert_eq!(error, FactError::Denied(expected.to_owned()));
+    for key in ["a\nb", "*", ""] {
+        let error = questions.ask(annotation(key), false).await.unwrap_err();
+        assert!(matches!(error, FactError::Denied(_)), "{error:?}");
+    }
+    let unseen = questions.ask(PodFact::Label("a".to_owned()), true).await;
+    assert!(
+        matches!(unseen, Err(FactError::Unreadable(_))),
+        "{unseen:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_number_of_questions_is_limited() {
+    let volume = Volume::new();
+    let questions = volume.questions(Duration::ZERO, hour());
+    for _ in 0..256 {
+        questions.ask(annotation("a"), false).await.unwrap();
+    }
+    let error = questions.ask(annotation("a"), false).await.unwrap_err();
+    assert!(matches!(&error, FactError::Unreadable(text) if text.contains("256 facts")));
+    assert_eq!(questions.take_reads().len(), 256);
+}
+
+#[tokio::test]
+async fn a_record_answers_in_the_order_of_its_questions() {
+    let read = |fact: &str, wait, value: Option<&str>| FactRead {
+        fact: fact.to_owned(),
+        wait,
+        value: value.map(str::to_owned),
+        error: None,
+        is_recorded: false,
+        may_be_secret: false,
+    };
+    let reads = vec![
+        read("annotations/a", false, None),
+        read("annotations/a", false, Some("1")),
+        read("annotations/a", true, Some("2")),
+    ];
+    let access = PodAccess {
+        facts: PodFacts::Recorded(Arc::new(reads)),
+        grant: Arc::default(),
+    };
+    let questions = PodQuestions::new(access, hour());
+    let mut answers = Vec::new();
+    for wait in [true, false, false, false] {
+        answers.push(questions.ask(annotation("a"), wait).await.unwrap());
+    }
+    let expected = [Some("2"), None, Some("1"), Some("1")];
+    assert_eq!(answers, expected.map(|value| value.map(str::to_owned)));
+    let error = questions.ask(annotation("b"), true).await.unwrap_err();
+    assert!(matches!(&error, FactError::Absent(text) if text.contains("was not asked for")));
+}

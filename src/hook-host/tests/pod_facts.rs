@@ -1,0 +1,255 @@
+//! The interface `pod`: granted by policy, awaited within the deadlines, recorded and replayed.
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fixture::handwritten_guest::HandwrittenGuest;
+use fixture::{HooksPlace, XML, invocation};
+use hook_host::record::{Record, RecordConfig};
+use hook_host::replay::{ReplayError, replay};
+use hook_host::wasm::LoadOptions;
+use hook_host::{
+    Chain, CollectConfig, FactError, HookError, Limits, PodConfig, PolicySource, collect,
+};
+
+const DESCRIPTION: &str = r#"{"name": "by-hand", "hookPoints": [{"name": "OnDefineDomain"}],
+    "wishes": {"pod": ["annotations/a.example/*"]}}"#;
+const GRANTED: &str = "allow: {pod: ['annotations/*']}\n";
+const IMPORT: &str = r#"(import "virt-hook:hooks/pod@0.1.1" "annotation" (func $annotation (param i32 i32 i32 i32)))"#;
+/// Asks for `a.example/b`, waits for it, and fails with the answer, whichever it is.
+const ASK_AND_FAIL: &str = "(call $annotation (i32.const 512) (i32.const 11) (i32.const 1) (i32.const 48))
+    (i32.store (i32.const 32) (i32.const 1)) (i32.store (i32.const 36) (i32.const 1))
+    (i32.store (i32.const 40) (i32.load (i32.const 56))) (i32.store (i32.const 44) (i32.load (i32.const 60)))
+    (return (i32.const 32))";
+/// Asks for it and goes on.
+const ASK: &str = "(call $annotation (i32.const 512) (i32.const 11) (i32.const 1) (i32.const 48))";
+const ASK_AND_LOOP: &str =
+    "(call $annotation (i32.const 512) (i32.const 11) (i32.const 1) (i32.const 48))
+    (loop $forever (br $forever))";
+
+struct Place {
+    hooks: HooksPlace,
+    wait: Duration,
+    limits: Limits,
+    secrets: bool,
+}
+
+impl Place {
+    fn new(define: &'static str) -> Self {
+        let hooks = HooksPlace::new();
+        let guest = HandwrittenGuest {
+            imports: IMPORT,
+            fields: r#"(data (i32.const 512) "a.example/b")"#,
+            define,
+            description: DESCRIPTION,
+            ..HandwrittenGuest::default()
+        };
+        hooks.put("h", "m.wasm", &guest.module());
+        Self {
+            hooks,
+            wait: Duration::from_secs(600),
+            limits: Limits::default(),
+            secrets: false,
+        }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.hooks.hooks().join("..").join(name)
+    }
+
+    fn annotate(&self, text: &str) {
+        std::fs::create_dir_all(self.at("pod")).unwrap();
+        let (part, file) = (self.at("pod/part"), self.at("pod/annotations"));
+        std::fs::write(&part, text).unwrap();
+        std::fs::rename(part, file).unwrap();
+    }
+
+    async fn chain(&self, policy: &str) -> Chain {
+        std::fs::write(self.at("policy.yaml"), policy).unwrap();
+        let config = CollectConfig {
+            record: Some(RecordConfig {
+                dir: self.at("records"),
+                secrets: self.secrets,
+            }),
+            policy: PolicySource::File(self.at("policy.yaml")),
+            pod: PodConfig {
+                dir: Some(self.at("pod")),
+                wait: self.wait,
+            },
+            limits: self.limits.clone(),
+            ..self.hooks.config(1)
+        };
+        collect(config)
+            .await
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// What the hook fails with.
+    async fn answer(&self, policy: &str) -> HookError {
+        let chain = self.chain(policy).await;
+        let invocation = invocation();
+        let defined = chain.on_define_domain(&invocation, "{}", XML.to_owned());
+        defined.await.unwrap_err()
+    }
+
+    fn record(&self) -> Record {
+        let records = std::fs::read_dir(self.at("records")).unwrap();
+        let path = records.map(|entry| entry.unwrap().path()).next().unwrap();
+        Record::read(&path).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_granted_annotation_is_given() {
+    let place = Place::new(ASK_AND_FAIL);
+    place.annotate("a.example/b=\"one\\ntwo\"\nz=\"\"");
+    let text = place.answer(GRANTED).await.to_string();
+    assert!(
+        text.contains("one\\ntwo") || text.contains("one\ntwo"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn without_the_policys_word_it_is_denied() {
+    let place = Place::new(ASK_AND_FAIL);
+    place.annotate("a.example/b=\"secret\"");
+    for (policy, part) in [
+        ("{digests: Any}\n", "allow.pod of the operator's policy"),
+        ("allow: {pod: []}\n", "allow.pod of"),
+        (
+            "allow: {pod: ['labels/*', 'annotations/a.example/c']}\n",
+            "policy.yaml:1:14",
+        ),
+    ] {
+        let text = place.answer(policy).await.to_string();
+        assert!(text.contains("denied: annotations/a.example/b"), "{text}");
+        assert!(text.contains(part) && !text.contains("secret"), "{text}");
+    }
+    place
+        .hooks
+        .put("h", "hook.yaml", b"allow: {pod: [network-info]}\n");
+    let text = place.answer(GRANTED).await.to_string();
+    assert!(
+        text.contains("allow.pod of") && text.contains("hook.yaml:1:14"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_wait_beyond_the_calls_deadline_does_not_end_the_call() {
+    let mut place = Place::new(ASK_AND_FAIL);
+    place.limits.call_deadline = Duration::from_secs(1);
+    place.limits.chain_deadline = Duration::from_secs(600);
+    place.annotate("z=\"\"");
+    let write = async {
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        place.annotate("a.example/b=\"late\"");
+    };
+    let (answer, ()) = tokio::join!(place.answer(GRANTED), write);
+    assert!(answer.to_string().contains("late"), "{answer}");
+}
+
+#[tokio::test]
+async fn an_absent_fact_is_named_before_the_chains_deadline() {
+    let mut place = Place::new(ASK_AND_FAIL);
+    place.limits.call_deadline = Duration::from_secs(20);
+    place.limits.chain_deadline = Duration::from_millis(20_300);
+    place.annotate("z=\"\"");
+    let text = place.answer(GRANTED).await.to_string();
+    assert!(
+        text.contains("annotations/a.example/b is not there") && text.contains("hook point"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_hook_that_loops_after_a_wait_still_ends() {
+    let mut place = Place::new(ASK_AND_LOOP);
+    place.limits.call_deadline = Duration::from_millis(400);
+    place.wait = Duration::from_millis(300);
+    place.annotate("z=\"\"");
+    let error = place.answer(GRANTED).await;
+    assert!(matches!(error, HookError::Deadline { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_seen_is_said_by_name() {
+    let place = Place::new(ASK_AND_FAIL);
+    let chain = place.chain(GRANTED).await;
+    let unseen = chain.unseen_facts();
+    assert_eq!(unseen.len(), 1);
+    assert!(
+        unseen[0].starts_with("h wants annotations/a.example/*: ")
+            && unseen[0].contains("/pod/annotations is not there"),
+        "{unseen:?}"
+    );
+    let text = place.answer(GRANTED).await.to_string();
+    assert!(
+        text.contains("/pod/annotations is not there: mount"),
+        "{text}"
+    );
+    place.annotate("a.example/b=\"x");
+    assert_eq!(place.chain(GRANTED).await.unseen_facts(), [""; 0]);
+    let text = place.answer(GRANTED).await.to_string();
+    assert!(text.contains("/pod/annotations: line 1"), "{text}");
+}
+
+#[tokio::test]
+async fn a_record_keeps_facts_only_if_the_policy_says_so() {
+    let place = Place::new(ASK);
+    place.annotate("a.example/b=\"hush\"");
+    let define = async |place: &Place, policy: &str| {
+        let chain = place.chain(policy).await;
+        let invocation = invocation();
+        let done = chain.on_define_domain(&invocation, "{}", XML.to_owned());
+        done.await.unwrap();
+        let record = place.record();
+        std::fs::remove_dir_all(place.at("records")).unwrap();
+        record
+    };
+    let module = place.hooks.at("h", "m.wasm");
+    let record = define(&place, GRANTED).await;
+    assert_eq!(
+        record.withheld,
+        ["input: the pod's annotations/a.example/b"]
+    );
+    assert!(!serde_json::to_string(&record).unwrap().contains("hush"));
+    let refused = replay(&record, &module, false, LoadOptions::default()).await;
+    assert!(
+        matches!(refused, Err(ReplayError::Withheld(_))),
+        "{refused:?}"
+    );
+    let kept = "allow: {pod: ['annotations/*'], podRecords: ['annotations/a.example/*']}\n";
+    let record = define(&place, kept).await;
+    assert_eq!(record.input.pod[0].value.as_deref(), Some("hush"));
+    assert_eq!(record.withheld, [""; 0]);
+    // A replay needs no pod.
+    std::fs::remove_dir_all(place.at("pod")).unwrap();
+    let replayed = replay(&record, &module, false, LoadOptions::default()).await;
+    let replayed = replayed.unwrap();
+    assert!(replayed.difference.is_none(), "{:?}", replayed.difference);
+}
+
+#[tokio::test]
+async fn an_error_is_recorded_and_replayed() {
+    let place = Place::new(ASK_AND_FAIL);
+    place.annotate("a.example/b=\"x\"");
+    let before = place.answer("{digests: Any}\n").await.to_string();
+    let record = place.record();
+    assert!(matches!(
+        record.input.pod[0].error,
+        Some(FactError::Denied(_))
+    ));
+    let module = place.hooks.at("h", "m.wasm");
+    let replayed = replay(&record, &module, false, LoadOptions::default()).await;
+    let replayed = replayed.unwrap();
+    assert!(
+        replayed.difference.is_none(),
+        "{:?} {before}",
+        replayed.difference
+    );
+}

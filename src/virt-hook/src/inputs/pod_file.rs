@@ -1,0 +1,160 @@
+//! Facts about a pod from a file: for hooks that read them, at the desk.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use hook_host::{PodConfig, render_downward_api};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::file;
+
+/// The largest file in bytes. A pod has at most 256 KiB of annotations.
+const MAX_BYTES: usize = 4 << 20;
+const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
+const NETWORK_INFO: &str = "kubevirt.io/network-info";
+
+/// The facts of a file: of a Pod, as `kubectl get pod -o yaml` prints it, or written by hand.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct PodFile {
+    annotations: BTreeMap<String, String>,
+    labels: BTreeMap<String, String>,
+    /// The value of Multus' annotation.
+    network_status: Option<Value>,
+    /// The value of KubeVirt's annotation.
+    network_info: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Pod {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct Metadata {
+    annotations: BTreeMap<String, String>,
+    labels: BTreeMap<String, String>,
+}
+
+/// Where facts about the pod come from.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum PodFacts {
+    /// There are none.
+    #[default]
+    None,
+    /// A file, at the desk.
+    File(PathBuf),
+    /// Files of the downward API.
+    Mounted(PodConfig),
+}
+
+impl PodFacts {
+    pub(crate) fn of_file(path: Option<&Path>) -> Self {
+        path.map_or(Self::None, |path| Self::File(path.to_owned()))
+    }
+
+    /// Files are written below `place`.
+    pub(crate) fn config(self, place: &Path) -> Result<PodConfig> {
+        match self {
+            Self::None => Ok(PodConfig::default()),
+            Self::File(path) => mount(&path, &place.join("pod")),
+            Self::Mounted(config) => Ok(config),
+        }
+    }
+}
+
+/// Writes the facts of a file into the directory `place`, as the kubelet does, and returns where they are. They do not
+/// change, so nothing is waited for.
+fn mount(path: &Path, place: &Path) -> Result<PodConfig> {
+    let bytes = file::read(path, MAX_BYTES).map_err(|failure| anyhow!("{}", failure.line()))?;
+    let facts = parse(&bytes).with_context(|| file::name(path))?;
+    fs::create_dir_all(place).with_context(|| place.display().to_string())?;
+    for (name, facts) in [
+        ("annotations", &facts.annotations),
+        ("labels", &facts.labels),
+    ] {
+        let file = place.join(name);
+        fs::write(&file, render_downward_api(facts)).with_context(|| file.display().to_string())?;
+    }
+    Ok(PodConfig {
+        dir: Some(place.to_owned()),
+        wait: Duration::ZERO,
+    })
+}
+
+fn parse(bytes: &[u8]) -> Result<PodFile> {
+    let text = std::str::from_utf8(bytes).context("it is not UTF-8")?;
+    let value: Value = serde_saphyr::from_str(text).context("it is no YAML")?;
+    let of_pod = value.get("kind").and_then(Value::as_str) == Some("Pod");
+    let mut facts = if of_pod {
+        let pod: Pod = serde_json::from_value(value).context("it is no Pod")?;
+        PodFile {
+            annotations: pod.metadata.annotations,
+            labels: pod.metadata.labels,
+            ..PodFile::default()
+        }
+    } else {
+        serde_json::from_value(value).context(
+            "it is neither a Pod nor a map of annotations, labels, networkStatus, networkInfo",
+        )?
+    };
+    for (key, value) in [
+        (NETWORK_STATUS, facts.network_status.take()),
+        (NETWORK_INFO, facts.network_info.take()),
+    ] {
+        let Some(value) = value else { continue };
+        // A text is the annotation itself; whatever it holds.
+        let text = match value {
+            Value::String(text) => text,
+            value => value.to_string(),
+        };
+        if facts.annotations.insert(key.to_owned(), text).is_some() {
+            return Err(anyhow!("the annotation {key} is there twice"));
+        }
+    }
+    Ok(facts)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_pod_and_a_short_form_are_read() {
+        let pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: x\n  annotations: {a: '1'}\n  labels: {b: '2'}\nspec: {}\n";
+        let short = "annotations: {a: '1'}\nlabels: {b: '2'}\n";
+        let parsed = parse(pod.as_bytes()).unwrap();
+        assert_eq!(parsed, parse(short.as_bytes()).unwrap());
+        assert_eq!(parsed.annotations["a"], "1");
+        let status = "networkStatus:\n- name: ns/a\n  ips: [192.0.2.1]\nnetworkInfo: '{}'\n";
+        let parsed = parse(status.as_bytes()).unwrap();
+        let expected = r#"[{"name":"ns/a","ips":["192.0.2.1"]}]"#;
+        assert_eq!(parsed.annotations[NETWORK_STATUS], expected);
+        assert_eq!(parsed.annotations[NETWORK_INFO], "{}");
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for (text, part) in [
+            ("annotation: {a: b}\n", "neither a Pod nor a map"),
+            ("annotations: {a: [1]}\n", "neither a Pod nor a map"),
+            ("kind: Pod\n", "no Pod"),
+            ("a: [\n", "no YAML"),
+            (
+                "annotations: {k8s.v1.cni.cncf.io/network-status: '[]'}\nnetworkStatus: []\n",
+                "there twice",
+            ),
+        ] {
+            let error = format!("{:#}", parse(text.as_bytes()).unwrap_err());
+            assert!(error.contains(part), "{error}");
+        }
+        assert!(parse(b"\xff").is_err());
+    }
+}

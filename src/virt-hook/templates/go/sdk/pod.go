@@ -1,0 +1,135 @@
+package hooks
+
+// PodNetwork is a network of the pod: an entry of Multus' annotation k8s.v1.cni.cncf.io/network-status.
+type PodNetwork struct {
+	// Name is NAMESPACE/NAME of the NetworkAttachmentDefinition; a name of the cluster's for the default network.
+	Name string
+	// PodInterface is the name of the interface in the pod; it may be empty.
+	PodInterface string
+	// IPs are its addresses, without prefix lengths.
+	IPs []string
+	// MAC may be empty.
+	MAC string
+	// IsDefault tells the pod's default network.
+	IsDefault bool
+	// JSON is the whole entry.
+	JSON string
+}
+
+// FactErrorKind says why a fact is not given.
+type FactErrorKind int32
+
+const (
+	// FactDenied: the hook does not declare the fact, or a policy does not allow it.
+	FactDenied FactErrorKind = iota
+	// FactAbsent: the fact is not there, and was waited for.
+	FactAbsent
+	// FactUnreadable: the host cannot see the facts of the pod, or what it sees is invalid.
+	FactUnreadable
+)
+
+// FactError is why a fact is not given. Its text names the fact.
+type FactError struct {
+	Kind FactErrorKind
+	text string
+}
+
+// Error is the text.
+func (e *FactError) Error() string { return e.text }
+
+// PodAnnotation returns the value of an annotation of the pod. The host waits for it, some seconds at most.
+//
+// A hook declares what it reads of the pod in [Hook.PodFacts], and the operator's policy allows it.
+func PodAnnotation(key string) (string, error) {
+	value, _, err := pod.text("annotation", key, true)
+	return value, err
+}
+
+// PodAnnotationIfSet returns the value of an annotation of the pod that is there now.
+func PodAnnotationIfSet(key string) (value string, ok bool, err error) {
+	return pod.text("annotation", key, false)
+}
+
+// PodLabel returns the value of a label of the pod.
+func PodLabel(key string) (string, error) {
+	value, _, err := pod.text("label", key, true)
+	return value, err
+}
+
+// PodLabelIfSet returns the value of a label of the pod that is there now.
+func PodLabelIfSet(key string) (value string, ok bool, err error) {
+	return pod.text("label", key, false)
+}
+
+// PodNetworkInfo returns KubeVirt's annotation kubevirt.io/network-info, JSON.
+func PodNetworkInfo() (string, error) {
+	value, _, err := pod.text("network-info", "", true)
+	return value, err
+}
+
+// PodNetworks returns the networks with this name: NAMESPACE/NAME of a NetworkAttachmentDefinition, without NAMESPACE
+// that of the virtual machine. There is at least one.
+func PodNetworks(name string) ([]PodNetwork, error) { return pod.networks(name) }
+
+// PodDefaultNetwork returns the pod's default network.
+func PodDefaultNetwork() (PodNetwork, error) { return pod.defaultNetwork() }
+
+// podFunctions are what the interface pod offers; apart from those of the host, so that a hook that does not use them
+// does not import it.
+type podFunctions struct {
+	text           func(kind, key string, wait bool) (string, bool, error)
+	networks       func(name string) ([]PodNetwork, error)
+	defaultNetwork func() (PodNetwork, error)
+}
+
+// FakePod is what the functions about the pod answer in tests.
+type FakePod struct {
+	// Annotations and Labels are the pod's.
+	Annotations, Labels map[string]string
+	// Networks are its networks.
+	Networks []PodNetwork
+}
+
+// Install makes this the pod, and returns a function that ends it, for testing.T.Cleanup.
+func (f *FakePod) Install() (end func()) {
+	before := pod
+	pod = podFunctions{text: f.text, networks: f.networks, defaultNetwork: f.defaultNetwork}
+	return func() { pod = before }
+}
+
+func (f *FakePod) text(kind, key string, wait bool) (string, bool, error) {
+	values := f.Annotations
+	switch kind {
+	case "label":
+		values = f.Labels
+	case "network-info":
+		key = "kubevirt.io/network-info"
+	}
+	value, ok := values[key]
+	if !ok && wait {
+		return "", false, &FactError{FactAbsent, kind + " " + key + " is not there"}
+	}
+	return value, ok, nil
+}
+
+func (f *FakePod) networks(name string) ([]PodNetwork, error) {
+	var found []PodNetwork
+	for _, network := range f.Networks {
+		if network.Name == name {
+			found = append(found, network)
+		}
+	}
+	if found == nil {
+		return nil, &FactError{FactAbsent, "the network " + name + " is not there"}
+	}
+	return found, nil
+}
+
+func (f *FakePod) defaultNetwork() (PodNetwork, error) {
+	for _, network := range f.Networks {
+		if network.IsDefault {
+			return network, nil
+		}
+	}
+	return PodNetwork{}, &FactError{FactAbsent, "the default network is not there"}
+}
