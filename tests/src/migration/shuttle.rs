@@ -41,10 +41,12 @@ pub struct Shuttle {
 impl Shuttle {
     /// Boots `vmi` in the source's pod, and waits for its agent. `arguments` are for all launchers.
     pub async fn boot(
-        prepared: PreparedMigration,
+        mut prepared: PreparedMigration,
         vmi: Vmi,
         arguments: &[&str],
     ) -> Result<Shuttle> {
+        prepared.source.pod.suppress_log();
+        prepared.target.pod.suppress_log();
         let here = prepared.source.start(&vmi, arguments).await?;
         here.boot_without_controller(&vmi).await?;
         here.wait_for_agent(&vmi).await?;

@@ -4,6 +4,7 @@
 //! `Unix`, QEMU listens there itself and the directory is all that it needs. With the older one the launcher listens,
 //! and pipes to the loopback ports on which QEMU then listens.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::{DirBuilderExt, chown};
@@ -59,10 +60,21 @@ pub(crate) enum Transport {
     },
 }
 
-/// Listeners of one migration; dropping them closes their connections. Without them QEMU listens itself.
+/// Sockets of one migration; dropping them closes the launcher's connections and removes the files. Where the launcher does
+/// not listen, QEMU does.
 #[derive(Debug, Default)]
 pub(crate) struct MigrationSockets {
     listeners: Vec<(PathBuf, Listener)>,
+    /// Also of QEMU, which leaves its own when it is killed.
+    files: BTreeSet<PathBuf>,
+}
+
+impl Drop for MigrationSockets {
+    fn drop(&mut self) {
+        for file in &self.files {
+            let _ = std::fs::remove_file(file);
+        }
+    }
 }
 
 impl MigrationSockets {
@@ -94,10 +106,10 @@ impl MigrationSockets {
             Transport::Loopback { with_disks: false } => &[DIRECT_PORT],
             Transport::Loopback { with_disks: true } => &[DIRECT_PORT, BLOCK_PORT],
         };
-        let paths = ports.iter().map(|port| {
-            let path = directory.join(format!("{uid}-{port}-source.sock"));
-            (path, *port)
-        });
+        let path = |port: &u16| directory.join(format!("{uid}-{port}-source.sock"));
+        self.files
+            .extend([DIRECT_PORT, BLOCK_PORT].iter().map(path));
+        let paths = ports.iter().map(|port| (path(port), *port));
         let mut earlier = std::mem::take(&mut self.listeners);
         for (path, port) in paths {
             let same = earlier.iter().position(|(one, _)| *one == path);
@@ -156,6 +168,10 @@ mod tests {
             let prepared = sockets.prepare(&directory, "1234", Transport::Unix);
             prepared.await.unwrap();
         }
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+        // QEMU's, which it leaves when it is killed.
+        std::fs::write(directory.join("1234-49152-source.sock"), "").unwrap();
+        drop(sockets);
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
     }
 

@@ -224,6 +224,7 @@ impl Launcher {
     }
 
     async fn drain(self, standalone: bool) {
+        let vm = Arc::clone(self.vm());
         let deadline = match standalone {
             true => FINAL_NOTIFICATION_STANDALONE,
             false if self.vm().driver_state().deleted => FINAL_NOTIFICATION_DELETED,
@@ -246,6 +247,7 @@ impl Launcher {
         if tokio::time::timeout(STOP_TIMEOUT, stop).await.is_err() {
             tracing::warn!("the daemons did not end in time");
         }
+        vm.driver_state().close_target_sockets();
         tracing::info!("exiting");
     }
 }

@@ -14,7 +14,6 @@ use super::arrival_stage::ArrivalStage;
 use super::metadata::now;
 use super::state::Role;
 use super::vm_context::VmContext;
-use crate::boot::migration_sockets::MigrationSockets;
 use crate::events::VmEvent;
 use crate::libvirt_client::{COMMAND, CallError, QUICK};
 
@@ -135,8 +134,7 @@ fn finish(vm: &VmContext) {
         let mut state = vm.driver_state();
         state.role = Role::Boot;
         state.defined = true;
-        state.migration_sockets = MigrationSockets::default();
-        state.hook_server = None;
+        state.close_target_sockets();
     }
     vm.metadata.change_migration(&uid, |record| {
         record.end_timestamp.get_or_insert_with(now);

@@ -152,6 +152,14 @@ pub struct DriverState {
     pub reported_hook_failures: HashSet<String>,
 }
 
+impl DriverState {
+    /// Closes and removes what a migration to this pod arrives through.
+    pub(crate) fn close_target_sockets(&mut self) {
+        self.migration_sockets = MigrationSockets::default();
+        self.hook_server = None;
+    }
+}
+
 impl VmContext {
     /// Records the number of the request that begins, for log lines.
     pub(super) fn publish_request(&self, id: RequestId) {

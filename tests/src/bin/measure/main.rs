@@ -9,6 +9,7 @@ mod attach;
 mod idle_cost;
 mod launcher_cycle;
 mod memory;
+mod migrations;
 mod raw_client;
 mod running_vm_calls;
 mod served_hook;
@@ -37,6 +38,9 @@ async fn main() -> Result<()> {
     if std::env::args().nth(1).as_deref() == Some("commands") {
         return print_commands().await;
     }
+    if std::env::args().nth(1).as_deref() == Some("migrations") {
+        return print_migrations().await;
+    }
     let served = serve_rows(&served_hook::measure().await?);
     if std::env::args().nth(1).as_deref() == Some("serve") {
         print_table("virt-hook serve with one hook", &served);
@@ -55,7 +59,17 @@ async fn main() -> Result<()> {
     let title = format!("median of {ROUNDS} launchers, uid 107");
     print_table(&title, &rows(&rounds, &virsh));
     print_commands().await?;
+    print_migrations().await?;
     print_table("virt-hook serve with one hook", &served);
+    Ok(())
+}
+
+async fn print_migrations() -> Result<()> {
+    let measured = migrations::measure().await?;
+    print_table(
+        "live migrations of a guest of 256 MiB between two pods, medians",
+        &migration_rows(&measured),
+    );
     Ok(())
 }
 
@@ -182,6 +196,55 @@ fn running_rows(
             "<= 30 ms",
             "",
         ),
+    ]
+}
+
+fn migration_rows(measured: &migrations::Measured) -> Vec<Row> {
+    let row = |what, milliseconds: f64, goal, reference| Row {
+        what,
+        ours: format!("{milliseconds:.1} ms"),
+        goal,
+        reference,
+    };
+    let (idle, dirtying) = (measured.idle, measured.dirtying);
+    vec![
+        row(
+            "idle guest: request -> EndTimestamp of the target",
+            idle.request_to_end,
+            "<= 1400 ms",
+            "1100-1700 ms",
+        ),
+        row(
+            "idle guest: downtime",
+            idle.downtime,
+            "<= 100 ms",
+            "34-192 ms",
+        ),
+        row(
+            "guest that dirties memory: request -> EndTimestamp",
+            dirtying.request_to_end,
+            "",
+            "",
+        ),
+        row(
+            "guest that dirties memory: downtime",
+            dirtying.downtime,
+            "",
+            "",
+        ),
+        row(
+            "cancellation in the transfer -> EndTimestamp of the source",
+            measured.cancel,
+            "<= 400 ms",
+            "338 ms",
+        ),
+        row(
+            "libvirt's hook of the target, no module",
+            measured.no_hook,
+            "",
+            "",
+        ),
+        row("each module more", measured.hook, "<= 10 ms", ""),
     ]
 }
 

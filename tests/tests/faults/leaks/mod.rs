@@ -1,4 +1,7 @@
-//! Repeated boots and shutdowns leak no process, file descriptor, mount, file or memory.
+//! Repeated boots and shutdowns, commands and migrations leak no process, file descriptor, mount, file or memory.
+
+mod holdings;
+mod migrations;
 
 use std::fs;
 use std::path::Path;
@@ -8,6 +11,8 @@ use anyhow::{Context, Result, ensure};
 use tests::fixture::EVENT;
 use tokio::task::JoinHandle;
 
+use self::holdings::Holdings;
+use self::migrations::Guest;
 use crate::expectations::nothing_left;
 use crate::foreign_clients::mixed_commands;
 use crate::row::{Call, Phase, Program, Setup};
@@ -25,10 +30,8 @@ const CYCLES: usize = 200;
 const CLIENTS: usize = 100;
 const FEW_COMMANDS: usize = 10;
 const MANY_COMMANDS: usize = 100;
-/// The accepted growth: a connection that closes later, an allocator's arena.
-const DESCRIPTORS: usize = 2;
-const THREADS: usize = 2;
-const KIBIBYTES: usize = 2048;
+/// Until idle connections and threads of pools have ended.
+const IDLE: Duration = Duration::from_secs(12);
 
 /// Runs all leak tests. Returns the number of failures.
 pub(crate) async fn run(filters: &[String]) -> usize {
@@ -68,6 +71,23 @@ pub(crate) async fn run(filters: &[String]) -> usize {
                 one.and_then(|one| Ok(format!("{one}; {}", other?))),
             );
         }
+    }
+    for (name, guest) in [
+        ("migrations of an idle guest", Guest::Idle),
+        (
+            "migrations of a guest that dirties memory",
+            Guest::DirtiesMemory,
+        ),
+    ] {
+        if wanted(name) {
+            let begin = Instant::now();
+            report(name, begin, migrations::migrations(guest).await);
+        }
+    }
+    let name = "migrations that are cancelled";
+    if wanted(name) {
+        let begin = Instant::now();
+        report(name, begin, migrations::cancelled().await);
     }
     failed
 }
@@ -180,29 +200,11 @@ fn own_descriptors() -> Result<usize> {
     Ok(fs::read_dir("/proc/self/fd")?.count())
 }
 
-/// The resources of a process.
-#[derive(Debug)]
-struct Holdings {
-    descriptors: usize,
-    threads: usize,
-    anonymous_kib: usize,
-}
-
 fn holdings(vm: &TestVm, program: Program) -> Result<Holdings> {
     let process = vm
         .process(program)
         .with_context(|| format!("{program:?} does not run"))?;
-    let number = |title: &str| -> Result<usize> {
-        let text = process
-            .status(title)
-            .with_context(|| format!("{title} of {process:?}"))?;
-        Ok(text.trim_end_matches(" kB").trim().parse()?)
-    };
-    Ok(Holdings {
-        descriptors: fs::read_dir(format!("/proc/{}/fd", process.pid.as_raw_nonzero()))?.count(),
-        threads: number("Threads")?,
-        anonymous_kib: number("RssAnon")?,
-    })
+    Holdings::of(&process)
 }
 
 /// Sends many commands to one launcher, from one client or from many at once.
@@ -219,18 +221,13 @@ async fn commands(many: bool) -> Result<String> {
     let before = settled(&vm).await?;
     ask(&vm, false).await?;
     let after = settled(&vm).await?;
-    ensure!(
-        after.descriptors <= before.descriptors + DESCRIPTORS
-            && after.threads <= before.threads + THREADS
-            && after.anonymous_kib <= before.anonymous_kib + KIBIBYTES,
-        "the launcher holds {after:?}, {before:?} before"
-    );
+    after.compare(&before)?;
     Ok(format!("{before:?} before, {after:?} after"))
 }
 
 /// The launcher's resources after idle connections and pool threads have ended.
 async fn settled(vm: &TestVm) -> Result<Holdings> {
-    tokio::time::sleep(Duration::from_secs(12)).await;
+    tokio::time::sleep(IDLE).await;
     holdings(vm, Program::Launcher)
 }
 

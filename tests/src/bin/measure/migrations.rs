@@ -1,0 +1,167 @@
+//! Live migrations between two pods: the time of one, the guest's downtime, a cancellation, and the hooks of the target.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tests::hooks;
+use tests::migration::{PreparedMigration, Shuttle, guest_load, migratable_xml, stock_options};
+use tests::pod::User;
+use tests::vmi_builder::Vmi;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+
+use crate::median;
+
+/// Migrations per median.
+const MIGRATIONS: usize = 20;
+/// Cancellations per median.
+const CANCELLED: usize = 10;
+/// Incoming domains per median.
+const DOMAINS: usize = 50;
+/// Modules on the target.
+const MODULES: usize = 4;
+/// So slow that a migration is cancelled while memory is transferred.
+const SLOW: &str = "8Mi";
+const UID: &str = "4d4d0000-0000-4000-8000-000000000001";
+
+/// Medians in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MigrationTimes {
+    pub(crate) request_to_end: f64,
+    pub(crate) downtime: f64,
+}
+
+/// Medians in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured {
+    pub(crate) idle: MigrationTimes,
+    pub(crate) dirtying: MigrationTimes,
+    pub(crate) cancel: f64,
+    /// What each module on the target adds.
+    pub(crate) hook: f64,
+    /// The launcher's answer to libvirt's hook without modules.
+    pub(crate) no_hook: f64,
+}
+
+/// Measures everything, with a guest of 256 MiB.
+pub(crate) async fn measure() -> Result<Measured> {
+    let shuttle = boot("measured").await?;
+    let (shuttle, idle) = migrate(shuttle, "idle").await?;
+    guest_load::dirty_memory(shuttle.launcher(), shuttle.vmi()).await?;
+    let (shuttle, dirtying) = migrate(shuttle, "dirtying").await?;
+    let (shuttle, cancel) = cancel(shuttle).await?;
+    shuttle.end().await?;
+    let no_hook = incoming(0).await?;
+    let hooks = incoming(MODULES).await?;
+    Ok(Measured {
+        idle,
+        dirtying,
+        cancel,
+        hook: (hooks - no_hook) / MODULES as f64,
+        no_hook,
+    })
+}
+
+fn vmi(name: &str) -> Vmi {
+    Vmi::new(name, User::Nonroot).edit(|vmi| {
+        let size = json!("256Mi");
+        let domain = &mut vmi["spec"]["domain"];
+        domain["memory"]["guest"] = size.clone();
+        domain["resources"]["requests"]["memory"] = size.clone();
+        vmi["status"]["memory"] =
+            json!({ "guestAtBoot": size, "guestCurrent": size, "guestRequested": size });
+    })
+}
+
+async fn boot(name: &str) -> Result<Shuttle> {
+    let prepared = PreparedMigration::create(User::Nonroot)?;
+    Shuttle::boot(prepared, vmi(name), &[]).await
+}
+
+#[allow(clippy::cast_precision_loss)]
+async fn migrate(mut shuttle: Shuttle, what: &str) -> Result<(Shuttle, MigrationTimes)> {
+    let (mut times, mut downtimes) = (Vec::new(), Vec::new());
+    for number in 1..=MIGRATIONS {
+        let (next, trip) = shuttle.migrate(&stock_options()).await?;
+        shuttle = next;
+        println!(
+            "{what} guest, migration {number}/{MIGRATIONS}: {} ms, downtime {} ms, libvirt's call {} ms",
+            trip.request_to_end.as_millis(),
+            trip.job.downtime,
+            trip.job.elapsed
+        );
+        times.push(milliseconds(trip.request_to_end));
+        downtimes.push(trip.job.downtime as f64);
+    }
+    let times = MigrationTimes {
+        request_to_end: median(times),
+        downtime: median(downtimes),
+    };
+    Ok((shuttle, times))
+}
+
+async fn cancel(mut shuttle: Shuttle) -> Result<(Shuttle, f64)> {
+    let mut options = stock_options();
+    options["Bandwidth"] = json!(SLOW);
+    options["ParallelMigrationThreads"] = Value::Null;
+    let mut times = Vec::new();
+    for number in 1..=CANCELLED {
+        let (next, trip) = shuttle.cancel(&options).await?;
+        shuttle = next;
+        let time = milliseconds(trip.cancel_to_end);
+        println!("cancellation {number}/{CANCELLED}: {time:.0} ms");
+        times.push(time);
+    }
+    Ok((shuttle, median(times)))
+}
+
+/// How long the launcher of a target with so many modules takes for an incoming domain.
+async fn incoming(modules: usize) -> Result<f64> {
+    let vmi = vmi("incoming")
+        .cloud_init("#cloud-config\n")
+        .annotate("disk-tuning.example.com/cache", "writeback")
+        .edit(|vmi| {
+            vmi["status"]["volumeStatus"] =
+                json!([{ "name": "cloudinit", "target": "vda", "size": 1 << 20 }]);
+        });
+    let mut prepared = PreparedMigration::create(User::Nonroot)?;
+    prepared.source.pod.suppress_log();
+    prepared.target.pod.suppress_log();
+    let module = hooks::example("disk-tuning-hook")?;
+    for number in 0..modules {
+        let directory = prepared.target.pod.hooks_dir()?;
+        hooks::install(&directory, &format!("hook-sidecar-{number}"), &module)?;
+    }
+    let count = modules.to_string();
+    let count = ["--hook-sidecars", count.as_str()];
+    let pods = prepared.start(&vmi, &count).await?;
+    pods.source.boot_without_controller(&vmi).await?;
+    pods.source.wait_for_agent(&vmi).await?;
+    let _proxies = pods.prepare_target(&vmi, UID).await?;
+    let xml = migratable_xml(&pods.source.pod, &vmi).await?;
+    let socket = pods.target.pod.share_dir().join("migration-hook-socket");
+    let mut times = Vec::new();
+    for _ in 0..DOMAINS {
+        let begin = Instant::now();
+        let mut connection = UnixStream::connect(&socket)
+            .await
+            .with_context(|| format!("{}", socket.display()))?;
+        connection.write_all(xml.as_bytes()).await?;
+        connection.shutdown().await?;
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).await?;
+        ensure!(answer.contains("<domain"), "the answer: {answer}");
+        ensure!(
+            (modules == 0) != answer.contains("writeback"),
+            "the answer: {answer}"
+        );
+        times.push(milliseconds(begin.elapsed()));
+    }
+    pods.source.commands.kill(&vmi).await?.ok()?;
+    Ok(median(times))
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
