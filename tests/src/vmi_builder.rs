@@ -175,6 +175,18 @@ impl Vmi {
         self.value["metadata"]["name"].as_str().unwrap_or_default()
     }
 
+    /// Its namespace.
+    pub fn namespace(&self) -> &str {
+        self.value["metadata"]["namespace"]
+            .as_str()
+            .unwrap_or_default()
+    }
+
+    /// The value of an annotation.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.value["metadata"]["annotations"][key].as_str()
+    }
+
     /// Its grace period, in seconds.
     pub fn grace_period_seconds(&self) -> Option<i64> {
         self.value["spec"]["terminationGracePeriodSeconds"].as_i64()
@@ -182,7 +194,7 @@ impl Vmi {
 
     /// libvirt's name of its domain.
     pub fn domain(&self) -> String {
-        format!("default_{}", self.name())
+        format!("{}_{}", self.namespace(), self.name())
     }
 
     /// Each interface with a tap device in the pod; of binding plugins, too.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use std::{fs, io};
 
 use hook_host::{
-    AttachTime, Chain, CloudInitDocuments, CollectConfig, Invocation, PolicySource, Run, collect,
+    AttachTime, Chain, CloudInitDocuments, CollectConfig, Invocation, MigrationParameters,
+    PolicySource, Run, collect,
 };
 use serde_json::Value;
 
@@ -108,6 +109,18 @@ impl Deployment {
             let (xml, time) = (device_xml.to_owned(), AttachTime::default());
             let attached = chain.on_attach_device(&invocation, vmi, xml, &time).await;
             attached.map_err(failed)
+        })
+    }
+
+    /// Collects the hook and calls `pre-migration-source` with these parameters.
+    pub fn pre_migration_source(
+        &self,
+        vmi: &str,
+        parameters: MigrationParameters,
+    ) -> DeploymentResult<MigrationParameters> {
+        self.with_chain(vmi, |chain, invocation| async move {
+            let tuned = chain.pre_migration_source(&invocation, vmi, parameters);
+            tuned.await.map_err(failed)
         })
     }
 

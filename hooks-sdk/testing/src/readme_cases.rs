@@ -11,7 +11,9 @@
 //! | `xml before`, `xml after` | the domain before and after the hook |
 //! | `xml attached-before`, `xml attached-after` | a device that is attached, before and after the hook |
 //! | `yaml user-data`, `yaml user-data-after` | cloud-init's user data; `network-data` likewise |
-//! | `text veto` | the message of the hook's veto |
+//! | `text migration-before`, `text migration-after` | the parameters of a migration, before and after the hook |
+//! | `text veto` | the message of the hook's veto of the start |
+//! | `text migration-veto` | the message of the hook's veto of a migration |
 //! | `text log` | the lines that the hook logs when the virtual machine ends |
 //!
 //! Other blocks are ignored.
@@ -20,7 +22,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use hook_host::HookPoint;
+use hook_host::{HookPoint, MigrationParameters};
 use serde_json::Value;
 
 use crate::deployment::{Deployment, DeploymentError, DeploymentResult};
@@ -192,8 +194,18 @@ impl Case {
             self.cloud_init(deployment)?;
             ran += 1;
         }
+        if let Some(before) = self.block("migration-before") {
+            self.migrate(deployment, before)?;
+            ran += 1;
+        }
+        if let Some(veto) = self.block("migration-veto") {
+            let parameters = MigrationParameters::default();
+            let refused = deployment.pre_migration_source(&self.vmi, parameters);
+            vetoed(veto, "the VM may migrate", refused)?;
+            ran += 1;
+        }
         if let Some(veto) = self.block("veto") {
-            self.veto(deployment, veto)?;
+            vetoed(veto, "the VM may start", deployment.pre_start(&self.vmi))?;
             ran += 1;
         }
         if let Some(log) = self.block("log") {
@@ -275,12 +287,19 @@ impl Case {
         Ok(())
     }
 
-    fn veto(&self, deployment: &Deployment, veto: &Block) -> Result<(), Wrong> {
-        match deployment.pre_start(&self.vmi) {
-            Ok(_) => Err((veto.line, "the VM may start".to_owned())),
-            Err(error) if error.to_string().contains(veto.text.trim_end()) => Ok(()),
-            Err(error) => Err((veto.line, format!("the error is: {error}"))),
-        }
+    /// Compares the parameters that the hook returns with the block `migration-after`.
+    fn migrate(&self, deployment: &Deployment, before: &Block) -> Result<(), Wrong> {
+        let refused = |message: String| (before.line, message);
+        let defaults = MigrationParameters::default();
+        let parameters = defaults.with_texts(&texts(before)?).map_err(refused)?;
+        let (after, _) = deployment
+            .pre_migration_source(&self.vmi, parameters)
+            .map_err(|error| refused(error.to_string()))?;
+        let lines = after.to_texts().into_iter();
+        let lines: String = lines
+            .map(|(name, value)| format!("{name}: \"{value}\"\n"))
+            .collect();
+        same(self.block("migration-after").unwrap_or(before), &lines)
     }
 
     fn shutdown(&self, deployment: &Deployment, log: &Block) -> Result<(), Wrong> {
@@ -294,6 +313,31 @@ impl Case {
         let logged: String = lines.map(|line| format!("{}\n", line.message)).collect();
         same(log, &logged)
     }
+}
+
+fn vetoed<T>(veto: &Block, otherwise: &str, result: DeploymentResult<T>) -> Result<(), Wrong> {
+    match result {
+        Ok(_) => Err((veto.line, otherwise.to_owned())),
+        Err(error) if error.to_string().contains(veto.text.trim_end()) => Ok(()),
+        Err(error) => Err((veto.line, format!("the error is: {error}"))),
+    }
+}
+
+/// The texts of a block of names and values.
+fn texts(block: &Block) -> Result<Vec<(String, String)>, Wrong> {
+    let value = yaml(block)?;
+    let Some(fields) = value.as_object() else {
+        return Err((block.line, "it is no list of parameters".to_owned()));
+    };
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
+    Ok(fields
+        .iter()
+        .map(|(name, value)| (name.clone(), text(value)))
+        .collect())
 }
 
 fn same(expected: &Block, found: &str) -> Result<(), Wrong> {

@@ -248,7 +248,7 @@ impl Pod {
             "--uid",
             vmi.uid(),
             "--namespace",
-            "default",
+            vmi.namespace(),
         ];
         arguments.extend(["--kubevirt-share-dir", "/var/run/kubevirt"]);
         arguments.extend(["--ephemeral-disk-dir", "/var/run/kubevirt-ephemeral-disks"]);

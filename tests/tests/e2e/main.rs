@@ -25,6 +25,8 @@ mod iommufd;
 mod kubevirt_programs;
 mod libvirt_daemon;
 mod memory_dump;
+mod migration_decentralized;
+mod migration_hooks;
 mod migration_source;
 mod migration_target;
 mod network;
