@@ -163,6 +163,13 @@ impl RunningSidecar {
     }
 }
 
+impl RunningSidecar {
+    /// Serves until this process ends.
+    pub fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
 impl Drop for RunningSidecar {
     fn drop(&mut self) {
         self.server.abort();

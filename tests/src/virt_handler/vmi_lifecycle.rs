@@ -82,8 +82,10 @@ impl VirtHandler {
 
     /// Starts virt-handler's process again.
     pub async fn start(&self) {
-        if let Some(vm) = self.controller() {
-            vm.start().await;
+        match self.controller() {
+            Some(vm) => vm.start().await,
+            // It can be bound where it was bound before.
+            None => drop(self.pipe.open()),
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod outcome;
 mod row;
+mod sidecars;
 mod table;
 mod trial;
 

@@ -28,6 +28,19 @@ pub(crate) enum Target {
     HungHook,
     /// virt-handler has made no sockets in the source's pod.
     NoProxies,
+    /// The VM has a disk of its own, which does not fit.
+    FullDisk,
+    /// The VM has a gRPC sidecar in all its pods.
+    Sidecar(Sidecar),
+}
+
+/// What a gRPC sidecar makes of the domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sidecar {
+    /// It writes the whole domain anew, as one that reads it into types and marshals them: KubeVirt's shim.
+    Retypes,
+    /// It appends a device.
+    Appends,
 }
 
 /// When the faults happen.
@@ -71,6 +84,8 @@ pub(crate) enum Fault {
     Hang(Side, Victim, u64),
     /// The connections between the pods are closed, and none is accepted any more.
     CutProxies,
+    /// virt-handler of a node, with its proxies and its notification server, ends and starts again after two seconds.
+    RestartVirtHandler(Side),
     /// MigrateVirtualMachine with the same UID, which has no effect.
     RepeatUid,
     /// MigrateVirtualMachine with another UID, which is refused.

@@ -1,10 +1,13 @@
 //! The migration rows. A row: name, moment, faults, where the VM runs in the end.
 
-use super::row::Fault::{Cancel, CleanUp, CutProxies, Hang, Kill, OtherUid, RepeatUid};
+use super::row::Fault::{
+    Cancel, CleanUp, CutProxies, Hang, Kill, OtherUid, RepeatUid, RestartVirtHandler,
+};
 use super::row::Moment::{Ended, Prepared, Requested, Resumed, ShortTransfer, Transfer};
 use super::row::Outcome::{Either, Nowhere, OnSource, OnTarget};
 use super::row::Side::{Source, Target as Other};
-use super::row::Target::{HungHook, NoProxies, OddHook, SameHost, Veto};
+use super::row::Sidecar::{Appends, Retypes};
+use super::row::Target::{FullDisk, HungHook, NoProxies, OddHook, SameHost, Sidecar, Veto};
 use super::row::Victim::{Daemon, Launcher, Pod, Qemu};
 use super::row::{MigrationRow, row};
 
@@ -41,6 +44,11 @@ pub(crate) const MIGRATIONS: &[MigrationRow] = &[
     row("proxies cut", Prepared, &[CutProxies], OnSource),
     row("proxies never there", Prepared, &[], OnSource).to(NoProxies).failing("-source.sock").quick(),
 
+    row("source's virt-handler restarted", Transfer, &[RestartVirtHandler(Source)], OnSource),
+    row("target's virt-handler restarted", Transfer, &[RestartVirtHandler(Other)], OnSource),
+    row("source's virt-handler restarted", Resumed, &[RestartVirtHandler(Source)], Either),
+    row("target's virt-handler restarted", Resumed, &[RestartVirtHandler(Other)], Either),
+
     // ---- the target refuses ----------------------------------------------------------------------------------------
     row("same host", Prepared, &[], OnSource).to(SameHost).failing("same host"),
     row("target's hook vetoes at once", Prepared, &[], OnSource).to(Veto).unprepared("refuses at PreStart"),
@@ -48,6 +56,12 @@ pub(crate) const MIGRATIONS: &[MigrationRow] = &[
     row("target's hook traps", Prepared, &[], OnSource).to(OddHook("panic")).failing("crashed at OnDefineDomain"),
     row("target's hook hangs", Prepared, &[], OnSource).to(OddHook("loop")).failing("did not answer OnDefineDomain"),
     row("libvirt's hook hangs, cancelled", Requested, &[Cancel], OnSource).to(HungHook).failing(ABORTED),
+
+    row("target's disk is full", Prepared, &[], OnSource).to(FullDisk),
+
+    // ---- sidecars whose XML libvirt would refuse on a target ---------------------------------------------------------
+    row("a sidecar writes the domain anew", Prepared, &[], OnTarget).to(Sidecar(Retypes)),
+    row("a sidecar appends a device", Prepared, &[], OnTarget).to(Sidecar(Appends)),
 
     // ---- requests at the wrong moment ------------------------------------------------------------------------------
     row("the same UID again", ShortTransfer, &[RepeatUid], OnTarget),

@@ -7,22 +7,29 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use tests::binaries::target_dir;
-use tests::fixture::{BOOT, LauncherFixture};
+use tests::fixture::{BOOT, LauncherFixture, PreparedPod};
 use tests::hooks;
 use tests::migration::{
     MIGRATION, MigrationPods, Proxies, SOURCE_POD, TARGET_POD, has_ended, migrating, migration_of,
     prepare_pod, stock_options,
 };
 use tests::pod::{Process, User};
+use tests::sidecar::Sidecar as GrpcSidecar;
 use tests::virt_handler::{Answer, Event};
 use tests::vmi_builder::Vmi;
 
-use super::row::{Fault, MigrationRow, Moment, Refusal, Side, Target, Victim};
+use super::row::{Fault, MigrationRow, Moment, Refusal, Side, Sidecar, Target, Victim};
+use super::sidecars;
 
 /// So slow that the migration lasts longer than a row.
 const SLOW: &str = "1Mi";
 /// Some seconds for the memory of a small guest.
 const BRISK: &str = "20Mi";
+/// The time between the end of a virt-handler and the next one.
+const VIRT_HANDLER_AWAY: Duration = Duration::from_secs(2);
+/// Room for an empty image, and not for what the guest has written.
+const SMALL_DISK: &str = "mkdir -p /run/libvirt/empty-disks
+    mount -t tmpfs -o size=6m,mode=2777,uid=107,gid=107 tmpfs /run/libvirt/empty-disks";
 /// libvirt waits for its hook without a limit.
 const HUNG_HOOK: &str = "#!/bin/sh\ncase \"$2\" in migrate) sleep 5; exit 1 ;; esac\nexit 0\n";
 
@@ -67,7 +74,7 @@ impl Trial {
     /// Boots the VM if none runs, and starts a launcher for it to migrate to.
     pub(crate) async fn prepare(&mut self, vm: Option<RunningVm>, target: Target) -> Result<()> {
         let wanted = adapt(target, Vmi::new("moves", User::Nonroot));
-        let fits = |vm: &RunningVm| annotation(&vm.vmi) == annotation(&wanted);
+        let fits = |vm: &RunningVm| needs(&vm.vmi) == needs(&wanted);
         let vm = match vm.filter(fits) {
             Some(vm) => vm,
             None => self.boot(target).await?,
@@ -90,9 +97,13 @@ impl Trial {
         let vmi = adapt(target, Vmi::new("moves", User::Nonroot));
         let host = self.number * 100 + 1;
         let prepared = prepare_pod(User::Nonroot, host, SOURCE_POD)?;
-        let launcher = prepared.start(&vmi, &[]).await?;
+        let count = serve_sidecar(&prepared, &vmi)?;
+        let launcher = prepared.start(&vmi, count).await?;
         launcher.boot_without_controller(&vmi).await?;
         launcher.wait_for_agent(&vmi).await?;
+        if vmi.annotation(DISK).is_some() {
+            fill_disk(&launcher, &vmi).await?;
+        }
         Ok(RunningVm {
             launcher,
             vmi,
@@ -120,7 +131,7 @@ impl Trial {
     pub(crate) async fn play(&mut self, row: &MigrationRow) -> Result<()> {
         let (uid, vmi) = (self.uid(), self.vmi()?.clone());
         let pods = self.pods()?;
-        let answer = pods.sync_target(&migrating(&vmi, &uid)).await?;
+        let answer = pods.sync_target(&in_migration(&vmi, &uid)).await?;
         if let Some(Refusal::Preparation(reason)) = row.refusal {
             let is_expected = !answer.success && answer.message.contains(reason);
             ensure!(is_expected, "SyncMigrationTarget: {answer:?}");
@@ -187,6 +198,18 @@ impl Trial {
                 self.proxies.take();
                 Ok(())
             }
+            Fault::RestartVirtHandler(side) => {
+                self.proxies.take();
+                let pods = self.pods()?;
+                let handler = match side {
+                    Side::Source => &pods.source.handler,
+                    Side::Target => &pods.target.handler,
+                };
+                handler.stop().await;
+                tokio::time::sleep(VIRT_HANDLER_AWAY).await;
+                handler.start().await;
+                Ok(())
+            }
             Fault::RepeatUid => self.request(&uid, options(Moment::Ended)).await?.ok(),
             Fault::OtherUid => {
                 let answer = self.request(&next, options(Moment::Ended)).await?;
@@ -203,7 +226,7 @@ impl Trial {
     }
 
     async fn request(&mut self, uid: &str, options: Value) -> Result<Answer> {
-        let vmi = migrating(self.vmi()?, uid);
+        let vmi = in_migration(self.vmi()?, uid);
         self.pods()?.migrate(&vmi, &options).await
     }
 
@@ -252,7 +275,7 @@ impl Trial {
 
     async fn succeed(&mut self, vmi: &Vmi, uid: &str, mark: usize) -> Result<()> {
         let pods = self.pods.as_ref().context("no pods run")?;
-        let (migrating, options) = (migrating(vmi, uid), options(Moment::Ended));
+        let (migrating, options) = (in_migration(vmi, uid), options(Moment::Ended));
         let answer = pods.sync_target(&migrating).await?;
         ensure!(answer.success, "SyncMigrationTarget: {}", answer.message);
         let _proxies = Proxies::start(&pods.source.pod, &pods.target.pod, vmi.uid())?;
@@ -344,21 +367,59 @@ pub(crate) fn guest_of(processes: &[Process]) -> Option<Process> {
 }
 
 const ON_ARRIVAL: &str = "odd.example.com/on-arrival";
+/// The VM has a disk of its own, with content.
+const DISK: &str = "row.example.com/disk";
+/// What the VM's gRPC sidecar does.
+const SIDECAR: &str = "row.example.com/sidecar";
+const RETYPES: &str = "retypes";
+const APPENDS: &str = "appends";
 
 /// What a VM must have for the row.
 fn adapt(target: Target, vmi: Vmi) -> Vmi {
     match target {
         Target::OddHook(word) => vmi.annotate(ON_ARRIVAL, word),
+        Target::FullDisk => vmi.annotate(DISK, "").empty_disk("scratch", "64Mi"),
+        Target::Sidecar(Sidecar::Retypes) => vmi.annotate(SIDECAR, RETYPES),
+        Target::Sidecar(Sidecar::Appends) => vmi.annotate(SIDECAR, APPENDS),
         _ => vmi,
     }
 }
 
-fn value(vmi: &Vmi) -> Value {
-    serde_json::from_slice(&vmi.json()).unwrap_or_default()
+/// What distinguishes VMs of different rows.
+fn needs(vmi: &Vmi) -> [Option<&str>; 3] {
+    [ON_ARRIVAL, DISK, SIDECAR].map(|name| vmi.annotation(name))
 }
 
-fn annotation(vmi: &Vmi) -> Value {
-    value(vmi)["metadata"]["annotations"][ON_ARRIVAL].clone()
+/// As [`migrating`]; the disk of a VM that has one is copied.
+fn in_migration(vmi: &Vmi, uid: &str) -> Vmi {
+    let has_disk = vmi.annotation(DISK).is_some();
+    migrating(vmi, uid).edit(|vmi| {
+        if has_disk {
+            vmi["status"]["migrationMethod"] = json!("BlockMigration");
+        }
+    })
+}
+
+/// Writes to the disk more than a full one takes.
+async fn fill_disk(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
+    let script = "tr '\\0' x </dev/zero | dd of=/dev/vda bs=64k count=256 && sync";
+    let arguments = ["-c", script];
+    let answer = launcher.commands.exec(vmi, "/bin/sh", &arguments).await?;
+    ensure!(answer.exit_code == 0, "{answer:?}");
+    Ok(())
+}
+
+/// Starts the VM's gRPC sidecar, if it has one. Returns the launcher's arguments.
+fn serve_sidecar(prepared: &PreparedPod, vmi: &Vmi) -> Result<&'static [&'static str]> {
+    let rewrite = match vmi.annotation(SIDECAR) {
+        Some(RETYPES) => sidecars::retype,
+        Some(_) => sidecars::append,
+        None => return Ok(&[]),
+    };
+    let sidecar = GrpcSidecar::new("sidecar").on_define_domain(0, move |xml| Ok(rewrite(&xml)));
+    let sidecar = sidecar.serve(&prepared.pod.hooks_dir()?, "hook-sidecar-0")?;
+    sidecar.keep();
+    Ok(&["--hook-sidecars", "1"])
 }
 
 /// A launcher for a VM to arrive in.
@@ -378,9 +439,12 @@ async fn start_target(vmi: &Vmi, host: u32, target: Target) -> Result<LauncherFi
         prepared.pod.replace_program("hung-hook", HUNG_HOOK)?;
         prepared.pod.link_program("hung-hook", &hook)?;
     }
-    let count: &[&str] = match module {
+    if target == Target::FullDisk {
+        prepared.pod.set_up_network(SMALL_DISK, "")?;
+    }
+    let count = match module {
         Some(_) => &["--hook-sidecars", "1"],
-        None => &[],
+        None => serve_sidecar(&prepared, vmi)?,
     };
     prepared.start(vmi, count).await
 }

@@ -1,0 +1,30 @@
+//! What the rows' gRPC sidecars make of a domain.
+
+use regex::{Captures, Regex};
+
+/// The domain as Go's encoding/xml writes what it has read into types: other quotes, no white space, no empty elements,
+/// numbers in decimal.
+pub(crate) fn retype(xml: &str) -> String {
+    let replace =
+        |pattern: &str, text: &str, with: &dyn Fn(&Captures<'_>) -> String| match Regex::new(
+            pattern,
+        ) {
+            Ok(pattern) => pattern.replace_all(text, with).into_owned(),
+            Err(_) => text.to_owned(),
+        };
+    let xml = replace(r"='([^'<]*)'", xml, &|found| format!("=\"{}\"", &found[1]));
+    let xml = replace(r">\s+<", &xml, &|_| "><".to_owned());
+    let xml = replace(r"<([\w:]+)([^<>]*?)\s*/>", &xml, &|found| {
+        format!("<{0}{1}></{0}>", &found[1], &found[2])
+    });
+    replace("=\"0x([0-9a-f]+)\"", &xml, &|found| {
+        let number = u64::from_str_radix(&found[1], 16).unwrap_or_default();
+        format!("=\"{number}\"")
+    })
+}
+
+/// The domain with one more device.
+pub(crate) fn append(xml: &str) -> String {
+    let device = "<rng model='virtio'><backend model='random'>/dev/urandom</backend></rng>";
+    xml.replacen("</devices>", &format!("{device}</devices>"), 1)
+}
