@@ -188,18 +188,32 @@ impl Chain {
     }
 
     /// Passes a domain that arrives by a migration through the modules. Sidecars and plugins write a domain anew, with
-    /// differences that libvirt refuses, and are not called. A change that libvirt would refuse is the hook's failure.
+    /// differences that libvirt refuses, and are called only if the operator's policy names them. A change that libvirt
+    /// would refuse is the hook's failure.
     pub async fn on_incoming_domain(
         &self,
         invocation: &Invocation,
         vmi: &str,
         mut xml: String,
+        plugins: &Plugins,
     ) -> Result<(String, Vec<Run>), HookError> {
+        let mut planned = self.plan(vmi, plugins).await;
+        planned.retain(|hook| self.runs_on_arrival(hook));
         let mut hooks = self.subscribed(HookPoint::OnDefineDomain);
-        hooks.retain(|hook| matches!(hook.info.kind, HookKind::Wasm { .. }));
+        hooks.retain(|hook| {
+            matches!(hook.info.kind, HookKind::Wasm { .. }) || self.runs_on_arrival(hook)
+        });
+        hooks.extend(&planned);
         self.pass_domain(invocation, vmi, &hooks, true, &mut xml)
             .await
             .map(|runs| (xml, runs))
+    }
+
+    /// Whether the operator's policy opts a sidecar or plugin in.
+    fn runs_on_arrival(&self, hook: &Hook) -> bool {
+        let operator = self.config.operator.as_ref();
+        operator
+            .is_some_and(|operator| operator.runs_on_arrival([&hook.info.hook, &hook.info.name]))
     }
 
     async fn pass_domain(

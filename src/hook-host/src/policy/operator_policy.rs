@@ -44,7 +44,8 @@ pub(super) enum Sidecars {
 ///
 /// ```yaml
 /// digests: Pinned             # Any (default) | Pinned | Listed
-/// sidecars: Forbid            # Allow (default) | Forbid: gRPC sidecars
+/// sidecars: Allow             # Allow (default) | Forbid: gRPC sidecars
+/// sidecarsOnArrival: [shim]   # sidecars and plugins that also edit a domain which arrives by a migration
 /// failurePolicies: [Fail]     # what hook.yaml may say; default all of Fail, Ignore, DryRun
 /// limits:                     # the most that hook.yaml may set, and that any module gets
 ///   deadline: 1s
@@ -78,6 +79,7 @@ pub struct OperatorPolicy {
 pub(super) struct Content {
     pub(super) digests: Option<Located<Digests>>,
     pub(super) sidecars: Option<Located<Sidecars>>,
+    pub(super) sidecars_on_arrival: Option<Located<Vec<String>>>,
     pub(super) failure_policies: Option<Located<Vec<FailurePolicy>>>,
     pub(super) limits: Limits,
     pub(super) allow: Option<Located<Allow>>,
@@ -140,6 +142,7 @@ impl OperatorPolicy {
         policy.check_ceilings()?;
         policy.check_paths()?;
         policy.check_rules()?;
+        policy.check_arrival()?;
         policy.check_fail_allowed()?;
         Ok(policy)
     }
@@ -363,6 +366,7 @@ mod tests {
         let keys = [
             "digests",
             "sidecars",
+            "sidecarsOnArrival",
             "failurePolicies",
             "limits",
             "limits: {deadline",

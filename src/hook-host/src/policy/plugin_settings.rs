@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::grant::Grant;
 use super::operator_policy::{OperatorPolicy, Sidecars};
 use super::resolve::HookSettings;
+use super::strict_yaml::PolicyError;
 use crate::{FailurePolicy, Limits};
 
 /// The settings of a plugin's hook, and the reason if its failure strategy is forbidden; the strategy
@@ -44,6 +45,31 @@ impl OperatorPolicy {
         })
     }
 
+    /// Whether a gRPC sidecar or plugin of one of these names is called with a domain that arrives by a migration.
+    pub(crate) fn runs_on_arrival(&self, names: [&str; 2]) -> bool {
+        let listed = self.content.sidecars_on_arrival.as_ref();
+        listed.is_some_and(|listed| {
+            names
+                .iter()
+                .any(|name| listed.get().iter().any(|one| one == name))
+        })
+    }
+
+    /// Refuses names of sidecars that can never be called.
+    pub(super) fn check_arrival(&self) -> Result<(), PolicyError> {
+        let Some(listed) = &self.content.sidecars_on_arrival else {
+            return Ok(());
+        };
+        let reason = match listed.get() {
+            names if names.iter().any(String::is_empty) => "a sidecar has no empty name",
+            names if !names.is_empty() && self.forbids_sidecars().is_some() => {
+                "sidecars are forbidden, and so are those that it names"
+            }
+            _ => return Ok(()),
+        };
+        Err(PolicyError::at(&self.path, listed.position(), reason))
+    }
+
     fn forbids_policy(&self, wanted: FailurePolicy) -> Option<String> {
         let allowed = self.content.failure_policies.as_ref()?;
         (!allowed.get().contains(&wanted)).then(|| {
@@ -64,6 +90,27 @@ mod tests {
 
     fn policy(text: &str) -> OperatorPolicy {
         OperatorPolicy::parse(Path::new("p.yaml"), text).unwrap()
+    }
+
+    #[test]
+    fn only_listed_sidecars_run_on_a_domain_that_arrives() {
+        let listed = policy("sidecarsOnArrival: [shim, hook-sidecar-3]\n");
+        assert!(listed.runs_on_arrival(["hook-sidecar-0", "shim"]));
+        assert!(listed.runs_on_arrival(["hook-sidecar-3", "other"]));
+        assert!(!listed.runs_on_arrival(["hook-sidecar-0", "other"]));
+        for none in ["{}\n", "sidecarsOnArrival: []\n"] {
+            assert!(!policy(none).runs_on_arrival(["hook-sidecar-0", "shim"]));
+        }
+        for (wrong, at) in [
+            ("sidecarsOnArrival: ['']\n", "p.yaml:1:20: "),
+            (
+                "sidecars: Forbid\nsidecarsOnArrival: [a]\n",
+                "p.yaml:2:20: ",
+            ),
+        ] {
+            let error = OperatorPolicy::parse(Path::new("p.yaml"), wrong).unwrap_err();
+            assert!(error.to_string().starts_with(at), "{error}");
+        }
     }
 
     #[test]

@@ -128,6 +128,8 @@ impl Content {
             Sidecars::Allow => "any, unrestricted",
             Sidecars::Forbid => "none",
         };
+        let on_arrival = self.sidecars_on_arrival.iter().flat_map(Located::get);
+        let on_arrival: String = on_arrival.map(|name| format!(", sidecar {name}")).collect();
         let policies: Vec<String> = self
             .failure_policies()
             .iter()
@@ -136,6 +138,7 @@ impl Content {
         let mut lines = vec![
             format!("modules: {modules}"),
             format!("gRPC sidecars: {sidecars}"),
+            format!("called with a domain that arrives by a migration: modules{on_arrival}"),
             format!("failure policies: {}", policies.join(", ")),
             format!("limits: {}", self.limit_line()),
             "all hooks:".to_owned(),
@@ -301,6 +304,7 @@ mod tests {
             [
                 "modules: those whose sha256 is in their hook.yaml or in a rule, or that a rule's key signed",
                 "gRPC sidecars: none",
+                "called with a domain that arrives by a migration: modules",
                 "failure policies: Fail",
                 "limits: deadline 1s, memory 33554432 bytes",
                 "all hooks:",

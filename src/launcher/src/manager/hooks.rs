@@ -30,14 +30,15 @@ pub trait Hooks: Send + Sync {
         xml: String,
         plugins: &Plugins,
     ) -> Result<String, HookError>;
-    /// Before libvirt creates a domain that arrives by a migration: modules only.
+    /// Before libvirt creates a domain that arrives by a migration: modules, and what the operator opts in.
     async fn on_incoming_domain(
         &self,
         invocation: &Invocation,
         vmi: &str,
         xml: String,
+        plugins: &Plugins,
     ) -> Result<String, HookError> {
-        let _ = (invocation, vmi);
+        let _ = (invocation, vmi, plugins);
         Ok(xml)
     }
     /// Before a device is attached to the running VM. `time` is shared by all devices of a request.
@@ -106,8 +107,10 @@ impl Hooks for Chain {
         invocation: &Invocation,
         vmi: &str,
         xml: String,
+        plugins: &Plugins,
     ) -> Result<String, HookError> {
-        let (xml, _) = Chain::on_incoming_domain(self, invocation, vmi, xml).await?;
+        let arrived = Chain::on_incoming_domain(self, invocation, vmi, xml, plugins);
+        let (xml, _) = arrived.await?;
         Ok(xml)
     }
 

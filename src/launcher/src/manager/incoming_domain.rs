@@ -28,7 +28,12 @@ pub(super) struct IncomingDomain {
 impl IncomingDomain {
     /// The domain to use. The error is the reason of a refusal, which reaches the source.
     pub(super) async fn edit(&self, xml: String) -> Result<String, String> {
-        let SyncRequest { vmi, options, .. } = &self.request;
+        let SyncRequest {
+            vmi,
+            options,
+            plugins,
+            ..
+        } = &self.request;
         let before = xml.clone();
         let placed = match &self.facts {
             Some(facts) => {
@@ -36,9 +41,9 @@ impl IncomingDomain {
             }
             None => xml,
         };
-        let hooked = self
-            .hooks
-            .on_incoming_domain(&self.invocation, vmi.raw_json(), placed);
+        let hooked =
+            self.hooks
+                .on_incoming_domain(&self.invocation, vmi.raw_json(), placed, plugins);
         let after = hooked.await.map_err(|error| error.to_string())?;
         tracing::info!(changed = after != before, "incoming domain");
         self.last.set(before, after.clone());
