@@ -402,7 +402,7 @@ fn in_migration(vmi: &Vmi, uid: &str) -> Vmi {
 
 /// Writes to the disk more than a full one takes.
 async fn fill_disk(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
-    let script = "tr '\\0' x </dev/zero | dd of=/dev/vda bs=64k count=256 && sync";
+    let script = "for n in 1 2 3 4 5 6 7 8; do cat /bin/busybox; done >/dev/vda && sync";
     let arguments = ["-c", script];
     let answer = launcher.commands.exec(vmi, "/bin/sh", &arguments).await?;
     ensure!(answer.exit_code == 0, "{answer:?}");
