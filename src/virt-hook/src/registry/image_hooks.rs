@@ -9,7 +9,7 @@ use oci_registry::{Client, Manifest};
 use sigstore_bundle::SUFFIX;
 
 use super::connection::MAX_BLOB;
-use super::pulled_hooks::{MAX_PRINTED, MAX_TEXT, PulledHook, blob, layers};
+use super::manifest_content::{MAX_PRINTED, MAX_TEXT, PulledHook, blob, layers};
 use crate::compile_progress;
 use crate::exit::Failure;
 use crate::image::{HOOK_YAML, MODULE, is_hook_name};

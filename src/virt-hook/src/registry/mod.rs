@@ -2,6 +2,7 @@
 
 mod connection;
 mod image_hooks;
+mod manifest_content;
 mod pull;
 mod pulled_hooks;
 mod push;

@@ -11,7 +11,8 @@ use serde::Serialize;
 use sigstore_bundle::{Bundle, PublicKey};
 
 use super::connection::{Connection, make_directory, reference};
-use super::pulled_hooks::{PulledHook, pull_hooks};
+use super::manifest_content::PulledHook;
+use super::pulled_hooks::pull_hooks;
 use crate::exit::Failure;
 use crate::output::{Report, Style};
 use crate::signatures;

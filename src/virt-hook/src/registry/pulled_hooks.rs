@@ -7,6 +7,7 @@ use oci_registry::{Client, Digest, Manifest, Reference};
 use serde_json::Value as Json;
 
 use super::image_hooks::image_hooks;
+use super::manifest_content::{MAX_PRINTED, MAX_TEXT, PulledHook, blob, digest_of, layers};
 use super::{INDEXES, failure};
 use crate::compile_progress;
 use crate::exit::Failure;
@@ -19,10 +20,7 @@ const IMAGE_CONFIGS: [&str; 2] = [
     "application/vnd.oci.image.config.v1+json",
     "application/vnd.docker.container.image.v1+json",
 ];
-/// The largest hook.yaml and signature in bytes.
-pub(super) const MAX_TEXT: u64 = 256 << 10;
 const WASM_MAGIC: &[u8] = b"\0asm";
-pub(super) const MAX_PRINTED: usize = 200;
 
 /// What was pulled.
 pub(super) struct Pulled {
@@ -30,14 +28,6 @@ pub(super) struct Pulled {
     pub(super) digest: Digest,
     pub(super) kind: &'static str,
     pub(super) hooks: Vec<PulledHook>,
-}
-
-/// A hook of an image.
-pub(super) struct PulledHook {
-    pub(super) name: String,
-    pub(super) module: Vec<u8>,
-    pub(super) hook_yaml: Option<Vec<u8>>,
-    pub(super) signature: Option<String>,
 }
 
 /// Pulls the hooks of an image. Modules are the same for all platforms, so the first of an index is taken.
@@ -104,29 +94,6 @@ fn check(reference: &Reference, hook: &PulledHook) -> Result<(), Failure> {
         return Err(refused("its signature is too large"));
     }
     Ok(())
-}
-
-pub(super) fn layers(manifest: &Manifest) -> &[Json] {
-    manifest.json["layers"]
-        .as_array()
-        .map_or(&[], Vec::as_slice)
-}
-
-/// Pulls a blob of at most `limit` bytes.
-pub(super) fn blob(client: &mut Client, descriptor: &Json, limit: u64) -> Result<Vec<u8>, Failure> {
-    let size = descriptor["size"].as_u64().unwrap_or_default();
-    let digest = digest_of(&descriptor["digest"])?;
-    if size > limit {
-        return Err(Failure::refused(anyhow!(
-            "{digest}: it has {size} bytes, more than the {limit} bytes that it may have"
-        )));
-    }
-    client.blob(&digest, size).map_err(failure)
-}
-
-fn digest_of(value: &Json) -> Result<Digest, Failure> {
-    let digest = value.as_str().unwrap_or_default().parse();
-    digest.map_err(|reason: String| Failure::refused(anyhow!("the manifest is wrong: {reason}")))
 }
 
 fn artifact(
