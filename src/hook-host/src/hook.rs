@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::body::HookBody;
 use crate::description::priority_at;
 use crate::policy::HookSettings;
-use crate::{HookPoint, Subscription};
+use crate::{HookIdentity, HookPoint, Subscription};
 
 /// A hook that is ready to be called.
 pub(crate) struct Hook {
@@ -46,11 +46,27 @@ pub struct HookInfo {
     pub kind: HookKind,
     /// The hook points at which it is called.
     pub hook_points: Vec<Subscription>,
+    /// The duration of the module's compilation, if this process compiled it: not for a sidecar, a precompiled module or
+    /// one that was compiled before.
+    pub compiled_in: Option<Duration>,
     /// Time from the start of the collection until the hook was ready.
     pub ready_after: Duration,
 }
 
 impl HookInfo {
+    /// Name, version and digest.
+    #[must_use]
+    pub fn identity(&self) -> HookIdentity {
+        HookIdentity {
+            name: self.name.clone(),
+            version: self.version.clone(),
+            digest: match &self.kind {
+                HookKind::Wasm { digest } => digest.clone(),
+                HookKind::Sidecar { .. } => String::new(),
+            },
+        }
+    }
+
     /// The priority at a hook point, if the hook is called there.
     #[must_use]
     pub fn priority(&self, point: HookPoint) -> Option<i32> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain_xml::Change;
 
-use crate::{FailurePolicy, HookError, HookPoint};
+use crate::{FailurePolicy, HookError, HookIdentity, HookPoint};
 
 /// The level of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +53,8 @@ impl Outcome {
 pub struct Run {
     /// The hook: its directory, and also its file if the directory contains several hooks.
     pub hook: String,
+    /// Its name, version and digest.
+    pub identity: HookIdentity,
     /// The hook point.
     pub hook_point: HookPoint,
     /// The changes. For cloud-init the path is the document's name and the texts are left out:

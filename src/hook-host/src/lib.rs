@@ -5,7 +5,7 @@
 //! [`Chain`], which is called once per hook point and boot.
 //!
 //! Modules: `collect` (count protocol), `body` (what can be called: trait `HookBody`), `invoke` (order,
-//! verification, chain), [`wasm`] (engine, compile child, WIT versions), [`policy`] (grants, `hook.yaml`,
+//! verification, chain), `metrics` (counts of calls), [`wasm`] (engine, compile child, WIT versions), [`policy`] (grants, `hook.yaml`,
 //! operator's policy), `pod` (facts about the pod), [`record`] (records of runs), [`replay`], `sidecar` (gRPC client), `plugins`
 //! (KubeVirt's Plugins, called after the chain), [`serve`] (gRPC server: a chain as one sidecar).
 
@@ -18,10 +18,12 @@ mod digest;
 mod error;
 mod failure_policy;
 mod hook;
+mod hook_identity;
 mod hook_run;
 mod invocation;
 mod invoke;
 mod limits;
+mod metrics;
 mod migration;
 mod plugins;
 mod pod;
@@ -39,10 +41,12 @@ pub use description::{Description, DescriptionError, Subscription, Wishes};
 pub use error::HookError;
 pub use failure_policy::FailurePolicy;
 pub use hook::{HookInfo, HookKind};
+pub use hook_identity::HookIdentity;
 pub use hook_run::{LogLevel, LogLine, Outcome, Run};
 pub use invocation::{CloudInitDocuments, HookPoint, Invocation, Reason};
 pub use invoke::{AttachTime, AttachedDevice, Chain};
 pub use limits::Limits;
+pub use metrics::HookMetrics;
 pub use migration::{MigrationParameter, MigrationParameters};
 pub use plugins::{Plugins, PluginsError};
 pub use pod::{FactError, FactRead, PodAccess, PodConfig, PodPattern, render_downward_api};

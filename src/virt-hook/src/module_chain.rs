@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use hook_host::policy::{HookYaml, module_signature, names_dangerous};
 use hook_host::record::RecordConfig;
-use hook_host::wasm::{LoadError, LoadOptions, Loader, Module};
+use hook_host::wasm::{CodeOrigin, LoadError, LoadOptions, Loader, Module};
 use hook_host::{Chain, CollectConfig, Compiler, Description, Limits, PodPattern, PolicySource};
 use serde_json::json;
 
@@ -199,13 +199,23 @@ pub(crate) async fn collect(
         precompiled_dirs: config.precompiled_dirs.clone(),
         host_name: config.host_name.clone(),
     };
-    compile(found, options).await?;
+    let compile_times = compile(found, options).await?;
     for hook in found {
         lay_out(hook, &config.hooks_dir)?;
     }
     let hooks_dir = config.hooks_dir.clone();
     let chain = hook_host::collect(config).await;
-    chain.map_err(|error| with_caller_paths(&error.into(), found, &hooks_dir))
+    let chain = chain.map_err(|error| with_caller_paths(&error.into(), found, &hooks_dir))?;
+    for info in chain.hooks() {
+        let is_its = |hook: &HookModule| {
+            hook.directory == info.directory
+                && hook.module.file_name() == Some(OsStr::new(&info.file))
+        };
+        if let Some((_, took)) = compile_times.iter().find(|(hook, _)| is_its(hook)) {
+            chain.metrics().set_compile_time(&info.hook, *took);
+        }
+    }
+    Ok(chain)
 }
 
 /// Collects the hook sidecar that listens at `socket`. `place` is a directory on the socket's file system.
@@ -288,7 +298,7 @@ pub(crate) fn compile_once(found: &[HookModule], compiled: &Path) -> Result<(), 
             .iter()
             .for_each(|cache| cache.fetch(&hook.module, compiled));
     }
-    let done = runtime()?.block_on(compile(found, options));
+    let done = runtime()?.block_on(compile(found, options)).map(drop);
     cache.iter().for_each(|cache| cache.keep(compiled));
     let done = done.map_err(|error| match error.downcast() {
         Ok(error) => compile_progress::explain(error),
@@ -347,14 +357,22 @@ pub(crate) fn write_granting_policy(modules: &[Description], place: &Path) -> Re
     Ok(path)
 }
 
-/// Compiles each module into the directory where the collection finds its code.
-async fn compile(found: &[HookModule], options: LoadOptions) -> Result<()> {
+/// Compiles each module into the directory where the collection finds its code. Returns the modules that were not compiled
+/// before, with the duration.
+async fn compile(
+    found: &[HookModule],
+    options: LoadOptions,
+) -> Result<Vec<(&HookModule, Duration)>> {
     let loader = Loader::new(options);
+    let mut times = Vec::new();
     for hook in found {
         let loaded = loader.load(&hook.module, &hook.directory);
-        compile_progress::with_progress(&hook.module, loaded).await?;
+        let module = compile_progress::with_progress(&hook.module, loaded).await?;
+        if let CodeOrigin::Compiled { took, .. } = module.code_origin() {
+            times.push((hook, *took));
+        }
     }
-    Ok(())
+    Ok(times)
 }
 
 fn lay_out(hook: &HookModule, hooks_dir: &Path) -> Result<()> {

@@ -45,6 +45,7 @@ const NOT_RUN: &[(&str, &str, usize)] = &[
     ("docs/guide.md", "cluster", 11),
     ("docs/guide.md", "install", 1),
     ("docs/image.md", "cluster", 1),
+    ("docs/monitoring.md", "cluster", 1),
     ("docs/python.md", "install", 1),
     ("docs/serve.md", "cluster", 1),
     ("docs/standalone.md", "cluster", 2),

@@ -23,7 +23,7 @@ const KUBECTL: &[(&str, &[&str])] = &[
     ("create", &["--from-file"]),
     ("describe", &[]),
     ("exec", &["-c", "-it", "--"]),
-    ("get", &["-l", "-o", "--field-selector"]),
+    ("get", &["-A", "-l", "-o", "--field-selector"]),
     ("logs", &["-l", "-c"]),
     ("patch", &["--type", "-p", "--patch-file"]),
     ("set", &[]),

@@ -68,6 +68,21 @@ const KINDS: &[(&str, &str, &str)] = &[
         "metadata.name spec.policyName",
     ),
     (
+        "PodMonitor",
+        "monitoring.coreos.com/v1",
+        "metadata.name metadata.namespace spec.namespaceSelector.any spec.selector.matchLabels.* \
+      spec.podMetricsEndpoints[].path spec.podMetricsEndpoints[].relabelings[].sourceLabels[] \
+      spec.podMetricsEndpoints[].relabelings[].regex spec.podMetricsEndpoints[].relabelings[].action \
+      spec.podMetricsEndpoints[].relabelings[].replacement spec.podMetricsEndpoints[].relabelings[].targetLabel",
+    ),
+    (
+        "PrometheusRule",
+        "monitoring.coreos.com/v1",
+        "metadata.name metadata.namespace spec.groups[].name spec.groups[].rules[].alert \
+      spec.groups[].rules[].record spec.groups[].rules[].expr spec.groups[].rules[].labels.* \
+      spec.groups[].rules[].annotations.*",
+    ),
+    (
         CONTAINER,
         "",
         "args[] volumeMounts[].name volumeMounts[].mountPath volumeMounts[].subPath",

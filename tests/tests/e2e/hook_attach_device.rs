@@ -32,12 +32,12 @@ async fn caches(fixture: &LauncherFixture) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The Kubernetes events of hooks.
+/// The Kubernetes events about hooks that refused or failed.
 fn refusals(fixture: &LauncherFixture) -> Vec<String> {
     let events = fixture.handler.events();
     let events = events.iter().filter(|event| {
         let reason = event.kubernetes_reason();
-        reason.is_some_and(|reason| reason.starts_with("Hook"))
+        matches!(reason, Some("HookDenied" | "HookFailed"))
     });
     events.map(ToString::to_string).collect()
 }

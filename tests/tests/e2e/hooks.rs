@@ -76,6 +76,40 @@ async fn sidecars_and_modules_run_in_one_order_and_reach_the_guest() -> Result<(
         "{}",
         console.text()
     );
+    let applied = || -> Vec<String> {
+        let events = fixture.handler.events();
+        let events = events
+            .iter()
+            .filter(|event| event.kubernetes_reason() == Some("HookApplied"));
+        events.map(|event| event.to_string()).collect()
+    };
+    let published = async || (applied().len() >= 4).then_some(());
+    tests::until("an event per hook", tests::fixture::EVENT, published).await?;
+    let applied = applied();
+    assert_eq!(applied.len(), 4, "one per hook and boot: {applied:#?}");
+    for (number, part, changes) in [
+        (0, "first (sidecar)", false),
+        (1, "(sha256:", true),
+        (2, "(sha256:", true),
+        (3, "last (sidecar)", true),
+    ] {
+        let start = format!("Kubernetes event HookApplied: hook hook-sidecar-{number}: ");
+        let event = applied.iter().find(|event| event.starts_with(&start));
+        let event = event.unwrap_or_else(|| panic!("{start}: {applied:#?}"));
+        assert!(
+            event.contains(part) && event.contains(" changed "),
+            "{event}"
+        );
+        assert_eq!(!event.ends_with(" changed 0 paths"), changes, "{event}");
+    }
+    let entries = fixture.pod.log_entries().into_iter();
+    let lines: Vec<Value> = entries
+        .filter(|entry| entry["msg"] == "calls of the hook" && entry["hook"] == "hook-sidecar-1")
+        .collect();
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert_eq!(lines[0]["until"], "started", "{lines:#?}");
+    assert_eq!(lines[0]["outcomes"], "ok=1", "{lines:#?}");
+    assert!(lines[0]["compile_micros"].is_number(), "{lines:#?}");
     fixture.end_vm(&vmi).await?;
     assert_eq!(first.calls(), ["v1alpha1 OnDefineDomain"], "once per boot");
     assert_eq!(

@@ -100,7 +100,8 @@ async fn plugins_change_the_domain_after_the_hooks() -> Result<()> {
     );
     let ran = |hook: &str| {
         let entries = fixture.pod.log_entries().into_iter();
-        entries.filter(|entry| entry["hook"] == hook).count()
+        let runs = entries.filter(|entry| entry["hook"] == hook && entry["msg"] == "hook ran");
+        runs.count()
     };
     assert_eq!(
         ran("plugin/board[0]"),

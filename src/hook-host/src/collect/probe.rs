@@ -23,7 +23,7 @@ use crate::policy::{
 };
 use crate::printable::{MAX_MESSAGE, printable};
 use crate::sidecar::{InfoError, Sidecar, query_info};
-use crate::wasm::{LoadError, Loader, Module, ModuleSnapshot};
+use crate::wasm::{CodeOrigin, LoadError, Loader, Module, ModuleSnapshot};
 use crate::{Description, Limits};
 
 /// What all probes share.
@@ -293,6 +293,7 @@ fn from_sidecar(id: &HookId, sidecar: Sidecar, settings: HookSettings) -> Hook {
             version: sidecar.version.name().to_owned(),
         },
         hook_points: settings.hook_points.clone(),
+        compiled_in: None,
         ready_after: Duration::ZERO,
     };
     Hook {
@@ -320,6 +321,10 @@ fn from_module(id: &HookId, module: Module, settings: HookSettings) -> Hook {
             digest: module.digest().to_owned(),
         },
         hook_points: settings.hook_points.clone(),
+        compiled_in: match module.code_origin() {
+            CodeOrigin::Compiled { took, .. } => Some(*took),
+            CodeOrigin::Precompiled { .. } | CodeOrigin::Cached => None,
+        },
         ready_after: Duration::ZERO,
     };
     Hook {

@@ -18,7 +18,8 @@ use crate::policy::{GrantRefusal, NotGranted};
 use crate::printable::{MAX_MESSAGE, printable};
 use crate::record::{self, HookPayload, Recorder, RunEvidence};
 use crate::{
-    FailurePolicy, HookError, HookPoint, Invocation, Limits, MigrationParameters, Outcome, Run,
+    FailurePolicy, HookError, HookMetrics, HookPoint, Invocation, Limits, MigrationParameters,
+    Outcome, Run,
 };
 
 /// One hook point for all its hooks.
@@ -37,6 +38,7 @@ pub(super) struct HookPointRun<'a> {
     pub(super) runs: Vec<Run>,
     recorder: Option<&'a Recorder>,
     pod: &'a PodFacts,
+    metrics: Option<&'a HookMetrics>,
     /// Whether the unverified output of hooks is kept, for a record or a replay.
     keeps_payload: bool,
     /// The domain arrives by a migration: only changes are accepted that libvirt accepts then.
@@ -88,7 +90,7 @@ pub(crate) async fn rerun(
     let limits = &hook.settings.limits;
     // The replayed module answers from its record.
     let none = PodFacts::None;
-    let mut once = HookPointRun::new(limits, point, invocation, &input.vmi, None, &none);
+    let mut once = HookPointRun::new(limits, point, invocation, &input.vmi, None, &none, None);
     once.keeps_payload = true;
     let (run, _, payload, _) = match point {
         HookPoint::PreStart => once.call_body(hook, Input::PreStart, None).await,
@@ -166,6 +168,7 @@ impl<'a> HookPointRun<'a> {
         vmi: &'a str,
         recorder: Option<&'a Recorder>,
         pod: &'a PodFacts,
+        metrics: Option<&'a HookMetrics>,
     ) -> Self {
         Self {
             limits,
@@ -182,6 +185,7 @@ impl<'a> HookPointRun<'a> {
             runs: Vec::new(),
             recorder,
             pod,
+            metrics,
             keeps_payload: recorder.is_some(),
             arrives: false,
         }
@@ -230,6 +234,9 @@ impl<'a> HookPointRun<'a> {
                 run: &run,
             };
             recorder.record(evidence).await;
+        }
+        if let Some(metrics) = self.metrics {
+            metrics.count(&hook.info, &run);
         }
         run_log::run(&self.invocation, &run, self.withholds(reads_secrets));
         (run, output)
@@ -285,6 +292,7 @@ impl<'a> HookPointRun<'a> {
         };
         let run = Run {
             hook: hook.info.hook.clone(),
+            identity: hook.info.identity(),
             hook_point: self.point,
             changes,
             duration: started.elapsed(),

@@ -28,8 +28,8 @@ use crate::pod::PodFacts;
 use crate::policy::OperatorPolicy;
 use crate::record::Recorder;
 use crate::{
-    CloudInitDocuments, HookError, HookPoint, Invocation, Limits, MigrationParameters, Plugins,
-    Provenance, Run,
+    CloudInitDocuments, HookError, HookMetrics, HookPoint, Invocation, Limits, MigrationParameters,
+    Plugins, Provenance, Run,
 };
 pub use attach::AttachTime;
 pub use device::AttachedDevice;
@@ -45,6 +45,7 @@ pub struct Chain {
     config: ChainConfig,
     before_call: Option<BeforeCall>,
     provenance: Mutex<Provenance>,
+    metrics: Arc<HookMetrics>,
 }
 
 /// Configuration that is the same for every call.
@@ -71,11 +72,14 @@ impl Chain {
             natural(&a.info.directory, &b.info.directory)
                 .then_with(|| natural(&a.info.file, &b.info.file))
         });
+        let metrics = Arc::<HookMetrics>::default();
+        hooks.iter().for_each(|hook| metrics.add(&hook.info));
         Self {
             hooks,
             config,
             before_call,
             provenance: Mutex::default(),
+            metrics,
         }
     }
 
@@ -83,6 +87,19 @@ impl Chain {
     #[must_use]
     pub fn hooks(&self) -> Vec<HookInfo> {
         self.hooks.iter().map(|hook| hook.info.clone()).collect()
+    }
+
+    /// Counts of the hooks' calls since the collection.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<HookMetrics> {
+        &self.metrics
+    }
+
+    /// Whether the operator wants a Kubernetes event for each hook that was applied.
+    #[must_use]
+    pub fn publishes_applied_events(&self) -> bool {
+        let operator = self.config.operator.as_ref();
+        operator.is_none_or(OperatorPolicy::publishes_applied_events)
     }
 
     /// The hooks that are called at a hook point, in order.
@@ -361,7 +378,16 @@ impl Chain {
         }
         let recorder = self.config.recorder.as_ref();
         let pod = &self.config.pod;
-        HookPointRun::new(&self.config.limits, point, invocation, vmi, recorder, pod)
+        let metrics = Some(&*self.metrics);
+        HookPointRun::new(
+            &self.config.limits,
+            point,
+            invocation,
+            vmi,
+            recorder,
+            pod,
+            metrics,
+        )
     }
 }
 

@@ -259,6 +259,7 @@ impl PluginHook {
                 point: POINT,
                 priority: 0,
             }],
+            compiled_in: None,
             ready_after: Duration::ZERO,
         }
     }

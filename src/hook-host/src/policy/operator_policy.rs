@@ -39,6 +39,14 @@ pub(super) enum Sidecars {
     Forbid,
 }
 
+/// Whether a Kubernetes event names each hook that was applied to a VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub(super) enum AppliedEvents {
+    #[default]
+    Publish,
+    Omit,
+}
+
 /// The operator's policy. All keys are optional; an empty policy caps nothing and grants nothing
 /// of the dangerous set.
 ///
@@ -46,6 +54,7 @@ pub(super) enum Sidecars {
 /// digests: Pinned             # Any (default) | Pinned | Listed
 /// sidecars: Allow             # Allow (default) | Forbid: gRPC sidecars
 /// sidecarsOnArrival: [shim]   # sidecars and plugins that also edit a domain which arrives by a migration
+/// appliedEvents: Omit         # Publish (default) | Omit: a Kubernetes event per hook and boot
 /// failurePolicies: [Fail]     # what hook.yaml may say; default all of Fail, Ignore, DryRun
 /// limits:                     # the most that hook.yaml may set, and that any module gets
 ///   deadline: 1s
@@ -80,6 +89,7 @@ pub(super) struct Content {
     pub(super) digests: Option<Located<Digests>>,
     pub(super) sidecars: Option<Located<Sidecars>>,
     pub(super) sidecars_on_arrival: Option<Located<Vec<String>>>,
+    pub(super) applied_events: Option<Located<AppliedEvents>>,
     pub(super) failure_policies: Option<Located<Vec<FailurePolicy>>>,
     pub(super) limits: Limits,
     pub(super) allow: Option<Located<Allow>>,
@@ -162,6 +172,12 @@ impl OperatorPolicy {
             }),
             None => Ok(None),
         }
+    }
+
+    /// Whether a Kubernetes event names each hook that was applied to a VM.
+    pub(crate) fn publishes_applied_events(&self) -> bool {
+        let events = self.content.applied_events.as_ref().map(Located::get);
+        events.is_none_or(|events| *events == AppliedEvents::Publish)
     }
 
     /// The rules that name a hook by its digest and namespace.
@@ -367,6 +383,7 @@ mod tests {
             "digests",
             "sidecars",
             "sidecarsOnArrival",
+            "appliedEvents",
             "failurePolicies",
             "limits",
             "limits: {deadline",

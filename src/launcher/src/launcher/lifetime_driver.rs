@@ -134,6 +134,7 @@ impl LifetimeDriver {
         tokio::spawn(async move {
             let invocation = vm.identity.invocation(Reason::Shutdown);
             vm.hooks.shutdown(&invocation).await;
+            vm.hooks.log_calls("ended");
         })
     }
 }

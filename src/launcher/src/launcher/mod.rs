@@ -103,6 +103,7 @@ async fn run_with(
 
 async fn end_hooks(hooks: &Arc<dyn Hooks>, identity: &Identity) {
     hooks.shutdown(&identity.invocation(Reason::Shutdown)).await;
+    hooks.log_calls("ended");
 }
 
 /// Opens connections. The first one of a launcher with hooks reports a libvirt that the dangerous set was not reviewed for.

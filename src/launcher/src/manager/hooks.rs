@@ -14,14 +14,14 @@ pub trait Hooks: Send + Sync {
         Ok(())
     }
     /// Before anything is prepared; may veto.
-    async fn pre_start(&self, invocation: &Invocation, vmi: &str) -> Result<(), HookError>;
+    async fn pre_start(&self, invocation: &Invocation, vmi: &str) -> Result<Vec<Run>, HookError>;
     /// Before the cloud-init image is written.
     async fn pre_cloud_init_iso(
         &self,
         invocation: &Invocation,
         vmi: &str,
         documents: CloudInitDocuments,
-    ) -> Result<CloudInitDocuments, HookError>;
+    ) -> Result<(CloudInitDocuments, Vec<Run>), HookError>;
     /// Before the domain is defined: the hooks, and after them the plugins.
     async fn on_define_domain(
         &self,
@@ -29,7 +29,7 @@ pub trait Hooks: Send + Sync {
         vmi: &str,
         xml: String,
         plugins: &Plugins,
-    ) -> Result<String, HookError>;
+    ) -> Result<(String, Vec<Run>), HookError>;
     /// Before libvirt creates a domain that arrives by a migration: modules, and what the operator opts in.
     async fn on_incoming_domain(
         &self,
@@ -69,6 +69,14 @@ pub trait Hooks: Send + Sync {
     }
     /// When the launcher ends. What goes wrong is logged by the hooks' host.
     async fn shutdown(&self, invocation: &Invocation) -> Vec<Run>;
+    /// Whether the operator wants a Kubernetes event for each hook of a boot.
+    fn publishes_applied_events(&self) -> bool {
+        true
+    }
+    /// Logs one line per hook about its calls so far. `until` says what has happened up to now.
+    fn log_calls(&self, until: &str) {
+        let _ = until;
+    }
 }
 
 #[tonic::async_trait]
@@ -77,8 +85,8 @@ impl Hooks for Chain {
         Chain::admit(self, vmi, plugins)
     }
 
-    async fn pre_start(&self, invocation: &Invocation, vmi: &str) -> Result<(), HookError> {
-        Chain::pre_start(self, invocation, vmi).await.map(drop)
+    async fn pre_start(&self, invocation: &Invocation, vmi: &str) -> Result<Vec<Run>, HookError> {
+        Chain::pre_start(self, invocation, vmi).await
     }
 
     async fn pre_cloud_init_iso(
@@ -86,9 +94,8 @@ impl Hooks for Chain {
         invocation: &Invocation,
         vmi: &str,
         documents: CloudInitDocuments,
-    ) -> Result<CloudInitDocuments, HookError> {
-        let (documents, _) = Chain::pre_cloud_init_iso(self, invocation, vmi, documents).await?;
-        Ok(documents)
+    ) -> Result<(CloudInitDocuments, Vec<Run>), HookError> {
+        Chain::pre_cloud_init_iso(self, invocation, vmi, documents).await
     }
 
     async fn on_define_domain(
@@ -97,9 +104,8 @@ impl Hooks for Chain {
         vmi: &str,
         xml: String,
         plugins: &Plugins,
-    ) -> Result<String, HookError> {
-        let (xml, _) = self.define(invocation, vmi, xml, plugins).await?;
-        Ok(xml)
+    ) -> Result<(String, Vec<Run>), HookError> {
+        self.define(invocation, vmi, xml, plugins).await
     }
 
     async fn on_incoming_domain(
@@ -143,5 +149,13 @@ impl Hooks for Chain {
 
     async fn shutdown(&self, invocation: &Invocation) -> Vec<Run> {
         Chain::shutdown(self, invocation).await
+    }
+
+    fn publishes_applied_events(&self) -> bool {
+        Chain::publishes_applied_events(self)
+    }
+
+    fn log_calls(&self, until: &str) {
+        self.metrics().log(until);
     }
 }

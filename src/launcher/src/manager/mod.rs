@@ -10,6 +10,7 @@
 mod admission;
 mod alert_reporter;
 mod answer;
+mod applied_hooks;
 mod arrival;
 mod arrival_stage;
 mod command;

@@ -10,6 +10,7 @@ use hook_host::{Invocation, Reason};
 use kubevirt_api::vmi::Vmi;
 use tokio::sync::{Notify, mpsc, watch};
 
+use super::applied_hooks::AppliedHook;
 use super::arrival_stage::ArrivalStage;
 use super::detaching::Detaching;
 use super::disk_capacities::DiskCapacities;
@@ -148,6 +149,8 @@ pub struct DriverState {
     pub reported_settings: HashSet<String>,
     /// Devices that hooks refused.
     pub(super) refused_devices: RefusedDevices,
+    /// The hooks of this boot, until the domain is started and events tell of them.
+    pub(super) applied_hooks: Vec<AppliedHook>,
     /// Hook failures that a Kubernetes event was sent for.
     pub reported_hook_failures: HashSet<String>,
 }

@@ -59,9 +59,28 @@ struct ObjectReferenceJson<'a> {
     api_version: &'a str,
 }
 
-impl Warning {
-    /// The JSON that virt-handler decodes.
-    pub fn to_json(&self, involved: &InvolvedObject) -> Vec<u8> {
+/// The type of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Severity {
+    Normal,
+    Warning,
+}
+
+impl Severity {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+
+    /// The JSON of an event of this type that virt-handler decodes.
+    pub(super) fn event_json(
+        self,
+        reason: &str,
+        message: &str,
+        involved: &InvolvedObject,
+    ) -> Vec<u8> {
         let event = EventJson {
             metadata: MetadataJson {
                 creation_timestamp: None,
@@ -73,12 +92,12 @@ impl Warning {
                 uid: &involved.uid,
                 api_version: "kubevirt.io/v1",
             },
-            reason: self.reason,
-            message: &self.message,
+            reason,
+            message,
             source: Empty {},
             first_timestamp: None,
             last_timestamp: None,
-            severity: "Warning",
+            severity: self.name(),
             event_time: None,
             reporting_component: "",
             reporting_instance: "",
@@ -99,11 +118,12 @@ mod tests {
             namespace: "default".into(),
             uid: "1234".into(),
         };
-        let warning = Warning {
-            reason: "HookDenied",
-            message: "hook policy refuses".into(),
+        let encode = |severity: Severity| -> serde_json::Value {
+            let json = severity.event_json("HookDenied", "hook policy refuses", &involved);
+            serde_json::from_slice(&json).unwrap()
         };
-        let json: serde_json::Value = serde_json::from_slice(&warning.to_json(&involved)).unwrap();
+        assert_eq!(encode(Severity::Normal)["type"], "Normal");
+        let json = encode(Severity::Warning);
         assert_eq!(json["involvedObject"]["kind"], "VirtualMachineInstance");
         assert_eq!(json["involvedObject"]["apiVersion"], "kubevirt.io/v1");
         assert_eq!(json["involvedObject"]["uid"], "1234");

@@ -20,6 +20,7 @@ pub(crate) use k8s_event::{InvolvedObject, Warning};
 pub(crate) use notification_policy::{EventType, Publication, Publications};
 pub(crate) use send_task::SendTask;
 
+use k8s_event::Severity;
 use waiting_notifications::{Message, Outgoing};
 
 /// How often and how long a notification is tried.
@@ -108,9 +109,18 @@ impl Notifier {
         receipt
     }
 
-    /// Queues a Kubernetes event about the VMI.
+    /// Queues a Kubernetes event about a problem of the VMI.
     pub fn warning(&self, warning: &Warning) {
-        let event_json = warning.to_json(&self.involved_object);
+        self.kubernetes_event(Severity::Warning, warning.reason, &warning.message);
+    }
+
+    /// Queues a Kubernetes event about the VMI that is no problem.
+    pub fn normal_event(&self, reason: &str, message: &str) {
+        self.kubernetes_event(Severity::Normal, reason, message);
+    }
+
+    fn kubernetes_event(&self, severity: Severity, reason: &str, message: &str) {
+        let event_json = severity.event_json(reason, message, &self.involved_object);
         self.queue(Outgoing::kubernetes_event(K8sEventRequest { event_json }));
     }
 

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain_xml::{Change, ChangeKind};
+use hook_host::{FailurePolicy, HookIdentity, HookPoint, Outcome, Run};
 use kubevirt_api::vmi::Vmi;
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{BlockInfo, CloseReason, DomainState, XmlKind};
@@ -413,6 +415,71 @@ async fn veto_leaves_no_domain_and_one_event() {
     *hooks.veto.lock().unwrap() = None;
     rig.manager.run(Command::sync(sync())).await.unwrap();
     assert_eq!(state(&rig), Some(DomainState::Running));
+}
+
+fn run_at(point: HookPoint) -> Run {
+    Run {
+        hook: "hook-sidecar-0".into(),
+        identity: HookIdentity {
+            name: "smbios".into(),
+            version: "1.2.0".into(),
+            digest: "ab".repeat(32),
+        },
+        hook_point: point,
+        changes: vec![Change::new(
+            "/domain/title",
+            ChangeKind::Inserted,
+            None,
+            None,
+        )],
+        duration: Duration::from_millis(1),
+        peak_memory: 0,
+        outcome: Outcome::Ok,
+        failure_policy: FailurePolicy::Fail,
+        log: Vec::new(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_of_a_boot_are_published_once_after_the_start() {
+    let hooks = Arc::new(ScriptedHooks::default());
+    *hooks.runs.lock().unwrap() = vec![run_at(HookPoint::OnDefineDomain)];
+    let rig = Rig::with(hooks.clone()).await;
+    rig.fake
+        .fail_next(Call::Define, FakeDaemon::error(38, 10, "not yet"));
+    rig.manager.run(Command::sync(sync())).await.unwrap_err();
+    rig.fake
+        .fail_next(Call::Start, FakeDaemon::error(38, 10, "not yet"));
+    rig.manager.run(Command::sync(sync())).await.unwrap_err();
+    for _ in 0..2 {
+        rig.manager.run(Command::sync(sync())).await.unwrap();
+    }
+    rig.manager.run(Command::Pause).await.unwrap();
+    let notifications = rig.notifications_until("Paused").await;
+    let applied: Vec<_> = notifications
+        .iter()
+        .filter(|text| text.starts_with("EVENT HookApplied"))
+        .collect();
+    // PreStart and OnDefineDomain returned a run each.
+    let expected = format!(
+        "EVENT HookApplied: hook hook-sidecar-0: smbios 1.2.0 (sha256:{}) changed 2 paths",
+        "ab".repeat(32)
+    );
+    assert_eq!(applied, [&expected], "{notifications:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operator_can_omit_the_events_of_applied_hooks() {
+    let hooks = Arc::new(ScriptedHooks {
+        omits_applied_events: true,
+        ..ScriptedHooks::default()
+    });
+    *hooks.runs.lock().unwrap() = vec![run_at(HookPoint::OnDefineDomain)];
+    let rig = Rig::with(hooks.clone()).await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.manager.run(Command::Pause).await.unwrap();
+    let notifications = rig.notifications_until("Paused").await;
+    assert_eq!(count(&notifications, "EVENT"), 0, "{notifications:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -350,6 +350,9 @@ pub(crate) struct ScriptedHooks {
     pub(crate) hang: bool,
     /// A device with this text in its XML is refused.
     pub(crate) refuse_device: Mutex<Option<String>>,
+    pub(crate) omits_applied_events: bool,
+    /// What PreStart and OnDefineDomain return.
+    pub(crate) runs: Mutex<Vec<Run>>,
 }
 
 impl ScriptedHooks {
@@ -369,7 +372,7 @@ impl ScriptedHooks {
 
 #[tonic::async_trait]
 impl Hooks for ScriptedHooks {
-    async fn pre_start(&self, _: &Invocation, vmi: &str) -> Result<(), HookError> {
+    async fn pre_start(&self, _: &Invocation, vmi: &str) -> Result<Vec<Run>, HookError> {
         self.called("PreStart");
         assert!(vmi.contains("vm1"));
         if self.hang {
@@ -381,7 +384,7 @@ impl Hooks for ScriptedHooks {
                 point: hook_host::HookPoint::PreStart,
                 message,
             }),
-            None => Ok(()),
+            None => Ok(self.runs.lock().unwrap().clone()),
         }
     }
 
@@ -411,9 +414,9 @@ impl Hooks for ScriptedHooks {
         _: &Invocation,
         _: &str,
         documents: CloudInitDocuments,
-    ) -> Result<CloudInitDocuments, HookError> {
+    ) -> Result<(CloudInitDocuments, Vec<Run>), HookError> {
         self.called("PreCloudInitIso");
-        Ok(documents)
+        Ok((documents, Vec::new()))
     }
 
     async fn on_define_domain(
@@ -422,9 +425,9 @@ impl Hooks for ScriptedHooks {
         _: &str,
         xml: String,
         _: &Plugins,
-    ) -> Result<String, HookError> {
+    ) -> Result<(String, Vec<Run>), HookError> {
         self.called("OnDefineDomain");
-        Ok(xml)
+        Ok((xml, self.runs.lock().unwrap().clone()))
     }
 
     async fn on_attach_device(
@@ -453,6 +456,10 @@ impl Hooks for ScriptedHooks {
     fn named_in(&self, refusal: &str) -> Option<(String, String)> {
         let named = refusal.contains("rainbow");
         named.then(|| ("painter".into(), "/domain/devices/video".into()))
+    }
+
+    fn publishes_applied_events(&self) -> bool {
+        !self.omits_applied_events
     }
 
     async fn shutdown(&self, _: &Invocation) -> Vec<Run> {

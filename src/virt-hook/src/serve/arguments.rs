@@ -1,5 +1,6 @@
 //! The command line of `serve`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -59,4 +60,8 @@ pub(crate) struct Arguments {
     /// [default: /usr/share/virt-hook/hook-artifacts, if it is there]
     #[arg(long, value_name = "DIR", env = "VIRT_HOOK_ARTIFACTS")]
     pub(crate) hook_artifacts: Option<PathBuf>,
+    /// Serve metrics for Prometheus at http://ADDRESS/metrics, such as 0.0.0.0:9464; without encryption and
+    /// authentication
+    #[arg(long, value_name = "ADDRESS", env = "VIRT_HOOK_METRICS")]
+    pub(crate) metrics: Option<SocketAddr>,
 }

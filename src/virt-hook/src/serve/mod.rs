@@ -1,11 +1,13 @@
 //! `virt-hook serve`: serves modules as one hook sidecar of a stock KubeVirt.
 
 mod arguments;
+mod metrics_server;
 mod policy;
 mod socket;
 
 use std::future::Future;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
@@ -20,6 +22,7 @@ use crate::inputs::PodFacts;
 use crate::module_chain::{self, HookModule, HookOptions};
 use crate::runtime::runtime;
 pub(crate) use arguments::{Arguments, HELP};
+use metrics_server::MetricsListener;
 
 /// The default directory of precompiled modules in an image.
 const PRECOMPILED: &str = "/usr/share/virt-hook/hook-artifacts";
@@ -37,13 +40,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let place = socket::place(arguments).map_err(Failure::Usage)?;
         let staging =
             SocketStaging::prepare(&place.directory, &place.file).map_err(Failure::usage)?;
-        until_told(&found, staging, arguments, stop).await
+        let metrics = match arguments.metrics {
+            Some(address) => {
+                let listener = MetricsListener::bind(address).await;
+                Some(listener.map_err(Failure::Usage)?)
+            }
+            None => None,
+        };
+        until_told(&found, staging, metrics, arguments, stop).await
     })
 }
 
 async fn until_told(
     found: &[HookModule],
     staging: SocketStaging,
+    metrics: Option<MetricsListener>,
     arguments: &Arguments,
     stop: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
@@ -79,6 +90,7 @@ async fn until_told(
         tracing::warn!("{unseen}");
     }
     tracing::info!(hooks = found.len(), ready_after = ?started.elapsed(), allowance = %cgroup, "hooks are ready");
+    let _metrics = metrics.map(|listener| listener.serve(Arc::clone(chain.metrics())));
     let config = ServeConfig {
         front_end: front_end(arguments, &chain),
         limits,

@@ -93,6 +93,7 @@ mod tests {
             hook_record: None,
             pod_info_dir: "/etc/virt-hook/pod-info".into(),
             hook_artifacts: None,
+            metrics: None,
         }
     }
 

@@ -5,7 +5,7 @@ use domain::cloud_init::CloudInitData;
 use domain::convert::Purpose;
 use domain::host::HostFacts;
 use domain::spec::DomainSpec;
-use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Reason};
+use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Reason, Run};
 use kubevirt_api::options::Options;
 use kubevirt_api::vmi::Vmi;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +14,7 @@ use super::hook_events::warn_once;
 use crate::blocking;
 use crate::boot::host::HostQuery;
 use crate::boot::resources::{BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks};
+use crate::manager::applied_hooks::AppliedHook;
 use crate::manager::error::OpError;
 use crate::manager::refusal::Refusal;
 use crate::manager::sync_request::SyncRequest;
@@ -58,6 +59,7 @@ pub(super) struct PreparedDomain<'a> {
     pub(super) xml: String,
     pub(super) cloud_init: Option<CloudInitImage>,
     pub(super) credentials: Vec<Credential>,
+    pub(super) applied_hooks: Vec<AppliedHook>,
     /// The node and the pod, as far as the VMI's conversion needs them.
     pub(super) facts: HostFacts,
 }
@@ -109,9 +111,9 @@ impl<'a> ConvertedVm<'a> {
         };
         let vmi_json = self.vmi.raw_json();
         report_failure(vm, vm.hooks.admit(vmi_json, self.plugins).await)?;
-        report_failure(vm, vm.hooks.pre_start(&invocation, vmi_json).await)?;
+        let mut runs = report_failure(vm, vm.hooks.pre_start(&invocation, vmi_json).await)?;
         let cloud_init = match vm.boot_resources.cloud_init(self.vmi).await? {
-            Some(data) => Some(hook_cloud_init(vm, &invocation, vmi_json, data).await?),
+            Some(data) => Some(hook_cloud_init(vm, &invocation, vmi_json, data, &mut runs).await?),
             None => None,
         };
         let spec = vm
@@ -127,12 +129,13 @@ impl<'a> ConvertedVm<'a> {
             .disks(self.purpose, self.vmi, spec)
             .await?;
         let xml = domain::render::render(&spec);
-        let xml = report_failure(
+        let (xml, define_runs) = report_failure(
             vm,
             vm.hooks
                 .on_define_domain(&invocation, vmi_json, xml, self.plugins)
                 .await,
         )?;
+        runs.extend(define_runs);
         Ok(PreparedDomain {
             vmi: self.vmi,
             xml,
@@ -144,6 +147,7 @@ impl<'a> ConvertedVm<'a> {
                     min_bytes,
                 }),
             credentials,
+            applied_hooks: AppliedHook::of(&runs),
             facts: self.facts,
         })
     }
@@ -161,17 +165,19 @@ async fn hook_cloud_init(
     invocation: &Invocation,
     vmi_json: &str,
     data: CloudInitData,
+    runs: &mut Vec<Run>,
 ) -> Result<CloudInitData, OpError> {
     let documents = CloudInitDocuments {
         data_source: data.data_source.name().to_owned(),
         cloud_init_data_json: data.to_json(),
     };
-    let hooked = report_failure(
+    let (hooked, cloud_init_runs) = report_failure(
         vm,
         vm.hooks
             .pre_cloud_init_iso(invocation, vmi_json, documents)
             .await,
     )?;
+    runs.extend(cloud_init_runs);
     let hooked = data.with_hooked(&hooked.cloud_init_data_json);
     Ok(hooked.map_err(BootResourceError::from)?)
 }

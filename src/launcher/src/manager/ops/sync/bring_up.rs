@@ -7,6 +7,7 @@ use libvirt::{Domain, DomainState, StartOptions, State, XmlKind};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::super::hook_events::report_applied;
 use super::safe_point;
 use super::startup_watch::StartupWatch;
 use crate::events::VmEvent;
@@ -124,6 +125,7 @@ async fn start(vm: &VmContext, vmi: &Vmi, domain: &Arc<dyn Domain>) -> Result<()
     }
     vm.driver_state().paused_by_user = by_owner;
     tracing::info!(paused = by_owner, "domain started");
+    report_applied(vm);
     if !vm.start_report.accepted().await {
         tracing::warn!("virt-handler has not accepted the notification of the start");
     }

@@ -32,6 +32,7 @@ impl PreparedDomain<'_> {
             let mut state = vm.driver_state();
             state.defined = true;
             state.cloud_init = self.cloud_init;
+            state.applied_hooks = self.applied_hooks;
         }
         vm.credentials.send_replace(self.credentials);
         let mut state = vm.state.clone();

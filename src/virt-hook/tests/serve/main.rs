@@ -1,7 +1,10 @@
 //! `virt-hook serve` as a launcher meets it: real modules, real gRPC, real sockets.
 #![allow(clippy::unwrap_used)]
 
+mod metrics;
+#[path = "../pod/mod.rs"]
 mod pod;
+mod prometheus_text;
 
 use std::fs;
 use std::time::Duration;

@@ -1,0 +1,151 @@
+//! Metrics by HTTP, for Prometheus.
+//!
+//! Whoever reaches the address can read and nothing else: hook names, versions, digests, counts. A client has
+//! [`CONNECTION_TIME`] for its request and for reading the answer, sends at most [`MAX_REQUEST`] bytes, and no more than
+//! [`MAX_CONNECTIONS`] are served at a time; others wait in the kernel's queue. Hooks do not wait for any of them: the
+//! lock on the counts is held for a copy.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use hook_host::HookMetrics;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+const MAX_CONNECTIONS: usize = 4;
+const MAX_REQUEST: usize = 8 << 10;
+const CONNECTION_TIME: Duration = Duration::from_secs(5);
+/// After an `accept` that failed, usually for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// A bound address. Connections wait until [`MetricsListener::serve`] is called.
+pub(super) struct MetricsListener(TcpListener);
+
+/// The server ends when this is dropped.
+pub(super) struct MetricsServer(JoinHandle<()>);
+
+impl MetricsListener {
+    pub(super) async fn bind(address: SocketAddr) -> Result<Self> {
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.with_context(|| format!("--metrics {address}"))?;
+        Ok(Self(listener))
+    }
+
+    /// Needs a tokio runtime.
+    pub(super) fn serve(self, metrics: Arc<HookMetrics>) -> MetricsServer {
+        if let Ok(address) = self.0.local_addr() {
+            tracing::info!(%address, "metrics are served");
+        }
+        MetricsServer(tokio::spawn(accept(self.0, metrics)))
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, metrics: Arc<HookMetrics>) {
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let metrics = Arc::clone(&metrics);
+                tokio::spawn(async move {
+                    // A client that is too slow, or gone, gets no answer.
+                    let _ = timeout(CONNECTION_TIME, answer(stream, &metrics)).await;
+                    drop(slot);
+                });
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a connection for metrics was not accepted");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn answer(mut stream: TcpStream, metrics: &HookMetrics) -> io::Result<()> {
+    let response = match read_head(&mut stream).await? {
+        Some(head) => response(&head, metrics),
+        None => plain(
+            "431 Request Header Fields Too Large",
+            "",
+            "the request is too long\n",
+        ),
+    };
+    stream.write_all(response.as_bytes()).await?;
+    stream.shutdown().await?;
+    // Unread bytes at the close would reset the connection before the client has read the answer.
+    let mut rest = [0; 1024];
+    let mut unread = MAX_REQUEST;
+    while unread > 0 {
+        match stream.read(&mut rest).await? {
+            0 => break,
+            read => unread = unread.saturating_sub(read),
+        }
+    }
+    Ok(())
+}
+
+/// The head of the request; `None` if it is too long.
+async fn read_head(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
+    let mut head = Vec::with_capacity(1024);
+    loop {
+        let mut limited = (&mut *stream).take((MAX_REQUEST - head.len()) as u64);
+        let read = limited.read_buf(&mut head).await?;
+        if head.windows(4).any(|end| end == b"\r\n\r\n") {
+            return Ok(Some(head));
+        }
+        if head.len() >= MAX_REQUEST {
+            return Ok(None);
+        }
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+fn response(head: &[u8], metrics: &HookMetrics) -> String {
+    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    let (method, target, version) = (words.next(), words.next(), words.next());
+    if !version.is_some_and(|version| version.starts_with(b"HTTP/1.")) {
+        return plain("400 Bad Request", "", "this is no HTTP/1 request\n");
+    }
+    if method != Some(b"GET") {
+        return plain("405 Method Not Allowed", "Allow: GET\r\n", "only GET\n");
+    }
+    let path = target.and_then(|target| target.split(|byte| *byte == b'?').next());
+    if path != Some(b"/metrics") {
+        return plain("404 Not Found", "", "metrics are at /metrics\n");
+    }
+    with_type(
+        "200 OK",
+        "text/plain; version=0.0.4; charset=utf-8",
+        "",
+        &metrics.to_prometheus(),
+    )
+}
+
+fn plain(status: &str, header: &str, body: &str) -> String {
+    with_type(status, "text/plain; charset=utf-8", header, body)
+}
+
+fn with_type(status: &str, content_type: &str, header: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n{header}\
+         Connection: close\r\n\r\n{body}",
+        body.len()
+    )
+}

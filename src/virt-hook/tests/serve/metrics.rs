@@ -1,0 +1,162 @@
+//! `virt-hook serve --metrics` as Prometheus, and as clients that mean no good, meet it.
+
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+use crate::pod::{PATIENCE, Pod, Served, XML, every_point, example, launcher, vmi, vmi_that_does};
+use crate::prometheus_text::Exposition;
+use proto::hooks::v1alpha3;
+
+/// The address in the log line; the rest of the log is read and dropped, so that the pipe never fills.
+async fn address(served: &mut Served) -> SocketAddr {
+    let mut lines = BufReader::new(served.child.stderr.take().unwrap()).lines();
+    let address = async {
+        loop {
+            let line = lines.next_line().await.unwrap().unwrap();
+            let line = String::from_utf8(strip_ansi(line.as_bytes())).unwrap();
+            if line.contains("metrics are served") {
+                let (_, address) = line.split_once("address=").unwrap();
+                return address.split_whitespace().next().unwrap().parse().unwrap();
+            }
+        }
+    };
+    let address = tokio::time::timeout(PATIENCE, address).await.unwrap();
+    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+    address
+}
+
+fn strip_ansi(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut bytes = text.iter();
+    while let Some(byte) = bytes.next() {
+        if *byte == 0x1b {
+            bytes.by_ref().find(|byte| byte.is_ascii_alphabetic());
+        } else {
+            out.push(*byte);
+        }
+    }
+    out
+}
+
+/// Sends bytes and reads the answer to its end.
+async fn exchange(address: SocketAddr, request: &[u8]) -> String {
+    let talk = async {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(request).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    };
+    tokio::time::timeout(PATIENCE, talk).await.unwrap()
+}
+
+async fn scrape(address: SocketAddr) -> Exposition {
+    let answer = exchange(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(head.contains("text/plain; version=0.0.4"), "{head}");
+    Exposition::parse(body).unwrap_or_else(|error| panic!("{error} in:\n{body}"))
+}
+
+async fn define(pod: &Pod, vmi: String) -> bool {
+    let channel = launcher::dial(&pod.socket()).await;
+    let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
+    let params = v1alpha3::OnDefineDomainParams {
+        domain_xml: XML.as_bytes().to_vec(),
+        vmi: vmi.into_bytes(),
+    };
+    client.on_define_domain(params).await.is_ok()
+}
+
+#[tokio::test]
+async fn prometheus_reads_calls_outcomes_and_durations() {
+    let pod = Pod::new();
+    let mut served = pod.serve(&[&every_point()], &["--metrics", "127.0.0.1:0"]);
+    let address = address(&mut served).await;
+    served.ready().await;
+    let hook = ("hook", "every_point");
+    let calls = |metrics: &Exposition, point: &str, outcome: &str| {
+        let labels = [hook, ("hook_point", point), ("outcome", outcome)];
+        metrics.value("virt_hook_calls_total", &labels)
+    };
+    let before = scrape(address).await;
+    assert_eq!(
+        calls(&before, "OnDefineDomain", "ok"),
+        Some(0.0),
+        "{before:#?}"
+    );
+    let compile = before.value("virt_hook_compile_seconds", &[hook]);
+    assert!(compile.unwrap() > 0.0, "{before:#?}");
+
+    // Its PreStart agrees, and its OnDefineDomain misses a configuration; then its PreStart refuses.
+    assert!(!define(&pod, vmi()).await);
+    assert!(!define(&pod, vmi_that_does("veto")).await);
+    let after = scrape(address).await;
+    for (point, outcome, count) in [
+        ("PreStart", "ok", 1.0),
+        ("PreStart", "veto", 1.0),
+        ("OnDefineDomain", "ok", 0.0),
+        ("OnDefineDomain", "failed", 1.0),
+    ] {
+        assert_eq!(calls(&after, point, outcome), Some(count), "{after:#?}");
+    }
+    let labels = [hook, ("hook_point", "PreStart")];
+    let total = after.value("virt_hook_call_duration_seconds_sum", &labels);
+    assert!(total.unwrap() > 0.0, "{after:#?}");
+    served.signal();
+    assert_eq!(served.child.wait().await.unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn hostile_scrapers_do_not_stop_hooks_or_other_scrapers() {
+    let pod = Pod::new();
+    let mut served = pod.serve(&[&example("smbios-hook")], &["--metrics", "127.0.0.1:0"]);
+    let address = address(&mut served).await;
+    served.ready().await;
+    // More connections than are served at a time, none of which ends its request.
+    let mut slow = Vec::new();
+    for _ in 0..8 {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET /metrics HT").await.unwrap();
+        slow.push(stream);
+    }
+    assert!(define(&pod, vmi()).await, "hooks are called meanwhile");
+    drop(slow);
+    scrape(address).await;
+    for (request, status) in [
+        (&b"POST /metrics HTTP/1.1\r\n\r\n"[..], "405"),
+        (b"GET / HTTP/1.1\r\n\r\n", "404"),
+        (b"GET /metrics/../x HTTP/1.1\r\n\r\n", "404"),
+        (b"\0\xff\r\n\r\n", "400"),
+        (b"GET /metrics HTTP/2.0\r\n\r\n", "400"),
+        (&[b'x'; 8 << 10], "431"),
+    ] {
+        let answer = exchange(address, request).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+        assert!(!answer.contains("virt_hook_"), "{answer}");
+    }
+    // One that sends nothing is disconnected.
+    let mut silent = TcpStream::connect(address).await.unwrap();
+    let closed = tokio::time::timeout(PATIENCE, silent.read(&mut [0; 1])).await;
+    assert!(matches!(closed.unwrap(), Ok(0) | Err(_)));
+    scrape(address).await;
+    served.signal();
+    let status = tokio::time::timeout(PATIENCE, served.child.wait()).await;
+    assert_eq!(status.unwrap().unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn an_address_in_use_is_a_usage_error_that_names_it() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let pod = Pod::new();
+    let served = pod.serve(&[&every_point()], &["--metrics", &address]);
+    let said = served.ended(2).await;
+    assert!(said.contains(&format!("--metrics {address}")), "{said}");
+    assert_eq!(pod.files(), Vec::<String>::new());
+}
