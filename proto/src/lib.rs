@@ -1,5 +1,5 @@
 //! The gRPC contract that virt-launcher shares with virt-handler and with hook sidecars, as of
-//! KubeVirt v1.9. Package, service and method names and field numbers are the compatibility
+//! KubeVirt v1.9, and the service of plugins that v1.10 renames. Package, service and method names and field numbers are the compatibility
 //! contract; one module here is one protobuf package.
 #![allow(
     missing_docs,

@@ -147,6 +147,38 @@ async fn plugins_run_after_the_hooks_in_order_of_name() {
 }
 
 #[tokio::test]
+async fn launcher_hooks_call_the_service_of_v1_10() {
+    let pod = Pod::new();
+    let (a, b) = (pod.socket("a"), pod.socket("b"));
+    let new = PluginServer::serve_launcher_hooks(&a, element("a"));
+    let old = PluginServer::serve(&b, element("b"));
+    let chain = pod.chain(0).await;
+    let plugin = |name: &str, socket: &Path, strategy: &str| {
+        let sidecar = json!({"socketPath": socket, "permittedHooks": ["GuestDefinition"]});
+        let hook = json!({"sidecar": sidecar, "failureStrategy": strategy});
+        json!({"metadata": {"name": name}, "spec": {"launcherHooks": [hook]}})
+    };
+    let parse = |list: Value| Plugins::parse(list.to_string().as_bytes()).unwrap();
+    let plugins = parse(json!([plugin("a", &a, "Fail"), plugin("b", &b, "Ignore")]));
+    let (xml, runs) = define(&chain, &plugins).await.unwrap();
+    assert!(xml.contains("<a/>") && !xml.contains("<b/>"), "{xml}");
+    assert_eq!((runs[0].hook.as_str(), &runs[0].outcome), ("plugin/a[0]", &Outcome::Ok));
+    assert_eq!((new.calls().len(), old.calls().len()), (1, 0));
+    let call = &new.calls()[0];
+    assert_eq!(
+        (call.domain_type.as_str(), call.context.as_str(), call.vmi.as_str()),
+        ("libvirt", "Boot", "{}")
+    );
+    // A sidecar that only has the service of v1.9.
+    let error = define(&chain, &parse(json!([plugin("b", &b, "Fail")]))).await;
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.contains("GuestDefinition RPC to b failed with Unimplemented"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
 async fn plugins_run_without_any_hook() {
     let pod = Pod::new();
     let _a = pod.serve("a", element("a"));

@@ -50,7 +50,9 @@ const KINDS: &[(&str, &str, &str)] = &[
         "Plugin",
         "plugin.kubevirt.io/v1alpha1",
         "metadata.name spec.condition spec.failureStrategy \
-      spec.domainHooks[].sidecar.socketPath spec.domainHooks[].timeout spec.domainHooks[].failureStrategy",
+      spec.domainHooks[].sidecar.socketPath spec.domainHooks[].timeout spec.domainHooks[].failureStrategy \
+      spec.launcherHooks[].sidecar.socketPath spec.launcherHooks[].sidecar.permittedHooks[] \
+      spec.launcherHooks[].timeout",
     ),
     (
         "MutatingAdmissionPolicy",

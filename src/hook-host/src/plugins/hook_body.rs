@@ -26,7 +26,7 @@ impl PluginSidecar {
             return Ok(HookOutput::Nothing);
         };
         let (output, reason) = (call.chain_limits.output, call.invocation.reason);
-        match self.mutate_domain(output, reason, call.vmi, xml).await {
+        match self.change_domain(output, reason, call.vmi, xml).await {
             Ok(answer) => HookOutput::from_domain_bytes(answer),
             Err(PluginError::Deadline(limit)) => Err(BodyError::Deadline(limit)),
             Err(error @ (PluginError::Socket(_) | PluginError::Status { .. })) => {

@@ -1,16 +1,19 @@
-//! KubeVirt's Plugins (v1.9): domain hooks that virt-handler names with every Sync, called after the
+//! KubeVirt's Plugins (v1.9 and v1.10): hooks that virt-handler names with every Sync, called after the
 //! chain's own hooks, each through the same checks, record and log.
 //!
 //! ```text
-//! pluginsJson ─parse─▶ Plugins ─plan (conditions, policy, socket rules)─▶ hooks ─chain─▶ MutateDomain
+//! pluginsJson ─parse─▶ Plugins ─plan (conditions, policy, socket rules)─▶ hooks ─chain─▶ MutateDomain or
+//!                                                                                       GuestDefinition
 //! ```
 //! A module beside the socket is run in process instead of the sidecar.
 //!
 //! Plugins run alphabetically, their hooks in the order in which they stand there. Sources of the
-//! rules: KubeVirt v1.9's `pkg/virt-launcher/virtwrap/plugins` and its `plugin/v1alpha1` types.
+//! rules: KubeVirt v1.9's `pkg/virt-launcher/virtwrap/plugins` and its `plugin/v1alpha1` types, and for v1.10 the types
+//! of <https://github.com/kubevirt/kubevirt/pull/19160>.
 
 mod condition;
 mod hook_body;
+mod hook_list;
 mod module;
 mod plan;
 mod plugin_call;
@@ -23,12 +26,13 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hook_list::HookList;
 pub(crate) use module::{LoadModule, ModuleFile};
 pub(crate) use plan::{PlanContext, PlanEntry};
 
 /// The most bytes of plugins, which is gRPC's own message limit.
 const MAX_BYTES: usize = 4 << 20;
-/// The most domain hooks: they are called one after the other.
+/// The most hooks: they are called one after the other.
 const MAX_HOOKS: usize = 1000;
 /// The most bytes of conditions, which bounds the time to parse them.
 const MAX_CEL: usize = 64 << 10;
@@ -41,18 +45,19 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 /// The only strategy that differs from `Fail`: KubeVirt treats every other text as `Fail`.
 const IGNORE: &str = "Ignore";
 
-/// The domain hooks of all Plugins, in the order in which they are called.
+/// The launcher's hooks of all Plugins, in the order in which they are called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plugins {
     hooks: Vec<PluginHook>,
 }
 
-/// One domain hook.
+/// One hook of a plugin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PluginHook {
     plugin: String,
-    /// The index in `spec.domainHooks`.
-    index: usize,
+    list: HookList,
+    /// The index in the list; `None` for a plugin that is refused as a whole.
+    index: Option<usize>,
     ignore: bool,
     timeout: Duration,
     /// The hook is called if all conditions hold, evaluated in this order.
@@ -69,13 +74,15 @@ struct Condition {
     text: Arc<str>,
 }
 
-/// What a domain hook does.
+/// What a hook does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Action {
     /// Calls the sidecar behind this socket.
     Sidecar(String),
     /// Evaluates an expression.
     Cel,
+    /// Something that this launcher does not know, with the reason.
+    Refused(String),
 }
 
 /// Why plugins cannot be read.
@@ -88,7 +95,7 @@ pub enum PluginsError {
     #[error("plugins of {0} bytes are more than the {MAX_BYTES} that are read")]
     TooLarge(usize),
     /// There are too many hooks.
-    #[error("plugins with {0} domain hooks are more than the {MAX_HOOKS} that are called")]
+    #[error("plugins with {0} hooks are more than the {MAX_HOOKS} that are called")]
     TooMany(usize),
     /// There are too many conditions.
     #[error("plugins with conditions of {0} bytes are more than the {MAX_CEL} that are read")]
@@ -115,7 +122,7 @@ impl Plugins {
         {
             return Err(PluginsError::Name(plugin.metadata.name.len()));
         }
-        let count = plugins.iter().map(|one| one.spec.domain_hooks.len()).sum();
+        let count = plugins.iter().map(hook_list::count).sum();
         if count > MAX_HOOKS {
             return Err(PluginsError::TooMany(count));
         }
@@ -125,8 +132,12 @@ impl Plugins {
         }
         // A stable sort, so that plugins with the same name keep their order.
         plugins.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-        let hooks = plugins.into_iter().flat_map(hooks).collect();
-        Ok(Self { hooks })
+        let hooks: Vec<_> = plugins.into_iter().flat_map(hook_list::hooks).collect();
+        // A plugin that is refused as a whole counts as a hook.
+        match hooks.len() {
+            0..=MAX_HOOKS => Ok(Self { hooks }),
+            count => Err(PluginsError::TooMany(count)),
+        }
     }
 
     /// Whether there are no hooks to call.
@@ -136,28 +147,6 @@ impl Plugins {
     }
 }
 
-fn hooks(plugin: plugin_json::Plugin) -> Vec<PluginHook> {
-    let plugin_json::Plugin { metadata, spec } = plugin;
-    let general = Condition::new("spec.condition".to_owned(), &spec.condition);
-    let hooks = spec.domain_hooks.into_iter().enumerate();
-    let hook = |(index, hook): (usize, Option<plugin_json::DomainHook>)| {
-        let hook = hook?;
-        let member = format!("spec.domainHooks[{index}].condition");
-        let own = Condition::new(member, &hook.condition);
-        let strategies = [&hook.failure_strategy, &spec.failure_strategy];
-        let strategy = strategies.into_iter().find(|strategy| !strategy.is_empty());
-        Some(PluginHook {
-            plugin: metadata.name.clone(),
-            index,
-            ignore: strategy.is_some_and(|strategy| strategy == IGNORE),
-            timeout: hook.timeout.unwrap_or(TIMEOUT).min(MAX_TIMEOUT),
-            conditions: general.clone().into_iter().chain(own).collect(),
-            action: Action::of(hook.cel, hook.sidecar)?,
-        })
-    };
-    hooks.filter_map(hook).collect()
-}
-
 impl Condition {
     /// A condition with this text; `None` for an empty text.
     fn new(member: String, text: &str) -> Option<Self> {
@@ -165,16 +154,5 @@ impl Condition {
             member,
             text: text.into(),
         })
-    }
-}
-
-impl Action {
-    /// KubeVirt evaluates the expression of a hook that has both, and skips one that has neither.
-    fn of(cel: Option<plugin_json::Cel>, sidecar: Option<plugin_json::Sidecar>) -> Option<Self> {
-        match (cel, sidecar) {
-            (Some(_), _) => Some(Self::Cel),
-            (None, Some(sidecar)) => Some(Self::Sidecar(sidecar.socket_path)),
-            (None, None) => None,
-        }
     }
 }

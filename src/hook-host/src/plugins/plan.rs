@@ -210,9 +210,13 @@ impl PluginHook {
     }
 
     fn callee(&self, context: PlanContext<'_>) -> Result<Callee, HookError> {
-        let member = |name: &str| format!("spec.domainHooks[{}].{name}", self.index);
+        let member = |name: &str| {
+            let index = self.index.unwrap_or_default();
+            format!("spec.{}[{index}].{name}", self.list.name())
+        };
         let socket_path = match &self.action {
             Action::Sidecar(path) => path,
+            Action::Refused(reason) => return Err(self.unusable(reason.clone())),
             Action::Cel => {
                 let (member, plugin) = (member("cel"), &self.plugin);
                 return Err(self.unusable(format!(
@@ -234,6 +238,7 @@ impl PluginHook {
         }
         Ok(Callee::Sidecar(PluginSidecar {
             plugin: self.plugin.clone(),
+            list: self.list,
             socket_path,
             patience: context.limits.plugin_ready,
             timeout: self.timeout,
@@ -244,7 +249,7 @@ impl PluginHook {
         let (directory, file) = match (sidecar, &self.action) {
             (Some(sidecar), _) => sidecar.socket(),
             (_, Action::Sidecar(path)) => (String::new(), path.clone()),
-            (_, Action::Cel) => (String::new(), String::new()),
+            (_, Action::Cel | Action::Refused(_)) => (String::new(), String::new()),
         };
         HookInfo {
             hook: self.name(),
@@ -266,7 +271,10 @@ impl PluginHook {
 
     /// The name in runs, errors and records.
     fn name(&self) -> String {
-        format!("plugin/{}[{}]", self.plugin, self.index)
+        match self.index {
+            Some(index) => format!("plugin/{}[{index}]", self.plugin),
+            None => format!("plugin/{}", self.plugin),
+        }
     }
 
     fn failure_policy(&self) -> FailurePolicy {

@@ -3,19 +3,27 @@
 use std::time::Duration;
 
 use proto::hooks::plugins::v1alpha1::domain_hook_service_client::DomainHookServiceClient;
-use proto::hooks::plugins::v1alpha1::{MutateDomainRequest, SidecarContext};
+use proto::hooks::plugins::v1alpha1::launcher_hook_service_client::LauncherHookServiceClient;
+use proto::hooks::plugins::v1alpha1::{
+    GuestDefinitionRequest, MutateDomainRequest, SidecarContext,
+};
+use tonic::Status;
+use tonic::transport::Channel;
 
+use super::hook_list::HookList;
 use super::socket::{SocketError, SocketPath};
 use crate::Reason;
 use crate::sidecar::{channel, status_text};
 
-/// The one kind of domain that KubeVirt v1.9 knows.
+/// The one kind of domain that KubeVirt knows.
 const LIBVIRT: &str = "libvirt";
 
 /// A plugin's sidecar.
 #[derive(Debug, Clone)]
 pub(crate) struct PluginSidecar {
     pub(super) plugin: String,
+    /// Decides which service it serves.
+    pub(super) list: HookList,
     pub(super) socket_path: SocketPath,
     /// How long its socket may take to appear.
     pub(super) patience: Duration,
@@ -30,8 +38,12 @@ pub(crate) enum PluginError {
     #[error(transparent)]
     Socket(#[from] SocketError),
     /// The sidecar answered with an error, or the connection broke.
-    #[error("MutateDomain RPC to {plugin} failed with {status}")]
-    Status { plugin: String, status: String },
+    #[error("{rpc} RPC to {plugin} failed with {status}")]
+    Status {
+        rpc: &'static str,
+        plugin: String,
+        status: String,
+    },
     /// The call took too long.
     #[error("no answer within {0:?}")]
     Deadline(Duration),
@@ -44,8 +56,8 @@ impl PluginSidecar {
         (directory, self.socket_path.file().to_owned())
     }
 
-    /// Calls `MutateDomain`. Returns the sidecar's domain, not yet validated; at most `output` bytes.
-    pub(crate) async fn mutate_domain(
+    /// Calls `MutateDomain` or `GuestDefinition`. Returns the sidecar's domain, not yet validated; at most `output` bytes.
+    pub(crate) async fn change_domain(
         &self,
         output: usize,
         reason: Reason,
@@ -53,25 +65,17 @@ impl PluginSidecar {
         domain_xml: &str,
     ) -> Result<Vec<u8>, PluginError> {
         let stream = self.socket_path.dial(self.patience).await?;
-        let request = MutateDomainRequest {
-            domain_type: LIBVIRT.to_owned(),
-            domain: domain_xml.as_bytes().to_vec(),
-            vmi: vmi.as_bytes().to_vec(),
-            sidecar_context: Some(SidecarContext {
-                invocation_context: context(reason).to_owned(),
-            }),
-        };
         let call = async {
             let channel = channel(stream)
                 .await
                 .map_err(|error| self.failed(error.to_string()))?;
-            let client = DomainHookServiceClient::new(channel);
-            let mut client = client.max_decoding_message_size(output);
-            let answer = client.mutate_domain(request).await;
-            Ok(answer
-                .map_err(|status| self.failed(status_text(&status)))?
-                .into_inner()
-                .domain)
+            let answer = match self.list {
+                HookList::DomainHooks => mutate_domain(channel, output, reason, vmi, domain_xml).await,
+                HookList::LauncherHooks => {
+                    guest_definition(channel, output, reason, vmi, domain_xml).await
+                }
+            };
+            answer.map_err(|status| self.failed(status_text(&status)))
         };
         let late = || PluginError::Deadline(self.timeout);
         // The timer has a resolution of 1 ms, so a fast answer would beat a timeout of zero.
@@ -85,16 +89,61 @@ impl PluginSidecar {
 
     fn failed(&self, status: String) -> PluginError {
         PluginError::Status {
+            rpc: match self.list {
+                HookList::DomainHooks => "MutateDomain",
+                HookList::LauncherHooks => "GuestDefinition",
+            },
             plugin: self.plugin.clone(),
             status,
         }
     }
 }
 
+/// v1.9's call.
+async fn mutate_domain(
+    channel: Channel,
+    output: usize,
+    reason: Reason,
+    vmi: &str,
+    domain_xml: &str,
+) -> Result<Vec<u8>, Status> {
+    let request = MutateDomainRequest {
+        domain_type: LIBVIRT.to_owned(),
+        domain: domain_xml.as_bytes().to_vec(),
+        vmi: vmi.as_bytes().to_vec(),
+        sidecar_context: Some(context(reason)),
+    };
+    let client = DomainHookServiceClient::new(channel);
+    let mut client = client.max_decoding_message_size(output);
+    Ok(client.mutate_domain(request).await?.into_inner().domain)
+}
+
+/// v1.10's call, with the same members.
+async fn guest_definition(
+    channel: Channel,
+    output: usize,
+    reason: Reason,
+    vmi: &str,
+    domain_xml: &str,
+) -> Result<Vec<u8>, Status> {
+    let request = GuestDefinitionRequest {
+        domain_type: LIBVIRT.to_owned(),
+        domain: domain_xml.as_bytes().to_vec(),
+        vmi: vmi.as_bytes().to_vec(),
+        sidecar_context: Some(context(reason)),
+    };
+    let client = LauncherHookServiceClient::new(channel);
+    let mut client = client.max_decoding_message_size(output);
+    Ok(client.guest_definition(request).await?.into_inner().domain)
+}
+
 /// KubeVirt's `InvocationContext`. Plugins are not called at an attach, and not when the launcher ends.
-fn context(reason: Reason) -> &'static str {
-    match reason {
+fn context(reason: Reason) -> SidecarContext {
+    let context = match reason {
         Reason::Boot | Reason::Hotplug | Reason::MigrationSource | Reason::Shutdown => "Boot",
         Reason::MigrationTarget => "MigrationTarget",
+    };
+    SidecarContext {
+        invocation_context: context.to_owned(),
     }
 }

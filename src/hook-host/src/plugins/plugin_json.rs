@@ -1,11 +1,19 @@
-//! The JSON of KubeVirt's `Plugin` as virt-handler sends it, reduced to the domain hooks. As in Go, members
-//! that nobody knows are ignored, and `null` is what an absent member is.
+//! The JSON of KubeVirt's `Plugin` as virt-handler sends it, of v1.9 and v1.10, reduced to the hooks of the launcher. As in
+//! Go, `null` is what an absent member is. Members that are not known are kept by name: what they ask for must not be
+//! left out silently.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, de};
 
 use quantity::go_duration::{self, DurationError};
+
+use crate::printable::printable;
+
+/// The most bytes of a member's name in an error.
+const MAX_MEMBER: usize = 128;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -30,13 +38,31 @@ pub(super) struct Spec {
     pub(super) condition: String,
     #[serde(deserialize_with = "or_default")]
     pub(super) failure_strategy: String,
+    /// v1.9.
     #[serde(deserialize_with = "or_default")]
-    pub(super) domain_hooks: Vec<Option<DomainHook>>,
+    pub(super) domain_hooks: Vec<Option<Hook>>,
+    /// v1.10.
+    #[serde(deserialize_with = "or_default")]
+    pub(super) launcher_hooks: Vec<Option<Hook>>,
+    /// Members for virt-handler and virt-operator.
+    #[serde(rename = "nodeHooks")]
+    _node_hooks: IgnoredAny,
+    #[serde(rename = "mutatingAdmissionPolicies")]
+    _mutating_policies: IgnoredAny,
+    #[serde(rename = "validatingAdmissionPolicies")]
+    _validating_policies: IgnoredAny,
+    #[serde(rename = "mutatingAdmissionWebhooks")]
+    _mutating_webhooks: IgnoredAny,
+    #[serde(rename = "validatingAdmissionWebhooks")]
+    _validating_webhooks: IgnoredAny,
+    #[serde(flatten)]
+    pub(super) unknown: UnknownMembers,
 }
 
+/// A hook of either list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct DomainHook {
+pub(super) struct Hook {
     pub(super) cel: Option<Cel>,
     pub(super) sidecar: Option<Sidecar>,
     #[serde(deserialize_with = "or_default")]
@@ -45,23 +71,61 @@ pub(super) struct DomainHook {
     pub(super) failure_strategy: String,
     #[serde(deserialize_with = "timeout")]
     pub(super) timeout: Option<Duration>,
+    #[serde(flatten)]
+    pub(super) unknown: UnknownMembers,
 }
 
 /// A CEL mutation. The expression is not read because it is not evaluated here.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Cel {}
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Cel {
+    #[serde(rename = "expression")]
+    _expression: IgnoredAny,
+    /// v1.10.
+    pub(super) hook_point: Option<String>,
+    #[serde(flatten)]
+    pub(super) unknown: UnknownMembers,
+}
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Sidecar {
     #[serde(deserialize_with = "or_default")]
     pub(super) socket_path: String,
+    /// v1.10.
+    pub(super) permitted_hooks: Option<Vec<String>>,
+    #[serde(flatten)]
+    pub(super) unknown: UnknownMembers,
+}
+
+/// The members of an object that its type does not have; `true` for those with a value.
+#[derive(Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(super) struct UnknownMembers(BTreeMap<String, HasValue>);
+
+#[derive(Debug)]
+struct HasValue(bool);
+
+impl UnknownMembers {
+    /// The first name in alphabetical order, printable.
+    pub(super) fn first(&self) -> Option<String> {
+        let (name, _) = self.0.iter().find(|(_, value)| value.0)?;
+        Some(printable(name, MAX_MEMBER))
+    }
+}
+
+impl<'de> Deserialize<'de> for HasValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Option::<IgnoredAny>::deserialize(deserializer)?;
+        Ok(Self(value.is_some()))
+    }
 }
 
 impl Plugin {
     /// Size of all conditions in bytes.
     pub(super) fn conditions(&self) -> usize {
-        let hooks = self.spec.domain_hooks.iter().flatten();
+        let lists = [&self.spec.domain_hooks, &self.spec.launcher_hooks];
+        let hooks = lists.into_iter().flatten().flatten();
         self.spec.condition.len() + hooks.map(|hook| hook.condition.len()).sum::<usize>()
     }
 }

@@ -23,7 +23,7 @@ fn sidecar(plugin: &str) -> Value {
 fn order(plugins: &Plugins) -> Vec<(&str, usize)> {
     let hooks = plugins.hooks.iter();
     hooks
-        .map(|hook| (hook.plugin.as_str(), hook.index))
+        .map(|hook| (hook.plugin.as_str(), hook.index.unwrap()))
         .collect()
 }
 
@@ -152,6 +152,78 @@ fn timeouts_are_go_durations_with_a_maximum() {
     assert_eq!(timeout(json!("0s")), Duration::ZERO);
     assert_eq!(timeout(json!("-1s")), Duration::ZERO);
     assert_eq!(timeout(json!("24h0m0s")), MAX_TIMEOUT);
+}
+
+fn launcher_sidecar(plugin: &str, points: &[&str]) -> Value {
+    let mut hook = sidecar(plugin);
+    hook["sidecar"]["permittedHooks"] = json!(points);
+    hook
+}
+
+#[test]
+fn launcher_hooks_of_v1_10_are_called_like_domain_hooks() {
+    let hooks = [launcher_sidecar("n", &["GuestDefinition"]), sidecar("n")];
+    let plugins = parse(&json!([plugin("n", json!({"launcherHooks": [hooks[0]]}))]));
+    assert_eq!(order(&plugins), [("n", 0)]);
+    assert_eq!(plugins.hooks[0].list, HookList::LauncherHooks);
+    let path = "/var/run/kubevirt-plugin/n/hook.sock".to_owned();
+    assert_eq!(plugins.hooks[0].action, Action::Sidecar(path));
+    assert_eq!(
+        admit(&json!([plugin("n", json!({"launcherHooks": [hooks[0]], "nodeHooks": [{}], "mutatingAdmissionPolicies": [{}],
+            "validatingAdmissionWebhooks": []}))]), None),
+        Ok(())
+    );
+}
+
+#[test]
+fn what_is_not_known_is_refused_by_name_and_ignored_only_on_request() {
+    let cel = |point: &str| json!({"cel": {"hookPoint": point, "expression": "x"}});
+    let with = |mut hook: Value, member: &str| {
+        hook[member] = json!(1);
+        hook
+    };
+    let good = launcher_sidecar("n", &["GuestDefinition"]);
+    let mut deep = good.clone();
+    deep["sidecar"]["tls"] = json!({});
+    let mut both = good.clone();
+    both["cel"] = cel("GuestDefinition")["cel"].clone();
+    let mut old = sidecar("n");
+    old["sidecar"]["permittedHooks"] = json!(["GuestDefinition"]);
+    let place = "spec.launcherHooks[0]";
+    for (list, hook, part) in [
+        ("launcherHooks", launcher_sidecar("n", &["PreBoot"]), format!("{place} of plugin n is to be called at PreBoot")),
+        ("launcherHooks", launcher_sidecar("n", &["GuestDefinition", "PreMigrationSource"]), "at PreMigrationSource".into()),
+        ("launcherHooks", launcher_sidecar("n", &["guestdefinition"]), "unknown hook point \"guestdefinition\"".into()),
+        ("launcherHooks", launcher_sidecar("n", &[]), "has no sidecar.permittedHooks".into()),
+        ("launcherHooks", sidecar("n"), "has no sidecar.permittedHooks".into()),
+        ("launcherHooks", cel("PreBoot"), "(cel.hookPoint)".into()),
+        ("launcherHooks", cel("GuestDefinition"), format!("{place}.cel of plugin n is a CEL mutation")),
+        ("launcherHooks", json!({}), "has neither cel nor sidecar".into()),
+        ("launcherHooks", both, "has both cel and sidecar".into()),
+        ("launcherHooks", with(good.clone(), "after"), format!("{place}.after of plugin n is not known here")),
+        ("launcherHooks", deep, format!("{place}.sidecar.tls of plugin n")),
+        ("domainHooks", with(sidecar("n"), "after"), "spec.domainHooks[0].after of plugin n".into()),
+        ("domainHooks", old, "spec.domainHooks[0].sidecar.permittedHooks of plugin n".into()),
+    ] {
+        let mut spec = json!({list: [hook]});
+        let refused = refusal(&json!([plugin("n", spec.clone())]));
+        assert!(refused.starts_with("hook plugin/n[0] cannot be called"), "{refused}");
+        assert!(refused.contains(&part), "{part} is not in {refused}");
+        spec["failureStrategy"] = "Ignore".into();
+        assert_eq!(admit(&json!([plugin("n", spec.clone())]), None), Ok(()), "{spec}");
+        spec["failureStrategy"] = "".into();
+        spec["condition"] = "vmi.Name == 'other'".into();
+        assert_eq!(admit(&json!([plugin("n", spec.clone())]), None), Ok(()), "{spec}");
+    }
+    let unknown = refusal(&json!([plugin("n", json!({"gpu\u{1b}Hooks": [{}], "launcherHooks": [good]}))]));
+    assert!(unknown.starts_with("hook plugin/n cannot be called"), "{unknown}");
+    assert!(unknown.contains("spec.gpu\\u{1b}Hooks of plugin n is not known here"), "{unknown}");
+    let mixed = refusal(&json!([plugin("n", json!({"domainHooks": [sidecar("n")], "launcherHooks": [good]}))]));
+    assert!(mixed.contains("has both spec.domainHooks"), "{mixed}");
+    // An absent member.
+    assert_eq!(admit(&json!([plugin("n", json!({"launcherHooks": [good], "gpuHooks": null}))]), None), Ok(()));
+    let many: Vec<_> = (0..=MAX_HOOKS).map(|n| plugin(&n.to_string(), json!({"gpuHooks": 1}))).collect();
+    assert!(matches!(Plugins::parse(json!(many).to_string().as_bytes()), Err(PluginsError::TooMany(_))));
 }
 
 /// One sidecar hook, with a condition of its plugin and one of its own.

@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use proto::hooks::info::info_server::InfoServer;
 use proto::hooks::plugins::v1alpha1::domain_hook_service_server::DomainHookServiceServer;
+use proto::hooks::plugins::v1alpha1::launcher_hook_service_server::LauncherHookServiceServer;
 use proto::hooks::v1alpha1::callbacks_server::CallbacksServer as V1alpha1;
 use proto::hooks::v1alpha2::callbacks_server::CallbacksServer as V1alpha2;
 use proto::hooks::v1alpha3::callbacks_server::CallbacksServer as V1alpha3;
@@ -52,7 +53,7 @@ pub enum FrontEnd {
         /// The name in Info; launchers only log it.
         name: String,
     },
-    /// The sidecar of a `Plugin` of KubeVirt v1.9.
+    /// The sidecar of a `Plugin` of KubeVirt v1.9 or v1.10.
     Plugin,
 }
 
@@ -193,8 +194,12 @@ fn router(chain: &ChainService, config: &ServeConfig) -> Router {
                 .add_service(V1alpha3::new(sidecar).max_decoding_message_size(request))
         }
         FrontEnd::Plugin => {
-            let plugin = DomainHookServiceServer::new(plugin::Plugin::new(chain.clone()));
-            server.add_service(plugin.max_decoding_message_size(request))
+            let plugin = plugin::Plugin::new(chain.clone());
+            let old = DomainHookServiceServer::new(plugin.clone());
+            let new = LauncherHookServiceServer::new(plugin);
+            server
+                .add_service(old.max_decoding_message_size(request))
+                .add_service(new.max_decoding_message_size(request))
         }
     }
 }

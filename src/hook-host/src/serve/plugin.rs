@@ -1,17 +1,22 @@
-//! The plugin front end: DomainHookService.
+//! The plugin front end: DomainHookService of KubeVirt v1.9, and LauncherHookService of v1.10, which renames it.
 
 use proto::hooks::plugins::v1alpha1::domain_hook_service_server::DomainHookService;
-use proto::hooks::plugins::v1alpha1::{MutateDomainRequest, MutateDomainResponse};
+use proto::hooks::plugins::v1alpha1::launcher_hook_service_server::LauncherHookService;
+use proto::hooks::plugins::v1alpha1::{
+    GuestDefinitionRequest, GuestDefinitionResponse, MutateDomainRequest, MutateDomainResponse,
+    SidecarContext,
+};
 use tonic::{Request, Response, Status, async_trait};
 
 use super::chain_service::ChainService;
 use super::grpc_status;
 use crate::Reason;
 
-/// The only domain type that KubeVirt v1.9 sends.
+/// The only domain type that KubeVirt sends.
 const LIBVIRT: &str = "libvirt";
 
 /// A chain as a plugin's sidecar.
+#[derive(Clone)]
 pub(super) struct Plugin {
     chain: ChainService,
 }
@@ -19,6 +24,22 @@ pub(super) struct Plugin {
 impl Plugin {
     pub(super) fn new(chain: ChainService) -> Self {
         Self { chain }
+    }
+
+    async fn change_domain(
+        &self,
+        domain_type: &str,
+        domain: Vec<u8>,
+        vmi: Vec<u8>,
+        context: Option<SidecarContext>,
+    ) -> Result<Vec<u8>, Status> {
+        if domain_type != LIBVIRT {
+            let what = format!("a domain of type {domain_type:?}; hooks here know {LIBVIRT:?}");
+            return Err(grpc_status::invalid(what));
+        }
+        let context = context.unwrap_or_default().invocation_context;
+        let reason = reason(&context).map_err(grpc_status::invalid)?;
+        self.chain.define(reason, vmi, domain).await
     }
 }
 
@@ -34,14 +55,27 @@ impl DomainHookService for Plugin {
             vmi,
             sidecar_context,
         } = request.into_inner();
-        if domain_type != LIBVIRT {
-            let what = format!("a domain of type {domain_type:?}; hooks here know {LIBVIRT:?}");
-            return Err(grpc_status::invalid(what));
-        }
-        let context = sidecar_context.unwrap_or_default().invocation_context;
-        let reason = reason(&context).map_err(grpc_status::invalid)?;
-        let domain = self.chain.define(reason, vmi, domain).await?;
+        let changed = self.change_domain(&domain_type, domain, vmi, sidecar_context);
+        let domain = changed.await?;
         Ok(Response::new(MutateDomainResponse { domain }))
+    }
+}
+
+#[async_trait]
+impl LauncherHookService for Plugin {
+    async fn guest_definition(
+        &self,
+        request: Request<GuestDefinitionRequest>,
+    ) -> Result<Response<GuestDefinitionResponse>, Status> {
+        let GuestDefinitionRequest {
+            domain_type,
+            domain,
+            vmi,
+            sidecar_context,
+        } = request.into_inner();
+        let changed = self.change_domain(&domain_type, domain, vmi, sidecar_context);
+        let domain = changed.await?;
+        Ok(Response::new(GuestDefinitionResponse { domain }))
     }
 }
 

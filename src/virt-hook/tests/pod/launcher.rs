@@ -6,7 +6,10 @@ use hyper_util::rt::TokioIo;
 use proto::hooks::info::info_client::InfoClient;
 use proto::hooks::info::{InfoParams, InfoResult};
 use proto::hooks::plugins::v1alpha1::domain_hook_service_client::DomainHookServiceClient;
-use proto::hooks::plugins::v1alpha1::{MutateDomainRequest, SidecarContext};
+use proto::hooks::plugins::v1alpha1::launcher_hook_service_client::LauncherHookServiceClient;
+use proto::hooks::plugins::v1alpha1::{
+    GuestDefinitionRequest, MutateDomainRequest, SidecarContext,
+};
 use tokio::net::UnixStream;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
@@ -42,4 +45,22 @@ pub async fn mutate(socket: &Path, vmi: String, context: &str) -> Result<Vec<u8>
         }),
     };
     Ok(client.mutate_domain(request).await?.into_inner().domain)
+}
+
+/// The call of KubeVirt v1.10.
+pub async fn guest_definition(
+    socket: &Path,
+    vmi: String,
+    context: &str,
+) -> Result<Vec<u8>, Status> {
+    let mut client = LauncherHookServiceClient::new(dial(socket).await);
+    let request = GuestDefinitionRequest {
+        domain_type: "libvirt".into(),
+        domain: XML.into(),
+        vmi: vmi.into_bytes(),
+        sidecar_context: Some(SidecarContext {
+            invocation_context: context.into(),
+        }),
+    };
+    Ok(client.guest_definition(request).await?.into_inner().domain)
 }

@@ -250,6 +250,14 @@ async fn a_plugins_domain_comes_back_changed() {
     let socket = pod.directory().join("virt-hook.sock");
     let domain = launcher::mutate(&socket, vmi(), "Boot").await.unwrap();
     assert_eq!(manufacturer(&domain).as_deref(), Some("Radical Edward"));
+    // KubeVirt v1.10 calls another service on the same socket.
+    let domain = launcher::guest_definition(&socket, vmi(), "Boot").await;
+    assert_eq!(
+        manufacturer(&domain.unwrap()).as_deref(),
+        Some("Radical Edward")
+    );
+    let status = launcher::guest_definition(&socket, vmi(), "PreBoot").await;
+    assert_eq!(status.unwrap_err().code(), Code::InvalidArgument);
     served.signal();
     served.ended(0).await;
 }

@@ -1,0 +1,170 @@
+//! From a Plugin to its hooks, in the order of their calls. KubeVirt v1.9 lists them in `spec.domainHooks`, v1.10 in
+//! `spec.launcherHooks`. What this launcher does not know is a hook that is refused by its name, never left out.
+
+use super::plugin_json::{self, Cel, Hook, Plugin, Sidecar};
+use super::{Action, Condition, IGNORE, MAX_TIMEOUT, PluginHook, TIMEOUT};
+
+/// The list that a hook stands in, which is also the API that its sidecar serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HookList {
+    /// v1.9: the sidecar serves `DomainHookService`.
+    DomainHooks,
+    /// v1.10: the sidecar serves `LauncherHookService`.
+    LauncherHooks,
+}
+
+/// The hook point of `launcherHooks` at which the domain is changed.
+const GUEST_DEFINITION: &str = "GuestDefinition";
+/// Hook points that v1.10 names, and whose calls are not defined yet.
+const LATER_POINTS: [&str; 2] = ["PreBoot", "PreMigrationSource"];
+/// Ends the error about what this launcher does not know.
+const WAY_OUT: &str = "take a launcher that knows it, or set failureStrategy: Ignore to start without the hook";
+
+impl HookList {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::DomainHooks => "domainHooks",
+            Self::LauncherHooks => "launcherHooks",
+        }
+    }
+}
+
+/// The hooks of a plugin.
+pub(super) fn hooks(plugin: Plugin) -> Vec<PluginHook> {
+    let Plugin { metadata, spec } = plugin;
+    let general = Condition::new("spec.condition".to_owned(), &spec.condition);
+    let whole_plugin = |reason: String| PluginHook {
+        plugin: metadata.name.clone(),
+        list: HookList::LauncherHooks,
+        index: None,
+        ignore: spec.failure_strategy == IGNORE,
+        timeout: TIMEOUT,
+        conditions: general.clone().into_iter().collect(),
+        action: Action::Refused(reason),
+    };
+    if !spec.domain_hooks.is_empty() && !spec.launcher_hooks.is_empty() {
+        let reason = format!(
+            "plugin {} has both spec.domainHooks (KubeVirt v1.9) and spec.launcherHooks (v1.10): write all hooks \
+             into one of them",
+            metadata.name
+        );
+        return vec![whole_plugin(reason)];
+    }
+    let mut hooks = Vec::new();
+    if let Some(member) = spec.unknown.first() {
+        let plugin = &metadata.name;
+        let reason = format!("spec.{member} of plugin {plugin} is not known here; {WAY_OUT}");
+        hooks.push(whole_plugin(reason));
+    }
+    let lists = [
+        (HookList::DomainHooks, &spec.domain_hooks),
+        (HookList::LauncherHooks, &spec.launcher_hooks),
+    ];
+    for (list, members) in lists {
+        for (index, hook) in members.iter().enumerate() {
+            let Some(hook) = hook else { continue };
+            let place = format!("spec.{}[{index}]", list.name());
+            let Some(action) = action(hook, list, &place, &metadata.name) else {
+                continue;
+            };
+            let own = Condition::new(format!("{place}.condition"), &hook.condition);
+            let strategies = [&hook.failure_strategy, &spec.failure_strategy];
+            let strategy = strategies.into_iter().find(|strategy| !strategy.is_empty());
+            hooks.push(PluginHook {
+                plugin: metadata.name.clone(),
+                list,
+                index: Some(index),
+                ignore: strategy.is_some_and(|strategy| strategy == IGNORE),
+                timeout: hook.timeout.unwrap_or(TIMEOUT).min(MAX_TIMEOUT),
+                conditions: general.clone().into_iter().chain(own).collect(),
+                action,
+            });
+        }
+    }
+    hooks
+}
+
+/// What a hook does; `None` for one of v1.9 that does nothing, which KubeVirt skips.
+fn action(hook: &Hook, list: HookList, place: &str, plugin: &str) -> Option<Action> {
+    if let Some(member) = unknown_member(hook, list) {
+        let reason = format!("{place}.{member} of plugin {plugin} is not known here; {WAY_OUT}");
+        return Some(Action::Refused(reason));
+    }
+    match list {
+        HookList::DomainHooks => domain_action(hook),
+        HookList::LauncherHooks => Some(match launcher_action(hook) {
+            Ok(action) => action,
+            Err(reason) => Action::Refused(format!("{place} of plugin {plugin} {reason}")),
+        }),
+    }
+}
+
+/// v1.9 evaluates the expression of a hook that has both, and skips one that has neither.
+fn domain_action(hook: &Hook) -> Option<Action> {
+    match (&hook.cel, &hook.sidecar) {
+        (Some(_), _) => Some(Action::Cel),
+        (None, Some(sidecar)) => Some(Action::Sidecar(sidecar.socket_path.clone())),
+        (None, None) => None,
+    }
+}
+
+/// v1.10 wants exactly one of both. The error continues a sentence about the hook.
+fn launcher_action(hook: &Hook) -> Result<Action, String> {
+    match (&hook.cel, &hook.sidecar) {
+        (Some(_), Some(_)) => Err("has both cel and sidecar: give one of them".to_owned()),
+        (None, None) => Err("has neither cel nor sidecar: give one of them".to_owned()),
+        (Some(Cel { hook_point, .. }), None) => {
+            let point = hook_point.as_deref().unwrap_or_default();
+            called_here("cel.hookPoint", point).map(|()| Action::Cel)
+        }
+        (None, Some(sidecar)) => {
+            let points = sidecar.permitted_hooks.as_deref().unwrap_or_default();
+            if points.is_empty() {
+                return Err("has no sidecar.permittedHooks: write [GuestDefinition]".to_owned());
+            }
+            for point in points {
+                called_here("sidecar.permittedHooks", point)?;
+            }
+            Ok(Action::Sidecar(sidecar.socket_path.clone()))
+        }
+    }
+}
+
+/// Whether this launcher calls plugins at the hook point.
+fn called_here(member: &str, point: &str) -> Result<(), String> {
+    if point == GUEST_DEFINITION {
+        return Ok(());
+    }
+    Err(if LATER_POINTS.contains(&point) {
+        format!("is to be called at {point} ({member}), which this launcher does not do yet; {WAY_OUT}")
+    } else {
+        format!("has the unknown hook point {point:?} in {member}; {WAY_OUT}")
+    })
+}
+
+/// The path of the first member that the hook's list does not have.
+fn unknown_member(hook: &Hook, list: HookList) -> Option<String> {
+    let is_old = list == HookList::DomainHooks;
+    if let Some(member) = hook.unknown.first() {
+        return Some(member.to_owned());
+    }
+    if let Some(Cel { hook_point, unknown, .. }) = &hook.cel {
+        if let Some(member) = unknown.first() {
+            return Some(format!("cel.{member}"));
+        }
+        if is_old && hook_point.is_some() {
+            return Some("cel.hookPoint".to_owned());
+        }
+    }
+    let Sidecar { permitted_hooks, unknown, .. } = hook.sidecar.as_ref()?;
+    match unknown.first() {
+        Some(member) => Some(format!("sidecar.{member}")),
+        None if is_old && permitted_hooks.is_some() => Some("sidecar.permittedHooks".to_owned()),
+        None => None,
+    }
+}
+
+/// The number of hooks in both lists.
+pub(super) fn count(plugin: &plugin_json::Plugin) -> usize {
+    plugin.spec.domain_hooks.len() + plugin.spec.launcher_hooks.len()
+}
