@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
+use hook_host::policy::{HostVersions, UnknownVersion};
 use hook_host::{
     AttachTime, Chain, CloudInitDocuments, CollectConfig, Invocation, MigrationParameters,
     PolicySource, Run, collect,
@@ -199,6 +200,11 @@ impl Deployment {
             policy: match self.policy {
                 Some(_) => PolicySource::File(policy),
                 None => PolicySource::None,
+            },
+            // A test does not know where the hook will run.
+            versions: HostVersions {
+                unknown: UnknownVersion::Warn,
+                ..HostVersions::default()
             },
             ..CollectConfig::default()
         })

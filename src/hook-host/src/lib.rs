@@ -53,4 +53,5 @@ pub use pod::{FactError, FactRead, PodAccess, PodConfig, PodPattern, render_down
 pub use policy::PolicySource;
 pub use printable::{is_printable, printable};
 pub use provenance::{Overlap, Provenance};
+pub use semver::Version;
 pub use wasm::{COMPILE_ARG, Compiler, compile_child};

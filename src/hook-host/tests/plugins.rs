@@ -162,11 +162,18 @@ async fn launcher_hooks_call_the_service_of_v1_10() {
     let plugins = parse(json!([plugin("a", &a, "Fail"), plugin("b", &b, "Ignore")]));
     let (xml, runs) = define(&chain, &plugins).await.unwrap();
     assert!(xml.contains("<a/>") && !xml.contains("<b/>"), "{xml}");
-    assert_eq!((runs[0].hook.as_str(), &runs[0].outcome), ("plugin/a[0]", &Outcome::Ok));
+    assert_eq!(
+        (runs[0].hook.as_str(), &runs[0].outcome),
+        ("plugin/a[0]", &Outcome::Ok)
+    );
     assert_eq!((new.calls().len(), old.calls().len()), (1, 0));
     let call = &new.calls()[0];
     assert_eq!(
-        (call.domain_type.as_str(), call.context.as_str(), call.vmi.as_str()),
+        (
+            call.domain_type.as_str(),
+            call.context.as_str(),
+            call.vmi.as_str()
+        ),
         ("libvirt", "Boot", "{}")
     );
     // A sidecar that only has the service of v1.9.

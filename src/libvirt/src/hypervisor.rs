@@ -52,16 +52,19 @@ pub trait Hypervisor: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u64);
 
+impl Version {
+    /// Major, minor and release.
+    #[must_use]
+    pub fn parts(self) -> (u64, u64, u64) {
+        let Version(packed) = self;
+        (packed / 1_000_000, packed / 1_000 % 1_000, packed % 1_000)
+    }
+}
+
 impl std::fmt::Display for Version {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Version(packed) = *self;
-        write!(
-            f,
-            "{}.{}.{}",
-            packed / 1_000_000,
-            packed / 1_000 % 1_000,
-            packed % 1_000
-        )
+        let (major, minor, release) = self.parts();
+        write!(f, "{major}.{minor}.{release}")
     }
 }
 

@@ -48,7 +48,7 @@ pub use devices::Devices;
 pub use domain::Domain;
 pub use error::{Error, Result, code};
 pub use event::{CloseReason, Detail, Event, LifecycleEvent};
-pub use ffi::{connect, limit_malloc_arenas};
+pub use ffi::{connect, library_version, limit_malloc_arenas};
 pub use hypervisor::{Hypervisor, KEEPALIVE, Version};
 pub use jobs::{CompletedJob, JobOperation, JobStats, JobType, Jobs};
 pub use launch_security::{LaunchSecret, LaunchSecurity, LaunchSecurityInfo, SevInfo};

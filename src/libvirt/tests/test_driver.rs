@@ -80,5 +80,9 @@ fn panicking_event_handler_does_not_end_the_process() {
 fn versions_are_returned() {
     let hypervisor = libvirt::connect("test:///default").unwrap();
     assert!(hypervisor.version().unwrap() > Version(6_000_000));
+    assert_eq!(
+        libvirt::library_version().unwrap(),
+        hypervisor.version().unwrap()
+    );
     hypervisor.qemu_version().unwrap();
 }

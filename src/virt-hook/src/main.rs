@@ -18,6 +18,7 @@ mod exit;
 mod image;
 mod inputs;
 mod inspect;
+mod known_versions;
 mod libvirt_hook;
 mod module_chain;
 mod new;

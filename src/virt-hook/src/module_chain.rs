@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use hook_host::policy::{HookYaml, module_signature, names_dangerous};
+use hook_host::policy::{
+    HookYaml, HostVersions, UnknownVersion, module_signature, names_dangerous,
+};
 use hook_host::record::RecordConfig;
 use hook_host::wasm::{CodeOrigin, LoadError, LoadOptions, Loader, Module};
 use hook_host::{Chain, CollectConfig, Compiler, Description, Limits, PodPattern, PolicySource};
@@ -68,6 +70,8 @@ pub(crate) struct HookOptions {
     pub(crate) artifacts: Option<PathBuf>,
     /// Facts about the pod.
     pub(crate) pod: PodFacts,
+    /// The versions that `requires` of a hook.yaml is compared with.
+    pub(crate) versions: HostVersions,
 }
 
 /// The options of a developer's machine.
@@ -82,6 +86,10 @@ impl Default for HookOptions {
             secrets: false,
             artifacts: None,
             pod: PodFacts::None,
+            versions: HostVersions {
+                unknown: UnknownVersion::Warn,
+                ..HostVersions::default()
+            },
         }
     }
 }
@@ -185,6 +193,7 @@ pub(crate) async fn collect(
         host_name: HOST.to_owned(),
         policy: options.policy,
         namespace: options.namespace,
+        versions: options.versions,
         record: options.record.map(|dir| RecordConfig {
             dir,
             secrets: options.secrets,

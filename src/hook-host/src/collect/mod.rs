@@ -31,7 +31,7 @@ use tokio::time::{sleep_until, timeout_at};
 use crate::hook::Hook;
 use crate::invoke::ChainConfig;
 use crate::pod::{PodConfig, PodFacts, PodFiles};
-use crate::policy::{OperatorPolicy, PolicyError, PolicySource};
+use crate::policy::{HostVersions, OperatorPolicy, PolicyError, PolicySource};
 use crate::record::{RecordConfig, Recorder};
 use crate::wasm::{LoadOptions, Loader};
 use crate::{Chain, Compiler, Limits};
@@ -70,6 +70,8 @@ pub struct CollectConfig {
     pub policy: PolicySource,
     /// The virtual machine's namespace, for the rules of that policy; empty if unknown.
     pub namespace: String,
+    /// The versions that `requires` of hooks is compared with.
+    pub versions: HostVersions,
     /// The directory with one sub-directory of sockets per plugin.
     pub plugins_dir: PathBuf,
     /// Where runs are recorded, if at all.
@@ -93,6 +95,7 @@ impl Default for CollectConfig {
             host_name: concat!("hook-host/", env!("CARGO_PKG_VERSION")).to_owned(),
             policy: PolicySource::None,
             namespace: String::new(),
+            versions: HostVersions::default(),
             plugins_dir: PathBuf::from("/var/run/kubevirt-plugin"),
             record: None,
             pod: PodConfig::default(),

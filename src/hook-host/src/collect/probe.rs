@@ -18,12 +18,12 @@ use crate::hook::{Hook, HookInfo, HookKind};
 use crate::plugins::{LoadModule, ModuleFile};
 use crate::policy::module_signature::ModuleSignature;
 use crate::policy::{
-    HOOK_YAML, HookSettings, HookYaml, ModuleIdentity, OperatorPolicy, PolicyError, ResolveError,
-    admit, resolve, resolve_sidecar,
+    HOOK_YAML, HookSettings, HookYaml, HostVersions, ModuleIdentity, OperatorPolicy, PolicyError,
+    ResolveError, admit, resolve, resolve_sidecar,
 };
 use crate::printable::{MAX_MESSAGE, printable};
 use crate::sidecar::{InfoError, Sidecar, query_info};
-use crate::wasm::{CodeOrigin, LoadError, Loader, Module, ModuleSnapshot};
+use crate::wasm::{self, CodeOrigin, LoadError, Loader, Module, ModuleSnapshot};
 use crate::{Description, Limits};
 
 /// What all probes share.
@@ -41,6 +41,7 @@ struct PolicyContext {
     operator: Option<OperatorPolicy>,
     namespace: String,
     limits: Limits,
+    versions: HostVersions,
 }
 
 /// The result of a probe, with the hook.
@@ -66,6 +67,7 @@ impl Probe {
                 operator,
                 namespace: config.namespace.clone(),
                 limits: config.limits.clone(),
+                versions: config.versions.clone(),
             }),
         }
     }
@@ -94,6 +96,9 @@ impl Probe {
             },
             Err(error) => return ProbeResult::NotReady(error.to_string()),
         };
+        if let Err(error) = self.require(id, yaml.as_ref()) {
+            return ProbeResult::Flawed(error);
+        }
         match query_info(&path).await {
             Ok(sidecar) => self.resolve_sidecar_hook(id, sidecar, yaml.as_ref()),
             Err(InfoError::NotReady(reason)) => ProbeResult::NotReady(reason),
@@ -113,6 +118,9 @@ impl Probe {
             }
             Err(error) => return ProbeResult::Flawed(format!("{}: {error}", path.display())),
         };
+        if let Err(error) = self.require(id, yaml.as_ref()) {
+            return ProbeResult::Flawed(error);
+        }
         let Ok(_permit) = self.compile_slots.acquire().await else {
             return ProbeResult::NotReady("collection ends".to_owned());
         };
@@ -120,6 +128,16 @@ impl Probe {
             Ok((module, signature)) => self.resolve_module(id, module, yaml.as_ref(), &signature),
             Err(refused) => refused,
         }
+    }
+
+    /// Refuses a hook that requires other versions than those around it.
+    fn require(&self, id: &HookId, yaml: Option<&HookYaml>) -> Result<(), String> {
+        let Some(yaml) = yaml else { return Ok(()) };
+        let required = yaml.require(&wasm::package_version(), &self.policy.versions);
+        for unknown in required.map_err(|error| format!("hook {id}: {error}"))? {
+            tracing::warn!(hook = %id, "{unknown}");
+        }
+        Ok(())
     }
 
     /// Loads a module. The operator's policy is asked before the module is compiled or run, because "may not run"

@@ -1,7 +1,7 @@
 //! From a Plugin to its hooks, in the order of their calls. KubeVirt v1.9 lists them in `spec.domainHooks`, v1.10 in
 //! `spec.launcherHooks`. What this launcher does not know is a hook that is refused by its name, never left out.
 
-use super::plugin_json::{self, Cel, Hook, Plugin, Sidecar};
+use super::plugin_json::{Cel, Hook, Plugin, Sidecar};
 use super::{Action, Condition, IGNORE, MAX_TIMEOUT, PluginHook, TIMEOUT};
 
 /// The list that a hook stands in, which is also the API that its sidecar serves.
@@ -18,7 +18,8 @@ const GUEST_DEFINITION: &str = "GuestDefinition";
 /// Hook points that v1.10 names, and whose calls are not defined yet.
 const LATER_POINTS: [&str; 2] = ["PreBoot", "PreMigrationSource"];
 /// Ends the error about what this launcher does not know.
-const WAY_OUT: &str = "take a launcher that knows it, or set failureStrategy: Ignore to start without the hook";
+const WAY_OUT: &str =
+    "take a launcher that knows it, or set failureStrategy: Ignore to start without the hook";
 
 impl HookList {
     pub(super) fn name(self) -> &'static str {
@@ -136,7 +137,9 @@ fn called_here(member: &str, point: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(if LATER_POINTS.contains(&point) {
-        format!("is to be called at {point} ({member}), which this launcher does not do yet; {WAY_OUT}")
+        format!(
+            "is to be called at {point} ({member}), which this launcher does not do yet; {WAY_OUT}"
+        )
     } else {
         format!("has the unknown hook point {point:?} in {member}; {WAY_OUT}")
     })
@@ -148,7 +151,12 @@ fn unknown_member(hook: &Hook, list: HookList) -> Option<String> {
     if let Some(member) = hook.unknown.first() {
         return Some(member.to_owned());
     }
-    if let Some(Cel { hook_point, unknown, .. }) = &hook.cel {
+    if let Some(Cel {
+        hook_point,
+        unknown,
+        ..
+    }) = &hook.cel
+    {
         if let Some(member) = unknown.first() {
             return Some(format!("cel.{member}"));
         }
@@ -156,7 +164,11 @@ fn unknown_member(hook: &Hook, list: HookList) -> Option<String> {
             return Some("cel.hookPoint".to_owned());
         }
     }
-    let Sidecar { permitted_hooks, unknown, .. } = hook.sidecar.as_ref()?;
+    let Sidecar {
+        permitted_hooks,
+        unknown,
+        ..
+    } = hook.sidecar.as_ref()?;
     match unknown.first() {
         Some(member) => Some(format!("sidecar.{member}")),
         None if is_old && permitted_hooks.is_some() => Some("sidecar.permittedHooks".to_owned()),
@@ -165,6 +177,6 @@ fn unknown_member(hook: &Hook, list: HookList) -> Option<String> {
 }
 
 /// The number of hooks in both lists.
-pub(super) fn count(plugin: &plugin_json::Plugin) -> usize {
+pub(super) fn count(plugin: &Plugin) -> usize {
     plugin.spec.domain_hooks.len() + plugin.spec.launcher_hooks.len()
 }

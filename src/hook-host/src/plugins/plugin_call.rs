@@ -70,7 +70,9 @@ impl PluginSidecar {
                 .await
                 .map_err(|error| self.failed(error.to_string()))?;
             let answer = match self.list {
-                HookList::DomainHooks => mutate_domain(channel, output, reason, vmi, domain_xml).await,
+                HookList::DomainHooks => {
+                    mutate_domain(channel, output, reason, vmi, domain_xml).await
+                }
                 HookList::LauncherHooks => {
                     guest_definition(channel, output, reason, vmi, domain_xml).await
                 }

@@ -169,8 +169,14 @@ fn launcher_hooks_of_v1_10_are_called_like_domain_hooks() {
     let path = "/var/run/kubevirt-plugin/n/hook.sock".to_owned();
     assert_eq!(plugins.hooks[0].action, Action::Sidecar(path));
     assert_eq!(
-        admit(&json!([plugin("n", json!({"launcherHooks": [hooks[0]], "nodeHooks": [{}], "mutatingAdmissionPolicies": [{}],
-            "validatingAdmissionWebhooks": []}))]), None),
+        admit(
+            &json!([plugin(
+                "n",
+                json!({"launcherHooks": [hooks[0]], "nodeHooks": [{}], "mutatingAdmissionPolicies": [{}],
+            "validatingAdmissionWebhooks": []})
+            )]),
+            None
+        ),
         Ok(())
     );
 }
@@ -191,39 +197,120 @@ fn what_is_not_known_is_refused_by_name_and_ignored_only_on_request() {
     old["sidecar"]["permittedHooks"] = json!(["GuestDefinition"]);
     let place = "spec.launcherHooks[0]";
     for (list, hook, part) in [
-        ("launcherHooks", launcher_sidecar("n", &["PreBoot"]), format!("{place} of plugin n is to be called at PreBoot")),
-        ("launcherHooks", launcher_sidecar("n", &["GuestDefinition", "PreMigrationSource"]), "at PreMigrationSource".into()),
-        ("launcherHooks", launcher_sidecar("n", &["guestdefinition"]), "unknown hook point \"guestdefinition\"".into()),
-        ("launcherHooks", launcher_sidecar("n", &[]), "has no sidecar.permittedHooks".into()),
-        ("launcherHooks", sidecar("n"), "has no sidecar.permittedHooks".into()),
+        (
+            "launcherHooks",
+            launcher_sidecar("n", &["PreBoot"]),
+            format!("{place} of plugin n is to be called at PreBoot"),
+        ),
+        (
+            "launcherHooks",
+            launcher_sidecar("n", &["GuestDefinition", "PreMigrationSource"]),
+            "at PreMigrationSource".into(),
+        ),
+        (
+            "launcherHooks",
+            launcher_sidecar("n", &["guestdefinition"]),
+            "unknown hook point \"guestdefinition\"".into(),
+        ),
+        (
+            "launcherHooks",
+            launcher_sidecar("n", &[]),
+            "has no sidecar.permittedHooks".into(),
+        ),
+        (
+            "launcherHooks",
+            sidecar("n"),
+            "has no sidecar.permittedHooks".into(),
+        ),
         ("launcherHooks", cel("PreBoot"), "(cel.hookPoint)".into()),
-        ("launcherHooks", cel("GuestDefinition"), format!("{place}.cel of plugin n is a CEL mutation")),
-        ("launcherHooks", json!({}), "has neither cel nor sidecar".into()),
+        (
+            "launcherHooks",
+            cel("GuestDefinition"),
+            format!("{place}.cel of plugin n is a CEL mutation"),
+        ),
+        (
+            "launcherHooks",
+            json!({}),
+            "has neither cel nor sidecar".into(),
+        ),
         ("launcherHooks", both, "has both cel and sidecar".into()),
-        ("launcherHooks", with(good.clone(), "after"), format!("{place}.after of plugin n is not known here")),
-        ("launcherHooks", deep, format!("{place}.sidecar.tls of plugin n")),
-        ("domainHooks", with(sidecar("n"), "after"), "spec.domainHooks[0].after of plugin n".into()),
-        ("domainHooks", old, "spec.domainHooks[0].sidecar.permittedHooks of plugin n".into()),
+        (
+            "launcherHooks",
+            with(good.clone(), "after"),
+            format!("{place}.after of plugin n is not known here"),
+        ),
+        (
+            "launcherHooks",
+            deep,
+            format!("{place}.sidecar.tls of plugin n"),
+        ),
+        (
+            "domainHooks",
+            with(sidecar("n"), "after"),
+            "spec.domainHooks[0].after of plugin n".into(),
+        ),
+        (
+            "domainHooks",
+            old,
+            "spec.domainHooks[0].sidecar.permittedHooks of plugin n".into(),
+        ),
     ] {
         let mut spec = json!({list: [hook]});
         let refused = refusal(&json!([plugin("n", spec.clone())]));
-        assert!(refused.starts_with("hook plugin/n[0] cannot be called"), "{refused}");
+        assert!(
+            refused.starts_with("hook plugin/n[0] cannot be called"),
+            "{refused}"
+        );
         assert!(refused.contains(&part), "{part} is not in {refused}");
         spec["failureStrategy"] = "Ignore".into();
-        assert_eq!(admit(&json!([plugin("n", spec.clone())]), None), Ok(()), "{spec}");
+        assert_eq!(
+            admit(&json!([plugin("n", spec.clone())]), None),
+            Ok(()),
+            "{spec}"
+        );
         spec["failureStrategy"] = "".into();
         spec["condition"] = "vmi.Name == 'other'".into();
-        assert_eq!(admit(&json!([plugin("n", spec.clone())]), None), Ok(()), "{spec}");
+        assert_eq!(
+            admit(&json!([plugin("n", spec.clone())]), None),
+            Ok(()),
+            "{spec}"
+        );
     }
-    let unknown = refusal(&json!([plugin("n", json!({"gpu\u{1b}Hooks": [{}], "launcherHooks": [good]}))]));
-    assert!(unknown.starts_with("hook plugin/n cannot be called"), "{unknown}");
-    assert!(unknown.contains("spec.gpu\\u{1b}Hooks of plugin n is not known here"), "{unknown}");
-    let mixed = refusal(&json!([plugin("n", json!({"domainHooks": [sidecar("n")], "launcherHooks": [good]}))]));
+    let unknown = refusal(&json!([plugin(
+        "n",
+        json!({"gpu\u{1b}Hooks": [{}], "launcherHooks": [good]})
+    )]));
+    assert!(
+        unknown.starts_with("hook plugin/n cannot be called"),
+        "{unknown}"
+    );
+    assert!(
+        unknown.contains("spec.gpu\\u{1b}Hooks of plugin n is not known here"),
+        "{unknown}"
+    );
+    let mixed = refusal(&json!([plugin(
+        "n",
+        json!({"domainHooks": [sidecar("n")], "launcherHooks": [good]})
+    )]));
     assert!(mixed.contains("has both spec.domainHooks"), "{mixed}");
     // An absent member.
-    assert_eq!(admit(&json!([plugin("n", json!({"launcherHooks": [good], "gpuHooks": null}))]), None), Ok(()));
-    let many: Vec<_> = (0..=MAX_HOOKS).map(|n| plugin(&n.to_string(), json!({"gpuHooks": 1}))).collect();
-    assert!(matches!(Plugins::parse(json!(many).to_string().as_bytes()), Err(PluginsError::TooMany(_))));
+    assert_eq!(
+        admit(
+            &json!([plugin(
+                "n",
+                json!({"launcherHooks": [good], "gpuHooks": null})
+            )]),
+            None
+        ),
+        Ok(())
+    );
+    let many: Vec<_> = (0..=MAX_HOOKS)
+        .map(|n| plugin(&n.to_string(), json!({"gpuHooks": 1})))
+        .collect();
+    assert!(matches!(
+        Plugins::parse(json!(many).to_string().as_bytes()),
+        Err(PluginsError::TooMany(_))
+    ));
 }
 
 /// One sidecar hook, with a condition of its plugin and one of its own.

@@ -22,14 +22,17 @@ mod operator_policy;
 mod pattern_subset;
 pub mod permission;
 mod plugin_settings;
+mod requires;
 mod resolve;
 mod strict_yaml;
 mod summary;
+mod version_range;
 mod yaml_values;
 
 pub use hook_yaml::HookYaml;
 pub use operator_policy::{Allow, Digests, OperatorPolicy};
 pub use pattern_subset::names_dangerous;
+pub use requires::{HostVersions, Requirement, UnknownVersion};
 pub use resolve::{HookSettings, ModuleIdentity, ResolveError};
 pub use strict_yaml::{PolicyError, PolicySource};
 pub use summary::{PolicySummary, PolicyWarning};

@@ -12,6 +12,7 @@ use sigstore_bundle::PublicKey;
 
 use super::permission::DangerKind;
 use super::strict_yaml::YamlPosition;
+use super::version_range::VersionRange;
 use crate::PodPattern;
 use crate::description::{absolute_directory, domain_pattern};
 
@@ -133,6 +134,7 @@ from_text!(SizeValue, |text| bytes(text).ok_or_else(|| format!(
 from_text!(Sha256, |text| sha256(text).ok_or_else(|| format!(
     "{text:?} is no sha256: 64 hexadecimal digits"
 )));
+from_text!(VersionRange, |text| VersionRange::parse(text));
 from_text!(Pattern, |text| domain_pattern(text).map(Pattern));
 from_text!(Dangerous, |text| if text.starts_with('/') {
     domain_pattern(text).map(Dangerous::Path)

@@ -50,6 +50,7 @@ pub(crate) use module_snapshot::ModuleSnapshot;
 pub use precompile::{PrecompileError, Precompiled, precompile};
 pub use precompiled_dirs::precompiled_dirs;
 pub use versions::LinkError;
+pub use versions::package_version;
 
 /// The first argument with which a program re-executes itself to compile one module.
 pub const COMPILE_ARG: &str = "__compile-hook";

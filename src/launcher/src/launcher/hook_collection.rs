@@ -3,14 +3,18 @@
 use std::path::Path;
 
 use anyhow::Context;
+use hook_host::policy::HostVersions;
 use hook_host::record::RecordConfig;
 use hook_host::wasm::precompiled_dirs;
-use hook_host::{Chain, CollectConfig, Compiler};
+use hook_host::{Chain, CollectConfig, Compiler, Version};
 
 use crate::config::Config;
 
 /// Hooks that were compiled into the launcher's image.
 const PRECOMPILED_HOOKS: &str = "/usr/share/virt-launcher/hook-artifacts";
+
+/// The KubeVirt whose launcher this one replaces.
+const KUBEVIRT: Version = Version::new(1, 9, 0);
 
 /// Waits for the expected number of hooks.
 pub(super) async fn collect(config: &Config, namespace: &str) -> anyhow::Result<Chain> {
@@ -31,6 +35,7 @@ pub(super) async fn collect(config: &Config, namespace: &str) -> anyhow::Result<
         host_name: concat!("virt-launcher/", env!("CARGO_PKG_VERSION")).to_owned(),
         policy: config.hook_policy.clone(),
         namespace: namespace.to_owned(),
+        versions: versions(),
         record: config.flags.hook_record.clone().map(|dir| RecordConfig {
             dir,
             secrets: false,
@@ -43,4 +48,32 @@ pub(super) async fn collect(config: &Config, namespace: &str) -> anyhow::Result<
         tracing::warn!("{unseen}");
     }
     Ok(chain)
+}
+
+/// The versions for `requires` of hooks. libvirt's is the library's, because no daemon runs yet.
+fn versions() -> HostVersions {
+    let libvirt = libvirt::library_version();
+    let libvirt =
+        libvirt.inspect_err(|error| tracing::warn!(%error, "libvirt's version is not known"));
+    HostVersions {
+        libvirt: libvirt.ok().map(|version| {
+            let (major, minor, release) = version.parts();
+            Version::new(major, minor, release)
+        }),
+        kubevirt: Some(KUBEVIRT),
+        ..HostVersions::default()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_known_before_a_daemon_runs() {
+        let versions = versions();
+        assert!(versions.libvirt.unwrap() >= Version::new(9, 0, 0));
+        assert_eq!(versions.kubevirt.unwrap().to_string(), "1.9.0");
+    }
 }

@@ -1,6 +1,7 @@
 //! The calls on a connection.
 
 use std::ffi::c_int;
+use std::ptr;
 use std::sync::Arc;
 
 use virt_sys as sys;
@@ -23,6 +24,15 @@ use crate::subscription::{EventHandler, Subscription};
 pub fn connect(uri: &str) -> Result<Arc<dyn Hypervisor>> {
     event_loop::ensure()?;
     Ok(Arc::new(RealHypervisor(Connection::open(uri)?)))
+}
+
+/// The version of the library that this program is linked with at run time. Needs no daemon. An image's daemons are of the
+/// same build.
+pub fn library_version() -> Result<Version> {
+    let mut packed = 0;
+    // SAFETY: the result has a place to go; without a driver's name, nothing is written to the third argument.
+    check(unsafe { sys::virGetVersion(&raw mut packed, ptr::null(), ptr::null_mut()) })?;
+    Ok(Version(packed))
 }
 
 struct RealHypervisor(Arc<Connection>);

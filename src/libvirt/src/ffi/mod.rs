@@ -25,5 +25,5 @@ mod stream;
 mod typed_param_list;
 mod typed_params;
 
-pub use hypervisor::connect;
+pub use hypervisor::{connect, library_version};
 pub use malloc_arenas::limit_malloc_arenas;

@@ -8,6 +8,7 @@ mod libvirt_tools;
 mod libvirt_version;
 mod migration;
 mod module;
+mod requires;
 mod sample_vmis;
 mod schema;
 
@@ -21,6 +22,7 @@ use crate::compile_progress;
 use crate::exit::Failure;
 use crate::inputs::PodFacts;
 use crate::inspect::ModuleReport;
+use crate::known_versions::KnownVersions;
 use crate::module_chain::{self, HookOptions};
 use crate::output::{Report, Style};
 use crate::runtime::runtime;
@@ -59,6 +61,8 @@ pub(crate) struct Arguments {
     /// Facts about the pod, as for run
     #[arg(long, value_name = "FILE")]
     pod: Option<PathBuf>,
+    #[command(flatten)]
+    versions: KnownVersions,
     /// Leave out what libvirt's own tools say
     #[arg(long)]
     without_libvirt: bool,
@@ -100,6 +104,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     };
     let compiling = module::compiling(cost.millis, peak, refused)?;
     findings.extend(module::findings(&report, compiling));
+    if let Some(finding) = requires::finding(path, &arguments.versions)? {
+        let failed = finding.failed();
+        findings.push(finding);
+        if failed {
+            return Ok(CheckReport { findings });
+        }
+    }
     let samples = sample_vmis::sample_vmis(&arguments.vmi)?;
     let policy = arguments.policy.as_deref();
     let options = HookOptions {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::known_versions::KnownVersions;
+
 pub(crate) const HELP: &str = "\
 Examples:
   virt-hook serve --module /hooks/smbios.wasm
@@ -60,6 +62,8 @@ pub(crate) struct Arguments {
     /// [default: /usr/share/virt-hook/hook-artifacts, if it is there]
     #[arg(long, value_name = "DIR", env = "VIRT_HOOK_ARTIFACTS")]
     pub(crate) hook_artifacts: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) versions: KnownVersions,
     /// Serve metrics for Prometheus at http://ADDRESS/metrics, such as 0.0.0.0:9464; without encryption and
     /// authentication
     #[arg(long, value_name = "ADDRESS", env = "VIRT_HOOK_METRICS")]

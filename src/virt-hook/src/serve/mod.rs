@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
+use hook_host::policy::UnknownVersion;
 use hook_host::serve::{FrontEnd, ServeConfig, SocketStaging};
 use hook_host::wasm::precompiled_dirs;
 use hook_host::{Chain, PodConfig};
@@ -76,6 +77,7 @@ async fn until_told(
             dir: Some(arguments.pod_info_dir.clone()),
             ..PodConfig::default()
         }),
+        versions: arguments.versions.with(UnknownVersion::Refuse),
         ..HookOptions::default()
     };
     let chain = tokio::select! {

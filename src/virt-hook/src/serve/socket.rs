@@ -81,6 +81,7 @@ fn is_name(name: &str) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::known_versions::KnownVersions;
 
     fn serve(plugin: Option<&str>, socket: Option<&str>) -> Arguments {
         Arguments {
@@ -93,6 +94,7 @@ mod tests {
             hook_record: None,
             pod_info_dir: "/etc/virt-hook/pod-info".into(),
             hook_artifacts: None,
+            versions: KnownVersions::default(),
             metrics: None,
         }
     }

@@ -263,6 +263,32 @@ async fn a_plugins_domain_comes_back_changed() {
 }
 
 #[tokio::test]
+async fn required_versions_must_be_known_and_met() {
+    let pod = Pod::new();
+    let hook = pod.root().join("smbios");
+    fs::create_dir(&hook).unwrap();
+    let module = hook.join("hook.wasm");
+    fs::copy(example("smbios-hook"), &module).unwrap();
+    fs::write(hook.join("hook.yaml"), "requires: {libvirt: '>=11'}\n").unwrap();
+    let refused = async |arguments: &[&str]| pod.serve(&[&module], arguments).ended(2).await;
+    for (arguments, part) in [
+        (&[][..], "give it with --libvirt-version"),
+        (&["--libvirt-version", "v10.9.0"], "this is libvirt 10.9.0"),
+        (&["--libvirt-version", "new"], "no version such as"),
+    ] {
+        let said = refused(arguments).await;
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let said = refused(&[]).await;
+    let place = format!("{}:1:21", hook.join("hook.yaml").display());
+    assert!(said.contains(&place), "{place}: {said}");
+    let mut served = pod.serve(&[&module], &["--libvirt-version", "11.3"]);
+    served.ready().await;
+    served.signal();
+    served.ended(0).await;
+}
+
+#[tokio::test]
 async fn a_veto_is_the_launchers_to_read() {
     let pod = Pod::new();
     let mut served = pod.serve(&[&every_point()], &[]);

@@ -106,6 +106,13 @@ pub enum LinkError {
     Mismatch(String),
 }
 
+/// The newest version of the WIT package `virt-hook:hooks` that this host implements.
+#[must_use]
+pub fn package_version() -> Version {
+    // The constant is checked by a test.
+    Version::parse(v0_1::NEWEST).unwrap_or(Version::new(0, 1, 0))
+}
+
 /// A linker with every interface that a component may import: those of all lines, and WASI. [`link`] replaces the parts of
 /// WASI that reach outside.
 pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<StoreState>> {

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cap_std::fs::Dir;
+use semver::Version;
 use serde::Deserialize;
 
+use super::requires::{HostVersions, Requirement, Requires, UnknownVersion};
 use super::strict_yaml::{self, PolicyError, YamlPosition};
 use super::yaml_values::{Directory, DurationValue, Located, Pattern, Sha256, SizeValue};
 use crate::description::MAX_WISHES;
@@ -28,7 +30,7 @@ pub(super) const MIN_MEMORY: usize = 1 << 20;
 
 /// The virtual machine owner's settings for a module, in `hook.yaml` beside it; if there are
 /// several modules, for each of them. All keys are optional. Beside a gRPC sidecar's socket only
-/// `priority`, `hookPoints` and `failurePolicy` are allowed.
+/// `priority`, `hookPoints`, `failurePolicy` and `requires` are allowed.
 ///
 /// ```yaml
 /// sha256: 2c26...             # the module must have this digest
@@ -47,6 +49,10 @@ pub(super) const MIN_MEMORY: usize = 1 << 20;
 ///   paths: ["/domain/sysinfo/**"]
 ///   dirs: ["/etc/hook"]       # read-only, and never without this
 ///   pod: ["network-status/*"] # facts about the pod; what the module declares when left out
+/// requires:                   # what the hook needs; else it is refused
+///   libvirt: ">=11.0"
+///   kubevirt: ">=1.9, <2"
+///   hooks: "0.1"              # the WIT package
 /// ```
 #[derive(Debug, Clone)]
 pub struct HookYaml {
@@ -67,6 +73,7 @@ pub(super) struct Content {
     pub(super) log: Option<Located<SizeValue>>,
     pub(super) config: BTreeMap<String, Located<String>>,
     pub(super) allow: Allowed,
+    pub(super) requires: Option<Requires>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -145,6 +152,7 @@ impl HookYaml {
             log,
             config,
             allow,
+            requires: _,
         } = &self.content;
         let position =
             |key, position: Option<YamlPosition>| position.map(|position| (key, position));
@@ -188,6 +196,32 @@ impl HookYaml {
             sha256: pin.get().0.clone(),
             place: format!("{}:{}:{}", self.path.display(), place.line, place.column),
         })
+    }
+
+    /// The requirements, compared with the versions; `package` is that of the WIT package.
+    #[must_use]
+    pub fn requirements(&self, package: &Version, versions: &HostVersions) -> Vec<Requirement> {
+        let requires = self.content.requires.iter();
+        requires
+            .flat_map(|requires| requires.compare(package, versions))
+            .collect()
+    }
+
+    /// Refuses a hook whose requirements are not met. The result are the requirements that are not known to be met.
+    pub(crate) fn require(
+        &self,
+        package: &Version,
+        versions: &HostVersions,
+    ) -> Result<Vec<String>, PolicyError> {
+        let mut unknown = Vec::new();
+        for requirement in self.requirements(package, versions) {
+            match (&requirement.found, versions.unknown) {
+                _ if requirement.is_met => {}
+                (None, UnknownVersion::Warn) => unknown.push(requirement.to_string()),
+                _ => return Err(self.wrong(requirement.position, requirement.to_string())),
+            }
+        }
+        Ok(unknown)
     }
 
     pub(super) fn wrong(&self, place: YamlPosition, reason: impl Into<String>) -> PolicyError {
@@ -242,6 +276,9 @@ impl HookYaml {
     }
 }
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod requires_tests;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
