@@ -5,11 +5,15 @@
 pub(crate) enum Challenge {
     Basic,
     /// A token of a service.
-    Bearer {
-        realm: String,
-        service: Option<String>,
-        scope: Option<String>,
-    },
+    Bearer(TokenChallenge),
+}
+
+/// A Bearer challenge of a registry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TokenChallenge {
+    pub(crate) realm: String,
+    pub(crate) service: Option<String>,
+    pub(crate) scope: Option<String>,
 }
 
 impl Challenge {
@@ -36,11 +40,11 @@ impl Challenge {
             rest = after;
         }
         let [realm, service, scope] = values;
-        Some(Self::Bearer {
+        Some(Self::Bearer(TokenChallenge {
             realm: realm?,
             service,
             scope,
-        })
+        }))
     }
 }
 
@@ -65,11 +69,11 @@ mod tests {
     #[test]
     fn challenges_are_read() {
         let header = "Bearer realm=\"https://a.example/token\",service=\"r, s\",scope=\"x:y:pull\"";
-        let bearer = Challenge::Bearer {
+        let bearer = Challenge::Bearer(TokenChallenge {
             realm: "https://a.example/token".to_owned(),
             service: Some("r, s".to_owned()),
             scope: Some("x:y:pull".to_owned()),
-        };
+        });
         assert_eq!(Challenge::parse(header), Some(bearer));
         let basic = Challenge::parse("basic realm=\"x\"");
         assert_eq!(basic, Some(Challenge::Basic));

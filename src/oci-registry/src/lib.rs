@@ -1,20 +1,25 @@
 //! A client of OCI registries (distribution-spec v1.1): manifests and blobs, with deadlines and size limits.
 //!
 //! A registry is not trusted: every answer has a limit, every request a deadline, everything that is addressed by a
-//! digest is checked against the digest, and credentials are sent to the registry and its token service only. TLS is
-//! required unless the caller asks for plain HTTP.
+//! digest is checked against the digest, and credentials are sent to the registry and its own token service only (`token`).
+//! TLS is required unless the caller asks for plain HTTP.
 
 mod auth;
 mod client;
 mod credentials;
 mod digest;
 mod error;
+mod options;
+mod push;
 mod reference;
+mod token;
+mod transport;
 
-pub use client::{Client, Limits, Manifest, Options};
+pub use client::{Client, Manifest};
 pub use credentials::Credentials;
 pub use digest::{Digest, sha256};
 pub use error::RegistryError;
+pub use options::{Limits, Options};
 pub use reference::{Reference, ReferenceError};
 
 /// The largest manifest, configuration or index in bytes; what registries accept.

@@ -41,6 +41,9 @@ pub(super) struct Connection {
     /// Without TLS: whoever is on the way can read and change everything
     #[arg(long)]
     plain_http: bool,
+    /// A token service on another host that belongs to the registry, and is given the password. May be repeated
+    #[arg(long, value_name = "HOST")]
+    token_host: Vec<String>,
     /// Seconds that everything together may take
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
@@ -57,6 +60,7 @@ impl Connection {
             credentials: self.credentials(reference.host())?,
             roots: self.roots()?,
             plain_http: self.plain_http,
+            token_hosts: self.token_host.clone(),
         };
         Client::new(reference, options, can_push).map_err(failure)
     }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
@@ -69,6 +69,15 @@ impl Answer {
         }
     }
 
+    pub(crate) fn redirect(status: u16, location: &str) -> Self {
+        Self::Whole {
+            status,
+            headers: format!("Location: {location}\r\n"),
+            body: Vec::new(),
+            claim: None,
+        }
+    }
+
     /// The same, with another length in its header.
     pub(crate) fn claiming(self, length: usize) -> Self {
         match self {
@@ -89,22 +98,39 @@ impl Answer {
 }
 
 pub(crate) struct LyingRegistry {
+    port: u16,
     host: String,
+    authorizations: Arc<Mutex<Vec<Option<String>>>>,
 }
 
 impl LyingRegistry {
     /// Answers requests by their path until the test program ends.
     pub(crate) fn start(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let host = format!("localhost:{}", listener.local_addr().unwrap().port());
-        let answer = Arc::new(answer);
+        let port = listener.local_addr().unwrap().port();
+        let authorizations = Arc::new(Mutex::new(Vec::new()));
+        let (answer, seen) = (Arc::new(answer), Arc::clone(&authorizations));
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let answer = Arc::clone(&answer);
-                std::thread::spawn(move || serve(&stream, &*answer));
+                let (answer, seen) = (Arc::clone(&answer), Arc::clone(&seen));
+                std::thread::spawn(move || serve(&stream, &*answer, &seen));
             }
         });
-        Self { host }
+        Self {
+            port,
+            host: format!("localhost:{port}"),
+            authorizations,
+        }
+    }
+
+    /// Its address under another name, which makes it another host.
+    pub(crate) fn foreign_host(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// The header `Authorization` of each request.
+    pub(crate) fn authorizations(&self) -> Vec<Option<String>> {
+        self.authorizations.lock().unwrap().clone()
     }
 
     pub(crate) fn host(&self) -> &str {
@@ -113,17 +139,30 @@ impl LyingRegistry {
 }
 
 /// One request; the connection is closed after it.
-fn serve(mut stream: &TcpStream, answer: &dyn Fn(&str) -> Answer) {
+fn serve(
+    mut stream: &TcpStream,
+    answer: &dyn Fn(&str) -> Answer,
+    authorizations: &Mutex<Vec<Option<String>>>,
+) {
     let mut lines = BufReader::new(stream).lines();
     let Some(Ok(first)) = lines.next() else {
         return;
     };
     let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+    let mut authorization = None;
     for line in lines {
-        if line.unwrap_or_default().is_empty() {
+        let line = line.unwrap_or_default();
+        if line.is_empty() {
             break;
         }
+        match line.split_once(": ") {
+            Some((name, value)) if name.eq_ignore_ascii_case("authorization") => {
+                authorization = Some(value.to_owned());
+            }
+            _ => {}
+        }
     }
+    authorizations.lock().unwrap().push(authorization);
     match answer(&path) {
         Answer::Silence => std::thread::sleep(Duration::from_secs(60)),
         Answer::Whole {

@@ -7,15 +7,19 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::token_server::TokenServer;
+
 /// Long, since the machine may be busy.
 const READY: Duration = Duration::from_secs(60);
 /// alice's password is "secret".
 const PASSWORDS: &str = "alice:$2b$04$qbEJhxRWjvcP3qIxne1xyOu2CXEitK5JbCehlTvrKs4iEcrA6Sws6\n";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Access {
+#[derive(Clone, Copy)]
+pub(crate) enum Access<'a> {
     Anyone,
     AliceWithTls,
+    /// Whom the token service knows.
+    Tokens(&'a TokenServer),
 }
 
 /// A registry that ends with the test.
@@ -26,14 +30,17 @@ pub(crate) struct RealRegistry {
 }
 
 impl RealRegistry {
-    pub(crate) fn start(access: Access) -> Self {
+    pub(crate) fn start(access: Access<'_>) -> Self {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name).display().to_string();
         let mut config = format!(
             "version: 0.1\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp:\n  addr: 127.0.0.1:0\n",
             at("data")
         );
-        if access == Access::AliceWithTls {
+        if let Access::Tokens(service) = access {
+            config += &service.registry_config();
+        }
+        if let Access::AliceWithTls = access {
             // The default configuration makes a CA, which is no certificate of a server.
             fs::write(at("req.cnf"), "[req]\ndistinguished_name = dn\n[dn]\n").unwrap();
             let made = Command::new("openssl")
