@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::spec::DomainSpec;
+use kubevirt_api::metadata::KubeVirtMetadata;
 use kubevirt_api::state::{LifeCycle, reason};
 use libvirt::{Event, LifecycleEvent};
 use tokio::sync::{Mutex, mpsc, watch};
@@ -301,6 +302,21 @@ impl Observer {
         } else {
             Default::default()
         };
+        self.notify(snapshot, metadata, publication, history);
+        // Whoever waits for that may flush the notifier next, and the launcher ends after that.
+        if publication.with_metadata {
+            self.metadata.mark_published(version);
+        }
+    }
+
+    /// Hands the notification to the notifier, unless it would repeat the last one of a domain that is off.
+    fn notify(
+        &self,
+        snapshot: DomainSnapshot,
+        metadata: KubeVirtMetadata,
+        publication: &Publication,
+        history: &mut ObserverHistory,
+    ) {
         let is_last = snapshot.is_gone() && publication.may_be_last;
         let alive = snapshot.presence() == Presence::On;
         let (status, reason) = (snapshot.status, snapshot.reason);
@@ -313,11 +329,11 @@ impl Observer {
         let mut domain = snapshot.domain(namespace, name, uid, metadata);
         self.alert_reporter.add_panic(&mut domain.status);
         self.guest_info.add_to_notification(&mut domain.status);
-        if publication.with_metadata {
-            self.metadata.mark_published(version);
-        }
-        let json = domain.to_json().ok().filter(|_| !alive);
-        let off = json.map(|json| OffNotification {
+        let json = match (!alive).then(|| domain.to_json()).transpose() {
+            Ok(json) => json,
+            Err(error) => return report_encoding(&error),
+        };
+        let off = json.clone().map(|json| OffNotification {
             event_type: publication.event_type,
             json,
             is_last,
@@ -333,10 +349,16 @@ impl Observer {
             "domain {}",
             self.identity.domain
         );
-        if is_last {
-            domain.metadata.deletion_timestamp = Some(now());
-        }
-        match domain.to_json() {
+        let encoded = match json {
+            Some(json) if !is_last => Ok(json),
+            _ => {
+                if is_last {
+                    domain.metadata.deletion_timestamp = Some(now());
+                }
+                domain.to_json()
+            }
+        };
+        match encoded {
             Ok(json) => {
                 let receipt = self
                     .notifier
@@ -345,9 +367,13 @@ impl Observer {
                     self.start_report.observe(receipt);
                 }
             }
-            Err(error) => tracing::error!(reason = %error, "could not encode the domain"),
+            Err(error) => report_encoding(&error),
         }
     }
+}
+
+fn report_encoding(error: &serde_json::Error) {
+    tracing::error!(reason = %error, "could not encode the domain");
 }
 
 /// QEMU has ended.
