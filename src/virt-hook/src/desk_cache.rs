@@ -92,8 +92,20 @@ impl DeskCache {
 
     /// Copies the entries of a module into `compiled`, the private directory of a run.
     pub(crate) fn fetch(&self, module: &Path, compiled: &Path) {
+        self.fetch_if(module, compiled, |_| true);
+    }
+
+    /// The same for a run that tells what the compilation cost: only if that was kept.
+    pub(crate) fn fetch_measured(&self, module: &Path, compiled: &Path) {
+        self.fetch_if(module, compiled, |digest| self.cost(digest).is_some());
+    }
+
+    fn fetch_if(&self, module: &Path, compiled: &Path, wanted: impl Fn(&str) -> bool) {
         let fetched = || -> io::Result<()> {
             let digest = hashed(&mut File::open(module)?, &mut io::sink())?;
+            if !wanted(&digest) {
+                return Ok(());
+            }
             for (name, path) in self.entries()? {
                 if let Some(entry) = Entry::parse(&name).filter(|entry| entry.module == digest) {
                     fetch_entry(&path, &entry, compiled)?;
@@ -377,6 +389,28 @@ mod tests {
         assert_eq!(desk.cache.cost("ab"), Some(cost));
         fs::write(desk.entry(), "damaged").unwrap();
         assert_eq!(desk.cache.cost("ab"), None);
+    }
+
+    #[test]
+    fn code_without_its_cost_is_not_for_runs_that_tell_it() {
+        let desk = Desk::new(MAX_BYTES);
+        desk.keep("a", "code");
+        let file = desk.place.path().join("module.wasm");
+        fs::write(&file, "a").unwrap();
+        let fetched = || {
+            let compiled = tempfile::tempdir_in(desk.place.path()).unwrap();
+            desk.cache.fetch_measured(&file, compiled.path());
+            entries(compiled.path()).unwrap().len()
+        };
+        assert_eq!(fetched(), 0);
+        let cost = CompileCost {
+            millis: 7,
+            peak_memory: None,
+            refused_in_smallest_sidecar: None,
+        };
+        let digest = hashed(&mut "a".as_bytes(), &mut io::sink()).unwrap();
+        desk.cache.keep_cost(&digest, &cost);
+        assert_eq!(fetched(), 1);
     }
 
     #[test]

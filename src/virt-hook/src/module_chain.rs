@@ -285,7 +285,9 @@ pub(crate) fn load_once(
         .with_context(|| kept.display().to_string())
         .map_err(Failure::Machine)?;
     let cache = DeskCache::of_user();
-    cache.iter().for_each(|cache| cache.fetch(path, kept));
+    cache
+        .iter()
+        .for_each(|cache| cache.fetch_measured(path, kept));
     let loaded = runtime()?.block_on(load(path, kept));
     let loaded = loaded.map_err(Failure::Machine)?;
     cache.iter().for_each(|cache| cache.keep(kept));
