@@ -34,7 +34,7 @@ mod timestamp;
 mod unix_listener;
 
 pub use agent::PollIntervals;
-pub use boot::resources::BootResources;
+pub use boot::preparation::BootResources;
 pub use config::{Config, ConfigError};
 pub use instance_lock::{DIRECTORIES_IN_USE, InstanceLockError};
 pub use paths::Paths;

@@ -8,7 +8,7 @@
 
 mod expectations;
 mod foreign_clients;
-mod hotplugged_disks;
+mod hotplug_calls;
 mod leaks;
 mod migrations;
 mod notify_proxy;

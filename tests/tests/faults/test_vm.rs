@@ -20,7 +20,7 @@ use tests::pod::{Pod, Process, User};
 use tests::virt_handler::{Answer, Commands, Event, VirtHandler};
 use tests::vmi_builder::Vmi;
 
-use crate::hotplugged_disks;
+use crate::hotplug_calls;
 use crate::notify_proxy::NotifyProxy;
 use crate::row::{Call, Phase, Program, ProxyMode, Setup};
 use crate::stalled_client::StalledClient;
@@ -82,7 +82,7 @@ impl TestVm {
             pod.set_up_network(TRACKED_DISK, "")?;
         }
         if setup == Setup::Hotplug {
-            hotplugged_disks::put_images(&pod)?;
+            hotplug_calls::put_images(&pod)?;
         }
         // virt-handler has its own directory, with the proxy between it and the pod's.
         let directory = tempfile::Builder::new().prefix("handler-").tempdir()?;
@@ -110,7 +110,7 @@ impl TestVm {
                 vmi.volume("data", disk)
                     .edit(|vmi| vmi["status"]["changedBlockTracking"] = tracking)
             }
-            Setup::Hotplug => hotplugged_disks::base(vmi),
+            Setup::Hotplug => hotplug_calls::base(vmi),
             _ => vmi,
         };
         Ok(TestVm {
@@ -456,9 +456,9 @@ pub(crate) async fn ask(client: &Commands, vmi: &Vmi, call: Call) -> Result<Answ
                     .memory_dump(vmi, &format!("{FULL_DISK}/{}", dump_name()))
                     .await?
             }
-            Call::AttachDisk => hotplugged_disks::sync(client, vmi, true).await?,
-            Call::DetachDisk => hotplugged_disks::sync(client, vmi, false).await?,
-            Call::AttachUnusableDisks => hotplugged_disks::sync_unusable(client, vmi).await?,
+            Call::AttachDisk => hotplug_calls::sync(client, vmi, true).await?,
+            Call::DetachDisk => hotplug_calls::sync(client, vmi, false).await?,
+            Call::AttachUnusableDisks => hotplug_calls::sync_unusable(client, vmi).await?,
             Call::ExecFlood => {
                 let flood = "head -c 100000000 /dev/zero | tr '\\0' x";
                 done(

@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
 use super::COMPILE_ARG;
-use super::confinement::{Missing, confine};
+use super::compile_child_confinement::{Missing, confine};
 use super::engine::{EngineRole, TargetMachine, engine};
 
 /// The limits of a compile child, passed as command-line arguments.

@@ -11,8 +11,8 @@
 mod artifact_cache;
 mod compile;
 mod compile_child;
+mod compile_child_confinement;
 mod component_interfaces;
-mod confinement;
 mod engine;
 mod engine_host;
 mod epoch;

@@ -3,14 +3,14 @@
 //! [`element!`](crate::element!) declares an element once: field, place in the XML, name in KubeVirt's JSON. The
 //! table generates XML text, reading libvirt's `dumpxml`, and the `Domain` JSON that virt-handler decodes.
 
-mod json;
+mod go_json_fields;
 mod read;
 mod scalar;
 mod table;
 mod write;
 
 pub use crate::element;
-pub use json::{JsonField, XmlName};
+pub use go_json_fields::{JsonField, XmlName};
 pub use read::{ParseError, ReadChild, ReadElement, local_name, read_attr, read_text};
 pub use scalar::Scalar;
 pub use write::{WriteChild, WriteElement, Writer};

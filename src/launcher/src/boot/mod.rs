@@ -10,4 +10,4 @@ pub(crate) mod image_volumes;
 mod iso9660;
 pub(crate) mod migration_sockets;
 mod network;
-pub(crate) mod resources;
+pub(crate) mod preparation;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::agent::PollIntervals;
-use crate::boot::resources::BootResources;
+use crate::boot::preparation::BootResources;
 use crate::command::{CommandService, Server};
 use crate::jobs::MigrationEnvironment;
 use crate::libvirt_client::{Client, Connect, ConnectTarget, Connection};

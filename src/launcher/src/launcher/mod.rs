@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use crate::agent::PollIntervals;
 use crate::boot::host;
 use crate::boot::image_volumes::ImageVolumes;
-use crate::boot::resources::BootResources;
+use crate::boot::preparation::BootResources;
 use crate::config::Config;
 use crate::daemons::{self, Daemons, DaemonsConfig};
 use crate::instance_lock::InstanceLock;

@@ -13,7 +13,7 @@ use super::refusal::Refusal;
 use crate::agent::FreezeError;
 use crate::blocking::NoAnswer;
 use crate::boot::migration_sockets::MigrationSocketError;
-use crate::boot::resources::BootResourceError;
+use crate::boot::preparation::BootResourceError;
 use crate::jobs::{BackupError, CheckpointError, JobKind};
 use crate::libvirt_client::{CallError, SnapshotError, response_text};
 use crate::qmp::QmpError;

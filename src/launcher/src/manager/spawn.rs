@@ -17,7 +17,7 @@ use super::state::Phase;
 use super::vm_context::{Identity, VmContext};
 use crate::agent::credentials::CredentialSync;
 use crate::agent::{AgentData, AgentLink, Freezer, GuestInfoCache, PollIntervals, Poller};
-use crate::boot::resources::BootResources;
+use crate::boot::preparation::BootResources;
 use crate::events::VmEvent;
 use crate::jobs::{JobContext, JobRecorder, JobSignals, Jobs, MigrationEnvironment, ProgressTimes};
 use crate::libvirt_client::{Client, ConnectTarget, ConnectionEvent};

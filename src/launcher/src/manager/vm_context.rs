@@ -25,7 +25,7 @@ use super::state::{Phase, Role};
 use crate::agent::guest_time::GuestTimeSync;
 use crate::agent::{AgentData, Freezer, GuestInfoCache};
 use crate::boot::migration_sockets::MigrationSockets;
-use crate::boot::resources::{BootResources, CloudInitImage};
+use crate::boot::preparation::{BootResources, CloudInitImage};
 use crate::events::VmEvent;
 use crate::jobs::Jobs;
 use crate::libvirt_client::Client;

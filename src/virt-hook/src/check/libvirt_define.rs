@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::behaviour::{BehaviourCheck, SampleRun, differences};
 use super::finding::{Finding, Verdict};
-use super::libvirt_tools::{ToolError, ToolOutput, run_tool};
+use super::tool_process::{ToolError, ToolOutput, run_tool};
 use crate::exit::Failure;
 
 const TAKEN: &str = "libvirt";

@@ -4,13 +4,13 @@ mod arriving_vmi;
 mod behaviour;
 mod finding;
 mod libvirt_define;
-mod libvirt_tools;
 mod libvirt_version;
 mod migration;
 mod module;
 mod requires;
 mod sample_vmis;
 mod schema;
+mod tool_process;
 
 use std::path::{Path, PathBuf};
 

@@ -9,7 +9,7 @@ use domain_xml::Document;
 
 use super::behaviour::BehaviourCheck;
 use super::finding::{Finding, Verdict};
-use super::libvirt_tools::{ToolError, run_tool};
+use super::tool_process::{ToolError, run_tool};
 use crate::exit::Failure;
 
 const NAME: &str = "schema";

@@ -7,8 +7,8 @@ use domain_xml::{Budget, Change, ChangeKind, Part, Place};
 
 use super::danger::{self, DangerKind, Presence, Reserved};
 use super::pattern_hint;
+use super::read_once_elements::is_read_once;
 use super::refusal::{Reason, Refusal, refusal};
-use super::single_elements::is_read_once;
 
 type Checked = Result<(), Box<Refusal>>;
 

@@ -5,7 +5,7 @@ use domain_xml::{Change, ChangeKind, Part, Place};
 
 use super::danger::{self, DangerKind, Presence};
 use super::pattern_hint;
-use super::single_elements::is_read_once;
+use super::read_once_elements::is_read_once;
 
 /// A dangerous node of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]

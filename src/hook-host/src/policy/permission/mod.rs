@@ -20,10 +20,10 @@ mod change_check;
 mod danger;
 mod dangerous_nodes;
 mod pattern_hint;
+mod read_once_elements;
 mod refusal;
 #[cfg(test)]
 pub(crate) mod schema;
-mod single_elements;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -34,9 +34,9 @@ use domain_xml::{Budget, Change, Document, Part, PathPattern};
 use change_check::{Check, Spot};
 pub use danger::{DangerKind, REVIEWED_LIBVIRT, Reserved, UnknownDanger, unreviewed_libvirt};
 pub use dangerous_nodes::Danger;
+pub(crate) use read_once_elements::first_twin;
 use refusal::refusal;
 pub use refusal::{Reason, Refusal};
-pub(crate) use single_elements::first_twin;
 
 /// Whether patterns permit a change.
 #[derive(Debug, Clone, PartialEq, Eq)]

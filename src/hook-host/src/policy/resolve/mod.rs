@@ -8,11 +8,11 @@
 
 mod config_and_dirs;
 mod digest;
-mod hook_points;
 mod limits;
 mod paths;
 mod pod;
 mod signature;
+mod subscriptions;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;

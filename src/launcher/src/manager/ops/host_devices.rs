@@ -14,7 +14,7 @@ use super::stray_devices::remove_stray_devices;
 use super::sync::convert;
 use crate::blocking;
 use crate::boot::host::has_network_info;
-use crate::boot::resources::FILE_TIMEOUT;
+use crate::boot::preparation::FILE_TIMEOUT;
 use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;

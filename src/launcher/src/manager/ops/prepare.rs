@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::hook_events::warn_once;
 use crate::blocking;
 use crate::boot::host::HostQuery;
-use crate::boot::resources::{BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks};
+use crate::boot::preparation::{BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks};
 use crate::manager::applied_hooks::AppliedHook;
 use crate::manager::error::OpError;
 use crate::manager::refusal::Refusal;

@@ -12,7 +12,7 @@ use libvirt::{BlockInfo, BlockSize, Domain};
 
 use crate::blocking;
 use crate::boot::disks;
-use crate::boot::resources::FILE_TIMEOUT;
+use crate::boot::preparation::FILE_TIMEOUT;
 use crate::libvirt_client::{COMMAND, QUICK};
 use crate::manager::disk_capacities::DiskCapacities;
 use crate::manager::error::OpError;

@@ -7,7 +7,7 @@ use domain::spec::Disk;
 use super::{Applied, Reconciliation, image_readiness};
 use crate::blocking;
 use crate::boot::disks::DirectIo;
-use crate::boot::resources::{BootResourceError, FILE_TIMEOUT};
+use crate::boot::preparation::{BootResourceError, FILE_TIMEOUT};
 use crate::manager::error::OpError;
 use crate::manager::ops::attach_device::Attachment;
 
