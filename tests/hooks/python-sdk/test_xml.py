@@ -129,6 +129,17 @@ class XmlTest(unittest.TestCase):
             self.assertEqual(domain.value(path), value, path)
         self.assertEqual([e.name for e in domain.find_all("devices/**/alias")], ["alias"] * 3)
 
+    def test_none_is_no_value(self):
+        domain = Domain.parse("<domain><name>a</name></domain>")
+        for edit in [
+            lambda: domain.set("name", None),
+            lambda: domain.find("name").set_attr("x", None),
+            lambda: setattr(domain.find("name"), "text", None),
+        ]:
+            with self.assertRaisesRegex(TypeError, "cannot be None"):
+                edit()
+        self.assertEqual(str(domain), "<domain><name>a</name></domain>")
+
     def test_what_is_no_path_is_refused_with_its_column(self):
         for path, column in [("", 1), ("a//b", 3), ("a[", 3), ("a[b='x]", 5), ("a[0]", 3), ("a b", 2), ("a@b", 2)]:
             with self.assertRaisesRegex(PathError, f"column {column}:", msg=path):

@@ -104,7 +104,7 @@ class Element:
 
     @text.setter
     def text(self, text):
-        text = str(text)
+        text = _as_text(text, "text")
         if self.text == text:
             return
         keeps_layout = bool(self.children)
@@ -119,7 +119,7 @@ class Element:
         """Sets an attribute, in place if there is one of this name. Returns the element."""
         if not is_name(name):
             raise ValueError(f"`{name}` is no name of an attribute")
-        value, found = str(value), self._attribute(name)
+        value, found = _as_text(value, name), self._attribute(name)
         if found is not None:
             if unescape(found.raw(self.tag), True) != value:
                 raw = escape(value, self.tag[found.end - 1])
@@ -186,7 +186,7 @@ class Element:
 
     def set(self, path, value):
         """Sets the attribute or the text that a path selects. Missing elements are made."""
-        paths.set_value(path, self, str(value), Element)
+        paths.set_value(path, self, _as_text(value, path), Element)
 
     def set_if_absent(self, path, value):
         """The same unless there is a value; returns whether it was set."""
@@ -292,6 +292,13 @@ def _is_text(node):
 
 def _is_layout(node):
     return not isinstance(node, Element) and node[0] == TEXT and is_blank(node[1])
+
+
+def _as_text(value, what):
+    """Numbers are written as Python prints them. None, an annotation that is not there, would be the text `None`."""
+    if value is None:
+        raise TypeError(f"`{what}` cannot be None; remove what should not be there")
+    return str(value)
 
 
 def _plain(node):
