@@ -24,8 +24,8 @@ func init() {
 			"/domain/devices/hostdev[@type='pci']/**", "/domain/devices/hostdev[@type='pci']",
 			"/domain/devices/hostdev[@type='mdev']/@display", "/domain/devices/hostdev[@type='mdev']/@ramfb",
 		},
-		Migration:       []string{"bandwidth"},
-		ConfigKeys:      []string{"key"},
+		Migration:  []string{"bandwidth"},
+		ConfigKeys: []string{"key"},
 		PodFacts: []string{
 			"annotations/a.example/*", "network-status/*", "default-network", "network-info",
 		},
