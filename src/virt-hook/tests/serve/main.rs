@@ -324,9 +324,10 @@ async fn what_is_too_large_is_said() {
     let pod = Pod::new();
     // To check four megabytes takes a loaded machine longer than a call usually may.
     let hook = tempfile::tempdir().unwrap();
-    fs::copy(example("smbios-hook"), hook.path().join("smbios_hook.wasm")).unwrap();
+    let module = hook.path().join("smbios_hook.wasm");
+    fs::copy(example("smbios-hook"), &module).unwrap();
     fs::write(hook.path().join("hook.yaml"), "deadline: 15s\n").unwrap();
-    let mut served = pod.serve(&[hook.path()], &[]);
+    let mut served = pod.serve(&[&module], &[]);
     served.ready().await;
     let define = async |bytes: usize| {
         let channel = launcher::dial(&pod.socket()).await;
