@@ -1,12 +1,12 @@
 # `make demo` and `make test` work on a fresh Debian 12 or 13: each installs what it needs first.
 .DEFAULT_GOAL := help
 DRIVER ?= $(if $(MIGRATE),migration,qemu)
-.PHONY: help setup demo test test-faults test-peer test-sigstore test-apiserver lint fmt doc deny advisories msrv package semver fuzz cross book measure static image dist reproducible
+.PHONY: help setup demo test test-faults test-peer test-sigstore test-apiserver test-kubevirt-programs lint fmt doc deny advisories msrv package semver fuzz cross book measure static image dist reproducible
 SECONDS ?= 60
 BASE ?= origin/main
 
 help: ## what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-22s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what building, testing and the demo need (Debian packages, Rust, componentize-py, Go, user 107)
 	@scripts/setup
@@ -49,6 +49,10 @@ test-sigstore: ## signatures of modules against Sigstore's library and cosign; n
 test-apiserver: ## admission policies on a real kube-apiserver; KUBE_APISERVER=PROGRAM ETCD=PROGRAM, and kubectl
 	@scripts/setup build
 	@scripts/test-apiserver
+
+test-kubevirt-programs: ## KubeVirt's virt-probe and virt-freezer with this launcher and a guest; KUBEVIRT_PROGRAMS=DIR has them
+	@scripts/setup run
+	@PATH="$${CARGO_HOME:-$$HOME/.cargo}/bin:$$PATH:/usr/sbin:/sbin"; cargo test --workspace --test e2e kubevirt_programs -- --ignored
 
 advisories: ## known vulnerabilities of dependencies; needs the network
 	@scripts/setup deny

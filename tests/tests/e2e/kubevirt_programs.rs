@@ -83,7 +83,7 @@ async fn boot() -> Result<(LauncherFixture, Vmi)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs KubeVirt's programs: KUBEVIRT_PROGRAMS=DIR"]
+#[ignore = "KubeVirt's programs come from its own build: make test-kubevirt-programs"]
 async fn virt_probe_and_virt_freezer_work_with_this_launcher() -> Result<()> {
     let (fixture, vmi) = boot().await?;
     let socket = "/run/kubevirt/sockets/launcher-sock";
