@@ -14,10 +14,10 @@ mod device;
 mod domain;
 mod dotted_path;
 mod error;
-mod fact;
 mod hook;
 mod hook_point;
 pub mod host;
+mod pod_answer;
 // For the component, and for hooks-sdk-testing; not part of the API.
 #[doc(hidden)]
 pub mod dispatch;

@@ -18,9 +18,9 @@
 //!
 //! In native unit tests, [`host::native`](crate::host::native) has the facts.
 
-pub use crate::fact::{FactError, Network};
 #[cfg(not(target_family = "wasm"))]
 use crate::host::native as imports;
+pub use crate::pod_answer::{FactError, Network};
 
 /// The value of an annotation of the pod.
 pub fn annotation(key: &str) -> Result<String, FactError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::guest::REPORT_PREFIX;
+use crate::guest_image::REPORT_PREFIX;
 
 /// The log of one guest's serial console.
 #[derive(Clone, Debug)]

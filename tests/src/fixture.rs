@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use crate::guest::Guest;
+use crate::guest_image::Guest;
 use crate::pod::{Pod, User};
 use crate::virt_handler::{Commands, Phase, VirtHandler};
 use crate::vmi_builder::Vmi;

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use hook_host::MigrationParameters;
 use hooks_sdk_testing::{Hook, readme};
 use tests::binaries::workspace;
-use tests::hooks;
+use tests::install_hooks;
 
 /// The size limit of a module in C, in bytes.
 const LARGEST_C: u64 = 300 << 10;
@@ -31,7 +31,7 @@ fn interfaces() -> PathBuf {
 /// Once per process.
 fn built(once: &OnceLock<PathBuf>, directory: &str, name: &str) -> PathBuf {
     let make = || {
-        hooks::build_with_make(directory, "Makefile", name)
+        install_hooks::build_with_make(directory, "Makefile", name)
             .unwrap_or_else(|error| panic!("{error:#}"))
     };
     once.get_or_init(make).clone()
@@ -134,21 +134,21 @@ fn the_c_hook_parses_any_json_and_xml_syntax() {
 }
 
 fn attach() -> Hook {
-    let built = hooks::build_with_make("tests/hooks/c-attach", "sdk/hook.mk", "attach");
+    let built = install_hooks::build_with_make("tests/hooks/c-attach", "sdk/hook.mk", "attach");
     loaded(&built.unwrap_or_else(|error| panic!("{error:#}")))
 }
 
 #[test]
 fn hooks_in_c_and_python_read_facts_about_the_pod() {
-    let board = hooks::build_with_make("tests/hooks/python-board", "sdk/hook.mk", "board");
+    let board = install_hooks::build_with_make("tests/hooks/python-board", "sdk/hook.mk", "board");
     let board = loaded(&board.unwrap_or_else(|error| panic!("{error:#}")));
     let name = "board.example.com/manufacturer";
     let vmi = serde_json::json!({"metadata": {"annotations": {name: "the pod"}}}).to_string();
     for hook in [attach(), board] {
         let hook = hook
             .with_pod_annotation("a.example/b", "one")
-            .with_network_status(hooks::NETWORK_STATUS);
-        assert_eq!(hook.pre_start(&vmi).veto(), hooks::POD_FACTS);
+            .with_network_status(install_hooks::NETWORK_STATUS);
+        assert_eq!(hook.pre_start(&vmi).veto(), install_hooks::POD_FACTS);
     }
 }
 

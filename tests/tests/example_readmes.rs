@@ -5,15 +5,15 @@ use std::fs;
 
 use hooks_sdk_testing::readme;
 use tests::binaries::workspace;
-use tests::hooks;
+use tests::install_hooks;
 
 /// A hook travels in a ConfigMap and is compiled at every start of a Pod.
 const MAX_BYTES: u64 = 300 << 10;
 
 #[test]
 fn the_cases_in_the_readmes_hold() {
-    for hook in hooks::examples().unwrap() {
-        let module = hooks::example(&hook.package).unwrap();
+    for hook in install_hooks::examples().unwrap() {
+        let module = install_hooks::example(&hook.package).unwrap();
         let cases = readme(hook.directory.join("README.md"), module);
         assert!(cases.unwrap_or_else(|error| panic!("{error}")) > 0);
     }
@@ -21,7 +21,7 @@ fn the_cases_in_the_readmes_hold() {
 
 #[test]
 fn every_readme_shows_the_policy_and_how_to_test() {
-    for hook in hooks::examples().unwrap() {
+    for hook in install_hooks::examples().unwrap() {
         let text = fs::read_to_string(hook.directory.join("README.md")).unwrap();
         for shown in [
             "```yaml policy\n",
@@ -35,8 +35,8 @@ fn every_readme_shows_the_policy_and_how_to_test() {
 
 #[test]
 fn every_module_is_small() {
-    for hook in hooks::examples().unwrap() {
-        let module = hooks::example(&hook.package).unwrap();
+    for hook in install_hooks::examples().unwrap() {
+        let module = install_hooks::example(&hook.package).unwrap();
         let bytes = fs::metadata(&module).unwrap().len();
         assert!(
             bytes <= MAX_BYTES,

@@ -10,14 +10,15 @@ use hooks_sdk::Domain;
 use hooks_sdk_testing::{Hook, readme};
 use serde_json::json;
 use tests::binaries::workspace;
-use tests::hooks;
+use tests::install_hooks;
 
 const SMBIOS: &str = "examples-hooks/go-smbios";
 const RUNTIME: &str = "tests/hooks/go-runtime";
 const SDK: &str = "src/virt-hook/templates/go/sdk";
 
 fn built(directory: &str, name: &str) -> PathBuf {
-    hooks::build_with_make(directory, "Makefile", name).unwrap_or_else(|error| panic!("{error:#}"))
+    install_hooks::build_with_make(directory, "Makefile", name)
+        .unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 fn smbios() -> &'static (PathBuf, Hook) {
@@ -31,11 +32,11 @@ fn smbios() -> &'static (PathBuf, Hook) {
 
 /// Runs Go in a directory of the workspace and returns what it prints.
 fn go(directory: &str, arguments: &[&str]) -> String {
-    let [(_, program), ..] = hooks::go_environment().unwrap();
+    let [(_, program), ..] = install_hooks::go_environment().unwrap();
     let output = Command::new(program)
         .args(arguments)
         .current_dir(workspace().join(directory))
-        .envs(hooks::go_environment().unwrap())
+        .envs(install_hooks::go_environment().unwrap())
         .output()
         .unwrap();
     let text = [output.stdout, output.stderr].concat();
@@ -192,7 +193,7 @@ fn a_go_hook_reads_facts_about_the_pod() {
     let hook = Hook::load(built(RUNTIME, "runtime")).unwrap_or_else(|error| panic!("{error}"));
     let hook = hook
         .with_pod_annotation("a.example/b", "one")
-        .with_network_status(hooks::NETWORK_STATUS);
+        .with_network_status(install_hooks::NETWORK_STATUS);
     let vmi = json!({"metadata": {"annotations": {"do": "pod"}}}).to_string();
-    assert_eq!(hook.pre_start(&vmi).veto(), hooks::POD_FACTS);
+    assert_eq!(hook.pre_start(&vmi).veto(), install_hooks::POD_FACTS);
 }

@@ -2,7 +2,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::path::PathError;
-use crate::source::Raw;
+use crate::source_text::Raw;
 use crate::{Element, Limits, ParseError, parse, render};
 
 /// An XML document: one root element, and the text before and after it.

@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use crate::element::Node;
 use crate::namespace_scope::{self, NamespaceScope};
-use crate::source::Raw;
+use crate::source_text::Raw;
 use crate::{Element, escape, name};
 
 /// Editing. Parts that an edit does not name keep their bytes; inserted elements are indented like their neighbours

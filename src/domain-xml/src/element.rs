@@ -4,9 +4,9 @@ use std::sync::OnceLock;
 
 use crate::byte_classes::is_blank;
 use crate::namespace_scope::ResolvedName;
-use crate::source::{Origin, Raw};
-use crate::tag::{Attribute, Attributes};
-use crate::{escape, name, render, tag};
+use crate::source_text::{Origin, Raw};
+use crate::start_tag::{Attribute, Attributes};
+use crate::{escape, name, render, start_tag};
 
 /// An element with its attributes and children.
 ///
@@ -91,7 +91,7 @@ impl Element {
     pub fn name(&self) -> &str {
         match &self.origin {
             Some(origin) => origin.name(),
-            None => tag::name(self.tag()),
+            None => start_tag::name(self.tag()),
         }
     }
 

@@ -19,29 +19,29 @@
 //! DOCTYPE and entity declarations are refused, and nothing recurses deeper than [`MAX_DEPTH`].
 
 mod apply;
-mod budget;
 mod byte_classes;
 mod diff;
 mod document;
 mod edit;
 mod element;
+mod element_from_text;
 mod escape;
 mod limits;
-mod literal;
 pub mod matching;
 mod name;
 mod namespace_scope;
 mod parse;
 mod path;
 mod render;
-mod source;
-mod tag;
+mod source_text;
+mod start_tag;
+mod work_budget;
 
 pub use apply::{ApplyError, apply};
-pub use budget::{Budget, Exhausted};
 pub use diff::{Change, ChangeKind, Part, Place, diff, diff_within};
 pub use document::Document;
 pub use element::Element;
 pub use limits::{Limits, MAX_DEPTH};
 pub use parse::{ParseError, ParseErrorKind};
 pub use path::{PathError, PathErrorKind, PathPattern};
+pub use work_budget::{Budget, Exhausted};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::source::Origin;
+use crate::source_text::Origin;
 use crate::{Element, name};
 
 /// The namespaces in scope at a place; empty outside of a document.

@@ -2,7 +2,7 @@
 
 use crate::byte_classes::is_blank;
 use crate::element::Node;
-use crate::source::Origin;
+use crate::source_text::Origin;
 use crate::{Document, Element, name};
 
 /// Extra capacity for the edits of a document that was read.

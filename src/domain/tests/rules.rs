@@ -2,22 +2,22 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "rules/cpu_pinning_and_numa.rs"]
+mod cpu_pinning_and_numa;
+#[path = "rules/device_plugins.rs"]
+mod device_plugins;
 #[path = "rules/disks.rs"]
 mod disks;
-#[path = "rules/host_devices.rs"]
-mod host_devices;
+#[path = "rules/firmware_clock_channels.rs"]
+mod firmware_clock_channels;
+#[path = "rules/launch_security.rs"]
+mod launch_security;
 #[path = "rules/network_bindings.rs"]
 mod network_bindings;
-#[path = "rules/pinning.rs"]
-mod pinning;
-#[path = "rules/placement.rs"]
-mod placement;
-#[path = "rules/platform.rs"]
-mod platform;
+#[path = "rules/pci_placement.rs"]
+mod pci_placement;
 #[path = "rules/pod_network.rs"]
 mod pod_network;
-#[path = "rules/protection.rs"]
-mod protection;
 #[path = "rules/resource_claims.rs"]
 mod resource_claims;
 

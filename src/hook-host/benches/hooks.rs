@@ -8,10 +8,10 @@
 
 #[path = "../tests/fixture/mod.rs"]
 mod fixture;
-#[path = "hooks/status.rs"]
-mod status;
-#[path = "hooks/vmi_input.rs"]
-mod vmi_input;
+#[path = "hooks/process_memory.rs"]
+mod process_memory;
+#[path = "hooks/sample_domain_and_hooks.rs"]
+mod sample_domain_and_hooks;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use hook_host::record::RecordConfig;
 use hook_host::wasm::{CodeOrigin, LoadOptions, Module, precompile};
 use hook_host::{Chain, CollectConfig, Compiler, collect, compile_child};
+use sample_domain_and_hooks::{MANUFACTURER, VMI, copies, domain_xml};
 use tokio::runtime::Runtime;
-use vmi_input::{MANUFACTURER, VMI, copies, domain_xml};
 
 /// The first argument with which this program measures its own memory in a fresh process.
 const MEMORY_ARG: &str = "__memory";
@@ -377,7 +377,7 @@ fn memory_here(base: &Path, hooks: usize) -> String {
         assert_eq!(called.unwrap().1.len(), hooks);
         chain
     });
-    let status = status::of("self").unwrap();
+    let status = process_memory::of("self").unwrap();
     let told = format!(
         "{} {}",
         status("VmRSS").unwrap(),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::body::HookBody;
 use crate::description::priority_at;
+use crate::hook_body::HookBody;
 use crate::policy::HookSettings;
 use crate::{HookIdentity, HookPoint, Subscription};
 

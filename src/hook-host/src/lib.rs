@@ -9,24 +9,24 @@
 //! operator's policy), `pod` (facts about the pod), [`record`] (records of runs), [`replay`], `sidecar` (gRPC client), `plugins`
 //! (KubeVirt's Plugins, called after the chain), [`serve`] (gRPC server: a chain as one sidecar).
 
-mod body;
 mod cloud_init;
 mod collect;
 mod description;
-mod determinism;
 mod digest;
 mod error;
 mod failure_policy;
+mod fixed_clock_and_random;
 mod hook;
+mod hook_body;
 mod hook_identity;
 mod hook_run;
 mod invocation;
 mod invoke;
+mod kubevirt_plugins;
 mod limits;
 mod metrics;
 mod migration_parameters;
-mod plugins;
-mod pod;
+mod pod_facts;
 pub mod policy;
 mod printable;
 mod provenance;
@@ -45,11 +45,11 @@ pub use hook_identity::HookIdentity;
 pub use hook_run::{LogLevel, LogLine, Outcome, Run};
 pub use invocation::{CloudInitDocuments, HookPoint, Invocation, Reason};
 pub use invoke::{AttachTime, AttachedDevice, Chain};
+pub use kubevirt_plugins::{Plugins, PluginsError};
 pub use limits::Limits;
 pub use metrics::HookMetrics;
 pub use migration_parameters::{MigrationParameter, MigrationParameters};
-pub use plugins::{Plugins, PluginsError};
-pub use pod::{FactError, FactRead, PodAccess, PodConfig, PodPattern, render_downward_api};
+pub use pod_facts::{FactError, FactRead, PodAccess, PodConfig, PodPattern, render_downward_api};
 pub use policy::PolicySource;
 pub use printable::{is_printable, printable};
 pub use provenance::{Overlap, Provenance};

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value as Json, json};
 
 use crate::base::{Base, INDEX, MANIFEST};
-use crate::{CompressedLayer, ImageError, Platform, blobs, layout};
+use crate::{CompressedLayer, ImageError, Platform, blobs, layout_writer};
 
 /// The media type of compressed layers.
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
@@ -46,20 +46,20 @@ impl Image {
 
     /// Writes a new layout with this image alone, called `name` in it. Returns the manifest's digest.
     pub fn write(&self, layout: &Path, name: &str) -> Result<String, ImageError> {
-        layout::create(layout)?;
+        layout_writer::create(layout)?;
         let descriptor = self.write_blobs(layout)?;
-        layout::finish(layout, name, descriptor)
+        layout_writer::finish(layout, name, descriptor)
     }
 
     /// Writes a new layout with one index of images, called `name` in it: the same for several platforms.
     /// Returns the index's digest.
     pub fn write_index(images: &[Self], layout: &Path, name: &str) -> Result<String, ImageError> {
-        layout::create(layout)?;
+        layout_writer::create(layout)?;
         let manifests = images.iter().map(|image| image.write_blobs(layout));
         let manifests: Vec<Json> = manifests.collect::<Result<_, _>>()?;
         let index = json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests});
         let descriptor = blobs::write_json(layout, INDEX, &index)?;
-        layout::finish(layout, name, descriptor)
+        layout_writer::finish(layout, name, descriptor)
     }
 
     /// Writes the blobs of this image and returns the manifest's descriptor.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::base::MANIFEST;
-use crate::{ImageError, blobs, layout};
+use crate::{ImageError, blobs, layout_writer};
 use serde_json::json;
 
 /// The media type of the artifact's configuration.
@@ -30,7 +30,7 @@ pub struct WasmArtifact {
 impl WasmArtifact {
     /// Writes a new layout with this artifact alone, called `name` in it. Returns the manifest's digest.
     pub fn write(&self, layout: &Path, name: &str) -> Result<String, ImageError> {
-        layout::create(layout)?;
+        layout_writer::create(layout)?;
         let digest = blobs::write(layout, &self.component)?;
         let config = json!({
             // Readers require a time; a fixed one keeps the artifact the same.
@@ -50,6 +50,6 @@ impl WasmArtifact {
             manifest["annotations"] = json!(self.annotations);
         }
         let descriptor = blobs::write_json(layout, MANIFEST, &manifest)?;
-        layout::finish(layout, name, descriptor)
+        layout_writer::finish(layout, name, descriptor)
     }
 }

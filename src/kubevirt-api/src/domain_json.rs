@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::metadata::KubeVirtMetadata;
-use crate::state::{LifeCycle, reason};
+use crate::domain_metadata::KubeVirtMetadata;
+use crate::domain_state::{LifeCycle, reason};
 
 /// The description of a domain, which carries KubeVirt's metadata.
 pub trait Specification: Serialize + Default {
@@ -52,7 +52,7 @@ pub struct ObjectMeta {
 pub struct DomainStatus {
     /// Life cycle.
     pub status: LifeCycle,
-    /// The reason for the state; see [`crate::state::reason`].
+    /// The reason for the state; see [`crate::domain_state::reason`].
     pub reason: String,
     /// Interfaces as the guest agent reports them.
     #[serde(skip_serializing_if = "Vec::is_empty")]

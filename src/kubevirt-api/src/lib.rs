@@ -2,12 +2,12 @@
 //! as virt-handler reads them. Pure: no file, no process, no libvirt, no runtime.
 
 pub mod domain_json;
+pub mod domain_metadata;
+pub mod domain_state;
+pub mod libvirt_hook_protocol;
 pub mod manifest_text;
-pub mod metadata;
-pub mod migration;
-pub mod migration_hook;
 pub mod migration_options;
+pub mod migration_record;
 pub mod options;
-pub mod state;
 pub mod typed_xml;
 pub mod vmi;

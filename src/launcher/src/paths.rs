@@ -136,7 +136,8 @@ impl Paths {
 
     /// Where libvirt's hook of a migration's target finds the launcher.
     pub fn migration_hook_socket(&self) -> PathBuf {
-        self.share.join(kubevirt_api::migration_hook::SOCKET_NAME)
+        self.share
+            .join(kubevirt_api::libvirt_hook_protocol::SOCKET_NAME)
     }
 
     /// QEMU's pid file for a domain.

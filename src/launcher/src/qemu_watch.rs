@@ -8,9 +8,9 @@ use std::time::Duration;
 use rustix::process::Signal;
 use tokio::sync::{mpsc, watch};
 
-use crate::events::VmEvent;
 use crate::manager::Phase;
 use crate::qemu_process::QemuProcess;
+use crate::vm_events::VmEvent;
 
 /// The pid file is there before libvirt says that the domain runs; a slow disk may delay it.
 const POLL: Duration = Duration::from_millis(100);

@@ -1,18 +1,18 @@
 //! One domain: the roles that its handle plays, its identity and its state.
 
 use crate::agent::Agent;
-use crate::blocks::Blocks;
-use crate::checkpoints::Checkpoints;
+use crate::backups_and_checkpoints::Checkpoints;
 use crate::definition::Definition;
 use crate::devices::Devices;
+use crate::disk_sizes::Blocks;
+use crate::domain_state::State;
 use crate::error::Result;
 use crate::jobs::Jobs;
 use crate::launch_security::LaunchSecurity;
 use crate::migration::Migration;
-use crate::monitoring::Monitoring;
 use crate::power::Power;
 use crate::qemu_monitor::QemuMonitor;
-use crate::state::State;
+use crate::screenshot_and_dirty_rate::Monitoring;
 use crate::stats::DomainStats;
 
 /// One domain. A handle stays valid when the domain ends or is undefined; calls then fail with

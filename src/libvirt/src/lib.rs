@@ -13,11 +13,12 @@
 //! - libvirt never writes to stderr by itself: an error is returned, once.
 
 mod agent;
-mod blocks;
-mod checkpoints;
+mod backups_and_checkpoints;
 mod definition;
 mod devices;
+mod disk_sizes;
 mod domain;
+mod domain_state;
 mod error;
 mod event;
 #[allow(
@@ -29,10 +30,9 @@ mod hypervisor;
 mod jobs;
 mod launch_security;
 mod migration;
-mod monitoring;
 mod power;
 mod qemu_monitor;
-mod state;
+mod screenshot_and_dirty_rate;
 mod stats;
 mod subscribers;
 mod subscription;
@@ -41,11 +41,12 @@ mod typed_params;
 pub mod fake;
 
 pub use agent::Agent;
-pub use blocks::{BlockInfo, BlockSize, Blocks};
-pub use checkpoints::Checkpoints;
+pub use backups_and_checkpoints::Checkpoints;
 pub use definition::{Affect, Definition, FilePolicy, Metadata, UndefineOptions, XmlKind};
 pub use devices::Devices;
+pub use disk_sizes::{BlockInfo, BlockSize, Blocks};
 pub use domain::Domain;
+pub use domain_state::{DomainState, Reason, State};
 pub use error::{Error, Result, code};
 pub use event::{CloseReason, Detail, Event, LifecycleEvent};
 pub use ffi::{connect, library_version, limit_malloc_arenas};
@@ -53,10 +54,9 @@ pub use hypervisor::{Hypervisor, KEEPALIVE, Version};
 pub use jobs::{CompletedJob, JobOperation, JobStats, JobType, Jobs};
 pub use launch_security::{LaunchSecret, LaunchSecurity, LaunchSecurityInfo, SevInfo};
 pub use migration::{Migration, MigrationFlags, MigrationRequest};
-pub use monitoring::{Monitoring, Screenshot};
 pub use power::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
 pub use qemu_monitor::QemuMonitor;
-pub use state::{DomainState, Reason, State};
+pub use screenshot_and_dirty_rate::{Monitoring, Screenshot};
 pub use stats::{
     BlockStats, CpuStats, DirtyRateStats, DomainStats, MemoryStats, NetStats, RequestStats,
     TrafficStats, VcpuStats,

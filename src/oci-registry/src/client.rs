@@ -5,7 +5,7 @@ use http::{HeaderName, Method, Response, StatusCode};
 use serde_json::Value as Json;
 use ureq::Body;
 
-use crate::auth::Challenge;
+use crate::auth_challenge::Challenge;
 use crate::token::TokenRequest;
 use crate::transport::{Query, Redirects, Transport};
 use crate::{Digest, MAX_MANIFEST, Options, Reference, RegistryError, sha256};

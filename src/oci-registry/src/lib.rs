@@ -4,7 +4,7 @@
 //! digest is checked against the digest, and credentials are sent to the registry and its own token service only (`token`).
 //! TLS is required unless the caller asks for plain HTTP.
 
-mod auth;
+mod auth_challenge;
 mod client;
 mod credentials;
 mod digest;

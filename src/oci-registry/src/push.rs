@@ -3,7 +3,7 @@
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{Method, StatusCode};
 
-use crate::auth::encoded;
+use crate::auth_challenge::encoded;
 use crate::client::Client;
 use crate::transport::Query;
 use crate::{Digest, RegistryError, sha256};

@@ -7,7 +7,7 @@
 use http::{Method, StatusCode, Uri};
 use serde_json::Value as Json;
 
-use crate::auth::{TokenChallenge, encoded};
+use crate::auth_challenge::{TokenChallenge, encoded};
 use crate::error::quoted;
 use crate::transport::{MAX_ANSWER, Query, Redirects, Transport};
 use crate::{Credentials, RegistryError};

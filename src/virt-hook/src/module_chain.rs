@@ -16,12 +16,12 @@ use hook_host::{Chain, CollectConfig, Compiler, Description, Limits, PodPattern,
 use serde_json::json;
 
 use crate::cgroup_limits::smallest_limits;
-use crate::compile_cost::CostRecord;
-use crate::compile_progress::{self, HOST};
-use crate::desk_cache::{DeskCache, make_private};
+use crate::compile_cost_cache::CostRecord;
+use crate::compiled_module_cache::{CompiledModuleCache, make_private};
 use crate::exit::{Failure, error_text};
 use crate::inputs::PodFacts;
-use crate::runtime::runtime;
+use crate::interactive_compile::{self, HOST};
+use crate::tokio_runtime::runtime;
 
 /// Deadline of a collection. Modules are compiled before it starts.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -78,7 +78,7 @@ pub(crate) struct HookOptions {
 impl Default for HookOptions {
     fn default() -> Self {
         Self {
-            limits: compile_progress::limits(),
+            limits: interactive_compile::limits(),
             policy: PolicySource::default(),
             namespace: String::new(),
             record: None,
@@ -284,7 +284,7 @@ pub(crate) fn load_once(
     make_private(kept)
         .with_context(|| kept.display().to_string())
         .map_err(Failure::Machine)?;
-    let cache = DeskCache::of_user();
+    let cache = CompiledModuleCache::of_user();
     cache
         .iter()
         .for_each(|cache| cache.fetch_measured(path, kept));
@@ -299,11 +299,12 @@ pub(crate) fn load_once(
 
 /// Compiles modules into a directory that several collections share, unless earlier runs have.
 pub(crate) fn compile_once(found: &[HookModule], compiled: &Path) -> Result<(), Failure> {
-    let options = compile_progress::options(Some(compiled.to_owned())).map_err(Failure::Machine)?;
+    let options =
+        interactive_compile::options(Some(compiled.to_owned())).map_err(Failure::Machine)?;
     make_private(compiled)
         .with_context(|| compiled.display().to_string())
         .map_err(Failure::Machine)?;
-    let cache = DeskCache::of_user();
+    let cache = CompiledModuleCache::of_user();
     for hook in found {
         cache
             .iter()
@@ -312,7 +313,7 @@ pub(crate) fn compile_once(found: &[HookModule], compiled: &Path) -> Result<(), 
     let done = runtime()?.block_on(compile(found, options)).map(drop);
     cache.iter().for_each(|cache| cache.keep(compiled));
     let done = done.map_err(|error| match error.downcast() {
-        Ok(error) => compile_progress::explain(error),
+        Ok(error) => interactive_compile::explain(error),
         Err(error) => error,
     });
     done.map_err(Failure::Usage)
@@ -320,17 +321,17 @@ pub(crate) fn compile_once(found: &[HookModule], compiled: &Path) -> Result<(), 
 
 /// Loads one module, compiled by a child as in a launcher; the code is kept in `kept`.
 pub(crate) async fn load(path: &Path, kept: &Path) -> Result<Result<Module, LoadError>> {
-    let options = compile_progress::options(Some(kept.to_owned()))?;
-    Ok(compile_progress::with_progress(path, Module::load(path, options)).await)
+    let options = interactive_compile::options(Some(kept.to_owned()))?;
+    Ok(interactive_compile::with_progress(path, Module::load(path, options)).await)
 }
 
 /// Compiles a module as the smallest sidecar would.
 pub(crate) async fn load_in_smallest_sidecar(path: &Path) -> Result<Result<Module, LoadError>> {
     let options = LoadOptions {
         limits: smallest_limits(),
-        ..compile_progress::options(None)?
+        ..interactive_compile::options(None)?
     };
-    Ok(compile_progress::with_progress(path, Module::load(path, options)).await)
+    Ok(interactive_compile::with_progress(path, Module::load(path, options)).await)
 }
 
 /// Size of a module file in bytes.
@@ -378,7 +379,7 @@ async fn compile(
     let mut times = Vec::new();
     for hook in found {
         let loaded = loader.load(&hook.module, &hook.directory);
-        let module = compile_progress::with_progress(&hook.module, loaded).await?;
+        let module = interactive_compile::with_progress(&hook.module, loaded).await?;
         if let CodeOrigin::Compiled { took, .. } = module.code_origin() {
             times.push((hook, *took));
         }

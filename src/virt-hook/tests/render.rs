@@ -264,7 +264,7 @@ fn there_is_a_limit_to_what_is_read() {
 
 #[test]
 fn hooks_change_the_domain() {
-    let module = tests::hooks::example("smbios-hook").unwrap();
+    let module = tests::install_hooks::example("smbios-hook").unwrap();
     let mut vmi = minimal();
     let plain = xml(&render(&[], vmi.to_string().as_bytes()));
     let unasked = xml(&render(

@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use hook_host::record::RecordConfig;
 use hook_host::{Chain, CloudInitDocuments, CollectConfig, Compiler, Invocation, collect};
-use pod::{Pod, XML, example, launcher, vmi};
+use pod::{Pod, XML, example, stock_launcher, vmi};
 use proto::hooks::v1alpha3::OnDefineDomainParams;
 use proto::hooks::v1alpha3::callbacks_client::CallbacksClient;
 use serde_json::Value;
@@ -228,7 +228,7 @@ async fn what_serve_records_is_replayed() {
     let records = pod.root().join("served");
     let mut served = pod.serve(&[&module], &["--hook-record", path(&records)]);
     served.ready().await;
-    let channel = launcher::dial(&pod.socket()).await;
+    let channel = stock_launcher::dial(&pod.socket()).await;
     let params = OnDefineDomainParams {
         domain_xml: XML.into(),
         vmi: vmi().into_bytes(),

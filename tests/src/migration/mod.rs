@@ -2,7 +2,7 @@
 
 pub mod guest_load;
 mod proxies;
-mod shuttle;
+mod repeated_migration;
 mod source;
 mod target;
 mod virsh;
@@ -19,7 +19,7 @@ use crate::virt_handler::Event;
 use crate::vmi_builder::Vmi;
 
 pub use proxies::Proxies;
-pub use shuttle::{CancelledTrip, Shuttle, Trip};
+pub use repeated_migration::{CancelledTrip, Shuttle, Trip};
 pub use virsh::{
     CompletedJob, completed_job, defined_domains, inactive_xml, migratable_xml, migrate,
     qemu_command,

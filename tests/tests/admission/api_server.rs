@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use serde_json::{Value as Json, json};
 
 use crate::cel_expression::{Scope, evaluate};
-use crate::policy::{Named, Policies, Policy};
-use crate::real_server;
+use crate::policy_files::{Named, Policies, Policy};
+use crate::real_api_server;
 
 /// An API server with policies.
 pub(crate) struct ApiServer {
@@ -67,7 +67,7 @@ impl ApiServer {
         let answer = self.evaluate(request.clone());
         // The real server has image volumes.
         if self.image_volumes {
-            real_server::agrees(&self.policies, &request, &answer);
+            real_api_server::agrees(&self.policies, &request, &answer);
         }
         answer
     }

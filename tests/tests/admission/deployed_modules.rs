@@ -8,11 +8,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value as Json, json};
 use tests::binaries::binary;
-use tests::hooks::example;
+use tests::install_hooks::example;
 
 use crate::api_server::{ApiServer, Request};
 use crate::pod_corpus::{Added, added, pods, starts_a_vm};
-use crate::policy::Policies;
+use crate::policy_files::Policies;
 use crate::shipped_policies::{image_volume, shipped, words};
 
 const IMAGE: &str = "registry.example/hooks:1";

@@ -11,7 +11,7 @@ use tests::binaries::workspace;
 
 use crate::api_server::{ApiServer, Request};
 use crate::pod_corpus::{annotated, pod, pods};
-use crate::policy::{Policies, documents};
+use crate::policy_files::{Policies, documents};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]

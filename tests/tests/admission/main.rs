@@ -5,11 +5,11 @@
 mod api_server;
 mod cel_expression;
 mod deployed_modules;
-mod guard;
+mod hook_guard;
 mod kustomizations;
 mod pod_corpus;
-mod policy;
-mod real_server;
+mod policy_files;
+mod real_api_server;
 mod recorded_answers;
 mod shipped_policies;
 mod sidecar_images;

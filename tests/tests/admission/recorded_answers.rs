@@ -6,7 +6,7 @@ use crate::api_server::{ApiServer, Request};
 use crate::pod_corpus::{
     Annotations, added, annotated, count, pod, pods, starts_a_vm, virtual_machine,
 };
-use crate::policy::policies;
+use crate::policy_files::policies;
 
 /// The API server that answered, with these of its policies.
 fn recorded(names: &[&str]) -> ApiServer {

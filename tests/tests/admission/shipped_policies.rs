@@ -7,7 +7,7 @@ use tests::binaries::workspace;
 
 use crate::api_server::{ApiServer, Request};
 use crate::pod_corpus::{Added, Annotations, added, annotated, compute, pod, pods, starts_a_vm};
-use crate::policy::{documents, policies};
+use crate::policy_files::{documents, policies};
 
 pub(crate) const IMAGE: (&str, &str) = ("image", "registry.example/hooks:1");
 

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use crate::api_server::{ApiServer, Request};
 use crate::pod_corpus::pods;
-use crate::policy::policies;
+use crate::policy_files::policies;
 
 fn sidecars(pod: &mut Json) -> impl Iterator<Item = &mut Json> {
     let containers = pod["spec"]["containers"].as_array_mut().unwrap().iter_mut();

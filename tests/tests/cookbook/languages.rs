@@ -11,7 +11,7 @@ use hooks_sdk::CloudInit;
 use hooks_sdk_testing::Hook;
 use serde_json::{Value, json};
 use tests::binaries::workspace;
-use tests::hooks;
+use tests::install_hooks;
 
 use crate::{CLOUD_INIT_RECIPES, DOMAIN_RECIPES, changed, documents, domain, vmi, vmi_json};
 
@@ -88,7 +88,7 @@ fn run_module(module: &Hook, is_byte_identical: bool) {
 /// A module of this tree, built and loaded once.
 fn load(once: &'static OnceLock<Hook>, directory: &str, name: &str) -> &'static Hook {
     once.get_or_init(|| {
-        let module = hooks::build_with_make(directory, "Makefile", name);
+        let module = install_hooks::build_with_make(directory, "Makefile", name);
         let module = module.unwrap_or_else(|error| panic!("{error:#}"));
         Hook::load(module).unwrap_or_else(|error| panic!("{error}"))
     })

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use tests::binaries::{binary, target_dir, workspace};
-use tests::hooks;
+use tests::install_hooks;
 
-use crate::image::{self, Image};
-use crate::output;
+use crate::command_output;
+use crate::dockerfile_image::{self, Image};
 use crate::page::{Block, is_of_workspace, page, source};
 use crate::{sample_record, static_checks, yaml_blocks};
 
@@ -96,14 +96,14 @@ impl DocSession {
             ("sh", role @ ("" | "fails")) => self.run(at, &block.text, role.is_empty()),
             ("sh", role) => static_checks::check_block(at, role, &block.text, self),
             (_, "output") => assert!(
-                output::matches(&block.text, &self.last_output),
+                command_output::matches(&block.text, &self.last_output),
                 "{at}: it prints\n{}",
                 self.last_output
             ),
-            ("dockerfile", _) => self.image = Some(image::build(at, &block.text, self)),
+            ("dockerfile", _) => self.image = Some(dockerfile_image::build(at, &block.text, self)),
             ("yaml", "") => {
                 for sidecar in yaml_blocks::sidecars(&block.text) {
-                    image::start(at, &sidecar, self);
+                    dockerfile_image::start(at, &sidecar, self);
                 }
             }
             (language, name) if name.contains('.') && !is_of_workspace(language, name) => {
@@ -169,7 +169,7 @@ impl DocSession {
             .env("PATH", format!("{programs}:{path}"))
             .env("PYTHON", target_dir().join("python"))
             // Without Go, only commands that call it fail.
-            .envs(hooks::go_environment().into_iter().flatten())
+            .envs(install_hooks::go_environment().into_iter().flatten())
             .env("CARGO_TARGET_DIR", self.target())
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
@@ -189,9 +189,9 @@ impl DocSession {
 
 /// Copies the modules of the examples, named after their directories.
 fn copy_example_modules(directory: &Path) {
-    for example in hooks::examples().unwrap() {
+    for example in install_hooks::examples().unwrap() {
         let name = example.directory.file_name().unwrap().to_str().unwrap();
-        let module = hooks::example(&example.package).unwrap();
+        let module = install_hooks::example(&example.package).unwrap();
         fs::copy(module, directory.join(format!("{name}.wasm"))).unwrap();
     }
 }

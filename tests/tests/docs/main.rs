@@ -21,15 +21,15 @@
 //! `tests/go_hooks.rs` check.
 #![allow(clippy::unwrap_used)]
 
+mod command_output;
 mod doc_session;
-mod image;
+mod dockerfile_image;
+mod domain_schema;
 mod links;
-mod output;
 mod page;
 mod sample_record;
-mod schema;
+mod sdk_signatures;
 mod shell_commands;
-mod signatures;
 mod static_checks;
 mod yaml_blocks;
 
@@ -175,7 +175,7 @@ fn every_block_is_valid_in_its_language() {
 
 #[test]
 fn example_domains_are_valid_by_libvirts_schema() {
-    schema::check_all();
+    domain_schema::check_all();
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn examples_in_help_use_existing_verbs_and_flags() {
 
 #[test]
 fn every_hook_points_signature_is_declared() {
-    assert_eq!(signatures::count_declared(), 24);
+    assert_eq!(sdk_signatures::count_declared(), 24);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::Result;
 use serde_json::json;
 use tests::fixture::PreparedPod;
-use tests::guest::{CONTAINER_DISK_MARK, Guest};
+use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
 use tests::pod::User;
 use tests::vmi_builder::Vmi;
 

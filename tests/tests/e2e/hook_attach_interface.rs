@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{EVENT, LauncherFixture, PreparedPod};
-use tests::hooks;
+use tests::install_hooks;
 use tests::migration::qemu_command;
 use tests::pod::User;
 use tests::vmi_builder::Vmi;
@@ -71,7 +71,11 @@ async fn start(plain: &Vmi) -> Result<LauncherFixture> {
         add_vif_cache(&prepared.pod, hash)?;
     }
     let directory = prepared.pod.hooks_dir()?;
-    hooks::install(&directory, "hook-sidecar-0", &hooks::guest("nic-hook")?)?;
+    install_hooks::install(
+        &directory,
+        "hook-sidecar-0",
+        &install_hooks::guest("nic-hook")?,
+    )?;
     let fixture = prepared.start(plain, &["--hook-sidecars", "1"]).await?;
     fixture.boot_without_controller(plain).await?;
     fixture.wait_for_agent(plain).await?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use tests::fixture::{BOOT, EVENT};
-use tests::hooks;
+use tests::install_hooks;
 use tests::migration::{
     MigrationPods, PreparedMigration, TARGET_POD, inactive_xml, migrate, migrating, migration_of,
 };
@@ -190,7 +190,11 @@ async fn migrates_with_a_module_on_the_target(
         });
     let prepared = PreparedMigration::create(User::Nonroot)?;
     let hooks_dir = prepared.target.pod.hooks_dir()?;
-    hooks::install(&hooks_dir, "hook-sidecar-0", &hooks::example(module)?)?;
+    install_hooks::install(
+        &hooks_dir,
+        "hook-sidecar-0",
+        &install_hooks::example(module)?,
+    )?;
     let pods = prepared.start(&vmi, &["--hook-sidecars", "1"]).await?;
     pods.source.boot_without_controller(&vmi).await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;

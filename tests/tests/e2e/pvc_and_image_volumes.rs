@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::fixture::{EVENT, PreparedPod};
-use tests::guest::{CONTAINER_DISK_MARK, Guest};
+use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
 use tests::pod::User;
 use tests::vmi_builder::Vmi;
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tests::binaries::binary;
 use tests::fixture::{LauncherFixture, PreparedPod};
-use tests::hooks;
+use tests::install_hooks;
 use tests::pod::User;
 use tests::vmi_builder::Vmi;
 
@@ -24,7 +24,8 @@ const MANUFACTURER: &str = "board.example.com/manufacturer";
 /// The module, built once.
 fn module() -> Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let make = || hooks::build_with_make("tests/hooks/python-board", "sdk/hook.mk", "board");
+    let make =
+        || install_hooks::build_with_make("tests/hooks/python-board", "sdk/hook.mk", "board");
     let built = BUILT.get_or_init(|| make().map_err(|error| format!("{error:#}")));
     built.clone().map_err(anyhow::Error::msg)
 }
@@ -71,7 +72,7 @@ async fn boot_and_check_board(vmi: &Vmi, fixture: LauncherFixture) -> Result<Str
 async fn a_python_hook_is_compiled_in_the_pod_within_the_default_limits() -> Result<()> {
     let vmi = vmi("python");
     let prepared = PreparedPod::create(User::Nonroot)?;
-    hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module()?)?;
+    install_hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module()?)?;
     // virt-controller's value.
     let arguments = ["--hook-sidecars", "1", "--qemu-timeout", "240s"];
     let fixture = prepared
@@ -95,7 +96,7 @@ async fn in_the_launcher(image: &Path) -> Result<()> {
             .remove(MANUFACTURER);
     });
     let prepared = PreparedPod::create(User::Nonroot)?;
-    hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module()?)?;
+    install_hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module()?)?;
     let artifacts = image.to_string_lossy();
     let arguments = ["--hook-sidecars", "1", "--hook-artifacts", &artifacts];
     let fixture = prepared.start(&vmi, &arguments).await?;

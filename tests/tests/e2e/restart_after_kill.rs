@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
-use tests::guest::{CONTAINER_DISK_MARK, Guest};
+use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
 use tests::pod::User;
 use tests::vmi_builder::Vmi;
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tests::binaries::workspace;
 use tests::console_log::ConsoleLog;
 use tests::fixture::{BOOT, READY};
-use tests::guest::Guest;
+use tests::guest_image::Guest;
 use tests::pod::{Pod, User};
 
 const QEMU: u32 = 107;

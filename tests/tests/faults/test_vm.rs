@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tests::export_server::ExportServer;
 use tests::fixture::{BOOT, EVENT, READY};
-use tests::guest::Guest;
+use tests::guest_image::Guest;
 use tests::pod::{Pod, Process, User};
 use tests::virt_handler::{Answer, Commands, Event, VirtHandler};
 use tests::vmi_builder::Vmi;

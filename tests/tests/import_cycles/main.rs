@@ -6,7 +6,7 @@
 
 mod graph;
 mod modules;
-mod source;
+mod source_paths;
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ const EXCEPTIONS: &[Exception] = &[Exception {
         "parse",
         "path",
         "render",
-        "source",
+        "source_text",
     ],
     reason: "one data structure: an element keeps its source text, and is parsed from it and rendered on its own",
 }];

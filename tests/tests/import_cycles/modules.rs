@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use crate::source::{Import, imports, paths, tokens};
+use crate::source_paths::{Import, imports, paths, tokens};
 
 /// No re-export leads through more modules than this.
 const DEPTH: usize = 16;

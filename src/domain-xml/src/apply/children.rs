@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::edits::Edits;
-use super::{ApplyError, fragment, missing, namesakes};
+use super::edit_tree::Edits;
+use super::{ApplyError, fragment, missing, same_name_order};
 use crate::Element;
 use crate::byte_classes::is_blank;
-use crate::diff::scope::Scope;
+use crate::diff::namespaces::Scope;
 use crate::element::Node;
-use crate::source::Raw;
+use crate::source_text::Raw;
 
 /// Edits the children and their descendants.
 pub(super) fn edit(
@@ -49,7 +49,7 @@ pub(super) fn edit(
         return Ok(());
     }
     *nodes = merge(kept, arrivals, edits)?;
-    namesakes::order(nodes, &edits.ranks(), scope);
+    same_name_order::order(nodes, &edits.ranks(), scope);
     Ok(())
 }
 

@@ -4,17 +4,17 @@
 //! their bytes.
 
 mod children;
-mod edits;
-mod namesakes;
+mod edit_tree;
+mod same_name_order;
 
 use std::rc::Rc;
 
-use crate::diff::scope::{self, Scope};
+use crate::diff::namespaces::{self, Scope};
 use crate::diff::{Binding, Part, Place, own_text};
 use crate::element::Node;
-use crate::source::Raw;
+use crate::source_text::Raw;
 use crate::{Change, ChangeKind, Document, Element, Limits, MAX_DEPTH, ParseError, escape, name};
-use edits::Edits;
+use edit_tree::Edits;
 
 /// Why a change cannot be applied to a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -110,7 +110,7 @@ fn edit(
     for change in &edits.attributes {
         attribute(element, change, outer)?;
     }
-    let inner = scope::enter(outer, element);
+    let inner = namespaces::enter(outer, element);
     children::edit(element, edits, inner.as_ref())?;
     // Whether white space counts as text depends on whether there are children.
     if own_text(element) != wanted {
@@ -195,8 +195,8 @@ fn attribute_name(
     (prefix, uri): &Binding,
     outer: Option<&Rc<Scope>>,
 ) -> Result<String, ApplyError> {
-    let scope = scope::enter(outer, element);
-    let bound = |prefix: &str| scope::resolve(scope.as_ref(), prefix);
+    let scope = namespaces::enter(outer, element);
+    let bound = |prefix: &str| namespaces::resolve(scope.as_ref(), prefix);
     if bound(prefix).as_deref() == uri.as_deref() {
         return Ok(written.to_owned());
     }
@@ -239,7 +239,7 @@ fn fragment(change: &Change, scope: Option<&Rc<Scope>>) -> Result<Element, Apply
         .root;
     let place = change.place.as_deref();
     for (prefix, uri) in place.map_or(&[][..], |place| &place.namespaces) {
-        if scope::resolve(scope, prefix).as_deref() != uri.as_deref() {
+        if namespaces::resolve(scope, prefix).as_deref() != uri.as_deref() {
             declare(&mut element, prefix, uri.as_deref().unwrap_or_default());
         }
     }

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use super::scope::{self, Name, Scope};
+use super::namespaces::{self, Name, Scope};
 use super::{Attributes, own_text};
 use crate::element::Node;
-use crate::tag::Attribute;
+use crate::start_tag::Attribute;
 use crate::{Budget, Element};
 
 /// Whether the subtrees are written alike, ignoring white space between elements. If not, they may still be equal in
@@ -87,7 +87,7 @@ fn by_name<'a>(around: &Scoped<'a>, room: usize) -> Option<Vec<(Name<'a>, Scoped
         if named.len() == room {
             return None;
         }
-        let inside = scope::enter(around.1.as_ref(), child);
+        let inside = namespaces::enter(around.1.as_ref(), child);
         named.push((Name::of(child, inside.as_ref()), (child, inside)));
     }
     named.sort_by(|(one, _), (other, _)| one.cmp(other));

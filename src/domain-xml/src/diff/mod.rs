@@ -9,8 +9,8 @@ mod element_paths;
 mod equality;
 pub(crate) mod key;
 mod moves;
+pub(crate) mod namespaces;
 mod pairing;
-pub(crate) mod scope;
 pub(crate) mod siblings;
 
 use std::cell::OnceCell;
@@ -18,12 +18,12 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::byte_classes::is_blank;
-use crate::tag::Attribute;
+use crate::start_tag::Attribute;
 use crate::{Budget, Document, Element, name, render};
 pub(crate) use change::Binding;
 pub use change::{Change, ChangeKind, Part, Place};
 use element_paths::{ElementPaths, Side};
-use scope::{Name, Scope};
+use namespaces::{Name, Scope};
 use siblings::Siblings;
 
 /// The most text in a diff. With more, hostile input could fill the memory with paths; the root is then reported as
@@ -81,13 +81,16 @@ struct Pair<'a> {
 
 impl<'a> Differ<'a, '_> {
     fn roots(&mut self, before: &'a Element, after: &'a Element) {
-        let scopes = (scope::enter(None, before), scope::enter(None, after));
+        let scopes = (
+            namespaces::enter(None, before),
+            namespaces::enter(None, after),
+        );
         if Name::of(before, scopes.0.as_ref()) != Name::of(after, scopes.1.as_ref()) {
             let path = |root: &Element| format!("/{}", root.canonical_name());
             self.report(removed(path(before), before, document_place(before)));
             return self.report(inserted(path(after), after, document_place(after)));
         }
-        let same_namespaces = scope::agree(scopes.0.as_ref(), scopes.1.as_ref());
+        let same_namespaces = namespaces::agree(scopes.0.as_ref(), scopes.1.as_ref());
         if same_namespaces && equality::is_written_alike(before, after, self.budget) {
             return;
         }
@@ -190,7 +193,7 @@ impl<'a> Differ<'a, '_> {
         let mut place = self.place(pair.visit, Part::Attribute(written.to_owned()));
         let prefix = name::split(written).0;
         if !prefix.is_empty() {
-            let bound = scope::resolve(scope, prefix).map(|uri| uri.to_string());
+            let bound = namespaces::resolve(scope, prefix).map(|uri| uri.to_string());
             place.namespaces.push((prefix.to_owned(), bound));
         }
         self.report(Change {
@@ -273,7 +276,7 @@ impl<'a> Differ<'a, '_> {
                     let element = after.list[new].element;
                     let mut place = self.place_below(pair.visit, None, Some(new));
                     place.rank = after.rank(new);
-                    place.namespaces = scope::free(element, pair.scopes.1.as_ref());
+                    place.namespaces = namespaces::free(element, pair.scopes.1.as_ref());
                     self.report_later(inserted(path, element, Some(place)), work);
                 }
             }
@@ -306,7 +309,7 @@ impl<'a> Differ<'a, '_> {
         }
         let scopes = (was.scope.clone(), is.scope.clone());
         let same_namespaces =
-            parent.same_namespaces && scope::same_declarations(was.element, is.element);
+            parent.same_namespaces && namespaces::same_declarations(was.element, is.element);
         if same_namespaces && equality::is_written_alike(was.element, is.element, self.budget) {
             return;
         }
@@ -328,7 +331,7 @@ fn document_place(root: &Element) -> Option<Box<Place>> {
         after: Vec::new(),
         part: Part::Document,
         rank: 0,
-        namespaces: scope::free(root, None),
+        namespaces: namespaces::free(root, None),
     }))
 }
 

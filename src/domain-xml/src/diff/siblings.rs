@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use super::element_paths::{PathStep, Selector};
 use super::key::{self, Kind, Parts, Values};
-use super::scope::{self, Name, Scope};
+use super::namespaces::{self, Name, Scope};
 use crate::Element;
 
 /// The most alternative keys of an element.
@@ -77,7 +77,7 @@ impl<'a> Siblings<'a> {
         };
         let mut named = HashMap::new();
         for element in parent.children() {
-            let scope = scope::enter(scope, element);
+            let scope = namespaces::enter(scope, element);
             let family = siblings.family(Name::of(element, scope.as_ref()));
             let namesakes = *named.entry(element.canonical_name()).or_insert_with(|| {
                 siblings.namesakes.push(Namesakes::default());

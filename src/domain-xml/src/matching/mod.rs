@@ -8,18 +8,18 @@
 //! element's size plus the number of states around it, not with the product: names and predicates of all patterns are
 //! tested together, and most states are dismissed by one comparison.
 
-mod index;
+mod document_index;
+mod pattern_reach;
 mod predicates;
-mod reach;
 
 use std::collections::HashMap;
 
 use crate::PathPattern;
 use crate::diff::key::Parts;
 use crate::path::{NameTest, Predicate, Step, Target};
-pub use index::{DocumentIndex, ElementAt};
+pub use document_index::{DocumentIndex, ElementAt};
+pub use pattern_reach::PatternReach;
 use predicates::{ConditionSet, Conditions};
-pub use reach::PatternReach;
 
 /// Patterns, prepared to be matched together.
 pub struct PatternSet {

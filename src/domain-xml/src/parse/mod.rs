@@ -3,7 +3,7 @@
 mod namespaces;
 mod scan;
 
-use crate::source::{ElementTable, Origin, Source};
+use crate::source_text::{ElementTable, Origin, Source};
 use crate::{Document, Element, Limits};
 use scan::Scan;
 

@@ -2,7 +2,7 @@
 
 use super::{NameTest, PathError, PathPattern, Predicate, Step, Target};
 use crate::Element;
-use crate::tag::Attribute;
+use crate::start_tag::Attribute;
 
 /// The position of an element: node indices, level by level from the start of the search.
 pub(super) type NodeIndices = Vec<usize>;

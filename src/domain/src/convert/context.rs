@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use kubevirt_api::options::{ClusterConfig, Options};
 use kubevirt_api::vmi::{Devices, Vmi, Volume, VolumeStatus};
 
-use crate::convert::arch::protection::Protection;
+use crate::convert::arch::launch_security_kind::Protection;
 use crate::convert::arch::{self, Architecture};
 use crate::convert::error::ConvertError;
 use crate::convert::purpose::Purpose;

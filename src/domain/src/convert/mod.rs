@@ -19,13 +19,14 @@ use kubevirt_api::options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use compute::{
-    boot, clock, features, firmware, hypervisor, launch_security, memory, numa, pinning,
-    processors, qemu_arguments, reboot, smbios,
+    clock, cpu_pinning, features, firmware, hypervisor, launch_security, machine_and_kernel_boot,
+    memory, numa, on_reboot, processors, qemu_arguments, smbios,
 };
 use context::Context;
 use devices::{
-    balloon, console, controllers, graphics, host_devices, input, iommufd, numa_placement,
-    nvidia_grace, panic_devices, rng, root_complex, sound, tpm, usb_redirection, vsock, watchdog,
+    balloon, console_and_channels, controllers, graphics, host_device_numa_placement, host_devices,
+    input, iommufd, nvidia_grace, panic_devices, rng, root_complex, sound, tpm, usb_redirection,
+    vsock, watchdog,
 };
 use network::interfaces;
 use storage::{disks, filesystems, io_threads};
@@ -37,7 +38,7 @@ pub use error::ConvertError;
 pub(crate) use storage::volume_paths;
 
 pub use purpose::Purpose;
-pub use storage::matched_volumes::{MatchedVolume, matched_volumes};
+pub use storage::match_volume_block_sizes::{MatchedVolume, matched_volumes};
 
 type Step = fn(&Context<'_>, &mut DomainSpec) -> Result<(), ConvertError>;
 
@@ -49,7 +50,7 @@ const STEPS: &[Step] = &[
     tpm::add,
     vsock::add,
     launch_security::add,
-    console::add_channels,
+    console_and_channels::add_channels,
     clock::add,
     rng::add,
     input::add,
@@ -57,11 +58,11 @@ const STEPS: &[Step] = &[
     graphics::add,
     sound::add,
     watchdog::add,
-    console::add_serial,
+    console_and_channels::add_serial,
     panic_devices::add,
     features::add,
     smbios::add,
-    boot::add,
+    machine_and_kernel_boot::add,
     filesystems::add,
     usb_redirection::add,
     controllers::add,
@@ -69,15 +70,15 @@ const STEPS: &[Step] = &[
     processors::add,
     io_threads::add,
     memory::add,
-    reboot::add,
+    on_reboot::add,
     iommufd::add,
     hypervisor::add,
     disks::add,
     nvidia_grace::check,
     // These read the whole domain.
-    pinning::add,
+    cpu_pinning::add,
     numa::add,
-    numa_placement::place,
+    host_device_numa_placement::place,
     root_complex::place,
 ];
 
@@ -86,7 +87,7 @@ const PLACEMENT: &[Step] = &[
     processors::add,
     io_threads::add,
     memory::add,
-    pinning::add,
+    cpu_pinning::add,
     numa::add,
 ];
 

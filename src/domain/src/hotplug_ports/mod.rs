@@ -11,18 +11,18 @@
 //! the placeholder is removed. Spare ports come after all others. libvirt assigns the addresses, so they are the same
 //! as with KubeVirt's launcher (v1.9, `allocateHotplugPorts`).
 
-mod count;
 mod error;
-mod placeholder;
+mod placeholder_interfaces;
+mod port_count;
 mod root_ports;
 mod second_definition;
 
 use domain_xml::{Document, Element};
 
 use crate::spec::pci_virtio_model;
-pub use count::HotplugPorts;
 pub use error::HotplugPortsError;
 use kubevirt_api::vmi::Vmi;
+pub use port_count::HotplugPorts;
 use second_definition::SecondDefinition;
 
 /// How to define a domain with ports for hotplug.
@@ -100,7 +100,7 @@ fn add_placeholders(domain: &mut Document, model: &str, count: usize) {
     let devices = domain.root_mut().ensure_child("devices");
     for number in 0..count {
         let target = Element::new("target")
-            .with_attr("dev", placeholder::name(number))
+            .with_attr("dev", placeholder_interfaces::name(number))
             .with_attr("managed", "no");
         let placeholder = Element::new("interface")
             .with_attr("type", "ethernet")

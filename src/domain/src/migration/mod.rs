@@ -6,19 +6,19 @@
 //! The XML is edited as a tree, so that everything that no rule names (a hook's elements, the spelling of numbers)
 //! reaches the target as the source's libvirt has written it. The rules are KubeVirt's.
 
+mod copied_disks;
 mod cpu_placement;
 mod data_size;
-mod destination;
 mod disk_element;
-mod disk_sources;
-mod disks;
 mod error;
-mod incoming;
+mod incoming_domain;
+mod migrated_volumes;
 mod target_identity;
+mod target_xml;
 
+pub use copied_disks::{disks_to_copy, migrated_volume_disks};
 pub use cpu_placement::TargetProcessors;
 pub use data_size::{completion_units, migrated_volume_bytes};
-pub use destination::{DestinationEdits, destination_xml};
-pub use disks::{disks_to_copy, migrated_volume_disks};
 pub use error::MigrationXmlError;
-pub use incoming::incoming_xml;
+pub use incoming_domain::incoming_xml;
+pub use target_xml::{DestinationEdits, destination_xml};

@@ -12,23 +12,23 @@
 //!
 //! A secondary network `n` has `tapHASH`, `k6t-HASH`, `HASH-nic` and `podHASH`, or is numbered (`net1`).
 
+mod dhcp_lease;
 mod dhcp_options;
 mod domain_attachment;
 mod error;
-mod lease;
 mod link_names;
 mod mac;
 mod resolv_conf;
 mod subnet;
-mod tap;
+mod tap_device;
 mod vif_cache;
 
+pub use dhcp_lease::{Lease, Lease4, Route};
 pub use dhcp_options::DhcpOptions;
 pub(crate) use domain_attachment::is_tap;
 pub use error::PodNetworkError;
-pub use lease::{Lease, Lease4, Route};
 pub(crate) use link_names::hotplug_tap;
 pub use mac::Mac;
 pub use resolv_conf::{Dns, MAX_RESOLV_CONF_BYTES};
-pub use tap::{Binding, Link, Tap, taps};
+pub use tap_device::{Binding, Link, Tap, taps};
 pub use vif_cache::{MAX_VIF_CACHE_BYTES, VifCacheError};

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use ipnet::Ipv4Net;
 use serde::Deserialize;
 
-use crate::pod_network::lease::{Lease, Lease4, Route};
+use crate::pod_network::dhcp_lease::{Lease, Lease4, Route};
 use crate::pod_network::mac::Mac;
 
 /// The largest file that is accepted, in bytes; a thousand routes take 600 KB.

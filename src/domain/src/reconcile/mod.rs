@@ -11,13 +11,13 @@
 
 mod change;
 mod disks;
-mod host_devices;
 mod interfaces;
 mod live_domain;
 mod media;
 mod memory;
-mod settings;
+mod sriov_interfaces;
 mod stray_device;
+mod unapplied_settings;
 
 use kubevirt_api::vmi::Vmi;
 
@@ -25,11 +25,11 @@ use crate::spec::DomainSpec;
 
 pub use change::{DeviceChange, LiveDevice, MediumChange};
 pub use disks::data_path;
-pub use host_devices::{HostDeviceAttachment, sriov_attachments};
 pub use live_domain::{LiveDomain, device_xml};
 pub use memory::{MemoryChange, MemoryChangeError, memory_change};
-pub use settings::RunningSettings;
+pub use sriov_interfaces::{HostDeviceAttachment, sriov_attachments};
 pub use stray_device::{BlockNode, DeviceParts, QomMember, StrayParts};
+pub use unapplied_settings::RunningSettings;
 
 /// The changes from the running domain to the wanted one, in the order in which they are made. `wanted` is the domain
 /// that `vmi` converts to.

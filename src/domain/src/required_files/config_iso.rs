@@ -6,8 +6,8 @@ use std::fmt;
 
 use kubevirt_api::vmi::Volume;
 
+use crate::required_files::disk_paths;
 use crate::required_files::error::RequiredFileError;
-use crate::required_files::paths;
 use crate::spec::Disk;
 
 const PRIVATE: &str = "/var/run/kubevirt-private";
@@ -98,8 +98,8 @@ pub(crate) fn iso(
     Ok(Some(ConfigIso {
         volume: volume.name.clone(),
         kind,
-        directory: paths::checked(&volume.name, &directory)?,
-        path: paths::image(volume, disk)?,
+        directory: disk_paths::checked(&volume.name, &directory)?,
+        path: disk_paths::image(volume, disk)?,
         label: label.to_owned(),
         min_bytes,
     }))

@@ -2,10 +2,10 @@
 //!
 //! Paths are taken from the domain, where conversion put them.
 
-mod boot_files;
 mod config_iso;
+mod disk_paths;
 mod error;
-mod paths;
+mod kernel_boot_and_ignition;
 mod required_file;
 mod volumes;
 
@@ -38,8 +38,8 @@ pub fn required_files(
             files.extend(volumes::changed_blocks(purpose, vmi, volume, disk)?);
         }
     }
-    files.extend(boot_files::kernel_boot(vmi, spec)?);
-    files.extend(boot_files::ignition(vmi, spec)?);
+    files.extend(kernel_boot_and_ignition::kernel_boot(vmi, spec)?);
+    files.extend(kernel_boot_and_ignition::ignition(vmi, spec)?);
     Ok(files)
 }
 

@@ -62,7 +62,7 @@ fn invalid_sizes_and_names_are_refused() {
         "{error}"
     );
     for path in ["relative", "/disks/../etc/passwd", "/nul\0"] {
-        let error = paths::checked("empty", path).unwrap_err();
+        let error = disk_paths::checked("empty", path).unwrap_err();
         assert!(
             matches!(error, RequiredFileError::Escapes { .. }),
             "{error}"

@@ -7,7 +7,7 @@ use crate::convert::Purpose;
 use crate::disk_backend::DiskBackend;
 use crate::required_files::error::{MIB, RequiredFileError};
 use crate::required_files::required_file::RequiredFile;
-use crate::required_files::{config_iso, paths};
+use crate::required_files::{config_iso, disk_paths};
 use crate::spec::Disk;
 
 pub(crate) fn required_file(
@@ -20,7 +20,7 @@ pub(crate) fn required_file(
     let iso = |data_source| {
         Ok(Some(RequiredFile::CloudInitIso {
             volume: name(),
-            path: paths::image(volume, disk)?,
+            path: disk_paths::image(volume, disk)?,
             data_source,
             min_bytes: generated_bytes(purpose, vmi, volume)?,
         }))
@@ -28,7 +28,7 @@ pub(crate) fn required_file(
     if let Some(empty) = &volume.empty_disk {
         return Ok(Some(RequiredFile::EmptyDisk {
             volume: name(),
-            path: paths::image(volume, disk)?,
+            path: disk_paths::image(volume, disk)?,
             bytes: bytes(volume, "an emptyDisk", empty.capacity.as_ref())?,
         }));
     }
@@ -44,7 +44,7 @@ pub(crate) fn required_file(
     if volume.downward_metrics.is_some() {
         return Ok(Some(RequiredFile::DownwardMetrics {
             volume: name(),
-            path: paths::image(volume, disk)?,
+            path: disk_paths::image(volume, disk)?,
         }));
     }
     if let Some(host_disk) = creatable(vmi, volume) {
@@ -90,7 +90,7 @@ fn bytes(
 }
 
 fn overlay(volume: &Volume, disk: &Disk) -> Result<RequiredFile, RequiredFileError> {
-    let missing = || paths::missing(volume, "backing image");
+    let missing = || disk_paths::missing(volume, "backing image");
     let store = disk.backing_store.as_ref().ok_or_else(missing)?;
     let source = store.source.as_ref().ok_or_else(missing)?;
     let backing = [&source.file, &source.dev]
@@ -99,8 +99,8 @@ fn overlay(volume: &Volume, disk: &Disk) -> Result<RequiredFile, RequiredFileErr
         .ok_or_else(missing)?;
     Ok(RequiredFile::Overlay {
         volume: volume.name.clone(),
-        path: paths::image(volume, disk)?,
-        backing: paths::checked(&volume.name, backing)?,
+        path: disk_paths::image(volume, disk)?,
+        backing: disk_paths::checked(&volume.name, backing)?,
         format: store
             .format
             .as_ref()
@@ -121,8 +121,8 @@ fn host_disk(
     disk: &Disk,
 ) -> Result<RequiredFile, RequiredFileError> {
     let path = match DiskBackend::of_data_store(disk) {
-        Some(data) if !data.is_block => paths::checked(&volume.name, &data.path)?,
-        _ => paths::image(volume, disk)?,
+        Some(data) if !data.is_block => disk_paths::checked(&volume.name, &data.path)?,
+        _ => disk_paths::image(volume, disk)?,
     };
     Ok(RequiredFile::HostDisk {
         volume: volume.name.clone(),
@@ -156,8 +156,8 @@ pub(crate) fn changed_blocks(
     }
     Ok(Some(RequiredFile::ChangedBlocks {
         volume: volume.name.clone(),
-        path: paths::image(volume, disk)?,
-        data: paths::checked(&volume.name, &data.path)?,
+        path: disk_paths::image(volume, disk)?,
+        data: disk_paths::checked(&volume.name, &data.path)?,
         is_block: data.is_block,
     }))
 }

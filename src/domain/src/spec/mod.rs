@@ -6,44 +6,44 @@
 //! `String`s with libvirt's words, since libvirt reports more values than conversion writes.
 
 mod alias;
+mod balloon_rng_tpm_watchdog;
 mod clock;
 mod console;
 mod controller;
 mod cpu;
 mod devices;
 mod disk;
-mod display;
 mod domain;
 mod features;
 mod filesystem;
 mod hostdev;
 mod interface;
 mod memory;
-mod os;
-mod platform;
-mod switch;
-mod virtio;
+mod os_and_smbios;
+mod video_graphics_sound_input;
+mod virtio_model;
+mod yes_no;
 
 pub use alias::Alias;
+pub use balloon_rng_tpm_watchdog::*;
 pub use clock::*;
 pub use console::*;
 pub use controller::*;
 pub use cpu::*;
 pub use devices::*;
 pub use disk::*;
-pub use display::*;
 pub use domain::*;
 pub use features::*;
 pub use filesystem::*;
 pub use hostdev::*;
 pub use interface::*;
-pub use kubevirt_api::metadata::{KubeVirtMetadata, Metadata};
+pub use kubevirt_api::domain_metadata::{KubeVirtMetadata, Metadata};
 pub use kubevirt_api::typed_xml::XmlName;
 pub use memory::*;
-pub use os::*;
-pub use platform::*;
-pub(crate) use switch::{on_off, yes_no};
-pub(crate) use virtio::pci_virtio_model;
+pub use os_and_smbios::*;
+pub use video_graphics_sound_input::*;
+pub(crate) use virtio_model::pci_virtio_model;
+pub(crate) use yes_no::{on_off, yes_no};
 
 /// A domain in the form that virt-handler decodes.
 pub type DomainJson = kubevirt_api::domain_json::Domain<DomainSpec>;

@@ -1,8 +1,8 @@
 //! notify/: libvirt's XML to the Domain JSON that virt-handler decodes.
 
 use domain::spec::DomainJson;
-use kubevirt_api::metadata::{GracePeriod, KubeVirtMetadata, Migration};
-use kubevirt_api::state::{LifeCycle, reason};
+use kubevirt_api::domain_metadata::{GracePeriod, KubeVirtMetadata, Migration};
+use kubevirt_api::domain_state::{LifeCycle, reason};
 
 use super::{compare, corpus, names, read, run};
 

@@ -18,7 +18,7 @@ mod late_arrivals;
 mod probe;
 mod readiness;
 mod scan;
-mod standing;
+mod standing_hooks;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use tokio::time::{sleep_until, timeout_at};
 
 use crate::hook::Hook;
 use crate::invoke::ChainConfig;
-use crate::pod::{PodConfig, PodFacts, PodFiles};
+use crate::pod_facts::{PodConfig, PodFacts, PodFiles};
 use crate::policy::{HostVersions, OperatorPolicy, PolicyError, PolicySource};
 use crate::record::{RecordConfig, Recorder};
 use crate::wasm::{LoadOptions, Loader};
@@ -40,7 +40,7 @@ use late_arrivals::LateArrivals;
 use probe::{PluginModules, Probe, ProbeResult};
 use readiness::{CountState, ProbeAttempt, Readiness};
 use scan::{HookId, ScanError};
-pub use standing::StandingHooks;
+pub use standing_hooks::StandingHooks;
 
 /// The interval of the periodic scan, which finds what inotify missed.
 const RESCAN: Duration = Duration::from_secs(1);
@@ -200,7 +200,7 @@ pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
         plugin_modules: Some(Box::new(plugin_modules)),
         pod: PodFacts::Files(Arc::new(PodFiles::new(config.pod.clone()))),
     };
-    let standing = standing::Listing::read(&config.standing)?;
+    let standing = standing_hooks::Listing::read(&config.standing)?;
     if config.expected == 0 && standing.is_empty() {
         // A Sync may still bring plugins.
         return Ok(Chain::new(Vec::new(), chain_config, None));

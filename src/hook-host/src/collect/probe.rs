@@ -15,7 +15,7 @@ use super::readiness::ProbeAttempt;
 use super::scan::{HookFileKind, HookId};
 use super::{CollectConfig, hook_path};
 use crate::hook::{Hook, HookInfo, HookKind};
-use crate::plugins::{LoadModule, ModuleFile};
+use crate::kubevirt_plugins::{LoadModule, ModuleFile};
 use crate::policy::module_signature::ModuleSignature;
 use crate::policy::{
     HOOK_YAML, HookSettings, HookYaml, HostVersions, ModuleIdentity, OperatorPolicy, PolicyError,

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use domain_xml::{Budget, Change};
 
-use super::device::AttachedDevice;
-use super::verify::{Domain, Rejection};
-use super::{host_work, run_log};
-use crate::body::{BodyError, HookCall, HookInput, HookOutput};
+use super::attached_device::AttachedDevice;
+use super::verify_domain::{Domain, Rejection};
+use super::{bounded_host_work, run_log};
 use crate::cloud_init::{CloudInit, CloudInitAnswer};
-use crate::determinism::Determinism;
+use crate::fixed_clock_and_random::Determinism;
 use crate::hook::Hook;
-use crate::pod::{FactRead, PodFacts};
+use crate::hook_body::{BodyError, HookCall, HookInput, HookOutput};
+use crate::pod_facts::{FactRead, PodFacts};
 use crate::policy::{GrantRefusal, NotGranted};
 use crate::printable::{MAX_MESSAGE, printable};
 use crate::record::{self, HookPayload, Recorder, RunEvidence};
@@ -347,7 +347,7 @@ impl<'a> HookPointRun<'a> {
             let (before, answer) = (before.clone(), Arc::clone(&answer));
             move |budget: &Rc<Budget<'static>>| before.apply(&answer, budget)
         };
-        let applied = host_work::run(deadline, answer.len(), work).await;
+        let applied = bounded_host_work::run(deadline, answer.len(), work).await;
         let applied = applied.map_err(|unfinished| unfinished.to_string());
         let applied = applied.and_then(|applied| applied);
         let documents = || match (Arc::unwrap_or_clone(answer), &applied) {
@@ -411,7 +411,7 @@ impl<'a> HookPointRun<'a> {
             let xml = Arc::clone(&xml);
             move |budget: &Rc<Budget<'static>>| check(&xml, budget)
         };
-        let verified = host_work::run(deadline, xml.len(), work).await;
+        let verified = bounded_host_work::run(deadline, xml.len(), work).await;
         let (parsed, changes) = self.accepted(hook, verified)?;
         Ok((Arc::new(parsed), Arc::unwrap_or_clone(xml), changes))
     }
@@ -451,10 +451,11 @@ impl<'a> HookPointRun<'a> {
     fn accepted<T>(
         &self,
         hook: &Hook,
-        verified: Result<Result<T, Rejection>, host_work::Unfinished>,
+        verified: Result<Result<T, Rejection>, bounded_host_work::Unfinished>,
     ) -> Result<T, HookError> {
-        let unchecked =
-            |unfinished: host_work::Unfinished| self.bad_output(hook, unfinished.to_string());
+        let unchecked = |unfinished: bounded_host_work::Unfinished| {
+            self.bad_output(hook, unfinished.to_string())
+        };
         match verified.map_err(unchecked)? {
             Ok(verified) => Ok(verified),
             Err(Rejection::Invalid(message)) => Err(self.bad_output(hook, message)),
@@ -462,7 +463,7 @@ impl<'a> HookPointRun<'a> {
                 Err(self.denied(hook, refused))
             }
             Err(Rejection::NotGranted(NotGranted::Unchecked)) => {
-                Err(unchecked(host_work::Unfinished::Steps))
+                Err(unchecked(bounded_host_work::Unfinished::Steps))
             }
         }
     }

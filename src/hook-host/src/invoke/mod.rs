@@ -5,13 +5,13 @@
 //! no output of the hook point is used. At shutdown all hooks run in parallel and none stops another.
 //! KubeVirt's Plugins come after the hooks at OnDefineDomain, and are hooks like the others there.
 
-mod attach;
-mod device;
+mod attach_device;
+mod attached_device;
+mod bounded_host_work;
+mod hook_order;
 mod hook_point_run;
-mod host_work;
-mod order;
 mod run_log;
-mod verify;
+mod verify_domain;
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -23,20 +23,20 @@ use futures_util::future::join_all;
 
 use crate::cloud_init::CloudInit;
 use crate::hook::{Hook, HookInfo, HookKind};
-use crate::plugins::{LoadModule, PlanContext, PlanEntry};
-use crate::pod::PodFacts;
+use crate::kubevirt_plugins::{LoadModule, PlanContext, PlanEntry};
+use crate::pod_facts::PodFacts;
 use crate::policy::OperatorPolicy;
 use crate::record::Recorder;
 use crate::{
     CloudInitDocuments, HookError, HookMetrics, HookPoint, Invocation, Limits, MigrationParameters,
     Plugins, Provenance, Run,
 };
-pub use attach::AttachTime;
-pub use device::AttachedDevice;
+pub use attach_device::AttachTime;
+pub use attached_device::AttachedDevice;
+use hook_order::{Rank, natural};
 pub(crate) use hook_point_run::rerun;
 use hook_point_run::{HookPointRun, Input, Output};
-use order::{Rank, natural};
-use verify::Domain;
+use verify_domain::Domain;
 
 /// Collected hooks. Between calls no task or thread runs.
 #[derive(Default)]
@@ -156,7 +156,7 @@ impl Chain {
         };
         let time = self.config.limits.call_deadline;
         let size = documents.cloud_init_data_json.len();
-        let decoded = host_work::run(Instant::now() + time, size, move |_| {
+        let decoded = bounded_host_work::run(Instant::now() + time, size, move |_| {
             CloudInit::decode(&documents)
         });
         let decoded = decoded.await.map_err(|unfinished| unfinished.to_string());
@@ -315,7 +315,7 @@ impl Chain {
         let deadline = Instant::now() + self.config.limits.call_deadline;
         let searched = Arc::clone(&provenance);
         let work = move |budget: &Rc<Budget<'static>>| searched.overlaps_within(budget);
-        match host_work::run(deadline, provenance.path_bytes(), work).await {
+        match bounded_host_work::run(deadline, provenance.path_bytes(), work).await {
             Ok(overlaps) => overlaps.iter().for_each(run_log::overlap),
             Err(reason) => run_log::no_overlaps(&reason.to_string()),
         }
@@ -396,7 +396,7 @@ async fn parse(xml: &mut String, time: Duration) -> Result<Domain, String> {
     let text = Arc::new(std::mem::take(xml));
     let shared = Arc::clone(&text);
     let work = move |_: &_| Domain::parse(&shared);
-    let parsed = host_work::run(Instant::now() + time, text.len(), work).await;
+    let parsed = bounded_host_work::run(Instant::now() + time, text.len(), work).await;
     *xml = Arc::unwrap_or_clone(text);
     parsed.map_err(|unfinished| unfinished.to_string())?
 }

@@ -16,12 +16,12 @@
 
 mod grant;
 mod hook_yaml;
+mod kubevirt_plugin_sidecars;
 pub mod migration_abi;
 pub mod module_signature;
 mod operator_policy;
 mod pattern_subset;
 pub mod permission;
-mod plugin_sidecars;
 mod requires;
 mod resolve;
 mod strict_yaml;
@@ -40,5 +40,5 @@ pub use summary::{PolicySummary, PolicyWarning};
 pub(crate) use grant::{Grant, GrantRefusal, Layer, NotGranted};
 pub(crate) use hook_yaml::FILE as HOOK_YAML;
 pub(crate) use hook_yaml::{MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT};
-pub(crate) use plugin_sidecars::resolve_plugin;
+pub(crate) use kubevirt_plugin_sidecars::resolve_plugin;
 pub(crate) use resolve::{admit, resolve, resolve_sidecar};

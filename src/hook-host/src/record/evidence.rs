@@ -6,9 +6,9 @@ use super::format::{
     GrantEntry, HookEntry, HookPayload, Input, InvocationEntry, LimitsUsed, LogEntry, Output,
     Record, VERSION, change_entry,
 };
-use crate::determinism::Determinism;
+use crate::fixed_clock_and_random::Determinism;
 use crate::hook::HookInfo;
-use crate::pod::FactRead;
+use crate::pod_facts::FactRead;
 use crate::policy::HookSettings;
 use crate::{Invocation, Outcome, Run};
 

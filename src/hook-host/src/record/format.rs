@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::reader::{self, ReadError};
 use crate::description::domain_pattern;
-use crate::determinism::Determinism;
+use crate::fixed_clock_and_random::Determinism;
 use crate::hook::{HookInfo, HookKind};
-use crate::pod::{FactRead, PodGrant};
+use crate::pod_facts::{FactRead, PodGrant};
 use crate::policy::permission::DangerKind;
 use crate::policy::{Grant, HookSettings, Layer, MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT};
 use crate::{FailurePolicy, Invocation, Limits, LogLevel, LogLine, MigrationParameter, Reason};

@@ -4,7 +4,7 @@ mod evidence;
 mod format;
 mod reader;
 mod recorder;
-mod secrets;
+mod redaction;
 
 pub(crate) use evidence::RunEvidence;
 pub(crate) use format::HookPayload;

@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::evidence::RunEvidence;
 use super::format::Record;
-use super::secrets;
+use super::redaction;
 use crate::Run;
-use crate::determinism::Determinism;
+use crate::fixed_clock_and_random::Determinism;
 
 /// Where runs are recorded, one file per run: `SECONDS-SERIAL-POINT-HOOK.json`. While runs
 /// are recorded, modules get fixed random numbers and a fixed time of day, which the record contains.
@@ -83,7 +83,7 @@ impl Recorder {
             let withhold = !self.config.secrets;
             move || {
                 if withhold {
-                    secrets::withhold(&mut record);
+                    redaction::withhold(&mut record);
                 }
                 write(&path, &record)
             }

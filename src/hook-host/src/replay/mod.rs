@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::hook::{Hook, HookInfo, HookKind};
 use crate::invoke::rerun;
-use crate::pod::PodFacts;
+use crate::pod_facts::PodFacts;
 use crate::record::{Output, ReadError, Record};
 use crate::wasm::{LoadError, LoadOptions, Loader};
 use crate::{HookPoint, Run};

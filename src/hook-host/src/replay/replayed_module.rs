@@ -2,9 +2,9 @@
 
 use futures_util::future::BoxFuture;
 
-use crate::body::{HookBody, HookCall, HookReport};
-use crate::determinism::Determinism;
-use crate::pod::PodFacts;
+use crate::fixed_clock_and_random::Determinism;
+use crate::hook_body::{HookBody, HookCall, HookReport};
+use crate::pod_facts::PodFacts;
 use crate::wasm::Module;
 
 /// A module whose calls see the random numbers, the time and the answers of a record.

@@ -18,8 +18,8 @@ mod chain_service;
 mod cloud_init;
 mod foreign_elements;
 mod grpc_status;
-mod plugin;
-mod sidecar;
+mod kubevirt_plugin_service;
+mod sidecar_service;
 mod socket_staging;
 mod vmi_identity;
 
@@ -186,7 +186,7 @@ fn router(chain: &ChainService, config: &ServeConfig) -> Router {
     let mut server = Server::builder();
     match &config.front_end {
         FrontEnd::Sidecar { name } => {
-            let sidecar = sidecar::Sidecar::new(chain.clone(), name);
+            let sidecar = sidecar_service::Sidecar::new(chain.clone(), name);
             server
                 .add_service(InfoServer::new(sidecar.clone()))
                 .add_service(V1alpha1::new(sidecar.clone()).max_decoding_message_size(request))
@@ -194,7 +194,7 @@ fn router(chain: &ChainService, config: &ServeConfig) -> Router {
                 .add_service(V1alpha3::new(sidecar).max_decoding_message_size(request))
         }
         FrontEnd::Plugin => {
-            let plugin = plugin::Plugin::new(chain.clone());
+            let plugin = kubevirt_plugin_service::Plugin::new(chain.clone());
             let old = DomainHookServiceServer::new(plugin.clone());
             let new = LauncherHookServiceServer::new(plugin);
             server

@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 
 use super::sidecar_call::{CallLimits, Sidecar, SidecarError};
-use crate::body::{BodyError, HookBody, HookCall, HookInput, HookOutput, HookReport};
+use crate::hook_body::{BodyError, HookBody, HookCall, HookInput, HookOutput, HookReport};
 
 impl HookBody for Sidecar {
     fn call_hook<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookReport> {

@@ -7,8 +7,8 @@ use proto::hooks::info::info_client::InfoClient;
 use proto::hooks::info::{InfoParams, InfoResult};
 
 use super::dial;
+use super::protocol_version::Version;
 use super::sidecar_call::Sidecar;
-use super::version::Version;
 use crate::printable::printable;
 use crate::{HookPoint, Subscription};
 

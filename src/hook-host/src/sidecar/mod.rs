@@ -6,8 +6,8 @@
 mod dial;
 mod hook_body;
 mod info;
+mod protocol_version;
 mod sidecar_call;
-mod version;
 
 pub(crate) use dial::channel;
 pub(crate) use info::{InfoError, query_info};

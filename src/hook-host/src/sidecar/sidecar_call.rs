@@ -8,7 +8,7 @@ use tonic::Status;
 use tonic::transport::Channel;
 
 use super::dial;
-use super::version::Version;
+use super::protocol_version::Version;
 use crate::Subscription;
 use crate::cloud_init::CloudInitAnswer;
 use crate::printable::printable;

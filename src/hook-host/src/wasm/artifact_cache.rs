@@ -229,7 +229,7 @@ pub(super) fn load(engine: &Engine, file: &File) -> wasmtime::Result<Component> 
     // `open_private` found to belong to this user and to be closed to all others, under a name that
     // no user chooses, and `publish` put it there whole by rename; or `virt-hook` copied it there from
     // what an earlier run of it had compiled for this user and kept in a directory under the same rule,
-    // with the sha256 that was noted then (`desk_cache`); or it came with the image and
+    // with the sha256 that was noted then (`compiled_module_cache`); or it came with the image and
     // `file_trust` found that only root could have written it. Nothing writes to it afterwards.
     // wasmtime checks that version, settings and CPU features are those of this engine.
     #[allow(unsafe_code)]

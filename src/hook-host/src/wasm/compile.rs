@@ -13,7 +13,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
 use super::compile_child::{self, ChildLimits, ChildReport};
-use super::engine::TargetMachine;
+use super::engine_config::TargetMachine;
 use super::{COMPILE_ARG, Compiler};
 use crate::Limits;
 

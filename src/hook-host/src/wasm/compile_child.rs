@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::COMPILE_ARG;
 use super::compile_child_confinement::{Missing, confine};
-use super::engine::{EngineRole, TargetMachine, engine};
+use super::engine_config::{EngineRole, TargetMachine, engine};
 
 /// The limits of a compile child, passed as command-line arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::artifact_cache::ArtifactError;
 use super::compile::CompileError;
 use super::module_call::CallError;
 use super::preflight::Flaw;
-use super::versions::LinkError;
+use super::wit_versions::LinkError;
 use crate::description::DescriptionError;
 
 /// Why a file could not be loaded as a hook module.

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use wasmtime::{Store, UpdateDeadline};
 
-use super::engine_host::EngineHost;
 use super::module_call::{Answer, Call, CallContext, CallError, CallReport};
+use super::shared_engine::EngineHost;
 use super::store_state::{InvocationFacts, StoreState};
-use super::trap::{TRANSFER_FACTOR, shorten_message, trap_error};
-use super::versions::HookBinding;
-use crate::pod::{CallClock, PodQuestions};
+use super::trap_explanation::{TRANSFER_FACTOR, shorten_message, trap_error};
+use super::wit_versions::HookBinding;
+use crate::pod_facts::{CallClock, PodQuestions};
 use crate::{HookPoint, Invocation, Limits, LogLine};
 
 /// The guest function to run on the fresh store.

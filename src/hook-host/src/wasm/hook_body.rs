@@ -7,10 +7,10 @@ use futures_util::future::BoxFuture;
 
 use super::module::Module;
 use super::module_call::{Answer, Call, CallContext, CallError};
-use super::versions::POD_INTERFACE;
-use crate::body::{BodyError, HookBody, HookCall, HookInput, HookOutput, HookReport};
+use super::wit_versions::POD_INTERFACE;
 use crate::cloud_init::CloudInitAnswer;
-use crate::pod::PodAccess;
+use crate::hook_body::{BodyError, HookBody, HookCall, HookInput, HookOutput, HookReport};
+use crate::pod_facts::PodAccess;
 
 impl HookBody for Module {
     fn call_hook<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookReport> {

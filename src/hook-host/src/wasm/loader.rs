@@ -14,8 +14,7 @@ use wasmtime::component::{Component, Linker};
 use super::Compiler;
 use super::artifact_cache::{self, ArtifactCache, ArtifactError, artifact_name};
 use super::compile::{self, CompileJob};
-use super::engine::{self, EngineRole, TargetMachine};
-use super::engine_host::EngineHost;
+use super::engine_config::{self, EngineRole, TargetMachine};
 use super::epoch::EpochTicker;
 use super::error::LoadError;
 use super::guest_call;
@@ -23,8 +22,9 @@ use super::module::{CodeOrigin, Module, ModuleInfo};
 use super::module_file::ModuleFile;
 use super::module_snapshot::ModuleSnapshot;
 use super::precompiled_dirs::PrecompiledDirs;
+use super::shared_engine::EngineHost;
 use super::store_state::StoreState;
-use super::versions::{self, HookBinding};
+use super::wit_versions::{self, HookBinding};
 use crate::description::Description;
 use crate::digest::DigestPin;
 use crate::{Limits, LogLine};
@@ -182,7 +182,7 @@ impl Loader {
             code,
         } = self.component(source).await?;
         let LoadContext { host, linker } = self.load_context(path).await?;
-        let hook = versions::link(&host.engine, linker, &component).map_err(|error| {
+        let hook = wit_versions::link(&host.engine, linker, &component).map_err(|error| {
             LoadError::WrongWorld {
                 path: path.to_owned(),
                 size: source.size,
@@ -318,8 +318,8 @@ impl Loader {
 
 impl LoadContext {
     fn new(options: &LoadOptions) -> wasmtime::Result<Self> {
-        let engine = engine::engine(EngineRole::Run)?;
-        let linker = versions::linker(&engine)?;
+        let engine = engine_config::engine(EngineRole::Run)?;
+        let linker = wit_versions::linker(&engine)?;
         let host = EngineHost {
             ticker: EpochTicker::new(engine.clone()),
             engine,

@@ -13,8 +13,7 @@ mod compile;
 mod compile_child;
 mod compile_child_confinement;
 mod component_interfaces;
-mod engine;
-mod engine_host;
+mod engine_config;
 mod epoch;
 mod error;
 mod file_digest;
@@ -31,14 +30,15 @@ mod module_snapshot;
 mod precompile;
 mod precompiled_dirs;
 mod preflight;
+mod shared_engine;
 mod store_state;
-mod trap;
-mod versions;
+mod trap_explanation;
+mod wit_versions;
 
 use std::path::PathBuf;
 
-pub use crate::determinism::Determinism;
 pub use crate::digest::DigestPin;
+pub use crate::fixed_clock_and_random::Determinism;
 pub use compile::CompileError;
 pub use compile_child::compile_child;
 pub use component_interfaces::{ComponentInterfaces, Interface};
@@ -49,8 +49,8 @@ pub use module_call::{Answer, Call, CallContext, CallError, CallReport};
 pub(crate) use module_snapshot::ModuleSnapshot;
 pub use precompile::{PrecompileError, Precompiled, precompile};
 pub use precompiled_dirs::precompiled_dirs;
-pub use versions::LinkError;
-pub use versions::package_version;
+pub use wit_versions::LinkError;
+pub use wit_versions::package_version;
 
 /// The first argument with which a program re-executes itself to compile one module.
 pub const COMPILE_ARG: &str = "__compile-hook";

@@ -7,10 +7,10 @@ use std::time::Duration;
 use wasmtime::Engine;
 
 use super::component_interfaces::ComponentInterfaces;
-use super::engine_host::EngineHost;
 use super::guest_call;
 use super::module_call::{Call, CallContext, CallReport};
-use super::versions::HookBinding;
+use super::shared_engine::EngineHost;
+use super::wit_versions::HookBinding;
 use crate::LogLine;
 use crate::description::Description;
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::determinism::Determinism;
-use crate::pod::{FactRead, PodAccess};
+use crate::fixed_clock_and_random::Determinism;
+use crate::pod_facts::{FactRead, PodAccess};
 use crate::{HookPoint, Invocation, Limits, LogLine};
 
 /// A hook point and its input.

@@ -8,7 +8,7 @@ use super::error::LoadError;
 use super::file_digest;
 use super::module_snapshot::ModuleSnapshot;
 use super::preflight::{self, Flaw};
-use super::versions::HookBinding;
+use super::wit_versions::HookBinding;
 use crate::description::{Description, DescriptionError};
 use crate::digest::DigestPin;
 

@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 
-use super::super::engine::{EngineRole, engine};
+use super::super::engine_config::{EngineRole, engine};
 use super::super::file_trust::tests::trust_in;
 use super::*;
 
@@ -59,7 +59,7 @@ impl Image {
 }
 
 fn code() -> Vec<u8> {
-    use super::super::engine::TargetMachine;
+    use super::super::engine_config::TargetMachine;
     super::super::compile_child::compile(MODULE, TargetMachine::Any).unwrap()
 }
 

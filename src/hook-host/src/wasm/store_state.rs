@@ -11,8 +11,8 @@ use super::hook_log::{HookLog, StandardStream};
 use super::limiter::StoreLimiter;
 use super::module_call::CallContext;
 use crate::Limits;
-use crate::determinism::Determinism;
-use crate::pod::PodQuestions;
+use crate::fixed_clock_and_random::Determinism;
+use crate::pod_facts::PodQuestions;
 
 /// The most random bytes that a guest gets at once: the host allocates them first.
 const RANDOM_AT_ONCE: u64 = 1 << 20;

@@ -3,10 +3,10 @@
 //! [`element!`](crate::element!) declares an element once: field, place in the XML, name in KubeVirt's JSON. The
 //! table generates XML text, reading libvirt's `dumpxml`, and the `Domain` JSON that virt-handler decodes.
 
+mod element_macro;
 mod go_json_fields;
 mod read;
 mod scalar;
-mod table;
 mod write;
 
 pub use crate::element;

@@ -5,14 +5,14 @@ mod devices;
 mod disks;
 mod features;
 mod firmware;
+mod go_struct_deserializer;
 mod host_devices;
-mod kind;
+mod manifest_kind;
 mod metadata;
 mod migration_state;
-mod names;
+mod name_checks;
 mod network;
 mod status;
-mod strict;
 mod volumes;
 
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub enum VmiError {
         message: String,
     },
     /// A manifest of another kind.
-    #[error("this is a {kind}, not a VirtualMachineInstance: {}", kind::remedy(.kind))]
+    #[error("this is a {kind}, not a VirtualMachineInstance: {}", manifest_kind::remedy(.kind))]
     Kind {
         /// The manifest's `kind`.
         kind: String,
@@ -205,19 +205,19 @@ impl Vmi {
         } else {
             yaml(bytes)?
         };
-        kind::check(&value)?;
+        manifest_kind::check(&value)?;
         Self::from_value(raw, value)
     }
 
     fn from_value(raw: Arc<str>, value: Value) -> Result<Self, VmiError> {
         // Tracking the path costs as much as reading, so the path is only tracked after an error.
-        let typed = Typed::deserialize(strict::Strict(&value)).or_else(|_| {
-            serde_path_to_error::deserialize(strict::Strict(&value)).map_err(|error| {
-                VmiError::Field {
+        let typed = Typed::deserialize(go_struct_deserializer::Strict(&value)).or_else(|_| {
+            serde_path_to_error::deserialize(go_struct_deserializer::Strict(&value)).map_err(
+                |error| VmiError::Field {
                     path: error.path().to_string(),
                     message: error.inner().to_string(),
-                }
-            })
+                },
+            )
         });
         let Typed {
             metadata,
@@ -227,7 +227,7 @@ impl Vmi {
         if metadata.name.is_empty() {
             return Err(VmiError::Missing("metadata.name"));
         }
-        names::check(&metadata, &spec)?;
+        name_checks::check(&metadata, &spec)?;
         Ok(Self {
             metadata,
             spec,

@@ -12,9 +12,9 @@
 mod backup;
 mod connection;
 mod error;
+mod job_signals;
 mod memory_dump;
 mod migration;
-mod signals;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -24,8 +24,8 @@ use std::time::Duration;
 use domain::host::HostFacts;
 use futures_util::future::BoxFuture;
 use hook_host::{HookError, MigrationParameters};
-use kubevirt_api::metadata::{Backup, MemoryDump, Migration};
-use kubevirt_api::migration::MigrationRequest;
+use kubevirt_api::domain_metadata::{Backup, MemoryDump, Migration};
+use kubevirt_api::migration_record::MigrationRequest;
 use kubevirt_api::vmi::Vmi;
 use libvirt::JobStats;
 use tokio::sync::{mpsc, watch};
@@ -35,9 +35,9 @@ pub(crate) use backup::{
     CheckpointError, ExportRequest, Mode,
 };
 pub(crate) use error::{AbortReason, JobError};
+pub(crate) use job_signals::JobSignals;
 pub(crate) use memory_dump::MemoryDumpRequest;
 pub(crate) use migration::{MigrationJob, MigrationRefusal};
-pub(crate) use signals::JobSignals;
 
 use connection::{JobConnection, domain_call};
 use migration::{MigrationControl, MigrationRecord};

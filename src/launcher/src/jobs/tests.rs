@@ -9,8 +9,8 @@ use tokio::sync::{Notify, mpsc};
 
 use super::*;
 use crate::agent::GuestInfoCache;
-use crate::events::VmEvent;
 use crate::libvirt_client::{Connection, ConnectionEvent};
+use crate::vm_events::VmEvent;
 
 pub(super) const DOMAIN: &str = "default_vm1";
 pub(super) const SOON: Duration = Duration::from_secs(20);

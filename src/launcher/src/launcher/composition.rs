@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::agent::PollIntervals;
 use crate::boot::preparation::BootResources;
-use crate::command::{CommandService, Server};
+use crate::command_server::{CommandService, Server};
 use crate::jobs::MigrationEnvironment;
 use crate::libvirt_client::{Client, Connect, ConnectTarget, Connection};
 use crate::manager::hooks::Hooks;

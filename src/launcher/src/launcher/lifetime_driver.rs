@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 use crate::config::Config;
 use crate::lifetime::{Ending, Input, Lifetime, Step, Terms, Timer};
 use crate::manager::{Command, Manager, Phase, Role, VmContext};
+use crate::policy_timers::Timers;
 use crate::qemu_watch;
-use crate::timers::Timers;
 
 /// The shutdown request is repeated when it fails: libvirt's daemon may be restarting.
 const SHUTDOWN_ATTEMPTS: u32 = 5;

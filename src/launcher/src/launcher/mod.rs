@@ -20,14 +20,14 @@ use crate::boot::host;
 use crate::boot::image_volumes::ImageVolumes;
 use crate::boot::preparation::BootResources;
 use crate::config::Config;
-use crate::daemons::{self, Daemons, DaemonsConfig};
 use crate::instance_lock::InstanceLock;
 use crate::jobs::AbortReason;
 use crate::libvirt_client::Connect;
+use crate::libvirt_daemons::{self, Daemons, DaemonsConfig};
 use crate::lifetime::Ending;
 use crate::manager::hooks::Hooks;
 use crate::manager::{Command, Identity, Phase, VmContext};
-use crate::{init_dirs, migration_hook, signals};
+use crate::{init_dirs, libvirt_migration_hook, termination_signals};
 pub use composition::{Composition, RunningLauncher};
 use lifetime_driver::LifetimeDriver;
 
@@ -47,8 +47,8 @@ const END_PUBLISH_TIMEOUT: Duration = Duration::from_secs(2);
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs a launcher from start to end.
-pub async fn run(config: Config, early: signals::EarlySignals) -> anyhow::Result<()> {
-    let mut signal = signals::listen(&early).context("listening for signals")?;
+pub async fn run(config: Config, early: termination_signals::EarlySignals) -> anyhow::Result<()> {
+    let mut signal = termination_signals::listen(&early).context("listening for signals")?;
     let standalone = standalone::vmi(&config)?;
     let identity = standalone::identity(&config, standalone.as_ref());
     // First of all: the files written from here on may belong to another launcher.
@@ -144,7 +144,9 @@ impl Launcher {
     ) -> anyhow::Result<Launcher> {
         init_dirs::initialize_disk_data(&config.paths)?;
         if config.libvirt_uri.is_none() {
-            migration_hook::link::install(config.flags.libvirt_hook_server_and_client)?;
+            libvirt_migration_hook::hook_link::install(
+                config.flags.libvirt_hook_server_and_client,
+            )?;
         }
         let daemons = start_daemons(config, &identity).await?;
         let libvirt_uri = uri(config, daemons.as_ref());
@@ -260,7 +262,7 @@ async fn start_daemons(config: &Config, identity: &Identity) -> anyhow::Result<O
     let environment = |name: &str| std::env::var(name).ok();
     let filters = &config.flags.libvirt_log_filters;
     let daemons = DaemonsConfig::new(&config.paths, &identity.domain, filters, environment);
-    Ok(Some(daemons::start(&daemons).await?))
+    Ok(Some(libvirt_daemons::start(&daemons).await?))
 }
 
 fn uri(config: &Config, daemons: Option<&Daemons>) -> String {

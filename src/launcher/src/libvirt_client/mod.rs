@@ -13,11 +13,11 @@ mod connection;
 mod destroy_domain;
 mod detach_device;
 mod domain_handle;
+mod domain_snapshot;
 mod error;
 mod lane;
-mod monitoring;
+mod screenshot_and_dirty_rate;
 mod shared_answer;
-mod snapshot;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,16 +34,16 @@ pub(crate) use call_class::{
 };
 pub(crate) use connection::{Connect, ConnectTarget, Connection, ConnectionError, ConnectionEvent};
 pub(crate) use detach_device::detach_device;
+pub(crate) use domain_snapshot::{DomainSnapshot, Presence, SnapshotError};
 pub(crate) use error::{CallError, response_text};
 pub(crate) use shared_answer::{Age, SharedAnswer};
-pub(crate) use snapshot::{DomainSnapshot, Presence, SnapshotError};
 
 use call_class::{DESCRIPTION, Lanes, QUERY, STATE, STATISTICS};
 use connection::Session;
 use destroy_domain::EndingConnection;
 use domain_handle::DomainHandle;
-use monitoring::{DIRTY_RATE_AGE, SharedDirtyRate};
-use snapshot::SpecReader;
+use domain_snapshot::SpecReader;
+use screenshot_and_dirty_rate::{DIRTY_RATE_AGE, SharedDirtyRate};
 
 /// Statistics are at most as old as the reference's; polled ones are younger.
 const STATISTICS_AGE: Age = Age {

@@ -72,7 +72,7 @@ async fn snapshot_after_a_command_shows_its_effect() {
     let pause = client.on(&domain, "pausing", COMMAND, |domain| domain.suspend());
     pause.await.unwrap();
     let late = client.snapshot(SOON).await.unwrap();
-    assert_eq!(late.reason, kubevirt_api::state::reason::USER);
+    assert_eq!(late.reason, kubevirt_api::domain_state::reason::USER);
     assert_ne!(early.await.unwrap().unwrap().reason, late.reason);
 }
 
@@ -84,7 +84,7 @@ async fn hanging_description_is_replaced_by_the_last_one_with_the_current_state(
     fake.delay(Call::Xml, SOON);
     fake.io_error(DOMAIN, "virtio-disk0");
     let after = client.snapshot(SOON).await.unwrap();
-    assert_eq!(after.reason, kubevirt_api::state::reason::IO_ERROR);
+    assert_eq!(after.reason, kubevirt_api::domain_state::reason::IO_ERROR);
     assert!(after.spec.is_some());
 }
 

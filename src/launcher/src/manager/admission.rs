@@ -12,11 +12,11 @@
 //! virt-handler gives up on a call after 20 s and calls again. That must neither cut a command short nor run it
 //! twice, so equal commands share one answer. Every caller is answered exactly once.
 
-use super::arrival_stage::ArrivalStage;
 use super::command::{Command, Condition, Kind, Lane, Repeat};
+use super::migration_arrival_stage::ArrivalStage;
 use super::refusal::Refusal;
 use super::request_id::RequestId;
-use super::state::{Phase, Role, VmState};
+use super::vm_state::{Phase, Role, VmState};
 
 /// What becomes of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

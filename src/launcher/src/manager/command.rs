@@ -307,7 +307,7 @@ impl Command {
             Command::Shutdown => ops::shutdown(vm).await,
             Command::Freeze(request) => ops::freeze(vm, request).await,
             Command::Unfreeze => ops::unfreeze(vm).await,
-            Command::MemoryDump(request) => ops::memory_dump(vm, request),
+            Command::MemoryDump(request) => ops::start_memory_dump(vm, request),
             Command::Migrate(job) => ops::migrate(vm, Arc::unwrap_or_clone(job)).await,
             Command::CancelMigration => ops::cancel_migration(vm),
             Command::StartBackup(request) => ops::start_backup(vm, *request).await,

@@ -17,9 +17,9 @@ use super::command::{Command, CommandContext};
 use super::error::OpError;
 use super::refusal::Refusal;
 use super::request_id::RequestId;
-use super::state::VmState;
 use super::vm_context::VmContext;
-use crate::events::VmEvent;
+use super::vm_state::VmState;
+use crate::vm_events::VmEvent;
 
 /// The outcome of a command, shared by its callers.
 pub type Outcome = Result<Answer, Arc<OpError>>;

@@ -1,11 +1,11 @@
 //! Why the VM ended, for when libvirt does not report it: its daemon hangs, or a transient domain is gone with its end.
 //! Pure.
 
-use kubevirt_api::state::{LifeCycle, reason};
+use kubevirt_api::domain_state::{LifeCycle, reason};
 use libvirt::{Detail, Event, LifecycleEvent};
 
-use crate::events::VmEvent;
 use crate::libvirt_client::DomainSnapshot;
+use crate::vm_events::VmEvent;
 
 /// KubeVirt's reason of a `Shutoff`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

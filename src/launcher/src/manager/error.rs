@@ -16,7 +16,7 @@ use crate::boot::migration_sockets::MigrationSocketError;
 use crate::boot::preparation::BootResourceError;
 use crate::jobs::{BackupError, CheckpointError, JobKind};
 use crate::libvirt_client::{CallError, SnapshotError, response_text};
-use crate::qmp::QmpError;
+use crate::qmp_answer::QmpError;
 
 /// An operation failed.
 #[derive(Debug, thiserror::Error)]

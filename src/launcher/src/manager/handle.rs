@@ -12,9 +12,9 @@ use super::driver::{Driver, Message, Outcome, request_span};
 use super::error::OpError;
 use super::refusal::Refusal;
 use super::request_id::RequestId;
-use super::state::Phase;
 use super::sync_request::SyncRequest;
 use super::vm_context::VmContext;
+use super::vm_state::Phase;
 
 /// The capacity of the driver's inbox, which the driver empties at once.
 const INBOX: usize = 64;

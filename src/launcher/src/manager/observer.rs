@@ -6,24 +6,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::spec::DomainSpec;
-use kubevirt_api::metadata::KubeVirtMetadata;
-use kubevirt_api::state::{LifeCycle, reason};
+use kubevirt_api::domain_metadata::KubeVirtMetadata;
+use kubevirt_api::domain_state::{LifeCycle, reason};
 use libvirt::{Event, LifecycleEvent};
 use tokio::sync::{Mutex, mpsc, watch};
 
 use super::Identity;
 use super::alert_reporter::AlertReporter;
-use super::arrival_stage::ArrivalStage;
 use super::end_reason::EndReason;
-use super::metadata::{Metadata, now};
+use super::kubevirt_metadata::{Metadata, now};
+use super::migration_arrival_stage::ArrivalStage;
 use super::off_notification::{LastOffNotification, OffNotification};
-use super::start_report::StartReport;
-use super::state::Phase;
+use super::start_notification::StartReport;
+use super::vm_state::Phase;
 use crate::agent::{AgentLink, GuestInfoCache};
-use crate::events::VmEvent;
 use crate::jobs::JobSignals;
 use crate::libvirt_client::{Client, DomainSnapshot, Presence};
 use crate::notify::{Notifier, Publication, Publications};
+use crate::vm_events::VmEvent;
 
 /// For three quick calls to libvirt. virt-handler must be notified of a shutdown in time, even if the daemon hangs.
 const SNAPSHOT: Duration = Duration::from_secs(2);

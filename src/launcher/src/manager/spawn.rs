@@ -6,23 +6,23 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, Notify, mpsc, watch};
 
 use super::alert_reporter::AlertReporter;
-use super::arrival;
 use super::handle::Manager;
 use super::hooks::Hooks;
-use super::metadata::Metadata;
+use super::kubevirt_metadata::Metadata;
+use super::migration_arrival;
 use super::observer::Observer;
-use super::source_hooks::SourceHooks;
-use super::start_report::StartReport;
-use super::state::Phase;
+use super::pre_migration_hooks::SourceHooks;
+use super::start_notification::StartReport;
 use super::vm_context::{Identity, VmContext};
+use super::vm_state::Phase;
 use crate::agent::credentials::CredentialSync;
 use crate::agent::{AgentData, AgentLink, Freezer, GuestInfoCache, PollIntervals, Poller};
 use crate::boot::preparation::BootResources;
-use crate::events::VmEvent;
 use crate::jobs::{JobContext, JobRecorder, JobSignals, Jobs, MigrationEnvironment, ProgressTimes};
 use crate::libvirt_client::{Client, ConnectTarget, ConnectionEvent};
 use crate::notify::Notifier;
 use crate::tasks::Supervisor;
+use crate::vm_events::VmEvent;
 
 /// The parts of a VM.
 pub struct VmParts {
@@ -151,7 +151,9 @@ impl VmParts {
         };
         let vm = Arc::new(vm);
         let arriving = Arc::clone(&vm);
-        supervisor.spawn("arrival", move || arrival::run(Arc::clone(&arriving)));
+        supervisor.spawn("arrival", move || {
+            migration_arrival::run(Arc::clone(&arriving))
+        });
         let supervised = Arc::clone(&vm);
         supervisor.spawn("access credentials", move || {
             let credentials = credential_sync(&supervised).run();

@@ -11,26 +11,26 @@ use kubevirt_api::vmi::Vmi;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::applied_hooks::AppliedHook;
-use super::arrival_stage::ArrivalStage;
-use super::detaching::Detaching;
+use super::detaching_devices::Detaching;
 use super::disk_capacities::DiskCapacities;
 use super::failed_attaches::FailedAttaches;
 use super::hooks::Hooks;
 use super::incoming_domain::LastEdit;
-use super::metadata::Metadata;
+use super::kubevirt_metadata::Metadata;
+use super::migration_arrival_stage::ArrivalStage;
 use super::refused_devices::RefusedDevices;
 use super::request_id::RequestId;
-use super::start_report::StartReport;
-use super::state::{Phase, Role};
+use super::start_notification::StartReport;
+use super::vm_state::{Phase, Role};
 use crate::agent::guest_time::GuestTimeSync;
 use crate::agent::{AgentData, Freezer, GuestInfoCache};
 use crate::boot::migration_sockets::MigrationSockets;
 use crate::boot::preparation::{BootResources, CloudInitImage};
-use crate::events::VmEvent;
 use crate::jobs::Jobs;
 use crate::libvirt_client::Client;
-use crate::migration_hook::HookServer;
+use crate::libvirt_migration_hook::HookServer;
 use crate::notify::Notifier;
+use crate::vm_events::VmEvent;
 
 /// Which VM this launcher runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

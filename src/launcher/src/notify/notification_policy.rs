@@ -17,7 +17,7 @@
 
 use libvirt::{Detail, Event, JobOperation, LifecycleEvent};
 
-use crate::events::VmEvent;
+use crate::vm_events::VmEvent;
 
 /// Kubernetes' watch event types, as far as a launcher sends them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

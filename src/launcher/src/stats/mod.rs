@@ -3,7 +3,7 @@
 //! Go has no optional numbers there: each value `X` comes with a boolean `XSet`.
 
 mod device_aliases;
-mod set_fields;
+mod go_set_fields;
 
 use libvirt::{
     BlockStats, CpuStats, DirtyRateStats, DomainStats, MemoryStats, NetStats, RequestStats,
@@ -12,7 +12,7 @@ use libvirt::{
 use serde_json::{Value, json};
 
 pub(crate) use device_aliases::DeviceAliases;
-use set_fields::SetFields;
+use go_set_fields::SetFields;
 
 /// The guest's load averages, from its agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

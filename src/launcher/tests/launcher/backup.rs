@@ -7,8 +7,8 @@ use proto::cmd::v1::{BackupRequest, RedefineCheckpointRequest, Response, Vmi};
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
-use crate::command::client;
-use crate::rig::{Rig, sync, vmi_json};
+use crate::command_service::client;
+use crate::fake_libvirt_rig::{Rig, sync, vmi_json};
 
 fn vmi(state: &str) -> Option<Vmi> {
     let mut vmi = vmi_json();

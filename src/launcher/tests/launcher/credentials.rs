@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use virt_launcher::manager::Command;
 
-use crate::rig::{DOMAIN, Rig, sync_of, vmi_json};
+use crate::fake_libvirt_rig::{DOMAIN, Rig, sync_of, vmi_json};
 
 const KEY: &str = "ssh-rsa AAAA one@example";
 const FILE: &str = "/home/fedora/.ssh/authorized_keys";

@@ -10,8 +10,8 @@ use proto::cmd::v1::{EmptyRequest, GuestPingRequest};
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
-use crate::command::client;
-use crate::rig::{DOMAIN, Rig, sync};
+use crate::command_service::client;
+use crate::fake_libvirt_rig::{DOMAIN, Rig, sync};
 
 /// A guest agent whose answers a test can change.
 #[derive(Clone, Default)]

@@ -7,8 +7,8 @@ use proto::cmd::v1::{Response, VmiRequest};
 use serde_json::{Value, json};
 use virt_launcher::manager::{Answer, Command, Outcome};
 
-use crate::command::client;
-use crate::rig::{DOMAIN, Rig, sync_of, vmi_json};
+use crate::command_service::client;
+use crate::fake_libvirt_rig::{DOMAIN, Rig, sync_of, vmi_json};
 
 fn vmi(json: &Value) -> Vmi {
     Vmi::from_json(json.to_string().as_bytes()).unwrap()

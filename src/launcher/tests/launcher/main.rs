@@ -2,17 +2,17 @@
 //! socket: what commands do, what is told, in which order.
 #![allow(clippy::unwrap_used)]
 
-mod authority;
 mod backup;
-mod command;
+mod command_service;
 mod credentials;
+mod fake_libvirt_rig;
 mod freeze;
 mod guest_agent;
-mod host_devices;
 mod hotplug;
-mod manager;
+mod invalid_authority;
 mod memory_dump;
 mod migration_source;
 mod migration_target;
-mod monitoring;
-mod rig;
+mod operations;
+mod screenshot_stats_and_sev;
+mod sriov_interfaces;

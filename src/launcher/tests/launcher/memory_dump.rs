@@ -7,8 +7,8 @@ use libvirt::fake::Call;
 use proto::cmd::v1::{EmptyRequest, MemoryDumpRequest, Response, Vmi};
 use virt_launcher::manager::Command;
 
-use crate::command::{about, client};
-use crate::rig::{DOMAIN, Rig, sync, vmi_json};
+use crate::command_service::{about, client};
+use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, vmi_json};
 
 async fn dump(rig: &Rig, path: &str) -> Response {
     let request = MemoryDumpRequest {

@@ -11,10 +11,10 @@ use proto::cmd::v1::{EmptyRequest, MemoryDumpRequest, MigrationRequest, Response
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
-use crate::command::{about, client};
+use crate::command_service::{about, client};
+use crate::fake_libvirt_rig::{DOMAIN, Rig, ScriptedHooks, sync, vmi_json};
 use crate::freeze::freeze;
 use crate::guest_agent::eventually;
-use crate::rig::{DOMAIN, Rig, ScriptedHooks, sync, vmi_json};
 
 const SLOW: MigrationPlan = MigrationPlan {
     prepare: Duration::ZERO,

@@ -13,9 +13,9 @@ use tokio::net::UnixStream;
 use virt_launcher::manager::{Answer, Command, SyncRequest};
 
 use crate::backup::{backup, start as start_backup};
-use crate::command::{about, client};
+use crate::command_service::{about, client};
+use crate::fake_libvirt_rig::{DOMAIN, Rig, ScriptedHooks, sync, sync_of, vmi_json};
 use crate::freeze::freeze;
-use crate::rig::{DOMAIN, Rig, ScriptedHooks, sync, sync_of, vmi_json};
 
 pub(crate) const INCOMING: &str = "<domain type='kvm'><name>default_vm1</name>\
     <uuid>c5f0a5bc-1322-45b2-9526-5886dc7e2740</uuid><devices><interface type='ethernet'>\

@@ -14,10 +14,10 @@ use super::daemon::no_domain;
 use super::invalid_operation::invalid;
 use super::running_dump::RunningDump;
 use super::simulated_domain::SimulatedDomain;
+use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
 use crate::jobs::JobStats;
-use crate::state::{DomainState, Reason, State};
 
 const POLL: Duration = Duration::from_millis(2);
 

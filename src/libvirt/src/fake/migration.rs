@@ -13,10 +13,10 @@ use super::daemon::no_domain;
 use super::invalid_operation::invalid;
 use super::running_migration::{RunningMigration, SentMigration};
 use super::simulated_domain::{Events, SimulatedDomain};
+use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, LifecycleEvent};
 use crate::migration::MigrationRequest;
-use crate::state::{DomainState, Reason, State};
 
 const POLL: Duration = Duration::from_millis(2);
 

@@ -19,34 +19,34 @@
 
 mod backup;
 mod connection;
+mod connection_calls;
 mod daemon;
 mod devices;
-mod domain;
 mod domain_config;
-mod hypervisor;
-mod incoming;
+mod domain_handle;
+mod incoming_migration;
 mod invalid_operation;
 mod memory_dump;
 mod migration;
-mod monitoring;
-mod monitoring_state;
 mod qemu_monitor;
 mod running_backup;
 mod running_dump;
 mod running_migration;
+mod screenshot_and_dirty_rate;
+mod screenshot_and_dirty_rate_state;
 mod simulated_domain;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::blocks::BlockInfo;
+use crate::disk_sizes::BlockInfo;
+use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result};
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
 use crate::hypervisor::Hypervisor;
 use crate::jobs::JobType;
 use crate::launch_security::{LaunchSecret, LaunchSecurityInfo, SevInfo};
-use crate::monitoring::Screenshot;
-use crate::state::{DomainState, Reason, State};
+use crate::screenshot_and_dirty_rate::Screenshot;
 use crate::stats::DomainStats;
 use connection::FakeConnection;
 use daemon::Daemon;

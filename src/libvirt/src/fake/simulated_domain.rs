@@ -14,16 +14,16 @@ use domain_xml::Element;
 use super::Agent;
 use super::domain_config::DomainConfig;
 use super::invalid_operation::invalid;
-use super::monitoring_state::MonitoringState;
 use super::running_backup::RunningBackup;
 use super::running_dump::RunningDump;
 use super::running_migration::RunningMigration;
-use crate::blocks::BlockInfo;
+use super::screenshot_and_dirty_rate_state::MonitoringState;
+use crate::disk_sizes::BlockInfo;
+use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
 use crate::jobs::{CompletedJob, JobType};
 use crate::power::{RebootMode, ShutdownMode, StartOptions};
-use crate::state::{DomainState, Reason, State};
 use crate::stats::DomainStats;
 
 pub(super) struct SimulatedDomain {

@@ -6,8 +6,8 @@ use super::call::check;
 use super::domain_handle::RealDomain;
 use super::domain_stats;
 use crate::domain::Domain;
+use crate::domain_state::State;
 use crate::error::Result;
-use crate::state::State;
 use crate::stats::DomainStats;
 
 impl Domain for RealDomain {

@@ -10,11 +10,11 @@ use tokio::runtime::Runtime;
 
 use super::arguments::Arguments;
 use super::percentiles::Times;
-use crate::compile_progress;
 use crate::exit::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
+use crate::interactive_compile;
 use crate::module_chain::{self, HookModule, HookOptions};
-use crate::runtime::runtime;
+use crate::tokio_runtime::runtime;
 
 const WARM_UP: usize = 20;
 const COMPILATIONS: usize = 5;
@@ -49,7 +49,7 @@ impl Bench {
         let runtime = runtime()?;
         let module = runtime.block_on(module_chain::load(path, &place.path().join(COLD)));
         let module = module.map_err(Failure::Machine)?;
-        let module = module.map_err(|error| Failure::Usage(compile_progress::explain(error)))?;
+        let module = module.map_err(|error| Failure::Usage(interactive_compile::explain(error)))?;
         let policy = match &arguments.policy {
             Some(policy) => policy.clone(),
             None => module_chain::write_granting_policy(

@@ -3,7 +3,7 @@
 mod arguments;
 mod hook_bench;
 mod percentiles;
-mod served;
+mod served_hook;
 
 use hook_host::HookPoint;
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::output::{Report, Style};
 pub(crate) use arguments::{Arguments, HELP};
 use hook_bench::Bench;
 use percentiles::Times;
-use served::ServedCost;
+use served_hook::ServedCost;
 
 /// The measurements.
 #[derive(Debug, Serialize)]
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<BenchReport, Failure> {
         point,
         HookPoint::OnDefineDomain | HookPoint::PreCloudInitIso
     );
-    let served = is_served.then(|| served::measure(&bench, point, calls));
+    let served = is_served.then(|| served_hook::measure(&bench, point, calls));
     Ok(BenchReport {
         sha256: bench.sha256,
         bytes: bench.bytes,

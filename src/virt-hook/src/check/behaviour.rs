@@ -8,15 +8,15 @@ use domain_xml::{Document, PathPattern, diff};
 use hook_host::policy::permission::{Checker, Permission};
 use hook_host::{AttachedDevice, Description, HookPoint, PolicySource, Reason};
 
-use super::arriving_vmi::on_another_node;
 use super::finding::{Finding, Verdict};
+use super::migrated_vmi::on_another_node;
 use super::sample_vmis::SampleVmi;
 use crate::cloud_init_documents;
 use crate::exit::Failure;
 use crate::inputs::VmiInput;
 use crate::module_chain::{self, HookOptions};
 use crate::output::ChangeReport;
-use crate::pod_hooks::{HookResults, Hooks};
+use crate::simulated_pod::{HookResults, Hooks};
 
 /// Percentage of a limit from which on a finding mentions it.
 const MUCH: u64 = 50;

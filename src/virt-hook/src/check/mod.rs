@@ -1,13 +1,13 @@
 //! `virt-hook check`: checks of a hook that need no cluster.
 
-mod arriving_vmi;
 mod behaviour;
 mod finding;
 mod libvirt_define;
 mod libvirt_version;
+mod migrated_vmi;
 mod migration;
-mod module;
-mod requires;
+mod module_checks;
+mod required_versions;
 mod sample_vmis;
 mod schema;
 mod tool_process;
@@ -18,14 +18,14 @@ use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 
-use crate::compile_progress;
 use crate::exit::Failure;
 use crate::inputs::PodFacts;
 use crate::inspect::ModuleReport;
+use crate::interactive_compile;
 use crate::known_versions::KnownVersions;
 use crate::module_chain::{self, HookOptions};
 use crate::output::{Report, Style};
-use crate::runtime::runtime;
+use crate::tokio_runtime::runtime;
 use finding::{Finding, Verdict};
 
 pub(crate) const HELP: &str = "\
@@ -82,11 +82,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
     let kept = place.path().join("compiled");
-    let mut findings = vec![module::fits_config_map(path, bytes)];
+    let mut findings = vec![module_checks::fits_config_map(path, bytes)];
     let (loaded, mut record) = match module_chain::load_once(path, &kept)? {
         Ok(loaded) => loaded,
         Err(error) => {
-            let why = compile_progress::explain(error).to_string();
+            let why = interactive_compile::explain(error).to_string();
             findings.push(Finding::new("world", Verdict::Failed, why));
             return Ok(CheckReport { findings });
         }
@@ -102,9 +102,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
             Ok(refused)
         }
     };
-    let compiling = module::compiling(cost.millis, peak, refused)?;
-    findings.extend(module::findings(&report, compiling));
-    if let Some(finding) = requires::finding(path, &arguments.versions)? {
+    let compiling = module_checks::compiling(cost.millis, peak, refused)?;
+    findings.extend(module_checks::findings(&report, compiling));
+    if let Some(finding) = required_versions::finding(path, &arguments.versions)? {
         let failed = finding.failed();
         findings.push(finding);
         if failed {
@@ -133,7 +133,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
 fn refused_in_smallest_sidecar(path: &Path) -> Result<Option<String>, Failure> {
     let loaded = runtime()?.block_on(module_chain::load_in_smallest_sidecar(path));
     let refused = loaded.map_err(Failure::Machine)?.err();
-    Ok(refused.map(|error| compile_progress::exceeded_limit(&error)))
+    Ok(refused.map(|error| interactive_compile::exceeded_limit(&error)))
 }
 
 impl Report for CheckReport {

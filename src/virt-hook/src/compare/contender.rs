@@ -12,8 +12,8 @@ use super::script::Script;
 use crate::exit::Failure;
 use crate::inputs::VmiInput;
 use crate::module_chain::{self, HookOptions};
-use crate::pod_hooks::Hooks;
-use crate::runtime::runtime;
+use crate::simulated_pod::Hooks;
+use crate::tokio_runtime::runtime;
 
 /// Where a module or a sidecar can change a VM's start.
 const POINTS: [HookPoint; 3] = [

@@ -9,7 +9,7 @@ use crate::cloud_init_documents;
 use crate::exit::error_text;
 use crate::inputs::VmiInput;
 use crate::output::{ChangeReport, Style, lines};
-use crate::pod_hooks::HookResults;
+use crate::simulated_pod::HookResults;
 
 /// What one side made of a VMI.
 pub(super) enum Outcome {

@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 use super::effect::Outcome;
 use crate::exit::Failure;
 use crate::inputs::VmiInput;
-use crate::runtime::runtime;
+use crate::tokio_runtime::runtime;
 
 /// As long as a launcher waits for a sidecar.
 const DEADLINE: Duration = Duration::from_secs(60);

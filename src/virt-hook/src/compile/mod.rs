@@ -7,11 +7,11 @@ use clap::Args;
 use hook_host::wasm::{CodeOrigin, PrecompileError, precompile};
 use serde::Serialize;
 
-use crate::compile_progress;
 use crate::exit::Failure;
+use crate::interactive_compile;
 use crate::module_chain;
 use crate::output::{Report, Style};
-use crate::runtime::runtime;
+use crate::tokio_runtime::runtime;
 
 pub(crate) const HELP: &str = "\
 What is compiled here runs with the launcher's rights, so a launcher takes it only from a directory
@@ -63,15 +63,16 @@ struct Artifact {
 /// Compiles one after the other.
 pub(crate) fn run(arguments: &Arguments) -> Result<CompileReport, Failure> {
     let found = module_chain::find(&arguments.modules).map_err(Failure::Usage)?;
-    let options = compile_progress::options(None).map_err(Failure::Machine)?;
+    let options = interactive_compile::options(None).map_err(Failure::Machine)?;
     let runtime = runtime()?;
     let mut artifacts = Vec::new();
     for hook in found {
         let started = Instant::now();
         let baking = precompile(&hook.module, &arguments.into, &options);
-        let precompiled = runtime.block_on(compile_progress::with_progress(&hook.module, baking));
+        let precompiled =
+            runtime.block_on(interactive_compile::with_progress(&hook.module, baking));
         let precompiled = precompiled.map_err(|error| match error {
-            PrecompileError::Load(error) => Failure::Refused(compile_progress::explain(error)),
+            PrecompileError::Load(error) => Failure::Refused(interactive_compile::explain(error)),
             PrecompileError::Write { .. } => Failure::machine(error),
         })?;
         let peak_memory = match precompiled.module.code_origin() {

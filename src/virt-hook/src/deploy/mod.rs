@@ -1,8 +1,8 @@
 //! `virt-hook deploy`: the objects that bring a module into a cluster.
 
 mod annotations;
+mod kubernetes_names;
 mod manifests;
-mod names;
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::image::{self, PackedHook};
 use crate::inspect::NarrowestPolicy;
 use crate::module_chain;
 use crate::output::{Report, Style};
-use crate::yaml;
+use crate::yaml_writer;
 use annotations::{Annotation, AnnotationValue, SIDECARS};
 
 pub(crate) const HELP: &str = "\
@@ -113,8 +113,8 @@ pub(crate) struct Deployment {
 /// Reads and checks the module, and makes the objects.
 pub(crate) fn run(arguments: &Arguments) -> Result<Deployment, Failure> {
     let image = image(arguments)?;
-    names::namespace(&arguments.namespace)?;
-    names::domain(&arguments.domain)?;
+    kubernetes_names::namespace(&arguments.namespace)?;
+    kubernetes_names::domain(&arguments.domain)?;
     let hook = hook(arguments)?;
     let mut manifests = objects(arguments, &hook, image.as_deref())?;
     let asked = annotations(arguments, &hook, image.as_deref())?;
@@ -178,7 +178,7 @@ fn hook(arguments: &Arguments) -> Result<PackedHook, Failure> {
     if let Some(yaml) = &arguments.hook_yaml {
         one.settings = Some(yaml.clone());
     }
-    names::hook(&one.directory, &one.module)?;
+    kubernetes_names::hook(&one.directory, &one.module)?;
     let mut packed = image::pack(&found)?;
     packed
         .pop()
@@ -305,7 +305,7 @@ impl Deployment {
             return String::new();
         }
         let annotations = Value::from(self.annotations.clone());
-        let annotations = yaml::documents(&[annotations]);
+        let annotations = yaml_writer::documents(&[annotations]);
         comment(&format!(
             "Annotations of the VM's template (spec.template.metadata.annotations); --vm FILE adds them:\n{annotations}"
         ))
@@ -332,7 +332,7 @@ impl Report for Deployment {
     fn text(&self, _: Style) -> String {
         let mut parts = vec![self.introduction()];
         if !self.manifests.is_empty() {
-            parts.push(yaml::documents(&self.manifests));
+            parts.push(yaml_writer::documents(&self.manifests));
         }
         parts.extend([self.annotations_comment(), self.policy_comment()]);
         parts.retain(|part| !part.is_empty());

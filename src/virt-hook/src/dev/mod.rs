@@ -1,6 +1,6 @@
 //! `virt-hook dev`: builds and tests a project after each change.
 
-mod snapshot;
+mod project_files;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -14,7 +14,7 @@ use clap::Args;
 
 use crate::exit::Failure;
 use crate::output::Style;
-use snapshot::Snapshot;
+use project_files::Snapshot;
 
 pub(crate) const HELP: &str = "\
 After each change of a source or a case it runs `make test`, which builds the module, runs its tests and

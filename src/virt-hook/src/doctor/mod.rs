@@ -1,6 +1,6 @@
 //! `virt-hook doctor`: what of the tools for hooks this machine has.
 
-mod probe;
+mod program_version;
 mod tools;
 
 use clap::Args;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::output::{Plain, Report, Style};
-use probe::Prober;
+use program_version::Prober;
 
 pub(crate) const HELP: &str = "\
 Looks for what writing hooks takes in each language, and for what `check` asks. Nothing is installed.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Tool;
-use super::probe::Prober;
+use super::program_version::Prober;
 
 /// The languages of `virt-hook new`.
 pub(super) const LANGUAGES: [&str; 4] = ["Rust", "Go", "Python", "C"];

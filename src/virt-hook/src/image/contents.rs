@@ -11,11 +11,11 @@ use image_layout::{ImageError, Layer, WasmArtifact};
 use oci_registry::sha256;
 use sigstore_bundle::{Bundle, SUFFIX};
 
-use crate::compile_progress;
 use crate::exit::Failure;
 use crate::inputs::file;
+use crate::interactive_compile;
 use crate::module_chain::{self, HookModule};
-use crate::runtime::runtime;
+use crate::tokio_runtime::runtime;
 
 /// The module's file in a hook's directory.
 pub(crate) const MODULE: &str = "hook.wasm";
@@ -59,13 +59,13 @@ pub(crate) fn pack(found: &[HookModule]) -> Result<Vec<PackedHook>, Failure> {
 
 fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
     let path = &hook.module;
-    let bytes = file::read(path, compile_progress::limits().module)?;
+    let bytes = file::read(path, interactive_compile::limits().module)?;
     let place = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
     let loaded = runtime()?.block_on(module_chain::load(path, &place.path().join("compiled")));
     let loaded = loaded.map_err(Failure::Machine)?;
-    let module = loaded.map_err(|error| Failure::Refused(compile_progress::explain(error)))?;
+    let module = loaded.map_err(|error| Failure::Refused(interactive_compile::explain(error)))?;
     let names = |interfaces: Vec<Interface>| interfaces.into_iter().map(|one| one.name).collect();
     let interfaces = module.interfaces();
     let sha256 = module.digest().to_owned();

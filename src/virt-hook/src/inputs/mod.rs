@@ -3,7 +3,7 @@
 pub(crate) mod file;
 mod host_facts;
 mod manifest;
-mod pod_file;
+mod pod_facts_file;
 mod vmi_input;
 
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use clap::Args;
 use hook_host::PolicySource;
 
-pub(crate) use pod_file::PodFacts;
+pub(crate) use pod_facts_file::PodFacts;
 pub(crate) use vmi_input::{NamedVmi, VmiInput, VmiSource};
 
 /// A virtual machine, where it would run, and what its hooks may do.

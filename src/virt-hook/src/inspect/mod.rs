@@ -9,9 +9,9 @@ use clap::Args;
 use hook_host::wasm::{ComponentInterfaces, Interface, Module};
 use serde::Serialize;
 
-use crate::compile_progress;
-use crate::desk_cache::CompileCost;
+use crate::compiled_module_cache::CompileCost;
 use crate::exit::Failure;
+use crate::interactive_compile;
 use crate::module_chain;
 use crate::output::{Plain, Report, Style};
 pub(crate) use narrowest_policy::NarrowestPolicy;
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ModuleReport, Failure> {
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
     let loaded = module_chain::load_once(path, &place.path().join("compiled"))?;
-    let loaded = loaded.map_err(|error| Failure::Refused(compile_progress::explain(error)));
+    let loaded = loaded.map_err(|error| Failure::Refused(interactive_compile::explain(error)));
     let (module, record) = loaded?;
     Ok(ModuleReport::of(&module, size, record.cost.as_ref()))
 }

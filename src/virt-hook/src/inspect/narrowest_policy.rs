@@ -4,7 +4,7 @@ use hook_host::Description;
 use hook_host::policy::names_dangerous;
 use serde::Serialize;
 
-use crate::yaml::scalar;
+use crate::yaml_writer::scalar;
 
 /// The content of `allow`.
 #[derive(Debug, Clone, Serialize)]

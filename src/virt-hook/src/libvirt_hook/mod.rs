@@ -1,7 +1,7 @@
 //! `virt-hook libvirt-hook`: libvirt's hook of QEMU's domains in a launcher's pod, also under the name of KubeVirt's
 //! own, `libvirt-hook-client`.
 
-mod exchange;
+mod launcher_request;
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use kubevirt_api::migration_hook::{MIGRATED_MARKER, SOCKET};
+use kubevirt_api::libvirt_hook_protocol::{MIGRATED_MARKER, SOCKET};
 
 pub(crate) const HELP: &str = "\
 libvirt runs /etc/libvirt/hooks/qemu with these arguments; a link from there to this program under the name
@@ -80,7 +80,7 @@ fn fail(reason: &str) {
 fn answer(arguments: &Arguments) -> Result<(), String> {
     let call: Vec<&str> = arguments.call.iter().map(String::as_str).collect();
     match call[..] {
-        [_, "migrate", "begin", ..] => exchange::pass_domain(&arguments.socket),
+        [_, "migrate", "begin", ..] => launcher_request::pass_domain(&arguments.socket),
         [_, "release", "end", "migrated", ..] => mark(&arguments.marker)
             .map_err(|error| format!("marker {}: {error}", arguments.marker.display())),
         _ => Ok(()),
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn absent_launcher_refuses_the_domain() {
         let directory = tempfile::tempdir().unwrap();
-        let error = exchange::ask(&directory.path().join("none"), "<domain/>").unwrap_err();
+        let error = launcher_request::ask(&directory.path().join("none"), "<domain/>").unwrap_err();
         assert!(error.contains("none"), "{error}");
     }
 }

@@ -1,9 +1,9 @@
 //! `virt-hook new`: a project that builds and passes its tests.
 
-mod files;
-mod names;
+mod embedded_files;
+mod hook_name;
 mod program_path;
-mod sdk;
+mod sdk_source;
 mod template;
 mod workspace;
 
@@ -15,8 +15,8 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::output::{Report, Style};
-use names::Names;
-use sdk::Sdk;
+use hook_name::Names;
+use sdk_source::Sdk;
 use template::Template;
 use workspace::Workspace;
 
@@ -137,7 +137,7 @@ impl Report for NewProject {
         let own = self
             .files
             .iter()
-            .filter(|file| !file.starts_with(sdk::DIRECTORY));
+            .filter(|file| !file.starts_with(sdk_source::DIRECTORY));
         let own = own.count();
         let sdk = self.sdk.as_deref();
         let sdk = sdk.map_or(String::new(), |sdk| format!("hooks-sdk is {sdk}\n"));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 
-use super::files::{File, TEMPLATES};
+use super::embedded_files::{File, TEMPLATES};
 use crate::exit::Failure;
 
 const DOT: &str = "_gitignore";
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn every_template_is_filled_in_and_complete() {
-        let names = super::super::names::Names::of(Path::new("team-label"));
+        let names = super::super::hook_name::Names::of(Path::new("team-label"));
         let mut values = names.unwrap().values("\"0.1\"");
         values.extend(super::super::workspace::values(false));
         let extra = [(PathBuf::from("sdk/more.bin"), &b"{{name}}\xff"[..])];

@@ -8,7 +8,7 @@
 mod change_list;
 mod hook_run;
 mod log_fields;
-mod style;
+mod terminal_colors;
 mod terminal_escape;
 
 use std::io::{self, Write};
@@ -24,7 +24,7 @@ use crate::exit::{Failure, REFUSED};
 pub(crate) use change_list::{ChangeReport, changes, lines, sides};
 pub(crate) use hook_run::{RunReport, cost};
 pub(crate) use log_fields::LogFields;
-pub(crate) use style::{Colour, Style};
+pub(crate) use terminal_colors::{Colour, Style};
 pub(crate) use terminal_escape::Plain;
 
 /// The most bytes of a line on standard error.

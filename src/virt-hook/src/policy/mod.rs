@@ -9,12 +9,12 @@ use hook_host::PolicySource;
 use hook_host::policy::{OperatorPolicy, PolicySummary};
 use serde::Serialize;
 
-use crate::compile_progress;
 use crate::exit::{Failure, error_text};
 use crate::inspect::NarrowestPolicy;
+use crate::interactive_compile;
 use crate::module_chain::{self, HookModule, HookOptions};
 use crate::output::{Plain, Report, Style};
-use crate::runtime::runtime;
+use crate::tokio_runtime::runtime;
 
 pub(crate) const HELP: &str = "\
 Examples:
@@ -115,7 +115,7 @@ fn module_policy(
         .map_err(Failure::Machine)?;
     let loaded = runtime()?.block_on(module_chain::load(&hook.module, &compiled));
     let loaded = loaded.map_err(Failure::Machine)?;
-    let module = loaded.map_err(|error| Failure::Usage(compile_progress::explain(error)))?;
+    let module = loaded.map_err(|error| Failure::Usage(interactive_compile::explain(error)))?;
     let options = HookOptions {
         policy: PolicySource::File(arguments.policy.clone()),
         namespace: arguments.namespace.clone(),

@@ -8,11 +8,11 @@ use image_layout::ImageFiles;
 use oci_registry::{Client, Manifest};
 use sigstore_bundle::SUFFIX;
 
-use super::connection::MAX_BLOB;
 use super::manifest_content::{MAX_PRINTED, MAX_TEXT, PulledHook, blob, layers};
-use crate::compile_progress;
+use super::registry_options::MAX_BLOB;
 use crate::exit::Failure;
 use crate::image::{HOOK_YAML, MODULE, is_hook_name};
+use crate::interactive_compile;
 
 /// The most layers and hooks of an image.
 const MAX_LAYERS: usize = 64;
@@ -43,7 +43,7 @@ impl HookFile {
     /// The most bytes of the file.
     fn limit(&self) -> u64 {
         match self {
-            Self::Module => compile_progress::limits().module as u64,
+            Self::Module => interactive_compile::limits().module as u64,
             Self::Settings | Self::Signature => MAX_TEXT,
         }
     }

@@ -9,9 +9,9 @@ use serde_json::Value as Json;
 use super::image_hooks::image_hooks;
 use super::manifest_content::{MAX_PRINTED, MAX_TEXT, PulledHook, blob, digest_of, layers};
 use super::{INDEXES, failure};
-use crate::compile_progress;
 use crate::exit::Failure;
 use crate::image::{SIGNATURE_ANNOTATION, is_hook_name};
+use crate::interactive_compile;
 
 /// The older artifacts: one layer, the module.
 const OLD_CONFIG: &str = "application/vnd.wasm.config.v1+json";
@@ -124,7 +124,7 @@ fn artifact(
     Ok(PulledHook {
         // Repositories may have dots and underscores.
         name: name.replace(['.', '_'], "-"),
-        module: blob(client, layer, compile_progress::limits().module as u64)?,
+        module: blob(client, layer, interactive_compile::limits().module as u64)?,
         hook_yaml: None,
         signature: signature.map(str::to_owned),
     })

@@ -12,7 +12,7 @@ use crate::exit::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
 use crate::module_chain::{self, HookOptions};
 use crate::output::{Report, RunReport, Style, lines};
-use crate::pod_hooks::Hooks;
+use crate::simulated_pod::Hooks;
 
 pub(crate) const HELP: &str = "\
 Examples:

@@ -10,10 +10,10 @@ use hook_host::record::{ReadError, Record};
 use hook_host::replay::{ReplayError, ReplayResult, replay};
 use serde::Serialize;
 
-use crate::compile_progress;
 use crate::exit::Failure;
+use crate::interactive_compile;
 use crate::output::{ChangeReport, Report, RunReport, Style};
-use crate::runtime::runtime;
+use crate::tokio_runtime::runtime;
 
 pub(crate) const HELP: &str = "\
 Records are what the launcher, or `virt-hook serve`, writes with --hook-record DIR: one file per
@@ -141,9 +141,9 @@ fn wanted(record: &Record) -> String {
 
 fn again(record: &Record, module: &Path, port: bool) -> Result<ReplayResult, Failure> {
     let runtime = runtime()?;
-    let options = compile_progress::options(None).map_err(Failure::Machine)?;
+    let options = interactive_compile::options(None).map_err(Failure::Machine)?;
     let replaying = replay(record, module, port, options);
-    let replayed = runtime.block_on(compile_progress::with_progress(module, replaying));
+    let replayed = runtime.block_on(interactive_compile::with_progress(module, replaying));
     replayed.map_err(|error| Failure::Usage(way_out(error)))
 }
 

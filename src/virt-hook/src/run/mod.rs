@@ -13,7 +13,7 @@ use crate::exit::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
 use crate::module_chain::{self, HookOptions};
 use crate::output::{Report, RunReport, Style, lines};
-use crate::pod_hooks::{HookResults, Hooks};
+use crate::simulated_pod::{HookResults, Hooks};
 
 pub(crate) const HELP: &str = "\
 Examples:

@@ -21,7 +21,7 @@ use crate::cgroup_limits::CgroupLimits;
 use crate::exit::Failure;
 use crate::inputs::PodFacts;
 use crate::module_chain::{self, HookModule, HookOptions};
-use crate::runtime::runtime;
+use crate::tokio_runtime::runtime;
 pub(crate) use arguments::{Arguments, HELP};
 use metrics_server::MetricsListener;
 

@@ -8,9 +8,9 @@ use std::path::Path;
 use anyhow::Context;
 use sigstore_bundle::KeyError;
 
-use crate::compile_progress;
 use crate::exit::Failure;
 use crate::inputs::file;
+use crate::interactive_compile;
 
 pub(crate) use sign::{Arguments as SignArguments, HELP as SIGN_HELP, run as sign};
 pub(crate) use verify::{Arguments as VerifyArguments, HELP as VERIFY_HELP, run as verify};
@@ -30,5 +30,5 @@ pub(crate) fn key<K>(
 
 /// Reads a module, whatever it contains.
 fn module(path: &Path) -> Result<Vec<u8>, Failure> {
-    file::read(path, compile_progress::limits().module)
+    file::read(path, interactive_compile::limits().module)
 }

@@ -12,7 +12,7 @@ use crate::cloud_init_documents;
 use crate::exit::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource, file};
 use crate::module_chain::{HookModule, HookOptions};
-use crate::pod_hooks::{HookResults, Hooks};
+use crate::simulated_pod::{HookResults, Hooks};
 
 const VMI: [&str; 2] = ["vmi.yaml", "vmi.json"];
 const POLICY: &str = "policy.yaml";

@@ -2,13 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod bench;
-mod cases;
 mod check;
 mod compare;
 mod compile;
 mod deploy;
-mod desk;
 mod dev;
+mod doctor_completions_man;
 mod image;
 mod inspect_run_render;
 mod new;
@@ -19,6 +18,7 @@ mod policy;
 #[path = "../program/mod.rs"]
 mod program;
 mod signatures;
+mod test_cases;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use crate::pod::{PATIENCE, Pod, Served, XML, every_point, example, launcher, vmi, vmi_that_does};
+use crate::pod::{
+    PATIENCE, Pod, Served, XML, every_point, example, stock_launcher, vmi, vmi_that_does,
+};
 use crate::prometheus_text::Exposition;
 use proto::hooks::v1alpha3;
 
@@ -61,7 +63,7 @@ async fn scrape(address: SocketAddr) -> Exposition {
 }
 
 async fn define(pod: &Pod, vmi: String) -> bool {
-    let channel = launcher::dial(&pod.socket()).await;
+    let channel = stock_launcher::dial(&pod.socket()).await;
     let mut client = v1alpha3::callbacks_client::CallbacksClient::new(channel);
     let params = v1alpha3::OnDefineDomainParams {
         domain_xml: XML.as_bytes().to_vec(),

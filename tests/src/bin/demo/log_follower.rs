@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tests::console_log::ConsoleLog;
-use tests::guest::REPORT_PREFIX;
+use tests::guest_image::REPORT_PREFIX;
 use tests::pod::Pod;
 use tests::virt_handler::{Event, Step, StepEntry, VirtHandler};
 use tests::vmi_builder::Vmi;

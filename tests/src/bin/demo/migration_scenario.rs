@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tests::fixture::BOOT;
-use tests::hooks;
+use tests::install_hooks;
 use tests::migration::{MigrationPods, PreparedMigration, migrating, stock_options};
 use tests::pod::User;
 use tests::vmi_builder::Vmi;
@@ -80,12 +80,12 @@ async fn start(
     vmi: &Vmi,
 ) -> Result<MigrationPods> {
     let modules = [
-        hooks::example("smbios-hook")?,
-        hooks::example("disk-tuning-hook")?,
+        install_hooks::example("smbios-hook")?,
+        install_hooks::example("disk-tuning-hook")?,
     ];
     for pod in [&prepared.source.pod, &prepared.target.pod] {
         for (number, module) in modules.iter().enumerate() {
-            hooks::install(&pod.hooks_dir()?, &format!("hook-sidecar-{number}"), module)?;
+            install_hooks::install(&pod.hooks_dir()?, &format!("hook-sidecar-{number}"), module)?;
         }
     }
     timeline.say(

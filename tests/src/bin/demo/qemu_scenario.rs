@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
-use tests::hooks;
+use tests::install_hooks;
 use tests::pod::User;
 use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
@@ -63,11 +63,11 @@ async fn collect_hooks(
 ) -> Result<LauncherFixture> {
     let hooks_dir = prepared.pod.hooks_dir()?;
     let (smbios, cloud_init) = (
-        hooks::example("smbios-hook")?,
-        hooks::example("cloud-init-hook")?,
+        install_hooks::example("smbios-hook")?,
+        install_hooks::example("cloud-init-hook")?,
     );
     prepared.pod.suppress_log();
-    hooks::install(&hooks_dir, "hook-sidecar-0", &smbios)?;
+    install_hooks::install(&hooks_dir, "hook-sidecar-0", &smbios)?;
     timeline.say(
         "demo",
         "hook 1 of 2 is there: smbios; starting monitor and launcher with --hook-sidecars 2",
@@ -81,7 +81,7 @@ async fn collect_hooks(
         || format!("{} was there before the second hook", socket.display()),
     );
     timeline.say("demo", "hook 2 of 2 arrives: cloud-init");
-    hooks::install(&hooks_dir, "hook-sidecar-1", &cloud_init)?;
+    install_hooks::install(&hooks_dir, "hook-sidecar-1", &cloud_init)?;
     let arrived = Instant::now();
     let fixture = checks.succeed("then it is ready", prepared.wait_until_ready().await);
     let fixture = fixture.context("the launcher did not get ready")?;

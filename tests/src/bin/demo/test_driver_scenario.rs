@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use tests::fixture::{EVENT, LauncherFixture, PreparedPod, READY};
-use tests::hooks;
+use tests::install_hooks;
 use tests::pod::{Pod, User};
 use tests::virt_handler::{Phase, VirtHandler};
 use tests::vmi_builder::Vmi;
@@ -59,15 +59,15 @@ async fn start(
 ) -> Result<LauncherFixture> {
     prepared.pod.suppress_log();
     let hooks_dir = prepared.pod.hooks_dir()?;
-    hooks::install(
+    install_hooks::install(
         &hooks_dir,
         "hook-sidecar-0",
-        &hooks::example("smbios-hook")?,
+        &install_hooks::example("smbios-hook")?,
     )?;
-    hooks::install(
+    install_hooks::install(
         &hooks_dir,
         "hook-sidecar-1",
-        &hooks::example("cloud-init-hook")?,
+        &install_hooks::example("cloud-init-hook")?,
     )?;
     timeline.say(
         "demo",

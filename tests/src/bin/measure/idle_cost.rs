@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tests::fixture::LauncherFixture;
 
-use crate::memory::{self, Memory};
+use crate::process_memory::{self, Memory};
 
 /// How long the processor time is counted.
 const WATCHED: Duration = Duration::from_mins(2);
@@ -28,7 +28,7 @@ pub(crate) async fn measure(fixture: &LauncherFixture) -> Result<IdleCost> {
     tokio::time::sleep(WATCHED).await;
     let used = cpu_time(pid)? - before;
     Ok(IdleCost {
-        memory: memory::of(pid)?,
+        memory: process_memory::of(pid)?,
         cpu: used * 1000.0 / (WATCHED.as_secs_f64() / 60.0),
     })
 }

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
-use tests::hooks;
+use tests::install_hooks;
 use tests::pod::{Pod, Process, User};
 use tests::virt_handler::{Commands, VirtHandler};
 use tests::vmi_builder::Vmi;
 
-use crate::memory::{self, Memory};
+use crate::process_memory::{self, Memory};
 
 /// The number of pings per median.
 const PINGS: usize = 3000;
@@ -37,7 +37,11 @@ pub(crate) async fn measure() -> Result<LauncherCycle> {
     let mut pod = Pod::create(User::Nonroot)?;
     pod.suppress_log();
     let handler = VirtHandler::listen(&pod.share_dir())?;
-    hooks::install(&pod.hooks_dir()?, "smbios", &hooks::example("smbios-hook")?)?;
+    install_hooks::install(
+        &pod.hooks_dir()?,
+        "smbios",
+        &install_hooks::example("smbios-hook")?,
+    )?;
     pod.start(&vmi, &["--hook-sidecars", "1"])?;
     let ready_at = uptime_when_there(&pod.share_dir().join("sockets/launcher-sock"), &pod)?;
     let launcher = pod.process("virt-launcher").context("no launcher")?;
@@ -50,8 +54,8 @@ pub(crate) async fn measure() -> Result<LauncherCycle> {
     tokio::time::sleep(SETTLED).await;
     Ok(LauncherCycle {
         ready,
-        launcher: memory::of(id(&launcher))?,
-        monitor: memory::of(id(&monitor))?,
+        launcher: process_memory::of(id(&launcher))?,
+        monitor: process_memory::of(id(&monitor))?,
         ping,
         monitor_exit: end(&mut pod, &launcher).await?,
     })

@@ -5,11 +5,11 @@
 //! Everything is measured in one run, so that the ratio to an idle `virsh` is comparable between machines.
 #![allow(clippy::print_stdout)]
 
-mod attach;
+mod disk_attach;
 mod idle_cost;
 mod launcher_cycle;
-mod memory;
 mod migrations;
+mod process_memory;
 mod raw_client;
 mod running_vm_calls;
 mod served_hook;
@@ -46,7 +46,7 @@ async fn main() -> Result<()> {
         print_table("virt-hook serve with one hook", &served);
         return Ok(());
     }
-    let virsh = memory::idle_virsh()?;
+    let virsh = process_memory::idle_virsh()?;
     let mut rounds = Vec::new();
     for number in 1..=ROUNDS {
         let round = launcher_cycle::measure().await?;
@@ -74,9 +74,9 @@ async fn print_migrations() -> Result<()> {
 }
 
 async fn print_commands() -> Result<()> {
-    let virsh = memory::idle_virsh()?;
+    let virsh = process_memory::idle_virsh()?;
     let running = running_vm_calls::measure().await?;
-    let attach = attach::measure().await?;
+    let attach = disk_attach::measure().await?;
     print_table(
         &format!(
             "a launcher whose VM runs with an agent, bare HTTP/2 client, p50 (load {})",
@@ -93,7 +93,7 @@ fn load() -> Result<String> {
     Ok(text.split(' ').take(3).collect::<Vec<_>>().join(" "))
 }
 
-fn rows(rounds: &[LauncherCycle], virsh: &memory::Memory) -> Vec<Row> {
+fn rows(rounds: &[LauncherCycle], virsh: &process_memory::Memory) -> Vec<Row> {
     let of = |figure: fn(&LauncherCycle) -> f64| median(rounds.iter().map(figure).collect());
     let rss = of(|round| round.launcher.rss);
     vec![
@@ -138,8 +138,8 @@ fn rows(rounds: &[LauncherCycle], virsh: &memory::Memory) -> Vec<Row> {
 
 fn running_rows(
     running: &running_vm_calls::CallTimes,
-    attach: &attach::AttachTimes,
-    virsh: &memory::Memory,
+    attach: &disk_attach::AttachTimes,
+    virsh: &process_memory::Memory,
 ) -> Vec<Row> {
     let rss = running.idle.memory.rss;
     let milliseconds = |what, milliseconds: f64, goal, reference| Row {

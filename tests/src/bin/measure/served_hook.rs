@@ -9,9 +9,9 @@ use anyhow::{Context, Result, ensure};
 use proto::hooks::v1alpha3::OnDefineDomainParams;
 use proto::hooks::v1alpha3::callbacks_client::CallbacksClient;
 use tests::dial::dial;
-use tests::{binaries, hooks};
+use tests::{binaries, install_hooks};
 
-use crate::memory::{self, Memory};
+use crate::process_memory::{self, Memory};
 
 /// The number of calls per median.
 const CALLS: usize = 1000;
@@ -57,7 +57,7 @@ pub(crate) async fn measure() -> Result<ServedHook> {
             .args(["serve", "--socket", "measured.sock", "--hooks-dir"])
             .arg(place.path())
             .arg("--module")
-            .arg(hooks::example("smbios-hook")?)
+            .arg(install_hooks::example("smbios-hook")?)
             .stderr(fs::File::create(&log)?)
             .stdin(Stdio::null())
             .spawn()?,
@@ -73,12 +73,12 @@ pub(crate) async fn measure() -> Result<ServedHook> {
     }
     let ready = begin.elapsed().as_secs_f64() * 1e3;
     tokio::time::sleep(SETTLED).await;
-    let idle = memory::of(serving.0.id())?;
+    let idle = process_memory::of(serving.0.id())?;
     let times = calls(&socket).await?;
     Ok(ServedHook {
         ready,
         idle,
-        used: memory::of(serving.0.id())?,
+        used: process_memory::of(serving.0.id())?,
         p50: microseconds(&times, 50),
         p99: microseconds(&times, 99),
         compiling: compile_peak_memory(&fs::read_to_string(&log)?)?,

@@ -10,7 +10,7 @@
 
 mod cluster;
 mod domain_facts;
-mod grace;
+mod grace_period;
 mod informer;
 mod launcher_clients;
 mod reconcile;

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use super::domain_facts::DomainFacts;
-use super::grace::{GraceLeft, grace_left};
+use super::grace_period::{GraceLeft, grace_left};
 
 /// A VMI's phase, as far as virt-handler sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

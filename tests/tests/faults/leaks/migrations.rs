@@ -12,7 +12,7 @@ use tests::migration::{PreparedMigration, Shuttle, defined_domains, stock_option
 use tests::pod::{Pod, User};
 use tests::vmi_builder::Vmi;
 
-use super::holdings::Holdings;
+use super::process_resources::Holdings;
 
 /// The number of migrations that succeed.
 const MIGRATIONS: usize = 50;

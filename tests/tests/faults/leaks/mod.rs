@@ -1,7 +1,7 @@
 //! Repeated boots and shutdowns, commands and migrations leak no process, file descriptor, mount, file or memory.
 
-mod holdings;
 mod migrations;
+mod process_resources;
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +11,8 @@ use anyhow::{Context, Result, ensure};
 use tests::fixture::EVENT;
 use tokio::task::JoinHandle;
 
-use self::holdings::Holdings;
 use self::migrations::Guest;
+use self::process_resources::Holdings;
 use crate::expectations::nothing_left;
 use crate::foreign_clients::mixed_commands;
 use crate::row::{Call, Phase, Program, Setup};

@@ -3,17 +3,17 @@
 
 mod outcome;
 mod row;
+mod row_run;
 mod sidecars;
 mod table;
-mod trial;
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
 use row::{MigrationRow, Outcome};
+use row_run::{RunningVm, Trial};
 use table::MIGRATIONS;
-use trial::{RunningVm, Trial};
 
 /// The time limit of a row.
 const LONGEST: Duration = Duration::from_secs(240);

@@ -9,7 +9,7 @@ use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
 use super::row::{MigrationRow, Outcome, Refusal, Side};
-use super::trial::{Trial, guest_of};
+use super::row_run::{Trial, guest_of};
 
 /// What follows from a fault, on a busy machine.
 const SETTLED: Duration = Duration::from_secs(60);

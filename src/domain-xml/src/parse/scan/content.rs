@@ -2,7 +2,7 @@
 
 use super::{ParseErrorKind, Scan, ScanResult, flaw, syntax};
 use crate::byte_classes::{self, BRACKET, MARKUP, SPACE, SUSPECT};
-use crate::source::{CDATA, CDATA_END, COMMENT, COMMENT_END, INSTRUCTION, INSTRUCTION_END};
+use crate::source_text::{CDATA, CDATA_END, COMMENT, COMMENT_END, INSTRUCTION, INSTRUCTION_END};
 use crate::{escape, name};
 
 /// The longest reference in bytes, with `&` and `;`. The limit keeps a line of ampersands linear.

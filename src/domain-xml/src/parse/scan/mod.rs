@@ -8,7 +8,7 @@ mod tag;
 use super::namespaces::Namespaces;
 use super::{BYTE_ORDER_MARK, Flaw, ParseErrorKind, ScanResult, flaw};
 use crate::byte_classes::{self, SPACE};
-use crate::source::{ElementTable, Span};
+use crate::source_text::{ElementTable, Span};
 use crate::{Limits, MAX_DEPTH, escape, name};
 use tag::Attribute;
 

@@ -1,10 +1,10 @@
 //! What differs between the architectures of guests. Only the modules below know one of them.
 
 pub(crate) mod amd64;
-pub(crate) mod protection;
+pub(crate) mod launch_security_kind;
 
 use kubevirt_api::vmi::{self, Vmi};
-use protection::Protection;
+use launch_security_kind::Protection;
 
 use crate::convert::error::ConvertError;
 use crate::host::HostFacts;

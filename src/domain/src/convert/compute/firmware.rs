@@ -3,7 +3,7 @@
 use kubevirt_api::vmi::Efi;
 
 use crate::convert::arch::FirmwareImage;
-use crate::convert::arch::protection::Protection;
+use crate::convert::arch::launch_security_kind::Protection;
 use crate::convert::context::Context;
 use crate::convert::error::ConvertError;
 use crate::spec::{DomainSpec, FirmwareFeature, FirmwareInfo, Loader, NVRam, Os, yes_no};

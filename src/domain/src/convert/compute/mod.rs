@@ -1,16 +1,16 @@
 //! Processors, memory, boot, clock and the machine itself.
 
-pub(crate) mod boot;
 pub(crate) mod clock;
+pub(crate) mod cpu_pinning;
 pub(crate) mod cpu_pool;
 pub(crate) mod features;
 pub(crate) mod firmware;
 pub(crate) mod hypervisor;
 pub(crate) mod launch_security;
+pub(crate) mod machine_and_kernel_boot;
 pub(crate) mod memory;
 pub(crate) mod numa;
-pub(crate) mod pinning;
+pub(crate) mod on_reboot;
 pub(crate) mod processors;
 pub(crate) mod qemu_arguments;
-pub(crate) mod reboot;
 pub(crate) mod smbios;

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use kubevirt_api::options::{Cell, Topology};
 use kubevirt_api::vmi::Quantity;
 
+use crate::convert::compute::cpu_pinning::is_numa_passed_through;
 use crate::convert::compute::memory;
-use crate::convert::compute::pinning::is_numa_passed_through;
 use crate::convert::context::Context;
 use crate::convert::error::ConvertError;
 use crate::spec::{

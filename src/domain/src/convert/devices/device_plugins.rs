@@ -4,7 +4,7 @@ use kubevirt_api::vmi::{self, VirtualGpuDisplay};
 
 use crate::convert::context::Context;
 use crate::convert::devices::device_pool::{AddressKind, DevicePool};
-use crate::convert::devices::{claimed_devices, hostdev};
+use crate::convert::devices::{hostdev_element, resource_claim_devices};
 use crate::convert::error::ConvertError;
 use crate::spec::{Address, Alias, HostDevice, HostDeviceSource};
 
@@ -49,7 +49,7 @@ fn gpu_request(gpu: &vmi::Gpu) -> Request<'_> {
             .virtual_gpu_options
             .as_ref()
             .and_then(|options| options.display.as_ref()),
-        is_claimed: claimed_devices::is_claimed(
+        is_claimed: resource_claim_devices::is_claimed(
             &gpu.device_name,
             &gpu.claim_name,
             &gpu.request_name,
@@ -68,7 +68,7 @@ pub(crate) fn host_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, Con
             name: &device.name,
             resource: &device.device_name,
             display: None,
-            is_claimed: claimed_devices::is_claimed(
+            is_claimed: resource_claim_devices::is_claimed(
                 &device.device_name,
                 &device.claim_name,
                 &device.request_name,
@@ -109,14 +109,17 @@ fn from_plugin(
 }
 
 fn pci(request: &Request<'_>, address: &str) -> Result<HostDevice, String> {
-    let mut device = hostdev::pci_device(format!("{}{}", request.alias, request.name), address)
-        .map_err(|error| format!("failed to create PCI device for {}: {error}", request.name))?;
+    let mut device =
+        hostdev_element::pci_device(format!("{}{}", request.alias, request.name), address)
+            .map_err(|error| {
+                format!("failed to create PCI device for {}: {error}", request.name)
+            })?;
     if let Some(display) = request
         .display
         .filter(|display| display.enabled == Some(true))
     {
         let ram_fb = display.ram_fb.as_ref();
-        hostdev::enable_display(
+        hostdev_element::enable_display(
             &mut device,
             ram_fb.is_some_and(|ram_fb| ram_fb.enabled == Some(true)),
         );
@@ -125,8 +128,9 @@ fn pci(request: &Request<'_>, address: &str) -> Result<HostDevice, String> {
 }
 
 fn mdev(request: &Request<'_>, uuid: &str) -> HostDevice {
-    let mut device = hostdev::mdev_device(format!("{}{}", request.alias, request.name), uuid);
-    hostdev::apply_display(&mut device, request.display);
+    let mut device =
+        hostdev_element::mdev_device(format!("{}{}", request.alias, request.name), uuid);
+    hostdev_element::apply_display(&mut device, request.display);
     device
 }
 
@@ -156,7 +160,7 @@ fn enable_first_display(requests: &[Request<'_>], mediated: &mut [HostDevice]) {
     if requests.iter().all(|device| device.display.is_none())
         && let Some(first) = mediated.first_mut()
     {
-        hostdev::enable_display(first, true);
+        hostdev_element::enable_display(first, true);
     }
 }
 

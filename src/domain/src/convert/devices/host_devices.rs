@@ -2,7 +2,7 @@
 
 use crate::convert::context::Context;
 use crate::convert::devices::sriov;
-use crate::convert::devices::{claimed_devices, device_plugins};
+use crate::convert::devices::{device_plugins, resource_claim_devices};
 use crate::convert::error::ConvertError;
 use crate::convert::purpose::Purpose;
 use crate::spec::{DomainSpec, HostDevice};
@@ -14,9 +14,9 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     }
     let of_networks = sriov::devices(context)?;
     let mut others = device_plugins::host_devices(context)?;
-    others.extend(claimed_devices::host_devices(context)?);
+    others.extend(resource_claim_devices::host_devices(context)?);
     let mut gpus = device_plugins::gpus(context)?;
-    gpus.extend(claimed_devices::gpus(context)?);
+    gpus.extend(resource_claim_devices::gpus(context)?);
     let devices = &mut spec.devices.host_devices;
     devices.extend(others);
     devices.extend(gpus);
@@ -32,7 +32,7 @@ fn migrated_vgpu(context: &Context<'_>) -> Result<Option<HostDevice>, ConvertErr
         return Ok(None);
     }
     let mut gpus = device_plugins::gpus(context)?;
-    gpus.extend(claimed_devices::gpus(context)?);
+    gpus.extend(resource_claim_devices::gpus(context)?);
     let is_mediated = gpus.first().is_some_and(|gpu| gpu.kind == MEDIATED);
     match gpus.len() {
         1 if is_mediated => Ok(gpus.pop()),

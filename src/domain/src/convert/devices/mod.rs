@@ -1,19 +1,19 @@
 //! All other devices.
 
 pub(crate) mod balloon;
-pub(crate) mod claimed_devices;
-pub(crate) mod console;
+pub(crate) mod console_and_channels;
 pub(crate) mod controllers;
 pub(crate) mod device_plugins;
 pub(crate) mod device_pool;
 pub(crate) mod graphics;
+pub(crate) mod host_device_numa_placement;
 pub(crate) mod host_devices;
-pub(crate) mod hostdev;
+pub(crate) mod hostdev_element;
 pub(crate) mod input;
 pub(crate) mod iommufd;
-pub(crate) mod numa_placement;
 pub(crate) mod nvidia_grace;
 pub(crate) mod panic_devices;
+pub(crate) mod resource_claim_devices;
 pub(crate) mod rng;
 pub(crate) mod root_complex;
 pub(crate) mod sound;

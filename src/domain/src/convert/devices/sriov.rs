@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kubevirt_api::vmi::Interface;
 
 use crate::convert::context::Context;
-use crate::convert::devices::{claimed_devices, hostdev::pci_device};
+use crate::convert::devices::{hostdev_element::pci_device, resource_claim_devices};
 use crate::convert::error::ConvertError;
 use crate::convert::pci_address;
 use crate::host::NetworkInfo;
@@ -110,7 +110,7 @@ fn of_claims(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
         };
         let failed = |error: String| ConvertError::refused(error);
         let (claim, name) = (&request.claim_name, &request.request_name);
-        let address = claimed_devices::pci_address(context, claim, name).map_err(|error| {
+        let address = resource_claim_devices::pci_address(context, claim, name).map_err(|error| {
             failed(format!(
                 "failed to resolve PCI address for SR-IOV DRA interface {} (claim {claim} request {name}): {error}",
                 interface.name

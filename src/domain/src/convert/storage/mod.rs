@@ -5,6 +5,6 @@ pub(crate) mod device_names;
 pub(crate) mod disks;
 pub(crate) mod filesystems;
 pub(crate) mod io_threads;
-pub(crate) mod matched_volumes;
+pub(crate) mod match_volume_block_sizes;
 pub(crate) mod volume_paths;
 pub(crate) mod volumes;

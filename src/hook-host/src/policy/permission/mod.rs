@@ -19,11 +19,11 @@
 mod change_check;
 mod danger;
 mod dangerous_nodes;
+#[cfg(test)]
+pub(crate) mod libvirt_schema;
 mod pattern_hint;
 mod read_once_elements;
 mod refusal;
-#[cfg(test)]
-pub(crate) mod schema;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

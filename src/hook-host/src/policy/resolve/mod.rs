@@ -8,9 +8,9 @@
 
 mod config_and_dirs;
 mod digest;
+mod domain_paths;
 mod limits;
-mod paths;
-mod pod;
+mod pod_facts;
 mod signature;
 mod subscriptions;
 #[cfg(test)]
@@ -28,7 +28,7 @@ use super::operator_policy::{Allow, OperatorPolicy, Sidecars};
 use super::strict_yaml::{PolicyError, YamlPosition};
 use super::yaml_values::Located;
 use crate::description::{Description, Subscription};
-use crate::pod::PodGrant;
+use crate::pod_facts::PodGrant;
 use crate::{FailurePolicy, Limits, MigrationParameter};
 
 /// The module whose settings are resolved.

@@ -4,10 +4,10 @@
 //! of list items and of characters per text, and the parser's own depth limit ends deep nesting. What exceeds a
 //! count is left out; control characters become U+FFFD, since the texts end in logs and in the VMI's status.
 
-mod bounded;
-mod system;
+mod bounded_values;
+mod polled_answers;
 
-pub(crate) use system::{
+pub(crate) use polled_answers::{
     agent_version, filesystems, freeze_status, frozen_count, hostname, interfaces, load, os_info,
     timezone, users,
 };

@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use kubevirt_api::domain_json::{DomainStatus, FsFreeze, GuestOsInfo, InterfaceStatus};
 use tokio::sync::{mpsc, watch};
 
-use crate::events::VmEvent;
 use crate::stats::Load;
+use crate::vm_events::VmEvent;
 
 /// Whether the guest's file systems are frozen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The task that asks the guest agent about the guest, one command at a time, and fills the cache.
 
-mod ask;
+mod run_poll;
 mod schedule;
 
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Poller {
                 // Cannot fail: the cache holds the sender.
                 _ = frozen.changed() => {}
                 () = wait_until(begin, next.map(|(at, _)| at)) => if let Some((_, poll)) = next {
-                    let outcome = ask::ask(&self.client, &self.cache, poll).await;
+                    let outcome = run_poll::ask(&self.client, &self.cache, poll).await;
                     schedule.observe_outcome(poll, outcome, begin.elapsed());
                 },
             }

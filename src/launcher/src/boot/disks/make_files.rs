@@ -10,7 +10,7 @@ use futures_util::future::try_join_all;
 
 use super::file_checks::is_present;
 use super::qcow2_image::Qcow2Image;
-use super::{DiskError, DiskTools, changed_blocks, downward_metrics, host_disk};
+use super::{DiskError, DiskTools, changed_block_tracking, downward_metrics, host_disk};
 use crate::atomic_file::{self, FileAttrs};
 use crate::blocking;
 use crate::boot::config_disks;
@@ -80,7 +80,7 @@ async fn prepare_one(file: &RequiredFile, tools: &DiskTools) -> Result<(), DiskE
         }
         RequiredFile::ChangedBlocks {
             volume, path, data, ..
-        } => changed_blocks::create(volume, path, Path::new(data), tools).await,
+        } => changed_block_tracking::create(volume, path, Path::new(data), tools).await,
         RequiredFile::DownwardMetrics { path, .. } => {
             let path = path.clone();
             write("making the downward metrics disk", move || {

@@ -5,7 +5,7 @@
 //! trusted: the child that opens one has limited memory and processor time. An image gets its name only when it is
 //! complete, so that a repeated start continues where an interrupted one stopped.
 
-mod changed_blocks;
+mod changed_block_tracking;
 mod direct_io;
 mod downward_metrics;
 mod error;

@@ -1,8 +1,8 @@
 //! Facts about the node that conversion needs, probed once.
 
 mod block_sizes;
-mod devices;
 mod iommufd;
+mod pod_devices;
 mod resource_claims;
 
 use std::fs;
@@ -27,7 +27,7 @@ const CPUSETS: [&str; 2] = [
 /// Probes the node.
 pub(crate) fn probe(config: &Config) -> HostFacts {
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    let device_plugins = devices::plugins(std::env::vars_os());
+    let device_plugins = pod_devices::plugins(std::env::vars_os());
     HostFacts {
         architecture: go_architecture().to_owned(),
         allow_emulation: config.flags.allow_emulation,
@@ -39,9 +39,9 @@ pub(crate) fn probe(config: &Config) -> HostFacts {
         container_disk_dir: text(&config.paths.container_disks),
         firmware_files: names_in(&config.flags.ovmf_path),
         firmware_auto_selection: config.flags.firmware_auto_selection,
-        network_info: devices::network_info(&config.paths.network_info),
-        device_numa_nodes: devices::numa_nodes(&device_plugins),
-        numa_cpus: devices::numa_cpus(&device_plugins, cpu_list),
+        network_info: pod_devices::network_info(&config.paths.network_info),
+        device_numa_nodes: pod_devices::numa_nodes(&device_plugins),
+        numa_cpus: pod_devices::numa_cpus(&device_plugins, cpu_list),
         device_plugins,
         log_verbosity: config.verbosity.into(),
         ..HostFacts::default()
@@ -50,7 +50,7 @@ pub(crate) fn probe(config: &Config) -> HostFacts {
 
 /// Whether the pod's network information has arrived: the kubelet writes it when the pod has interfaces.
 pub(crate) fn has_network_info(path: &Path) -> bool {
-    devices::network_info(path).is_some()
+    pod_devices::network_info(path).is_some()
 }
 
 /// Facts that only some VMIs need or that change while the pod lives: the devices behind resource claims, block sizes of
@@ -95,7 +95,7 @@ impl HostQuery {
     /// may lie on slow storage.
     pub(crate) fn answer(self, mut facts: HostFacts, network_info: &Path) -> HostFacts {
         if self.has_sriov {
-            facts.network_info = devices::network_info(network_info);
+            facts.network_info = pod_devices::network_info(network_info);
         }
         if self.has_dedicated_cpus {
             facts.cpuset = cpuset();

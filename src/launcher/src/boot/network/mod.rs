@@ -3,8 +3,8 @@
 //! This is KubeVirt's phase 2 of the network setup. [`domain::pod_network`] decides; this module reads the files,
 //! asks for the links and opens the sockets. It runs before the hooks see the domain.
 
-mod config_files;
 mod dhcp;
+mod dhcp_sources;
 mod error;
 mod pod_links;
 
@@ -102,8 +102,8 @@ impl PodNetwork {
             let config = DhcpConfig {
                 lease,
                 mtu,
-                hostname: config_files::hostname(&self.hostname).await?,
-                dns: (config_files::dns(&self.resolv_conf).await?)
+                hostname: dhcp_sources::hostname(&self.hostname).await?,
+                dns: (dhcp_sources::dns(&self.resolv_conf).await?)
                     .with_subdomain(&vmi.spec.subdomain),
             };
             self.serve(tap, &pod, &config, links).await?;
@@ -128,7 +128,7 @@ impl PodNetwork {
                 let file = self
                     .private
                     .join(format!("vif-cache-{}.json", pod.link.name));
-                let lease = config_files::lease(&tap.interface, &file, *server).await?;
+                let lease = dhcp_sources::lease(&tap.interface, &file, *server).await?;
                 if lease == Lease::default() {
                     return Ok(None);
                 }

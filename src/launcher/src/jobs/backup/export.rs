@@ -15,7 +15,7 @@ use tokio_stream::StreamExt;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::Server;
 
-use super::tunnel::{self, OpenTunnel, TunnelError};
+use super::export_tunnel::{self, OpenTunnel, TunnelError};
 use super::{BackupError, ExportRequest, record};
 use crate::blocking;
 use crate::jobs::Jobs;
@@ -91,7 +91,7 @@ async fn serve(request: Arc<ExportRequest>, socket: PathBuf) {
 }
 
 async fn serve_once(request: &ExportRequest, socket: &Path) -> Result<(), TunnelError> {
-    let tunnel = tunnel::open(request).await?;
+    let tunnel = export_tunnel::open(request).await?;
     tracing::info!(
         server = request.address,
         "serving the backup to the export server"

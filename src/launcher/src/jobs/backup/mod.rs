@@ -12,22 +12,22 @@
 
 mod error;
 mod export;
+mod export_tunnel;
 mod record;
-mod redefine;
+mod redefine_checkpoint;
 mod request;
 mod start;
-mod tunnel;
 mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use kubevirt_api::metadata::Backup;
+use kubevirt_api::domain_metadata::Backup;
 use libvirt::Domain;
 use tokio::sync::oneshot;
 
 pub(crate) use error::BackupError;
-pub(crate) use redefine::{Checkpoint, CheckpointError};
+pub(crate) use redefine_checkpoint::{Checkpoint, CheckpointError};
 pub(crate) use request::{
     BackupFields, BackupId, BackupRequest, BackupRequestError, ExportRequest, Mode,
 };

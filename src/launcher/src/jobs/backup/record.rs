@@ -1,6 +1,6 @@
 //! The rules of the backup's record, which virt-handler reads in each notification. Pure.
 
-use kubevirt_api::metadata::Backup;
+use kubevirt_api::domain_metadata::Backup;
 use libvirt::{CompletedJob, JobOperation, JobType};
 
 use super::{BackupError, BackupId, BackupRequest, Mode};

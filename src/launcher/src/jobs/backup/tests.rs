@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::future::BoxFuture;
-use kubevirt_api::metadata::{MemoryDump, Migration};
+use kubevirt_api::domain_metadata::{MemoryDump, Migration};
 use libvirt::fake::{Call, FakeDaemon};
 
 use super::*;

@@ -9,7 +9,7 @@ mod run;
 
 use std::path::{Component, Path};
 
-use kubevirt_api::metadata::MemoryDump;
+use kubevirt_api::domain_metadata::MemoryDump;
 
 use super::JobError;
 pub(super) use run::run;

@@ -10,16 +10,16 @@
 //! The answer to virt-handler says only that the migration begins; everything else is in the record, which is part of
 //! each notification. A record is ended once, whatever happens, and a migration's UID is executed once.
 
-mod call;
-mod host_devices;
-mod inquiry;
+mod libvirt_call;
+mod local_disk_size;
 mod monitor;
 mod outcome;
+mod outcome_inquiry;
 mod parameters;
 mod record;
 mod request;
 mod run;
-mod transfer_size;
+mod sriov_interfaces;
 
 pub(super) use record::MigrationRecord;
 pub(crate) use request::{MigrationJob, MigrationRefusal};

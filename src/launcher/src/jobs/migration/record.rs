@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kubevirt_api::metadata::Migration;
-use kubevirt_api::migration::abort_status;
+use kubevirt_api::domain_metadata::Migration;
+use kubevirt_api::migration_record::abort_status;
 
 use super::monitor::Mode;
 use crate::jobs::{JobError, JobRecorder};

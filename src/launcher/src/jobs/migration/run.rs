@@ -8,15 +8,15 @@ use libvirt::{Event, Hypervisor, JobStats, State, Subscription};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::call::{self, Migrated};
-use super::host_devices::{self, Detached};
-use super::inquiry::{Inquiry, Target};
+use super::libvirt_call::{self, Migrated};
+use super::local_disk_size;
 use super::monitor::{Action, Input, Monitor, SAMPLE_INTERVAL, Sample, Terms};
 use super::outcome::Outcome;
+use super::outcome_inquiry::{Inquiry, Target};
 use super::parameters;
 use super::record::MigrationRecord;
 use super::request::MigrationJob;
-use super::transfer_size;
+use super::sriov_interfaces::{self, Detached};
 use crate::blocking;
 use crate::jobs::{AbortReason, JobConnection, JobContext, JobError, abort_reason};
 
@@ -171,7 +171,7 @@ impl<'a> SourceMigration<'a> {
         let call = tokio::select! {
             biased;
             error = control.ended(self.record) => return Err(error),
-            prepared = call::prepare(context, job, &self.connection.domain, &mut self.detached) => prepared?,
+            prepared = libvirt_call::prepare(context, job, &self.connection.domain, &mut self.detached) => prepared?,
         };
         self.was_paused = call.is_paused;
         let iterations =
@@ -180,7 +180,7 @@ impl<'a> SourceMigration<'a> {
             true => terms,
             false => terms.without_iterations(),
         };
-        let migrated = call::send(&self.connection.domain, call)?;
+        let migrated = libvirt_call::send(&self.connection.domain, call)?;
         self.watch(Monitor::new(terms), migrated, iterations, control)
             .await
     }
@@ -190,7 +190,7 @@ impl<'a> SourceMigration<'a> {
         let mut disks = 0;
         if vmi.status.migration_method == "BlockMigration" {
             let directory = self.context.migration.ephemeral_disks.clone();
-            let read = move || transfer_size::of_files(&directory);
+            let read = move || local_disk_size::of_files(&directory);
             disks = blocking::call("reading the sizes of local disks", QUICK, read)
                 .await
                 .unwrap_or_default();
@@ -248,7 +248,7 @@ impl<'a> SourceMigration<'a> {
                 let succeeded = tokio::select! {
                     biased;
                     result = &mut migrated => return self.result(result),
-                    succeeded = call::carry_out(&self.connection.domain, action) => succeeded,
+                    succeeded = libvirt_call::carry_out(&self.connection.domain, action) => succeeded,
                 };
                 if matches!(action, Action::Abort(_)) && !succeeded && self.ending.is_none() {
                     self.record.fail_abort();
@@ -264,9 +264,9 @@ impl<'a> SourceMigration<'a> {
     }
 
     async fn sample(&self, begins_iteration: bool, needs_state: bool) -> Sample {
-        let stats = call::stats(&self.connection.domain).await;
+        let stats = libvirt_call::stats(&self.connection.domain).await;
         let is_paused = needs_state
-            && call::state(&self.connection.domain)
+            && libvirt_call::state(&self.connection.domain)
                 .await
                 .is_ok_and(|state| state.is_stopped_for_migration());
         Sample {
@@ -309,7 +309,7 @@ impl<'a> SourceMigration<'a> {
     async fn learn_outcome(&mut self, error: &JobError, control: &mut MigrationControl) -> Outcome {
         let broke_off = !self.connection.domain.is_connected() || matches!(error, JobError::Fault);
         if !broke_off {
-            let state = call::state(&self.connection.domain).await;
+            let state = libvirt_call::state(&self.connection.domain).await;
             let is_left =
                 |state: State| state.may_run_on_target() && !state.is_stopped_for_migration();
             if !state.is_ok_and(is_left) {
@@ -352,7 +352,7 @@ impl<'a> SourceMigration<'a> {
             return;
         }
         if !self.was_paused
-            && call::state(&self.connection.domain)
+            && libvirt_call::state(&self.connection.domain)
                 .await
                 .is_ok_and(|state| state.is_stopped_for_migration())
         {
@@ -366,7 +366,7 @@ impl<'a> SourceMigration<'a> {
                 );
             }
         }
-        host_devices::attach(&self.connection.domain, &self.detached).await;
+        sriov_interfaces::attach(&self.connection.domain, &self.detached).await;
     }
 }
 

@@ -1,9 +1,9 @@
-use super::job_start;
+use super::job_start_answer;
 use crate::jobs::{BackupError, BackupId, BackupRequest, Checkpoint, ExportRequest};
 use crate::manager::Answer;
 use crate::manager::error::OpError;
-use crate::manager::state::Role;
 use crate::manager::vm_context::VmContext;
+use crate::manager::vm_state::Role;
 
 /// Starts a backup, unless it runs already. virt-handler reads its result in the domain's metadata.
 pub(in crate::manager) async fn start_backup(
@@ -14,7 +14,7 @@ pub(in crate::manager) async fn start_backup(
     if vm.role() == Role::Target {
         return Err(BackupError::Migrates.into());
     }
-    job_start::answer(vm.jobs.start_backup(request).await?)
+    job_start_answer::answer(vm.jobs.start_backup(request).await?)
 }
 
 /// Serves the running backup to the export server.

@@ -1,8 +1,8 @@
 use crate::agent::{Change, FreezeError, FreezeRequest};
 use crate::manager::Answer;
 use crate::manager::error::OpError;
-use crate::manager::state::Role;
 use crate::manager::vm_context::VmContext;
+use crate::manager::vm_state::Role;
 
 /// Freezes the guest's file systems, unless the VM migrates: the guest would arrive frozen, and the timer of its thaw
 /// would stay behind.

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use futures_util::future::poll_immediate;
 
-use crate::events::VmEvent;
 use crate::jobs::AbortReason;
 use crate::libvirt_client::CallError;
 use crate::manager::Answer;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
+use crate::vm_events::VmEvent;
 
 /// How long an interrupted operation is waited for.
 pub(super) const INTERRUPTED: Duration = Duration::from_secs(5);

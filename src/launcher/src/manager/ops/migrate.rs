@@ -1,9 +1,9 @@
-use super::job_start;
+use super::job_start_answer;
 use crate::jobs::MigrationJob;
 use crate::manager::Answer;
 use crate::manager::error::OpError;
-use crate::manager::state::Role;
 use crate::manager::vm_context::VmContext;
+use crate::manager::vm_state::Role;
 
 /// Starts a migration to another pod, unless it runs already. virt-handler reads its result in the domain's metadata.
 ///
@@ -23,7 +23,7 @@ pub(in crate::manager) async fn migrate(
         return Err(OpError::MigrationOfFrozenGuest);
     }
     vm.driver_state().guest_time = None;
-    job_start::answer(vm.jobs.start_migration(job))
+    job_start_answer::answer(vm.jobs.start_migration(job))
 }
 
 /// Cancels the running migration, if there is one; returns at once.

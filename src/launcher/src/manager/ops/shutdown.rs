@@ -3,12 +3,12 @@ use std::sync::Arc;
 use libvirt::{Domain, DomainState, Reason, ShutdownMode, State};
 
 use crate::agent::AGENT_TIMEOUT;
-use crate::events::VmEvent;
 use crate::jobs::AbortReason;
 use crate::libvirt_client::{AGENT, COMMAND, CallError, POWER_BUTTON};
 use crate::manager::Answer;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
+use crate::vm_events::VmEvent;
 
 /// Asks the guest to power off: through its agent if that answers, else by the power button. Does nothing if the
 /// VM does not run.

@@ -13,11 +13,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::live_domain::{read_definition, read_live_domain};
+use super::read_live_domain::{read_definition, read_live_domain};
 use crate::libvirt_client::COMMAND;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
-use crate::qmp;
+use crate::qmp_answer;
 
 /// A guest releases a device within milliseconds, or does not react.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -169,7 +169,7 @@ impl Monitor<'_> {
 
     /// Whether QEMU has carried the command out.
     async fn change(&self, command: &'static str, arguments: Value) -> Result<bool, OpError> {
-        match qmp::parse::<Value>(&self.send(command, &arguments).await?) {
+        match qmp_answer::parse::<Value>(&self.send(command, &arguments).await?) {
             Ok(_) => Ok(true),
             Err(reason) => {
                 tracing::debug!(command, %arguments, %reason, "QEMU has not carried out a command");
@@ -183,7 +183,7 @@ impl Monitor<'_> {
         command: &'static str,
         arguments: Value,
     ) -> Result<T, OpError> {
-        Ok(qmp::parse(&self.send(command, &arguments).await?)?)
+        Ok(qmp_answer::parse(&self.send(command, &arguments).await?)?)
     }
 
     async fn send(&self, command: &'static str, arguments: &Value) -> Result<String, OpError> {

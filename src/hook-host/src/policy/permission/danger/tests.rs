@@ -4,7 +4,7 @@ use domain_xml::{Document, diff};
 
 use super::rules::{RULES, Rule, When};
 use super::{DangerKind, INDEX, Presence, REVIEWED_LIBVIRT, unreviewed_libvirt};
-use crate::policy::permission::schema::{self, Leaf, Schema, Values};
+use crate::policy::permission::libvirt_schema::{self, Leaf, Schema, Values};
 use crate::policy::permission::{Checker, dangerous};
 
 /// For each rule that is about values: where, a harmless value, and a dangerous one.
@@ -275,7 +275,7 @@ fn named((path, attribute): &Leaf) -> String {
 
 #[test]
 fn every_path_of_libvirts_schema_is_dangerous() {
-    let schema = schema::read();
+    let schema = libvirt_schema::read();
     let paths = schema.leaves.iter().filter(|(leaf, values)| {
         values
             .types
@@ -318,7 +318,7 @@ fn to_review(schema: &Schema) -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn every_name_of_libvirts_schema_was_reviewed() {
-    let found = to_review(&schema::read());
+    let found = to_review(&libvirt_schema::read());
     let list: String = found
         .iter()
         .map(|(leaf, values)| {

@@ -9,7 +9,7 @@
 //! ```
 //! The job feeds samples, carries the actions out in order, and reports what became of each before the next sample.
 
-mod stall;
+mod stall_detector;
 #[cfg(test)]
 mod tests;
 mod timeouts;
@@ -17,11 +17,11 @@ mod timeouts;
 use std::fmt;
 use std::time::Duration;
 
-use kubevirt_api::migration::mode;
 use kubevirt_api::migration_options::{MigrationOptions, StallDetectorOptions};
+use kubevirt_api::migration_record::mode;
 use libvirt::JobStats;
 
-use stall::StallWatch;
+use stall_detector::StallWatch;
 use timeouts::Timeouts;
 
 /// How often the job takes a sample.

@@ -1,31 +1,31 @@
 //! The target of a migration: everything is put in place before the source's libvirt sends the domain.
 //!
 //! Nothing is defined and nothing is published: libvirt receives the domain from the source
-//! ([`crate::manager::arrival`] watches for it). Hooks run as for a boot, so that a veto or a failure comes before the
+//! ([`crate::manager::migration_arrival`] watches for it). Hooks run as for a boot, so that a veto or a failure comes before the
 //! migration; the domain that they return is not used here.
 
-mod hotplug_disks;
+mod check_hotplugged_disks;
 
 use std::sync::Arc;
 
 use domain::convert::Purpose;
 use domain::host::HostFacts;
 use hook_host::Reason;
-use kubevirt_api::metadata::Migration;
-use kubevirt_api::migration::MigrationRequest;
+use kubevirt_api::domain_metadata::Migration;
+use kubevirt_api::migration_record::MigrationRequest;
 use kubevirt_api::vmi::{MigrationState, Vmi};
 use tokio_util::sync::CancellationToken;
 
-use super::prepare::{ConvertedVm, require_own_vm, until};
+use super::prepare_domain::{ConvertedVm, require_own_vm, until};
 use crate::boot::migration_sockets::Transport;
+use crate::libvirt_migration_hook::{EditDomain, HookServer};
 use crate::manager::Answer;
 use crate::manager::error::OpError;
 use crate::manager::incoming_domain::IncomingDomain;
-use crate::manager::metadata::now;
-use crate::manager::state::Role;
+use crate::manager::kubevirt_metadata::now;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
-use crate::migration_hook::{EditDomain, HookServer};
+use crate::manager::vm_state::Role;
 
 /// Prepares this pod for the VM. virt-handler repeats the request until it succeeds, and then once more now and then:
 /// each time everything is made anew, except what the source may be using by then.
@@ -89,7 +89,7 @@ async fn prepare(
     vm.driver_state().migration_sockets = sockets;
     prepared?;
     if state.is_decentralized() {
-        hotplug_disks::require(vmi, &vm.boot_resources.hotplug_disks).await?;
+        check_hotplugged_disks::require(vmi, &vm.boot_resources.hotplug_disks).await?;
     }
     Ok(Answer::Done)
 }

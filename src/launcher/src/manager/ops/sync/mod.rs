@@ -1,18 +1,18 @@
 //! Sync: from a VMI to a running VM.
 //!
 //! ```text
-//!   ConvertedVm ──prepare──▶ PreparedDomain ──define──▶ (a domain) ──bring_up──▶ running
+//!   ConvertedVm ──prepare──▶ PreparedDomain ──define──▶ (a domain) ──start_or_resume──▶ running
 //!     │ VMI converted          │ hooks ran, images exist                   │ cloud-init image written
 //! ```
 //! A failure before define leaves no domain, and the next sync starts from the beginning, hooks included. After
 //! define, a repeated sync only brings the domain up: hooks run once per boot.
 
-mod bring_up;
-mod define;
+mod define_domain;
 mod expand_disks;
 mod reconcile;
+mod start_or_resume;
 mod startup_watch;
-mod unapplied;
+mod unapplied_changes;
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use libvirt::Domain;
 use reconcile::reconcile;
 use tokio_util::sync::CancellationToken;
 
-use super::prepare::{self, require_own_vm, until};
+use super::prepare_domain::{self, require_own_vm, until};
 use crate::manager::Answer;
 use crate::manager::error::OpError;
 use crate::manager::refusal::Refusal;
@@ -32,7 +32,7 @@ use crate::manager::vm_context::VmContext;
 
 /// The domain that a VMI asks for, before hooks.
 pub(super) async fn convert(vm: &VmContext, request: &SyncRequest) -> Result<DomainSpec, OpError> {
-    let converted = prepare::ConvertedVm::convert(vm, request, Purpose::Boot).await?;
+    let converted = prepare_domain::ConvertedVm::convert(vm, request, Purpose::Boot).await?;
     Ok(converted.into_spec())
 }
 
@@ -47,7 +47,7 @@ pub(in crate::manager) async fn sync(
         // The VM runs as it is until it runs in its next pod, and is never started here again.
         return Ok(Answer::NothingToDo);
     }
-    let converted = prepare::ConvertedVm::convert(vm, request, Purpose::Boot).await?;
+    let converted = prepare_domain::ConvertedVm::convert(vm, request, Purpose::Boot).await?;
     let domain = match defined_domain(vm, request).await? {
         Some(domain) => domain,
         None => {
@@ -55,7 +55,7 @@ pub(in crate::manager) async fn sync(
             return boot(vm, request, prepared, interrupted).await;
         }
     };
-    let brought_up = bring_up::bring_up(vm, request, &domain, interrupted).await?;
+    let brought_up = start_or_resume::start_or_resume(vm, request, &domain, interrupted).await?;
     let changed = reconcile(vm, request, converted.spec(), &domain, interrupted).await?;
     Ok(apply_settings(vm, request, brought_up.or(changed)))
 }
@@ -65,12 +65,12 @@ pub(in crate::manager) async fn sync(
 async fn boot(
     vm: &VmContext,
     request: &SyncRequest,
-    prepared: prepare::PreparedDomain<'_>,
+    prepared: prepare_domain::PreparedDomain<'_>,
     interrupted: &CancellationToken,
 ) -> Result<Answer, OpError> {
     let start = vm.start_report.begin();
     let domain = prepared.define(vm).await?;
-    let answer = bring_up::bring_up(vm, request, &domain, interrupted).await?;
+    let answer = start_or_resume::start_or_resume(vm, request, &domain, interrupted).await?;
     if answer == Answer::Done {
         start.succeeded();
     }
@@ -79,7 +79,7 @@ async fn boot(
 
 /// Applies the settings of the VMI that do not concern libvirt.
 fn apply_settings(vm: &VmContext, request: &SyncRequest, answer: Answer) -> Answer {
-    unapplied::report(vm, &request.vmi);
+    unapplied_changes::report(vm, &request.vmi);
     vm.metadata
         .set_grace_period(request.vmi.grace_period_seconds());
     vm.driver_state().agent_probe_paused = pauses_probes(&request.vmi);
@@ -97,7 +97,7 @@ async fn defined_domain(
     };
     let is_ready = vm.driver_state().defined
         || !vm.client.state_of(&domain).await?.is_down()
-        || bring_up::has_run(&request.vmi);
+        || start_or_resume::has_run(&request.vmi);
     if !is_ready {
         tracing::info!("a launcher before this one defined the domain and did not start it");
     }

@@ -8,9 +8,9 @@ use libvirt::{Domain, DomainState, Reason, State};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::events::VmEvent;
 use crate::libvirt_client::Client;
 use crate::manager::vm_context::VmContext;
+use crate::vm_events::VmEvent;
 
 /// Between two polls. The moment lasts tens of milliseconds, and the daemon answers each time it waits for QEMU.
 const POLL_INTERVAL: Duration = Duration::from_millis(3);

@@ -7,10 +7,10 @@
 //! ```
 
 mod attach_disk;
-mod detach;
+mod cdrom_medium;
+mod detach_device;
 mod image_readiness;
 mod interfaces;
-mod medium;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::{expand_disks, safe_point};
 use crate::manager::error::OpError;
 use crate::manager::ops::attach_device::{Attached, Attachment, forget_unwanted};
-use crate::manager::ops::live_domain::read_live_domain;
+use crate::manager::ops::read_live_domain::read_live_domain;
 use crate::manager::ops::stray_devices::remove_stray_devices;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
@@ -73,7 +73,7 @@ pub(super) async fn reconcile(
     if !live.is_running() {
         return Ok(Answer::NothingToDo);
     }
-    detach::finish(vm, &live).await;
+    detach_device::finish(vm, &live).await;
     let reconciliation = Reconciliation {
         vm,
         request,
@@ -176,7 +176,7 @@ impl Reconciliation<'_> {
 
     async fn finish_detaches(&self) -> Result<(), OpError> {
         let live = read_live_domain(self.vm, self.domain).await?;
-        detach::finish(self.vm, &live).await;
+        detach_device::finish(self.vm, &live).await;
         Ok(())
     }
 }

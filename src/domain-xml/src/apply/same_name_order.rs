@@ -1,0 +1,74 @@
+//! The order among children of one name.
+//!
+//! A diff says nothing of children that stay in order among their namesakes, wherever they stand among others. So an
+//! arrival's index can lie on the wrong side of a namesake; its rank among them decides.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::diff::namespaces::{self, Name, Scope};
+use crate::element::Node;
+use crate::source_text::Raw;
+
+/// Puts each arrival at its rank among the children of its name, by exchanging children of that name. `ranks` has the
+/// ranks of arrivals by their index among the children.
+pub(super) fn order(nodes: &mut [Node], ranks: &HashMap<usize, usize>, scope: Option<&Rc<Scope>>) {
+    for family in families(nodes, scope) {
+        if family.iter().any(|child| ranks.contains_key(&child.index)) {
+            order_family(nodes, &family, ranks);
+        }
+    }
+}
+
+/// A child, by its index among the children and its place among the nodes.
+struct Child {
+    index: usize,
+    node: usize,
+}
+
+fn families(nodes: &[Node], scope: Option<&Rc<Scope>>) -> Vec<Vec<Child>> {
+    let mut families: Vec<Vec<Child>> = Vec::new();
+    let mut known: HashMap<Name<'_>, usize> = HashMap::new();
+    let elements = nodes.iter().enumerate();
+    let elements = elements.filter_map(|(node, one)| Some((node, one.element()?)));
+    for (index, (node, element)) in elements.enumerate() {
+        let inner = namespaces::enter(scope, element);
+        let family = *known
+            .entry(Name::of(element, inner.as_ref()))
+            .or_insert(families.len());
+        if family == families.len() {
+            families.push(Vec::new());
+        }
+        families[family].push(Child { index, node });
+    }
+    families
+}
+
+fn order_family(nodes: &mut [Node], family: &[Child], ranks: &HashMap<usize, usize>) {
+    let mut wanted: Vec<Option<usize>> = vec![None; family.len()];
+    let mut others = Vec::new();
+    for (at, child) in family.iter().enumerate() {
+        let rank = ranks.get(&child.index).copied();
+        match rank.and_then(|rank| wanted.get_mut(rank)) {
+            Some(slot) if slot.is_none() => *slot = Some(at),
+            // It stays, or the changes are not those of a diff of this document.
+            _ => others.push(at),
+        }
+    }
+    let mut others = others.into_iter();
+    let order: Vec<usize> = wanted
+        .into_iter()
+        .filter_map(|at| at.or_else(|| others.next()))
+        .collect();
+    if order.is_sorted() {
+        return;
+    }
+    let mut taken: Vec<Node> = Vec::with_capacity(family.len());
+    for child in family {
+        let nothing = Node::Other(Raw::written(String::new()));
+        taken.push(std::mem::replace(&mut nodes[child.node], nothing));
+    }
+    for (child, from) in family.iter().zip(order) {
+        std::mem::swap(&mut nodes[child.node], &mut taken[from]);
+    }
+}

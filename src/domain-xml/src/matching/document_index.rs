@@ -1,0 +1,147 @@
+//! Where elements are in a document, and what distinguishes them from their siblings.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::Element;
+use crate::diff::key::Parts;
+use crate::diff::namespaces::{self, Scope};
+use crate::diff::siblings::Siblings;
+use crate::path::NameTest;
+
+/// An element and its position in a document.
+#[derive(Clone)]
+pub struct ElementAt<'a> {
+    /// The element.
+    pub element: &'a Element,
+    /// Its parent; `None` for the root.
+    pub parent: Option<&'a Element>,
+    /// The index among the element children of the parent.
+    index: usize,
+    /// The namespaces outside and inside of the element.
+    around: Option<Rc<Scope>>,
+    inside: Option<Rc<Scope>>,
+}
+
+/// One document. Children and siblings are looked up once, because a hostile hook can change every
+/// child of a large element.
+pub struct DocumentIndex<'a> {
+    root: &'a Element,
+    children: HashMap<*const Element, Vec<&'a Element>>,
+    siblings: HashMap<*const Element, Siblings<'a>>,
+    positions: HashMap<*const Element, Vec<Position>>,
+}
+
+/// Positions of a child among its siblings, from 1.
+#[derive(Clone, Copy)]
+struct Position {
+    of_name: usize,
+    of_prefix: usize,
+}
+
+/// How predicates fail to tell an element from its siblings.
+pub(super) struct Ambiguity {
+    /// Whether they fail whatever they ask for.
+    pub(super) always: bool,
+    /// The keys that do not distinguish it.
+    pub(super) keys: Vec<Parts>,
+}
+
+impl<'a> DocumentIndex<'a> {
+    /// An index of the document with this root.
+    pub fn new(root: &'a Element) -> DocumentIndex<'a> {
+        DocumentIndex {
+            root,
+            children: HashMap::new(),
+            siblings: HashMap::new(),
+            positions: HashMap::new(),
+        }
+    }
+
+    /// The root.
+    pub fn root(&self) -> ElementAt<'a> {
+        ElementAt {
+            element: self.root,
+            parent: None,
+            index: 0,
+            around: None,
+            inside: namespaces::enter(None, self.root),
+        }
+    }
+
+    /// A child by its index among the element children.
+    pub fn child(&mut self, parent: &ElementAt<'a>, index: usize) -> Option<ElementAt<'a>> {
+        let children = self.children(parent.element);
+        let element = *children.get(index)?;
+        Some(ElementAt {
+            element,
+            parent: Some(parent.element),
+            index,
+            around: parent.inside.clone(),
+            inside: namespaces::enter(parent.inside.as_ref(), element),
+        })
+    }
+
+    fn children(&mut self, parent: &'a Element) -> &[&'a Element] {
+        let family = self.children.entry(std::ptr::from_ref(parent));
+        family.or_insert_with(|| parent.children().collect())
+    }
+
+    /// How predicates fail to tell which element this is.
+    pub(super) fn ambiguity(&mut self, at: &ElementAt<'a>) -> Ambiguity {
+        let Some(parent) = at.parent else {
+            return Ambiguity {
+                always: false,
+                keys: Vec::new(),
+            };
+        };
+        let family = self.siblings.entry(std::ptr::from_ref(parent));
+        let family = family.or_insert_with(|| Siblings::of(parent, at.around.as_ref()));
+        let (always, keys) = family.ambiguity(at.index);
+        Ambiguity { always, keys }
+    }
+
+    /// The place among the siblings that the name accepts, from 1; 0 if it does not accept this element.
+    pub(super) fn position(&mut self, at: &ElementAt<'a>, name: &NameTest) -> usize {
+        let Some(parent) = at.parent else {
+            return 1;
+        };
+        if *name == NameTest::Any {
+            return at.index + 1;
+        }
+        let positions = self.positions.entry(std::ptr::from_ref(parent));
+        let positions = positions.or_insert_with(|| positions_below(parent));
+        let Some(position) = positions.get(at.index) else {
+            return 0;
+        };
+        let own = at.element.canonical_name();
+        match name {
+            NameTest::Exact(exact) if exact == own => position.of_name,
+            NameTest::Prefix(prefix) if *prefix == prefix_of(own) => position.of_prefix,
+            _ => 0,
+        }
+    }
+}
+
+/// `qemu:` of `qemu:arg`; empty without a prefix.
+fn prefix_of(name: &str) -> &str {
+    name.find(':').map_or("", |colon| &name[..=colon])
+}
+
+fn positions_below(parent: &Element) -> Vec<Position> {
+    let mut names: HashMap<&str, usize> = HashMap::new();
+    let mut prefixes: HashMap<&str, usize> = HashMap::new();
+    let mut positions = Vec::new();
+    for child in parent.children() {
+        let name = child.canonical_name();
+        let of_name = names.entry(name).or_default();
+        let of_prefix = prefixes.entry(prefix_of(name)).or_default();
+        *of_name += 1;
+        *of_prefix += 1;
+        positions.push(Position {
+            of_name: *of_name,
+            of_prefix: *of_prefix,
+        });
+    }
+    positions
+}

@@ -1,0 +1,52 @@
+//! Files that the firmware passes to the guest.
+
+use kubevirt_api::vmi::Vmi;
+
+use crate::required_files::disk_paths;
+use crate::required_files::error::RequiredFileError;
+use crate::required_files::required_file::RequiredFile;
+use crate::spec::DomainSpec;
+
+const IGNITION: &str = "kubevirt.io/ignitiondata";
+/// The start of the QEMU argument that conversion writes; the path follows.
+const IGNITION_ARGUMENT: &str = "name=opt/com.coreos/config,file=";
+
+pub(crate) fn kernel_boot(
+    vmi: &Vmi,
+    spec: &DomainSpec,
+) -> Result<Option<RequiredFile>, RequiredFileError> {
+    let boot = vmi
+        .spec
+        .domain
+        .firmware
+        .as_ref()
+        .and_then(|firmware| firmware.kernel_boot.as_ref());
+    if boot.and_then(|boot| boot.container.as_ref()).is_none() {
+        return Ok(None);
+    }
+    let artifacts: Vec<String> = [&spec.os.kernel, &spec.os.initrd]
+        .into_iter()
+        .filter(|path| !path.is_empty())
+        .map(|path| disk_paths::checked("kernel boot", path))
+        .collect::<Result<_, _>>()?;
+    Ok((!artifacts.is_empty()).then_some(RequiredFile::KernelBoot { artifacts }))
+}
+
+/// The Ignition file, if QEMU has an argument for it.
+pub(crate) fn ignition(
+    vmi: &Vmi,
+    spec: &DomainSpec,
+) -> Result<Option<RequiredFile>, RequiredFileError> {
+    let arguments = spec.qemu_commandline.iter().flat_map(|line| &line.arg);
+    let path = arguments
+        .filter_map(|argument| argument.value.strip_prefix(IGNITION_ARGUMENT))
+        .next();
+    path.zip(vmi.annotation(IGNITION))
+        .map(|(path, content)| {
+            Ok(RequiredFile::Ignition {
+                path: disk_paths::checked("ignition data", path)?,
+                content: content.to_owned(),
+            })
+        })
+        .transpose()
+}

@@ -1,0 +1,15 @@
+//! Replays the corpora of the fuzz targets.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+#[path = "../../domain-xml/tests/fuzz_corpus/mod.rs"]
+mod fuzz_corpus;
+#[path = "../fuzz/properties.rs"]
+#[allow(unreachable_pub)]
+mod properties;
+
+use fuzz_corpus::replay;
+
+#[test]
+fn domain_json() {
+    replay("domain_json", properties::domain_json);
+}

@@ -1,0 +1,181 @@
+//! What can be called at a hook point: a WASM module, a gRPC sidecar, a plugin's sidecar, or a
+//! module in a replay.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use crate::cloud_init::{CloudInit, CloudInitAnswer};
+use crate::fixed_clock_and_random::Determinism;
+use crate::pod_facts::{FactRead, PodFacts};
+use crate::policy::HookSettings;
+use crate::printable::{MAX_MESSAGE, printable, utf8};
+use crate::{HookError, HookPoint, Invocation, Limits, LogLine, MigrationParameters};
+
+/// One kind of hook. The chain orders hooks, checks their output and records their runs without
+/// knowing the kind.
+pub(crate) trait HookBody: Send + Sync {
+    /// Calls the hook. It stays within the limits of `call`, and returns its output unchecked.
+    fn call_hook<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookReport>;
+
+    /// Whether a call is bounded by a deadline of its own kind, as KubeVirt's sidecars are, so that
+    /// its duration does not count against the chain's deadline.
+    fn has_own_deadline(&self) -> bool;
+}
+
+/// One call of a hook.
+pub(crate) struct HookCall<'a> {
+    pub(crate) invocation: &'a Invocation,
+    /// The VMI as JSON.
+    pub(crate) vmi: &'a str,
+    pub(crate) input: HookInput<'a>,
+    /// The hook's own settings.
+    pub(crate) settings: &'a HookSettings,
+    /// Limits of the whole chain.
+    pub(crate) chain_limits: &'a Limits,
+    /// Time left of the chain's deadline.
+    pub(crate) time_left: Duration,
+    /// Fixed random numbers and time, when the run is recorded.
+    pub(crate) determinism: Option<Determinism>,
+    pub(crate) pod: &'a PodFacts,
+}
+
+/// The input of a hook point.
+#[derive(Clone, Copy)]
+pub(crate) enum HookInput<'a> {
+    PreStart,
+    CloudInit(&'a CloudInit),
+    /// The domain XML.
+    Domain(&'a str),
+    /// The XML of one device.
+    Device(&'a str),
+    Migration(&'a MigrationParameters),
+    Shutdown,
+}
+
+/// The output of a hook, unchecked.
+pub(crate) enum HookOutput {
+    /// PreStart, Shutdown, or a hook point that this kind of hook does not have.
+    Nothing,
+    CloudInit(CloudInitAnswer),
+    DomainXml(String),
+    DeviceXml(String),
+    /// Names and values of parameters of a migration.
+    Parameters(Vec<(String, String)>),
+}
+
+/// The result of a call and its cost.
+pub(crate) struct HookReport {
+    pub(crate) result: Result<HookOutput, BodyError>,
+    pub(crate) log: Vec<LogLine>,
+    /// Peak of the linear memories in bytes; 0 for what is no module.
+    pub(crate) peak_memory: usize,
+    /// The facts about the pod that the hook asked for.
+    pub(crate) facts: Vec<FactRead>,
+    /// How long it waited for facts, which does not count against its own deadline.
+    pub(crate) waited: Duration,
+}
+
+/// Why a call returned no output. [`BodyError::at`] adds the hook and the hook point.
+pub(crate) enum BodyError {
+    Veto(String),
+    Failed(String),
+    Trap(String),
+    /// The words with which it crashed.
+    Panic(String),
+    /// The call exceeded its own deadline.
+    Deadline(Duration),
+    /// The chain's deadline left no time for the call.
+    ChainDeadline,
+    BadInput(String),
+    BadOutput(String),
+    Sidecar {
+        version: String,
+        message: String,
+    },
+    /// The hook cannot be called at all.
+    Unusable(Box<HookError>),
+}
+
+impl HookOutput {
+    /// The domain XML in the answer of a sidecar.
+    pub(crate) fn from_domain_bytes(bytes: Vec<u8>) -> Result<Self, BodyError> {
+        match utf8(bytes) {
+            Ok(xml) => Ok(Self::DomainXml(xml)),
+            Err(error) => Err(BodyError::BadOutput(format!("the domain XML: {error}"))),
+        }
+    }
+}
+
+impl HookReport {
+    /// The report of a hook that is no module: it has no log and no memory here.
+    pub(crate) fn remote(result: Result<HookOutput, BodyError>) -> Self {
+        Self {
+            result,
+            log: Vec::new(),
+            peak_memory: 0,
+            facts: Vec::new(),
+            waited: Duration::ZERO,
+        }
+    }
+}
+
+impl BodyError {
+    /// Without what a hook that reads cloud-init data said on its standard error, as its log lines are.
+    pub(crate) fn withheld(self) -> Self {
+        match self {
+            Self::Panic(message) => Self::Trap(format!(
+                "its last words ({} bytes) are withheld, since it reads cloud-init data; a record with \
+                 secrets has them",
+                message.len()
+            )),
+            other => other,
+        }
+    }
+
+    /// The error of the hook `hook` at `point`; `chain_deadline` is the chain's.
+    pub(crate) fn at(self, hook: &str, point: HookPoint, chain_deadline: Duration) -> HookError {
+        let hook = hook.to_owned();
+        let printed = |message: String| printable(&message, MAX_MESSAGE);
+        match self {
+            Self::Veto(message) => HookError::Veto {
+                hook,
+                point,
+                message: printed(message),
+            },
+            Self::Failed(message) => HookError::Failed {
+                hook,
+                point,
+                message: printed(message),
+            },
+            Self::Trap(message) | Self::Panic(message) => HookError::Trap {
+                hook,
+                point,
+                message: printed(message),
+            },
+            Self::Deadline(limit) => HookError::Deadline { hook, point, limit },
+            Self::ChainDeadline => HookError::ChainDeadline {
+                hook,
+                point,
+                limit: chain_deadline,
+            },
+            Self::BadInput(message) => HookError::BadInput {
+                hook,
+                point,
+                message: printed(message),
+            },
+            Self::BadOutput(message) => HookError::BadOutput {
+                hook,
+                point,
+                message: printed(message),
+            },
+            Self::Sidecar { version, message } => HookError::Sidecar {
+                hook,
+                point,
+                version,
+                message: printed(message),
+            },
+            Self::Unusable(error) => *error,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! One device that is attached to the running virtual machine, and what its hooks may not change.
+
+use std::rc::Rc;
+
+use domain_xml::{Budget, Change, Document, Element, diff_within};
+
+use super::verify_domain::{Domain, Rejection};
+use crate::policy::Grant;
+
+/// The devices that hooks see.
+const KINDS: [&str; 3] = ["disk", "interface", "hostdev"];
+/// The elements that make a device this device.
+const IDENTITY: [&str; 4] = ["target", "alias", "mac", "source"];
+/// The attributes that say how the source is read.
+const IDENTITY_ATTRIBUTES: [&str; 3] = ["type", "device", "mode"];
+
+/// A device, as the only one of a domain: so the paths of its changes, and the grants for them, are those of
+/// OnDefineDomain.
+pub struct AttachedDevice {
+    domain: Domain,
+}
+
+impl AttachedDevice {
+    /// Parses the XML of one device: a disk, an interface or a host device. The error says what is wrong with it.
+    pub fn parse(xml: &str) -> Result<Self, String> {
+        let document = Domain::document(xml)?;
+        let root = document.root();
+        if !KINDS.contains(&root.name()) {
+            return Err(format!(
+                "the root element is <{}>, none of <disk>, <interface>, <hostdev>",
+                root.name()
+            ));
+        }
+        let devices = Element::new("devices").with_child(root.clone());
+        let domain = Element::new("domain").with_child(devices);
+        Ok(Self {
+            domain: Domain::of(Document::new(domain)),
+        })
+    }
+
+    /// `<domain><devices>` with the device.
+    #[must_use]
+    pub fn as_domain(&self) -> &Document {
+        self.domain.as_document()
+    }
+
+    /// Checks that this is the same device. The error names the path, and what was and is there.
+    pub fn same_identity(&self, after: &Self) -> Result<(), String> {
+        self.same_identity_within(after, &Budget::unlimited())
+    }
+
+    /// Parses a hook's device, checks it against the grant and returns it with the changes.
+    pub(super) fn verify(
+        &self,
+        xml: &str,
+        grant: &Grant,
+        budget: &Rc<Budget<'static>>,
+    ) -> Result<(Self, Vec<Change>), Rejection> {
+        budget.spend(xml.len() as u64 / 16);
+        if xml.trim().is_empty() {
+            return Err(Rejection::Invalid("an empty device XML".to_owned()));
+        }
+        let after = Self::parse(xml).map_err(Rejection::Invalid)?;
+        self.same_identity_within(&after, budget)
+            .map_err(Rejection::Invalid)?;
+        let changes = self.domain.verify_parsed(&after.domain, grant, budget)?;
+        Ok((after, changes))
+    }
+
+    /// The device itself; the path is there for every device that was parsed.
+    fn element(&self) -> Option<&Element> {
+        let devices = self.domain.root().child("devices")?;
+        devices.children().next()
+    }
+
+    fn same_identity_within(&self, after: &Self, budget: &Budget<'_>) -> Result<(), String> {
+        let (Some(before), Some(after)) = (self.element(), after.element()) else {
+            return Err("there is no device".to_owned());
+        };
+        let kind = before.name();
+        let refused = |path: &str, before: &str, after: &str| {
+            Err(format!(
+                "/domain/devices/{path} was {before} and is {after}; which device it is is not a hook's to change"
+            ))
+        };
+        if kind != after.name() {
+            return refused(kind, &format!("<{kind}>"), &format!("<{}>", after.name()));
+        }
+        for name in IDENTITY_ATTRIBUTES {
+            let value = |element: &Element| match element.attr(name) {
+                Some(value) => format!("{value:?}"),
+                None => "not there".to_owned(),
+            };
+            let (before, after) = (value(before), value(after));
+            if before != after {
+                return refused(&format!("{kind}/@{name}"), &before, &after);
+            }
+        }
+        for name in IDENTITY {
+            let of = |element: &Element| -> Vec<Element> {
+                element.children_named(name).cloned().collect()
+            };
+            let (before, after) = (of(before), of(after));
+            let is_same = before.len() == after.len()
+                && before.iter().zip(&after).all(|(before, after)| {
+                    let document = |element: &Element| Document::new(element.clone());
+                    diff_within(&document(before), &document(after), budget).is_empty()
+                });
+            if !is_same {
+                let text = |elements: &[Element]| match elements {
+                    [] => "not there".to_owned(),
+                    elements => elements.iter().map(Element::render).collect(),
+                };
+                return refused(&format!("{kind}/{name}"), &text(&before), &text(&after));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const DISK: &str = "<disk type='file' device='disk'><source file='/a'/><target dev='sda' bus='scsi'/>\
+        <driver name='qemu' type='raw'/><alias name='ua-data'/></disk>";
+
+    fn verify(before: &str, after: &str) -> Result<Vec<String>, String> {
+        let device = AttachedDevice::parse(before).unwrap();
+        let budget = Rc::new(Budget::unlimited());
+        let verified = device.verify(after, &Grant::unlimited(), &budget);
+        match verified {
+            Ok((_, changes)) => Ok(changes.into_iter().map(|change| change.path).collect()),
+            Err(Rejection::Invalid(message)) => Err(message),
+            Err(Rejection::NotGranted(_)) => Err("not granted".to_owned()),
+        }
+    }
+
+    fn refusal(from: &str, to: &str) -> String {
+        let after = DISK.replace(from, to);
+        assert_ne!(after, DISK);
+        verify(DISK, &after).unwrap_err()
+    }
+
+    #[test]
+    fn changes_have_the_paths_of_the_domain() {
+        let tuned = DISK.replace("type='raw'", "type='raw' queues='4'");
+        let paths = verify(DISK, &tuned).unwrap();
+        assert_eq!(
+            paths,
+            ["/domain/devices/disk[target/@dev='sda']/driver/@queues"]
+        );
+        assert_eq!(verify(DISK, DISK).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn the_identity_of_a_device_may_not_change() {
+        for (from, to, path) in [
+            ("file='/a'", "file='/b'", "disk/source"),
+            ("<source file='/a'/>", "", "disk/source"),
+            ("'sda'", "'sdb'", "disk/target"),
+            ("'scsi'", "'virtio'", "disk/target"),
+            ("ua-data", "ua-other", "disk/alias"),
+            (
+                "<driver",
+                "<mac address='02:00:00:00:00:01'/><driver",
+                "disk/mac",
+            ),
+            ("type='file'", "type='block'", "disk/@type"),
+            ("device='disk'", "device='lun'", "disk/@device"),
+            ("<disk type", "<disk mode='x' type", "disk/@mode"),
+        ] {
+            let error = refusal(from, to);
+            assert!(
+                error.starts_with(&format!("/domain/devices/{path} was ")),
+                "{error}"
+            );
+        }
+        let hostdev = "<hostdev mode='subsystem' type='pci'><source/></hostdev>";
+        let error = verify(DISK, hostdev).unwrap_err();
+        assert!(error.contains("was <disk> and is <hostdev>"), "{error}");
+    }
+
+    #[test]
+    fn other_output_than_one_device_is_refused() {
+        assert!(refusal("</disk>", "").contains("malformed XML"));
+        assert!(refusal(DISK, " ").contains("empty device XML"));
+        assert!(refusal(DISK, "<controller/>").contains("the root element is <controller>"));
+        let twice = DISK.replace("<driver", "<driver type='x'/><driver");
+        assert!(
+            verify(DISK, &twice)
+                .unwrap_err()
+                .contains("several <driver>")
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! Conditions of plugins and their hooks: CEL about the virtual machine.
+//!
+//! KubeVirt type-checks and evaluates CEL over its Go types: the VMI's, and libvirtxml's for the
+//! domain. No Rust crate has the latter, and none type-checks before it evaluates. So the `cel`
+//! crate only parses. An expression is accepted if it uses members of the VMI that [`schema`] lists
+//! with their Go names and types, and operators with exactly KubeVirt's meaning. Everything else is
+//! [`Unsupported`] and refused.
+//!
+//! Accepted expressions have no loops, so the cost of evaluation is linear in the text's length.
+
+mod eval;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+mod type_check;
+mod vmi_schema;
+
+use std::collections::HashMap;
+
+use cel::parser::Parser;
+use serde_json::Value as Json;
+
+/// The longest condition in bytes.
+const MAX_BYTES: usize = 4096;
+/// The deepest nesting of brackets.
+const MAX_DEPTH: u16 = 32;
+
+/// A type-checked condition.
+#[derive(Debug)]
+pub(super) struct Condition(type_check::Expr);
+
+/// Why a condition is not valid CEL or uses an unsupported feature.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Unsupported(String);
+
+/// Why a condition has no value for this VMI, such as a missing label.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NoValue(String);
+
+/// The value of a condition for a VMI.
+pub(super) type ConditionResult = Result<Result<bool, NoValue>, Unsupported>;
+
+/// Evaluates conditions for one VMI, each distinct text once.
+pub(super) struct ConditionCache<'a> {
+    vmi: &'a str,
+    /// Parsed when the first condition needs it.
+    json: Option<Json>,
+    results: HashMap<&'a str, ConditionResult>,
+}
+
+impl<'a> ConditionCache<'a> {
+    /// `vmi` is the VMI's JSON.
+    pub(super) fn new(vmi: &'a str) -> Self {
+        Self {
+            vmi,
+            json: None,
+            results: HashMap::new(),
+        }
+    }
+
+    pub(super) fn ask(&mut self, text: &'a str) -> ConditionResult {
+        let Self { vmi, json, results } = self;
+        let say = || {
+            let json = json.get_or_insert_with(|| serde_json::from_str(vmi).unwrap_or_default());
+            Condition::parse(text).map(|condition| condition.holds(json))
+        };
+        results.entry(text).or_insert_with(say).clone()
+    }
+}
+
+impl Condition {
+    pub(super) fn parse(text: &str) -> Result<Self, Unsupported> {
+        if text.len() > MAX_BYTES {
+            let size = text.len();
+            return Err(Unsupported(format!(
+                "its {size} bytes are more than the {MAX_BYTES} that are read"
+            )));
+        }
+        let parsed = Parser::new().max_recursion_depth(MAX_DEPTH).parse(text);
+        let parsed = parsed.map_err(|errors| {
+            let first = errors.errors.first();
+            Unsupported(first.map_or("it is no CEL".to_owned(), |error| {
+                format!("it is no CEL: {}", error.msg)
+            }))
+        })?;
+        type_check::condition(&parsed).map(Self)
+    }
+
+    /// Whether the condition holds for this VMI.
+    pub(super) fn holds(&self, vmi: &Json) -> Result<bool, NoValue> {
+        eval::truth(&self.0, vmi)
+    }
+}

@@ -1,0 +1,116 @@
+//! A plugin whose sidecar is a module: `hook.wasm` beside `hook.sock` runs in this process instead.
+//!
+//! `virt-hook serve --plugin` calls the same hook points for `MutateDomain`, so that one Plugin works
+//! with every launcher.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+
+use super::socket::SocketPath;
+use crate::hook::Hook;
+use crate::hook_body::{HookBody, HookCall, HookInput, HookOutput, HookReport};
+use crate::{HookPoint, Limits};
+
+/// Loads modules of plugins, with the settings that `hook.yaml` and the operator's policy give them.
+pub(crate) trait LoadModule: Send + Sync {
+    /// `limits` are those of its calls; to describe itself it gets no more than any module. The error is why the
+    /// module cannot be used.
+    fn load_module<'a>(
+        &'a self,
+        file: &'a ModuleFile,
+        limits: Limits,
+    ) -> BoxFuture<'a, Result<Hook, String>>;
+}
+
+/// A module in a plugin's directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ModuleFile {
+    pub(crate) plugin: String,
+    pub(crate) file: String,
+}
+
+impl SocketPath {
+    /// The module beside the socket, if there is one: `NAME.wasm` for `NAME.sock`. Only the plugin's
+    /// own directory can hold it, not one below.
+    pub(super) fn module(&self) -> Option<ModuleFile> {
+        let plugin = self.plugin_of_direct_child()?;
+        let name = self.file();
+        let file = format!("{}.wasm", name.strip_suffix(".sock").unwrap_or(name));
+        let found = self.directory().join(&file).symlink_metadata();
+        found.is_ok().then(|| ModuleFile {
+            plugin: plugin.to_owned(),
+            file,
+        })
+    }
+}
+
+/// The module of a plugin: `MutateDomain` is its PreStart, which may veto, and its OnDefineDomain.
+pub(super) struct PluginModule {
+    module: Box<dyn HookBody>,
+    points: Vec<HookPoint>,
+}
+
+impl PluginModule {
+    /// The error is why the module cannot be a plugin.
+    pub(super) fn new(module: Box<dyn HookBody>, points: Vec<HookPoint>) -> Result<Self, String> {
+        let called = [HookPoint::PreStart, HookPoint::OnDefineDomain];
+        if called.iter().any(|point| points.contains(point)) {
+            return Ok(Self { module, points });
+        }
+        Err(
+            "the module has neither PreStart nor OnDefineDomain, and a plugin calls nothing else"
+                .into(),
+        )
+    }
+
+    async fn mutate_domain(&self, mut call: HookCall<'_>, xml: &str) -> HookReport {
+        let (mut log, mut peak_memory) = (Vec::new(), 0);
+        let (mut facts, mut waited) = (Vec::new(), Duration::ZERO);
+        if self.points.contains(&HookPoint::PreStart) {
+            let started = Instant::now();
+            let first = HookCall {
+                input: HookInput::PreStart,
+                determinism: call.determinism,
+                ..call
+            };
+            let report = self.module.call_hook(first).await;
+            if report.result.is_err() {
+                return report;
+            }
+            (log, peak_memory) = (report.log, report.peak_memory);
+            (facts, waited) = (report.facts, report.waited);
+            call.time_left = call.time_left.saturating_sub(started.elapsed());
+        }
+        let mut report = if self.points.contains(&HookPoint::OnDefineDomain) {
+            self.module.call_hook(call).await
+        } else {
+            HookReport::remote(Ok(HookOutput::DomainXml(xml.to_owned())))
+        };
+        log.append(&mut report.log);
+        facts.append(&mut report.facts);
+        HookReport {
+            log,
+            peak_memory: report.peak_memory.max(peak_memory),
+            facts,
+            waited: waited + report.waited,
+            ..report
+        }
+    }
+}
+
+impl HookBody for PluginModule {
+    fn call_hook<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookReport> {
+        Box::pin(async move {
+            match call.input {
+                HookInput::Domain(xml) => self.mutate_domain(call, xml).await,
+                // Plugins have no other hook point.
+                _ => HookReport::remote(Ok(HookOutput::Nothing)),
+            }
+        })
+    }
+
+    fn has_own_deadline(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,90 @@
+//! Removes cloud-init data and facts about the pod from records.
+
+use serde_json::Value;
+
+use super::format::Record;
+use crate::HookPoint;
+use crate::pod_facts::FactRead;
+
+/// The members of cloud-init volumes that contain data rather than the name of a Secret.
+const MEMBERS: [&str; 4] = [
+    "userData",
+    "userDataBase64",
+    "networkData",
+    "networkDataBase64",
+];
+const VOLUMES: [&str; 2] = ["cloudInitNoCloud", "cloudInitConfigDrive"];
+/// The annotation in which kubectl keeps a copy of the whole object.
+const COPY: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Replaces cloud-init data, and facts that records may not have, in a record by placeholders and lists in `withheld` what was removed.
+pub(super) fn withhold(record: &mut Record) {
+    let mut withheld = Vec::new();
+    if let Ok(mut vmi) = serde_json::from_str::<Value>(&record.input.vmi) {
+        from_vmi(&mut vmi, &mut withheld);
+        if !withheld.is_empty() {
+            record.input.vmi = vmi.to_string();
+        }
+    }
+    let output = record
+        .output
+        .as_mut()
+        .and_then(|output| output.documents.as_mut());
+    for (side, documents) in [
+        ("input", record.input.documents.as_mut()),
+        ("output", output),
+    ] {
+        for (name, text) in documents.into_iter().flatten() {
+            withheld.push(format!("{side}: {name}"));
+            *text = instead(text);
+        }
+    }
+    let reads_secrets = record.input.pod.iter().any(FactRead::is_withheld_secret);
+    for read in &mut record.input.pod {
+        if let Some(value) = read.value.as_mut().filter(|_| !read.is_recorded) {
+            withheld.push(format!("input: the pod's {}", read.fact));
+            *value = instead(value);
+        }
+    }
+    // A hook that reads cloud-init data or annotations may log them.
+    let reads_secrets = reads_secrets || record.hook_point == HookPoint::PreCloudInitIso.name();
+    if reads_secrets && !record.log.is_empty() {
+        withheld.push(format!("log: {} lines", record.log.len()));
+        for line in &mut record.log {
+            line.message = instead(&line.message);
+        }
+    }
+    record.withheld = withheld;
+}
+
+fn from_vmi(vmi: &mut Value, withheld: &mut Vec<String>) {
+    if let Some(copy) = vmi
+        .pointer_mut("/metadata/annotations")
+        .and_then(|a| a.get_mut(COPY))
+    {
+        take(copy, format!("vmi: the annotation {COPY}"), withheld);
+    }
+    let volumes = vmi
+        .pointer_mut("/spec/volumes")
+        .and_then(Value::as_array_mut);
+    for (index, volume) in volumes.into_iter().flatten().enumerate() {
+        for kind in VOLUMES {
+            for member in MEMBERS {
+                if let Some(text) = volume.get_mut(kind).and_then(|v| v.get_mut(member)) {
+                    let place = format!("vmi: spec.volumes[{index}].{kind}.{member}");
+                    take(text, place, withheld);
+                }
+            }
+        }
+    }
+}
+
+fn take(value: &mut Value, place: String, withheld: &mut Vec<String>) {
+    let text = value.as_str().unwrap_or_default();
+    *value = instead(text).into();
+    withheld.push(place);
+}
+
+fn instead(text: &str) -> String {
+    format!("(withheld: {} bytes)", text.len())
+}

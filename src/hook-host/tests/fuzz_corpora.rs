@@ -1,0 +1,30 @@
+//! Replays the corpora of the fuzz targets.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+#[path = "../../domain-xml/tests/fuzz_corpus/mod.rs"]
+mod fuzz_corpus;
+#[path = "../fuzz/properties.rs"]
+#[allow(unreachable_pub)]
+mod properties;
+
+use fuzz_corpus::replay;
+
+#[test]
+fn grants() {
+    replay("grants", properties::grants);
+}
+
+#[test]
+fn description() {
+    replay("description", properties::description);
+}
+
+#[test]
+fn policy_file() {
+    replay("policy_file", properties::policy_file);
+}
+
+#[test]
+fn record() {
+    replay("record", properties::record);
+}

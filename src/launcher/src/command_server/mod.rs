@@ -1,0 +1,127 @@
+//! The command server, which virt-handler calls.
+//!
+//! It listens on the *uninitialized* socket first. Renaming that socket to its ready name shows the pod's readiness
+//! probe, and with it virt-controller, that the launcher can run a VM.
+
+mod backup;
+mod decode;
+mod invalid_authority;
+mod launch_security;
+mod queries;
+mod response;
+mod service;
+mod vm_stats;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use proto::cmd::info::cmd_info_server::CmdInfoServer;
+use proto::cmd::v1::cmd_server::CmdServer;
+use tokio::net::UnixListener;
+use tokio::task::JoinHandle;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::UnixListenerStream;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use service::CommandService;
+
+use invalid_authority::ClientStream;
+
+use crate::paths::Paths;
+
+/// A VMI may have 4 MiB; the options come on top.
+const LARGEST_REQUEST: usize = 6 << 20;
+/// For requests that are under way when the launcher ends.
+const DRAIN: Duration = Duration::from_millis(500);
+
+/// The command server cannot be reached.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServerError {
+    /// Its socket cannot be made.
+    #[error("listening on {path}: {source}; is the directory shared with virt-handler writable?")]
+    Listen {
+        /// The socket.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Its socket cannot get its ready name.
+    #[error("renaming {from} to {to}: {source}")]
+    Rename {
+        /// The uninitialized name.
+        from: PathBuf,
+        /// The ready name.
+        to: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// A running command server.
+pub(crate) struct Server {
+    socket: PathBuf,
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl Server {
+    /// Listens on the uninitialized socket and answers from now on.
+    pub(crate) fn start(paths: &Paths, service: CommandService) -> Result<Server, ServerError> {
+        let socket = paths.init_socket();
+        let listener = listen(&socket).map_err(|source| ServerError::Listen {
+            path: socket.clone(),
+            source,
+        })?;
+        let stop = CancellationToken::new();
+        let stopped = stop.clone().cancelled_owned();
+        let server = tonic::transport::Server::builder()
+            .add_service(CmdInfoServer::new(service.clone()))
+            .add_service(CmdServer::new(service).max_decoding_message_size(LARGEST_REQUEST));
+        let clients = UnixListenerStream::new(listener).map(|client| client.map(ClientStream::new));
+        let serving = server.serve_with_incoming_shutdown(clients, stopped);
+        let serving = tokio::spawn(async move {
+            if let Err(error) = serving.await {
+                tracing::error!(reason = %error, "the command server ended");
+            }
+        });
+        Ok(Server {
+            socket,
+            stop,
+            serving,
+        })
+    }
+
+    /// Gives the socket its ready name.
+    pub(crate) fn mark_ready(&mut self, paths: &Paths) -> Result<(), ServerError> {
+        let ready = paths.ready_socket();
+        fs::rename(&self.socket, &ready).map_err(|source| ServerError::Rename {
+            from: self.socket.clone(),
+            to: ready.clone(),
+            source,
+        })?;
+        self.socket = ready;
+        Ok(())
+    }
+
+    /// Stops listening, lets requests under way end, removes the socket.
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        if tokio::time::timeout(DRAIN, self.serving).await.is_err() {
+            tracing::debug!("command server: requests were still under way");
+        }
+        let _ = fs::remove_file(&self.socket);
+    }
+}
+
+fn listen(socket: &Path) -> io::Result<UnixListener> {
+    if let Some(directory) = socket.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    match fs::remove_file(socket) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    UnixListener::bind(socket)
+}

@@ -1,0 +1,259 @@
+//! A snapshot of the domain: its state and description, in KubeVirt's terms.
+
+use std::sync::{Mutex, PoisonError};
+
+use domain::spec::DomainJson;
+use domain::spec::DomainSpec;
+use kubevirt_api::domain_metadata::KubeVirtMetadata;
+use kubevirt_api::domain_state::{LifeCycle, reason};
+use libvirt::{DomainState, Reason, State, XmlKind};
+
+use super::connection::Session;
+use super::domain_handle::DomainHandle;
+use crate::blocking::NoAnswer;
+
+/// The name of the guest agent's channel.
+const GUEST_AGENT: &str = "org.qemu.guest_agent.0";
+
+/// Whether the domain exists and runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// No such domain.
+    Nothing,
+    /// A domain without a QEMU process.
+    Off,
+    /// A domain with a QEMU process.
+    On,
+}
+
+/// The domain at one moment.
+#[derive(Debug, Clone)]
+pub struct DomainSnapshot {
+    /// Its state.
+    pub status: LifeCycle,
+    /// Why.
+    pub reason: &'static str,
+    /// Its description; `None` when libvirt has none to give.
+    pub spec: Option<DomainSpec>,
+}
+
+/// The snapshot could not be taken.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum SnapshotError {
+    /// libvirt refused.
+    #[error(transparent)]
+    Libvirt(#[from] libvirt::Error),
+    /// libvirt gave no answer in time.
+    #[error(transparent)]
+    NoAnswer(#[from] NoAnswer),
+    /// What libvirt describes is not understood.
+    #[error("reading libvirt's description of domain {domain}: {message}")]
+    Spec {
+        /// The domain.
+        domain: String,
+        /// What is wrong with the description.
+        message: String,
+    },
+}
+
+/// Reads descriptions, and parses a description only when it has changed.
+#[derive(Default)]
+pub(super) struct SpecReader(Mutex<Option<(String, DomainSpec)>>);
+
+impl SpecReader {
+    /// The domain's description; `None` when libvirt has none to give. Blocking.
+    pub(super) fn read(
+        &self,
+        handle: &DomainHandle,
+        session: &Session,
+        domain: &str,
+    ) -> Result<Option<DomainSpec>, SnapshotError> {
+        match handle.read(session, domain, |guest| guest.xml(XmlKind::Active)) {
+            Ok(Some(xml)) => self.parse(xml, domain).map(Some),
+            Ok(None) => Ok(None),
+            Err(error) if error.is_operation_invalid() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The description of a domain that libvirt cannot be asked about yet.
+    pub(super) fn expect(&self, spec: DomainSpec) {
+        let mut parsed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *parsed = Some((String::new(), spec));
+    }
+
+    /// The description that was read last.
+    pub(super) fn last(&self) -> Option<DomainSpec> {
+        let parsed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        parsed.as_ref().map(|(_, spec)| spec.clone())
+    }
+
+    fn parse(&self, xml: String, domain: &str) -> Result<DomainSpec, SnapshotError> {
+        let mut parsed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, spec)) = parsed.as_ref().filter(|(known, _)| *known == xml) {
+            return Ok(spec.clone());
+        }
+        let spec = domain::parse::parse(&xml).map_err(|error| SnapshotError::Spec {
+            domain: domain.to_owned(),
+            message: error.to_string(),
+        })?;
+        *parsed = Some((xml, spec.clone()));
+        Ok(spec)
+    }
+}
+
+impl DomainSnapshot {
+    pub(super) const GONE: DomainSnapshot = DomainSnapshot {
+        status: LifeCycle::NoState,
+        reason: reason::NON_EXISTENT,
+        spec: None,
+    };
+
+    pub(super) fn new(state: State, spec: Option<DomainSpec>) -> DomainSnapshot {
+        DomainSnapshot {
+            status: life_cycle(state.state),
+            reason: why(state),
+            spec,
+        }
+    }
+
+    /// Whether there is no such domain.
+    pub fn is_gone(&self) -> bool {
+        self.status == LifeCycle::NoState && self.reason == reason::NON_EXISTENT
+    }
+
+    /// Whether it exists and runs.
+    pub fn presence(&self) -> Presence {
+        match self.status {
+            LifeCycle::NoState if self.is_gone() => Presence::Nothing,
+            LifeCycle::NoState | LifeCycle::Shutoff | LifeCycle::Crashed => Presence::Off,
+            _ => Presence::On,
+        }
+    }
+
+    /// Whether the guest agent has opened its channel.
+    pub fn is_agent_connected(&self) -> bool {
+        let channels = self.spec.iter().flat_map(|spec| &spec.devices.channels);
+        let mut targets = channels.filter_map(|channel| channel.target.as_ref());
+        targets.any(|target| target.name == GUEST_AGENT && target.state == "connected")
+    }
+
+    /// A domain whose start has made its QEMU process, and whose processors do not run yet.
+    pub fn starting_up(spec: DomainSpec) -> DomainSnapshot {
+        DomainSnapshot {
+            status: LifeCycle::Paused,
+            reason: reason::STARTING_UP,
+            spec: Some(spec),
+        }
+    }
+
+    /// A domain whose QEMU process has ended.
+    pub fn shut_off(spec: DomainSpec, reason: &'static str) -> DomainSnapshot {
+        DomainSnapshot {
+            status: LifeCycle::Shutoff,
+            reason,
+            spec: Some(spec),
+        }
+    }
+
+    /// The domain in a notification. A domain that is gone has only its name and UID.
+    pub fn domain(
+        self,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        metadata: KubeVirtMetadata,
+    ) -> DomainJson {
+        match self.spec {
+            Some(spec) => {
+                DomainJson::new(namespace, name, spec, metadata, self.status, self.reason)
+            }
+            None => {
+                let mut domain =
+                    DomainJson::reference(namespace, name).with_status(self.status, self.reason);
+                uid.clone_into(&mut domain.metadata.uid);
+                uid.clone_into(&mut domain.spec.metadata.kubevirt.uid);
+                domain
+            }
+        }
+    }
+}
+
+fn life_cycle(state: DomainState) -> LifeCycle {
+    match state {
+        DomainState::NoState => LifeCycle::NoState,
+        DomainState::Running => LifeCycle::Running,
+        DomainState::Blocked => LifeCycle::Blocked,
+        DomainState::Paused => LifeCycle::Paused,
+        DomainState::Shutdown => LifeCycle::Shutdown,
+        DomainState::Shutoff => LifeCycle::Shutoff,
+        DomainState::Crashed => LifeCycle::Crashed,
+        DomainState::PmSuspended => LifeCycle::PmSuspended,
+    }
+}
+
+/// KubeVirt has reasons for these four states only.
+fn why(state: State) -> &'static str {
+    match state.state {
+        DomainState::Paused
+        | DomainState::Shutoff
+        | DomainState::Shutdown
+        | DomainState::Crashed => word(state.reason),
+        _ => reason::UNKNOWN,
+    }
+}
+
+fn word(why: Reason) -> &'static str {
+    match why {
+        Reason::User => reason::USER,
+        Reason::Migration => reason::MIGRATION,
+        Reason::Save => "Save",
+        Reason::Dump => reason::DUMP,
+        Reason::IOError => reason::IO_ERROR,
+        Reason::Watchdog => "Watchdog",
+        Reason::FromSnapshot => "FromSnapshot",
+        Reason::ShuttingDown => "ShuttingDown",
+        Reason::Snapshot => "Snapshot",
+        Reason::Crashed => reason::CRASHED,
+        Reason::StartingUp => reason::STARTING_UP,
+        Reason::Postcopy => "Postcopy",
+        Reason::PostcopyFailed => "PostcopyFailed",
+        Reason::Shutdown => reason::SHUTDOWN,
+        Reason::Destroyed => reason::DESTROYED,
+        Reason::Migrated => reason::MIGRATED,
+        Reason::Saved => "Saved",
+        Reason::Failed => "Failed",
+        Reason::Panicked => "Panicked",
+        // Newer states of libvirt's have no name in KubeVirt.
+        Reason::ApiError | Reason::Daemon => "",
+        _ => reason::UNKNOWN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_have_kubevirts_names() {
+        let words = |state, reason| why(State::new(state, reason));
+        assert_eq!(words(DomainState::Running, Reason::Booted), "Unknown");
+        assert_eq!(words(DomainState::Paused, Reason::StartingUp), "StartingUp");
+        assert_eq!(words(DomainState::Paused, Reason::User), "User");
+        assert_eq!(words(DomainState::Shutdown, Reason::User), "User");
+        assert_eq!(words(DomainState::Crashed, Reason::Panicked), "Panicked");
+        assert_eq!(words(DomainState::Shutoff, Reason::Daemon), "");
+        assert_eq!(words(DomainState::Shutoff, Reason::Destroyed), "Destroyed");
+        assert_eq!(words(DomainState::Shutoff, Reason::Crashed), "Crashed");
+    }
+
+    #[test]
+    fn gone_domain_has_only_name_and_uid() {
+        let metadata = KubeVirtMetadata::default();
+        let domain = DomainSnapshot::GONE.domain("default", "vm1", "1234", metadata);
+        assert_eq!(domain.metadata.uid, "1234");
+        assert_eq!(domain.spec.metadata.kubevirt.uid, "1234");
+        assert_eq!(domain.status.reason, "NonExistent");
+        assert_eq!(DomainSnapshot::GONE.presence(), Presence::Nothing);
+    }
+}

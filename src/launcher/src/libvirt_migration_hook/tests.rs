@@ -1,0 +1,88 @@
+#![allow(clippy::unwrap_used)]
+use kubevirt_api::libvirt_hook_protocol::{announced, read_refusal};
+
+use super::*;
+
+const DOMAIN: &str = "<domain><name>a</name></domain>\n";
+
+fn server(directory: &tempfile::TempDir) -> (HookServer, PathBuf) {
+    let path = directory.path().join("hook-socket");
+    let edit: EditDomain = Arc::new(|xml: String| {
+        Box::pin(async move {
+            match xml.contains("refuse") {
+                true => Err("hook a may not change /domain/memory".to_owned()),
+                false => Ok(xml.replace("<name>a", "<name>b")),
+            }
+        })
+    });
+    (HookServer::start(&path, edit).unwrap(), path)
+}
+
+/// The answer to a request, whose sender keeps its side open or not.
+async fn ask(path: &Path, request: &str, closes: bool) -> String {
+    let mut connection = UnixStream::connect(path).await.unwrap();
+    connection.write_all(request.as_bytes()).await.unwrap();
+    if closes {
+        connection.shutdown().await.unwrap();
+    }
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn any_number_of_hooks_is_answered() {
+    let directory = tempfile::tempdir().unwrap();
+    let (server, path) = server(&directory);
+    for closes in [false, true, false] {
+        let answer = ask(&path, DOMAIN, closes).await;
+        assert_eq!(answer, "<domain><name>b</name></domain>\n");
+    }
+    drop(server);
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn connection_outlives_the_replacement_of_its_edit() {
+    let directory = tempfile::tempdir().unwrap();
+    let (server, path) = server(&directory);
+    let mut early = UnixStream::connect(&path).await.unwrap();
+    let (begin, end) = DOMAIN.split_at(10);
+    early.write_all(begin.as_bytes()).await.unwrap();
+    // Connections are accepted in their order.
+    ask(&path, DOMAIN, true).await;
+    server.replace(Arc::new(|_| Box::pin(async { Ok("<new/>".to_owned()) })));
+    assert_eq!(ask(&path, DOMAIN, true).await, "<new/>");
+    early.write_all(end.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    early.read_to_string(&mut answer).await.unwrap();
+    assert_eq!(answer, "<domain><name>b</name></domain>\n");
+}
+
+#[tokio::test]
+async fn refusal_has_its_reason_for_the_hook_that_understands_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_server, path) = server(&directory);
+    let refused = DOMAIN.replace("<name>a", "<name>refuse");
+    assert_eq!(
+        ask(&path, &refused, false).await,
+        "",
+        "KubeVirt's hook fails"
+    );
+    let answer = ask(&path, &announced(&refused), true).await;
+    let reason = read_refusal(&answer);
+    assert_eq!(reason, Some("hook a may not change /domain/memory"));
+}
+
+#[tokio::test]
+async fn oversized_domain_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_server, path) = server(&directory);
+    let huge = format!("<domain>{}", " ".repeat(MAX_BYTES));
+    let mut connection = UnixStream::connect(&path).await.unwrap();
+    // The server may close before all is written.
+    let _ = connection.write_all(huge.as_bytes()).await;
+    let mut answer = Vec::new();
+    let _ = connection.read_to_end(&mut answer).await;
+    assert_eq!(answer, b"");
+}

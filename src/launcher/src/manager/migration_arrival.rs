@@ -1,0 +1,143 @@
+//! The end of a VM's arrival by a migration.
+//!
+//! The observer moves the [`ArrivalStage`], from libvirt's events. The task records the end, which virt-handler takes for
+//! the migration's success: libvirt's job may outlast the guest's first instruction here, and until it has ended the
+//! source can still take the VM back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use libvirt::{JobOperation, JobType, XmlKind, code};
+use tokio::time::Instant;
+
+use super::kubevirt_metadata::now;
+use super::migration_arrival_stage::ArrivalStage;
+use super::vm_context::VmContext;
+use super::vm_state::Role;
+use crate::libvirt_client::{COMMAND, CallError, QUICK};
+use crate::vm_events::VmEvent;
+
+/// Between two questions about the job, which libvirt answers without QEMU.
+const JOB_POLL: Duration = Duration::from_millis(25);
+/// After this time the migration counts as ended whatever libvirt says, as with KubeVirt's launcher.
+const JOB_TIMEOUT: Duration = Duration::from_secs(18);
+
+/// Records the end of each migration to this pod, as long as the launcher lives.
+pub(super) async fn run(vm: Arc<VmContext>) {
+    let mut stage = vm.arrival.subscribe();
+    while stage
+        .wait_for(|stage| *stage == ArrivalStage::Running)
+        .await
+        .is_ok()
+    {
+        if vm.driver_state().role == Role::Target {
+            let job_ended = job_ended(&vm);
+            let gone = vm.arrival.subscribe();
+            tokio::select! {
+                () = job_ended => {
+                    redefine(&vm).await;
+                    finish(&vm);
+                }
+                () = stopped(gone) => {}
+            }
+        }
+        if stage
+            .wait_for(|stage| *stage != ArrivalStage::Running)
+            .await
+            .is_err()
+        {
+            return;
+        }
+    }
+}
+
+async fn stopped(mut stage: tokio::sync::watch::Receiver<ArrivalStage>) {
+    // Cannot fail: the VM holds the sender.
+    let _ = stage
+        .wait_for(|stage| *stage != ArrivalStage::Running)
+        .await;
+}
+
+/// Waits until libvirt has no job of the migration.
+async fn job_ended(vm: &VmContext) {
+    let give_up = Instant::now() + JOB_TIMEOUT;
+    while Instant::now() < give_up {
+        match is_job_over(vm).await {
+            Ok(true) => return,
+            Ok(false) => {}
+            Err(error) => tracing::debug!(reason = %error, "asking for the migration's job"),
+        }
+        tokio::time::sleep(JOB_POLL).await;
+    }
+    tracing::warn!("libvirt reports no end of the migration's job within {JOB_TIMEOUT:?}");
+}
+
+async fn is_job_over(vm: &VmContext) -> Result<bool, CallError> {
+    let Some(domain) = vm.client.lookup().await? else {
+        return Ok(false);
+    };
+    let what = "asking for the migration's job";
+    let stats = vm
+        .client
+        .on(&domain, what, QUICK, |domain| domain.job_stats());
+    match stats.await {
+        Ok(stats) => {
+            Ok(stats.job_type == JobType::None || stats.operation != JobOperation::MigrationIn)
+        }
+        // libvirt tells nothing of an incoming migration.
+        Err(CallError::Libvirt(error)) if error.code == code::OPERATION_INVALID => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// libvirt has defined the domain as the source described it: what hooks changed is changed there too. A definition that
+/// cannot be changed stays; the running domain has the changes.
+async fn redefine(vm: &VmContext) {
+    if let Err(reason) = try_redefine(vm).await {
+        tracing::warn!(
+            reason,
+            "the definition of the VM that has arrived stays the source's"
+        );
+    }
+}
+
+async fn try_redefine(vm: &VmContext) -> Result<(), String> {
+    let text = |error: CallError| error.to_string();
+    let Some(domain) = vm.client.lookup().await.map_err(text)? else {
+        return Ok(());
+    };
+    let definition = vm.client.xml(&domain, XmlKind::Inactive).await;
+    let Some(xml) = vm.last_edit.apply_to(&definition.map_err(text)?)? else {
+        return Ok(());
+    };
+    // Fails only when the observer is gone.
+    let _ = vm.events.send(VmEvent::Redefining);
+    let what = "defining the VM that has arrived";
+    let defined = vm
+        .client
+        .libvirt(what, COMMAND, move |hypervisor| hypervisor.define(&xml));
+    defined.await.map(drop).map_err(|error| {
+        let _ = vm.events.send(VmEvent::NotRedefined);
+        text(error)
+    })
+}
+
+fn finish(vm: &VmContext) {
+    let uid = vm
+        .metadata
+        .current()
+        .migration
+        .map(|record| record.uid)
+        .unwrap_or_default();
+    {
+        // Before the record, after which virt-handler sends commands.
+        let mut state = vm.driver_state();
+        state.role = Role::Boot;
+        state.defined = true;
+        state.close_target_sockets();
+    }
+    vm.metadata.change_migration(&uid, |record| {
+        record.end_timestamp.get_or_insert_with(now);
+    });
+    tracing::info!(migration = uid, "the migration has arrived");
+}

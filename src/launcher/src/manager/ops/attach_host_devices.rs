@@ -1,0 +1,90 @@
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::reconcile::{HostDeviceAttachment, sriov_attachments};
+use hook_host::AttachTime;
+use kubevirt_api::vmi::Vmi;
+use libvirt::Domain;
+use tokio::time::Instant;
+
+use super::attach_device::{Attached, Attachment, forget_unwanted_host_devices};
+use super::read_live_domain::read_live_domain;
+use super::stray_devices::remove_stray_devices;
+use super::sync::convert;
+use crate::blocking;
+use crate::boot::host::has_network_info;
+use crate::boot::preparation::FILE_TIMEOUT;
+use crate::manager::error::OpError;
+use crate::manager::sync_request::SyncRequest;
+use crate::manager::vm_context::VmContext;
+use crate::manager::{Answer, DeviceChangeError};
+
+/// The kubelet writes the addresses of new interfaces a moment after virt-handler has seen them.
+const NETWORK_INFO_TIMEOUT: Duration = Duration::from_secs(1);
+const NETWORK_INFO_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Attaches the SR-IOV interfaces that the pod has and the running VM has not. Each is tried, whatever becomes of the
+/// others; the first error is returned.
+pub(in crate::manager) async fn attach_host_devices(
+    vm: &VmContext,
+    request: &SyncRequest,
+) -> Result<Answer, OpError> {
+    let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
+    wait_for_network_info(&vm.boot_resources.network_info).await?;
+    let wanted = convert(vm, request).await?;
+    remove_stray_devices(vm, &domain).await;
+    let live = read_live_domain(vm, &domain).await?;
+    let attachments = sriov_attachments(&request.vmi, &wanted, &live);
+    let names: Vec<&str> = attachments
+        .iter()
+        .map(|one| one.interface.as_str())
+        .collect();
+    forget_unwanted_host_devices(vm, &names);
+    let time = AttachTime::default();
+    let mut answer = Ok(Answer::NothingToDo);
+    for attachment in attachments {
+        let attached = attach(vm, &request.vmi, &domain, attachment, &time).await;
+        answer = match (answer, attached) {
+            (Ok(_), Ok(Attached::Yes)) => Ok(Answer::Done),
+            (Ok(_), Err(error)) => Err(error.into()),
+            (answer, _) => answer,
+        };
+    }
+    answer
+}
+
+async fn wait_for_network_info(path: &Path) -> Result<(), OpError> {
+    let begin = Instant::now();
+    let what = "reading the pod's network information";
+    loop {
+        let path = path.to_owned();
+        let is_there = blocking::call(what, FILE_TIMEOUT, move || has_network_info(&path)).await?;
+        if is_there || begin.elapsed() >= NETWORK_INFO_TIMEOUT {
+            return Ok(());
+        }
+        tokio::time::sleep(NETWORK_INFO_POLL_INTERVAL).await;
+    }
+}
+
+async fn attach(
+    vm: &VmContext,
+    vmi: &Vmi,
+    domain: &Arc<dyn Domain>,
+    attachment: HostDeviceAttachment,
+    time: &AttachTime,
+) -> Result<Attached, DeviceChangeError> {
+    let HostDeviceAttachment { interface, xml } = attachment;
+    let change = || format!("attaching SR-IOV interface {interface}");
+    let device = Attachment::host_device(&interface, xml);
+    let attached = device.attach(vm, vmi, domain, time).await;
+    let attached = attached.map_err(|error| {
+        let error = DeviceChangeError::failed(change(), error.message());
+        tracing::error!(device = interface, reason = %error, "a host device is not attached");
+        error
+    })?;
+    if attached == Attached::Yes {
+        tracing::info!(device = interface, "{}: done", change());
+    }
+    Ok(attached)
+}

@@ -1,0 +1,30 @@
+use domain::reconcile::{MemoryChange, memory_change};
+use kubevirt_api::vmi::Vmi;
+use libvirt::{Affect, Domain};
+
+use super::read_live_domain::read_live_domain;
+use crate::libvirt_client::COMMAND;
+use crate::manager::error::OpError;
+use crate::manager::vm_context::VmContext;
+use crate::manager::{Answer, DeviceChangeError};
+
+/// Gives the running VM the memory that its VMI asks for. The guest follows later; an event tells of each step.
+pub(in crate::manager) async fn set_memory(vm: &VmContext, vmi: &Vmi) -> Result<Answer, OpError> {
+    let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
+    let live = read_live_domain(vm, &domain).await?;
+    let Some(change) = memory_change(vmi, &live)? else {
+        return Ok(Answer::NothingToDo);
+    };
+    tracing::debug!(?change, "changing the guest's memory");
+    let change = move |domain: &dyn Domain| match &change {
+        MemoryChange::Attach(xml) => domain.attach_device(xml, Affect::LiveAndConfig),
+        MemoryChange::Update(xml) => domain.update_device(xml, Affect::Live),
+    };
+    let what = "changing the guest's memory";
+    let changed = vm.client.on(&domain, what, COMMAND, change).await;
+    changed.map_err(|error| DeviceChangeError::failed(what.into(), error.message()))?;
+    if let Some(settings) = &mut vm.driver_state().settings {
+        settings.set_memory(vmi);
+    }
+    Ok(Answer::Done)
+}

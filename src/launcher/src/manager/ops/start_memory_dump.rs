@@ -1,0 +1,14 @@
+use super::job_start_answer;
+use crate::jobs::MemoryDumpRequest;
+use crate::manager::Answer;
+use crate::manager::error::OpError;
+use crate::manager::vm_context::VmContext;
+
+/// Starts a memory dump, unless one runs or the last one was the same. virt-handler reads its result in the domain's
+/// metadata.
+pub(in crate::manager) fn start_memory_dump(
+    vm: &VmContext,
+    request: MemoryDumpRequest,
+) -> Result<Answer, OpError> {
+    job_start_answer::answer(vm.jobs.start_memory_dump(request))
+}

@@ -1,0 +1,91 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain::hotplug_ports::DefinitionPlan;
+use libvirt::{Domain, UndefineOptions, XmlKind};
+
+use super::super::prepare_domain::PreparedDomain;
+use crate::libvirt_client::COMMAND;
+use crate::manager::error::OpError;
+use crate::manager::vm_context::VmContext;
+use crate::manager::vm_state::Phase;
+
+/// A notification carries the domain as it is when it is sent, so that the notifications of the definition have to
+/// be sent before the start. That takes milliseconds; the start does not depend on it.
+const PUBLISH_TIMEOUT: Duration = Duration::from_millis(500);
+
+impl PreparedDomain<'_> {
+    /// Defines the domain, with spare ports for hotplug.
+    pub(super) async fn define(self, vm: &VmContext) -> Result<Arc<dyn Domain>, OpError> {
+        let definition = DefinitionPlan::plan(self.vmi, self.xml)?;
+        // Nothing is published until the definition is complete.
+        let defining = vm.defining.lock().await;
+        let domain = define(vm, definition.first().to_owned()).await?;
+        if definition.has_second()
+            && let Err(error) = define_again(vm, &domain, &definition).await
+        {
+            undefine(vm, &domain).await;
+            return Err(error);
+        }
+        drop(defining);
+        {
+            let mut state = vm.driver_state();
+            state.defined = true;
+            state.cloud_init = self.cloud_init;
+            state.applied_hooks = self.applied_hooks;
+        }
+        vm.credentials.send_replace(self.credentials);
+        let mut state = vm.state.clone();
+        let defined = state.wait_for(|state| *state != Phase::Absent);
+        in_time("definition", defined).await;
+        vm.metadata
+            .set_identity(self.vmi.uid(), self.vmi.grace_period_seconds());
+        in_time("metadata", vm.metadata.all_published()).await;
+        tracing::info!("domain defined");
+        Ok(domain)
+    }
+}
+
+async fn define(vm: &VmContext, xml: String) -> Result<Arc<dyn Domain>, OpError> {
+    tracing::debug!(xml, "defining the domain");
+    vm.client
+        .libvirt("defining the domain", COMMAND, move |hypervisor| {
+            hypervisor.define(&xml)
+        })
+        .await
+        .map_err(|error| OpError::from(error).naming_hook(|text| vm.hooks.named_in(text)))
+}
+
+/// Defines the domain again, once libvirt has assigned addresses: edits its XML, so that nothing is lost.
+async fn define_again(
+    vm: &VmContext,
+    domain: &Arc<dyn Domain>,
+    definition: &DefinitionPlan,
+) -> Result<(), OpError> {
+    let defined = vm.client.xml(domain, XmlKind::Inactive).await?;
+    if let Some(xml) = definition.second(&defined)? {
+        define(vm, xml).await?;
+    }
+    Ok(())
+}
+
+/// Undefines the domain after a failure, so that the next sync starts from the beginning.
+async fn undefine(vm: &VmContext, domain: &Arc<dyn Domain>) {
+    let undefined = vm
+        .client
+        .on(domain, "undefining the domain", COMMAND, |domain| {
+            domain.undefine(UndefineOptions::KEEP)
+        });
+    if let Err(error) = undefined.await {
+        tracing::error!(reason = %error, "a domain that is half defined stays");
+    }
+}
+
+async fn in_time<T>(what: &str, published: impl Future<Output = T>) {
+    if tokio::time::timeout(PUBLISH_TIMEOUT, published)
+        .await
+        .is_err()
+    {
+        tracing::warn!("virt-handler could not be told of the {what} within {PUBLISH_TIMEOUT:?}");
+    }
+}

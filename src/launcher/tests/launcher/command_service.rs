@@ -1,0 +1,377 @@
+//! The command service over its real socket.
+
+use std::sync::Arc;
+
+use hook_host::Chain;
+use hyper_util::rt::TokioIo;
+use libvirt::fake::FakeDaemon;
+use proto::cmd::info::CmdInfoRequest;
+use proto::cmd::info::cmd_info_client::CmdInfoClient;
+use proto::cmd::v1::cmd_client::CmdClient;
+use proto::cmd::v1::*;
+use serde_json::Value;
+use tokio::net::UnixStream;
+use tonic::Code;
+use tonic::transport::{Channel, Endpoint, Uri};
+
+use virt_launcher::manager::Command;
+
+use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, vmi_json};
+
+async fn channel(rig: &Rig) -> Channel {
+    let path = rig.paths.ready_socket();
+    let dial = tower::service_fn(move |_: Uri| {
+        let path = path.clone();
+        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+    });
+    Endpoint::from_static("http://localhost")
+        .connect_with_connector(dial)
+        .await
+        .unwrap()
+}
+
+pub(crate) async fn client(rig: &Rig) -> CmdClient<Channel> {
+    CmdClient::new(channel(rig).await)
+}
+
+pub(crate) fn about() -> VmiRequest {
+    VmiRequest {
+        vmi: Some(Vmi {
+            vmi_json: vmi_json().to_string().into_bytes(),
+        }),
+        options: None,
+    }
+}
+
+fn about_nothing() -> VmiRequest {
+    VmiRequest {
+        vmi: Some(Vmi {
+            vmi_json: b"{".to_vec(),
+        }),
+        options: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ready_socket_answers() {
+    let rig = Rig::new().await;
+    assert!(rig.paths.ready_socket().exists());
+    assert!(!rig.paths.init_socket().exists());
+    let info = CmdInfoClient::new(channel(&rig).await)
+        .info(CmdInfoRequest {})
+        .await
+        .unwrap();
+    assert_eq!(info.into_inner().supported_cmd_versions, [1]);
+    assert!(
+        client(&rig)
+            .await
+            .ping(EmptyRequest {})
+            .await
+            .unwrap()
+            .into_inner()
+            .success
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invalid_vmi_gives_kubevirts_message() {
+    let rig = Rig::new().await;
+    let mut client = client(&rig).await;
+    let answers = [
+        client.sync_virtual_machine(about_nothing()).await,
+        client.pause_virtual_machine(about_nothing()).await,
+        client.kill_virtual_machine(about_nothing()).await,
+        client
+            .soft_reboot_virtual_machine(VmiRequest::default())
+            .await,
+    ];
+    for answer in answers {
+        let answer = answer.unwrap().into_inner();
+        assert!(!answer.success);
+        assert_eq!(
+            answer.message,
+            "No valid vmi object present in command server request"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unconvertible_vmi_is_refused_with_the_reason() {
+    let rig = Rig::new().await;
+    let mut json = vmi_json();
+    json["spec"]["domain"]["devices"]["disks"] =
+        serde_json::json!([{"name": "lost", "disk": {"bus": "virtio"}}]);
+    let request = VmiRequest {
+        vmi: Some(Vmi {
+            vmi_json: json.to_string().into_bytes(),
+        }),
+        options: None,
+    };
+    let answer = client(&rig)
+        .await
+        .sync_virtual_machine(request)
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(
+        !answer.success && answer.message.contains("lost"),
+        "{answer:?}"
+    );
+}
+
+async fn sync_with(rig: &Rig, plugins: &str) -> Response {
+    let request = VmiRequest {
+        options: Some(VirtualMachineOptions {
+            plugins_json: plugins.as_bytes().to_vec(),
+            ..Default::default()
+        }),
+        ..about()
+    };
+    let answer = client(rig).await.sync_virtual_machine(request).await;
+    answer.unwrap().into_inner()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unusable_plugin_refuses_the_start_before_any_change() {
+    let rig = Rig::with(Arc::new(Chain::default())).await;
+    let answer = sync_with(&rig, "{").await;
+    assert!(
+        !answer.success && answer.message.contains("failed to deserialize plugins"),
+        "{answer:?}"
+    );
+    let plugin = |strategy: &str| {
+        let hook = r#"{"cel":{"expression":"Domain{}"}}"#;
+        format!(
+            r#"[{{"metadata":{{"name":"numa"}},"spec":{{"failureStrategy":"{strategy}","domainHooks":[{hook}]}}}}]"#
+        )
+    };
+    let answer = sync_with(&rig, &plugin("Fail")).await;
+    assert!(
+        !answer.success
+            && answer
+                .message
+                .contains("spec.domainHooks[0].cel of plugin numa"),
+        "{answer:?}"
+    );
+    assert!(rig.fake.state(DOMAIN).is_none());
+    rig.notifications_until("HookFailed").await;
+    let answer = sync_with(&rig, &plugin("Ignore")).await;
+    assert!(answer.success, "{answer:?}");
+    assert!(rig.fake.state(DOMAIN).is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_change_the_domain() {
+    let rig = Rig::new().await;
+    let mut client = client(&rig).await;
+    let none = client
+        .get_domain(EmptyRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(none.response.unwrap().success && none.domain.is_empty());
+    assert!(
+        client
+            .sync_virtual_machine(about())
+            .await
+            .unwrap()
+            .into_inner()
+            .success
+    );
+    let domain = client
+        .get_domain(EmptyRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    let domain: Value = serde_json::from_str(&domain.domain).unwrap();
+    assert_eq!(domain["kind"], "Domain");
+    assert_eq!(domain["ObjectMeta"]["uid"], "1234");
+    assert_eq!(domain["Status"]["Status"], "Running");
+    let stats = client
+        .get_domain_stats(EmptyRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(stats.response.unwrap().success, "{}", stats.domain_stats);
+    let stats: Value = serde_json::from_str(&stats.domain_stats).unwrap();
+    assert_eq!(stats["Name"], DOMAIN);
+    let version = client
+        .get_qemu_version(EmptyRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(version.version.starts_with("QEMU "), "{}", version.version);
+    let answers = [
+        client.pause_virtual_machine(about()).await,
+        client.unpause_virtual_machine(about()).await,
+        client.reset_virtual_machine(about()).await,
+        client.soft_reboot_virtual_machine(about()).await,
+        client.kill_virtual_machine(about()).await,
+        client.delete_virtual_machine(about()).await,
+    ];
+    for answer in answers {
+        let answer = answer.unwrap().into_inner();
+        assert!(answer.success, "{}", answer.message);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queries_without_an_agent_are_empty_and_succeed() {
+    let rig = Rig::new().await;
+    let mut client = client(&rig).await;
+    let info = client
+        .get_guest_info(EmptyRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(info.response.unwrap().success);
+    assert_eq!(
+        info.guest_info_response,
+        r#"{"os":{},"timezone":", 0","fsInfo":{"disks":null}}"#
+    );
+    let users = client
+        .get_users(EmptyRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(users.guest_user_list_response, "[]");
+    let filesystems = client
+        .get_filesystems(EmptyRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(filesystems.response.unwrap().success);
+    assert_eq!(filesystems.guest_filesystems_response, "[]");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_agent_is_an_unknown_error_with_libvirts_code() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let mut client = client(&rig).await;
+    let ping = GuestPingRequest {
+        domain_name: DOMAIN.into(),
+        timeout_seconds: 1,
+    };
+    let status = client.guest_ping(ping).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unknown);
+    assert!(
+        status.message().starts_with("virError(Code=86, "),
+        "{}",
+        status.message()
+    );
+    let notifications = rig.notifications_until("EVENT").await;
+    assert!(notifications.contains(
+        &"EVENT GuestAgentPingFailed: GuestAgentPing probe failed for VMI vm1".to_owned()
+    ));
+    let status = client.exec(exec("/bin/true", 1)).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unknown);
+    assert!(status.message().contains("Code=86"), "{}", status.message());
+}
+
+fn exec(program: &str, timeout_seconds: i32) -> ExecRequest {
+    ExecRequest {
+        domain_name: DOMAIN.into(),
+        command: program.into(),
+        args: vec!["a \"quoted\" word".into()],
+        timeout_seconds,
+    }
+}
+
+/// An agent whose `/bin/slow` never ends, and whose other programs fail with 3 after one poll.
+fn agent(command: &str) -> libvirt::Result<String> {
+    let command: Value =
+        serde_json::from_str(command).map_err(|_| FakeDaemon::error(1, 10, "no JSON"))?;
+    let answer = match command["execute"].as_str() {
+        Some("guest-ping") => "{}",
+        Some("guest-exec") if command["arguments"]["path"] == "/bin/slow" => r#"{"pid":1}"#,
+        Some("guest-exec") if command["arguments"]["arg"][0] == "a \"quoted\" word" => {
+            r#"{"pid":7}"#
+        }
+        Some("guest-exec-status") if command["arguments"]["pid"] == 7 => {
+            r#"{"exited":true,"exitcode":3,"out-data":"aGVsbG8K"}"#
+        }
+        Some("guest-exec-status") => r#"{"exited":false}"#,
+        _ => return Err(FakeDaemon::error(1, 10, "unknown command")),
+    };
+    Ok(format!(r#"{{"return":{answer}}}"#))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exec_runs_a_command_in_the_guest() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.fake.set_agent(DOMAIN, Some(Arc::new(agent)));
+    let mut client = client(&rig).await;
+    let done = client
+        .exec(exec("/bin/fails", 5))
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(done.response.unwrap().success);
+    assert_eq!((done.exit_code, done.std_out.as_str()), (3, "hello\n"));
+    let late = client.exec(exec("/bin/slow", 1)).await.unwrap_err();
+    assert_eq!(late.code(), Code::Unknown);
+    assert!(late.message().contains("/bin/slow"), "{}", late.message());
+    let ping = GuestPingRequest {
+        domain_name: DOMAIN.into(),
+        timeout_seconds: 1,
+    };
+    assert!(
+        client
+            .guest_ping(ping)
+            .await
+            .unwrap()
+            .into_inner()
+            .response
+            .unwrap()
+            .success
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn disabled_statistics_are_an_unknown_error() {
+    let rig = Rig::new().await;
+    let status = client(&rig)
+        .await
+        .get_vm_stats(VmStatsRequest::default())
+        .await
+        .unwrap_err();
+    assert_eq!(status.code(), Code::Unknown);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cleanup_signal_for_another_pod_does_nothing() {
+    let rig = Rig::new().await;
+    let mut client = client(&rig).await;
+    for (request, succeeds) in [(about(), true), (about_nothing(), false)] {
+        let answer = client.signal_target_pod_cleanup(request).await.unwrap();
+        assert_eq!(answer.into_inner().success, succeeds);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oversized_request_is_refused() {
+    let rig = Rig::new().await;
+    let request = VmiRequest {
+        vmi: Some(Vmi {
+            vmi_json: vec![b' '; 7 << 20],
+        }),
+        options: None,
+    };
+    let status = client(&rig)
+        .await
+        .sync_virtual_machine(request)
+        .await
+        .unwrap_err();
+    assert_eq!(status.code(), Code::OutOfRange, "{status}");
+    assert!(
+        client(&rig)
+            .await
+            .ping(EmptyRequest {})
+            .await
+            .unwrap()
+            .into_inner()
+            .success
+    );
+}

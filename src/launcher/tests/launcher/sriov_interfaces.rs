@@ -1,0 +1,142 @@
+//! SR-IOV interfaces that are attached to the running VM. There is no such hardware here: libvirt is the fake.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use libvirt::XmlKind;
+use libvirt::fake::Call;
+use proto::cmd::v1::VmiRequest;
+use serde_json::{Value, json};
+use virt_launcher::manager::Command;
+
+use crate::command_service::client;
+use crate::fake_libvirt_rig::{DOMAIN, Rig, ScriptedHooks, sync_of, vmi_json};
+use crate::migration_target::{INCOMING, sync_target};
+
+/// A VMI with these SR-IOV interfaces, all of which Multus has put into the pod.
+fn with_sriov(networks: &[&str]) -> Value {
+    let all = |object: fn(&str) -> Value| networks.iter().map(|one| object(one)).collect::<Value>();
+    let mut vmi = vmi_json();
+    vmi["spec"]["networks"] = all(|name| json!({"name": name, "multus": {"networkName": name}}));
+    vmi["spec"]["domain"]["devices"]["interfaces"] = all(|name| json!({"name": name, "sriov": {}}));
+    vmi["status"]["interfaces"] = all(|name| json!({"name": name, "infoSource": "multus-status"}));
+    vmi
+}
+
+/// The downward API's file, with an address for each network.
+fn write_network_info(rig: &Rig, networks: &[&str]) {
+    let interfaces = networks.iter().enumerate().map(|(number, name)| {
+        let address = format!("0000:65:00.{number}");
+        json!({"network": name, "deviceInfo": {"type": "pci", "pci": {"pci-address": address}}})
+    });
+    let interfaces: Vec<_> = interfaces.collect();
+    let file = &rig.paths.network_info;
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(file, json!({ "interfaces": interfaces }).to_string()).unwrap();
+}
+
+/// Sends HotplugHostDevices, and waits until its work in the background is done.
+async fn plug(rig: &Rig, vmi: &Value) {
+    let mut client = client(rig).await;
+    let mut ask = async || {
+        let request = VmiRequest {
+            vmi: Some(proto::cmd::v1::Vmi {
+                vmi_json: vmi.to_string().into_bytes(),
+            }),
+            options: None,
+        };
+        let answer = client.hotplug_host_devices(request).await;
+        answer.unwrap().into_inner()
+    };
+    for _ in 0..2 {
+        loop {
+            let answer = ask().await;
+            if answer.success {
+                break;
+            }
+            assert!(answer.message.contains("in progress"), "{answer:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+fn live_xml(rig: &Rig) -> String {
+    let domain = rig.fake.connect().unwrap().lookup(DOMAIN).unwrap();
+    domain.unwrap().xml(XmlKind::Active).unwrap()
+}
+
+async fn boot(rig: &Rig) {
+    let vmi = kubevirt_api::vmi::Vmi::from_json(vmi_json().to_string().as_bytes()).unwrap();
+    rig.manager.run(Command::sync(sync_of(vmi))).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_see_each_host_device_and_a_veto_keeps_one_away() {
+    let hooks = Arc::new(ScriptedHooks::default());
+    *hooks.refuse_device.lock().unwrap() = Some("ua-sriov-red".into());
+    let rig = Rig::with(Arc::clone(&hooks) as _).await;
+    boot(&rig).await;
+    let networks = ["blue", "red", "green"];
+    write_network_info(&rig, &networks);
+    plug(&rig, &with_sriov(&networks)).await;
+    let xml = live_xml(&rig);
+    for (name, is_attached) in [("blue", true), ("red", false), ("green", true)] {
+        let alias = format!("ua-sriov-{name}");
+        assert_eq!(xml.contains(&alias), is_attached, "{xml}");
+    }
+    assert_eq!(xml.matches("<rom bar='off'/>").count(), 2, "{xml}");
+    // Repeated requests attach nothing and ask no hook.
+    plug(&rig, &with_sriov(&networks)).await;
+    assert_eq!(hooks.count("OnAttachDevice"), 3);
+    assert_eq!(rig.fake.count(Call::AttachDevice), 2);
+    let heard = rig.notifications_until("EVENT HookDenied").await;
+    let events: Vec<_> = heard.iter().filter(|one| one.contains("EVENT")).collect();
+    assert!(
+        events.len() == 1 && events[0].contains("SR-IOV interface red is not attached"),
+        "{events:#?}"
+    );
+    // Removed and added again: the hook is asked again.
+    *hooks.refuse_device.lock().unwrap() = None;
+    plug(&rig, &with_sriov(&["blue", "green"])).await;
+    plug(&rig, &with_sriov(&networks)).await;
+    assert!(live_xml(&rig).contains("ua-sriov-red"));
+    assert_eq!(hooks.count("OnAttachDevice"), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn target_that_plugs_a_host_device_again_asks_its_hooks() {
+    let hooks = Arc::new(ScriptedHooks::default());
+    let rig = Rig::with(Arc::clone(&hooks) as _).await;
+    write_network_info(&rig, &["blue"]);
+    rig.manager.run(sync_target("a")).await.unwrap();
+    rig.fake.receive(INCOMING).unwrap();
+    rig.fake.arrive(INCOMING, false).unwrap();
+    rig.fake.end_incoming(DOMAIN);
+    rig.notifications_until("migration=a PreCopy ended").await;
+    plug(&rig, &with_sriov(&["blue"])).await;
+    let xml = live_xml(&rig);
+    assert!(
+        xml.contains("ua-sriov-blue") && xml.contains("<rom bar='off'/>"),
+        "{xml}"
+    );
+    assert_eq!(hooks.count("OnAttachDevice"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn device_that_only_qemu_knows_is_removed_and_attached_again() {
+    let rig = Rig::new().await;
+    boot(&rig).await;
+    write_network_info(&rig, &["blue"]);
+    rig.fake.leave_device(DOMAIN, "ua-sriov-blue");
+    rig.fake.leave_device(DOMAIN, "ua-someone-elses");
+    plug(&rig, &with_sriov(&["blue"])).await;
+    assert!(live_xml(&rig).contains("ua-sriov-blue"));
+    // It fails, QEMU is searched, and it succeeds.
+    assert_eq!(rig.fake.count(Call::AttachDevice), 2);
+    // Once more it is made sure that libvirt knows the device, and then no more.
+    plug(&rig, &with_sriov(&["blue"])).await;
+    let commands = rig.fake.count(Call::QemuCommand);
+    plug(&rig, &with_sriov(&["blue"])).await;
+    assert_eq!(rig.fake.count(Call::QemuCommand), commands);
+    assert_eq!(rig.fake.count(Call::AttachDevice), 2);
+}

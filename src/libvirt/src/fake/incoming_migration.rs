@@ -1,0 +1,74 @@
+//! A domain that arrives by a migration.
+//!
+//! ```text
+//!   [none] ── receive ──▶ Paused/Migration ── arrive ──▶ Running, or Paused by its user ── end_incoming ──▶ [no job]
+//! ```
+
+use super::FakeDaemon;
+use super::domain_config::DomainConfig;
+use super::simulated_domain::SimulatedDomain;
+use crate::domain_state::{DomainState, Reason, State};
+use crate::error::Result;
+use crate::event::{Detail, LifecycleEvent};
+
+impl FakeDaemon {
+    /// The source sends a domain: it has a QEMU process, and is transient until [`FakeDaemon::arrive`].
+    ///
+    /// # Errors
+    /// XML that is no domain.
+    pub fn receive(&self, xml: &str) -> Result<()> {
+        let config = DomainConfig::parse(xml)?;
+        let uuid = config.uuid.clone().unwrap_or_default();
+        let name = config.name.clone();
+        let id = self.daemon.next_number();
+        let mut domain = SimulatedDomain::new(config, uuid);
+        domain.active = domain.inactive.take();
+        domain.id = id;
+        domain.incoming = true;
+        domain.state = State::new(DomainState::Paused, Reason::Migration);
+        self.daemon.insert(domain);
+        self.daemon.change(&name, |domain| {
+            Ok(vec![
+                domain.lifecycle(LifecycleEvent::Started, Detail::Migrated),
+            ])
+        })
+    }
+
+    /// All data are there: libvirt defines the domain as the source described it, and the guest runs, unless the
+    /// source's was `paused`. The job of the migration goes on.
+    ///
+    /// # Errors
+    /// XML that is no domain.
+    pub fn arrive(&self, persistent_xml: &str, paused: bool) -> Result<()> {
+        let config = DomainConfig::parse(persistent_xml)?;
+        let name = config.name.clone();
+        self.daemon.change(&name, |domain| {
+            domain.inactive = Some(config);
+            let defined = domain.lifecycle(LifecycleEvent::Defined, Detail::Added);
+            let (state, event) = match paused {
+                true => (
+                    State::new(DomainState::Paused, Reason::User),
+                    domain.lifecycle(LifecycleEvent::Suspended, Detail::Paused),
+                ),
+                false => (
+                    State::new(DomainState::Running, Reason::Migrated),
+                    domain.lifecycle(LifecycleEvent::Resumed, Detail::Migrated),
+                ),
+            };
+            domain.state = state;
+            Ok(vec![defined, event])
+        })
+    }
+
+    /// The job of the migration ends.
+    pub fn end_incoming(&self, domain: &str) {
+        self.daemon
+            .with_domain(domain, |domain| domain.incoming = false);
+    }
+
+    /// The inactive XML of the domain.
+    pub fn inactive_xml(&self, domain: &str) -> Option<String> {
+        let xml = |domain: &mut SimulatedDomain| domain.inactive.as_ref().map(DomainConfig::render);
+        self.daemon.with_domain(domain, xml).flatten()
+    }
+}

@@ -1,0 +1,143 @@
+//! Measures the hook in `virt-hook serve`, called as a launcher calls sidecars.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use hook_host::{Chain, CollectConfig, Compiler, HookPoint};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
+
+use super::hook_bench::Bench;
+use super::percentiles::Times;
+use crate::exit::Failure;
+use crate::interactive_compile;
+use crate::interactive_compile::HOST;
+
+/// Deadline until the sidecar is ready; compiling alone may take three minutes.
+const READY: Duration = Duration::from_secs(200);
+/// The file for its standard error, below the directory of the measurement.
+const SAID: &str = "said";
+const END: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The measurements of the sidecar.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ServedCost {
+    /// A call on a connection of its own.
+    pub(super) calls: Times,
+    /// From the start of the program to its socket, compiling included.
+    pub(super) ready_millis: u64,
+    /// Resident memory of the program before the first call, in bytes.
+    pub(super) idle_memory: u64,
+}
+
+pub(super) fn measure(
+    bench: &Bench,
+    point: HookPoint,
+    calls: usize,
+) -> Result<ServedCost, Failure> {
+    let place = bench.place.path().join("served");
+    let started = Instant::now();
+    let sidecar = Sidecar::start(bench, &place.join("hook-sidecar-0"));
+    let mut sidecar = sidecar.map_err(Failure::Machine)?;
+    let chain = collect(bench, &place, &mut sidecar)?;
+    let ready = started.elapsed();
+    let idle_memory = sidecar.memory().unwrap_or_default();
+    let (calls, _) = bench.calls(&chain, point, calls)?;
+    Ok(ServedCost {
+        calls,
+        ready_millis: u64::try_from(ready.as_millis()).unwrap_or(u64::MAX),
+        idle_memory,
+    })
+}
+
+fn collect(bench: &Bench, place: &Path, sidecar: &mut Sidecar) -> Result<Chain, Failure> {
+    let config = CollectConfig {
+        hooks_dir: place.to_owned(),
+        expected: 1,
+        deadline: READY,
+        artifacts_dir: bench.place.path().join("none"),
+        compiler: Compiler::InProcess,
+        host_name: HOST.to_owned(),
+        ..CollectConfig::default()
+    };
+    let ready = async {
+        tokio::select! {
+            chain = hook_host::collect(config) => chain.map_err(|error| error.to_string()),
+            () = sidecar.ended() => Err(last_line(&bench.place.path().join(SAID))),
+        }
+    };
+    let chain = bench
+        .runtime
+        .block_on(interactive_compile::with_progress(bench.module(), ready));
+    chain.map_err(|error| Failure::machine(anyhow!("virt-hook serve: {error}")))
+}
+
+/// The last line of a program's standard error.
+fn last_line(path: &Path) -> String {
+    let said = fs::read_to_string(path).unwrap_or_default();
+    let last = said.lines().last().unwrap_or("it ended without a word");
+    last.trim_start_matches("virt-hook: ").to_owned()
+}
+
+/// A child of this program that serves. Terminated on drop.
+struct Sidecar(Child);
+
+impl Sidecar {
+    fn start(bench: &Bench, directory: &Path) -> anyhow::Result<Self> {
+        fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+        let program = std::env::current_exe().context("finding this program")?;
+        let said = bench.place.path().join(SAID);
+        let said = File::create(&said).with_context(|| said.display().to_string())?;
+        let child = Command::new(program)
+            .args(["serve", "--socket", "bench.sock", "--hooks-dir"])
+            .arg(directory)
+            .arg("--module")
+            .arg(bench.module())
+            .arg("--policy")
+            .arg(&bench.policy)
+            .args(["--namespace", &bench.input.invocation.namespace])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(said)
+            .spawn();
+        Ok(Self(child.context("starting virt-hook serve")?))
+    }
+
+    fn memory(&self) -> Option<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+        Some(kib << 10)
+    }
+
+    async fn ended(&mut self) {
+        while !self.has_ended() {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.0.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
+        // SIGTERM lets it remove its socket.
+        let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
+        let end = Instant::now() + END;
+        while !self.has_ended() && Instant::now() < end {
+            std::thread::sleep(PAUSE);
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,55 @@
+//! Asks programs for their versions.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+use tokio::runtime::Runtime;
+
+use crate::exit::Failure;
+use crate::tokio_runtime::runtime;
+
+/// Python on a cold disk takes seconds.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// The most of an answer that is read, in bytes.
+const MAX_OUTPUT: u64 = 64 << 10;
+
+/// Runs programs with a deadline.
+pub(super) struct Prober(Runtime);
+
+impl Prober {
+    pub(super) fn new() -> Result<Self, Failure> {
+        runtime().map(Self)
+    }
+
+    /// Standard output of a program that ended well.
+    pub(super) fn output(&self, program: &str, arguments: &[&str]) -> Option<String> {
+        self.0.block_on(async {
+            let run = tokio::time::timeout(DEADLINE, output(program, arguments));
+            run.await.ok().flatten()
+        })
+    }
+
+    /// The first line of a program's answer.
+    pub(super) fn first_line(&self, program: &str, arguments: &[&str]) -> Option<String> {
+        let output = self.output(program, arguments)?;
+        output.lines().next().map(|line| line.trim().to_owned())
+    }
+}
+
+async fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .ok()?;
+    let mut bytes = Vec::new();
+    let stdout = child.stdout.take()?;
+    let read = stdout.take(MAX_OUTPUT).read_to_end(&mut bytes).await;
+    let status = child.wait().await.ok()?;
+    (read.is_ok() && status.success()).then(|| String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,153 @@
+//! The hooks-sdk of a new Rust project: embedded in this program, or a directory.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+
+use super::embedded_files::{LOCK, SDK};
+
+/// Of the project: the SDK's sources.
+pub(super) const DIRECTORY: &str = "sdk";
+/// The SDK's version, which is this program's.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Where the SDK comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Sdk {
+    /// The embedded SDK, which is written into the project.
+    Embedded,
+    /// A directory of the command line.
+    Path(String),
+    /// That of the workspace.
+    Workspace,
+}
+
+impl Sdk {
+    pub(super) fn of(told: Option<&Path>) -> Result<Self> {
+        let Some(path) = told else {
+            return Ok(Self::Embedded);
+        };
+        let path = path
+            .canonicalize()
+            .with_context(|| path.display().to_string())?;
+        if !path.join("Cargo.toml").is_file() {
+            let path = path.display();
+            bail!("{path}: no Cargo.toml there: give the directory of hooks-sdk");
+        }
+        let path = path.into_os_string().into_string();
+        let path = path.map_err(|path| anyhow!("{}: it is not UTF-8", Path::new(&path).display()));
+        path.map(Self::Path)
+    }
+
+    /// The SDK of a project in a workspace.
+    pub(super) fn of_workspace(told: Option<&Path>) -> Result<Self> {
+        match told {
+            None => Ok(Self::Workspace),
+            Some(_) => bail!(
+                "the project joins the workspace around it, which has an SDK: leave --sdk out"
+            ),
+        }
+    }
+
+    /// The right side of the dependency in `Cargo.toml`.
+    pub(super) fn dependency(&self) -> String {
+        match self {
+            Self::Embedded => {
+                format!("{{ version = {VERSION:?}, path = \"{DIRECTORY}/hooks-sdk\" }}")
+            }
+            Self::Path(path) => format!("{{ path = {path:?} }}"),
+            Self::Workspace => "{ workspace = true }".to_owned(),
+        }
+    }
+
+    /// The SDK's files in the project, relative to the project.
+    pub(super) fn files(&self) -> Vec<(PathBuf, &'static [u8])> {
+        if *self != Self::Embedded {
+            return Vec::new();
+        }
+        let sources = SDK.iter();
+        let sources = sources.map(|file| (Path::new(DIRECTORY).join(file.path()), file.bytes));
+        sources
+            .chain([(PathBuf::from("Cargo.lock"), LOCK)])
+            .collect()
+    }
+}
+
+impl fmt::Display for Sdk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Embedded => write!(f, "{VERSION}, in {DIRECTORY}/"),
+            Self::Path(path) => f.write_str(path),
+            Self::Workspace => f.write_str("that of the workspace"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_embedded_sdk_is_used_unless_a_directory_is_named() {
+        let embedded = Sdk::of(None).unwrap();
+        assert!(
+            embedded
+                .dependency()
+                .ends_with("path = \"sdk/hooks-sdk\" }")
+        );
+        let files = embedded.files();
+        for needed in [
+            "Cargo.lock",
+            "sdk/LICENSE",
+            "sdk/Cargo.toml",
+            "sdk/hooks-sdk/Cargo.toml",
+            "sdk/hooks-sdk/wit/v0.1/hooks.wit",
+            "sdk/hooks-sdk/macros/src/lib.rs",
+            "sdk/hooks-sdk/testing/src/lib.rs",
+            "sdk/src/domain-xml/src/lib.rs",
+            "sdk/src/quantity/src/lib.rs",
+            "sdk/src/hook-host/src/lib.rs",
+            "sdk/proto/build.rs",
+        ] {
+            let found = files.iter().any(|(path, _)| path == Path::new(needed));
+            assert!(found, "no {needed}");
+        }
+        let named = Sdk::of(Some(Path::new("../../hooks-sdk"))).unwrap();
+        let dependency = named.dependency();
+        assert!(
+            dependency.starts_with("{ path = \"/") && dependency.ends_with("hooks-sdk\" }"),
+            "{dependency}"
+        );
+        assert!(named.files().is_empty());
+    }
+
+    /// What is about this workspace's own work is left out, and what nobody there inherits.
+    #[test]
+    fn embedded_manifests_are_reduced_to_what_the_sdk_needs() {
+        let files = Sdk::Embedded.files();
+        let manifests = files
+            .iter()
+            .filter(|(path, _)| path.ends_with("Cargo.toml"));
+        let text: String = manifests
+            .map(|(_, bytes)| std::str::from_utf8(bytes).unwrap())
+            .collect();
+        for absent in [
+            "dev-dependencies",
+            "[lints]",
+            "[[",
+            "[profile",
+            "libvirt",
+            "clap",
+        ] {
+            assert!(!text.contains(absent), "{absent} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_directory_without_sdk_is_named() {
+        let error = Sdk::of(Some(Path::new("/nonexistent"))).unwrap_err();
+        assert!(error.to_string().contains("/nonexistent"), "{error}");
+    }
+}

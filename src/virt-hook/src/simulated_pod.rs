@@ -1,0 +1,199 @@
+//! Runs hooks as a pod would: copied into a temporary hooks directory, collected and called by the
+//! launcher's code, with a record of every run.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use hook_host::record::Record;
+use hook_host::{
+    AttachTime, Chain, CloudInitDocuments, HookError, HookInfo, HookPoint, MigrationParameters,
+};
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::exit::Failure;
+use crate::inputs::VmiInput;
+use crate::interactive_compile;
+use crate::module_chain::{self, HookModule, HookOptions};
+use crate::output::RunReport;
+use crate::tokio_runtime::runtime;
+
+const RECORDS: &str = "records";
+
+/// Collected hooks.
+pub(crate) struct Hooks {
+    runtime: Runtime,
+    chain: Chain,
+    place: TempDir,
+}
+
+/// The results of hooks for a virtual machine.
+#[derive(Debug, Clone)]
+pub(crate) struct HookResults {
+    /// The domain after the last hook.
+    pub(crate) xml: String,
+    /// Each attached device after the last hook.
+    pub(crate) devices: Vec<String>,
+    /// The parameters of a migration after the last hook.
+    pub(crate) migration: Option<MigrationParameters>,
+    /// The cloud-init data after the last hook.
+    pub(crate) cloud_init: Option<CloudInitDocuments>,
+    /// Every run in order, the one that stopped the chain included.
+    pub(crate) runs: Vec<RunReport>,
+    /// Why the virtual machine would not start.
+    pub(crate) error: Option<HookError>,
+}
+
+impl Hooks {
+    /// Compiles and collects hooks. Errors are about the modules and their policies.
+    pub(crate) fn collect(found: &[HookModule], options: HookOptions) -> Result<Self, Failure> {
+        let place = tempfile::tempdir()
+            .context("making a temporary directory")
+            .map_err(Failure::Machine)?;
+        let artifacts = match options.artifacts {
+            Some(artifacts) => artifacts,
+            None => {
+                let compiled = place.path().join("compiled");
+                module_chain::compile_once(found, &compiled)?;
+                compiled
+            }
+        };
+        let options = HookOptions {
+            record: Some(place.path().join(RECORDS)),
+            secrets: true,
+            artifacts: Some(artifacts),
+            ..options
+        };
+        let runtime = runtime()?;
+        let chain = runtime.block_on(module_chain::collect(found, place.path(), options));
+        let chain = chain.map_err(|error| match error.downcast() {
+            Ok(error) => interactive_compile::explain(error),
+            Err(error) => error,
+        });
+        Ok(Self {
+            chain: chain.map_err(Failure::Usage)?,
+            runtime,
+            place,
+        })
+    }
+
+    /// The hook sidecar that listens at a socket.
+    pub(crate) fn of_socket(socket: &Path) -> Result<Self, Failure> {
+        let beside = socket
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let place = tempfile::Builder::new()
+            .prefix(".virt-hook-")
+            .tempdir_in(beside.unwrap_or(Path::new(".")))
+            .with_context(|| format!("making a directory beside {}", socket.display()))
+            .map_err(Failure::Machine)?;
+        let runtime = runtime()?;
+        let records = place.path().join(RECORDS);
+        let chain = runtime.block_on(module_chain::collect_socket(socket, place.path(), records));
+        Ok(Self {
+            chain: chain.map_err(Failure::Usage)?,
+            runtime,
+            place,
+        })
+    }
+
+    /// The collected hooks.
+    pub(crate) fn hooks(&self) -> Vec<HookInfo> {
+        self.chain.hooks()
+    }
+
+    /// Calls hook points in order. The first veto or failure stops.
+    pub(crate) fn run(
+        &self,
+        input: &VmiInput,
+        points: &[HookPoint],
+    ) -> Result<HookResults, Failure> {
+        let mut results = HookResults {
+            xml: input.xml.clone(),
+            devices: Vec::new(),
+            migration: None,
+            cloud_init: None,
+            runs: Vec::new(),
+            error: None,
+        };
+        for point in points {
+            let work = call(&self.chain, *point, input, &mut results);
+            if let Err(error) = self.runtime.block_on(work)? {
+                results.error = Some(error);
+                break;
+            }
+        }
+        results.runs = self.take_records()?.iter().map(RunReport::from).collect();
+        Ok(results)
+    }
+
+    /// Takes the records written since the last call.
+    fn take_records(&self) -> Result<Vec<Record>, Failure> {
+        let taken = take(&self.place.path().join(RECORDS));
+        taken.map_err(Failure::Machine)
+    }
+}
+
+/// Calls one hook point. The outer error is about the VMI, the inner one a hook's.
+async fn call(
+    chain: &Chain,
+    point: HookPoint,
+    input: &VmiInput,
+    results: &mut HookResults,
+) -> Result<Result<(), HookError>, Failure> {
+    let (invocation, vmi) = (&input.invocation, input.vmi.as_str());
+    let done = match point {
+        HookPoint::PreStart => chain.pre_start(invocation, vmi).await.map(drop),
+        HookPoint::PreCloudInitIso => {
+            let data = input.cloud_init.clone();
+            let Some(data) = data.map_err(|error| Failure::refused(anyhow!(error)))? else {
+                return Ok(Ok(()));
+            };
+            let hooked = chain.pre_cloud_init_iso(invocation, vmi, data).await;
+            hooked.map(|(data, _)| results.cloud_init = Some(data))
+        }
+        HookPoint::OnDefineDomain => {
+            let xml = input.xml.clone();
+            let hooked = chain.on_define_domain(invocation, vmi, xml).await;
+            hooked.map(|(xml, _)| results.xml = xml)
+        }
+        HookPoint::OnAttachDevice => {
+            for device in input.devices.clone() {
+                let time = AttachTime::default();
+                let hooked = chain.on_attach_device(invocation, vmi, device, &time).await;
+                match hooked {
+                    Ok((xml, _)) => results.devices.push(xml),
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+            Ok(())
+        }
+        HookPoint::PreMigrationSource => {
+            let parameters = input.migration.clone();
+            let hooked = chain
+                .pre_migration_source(invocation, vmi, parameters)
+                .await;
+            hooked.map(|(parameters, _)| results.migration = Some(parameters))
+        }
+        HookPoint::Shutdown => {
+            // Errors are in the runs and stop nothing.
+            chain.shutdown(invocation).await;
+            Ok(())
+        }
+    };
+    Ok(done)
+}
+
+fn take(dir: &Path) -> anyhow::Result<Vec<Record>> {
+    let entries = fs::read_dir(dir).with_context(|| dir.display().to_string())?;
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    // File names begin with time and serial number, so their order is that of the runs.
+    paths.sort();
+    let read = |path: &std::path::PathBuf| {
+        let record = Record::read(path)?;
+        fs::remove_file(path).with_context(|| path.display().to_string())?;
+        Ok(record)
+    };
+    paths.iter().map(read).collect()
+}

@@ -1,0 +1,236 @@
+//! The guard refuses what the policies cannot use, where it is written, and pods that lack their hooks.
+
+use serde_json::{Value as Json, json};
+
+use crate::api_server::{ApiServer, Request};
+use crate::pod_corpus::{annotated, pod, pods, virtual_machine};
+use crate::policy_files::policies;
+
+const IMAGE: (&str, &str) = ("image", "registry.example/hooks:1");
+
+fn server(names: &[&str]) -> ApiServer {
+    let mut paths: Vec<String> = names
+        .iter()
+        .map(|name| format!("deploy/admission/v1/{name}.yaml"))
+        .collect();
+    paths.push("deploy/admission/guard/guard.yaml".to_owned());
+    ApiServer::new(policies(
+        "v1",
+        &paths.iter().map(String::as_str).collect::<Vec<_>>(),
+    ))
+}
+
+fn guard() -> ApiServer {
+    server(&[])
+}
+
+/// The same annotations on each kind of object on which they can be written.
+fn written(annotations: &[(&str, &str)]) -> [Json; 2] {
+    let instance = json!({"kind": "VirtualMachineInstance", "metadata": {"name": "web"}});
+    [
+        virtual_machine(annotations),
+        annotated(instance, annotations),
+    ]
+}
+
+#[test]
+fn usable_annotations_are_admitted() {
+    let usable: &[&[(&str, &str)]] = &[
+        &[],
+        &[IMAGE, ("hooks", "banner")],
+        &[IMAGE, ("hooks", "banner, serial-2"), ("standing", "banner")],
+        &[("config-maps", "a,b")],
+        &[
+            ("claim", "hooks.v1"),
+            ("claim-hooks", "a"),
+            ("config-maps", "b"),
+        ],
+    ];
+    for annotations in usable {
+        for object in written(annotations) {
+            guard().admit(Request::create(object)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn unusable_annotations_are_refused_by_name_where_they_are_written() {
+    let unusable: &[(&[(&str, &str)], &str)] = &[
+        (
+            &[("image", "elsewhere.example/hooks:1"), ("hooks", "a")],
+            "elsewhere.example/hooks:1 is not from",
+        ),
+        (
+            &[("image", " registry.example/x"), ("hooks", "a")],
+            "is not from",
+        ),
+        (&[IMAGE], "/image needs"),
+        (&[("hooks", "a")], "need wasm-hooks.example.com/image"),
+        (&[("standing", "a")], "need wasm-hooks.example.com/image"),
+        (&[IMAGE, ("hooks", "")], "lists of names"),
+        (&[IMAGE, ("hooks", "a,")], "lists of names"),
+        (&[IMAGE, ("hooks", "../x")], "lists of names"),
+        (&[IMAGE, ("standing", "Ban ner")], "lists of names"),
+        (&[("config-maps", "a.b")], "lists of names"),
+        (&[IMAGE, ("hooks", "a,b, a")], "name a hook twice"),
+        (
+            &[IMAGE, ("standing", "a"), ("config-maps", "b,a")],
+            "name a hook twice",
+        ),
+        (&[("claim", "hooks")], "/claim needs"),
+        (&[("claim-hooks", "a")], "/claim-hooks needs"),
+        (
+            &[("claim", "a/b"), ("claim-hooks", "a")],
+            "/claim-hooks needs",
+        ),
+    ];
+    for (annotations, reason) in unusable {
+        for object in written(annotations) {
+            let error = guard().admit(Request::create(object)).unwrap_err();
+            assert!(error.contains(reason), "{annotations:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn updates_that_do_not_change_annotations_are_admitted() {
+    let old = virtual_machine(&[IMAGE]);
+    let mut scaled = old.clone();
+    scaled["spec"]["template"]["metadata"]["labels"]["app"] = "other".into();
+    let update = |object: Json| Request {
+        old: Some(old.clone()),
+        ..Request::create(object)
+    };
+    guard().admit(update(scaled)).unwrap();
+    guard()
+        .admit(update(virtual_machine(&[IMAGE, ("hooks", "a")])))
+        .unwrap();
+    guard()
+        .admit(update(virtual_machine(&[("hooks", "a")])))
+        .unwrap_err();
+}
+
+#[test]
+fn other_pods_are_not_judged() {
+    for (name, pod) in pods() {
+        guard().admit(Request::create(pod.clone())).unwrap();
+        if name.starts_with("hotplug-") {
+            guard()
+                .admit(Request::create(annotated(pod, &[("hooks", "..")])))
+                .unwrap();
+        }
+    }
+}
+
+/// A cluster where the mutating policy is missing, or that has no image volumes.
+#[test]
+fn a_launcher_pod_without_its_hooks_is_refused() {
+    let cases: [(&str, &[(&str, &str)]); 4] = [
+        ("counted-image", &[IMAGE, ("hooks", "a")]),
+        ("standing-image", &[IMAGE, ("standing", "a")]),
+        ("standing-config-map", &[("config-maps", "a")]),
+        ("standing-claim", &[("claim", "c"), ("claim-hooks", "a")]),
+    ];
+    for (policy, annotations) in cases {
+        let request = Request::create(annotated(pod("no-image-volume"), annotations));
+        let error = guard().admit(request.clone()).unwrap_err();
+        assert!(error.contains("lacks a volume"), "{policy}: {error}");
+        let mut server = server(&[policy]);
+        server.admit(request.clone()).unwrap();
+        server.image_volumes = false;
+        let is_image = policy.ends_with("-image");
+        assert_eq!(server.admit(request).is_err(), is_image, "{policy}");
+    }
+}
+
+#[test]
+fn a_launcher_pod_without_its_namespaces_hooks_is_refused() {
+    let mut request = Request::create(pod("no-image-volume"));
+    request.namespace = annotated(request.namespace, &[IMAGE, ("standing", "audit")]);
+    let error = guard().admit(request.clone()).unwrap_err();
+    assert!(error.contains("hooks of its namespace"), "{error}");
+    let mut server = server(&["by-namespace"]);
+    server.admit(request.clone()).unwrap();
+    server.image_volumes = false;
+    server.admit(request).unwrap_err();
+}
+
+#[test]
+fn unusable_annotations_of_a_namespace_are_refused() {
+    let namespace = |annotations: &[(&str, &str)]| {
+        annotated(
+            json!({"kind": "Namespace", "metadata": {"name": "shop"}}),
+            annotations,
+        )
+    };
+    guard().admit(Request::create(namespace(&[]))).unwrap();
+    guard()
+        .admit(Request::create(namespace(&[
+            IMAGE,
+            ("standing", "audit,base"),
+        ])))
+        .unwrap();
+    for annotations in [
+        &[IMAGE][..],
+        &[("standing", "audit")],
+        &[IMAGE, ("standing", "audit,audit")],
+        &[IMAGE, ("standing", "a/b")],
+        &[("image", "elsewhere.example/x"), ("standing", "audit")],
+    ] {
+        let changed = namespace(annotations);
+        guard().admit(Request::create(changed.clone())).unwrap_err();
+        let update = |old: Json| Request {
+            old: Some(old),
+            ..Request::create(changed.clone())
+        };
+        guard().admit(update(namespace(&[]))).unwrap_err();
+        guard().admit(update(changed.clone())).unwrap();
+    }
+}
+
+/// `sharedComputePath` of a hook sidecar mounts a claim of the VM's owner into the launcher's container.
+#[test]
+fn a_claim_of_the_vm_does_not_hide_the_operators_policy() {
+    let hidden = [
+        "/",
+        "/.",
+        "/etc",
+        "/etc/",
+        "//etc",
+        "/etc/virt-launcher",
+        "/etc/./virt-launcher/hooks/x",
+        "/var/../etc",
+    ];
+    let shown = [
+        "/etc/podinfo",
+        "/etc/virt-launcher2",
+        "/var/run/shared",
+        "/etcetera",
+    ];
+    let shared = pod("sidecar-pvc-shared");
+    let containers = shared["spec"]["containers"].as_array().unwrap();
+    let at = containers
+        .iter()
+        .position(|container| container["name"] == "compute")
+        .unwrap();
+    let volumes = shared["spec"]["volumes"].as_array().unwrap();
+    let claim = volumes
+        .iter()
+        .find(|volume| volume.get("persistentVolumeClaim").is_some())
+        .unwrap();
+    let mounts = containers[at]["volumeMounts"].as_array().unwrap();
+    let mount = mounts
+        .iter()
+        .position(|mount| mount["name"] == claim["name"])
+        .unwrap();
+    for (path, refused) in hidden
+        .map(|path| (path, true))
+        .into_iter()
+        .chain(shown.map(|path| (path, false)))
+    {
+        let mut pod = shared.clone();
+        pod["spec"]["containers"][at]["volumeMounts"][mount]["mountPath"] = path.into();
+        let answer = guard().admit(Request::create(pod));
+        assert_eq!(answer.is_err(), refused, "{path}: {answer:?}");
+    }
+}

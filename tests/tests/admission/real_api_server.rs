@@ -1,0 +1,296 @@
+//! A real API server beside the evaluation: with `KUBE_API`, every request of these tests goes to both, and the answers
+//! must agree. `scripts/test-apiserver` starts one.
+//!
+//! Requests are dry runs. The object that the real server stores is the evaluated one with the server's defaults, so each
+//! member of the evaluated object must be in it.
+
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value as Json, json};
+
+use crate::api_server::Request;
+use crate::policy_files::Policies;
+
+const POLICIES: &str = "/apis/admissionregistration.k8s.io";
+const LABEL: &str = "admission-test";
+/// Policies are in force within a second; a loaded machine takes longer.
+const IN_FORCE: Duration = Duration::from_secs(60);
+
+static SERVER: LazyLock<Option<Mutex<RealServer>>> = LazyLock::new(|| {
+    let url = std::env::var("KUBE_API").ok()?;
+    let config = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_global(Some(Duration::from_secs(60)));
+    Some(Mutex::new(RealServer {
+        url,
+        version: std::env::var("KUBE_POLICY_VERSION").unwrap_or_else(|_| "v1".to_owned()),
+        agent: config.build().new_agent(),
+        in_force: None,
+        sets: 0,
+        names: 0,
+        namespaces: BTreeMap::new(),
+    }))
+});
+
+/// An API server behind `kubectl proxy`.
+struct RealServer {
+    url: String,
+    /// The version of mutating policies that is tried.
+    version: String,
+    agent: ureq::Agent,
+    in_force: Option<Vec<Json>>,
+    sets: u32,
+    names: u32,
+    /// The namespaces by their annotations.
+    namespaces: BTreeMap<String, String>,
+}
+
+/// Checks that the real server, if there is one, answers the same.
+pub(crate) fn agrees(policies: &Policies, request: &Request, evaluated: &Result<Json, String>) {
+    let Some(server) = &*SERVER else {
+        return;
+    };
+    let mut server = server.lock().unwrap_or_else(PoisonError::into_inner);
+    let (name, real) = server.ask(policies, request);
+    let at = format!(
+        "{} {}: {real:?}\nevaluated: {evaluated:?}",
+        request.object["kind"], request.object["metadata"]["name"]
+    );
+    match (evaluated, &real) {
+        (Ok(evaluated), Ok(real)) => {
+            let mut evaluated = evaluated.clone();
+            evaluated["metadata"]["name"] = real["metadata"]["name"].clone();
+            evaluated["metadata"]["namespace"] = real["metadata"]["namespace"].clone();
+            evaluated["metadata"]
+                .as_object_mut()
+                .unwrap()
+                .remove("creationTimestamp");
+            contains(real, &evaluated, &name).unwrap_or_else(|error| panic!("{error}\n{at}"));
+        }
+        (Err(evaluated), Err(real)) => {
+            // The words of a policy are the same; those of the server's own validation are longer.
+            let validations = policies
+                .validating
+                .iter()
+                .flat_map(|policy| &policy.validations);
+            let mut messages = validations.filter_map(|one| one.message.as_ref());
+            if messages.any(|message| message == evaluated) {
+                assert!(real.contains(evaluated.as_str()), "{at}");
+            }
+        }
+        _ => panic!("{at}"),
+    }
+}
+
+impl RealServer {
+    /// The object's name at the server, and the stored object or the reason of the refusal.
+    fn ask(&mut self, policies: &Policies, request: &Request) -> (String, Result<Json, String>) {
+        let namespace = self.namespace(&request.namespace["metadata"]["annotations"]);
+        let name = self.fresh("object");
+        let place = |object: &Json| {
+            let mut object = object.clone();
+            let (collection, version) = match object["kind"].as_str().unwrap() {
+                "Pod" => (format!("/api/v1/namespaces/{namespace}/pods"), "v1"),
+                "Namespace" => ("/api/v1/namespaces".to_owned(), "v1"),
+                kind => (
+                    format!(
+                        "/apis/kubevirt.io/v1/namespaces/{namespace}/{}s",
+                        kind.to_lowercase()
+                    ),
+                    "kubevirt.io/v1",
+                ),
+            };
+            object["apiVersion"] = version.into();
+            object["metadata"]["name"] = name.as_str().into();
+            if object["kind"] != "Namespace" {
+                object["metadata"]["namespace"] = namespace.as_str().into();
+            }
+            (collection, object)
+        };
+        let (collection, object) = place(&request.object);
+        let Some(old) = &request.old else {
+            self.enforce(&policies.objects);
+            let answer = self.send("POST", &format!("{collection}?dryRun=All"), &object);
+            return (name, answer);
+        };
+        let (_, old) = place(old);
+        self.enforce(&[]);
+        let stored = self.send("POST", &collection, &old).unwrap();
+        let mut object = object;
+        object["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
+        self.enforce(&policies.objects);
+        let answer = self.send("PUT", &format!("{collection}/{name}?dryRun=All"), &object);
+        (name, answer)
+    }
+
+    fn fresh(&mut self, kind: &str) -> String {
+        self.names += 1;
+        format!("{kind}-{}", self.names)
+    }
+
+    /// A namespace with the annotations; the policies do not judge how it came to be.
+    fn namespace(&mut self, annotations: &Json) -> String {
+        if let Some(name) = self.namespaces.get(&annotations.to_string()) {
+            return name.clone();
+        }
+        let name = self.fresh("namespace");
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name, "annotations": annotations}});
+        self.enforce(&[]);
+        self.send("POST", "/api/v1/namespaces", &namespace).unwrap();
+        self.namespaces
+            .insert(annotations.to_string(), name.clone());
+        name
+    }
+
+    /// Makes these, and no others, the server's policies, and waits until they are in force.
+    fn enforce(&mut self, objects: &[Json]) {
+        if self.in_force.as_deref() == Some(objects) {
+            return;
+        }
+        for resource in [
+            "mutatingadmissionpolicybindings",
+            "mutatingadmissionpolicies",
+            "validatingadmissionpolicybindings",
+            "validatingadmissionpolicies",
+        ] {
+            let version = self.version_of(resource);
+            self.send(
+                "DELETE",
+                &format!("{POLICIES}/{version}/{resource}"),
+                &Json::Null,
+            )
+            .unwrap();
+        }
+        self.sets += 1;
+        let sentinel = format!("sentinel-{}", self.sets);
+        for object in objects.iter().chain(&sentinels(&sentinel)) {
+            let resource = match object["kind"].as_str().unwrap() {
+                "MutatingAdmissionPolicy" => "mutatingadmissionpolicies",
+                "MutatingAdmissionPolicyBinding" => "mutatingadmissionpolicybindings",
+                "ValidatingAdmissionPolicy" => "validatingadmissionpolicies",
+                "ValidatingAdmissionPolicyBinding" => "validatingadmissionpolicybindings",
+                kind => panic!("{kind}"),
+            };
+            let version = self.version_of(resource);
+            let mut object = object.clone();
+            object["apiVersion"] = format!("admissionregistration.k8s.io/{version}").into();
+            let path = format!("{POLICIES}/{version}/{resource}");
+            self.send("POST", &path, &object)
+                .unwrap_or_else(|error| panic!("{}: {error}", object["metadata"]["name"]));
+        }
+        self.wait_for(&sentinel);
+        self.in_force = Some(objects.to_vec());
+    }
+
+    fn version_of(&self, resource: &str) -> String {
+        match resource.starts_with("mutating") {
+            true => self.version.clone(),
+            false => "v1".to_owned(),
+        }
+    }
+
+    /// Waits until both sentinels act: the server sees policies in the order in which they were made.
+    fn wait_for(&self, sentinel: &str) {
+        let probe = |refused: bool| {
+            let labels = json!({LABEL: sentinel, "refused": refused.to_string()});
+            json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "probe", "namespace": "default", "labels": labels}})
+        };
+        let path = "/api/v1/namespaces/default/configmaps?dryRun=All";
+        let started = Instant::now();
+        loop {
+            let changed = self.send("POST", path, &probe(false));
+            let refused = self.send("POST", path, &probe(true));
+            let changed = changed.is_ok_and(|stored| stored["data"]["sentinel"] == sentinel);
+            if changed && refused.is_err_and(|error| error.contains(sentinel)) {
+                return;
+            }
+            assert!(started.elapsed() < IN_FORCE, "{sentinel} is not in force");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn send(&self, method: &str, path: &str, object: &Json) -> Result<Json, String> {
+        let body = match object {
+            Json::Null => Vec::new(),
+            object => object.to_string().into_bytes(),
+        };
+        let request = http::Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url))
+            .header("content-type", "application/json")
+            .body(body)
+            .unwrap();
+        let mut answer = self.agent.run(request).unwrap();
+        let text = answer.body_mut().read_to_string().unwrap();
+        let read: Json = serde_json::from_str(&text).unwrap_or_else(|_| json!({"message": text}));
+        match answer.status().is_success() {
+            true => Ok(read),
+            false => Err(read["message"].as_str().unwrap_or(&text).to_owned()),
+        }
+    }
+}
+
+/// A mutating policy and a validating one that act on ConfigMaps with the sentinel's label only.
+fn sentinels(name: &str) -> [Json; 4] {
+    let constraints = json!({
+        "objectSelector": {"matchLabels": {LABEL: name}},
+        "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}],
+    });
+    let patch =
+        format!("[JSONPatch{{op: \"add\", path: \"/data\", value: {{\"sentinel\": \"{name}\"}}}}]");
+    let metadata = json!({"name": name});
+    [
+        json!({"kind": "MutatingAdmissionPolicy", "metadata": metadata, "spec": {
+            "failurePolicy": "Fail", "reinvocationPolicy": "Never", "matchConstraints": constraints,
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}]}}),
+        json!({"kind": "MutatingAdmissionPolicyBinding", "metadata": metadata, "spec": {"policyName": name}}),
+        json!({"kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": {
+            "failurePolicy": "Fail", "matchConstraints": constraints,
+            "validations": [{"expression": "object.metadata.labels['refused'] != 'true'", "message": name}]}}),
+        json!({"kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata,
+            "spec": {"policyName": name, "validationActions": ["Deny"]}}),
+    ]
+}
+
+/// Whether each member of `part` is in `whole`; lists have the same length. Empty values may be left out.
+fn contains(whole: &Json, part: &Json, at: &str) -> Result<(), String> {
+    match (whole, part) {
+        (_, Json::Object(members)) if whole.is_object() => members
+            .iter()
+            .filter(|(_, member)| !is_empty(member))
+            .try_for_each(|(key, member)| contains(&whole[key], member, &format!("{at}.{key}"))),
+        // The order of policies is the server's own.
+        (Json::Array(items), Json::Array(parts))
+            if items.len() == parts.len()
+                && (at.ends_with(".volumes") || at.ends_with(".volumeMounts")) =>
+        {
+            let is_there = |part: &Json| items.iter().any(|item| contains(item, part, at).is_ok());
+            match parts.iter().find(|part| !is_there(part)) {
+                None => Ok(()),
+                Some(part) => Err(format!("{at}: the server has no {part}")),
+            }
+        }
+        (Json::Array(items), Json::Array(parts)) if items.len() == parts.len() => items
+            .iter()
+            .zip(parts)
+            .enumerate()
+            .try_for_each(|(index, (item, part))| contains(item, part, &format!("{at}[{index}]"))),
+        (whole, part) if whole == part => Ok(()),
+        (whole, part) => Err(format!("{at}: the server has {whole}, evaluated {part}")),
+    }
+}
+
+fn is_empty(value: &Json) -> bool {
+    match value {
+        Json::Null => true,
+        Json::Object(members) => members.values().all(is_empty),
+        Json::Array(items) => items.is_empty(),
+        Json::String(text) => text.is_empty(),
+        Json::Bool(truth) => !truth,
+        Json::Number(number) => number.as_i64() == Some(0),
+    }
+}

@@ -1,0 +1,154 @@
+//! KubeVirt's Plugins run after the hooks: a served module, a plain sidecar, and plugins that cannot be called.
+
+use std::fs;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use tests::fixture::PreparedPod;
+use tests::install_hooks;
+use tests::pod::User;
+use tests::sidecar::Sidecar;
+use tests::vmi_builder::Vmi;
+
+use super::virt_hook_serve::VirtHookServe;
+
+const MANUFACTURER: &str = "Radical Edward";
+const PLUGINS: &str = "/var/run/kubevirt-plugin";
+
+fn vmi(name: &str) -> Vmi {
+    Vmi::new(name, User::Nonroot)
+        .annotate("smbios.vm.kubevirt.io/baseBoardManufacturer", MANUFACTURER)
+}
+
+fn plugin(name: &str, hook: Value) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"domainHooks": [hook]}})
+}
+
+fn sidecar(name: &str, socket: &str) -> Value {
+    plugin(
+        name,
+        json!({"sidecar": {"socketPath": format!("{PLUGINS}/{name}/{socket}")}}),
+    )
+}
+
+/// Restricts a plugin to VMs with this label.
+fn labelled(mut plugin: Value, label: &str) -> Value {
+    plugin["spec"]["condition"] = format!("'{label}' in vmi.Labels").into();
+    plugin
+}
+
+fn cel(name: &str, strategy: &str) -> Value {
+    plugin(
+        name,
+        json!({"cel": {"expression": "Domain{}"}, "failureStrategy": strategy}),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plugins_change_the_domain_after_the_hooks() -> Result<()> {
+    let vmi = vmi("plugins")
+        .edit(|vmi| vmi["metadata"]["labels"] = json!({"board": ""}))
+        .plugins(json!([
+            sidecar("friends", "hook.sock"),
+            cel("colour", "Ignore"),
+            labelled(sidecar("board", "virt-hook.sock"), "board"),
+            labelled(sidecar("nobody", "hook.sock"), "nothing"),
+        ]));
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    let hook = Sidecar::new("hook").on_define_domain(-7, |xml| match xml.contains(MANUFACTURER) {
+        true => Err("a plugin ran before a hook".into()),
+        false => Ok(xml),
+    });
+    let hook = hook.serve(&prepared.pod.hooks_dir()?, "hook-sidecar-0")?;
+    let plugins = prepared.pod.path(PLUGINS);
+    let module = install_hooks::example("smbios-hook")?;
+    let _board = VirtHookServe::plugin("board", &plugins.join("board"), &module).await?;
+    let friends = Sidecar::new("friends")
+        .on_define_domain(0, |xml| match xml.contains(MANUFACTURER) {
+            true => Ok(xml.replace(MANUFACTURER, "Radical Edward and friends")),
+            false => Err("friends came before board".into()),
+        })
+        .serve_plugin(&plugins.join("friends"))?;
+
+    let records = "/run/kubevirt-private/records";
+    let arguments = ["--hook-sidecars", "1", "--hook-record", records];
+    let fixture = prepared.start(&vmi, &arguments).await?;
+    fixture.boot_and_read_reports(&vmi).await?;
+    let console = fixture.pod.console(&vmi);
+    assert!(
+        console.has_reported("board_vendor: Radical Edward and friends"),
+        "{}",
+        console.text()
+    );
+
+    let mut recorded: Vec<(String, String)> = Vec::new();
+    for entry in fs::read_dir(fixture.pod.path(records))? {
+        let record: Value = serde_json::from_slice(&fs::read(entry?.path())?)?;
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        recorded.push((word(&record["hook"]["hook"]), word(&record["outcome"])));
+    }
+    recorded.sort();
+    let expected = [
+        ("hook-sidecar-0", "ok"),
+        ("plugin/board[0]", "ok"),
+        ("plugin/colour[0]", "unusable"),
+        ("plugin/friends[0]", "ok"),
+    ];
+    assert_eq!(
+        recorded,
+        expected.map(|(hook, outcome)| (hook.to_owned(), outcome.to_owned()))
+    );
+    let ran = |hook: &str| {
+        let entries = fixture.pod.log_entries().into_iter();
+        let runs = entries.filter(|entry| entry["hook"] == hook && entry["msg"] == "hook ran");
+        runs.count()
+    };
+    assert_eq!(
+        ran("plugin/board[0]"),
+        1,
+        "one line per run: {}",
+        fixture.pod.log()
+    );
+    fixture.end_vm(&vmi).await?;
+    assert_eq!(hook.calls(), ["v1alpha3 OnDefineDomain"]);
+    assert_eq!(friends.calls(), ["Boot MutateDomain"], "once per boot");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plugin_that_cannot_be_called_leaves_no_domain_and_one_event() -> Result<()> {
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    let policy = prepared.pod.path("/run/kubevirt/policy.yaml");
+    fs::write(&policy, "sidecars: Forbid\n")?;
+    let forbidden = vmi("refused").plugins(json!([sidecar("board", "virt-hook.sock")]));
+    let arguments = ["--hook-policy", "/run/kubevirt/policy.yaml"];
+    let fixture = prepared.start(&forbidden, &arguments).await?;
+    for _ in 0..2 {
+        let answer = fixture.commands.sync(&forbidden).await?;
+        let expected = "hook plugin/board[0] may not be called at OnDefineDomain: \
+            /run/kubevirt/policy.yaml:1:11: gRPC sidecars are forbidden";
+        assert_eq!((answer.success, answer.message.as_str()), (false, expected));
+    }
+    let expression = forbidden.clone().plugins(json!([cel("colour", "Fail")]));
+    let answer = fixture.commands.sync(&expression).await?;
+    assert!(
+        !answer.success
+            && answer
+                .message
+                .contains("spec.domainHooks[0].cel of plugin colour"),
+        "{answer:?}"
+    );
+    assert_eq!(fixture.commands.domain().await?, Value::Null);
+    let reasons = || -> Vec<String> {
+        let events = fixture.handler.events();
+        let reasons = events.iter().filter_map(|event| event.kubernetes_reason());
+        reasons.map(str::to_owned).collect()
+    };
+    let told = async || (reasons().len() >= 2).then_some(());
+    tests::until("both events", tests::fixture::EVENT, told).await?;
+    assert_eq!(reasons(), ["HookDenied", "HookFailed"]);
+    // Without the plugin, the same launcher starts the VM.
+    let free = forbidden.clone().plugins(Value::Null);
+    fixture.boot(&free).await?;
+    fixture.end_vm(&free).await
+}
