@@ -71,11 +71,10 @@ fn a_config_map_becomes_a_standing_hook() {
     assert!(module.unwrap() == built, "the module in the ConfigMap");
 
     let name = config_map["metadata"]["name"].as_str().unwrap();
-    let volume =
-        json!({"name": format!("wasm-{name}"), "configMap": {"name": name, "defaultMode": 292}});
+    let volume = json!({"name": format!("wasm-config-map-{name}"), "configMap": {"name": name, "defaultMode": 292}});
     let promised = Added {
         volumes: vec![volume],
-        mounts: words(&["wasm-smbios /etc/virt-launcher/hooks/smbios -"]),
+        mounts: words(&["wasm-config-map-smbios /etc/virt-launcher/hooks/smbios -"]),
         counted: 0,
     };
     let server = shipped(&["standing-config-map"]);

@@ -77,6 +77,7 @@ fn unusable_annotations_are_refused_by_name_where_they_are_written() {
             &[IMAGE, ("standing", "a"), ("config-maps", "b,a")],
             "name a hook twice",
         ),
+        (&[("config-maps", "a,namespace-b")], "begin with namespace-"),
         (&[("claim", "hooks")], "/claim needs"),
         (&[("claim-hooks", "a")], "/claim-hooks needs"),
         (

@@ -39,7 +39,7 @@ pub(crate) fn words(all: &[&str]) -> Vec<String> {
 
 /// The policies that VM owners use by annotations: names, annotations, and what they add.
 fn by_annotation() -> Vec<(&'static str, Annotations, Added)> {
-    let config_map = |name: &str| json!({"name": format!("wasm-{name}"), "configMap": {"name": name, "defaultMode": 292}});
+    let config_map = |name: &str| json!({"name": format!("wasm-config-map-{name}"), "configMap": {"name": name, "defaultMode": 292}});
     let claim = json!({"name": "wasm-claim-hooks", "persistentVolumeClaim": {"claimName": "hooks", "readOnly": true}});
     vec![
         (
@@ -72,8 +72,8 @@ fn by_annotation() -> Vec<(&'static str, Annotations, Added)> {
             Added {
                 volumes: vec![config_map("banner"), config_map("serial")],
                 mounts: words(&[
-                    "wasm-banner /etc/virt-launcher/hooks/banner -",
-                    "wasm-serial /etc/virt-launcher/hooks/serial -",
+                    "wasm-config-map-banner /etc/virt-launcher/hooks/banner -",
+                    "wasm-config-map-serial /etc/virt-launcher/hooks/serial -",
                 ]),
                 counted: 0,
             },
@@ -146,6 +146,37 @@ fn all_policies_work_on_one_pod() {
         assert!(paths.contains(&path.as_str()), "{path}: {paths:?}");
     }
     assert!(paths.contains(&"/var/run/kubevirt-hooks/wasm-a"));
+}
+
+/// Each route's volumes have names of their own, whatever the hooks are called.
+#[test]
+fn hooks_can_have_the_names_of_other_routes_volumes() {
+    let names: Vec<_> = by_annotation().iter().map(|(name, ..)| *name).collect();
+    let server = shipped(&[&names[..], &["by-namespace", "by-label", "pod-info"]].concat());
+    let config_maps = [
+        "hooks",
+        "standing-hooks",
+        "claim-hooks",
+        "gpu-hooks",
+        "pod-info",
+        "config-map-hooks",
+        &"x".repeat(42),
+    ];
+    let annotations = [
+        IMAGE,
+        ("hooks", "a"),
+        ("standing", "b"),
+        ("config-maps", &config_maps.join(",")),
+        ("claim", "d"),
+        ("claim-hooks", "e"),
+    ];
+    let plain = annotated(pod("sidecar-one"), &annotations);
+    let mut request = Request::create(plain.clone());
+    request.namespace = annotated(request.namespace, &[IMAGE, ("standing", "f")]);
+    request.object["metadata"]["labels"]["tier"] = "gpu".into();
+    let stored = server.admit(request).unwrap();
+    let volumes = |pod: &Json| pod["spec"]["volumes"].as_array().unwrap().len();
+    assert_eq!(volumes(&stored) - volumes(&plain), config_maps.len() + 6);
 }
 
 #[test]
