@@ -9,7 +9,7 @@ const char *hook_describe(void) {
            " \"/domain/devices/hostdev[@type='usb']/**\", \"/domain/devices/hostdev[@type='usb']\","
            " \"/domain/devices/hostdev[@type='pci']/**\", \"/domain/devices/hostdev[@type='pci']\","
            " \"/domain/devices/hostdev[@type='mdev']/@display\", \"/domain/devices/hostdev[@type='mdev']/@ramfb\"],"
-           " \"migration\": [\"bandwidth\"]}}";
+           " \"migration\": [\"bandwidth\"], \"pod\": [\"annotations/example.com/disk-iops\"]}}";
 }
 
 bool hook_on_define_domain(text vmi, text *domain) {

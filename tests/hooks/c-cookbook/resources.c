@@ -107,3 +107,18 @@ bool not_on_a_migration_target(text vmi, text *domain) {
                          text_of("<input type='keyboard' bus='virtio'/>"));
     return true;
 }
+
+bool disk_limit_of_the_pod(text vmi, text *domain) {
+    /* What a webhook or a scheduler has given to this pod. A migration's target has its own. */
+    (void)vmi;
+    text limit;
+    pod_answer answer = pod_annotation("example.com/disk-iops", false, &limit);
+    if (answer == POD_NONE) return true;
+    if (answer != POD_FACT) return hook_fail(limit);
+    for (xml_element at = {0}; xml_next(*domain, "domain/devices/disk", &at);) {
+        text disk = text_part(*domain, at.start, at.end);
+        xml_set(&disk, "disk/iotune/total_iops_sec", limit);
+        xml_replace(domain, &at, disk);
+    }
+    return true;
+}

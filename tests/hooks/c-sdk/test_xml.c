@@ -126,6 +126,27 @@ static void json_is_read(void) {
     CHECK(!json_next(text_of("[]"), &none) && !json_next(text_of("{}"), &none));
 }
 
+static void facts_about_the_pod_are_given(void) {
+    text value, why;
+    const pod_network *found;
+    pod_network cluster;
+    size_t count;
+    CHECK(pod_label("rack", false, &value) == POD_NONE && pod_annotation("a", true, &value) == POD_ABSENT);
+    CHECK_TEXT(value, "a is not there: give the test a pod with it");
+    native_pod_annotation("a", "1");
+    native_pod_label("rack", "r7");
+    native_pod_network("cbr0", "10.0.0.7", "", true);
+    native_pod_network("infra/lab", "192.0.2.10", "02:00:00:00:00:01", false);
+    native_pod_network("infra/lab", "", "02:00:00:00:00:02", false);
+    CHECK(pod_annotation("a", true, &value) == POD_FACT && text_is(value, "1"));
+    CHECK(pod_label("rack", true, &value) == POD_FACT && text_is(value, "r7"));
+    CHECK(pod_label("a", false, &value) == POD_NONE && pod_network_info(false, &value) == POD_NONE);
+    CHECK(pod_networks("infra/lab", true, &found, &count, &why) == POD_FACT && count == 2);
+    CHECK(found[0].ip_count == 1 && text_is(found[0].ips[0], "192.0.2.10") && found[1].ip_count == 0);
+    CHECK(pod_networks("lab", false, &found, &count, &why) == POD_NONE && count == 0);
+    CHECK(pod_default_network(true, &cluster, &why) == POD_FACT && text_is(cluster.name, "cbr0"));
+}
+
 int main(void) {
     domain = text_of(DOMAIN);
     values_are_found();
@@ -134,5 +155,6 @@ int main(void) {
     missing_elements_are_made();
     the_schemas_order_is_kept();
     json_is_read();
+    facts_about_the_pod_are_given();
     return 0;
 }

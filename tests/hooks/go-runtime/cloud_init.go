@@ -1,6 +1,10 @@
 package main
 
-import "virt-hook/hooks"
+import (
+	"errors"
+
+	"virt-hook/hooks"
+)
 
 // Recipes that change cloud-init data.
 
@@ -40,5 +44,23 @@ func whereItRuns(vmi *hooks.VMI, cloudInit *hooks.CloudInit) error {
 	text := "node=" + vmi.NodeName() + "\nvm=" + vmi.Namespace() + "/" + vmi.Name() + "\n"
 	return cloudInit.EditCloudConfig(func(config *hooks.CloudConfig) error {
 		return config.AddFile("/etc/placement", "0644", text)
+	})
+}
+
+func addressOfThePod(_ *hooks.VMI, cloudInit *hooks.CloudInit) error {
+	// Multus writes it while the pod starts: the host waits for it.
+	networks, err := hooks.PodNetworks("infra/lab")
+	if err != nil {
+		return err
+	}
+	lab := networks[0]
+	if len(lab.IPs) == 0 {
+		return errors.New("infra/lab has no address")
+	}
+	return cloudInit.EditNetworkData(func(network *hooks.YAML) error {
+		if err := network.Set("ethernets.lab.match.macaddress", lab.MAC); err != nil {
+			return err
+		}
+		return network.Set("ethernets.lab.addresses", []string{lab.IPs[0] + "/24"})
 	})
 }

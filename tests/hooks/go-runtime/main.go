@@ -27,7 +27,7 @@ func init() {
 		Migration:  []string{"bandwidth"},
 		ConfigKeys: []string{"key"},
 		PodFacts: []string{
-			"annotations/a.example/*", "network-status/*", "default-network", "network-info",
+			"annotations/a.example/*", "annotations/example.com/disk-iops", "network-status/*", "default-network", "network-info",
 		},
 		PreStart:        preStart,
 		PreCloudInitISO: preCloudInitISO,

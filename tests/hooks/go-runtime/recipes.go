@@ -23,11 +23,13 @@ var recipes = map[string]func(*hooks.VMI, *hooks.Domain) error{
 	"firmware_configuration":    firmwareConfiguration,
 	"qemu_arguments":            qemuArguments,
 	"not_on_a_migration_target": notOnAMigrationTarget,
+	"disk_limit_of_the_pod":     diskLimitOfThePod,
 }
 
 var cloudInitRecipes = map[string]func(*hooks.VMI, *hooks.CloudInit) error{
-	"packages":      packages,
-	"user":          user,
-	"network":       network,
-	"where_it_runs": whereItRuns,
+	"packages":           packages,
+	"user":               user,
+	"network":            network,
+	"where_it_runs":      whereItRuns,
+	"address_of_the_pod": addressOfThePod,
 }

@@ -93,3 +93,15 @@ func notOnAMigrationTarget(_ *hooks.VMI, domain *hooks.Domain) error {
 	domain.InsertIfAbsent("devices/input[@type='keyboard'][@bus='virtio']", keyboard)
 	return nil
 }
+
+func diskLimitOfThePod(_ *hooks.VMI, domain *hooks.Domain) error {
+	// What a webhook or a scheduler has given to this pod. A migration's target has its own.
+	limit, ok, err := hooks.PodAnnotationIfSet("example.com/disk-iops")
+	if err != nil || !ok {
+		return err
+	}
+	for _, disk := range domain.FindAll("devices/disk") {
+		disk.Set("iotune/total_iops_sec", limit)
+	}
+	return nil
+}

@@ -1,7 +1,6 @@
 """At every hook point something that the guest, or the test, can see."""
 
-import virt_hook.pod as pod
-from virt_hook import Hook, Veto, export, invocation, log
+from virt_hook import Hook, Veto, export, invocation, log, pod
 
 ANNOTATION = "board.example.com/manufacturer"
 

@@ -1,5 +1,7 @@
 """Recipes that change cloud-init data."""
 
+from virt_hook import pod
+
 
 def packages(vmi, documents):
     with documents.cloud_config() as config:
@@ -27,3 +29,11 @@ def where_it_runs(vmi, documents):
     text = f"node={vmi.node_name or 'unknown'}\nvm={vmi.namespace}/{vmi.name}\n"
     with documents.cloud_config() as config:
         config.add_file("/etc/placement", "0644", text)
+
+
+def address_of_the_pod(vmi, documents):
+    # Multus writes it while the pod starts: the host waits for it.
+    lab = pod.networks("infra/lab")[0]
+    with documents.network_data() as network:
+        network.set("ethernets.lab.match.macaddress", lab.mac)
+        network.set("ethernets.lab.addresses", [f"{lab.ips[0]}/24"])

@@ -1,6 +1,6 @@
 """Recipes for processors, memory, disks, interfaces and firmware."""
 
-from virt_hook import Element, invocation
+from virt_hook import Element, invocation, pod
 
 
 def pinning_and_numa(vmi, domain):
@@ -69,3 +69,11 @@ def not_on_a_migration_target(vmi, domain):
         return
     keyboard = Element("input", {"type": "keyboard", "bus": "virtio"})
     domain.insert_if_absent("devices/input[@type='keyboard'][@bus='virtio']", keyboard)
+
+
+def disk_limit_of_the_pod(vmi, domain):
+    # What a webhook or a scheduler has given to this pod. A migration's target has its own.
+    limit = pod.annotation("example.com/disk-iops", wait=False)
+    if limit is not None:
+        for disk in domain.devices_of("disk"):
+            disk.set("iotune/total_iops_sec", limit)

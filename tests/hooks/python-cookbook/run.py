@@ -1,4 +1,4 @@
-"""Runs recipes for a test: reads a JSON list of [recipe, VMI, domain or documents], and prints the results."""
+"""Runs recipes for a test: reads a JSON list of [recipe, VMI, domain or documents, pod], and prints the results."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from virt_hook import Hook  # noqa: E402
 from virt_hook.testing import call  # noqa: E402
 
 
-def run(recipe, vmi, given):
+def run(recipe, vmi, given, pod):
     module = next(module for module in (devices, resources, cloud_init) if hasattr(module, recipe))
 
     class Recipe(Hook):
@@ -23,7 +23,7 @@ def run(recipe, vmi, given):
         def pre_cloud_init_iso(self, vmi, data_source, documents):
             getattr(module, recipe)(vmi, documents)
 
-    hook = call(Recipe)
+    hook = call(Recipe, pod=pod)
     return hook.on_define_domain(vmi, given) if isinstance(given, str) else hook.pre_cloud_init_iso(vmi, given)
 
 

@@ -1,6 +1,6 @@
 //! Recipes that change cloud-init data.
 
-use hooks_sdk::{CloudInit, Result, Vmi, json};
+use hooks_sdk::{CloudInit, Context, Result, Vmi, json, pod};
 
 pub(crate) fn packages(_vmi: &Vmi, cloud_init: &mut CloudInit) -> Result {
     cloud_init.edit_cloud_config(|config| {
@@ -32,5 +32,16 @@ pub(crate) fn where_it_runs(vmi: &Vmi, cloud_init: &mut CloudInit) -> Result {
     let node = vmi.node_name().unwrap_or("unknown");
     let text = format!("node={node}\nvm={}/{}\n", vmi.namespace(), vmi.name());
     cloud_init.edit_cloud_config(|config| config.add_file("/etc/placement", "0644", &text))?;
+    Ok(())
+}
+
+pub(crate) fn address_of_the_pod(_vmi: &Vmi, cloud_init: &mut CloudInit) -> Result {
+    // Multus writes it while the pod starts: the host waits for it.
+    let lab = pod::networks("infra/lab")?.swap_remove(0);
+    let address = lab.ips.first().context("infra/lab has no address")?;
+    cloud_init.edit_network_data(|network| {
+        network.set("ethernets.lab.match.macaddress", &json!(lab.mac))?;
+        network.set("ethernets.lab.addresses", &json!([format!("{address}/24")]))
+    })?;
     Ok(())
 }

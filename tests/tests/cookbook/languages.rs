@@ -7,13 +7,15 @@ use std::sync::OnceLock;
 
 use domain_xml::{Document, diff};
 use hook_host::MigrationParameters;
-use hooks_sdk::CloudInit;
 use hooks_sdk_testing::Hook;
 use serde_json::{Value, json};
 use tests::binaries::workspace;
 use tests::install_hooks;
 
-use crate::{CLOUD_INIT_RECIPES, DOMAIN_RECIPES, changed, documents, domain, vmi, vmi_json};
+use crate::{
+    CLOUD_INIT_RECIPES, DISK_LIMIT, DOMAIN_RECIPES, all_wishes, changed, documents, domain,
+    vmi_json, with_recipe,
+};
 
 /// Runs recipes in Python natively, each twice, and returns their results.
 fn run_python(cases: &[Value]) -> Vec<Value> {
@@ -36,12 +38,18 @@ fn run_python(cases: &[Value]) -> Vec<Value> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// The pod in which the recipes run.
+fn pod() -> Value {
+    let (key, value) = DISK_LIMIT;
+    json!({"annotations": {key: value}, "networkStatus": install_hooks::NETWORK_STATUS})
+}
+
 /// The SDK in Python follows the rules of the SDK in Rust to the byte.
 #[test]
 fn recipes_in_python_write_what_those_in_rust_write() {
     let cases: Vec<Value> = DOMAIN_RECIPES
         .iter()
-        .map(|recipe| json!([recipe.name, vmi_json(recipe.name), domain()]))
+        .map(|recipe| json!([recipe.name, vmi_json(recipe.name), domain(), pod()]))
         .collect();
     for (recipe, edited) in DOMAIN_RECIPES.iter().zip(run_python(&cases)) {
         assert_eq!(
@@ -57,13 +65,11 @@ fn recipes_in_python_write_what_those_in_rust_write() {
         .collect();
     let cases: Vec<Value> = CLOUD_INIT_RECIPES
         .iter()
-        .map(|(name, ..)| json!([name, vmi_json(name), given]))
+        .map(|recipe| json!([recipe.name, vmi_json(recipe.name), given, pod()]))
         .collect();
-    for ((name, run, ..), edited) in CLOUD_INIT_RECIPES.iter().zip(run_python(&cases)) {
-        let mut cloud_init = CloudInit::new("noCloud", documents());
-        run(&vmi(), &mut cloud_init).unwrap();
-        for (document, text) in cloud_init.into_documents() {
-            assert_eq!(edited[&document], text, "{name}");
+    for (recipe, edited) in CLOUD_INIT_RECIPES.iter().zip(run_python(&cases)) {
+        for (document, text) in with_recipe(recipe, documents()).into_documents() {
+            assert_eq!(edited[&document], text, "{}", recipe.name);
         }
     }
 }
@@ -85,39 +91,41 @@ fn run_module(module: &Hook, is_byte_identical: bool) {
     }
 }
 
-/// A module of this tree, built and loaded once.
-fn load(once: &'static OnceLock<Hook>, directory: &str, name: &str) -> &'static Hook {
-    once.get_or_init(|| {
-        let module = install_hooks::build_with_make(directory, "Makefile", name);
-        let module = module.unwrap_or_else(|error| panic!("{error:#}"));
-        Hook::load(module).unwrap_or_else(|error| panic!("{error}"))
-    })
+/// A module of this tree, built, and loaded into the pod of the recipes.
+fn load(directory: &str, name: &str) -> Hook {
+    let module = install_hooks::build_with_make(directory, "Makefile", name);
+    let module = module.unwrap_or_else(|error| panic!("{error:#}"));
+    let hook = Hook::load(module).unwrap_or_else(|error| panic!("{error}"));
+    let (key, value) = DISK_LIMIT;
+    hook.with_pod_annotation(key, value)
 }
 
 fn go() -> &'static Hook {
     static LOADED: OnceLock<Hook> = OnceLock::new();
-    load(&LOADED, "tests/hooks/go-runtime", "runtime")
+    LOADED.get_or_init(|| {
+        load("tests/hooks/go-runtime", "runtime").with_network_status(install_hooks::NETWORK_STATUS)
+    })
 }
 
 fn c() -> &'static Hook {
     static LOADED: OnceLock<Hook> = OnceLock::new();
-    load(&LOADED, "tests/hooks/c-cookbook", "cookbook")
+    LOADED.get_or_init(|| load("tests/hooks/c-cookbook", "cookbook"))
 }
 
 #[test]
 fn recipes_in_go_write_what_those_in_rust_write() {
     run_module(go(), true);
-    for (name, run, ..) in CLOUD_INIT_RECIPES {
-        let mut wanted = CloudInit::new("noCloud", documents());
-        run(&vmi(), &mut wanted).unwrap();
+    for recipe in CLOUD_INIT_RECIPES {
+        let wanted = with_recipe(recipe, documents());
         let given = documents();
         let given: Vec<(&str, &str)> = given
             .iter()
             .map(|(name, text)| (&**name, &**text))
             .collect();
-        let edited = go().pre_cloud_init_iso(&vmi_json(name).to_string(), "noCloud", &given);
+        let vmi = vmi_json(recipe.name).to_string();
+        let edited = go().pre_cloud_init_iso(&vmi, "noCloud", &given);
         let edited: Vec<_> = edited.ok().into_iter().collect();
-        assert_eq!(edited, sorted(wanted.into_documents()), "{name}");
+        assert_eq!(edited, sorted(wanted.into_documents()), "{}", recipe.name);
     }
 }
 
@@ -180,7 +188,8 @@ fn each_page_has_each_recipe_with_its_wishes() {
         ),
     ] {
         let text = fs::read_to_string(workspace().join(page)).unwrap();
-        for wish in DOMAIN_RECIPES.iter().flat_map(|recipe| recipe.wishes) {
+        let is_c = page.starts_with("docs/c-");
+        for wish in all_wishes().filter(|wish| !is_c || !wish.starts_with("network-status")) {
             assert!(text.contains(&format!("`{wish}`")), "{page}: {wish}");
         }
         let mut found = 0;

@@ -15,18 +15,19 @@ use std::process::Command;
 
 use domain_xml::{Document, PathPattern, diff};
 use hook_host::policy::permission::{Checker, Permission};
+use hooks_sdk::host::native;
 use hooks_sdk::{CloudInit, Domain, Result, Vmi};
 use serde_json::json;
 use tests::binaries::workspace;
+use tests::install_hooks;
 
 const SCHEMA: &str = "/usr/share/libvirt/schemas/domain.rng";
-
-type CloudInitRecipe = fn(&Vmi, &mut CloudInit) -> Result;
 
 /// A recipe that changes the domain.
 struct DomainRecipe {
     name: &'static str,
     run: fn(&Vmi, &mut Domain) -> Result,
+    /// Paths, which begin with `/`, and facts about the pod.
     wishes: &'static [&'static str],
     /// A path, and its value afterwards.
     effect: (&'static str, &'static str),
@@ -93,6 +94,24 @@ recipes! {
         => "qemu:commandline/qemu:arg[2]/@value" = "ICH9-LPC.disable_s3=1";
     resources::not_on_a_migration_target { "/domain/devices/input/**" }
         => "devices/input[@type='keyboard']/@bus" = "virtio";
+    resources::disk_limit_of_the_pod {
+        "/domain/devices/disk/iotune/**",
+        "annotations/example.com/disk-iops"
+    } => "devices/disk[target/@dev='vda']/iotune/total_iops_sec" = "500";
+}
+
+const DISK_LIMIT: (&str, &str) = ("example.com/disk-iops", "500");
+
+/// Gives the native pod the facts that a recipe wishes for, and no others.
+fn set_pod(wishes: &[&str]) {
+    native::reset();
+    let (key, value) = DISK_LIMIT;
+    if wishes.contains(&format!("annotations/{key}").as_str()) {
+        native::set_pod_annotation(key, value);
+    }
+    if wishes.contains(&"network-status/infra/lab") {
+        native::set_network_status(install_hooks::NETWORK_STATUS);
+    }
 }
 
 /// A VMI that asks for everything that the recipes read.
@@ -148,6 +167,7 @@ fn each_recipe_does_what_it_says_with_the_wishes_of_the_page() {
         let wishes: Vec<PathPattern> = recipe
             .wishes
             .iter()
+            .filter(|wish| wish.starts_with('/'))
             .map(|wish| wish.parse().unwrap())
             .collect();
         let mut checker = Checker::new(&wishes, &before, &after);
@@ -169,6 +189,7 @@ fn a_second_run_changes_nothing() {
 }
 
 fn changed(recipe: &DomainRecipe, xml: &str) -> String {
+    set_pod(recipe.wishes);
     let mut domain = Domain::parse(xml).unwrap();
     (recipe.run)(&vmi(), &mut domain).unwrap_or_else(|error| panic!("{}: {error}", recipe.name));
     domain.render()
@@ -203,6 +224,11 @@ fn the_domains_are_valid() {
     assert!(output.status.success(), "{printed}");
 }
 
+fn all_wishes() -> impl Iterator<Item = &'static &'static str> {
+    let of_domains = DOMAIN_RECIPES.iter().flat_map(|recipe| recipe.wishes);
+    of_domains.chain(CLOUD_INIT_RECIPES.iter().flat_map(|recipe| recipe.wishes))
+}
+
 #[test]
 fn the_page_lists_each_recipe_with_its_wishes() {
     let page = fs::read_to_string(workspace().join("docs/rust.md")).unwrap();
@@ -213,9 +239,9 @@ fn the_page_lists_each_recipe_with_its_wishes() {
             "{}",
             recipe.name
         );
-        for wish in recipe.wishes {
-            assert!(code.contains(wish), "{}: {wish}", recipe.name);
-        }
+    }
+    for wish in all_wishes() {
+        assert!(code.contains(wish), "{wish}");
     }
     for source in ["cloud_init", "devices", "resources"] {
         let path = format!("tests/tests/cookbook/{source}.rs");
@@ -229,28 +255,34 @@ fn the_page_lists_each_recipe_with_its_wishes() {
     }
 }
 
-/// The recipes for cloud-init data: name, recipe, document, and a part of it afterwards.
-const CLOUD_INIT_RECIPES: [(&str, CloudInitRecipe, &str, &str); 4] = [
-    (
-        "packages",
-        cloud_init::packages,
-        "user-data",
-        "\"qemu-guest-agent\"",
-    ),
-    (
-        "user",
-        cloud_init::user,
-        "user-data",
-        "ssh-ed25519 AAAA ops",
-    ),
-    ("network", cloud_init::network, "network-data", "mtu: 1400"),
-    (
-        "where_it_runs",
-        cloud_init::where_it_runs,
-        "user-data",
-        "node=node01",
-    ),
-];
+/// A recipe that changes cloud-init data.
+struct CloudInitRecipe {
+    name: &'static str,
+    run: fn(&Vmi, &mut CloudInit) -> Result,
+    /// Facts about the pod.
+    wishes: &'static [&'static str],
+    /// A document, and a part of it afterwards.
+    effect: (&'static str, &'static str),
+}
+
+macro_rules! cloud_init_recipes {
+    ($($name:ident { $($wish:literal),* } => $document:literal: $part:literal;)+) => {
+        const CLOUD_INIT_RECIPES: &[CloudInitRecipe] = &[$(CloudInitRecipe {
+            name: stringify!($name),
+            run: cloud_init::$name,
+            wishes: &[$($wish),*],
+            effect: ($document, $part),
+        }),+];
+    };
+}
+
+cloud_init_recipes! {
+    packages {} => "user-data": "\"qemu-guest-agent\"";
+    user {} => "user-data": "ssh-ed25519 AAAA ops";
+    network {} => "network-data": "mtu: 1400";
+    where_it_runs {} => "user-data": "node=node01";
+    address_of_the_pod { "network-status/infra/lab" } => "network-data": "192.0.2.10/24";
+}
 
 fn documents() -> Vec<(String, String)> {
     let documents = [
@@ -262,23 +294,27 @@ fn documents() -> Vec<(String, String)> {
         .to_vec()
 }
 
+fn with_recipe(recipe: &CloudInitRecipe, documents: Vec<(String, String)>) -> CloudInit {
+    set_pod(recipe.wishes);
+    let mut cloud_init = CloudInit::new("noCloud", documents);
+    (recipe.run)(&vmi(), &mut cloud_init)
+        .unwrap_or_else(|error| panic!("{}: {error}", recipe.name));
+    cloud_init
+}
+
 #[test]
 fn cloud_init_recipes_keep_what_the_user_wrote() {
-    for (_, run, document, expected) in CLOUD_INIT_RECIPES {
-        let mut cloud_init = CloudInit::new("noCloud", documents());
-        run(&vmi(), &mut cloud_init).unwrap();
+    for recipe in CLOUD_INIT_RECIPES {
+        let cloud_init = with_recipe(recipe, documents());
+        let (document, expected) = recipe.effect;
         let found = cloud_init.document(document).unwrap();
         assert!(found.contains(expected), "{found}");
         assert!(
             found.contains("# mine") || found.contains("# ours"),
             "{found}"
         );
-        let once = cloud_init.clone().into_documents();
-        run(&vmi(), &mut cloud_init).unwrap();
-        assert_eq!(
-            cloud_init.into_documents(),
-            once,
-            "a second run changes nothing"
-        );
+        let once = cloud_init.into_documents();
+        let twice = with_recipe(recipe, once.clone()).into_documents();
+        assert_eq!(twice, once, "{}: a second run changes it", recipe.name);
     }
 }

@@ -1,6 +1,6 @@
 //! Recipes for processors, memory, disks and interfaces.
 
-use hooks_sdk::{Domain, Element, Result, Vmi};
+use hooks_sdk::{Domain, Element, Result, Vmi, pod};
 
 pub(crate) fn pinning_and_numa(vmi: &Vmi, domain: &mut Domain) -> Result {
     // Processors that the node keeps free for this VM: vCPU n runs on the nth of them.
@@ -104,5 +104,16 @@ pub(crate) fn not_on_a_migration_target(_vmi: &Vmi, domain: &mut Domain) -> Resu
             .with_attr("type", "keyboard")
             .with_attr("bus", "virtio")
     })?;
+    Ok(())
+}
+
+pub(crate) fn disk_limit_of_the_pod(_vmi: &Vmi, domain: &mut Domain) -> Result {
+    // What a webhook or a scheduler has given to this pod. A migration's target has its own.
+    let Some(limit) = pod::annotation_if_set("example.com/disk-iops")? else {
+        return Ok(());
+    };
+    for disk in domain.devices_of("disk") {
+        disk.set("iotune/total_iops_sec", &limit)?;
+    }
     Ok(())
 }

@@ -227,6 +227,9 @@ impl PodQuestions {
         }
         let left = files.wait.saturating_sub(self.waited());
         let most = self.clock.defer(left);
+        if !most.is_zero() {
+            tracing::info!(%fact, "a hook waits for a fact about the pod that is not there yet");
+        }
         let started = Instant::now();
         let found = await_fact(files, &fact, started + most).await;
         let took = started.elapsed().min(most);

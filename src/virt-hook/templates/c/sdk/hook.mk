@@ -25,7 +25,7 @@ build/%.o: %.c $(HEADERS)
 
 # Programs of this machine, with its C library: no WebAssembly, and a debugger works. What the host calls, and what calls
 # the host, is left out.
-NATIVE_SDK = $(filter-out sdk/libc.c,$(shell grep -L 'import_module\|export_name' sdk/*.c)) sdk/native/native.c
+NATIVE_SDK = $(filter-out sdk/libc.c,$(shell grep -L 'import_module\|export_name' sdk/*.c)) $(wildcard sdk/native/*.c)
 
 build/test_%: test_%.c $(OWN) $(NATIVE_SDK) $(HEADERS)
 	@mkdir -p $(@D)

@@ -8,9 +8,11 @@ SOURCES = $(filter-out $(TESTS),$(wildcard *.py sdk/virt_hook/*.py sdk/wit*/*))
 
 # Only what the hook uses of 0.1.1 is in its world, so that a host without the rest can load it.
 WORLD = build/wit/module.wit
-OPTIONAL = $(if $(shell grep -l 'def on_attach_device' *.py),export virt-hook:hooks/attach-device@0.1.1;) \
-    $(if $(shell grep -l 'def pre_migration_source' *.py),export virt-hook:hooks/migration-source@0.1.1;) \
-    $(if $(shell grep -l 'virt_hook[.]pod' *.py),import virt-hook:hooks/pod@0.1.1;)
+OWN = $(filter-out $(TESTS),$(wildcard *.py))
+uses = $(shell grep -lE '$(1)' $(OWN))
+OPTIONAL = $(if $(call uses,def on_attach_device),export virt-hook:hooks/attach-device@0.1.1;) \
+    $(if $(call uses,def pre_migration_source),export virt-hook:hooks/migration-source@0.1.1;) \
+    $(if $(call uses,virt_hook[.]pod|\bpod[.](annotation|label|networks|default_network|network_info)\b),import virt-hook:hooks/pod@0.1.1;)
 
 build/$(NAME).wasm: $(SOURCES) $(PYTHON)/bin/componentize-py
 	@mkdir -p $(dir $(WORLD))

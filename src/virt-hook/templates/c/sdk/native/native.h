@@ -16,6 +16,11 @@ void native_check_text(text found, const char *wanted, const char *file, int lin
 void native_config(const char *key, const char *value);
 void native_invocation(const char *key, const char *value);
 
+/* What pod_annotation(), pod_label(), pod_networks() and pod_default_network() find from now on. `ip` may be "". */
+void native_pod_annotation(const char *key, const char *value);
+void native_pod_label(const char *key, const char *value);
+void native_pod_network(const char *name, const char *ip, const char *mac, bool is_default);
+
 /* The words of the last hook_veto() or hook_fail(). */
 text native_error(void);
 /* Whether the last one was a veto. */

@@ -11,6 +11,7 @@ class Native:
 
     config = {}
     invocation = {}
+    pod = {}
     logged = []
 
 

@@ -7,13 +7,19 @@ at most, and raise `FactError` if it does not come; with `wait=False` it is None
 """
 
 import json
+from types import SimpleNamespace
+
+from .host import Native
 
 try:
     from componentize_py_types import Err
     from wit_world.imports import pod
 except ImportError:
-    # A native test: there is no pod.
+    # A native test, which gives the facts to `virt_hook.testing.call`.
     pod = None
+
+_NETWORK_INFO = "kubevirt.io/network-info"
+_NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
 
 
 class FactError(Exception):
@@ -53,9 +59,48 @@ def network_info(wait=True):
 
 def _asked(function, *arguments):
     if pod is None:
-        raise FactError("absent", "natively there is no pod: the cases have one")
+        return _asked_natively(function, *arguments)
     try:
         return getattr(pod, function)(*arguments)
     except Err as error:
         kind = type(error.value).__name__.removeprefix("Error_").lower()
         raise FactError(kind, error.value.value) from None
+
+
+def _asked_natively(function, *arguments):
+    *key, wait = arguments
+    name, found = _native_fact(function, *key)
+    if not found and found != "" and wait:
+        # Nothing comes later in a test.
+        raise FactError("absent", f"{name} is not there: give the test a pod with it")
+    return found
+
+
+def _native_fact(function, key=None):
+    """A fact's name, and the fact as the pod of the test has it."""
+    annotations, labels = Native.pod.get("annotations", {}), Native.pod.get("labels", {})
+    if function == "annotation":
+        return f"annotations/{key}", annotations.get(key)
+    if function == "label":
+        return f"labels/{key}", labels.get(key)
+    if function == "network_info":
+        info = Native.pod.get("networkInfo", annotations.get(_NETWORK_INFO))
+        return "network-info", info if info is None or isinstance(info, str) else json.dumps(info)
+    status = Native.pod.get("networkStatus", annotations.get(_NETWORK_STATUS, "[]"))
+    networks = [_network(entry) for entry in (json.loads(status) if isinstance(status, str) else status)]
+    if function == "default_network":
+        return "default-network", next((one for one in networks if one.is_default), None)
+    if "/" not in key and "namespace" in Native.invocation:
+        key = f"{Native.invocation['namespace']}/{key}"
+    return f"network-status/{key}", [one for one in networks if one.name == key]
+
+
+def _network(entry):
+    return SimpleNamespace(
+        name=entry["name"],
+        pod_interface=entry.get("interface", ""),
+        ips=entry.get("ips", []),
+        mac=entry.get("mac", ""),
+        is_default=entry.get("default", False),
+        json=json.dumps(entry),
+    )

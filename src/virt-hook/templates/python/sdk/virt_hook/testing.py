@@ -20,14 +20,15 @@ from .migration import Migration
 from .vmi import Vmi
 
 
-def call(hook, config=None, invocation=None):
-    """A hook to call, under a host that knows this configuration and these facts."""
-    return _Callable(hook, config or {}, invocation or {})
+def call(hook, config=None, invocation=None, pod=None):
+    """A hook to call, under a host that knows this configuration, these facts about the call, and this pod: a dict
+    with `annotations`, `labels`, `networkStatus` and `networkInfo`, as a case's pod.yaml."""
+    return _Callable(hook, config or {}, invocation or {}, pod or {})
 
 
 class _Callable:
-    def __init__(self, hook, config, invocation):
-        self._hook, self._config, self._invocation = hook, config, invocation
+    def __init__(self, hook, config, invocation, pod):
+        self._hook, self._config, self._invocation, self._pod = hook, config, invocation, pod
 
     def describe(self):
         """The description, as the host reads it."""
@@ -63,7 +64,8 @@ class _Callable:
         self._started().shutdown()
 
     def _started(self):
-        Native.config, Native.invocation, Native.logged = self._config, self._invocation, []
+        Native.config, Native.invocation, Native.pod = self._config, self._invocation, self._pod
+        Native.logged = []
         return self._hook()
 
     def _twice(self, render, before, edit, parse):

@@ -1,0 +1,52 @@
+"""Facts about the pod, in native tests."""
+
+import unittest
+
+from virt_hook import Hook, pod
+from virt_hook.testing import call
+
+STATUS = [
+    {"name": "cbr0", "interface": "eth0", "ips": ["10.0.0.7"], "default": True},
+    {"name": "infra/lab", "ips": ["192.0.2.10"], "mac": "02:00:00:00:00:01"},
+    {"name": "infra/lab", "mac": "02:00:00:00:00:02"},
+]
+
+
+class PodTest(unittest.TestCase):
+    def ask(self, questions, **host):
+        """Asks in a hook that runs in this pod."""
+        answers = []
+
+        class Asks(Hook):
+            def pre_start(self, vmi):
+                answers.append(questions())
+
+        call(Asks, **host).pre_start({})
+        return answers[0]
+
+    def test_facts_are_those_of_the_test(self):
+        facts = {"annotations": {"a": "1"}, "labels": {"b": "2"}, "networkStatus": STATUS, "networkInfo": {"c": []}}
+        asked = lambda: (pod.annotation("a"), pod.label("b"), pod.default_network().name, pod.network_info())
+        self.assertEqual(self.ask(asked, pod=facts), ("1", "2", "cbr0", {"c": []}))
+        lab = self.ask(lambda: pod.networks("lab"), pod=facts, invocation={"namespace": "infra"})
+        self.assertEqual([(one.mac, one.ips) for one in lab], [("02:00:00:00:00:01", ["192.0.2.10"]), ("02:00:00:00:00:02", [])])
+
+    def test_what_is_not_there_is_absent(self):
+        for question in (
+            lambda wait: pod.annotation("a", wait),
+            lambda wait: pod.label("a", wait),
+            lambda wait: pod.networks("infra/lab", wait),
+            pod.default_network,
+            pod.network_info,
+        ):
+            self.assertFalse(self.ask(lambda: question(False)))
+            with self.assertRaisesRegex(pod.FactError, "is not there: give the test a pod with it") as raised:
+                self.ask(lambda: question(True))
+            self.assertEqual(raised.exception.kind, "absent")
+
+    def test_an_empty_annotation_is_there(self):
+        self.assertEqual(self.ask(lambda: pod.annotation("a"), pod={"annotations": {"a": ""}}), "")
+
+
+if __name__ == "__main__":
+    unittest.main()

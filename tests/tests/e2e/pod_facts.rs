@@ -1,0 +1,77 @@
+//! Facts about the pod that come after the boot has begun reach the guest, through a hook.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use tests::fixture::{BOOT, PreparedPod};
+use tests::install_hooks;
+use tests::pod::User;
+use tests::vmi_builder::Vmi;
+
+const STANDING: &str = "/run/standing-hooks";
+const POD_INFO: &str = "/run/pod-info";
+const POLICY: &str = "/run/hook-policy.yaml";
+/// As the kubelet writes Multus' annotation.
+const STATUS: &str = r#"k8s.v1.cni.cncf.io/network-status="[{\"name\": \"default/lab\",\n  \"ips\": [\"192.0.2.10\"], \"mac\": \"02:00:00:00:00:01\"}]""#;
+
+/// Replaces the files of the volume, as the kubelet does.
+fn publish(volume: &Path, version: &str, annotations: &str) -> Result<()> {
+    let data = volume.join(version);
+    fs::create_dir_all(&data)?;
+    fs::write(data.join("annotations"), annotations)?;
+    symlink(version, volume.join("..data_tmp"))?;
+    fs::rename(volume.join("..data_tmp"), volume.join("..data"))?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn addresses_that_the_pod_gets_during_the_boot_reach_the_guest() -> Result<()> {
+    let source = json!({ "userData": "#cloud-config\n", "networkData": "version: 2\n" });
+    let vmi = Vmi::new("addressed", User::Nonroot)
+        .volume("cloudinit", json!({ "cloudInitNoCloud": source }))
+        .edit(|vmi| {
+            vmi["spec"]["networks"] =
+                json!([{ "name": "lab", "multus": { "networkName": "lab" } }]);
+        });
+    let prepared = PreparedPod::create(User::Nonroot)?;
+    let module = install_hooks::example("static-addresses-hook")?;
+    install_hooks::install(&prepared.pod.path(STANDING), "static-addresses", &module)?;
+    let policy = "allow: {pod: ['network-status/*']}\n";
+    fs::write(prepared.pod.path(POLICY), policy)?;
+    let volume = prepared.pod.path(POD_INFO);
+    publish(&volume, "..1", "example.com/early=\"\"")?;
+    symlink("..data/annotations", volume.join("annotations"))?;
+    let arguments = [
+        "--standing-hooks-dir",
+        STANDING,
+        "--hook-policy",
+        POLICY,
+        "--pod-info-dir",
+        POD_INFO,
+        "--pod-info-wait",
+        "100s",
+        "--hook-chain-deadline",
+        "100s",
+    ];
+    let fixture = prepared.start(&vmi, &arguments).await?;
+    let late = async {
+        let waits = async || {
+            let entries = fixture.pod.log_entries();
+            let told = |entry: &serde_json::Value| entry["fact"] == "network-status/default/lab";
+            entries.iter().any(told).then_some(())
+        };
+        tests::until("the hook to wait for its network", BOOT, waits).await?;
+        publish(&volume, "..2", STATUS)
+    };
+    let (reports, published) = tokio::join!(fixture.boot_and_read_reports(&vmi), late);
+    published?;
+    let reports = reports?;
+    for part in ["macaddress: \"02:00:00:00:00:01\"", "- \"192.0.2.10/24\""] {
+        let tells = |report: &String| report.starts_with("network-data:") && report.contains(part);
+        ensure!(reports.iter().any(tells), "no {part}: {reports:#?}");
+    }
+    fixture.end_vm(&vmi).await
+}
