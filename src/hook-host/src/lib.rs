@@ -4,10 +4,10 @@
 //! are called alike. [`collect()`] waits until the expected number of hooks is ready and returns a
 //! [`Chain`], which is called once per hook point and boot.
 //!
-//! Modules: `collect` (count protocol), `body` (what can be called: trait `HookBody`), `invoke` (order,
-//! verification, chain), `metrics` (counts of calls), [`wasm`] (engine, compile child, WIT versions), [`policy`] (grants, `hook.yaml`,
-//! operator's policy), `pod` (facts about the pod), [`record`] (records of runs), [`replay`], `sidecar` (gRPC client), `plugins`
-//! (KubeVirt's Plugins, called after the chain), [`serve`] (gRPC server: a chain as one sidecar).
+//! Modules: `collect` (count protocol), `hook_body` (trait `HookBody`: what can be called), `invoke` (order,
+//! verification, chain), `metrics` (counts of calls), [`wasm`] (engine, compile child, WIT versions), [`policy`] (grants,
+//! `hook.yaml`, operator's policy), `pod_facts`, [`record`] (records of runs), [`replay`], `sidecar` (gRPC client),
+//! `kubevirt_plugins` (KubeVirt's Plugins, called after the chain), [`serve`] (gRPC server: a chain as one sidecar).
 
 mod cloud_init;
 mod collect;

@@ -4,7 +4,7 @@
 //! boot sees what the pod has then. A replay answers from its record. What may be read is the intersection of the module's
 //! wishes, its `hook.yaml` and the operator's policy ([`PodGrant`]).
 //!
-//! `fact` (names and patterns), `downward_api` (the file format) and `network_status` (Multus' annotation) are pure.
+//! `fact_name` (names and patterns), `downward_api_format` and `network_status` (Multus' annotation) are pure.
 
 mod answers;
 mod downward_api_files;

@@ -1,6 +1,6 @@
 //! What a boot prepares in the pod: disks, cloud-init data, images of configuration, the guest's network.
 //!
-//! [`resources`] is the facade that the manager uses; each other module prepares one kind of resource.
+//! [`preparation`] is the facade that the manager uses; each other module prepares one kind of resource.
 
 pub(crate) mod cloud_init;
 mod config_disks;

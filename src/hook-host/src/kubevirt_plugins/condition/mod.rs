@@ -2,7 +2,7 @@
 //!
 //! KubeVirt type-checks and evaluates CEL over its Go types: the VMI's, and libvirtxml's for the
 //! domain. No Rust crate has the latter, and none type-checks before it evaluates. So the `cel`
-//! crate only parses. An expression is accepted if it uses members of the VMI that [`schema`] lists
+//! crate only parses. An expression is accepted if it uses members of the VMI that [`vmi_schema`] lists
 //! with their Go names and types, and operators with exactly KubeVirt's meaning. Everything else is
 //! [`Unsupported`] and refused.
 //!

@@ -2,9 +2,9 @@
 //! function.
 //!
 //! One file per concern: the module's digest ([`digest`]), hook points, priorities and failure policy
-//! ([`hook_points`]), limits ([`limits`]), configuration, directories and parameters of a migration
-//! ([`config_and_dirs`]), facts about the pod ([`pod`]), and the domain paths that the hook may change ([`paths`]). Which rules hold
-//! depends on the module's signature ([`signature`]).
+//! ([`subscriptions`]), limits ([`limits`]), configuration, directories and parameters of a migration
+//! ([`config_and_dirs`]), facts about the pod ([`pod_facts`]), and the domain paths that the hook may
+//! change ([`domain_paths`]). Which rules hold depends on the module's signature ([`signature`]).
 
 mod config_and_dirs;
 mod digest;

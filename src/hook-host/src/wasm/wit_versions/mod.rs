@@ -1,8 +1,8 @@
 //! The versions of the WIT: which line a component is built for, and the adapter of that line.
 //!
 //! Interfaces are looked up by semver range. Below 1.0 a line is `0.MINOR`: within it, additions are
-//! functions of new optional interfaces ([`optional`]), so a module that is built for 0.1.1 runs on a
-//! host of 0.1.0 unless it imports an interface that only 0.1.1 has.
+//! functions of new optional interfaces ([`optional_interfaces`]), so a module that is built for 0.1.1
+//! runs on a host of 0.1.0 unless it imports an interface that only 0.1.1 has.
 
 mod closed_wasi;
 mod interface_name;

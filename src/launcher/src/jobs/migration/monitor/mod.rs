@@ -5,7 +5,7 @@
 //!   [PreCopy] ────────▶ StartPostCopy ────────────────────▶ [PostCopy], never aborted by a rule
 //!       │     └───────▶ Suspend, SetMaxDowntime ──────────▶ [Paused], the limit is doubled
 //!       ├─ no progress, limit, cancel ─▶ Abort
-//!       └─ with a stall detector: [`stall`] decides instead of the timeouts
+//!       └─ with a stall detector: [`stall_detector`] decides instead of the timeouts
 //! ```
 //! The job feeds samples, carries the actions out in order, and reports what became of each before the next sample.
 
