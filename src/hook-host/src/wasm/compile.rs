@@ -239,10 +239,37 @@ fn death_error(program: &Path, status: ExitStatus, stderr: &str, limits: &Limits
         Some(SIGABRT) if stderr.contains("memory") => {
             CompileError::LimitExceeded(format!("{} MiB of memory", limits.compile_memory >> 20))
         }
+        // Without memory for their stacks, no threads are started either.
+        None if stderr.contains("ThreadPoolBuildError") => CompileError::LimitExceeded(format!(
+            "{} MiB of memory, or more threads than the system has left",
+            limits.compile_memory >> 20
+        )),
         _ => CompileError::ChildDied {
             program: program.to_owned(),
             status,
             stderr: stderr.chars().take(500).collect(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_without_memory_for_threads_reached_its_limit() {
+        let panicked = ExitStatus::from_raw(101 << 8);
+        let stderr = "The global thread pool has not been initialized.: ThreadPoolBuildError { kind: IOError(Os { code: 11 }) }";
+        let limits = Limits {
+            compile_memory: 40 << 20,
+            ..Limits::default()
+        };
+        let error = death_error(Path::new("/bin/hook"), panicked, stderr, &limits).to_string();
+        assert!(error.contains("more than 40 MiB of memory, or"), "{error}");
+        let other = death_error(Path::new("/bin/hook"), panicked, "index", &limits).to_string();
+        assert!(
+            other.contains("/bin/hook") && other.contains("\"index\""),
+            "{other}"
+        );
     }
 }
