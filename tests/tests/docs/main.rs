@@ -26,6 +26,7 @@ mod doc_session;
 mod dockerfile_image;
 mod domain_schema;
 mod links;
+mod named_tests;
 mod page;
 mod sample_record;
 mod sdk_signatures;
