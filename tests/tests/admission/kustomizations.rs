@@ -128,7 +128,6 @@ fn overlays_have_the_policies_that_their_route_needs() {
         "wasm-hooks-config-map",
         "wasm-hooks-guard",
         "wasm-hooks-namespace-guard",
-        "wasm-pod-info",
         "wasm-standing-hooks",
     ];
     let whole: BTreeSet<String> = launcher.map(str::to_owned).into();
@@ -151,15 +150,7 @@ fn overlays_change_no_pod_that_does_not_ask() {
         ("whole-cluster-v1beta1", "v1beta1"),
         ("canary-v1beta1", "v1beta1"),
     ] {
-        // Every VM's pod gets the facts about itself: hooks of the image, which nobody asks for, may read them.
-        let mut objects = overlay(name);
-        objects.retain(|object| {
-            !object["metadata"]["name"]
-                .as_str()
-                .unwrap()
-                .starts_with("wasm-pod-info")
-        });
-        let server = server(version, objects);
+        let server = server(version, overlay(name));
         for (at, pod) in pods() {
             let stored = server.admit(Request::create(pod.clone())).unwrap();
             assert_eq!(stored, pod, "{name}: {at}");
