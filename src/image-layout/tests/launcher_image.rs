@@ -39,9 +39,11 @@ fn base(directory: &Path) -> PathBuf {
     layer
         .file("/usr/bin/virt-launcher", 0o755, b"theirs".to_vec())
         .unwrap();
-    layer
-        .file("/usr/bin/container-disk", 0o755, b"theirs".to_vec())
-        .unwrap();
+    for name in ["container-disk", "libvirt-hook-client"] {
+        layer
+            .file(&format!("/usr/bin/{name}"), 0o755, b"theirs".to_vec())
+            .unwrap();
+    }
     layer.link("/var/run", "../run").unwrap();
     let mut image = Image::empty(amd64());
     image.push(layer.compress().unwrap(), "base");
@@ -219,6 +221,9 @@ fn layers_have_the_owners_modes_capabilities_and_links_of_the_image() {
         assert_eq!(mode(path), expected, "{path}");
     }
     assert_eq!(files["var/run"].content, b"../run");
+    let libvirt_hook = &files["usr/bin/libvirt-hook-client"];
+    assert_eq!(libvirt_hook.kind, tar::EntryType::Symlink);
+    assert_eq!(libvirt_hook.content, b"virt-hook");
     let (_, config) = read(&at("image"));
     assert_eq!(config["history"].as_array().unwrap().len(), 2);
 }

@@ -10,13 +10,10 @@ use image_layout::{
     Capabilities, Image, Layer, NET_BIND_SERVICE, NewestVersion, Platform, symbol_versions,
 };
 
-/// The programs of the image, and whether each must be there.
-const PROGRAMS: [(&str, bool); 4] = [
-    ("virt-launcher", true),
-    ("virt-launcher-monitor", true),
-    ("virt-hook", true),
-    ("libvirt-hook-client", false),
-];
+/// The programs of the image.
+const PROGRAMS: [&str; 3] = ["virt-launcher", "virt-launcher-monitor", "virt-hook"];
+/// The place of KubeVirt's hook for libvirt, and virt-hook, which is one under that name.
+const LIBVIRT_HOOK: [&str; 2] = ["/usr/bin/libvirt-hook-client", "virt-hook"];
 /// The program that passes CAP_NET_BIND_SERVICE on, for DHCP servers of uid 107.
 const CAPABLE: &str = "virt-launcher-monitor";
 
@@ -83,11 +80,8 @@ fn main() -> Result<()> {
 
 fn layer(arguments: &Arguments) -> Result<Layer> {
     let mut layer = Layer::new();
-    for (name, is_required) in PROGRAMS {
+    for name in PROGRAMS {
         let source = arguments.programs.join(name);
-        if !is_required && !source.exists() {
-            continue;
-        }
         let content = read(&source)?;
         check(&content).with_context(|| format!("{}", source.display()))?;
         let path = format!("/usr/bin/{name}");
@@ -98,6 +92,8 @@ fn layer(arguments: &Arguments) -> Result<Layer> {
             layer.file(&path, 0o755, content)?;
         }
     }
+    let [client, program] = LIBVIRT_HOOK;
+    layer.link(client, program)?;
     layer.directory("/etc/virt-launcher", 0o755)?;
     if let Some(policy) = &arguments.policy {
         layer.file("/etc/virt-launcher/hook-policy.yaml", 0o644, read(policy)?)?;

@@ -37,7 +37,10 @@ pub(crate) enum LinkError {
 pub(crate) fn install(is_required: bool) -> Result<(), LinkError> {
     match install_at(Path::new(HOOK), Path::new(CLIENT)) {
         Err(error) if !is_required => {
-            tracing::info!(reason = %error, "libvirt's hook stays as it is");
+            tracing::warn!(
+                reason = %error,
+                "libvirt's hook stays as it is: hooks have no effect on a VM that arrives by a migration"
+            );
             Ok(())
         }
         result => result,
