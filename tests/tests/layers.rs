@@ -180,6 +180,59 @@ fn the_monitor_has_no_large_dependencies() {
     );
 }
 
+/// Each row names all crates of the workspace on which the row's crates depend, and no crate on which none of them depends.
+#[test]
+fn the_table_of_crates_is_true() {
+    let members = members();
+    let short = |name: &str| {
+        match members.get(name) {
+            Some(member) => member.directory.file_name().unwrap().to_str().unwrap(),
+            None => name,
+        }
+        .to_owned()
+    };
+    let page = std::fs::read_to_string(workspace().join("ARCHITECTURE.md")).unwrap();
+    let rows = page
+        .lines()
+        .skip_while(|line| *line != "| crate | contents | depends on |");
+    let rows = rows.skip(2).take_while(|line| line.starts_with('|'));
+    let mut checked = BTreeSet::new();
+    for row in rows {
+        let cells: Vec<_> = row.split('|').map(str::trim).collect();
+        let (place, listed) = (
+            cells[1].trim_matches(['`', '*', '/']),
+            cells[cells.len() - 2],
+        );
+        let directory = workspace().join(place);
+        let own = members.iter();
+        let own = own.filter(|(_, member)| member.directory.starts_with(&directory));
+        let own: BTreeMap<_, _> = own.collect();
+        assert!(!own.is_empty(), "{place} has no crate");
+        checked.extend(own.keys().copied());
+        let listed: BTreeSet<_> = match listed {
+            "everything" => continue,
+            "nothing" => BTreeSet::new(),
+            listed => listed.split(", ").collect(),
+        };
+        let listed: BTreeSet<_> = listed
+            .into_iter()
+            .map(|name| name.split(' ').next().unwrap().to_owned())
+            .collect();
+        let direct = own.values().flat_map(|member| &member.direct);
+        let direct: BTreeSet<_> = direct.filter(|name| !own.contains_key(name)).collect();
+        let of_workspace = direct.iter().filter(|name| members.contains_key(**name));
+        let of_workspace: BTreeSet<_> = of_workspace.map(|name| short(name)).collect();
+        let all: BTreeSet<_> = direct.iter().map(|name| short(name)).collect();
+        let missing: Vec<_> = of_workspace.difference(&listed).collect();
+        assert!(missing.is_empty(), "{place} also depends on {missing:?}");
+        let wrong: Vec<_> = listed.difference(&all).collect();
+        assert!(wrong.is_empty(), "{place} does not depend on {wrong:?}");
+    }
+    let all: BTreeSet<_> = members.keys().collect();
+    let missing: Vec<_> = all.difference(&checked).collect();
+    assert!(missing.is_empty(), "the table has no row for {missing:?}");
+}
+
 #[test]
 fn unsafe_code_is_only_in_libvirt_and_the_artifact_load() {
     for (name, member) in members() {
