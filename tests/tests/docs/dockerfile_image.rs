@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use tests::binaries::{binary, static_virt_hook};
+use tests::binaries::static_virt_hook;
 
 use crate::doc_session::DocSession;
 use crate::yaml_blocks::Sidecar;
@@ -13,9 +13,9 @@ use crate::yaml_blocks::Sidecar;
 /// Long, since a debug build compiles a module on a busy machine.
 const READY: Duration = Duration::from_secs(120);
 /// An image with virt-hook as its entrypoint, as docs/serve.md makes it.
-const OURS: [&str; 2] = ["IMAGE", "registry.example/virt-hook:0.1"];
-/// Base images that a test cannot pull. Files are copied into an empty directory instead.
-const THEIRS: [&str; 1] = ["quay.io/kubevirt/virt-launcher:v1.9.0"];
+const OURS: [&str; 2] = ["IMAGE", "registry.corp.example/virt-hook:0.1"];
+/// The launcher's image, as `make image` makes it: here only with virt-hook, which Dockerfiles run.
+const LAUNCHER: &str = "registry.example/virt-launcher:v1.9.0-wasm";
 /// KubeVirt's directory for hook sockets.
 const SOCKETS: &str = "var/run/kubevirt-hooks";
 
@@ -45,6 +45,16 @@ impl Image {
         let mut image = Self::scratch();
         copy(&static_virt_hook().unwrap(), &image.path("/virt-hook"));
         image.entrypoint = vec!["/virt-hook".to_owned()];
+        image
+    }
+
+    /// An image with virt-hook where the launcher's image has it.
+    fn launcher() -> Self {
+        let image = Self::scratch();
+        copy(
+            &static_virt_hook().unwrap(),
+            &image.path("/usr/bin/virt-hook"),
+        );
         image
     }
 
@@ -133,7 +143,7 @@ fn from(at: &str, line: &str) -> (Image, bool) {
     match line.strip_prefix("FROM ") {
         Some("scratch") => (Image::scratch(), false),
         Some(name) if OURS.contains(&name) => (Image::ours(), false),
-        Some(name) if THEIRS.contains(&name) => (Image::scratch(), true),
+        Some(LAUNCHER) => (Image::launcher(), true),
         _ => panic!("{at}: {line:?} names no image that there is"),
     }
 }
@@ -161,10 +171,7 @@ fn built(at: &str, word: &str, session: &DocSession) -> PathBuf {
     let own = session.current_dir.join(word);
     match word {
         _ if own.is_file() => own,
-        "virt-hook" | "target/x86_64-unknown-linux-musl/release/virt-hook" => {
-            static_virt_hook().unwrap()
-        }
-        "virt-launcher" | "virt-launcher-monitor" => binary(word).unwrap(),
+        "virt-hook" => static_virt_hook().unwrap(),
         _ => session
             .module(word)
             .unwrap_or_else(|| panic!("{at}: there is no {word} to copy")),

@@ -36,6 +36,31 @@ pub(crate) fn check_targets(path: &str) {
     }
 }
 
+/// Checks that the script lists each page: `entry DEPTH PATH`, or `for page in PATTERN`, with one `*` in the pattern.
+pub(crate) fn check_book(script: &str) {
+    let text = source(script);
+    let listed = text.lines().filter_map(|line| {
+        let words: Vec<_> = line.split([' ', ';']).collect();
+        match words[..] {
+            ["entry", _, path] => Some(path),
+            ["for", "page", "in", path, ..] if words.contains(&"entry") => Some(path),
+            _ => None,
+        }
+    });
+    let listed: Vec<_> = listed.collect();
+    let matches = |pattern: &str, path: &str| match pattern.split_once('*') {
+        Some((start, end)) => path
+            .strip_prefix(start)
+            .and_then(|rest| rest.strip_suffix(end))
+            .is_some_and(|name| end.contains('/') || !name.contains('/')),
+        None => pattern == path,
+    };
+    for path in pages() {
+        let is_listed = listed.iter().any(|pattern| matches(pattern, &path));
+        assert!(is_listed, "{script} has no `entry` for {path}");
+    }
+}
+
 /// The anchor that GitHub generates for a heading.
 fn anchor_of(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();

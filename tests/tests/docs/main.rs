@@ -13,7 +13,7 @@
 //! | `text usage` | names existing verbs and flags |
 //! | `yaml NAME`, `toml NAME`, `python NAME`, ... | is written to the file NAME, for the following blocks |
 //! | `rust PATH`, `go PATH`, `c PATH`, `python tests/PATH` | is a verbatim part of that file of the workspace; without PATH `rust` is a doc test of the SDK |
-//! | `dockerfile` | is built into a directory, and its entrypoint is started there |
+//! | `dockerfile`, `dockerfile PATH` | is built into a directory, and its entrypoint is started there; is a part of that file of the workspace |
 //! | `yaml`, `json` | must parse; Kubernetes objects must have known fields only; sidecars in annotations are started |
 //!
 //! Every link to another file must have a target, and `xml after` must be valid by libvirt's schema. That the
@@ -22,6 +22,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod command_output;
+mod consistency;
 mod doc_session;
 mod dockerfile_image;
 mod domain_schema;
@@ -43,8 +44,8 @@ const NOT_RUN: &[(&str, &str, usize)] = &[
     ("README.md", "gate", 1),
     ("docs/admission.md", "cluster", 1),
     ("docs/c.md", "install", 2),
-    ("docs/guide.md", "cluster", 11),
-    ("docs/guide.md", "install", 1),
+    ("docs/guide.md", "cluster", 13),
+    ("docs/guide.md", "install", 2),
     ("docs/image.md", "cluster", 1),
     ("docs/monitoring.md", "cluster", 1),
     ("docs/python.md", "install", 1),
@@ -220,4 +221,24 @@ fn every_link_has_a_target() {
 #[test]
 fn every_page_is_in_the_index() {
     links::check_index("docs/README.md", "docs/");
+}
+
+#[test]
+fn every_page_is_in_the_book() {
+    links::check_book("scripts/book");
+}
+
+#[test]
+fn the_guide_uses_the_names_that_it_puts_into_the_policies() {
+    consistency::check_replaced_names("docs/guide.md");
+}
+
+#[test]
+fn policies_that_deny_by_default_deny_every_list() {
+    consistency::check_policies_that_deny("docs/policy.md");
+}
+
+#[test]
+fn the_tools_page_lists_every_verb() {
+    shell_commands::check_verbs("docs/virt-hook.md");
 }

@@ -63,7 +63,7 @@ pub(crate) fn page(path: &str) -> Page {
 /// Whether a block `LANGUAGE NAME` shows a part of a file of the workspace, and does not write a file.
 pub(crate) fn is_of_workspace(language: &str, name: &str) -> bool {
     match language {
-        "rust" | "go" | "c" => !name.is_empty(),
+        "rust" | "go" | "c" | "dockerfile" => !name.is_empty(),
         _ => language == "python" && name.starts_with("tests/"),
     }
 }

@@ -1,16 +1,41 @@
 //! Splits shell scripts into commands, and checks `virt-hook` commands against its `--help`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::sync::Mutex;
 
 use tests::binaries::binary;
+
+use crate::page::source;
 
 /// All verbs of `virt-hook`.
 pub(crate) const VERBS: [&str; 18] = [
     "new", "dev", "inspect", "run", "render", "test", "check", "bench", "compile", "wrap", "serve",
     "replay", "image", "sign", "verify", "push", "pull", "deploy",
 ];
+
+/// Checks that the page's table of verbs has those that `virt-hook --help` lists, and no other.
+pub(crate) fn check_verbs(path: &str) {
+    let mut program = Command::new(binary("virt-hook").unwrap());
+    let output = program.arg("--help").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (_, list) = text.split_once("Commands:\n").unwrap();
+    let lines = list.lines().take_while(|line| line.starts_with("  "));
+    // What an explanation has on further lines is indented further.
+    let entries = lines.filter(|line| !line.starts_with("   "));
+    let verbs = entries.filter_map(|line| line.split_whitespace().next());
+    let verbs: BTreeSet<_> = verbs.filter(|verb| *verb != "help").collect();
+    assert!(verbs.is_superset(&VERBS.into()), "{verbs:?}");
+    let page = source(path);
+    let rows = page
+        .lines()
+        .skip_while(|line| !line.starts_with("| verb |"));
+    let rows = rows.skip(2).take_while(|line| line.starts_with('|'));
+    let cells = rows.filter_map(|row| row.split('|').nth(1));
+    let code = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    let listed = code.filter_map(|code| code.split(' ').next());
+    assert_eq!(listed.collect::<BTreeSet<_>>(), verbs, "{path}");
+}
 
 /// Whether a shell can parse the script.
 pub(crate) fn is_shell(script: &str) -> Result<(), String> {

@@ -17,8 +17,8 @@ pub(crate) const ROLES: [&str; 3] = ["cluster", "gate", "install"];
 /// kubectl's verbs with their known flags; `-n` is known for all.
 const KUBECTL: &[(&str, &[&str])] = &[
     ("apply", &["-f", "-k", "--server-side"]),
-    ("delete", &["-f", "-k"]),
-    ("wait", &["--for"]),
+    ("delete", &["-f", "-k", "--ignore-not-found"]),
+    ("wait", &["--for", "--timeout"]),
     ("kustomize", &[]),
     ("create", &["--from-file"]),
     ("describe", &[]),
@@ -41,7 +41,8 @@ pub(crate) fn check_block(at: &str, role: &str, script: &str, session: &mut DocS
         match (role, program.as_str()) {
             ("cluster", "kubectl") => kubectl(&at, rest, session),
             // Pipes and shell variables.
-            ("cluster", "grep" | "sed" | "mkdir" | "chown") => {}
+            ("cluster", "grep" | "sed") => {}
+            ("cluster", "export") => assert!(rest[0].starts_with("CHECKOUT="), "{at}"),
             ("cluster", "podman") => podman(&at, rest),
             // Its verb and flags are checked with those of all pages.
             ("cluster", "virt-hook") => {}
@@ -56,6 +57,7 @@ pub(crate) fn check_block(at: &str, role: &str, script: &str, session: &mut DocS
             ("install", "sudo") => packages(&at, rest),
             ("install", "rustup") => targets(&at, rest),
             ("install", "cargo") => installs(&at, rest),
+            ("install", "cd") => {}
             ("install", "clang") => sources(&at, rest, session),
             // Its verb and flags are checked with those of all pages.
             ("install", "virt-hook") => {}
@@ -64,8 +66,13 @@ pub(crate) fn check_block(at: &str, role: &str, script: &str, session: &mut DocS
     }
 }
 
+/// A path as a command of a page names it: from the workspace's root, or below `$CHECKOUT`, which is that directory.
+fn of_checkout(word: &str) -> &str {
+    word.strip_prefix("$CHECKOUT/").unwrap_or(word)
+}
+
 fn kubectl(at: &str, words: &[String], session: &mut DocSession) {
-    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut words: Vec<&str> = words.iter().map(|word| of_checkout(word)).collect();
     if words.first() == Some(&"-n") {
         words.drain(..2);
     }
@@ -108,6 +115,14 @@ fn kubectl(at: &str, words: &[String], session: &mut DocSession) {
             let directory = workspace().join(after("-k").unwrap());
             assert!(directory.join("kustomization.yaml").is_file(), "{at}");
         }
+        "delete" if !words.contains(&"-f") => assert_eq!(
+            words[1..],
+            [
+                "mutatingadmissionpolicies,mutatingadmissionpolicybindings",
+                "wasm-launcher-canary"
+            ],
+            "{at}"
+        ),
         "apply" | "delete" => {
             let file = after("-f").unwrap();
             let known = file == "-" || workspace().join(file).is_file();
@@ -117,9 +132,21 @@ fn kubectl(at: &str, words: &[String], session: &mut DocSession) {
     }
 }
 
-/// The container has the command and the mounts of the Pod of `deploy/standalone`.
 fn podman(at: &str, words: &[String]) {
-    assert_eq!(words[0], "run", "{at}");
+    match words[0].as_str() {
+        "run" => podman_run(at, words),
+        "build" => {
+            let flag = words.iter().position(|word| word == "--file").unwrap();
+            let file = workspace().join(of_checkout(&words[flag + 1]));
+            assert!(file.is_file(), "{at}");
+        }
+        "push" => assert_eq!(words.len(), 2, "{at}"),
+        other => panic!("{at}: podman {other}"),
+    }
+}
+
+/// The container has the command and the mounts of the Pod of `deploy/standalone`.
+fn podman_run(at: &str, words: &[String]) {
     let pod: Value = serde_saphyr::from_str(&source("deploy/standalone/pod.yaml")).unwrap();
     let container = &pod["spec"]["containers"][0];
     let command = container["command"].as_array().unwrap().iter();
@@ -153,6 +180,10 @@ fn config_map(at: &str, words: &[&str], session: &mut DocSession) {
 
 /// Checks that the Makefile has the target, and that its scripts parse.
 fn make(at: &str, words: &[String]) {
+    let words = match words {
+        [flag, directory, rest @ ..] if flag == "-C" && directory == "$CHECKOUT" => rest,
+        words => words,
+    };
     let mut make = Command::new("make");
     let output = make
         .arg("-n")
