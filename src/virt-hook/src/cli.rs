@@ -43,7 +43,7 @@ pub(crate) enum Verb {
     /// Build and test a hook again after each change
     #[command(after_help = dev::HELP)]
     Dev(dev::Arguments),
-    /// See whether a hook will do in a cluster, as far as a desk can tell
+    /// See whether a hook will do in a cluster, as far as this machine can tell
     #[command(after_help = check::HELP)]
     Check(check::Arguments),
     /// Say what a module is: hook points, wishes, what it imports, what it costs to compile

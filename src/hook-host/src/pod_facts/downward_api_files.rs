@@ -22,7 +22,7 @@ const NETWORK_INFO_FILE: &str = "network-info";
 const ANNOTATIONS: &str = "annotations";
 const LABELS: &str = "labels";
 
-/// At the desk.
+/// The reason where an author runs hooks.
 pub(super) const NONE_GIVEN: &str =
     "there are no facts about a pod here: give some with --pod FILE, or a case a pod.yaml";
 

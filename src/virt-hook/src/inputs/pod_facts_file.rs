@@ -1,4 +1,4 @@
-//! Facts about a pod from a file: for hooks that read them, at the desk.
+//! Facts about a pod from a file: for hooks that read them, on the author's machine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,7 +48,7 @@ pub(crate) enum PodFacts {
     /// There are none.
     #[default]
     None,
-    /// A file, at the desk.
+    /// A file, on the author's machine.
     File(PathBuf),
     /// Files of the downward API.
     Mounted(PodConfig),

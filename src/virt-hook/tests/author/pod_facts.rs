@@ -1,4 +1,4 @@
-//! Facts about the pod at the desk: `run`, `test`, `check` and `inspect`.
+//! Facts about the pod on the author's machine: `run`, `test`, `check` and `inspect`.
 
 use std::fs;
 
