@@ -20,7 +20,7 @@ pub(crate) const HELP: &str = "\
 Examples:
   virt-hook inspect smbios.wasm
   virt-hook inspect smbios.wasm --json | jq -r .result.sha256
-  virt-hook inspect smbios.wasm --json | jq '{allow: .result.policy}' > policy.yaml
+  virt-hook inspect smbios.wasm --policy-only > cases/policy.yaml
 
 Exit codes:
   0  it is a hook; standard output says which
@@ -34,6 +34,9 @@ pub(crate) struct Arguments {
     /// The module
     #[arg(value_name = "WASM")]
     module: PathBuf,
+    /// Print nothing but the narrowest operator's policy that it needs
+    #[arg(long)]
+    policy_only: bool,
 }
 
 /// The properties of a module.
@@ -62,6 +65,9 @@ pub(crate) struct ModuleReport {
     pub(crate) compile_peak_memory: Option<u64>,
     /// The content of `allow` of the narrowest operator's policy that grants its wishes.
     policy: NarrowestPolicy,
+    /// Whether the text is the policy alone.
+    #[serde(skip)]
+    is_policy_only: bool,
 }
 
 /// A hook point with its priority.
@@ -105,7 +111,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ModuleReport, Failure> {
     let loaded = module_chain::load_once(path, &place.path().join("compiled"))?;
     let loaded = loaded.map_err(|error| Failure::Refused(interactive_compile::explain(error)));
     let (module, record) = loaded?;
-    Ok(ModuleReport::of(&module, size, record.cost.as_ref()))
+    Ok(ModuleReport {
+        is_policy_only: arguments.policy_only,
+        ..ModuleReport::of(&module, size, record.cost.as_ref())
+    })
 }
 
 impl ModuleReport {
@@ -139,6 +148,7 @@ impl ModuleReport {
             compile_millis: cost.map(|cost| cost.millis),
             compile_peak_memory: cost.and_then(|cost| cost.peak_memory),
             policy: NarrowestPolicy::of(description),
+            is_policy_only: false,
         }
     }
 
@@ -173,6 +183,9 @@ impl From<Interface> for InterfaceReport {
 
 impl Report for ModuleReport {
     fn text(&self, style: Style) -> String {
+        if self.is_policy_only {
+            return self.policy.yaml();
+        }
         let name = format!("{} {}", Plain(&self.name), Plain(&self.version));
         let mut text = format!("{}\n", style.strong(name.trim()));
         let points = self.hook_points.iter();

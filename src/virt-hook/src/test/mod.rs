@@ -200,7 +200,7 @@ impl Report for TestReport {
         if differences.any(Difference::lacks_policy) {
             return Some(format!(
                 "{failed} of {all} cases are not as expected; the hook wants what only an operator's policy allows: write \
-                 the policy that `virt-hook inspect` prints to policy.yaml in the directory of the cases"
+                 the policy that `virt-hook inspect --policy-only` prints to policy.yaml in the directory of the cases"
             ));
         }
         match (failed, not_written.next()) {

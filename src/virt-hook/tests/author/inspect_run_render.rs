@@ -27,6 +27,28 @@ fn inspect_says_what_a_module_is() {
     assert!(result["compilePeakMemory"].as_u64().unwrap() > 1 << 20);
 }
 
+#[test]
+fn the_policy_that_inspect_prints_is_a_file_that_suffices() {
+    let (module, place) = (smbios(), tempfile::tempdir().unwrap());
+    let policy = virt_hook(&["inspect", text(&module), "--policy-only"]).ok();
+    assert!(policy.starts_with("allow:\n"), "{policy}");
+    let vmi = vmi(place.path());
+    let run = |policy: &str| {
+        let policy = write(place.path(), "policy.yaml", policy);
+        let arguments = ["--vmi", text(&vmi), "--policy", text(&policy)];
+        virt_hook(&[&["run", text(&module)], &arguments[..]].concat())
+    };
+    run(&policy).ok();
+    let narrower = policy.replace("    - /domain/sysinfo/**\n", "");
+    assert_ne!(narrower, policy);
+    let refused = run(&narrower);
+    assert!(
+        refused.code != 0 && refused.err.contains("\"/domain/sysinfo/**\""),
+        "{}",
+        refused.err
+    );
+}
+
 /// A module that was built before the package was renamed.
 #[test]
 fn every_verb_tells_the_packages_new_name() {
