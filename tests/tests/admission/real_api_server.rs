@@ -125,9 +125,10 @@ impl RealServer {
         (name, answer)
     }
 
+    /// A new name. The API versions of the policies are tested one after the other on the same server.
     fn fresh(&mut self, kind: &str) -> String {
         self.names += 1;
-        format!("{kind}-{}", self.names)
+        format!("{kind}-{}-{}", self.version, self.names)
     }
 
     /// A namespace with the annotations; the policies do not judge how it came to be.
@@ -165,7 +166,7 @@ impl RealServer {
             .unwrap();
         }
         self.sets += 1;
-        let sentinel = format!("sentinel-{}", self.sets);
+        let sentinel = format!("sentinel-{}-{}", self.version, self.sets);
         for object in objects.iter().chain(&sentinels(&sentinel)) {
             let resource = match object["kind"].as_str().unwrap() {
                 "MutatingAdmissionPolicy" => "mutatingadmissionpolicies",
