@@ -71,14 +71,12 @@ pub(crate) enum ExecError {
         message: String,
     },
     /// The command still runs; the agent has no command to end it.
-    #[error("command {program} still runs in the guest after {timeout:?} (pid {pid})")]
+    #[error("Timed out waiting for guest pid [{pid}] for command [{program}] to exit")]
     Timeout {
         /// The program.
         program: String,
         /// Its pid in the guest.
         pid: i64,
-        /// How long it was waited for.
-        timeout: Duration,
     },
 }
 
@@ -142,7 +140,6 @@ pub(crate) async fn exec(
             return Err(ExecError::Timeout {
                 program: command.program.clone(),
                 pid,
-                timeout: command.timeout,
             });
         }
         tokio::time::sleep(pause).await;

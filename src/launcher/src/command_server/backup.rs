@@ -70,8 +70,7 @@ pub(super) async fn backup(manager: &Manager, request: WireRequest) -> Response 
         Ok(vmi) => vmi,
         Err(error) => return failed(error),
     };
-    let tracking = vmi.status.changed_block_tracking.as_ref();
-    if tracking.is_none_or(|tracking| tracking.state != ENABLED) {
+    if !tracks_changed_blocks(&vmi) {
         return failed("Backup failed ChangedBlockTracking is not enabled");
     }
     match command(&vmi, &options) {
@@ -86,8 +85,14 @@ pub(super) async fn redefine_checkpoint(
     request: RedefineCheckpointRequest,
 ) -> (Response, bool) {
     let RedefineCheckpointRequest { vmi, checkpoint } = request;
-    if let Err(error) = decode::vmi(vmi.as_ref()) {
-        return (failed(error), false);
+    let vmi = match decode::vmi(vmi.as_ref()) {
+        Ok(vmi) => vmi,
+        Err(error) => return (failed(error), false),
+    };
+    // Not invalid: the bitmaps are looked for once the VM's disks have their images.
+    if !tracks_changed_blocks(&vmi) {
+        let reason = "Redefine checkpoint failed: ChangedBlockTracking is not enabled";
+        return (failed(reason), false);
     }
     let checkpoint = match self::checkpoint(&checkpoint) {
         Ok(checkpoint) => checkpoint,
@@ -99,6 +104,11 @@ pub(super) async fn redefine_checkpoint(
         Ok(_) => false,
     };
     (respond(outcome), is_invalid)
+}
+
+fn tracks_changed_blocks(vmi: &Vmi) -> bool {
+    let tracking = vmi.status.changed_block_tracking.as_ref();
+    tracking.is_some_and(|tracking| tracking.state == ENABLED)
 }
 
 /// libvirt's errors keep the form that KubeVirt's launcher gives them in backups.

@@ -35,6 +35,8 @@ async fn domain_json(vm: &VmContext) -> Result<String, String> {
         ..
     } = &vm.identity;
     let mut domain = snapshot.domain(namespace, name, uid, vm.metadata.current());
+    // Notifications have the UID here too; in KubeVirt's answer it is only in the metadata of the specification.
+    domain.metadata.uid.clear();
     vm.guest_info.add_to_domain(&mut domain.status);
     let json = domain.to_json();
     let json = json.map_err(|error| error.to_string())?;

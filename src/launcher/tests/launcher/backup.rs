@@ -80,14 +80,22 @@ async fn unusable_backup_requests_are_answered_with_a_reason() {
             .message
             .contains("No valid vmi")
     );
-    let nothing = RedefineCheckpointRequest {
-        vmi: vmi("Enabled"),
-        checkpoint: b"{}".to_vec(),
-    };
-    let answer = client(&rig).await.redefine_checkpoint(nothing).await;
-    let answer = answer.unwrap().into_inner();
-    assert!(!answer.checkpoint_invalid);
-    assert!(answer.response.unwrap().message.contains("has no name"));
+    for (state, reason) in [
+        ("Enabled", "the checkpoint has no name"),
+        (
+            "Disabled",
+            "Redefine checkpoint failed: ChangedBlockTracking is not enabled",
+        ),
+    ] {
+        let nothing = RedefineCheckpointRequest {
+            vmi: vmi(state),
+            checkpoint: b"{}".to_vec(),
+        };
+        let answer = client(&rig).await.redefine_checkpoint(nothing).await;
+        let answer = answer.unwrap().into_inner();
+        assert!(!answer.checkpoint_invalid);
+        assert_eq!(answer.response.unwrap().message, reason);
+    }
     tokio::time::sleep(Duration::from_millis(30)).await;
     assert_eq!(rig.fake.count(Call::BeginBackup), 0);
 }

@@ -9,7 +9,7 @@ use proto::cmd::info::CmdInfoRequest;
 use proto::cmd::info::cmd_info_client::CmdInfoClient;
 use proto::cmd::v1::cmd_client::CmdClient;
 use proto::cmd::v1::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::UnixStream;
 use tonic::Code;
 use tonic::transport::{Channel, Endpoint, Uri};
@@ -185,7 +185,11 @@ async fn commands_change_the_domain() {
         .into_inner();
     let domain: Value = serde_json::from_str(&domain.domain).unwrap();
     assert_eq!(domain["kind"], "Domain");
-    assert_eq!(domain["ObjectMeta"]["uid"], "1234");
+    assert_eq!(
+        domain["ObjectMeta"],
+        json!({ "name": "vm1", "namespace": "default" })
+    );
+    assert_eq!(domain["Spec"]["Metadata"]["KubeVirt"]["UID"], "1234");
     assert_eq!(domain["Status"]["Status"], "Running");
     let stats = client
         .get_domain_stats(EmptyRequest {})
@@ -312,7 +316,10 @@ async fn exec_runs_a_command_in_the_guest() {
     assert_eq!((done.exit_code, done.std_out.as_str()), (3, "hello\n"));
     let late = client.exec(exec("/bin/slow", 1)).await.unwrap_err();
     assert_eq!(late.code(), Code::Unknown);
-    assert!(late.message().contains("/bin/slow"), "{}", late.message());
+    assert_eq!(
+        late.message(),
+        "Timed out waiting for guest pid [1] for command [/bin/slow] to exit"
+    );
     let ping = GuestPingRequest {
         domain_name: DOMAIN.into(),
         timeout_seconds: 1,
