@@ -100,13 +100,11 @@ impl AgentData {
 }
 
 async fn ask(client: &Client, command: &'static str) -> Result<Arc<str>, AgentDataError> {
-    let domain = client.existing().await?;
     let json = format!(r#"{{"execute":"{command}"}}"#);
     let send = move |domain: &dyn Domain| domain.agent_command(&json, TIMEOUT);
     let class = AGENT.within(TIMEOUT + LIBVIRT_MARGIN);
-    let answer = client
-        .on(&domain, "asking the guest agent", class, send)
-        .await?;
+    let answer = client.query("asking the guest agent", class, send).await?;
+    let answer = answer.ok_or_else(|| CallError::no_domain(client.domain_name()))?;
     answer::check_size(&answer)?;
     serde_json::from_str::<IgnoredAny>(&answer)
         .map_err(|error| AnswerError::Content(error.to_string()))?;

@@ -16,10 +16,10 @@ impl DomainHandle {
         &self,
         session: &Session,
         name: &str,
-        read: impl Fn(&dyn Domain) -> libvirt::Result<T>,
+        read: impl Fn(&Arc<dyn Domain>) -> libvirt::Result<T>,
     ) -> libvirt::Result<Option<T>> {
         if let Some(domain) = self.cached(session) {
-            match read(&*domain) {
+            match read(&domain) {
                 // The domain may have been defined again, with another UUID.
                 Err(error) if error.is_no_domain() => self.keep(None),
                 result => return result.map(Some),
@@ -28,7 +28,7 @@ impl DomainHandle {
         let Some(domain) = session.hypervisor.lookup(name)? else {
             return Ok(None);
         };
-        match read(&*domain) {
+        match read(&domain) {
             Err(error) if error.is_no_domain() => Ok(None),
             result => {
                 self.keep(Some((session.generation, domain)));

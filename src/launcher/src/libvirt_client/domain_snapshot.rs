@@ -1,6 +1,6 @@
 //! A snapshot of the domain: its state and description, in KubeVirt's terms.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::spec::DomainJson;
 use domain::spec::DomainSpec;
@@ -33,8 +33,8 @@ pub struct DomainSnapshot {
     pub status: LifeCycle,
     /// Why.
     pub reason: &'static str,
-    /// Its description; `None` when libvirt has none to give.
-    pub spec: Option<DomainSpec>,
+    /// Its description, which snapshots share; `None` when libvirt has none to give.
+    pub spec: Option<Arc<DomainSpec>>,
 }
 
 /// The snapshot could not be taken.
@@ -58,7 +58,7 @@ pub enum SnapshotError {
 
 /// Reads descriptions, and parses a description only when it has changed.
 #[derive(Default)]
-pub(super) struct SpecReader(Mutex<Option<(String, DomainSpec)>>);
+pub(super) struct SpecReader(Mutex<Option<(String, Arc<DomainSpec>)>>);
 
 impl SpecReader {
     /// The domain's description; `None` when libvirt has none to give. Blocking.
@@ -67,7 +67,7 @@ impl SpecReader {
         handle: &DomainHandle,
         session: &Session,
         domain: &str,
-    ) -> Result<Option<DomainSpec>, SnapshotError> {
+    ) -> Result<Option<Arc<DomainSpec>>, SnapshotError> {
         match handle.read(session, domain, |guest| guest.xml(XmlKind::Active)) {
             Ok(Some(xml)) => self.parse(xml, domain).map(Some),
             Ok(None) => Ok(None),
@@ -79,25 +79,26 @@ impl SpecReader {
     /// The description of a domain that libvirt cannot be asked about yet.
     pub(super) fn expect(&self, spec: DomainSpec) {
         let mut parsed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *parsed = Some((String::new(), spec));
+        *parsed = Some((String::new(), Arc::new(spec)));
     }
 
     /// The description that was read last.
-    pub(super) fn last(&self) -> Option<DomainSpec> {
+    pub(super) fn last(&self) -> Option<Arc<DomainSpec>> {
         let parsed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        parsed.as_ref().map(|(_, spec)| spec.clone())
+        parsed.as_ref().map(|(_, spec)| Arc::clone(spec))
     }
 
-    fn parse(&self, xml: String, domain: &str) -> Result<DomainSpec, SnapshotError> {
+    fn parse(&self, xml: String, domain: &str) -> Result<Arc<DomainSpec>, SnapshotError> {
         let mut parsed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, spec)) = parsed.as_ref().filter(|(known, _)| *known == xml) {
-            return Ok(spec.clone());
+            return Ok(Arc::clone(spec));
         }
         let spec = domain::parse::parse(&xml).map_err(|error| SnapshotError::Spec {
             domain: domain.to_owned(),
             message: error.to_string(),
         })?;
-        *parsed = Some((xml, spec.clone()));
+        let spec = Arc::new(spec);
+        *parsed = Some((xml, Arc::clone(&spec)));
         Ok(spec)
     }
 }
@@ -109,7 +110,7 @@ impl DomainSnapshot {
         spec: None,
     };
 
-    pub(super) fn new(state: State, spec: Option<DomainSpec>) -> DomainSnapshot {
+    pub(super) fn new(state: State, spec: Option<Arc<DomainSpec>>) -> DomainSnapshot {
         DomainSnapshot {
             status: life_cycle(state.state),
             reason: why(state),
@@ -139,7 +140,7 @@ impl DomainSnapshot {
     }
 
     /// A domain whose start has made its QEMU process, and whose processors do not run yet.
-    pub fn starting_up(spec: DomainSpec) -> DomainSnapshot {
+    pub fn starting_up(spec: Arc<DomainSpec>) -> DomainSnapshot {
         DomainSnapshot {
             status: LifeCycle::Paused,
             reason: reason::STARTING_UP,
@@ -148,7 +149,7 @@ impl DomainSnapshot {
     }
 
     /// A domain whose QEMU process has ended.
-    pub fn shut_off(spec: DomainSpec, reason: &'static str) -> DomainSnapshot {
+    pub fn shut_off(spec: Arc<DomainSpec>, reason: &'static str) -> DomainSnapshot {
         DomainSnapshot {
             status: LifeCycle::Shutoff,
             reason,
@@ -166,6 +167,8 @@ impl DomainSnapshot {
     ) -> DomainJson {
         match self.spec {
             Some(spec) => {
+                // It gets the metadata.
+                let spec = Arc::unwrap_or_clone(spec);
                 DomainJson::new(namespace, name, spec, metadata, self.status, self.reason)
             }
             None => {

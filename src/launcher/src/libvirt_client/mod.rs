@@ -174,6 +174,37 @@ impl Client {
         .await
     }
 
+    /// The domain with its state, if libvirt knows it: one call, if the handle of an earlier one is still good.
+    pub(crate) async fn lookup_with_state(
+        &self,
+    ) -> Result<Option<(Arc<dyn Domain>, State)>, CallError> {
+        let find = |inner: &Inner, session: &Session| {
+            let read = |domain: &Arc<dyn Domain>| Ok((Arc::clone(domain), domain.state()?));
+            Ok(inner.handle.read(session, &inner.domain_name, read)?)
+        };
+        self.read("asking for the domain's state", QUICK, find)
+            .await
+    }
+
+    /// Runs read-only calls on the domain, which is not looked up if the handle of an earlier call is still good; `None` when
+    /// there is no such domain. When they fail because the connection broke, they are repeated once on the new connection.
+    pub(crate) async fn query<T, F>(
+        &self,
+        what: &'static str,
+        class: CallClass,
+        work: F,
+    ) -> Result<Option<T>, CallError>
+    where
+        T: Send + 'static,
+        F: Fn(&dyn Domain) -> libvirt::Result<T> + Clone + Send + 'static,
+    {
+        let query = move |inner: &Inner, session: &Session| {
+            let read = |domain: &Arc<dyn Domain>| work(&**domain);
+            Ok(inner.handle.read(session, &inner.domain_name, read)?)
+        };
+        self.read(what, class, query).await
+    }
+
     /// Runs blocking calls on a domain; once more, if the connection had ended before they were sent. A handle of
     /// a lost connection is replaced by one of the new.
     pub async fn on<T, F>(
@@ -290,7 +321,7 @@ impl Client {
         let read = async move {
             let read = |inner: &Inner, session: &Session| {
                 let read =
-                    |domain: &dyn Domain| Ok((domain.stats()?, domain.xml(XmlKind::Active)?));
+                    |domain: &Arc<dyn Domain>| Ok((domain.stats()?, domain.xml(XmlKind::Active)?));
                 Ok::<_, CallError>(inner.handle.read(session, &inner.domain_name, read)?)
             };
             let read = client.read("reading the domain's statistics", STATISTICS, read);

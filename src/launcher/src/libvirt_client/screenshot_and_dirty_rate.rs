@@ -63,10 +63,9 @@ pub(super) type SharedDirtyRate = SharedAnswer<i64, DirtyRateError>;
 impl Client {
     /// A picture of the first screen.
     pub(crate) async fn screenshot(&self) -> Result<Screenshot, CallError> {
-        let domain = self.existing().await?;
         let take = |domain: &dyn Domain| domain.screenshot(LARGEST_SCREENSHOT);
-        self.on(&domain, "taking a screenshot", STATISTICS, take)
-            .await
+        let taken = self.query("taking a screenshot", STATISTICS, take).await?;
+        taken.ok_or_else(|| CallError::no_domain(self.domain_name()))
     }
 
     /// How fast the guest writes to its memory, in MiB/s. Callers share a measurement for 3 s.

@@ -57,6 +57,19 @@ async fn concurrent_snapshots_share_one_read() {
 }
 
 #[tokio::test]
+async fn queries_look_the_domain_up_once() {
+    let fake = running();
+    let client = client(&fake).await;
+    for _ in 0..3 {
+        let (domain, state) = client.lookup_with_state().await.unwrap().unwrap();
+        assert_eq!((domain.name(), state.is_down()), (DOMAIN, false));
+        let xml = client.query("reading", QUICK, |domain| domain.xml(XmlKind::Active));
+        assert!(xml.await.unwrap().is_some());
+    }
+    assert_eq!((fake.count(Call::State), fake.count(Call::Lookup)), (3, 1));
+}
+
+#[tokio::test]
 async fn snapshot_after_a_command_shows_its_effect() {
     let fake = running();
     let client = client(&fake).await;

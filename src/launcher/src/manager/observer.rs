@@ -78,7 +78,7 @@ pub(super) struct ObserverHistory {
 }
 
 impl ObserverHistory {
-    fn spec(&self) -> Option<DomainSpec> {
+    fn spec(&self) -> Option<Arc<DomainSpec>> {
         self.last.as_ref()?.spec.clone()
     }
 }

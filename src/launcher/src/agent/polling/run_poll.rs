@@ -1,7 +1,5 @@
 //! Carries out one poll: its commands, and what is learned from their answers.
 
-use std::sync::Arc;
-
 use libvirt::{Domain, code};
 
 use super::schedule::{Poll, PollOutcome};
@@ -49,14 +47,10 @@ fn commands(poll: Poll) -> &'static [(&'static str, Decode)] {
 
 /// Asks the agent and updates the cache once, with all that was learned.
 pub(super) async fn ask(client: &Client, cache: &GuestInfoCache, poll: Poll) -> PollOutcome {
-    let domain = match client.lookup().await {
-        Ok(Some(domain)) => domain,
-        Ok(None) | Err(_) => return PollOutcome::Silent,
-    };
     let mut facts = Vec::new();
     let mut outcome = PollOutcome::Answered;
     for (command, decode) in commands(poll) {
-        match send(client, &domain, command).await {
+        match send(client, command).await {
             Ok(answer) => match decode(&answer) {
                 Ok(fact) => facts.push(fact),
                 Err(error) => tracing::warn!(command, reason = %error, "guest agent"),
@@ -73,17 +67,12 @@ pub(super) async fn ask(client: &Client, cache: &GuestInfoCache, poll: Poll) -> 
     outcome
 }
 
-async fn send(
-    client: &Client,
-    domain: &Arc<dyn Domain>,
-    command: &'static str,
-) -> Result<String, CallError> {
+async fn send(client: &Client, command: &'static str) -> Result<String, CallError> {
     let json = format!(r#"{{"execute":"{command}"}}"#);
     let class = AGENT.within(AGENT_TIMEOUT + LIBVIRT_MARGIN);
     let send = move |domain: &dyn Domain| domain.agent_command(&json, AGENT_TIMEOUT);
-    client
-        .on(domain, "polling the guest agent", class, send)
-        .await
+    let answer = client.query("polling the guest agent", class, send).await?;
+    answer.ok_or_else(|| CallError::no_domain(client.domain_name()))
 }
 
 /// Whether nothing came from the agent: it is gone, hangs, or is busy with somebody else's command.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use domain::convert::Purpose;
 use domain::spec::DomainSpec;
 use kubevirt_api::vmi::Vmi;
-use libvirt::Domain;
+use libvirt::{Domain, State};
 use reconcile::reconcile;
 use tokio_util::sync::CancellationToken;
 
@@ -48,14 +48,15 @@ pub(in crate::manager) async fn sync(
         return Ok(Answer::NothingToDo);
     }
     let converted = prepare_domain::ConvertedVm::convert(vm, request, Purpose::Boot).await?;
-    let domain = match defined_domain(vm, request).await? {
-        Some(domain) => domain,
+    let (domain, state) = match defined_domain(vm, request).await? {
+        Some(defined) => defined,
         None => {
             let prepared = until(interrupted, converted.prepare(vm)).await?;
             return boot(vm, request, prepared, interrupted).await;
         }
     };
-    let brought_up = start_or_resume::start_or_resume(vm, request, &domain, interrupted).await?;
+    let brought_up =
+        start_or_resume::start_or_resume(vm, request, &domain, state, interrupted).await?;
     let changed = reconcile(vm, request, converted.spec(), &domain, interrupted).await?;
     Ok(apply_settings(vm, request, brought_up.or(changed)))
 }
@@ -70,7 +71,8 @@ async fn boot(
 ) -> Result<Answer, OpError> {
     let start = vm.start_report.begin();
     let domain = prepared.define(vm).await?;
-    let answer = start_or_resume::start_or_resume(vm, request, &domain, interrupted).await?;
+    let state = vm.client.state_of(&domain).await?;
+    let answer = start_or_resume::start_or_resume(vm, request, &domain, state, interrupted).await?;
     if answer == Answer::Done {
         start.succeeded();
     }
@@ -86,22 +88,21 @@ fn apply_settings(vm: &VmContext, request: &SyncRequest, answer: Answer) -> Answ
     answer
 }
 
-/// The domain, if libvirt knows it and this launcher has prepared it. A domain that an earlier launcher defined and did
-/// not start may lack images, and is defined again.
+/// The domain with its state, if libvirt knows it and this launcher has prepared it. A domain that an earlier launcher
+/// defined and did not start may lack images, and is defined again.
 async fn defined_domain(
     vm: &VmContext,
     request: &SyncRequest,
-) -> Result<Option<Arc<dyn Domain>>, OpError> {
-    let Some(domain) = vm.client.lookup().await? else {
+) -> Result<Option<(Arc<dyn Domain>, State)>, OpError> {
+    let Some((domain, state)) = vm.client.lookup_with_state().await? else {
         return Ok(None);
     };
-    let is_ready = vm.driver_state().defined
-        || !vm.client.state_of(&domain).await?.is_down()
-        || start_or_resume::has_run(&request.vmi);
+    let is_ready =
+        vm.driver_state().defined || !state.is_down() || start_or_resume::has_run(&request.vmi);
     if !is_ready {
         tracing::info!("a launcher before this one defined the domain and did not start it");
     }
-    Ok(is_ready.then_some(domain))
+    Ok(is_ready.then_some((domain, state)))
 }
 
 /// KubeVirt reads the annotation as Go reads a boolean.

@@ -24,16 +24,17 @@ const SHUTDOWN_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The observer has this long to publish a failed start; libvirt's daemon may have ended too.
 const FAILURE_PUBLISH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Starts a defined domain that is off, and resumes one that is paused, unless its owner, a job or a migration paused it:
-/// a migration's target may run the guest.
+/// Starts a defined domain that is off (`state`), and resumes one that is paused, unless its owner, a job or a migration
+/// paused it: a migration's target may run the guest.
 pub(super) async fn start_or_resume(
     vm: &VmContext,
     request: &SyncRequest,
     domain: &Arc<dyn Domain>,
+    state: State,
     interrupted: &CancellationToken,
 ) -> Result<Answer, OpError> {
     safe_point(interrupted)?;
-    let state = state_after_shutdown(vm, domain).await?;
+    let state = state_after_shutdown(vm, domain, state).await?;
     let paused_by_user = vm.driver_state().paused_by_user;
     if state.is_down() && !has_run(&request.vmi) {
         write_cloud_init(vm, &request.vmi, domain).await?;
@@ -68,15 +69,17 @@ pub(super) async fn start_or_resume(
 
 /// The domain's state, after waiting for a QEMU that is being shut down: a daemon that died during a start shuts that
 /// QEMU down when it is back.
-async fn state_after_shutdown(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<State, OpError> {
+async fn state_after_shutdown(
+    vm: &VmContext,
+    domain: &Arc<dyn Domain>,
+    mut state: State,
+) -> Result<State, OpError> {
     let give_up = Instant::now() + SHUTDOWN_TIMEOUT;
-    loop {
-        let state = vm.client.state_of(domain).await?;
-        if state.state != DomainState::Shutdown || Instant::now() >= give_up {
-            return Ok(state);
-        }
+    while state.state == DomainState::Shutdown && Instant::now() < give_up {
         tokio::time::sleep(SHUTDOWN_POLL_INTERVAL).await;
+        state = vm.client.state_of(domain).await?;
     }
+    Ok(state)
 }
 
 /// Publishes that the start has failed, before virt-handler gets the response: the start may have been published.
