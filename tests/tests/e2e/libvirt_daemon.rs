@@ -15,7 +15,11 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts the daemon and waits until it answers.
     pub(crate) async fn start() -> Result<Daemon> {
-        let mut pod = Pod::create(User::Root)?;
+        Daemon::start_in(Pod::create(User::Root)?).await
+    }
+
+    /// As [`Daemon::start`], in a pod in which something was prepared for libvirt.
+    pub(crate) async fn start_in(mut pod: Pod) -> Result<Daemon> {
         pod.suppress_log();
         let program = ["/usr/sbin/virtqemud", "/usr/sbin/libvirtd"]
             .into_iter()

@@ -32,6 +32,7 @@ mod migration_hooks;
 mod migration_source;
 mod migration_target;
 mod pci_addresses;
+mod plain_libvirt_host;
 mod pod_facts;
 mod process_deaths;
 mod process_tree;

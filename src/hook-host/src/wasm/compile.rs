@@ -32,6 +32,12 @@ pub enum CompileError {
     /// The compiler rejects the module.
     #[error("{0}")]
     Refused(String),
+    /// [`Compiler::None`], and no usable artifact.
+    #[error(
+        "it is not compiled ahead for this program and machine, and nothing is compiled here: \
+         `virt-hook compile --into DIRECTORY` does it (the artifacts and their directory must be root's)"
+    )]
+    NotCompiledAhead,
     /// The compile child reached one of its limits.
     #[error(
         "compiling it takes more than {0}; compiled ahead with `virt-hook compile` it takes nothing"
@@ -86,6 +92,7 @@ pub(super) async fn compile(
             let child = start(program, job, limits).map_err(failed)?;
             finish(program, child, limits).await
         }
+        Compiler::None => Err(CompileError::NotCompiledAhead),
         Compiler::InProcess => {
             let failed = |source| CompileError::Child {
                 program: "this process".into(),

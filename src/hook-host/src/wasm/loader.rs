@@ -13,7 +13,7 @@ use wasmtime::component::{Component, Linker};
 
 use super::Compiler;
 use super::artifact_cache::{self, ArtifactCache, ArtifactError, artifact_name};
-use super::compile::{self, CompileJob};
+use super::compile::{self, CompileError, CompileJob};
 use super::engine_config::{self, EngineRole, TargetMachine};
 use super::epoch::EpochTicker;
 use super::error::LoadError;
@@ -225,6 +225,13 @@ impl Loader {
                     code,
                 });
             }
+        }
+        if matches!(self.0.options.compiler, Compiler::None) {
+            return Err(LoadError::Compile {
+                path: source.path.to_owned(),
+                size: source.size,
+                source: CompileError::NotCompiledAhead,
+            });
         }
         let artifacts = self.artifacts().await?;
         if artifacts.has_module(&digest) {

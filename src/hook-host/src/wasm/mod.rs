@@ -67,4 +67,6 @@ pub enum Compiler {
     },
     /// This process, without a memory limit: for tests and tools.
     InProcess,
+    /// None: a module runs only if it was compiled ahead.
+    None,
 }

@@ -1,38 +1,23 @@
 //! Asks the launcher for the domain to use. [`kubevirt_api::libvirt_hook_protocol`] has the protocol.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
-use kubevirt_api::libvirt_hook_protocol::{MAX_BYTES, announced, read_refusal};
+use kubevirt_api::libvirt_hook_protocol::{announced, read_refusal};
+
+use super::domain_stdio::{read_domain, read_limited, within, write_domain};
 
 /// For everything; KubeVirt's own hook waits as long.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Passes the domain from standard input to the launcher, and its answer to standard output.
+/// Passes libvirt's domain to the launcher, and its answer to libvirt.
 pub(super) fn pass_domain(socket: &Path) -> Result<(), String> {
-    let (done, waiting) = mpsc::channel();
     let socket = socket.to_owned();
-    thread::spawn(move || {
-        // Fails when the deadline is over, and the process with it.
-        let _ = done.send(read_stdin().and_then(|xml| ask(&socket, &xml)));
-    });
-    let answer = waiting
-        .recv_timeout(DEADLINE)
-        .map_err(|_| format!("the launcher gave no answer within {DEADLINE:?}"))??;
-    let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(answer.as_bytes());
-    written
-        .and_then(|()| stdout.flush())
-        .map_err(|error| format!("standard output: {error}"))
-}
-
-fn read_stdin() -> Result<String, String> {
-    read_limited(io::stdin().lock(), "standard input")
+    let ask = move || ask(&socket, &read_domain()?);
+    write_domain(&within(DEADLINE, "the launcher gave no answer", ask)?)
 }
 
 /// The launcher's answer to a domain.
@@ -54,21 +39,12 @@ pub(super) fn ask(socket: &Path, xml: &str) -> Result<String, String> {
     Ok(answer)
 }
 
-fn read_limited(from: impl Read, what: &str) -> Result<String, String> {
-    let mut text = String::new();
-    from.take(MAX_BYTES as u64 + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| format!("{what}: {error}"))?;
-    if text.len() > MAX_BYTES {
-        return Err(format!("{what} has more than {MAX_BYTES} bytes"));
-    }
-    Ok(text)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::io::Read;
     use std::os::unix::net::UnixListener;
+    use std::thread;
 
     use kubevirt_api::libvirt_hook_protocol::{read_request, refusal};
 

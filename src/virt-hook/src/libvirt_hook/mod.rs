@@ -1,7 +1,9 @@
-//! `virt-hook libvirt-hook`: libvirt's hook of QEMU's domains in a launcher's pod, also under the name of KubeVirt's
-//! own, `libvirt-hook-client`.
+//! `virt-hook libvirt-hook`: libvirt's hook of QEMU's domains. In a launcher's pod, also under the name of KubeVirt's own,
+//! `libvirt-hook-client`, it asks the launcher; elsewhere (`--hooks`) it runs modules itself.
 
+mod domain_stdio;
 mod launcher_request;
+mod plain_host;
 
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
@@ -19,6 +21,12 @@ libvirt-hook-client is enough. The domain that a migration's target is to receiv
 launcher, and the domain to use to standard output. After a VM has migrated away, a marker tells KubeVirt
 that its backend storage here is not the current one. Every other operation succeeds at once.
 
+With --hooks, on a machine without KubeVirt, the modules run here, on a domain that migrates to this machine or is
+restored: nowhere else does libvirt let a hook change it. They must be compiled ahead. Example of an executable
+/etc/libvirt/hooks/qemu.d/50-virt-hook:
+  #!/bin/sh
+  exec virt-hook libvirt-hook --hooks /etc/virt-hook/hooks --policy /etc/virt-hook/policy.yaml -- \"$@\"
+
 Exit codes:
   0  done, or nothing to do
   1  the domain is refused, or the marker cannot be written; standard error says why, and libvirt tells the source";
@@ -35,6 +43,8 @@ pub(crate) struct Arguments {
     /// The file that tells that the VM has migrated away
     #[arg(long, value_name = "PATH", default_value = MIGRATED_MARKER)]
     marker: PathBuf,
+    #[command(flatten)]
+    plain_host: plain_host::Arguments,
     /// What libvirt passes: the domain, the operation, the sub-operation and a detail
     #[arg(
         value_name = "ARGUMENT",
@@ -56,6 +66,7 @@ pub(crate) fn by_program_name() -> Option<ExitCode> {
     Some(run(&Arguments {
         socket: SOCKET.into(),
         marker: MIGRATED_MARKER.into(),
+        plain_host: plain_host::Arguments::default(),
         call: call.collect(),
     }))
 }
@@ -79,6 +90,12 @@ fn fail(reason: &str) {
 
 fn answer(arguments: &Arguments) -> Result<(), String> {
     let call: Vec<&str> = arguments.call.iter().map(String::as_str).collect();
+    if let Some(host) = arguments.plain_host.host() {
+        return match call[..] {
+            [_, "migrate" | "restore", "begin", ..] => host.pass_domain(),
+            _ => Ok(()),
+        };
+    }
     match call[..] {
         [_, "migrate", "begin", ..] => launcher_request::pass_domain(&arguments.socket),
         [_, "release", "end", "migrated", ..] => mark(&arguments.marker)
@@ -105,6 +122,7 @@ mod tests {
         answer(&Arguments {
             socket: "/nonexistent/socket".into(),
             marker: marker.to_owned(),
+            plain_host: plain_host::Arguments::default(),
             call: words.split(' ').map(str::to_owned).collect(),
         })
     }

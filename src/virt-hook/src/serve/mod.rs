@@ -26,7 +26,7 @@ pub(crate) use arguments::{Arguments, HELP};
 use metrics_server::MetricsListener;
 
 /// The default directory of precompiled modules in an image.
-const PRECOMPILED: &str = "/usr/share/virt-hook/hook-artifacts";
+pub(crate) const PRECOMPILED: &str = "/usr/share/virt-hook/hook-artifacts";
 /// How long calls in flight may take at the end.
 const DRAIN: Duration = Duration::from_secs(5);
 
