@@ -1,6 +1,7 @@
 //! The VMI: typed accessors for common fields, paths for all others.
 
 mod devices;
+mod json;
 mod json_scan;
 
 use std::borrow::Cow;
@@ -8,12 +9,9 @@ use std::cell::OnceCell;
 use std::fmt;
 
 use elsa::FrozenVec;
-use quantity::Quantity;
-use serde_core::de::Deserialize;
-
-use crate::dotted_path::{self, Step};
 
 pub use devices::{Disk, HostDevice, Interface, Network, Volume};
+pub use json::Json;
 
 /// The virtual machine instance, read-only.
 ///
@@ -235,107 +233,6 @@ impl Vmi {
     /// Whether the value at the path is `true`.
     pub fn is_true(&self, path: &str) -> bool {
         self.get(path).and_then(Json::as_bool) == Some(true)
-    }
-}
-
-/// A part of a VMI, parsed lazily.
-#[derive(Clone, Copy)]
-pub struct Json<'v> {
-    vmi: &'v Vmi,
-    raw: &'v str,
-}
-
-impl fmt::Debug for Json<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.raw)
-    }
-}
-
-impl<'v> Json<'v> {
-    /// Its JSON text.
-    pub fn raw(self) -> &'v str {
-        self.raw
-    }
-
-    /// The value at a path from here; see [`Vmi::get`].
-    pub fn get(self, path: &str) -> Option<Json<'v>> {
-        self.walk(&dotted_path::steps(path)?)
-    }
-
-    fn walk(self, steps: &[Step<'_>]) -> Option<Json<'v>> {
-        let direct = steps
-            .iter()
-            .position(|step| matches!(step, Step::Where(..)))
-            .unwrap_or(steps.len());
-        let found = self
-            .vmi
-            .readable(json_scan::find(self.raw, &steps[..direct]))??;
-        let here = Json { raw: found, ..self };
-        match steps[direct..].split_first() {
-            Some((Step::Where(name, value), rest)) => {
-                let name = [Step::Member(name)];
-                let fits =
-                    |item: &Json<'v>| item.walk(&name).and_then(Json::as_str) == Some(*value);
-                here.items().find(fits)?.walk(rest)
-            }
-            _ => Some(here),
-        }
-    }
-
-    /// The items of a list; empty if it is not a list.
-    pub fn items(self) -> impl Iterator<Item = Json<'v>> {
-        self.inside('[').map(|(_, item)| item)
-    }
-
-    /// The members of an object with their names; empty if it is not an object.
-    pub fn members(self) -> impl Iterator<Item = (&'v str, Json<'v>)> {
-        self.inside('{')
-    }
-
-    fn inside(self, open: char) -> impl Iterator<Item = (&'v str, Json<'v>)> {
-        let is_there = self.raw.trim_start().starts_with(open);
-        let inside = is_there.then(|| self.vmi.readable(json_scan::inside(self.raw)));
-        let inside = inside.flatten().into_iter().flatten();
-        inside.map(move |(name, raw)| (self.vmi.keep(name), Json { raw, ..self }))
-    }
-
-    /// The text, if it is a string.
-    pub fn as_str(self) -> Option<&'v str> {
-        if !self.raw.starts_with('"') {
-            return None;
-        }
-        let text = self.vmi.readable(json_scan::text(self.raw))?;
-        Some(self.vmi.keep(text))
-    }
-
-    /// The integer, if it is one.
-    pub fn as_i64(self) -> Option<i64> {
-        self.raw.parse().ok()
-    }
-
-    /// The value of a Kubernetes quantity (`2Gi`, `500m`, or a plain number), rounded
-    /// up to an integer. Kubernetes' largest quantity is 2^63-1.
-    pub fn as_quantity(self) -> Option<u64> {
-        let quantity = Quantity::parse(self.as_str().unwrap_or(self.raw)).ok()?;
-        quantity.bytes().ok()
-    }
-
-    /// The boolean, if it is one.
-    pub fn as_bool(self) -> Option<bool> {
-        self.raw.parse().ok()
-    }
-
-    /// The whole value as any type that implements serde's `Deserialize`.
-    ///
-    /// ```
-    /// # use hooks_sdk::Vmi;
-    /// let vmi = Vmi::new(r#"{"spec":{"volumes":[{"name":"root"}]}}"#);
-    /// let volumes: Vec<std::collections::HashMap<String, String>> = vmi.get("spec.volumes").unwrap().read()?;
-    /// assert_eq!(volumes[0]["name"], "root");
-    /// # Ok::<(), hooks_sdk::VmiError>(())
-    /// ```
-    pub fn read<T: Deserialize<'v>>(self) -> Result<T, VmiError> {
-        serde_json::from_str(self.raw).map_err(|error| VmiError(error.to_string()))
     }
 }
 

@@ -13,7 +13,9 @@
 //! finds what inotify missed. Watches and retries end with the collection; afterwards the chain
 //! scans the directory once more, at its first call, and logs hooks that arrived late.
 
+mod config;
 mod directory_watch;
+mod error;
 mod late_arrivals;
 mod probe;
 mod readiness;
@@ -28,161 +30,22 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout_at};
 
+use crate::Chain;
 use crate::hook::Hook;
 use crate::invoke::ChainConfig;
-use crate::pod_facts::{PodConfig, PodFacts, PodFiles};
-use crate::policy::{HostVersions, OperatorPolicy, PolicyError, PolicySource};
-use crate::record::{RecordConfig, Recorder};
-use crate::wasm::{LoadOptions, Loader};
-use crate::{Chain, Compiler, Limits};
+use crate::pod_facts::{PodFacts, PodFiles};
+use crate::policy::OperatorPolicy;
+use crate::record::Recorder;
+pub use config::{CollectConfig, StandingHooks};
 use directory_watch::DirectoryWatch;
+pub use error::CollectError;
 use late_arrivals::LateArrivals;
 use probe::{PluginModules, Probe, ProbeResult};
 use readiness::{CountState, ProbeAttempt, Readiness};
 use scan::{HookId, ScanError};
-pub use standing_hooks::StandingHooks;
 
 /// The interval of the periodic scan, which finds what inotify missed.
 const RESCAN: Duration = Duration::from_secs(1);
-
-/// Configuration of [`collect`].
-#[derive(Debug, Clone)]
-pub struct CollectConfig {
-    /// One sub-directory per hook. Need not exist when no hook is expected.
-    pub hooks_dir: PathBuf,
-    /// The number of hooks to wait for (`--hook-sidecars`).
-    pub expected: usize,
-    /// Where hooks are that are not counted.
-    pub standing: StandingHooks,
-    /// How long the hooks may take to become ready.
-    pub deadline: Duration,
-    /// The directory of compiled modules: created with mode 0700, refused if other users can write there.
-    pub artifacts_dir: PathBuf,
-    /// Directories of the image with artifacts that [`precompile`](crate::wasm::precompile()) wrote.
-    pub precompiled_dirs: Vec<PathBuf>,
-    /// Which process compiles modules.
-    pub compiler: Compiler,
-    /// Limits of hooks.
-    pub limits: Limits,
-    /// Name and version of the host for hooks that query it, such as `virt-launcher/0.1.0`.
-    pub host_name: String,
-    /// The location of the operator's policy.
-    pub policy: PolicySource,
-    /// The virtual machine's namespace, for the rules of that policy; empty if unknown.
-    pub namespace: String,
-    /// The versions that `requires` of hooks is compared with.
-    pub versions: HostVersions,
-    /// The directory with one sub-directory of sockets per plugin.
-    pub plugins_dir: PathBuf,
-    /// Where runs are recorded, if at all.
-    pub record: Option<RecordConfig>,
-    /// Where facts about the pod are.
-    pub pod: PodConfig,
-}
-
-/// No hooks, no policy, no record; modules are compiled in this process.
-impl Default for CollectConfig {
-    fn default() -> Self {
-        Self {
-            hooks_dir: PathBuf::from("/var/run/kubevirt-hooks"),
-            expected: 0,
-            standing: StandingHooks::None,
-            deadline: Duration::from_secs(60),
-            artifacts_dir: PathBuf::from("/var/run/kubevirt-private/hook-artifacts"),
-            precompiled_dirs: Vec::new(),
-            compiler: Compiler::InProcess,
-            limits: Limits::default(),
-            host_name: concat!("hook-host/", env!("CARGO_PKG_VERSION")).to_owned(),
-            policy: PolicySource::None,
-            namespace: String::new(),
-            versions: HostVersions::default(),
-            plugins_dir: PathBuf::from("/var/run/kubevirt-plugin"),
-            record: None,
-            pod: PodConfig::default(),
-        }
-    }
-}
-
-/// Why hooks did not become ready.
-#[derive(Debug, thiserror::Error)]
-pub enum CollectError {
-    /// Fewer hooks than expected were ready in time.
-    #[error(
-        "{ready} of {expected} hooks were ready in {hooks_dir} within {deadline:?}; arrived: \
-         {arrived}; waited for: {laggards} (--hook-sidecars must be the number of hooks)"
-    )]
-    Deadline {
-        /// How many were ready.
-        ready: usize,
-        /// How many should have been.
-        expected: usize,
-        /// Where.
-        hooks_dir: PathBuf,
-        /// How long they had.
-        deadline: Duration,
-        /// Those that were ready, and when.
-        arrived: String,
-        /// The others, and what each lacks.
-        laggards: String,
-    },
-    /// There are more hooks than expected.
-    #[error(
-        "{hooks_dir} holds {} hooks and {expected} were expected: {}; remove what does not belong \
-         there, or raise --hook-sidecars", hooks.len(), hooks.join(", ")
-    )]
-    Surplus {
-        /// Where.
-        hooks_dir: PathBuf,
-        /// How many there should be.
-        expected: usize,
-        /// All that are there.
-        hooks: Vec<String>,
-    },
-    /// A directory holds both sockets and modules.
-    #[error(
-        "{directory} holds both sockets and modules ({files}); a sidecar and a WASM hook each need \
-         a directory of their own"
-    )]
-    Mixed {
-        /// Which.
-        directory: PathBuf,
-        /// What is in it.
-        files: String,
-    },
-    /// The operator's policy is invalid. It is read even if no hook is expected.
-    #[error("the operator's policy: {0}")]
-    Policy(#[from] PolicyError),
-    /// The directory of records cannot be used.
-    #[error(transparent)]
-    Record(#[from] crate::record::RecordError),
-    /// Standing hooks were not compiled in time.
-    #[error("the standing hooks in {directory} were not ready within {deadline:?}")]
-    StandingDeadline {
-        /// Where.
-        directory: PathBuf,
-        /// How long they had.
-        deadline: Duration,
-    },
-    /// A standing hook and another one have the same name.
-    #[error(
-        "hook {hook} is both in {standing} and in {hooks_dir}; records and errors need different \
-         names: rename one of the directories"
-    )]
-    SameName {
-        /// The name.
-        hook: String,
-        /// The directory of standing hooks.
-        standing: PathBuf,
-        /// The directory of counted hooks.
-        hooks_dir: PathBuf,
-    },
-    /// A hook that can never become ready.
-    #[error("{0}")]
-    Unusable(String),
-    /// The hooks directory cannot be read.
-    #[error("the hooks directory cannot be read: {0}")]
-    Scan(String),
-}
 
 /// Waits until all hooks are ready and returns them as a chain. If no hook is expected, the hooks
 /// directory is not read.
@@ -226,18 +89,6 @@ pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
     }
     let late = move || late.log_once();
     Ok(Chain::new(hooks, chain_config, Some(Box::new(late))))
-}
-
-impl CollectConfig {
-    fn loader(&self) -> Loader {
-        Loader::new(LoadOptions {
-            limits: self.limits.clone(),
-            compiler: self.compiler.clone(),
-            artifacts_dir: Some(self.artifacts_dir.clone()),
-            precompiled_dirs: self.precompiled_dirs.clone(),
-            host_name: self.host_name.clone(),
-        })
-    }
 }
 
 /// The counted hooks, if there are any.

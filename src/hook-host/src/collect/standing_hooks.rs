@@ -6,32 +6,12 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::time::timeout_at;
 
+use super::config::StandingHooks;
 use super::probe::{Probe, ProbeResult};
 use super::readiness::ProbeAttempt;
 use super::scan::{self, HookFile, HookFileKind, HooksListing};
 use super::{CollectError, log_ready, scan_error};
 use crate::hook::Hook;
-
-/// Where standing hooks are: one sub-directory per hook, as in the hooks directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StandingHooks {
-    /// Nowhere.
-    None,
-    /// In this directory, if it exists.
-    IfPresent(PathBuf),
-    /// In this directory, which must exist.
-    In(PathBuf),
-}
-
-impl StandingHooks {
-    /// The directory; empty without one.
-    pub(super) fn directory(&self) -> PathBuf {
-        match self {
-            Self::None => PathBuf::new(),
-            Self::IfPresent(directory) | Self::In(directory) => directory.clone(),
-        }
-    }
-}
 
 /// The modules in the directory.
 pub(super) struct Listing {

@@ -4,6 +4,7 @@
 //! probe, and with it virt-controller, that the launcher can run a VM.
 
 mod backup;
+mod client_stream;
 mod decode;
 mod invalid_authority;
 mod launch_security;
@@ -27,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use service::CommandService;
 
-use invalid_authority::ClientStream;
+use client_stream::ClientStream;
 
 use crate::paths::Paths;
 

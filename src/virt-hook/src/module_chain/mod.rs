@@ -1,12 +1,14 @@
-//! Finds the modules of the command line and collects them into a chain.
+//! Collects the modules of the command line into a chain.
+
+mod find_modules;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use hook_host::policy::{
     HookYaml, HostVersions, UnknownVersion, module_signature, names_dangerous,
 };
@@ -22,37 +24,14 @@ use crate::exit::{Failure, error_text};
 use crate::inputs::PodFacts;
 use crate::interactive_compile::{self, HOST};
 use crate::tokio_runtime::runtime;
+use find_modules::SETTINGS;
+
+pub(crate) use find_modules::{HookModule, find, size};
 
 /// Deadline of a collection. Modules are compiled before it starts.
 const DEADLINE: Duration = Duration::from_secs(120);
 /// How long a running sidecar may take to say what it is.
 const SIDECAR_DEADLINE: Duration = Duration::from_secs(10);
-/// The settings beside a module.
-const SETTINGS: &str = "hook.yaml";
-
-/// A module and the directory it would have in a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct HookModule {
-    /// The file.
-    pub(crate) module: PathBuf,
-    /// The hook's name in logs and errors.
-    pub(crate) directory: String,
-    /// Its `hook.yaml`, if it has one.
-    pub(crate) settings: Option<PathBuf>,
-}
-
-impl HookModule {
-    fn new(module: PathBuf, directory: String) -> Self {
-        let settings = module.with_file_name(SETTINGS);
-        Self {
-            // Whatever has the name; what cannot be settings is refused when it is read.
-            settings: settings.symlink_metadata().is_ok().then_some(settings),
-            module,
-            directory,
-        }
-    }
-}
-
 /// Options for collecting hooks.
 #[derive(Debug)]
 pub(crate) struct HookOptions {
@@ -92,82 +71,6 @@ impl Default for HookOptions {
             },
         }
     }
-}
-
-/// The modules that the paths name: a module, a directory with modules, or a hooks directory with one
-/// sub-directory per hook.
-pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<HookModule>> {
-    let mut found = Vec::new();
-    for path in paths {
-        found.extend(find_in(path)?);
-    }
-    let names: BTreeSet<_> = found
-        .iter()
-        .map(|hook| (&hook.directory, hook.module.file_name()))
-        .collect();
-    if names.len() < found.len() {
-        bail!("two hooks have the same name; put them into directories of different names");
-    }
-    Ok(found)
-}
-
-/// A module is named after its file, modules in a directory after the directory.
-fn find_in(path: &Path) -> Result<Vec<HookModule>> {
-    if !path.is_dir() {
-        size(path)?;
-        let directory = name(path.file_stem(), path)?;
-        return Ok(vec![HookModule::new(path.to_owned(), directory)]);
-    }
-    let mut found = modules(path)?;
-    if found.is_empty() {
-        for directory in entries(path)?.into_iter().filter(|entry| entry.is_dir()) {
-            found.extend(modules(&directory)?);
-        }
-    }
-    if found.is_empty() {
-        bail!(
-            "{}: no *.wasm in it or in its sub-directories; gRPC sidecars need a running pod",
-            path.display()
-        );
-    }
-    Ok(found)
-}
-
-fn modules(directory: &Path) -> Result<Vec<HookModule>> {
-    // `.` and `..` have names only after canonicalisation.
-    let resolved = directory
-        .canonicalize()
-        .with_context(|| directory.display().to_string())?;
-    let files = entries(directory)?
-        .into_iter()
-        .filter(|entry| entry.is_file() && is_module(entry));
-    files
-        .map(|module| {
-            let directory = name(resolved.file_name(), directory)?;
-            Ok(HookModule::new(module, directory))
-        })
-        .collect()
-}
-
-fn entries(directory: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(directory).with_context(|| directory.display().to_string())?;
-    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    Ok(paths)
-}
-
-fn is_module(path: &Path) -> bool {
-    path.extension() == Some(OsStr::new("wasm"))
-}
-
-/// A hook's name without leading dots: the collection skips hidden names.
-fn name(name: Option<&OsStr>, path: &Path) -> Result<String> {
-    let name = name
-        .and_then(OsStr::to_str)
-        .map(|name| name.trim_start_matches('.'))
-        .filter(|name| !name.is_empty());
-    name.map(str::to_owned)
-        .ok_or_else(|| anyhow!("{}: a hook cannot be named after this", path.display()))
 }
 
 /// Copies modules into a hooks directory below `place`, as in a pod, and collects them. `place` is
@@ -334,23 +237,6 @@ pub(crate) async fn load_in_smallest_sidecar(path: &Path) -> Result<Result<Modul
     Ok(interactive_compile::with_progress(path, Module::load(path, options)).await)
 }
 
-/// Size of a module file in bytes.
-pub(crate) fn size(path: &Path) -> Result<u64> {
-    let named = || path.display().to_string();
-    let metadata = fs::metadata(path).with_context(named)?;
-    if metadata.is_dir() {
-        bail!(
-            "{}: it is a directory: name the module in it",
-            path.display()
-        );
-    }
-    if !metadata.is_file() {
-        bail!("{}: it is no regular file", path.display());
-    }
-    File::open(path).with_context(named)?;
-    Ok(metadata.len())
-}
-
 /// Writes a policy that grants everything the modules declare, the dangerous set included.
 pub(crate) fn write_granting_policy(modules: &[Description], place: &Path) -> Result<PathBuf> {
     let wishes = || modules.iter().filter_map(|module| module.wishes.as_ref());
@@ -408,95 +294,5 @@ fn lay_out(hook: &HookModule, hooks_dir: &Path) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    fn layout(files: &[&str]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for file in files {
-            let path = root.path().join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, "").unwrap();
-        }
-        root
-    }
-
-    #[test]
-    fn settings_that_are_no_file_of_their_directory_are_refused() {
-        use std::os::unix::fs::symlink;
-        use std::path::Path;
-        type Make = fn(&Path);
-        let cases: [(Make, &str); 4] = [
-            (|path| fs::create_dir(path).unwrap(), "no regular file"),
-            (
-                |path| {
-                    let mkfifo = std::process::Command::new("mkfifo").arg(path).status();
-                    assert!(mkfifo.unwrap().success());
-                },
-                "no regular file",
-            ),
-            (
-                |path| symlink("/etc/passwd", path).unwrap(),
-                "within the directory",
-            ),
-            (|path| symlink("gone", path).unwrap(), "hook.yaml"),
-        ];
-        for (make, part) in cases {
-            let root = layout(&["a/x.wasm"]);
-            let settings = root.path().join("a/hook.yaml");
-            make(&settings);
-            let [hook] = &find(&[root.path().join("a")]).unwrap()[..] else {
-                panic!("one hook");
-            };
-            let error = lay_out(hook, &root.path().join("laid")).unwrap_err();
-            let text = format!("{error:#}");
-            assert!(text.contains(part), "{text}");
-            assert!(text.contains(&settings.display().to_string()), "{text}");
-        }
-        // A ConfigMap's links stay within.
-        let root = layout(&["a/x.wasm", "a/..data/hook.yaml"]);
-        symlink("..data/hook.yaml", root.path().join("a/hook.yaml")).unwrap();
-        let hooks = find(&[root.path().join("a/x.wasm")]).unwrap();
-        lay_out(&hooks[0], &root.path().join("laid")).unwrap();
-        assert!(root.path().join("laid/x/hook.yaml").is_file());
-    }
-
-    fn names(path: PathBuf) -> Vec<String> {
-        find(&[path])
-            .unwrap()
-            .into_iter()
-            .map(|hook| hook.directory)
-            .collect()
-    }
-
-    #[test]
-    fn paths_may_name_a_module_a_hook_or_a_hooks_directory() {
-        let root = layout(&[
-            "hooks/a/x.wasm",
-            "hooks/a/hook.yaml",
-            "hooks/b/y.wasm",
-            "hooks/README",
-            "z.wasm",
-        ]);
-        assert_eq!(names(root.path().join("z.wasm")), ["z"]);
-        assert_eq!(names(root.path().join("hooks/a")), ["a"]);
-        assert_eq!(names(root.path().join("hooks")), ["a", "b"]);
-    }
-
-    #[test]
-    fn a_directory_without_modules_is_named() {
-        let root = layout(&["a/notes.txt"]);
-        let error = find(&[root.path().join("a")]).unwrap_err().to_string();
-        assert!(error.contains("no *.wasm"), "{error}");
-        assert!(find(&[root.path().join("gone.wasm")]).is_err());
-        let twice = layout(&["a/x.wasm"]);
-        let path = twice.path().join("a");
-        assert!(
-            find(&[path.clone(), path])
-                .unwrap_err()
-                .to_string()
-                .contains("same name")
-        );
-    }
-}
+#[allow(clippy::unwrap_used)]
+mod tests;

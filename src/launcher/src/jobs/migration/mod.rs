@@ -5,11 +5,13 @@
 //!                            │                          │  ▲ samples, actions
 //!                            └──── cancel ──▶ aborted   └──┴─ monitor
 //! ```
-//! When the call breaks off because libvirt's daemon died, [`outcome`] has the rules, and `inquiry` asks both daemons.
+//! When the call breaks off because libvirt's daemon died, [`outcome`] has the rules, and [`outcome_inquiry`] asks both
+//! daemons.
 //!
 //! The answer to virt-handler says only that the migration begins; everything else is in the record, which is part of
 //! each notification. A record is ended once, whatever happens, and a migration's UID is executed once.
 
+mod iterations;
 mod libvirt_call;
 mod local_disk_size;
 mod monitor;

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::migration::completion_units;
-use libvirt::{Event, Hypervisor, JobStats, State, Subscription};
+use libvirt::{JobStats, State};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::iterations::Iterations;
 use super::libvirt_call::{self, Migrated};
 use super::local_disk_size;
 use super::monitor::{Action, Input, Monitor, SAMPLE_INTERVAL, Sample, Terms};
@@ -367,57 +368,5 @@ impl<'a> SourceMigration<'a> {
             }
         }
         sriov_interfaces::attach(&self.connection.domain, &self.detached).await;
-    }
-}
-
-/// libvirt's events of iterations, if the monitor watches them.
-struct Iterations {
-    received: mpsc::Receiver<()>,
-    subscription: Option<Subscription>,
-}
-
-/// Iterations that wait to be looked at; more are dropped.
-const WAITING: usize = 16;
-
-impl Iterations {
-    async fn watch(terms: Terms, hypervisor: &Arc<dyn Hypervisor>, domain: &str) -> Iterations {
-        let (sender, received) = mpsc::channel(WAITING);
-        if !terms.watches_iterations() {
-            return Iterations {
-                received,
-                subscription: None,
-            };
-        }
-        let domain = domain.to_owned();
-        let handler = move |event: Event| {
-            if matches!(&event, Event::MigrationIteration { domain: one, .. } if *one == domain) {
-                let _ = sender.try_send(());
-            }
-        };
-        let hypervisor = Arc::clone(hypervisor);
-        let subscribe = move || hypervisor.subscribe(Box::new(handler));
-        let subscribed = blocking::call("registering for iterations", QUICK, subscribe).await;
-        let subscription = match subscribed {
-            Ok(Ok(subscription)) => Some(subscription),
-            other => {
-                tracing::error!(?other, "the iterations of the migration are not known");
-                None
-            }
-        };
-        Iterations {
-            received,
-            subscription,
-        }
-    }
-
-    fn is_watched(&self) -> bool {
-        self.subscription.is_some()
-    }
-
-    /// Waits for the next iteration; for ever, if none are watched.
-    async fn next(&mut self) {
-        if self.received.recv().await.is_none() {
-            std::future::pending::<()>().await;
-        }
     }
 }

@@ -1,0 +1,101 @@
+//! The configuration of a collection.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::pod_facts::PodConfig;
+use crate::policy::{HostVersions, PolicySource};
+use crate::record::RecordConfig;
+use crate::wasm::{LoadOptions, Loader};
+use crate::{Compiler, Limits};
+
+/// Configuration of [`collect`](super::collect()).
+#[derive(Debug, Clone)]
+pub struct CollectConfig {
+    /// One sub-directory per hook. Need not exist when no hook is expected.
+    pub hooks_dir: PathBuf,
+    /// The number of hooks to wait for (`--hook-sidecars`).
+    pub expected: usize,
+    /// Where hooks are that are not counted.
+    pub standing: StandingHooks,
+    /// How long the hooks may take to become ready.
+    pub deadline: Duration,
+    /// The directory of compiled modules: created with mode 0700, refused if other users can write there.
+    pub artifacts_dir: PathBuf,
+    /// Directories of the image with artifacts that [`precompile`](crate::wasm::precompile()) wrote.
+    pub precompiled_dirs: Vec<PathBuf>,
+    /// Which process compiles modules.
+    pub compiler: Compiler,
+    /// Limits of hooks.
+    pub limits: Limits,
+    /// Name and version of the host for hooks that query it, such as `virt-launcher/0.1.0`.
+    pub host_name: String,
+    /// The location of the operator's policy.
+    pub policy: PolicySource,
+    /// The virtual machine's namespace, for the rules of that policy; empty if unknown.
+    pub namespace: String,
+    /// The versions that `requires` of hooks is compared with.
+    pub versions: HostVersions,
+    /// The directory with one sub-directory of sockets per plugin.
+    pub plugins_dir: PathBuf,
+    /// Where runs are recorded, if at all.
+    pub record: Option<RecordConfig>,
+    /// Where facts about the pod are.
+    pub pod: PodConfig,
+}
+
+/// No hooks, no policy, no record; modules are compiled in this process.
+impl Default for CollectConfig {
+    fn default() -> Self {
+        Self {
+            hooks_dir: PathBuf::from("/var/run/kubevirt-hooks"),
+            expected: 0,
+            standing: StandingHooks::None,
+            deadline: Duration::from_secs(60),
+            artifacts_dir: PathBuf::from("/var/run/kubevirt-private/hook-artifacts"),
+            precompiled_dirs: Vec::new(),
+            compiler: Compiler::InProcess,
+            limits: Limits::default(),
+            host_name: concat!("hook-host/", env!("CARGO_PKG_VERSION")).to_owned(),
+            policy: PolicySource::None,
+            namespace: String::new(),
+            versions: HostVersions::default(),
+            plugins_dir: PathBuf::from("/var/run/kubevirt-plugin"),
+            record: None,
+            pod: PodConfig::default(),
+        }
+    }
+}
+
+impl CollectConfig {
+    pub(super) fn loader(&self) -> Loader {
+        Loader::new(LoadOptions {
+            limits: self.limits.clone(),
+            compiler: self.compiler.clone(),
+            artifacts_dir: Some(self.artifacts_dir.clone()),
+            precompiled_dirs: self.precompiled_dirs.clone(),
+            host_name: self.host_name.clone(),
+        })
+    }
+}
+
+/// Where standing hooks are: one sub-directory per hook, as in the hooks directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StandingHooks {
+    /// Nowhere.
+    None,
+    /// In this directory, if it exists.
+    IfPresent(PathBuf),
+    /// In this directory, which must exist.
+    In(PathBuf),
+}
+
+impl StandingHooks {
+    /// The directory; empty without one.
+    pub(super) fn directory(&self) -> PathBuf {
+        match self {
+            Self::None => PathBuf::new(),
+            Self::IfPresent(directory) | Self::In(directory) => directory.clone(),
+        }
+    }
+}
