@@ -16,9 +16,6 @@ pub struct Resources {
     /// Limits.
     #[serde(deserialize_with = "null_as_default")]
     pub limits: BTreeMap<String, Quantity>,
-    /// Guest overhead is left out of the pod's memory.
-    #[serde(deserialize_with = "null_as_default")]
-    pub overcommit_guest_overhead: bool,
 }
 
 /// Processors.

@@ -17,8 +17,6 @@ pub struct Devices {
     /// Input devices.
     #[serde(deserialize_with = "null_as_default")]
     pub inputs: Vec<Input>,
-    /// Give the guest the pod's network when no interface is listed.
-    pub autoattach_pod_interface: Option<bool>,
     /// Give the guest a display.
     pub autoattach_graphics_device: Option<bool>,
     /// Give the guest a serial console.
@@ -27,8 +25,6 @@ pub struct Devices {
     pub log_serial_console: Option<bool>,
     /// Give the guest a memory balloon.
     pub autoattach_mem_balloon: Option<bool>,
-    /// Give the guest an input device.
-    pub autoattach_input_device: Option<bool>,
     /// Give the guest a vsock device.
     #[serde(rename = "autoattachVSOCK")]
     pub autoattach_vsock: Option<bool>,

@@ -46,9 +46,6 @@ pub struct Features {
 pub struct FeatureApic {
     /// Off if `false`.
     pub enabled: Option<bool>,
-    /// End of interrupt signalled by the guest.
-    #[serde(deserialize_with = "null_as_default")]
-    pub end_of_interrupt: bool,
 }
 
 /// Whether KVM is hidden.

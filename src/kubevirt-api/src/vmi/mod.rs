@@ -123,8 +123,6 @@ pub struct Spec {
     pub subdomain: String,
     /// `Running` or `Paused`.
     pub start_strategy: Option<String>,
-    /// When the VMI is migrated away.
-    pub eviction_strategy: Option<String>,
     /// SSH keys and passwords put into the guest.
     #[serde(deserialize_with = "null_as_default")]
     pub access_credentials: Vec<Value>,
@@ -287,6 +285,17 @@ impl Vmi {
         self.spec.domain.devices.use_virtio_transitional == Some(true)
     }
 
+    /// The TPM, unless it is turned off.
+    pub fn tpm(&self) -> Option<&Tpm> {
+        let tpm = self.spec.domain.devices.tpm.as_ref();
+        tpm.filter(|tpm| tpm.enabled.unwrap_or(true))
+    }
+
+    /// Whether the VM has a TPM that keeps its state.
+    pub fn has_persistent_tpm(&self) -> bool {
+        self.tpm().is_some_and(|tpm| tpm.persistent == Some(true))
+    }
+
     /// Whether PCI devices are on the root complex, not behind root ports.
     pub fn is_on_root_complex(&self) -> bool {
         self.annotation(ROOT_COMPLEX) == Some("true")
@@ -305,6 +314,12 @@ impl Vmi {
     /// The volume of this name.
     pub fn volume(&self, name: &str) -> Option<&Volume> {
         self.spec.volumes.iter().find(|volume| volume.name == name)
+    }
+
+    /// The cluster's status of the volume of this name.
+    pub fn volume_status(&self, name: &str) -> Option<&VolumeStatus> {
+        let mut statuses = self.status.volume_status.iter();
+        statuses.find(|status| status.name == name)
     }
 
     /// The disk that shows the volume of this name.

@@ -14,9 +14,6 @@ pub struct Status {
     /// Volumes as attached.
     #[serde(deserialize_with = "null_as_default")]
     pub volume_status: Vec<VolumeStatus>,
-    /// Processors plugged.
-    #[serde(rename = "currentCPUTopology")]
-    pub current_cpu_topology: Option<CpuTopology>,
     /// Memory plugged.
     pub memory: Option<MemoryStatus>,
     /// Interfaces as attached.
@@ -36,8 +33,6 @@ pub struct Status {
     /// The conditions that hold.
     #[serde(deserialize_with = "null_as_default")]
     pub conditions: Vec<Condition>,
-    /// Kernel boot container's state.
-    pub kernel_boot_status: Option<serde_json::Value>,
     /// Facts about the node's TSC and the machine.
     pub topology_hints: Option<TopologyHints>,
     /// Machine type and architecture.
@@ -96,6 +91,17 @@ pub struct VolumeStatus {
     pub size: Option<i64>,
 }
 
+/// The mode of a volume that is a block device.
+pub const BLOCK: &str = "Block";
+
+impl VolumeStatus {
+    /// The mode of the claim behind the volume, as far as the cluster reports it.
+    pub fn volume_mode(&self) -> Option<&str> {
+        let claim = self.persistent_volume_claim_info.as_ref()?;
+        claim.volume_mode.as_deref()
+    }
+}
+
 /// The claim behind a volume.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -116,21 +122,6 @@ pub struct ClaimInfo {
     /// The image is fully allocated.
     #[serde(deserialize_with = "null_as_default")]
     pub preallocated: bool,
-}
-
-/// Processors plugged.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct CpuTopology {
-    /// Cores per socket.
-    #[serde(deserialize_with = "null_as_default")]
-    pub cores: u32,
-    /// Sockets.
-    #[serde(deserialize_with = "null_as_default")]
-    pub sockets: u32,
-    /// Threads per core.
-    #[serde(deserialize_with = "null_as_default")]
-    pub threads: u32,
 }
 
 /// Memory plugged.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{LIBVIRT_MARGIN, agent_timeout};
+use super::{AGENT_TIMEOUT, LIBVIRT_MARGIN, agent_timeout};
 use crate::libvirt_client::{AGENT, CallError, Client, QUICK};
 
 const FIRST_POLL: Duration = Duration::from_millis(20);
@@ -44,6 +44,14 @@ impl From<ExecRequest> for GuestCommand {
             arguments: args,
             timeout: agent_timeout(timeout_seconds),
         }
+    }
+}
+
+impl GuestCommand {
+    /// How long the agent may take for one of the commands to it. A silent agent must not occupy the threads for agent
+    /// calls for as long as the guest's command may run.
+    fn agent_timeout(&self) -> Duration {
+        self.timeout.min(AGENT_TIMEOUT)
     }
 }
 
@@ -114,14 +122,8 @@ pub(crate) async fn exec(
         "execute": "guest-exec",
         "arguments": {"path": command.program, "arg": command.arguments, "capture-output": true},
     });
-    let Started { pid } = ask(
-        client,
-        &domain,
-        "guest-exec",
-        start.to_string(),
-        command.timeout,
-    )
-    .await?;
+    let timeout = command.agent_timeout();
+    let Started { pid } = ask(client, &domain, "guest-exec", start.to_string(), timeout).await?;
     let status = json!({"execute": "guest-exec-status", "arguments": {"pid": pid}}).to_string();
     let mut pause = FIRST_POLL;
     loop {
@@ -130,7 +132,7 @@ pub(crate) async fn exec(
             &domain,
             "guest-exec-status",
             status.clone(),
-            command.timeout,
+            timeout,
         )
         .await?;
         if answer.exited {
@@ -214,10 +216,23 @@ mod tests {
     }
 
     #[test]
+    fn long_command_does_not_let_the_agent_be_silent_for_long() {
+        let command = |timeout_seconds| {
+            GuestCommand::from(ExecRequest {
+                timeout_seconds,
+                ..ExecRequest::default()
+            })
+        };
+        assert_eq!(command(3600).timeout, Duration::from_secs(3600));
+        assert_eq!(command(3600).agent_timeout(), AGENT_TIMEOUT);
+        assert_eq!(command(1).agent_timeout(), Duration::from_secs(1));
+    }
+
+    #[test]
     fn invalid_timeouts_become_the_default() {
         assert_eq!(agent_timeout(3), Duration::from_secs(3));
-        assert_eq!(agent_timeout(0), super::super::AGENT_TIMEOUT);
-        assert_eq!(agent_timeout(-5), super::super::AGENT_TIMEOUT);
+        assert_eq!(agent_timeout(0), AGENT_TIMEOUT);
+        assert_eq!(agent_timeout(-5), AGENT_TIMEOUT);
         assert_eq!(agent_timeout(i32::MAX), Duration::from_secs(3600));
     }
 }

@@ -30,6 +30,7 @@ impl GuestTimeSync {
 }
 
 async fn set_clock(client: Client, domain: Arc<dyn Domain>) {
+    let mut latest = None;
     for _ in 0..ATTEMPTS {
         tokio::time::sleep(RETRY_INTERVAL).await;
         let set = client.on(&domain, "setting the guest's time", AGENT, |domain| {
@@ -38,11 +39,15 @@ async fn set_clock(client: Client, domain: Arc<dyn Domain>) {
         });
         match set.await {
             Ok(()) => return tracing::info!("guest time set"),
-            Err(CallError::Libvirt(error)) if is_retryable(&error) => {}
-            Err(error) => return tracing::debug!(reason = %error, "guest time not set"),
+            Err(CallError::Libvirt(error)) if is_final(&error) => {
+                return tracing::debug!(reason = %error, "guest time not set");
+            }
+            Err(error) => latest = Some(error),
         }
     }
-    tracing::debug!("guest time not set: the guest agent did not answer");
+    if let Some(error) = latest {
+        tracing::warn!(reason = %error, "guest time not set in {ATTEMPTS} attempts");
+    }
 }
 
 fn now() -> Duration {
@@ -50,11 +55,11 @@ fn now() -> Duration {
     since.unwrap_or_default()
 }
 
-/// Whether a later attempt may succeed.
-fn is_retryable(error: &Error) -> bool {
+/// Whether every later attempt fails too: the guest has no agent, its agent cannot set the time, or the guest is gone.
+fn is_final(error: &Error) -> bool {
     matches!(
         error.code,
-        code::AGENT_UNRESPONSIVE | code::OPERATION_TIMEOUT
+        code::OPERATION_UNSUPPORTED | code::ARGUMENT_UNSUPPORTED | code::NO_DOMAIN
     )
 }
 
@@ -63,17 +68,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_errors_of_an_absent_agent_are_retried() {
+    fn every_error_that_may_pass_is_retried() {
         let error = |code| Error {
             code,
             domain: 10,
             message: String::new(),
         };
-        assert!(is_retryable(&error(code::AGENT_UNRESPONSIVE)));
-        assert!(
-            !is_retryable(&error(code::ARGUMENT_UNSUPPORTED)),
-            "no agent"
-        );
-        assert!(!is_retryable(&error(code::NO_DOMAIN)));
+        for passing in [
+            code::INTERNAL_ERROR,
+            code::OPERATION_INVALID,
+            code::OPERATION_TIMEOUT,
+            code::AGENT_UNRESPONSIVE,
+            code::AGENT_COMMAND_TIMEOUT,
+            code::AGENT_COMMAND_FAILED,
+        ] {
+            assert!(!is_final(&error(passing)), "{passing}");
+        }
+        assert!(is_final(&error(code::ARGUMENT_UNSUPPORTED)), "no agent");
+        assert!(is_final(&error(code::OPERATION_UNSUPPORTED)));
+        assert!(is_final(&error(code::NO_DOMAIN)));
     }
 }

@@ -7,9 +7,15 @@ use libvirt::{Domain, DomainState, Reason, State};
 use super::{AGENT_TIMEOUT, GUEST_PING, LIBVIRT_MARGIN, agent_timeout};
 use crate::libvirt_client::{AGENT, CallError, Client};
 
-/// Pings the agent of a domain. A VM that is paused for a good reason counts as healthy, and so does a domain
-/// that does not exist (yet): a failing probe would end the pod.
-pub(crate) async fn ping(client: &Client, domain: &str, seconds: i32) -> Result<(), CallError> {
+/// Pings the agent of a domain. A VM that is paused for a good reason or migrates counts as healthy, and so does a
+/// domain that does not exist (yet): a failing probe would end the pod. `migrates` is called after the agent did not
+/// answer.
+pub(crate) async fn ping(
+    client: &Client,
+    domain: &str,
+    seconds: i32,
+    migrates: impl FnOnce() -> bool,
+) -> Result<(), CallError> {
     let name = domain.to_owned();
     let deadline = agent_timeout(seconds);
     let asked = client.libvirt(
@@ -29,7 +35,7 @@ pub(crate) async fn ping(client: &Client, domain: &str, seconds: i32) -> Result<
         // libvirt does not send commands to the agent of a paused guest.
         Some((Err(error), state))
             if (error.is_agent_unresponsive() || error.is_operation_invalid())
-                && excuses(state.as_ref().ok()) =>
+                && (excuses(state.as_ref().ok()) || migrates()) =>
         {
             Ok(())
         }

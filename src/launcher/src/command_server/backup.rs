@@ -134,7 +134,6 @@ fn command(vmi: &Vmi, json: &[u8]) -> Result<Command, OptionsError> {
 }
 
 fn start(vmi: &Vmi, id: BackupId, options: Options) -> Result<Command, OptionsError> {
-    let tpm = vmi.value().pointer("/spec/domain/devices/tpm/persistent");
     let request = BackupRequest::new(BackupFields {
         id,
         vmi_name: vmi.metadata.name.clone(),
@@ -142,7 +141,7 @@ fn start(vmi: &Vmi, id: BackupId, options: Options) -> Result<Command, OptionsEr
         target_path: options.target_path,
         incremental: options.incremental,
         skip_quiesce: options.skip_quiesce,
-        persistent_tpm: tpm.and_then(|persistent| persistent.as_bool()) == Some(true),
+        persistent_tpm: vmi.has_persistent_tpm(),
     })?;
     Ok(Command::StartBackup(Box::new(request)))
 }

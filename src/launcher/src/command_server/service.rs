@@ -68,11 +68,10 @@ impl CommandService {
             Ok(vmi) => vmi,
             Err(error) => return failed(error),
         };
-        let tpm = vmi.value().pointer("/spec/domain/devices/tpm/persistent");
         let seconds = u64::try_from(seconds).unwrap_or(0);
         let request = agent::FreezeRequest {
             thaw_after: (seconds > 0).then(|| Duration::from_secs(seconds)),
-            persistent_tpm: tpm.and_then(|persistent| persistent.as_bool()) == Some(true),
+            persistent_tpm: vmi.has_persistent_tpm(),
         };
         outcome(self.manager.run(Command::Freeze(request)).await)
     }
@@ -190,7 +189,12 @@ impl Cmd for CommandService {
         if vm.driver_state().agent_probe_paused {
             return reply(success());
         }
-        match agent::ping(&vm.client, &request.domain_name, request.timeout_seconds).await {
+        let migrates = || vm.metadata.migration_runs();
+        let GuestPingRequest {
+            domain_name,
+            timeout_seconds,
+        } = &request;
+        match agent::ping(&vm.client, domain_name, *timeout_seconds, migrates).await {
             Ok(()) => reply(success()),
             Err(error) => {
                 tracing::warn!(reason = %error, "guest agent ping failed");

@@ -115,6 +115,15 @@ impl Metadata {
         })
     }
 
+    /// Whether a migration of this VM, to or from this pod, has begun and has not ended.
+    pub(crate) fn migration_runs(&self) -> bool {
+        let current = self.lock();
+        let record = current.metadata.migration.as_ref();
+        record.is_some_and(|record| {
+            record.start_timestamp.is_some() && record.end_timestamp.is_none()
+        })
+    }
+
     fn change(&self, change: impl FnOnce(&mut KubeVirtMetadata)) -> bool {
         self.change_and_tell(&[VmEvent::Metadata], change)
     }

@@ -150,6 +150,17 @@ async fn failed_unfreeze_is_told_and_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn refused_unfreeze_of_a_guest_that_was_never_frozen_is_not_tried_again() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let answer = unfreeze(&rig).await;
+    assert!(answer.message.contains("Code=86"), "no agent: {answer:?}");
+    let calls = rig.fake.count(Call::Agent);
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(rig.fake.count(Call::Agent), calls);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn freeze_without_an_answer_is_undone() {
     let (rig, agent) = running().await;
     // The status is answered, the freeze is not.
@@ -193,15 +204,23 @@ async fn freeze_of_a_stopped_guest_is_libvirts_error() {
 #[tokio::test(flavor = "multi_thread")]
 async fn persistent_tpm_is_written_to_disk_before_the_freeze() {
     let (rig, agent) = running().await;
-    let mut vmi = vmi_json();
-    vmi["spec"]["domain"]["devices"]["tpm"] = json!({"persistent": true});
-    let request = FreezeRequest {
-        vmi: Some(Vmi {
-            vmi_json: vmi.to_string().into_bytes(),
-        }),
-        unfreeze_timeout_seconds: 0,
+    let request = |tpm: serde_json::Value| {
+        let mut vmi = vmi_json();
+        vmi["spec"]["domain"]["devices"]["tpm"] = tpm;
+        FreezeRequest {
+            vmi: Some(Vmi {
+                vmi_json: vmi.to_string().into_bytes(),
+            }),
+            unfreeze_timeout_seconds: 0,
+        }
     };
     let mut client = client(&rig).await;
+    let turned_off = request(json!({"enabled": false, "persistent": true}));
+    let answer = client.freeze_virtual_machine(turned_off).await.unwrap();
+    assert!(answer.get_ref().success, "{answer:?}");
+    assert!(unfreeze(&rig).await.success);
+    let frozen = agent.count("guest-fsfreeze-freeze");
+    let request = request(json!({"persistent": true}));
     let answer = client
         .freeze_virtual_machine(request.clone())
         .await
@@ -211,7 +230,7 @@ async fn persistent_tpm_is_written_to_disk_before_the_freeze() {
         answer.message.contains("swtpm"),
         "its directory is missing: {answer:?}"
     );
-    assert_eq!(agent.count("guest-fsfreeze-freeze"), 0);
+    assert_eq!(agent.count("guest-fsfreeze-freeze"), frozen);
     let state = rig.paths.qemu_lib.with_file_name("swtpm");
     std::fs::create_dir_all(state.join("tpm2")).unwrap();
     std::fs::write(state.join("tpm2/tpm2-00.permall"), b"state").unwrap();

@@ -7,7 +7,9 @@ use libvirt::fake::{Call, FakeDaemon, MigrationPlan};
 use libvirt::{
     CloseReason, Detail, DomainState, Event, LifecycleEvent, Reason, StartOptions, State,
 };
-use proto::cmd::v1::{EmptyRequest, MemoryDumpRequest, MigrationRequest, Response, Vmi};
+use proto::cmd::v1::{
+    EmptyRequest, GuestPingRequest, MemoryDumpRequest, MigrationRequest, Response, Vmi,
+};
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
@@ -116,6 +118,29 @@ async fn migrated_vm_is_published_with_the_end_and_is_never_started_again() {
         1,
         "{notifications:#?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guest_agent_probe_succeeds_while_the_vm_migrates() {
+    let rig = running().await;
+    rig.fake.set_migration(SLOW);
+    let ping = GuestPingRequest {
+        domain_name: DOMAIN.into(),
+        timeout_seconds: 1,
+    };
+    let mut client = client(&rig).await;
+    // No agent is connected.
+    assert!(client.guest_ping(ping.clone()).await.is_err());
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    let answer = client.guest_ping(ping.clone()).await.unwrap().into_inner();
+    assert!(answer.response.unwrap().success);
+    rig.fake.fail_migration(
+        DOMAIN,
+        FakeDaemon::error(1, 7, "internal error: client socket is closed"),
+    );
+    rig.notifications_until("failed").await;
+    assert!(client.guest_ping(ping).await.is_err(), "it has ended");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,15 +5,10 @@ use crate::convert::error::ConvertError;
 use crate::spec::{DomainSpec, Tpm, TpmBackend};
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
-    let Some(tpm) = context
-        .devices()
-        .tpm
-        .as_ref()
-        .filter(|tpm| tpm.enabled.unwrap_or(true))
-    else {
+    if context.vmi.tpm().is_none() {
         return Ok(());
-    };
-    let is_persistent = tpm.persistent == Some(true);
+    }
+    let is_persistent = context.vmi.has_persistent_tpm();
     spec.devices.tpms.push(Tpm {
         model: context.architecture.tpm_model(is_persistent).into(),
         backend: TpmBackend {

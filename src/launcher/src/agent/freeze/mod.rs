@@ -75,6 +75,8 @@ struct Inner {
     freeze: AtomicU64,
     /// What the agent said last: the guest may have been reset since.
     was_frozen: AtomicBool,
+    /// Whether the guest was frozen, or a freeze was sent whose outcome is unknown, and no status "thawed" came since.
+    may_be_frozen: AtomicBool,
     inputs: mpsc::UnboundedSender<(u64, Input)>,
     safety: Mutex<Safety>,
 }
@@ -99,6 +101,7 @@ impl Freezer {
             turn: Mutex::default(),
             freeze: AtomicU64::new(0),
             was_frozen: AtomicBool::new(false),
+            may_be_frozen: AtomicBool::new(false),
             inputs,
             safety: Mutex::new(Safety {
                 policy: SafetyThaw::default(),
@@ -135,6 +138,7 @@ impl Freezer {
             Err(error) => {
                 if !is_refusal(&error) {
                     // The agent may still freeze, or have frozen, what nobody would thaw.
+                    self.0.may_be_frozen.store(true, Ordering::Relaxed);
                     self.inform_safety_thaw(number, Input::MayBeFrozen);
                 }
                 Err(error.into())
@@ -156,17 +160,28 @@ impl Freezer {
         self.0.was_frozen.load(Ordering::Relaxed) && self.is_frozen().await.unwrap_or(true)
     }
 
-    /// Thaws the guest's file systems. If that fails, it is tried again in the background.
+    /// Thaws the guest's file systems. If that fails, it is tried again in the background, unless the guest is
+    /// certainly not frozen.
     pub(crate) async fn thaw(&self) -> Result<Change, FreezeError> {
         let _turn = self.0.turn.lock().await;
         let number = self.0.freeze.load(Ordering::Relaxed);
         let thawed = self.thaw_domain().await;
-        let input = match &thawed {
-            Ok(_) => Input::Thawed,
-            Err(_) => Input::MayBeFrozen,
-        };
-        self.inform_safety_thaw(number, input);
+        self.inform_safety_thaw(number, self.after_thaw(&thawed));
         thawed
+    }
+
+    /// What an attempt to thaw means for the safety thaw. A refusal to thaw a guest that was never frozen is no reason
+    /// to try again: a guest without an agent would be asked for ever.
+    fn after_thaw(&self, thawed: &Result<Change, FreezeError>) -> Input {
+        match thawed {
+            Ok(_) => Input::Thawed,
+            Err(FreezeError::Agent(error))
+                if is_refusal(error) && !self.0.may_be_frozen.load(Ordering::Relaxed) =>
+            {
+                Input::Thawed
+            }
+            Err(_) => Input::MayBeFrozen,
+        }
     }
 
     async fn thaw_domain(&self) -> Result<Change, FreezeError> {
@@ -224,16 +239,12 @@ impl Freezer {
             return Input::Ended;
         }
         tracing::warn!("the guest was not thawed in time, or a thaw failed: it is thawed now");
-        match self.thaw_domain().await {
-            Ok(_) => {
-                tracing::info!("the guest is thawed");
-                Input::Thawed
-            }
-            Err(error) => {
-                tracing::warn!(reason = %error, "the guest could not be thawed; it is tried again");
-                Input::MayBeFrozen
-            }
+        let thawed = self.thaw_domain().await;
+        match &thawed {
+            Ok(_) => tracing::info!("the guest is thawed"),
+            Err(error) => tracing::warn!(reason = %error, "the guest could not be thawed"),
         }
+        self.after_thaw(&thawed)
     }
 
     /// Whether libvirt says that the guest does not run any more. A daemon that is away says nothing.
@@ -280,6 +291,7 @@ impl Freezer {
     fn record(&self, status: FreezeStatus) {
         let is_frozen = status == FreezeStatus::Frozen;
         self.0.was_frozen.store(is_frozen, Ordering::Relaxed);
+        self.0.may_be_frozen.store(is_frozen, Ordering::Relaxed);
         self.0.cache.update(vec![Fact::FreezeStatus(status)]);
     }
 
