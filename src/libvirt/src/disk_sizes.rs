@@ -10,6 +10,9 @@ pub trait Blocks {
     /// cannot tell now is left out.
     fn block_infos(&self) -> Result<BTreeMap<String, BlockInfo>>;
 
+    /// The disks that QEMU reports an error of, by target.
+    fn disk_errors(&self) -> Result<BTreeMap<String, DiskError>>;
+
     /// Makes a disk another size, and tells the guest.
     fn resize_block(&self, disk: &str, to: BlockSize) -> Result<()>;
 }
@@ -23,6 +26,15 @@ pub struct BlockInfo {
     pub allocation: u64,
     /// What the image takes up, or the size of the device.
     pub physical: u64,
+}
+
+/// Why a disk cannot be read or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskError {
+    /// Its storage is full.
+    NoSpace,
+    /// Another error.
+    Other,
 }
 
 /// The size that a disk is to have.

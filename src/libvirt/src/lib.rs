@@ -44,7 +44,7 @@ pub use agent::Agent;
 pub use backups_and_checkpoints::Checkpoints;
 pub use definition::{Affect, Definition, FilePolicy, Metadata, UndefineOptions, XmlKind};
 pub use devices::Devices;
-pub use disk_sizes::{BlockInfo, BlockSize, Blocks};
+pub use disk_sizes::{BlockInfo, BlockSize, Blocks, DiskError};
 pub use domain::Domain;
 pub use domain_state::{DomainState, Reason, State};
 pub use error::{Error, Result, code};

@@ -184,6 +184,7 @@ fn check_associated_fds_and_disk_resize(pod: &Pod, hypervisor: &dyn Hypervisor) 
             .map(|info| info.capacity)
     };
     assert_eq!(capacity(), Some(MIB));
+    assert!(domain.disk_errors().unwrap().is_empty(), "both disks work");
     domain
         .resize_block("vdb", BlockSize::Bytes(2 * MIB))
         .unwrap();

@@ -12,6 +12,7 @@ mod call_class;
 mod connection;
 mod destroy_domain;
 mod detach_device;
+mod disk_errors;
 mod domain_handle;
 mod domain_snapshot;
 mod error;

@@ -338,7 +338,11 @@ fn sync_is_refused_until_the_migration_has_arrived() {
 fn guest_that_has_not_arrived_is_not_changed() {
     let mut test = TestQueue::default();
     let role = Role::Target;
-    for arrival in [ArrivalStage::None, ArrivalStage::Incoming] {
+    for arrival in [
+        ArrivalStage::None,
+        ArrivalStage::Expected,
+        ArrivalStage::Incoming,
+    ] {
         let state = VmState {
             role,
             arrival,
@@ -421,6 +425,7 @@ fn any_state() -> impl Strategy<Value = VmState> {
     let phases = prop::sample::select(phases.to_vec());
     let arrivals = [
         ArrivalStage::None,
+        ArrivalStage::Expected,
         ArrivalStage::Incoming,
         ArrivalStage::Running,
     ];

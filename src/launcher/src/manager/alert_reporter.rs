@@ -1,5 +1,6 @@
 //! Reports alerts: as Kubernetes events, and a panic also in every notification after it.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kubevirt_api::domain_json::{DomainStatus, GuestPanicInfo};
-use libvirt::Event;
+use libvirt::{DiskError, Event};
 
 use crate::blocking;
 use crate::notify::{self, Alert, AlertPolicy, Notifier, Warning};
@@ -41,6 +42,20 @@ impl AlertReporter {
     /// Sends the alerts that follow from an event of the domain.
     pub(super) async fn observe(&self, event: &Event, notifier: &Notifier) {
         let alert = self.reported().alerts.observe(event);
+        self.report(alert, notifier).await;
+    }
+
+    /// Sends the alert of a VM that is paused by disk errors, unless that was sent when its event came.
+    pub(super) async fn observe_pause(
+        &self,
+        errors: BTreeMap<String, DiskError>,
+        notifier: &Notifier,
+    ) {
+        let alert = self.reported().alerts.observe_pause(errors);
+        self.report(alert, notifier).await;
+    }
+
+    async fn report(&self, alert: Option<Alert>, notifier: &Notifier) {
         match alert {
             Some(Alert::Panic) => self.report_panic(notifier).await,
             Some(Alert::Disks(warnings)) => warnings.iter().for_each(|one| warn(one, notifier)),

@@ -1,19 +1,22 @@
 //! The stages of a VM's arrival by a migration. Pure.
 //!
 //! ```text
-//!   [none] ──started, migrated──▶ [incoming] ──resumed, or paused by its owner──▶ [running]
-//!     ▲                              │                                               │
-//!     └────────────stopped───────────┴───────────────────────────────────────────────┘
+//!   [none] ─prepared─▶ [expected] ─started, migrated─▶ [incoming] ─resumed, or paused by its owner─▶ [running]
+//!     ▲                    │                              │                                             │
+//!     └───────stopped──────┴──────────────────────────────┴─────────────────────────────────────────────┘
 //! ```
+//! Events that were lost with the connection to libvirt are recovered from the state of the domain.
 
-use libvirt::{Detail, Event, LifecycleEvent};
+use libvirt::{Detail, DomainState, Event, LifecycleEvent, Reason, State};
 
 /// How far a migration to this pod is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ArrivalStage {
-    /// None is under way, or only its preparation.
+    /// None is under way.
     #[default]
     None,
+    /// This pod is prepared for the VM, or is being prepared.
+    Expected,
     /// The domain is here, its data is on the way.
     Incoming,
     /// The guest runs here, or is paused here because its owner paused it.
@@ -21,6 +24,36 @@ pub enum ArrivalStage {
 }
 
 impl ArrivalStage {
+    /// The stage once this pod is to be a migration's target.
+    #[must_use]
+    pub(super) fn expect(self) -> ArrivalStage {
+        match self {
+            ArrivalStage::None => ArrivalStage::Expected,
+            under_way => under_way,
+        }
+    }
+
+    /// The lifecycle events that were lost, by the state that the domain has now. In post-copy the event that all memory is
+    /// here is yet to come.
+    pub(super) fn lost_events(self, state: State) -> Vec<(LifecycleEvent, Detail)> {
+        let started = (LifecycleEvent::Started, Detail::Migrated);
+        let arrived = match (state.state, state.reason) {
+            (DomainState::Running, Reason::Postcopy) => None,
+            (DomainState::Running, _) => Some((LifecycleEvent::Resumed, Detail::Migrated)),
+            (DomainState::Paused, Reason::User) => {
+                Some((LifecycleEvent::Suspended, Detail::Paused))
+            }
+            _ => None,
+        };
+        match self {
+            ArrivalStage::Expected if state.is_active() => {
+                [started].into_iter().chain(arrived).collect()
+            }
+            ArrivalStage::Incoming => arrived.into_iter().collect(),
+            ArrivalStage::None | ArrivalStage::Expected | ArrivalStage::Running => Vec::new(),
+        }
+    }
+
     /// The stage after an event of the domain.
     #[must_use]
     pub(super) fn observe(self, event: &Event) -> ArrivalStage {
@@ -85,6 +118,68 @@ mod tests {
     fn stopped_vm_has_not_arrived() {
         let stopped = (LifecycleEvent::Stopped, Detail::Failed);
         assert_eq!(after(&[STARTED, stopped, RESUMED]), ArrivalStage::None);
+    }
+
+    #[test]
+    fn lost_events_lead_to_the_same_stage() {
+        let caught_up = |stage: ArrivalStage, state, reason| {
+            let lost = stage.lost_events(State::new(state, reason));
+            let events = lost.iter().map(|(kind, detail)| event(*kind, *detail));
+            events.fold(stage, |stage, event| stage.observe(&event))
+        };
+        for (stage, state, reason, expected) in [
+            (
+                ArrivalStage::None,
+                DomainState::Running,
+                Reason::Booted,
+                ArrivalStage::None,
+            ),
+            (
+                ArrivalStage::Expected,
+                DomainState::Shutoff,
+                Reason::Unknown,
+                ArrivalStage::Expected,
+            ),
+            (
+                ArrivalStage::Expected,
+                DomainState::Paused,
+                Reason::Migration,
+                ArrivalStage::Incoming,
+            ),
+            (
+                ArrivalStage::Expected,
+                DomainState::Running,
+                Reason::Migrated,
+                ArrivalStage::Running,
+            ),
+            (
+                ArrivalStage::Incoming,
+                DomainState::Running,
+                Reason::Migrated,
+                ArrivalStage::Running,
+            ),
+            (
+                ArrivalStage::Incoming,
+                DomainState::Paused,
+                Reason::User,
+                ArrivalStage::Running,
+            ),
+            (
+                ArrivalStage::Incoming,
+                DomainState::Running,
+                Reason::Postcopy,
+                ArrivalStage::Incoming,
+            ),
+            (
+                ArrivalStage::Running,
+                DomainState::Running,
+                Reason::Migrated,
+                ArrivalStage::Running,
+            ),
+        ] {
+            let found = caught_up(stage, state, reason);
+            assert_eq!(found, expected, "{stage:?} {state:?}/{reason:?}");
+        }
     }
 
     proptest! {

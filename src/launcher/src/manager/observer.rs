@@ -8,7 +8,7 @@ use std::time::Duration;
 use domain::spec::DomainSpec;
 use kubevirt_api::domain_metadata::KubeVirtMetadata;
 use kubevirt_api::domain_state::{LifeCycle, reason};
-use libvirt::{Event, LifecycleEvent};
+use libvirt::{Detail, Event, LifecycleEvent};
 use tokio::sync::{Mutex, mpsc, watch};
 
 use super::Identity;
@@ -89,7 +89,7 @@ impl Observer {
         let mut events = self.events.lock().await;
         let mut history = self.history.lock().await;
         if std::mem::replace(&mut history.has_run, true) {
-            self.observe(&VmEvent::Republish, &mut history).await;
+            self.catch_up(&mut history).await;
         }
         while let Some(event) = events.recv().await {
             if self.is_relevant(&event) {
@@ -97,7 +97,11 @@ impl Observer {
                 if let VmEvent::Libvirt(event) = &event {
                     self.alert_reporter.observe(event, &self.notifier).await;
                 }
-                self.observe(&event, &mut history).await;
+                if event == VmEvent::Republish {
+                    self.catch_up(&mut history).await;
+                } else {
+                    self.observe(&event, &mut history).await;
+                }
                 self.update_arrival(&event);
                 if event == VmEvent::StartFailed {
                     self.start_report.end();
@@ -122,6 +126,58 @@ impl Observer {
             | VmEvent::Destroying
             | VmEvent::Departing => true,
         }
+    }
+
+    /// Publishes the domain as it is now, after events may have been lost.
+    async fn catch_up(&self, history: &mut ObserverHistory) {
+        let arrival = self.lost_arrival_events().await;
+        if arrival.is_empty() {
+            self.observe(&VmEvent::Republish, history).await;
+            return self.report_pause(history).await;
+        }
+        for (event, detail) in arrival {
+            let domain = self.identity.domain.clone();
+            let event = VmEvent::Libvirt(Event::Lifecycle {
+                domain,
+                event,
+                detail,
+            });
+            self.observe(&event, history).await;
+            self.update_arrival(&event);
+        }
+    }
+
+    /// Alerts of disk errors that paused the VM while events were lost.
+    async fn report_pause(&self, history: &ObserverHistory) {
+        let is_paused = |snapshot: &&DomainSnapshot| {
+            snapshot.status == LifeCycle::Paused && snapshot.reason == reason::IO_ERROR
+        };
+        let Some(snapshot) = history.last.as_ref().filter(is_paused) else {
+            return;
+        };
+        match self.client.disk_errors(snapshot).await {
+            Ok(errors) => {
+                self.alert_reporter
+                    .observe_pause(errors, &self.notifier)
+                    .await;
+            }
+            Err(error) => {
+                tracing::warn!(reason = %error, "the disk errors that paused the VM are not known");
+            }
+        }
+    }
+
+    /// The events of a VM that arrives by a migration, as far as its domain shows that they were lost.
+    async fn lost_arrival_events(&self) -> Vec<(LifecycleEvent, Detail)> {
+        let stage = *self.arrival.borrow();
+        if stage == ArrivalStage::None {
+            return Vec::new();
+        }
+        let Ok(Some(domain)) = self.client.lookup().await else {
+            return Vec::new();
+        };
+        let state = self.client.state_of(&domain).await;
+        state.map_or_else(|_| Vec::new(), |state| stage.lost_events(state))
     }
 
     async fn observe(&self, event: &VmEvent, history: &mut ObserverHistory) {

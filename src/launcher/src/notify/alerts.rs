@@ -3,9 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kubevirt_api::domain_json::GuestPanicInfo;
-use libvirt::{Detail, Event, LifecycleEvent};
+use libvirt::{Detail, DiskError, Event, LifecycleEvent};
 
 use super::Warning;
+
+/// libvirt's name of the error of a disk whose storage is full.
+const NO_SPACE: &str = "enospc";
 
 /// An alert for the VM's owner.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,6 +27,8 @@ pub(crate) struct AlertPolicy {
     /// libvirt's name of the error, by the disk's alias.
     failing: BTreeMap<String, String>,
     panicked: bool,
+    /// The VM is paused by disk errors, and that was told.
+    paused: bool,
     /// Aliases of devices whose refusal was reported.
     refused: BTreeSet<String>,
 }
@@ -50,15 +55,26 @@ impl AlertPolicy {
         }
     }
 
+    /// The alert of a VM that is paused by these disk errors; `None` if it was told when the event came.
+    pub(crate) fn observe_pause(&mut self, errors: BTreeMap<String, DiskError>) -> Option<Alert> {
+        let is_told = std::mem::replace(&mut self.paused, true);
+        let named = errors.into_iter().map(|(alias, error)| match error {
+            DiskError::NoSpace => (alias, NO_SPACE.to_owned()),
+            DiskError::Other => (alias, String::new()),
+        });
+        (!is_told).then(|| disks(&named.collect()))
+    }
+
     fn observe_lifecycle(&mut self, event: LifecycleEvent, detail: Detail) -> Option<Alert> {
         match (event, detail) {
             (LifecycleEvent::Suspended, Detail::IoError) => {
                 let failing = std::mem::take(&mut self.failing);
-                let warnings = failing.iter().map(|(alias, why)| disk(alias, why));
-                Some(Alert::Disks(warnings.collect()))
+                self.paused = true;
+                Some(disks(&failing))
             }
-            (LifecycleEvent::Resumed, _) => {
+            (LifecycleEvent::Resumed | LifecycleEvent::Started, _) => {
                 self.failing.clear();
+                self.paused = false;
                 None
             }
             (LifecycleEvent::Crashed, _) if self.panicked => None,
@@ -79,11 +95,17 @@ fn refused_device(alias: &str) -> Warning {
     }
 }
 
+/// A warning for each disk's alias and libvirt's name of the error.
+fn disks(errors: &BTreeMap<String, String>) -> Alert {
+    let warnings = errors.iter().map(|(alias, why)| disk(alias, why));
+    Alert::Disks(warnings.collect())
+}
+
 /// A user alias is `ua-` and the volume's name.
 fn disk(alias: &str, why: &str) -> Warning {
     let volume = alias.strip_prefix("ua-").unwrap_or(alias);
     let message = match why {
-        "enospc" => format!("VM Paused due to not enough space on volume: {volume}"),
+        NO_SPACE => format!("VM Paused due to not enough space on volume: {volume}"),
         _ => format!("VM Paused due to IO error at the volume: {volume}"),
     };
     Warning {
@@ -193,6 +215,20 @@ mod tests {
         alerts.observe(&lifecycle(LifecycleEvent::Resumed, Detail::Unpaused));
         let stopped = lifecycle(LifecycleEvent::Suspended, Detail::IoError);
         assert_eq!(alerts.observe(&stopped), Some(Alert::Disks(Vec::new())));
+    }
+
+    #[test]
+    fn pause_that_was_missed_gives_one_alert() {
+        let mut alerts = AlertPolicy::default();
+        let errors = || [("ua-data".to_owned(), DiskError::NoSpace)].into();
+        let Some(Alert::Disks(warnings)) = alerts.observe_pause(errors()) else {
+            panic!("no warning");
+        };
+        assert!(warnings[0].message.ends_with("space on volume: data"));
+        assert_eq!(alerts.observe_pause(errors()), None);
+        alerts.observe(&lifecycle(LifecycleEvent::Resumed, Detail::Unpaused));
+        alerts.observe(&lifecycle(LifecycleEvent::Suspended, Detail::IoError));
+        assert_eq!(alerts.observe_pause(errors()), None, "the event was seen");
     }
 
     #[test]

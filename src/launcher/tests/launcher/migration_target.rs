@@ -76,6 +76,31 @@ async fn arrival_is_told_in_order_and_ends_with_libvirts_job() {
     assert_eq!(rig.fake.count(Call::Start), 0, "it runs already");
 }
 
+/// Whether or not the domain was seen before the connection broke.
+#[tokio::test(flavor = "multi_thread")]
+async fn arrival_during_a_restart_of_the_daemon_is_told() {
+    for is_seen in [true, false] {
+        let rig = Rig::new().await;
+        rig.manager.run(sync_target("a")).await.unwrap();
+        if is_seen {
+            rig.fake.receive(INCOMING).unwrap();
+            rig.notifications_until("ADDED").await;
+        }
+        rig.fake.stop_daemon(libvirt::CloseReason::Eof);
+        if !is_seen {
+            rig.fake.receive(INCOMING).unwrap();
+        }
+        rig.fake.arrive(INCOMING, false).unwrap();
+        rig.fake.start_daemon();
+        rig.notifications_until("Running").await;
+        rig.fake.end_incoming(DOMAIN);
+        let told = rig.notifications_until("migration=a PreCopy ended").await;
+        let added = told.iter().filter(|line| line.starts_with("ADDED"));
+        assert_eq!(added.count(), 1, "{told:#?}");
+        rig.manager.run(Command::Pause).await.unwrap();
+    }
+}
+
 /// What changes or reads the guest, with the words of the answer.
 async fn early_answers(rig: &Rig) -> Vec<(&'static str, String)> {
     let client = client(rig).await;

@@ -76,6 +76,25 @@ async fn alerts_are_sent_as_kubernetes_events() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn disk_error_during_a_restart_of_the_daemon_is_an_alert() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.notifications_until("Running").await;
+    rig.fake.stop_daemon(libvirt::CloseReason::Eof);
+    rig.fake.io_error(DOMAIN, "ua-data");
+    rig.fake
+        .set_disk_error(DOMAIN, "vda", libvirt::DiskError::NoSpace);
+    rig.fake.start_daemon();
+    let notifications = rig.notifications_until("EVENT").await;
+    let full = "EVENT IOerror: VM Paused due to not enough space on volume: vda";
+    assert_eq!(count(&notifications, full), 1, "{notifications:#?}");
+    rig.fake.stop_daemon(libvirt::CloseReason::Eof);
+    rig.fake.start_daemon();
+    let notifications = rig.notifications(notifications.len() + 1).await;
+    assert_eq!(count(&notifications, full), 1, "{notifications:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn guest_time_is_set_after_a_pause() {
     let rig = Rig::new().await;
     rig.manager.run(Command::sync(sync())).await.unwrap();

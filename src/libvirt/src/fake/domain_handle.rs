@@ -16,7 +16,7 @@ use crate::agent::Agent;
 use crate::backups_and_checkpoints::Checkpoints;
 use crate::definition::{Affect, Definition, Metadata, UndefineOptions, XmlKind};
 use crate::devices::Devices;
-use crate::disk_sizes::{BlockInfo, BlockSize, Blocks};
+use crate::disk_sizes::{BlockInfo, BlockSize, Blocks, DiskError};
 use crate::domain::Domain;
 use crate::domain_state::State;
 use crate::error::{Error, Result, code, origin};
@@ -112,6 +112,13 @@ impl Agent for FakeDomain {
 impl Blocks for FakeDomain {
     fn block_infos(&self) -> Result<BTreeMap<String, BlockInfo>> {
         self.with_domain(Call::BlockInfo, |domain| Ok(domain.blocks.clone()))
+    }
+
+    fn disk_errors(&self) -> Result<BTreeMap<String, DiskError>> {
+        self.with_domain(Call::DiskErrors, |domain| {
+            domain.must_run()?;
+            Ok(domain.disk_errors.clone())
+        })
     }
 
     fn resize_block(&self, disk: &str, to: BlockSize) -> Result<()> {

@@ -39,7 +39,7 @@ mod simulated_domain;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::disk_sizes::BlockInfo;
+use crate::disk_sizes::{BlockInfo, DiskError};
 use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result};
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
@@ -80,6 +80,8 @@ pub enum Call {
     Agent,
     AssociateFds,
     BlockInfo,
+    /// [`crate::Blocks::disk_errors`]
+    DiskErrors,
     ResizeBlock,
     CoreDump,
     AbortJob,
@@ -270,6 +272,13 @@ impl FakeDaemon {
             let mut events = vec![panicked];
             events.extend(domain.ended(Reason::Crashed, Detail::Crashed));
             events
+        });
+    }
+
+    /// QEMU reports this error of a disk, by its target.
+    pub fn set_disk_error(&self, domain: &str, target: &str, error: DiskError) {
+        self.daemon.with_domain(domain, |domain| {
+            domain.disk_errors.insert(target.to_owned(), error);
         });
     }
 

@@ -18,7 +18,7 @@ use super::running_backup::RunningBackup;
 use super::running_dump::RunningDump;
 use super::running_migration::RunningMigration;
 use super::screenshot_and_dirty_rate_state::MonitoringState;
-use crate::disk_sizes::BlockInfo;
+use crate::disk_sizes::{BlockInfo, DiskError};
 use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
@@ -40,6 +40,7 @@ pub(super) struct SimulatedDomain {
     /// The number of file descriptors associated with the domain, by group.
     pub(super) associated_fds: BTreeMap<String, usize>,
     pub(super) blocks: BTreeMap<String, BlockInfo>,
+    pub(super) disk_errors: BTreeMap<String, DiskError>,
     /// The guest ignores requests to let go of a device.
     pub(super) keeps_devices: bool,
     /// The devices that the guest was asked to let go of and has kept.
@@ -81,6 +82,7 @@ impl SimulatedDomain {
             agent: None,
             associated_fds: BTreeMap::new(),
             blocks: BTreeMap::new(),
+            disk_errors: BTreeMap::new(),
             keeps_devices: false,
             kept_devices: Vec::new(),
             pins: BTreeMap::new(),

@@ -1,13 +1,15 @@
 //! The disks of a domain.
 
 use std::collections::BTreeMap;
+use std::ffi::c_uint;
+use std::ptr;
 
 use virt_sys as sys;
 
-use super::call::{c_string, check};
+use super::call::{c_string, check, take_string};
 use super::domain_handle::RealDomain;
 use super::domain_stats;
-use crate::disk_sizes::{BlockInfo, BlockSize, Blocks};
+use crate::disk_sizes::{BlockInfo, BlockSize, Blocks, DiskError};
 use crate::error::Result;
 
 impl Blocks for RealDomain {
@@ -22,6 +24,34 @@ impl Blocks for RealDomain {
             Some((block.path?, info))
         });
         Ok(known.collect())
+    }
+
+    fn disk_errors(&self) -> Result<BTreeMap<String, DiskError>> {
+        const NONE: sys::virDomainDiskError = sys::virDomainDiskError {
+            disk: ptr::null_mut(),
+            error: 0,
+        };
+        // SAFETY: the domain is valid; without an array libvirt only counts the disks.
+        let disks =
+            check(unsafe { sys::virDomainGetDiskErrors(self.as_ptr(), ptr::null_mut(), 0, 0) })?;
+        let mut errors = vec![NONE; usize::try_from(disks).unwrap_or_default()];
+        let room = c_uint::try_from(errors.len()).unwrap_or_default();
+        // SAFETY: the domain is valid, and the array has `room` elements.
+        let filled = check(unsafe {
+            sys::virDomainGetDiskErrors(self.as_ptr(), errors.as_mut_ptr(), room, 0)
+        })?;
+        let filled = usize::try_from(filled).unwrap_or_default();
+        let disk_error = |error: sys::virDomainDiskError| -> Result<(String, DiskError)> {
+            // SAFETY: libvirt has set this element; its name is a string of ours.
+            let target = unsafe { take_string(error.disk) }?;
+            let is_full = c_uint::try_from(error.error) == Ok(sys::VIR_DOMAIN_DISK_ERROR_NO_SPACE);
+            let kind = match is_full {
+                true => DiskError::NoSpace,
+                false => DiskError::Other,
+            };
+            Ok((target, kind))
+        };
+        errors.into_iter().take(filled).map(disk_error).collect()
     }
 
     fn resize_block(&self, disk: &str, to: BlockSize) -> Result<()> {

@@ -43,6 +43,7 @@ pub(in crate::manager) async fn sync_migration_target(
     let state = vmi.status.migration_state.clone().unwrap_or_default();
     let record = record(vm, &state)?;
     vm.driver_state().role = Role::Target;
+    vm.arrival.send_modify(|stage| *stage = stage.expect());
     if until(interrupted, prepare(vm, request, &state)).await? == Answer::NothingToDo {
         return Ok(Answer::NothingToDo);
     }

@@ -1,0 +1,31 @@
+//! The errors by which disks have paused the guest.
+
+use std::collections::BTreeMap;
+
+use libvirt::{DiskError, Domain};
+
+use super::call_class::QUICK;
+use super::{CallError, Client, DomainSnapshot};
+
+impl Client {
+    /// The errors of failing disks, by alias.
+    pub(crate) async fn disk_errors(
+        &self,
+        snapshot: &DomainSnapshot,
+    ) -> Result<BTreeMap<String, DiskError>, CallError> {
+        let domain = self.existing().await?;
+        let ask = |domain: &dyn Domain| domain.disk_errors();
+        let errors = self
+            .on(&domain, "asking for disk errors", QUICK, ask)
+            .await?;
+        let disks = snapshot.spec.iter().flat_map(|spec| &spec.devices.disks);
+        let aliases: BTreeMap<&str, &str> = disks
+            .filter_map(|disk| Some((&*disk.target.device, &*disk.alias.as_ref()?.name)))
+            .collect();
+        let named = errors.into_iter().map(|(target, error)| {
+            let alias = aliases.get(target.as_str()).copied();
+            (alias.unwrap_or(&target).to_owned(), error)
+        });
+        Ok(named.collect())
+    }
+}
