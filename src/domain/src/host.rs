@@ -1,6 +1,6 @@
 //! Facts about the node and the pod that conversion needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -44,10 +44,14 @@ pub struct HostFacts {
     pub device_numa_nodes: BTreeMap<String, u32>,
     /// Processors of NUMA nodes (`/sys/bus/node/devices/nodeN/cpulist`).
     pub numa_cpus: BTreeMap<u32, Vec<u32>>,
+    /// The volumes of [`crate::convert::volume_devices`] that are block devices.
+    pub block_volumes: BTreeSet<String>,
     /// Block sizes of the volumes named by [`crate::convert::matched_volumes`], by path.
     pub block_sizes: BTreeMap<String, BlockSizes>,
     /// Why block sizes are not known, by path.
     pub block_size_problems: BTreeMap<String, String>,
+    /// The launcher edits the domain that arrives by a migration (`--libvirt-hook-server-and-client`).
+    pub serves_migration_hook: bool,
     /// `VIRT_LAUNCHER_LOG_VERBOSITY`; above 5 firmware is logged too.
     pub log_verbosity: u32,
     /// A device plugin has handed over an iommufd.
@@ -135,8 +139,10 @@ impl Default for HostFacts {
             claimed_devices: BTreeMap::new(),
             device_numa_nodes: BTreeMap::new(),
             numa_cpus: BTreeMap::new(),
+            block_volumes: BTreeSet::new(),
             block_sizes: BTreeMap::new(),
             block_size_problems: BTreeMap::new(),
+            serves_migration_hook: true,
             log_verbosity: 0,
             iommufd: false,
         }

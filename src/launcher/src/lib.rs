@@ -27,6 +27,7 @@ mod qemu_process;
 mod qemu_watch;
 mod qmp_answer;
 mod stats;
+mod sysfs;
 mod tasks;
 mod termination_signals;
 mod timestamp;

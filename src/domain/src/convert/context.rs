@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use kubevirt_api::options::{ClusterConfig, Options};
-use kubevirt_api::vmi::{Devices, Vmi, Volume, VolumeStatus};
+use kubevirt_api::vmi::{BLOCK, Devices, Vmi, Volume, VolumeStatus};
 
 use crate::convert::arch::launch_security_kind::Protection;
 use crate::convert::arch::{self, Architecture};
@@ -92,15 +92,6 @@ impl<'a> Context<'a> {
         cpu.is_some_and(|cpu| cpu.dedicated_cpu_placement)
     }
 
-    /// The directory of libvirt's files about guests.
-    pub(crate) fn libvirt_directory(&self) -> &'static str {
-        if self.vmi.is_non_root() {
-            "/var/run/kubevirt-private/libvirt/qemu"
-        } else {
-            "/var/lib/libvirt/qemu"
-        }
-    }
-
     /// Whether the VMI asks for huge pages, dedicated processors or realtime.
     pub(crate) fn is_high_performance(&self) -> bool {
         let domain = &self.vmi.spec.domain;
@@ -138,10 +129,11 @@ impl<'a> Context<'a> {
     }
 
     pub(crate) fn is_block(&self, volume: &str) -> bool {
-        self.volume_status
-            .get(volume)
-            .and_then(|status| status.persistent_volume_claim_info.as_ref())
-            .is_some_and(|claim| claim.volume_mode.as_deref() == Some("Block"))
+        let status = self.volume_status.get(volume);
+        match status.and_then(|status| status.volume_mode()) {
+            Some(mode) => mode == BLOCK,
+            None => self.host.block_volumes.contains(volume),
+        }
     }
 }
 

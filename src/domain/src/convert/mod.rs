@@ -32,13 +32,16 @@ use network::interfaces;
 use storage::{disks, filesystems, io_threads};
 
 use crate::host::HostFacts;
-use crate::spec::DomainSpec;
+use crate::spec::{DomainSpec, HostDevice};
 
 pub use error::ConvertError;
 pub(crate) use storage::volume_paths;
 
+pub use compute::qemu_arguments::{FIRMWARE_LOG, is_firmware_logged};
+pub use devices::sriov::has_attached_sriov;
 pub use purpose::Purpose;
 pub use storage::match_volume_block_sizes::{MatchedVolume, matched_volumes};
+pub use storage::volume_devices::{VolumeDevice, volume_devices};
 
 type Step = fn(&Context<'_>, &mut DomainSpec) -> Result<(), ConvertError>;
 
@@ -95,7 +98,7 @@ const PLACEMENT: &[Step] = &[
 ///
 /// # Errors
 /// [`ConvertError`] if the host of `host` and `options` has not what the VMI asks for.
-pub(crate) fn processor_placement(
+pub fn processor_placement(
     vmi: &Vmi,
     options: &Options,
     host: &HostFacts,
@@ -106,6 +109,19 @@ pub(crate) fn processor_placement(
         .iter()
         .try_for_each(|step| step(&context, &mut spec))?;
     Ok(spec)
+}
+
+/// The vGPU of this pod that takes the place of the source's.
+///
+/// # Errors
+/// [`ConvertError`] for several, and if the pod has not the device that the VMI asks for.
+pub(crate) fn migrated_vgpu(
+    vmi: &Vmi,
+    options: &Options,
+    host: &HostFacts,
+) -> Result<Option<HostDevice>, ConvertError> {
+    let context = Context::new(vmi, options, host, Purpose::MigrationTarget)?;
+    host_devices::migrated_vgpu(&context)
 }
 
 /// The number of processors that the VMI asks for now: sockets x cores x threads.

@@ -6,24 +6,43 @@ use kubevirt_api::vmi::Vmi;
 
 use super::cpu_placement::TargetProcessors;
 use super::error::MigrationXmlError;
-use super::target_identity;
+use super::{incoming_devices, target_identity};
+use crate::convert::migrated_vgpu;
 use crate::host::HostFacts;
 
-/// The incoming domain with this host's processors, for a VM with dedicated ones, and with the paths of this cluster's
-/// files. For a cluster whose sources leave that to the target (`--libvirt-hook-server-and-client`).
+/// The edits that further flags of the launcher ask for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct IncomingEdits {
+    /// Tap devices that the source numbers are named by their networks (`--upgrade-ordinal-ifaces`).
+    pub renames_ordinal_taps: bool,
+    /// The vGPU is this pod's mediated device (`--vgpu-dedicated-hook`).
+    pub replaces_vgpu: bool,
+}
+
+/// The incoming domain with this host's processors, for a VM with dedicated ones, with the paths of this cluster's
+/// files, and with `edits`. For a cluster whose sources leave that to the target (`--libvirt-hook-server-and-client`).
 ///
 /// # Errors
-/// [`MigrationXmlError`] if the XML is not understood, or this pod has too few processors.
+/// [`MigrationXmlError`] if the XML is not understood, or this pod has too few processors, networks or vGPUs.
 pub fn incoming_xml(
     xml: String,
     vmi: &Vmi,
     options: &Options,
     host: &HostFacts,
+    edits: IncomingEdits,
 ) -> Result<String, MigrationXmlError> {
     let mut document = Document::parse_string(xml).map_err(crate::parse::ParseError::from)?;
     target_identity::rename_files(&mut document, vmi);
     if let Some(processors) = TargetProcessors::here(vmi, options, host)? {
         processors.place(&mut document);
+    }
+    if edits.renames_ordinal_taps {
+        incoming_devices::rename_ordinal_taps(&mut document, vmi)?;
+    }
+    if edits.replaces_vgpu
+        && let Some(vgpu) = migrated_vgpu(vmi, options, host).map_err(MigrationXmlError::Device)?
+    {
+        incoming_devices::replace_vgpu(&mut document, &vgpu)?;
     }
     Ok(document.render())
 }
@@ -52,7 +71,14 @@ mod tests {
             topology: Some(serde_json::from_str(topology).unwrap()),
             ..Options::default()
         };
-        let xml = incoming_xml(DOMAIN.into(), &vmi, &options, &host).unwrap();
+        let xml = incoming_xml(
+            DOMAIN.into(),
+            &vmi,
+            &options,
+            &host,
+            IncomingEdits::default(),
+        )
+        .unwrap();
         assert!(xml.contains("/data/other/vm1/a.iso"), "{xml}");
         assert!(
             xml.contains("cpuset=\"7\"") || xml.contains("cpuset='7'"),
@@ -66,8 +92,37 @@ mod tests {
         let vmi = r#"{"metadata":{"name":"vm1","namespace":"default","uid":"u"}}"#;
         let vmi = Vmi::from_json(vmi.as_bytes()).unwrap();
         let facts = HostFacts::default();
-        let xml = incoming_xml(DOMAIN.into(), &vmi, &Options::default(), &facts).unwrap();
-        assert_eq!(xml, DOMAIN);
-        assert!(incoming_xml("<domain".into(), &vmi, &Options::default(), &facts).is_err());
+        let options = Options::default();
+        let edits = IncomingEdits {
+            renames_ordinal_taps: true,
+            replaces_vgpu: true,
+        };
+        let edited = |xml: &str| incoming_xml(xml.into(), &vmi, &options, &facts, edits);
+        assert_eq!(edited(DOMAIN).unwrap(), DOMAIN);
+        assert!(edited("<domain").is_err());
+    }
+
+    #[test]
+    fn vgpu_is_the_device_of_this_pods_plugin() {
+        const VGPU: &str = "<domain><devices><hostdev type='mdev'><source><address uuid='there'/></source></hostdev>\
+            </devices></domain>";
+        let vmi = r#"{"metadata":{"name":"vm1","namespace":"default"},"spec":{"architecture":"amd64","domain":{
+            "devices":{"gpus":[{"name":"gpu","deviceName":"example.com/vgpu"}]}}}}"#;
+        let vmi = Vmi::from_json(vmi.as_bytes()).unwrap();
+        let host = HostFacts {
+            device_plugins: [("MDEV_PCI_RESOURCE_EXAMPLE_COM_VGPU".into(), "here".into())].into(),
+            ..HostFacts::default()
+        };
+        let cluster = r#"{"clusterConfig":{"VGPULiveMigrationEnabled":true}}"#;
+        let options: Options = serde_json::from_str(cluster).unwrap();
+        let edited = |replaces_vgpu| {
+            let edits = IncomingEdits {
+                replaces_vgpu,
+                ..IncomingEdits::default()
+            };
+            incoming_xml(VGPU.into(), &vmi, &options, &host, edits).unwrap()
+        };
+        assert_eq!(edited(false), VGPU);
+        assert_eq!(edited(true), VGPU.replace("there", "here"));
     }
 }

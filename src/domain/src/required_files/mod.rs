@@ -33,9 +33,15 @@ pub fn required_files(
     let mut files = Vec::new();
     let disks = by_volume(spec);
     for volume in &vmi.spec.volumes {
-        if let Some(disk) = disks.get(volume.name.as_str()) {
-            files.extend(volumes::required_file(purpose, vmi, volume, disk)?);
-            files.extend(volumes::changed_blocks(purpose, vmi, volume, disk)?);
+        match disks.get(volume.name.as_str()) {
+            Some(disk) => {
+                files.extend(volumes::required_file(purpose, vmi, volume, disk)?);
+                files.extend(volumes::changed_blocks(purpose, vmi, volume, disk)?);
+            }
+            None if purpose == Purpose::MigrationTarget => {
+                files.extend(volumes::hotplugged_changed_blocks(vmi, volume)?);
+            }
+            None => {}
         }
     }
     files.extend(kernel_boot_and_ignition::kernel_boot(vmi, spec)?);

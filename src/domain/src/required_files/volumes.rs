@@ -1,9 +1,11 @@
 //! The required files of one volume.
 
-use kubevirt_api::vmi::{ChangedBlockTracking, HostDisk, Quantity, Vmi, Volume, VolumeStatus};
+use kubevirt_api::vmi::{
+    BLOCK, ChangedBlockTracking, HostDisk, Quantity, Vmi, Volume, VolumeStatus,
+};
 
 use crate::cloud_init::DataSource;
-use crate::convert::Purpose;
+use crate::convert::{Purpose, volume_paths};
 use crate::disk_backend::DiskBackend;
 use crate::required_files::error::{MIB, RequiredFileError};
 use crate::required_files::required_file::RequiredFile;
@@ -162,15 +164,51 @@ pub(crate) fn changed_blocks(
     }))
 }
 
+/// The image of the bitmaps of a hotplugged volume on a migration's target with backend storage of its own. The target's
+/// domain has no hotplugged disks: they come with the source's domain.
+pub(crate) fn hotplugged_changed_blocks(
+    vmi: &Vmi,
+    volume: &Volume,
+) -> Result<Option<RequiredFile>, RequiredFileError> {
+    let tracking = vmi.status.changed_block_tracking.as_ref();
+    let is_due = tracking.is_some_and(ChangedBlockTracking::is_on) && has_new_backend_storage(vmi);
+    let status = status(vmi, volume).filter(|status| {
+        status.hotplug_volume.is_some() && matches!(status.phase.as_str(), "MountedToPod" | "Ready")
+    });
+    let Some(status) = status.filter(|_| is_due && is_trackable(volume)) else {
+        return Ok(None);
+    };
+    let is_block = status.volume_mode() == Some(BLOCK);
+    let data = match is_block {
+        true => volume_paths::block(&volume.name, true),
+        false => volume_paths::file(&volume.name, true),
+    };
+    let image = volume_paths::changed_blocks(vmi, &volume.name);
+    Ok(Some(RequiredFile::ChangedBlocks {
+        volume: volume.name.clone(),
+        path: disk_paths::checked(&volume.name, &image)?,
+        data: disk_paths::checked(&volume.name, &data)?,
+        is_block,
+    }))
+}
+
+/// Whether the changed blocks of a volume of this kind are tracked.
+fn is_trackable(volume: &Volume) -> bool {
+    volume.persistent_volume_claim.is_some()
+        || volume.data_volume.is_some()
+        || volume.host_disk.is_some()
+}
+
 /// Whether the migration's target keeps its persistent state in another claim than the source.
 fn has_new_backend_storage(vmi: &Vmi) -> bool {
     let state = vmi.status.migration_state.as_ref();
     state.is_some_and(|state| {
-        state.source_persistent_state_claim != state.target_persistent_state_claim
+        let source = &state.source_persistent_state_claim;
+        let target = &state.target_persistent_state_claim;
+        !source.is_empty() && !target.is_empty() && source != target
     })
 }
 
 fn status<'a>(vmi: &'a Vmi, volume: &Volume) -> Option<&'a VolumeStatus> {
-    let mut statuses = vmi.status.volume_status.iter();
-    statuses.find(|status| status.name == volume.name)
+    vmi.volume_status(&volume.name)
 }

@@ -1,5 +1,6 @@
 //! Devices from device plugins.
 
+use domain::convert::{Purpose, convert_for};
 use domain::spec::HostDevice;
 use serde_json::{Value, json};
 
@@ -34,6 +35,31 @@ fn gpus_are_pci_or_mediated_devices() {
     );
     let uuid = &devices[1].source.address.as_ref().unwrap().uuid;
     assert_eq!(uuid, "11111111-2222-3333-4444-555555555555");
+}
+
+#[test]
+fn vgpu_of_a_migration_target_needs_the_hook() {
+    let target = |gpus: Value, uuids: &str, serves_migration_hook: bool| {
+        let case = Case::devices(json!({ "gpus": gpus }))
+            .options(json!({"clusterConfig": {"VGPULiveMigrationEnabled": true}}))
+            .host(json!({"devicePlugins": {"MDEV_PCI_RESOURCE_A_B": uuids},
+                "servesMigrationHook": serves_migration_hook}));
+        let (vmi, options, host) = case.inputs();
+        let spec = convert_for(Purpose::MigrationTarget, &vmi, &options, &host);
+        spec.map(|spec| spec.devices.host_devices.len())
+            .map_err(|error| error.to_string())
+    };
+    let one = json!([{"name": "a", "deviceName": "a/b"}]);
+    assert_eq!(target(one.clone(), "1", true), Ok(1));
+    assert_eq!(
+        target(one, "1", false).unwrap_err(),
+        "vGPU live migration requires LibvirtHooksServerAndClient feature gate for vmi vm"
+    );
+    let two = json!([{"name": "a", "deviceName": "a/b"}, {"name": "b", "deviceName": "a/b"}]);
+    assert_eq!(
+        target(two, "1,2", true).unwrap_err(),
+        "vGPU live migration currently only supports a single vGPU, found 2 for vmi vm"
+    );
 }
 
 #[test]

@@ -91,6 +91,49 @@ fn matched_block_sizes_are_those_of_the_volume() {
 }
 
 #[test]
+fn block_sizes_of_a_hotplugged_volume_matter_once_it_is_in_the_pod() {
+    let disk = json!({"name": "v", "disk": {"bus": "scsi"}, "blockSize": {"matchVolume": {}}});
+    let plugged = |phase: &str| {
+        Case::of(json!({"domain": {"devices": {"disks": [disk]}}, "volumes": [claim()]})).status(
+            json!({"volumeStatus": [
+                {"name": "root", "target": "vda"},
+                {"name": "v", "phase": phase, "hotplugVolume": {},
+                 "persistentVolumeClaimInfo": {"volumeMode": "Block"}}]}),
+        )
+    };
+    let (vmi, options, host) = plugged("AttachedToNode").inputs();
+    assert_eq!(matched_volumes(&vmi, &options, &host).unwrap(), []);
+    assert!(plugged("AttachedToNode").spec().devices.disks.is_empty());
+    let refusal = plugged("MountedToPod").refusal();
+    assert!(
+        refusal.contains("/var/run/kubevirt/hotplug-disks/v"),
+        "{refusal}"
+    );
+}
+
+/// virt-controller reports no mode of the claim below an ephemeral volume, and none to a standalone VM.
+#[test]
+fn mode_of_a_volume_is_the_nodes_where_the_status_has_none() {
+    let disk = json!({"name": "v", "disk": {"bus": "virtio"}});
+    let convert = |volume: Value, host: Value| {
+        let case = Case::of(json!({"domain": {"devices": {"disks": [disk]}}, "volumes": [volume]}));
+        case.host(host).spec().devices.disks.remove(0)
+    };
+    let device = json!({"blockVolumes": ["v"]});
+    let layer = json!({"name": "v", "ephemeral": {"persistentVolumeClaim": {"claimName": "c"}}});
+    let backing = |host: Value| convert(layer.clone(), host).backing_store.unwrap();
+    let store = backing(device.clone());
+    assert_eq!(
+        (store.kind.as_str(), store.source.unwrap().dev.as_str()),
+        ("block", "/dev/v")
+    );
+    assert_eq!(backing(json!({})).kind, "file");
+    assert_eq!(convert(claim(), device.clone()).source.dev, "/dev/v");
+    let reported = case(disk.clone(), claim(), "Filesystem").host(device);
+    assert_eq!(reported.spec().devices.disks[0].kind, "file");
+}
+
+#[test]
 fn empty_cdrom_drives_have_no_block_sizes() {
     let disk = json!({"name": "v", "cdrom": {"bus": "sata"}, "blockSize": {"matchVolume": {}}});
     let case = Case::devices(json!({"disks": [disk]}));

@@ -13,6 +13,7 @@ use domain::convert::Purpose;
 use domain::disk_expansion::image_expansions;
 use domain::driver_modes::DriverModeError;
 use domain::host::HostFacts;
+use domain::migration::IncomingEdits;
 use domain::required_files::{RequiredFile, RequiredFileError, changed_blocks, required_files};
 use domain::spec::{Disk, DomainSpec, Interface};
 use kubevirt_api::options::{DiskInfo, Options};
@@ -20,13 +21,14 @@ use kubevirt_api::vmi::Vmi;
 
 use crate::agent::credentials;
 use crate::blocking::{self, NoAnswer};
-use crate::boot::cloud_init::{self, SysTopology};
+use crate::boot::cloud_init;
 use crate::boot::disks::{self, DirectIo, DiskError, DiskTools};
 use crate::boot::host::{IommuFd, IommuFdError};
 use crate::boot::image_volumes::{ImageVolumeError, ImageVolumes};
 use crate::boot::network::{NetworkError, PodNetwork};
 use crate::mounted_secrets::MountedSecrets;
 use crate::paths::Paths;
+use crate::sysfs::Sysfs;
 
 /// For reading small files on the pod's volumes.
 pub(crate) const FILE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -109,8 +111,9 @@ pub struct BootResources {
     pub migration_sockets: PathBuf,
     /// Where libvirt's hook of a migration's target finds the launcher.
     pub hook_socket: PathBuf,
-    /// A migration's target places processors and names files (`--libvirt-hook-server-and-client`), not its source.
-    pub places_incoming: bool,
+    /// What a migration's target edits beside processors and names of files; `None` if its source edits these
+    /// (without `--libvirt-hook-server-and-client`).
+    pub incoming_edits: Option<IncomingEdits>,
     /// The guest's side of the pod's network.
     pub network: PodNetwork,
     /// Where images are mounted as volumes (`--image-volume`); else virt-handler puts them in place.
@@ -135,7 +138,7 @@ impl BootResources {
             network_info: paths.network_info.clone(),
             migration_sockets: paths.migration_sockets(),
             hook_socket: paths.migration_hook_socket(),
-            places_incoming: false,
+            incoming_edits: None,
             network: PodNetwork::kubevirt(&paths.private),
             image_volumes: None,
             known_disks: Mutex::default(),
@@ -276,7 +279,7 @@ impl BootResources {
         if let Some(xml) = xml {
             let spec = domain::parse::parse(xml)
                 .map_err(|error| BootResourceError::Description(error.to_string()))?;
-            if let Some(devices) = data::devices::metadata(vmi, &spec, &SysTopology) {
+            if let Some(devices) = data::devices::metadata(vmi, &spec, &Sysfs::default()) {
                 data.devices_data = Some(devices);
             }
         }

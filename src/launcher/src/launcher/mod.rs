@@ -9,6 +9,8 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use domain::convert::{FIRMWARE_LOG, is_firmware_logged};
+use domain::migration::IncomingEdits;
 use hook_host::Reason;
 use hook_host::policy::permission::unreviewed_libvirt;
 use kubevirt_api::vmi::Vmi;
@@ -261,7 +263,11 @@ async fn start_daemons(config: &Config, identity: &Identity) -> anyhow::Result<O
     }
     let environment = |name: &str| std::env::var(name).ok();
     let filters = &config.flags.libvirt_log_filters;
-    let daemons = DaemonsConfig::new(&config.paths, &identity.domain, filters, environment);
+    let daemons = DaemonsConfig {
+        firmware_log: is_firmware_logged(config.verbosity.into())
+            .then(|| config.paths.private.join(FIRMWARE_LOG)),
+        ..DaemonsConfig::new(&config.paths, &identity.domain, filters, environment)
+    };
     Ok(Some(libvirt_daemons::start(&daemons).await?))
 }
 
@@ -285,11 +291,15 @@ fn poll_intervals(config: &Config) -> PollIntervals {
 }
 
 fn boot_resources(config: &Config) -> BootResources {
+    let edits = IncomingEdits {
+        renames_ordinal_taps: config.flags.upgrade_ordinal_ifaces,
+        replaces_vgpu: config.flags.vgpu_dedicated_hook,
+    };
     BootResources {
         image_volumes: (config.flags.image_volume)
             .then(|| ImageVolumes::kubevirt(&config.paths.container_disks)),
         test_driver: config.is_test_driver(),
-        places_incoming: config.flags.libvirt_hook_server_and_client,
+        incoming_edits: (config.flags.libvirt_hook_server_and_client).then_some(edits),
         ..BootResources::new(
             &config.paths,
             host::probe(config),

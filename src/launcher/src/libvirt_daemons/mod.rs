@@ -15,6 +15,7 @@ mod binaries;
 mod broken_log_pipes;
 mod configuration;
 mod error;
+mod firmware_log;
 mod log_filters;
 mod log_lines;
 mod qemu_capability_probes;
@@ -62,6 +63,8 @@ pub(crate) struct DaemonsConfig {
     pub log_filters: Option<String>,
     /// virtiofsd logs in detail (`VIRTIOFSD_DEBUG_LOGS=1`).
     pub virtiofsd_debug: bool,
+    /// The named pipe with the firmware's log, if that is read.
+    pub firmware_log: Option<PathBuf>,
     /// Directories that are shared with other hosts (`SHARED_FILESYSTEM_PATHS`).
     pub shared_filesystems: Vec<String>,
     /// How long the daemon has to open its socket.
@@ -95,6 +98,7 @@ impl DaemonsConfig {
                 environment("VIRT_LAUNCHER_LOG_VERBOSITY").as_deref(),
                 environment("LIBVIRT_DEBUG_LOGS").is_some(),
             ),
+            firmware_log: None,
             virtiofsd_debug: environment("VIRTIOFSD_DEBUG_LOGS").as_deref() == Some("1"),
             shared_filesystems: shared
                 .split(':')
@@ -113,6 +117,7 @@ pub(crate) struct Daemons {
     hypervisor: SupervisedDaemon,
     logger: Option<Logger>,
     qemu_log: JoinHandle<()>,
+    firmware_log: Option<JoinHandle<()>>,
 }
 
 /// virtlogd, and what continues its logs when it ends.
@@ -126,6 +131,8 @@ struct Logger {
 /// Configures and starts the daemons, and returns when libvirt's socket answers.
 pub(crate) async fn start(config: &DaemonsConfig) -> Result<Daemons, DaemonError> {
     let binaries = Binaries::find(&config.path)?;
+    let firmware_log = config.firmware_log.as_deref();
+    let firmware_log = firmware_log.and_then(firmware_log::follow);
     let files = configuration::write(config)?;
     let socket = config.paths.libvirt_run.join(binaries.socket_name());
     let environment = environment(&config.paths);
@@ -151,6 +158,7 @@ pub(crate) async fn start(config: &DaemonsConfig) -> Result<Daemons, DaemonError
         uri: uri(config.paths.non_root, &socket),
         hypervisor,
         logger,
+        firmware_log,
         qemu_log: tokio::spawn(qemu_log::follow(config.paths.qemu_log(&config.domain))),
     })
 }
@@ -202,6 +210,9 @@ impl Daemons {
     /// Ends the daemons: asked first, killed after 0.7 s. Domains are not touched.
     pub(crate) async fn shutdown(self) {
         self.qemu_log.abort();
+        if let Some(log) = self.firmware_log {
+            log.abort();
+        }
         let logger = async {
             if let Some(logger) = self.logger {
                 logger.log_takeover.abort();

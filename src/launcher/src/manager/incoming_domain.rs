@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::host::HostFacts;
-use domain::migration::incoming_xml;
+use domain::migration::{IncomingEdits, incoming_xml};
 use domain_xml::{Document, apply, diff};
 use hook_host::Invocation;
 
@@ -20,8 +20,9 @@ pub(super) struct IncomingDomain {
     pub(super) hooks: Arc<dyn Hooks>,
     pub(super) invocation: Invocation,
     pub(super) request: SyncRequest,
-    /// Those of the node and the pod, if the target places processors and names files (`--libvirt-hook-server-and-client`).
-    pub(super) facts: Option<HostFacts>,
+    /// The node and the pod, and further edits, if the target places processors and names files
+    /// (`--libvirt-hook-server-and-client`).
+    pub(super) edits: Option<(HostFacts, IncomingEdits)>,
     pub(super) last: Arc<LastEdit>,
 }
 
@@ -35,9 +36,9 @@ impl IncomingDomain {
             ..
         } = &self.request;
         let before = xml.clone();
-        let placed = match &self.facts {
-            Some(facts) => {
-                incoming_xml(xml, vmi, options, facts).map_err(|error| error.to_string())?
+        let placed = match &self.edits {
+            Some((facts, edits)) => {
+                incoming_xml(xml, vmi, options, facts, *edits).map_err(|error| error.to_string())?
             }
             None => xml,
         };

@@ -6,6 +6,7 @@ use crate::convert::arch::FirmwareImage;
 use crate::convert::arch::launch_security_kind::Protection;
 use crate::convert::context::Context;
 use crate::convert::error::ConvertError;
+use crate::convert::storage::volume_paths::libvirt_directory;
 use crate::spec::{DomainSpec, FirmwareFeature, FirmwareInfo, Loader, NVRam, Os, yes_no};
 
 /// Refuses a guest for which no firmware is installed. This error comes before all others.
@@ -64,7 +65,7 @@ pub(crate) fn add(context: &Context<'_>, efi: &Efi, os: &mut Os) -> Result<(), C
 }
 
 fn variable_store(context: &Context<'_>) -> String {
-    let directory = context.libvirt_directory();
+    let directory = libvirt_directory(context.vmi);
     format!("{directory}/nvram/{}_VARS.fd", context.vmi.name())
 }
 

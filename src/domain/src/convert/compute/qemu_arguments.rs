@@ -8,7 +8,9 @@ use crate::spec::{Arg, Commandline, DomainSpec};
 
 const IGNITION: &str = "kubevirt.io/ignitiondata";
 
-const FIRMWARE_LOG: &str = "/var/run/kubevirt-private/QEMUSeaBiosDebugPipe";
+const PRIVATE: &str = "/var/run/kubevirt-private";
+/// The named pipe that QEMU writes the firmware's log into, in KubeVirt's private directory.
+pub const FIRMWARE_LOG: &str = "QEMUSeaBiosDebugPipe";
 /// Firmware is logged above this verbosity.
 const MAX_VERBOSITY_WITHOUT_LOG: u32 = 5;
 
@@ -16,14 +18,19 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     if has_ignition(context.vmi) {
         pass(spec, ["-fw_cfg", &ignition_file(context)]);
     }
-    if context.host.log_verbosity > MAX_VERBOSITY_WITHOUT_LOG
+    if is_firmware_logged(context.host.log_verbosity)
         && let Some(device) = context.architecture.firmware_log_device()
     {
-        let file = format!("file,id=firmwarelog,path={FIRMWARE_LOG}");
+        let file = format!("file,id=firmwarelog,path={PRIVATE}/{FIRMWARE_LOG}");
         let device = format!("{device},chardev=firmwarelog");
         pass(spec, ["-chardev", &file, "-device", &device]);
     }
     Ok(())
+}
+
+/// Whether the firmware's log is read at this verbosity.
+pub fn is_firmware_logged(verbosity: u32) -> bool {
+    verbosity > MAX_VERBOSITY_WITHOUT_LOG
 }
 
 fn ignition_file(context: &Context<'_>) -> String {

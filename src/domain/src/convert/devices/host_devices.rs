@@ -26,7 +26,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
 
 /// The one mediated device with which a VM can migrate, if the cluster allows it. Other devices are detached before a
 /// migration and attached after it.
-fn migrated_vgpu(context: &Context<'_>) -> Result<Option<HostDevice>, ConvertError> {
+pub(crate) fn migrated_vgpu(context: &Context<'_>) -> Result<Option<HostDevice>, ConvertError> {
     const MEDIATED: &str = "mdev";
     if !context.cluster.vgpu_live_migration_enabled {
         return Ok(None);
@@ -35,6 +35,12 @@ fn migrated_vgpu(context: &Context<'_>) -> Result<Option<HostDevice>, ConvertErr
     gpus.extend(resource_claim_devices::gpus(context)?);
     let is_mediated = gpus.first().is_some_and(|gpu| gpu.kind == MEDIATED);
     match gpus.len() {
+        1 if is_mediated && !context.host.serves_migration_hook => {
+            Err(ConvertError::refused(format!(
+                "vGPU live migration requires LibvirtHooksServerAndClient feature gate for vmi {}",
+                context.vmi.name()
+            )))
+        }
         1 if is_mediated => Ok(gpus.pop()),
         count if count > 1 && is_mediated => Err(ConvertError::refused(format!(
             "vGPU live migration currently only supports a single vGPU, found {count} for vmi {}",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kubevirt_api::vmi::Interface;
+use kubevirt_api::vmi::{Interface, Vmi};
 
 use crate::convert::context::Context;
 use crate::convert::devices::{hostdev_element::pci_device, resource_claim_devices};
@@ -21,14 +21,20 @@ pub(crate) fn devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertE
     Ok(devices)
 }
 
-fn sriov_interfaces<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a Interface> {
-    let interfaces = context.vmi.spec.domain.devices.interfaces.iter();
+/// Whether Multus has attached an SR-IOV interface to the pod: its address is in [`crate::host::HostFacts::network_info`],
+/// which the kubelet writes a moment later.
+pub fn has_attached_sriov(vmi: &Vmi) -> bool {
+    sriov_interfaces(vmi).any(|interface| is_attached(vmi, interface))
+}
+
+fn sriov_interfaces(vmi: &Vmi) -> impl Iterator<Item = &Interface> {
+    let interfaces = vmi.spec.domain.devices.interfaces.iter();
     interfaces.filter(|interface| interface.sriov.is_some())
 }
 
 fn of_networks(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
-    let attached: Vec<_> = sriov_interfaces(context)
-        .filter(|interface| is_attached(context, interface))
+    let attached: Vec<_> = sriov_interfaces(context.vmi)
+        .filter(|interface| is_attached(context.vmi, interface))
         .collect();
     if attached.is_empty() {
         return Ok(Vec::new());
@@ -63,8 +69,8 @@ fn of_networks(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
     attached.into_iter().map(device).collect()
 }
 
-fn is_attached(context: &Context<'_>, interface: &Interface) -> bool {
-    let mut statuses = context.vmi.status.interfaces.iter();
+fn is_attached(vmi: &Vmi, interface: &Interface) -> bool {
+    let mut statuses = vmi.status.interfaces.iter();
     let status = statuses.find(|status| status.name == interface.name);
     status.is_some_and(|status| {
         let mut sources = status.info_source.split(", ");
@@ -102,7 +108,7 @@ fn set_address_and_boot_order(
 
 fn of_claims(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
     let mut devices = Vec::new();
-    for interface in sriov_interfaces(context) {
+    for interface in sriov_interfaces(context.vmi) {
         let mut networks = context.vmi.spec.networks.iter();
         let network = networks.rfind(|network| network.name == interface.name);
         let Some(request) = network.and_then(|network| network.resource_claim.as_ref()) else {

@@ -31,7 +31,9 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     for (place, source) in context.devices().disks.iter().enumerate() {
         let mut disk = convert(context, source, &mut names, place)?;
         let is_present = volumes::fill(context, source, &mut disk)?;
-        disk.block_io = block_size::of(context, source, &disk)?;
+        if is_present {
+            disk.block_io = block_size::of(context, source, &disk)?;
+        }
         disk.driver_mut().error_policy = error_policy(source)?;
         threads.assign(source, &mut disk);
         if is_present {

@@ -37,7 +37,9 @@ pub fn matched_volumes(
             continue;
         }
         let mut disk = disks::convert(&context, source, &mut names, place)?;
-        volumes::fill(&context, source, &mut disk)?;
+        if !volumes::fill(&context, source, &mut disk)? {
+            continue;
+        }
         matched.extend(DiskBackend::of(&disk).map(|backend| MatchedVolume {
             path: backend.path,
             is_block: backend.is_block,

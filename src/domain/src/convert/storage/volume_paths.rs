@@ -1,11 +1,27 @@
 //! Where the data of claims are in the pod.
 
+use kubevirt_api::vmi::Vmi;
+
 const CLAIMS: &str = "/var/run/kubevirt-private/vmi-disks";
 const HOTPLUG: &str = "/var/run/kubevirt/hotplug-disks";
 
 /// The directory of a volume's images.
 pub(crate) fn directory(volume: &str) -> String {
     format!("{CLAIMS}/{volume}")
+}
+
+/// The image of a volume's changed blocks.
+pub(crate) fn changed_blocks(vmi: &Vmi, volume: &str) -> String {
+    format!("{}/cbt/{volume}.qcow2", libvirt_directory(vmi))
+}
+
+/// The directory of libvirt's files about guests.
+pub(crate) fn libvirt_directory(vmi: &Vmi) -> &'static str {
+    if vmi.is_non_root() {
+        "/var/run/kubevirt-private/libvirt/qemu"
+    } else {
+        "/var/lib/libvirt/qemu"
+    }
 }
 
 /// The block device of a claim.

@@ -302,6 +302,6 @@ fn track_changes(context: &Context<'_>, name: &str, disk: &mut Disk) {
         format: Some(DataStoreFormat { kind: "raw".into() }),
         source: Some(data),
     }));
-    disk.source.file = format!("{}/cbt/{name}.qcow2", context.libvirt_directory());
+    disk.source.file = volume_paths::changed_blocks(context.vmi, name);
     disk.driver_mut().kind = "qcow2".into();
 }

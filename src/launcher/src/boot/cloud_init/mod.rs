@@ -3,8 +3,6 @@
 //! [`domain::cloud_init`] has the data and their rules. This process writes the image itself: an external program
 //! took a tenth of a second of every start, and needed files with passwords in them.
 
-mod numa_topology;
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +12,6 @@ use domain::cloud_init::{CloudInitData, CloudInitError};
 use crate::atomic_file::{self, AtomicFileError, FileAttrs};
 use crate::blocking::{self, NoAnswer};
 use crate::boot::iso9660;
-pub(crate) use numa_topology::SysTopology;
 
 /// How long writing an image may take.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -5,29 +5,33 @@ mod iommufd;
 mod pod_devices;
 mod resource_claims;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::time::Duration;
 
-use domain::convert::{ConvertError, MatchedVolume, matched_volumes};
+use domain::convert::{ConvertError, MatchedVolume, VolumeDevice, matched_volumes};
 use domain::host::HostFacts;
 use domain::resource_claims::{ClaimedRequest, claimed_requests};
 use kubevirt_api::options::Options;
 use kubevirt_api::vmi::Vmi;
+use tokio::time::Instant;
 
+use crate::blocking::{self, NoAnswer};
 use crate::config::Config;
+use crate::sysfs::Sysfs;
 pub(crate) use iommufd::{IommuFd, IommuFdError};
 
-/// Where the pod's processors are listed: cgroup v2, then v1.
-const CPUSETS: [&str; 2] = [
-    "/sys/fs/cgroup/cpuset.cpus.effective",
-    "/sys/fs/cgroup/cpuset/cpuset.cpus",
-];
+/// Local files and devices are read within milliseconds.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// The kubelet writes the addresses of new interfaces a moment after virt-handler has seen them.
+const NETWORK_INFO_TIMEOUT: Duration = Duration::from_secs(1);
+const NETWORK_INFO_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Probes the node.
 pub(crate) fn probe(config: &Config) -> HostFacts {
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    let device_plugins = pod_devices::plugins(std::env::vars_os());
     HostFacts {
         architecture: go_architecture().to_owned(),
         allow_emulation: config.flags.allow_emulation,
@@ -40,17 +44,60 @@ pub(crate) fn probe(config: &Config) -> HostFacts {
         firmware_files: names_in(&config.flags.ovmf_path),
         firmware_auto_selection: config.flags.firmware_auto_selection,
         network_info: pod_devices::network_info(&config.paths.network_info),
-        device_numa_nodes: pod_devices::numa_nodes(&device_plugins),
-        numa_cpus: pod_devices::numa_cpus(&device_plugins, cpu_list),
-        device_plugins,
+        device_plugins: pod_devices::plugins(std::env::vars_os()),
+        serves_migration_hook: config.flags.libvirt_hook_server_and_client,
         log_verbosity: config.verbosity.into(),
         ..HostFacts::default()
     }
 }
 
-/// Whether the pod's network information has arrived: the kubelet writes it when the pod has interfaces.
-pub(crate) fn has_network_info(path: &Path) -> bool {
-    pod_devices::network_info(path).is_some()
+/// Waits until the pod's network information has arrived in the downward API's file, for
+/// [`NETWORK_INFO_TIMEOUT`] at most.
+///
+/// # Errors
+/// [`NoAnswer`] if the file cannot be read in time.
+pub(crate) async fn wait_for_network_info(path: &Path) -> Result<(), NoAnswer> {
+    let begin = Instant::now();
+    let what = "reading the pod's network information";
+    loop {
+        let path = path.to_owned();
+        let read = move || pod_devices::network_info(&path).is_some();
+        let is_there = blocking::call(what, READ_TIMEOUT, read).await?;
+        if is_there || begin.elapsed() >= NETWORK_INFO_TIMEOUT {
+            return Ok(());
+        }
+        tokio::time::sleep(NETWORK_INFO_POLL_INTERVAL).await;
+    }
+}
+
+/// The facts with the processors that the pod may use now.
+///
+/// # Errors
+/// [`NoAnswer`] if sysfs hangs.
+pub(crate) async fn with_current_cpus(facts: HostFacts) -> Result<HostFacts, NoAnswer> {
+    let read = move || HostFacts {
+        cpuset: cpuset(),
+        ..facts
+    };
+    blocking::call("reading the pod's processors", READ_TIMEOUT, read).await
+}
+
+/// The volumes that are block devices in this pod.
+///
+/// # Errors
+/// [`NoAnswer`] if the file system hangs.
+pub(crate) async fn block_volumes(
+    volumes: Vec<VolumeDevice>,
+) -> Result<BTreeSet<String>, NoAnswer> {
+    let is_block = |volume: &VolumeDevice| {
+        let metadata = fs::metadata(&volume.path);
+        metadata.is_ok_and(|metadata| metadata.file_type().is_block_device())
+    };
+    let find = move || {
+        let devices = volumes.into_iter().filter(is_block);
+        devices.map(|device| device.volume).collect()
+    };
+    blocking::call("looking for block devices", READ_TIMEOUT, find).await
 }
 
 /// Facts that only some VMIs need or that change while the pod lives: the devices behind resource claims, block sizes of
@@ -58,6 +105,8 @@ pub(crate) fn has_network_info(path: &Path) -> bool {
 pub(crate) struct HostQuery {
     has_sriov: bool,
     has_dedicated_cpus: bool,
+    /// PCI devices are placed by their NUMA nodes.
+    places_devices: bool,
     claims: Vec<ClaimedRequest>,
     volumes: Vec<MatchedVolume>,
 }
@@ -75,9 +124,11 @@ impl HostQuery {
         let domain = &vmi.spec.domain;
         let mut interfaces = domain.devices.interfaces.iter();
         let cpu = domain.cpu.as_ref();
+        let has_dedicated_cpus = cpu.is_some_and(|cpu| cpu.dedicated_cpu_placement);
         Ok(Self {
             has_sriov: interfaces.any(|interface| interface.sriov.is_some()),
-            has_dedicated_cpus: cpu.is_some_and(|cpu| cpu.dedicated_cpu_placement),
+            has_dedicated_cpus,
+            places_devices: has_dedicated_cpus && options.cluster().pci_numa_aware_topology_enabled,
             claims: claimed_requests(vmi),
             volumes: matched_volumes(vmi, options, facts)?,
         })
@@ -102,6 +153,9 @@ impl HostQuery {
         }
         facts.claimed_devices =
             resource_claims::devices(Path::new(resource_claims::METADATA), &self.claims);
+        if self.places_devices {
+            pod_devices::add_numa_nodes(&mut facts, &Sysfs::default());
+        }
         for volume in self.volumes {
             match block_sizes::read(&volume) {
                 Ok(sizes) => {
@@ -147,10 +201,7 @@ fn go_architecture() -> &'static str {
 }
 
 fn cpuset() -> Vec<u32> {
-    let listed = CPUSETS
-        .iter()
-        .find_map(|path| fs::read_to_string(path).ok());
-    let cpus = listed.map(|text| cpu_list(&text)).unwrap_or_default();
+    let cpus = Sysfs::default().cgroup_cpus();
     if cpus.is_empty() { affinity() } else { cpus }
 }
 
@@ -162,27 +213,52 @@ fn affinity() -> Vec<u32> {
         .collect()
 }
 
-/// `0-3,8`: the kernel's list format. What is malformed is left out.
-fn cpu_list(text: &str) -> Vec<u32> {
-    const MOST: u32 = 65_536;
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        (last < MOST).then_some(first..=last)
-    };
-    text.trim().split(',').filter_map(range).flatten().collect()
-}
-
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
-    #[test]
-    fn cpu_lists_are_parsed() {
-        assert_eq!(cpu_list("0-3,8\n"), [0, 1, 2, 3, 8]);
-        assert_eq!(cpu_list("5"), [5]);
-        assert_eq!(cpu_list("\n"), [0u32; 0]);
-        assert_eq!(cpu_list("x,1-,2-4294967295,7"), [7]);
+    #[tokio::test]
+    async fn late_network_information_is_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("network-info");
+        // On a busy machine the file may come too late now and then.
+        for _ in 0..20 {
+            fs::write(&file, "").unwrap();
+            let kubelet = async {
+                tokio::time::sleep(NETWORK_INFO_POLL_INTERVAL * 3).await;
+                fs::write(&file, r#"{"interfaces":[]}"#).unwrap();
+            };
+            let wait = async {
+                wait_for_network_info(&file).await.unwrap();
+                pod_devices::network_info(&file).is_some()
+            };
+            let (is_there, ()) = tokio::join!(wait, kubelet);
+            if is_there {
+                return;
+            }
+        }
+        panic!("not waited for");
+    }
+
+    #[tokio::test]
+    async fn empty_network_information_is_not_waited_for_for_ever() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        wait_for_network_info(file.path()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn only_block_devices_are_block_volumes() {
+        let device = |volume: &str, path: &str| VolumeDevice {
+            volume: volume.into(),
+            path: path.into(),
+        };
+        let volumes = vec![
+            device("none", "/nonexistent"),
+            device("character", "/dev/null"),
+            device("file", "/etc/passwd"),
+        ];
+        assert_eq!(block_volumes(volumes).await.unwrap(), BTreeSet::new());
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use domain::host::NetworkInfo;
+use domain::cloud_init::devices::HostTopology;
+use domain::host::{HostFacts, NetworkInfo};
 
 /// Environment variables of device plugins begin with one of these.
 const PLUGINS: [&str; 3] = ["PCI_RESOURCE_", "MDEV_PCI_RESOURCE_", "USB_RESOURCE_"];
@@ -37,63 +38,41 @@ pub(super) fn network_info(path: &Path) -> Option<NetworkInfo> {
         .ok()
 }
 
-/// The NUMA node of each PCI device that has one.
-pub(super) fn numa_nodes(plugins: &BTreeMap<String, String>) -> BTreeMap<String, u32> {
-    let node = |address: &str| {
-        let path = format!("/sys/bus/pci/devices/{address}/numa_node");
-        fs::read_to_string(path).ok()?.trim().parse().ok()
-    };
-    pci_addresses(plugins)
-        .filter_map(|address| Some((address.to_owned(), node(address)?)))
-        .collect()
+/// Adds the NUMA node of each of the pod's PCI devices that has one, and the processors of these nodes.
+pub(super) fn add_numa_nodes(facts: &mut HostFacts, topology: &dyn HostTopology) {
+    let nodes = pci_addresses(facts)
+        .filter_map(|address| Some((address.to_owned(), topology.numa_node(address)?)));
+    facts.device_numa_nodes = nodes.collect();
+    let nodes = facts.device_numa_nodes.values();
+    facts.numa_cpus = nodes
+        .map(|node| (*node, topology.node_cpus(*node)))
+        .collect();
 }
 
-/// The processors of every NUMA node; asked for only where there are devices to place.
-pub(super) fn numa_cpus(
-    plugins: &BTreeMap<String, String>,
-    cpu_list: fn(&str) -> Vec<u32>,
-) -> BTreeMap<u32, Vec<u32>> {
-    if pci_addresses(plugins).next().is_none() {
-        return BTreeMap::new();
-    }
-    let Ok(nodes) = fs::read_dir("/sys/bus/node/devices") else {
-        return BTreeMap::new();
-    };
-    nodes
-        .filter_map(|node| {
-            let node = node.ok()?;
-            let number = node
-                .file_name()
-                .to_str()?
-                .strip_prefix("node")?
-                .parse()
-                .ok()?;
-            let listed = fs::read_to_string(node.path().join("cpulist")).ok()?;
-            Some((number, cpu_list(&listed)))
-        })
-        .collect()
-}
-
-/// Addresses that can be a name in sysfs; others are conversion's to refuse.
-fn pci_addresses(plugins: &BTreeMap<String, String>) -> impl Iterator<Item = &str> {
-    plugins
-        .iter()
+/// The addresses of all PCI devices that the pod may use: from device plugins, networks and resource claims.
+fn pci_addresses(facts: &HostFacts) -> impl Iterator<Item = &str> {
+    let plugins = facts.device_plugins.iter();
+    let of_plugins = plugins
         .filter(|(name, _)| name.starts_with("PCI_RESOURCE_"))
         .flat_map(|(_, addresses)| addresses.split(','))
-        .map(str::trim)
-        .filter(|address| {
-            !address.is_empty()
-                && address
-                    .bytes()
-                    .all(|byte| byte.is_ascii_hexdigit() || b":.".contains(&byte))
-        })
+        .map(str::trim);
+    let interfaces = facts.network_info.iter().flat_map(|info| &info.interfaces);
+    let of_networks = interfaces
+        .filter_map(|interface| Some(&*interface.device_info.as_ref()?.pci.as_ref()?.address));
+    let requests = facts.claimed_devices.values().flat_map(BTreeMap::values);
+    let of_claims = requests.map(|device| &*device.pci_address);
+    of_plugins.chain(of_networks).chain(of_claims)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    #![allow(clippy::unwrap_used)]
+    use domain::host::{ClaimedDevice, DeviceInfo, NetworkInterface, PciDevice};
 
-    fn given(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
+    use super::*;
+    use crate::sysfs::two_nodes;
+
+    fn plugins_in(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
         plugins(
             variables
                 .iter()
@@ -103,7 +82,7 @@ mod tests {
 
     #[test]
     fn only_variables_of_device_plugins_are_read() {
-        let found = given(&[
+        let found = plugins_in(&[
             ("PATH", "/bin"),
             ("USB_RESOURCE_X", "1:2"),
             ("PCI_RESOURCE_Y", "a"),
@@ -113,10 +92,45 @@ mod tests {
     }
 
     #[test]
-    fn address_cannot_leave_sysfs() {
-        let found = given(&[("PCI_RESOURCE_Y", "0000:65:00.2, ../../etc,,x")]);
-        let addresses: Vec<_> = pci_addresses(&found).collect();
-        assert_eq!(addresses, ["0000:65:00.2"]);
-        assert!(numa_nodes(&found).len() <= 1);
+    fn devices_of_plugins_networks_and_claims_have_a_numa_node() {
+        const DEVICE: &str = "0000:65:00.2";
+        let interface = NetworkInterface {
+            network: "fast".into(),
+            device_info: Some(DeviceInfo {
+                pci: Some(PciDevice {
+                    address: DEVICE.into(),
+                }),
+            }),
+        };
+        let claimed = ClaimedDevice {
+            pci_address: DEVICE.into(),
+            ..ClaimedDevice::default()
+        };
+        let sources = [
+            HostFacts {
+                device_plugins: plugins_in(&[(
+                    "PCI_RESOURCE_Y",
+                    "0000:17:00.0, 0000:65:00.2, ../../etc,,x",
+                )]),
+                ..HostFacts::default()
+            },
+            HostFacts {
+                network_info: Some(NetworkInfo {
+                    interfaces: vec![interface],
+                }),
+                ..HostFacts::default()
+            },
+            HostFacts {
+                claimed_devices: [("claim".into(), [("vf".into(), claimed)].into())].into(),
+                ..HostFacts::default()
+            },
+        ];
+        let root = tempfile::tempdir().unwrap();
+        let sysfs = two_nodes(root.path());
+        for mut facts in sources {
+            add_numa_nodes(&mut facts, &sysfs);
+            assert_eq!(facts.device_numa_nodes, [(DEVICE.into(), 1)].into());
+            assert_eq!(facts.numa_cpus, [(1, vec![1, 3])].into());
+        }
     }
 }

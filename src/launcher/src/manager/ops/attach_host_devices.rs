@@ -1,28 +1,19 @@
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use domain::reconcile::{HostDeviceAttachment, sriov_attachments};
 use hook_host::AttachTime;
 use kubevirt_api::vmi::Vmi;
 use libvirt::Domain;
-use tokio::time::Instant;
 
 use super::attach_device::{Attached, Attachment, forget_unwanted_host_devices};
 use super::read_live_domain::read_live_domain;
 use super::stray_devices::remove_stray_devices;
 use super::sync::convert;
-use crate::blocking;
-use crate::boot::host::has_network_info;
-use crate::boot::preparation::FILE_TIMEOUT;
+use crate::boot::host::wait_for_network_info;
 use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::manager::{Answer, DeviceChangeError};
-
-/// The kubelet writes the addresses of new interfaces a moment after virt-handler has seen them.
-const NETWORK_INFO_TIMEOUT: Duration = Duration::from_secs(1);
-const NETWORK_INFO_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Attaches the SR-IOV interfaces that the pod has and the running VM has not. Each is tried, whatever becomes of the
 /// others; the first error is returned.
@@ -52,19 +43,6 @@ pub(in crate::manager) async fn attach_host_devices(
         };
     }
     answer
-}
-
-async fn wait_for_network_info(path: &Path) -> Result<(), OpError> {
-    let begin = Instant::now();
-    let what = "reading the pod's network information";
-    loop {
-        let path = path.to_owned();
-        let is_there = blocking::call(what, FILE_TIMEOUT, move || has_network_info(&path)).await?;
-        if is_there || begin.elapsed() >= NETWORK_INFO_TIMEOUT {
-            return Ok(());
-        }
-        tokio::time::sleep(NETWORK_INFO_POLL_INTERVAL).await;
-    }
 }
 
 async fn attach(

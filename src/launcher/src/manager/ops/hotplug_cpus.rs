@@ -1,11 +1,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::convert::requested_vcpus;
+use domain::convert::{processor_placement, requested_vcpus};
 use domain::spec::{CpuTune, DomainSpec};
 use libvirt::{Affect, Domain};
 
-use super::sync::convert;
+use crate::boot::host::with_current_cpus;
 use crate::libvirt_client::COMMAND;
 use crate::manager::Answer;
 use crate::manager::error::OpError;
@@ -26,7 +26,7 @@ pub(in crate::manager) async fn set_cpus(
     let count = requested_vcpus(&request.vmi)?;
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
     let pins = match has_dedicated_cpus(request) {
-        true => Pins::of(&convert(vm, request).await.map_err(failed)?).map_err(failed)?,
+        true => pins(vm, request).await.map_err(failed)?,
         false => Pins::default(),
     };
     let set = move |domain: &dyn Domain| domain.set_vcpus(count, Affect::LiveAndConfig);
@@ -39,6 +39,16 @@ pub(in crate::manager) async fn set_cpus(
     pin(vm, &domain, pins).await.map_err(failed)?;
     tracing::info!(processors = count, "processors set");
     Ok(Answer::Done)
+}
+
+/// Only the processors are converted: devices and volumes of the VMI do not matter here.
+async fn pins(vm: &VmContext, request: &SyncRequest) -> Result<Pins, OpError> {
+    let facts = with_current_cpus(vm.boot_resources.facts().await?).await?;
+    Pins::of(&processor_placement(
+        &request.vmi,
+        &request.options,
+        &facts,
+    )?)
 }
 
 fn failed(error: OpError) -> OpError {

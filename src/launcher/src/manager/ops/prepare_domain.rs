@@ -2,7 +2,7 @@
 
 use domain::access_credentials::Credential;
 use domain::cloud_init::CloudInitData;
-use domain::convert::Purpose;
+use domain::convert::{Purpose, has_attached_sriov, volume_devices};
 use domain::host::HostFacts;
 use domain::spec::DomainSpec;
 use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Reason, Run};
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::hook_events::warn_once;
 use crate::blocking;
-use crate::boot::host::HostQuery;
+use crate::boot::host::{HostQuery, block_volumes, wait_for_network_info};
 use crate::boot::preparation::{BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks};
 use crate::manager::applied_hooks::AppliedHook;
 use crate::manager::error::OpError;
@@ -74,6 +74,13 @@ impl<'a> ConvertedVm<'a> {
         let options = vm.boot_resources.options(vmi, &request.options).await?;
         let mut facts = vm.boot_resources.facts().await?;
         facts.allow_emulation |= request.allow_emulation;
+        let volumes = volume_devices(vmi);
+        if !volumes.is_empty() {
+            facts.block_volumes = block_volumes(volumes).await?;
+        }
+        if purpose == Purpose::Boot && has_attached_sriov(vmi) {
+            wait_for_network_info(&vm.boot_resources.network_info).await?;
+        }
         let query = HostQuery::for_vmi(vmi, &options, &facts)?;
         if !query.is_empty() {
             let network_info = vm.boot_resources.network_info.clone();

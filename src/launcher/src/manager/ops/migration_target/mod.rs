@@ -101,7 +101,7 @@ fn serve_hook(vm: &VmContext, request: &SyncRequest, facts: HostFacts) -> Result
         hooks: Arc::clone(&vm.hooks),
         invocation: vm.identity.invocation(Reason::MigrationTarget),
         request: request.clone(),
-        facts: vm.boot_resources.places_incoming.then_some(facts),
+        edits: vm.boot_resources.incoming_edits.map(|edits| (facts, edits)),
         last: Arc::clone(&vm.last_edit),
     });
     let edit: EditDomain = Arc::new(move |xml| {
