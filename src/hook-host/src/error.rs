@@ -155,6 +155,13 @@ impl HookError {
         matches!(self, Self::Veto { .. })
     }
 
+    /// Whether the time of all hooks together ran out: another attempt may leave this hook more. A hook that exceeds its
+    /// own deadline has failed.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        matches!(self, Self::ChainDeadline { .. })
+    }
+
     /// One word for logs and metrics.
     #[must_use]
     pub fn kind(&self) -> &'static str {

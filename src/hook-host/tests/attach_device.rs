@@ -3,7 +3,7 @@
 
 mod fixture;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fixture::handwritten_guest::HandwrittenGuest;
 use fixture::{HooksPlace, invocation};
@@ -183,6 +183,35 @@ async fn all_devices_of_a_request_share_their_time() {
             "{error}"
         );
     }
+}
+
+#[tokio::test]
+async fn hook_that_exceeds_its_own_deadline_has_failed() {
+    let (_place, chain) = chain(&guest(DESCRIPTION, "(loop (br 0))"), "{}").await;
+    let (time, invocation) = (AttachTime::new(Duration::from_secs(60)), invocation());
+    let device = chain.on_attach_device(&invocation, "{}", DISK.into(), &time);
+    let error = device.await.unwrap_err();
+    assert!(
+        matches!(error, HookError::Deadline { .. }) && !error.is_late(),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn hooks_have_no_time_after_the_end_of_the_request() {
+    let (_place, chain) = chain(&guest(DESCRIPTION, ""), "{}").await;
+    let (time, invocation) = (chain.attach_time().until(Instant::now()), invocation());
+    let device = chain.on_attach_device(&invocation, "{}", DISK.into(), &time);
+    let error = device.await.unwrap_err();
+    assert!(
+        matches!(error, HookError::ChainDeadline { .. }) && error.is_late(),
+        "{error}"
+    );
+    let time = chain
+        .attach_time()
+        .until(Instant::now() + Duration::from_secs(600));
+    let device = chain.on_attach_device(&invocation, "{}", DISK.into(), &time);
+    assert!(device.await.is_ok());
 }
 
 #[tokio::test]

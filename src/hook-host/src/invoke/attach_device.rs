@@ -12,6 +12,8 @@ use crate::{HookError, HookPoint, Invocation, Limits, Run};
 #[derive(Debug)]
 pub struct AttachTime {
     limit: Duration,
+    /// When the request needs the rest of its time for other work.
+    end: Option<Instant>,
     spent: Mutex<Duration>,
 }
 
@@ -27,12 +29,25 @@ impl AttachTime {
     pub fn new(limit: Duration) -> Self {
         Self {
             limit,
+            end: None,
             spent: Mutex::default(),
         }
     }
 
+    /// The same time, which also ends at `end`.
+    #[must_use]
+    pub fn until(self, end: Instant) -> Self {
+        let end = Some(end);
+        Self { end, ..self }
+    }
+
+    /// The time that is used up.
     fn spent(&self) -> Duration {
-        *self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+        let spent = *self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = self.end.map_or(Duration::MAX, |end| {
+            end.saturating_duration_since(Instant::now())
+        });
+        spent.max(self.limit.saturating_sub(left))
     }
 
     fn add(&self, time: Duration) {
@@ -41,6 +56,12 @@ impl AttachTime {
 }
 
 impl Chain {
+    /// The time that hooks have at the attaches of one request, by the chain's limits.
+    #[must_use]
+    pub fn attach_time(&self) -> AttachTime {
+        AttachTime::new(self.config.limits.attach_deadline)
+    }
+
     /// Passes the XML of one device that is about to be attached through the modules that subscribe to OnAttachDevice.
     /// `time` is shared by all devices of a request. After each hook it must be the same device.
     pub async fn on_attach_device(

@@ -1,5 +1,7 @@
 //! Why a device of the running VM could not be changed.
 
+use hook_host::HookError;
+
 /// What libvirt says when no PCIe root port is free.
 const NO_PORT: &str = "No more available PCI slots";
 
@@ -23,6 +25,14 @@ pub enum DeviceChangeError {
     TooLate {
         /// What was not begun.
         change: String,
+    },
+    /// The time of all hooks ran out.
+    #[error("{change}: put off: {reason}; the next sync tries again")]
+    HooksLate {
+        /// What was not begun.
+        change: String,
+        /// Which hook, and how much time there was.
+        reason: Box<HookError>,
     },
 }
 

@@ -52,6 +52,10 @@ pub trait Hooks: Send + Sync {
         let _ = (invocation, vmi, time);
         Ok((xml, Provenance::default()))
     }
+    /// The time that hooks have at the attaches of one request.
+    fn attach_time(&self) -> AttachTime {
+        AttachTime::default()
+    }
     /// Before the VM migrates to another node.
     async fn pre_migration_source(
         &self,
@@ -139,6 +143,10 @@ impl Hooks for Chain {
     ) -> Result<MigrationParameters, HookError> {
         let hooked = Chain::pre_migration_source(self, invocation, vmi, parameters).await;
         hooked.map(|(parameters, _)| parameters)
+    }
+
+    fn attach_time(&self) -> AttachTime {
+        Chain::attach_time(self)
     }
 
     fn named_in(&self, refusal: &str) -> Option<(String, String)> {

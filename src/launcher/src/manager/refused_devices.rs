@@ -1,12 +1,31 @@
 //! Devices that hooks refused. A hook is not asked again about the same device.
 
 use std::collections::BTreeMap;
+use std::fmt;
+
+/// What a device is in the VMI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum DeviceKind {
+    Volume,
+    Interface,
+    /// An SR-IOV interface.
+    HostDevice,
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DeviceKind::Volume => "volume",
+            DeviceKind::Interface => "interface",
+            DeviceKind::HostDevice => "SR-IOV interface",
+        })
+    }
+}
 
 /// A device by kind and name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DeviceKey {
-    /// `volume`, `interface` or `SR-IOV interface`.
-    pub(super) kind: &'static str,
+    pub(super) kind: DeviceKind,
     /// The name in the VMI.
     pub(super) name: String,
 }
@@ -26,10 +45,10 @@ impl RefusedDevices {
         self.0.insert(key, xml);
     }
 
-    /// Forgets devices of these kinds that nobody wants any more: one that is wanted again is a new device.
-    pub(super) fn retain(&mut self, kinds: &[&str], is_wanted: impl Fn(&DeviceKey) -> bool) {
+    /// Forgets devices of this kind that nobody wants any more: one that is wanted again is a new device.
+    pub(super) fn retain(&mut self, kind: DeviceKind, is_wanted: impl Fn(&str) -> bool) {
         self.0
-            .retain(|key, _| !kinds.contains(&key.kind) || is_wanted(key));
+            .retain(|key, _| key.kind != kind || is_wanted(&key.name));
     }
 }
 
@@ -37,7 +56,7 @@ impl RefusedDevices {
 mod tests {
     use super::*;
 
-    fn key(kind: &'static str, name: &str) -> DeviceKey {
+    fn key(kind: DeviceKind, name: &str) -> DeviceKey {
         DeviceKey {
             kind,
             name: name.to_owned(),
@@ -47,14 +66,17 @@ mod tests {
     #[test]
     fn refused_device_is_known_until_it_changes_or_is_not_wanted() {
         let mut refused = RefusedDevices::default();
-        let (disk, nic) = (key("volume", "a"), key("interface", "a"));
+        let (disk, nic) = (
+            key(DeviceKind::Volume, "a"),
+            key(DeviceKind::Interface, "a"),
+        );
         refused.insert(disk.clone(), "<disk/>".into());
         refused.insert(nic.clone(), "<interface/>".into());
         assert!(refused.contains(&disk, "<disk/>") && refused.contains(&nic, "<interface/>"));
         assert!(!refused.contains(&disk, "<disk x='1'/>"));
-        refused.retain(&["volume"], |_| true);
+        refused.retain(DeviceKind::Volume, |name| name == "a");
         assert!(refused.contains(&disk, "<disk/>"));
-        refused.retain(&["volume"], |_| false);
+        refused.retain(DeviceKind::Volume, |_| false);
         assert!(!refused.contains(&disk, "<disk/>") && refused.contains(&nic, "<interface/>"));
     }
 }

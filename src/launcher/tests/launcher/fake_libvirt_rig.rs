@@ -353,6 +353,8 @@ pub(crate) struct ScriptedHooks {
     pub(crate) omits_applied_events: bool,
     /// What PreStart and OnDefineDomain return.
     pub(crate) runs: Mutex<Vec<Run>>,
+    /// The next device that is attached meets this error.
+    pub(crate) attach_error: Mutex<Option<HookError>>,
 }
 
 impl ScriptedHooks {
@@ -439,6 +441,9 @@ impl Hooks for ScriptedHooks {
     ) -> Result<(String, Provenance), HookError> {
         self.called("OnAttachDevice");
         assert_eq!(invocation.reason.name(), "hotplug");
+        if let Some(error) = self.attach_error.lock().unwrap().take() {
+            return Err(error);
+        }
         let refused = self.refuse_device.lock().unwrap().clone();
         match refused {
             Some(device) if xml.contains(&device) => Err(HookError::Veto {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hook_host::{HookError, HookPoint};
 use libvirt::XmlKind;
 use libvirt::fake::Call;
 use proto::cmd::v1::VmiRequest;
@@ -101,6 +102,50 @@ async fn hooks_see_each_host_device_and_a_veto_keeps_one_away() {
     plug(&rig, &with_sriov(&networks)).await;
     assert!(live_xml(&rig).contains("ua-sriov-red"));
     assert_eq!(hooks.count("OnAttachDevice"), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn device_whose_hooks_ran_out_of_time_is_attached_by_the_next_request() {
+    let hooks = Arc::new(ScriptedHooks::default());
+    *hooks.attach_error.lock().unwrap() = Some(HookError::ChainDeadline {
+        hook: "policy".into(),
+        point: HookPoint::OnAttachDevice,
+        limit: Duration::from_secs(10),
+    });
+    let rig = Rig::with(Arc::clone(&hooks) as _).await;
+    boot(&rig).await;
+    write_network_info(&rig, &["blue", "red"]);
+    let request = |networks| {
+        let vmi = with_sriov(networks).to_string();
+        let vmi = kubevirt_api::vmi::Vmi::from_json(vmi.as_bytes()).unwrap();
+        Arc::new(sync_of(vmi))
+    };
+    let late = rig
+        .manager
+        .run(Command::AttachHostDevices(request(&["blue", "red"])))
+        .await
+        .unwrap_err()
+        .message();
+    assert!(
+        late.contains("attaching SR-IOV interface blue: put off: ")
+            && late.contains("policy")
+            && late.ends_with("the next sync tries again"),
+        "{late}"
+    );
+    // The other device is attached all the same.
+    let xml = live_xml(&rig);
+    assert!(
+        !xml.contains("ua-sriov-blue") && xml.contains("ua-sriov-red"),
+        "{xml}"
+    );
+    plug(&rig, &with_sriov(&["blue", "red"])).await;
+    assert!(live_xml(&rig).contains("ua-sriov-blue"));
+    assert_eq!(hooks.count("OnAttachDevice"), 3);
+    let events = rig.handler.notifications();
+    assert!(
+        !events.iter().any(|one| one.contains("EVENT Hook")),
+        "{events:#?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

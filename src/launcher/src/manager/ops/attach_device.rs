@@ -1,25 +1,28 @@
 //! Attaches one device: its hooks first, then libvirt.
 //!
 //! A hook that refuses the device, or writes something that libvirt refuses, keeps this device away and nothing else:
-//! one event tells of it, and the hooks are not called again until the device is another.
+//! one event tells of it, and the hooks are not called again until the device is another. When the time of all hooks
+//! together runs out, the next request tries again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use domain::reconcile::{DeviceChange, DeviceParts};
-use hook_host::{AttachTime, Provenance, Reason};
+use domain::reconcile::DeviceParts;
+use hook_host::{AttachTime, HookError, Provenance, Reason};
 use kubevirt_api::vmi::Vmi;
 use libvirt::{Affect, Domain};
+use tokio::time::Instant;
 
 use super::stray_devices::remove_stray_devices;
 use crate::libvirt_client::{COMMAND, CallError};
 use crate::manager::error::OpError;
-use crate::manager::refused_devices::DeviceKey;
+use crate::manager::refused_devices::{DeviceKey, DeviceKind};
 use crate::manager::vm_context::VmContext;
 use crate::notify::Warning;
 
-const VOLUME: &str = "volume";
-const INTERFACE: &str = "interface";
-const HOST_DEVICE: &str = "SR-IOV interface";
+/// virt-handler waits 20 s for a request. A change that may take 11 s does not begin after this long, and hooks that come
+/// before it have ended by then.
+pub(super) const LAST_BEGIN: Duration = Duration::from_secs(8);
 
 /// A device to attach.
 pub(super) struct Attachment {
@@ -28,28 +31,37 @@ pub(super) struct Attachment {
 }
 
 /// What became of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Attached {
     /// libvirt has attached the device.
     Yes,
-    /// Not because of a hook; this was reported.
+    /// A hook keeps the device away; this was reported.
     RefusedByHook,
+    /// The time of all hooks ran out. They are called again by the next request.
+    Late(Box<HookError>),
+}
+
+/// The time that hooks have for all devices of a request that began at `begin`.
+pub(super) fn hook_time(vm: &VmContext, begin: Instant) -> AttachTime {
+    vm.hooks
+        .attach_time()
+        .until((begin + LAST_BEGIN).into_std())
 }
 
 impl Attachment {
     pub(super) fn volume(name: &str, xml: String) -> Attachment {
-        Attachment::of(VOLUME, name, xml)
+        Attachment::of(DeviceKind::Volume, name, xml)
     }
 
     pub(super) fn interface(name: &str, xml: String) -> Attachment {
-        Attachment::of(INTERFACE, name, xml)
+        Attachment::of(DeviceKind::Interface, name, xml)
     }
 
     pub(super) fn host_device(name: &str, xml: String) -> Attachment {
-        Attachment::of(HOST_DEVICE, name, xml)
+        Attachment::of(DeviceKind::HostDevice, name, xml)
     }
 
-    fn of(kind: &'static str, name: &str, xml: String) -> Attachment {
+    fn of(kind: DeviceKind, name: &str, xml: String) -> Attachment {
         let name = name.to_owned();
         Attachment {
             key: DeviceKey { kind, name },
@@ -65,13 +77,14 @@ impl Attachment {
         domain: &Arc<dyn Domain>,
         time: &AttachTime,
     ) -> Result<Attached, OpError> {
-        let DeviceKey { kind, name } = &self.key;
+        let kind = self.key.kind;
+        let name = self.key.name.clone();
         if vm
             .driver_state()
             .refused_devices
             .contains(&self.key, &self.xml)
         {
-            tracing::debug!(kind, device = name, "a hook has refused this device before");
+            tracing::debug!(%kind, device = name, "a hook has refused this device before");
             return Ok(Attached::RefusedByHook);
         }
         let invocation = vm.identity.invocation(Reason::Hotplug);
@@ -80,12 +93,13 @@ impl Attachment {
             .on_attach_device(&invocation, vmi.raw_json(), self.xml.clone(), time);
         let (xml, provenance) = match hooked.await {
             Ok(hooked) => hooked,
+            Err(error) if error.is_late() => return Ok(Attached::Late(Box::new(error))),
             Err(error) => {
                 self.refuse(vm, error.event_reason(), &error.to_string());
                 return Ok(Attached::RefusedByHook);
             }
         };
-        tracing::debug!(kind, device = name, xml, "attaching a device");
+        tracing::debug!(%kind, device = name, xml, "attaching a device");
         let attached = call_libvirt(vm, domain, kind, xml).await;
         match attached.map_err(|error| naming_hook(error.into(), &provenance)) {
             Ok(()) => Ok(Attached::Yes),
@@ -104,7 +118,7 @@ impl Attachment {
              again, or is another"
         );
         tracing::warn!(
-            kind,
+            %kind,
             device = name,
             reason = error,
             "a device is not attached"
@@ -118,15 +132,15 @@ impl Attachment {
 async fn call_libvirt(
     vm: &VmContext,
     domain: &Arc<dyn Domain>,
-    kind: &'static str,
+    kind: DeviceKind,
     xml: String,
 ) -> Result<(), CallError> {
     let parts = DeviceParts::of(&xml);
     vm.driver_state().failed_attaches.extend(parts.clone());
     let what = match kind {
-        VOLUME => "attaching a disk",
-        INTERFACE => "attaching an interface",
-        _ => "attaching a host device",
+        DeviceKind::Volume => "attaching a disk",
+        DeviceKind::Interface => "attaching an interface",
+        DeviceKind::HostDevice => "attaching a host device",
     };
     let xml: Arc<str> = xml.into();
     let attach = async || {
@@ -156,27 +170,10 @@ fn naming_hook(error: OpError, provenance: &Provenance) -> OpError {
     })
 }
 
-/// Forgets refused disks and interfaces that the VMI does not ask for any more.
-pub(super) fn forget_unwanted(vm: &VmContext, changes: &[DeviceChange]) {
-    let is_wanted = |key: &DeviceKey| {
-        changes.iter().any(|change| {
-            let kind = match change {
-                DeviceChange::AttachDisk(_) => VOLUME,
-                DeviceChange::AttachInterface(_) => INTERFACE,
-                _ => return false,
-            };
-            kind == key.kind && change.name() == key.name
-        })
-    };
+/// Forgets refused devices of this kind that are not wanted any more.
+pub(super) fn forget_unwanted(vm: &VmContext, kind: DeviceKind, wanted: &[&str]) {
     let mut state = vm.driver_state();
     state
         .refused_devices
-        .retain(&[VOLUME, INTERFACE], is_wanted);
-}
-
-/// The same for host devices.
-pub(super) fn forget_unwanted_host_devices(vm: &VmContext, wanted: &[&str]) {
-    let is_wanted = |key: &DeviceKey| wanted.contains(&key.name.as_str());
-    let mut state = vm.driver_state();
-    state.refused_devices.retain(&[HOST_DEVICE], is_wanted);
+        .retain(kind, |name| wanted.contains(&name));
 }

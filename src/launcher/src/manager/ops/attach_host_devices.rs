@@ -5,12 +5,13 @@ use hook_host::AttachTime;
 use kubevirt_api::vmi::Vmi;
 use libvirt::Domain;
 
-use super::attach_device::{Attached, Attachment, forget_unwanted_host_devices};
+use super::attach_device::{Attached, Attachment, forget_unwanted, hook_time};
 use super::read_live_domain::read_live_domain;
 use super::stray_devices::remove_stray_devices;
 use super::sync::convert;
 use crate::boot::host::wait_for_network_info;
 use crate::manager::error::OpError;
+use crate::manager::refused_devices::DeviceKind;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::manager::{Answer, DeviceChangeError};
@@ -21,6 +22,7 @@ pub(in crate::manager) async fn attach_host_devices(
     vm: &VmContext,
     request: &SyncRequest,
 ) -> Result<Answer, OpError> {
+    let begin = Instant::now();
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
     wait_for_network_info(&vm.boot_resources.network_info).await?;
     let wanted = convert(vm, request).await?;
@@ -31,13 +33,13 @@ pub(in crate::manager) async fn attach_host_devices(
         .iter()
         .map(|one| one.interface.as_str())
         .collect();
-    forget_unwanted_host_devices(vm, &names);
-    let time = AttachTime::default();
+    forget_unwanted(vm, DeviceKind::HostDevice, &names);
+    let time = hook_time(vm, begin);
     let mut answer = Ok(Answer::NothingToDo);
     for attachment in attachments {
         let attached = attach(vm, &request.vmi, &domain, attachment, &time).await;
         answer = match (answer, attached) {
-            (Ok(_), Ok(Attached::Yes)) => Ok(Answer::Done),
+            (Ok(_), Ok(true)) => Ok(Answer::Done),
             (Ok(_), Err(error)) => Err(error.into()),
             (answer, _) => answer,
         };
@@ -45,13 +47,14 @@ pub(in crate::manager) async fn attach_host_devices(
     answer
 }
 
+/// Whether the interface was attached.
 async fn attach(
     vm: &VmContext,
     vmi: &Vmi,
     domain: &Arc<dyn Domain>,
     attachment: HostDeviceAttachment,
     time: &AttachTime,
-) -> Result<Attached, DeviceChangeError> {
+) -> Result<bool, DeviceChangeError> {
     let HostDeviceAttachment { interface, xml } = attachment;
     let change = || format!("attaching SR-IOV interface {interface}");
     let device = Attachment::host_device(&interface, xml);
@@ -61,8 +64,15 @@ async fn attach(
         tracing::error!(device = interface, reason = %error, "a host device is not attached");
         error
     })?;
-    if attached == Attached::Yes {
-        tracing::info!(device = interface, "{}: done", change());
+    match attached {
+        Attached::Yes => {
+            tracing::info!(device = interface, "{}: done", change());
+            Ok(true)
+        }
+        Attached::RefusedByHook => Ok(false),
+        Attached::Late(reason) => {
+            let change = change();
+            Err(DeviceChangeError::HooksLate { change, reason })
+        }
     }
-    Ok(attached)
 }

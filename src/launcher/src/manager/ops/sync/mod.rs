@@ -21,6 +21,7 @@ use domain::spec::DomainSpec;
 use kubevirt_api::vmi::Vmi;
 use libvirt::{Domain, State};
 use reconcile::reconcile;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::prepare_domain::{self, require_own_vm, until};
@@ -42,6 +43,7 @@ pub(in crate::manager) async fn sync(
     request: &SyncRequest,
     interrupted: &CancellationToken,
 ) -> Result<Answer, OpError> {
+    let begin = Instant::now();
     require_own_vm(vm, &request.vmi)?;
     if vm.jobs.migrates_away() {
         // The VM runs as it is until it runs in its next pod, and is never started here again.
@@ -57,7 +59,7 @@ pub(in crate::manager) async fn sync(
     };
     let brought_up =
         start_or_resume::start_or_resume(vm, request, &domain, state, interrupted).await?;
-    let changed = reconcile(vm, request, converted.spec(), &domain, interrupted).await?;
+    let changed = reconcile(vm, request, converted.spec(), &domain, interrupted, begin).await?;
     Ok(apply_settings(vm, request, brought_up.or(changed)))
 }
 

@@ -1,7 +1,7 @@
 //! Attaches a hotplugged disk.
 
 use domain::driver_modes::set_disk_modes;
-use domain::reconcile::{data_path, device_xml};
+use domain::reconcile::{DeviceChange, data_path, device_xml};
 use domain::spec::Disk;
 
 use super::{Applied, Reconciliation, image_readiness};
@@ -12,7 +12,11 @@ use crate::manager::error::OpError;
 use crate::manager::ops::attach_device::Attachment;
 
 impl Reconciliation<'_> {
-    pub(super) async fn attach_disk(&self, name: &str, disk: &Disk) -> Result<Applied, OpError> {
+    pub(super) async fn attach_disk(
+        &self,
+        change: &DeviceChange,
+        disk: &Disk,
+    ) -> Result<Applied, OpError> {
         if !image_readiness::is_ready(&data_path(disk)).await? {
             return Ok(Applied::NotReady);
         }
@@ -21,8 +25,8 @@ impl Reconciliation<'_> {
             .changed_blocks(&self.request.vmi, disk)
             .await?;
         let disk = with_modes(disk.clone()).await?;
-        self.attach(Attachment::volume(name, device_xml("disk", &disk)))
-            .await
+        let device = Attachment::volume(change.name(), device_xml("disk", &disk));
+        self.attach(change, device).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! Attaches interfaces to the tap devices that virt-handler has made for them, and sets their links.
 
-use domain::reconcile::{LiveDevice, device_xml};
+use domain::reconcile::{DeviceChange, LiveDevice, device_xml};
 use domain::spec::Interface;
 
 use super::{Applied, Reconciliation};
@@ -10,14 +10,15 @@ use crate::manager::ops::attach_device::Attachment;
 impl Reconciliation<'_> {
     pub(super) async fn attach_interface(
         &self,
-        name: &str,
+        change: &DeviceChange,
         interface: &Interface,
     ) -> Result<Applied, OpError> {
         let resources = &self.vm.boot_resources;
         let connected =
             resources.hotplug_network(&self.request.vmi, &self.request.options, interface.clone());
         let xml = device_xml("interface", &connected.await?);
-        self.attach(Attachment::interface(name, xml)).await
+        let device = Attachment::interface(change.name(), xml);
+        self.attach(change, device).await
     }
 
     pub(super) async fn set_link(&self, device: &LiveDevice) -> Result<Applied, OpError> {

@@ -12,8 +12,7 @@ mod detach_device;
 mod image_readiness;
 mod interfaces;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use domain::reconcile::{DeviceChange, plan};
 use domain::spec::DomainSpec;
@@ -24,15 +23,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{expand_disks, safe_point};
 use crate::manager::error::OpError;
-use crate::manager::ops::attach_device::{Attached, Attachment, forget_unwanted};
+use crate::manager::ops::attach_device::{
+    Attached, Attachment, LAST_BEGIN, forget_unwanted, hook_time,
+};
 use crate::manager::ops::read_live_domain::read_live_domain;
 use crate::manager::ops::stray_devices::remove_stray_devices;
+use crate::manager::refused_devices::DeviceKind;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::manager::{Answer, DeviceChangeError};
-
-/// virt-handler waits 20 s for a sync. A change that may take 11 s does not begin after this long.
-const LAST_BEGIN: Duration = Duration::from_secs(8);
 
 /// A sync of a running domain.
 struct Reconciliation<'a> {
@@ -44,6 +43,8 @@ struct Reconciliation<'a> {
     begin: Instant,
     /// What hooks have for all devices that are attached.
     hook_time: AttachTime,
+    /// The first device whose hooks ran out of time. The other changes are made all the same.
+    late: OnceLock<DeviceChangeError>,
 }
 
 /// What became of one change.
@@ -53,17 +54,19 @@ enum Applied {
     Yes,
     /// Its image is not ready; a later sync makes it.
     NotReady,
-    /// A hook refuses the device.
-    RefusedByHook,
+    /// A hook refuses the device, or has not answered in time.
+    HeldByHook,
 }
 
-/// Brings the running domain to what `request` asks for. `wanted` is the domain that its VMI converts to.
+/// Brings the running domain to what `request`, which began at `begin`, asks for. `wanted` is the domain that its VMI
+/// converts to.
 pub(super) async fn reconcile(
     vm: &VmContext,
     request: &SyncRequest,
     wanted: &DomainSpec,
     domain: &Arc<dyn Domain>,
     interrupted: &CancellationToken,
+    begin: Instant,
 ) -> Result<Answer, OpError> {
     if vm.boot_resources.test_driver {
         return Ok(Answer::NothingToDo);
@@ -80,12 +83,26 @@ pub(super) async fn reconcile(
         wanted,
         domain,
         interrupted,
-        begin: Instant::now(),
-        hook_time: AttachTime::default(),
+        begin,
+        hook_time: hook_time(vm, begin),
+        late: OnceLock::new(),
     };
     let changes = plan(&request.vmi, wanted, &live);
-    forget_unwanted(vm, &changes);
-    reconciliation.apply_all(changes).await
+    let (mut volumes, mut interfaces) = (Vec::new(), Vec::new());
+    for change in &changes {
+        match change {
+            DeviceChange::AttachDisk(_) => volumes.push(change.name()),
+            DeviceChange::AttachInterface(_) => interfaces.push(change.name()),
+            _ => {}
+        }
+    }
+    forget_unwanted(vm, DeviceKind::Volume, &volumes);
+    forget_unwanted(vm, DeviceKind::Interface, &interfaces);
+    let answer = reconciliation.apply_all(changes).await?;
+    match reconciliation.late.into_inner() {
+        Some(late) => Err(late.into()),
+        None => Ok(answer),
+    }
 }
 
 impl Reconciliation<'_> {
@@ -98,7 +115,7 @@ impl Reconciliation<'_> {
         for change in &disks {
             match self.apply(change).await? {
                 Applied::Yes => done += 1,
-                Applied::NotReady | Applied::RefusedByHook => absent.push(change.name().to_owned()),
+                Applied::NotReady | Applied::HeldByHook => absent.push(change.name().to_owned()),
             }
             if let DeviceChange::DetachDisk(device) = change {
                 detached.push(device);
@@ -144,13 +161,13 @@ impl Reconciliation<'_> {
             .into());
         }
         let applied = match change {
-            DeviceChange::AttachDisk(disk) => self.attach_disk(change.name(), disk).await,
+            DeviceChange::AttachDisk(disk) => self.attach_disk(change, disk).await,
             DeviceChange::DetachDisk(device) | DeviceChange::DetachInterface(device) => {
                 self.detach(device).await
             }
             DeviceChange::ChangeMedium(medium) => self.change_medium(medium).await,
             DeviceChange::AttachInterface(interface) => {
-                self.attach_interface(change.name(), interface).await
+                self.attach_interface(change, interface).await
             }
             DeviceChange::SetLink(device) => self.set_link(device).await,
         };
@@ -158,19 +175,26 @@ impl Reconciliation<'_> {
         match applied {
             Applied::Yes => tracing::info!(device = change.name(), "{change}: done"),
             Applied::NotReady => tracing::info!(device = change.name(), "{change}: not ready yet"),
-            // The refusal is logged where it happens.
-            Applied::RefusedByHook => {}
+            // This is logged where it happens.
+            Applied::HeldByHook => {}
         }
         Ok(applied)
     }
 
     /// Attaches a device, after its hooks.
-    async fn attach(&self, device: Attachment) -> Result<Applied, OpError> {
+    async fn attach(&self, change: &DeviceChange, device: Attachment) -> Result<Applied, OpError> {
         let (vm, vmi) = (self.vm, &self.request.vmi);
         let attached = device.attach(vm, vmi, self.domain, &self.hook_time).await?;
         Ok(match attached {
             Attached::Yes => Applied::Yes,
-            Attached::RefusedByHook => Applied::RefusedByHook,
+            Attached::RefusedByHook => Applied::HeldByHook,
+            Attached::Late(reason) => {
+                tracing::warn!(%reason, "{change}: put off");
+                let change = change.to_string();
+                self.late
+                    .get_or_init(|| DeviceChangeError::HooksLate { change, reason });
+                Applied::HeldByHook
+            }
         })
     }
 
