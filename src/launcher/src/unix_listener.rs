@@ -1,6 +1,7 @@
 //! Listeners on UNIX sockets, each connection served by a task of its own.
 
 use std::io;
+use std::os::unix::net;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,6 +16,20 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct Listener {
     _task: AbortOnDropHandle<()>,
+}
+
+/// Makes a socket at `path`, where an earlier listener may have left one. Blocking.
+///
+/// # Errors
+/// The socket cannot be made.
+pub(crate) fn bind(path: &Path) -> io::Result<net::UnixListener> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let socket = net::UnixListener::bind(path)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
 }
 
 impl Listener {
@@ -32,11 +47,23 @@ impl Listener {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let accepting = accept(UnixListener::bind(path)?, what, limit, serve);
+        Listener::serve(bind(path)?, what, limit, serve)
+    }
+
+    /// The same on a socket that [`bind`] has made.
+    ///
+    /// # Errors
+    /// The socket cannot be watched.
+    pub(crate) fn serve<F>(
+        socket: net::UnixListener,
+        what: &'static str,
+        limit: Option<usize>,
+        serve: impl FnMut(UnixStream) -> F + Send + 'static,
+    ) -> io::Result<Listener>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let accepting = accept(UnixListener::from_std(socket)?, what, limit, serve);
         Ok(Listener {
             _task: AbortOnDropHandle::new(tokio::spawn(accepting)),
         })

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::{DirBuilderExt, chown};
+use std::os::unix::net;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,13 +16,13 @@ use tokio::net::{TcpStream, UnixStream};
 
 use crate::blocking::{self, NoAnswer};
 use crate::paths::QEMU_USER;
-use crate::unix_listener::Listener;
+use crate::unix_listener::{self, Listener};
 
 /// Memory and devices.
 const DIRECT_PORT: u16 = 49152;
 /// Disks.
 const BLOCK_PORT: u16 = 49153;
-/// For making a directory on a tmpfs.
+/// For making a directory or a socket on a tmpfs.
 const DIRECTORY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The sockets cannot be put in place.
@@ -90,8 +91,17 @@ impl MigrationSockets {
         transport: Transport,
     ) -> Result<(), MigrationSocketError> {
         let path = directory.to_owned();
-        let make = move || make_directory(&path);
-        blocking::call(
+        let known: Vec<PathBuf> = self
+            .listeners
+            .iter()
+            .map(|(path, _)| path.clone())
+            .collect();
+        let make = move || {
+            make_directory(&path)?;
+            let in_place = known.into_iter().filter(|path| path.exists());
+            Ok(in_place.collect::<Vec<_>>())
+        };
+        let in_place = blocking::call(
             "making the directory of migration sockets",
             DIRECTORY_TIMEOUT,
             make,
@@ -109,15 +119,16 @@ impl MigrationSockets {
         let path = |port: &u16| directory.join(format!("{uid}-{port}-source.sock"));
         self.files
             .extend([DIRECT_PORT, BLOCK_PORT].iter().map(path));
-        let paths = ports.iter().map(|port| (path(port), *port));
-        let mut earlier = std::mem::take(&mut self.listeners);
-        for (path, port) in paths {
-            let same = earlier.iter().position(|(one, _)| *one == path);
-            let listener = match same.filter(|_| path.exists()) {
-                Some(at) => earlier.swap_remove(at),
-                None => listen(path, port)?,
-            };
-            self.listeners.push(listener);
+        let wanted: Vec<(PathBuf, u16)> = ports.iter().map(|port| (path(port), *port)).collect();
+        // What is left stays, whatever becomes of the others.
+        self.listeners.retain(|(path, _)| {
+            in_place.contains(path) && wanted.iter().any(|(one, _)| one == path)
+        });
+        for (path, port) in wanted {
+            if !self.listeners.iter().any(|(one, _)| *one == path) {
+                let socket = bind(path.clone()).await?;
+                self.listeners.push(listen(path, port, socket)?);
+            }
         }
         Ok(())
     }
@@ -132,10 +143,22 @@ fn make_directory(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+async fn bind(path: PathBuf) -> Result<net::UnixListener, MigrationSocketError> {
+    let socket = path.clone();
+    let bind = move || unix_listener::bind(&socket);
+    blocking::call("making a migration's socket", DIRECTORY_TIMEOUT, bind)
+        .await?
+        .map_err(|source| MigrationSocketError::Listen { path, source })
+}
+
 /// Pipes the connections of a socket to QEMU.
-fn listen(path: PathBuf, port: u16) -> Result<(PathBuf, Listener), MigrationSocketError> {
+fn listen(
+    path: PathBuf,
+    port: u16,
+    socket: net::UnixListener,
+) -> Result<(PathBuf, Listener), MigrationSocketError> {
     let piping = move |connection| pipe(connection, port);
-    match Listener::start(&path, "a migration's connection", None, piping) {
+    match Listener::serve(socket, "a migration's connection", None, piping) {
         Ok(listener) => Ok((path, listener)),
         Err(source) => Err(MigrationSocketError::Listen { path, source }),
     }
@@ -207,12 +230,39 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn listener_stays_when_another_cannot_be_made() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |port| root.path().join(format!("1234-{port}-source.sock"));
+        let mut sockets = MigrationSockets::default();
+        let transport = |with_disks| Transport::Loopback { with_disks };
+        let prepared = sockets.prepare(root.path(), "1234", transport(false));
+        prepared.await.unwrap();
+        std::fs::create_dir(path(49153)).unwrap();
+        let prepared = sockets.prepare(root.path(), "1234", transport(true)).await;
+        let error = prepared.unwrap_err().to_string();
+        assert!(error.contains("1234-49153-source.sock"), "{error}");
+        UnixStream::connect(path(49152)).await.unwrap();
+        std::fs::remove_dir(path(49153)).unwrap();
+        let prepared = sockets.prepare(root.path(), "1234", transport(true));
+        prepared.await.unwrap();
+        UnixStream::connect(path(49153)).await.unwrap();
+        // Somebody has removed a socket.
+        std::fs::remove_file(path(49152)).unwrap();
+        let prepared = sockets.prepare(root.path(), "1234", transport(true));
+        prepared.await.unwrap();
+        for port in [49152, 49153] {
+            UnixStream::connect(path(port)).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
     async fn connection_is_piped_to_the_port() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("x.sock");
         let qemu = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let port = qemu.local_addr().unwrap().port();
-        let _listener = listen(path.clone(), port).unwrap();
+        let socket = unix_listener::bind(&path).unwrap();
+        let _listener = listen(path.clone(), port, socket).unwrap();
         let mut source = UnixStream::connect(&path).await.unwrap();
         let (mut target, _) = qemu.accept().await.unwrap();
         source.write_all(b"memory").await.unwrap();

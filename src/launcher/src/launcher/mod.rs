@@ -252,7 +252,7 @@ impl Launcher {
         if tokio::time::timeout(STOP_TIMEOUT, stop).await.is_err() {
             tracing::warn!("the daemons did not end in time");
         }
-        vm.driver_state().close_target_sockets();
+        vm.close_target_sockets().await;
         tracing::info!("exiting");
     }
 }

@@ -36,7 +36,7 @@ pub(super) async fn run(vm: Arc<VmContext>) {
             tokio::select! {
                 () = job_ended => {
                     redefine(&vm).await;
-                    finish(&vm);
+                    finish(&vm).await;
                 }
                 () = stopped(gone) => {}
             }
@@ -122,7 +122,7 @@ async fn try_redefine(vm: &VmContext) -> Result<(), String> {
     })
 }
 
-fn finish(vm: &VmContext) {
+async fn finish(vm: &VmContext) {
     let uid = vm
         .metadata
         .current()
@@ -134,8 +134,9 @@ fn finish(vm: &VmContext) {
         let mut state = vm.driver_state();
         state.role = Role::Boot;
         state.defined = true;
-        state.close_target_sockets();
     }
+    // After the role, which a preparation that is still under way looks at.
+    vm.close_target_sockets().await;
     vm.metadata.change_migration(&uid, |record| {
         record.end_timestamp.get_or_insert_with(now);
     });

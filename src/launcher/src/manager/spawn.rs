@@ -142,6 +142,7 @@ impl VmParts {
             credentials: watch::Sender::default(),
             guest_asked: Notify::new(),
             defining,
+            migration_sockets: Default::default(),
             driver_state: Default::default(),
             arrival,
             last_edit: Arc::default(),

@@ -102,6 +102,8 @@ pub struct VmContext {
     pub guest_asked: Notify,
     /// Held while the domain is being defined, in all its steps.
     pub defining: Arc<tokio::sync::Mutex<()>>,
+    /// What a migration to this pod arrives through.
+    pub(crate) migration_sockets: tokio::sync::Mutex<MigrationSockets>,
     /// What one operation leaves for the next.
     pub driver_state: Mutex<DriverState>,
     /// How far a migration to this pod is.
@@ -121,8 +123,6 @@ pub struct VmContext {
 pub struct DriverState {
     /// Which side of a migration the VM is on.
     pub role: Role,
-    /// What a migration to this pod arrives through.
-    pub(crate) migration_sockets: MigrationSockets,
     /// Serves libvirt's hook until the VM has arrived.
     pub(crate) hook_server: Option<HookServer>,
     /// A user has paused the VM: a sync must not resume it.
@@ -155,15 +155,15 @@ pub struct DriverState {
     pub reported_hook_failures: HashSet<String>,
 }
 
-impl DriverState {
-    /// Closes and removes what a migration to this pod arrives through.
-    pub(crate) fn close_target_sockets(&mut self) {
-        self.migration_sockets = MigrationSockets::default();
-        self.hook_server = None;
-    }
-}
-
 impl VmContext {
+    /// Closes and removes what a migration to this pod arrives through.
+    pub(crate) async fn close_target_sockets(&self) {
+        // A preparation that holds the lock may still be making both.
+        let mut sockets = self.migration_sockets.lock().await;
+        self.driver_state().hook_server = None;
+        *sockets = MigrationSockets::default();
+    }
+
     /// Records the number of the request that begins, for log lines.
     pub(super) fn publish_request(&self, id: RequestId) {
         self.last_request.store(id.0, Ordering::Relaxed);

@@ -78,17 +78,20 @@ async fn prepare(
     let expected = domain::parse::parse(&prepared.xml);
     vm.client
         .expect(expected.map_err(|error| OpError::Description(error.to_string()))?);
+    let mut sockets = vm.migration_sockets.lock().await;
+    if vm.driver_state().role != Role::Target {
+        tracing::info!("the virtual machine has arrived meanwhile");
+        return Ok(Answer::NothingToDo);
+    }
     serve_hook(vm, request, prepared.facts)?;
     vm.credentials.send_replace(prepared.credentials);
-    let mut sockets = std::mem::take(&mut vm.driver_state().migration_sockets);
     let prepared = sockets.prepare(
         &vm.boot_resources.migration_sockets,
         state.source_vmi_uid(vmi.uid()),
         transport(vmi),
     );
-    let prepared = prepared.await;
-    vm.driver_state().migration_sockets = sockets;
-    prepared?;
+    prepared.await?;
+    drop(sockets);
     if state.is_decentralized() {
         check_hotplugged_disks::require(vmi, &vm.boot_resources.hotplug_disks).await?;
     }
