@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kubevirt_api::vmi::Vmi;
 
 use crate::cloud_init::data::DeviceData;
-use crate::spec::{Address, Alias, DomainSpec, HostDevice};
+use crate::spec::{Address, Alias, DomainSpec, HostDevice, SRIOV_ALIAS};
 
 /// The NUMA topology of the host. A trait, so that this crate needs no file system.
 pub trait HostTopology {
@@ -90,7 +90,7 @@ impl Tags {
     fn of_host_device(&self, alias: Option<&Alias>) -> Option<(&'static str, &str)> {
         let name = alias?.name.as_str();
         [
-            ("sriov-", "nic", &self.interfaces),
+            (SRIOV_ALIAS, "nic", &self.interfaces),
             ("hostdevice-", "hostdev", &self.host_devices),
             ("gpu-", "hostdev", &self.gpus),
         ]

@@ -2,7 +2,7 @@
 
 use domain_xml::{Document, Element};
 
-const USER_ALIAS: &str = "ua-";
+use crate::spec::Alias;
 
 /// The disks of a domain.
 pub(super) fn disks(domain: &Document) -> impl Iterator<Item = &Element> {
@@ -22,10 +22,7 @@ pub(super) fn disks_mut(domain: &mut Document) -> impl Iterator<Item = &mut Elem
 /// The volume that the disk shows: its alias.
 pub(super) fn volume(disk: &Element) -> String {
     let alias = attr(disk.child("alias"), "name");
-    match alias.strip_prefix(USER_ALIAS) {
-        Some(name) => name.to_owned(),
-        None => alias,
-    }
+    Alias::name_in(&alias).to_owned()
 }
 
 /// `vda`.

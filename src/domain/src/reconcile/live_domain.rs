@@ -66,8 +66,12 @@ impl LiveDomain {
 
     /// Copies of the devices of this kind, such as `memory`, to edit.
     pub(crate) fn devices_of(&self, kind: &str) -> Vec<Element> {
-        let devices = self.devices().filter(|device| device.is(kind));
-        devices.cloned().collect()
+        self.elements(kind).cloned().collect()
+    }
+
+    /// The devices of this kind.
+    pub(crate) fn elements(&self, kind: &str) -> impl Iterator<Item = &Element> {
+        self.devices().filter(move |device| device.is(kind))
     }
 
     pub(crate) fn disks(&self) -> Vec<Live<'_, Disk>> {
@@ -104,10 +108,9 @@ impl<T> Live<'_, T> {
     /// The device for libvirt. `target` is the name of a device without an alias.
     pub(crate) fn device(&self, target: &str, overlay: Option<String>) -> LiveDevice {
         let alias = alias(self.element);
-        let name = match alias.strip_prefix("ua-") {
-            Some(name) => name,
-            None if alias.is_empty() => target,
-            None => &alias,
+        let name = match Alias::name_in(&alias) {
+            "" => target,
+            name => name,
         };
         LiveDevice {
             name: name.to_owned(),
@@ -118,7 +121,7 @@ impl<T> Live<'_, T> {
     }
 }
 
-fn alias(device: &Element) -> String {
+pub(crate) fn alias(device: &Element) -> String {
     let alias = device.child("alias").and_then(|alias| alias.attr("name"));
     alias.unwrap_or_default().into_owned()
 }

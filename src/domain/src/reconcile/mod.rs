@@ -27,7 +27,7 @@ pub use change::{DeviceChange, LiveDevice, MediumChange};
 pub use disks::data_path;
 pub use live_domain::{LiveDomain, device_xml};
 pub use memory::{MemoryChange, MemoryChangeError, memory_change};
-pub use sriov_interfaces::{HostDeviceAttachment, sriov_attachments};
+pub use sriov_interfaces::{HostDeviceAttachment, sriov_attachments, sriov_interfaces};
 pub use stray_device::{BlockNode, DeviceParts, QomMember, StrayParts};
 pub use unapplied_settings::RunningSettings;
 

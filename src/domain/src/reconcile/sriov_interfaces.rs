@@ -2,10 +2,9 @@
 
 use kubevirt_api::vmi::Vmi;
 
-use super::live_domain::{LiveDomain, device_xml, is_named};
-use crate::spec::{DomainSpec, HostDevice};
-
-const SRIOV: &str = "sriov-";
+use super::change::LiveDevice;
+use super::live_domain::{LiveDomain, alias, device_xml, is_named};
+use crate::spec::{Alias, DomainSpec, HostDevice, SRIOV_ALIAS};
 
 /// A host device to attach.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,13 +25,28 @@ pub fn sriov_attachments(
     let devices = live.host_devices();
     let wanted = wanted.devices.host_devices.iter().filter_map(|device| {
         let alias = device.alias.as_ref()?;
-        let interface = alias.name.strip_prefix(SRIOV)?;
+        let interface = alias.name.strip_prefix(SRIOV_ALIAS)?;
         let is_live = devices
             .iter()
             .any(|live| is_named(live.spec.alias.as_ref(), &alias.name));
         (!is_live && !is_claimed(vmi, interface)).then(|| attachment(interface, device))
     });
     wanted.collect()
+}
+
+/// The SR-IOV interfaces of a domain, whatever else their elements say.
+pub fn sriov_interfaces(domain: &LiveDomain) -> Vec<LiveDevice> {
+    let devices = domain.elements("hostdev").filter_map(|element| {
+        let alias = alias(element);
+        let name = Alias::name_in(&alias).strip_prefix(SRIOV_ALIAS)?.to_owned();
+        Some(LiveDevice {
+            name,
+            xml: element.render(),
+            alias,
+            overlay: None,
+        })
+    });
+    devices.collect()
 }
 
 fn attachment(interface: &str, device: &HostDevice) -> HostDeviceAttachment {
@@ -65,6 +79,21 @@ mod tests {
     fn domain(devices: &[&str]) -> String {
         let devices: String = devices.iter().map(|alias| hostdev(alias)).collect();
         format!("<domain id='1'><devices>{devices}</devices></domain>")
+    }
+
+    #[test]
+    fn only_sriov_interfaces_are_found() {
+        let xml = "<domain><devices><hostdev mode='subsystem'><alias name='ua-sriov-blue'/></hostdev>\
+            <hostdev><alias name='ua-gpu-one'/></hostdev><interface><alias name='ua-sriov-red'/></interface>\
+            </devices></domain>";
+        let found = sriov_interfaces(&LiveDomain::parse(xml.into()).unwrap());
+        let expected = LiveDevice {
+            name: "blue".into(),
+            alias: "ua-sriov-blue".into(),
+            xml: "<hostdev mode='subsystem'><alias name='ua-sriov-blue'/></hostdev>".into(),
+            overlay: None,
+        };
+        assert_eq!(found, [expected]);
     }
 
     #[test]

@@ -6,6 +6,9 @@ use serde::Serialize;
 
 const USER_PREFIX: &str = "ua-";
 
+/// The aliases of SR-IOV interfaces: this and the interface's name.
+pub(crate) const SRIOV_ALIAS: &str = "sriov-";
+
 /// The name of a device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -17,6 +20,11 @@ pub struct Alias {
 }
 
 impl Alias {
+    /// The name in libvirt's alias of a device, such as `ua-NAME`.
+    pub fn name_in(alias: &str) -> &str {
+        alias.strip_prefix(USER_PREFIX).unwrap_or(alias)
+    }
+
     /// A name of the launcher's choice (`ua-NAME` in the XML).
     pub fn user(name: impl Into<String>) -> Self {
         Self {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::migration::MigrationXmlError;
+use domain::parse::ParseError;
 use hook_host::HookError;
 
 use crate::blocking::NoAnswer;
@@ -60,6 +61,9 @@ pub(crate) enum JobError {
     /// The domain cannot be described to the target.
     #[error(transparent)]
     MigrationXml(#[from] MigrationXmlError),
+    /// libvirt's description of the domain is not understood.
+    #[error("reading libvirt's description of the domain: {0}")]
+    Description(#[from] ParseError),
     /// A hook vetoes the migration, or failed.
     #[error(transparent)]
     Hook(#[from] Box<HookError>),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::spec::Alias;
 use kubevirt_api::domain_json::GuestPanicInfo;
 use libvirt::{Detail, DiskError, Event, LifecycleEvent};
 
@@ -88,7 +89,7 @@ impl AlertPolicy {
 }
 
 fn refused_device(alias: &str) -> Warning {
-    let device = alias.strip_prefix("ua-").unwrap_or(alias);
+    let device = Alias::name_in(alias);
     Warning {
         reason: "DeviceDetachRefused",
         message: format!("The guest refused to release {device}; it stays attached"),
@@ -101,9 +102,8 @@ fn disks(errors: &BTreeMap<String, String>) -> Alert {
     Alert::Disks(warnings.collect())
 }
 
-/// A user alias is `ua-` and the volume's name.
 fn disk(alias: &str, why: &str) -> Warning {
-    let volume = alias.strip_prefix("ua-").unwrap_or(alias);
+    let volume = Alias::name_in(alias);
     let message = match why {
         NO_SPACE => format!("VM Paused due to not enough space on volume: {volume}"),
         _ => format!("VM Paused due to IO error at the volume: {volume}"),

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use domain::spec::Alias;
 use domain_xml::Document;
-
-/// libvirt's prefix of user-defined aliases.
-const USER_ALIAS: &str = "ua-";
 
 /// Device aliases by the device's target name (`tap0`, `vda`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,7 +22,7 @@ impl DeviceAliases {
             .filter_map(|device| {
                 let target = device.child("target")?.attr("dev")?.into_owned();
                 let alias = device.child("alias")?.attr("name")?.into_owned();
-                let alias = alias.strip_prefix(USER_ALIAS).unwrap_or(&alias).to_owned();
+                let alias = Alias::name_in(&alias).to_owned();
                 Some((target, alias))
             });
         DeviceAliases(named.collect())

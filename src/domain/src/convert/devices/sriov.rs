@@ -9,9 +9,8 @@ use crate::convert::devices::{hostdev_element::pci_device, resource_claim_device
 use crate::convert::error::ConvertError;
 use crate::convert::pci_address;
 use crate::host::NetworkInfo;
-use crate::spec::{BootOrder, HostDevice};
+use crate::spec::{BootOrder, HostDevice, SRIOV_ALIAS};
 
-const ALIAS: &str = "sriov-";
 /// The source that the status names once Multus has attached an interface.
 const ATTACHED: &str = "multus-status";
 
@@ -58,7 +57,7 @@ fn of_networks(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
             ))
         })?;
         let device =
-            pci_device(format!("{ALIAS}{}", interface.name), address).map_err(|error| {
+            pci_device(format!("{SRIOV_ALIAS}{}", interface.name), address).map_err(|error| {
                 failed(format!(
                     "failed to create PCI device for {}: {error}",
                     interface.name
@@ -123,7 +122,7 @@ fn of_claims(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
             ))
         })?;
         let device =
-            pci_device(format!("{ALIAS}{}", interface.name), address).map_err(|error| {
+            pci_device(format!("{SRIOV_ALIAS}{}", interface.name), address).map_err(|error| {
                 failed(format!(
                     "failed to create PCI address for SR-IOV DRA interface {}: {error}",
                     interface.name

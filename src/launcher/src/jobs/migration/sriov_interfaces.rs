@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain_xml::{Document, Element};
+use domain::reconcile::{LiveDevice, LiveDomain, sriov_interfaces};
 use libvirt::{Affect, Domain, XmlKind};
 use tokio::time::Instant;
 
 use crate::jobs::{JobError, domain_call};
 use crate::libvirt_client::detach_device;
 
-const SRIOV: &str = "ua-sriov-";
 /// One change of a device.
 const CHANGE: Duration = Duration::from_secs(11);
 /// The guest has this long to release its devices.
@@ -20,15 +19,7 @@ const LATE_RELEASE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(50);
 
 /// The devices that were detached, or asked for.
-pub(super) type Detached = Vec<SriovInterface>;
-
-/// An SR-IOV interface of the domain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SriovInterface {
-    alias: String,
-    /// libvirt's description of the running device.
-    xml: String,
-}
+pub(super) type Detached = Vec<LiveDevice>;
 
 /// Detaches the SR-IOV interfaces, and waits until the guest has released them. The devices are added to `detached` as
 /// they are asked for.
@@ -38,7 +29,10 @@ pub(super) async fn detach(
 ) -> Result<(), JobError> {
     request(domain, detached).await?;
     let give_up = Instant::now() + RELEASE;
-    while !sriov_interfaces(domain, XmlKind::Active).await?.is_empty() {
+    while !read_sriov_interfaces(domain, XmlKind::Active)
+        .await?
+        .is_empty()
+    {
         if Instant::now() >= give_up {
             return Err(JobError::HostDevicesKept(RELEASE));
         }
@@ -49,7 +43,7 @@ pub(super) async fn detach(
 
 /// Asks the guest for the devices.
 async fn request(domain: &Arc<dyn Domain>, detached: &mut Detached) -> Result<(), JobError> {
-    for device in sriov_interfaces(domain, XmlKind::Active).await? {
+    for device in read_sriov_interfaces(domain, XmlKind::Active).await? {
         tracing::info!(
             device = device.alias,
             "detaching an SR-IOV interface for the migration"
@@ -82,7 +76,7 @@ async fn attach_until(domain: &Arc<dyn Domain>, detached: &Detached, give_up: In
 
 async fn attach_again(
     domain: &Arc<dyn Domain>,
-    device: &SriovInterface,
+    device: &LiveDevice,
     give_up: Instant,
 ) -> Result<(), JobError> {
     if !has(domain, XmlKind::Inactive, device).await? {
@@ -101,7 +95,7 @@ async fn attach_again(
 async fn attach_to(
     domain: &Arc<dyn Domain>,
     to: Affect,
-    device: &SriovInterface,
+    device: &LiveDevice,
 ) -> Result<(), JobError> {
     let xml = device.xml.clone();
     let attach = move |domain: &dyn Domain| domain.attach_device(&xml, to);
@@ -111,38 +105,19 @@ async fn attach_to(
 async fn has(
     domain: &Arc<dyn Domain>,
     kind: XmlKind,
-    device: &SriovInterface,
+    device: &LiveDevice,
 ) -> Result<bool, JobError> {
-    let devices = sriov_interfaces(domain, kind).await?;
+    let devices = read_sriov_interfaces(domain, kind).await?;
     Ok(devices.iter().any(|one| one.alias == device.alias))
 }
 
-async fn sriov_interfaces(
+async fn read_sriov_interfaces(
     domain: &Arc<dyn Domain>,
     kind: XmlKind,
-) -> Result<Vec<SriovInterface>, JobError> {
+) -> Result<Vec<LiveDevice>, JobError> {
     let read = move |domain: &dyn Domain| domain.xml(kind);
     let xml = domain_call(domain, "reading the domain's description", CHANGE, read).await?;
-    Ok(parse_sriov_interfaces(&xml))
-}
-
-fn parse_sriov_interfaces(xml: &str) -> Vec<SriovInterface> {
-    let Ok(document) = Document::parse(xml) else {
-        return Vec::new();
-    };
-    let devices = document.root().child("devices");
-    let devices = devices
-        .into_iter()
-        .flat_map(|devices| devices.children_named("hostdev"));
-    devices.filter_map(sriov_interface).collect()
-}
-
-fn sriov_interface(device: &Element) -> Option<SriovInterface> {
-    let alias = device.child("alias")?.attr("name")?;
-    alias.starts_with(SRIOV).then(|| SriovInterface {
-        alias: alias.to_string(),
-        xml: device.render(),
-    })
+    Ok(sriov_interfaces(&LiveDomain::parse(xml)?))
 }
 
 #[cfg(test)]
@@ -164,8 +139,12 @@ mod tests {
         (fake, domain)
     }
 
+    fn parse(domain: &Arc<dyn Domain>, kind: XmlKind) -> Vec<LiveDevice> {
+        sriov_interfaces(&LiveDomain::parse(domain.xml(kind).unwrap()).unwrap())
+    }
+
     fn counts(domain: &Arc<dyn Domain>) -> (usize, usize) {
-        let count = |kind| parse_sriov_interfaces(&domain.xml(kind).unwrap()).len();
+        let count = |kind| parse(domain, kind).len();
         (count(XmlKind::Active), count(XmlKind::Inactive))
     }
 
@@ -210,21 +189,7 @@ mod tests {
         assert_eq!(counts(&domain), (1, 1));
     }
 
-    fn sriov(domain: &Arc<dyn Domain>) -> SriovInterface {
-        parse_sriov_interfaces(&domain.xml(XmlKind::Active).unwrap()).remove(0)
-    }
-
-    #[test]
-    fn only_sriov_interfaces_are_detached() {
-        let xml = "<domain><devices><hostdev mode='subsystem'><alias name='ua-sriov-blue'/></hostdev>\
-            <hostdev><alias name='ua-gpu-one'/></hostdev><interface><alias name='ua-red'/></interface>\
-            </devices></domain>";
-        let expected = SriovInterface {
-            alias: "ua-sriov-blue".into(),
-            xml: "<hostdev mode='subsystem'><alias name='ua-sriov-blue'/></hostdev>".into(),
-        };
-        assert_eq!(parse_sriov_interfaces(xml), [expected]);
-        let none = ["<domain/>", "x"].map(parse_sriov_interfaces);
-        assert!(none.iter().all(Vec::is_empty));
+    fn sriov(domain: &Arc<dyn Domain>) -> LiveDevice {
+        parse(domain, XmlKind::Active).remove(0)
     }
 }

@@ -4,6 +4,7 @@ use domain::reconcile::{HostDeviceAttachment, sriov_attachments};
 use hook_host::AttachTime;
 use kubevirt_api::vmi::Vmi;
 use libvirt::Domain;
+use tokio::time::Instant;
 
 use super::attach_device::{Attached, Attachment, forget_unwanted, hook_time};
 use super::read_live_domain::read_live_domain;

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::spec::Alias;
 use domain_xml::{Document, Element};
 use kubevirt_api::options::Options;
 use kubevirt_api::vmi::Interface;
@@ -95,12 +96,11 @@ fn links(xml: &str, interfaces: &[&str]) -> Result<Vec<(String, String)>, OpErro
         .collect())
 }
 
-/// libvirt gives KubeVirt's aliases the prefix `ua-`.
 fn has_alias(interface: &Element, names: &[&str]) -> bool {
     let alias = interface
         .child("alias")
         .and_then(|alias| alias.attr("name"));
-    alias.is_some_and(|alias| names.contains(&alias.strip_prefix("ua-").unwrap_or(&alias)))
+    alias.is_some_and(|alias| names.contains(&Alias::name_in(&alias)))
 }
 
 /// An earlier attempt may have left the link down.
