@@ -7,6 +7,7 @@ mod blocking;
 mod boot;
 mod command_server;
 mod config;
+pub mod hooks;
 mod init_dirs;
 mod instance_lock;
 mod jobs;

@@ -23,10 +23,9 @@ use std::time::Duration;
 
 use domain::host::HostFacts;
 use futures_util::future::BoxFuture;
-use hook_host::{HookError, MigrationParameters};
+use hook_host::Invocation;
 use kubevirt_api::domain_metadata::{Backup, MemoryDump, Migration};
 use kubevirt_api::migration_record::MigrationRequest;
-use kubevirt_api::vmi::Vmi;
 use libvirt::JobStats;
 use tokio::sync::{mpsc, watch};
 
@@ -44,8 +43,10 @@ use migration::{MigrationControl, MigrationRecord};
 
 use crate::agent::Freezer;
 use crate::blocking;
+use crate::hooks::Hooks;
 use crate::libvirt_client::{Client, Connect, ConnectTarget};
 use crate::timestamp;
+use crate::vm_events::VmEvent;
 
 /// For the end of an aborted job; the job's own timeouts are shorter.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(8);
@@ -63,25 +64,11 @@ pub trait JobRecorder: Send + Sync {
     /// Replaces the record of the migration.
     fn set_migration(&self, record: Migration);
 
-    /// The guest is about to be ended here because it has migrated, which libvirt does not know.
-    fn report_departure(&self) {}
-
     /// Replaces the record of the backup.
     fn set_backup(&self, record: Backup);
 
     /// Resolves when the current records were sent to virt-handler.
     fn all_published(&self) -> BoxFuture<'_, ()>;
-}
-
-/// Hooks that see a migration before its source begins it.
-#[tonic::async_trait]
-pub trait MigrationHooks: Send + Sync {
-    /// The parameters to migrate with. An error ends the migration.
-    async fn pre_migration_source(
-        &self,
-        vmi: &Vmi,
-        parameters: MigrationParameters,
-    ) -> Result<MigrationParameters, HookError>;
 }
 
 /// A kind of job.
@@ -168,8 +155,12 @@ pub struct JobContext {
     pub freezer: Freezer,
     /// Where QEMU serves a backup in pull mode.
     pub backup_socket: PathBuf,
-    /// The hooks of a migration's source.
-    pub migration_hooks: Arc<dyn MigrationHooks>,
+    /// The hooks, which see a migration before it begins.
+    pub hooks: Arc<dyn Hooks>,
+    /// What hooks hear of the migration's source.
+    pub invocation: Invocation,
+    /// Events for the observer.
+    pub events: mpsc::UnboundedSender<VmEvent>,
     /// What the observer hears about the job.
     pub signals: Arc<JobSignals>,
 }
@@ -189,6 +180,12 @@ pub struct MigrationEnvironment {
 }
 
 impl JobContext {
+    /// The guest is about to be ended here, or has ended here, because it has migrated, which libvirt does not know.
+    fn report_departure(&self) {
+        // Fails only when the observer is gone.
+        let _ = self.events.send(VmEvent::Departing);
+    }
+
     /// A connection of the job's own.
     async fn open(&self) -> Result<JobConnection, JobError> {
         let (connect, domain) = (Arc::clone(&self.connect), self.domain.clone());

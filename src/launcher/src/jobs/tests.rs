@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hook_host::Reason;
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{DomainState, StartOptions};
 use tempfile::TempDir;
@@ -53,19 +54,10 @@ impl JobRecorder for Records {
     }
 }
 
-/// No hook sees a migration.
+/// There are no hooks.
 struct NoHooks;
 
-#[tonic::async_trait]
-impl MigrationHooks for NoHooks {
-    async fn pre_migration_source(
-        &self,
-        _: &Vmi,
-        parameters: MigrationParameters,
-    ) -> Result<MigrationParameters, HookError> {
-        Ok(parameters)
-    }
-}
+impl Hooks for NoHooks {}
 
 /// What jobs on the fake daemon work with.
 async fn context(
@@ -96,7 +88,15 @@ async fn context(
         freezer: Freezer::new(client.clone(), cache, "/nonexistent/tpm".into()),
         client,
         backup_socket: "/nonexistent/backup-nbd-sock".into(),
-        migration_hooks: Arc::new(NoHooks),
+        hooks: Arc::new(NoHooks),
+        invocation: Invocation {
+            reason: Reason::MigrationSource,
+            namespace: "default".into(),
+            name: "vm1".into(),
+            uid: "1234".into(),
+            domain: DOMAIN.into(),
+        },
+        events: mpsc::unbounded_channel().0,
         signals,
     }
 }

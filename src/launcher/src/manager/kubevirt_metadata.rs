@@ -171,11 +171,6 @@ impl JobRecorder for Metadata {
         Metadata::set_migration(self, record);
     }
 
-    fn report_departure(&self) {
-        // Fails only when the observer is gone.
-        let _ = self.events.send(VmEvent::Departing);
-    }
-
     fn set_backup(&self, record: Backup) {
         let events: &[VmEvent] = match record.completed {
             true => &[VmEvent::BackupEnded, VmEvent::Metadata],

@@ -3,21 +3,21 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use hook_host::Reason;
 use tokio::sync::{Mutex, Notify, mpsc, watch};
 
 use super::alert_reporter::AlertReporter;
 use super::handle::Manager;
-use super::hooks::Hooks;
 use super::kubevirt_metadata::Metadata;
 use super::migration_arrival;
 use super::observer::Observer;
-use super::pre_migration_hooks::SourceHooks;
 use super::start_notification::StartReport;
 use super::vm_context::{Identity, VmContext};
 use super::vm_state::Phase;
 use crate::agent::credentials::CredentialSync;
 use crate::agent::{AgentData, AgentLink, Freezer, GuestInfoCache, PollIntervals, Poller};
 use crate::boot::preparation::BootResources;
+use crate::hooks::Hooks;
 use crate::jobs::{JobContext, JobRecorder, JobSignals, Jobs, MigrationEnvironment, ProgressTimes};
 use crate::libvirt_client::{Client, ConnectTarget, ConnectionEvent};
 use crate::notify::Notifier;
@@ -119,10 +119,9 @@ impl VmParts {
             client: self.client.clone(),
             freezer: freezer.clone(),
             backup_socket: self.backup_socket,
-            migration_hooks: Arc::new(SourceHooks {
-                hooks: Arc::clone(&self.hooks),
-                identity: self.identity.clone(),
-            }),
+            hooks: Arc::clone(&self.hooks),
+            invocation: self.identity.invocation(Reason::MigrationSource),
+            events: events.clone(),
             signals,
         });
         let vm = VmContext {

@@ -20,8 +20,8 @@ use tempfile::TempDir;
 use tokio::net::UnixListener;
 use tokio_stream::wrappers::UnixListenerStream;
 use tonic::{Request, Response, Status};
+use virt_launcher::hooks::Hooks;
 use virt_launcher::launcher::{Composition, RunningLauncher};
-use virt_launcher::manager::hooks::Hooks;
 use virt_launcher::manager::{Identity, Manager, SyncRequest};
 use virt_launcher::{BootResources, Paths, PollIntervals};
 

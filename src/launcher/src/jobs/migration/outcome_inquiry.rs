@@ -97,7 +97,7 @@ impl<'a> Inquiry<'a> {
         };
         match self.ask_target().await {
             TargetView::Has if view.state.is_down() => {
-                self.context.recorder.report_departure();
+                self.context.report_departure();
                 Some(Outcome::OnTarget)
             }
             TargetView::Has => self.leave().await.then_some(Outcome::OnTarget),
@@ -106,7 +106,7 @@ impl<'a> Inquiry<'a> {
                 let since = silent_since.get_or_insert_with(Instant::now);
                 let outcome = silent.filter(|_| since.elapsed() >= SILENCE)?;
                 if outcome == Outcome::OnTarget {
-                    self.context.recorder.report_departure();
+                    self.context.report_departure();
                 }
                 Some(outcome)
             }
@@ -162,7 +162,7 @@ impl<'a> Inquiry<'a> {
             return false;
         };
         tracing::warn!("libvirt's daemon died when the guest was on the target: it ends here");
-        self.context.recorder.report_departure();
+        self.context.report_departure();
         let domain = Arc::clone(&connection.domain);
         let mut ending = Question::default();
         let ended = ending.ask(|| move || end_paused(&*domain)).await;

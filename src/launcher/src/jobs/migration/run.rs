@@ -76,8 +76,8 @@ pub(in crate::jobs) async fn run(
 
 /// The migration with the parameters that hooks give it.
 async fn hooked(context: &JobContext, job: MigrationJob) -> Result<MigrationJob, JobError> {
-    let hooks = &context.migration_hooks;
-    let after = hooks.pre_migration_source(job.vmi(), job.parameters());
+    let vmi = job.vmi().raw_json();
+    let after = (context.hooks).pre_migration_source(&context.invocation, vmi, job.parameters());
     let after = after.await.map_err(Box::new)?;
     Ok(job.with_parameters(&after))
 }

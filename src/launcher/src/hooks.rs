@@ -1,4 +1,4 @@
-//! The hooks as a trait, which tests implement.
+//! The hooks as a trait, which tests implement. Hook points that an implementation leaves out do nothing.
 
 use hook_host::{
     AttachTime, Chain, CloudInitDocuments, HookError, Invocation, MigrationParameters, Plugins,
@@ -14,14 +14,20 @@ pub trait Hooks: Send + Sync {
         Ok(())
     }
     /// Before anything is prepared; may veto.
-    async fn pre_start(&self, invocation: &Invocation, vmi: &str) -> Result<Vec<Run>, HookError>;
+    async fn pre_start(&self, invocation: &Invocation, vmi: &str) -> Result<Vec<Run>, HookError> {
+        let _ = (invocation, vmi);
+        Ok(Vec::new())
+    }
     /// Before the cloud-init image is written.
     async fn pre_cloud_init_iso(
         &self,
         invocation: &Invocation,
         vmi: &str,
         documents: CloudInitDocuments,
-    ) -> Result<(CloudInitDocuments, Vec<Run>), HookError>;
+    ) -> Result<(CloudInitDocuments, Vec<Run>), HookError> {
+        let _ = (invocation, vmi);
+        Ok((documents, Vec::new()))
+    }
     /// Before the domain is defined: the hooks, and after them the plugins.
     async fn on_define_domain(
         &self,
@@ -29,7 +35,10 @@ pub trait Hooks: Send + Sync {
         vmi: &str,
         xml: String,
         plugins: &Plugins,
-    ) -> Result<(String, Vec<Run>), HookError>;
+    ) -> Result<(String, Vec<Run>), HookError> {
+        let _ = (invocation, vmi, plugins);
+        Ok((xml, Vec::new()))
+    }
     /// Before libvirt creates a domain that arrives by a migration: modules, and what the operator opts in.
     async fn on_incoming_domain(
         &self,
@@ -72,7 +81,10 @@ pub trait Hooks: Send + Sync {
         None
     }
     /// When the launcher ends. What goes wrong is logged by the hooks' host.
-    async fn shutdown(&self, invocation: &Invocation) -> Vec<Run>;
+    async fn shutdown(&self, invocation: &Invocation) -> Vec<Run> {
+        let _ = invocation;
+        Vec::new()
+    }
     /// Whether the operator wants a Kubernetes event for each hook of a boot.
     fn publishes_applied_events(&self) -> bool {
         true
