@@ -1,5 +1,5 @@
 //! Watches QEMU's process through its pid file: libvirt sends no event for QEMU's end when libvirt's daemon has ended
-//! too.
+//! too. Nor does it when it gives up a domain that it receives, and then the process may be gone before it is found.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use crate::manager::Phase;
 use crate::qemu_process::QemuProcess;
@@ -14,6 +15,8 @@ use crate::vm_events::VmEvent;
 
 /// The pid file is there before libvirt says that the domain runs; a slow disk may delay it.
 const POLL: Duration = Duration::from_millis(100);
+/// After this time without a process the domain is looked at again, and then each time after twice as long.
+const MISSING: Duration = Duration::from_secs(2);
 /// libvirt has this long to send its own event of the end, which has the reason.
 const LIBVIRT_EVENT_TIMEOUT: Duration = Duration::from_millis(800);
 
@@ -28,7 +31,7 @@ pub(crate) async fn watch(
         .await
         .is_ok()
     {
-        if let Some(process) = find(&pid_file, &state).await {
+        if let Some(process) = find(&pid_file, &state, &events).await {
             let _ = process.ended().await;
             tracing::info!(pid = process.pid(), "QEMU has ended");
         }
@@ -51,7 +54,12 @@ pub(crate) fn terminate(pid_file: &Path) -> io::Result<()> {
     QemuProcess::open(pid_file)?.signal(Signal::TERM)
 }
 
-async fn find(pid_file: &Path, state: &watch::Receiver<Phase>) -> Option<QemuProcess> {
+async fn find(
+    pid_file: &Path,
+    state: &watch::Receiver<Phase>,
+    events: &mpsc::UnboundedSender<VmEvent>,
+) -> Option<QemuProcess> {
+    let (mut since, mut patience) = (Instant::now(), MISSING);
     while *state.borrow() == Phase::Active {
         match QemuProcess::open(pid_file) {
             Ok(process) => {
@@ -62,6 +70,11 @@ async fn find(pid_file: &Path, state: &watch::Receiver<Phase>) -> Option<QemuPro
             Err(error) => {
                 tracing::debug!(reason = %error, path = %pid_file.display(), "QEMU's pid file");
             }
+        }
+        if since.elapsed() >= patience {
+            // Fails only when the observer is gone.
+            let _ = events.send(VmEvent::QemuMissing);
+            (since, patience) = (Instant::now(), patience * 2);
         }
         tokio::time::sleep(POLL).await;
     }
@@ -97,6 +110,19 @@ mod tests {
             .unwrap();
         assert_eq!(event, Some(VmEvent::QemuEnded));
         drop(state);
+    }
+
+    #[tokio::test]
+    async fn process_that_is_never_found_is_reported() {
+        let directory = tempfile::tempdir().unwrap();
+        let (state, phase) = watch::channel(Phase::Active);
+        let (events, mut received) = mpsc::unbounded_channel();
+        let watching = tokio::spawn(watch(directory.path().join("none.pid"), phase, events));
+        assert_eq!(received.recv().await, Some(VmEvent::QemuMissing));
+        state.send_replace(Phase::Gone);
+        drop(state);
+        watching.await.unwrap();
+        assert_eq!(received.recv().await, None);
     }
 
     #[tokio::test]

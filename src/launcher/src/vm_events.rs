@@ -22,6 +22,9 @@ pub enum VmEvent {
     NotRedefined,
     /// QEMU's process ended, and libvirt has sent no event for it.
     QemuEnded,
+    /// There is no process of QEMU, although the domain was on when it was read last: libvirt sends no event when it gives
+    /// up a domain that it receives.
+    QemuMissing,
     /// A start is under way: the QEMU process exists, its processors do not run yet.
     StartingUp,
     /// A start has failed; libvirt does not always send an event for it.

@@ -193,6 +193,11 @@ impl Pod {
         Ok(symlink(self.directory.path().join("bin").join(name), link)?)
     }
 
+    /// The pod has no `/dev/userfaultfd`. Before the launcher starts.
+    pub fn hide_userfaultfd(&self) -> Result<()> {
+        Ok(fs::write(self.directory.path().join("no-userfaultfd"), "")?)
+    }
+
     /// Does not print the pod's log when it is dropped.
     pub fn suppress_log(&mut self) {
         self.is_log_suppressed = true;

@@ -23,7 +23,7 @@ for device in null zero full random urandom tty net/tun; do
     mount --bind "/dev/$device" "$pod/dev/$device"
 done
 # As virt-handler hands it to a migration's target, for post-copy.
-if [ -e /dev/userfaultfd ]; then
+if [ -e /dev/userfaultfd ] && [ ! -e "$pod/no-userfaultfd" ]; then
     mknod -m 666 "$pod/dev/userfaultfd" c $(stat -c '%Hr %Lr' /dev/userfaultfd)
 fi
 mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$pod/dev/pts"

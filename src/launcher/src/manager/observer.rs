@@ -120,6 +120,7 @@ impl Observer {
             | VmEvent::Redefining
             | VmEvent::NotRedefined
             | VmEvent::QemuEnded
+            | VmEvent::QemuMissing
             | VmEvent::StartingUp
             | VmEvent::StartFailed
             | VmEvent::GuestAsked
@@ -211,13 +212,16 @@ impl Observer {
             // A definition that failed half-way: this domain was never published.
             return;
         }
+        if presence == Presence::On && *event == VmEvent::QemuMissing {
+            return;
+        }
         if self.awaits_end_of_migration(&snapshot) {
             self.update_phase(presence);
             return;
         }
         if presence == Presence::Nothing && history.publications.last_published_active() {
             // A transient domain is gone with its end, and so is the reason.
-            if !is_end(event) && *event != VmEvent::Republish {
+            if !is_end(event) && !matches!(event, VmEvent::Republish | VmEvent::QemuMissing) {
                 return;
             }
             // A VM that has not arrived did not end here.

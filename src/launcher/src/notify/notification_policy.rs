@@ -13,7 +13,8 @@
 //!
 //! A VM that arrives by a migration is announced by `ADDED` when libvirt has it, with its metadata: virt-handler knows
 //! the migration by them. What libvirt reports before that (the agent's channel is there) says nothing about the VM,
-//! and its definition after that says nothing new.
+//! and its definition after that says nothing new. Nor does the end of a QEMU in which the guest has never run, which
+//! libvirt ends when the migration fails; that the domain is gone is told after that.
 
 use libvirt::{Detail, Event, JobOperation, LifecycleEvent};
 
@@ -98,6 +99,11 @@ impl Publications {
                 };
                 self.announced.then_some(publication).into_iter().collect()
             }
+            VmEvent::QemuMissing if self.published_active => vec![Publication {
+                may_be_last: true,
+                ..Publication::MODIFIED
+            }],
+            VmEvent::QemuMissing => Vec::new(),
             VmEvent::Redefining => {
                 self.own_redefinitions += 1;
                 Vec::new()
@@ -207,8 +213,11 @@ impl Publications {
             return self.observe_start().into_iter().collect();
         }
         // Of a domain that nobody knows yet, or whose guest does not run here yet.
-        let is_early =
-            (!self.announced || self.arriving) && !matches!(event, Event::Lifecycle { .. });
+        let says_little = match event {
+            Event::Lifecycle { event, .. } => *event == LifecycleEvent::Shutdown,
+            _ => true,
+        };
+        let is_early = (!self.announced || self.arriving) && says_little;
         if is_early || self.is_definition_of_arrived(event) || self.is_own_redefinition(event) {
             return Vec::new();
         }
@@ -369,6 +378,31 @@ mod tests {
             [Publication::MODIFIED],
             "a definition that is not the launcher's"
         );
+    }
+
+    #[test]
+    fn end_of_a_qemu_in_which_the_guest_never_ran_is_told_when_the_domain_is_gone() {
+        let ending = lifecycle(LifecycleEvent::Shutdown, Detail::Finished);
+        assert_eq!(kinds(&[VmEvent::Metadata, ending.clone()]), []);
+        let incoming = lifecycle(LifecycleEvent::Started, Detail::Migrated);
+        let gone = lifecycle(LifecycleEvent::Stopped, Detail::Failed);
+        let told = kinds(&[incoming.clone(), ending.clone(), gone]);
+        assert_eq!(told, [("ADDED", true), MODIFIED]);
+        let resumed = lifecycle(LifecycleEvent::Resumed, Detail::Migrated);
+        let told = kinds(&[incoming, resumed, ending]);
+        assert_eq!(told, [("ADDED", true), MODIFIED, MODIFIED]);
+    }
+
+    #[test]
+    fn missing_qemu_is_looked_into_if_the_domain_was_on() {
+        let mut policy = Publications::default();
+        assert_eq!(policy.observe(&VmEvent::QemuMissing), []);
+        policy.observe(&lifecycle(LifecycleEvent::Started, Detail::Booted));
+        policy.observe_published(true);
+        let told = policy.observe(&VmEvent::QemuMissing);
+        assert!(told.len() == 1 && told[0].may_be_last);
+        policy.observe_published(false);
+        assert_eq!(policy.observe(&VmEvent::QemuMissing), []);
     }
 
     #[test]

@@ -209,6 +209,21 @@ async fn vm_that_does_not_arrive_did_not_end_here() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn target_that_libvirt_gives_up_without_an_event_ends_with_its_clean_up() {
+    let rig = Rig::new().await;
+    rig.manager.run(sync_target("a")).await.unwrap();
+    rig.fake.receive(INCOMING).unwrap();
+    rig.notifications_until("ADDED").await;
+    rig.fake.give_up(DOMAIN);
+    // What the launcher does then.
+    let killed = rig.manager.run(Command::Kill).await.unwrap();
+    assert_eq!(killed, Answer::NothingToDo);
+    let notifications = rig.notifications_until("NonExistent").await;
+    assert_eq!(notifications.len(), 2, "{notifications:#?}");
+    assert!(notifications[1].starts_with("MODIFIED uid=1234 NoState/NonExistent"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn veto_fails_the_preparation_and_a_repeated_request_runs_the_hooks_again() {
     let hooks = Arc::new(ScriptedHooks::default());
     *hooks.veto.lock().unwrap() = Some("not on this node".into());

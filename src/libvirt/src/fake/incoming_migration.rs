@@ -60,6 +60,14 @@ impl FakeDaemon {
         })
     }
 
+    /// libvirt ends the QEMU of a domain that it was to receive, without an event.
+    pub fn give_up(&self, domain: &str) {
+        let _ = self.daemon.change(domain, |domain| {
+            domain.ended(Reason::Failed, Detail::Failed);
+            Ok(Vec::new())
+        });
+    }
+
     /// The job of the migration ends.
     pub fn end_incoming(&self, domain: &str) {
         self.daemon

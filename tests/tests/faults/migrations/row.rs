@@ -30,6 +30,8 @@ pub(crate) enum Target {
     NoProxies,
     /// The VM has a disk of its own, which does not fit.
     FullDisk,
+    /// Post-copy is allowed, and the kernel does not let QEMU have it.
+    NoUserfaultfd,
     /// The VM has a gRPC sidecar in all its pods.
     Sidecar(Sidecar),
 }

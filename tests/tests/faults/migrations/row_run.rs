@@ -145,7 +145,11 @@ impl Trial {
         }
         if row.moment == Moment::Prepared {
             self.apply(row.faults).await?;
-            self.request(&uid, options(row.moment)).await?.ok()?;
+            let mut options = options(row.moment);
+            if row.target == Target::NoUserfaultfd {
+                options["AllowPostCopy"] = json!(true);
+            }
+            self.request(&uid, options).await?.ok()?;
             self.requested = true;
             return Ok(());
         }
@@ -439,8 +443,10 @@ async fn start_target(vmi: &Vmi, host: u32, target: Target) -> Result<LauncherFi
         prepared.pod.replace_program("hung-hook", HUNG_HOOK)?;
         prepared.pod.link_program("hung-hook", &hook)?;
     }
-    if target == Target::FullDisk {
-        prepared.pod.set_up_network(SMALL_DISK, "")?;
+    match target {
+        Target::FullDisk => prepared.pod.set_up_network(SMALL_DISK, "")?,
+        Target::NoUserfaultfd => prepared.pod.hide_userfaultfd()?,
+        _ => {}
     }
     let count = match module {
         Some(_) => &["--hook-sidecars", "1"],

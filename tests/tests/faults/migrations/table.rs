@@ -7,7 +7,9 @@ use super::row::Moment::{Ended, Prepared, Requested, Resumed, ShortTransfer, Tra
 use super::row::Outcome::{Either, Nowhere, OnSource, OnTarget};
 use super::row::Side::{Source, Target as Other};
 use super::row::Sidecar::{Appends, Retypes};
-use super::row::Target::{FullDisk, HungHook, NoProxies, OddHook, SameHost, Sidecar, Veto};
+use super::row::Target::{
+    FullDisk, HungHook, NoProxies, NoUserfaultfd, OddHook, SameHost, Sidecar, Veto,
+};
 use super::row::Victim::{Daemon, Launcher, Pod, Qemu};
 use super::row::{MigrationRow, row};
 
@@ -58,6 +60,7 @@ pub(crate) const MIGRATIONS: &[MigrationRow] = &[
     row("libvirt's hook hangs, cancelled", Requested, &[Cancel], OnSource).to(HungHook).failing(ABORTED),
 
     row("target's disk is full", Prepared, &[], OnSource).to(FullDisk),
+    row("post-copy without userfaultfd", Prepared, &[], OnSource).to(NoUserfaultfd).failing("Postcopy is not supported"),
 
     // ---- sidecars whose XML libvirt would refuse on a target ---------------------------------------------------------
     row("a sidecar writes the domain anew", Prepared, &[], OnTarget).to(Sidecar(Retypes)),

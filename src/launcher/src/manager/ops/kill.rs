@@ -57,8 +57,9 @@ pub(in crate::manager) async fn kill(
     {
         tracing::warn!("a job goes on after QEMU has ended");
     }
-    Ok(match has_run {
-        true => Answer::Done,
-        false => Answer::NothingToDo,
-    })
+    if !has_run {
+        let _ = vm.events.send(VmEvent::QemuMissing);
+        return Ok(Answer::NothingToDo);
+    }
+    Ok(Answer::Done)
 }
