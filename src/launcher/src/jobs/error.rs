@@ -32,6 +32,14 @@ pub(crate) enum JobError {
     /// libvirt refused, or could not do it.
     #[error(transparent)]
     Libvirt(#[from] libvirt::Error),
+    /// The connection to a migration's target has ended, and the migration had failed before, as libvirt's log says.
+    #[error("{error}; before that: {reason}")]
+    TargetLost {
+        /// What libvirt's call returned.
+        error: libvirt::Error,
+        /// The first error in the log.
+        reason: String,
+    },
     /// A call took too long.
     #[error(transparent)]
     NoAnswer(#[from] NoAnswer),

@@ -45,6 +45,7 @@ use crate::agent::Freezer;
 use crate::blocking;
 use crate::hooks::Hooks;
 use crate::libvirt_client::{Client, Connect, ConnectTarget};
+use crate::migration_log::MigrationLog;
 use crate::timestamp;
 use crate::vm_events::VmEvent;
 
@@ -177,6 +178,8 @@ pub struct MigrationEnvironment {
     /// The source names files and processors for the target. Otherwise the target does, through libvirt's hook
     /// (`--libvirt-hook-server-and-client`).
     pub names_for_target: bool,
+    /// What libvirt's daemon logs about the migration.
+    pub log: MigrationLog,
 }
 
 impl JobContext {

@@ -12,6 +12,7 @@ use crate::hooks::Hooks;
 use crate::jobs::MigrationEnvironment;
 use crate::libvirt_client::{Client, Connect, ConnectTarget, Connection};
 use crate::manager::{Identity, Manager, Phase, VmHandles, VmParts, event_handler};
+use crate::migration_log::MigrationLog;
 use crate::notify::{InvolvedObject, Notifier, Retry, Warning};
 use crate::paths::Paths;
 use crate::tasks::Supervisor;
@@ -46,6 +47,8 @@ pub struct Composition {
     pub migration_hooks: bool,
     /// Messages about QEMU's logs that virtlogd's death has lost.
     pub lost_logs: Option<watch::Receiver<Option<String>>>,
+    /// What libvirt's daemon logs about the migration from this pod.
+    pub migration_log: MigrationLog,
 }
 
 /// The parts, running.
@@ -73,6 +76,7 @@ impl Composition {
             vm_stats_collector,
             migration_hooks,
             lost_logs,
+            migration_log,
         } = self;
         let pid_file = paths.qemu_pid_file(&identity.domain);
         let connection = Connection::open(&libvirt_uri, connect, CONNECT_TIMEOUT).await?;
@@ -99,6 +103,7 @@ impl Composition {
                 ephemeral_disks: paths.ephemeral_disks.clone(),
                 facts,
                 names_for_target: !migration_hooks,
+                log: migration_log,
             },
             backup_socket: paths.backup_socket(),
             poll_intervals,

@@ -165,6 +165,10 @@ impl Launcher {
             vm_stats_collector: config.flags.vm_stats_collector,
             migration_hooks: config.flags.libvirt_hook_server_and_client,
             lost_logs: daemons.as_ref().and_then(Daemons::lost_logs),
+            migration_log: daemons
+                .as_ref()
+                .map(Daemons::migration_log)
+                .unwrap_or_default(),
         };
         Ok(Launcher {
             running: composition.start().await?,

@@ -2,6 +2,8 @@
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
+use crate::migration_log::MigrationLog;
+
 /// No line grows longer than this; the rest of a longer one is cut off.
 pub(super) const LONGEST: usize = 16 * 1024;
 
@@ -91,9 +93,9 @@ impl<'a> LibvirtLine<'a> {
     }
 }
 
-/// Logs one line of libvirt's. Its debug messages are only there when they were asked for, so
-/// they are not held back a second time.
-pub(super) fn log_libvirt(line: &str) {
+/// Logs one line of libvirt's; `migration` takes in its errors. Its debug messages are only there when they were asked
+/// for, so they are not held back a second time.
+pub(super) fn log_libvirt(line: &str, migration: &MigrationLog) {
     let Some(LibvirtLine {
         thread,
         severity,
@@ -105,12 +107,15 @@ pub(super) fn log_libvirt(line: &str) {
         return;
     };
     match severity {
-        "error" => tracing::error!(
-            subcomponent = "libvirt",
-            thread,
-            libvirt_pos = pos,
-            "{message}"
-        ),
+        "error" => {
+            migration.observe(pos, message);
+            tracing::error!(
+                subcomponent = "libvirt",
+                thread,
+                libvirt_pos = pos,
+                "{message}"
+            );
+        }
         "warning" => tracing::warn!(
             subcomponent = "libvirt",
             thread,

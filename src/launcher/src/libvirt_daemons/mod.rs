@@ -39,6 +39,7 @@ pub(crate) use binaries::Binaries;
 pub(crate) use error::DaemonError;
 pub(crate) use log_filters::log_filters;
 
+use crate::migration_log::MigrationLog;
 use crate::paths::Paths;
 use backoff::Backoff;
 use qemu_log_takeover::QemuLogs;
@@ -69,6 +70,8 @@ pub(crate) struct DaemonsConfig {
     pub shared_filesystems: Vec<String>,
     /// How long the daemon has to open its socket.
     pub ready_within: Duration,
+    /// Takes in the daemons' errors.
+    pub migration_log: MigrationLog,
 }
 
 impl DaemonsConfig {
@@ -106,6 +109,7 @@ impl DaemonsConfig {
                 .map(str::to_owned)
                 .collect(),
             ready_within: Duration::from_secs(10),
+            migration_log: MigrationLog::default(),
         }
     }
 }
@@ -118,6 +122,7 @@ pub(crate) struct Daemons {
     logger: Option<Logger>,
     qemu_log: JoinHandle<()>,
     firmware_log: Option<JoinHandle<()>>,
+    migration_log: MigrationLog,
 }
 
 /// virtlogd, and what continues its logs when it ends.
@@ -144,6 +149,7 @@ pub(crate) async fn start(config: &DaemonsConfig) -> Result<Daemons, DaemonError
         socket_activation: None,
         backoff: Backoff::Fixed,
         capability_probes: None,
+        migration_log: config.migration_log.clone(),
     };
     let logger = binaries
         .logger
@@ -160,6 +166,7 @@ pub(crate) async fn start(config: &DaemonsConfig) -> Result<Daemons, DaemonError
         logger,
         firmware_log,
         qemu_log: tokio::spawn(qemu_log::follow(config.paths.qemu_log(&config.domain))),
+        migration_log: config.migration_log.clone(),
     })
 }
 
@@ -200,6 +207,11 @@ impl Daemons {
     #[cfg(test)]
     pub(crate) fn restarts(&self) -> watch::Receiver<u64> {
         self.hypervisor.restarts()
+    }
+
+    /// What the daemons have logged about the migration from this pod.
+    pub(crate) fn migration_log(&self) -> MigrationLog {
+        self.migration_log.clone()
     }
 
     /// Changes when a running VM's log is lost for good, to a sentence for the VM's owner.

@@ -18,6 +18,7 @@ use super::log_lines;
 use super::qemu_capability_probes;
 use super::socket_activation::SocketActivation;
 use crate::blocking;
+use crate::migration_log::MigrationLog;
 
 /// How long a daemon may take to end when asked. A healthy one takes a tenth of it; one that is
 /// stopped (SIGSTOP) never ends by SIGTERM, and the launcher's end does not wait for it.
@@ -43,6 +44,8 @@ pub(super) struct DaemonCommand {
     pub(super) backoff: Backoff,
     /// libvirt's directory for QEMU, of the daemon that starts QEMU to learn its capabilities.
     pub(super) capability_probes: Option<PathBuf>,
+    /// Takes in its errors.
+    pub(super) migration_log: MigrationLog,
 }
 
 /// What the task tells about the daemon.
@@ -268,8 +271,9 @@ impl DaemonTask {
 
     fn read_log(&self, stderr: ChildStderr) -> JoinHandle<()> {
         let state = Arc::clone(&self.state);
+        let migration = self.command.migration_log.clone();
         tokio::spawn(log_lines::each(stderr, move |line| {
-            log_lines::log_libvirt(line);
+            log_lines::log_libvirt(line, &migration);
             let mut state = lock(&state);
             if state.last_log_lines.len() == LAST_LOG_LINES {
                 state.last_log_lines.pop_front();

@@ -23,7 +23,7 @@ use tonic::{Request, Response, Status};
 use virt_launcher::hooks::Hooks;
 use virt_launcher::launcher::{Composition, RunningLauncher};
 use virt_launcher::manager::{Identity, Manager, SyncRequest};
-use virt_launcher::{BootResources, Paths, PollIntervals};
+use virt_launcher::{BootResources, MigrationLog, Paths, PollIntervals};
 
 pub(crate) const DOMAIN: &str = "default_vm1";
 const SOON: Duration = Duration::from_secs(10);
@@ -36,6 +36,8 @@ pub(crate) struct Rig {
     pub(crate) manager: Manager,
     pub(crate) handler: Handler,
     pub(crate) paths: Paths,
+    /// What libvirt's daemon logs about migrations.
+    pub(crate) migration_log: MigrationLog,
     _launcher: RunningLauncher,
     _directory: TempDir,
 }
@@ -65,6 +67,7 @@ impl Rig {
             ovmf_path: ovmf(&paths).to_str().unwrap().to_owned(),
             ..HostFacts::default()
         };
+        let migration_log = MigrationLog::default();
         let composition = Composition {
             paths: paths.clone(),
             identity: Identity::new("default", "vm1", "1234"),
@@ -84,6 +87,7 @@ impl Rig {
             vm_stats_collector,
             migration_hooks: false,
             lost_logs: None,
+            migration_log: migration_log.clone(),
         };
         let launcher = composition.start().await.unwrap();
         Rig {
@@ -92,6 +96,7 @@ impl Rig {
             manager: launcher.manager.clone(),
             handler,
             paths,
+            migration_log,
             _launcher: launcher,
             _directory: directory,
         }

@@ -194,6 +194,33 @@ async fn failure_has_libvirts_text_and_the_vm_runs_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn failure_that_a_closed_connection_hides_is_read_from_libvirts_log() {
+    const CLOSED: &str =
+        "virError(Code=1, Domain=7, Message='internal error: client socket is closed')";
+    let rig = running().await;
+    let reason = "operation failed: migration of disk vda failed: No space left on device";
+    let explained = format!("{CLOSED}; before that: {reason}");
+    for (uid, logged, expected) in [
+        ("m1", Some(reason), explained.as_str()),
+        ("m2", None, CLOSED),
+    ] {
+        rig.fake.set_migration(SLOW);
+        assert!(migrate(&rig, uid).await.success);
+        until_migrating(&rig).await;
+        if let Some(reason) = logged {
+            let position = "qemuMigrationNBDReportMirrorError:798";
+            rig.migration_log.observe(position, reason);
+        }
+        let error = FakeDaemon::error(1, 7, "internal error: client socket is closed");
+        rig.fake.fail_migration(DOMAIN, error);
+        let failed = format!("migration={uid} PreCopy ended failed: ");
+        let notifications = rig.notifications_until(&failed).await;
+        let last = records(&notifications).pop().unwrap();
+        assert!(last.ends_with(&format!("failed: {expected}")), "{last}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn cancelled_migration_is_told_once_it_has_stopped() {
     let rig = running().await;
     rig.fake.set_migration(MigrationPlan {

@@ -49,6 +49,9 @@ pub(crate) async fn run(rows: Vec<MigrationRow>) -> usize {
             row.title(),
             row_begin.elapsed().as_millis()
         );
+        if !trial.reason.is_empty() {
+            println!("     the source: {}", trial.reason);
+        }
         if let Err(error) = &played {
             failed += 1;
             trial.save_logs(&row.title(), &format!("{row:#?}\n\n{error:#}"));

@@ -36,6 +36,7 @@ pub(crate) async fn check(trial: &mut Trial, row: &MigrationRow) -> Result<Side>
         ensure!(failed == (side == Side::Source), "the record: {record}");
         let reason = record["FailureReason"].as_str().unwrap_or_default();
         ensure!(failed != reason.is_empty(), "the record: {record}");
+        trial.reason = reason.to_owned();
     }
     match side {
         Side::Source => on_source(trial).await?,

@@ -53,6 +53,8 @@ pub(crate) struct Trial {
     /// The target was not prepared, as the row expects.
     pub(crate) is_unprepared: bool,
     pub(crate) requested: bool,
+    /// The source's FailureReason.
+    pub(crate) reason: String,
     story: Option<String>,
 }
 
@@ -67,6 +69,7 @@ impl Trial {
             marks: [0, 0],
             is_unprepared: false,
             requested: false,
+            reason: String::new(),
             story: None,
         }
     }

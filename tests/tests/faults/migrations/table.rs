@@ -59,7 +59,7 @@ pub(crate) const MIGRATIONS: &[MigrationRow] = &[
     row("target's hook hangs", Prepared, &[], OnSource).to(OddHook("loop")).failing("did not answer OnDefineDomain"),
     row("libvirt's hook hangs, cancelled", Requested, &[Cancel], OnSource).to(HungHook).failing(ABORTED),
 
-    row("target's disk is full", Prepared, &[], OnSource).to(FullDisk),
+    row("target's disk is full", Prepared, &[], OnSource).to(FullDisk).failing("No space left on device"),
     row("post-copy without userfaultfd", Prepared, &[], OnSource).to(NoUserfaultfd).failing("Postcopy is not supported"),
 
     // ---- sidecars whose XML libvirt would refuse on a target ---------------------------------------------------------

@@ -153,12 +153,15 @@ impl<'a> SourceMigration<'a> {
         match self.learn_outcome(&error, control).await {
             Outcome::OnTarget => Ok(()),
             Outcome::Unknown => {
-                let error = self.ending.map_or(error, JobError::Aborted);
+                let error = match self.ending {
+                    Some(reason) => JobError::Aborted(reason),
+                    None => self.explain(error).await,
+                };
                 Err(JobError::GuestLeft(Box::new(error)))
             }
             Outcome::OnSource => {
                 self.restore().await;
-                Err(error)
+                Err(self.explain(error).await)
             }
         }
     }
@@ -181,6 +184,7 @@ impl<'a> SourceMigration<'a> {
             true => terms,
             false => terms.without_iterations(),
         };
+        self.context.migration.log.clear();
         let migrated = libvirt_call::send(&self.connection.domain, call)?;
         self.watch(Monitor::new(terms), migrated, iterations, control)
             .await
@@ -345,6 +349,22 @@ impl<'a> SourceMigration<'a> {
             self.connection = connection;
         }
         outcome
+    }
+
+    /// The error with the failure that libvirt has noted before. The connection that the error is about is not the
+    /// launcher's if that one is still open: it is the daemon's to the target.
+    async fn explain(&self, error: JobError) -> JobError {
+        match error {
+            JobError::Libvirt(error)
+                if error.is_unsent() && self.connection.domain.is_connected() =>
+            {
+                match self.context.migration.log.first_error().await {
+                    Some(reason) => JobError::TargetLost { error, reason },
+                    None => error.into(),
+                }
+            }
+            other => other,
+        }
     }
 
     /// After a failure the VM is as it was: libvirt resumes it, and this is for the case that libvirt could not.
