@@ -1,4 +1,4 @@
-//! A domain's XML and metadata.
+//! A domain's XML.
 
 use crate::error::Result;
 
@@ -9,12 +9,6 @@ pub trait Definition {
 
     /// Forgets the persistent definition; a running domain lives on as a transient one.
     fn undefine(&self, what: UndefineOptions) -> Result<()>;
-
-    /// The metadata element of a namespace, e.g. `http://kubevirt.io`; `None` when there is none.
-    fn metadata(&self, uri: &str, of: Affect) -> Result<Option<String>>;
-
-    /// Replaces the metadata element of a namespace; `xml: None` removes it.
-    fn set_metadata(&self, metadata: Metadata<'_>, of: Affect) -> Result<()>;
 }
 
 /// Which XML.
@@ -56,26 +50,12 @@ pub enum FilePolicy {
 }
 
 /// Which of a domain's two configurations is meant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Affect {
-    /// The running one if it runs, else the persistent one.
-    #[default]
-    Current,
     /// The running one.
     Live,
     /// The persistent one.
     Config,
     /// Both.
     LiveAndConfig,
-}
-
-/// A metadata element to write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Metadata<'a> {
-    /// The element's namespace, e.g. `http://kubevirt.io`.
-    pub uri: &'a str,
-    /// The prefix libvirt gives to it, e.g. `kubevirt`.
-    pub prefix: &'a str,
-    /// The element without its namespace declaration; none removes it.
-    pub xml: Option<&'a str>,
 }

@@ -40,8 +40,6 @@ pub mod code {
     pub const OPERATION_TIMEOUT: i32 = 68;
     /// A job was aborted by request.
     pub const OPERATION_ABORTED: i32 = 78;
-    /// There is no such metadata.
-    pub const NO_DOMAIN_METADATA: i32 = 80;
     /// The domain has no guest agent channel configured.
     pub const ARGUMENT_UNSUPPORTED: i32 = 74;
     /// The operation is not supported in this configuration.

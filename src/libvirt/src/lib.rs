@@ -42,7 +42,7 @@ pub mod fake;
 
 pub use agent::Agent;
 pub use backups_and_checkpoints::Checkpoints;
-pub use definition::{Affect, Definition, FilePolicy, Metadata, UndefineOptions, XmlKind};
+pub use definition::{Affect, Definition, FilePolicy, UndefineOptions, XmlKind};
 pub use devices::Devices;
 pub use disk_sizes::{BlockInfo, BlockSize, Blocks, DiskError};
 pub use domain::Domain;

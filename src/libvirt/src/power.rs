@@ -66,11 +66,8 @@ pub enum RebootMode {
 }
 
 /// How to ask for a shutdown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShutdownMode {
-    /// As the hypervisor sees fit: the agent when there is one, else ACPI.
-    #[default]
-    Default,
     /// By the ACPI power button.
     Acpi,
     /// Through the guest agent.

@@ -199,19 +199,6 @@ fn fds_are_associated_and_disks_resized() {
     assert!(domain.resize_block("vda", BlockSize::Device).is_err());
 }
 
-#[test]
-fn metadata_is_found_by_namespace_whatever_its_prefix() {
-    let xml = XML.replace(
-        "</domain>",
-        "<metadata><k:kubevirt xmlns:k='http://kubevirt.io'><k:uid>u</k:uid></k:kubevirt></metadata></domain>",
-    );
-    let domain = FakeDaemon::new().connect().unwrap().define(&xml).unwrap();
-    let found = domain
-        .metadata(domain_contract::URI, libvirt::Affect::Config)
-        .unwrap();
-    assert_eq!(found.as_deref(), Some("<kubevirt><uid>u</uid></kubevirt>"));
-}
-
 const MIGRATABLE: MigrationPlan = MigrationPlan {
     prepare: Duration::ZERO,
     transfer: Duration::ZERO,

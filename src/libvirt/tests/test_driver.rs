@@ -19,8 +19,13 @@ fn test_driver_keeps_the_domain_contract() {
     let driver = Driver {
         xml: XML.into(),
         start_paused: false,
-        obeys_shutdown: true,
-        refusals: &[code::OPERATION_INVALID, code::INTERNAL_ERROR],
+        // It knows no ACPI and no agent, and refuses to be asked for either.
+        obeys_shutdown: false,
+        refusals: &[
+            code::OPERATION_INVALID,
+            code::INTERNAL_ERROR,
+            code::INVALID_ARG,
+        ],
         events: domain_contract::TEST,
     };
     domain_contract::check(&*hypervisor, &driver);

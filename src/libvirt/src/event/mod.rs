@@ -33,13 +33,6 @@ pub enum Event {
         /// Whether an agent is there now.
         connected: bool,
     },
-    /// The domain's metadata was written.
-    Metadata {
-        /// The domain's name.
-        domain: String,
-        /// The namespace of the element that changed; none for title and description.
-        uri: Option<String>,
-    },
     /// A device was plugged in.
     DeviceAdded {
         /// The domain's name.
@@ -109,7 +102,6 @@ impl Event {
             Event::Lifecycle { domain, .. }
             | Event::Reboot { domain }
             | Event::AgentLifecycle { domain, .. }
-            | Event::Metadata { domain, .. }
             | Event::DeviceAdded { domain, .. }
             | Event::DeviceRemoved { domain, .. }
             | Event::DeviceRemovalFailed { domain, .. }

@@ -134,7 +134,7 @@ impl SimulatedDomain {
         of: Affect,
         change: impl Fn(&mut DomainConfig, bool) -> Result<()>,
     ) -> Result<()> {
-        let (live, config) = affected(of, self.is_active());
+        let (live, config) = affected(of);
         if live {
             self.must_run()?;
             self.must_be_idle()?;
@@ -152,19 +152,18 @@ impl SimulatedDomain {
 
     /// libvirt's order: the persistent configuration is saved before the event of the device arrives.
     fn device_events(&self, of: Affect, device: Option<Event>) -> Events {
-        let (_, config) = affected(of, self.is_active());
+        let (_, config) = affected(of);
         let updated = config.then(|| self.lifecycle(LifecycleEvent::Defined, Detail::Updated));
         updated.into_iter().chain(device).collect()
     }
 }
 
 /// Whether the running and the persistent configuration are meant.
-fn affected(of: Affect, is_active: bool) -> (bool, bool) {
+fn affected(of: Affect) -> (bool, bool) {
     match of {
         Affect::Live => (true, false),
         Affect::Config => (false, true),
         Affect::LiveAndConfig => (true, true),
-        Affect::Current => (is_active, !is_active),
     }
 }
 

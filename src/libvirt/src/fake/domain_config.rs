@@ -1,8 +1,7 @@
-//! A domain's XML: name, UUID, metadata; everything else is kept as it came.
+//! A domain's XML: name and UUID; everything else is kept as it came.
 
 use domain_xml::{Document, Element};
 
-use crate::definition::Metadata;
 use crate::error::{Error, Result, code, origin};
 
 /// What libvirt takes where a domain has no UUID of its own.
@@ -85,53 +84,6 @@ impl DomainConfig {
         }
         document.render()
     }
-
-    /// The metadata element of a namespace, without the namespace, as libvirt returns it.
-    pub(super) fn metadata(&self, uri: &str) -> Option<String> {
-        let metadata = self.document.root().child("metadata")?;
-        let found = metadata.children().find(|child| belongs(child, uri))?;
-        let mut element = found.clone();
-        let declarations: Vec<String> = declarations(found, uri);
-        for name in &declarations {
-            element.remove_attr(name);
-        }
-        let mut xml = element.render();
-        for prefix in declarations
-            .iter()
-            .filter_map(|name| name.strip_prefix("xmlns:"))
-        {
-            xml = xml
-                .replace(&format!("<{prefix}:"), "<")
-                .replace(&format!("</{prefix}:"), "</");
-        }
-        Some(xml)
-    }
-
-    pub(super) fn set_metadata(&mut self, metadata: Metadata<'_>) -> Result<()> {
-        let element = metadata.xml.map(Document::parse).transpose();
-        let element = element.map_err(|error| xml_error(&error.to_string()))?;
-        let list = self.document.root_mut().ensure_child("metadata");
-        list.remove_children(|child| belongs(child, metadata.uri));
-        if let Some(document) = element {
-            let mut element = document.root().clone();
-            element.set_attr("xmlns", metadata.uri);
-            list.append(element);
-        }
-        Ok(())
-    }
-}
-
-fn belongs(element: &Element, uri: &str) -> bool {
-    !declarations(element, uri).is_empty()
-}
-
-/// The attributes by which an element declares the namespace.
-fn declarations(element: &Element, uri: &str) -> Vec<String> {
-    element
-        .attrs()
-        .filter(|(name, value)| (*name == "xmlns" || name.starts_with("xmlns:")) && value == uri)
-        .map(|(name, _)| name.to_owned())
-        .collect()
 }
 
 pub(super) fn xml_error(what: &str) -> Error {

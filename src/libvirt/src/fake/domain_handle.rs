@@ -7,19 +7,17 @@ use std::time::Duration;
 use super::Call;
 use super::connection::FakeConnection;
 use super::daemon::no_domain;
-use super::domain_config::DomainConfig;
-use super::invalid_operation::invalid;
 use super::migration;
 use super::simulated_domain::SimulatedDomain;
 use super::{backup, memory_dump, qemu_monitor};
 use crate::agent::Agent;
 use crate::backups_and_checkpoints::Checkpoints;
-use crate::definition::{Affect, Definition, Metadata, UndefineOptions, XmlKind};
+use crate::definition::{Affect, Definition, UndefineOptions, XmlKind};
 use crate::devices::Devices;
 use crate::disk_sizes::{BlockInfo, BlockSize, Blocks, DiskError};
 use crate::domain::Domain;
 use crate::domain_state::State;
-use crate::error::{Error, Result, code, origin};
+use crate::error::Result;
 use crate::event::Event;
 use crate::jobs::{CompletedJob, JobStats, JobType, Jobs};
 use crate::migration::{Migration, MigrationRequest};
@@ -307,59 +305,5 @@ impl Definition for FakeDomain {
 
     fn undefine(&self, _what: UndefineOptions) -> Result<()> {
         self.change(Call::Undefine, SimulatedDomain::undefine)
-    }
-
-    fn metadata(&self, uri: &str, of: Affect) -> Result<Option<String>> {
-        self.with_domain(Call::Metadata, |domain| {
-            if of == Affect::LiveAndConfig {
-                return Err(invalid_flags());
-            }
-            let definition = affected(domain, of)?.into_iter().next();
-            Ok(definition.and_then(|definition| definition.metadata(uri)))
-        })
-    }
-
-    fn set_metadata(&self, metadata: Metadata<'_>, of: Affect) -> Result<()> {
-        self.change(Call::SetMetadata, |domain| {
-            for definition in affected(domain, of)? {
-                definition.set_metadata(metadata)?;
-            }
-            Ok(vec![Event::Metadata {
-                domain: domain.name.clone(),
-                uri: Some(metadata.uri.to_owned()),
-            }])
-        })
-    }
-}
-
-/// The configurations that `of` names; an error when one of them does not exist.
-fn affected(domain: &mut SimulatedDomain, of: Affect) -> Result<Vec<&mut DomainConfig>> {
-    let active = domain.is_active();
-    let (live, config) = match of {
-        Affect::Current => (active, !active),
-        Affect::Live => (true, false),
-        Affect::Config => (false, true),
-        Affect::LiveAndConfig => (true, true),
-    };
-    if live && !active {
-        return Err(invalid("domain is not running"));
-    }
-    if config && domain.inactive.is_none() {
-        return Err(invalid(
-            "transient domains do not have any persistent config",
-        ));
-    }
-    let live = domain.active.as_mut().filter(|_| live);
-    let config = domain.inactive.as_mut().filter(|_| config);
-    Ok(live.into_iter().chain(config).collect())
-}
-
-fn invalid_flags() -> Error {
-    Error {
-        code: code::INVALID_ARG,
-        domain: origin::QEMU,
-        message: "Flags 'VIR_DOMAIN_AFFECT_LIVE' and 'VIR_DOMAIN_AFFECT_CONFIG' are mutually \
-                  exclusive"
-            .into(),
     }
 }

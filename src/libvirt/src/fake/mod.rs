@@ -67,8 +67,6 @@ pub enum Call {
     State,
     Stats,
     Xml,
-    Metadata,
-    SetMetadata,
     Start,
     Suspend,
     Resume,

@@ -12,16 +12,6 @@ pub(super) fn c_string(what: &str, text: &str) -> Result<CString> {
         .map_err(|_| Error::invalid_argument(&format!("the {what} contains a NUL byte")))
 }
 
-/// An optional text for libvirt; keep it alive while its pointer is in use.
-pub(super) fn optional_c_string(what: &str, text: Option<&str>) -> Result<Option<CString>> {
-    text.map(|text| c_string(what, text)).transpose()
-}
-
-/// The pointer of an optional text.
-pub(super) fn pointer(text: &Option<CString>) -> *const c_char {
-    text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr())
-}
-
 /// libvirt's convention for numbers: negative is failure.
 pub(super) fn check(returned: c_int) -> Result<c_int> {
     if returned < 0 {

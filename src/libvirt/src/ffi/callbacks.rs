@@ -120,7 +120,7 @@ pub(super) unsafe fn unregister_close(connection: sys::virConnectPtr) {
 }
 
 /// Every event that is listened to, with its callback in the form that registration takes.
-fn table() -> [(sys::virDomainEventID, Generic); 11] {
+fn table() -> [(sys::virDomainEventID, Generic); 10] {
     macro_rules! generic {
         ($callback:ident: $kind:ty) => {{
             let typed: $kind = Some($callback);
@@ -138,10 +138,6 @@ fn table() -> [(sys::virDomainEventID, Generic); 11] {
         (
             sys::VIR_DOMAIN_EVENT_ID_AGENT_LIFECYCLE,
             generic!(agent_lifecycle: sys::virConnectDomainEventAgentLifecycleCallback),
-        ),
-        (
-            sys::VIR_DOMAIN_EVENT_ID_METADATA_CHANGE,
-            generic!(metadata_change: sys::virConnectDomainEventMetadataChangeCallback),
         ),
         (
             sys::VIR_DOMAIN_EVENT_ID_DEVICE_ADDED,
@@ -249,22 +245,6 @@ unsafe extern "C" fn agent_lifecycle(
         deliver(opaque, || Event::AgentLifecycle {
             domain: name(domain),
             connected: state == CONNECTED,
-        });
-    }
-}
-
-unsafe extern "C" fn metadata_change(
-    _: sys::virConnectPtr,
-    domain: sys::virDomainPtr,
-    _kind: c_int,
-    uri: *const c_char,
-    opaque: *mut c_void,
-) {
-    // SAFETY: see above.
-    unsafe {
-        deliver(opaque, || Event::Metadata {
-            domain: name(domain),
-            uri: (!uri.is_null()).then(|| copy_string(uri)),
         });
     }
 }

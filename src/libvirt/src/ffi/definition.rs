@@ -1,12 +1,12 @@
-//! A domain's XML and metadata.
+//! A domain's XML.
 
 use std::ffi::c_uint;
 
 use virt_sys as sys;
 
-use super::call::{c_string, check, optional_c_string, pointer, take_string};
+use super::call::{check, take_string};
 use super::domain_handle::RealDomain;
-use crate::definition::{Affect, Definition, FilePolicy, Metadata, UndefineOptions, XmlKind};
+use crate::definition::{Affect, Definition, FilePolicy, UndefineOptions, XmlKind};
 use crate::error::{Result, code};
 
 impl Definition for RealDomain {
@@ -30,46 +30,7 @@ impl Definition for RealDomain {
         }
         .map(drop)
     }
-
-    fn metadata(&self, uri: &str, of: Affect) -> Result<Option<String>> {
-        let uri = c_string("metadata namespace", uri)?;
-        // SAFETY: the domain is valid, the namespace NUL-terminated; the string it returns is
-        // the caller's.
-        let element = unsafe {
-            take_string(sys::virDomainGetMetadata(
-                self.as_ptr(),
-                METADATA_ELEMENT,
-                uri.as_ptr(),
-                affect_flags(of),
-            ))
-        };
-        match element {
-            Ok(xml) => Ok(Some(xml)),
-            Err(error) if error.code == code::NO_DOMAIN_METADATA => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn set_metadata(&self, metadata: Metadata<'_>, of: Affect) -> Result<()> {
-        let xml = optional_c_string("metadata", metadata.xml)?;
-        let prefix = c_string("metadata prefix", metadata.prefix)?;
-        let uri = c_string("metadata namespace", metadata.uri)?;
-        // SAFETY: the domain is valid, each text null or NUL-terminated and alive.
-        check(unsafe {
-            sys::virDomainSetMetadata(
-                self.as_ptr(),
-                METADATA_ELEMENT,
-                pointer(&xml),
-                prefix.as_ptr(),
-                uri.as_ptr(),
-                affect_flags(of),
-            )
-        })
-        .map(drop)
-    }
 }
-
-const METADATA_ELEMENT: i32 = sys::VIR_DOMAIN_METADATA_ELEMENT.cast_signed();
 
 fn undefine_flags(what: UndefineOptions) -> c_uint {
     let nvram = match what.nvram {
@@ -86,7 +47,6 @@ fn undefine_flags(what: UndefineOptions) -> c_uint {
 
 pub(super) fn affect_flags(of: Affect) -> c_uint {
     match of {
-        Affect::Current => sys::VIR_DOMAIN_AFFECT_CURRENT,
         Affect::Live => sys::VIR_DOMAIN_AFFECT_LIVE,
         Affect::Config => sys::VIR_DOMAIN_AFFECT_CONFIG,
         Affect::LiveAndConfig => sys::VIR_DOMAIN_AFFECT_LIVE | sys::VIR_DOMAIN_AFFECT_CONFIG,

@@ -62,7 +62,6 @@ impl Power for RealDomain {
 
     fn shutdown(&self, by: ShutdownMode) -> Result<()> {
         let flags = match by {
-            ShutdownMode::Default => sys::VIR_DOMAIN_SHUTDOWN_DEFAULT,
             ShutdownMode::Acpi => sys::VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN,
             ShutdownMode::Agent => sys::VIR_DOMAIN_SHUTDOWN_GUEST_AGENT,
         };

@@ -1,14 +1,13 @@
-//! What every driver does alike: define, start, pause, resume, metadata, shutdown, destroy, undefine.
+//! What every driver does alike: define, start, pause, resume, shutdown, destroy, undefine.
 
 use libvirt::{
-    Affect, DestroyMode, DomainState, Event, Hypervisor, Metadata, Reason, ShutdownMode,
-    StartOptions, State, UndefineOptions, XmlKind, code,
+    DestroyMode, DomainState, Hypervisor, Reason, ShutdownMode, StartOptions, State,
+    UndefineOptions, XmlKind, code,
 };
 
 use super::{Recorder, SharedDomain, wait_until};
 
 pub(crate) const NAME: &str = "default_vm";
-pub(crate) const URI: &str = "http://kubevirt.io";
 
 /// How drivers differ; everything else must be the same.
 pub(crate) struct Driver {
@@ -16,7 +15,7 @@ pub(crate) struct Driver {
     pub(crate) xml: String,
     /// Starting paused is possible.
     pub(crate) start_paused: bool,
-    /// A shutdown request alone powers the guest off, as the test driver's guests do.
+    /// A shutdown request alone powers the guest off.
     pub(crate) obeys_shutdown: bool,
     /// Error codes of calls that the domain's state does not allow.
     pub(crate) refusals: &'static [i32],
@@ -44,7 +43,7 @@ pub(crate) const TEST: Events = Events {
     start: &["Started Booted"],
     start_paused: &[],
     destroy: &["Stopped Destroyed"],
-    shutdown: &["Stopped Shutdown"],
+    shutdown: &[],
 };
 
 const RUNNING: DomainState = DomainState::Running;
@@ -58,7 +57,6 @@ pub(crate) fn check(hypervisor: &dyn Hypervisor, driver: &Driver) {
     check_refusals_before_start(&domain, driver);
     check_start(&domain, driver, &recorder);
     check_pause_and_resume(&domain, driver, &recorder);
-    check_metadata(&domain, &recorder);
     check_stats(&domain);
     check_missing_agent(&domain, driver);
     if driver.obeys_shutdown {
@@ -107,7 +105,7 @@ fn check_refusals_before_start(domain: &SharedDomain, driver: &Driver) {
         domain.suspend(),
         domain.resume(),
         domain.destroy(DestroyMode::Forceful),
-        domain.shutdown(ShutdownMode::Default),
+        domain.shutdown(ShutdownMode::Acpi),
     ] {
         let error = refused.unwrap_err();
         assert!(driver.refusals.contains(&error.code), "{error}");
@@ -152,38 +150,6 @@ fn check_repeated_suspend(repeated: libvirt::Result<()>, driver: &Driver) {
     }
 }
 
-fn check_metadata(domain: &SharedDomain, recorder: &Recorder) {
-    assert_eq!(
-        domain.metadata("http://nobody", Affect::Current).unwrap(),
-        None
-    );
-    let write = |xml| {
-        let metadata = Metadata {
-            uri: URI,
-            prefix: "kubevirt",
-            xml,
-        };
-        domain
-            .set_metadata(metadata, Affect::LiveAndConfig)
-            .unwrap();
-        let uri = recorder.first(|event| match event {
-            Event::Metadata { uri, .. } => Some(uri.clone()),
-            _ => None,
-        });
-        assert_eq!(uri, Some(Some(URI.to_owned())));
-    };
-    write(Some("<kubevirt><uid>u-1</uid></kubevirt>"));
-    for of in [Affect::Live, Affect::Config] {
-        let xml = domain.metadata(URI, of).unwrap().unwrap();
-        assert!(xml.contains("<uid>u-1</uid>"), "{xml}");
-    }
-    let xml = domain.xml(XmlKind::Active).unwrap();
-    assert!(xml.contains("u-1"), "{xml}");
-    write(None);
-    assert_eq!(domain.metadata(URI, Affect::Live).unwrap(), None);
-    assert_eq!(domain.metadata(URI, Affect::Config).unwrap(), None);
-}
-
 fn check_stats(domain: &SharedDomain) {
     let stats = domain.stats().unwrap().unwrap();
     assert_eq!(
@@ -208,7 +174,7 @@ fn check_missing_agent(domain: &SharedDomain, driver: &Driver) {
 }
 
 fn check_shutdown(domain: &SharedDomain, driver: &Driver, recorder: &Recorder) {
-    domain.shutdown(ShutdownMode::Default).unwrap();
+    domain.shutdown(ShutdownMode::Acpi).unwrap();
     wait_until("the guest is off", || domain.state().unwrap().is_down());
     assert_eq!(
         domain.state().unwrap(),
