@@ -51,7 +51,7 @@ impl JobSignals {
     }
 
     /// The guest is stopped for a migration: by libvirt for the switch to the target, or by the launcher.
-    pub(super) fn is_handed_over(&self) -> bool {
+    pub(crate) fn is_handed_over(&self) -> bool {
         self.handed_over.load(Ordering::Relaxed)
     }
 

@@ -219,6 +219,10 @@ impl Observer {
             self.update_phase(presence);
             return;
         }
+        // libvirt ends a QEMU that its guest has left, and tells so next.
+        if snapshot.status == LifeCycle::Shutdown && self.job_signals.is_handed_over() {
+            return;
+        }
         if presence == Presence::Nothing && history.publications.last_published_active() {
             // A transient domain is gone with its end, and so is the reason.
             if !is_end(event) && !matches!(event, VmEvent::Republish | VmEvent::QemuMissing) {

@@ -194,6 +194,30 @@ async fn failure_has_libvirts_text_and_the_vm_runs_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn qemu_that_its_guest_has_left_is_not_told_to_shut_down() {
+    for has_left in [false, true] {
+        let rig = running().await;
+        if has_left {
+            rig.fake.publish(&Event::Lifecycle {
+                domain: DOMAIN.into(),
+                event: LifecycleEvent::Suspended,
+                detail: Detail::Migrated,
+            });
+        }
+        rig.fake.begin_end(DOMAIN);
+        // The observer reads the state meanwhile.
+        match has_left {
+            false => drop(rig.notifications_until("ShuttingDown").await),
+            true => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+        rig.fake.kill_qemu(DOMAIN);
+        let notifications = rig.notifications_until("Shutoff/Crashed").await;
+        let shuts_down = notifications.iter().any(|one| one.contains("ShuttingDown"));
+        assert_eq!(shuts_down, !has_left, "{notifications:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn failure_that_a_closed_connection_hides_is_read_from_libvirts_log() {
     const CLOSED: &str =
         "virError(Code=1, Domain=7, Message='internal error: client socket is closed')";
@@ -212,9 +236,18 @@ async fn failure_that_a_closed_connection_hides_is_read_from_libvirts_log() {
             rig.migration_log.observe(position, reason);
         }
         let error = FakeDaemon::error(1, 7, "internal error: client socket is closed");
-        rig.fake.fail_migration(DOMAIN, error);
         let failed = format!("migration={uid} PreCopy ended failed: ");
-        let notifications = rig.notifications_until(&failed).await;
+        let fail = async {
+            loop {
+                // Does nothing before libvirt's call has begun.
+                rig.fake.fail_migration(DOMAIN, error.clone());
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let notifications = tokio::select! {
+            notifications = rig.notifications_until(&failed) => notifications,
+            () = fail => return,
+        };
         let last = records(&notifications).pop().unwrap();
         assert!(last.ends_with(&format!("failed: {expected}")), "{last}");
     }

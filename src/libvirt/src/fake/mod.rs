@@ -256,6 +256,14 @@ impl FakeDaemon {
             .change_if_active(domain, |domain| domain.power_off());
     }
 
+    /// QEMU is asked to end, as by libvirt after a migration; it has not ended yet.
+    pub fn begin_end(&self, domain: &str) {
+        self.daemon.change_if_active(domain, |domain| {
+            domain.state = State::new(DomainState::Shutdown, Reason::Unknown);
+            vec![domain.lifecycle(LifecycleEvent::Shutdown, Detail::Host)]
+        });
+    }
+
     /// QEMU dies.
     pub fn kill_qemu(&self, domain: &str) {
         self.daemon.change_if_active(domain, |domain| {
