@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 use tempfile::TempDir;
 
-use crate::blobs::{self, blob_path};
-use crate::{ImageError, Platform};
+use crate::{Digest, ImageError, Platform, blobs};
 
 /// The media type of image manifests.
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -108,8 +107,7 @@ fn unpack(archive: &Path) -> Result<TempDir, ImageError> {
         let path = path.strip_prefix("./").unwrap_or(&path).to_owned();
         let is_blob = path.strip_prefix("blobs/sha256").is_ok_and(|name| {
             name.to_str()
-                .and_then(|name| blob_path(&format!("sha256:{name}")))
-                .is_some()
+                .is_some_and(|name| format!("sha256:{name}").parse::<Digest>().is_ok())
         });
         let is_part = is_blob
             || ["oci-layout", "index.json"]

@@ -4,40 +4,36 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use sha2::digest::Output;
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 
-use crate::ImageError;
+use crate::{Digest, ImageError, sha256};
 
 /// The largest manifest, configuration or index that is read.
 pub(crate) const MAX_JSON: u64 = 4 << 20;
 
-/// The digest of content, as descriptors have it.
-pub(crate) fn digest_of(content: &[u8]) -> String {
-    named(&Sha256::digest(content))
+/// The path of a blob.
+fn blob_path(layout: &Path, digest: &Digest) -> PathBuf {
+    layout.join("blobs/sha256").join(digest.hex())
 }
 
-fn named(hash: &Output<Sha256>) -> String {
-    format!("sha256:{hash:x}")
-}
-
-/// The path of a blob below a layout, unless the digest is no sha256.
-pub(crate) fn blob_path(digest: &str) -> Option<PathBuf> {
-    let hex = digest.strip_prefix("sha256:")?;
-    let lower = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    (hex.len() == 64 && hex.bytes().all(lower)).then(|| Path::new("blobs/sha256").join(hex))
+/// A digest that a layout's JSON names.
+fn named(layout: &Path, digest: &str) -> Result<Digest, ImageError> {
+    digest.parse().map_err(|reason| ImageError::Base {
+        path: layout.to_owned(),
+        reason,
+    })
 }
 
 /// Writes a blob and returns its digest.
-pub(crate) fn write(layout: &Path, content: &[u8]) -> Result<String, ImageError> {
-    let digest = digest_of(content);
+pub(crate) fn write(layout: &Path, content: &[u8]) -> Result<Digest, ImageError> {
+    let digest = sha256(content);
     write_once(layout, &digest, content)?;
     Ok(digest)
 }
 
 /// Writes a blob of a known digest, unless the layout has it.
-pub(crate) fn write_once(layout: &Path, digest: &str, content: &[u8]) -> Result<(), ImageError> {
-    let path = layout.join(blob_path(digest).ok_or_else(|| not_sha256(layout, digest))?);
+pub(crate) fn write_once(layout: &Path, digest: &Digest, content: &[u8]) -> Result<(), ImageError> {
+    let path = blob_path(layout, digest);
     match path.exists() {
         true => Ok(()),
         false => fs::write(&path, content).map_err(ImageError::io(path)),
@@ -57,8 +53,8 @@ pub(crate) fn write_json(
 
 /// Copies a blob and checks its digest.
 pub(crate) fn copy(from: &Path, to: &Path, digest: &str) -> Result<(), ImageError> {
-    let name = blob_path(digest).ok_or_else(|| not_sha256(from, digest))?;
-    let (source, target) = (from.join(&name), to.join(&name));
+    let digest = named(from, digest)?;
+    let (source, target) = (blob_path(from, &digest), blob_path(to, &digest));
     let mut reader = fs::File::open(&source).map_err(ImageError::io(&source))?;
     let mut writer = fs::File::create(&target).map_err(ImageError::io(&target))?;
     let mut hash = Sha256::new();
@@ -73,7 +69,7 @@ pub(crate) fn copy(from: &Path, to: &Path, digest: &str) -> Result<(), ImageErro
             .write_all(&buffer[..count])
             .map_err(ImageError::io(&target))?;
     }
-    has_digest(from, digest, named(&hash.finalize()))
+    has_digest(from, digest, hash.finalize().into())
 }
 
 /// Reads a manifest, configuration or index.
@@ -83,9 +79,9 @@ pub(crate) fn read_json(layout: &Path, digest: &str) -> Result<serde_json::Value
 
 /// Reads a blob of at most `limit` bytes and checks its digest.
 pub(crate) fn read(layout: &Path, digest: &str, limit: u64) -> Result<Vec<u8>, ImageError> {
-    let name = blob_path(digest).ok_or_else(|| not_sha256(layout, digest))?;
-    let content = read_limited(&layout.join(name), limit)?;
-    has_digest(layout, digest, digest_of(&content))?;
+    let digest = named(layout, digest)?;
+    let content = read_limited(&blob_path(layout, &digest), limit)?;
+    has_digest(layout, digest, sha256(&content))?;
     Ok(content)
 }
 
@@ -113,20 +109,13 @@ pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, ImageErro
     Ok(content)
 }
 
-fn has_digest(image: &Path, digest: &str, found: String) -> Result<(), ImageError> {
+fn has_digest(image: &Path, digest: Digest, found: Digest) -> Result<(), ImageError> {
     if found == digest {
         return Ok(());
     }
     Err(ImageError::Digest {
         path: image.to_owned(),
-        digest: digest.to_owned(),
+        digest,
         found,
     })
-}
-
-fn not_sha256(path: &Path, digest: &str) -> ImageError {
-    ImageError::Base {
-        path: path.to_owned(),
-        reason: format!("{digest:?} is no sha256 digest"),
-    }
 }

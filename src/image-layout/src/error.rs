@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::Digest;
+
 /// Why an image cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
@@ -28,9 +30,9 @@ pub enum ImageError {
         /// The image.
         path: PathBuf,
         /// The digest in the manifest.
-        digest: String,
+        digest: Digest,
         /// The digest of the content.
-        found: String,
+        found: Digest,
     },
     /// Two entries of a layer have the same path, or a path is not absolute and clean.
     #[error("{path} cannot be in a layer: {reason}")]

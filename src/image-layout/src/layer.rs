@@ -9,8 +9,7 @@ use std::rc::Rc;
 use flate2::{Compression, GzBuilder};
 use tar::{EntryType, Header};
 
-use crate::blobs::digest_of;
-use crate::{Capabilities, ImageError};
+use crate::{Capabilities, Digest, ImageError, sha256};
 
 /// The attribute of file capabilities in a PAX header, as GNU tar and containers write it.
 const CAPABILITY: &str = "SCHILY.xattr.security.capability";
@@ -42,9 +41,9 @@ pub(crate) struct LayerBlob {
     /// The gzip-compressed archive.
     pub(crate) content: Vec<u8>,
     /// Its digest.
-    pub(crate) digest: String,
+    pub(crate) digest: Digest,
     /// The digest of the archive itself.
-    pub(crate) diff_id: String,
+    pub(crate) diff_id: Digest,
 }
 
 impl Layer {
@@ -151,8 +150,8 @@ impl Layer {
         compressor.write_all(&archive)?;
         let content = compressor.finish()?;
         Ok(LayerBlob {
-            digest: digest_of(&content),
-            diff_id: digest_of(&archive),
+            digest: sha256(&content),
+            diff_id: sha256(&archive),
             content,
         })
     }

@@ -10,6 +10,7 @@
 
 mod base;
 mod blobs;
+mod digest;
 mod error;
 mod file_capabilities;
 mod image;
@@ -22,6 +23,7 @@ mod platform;
 mod symbol_versions;
 mod wasm_artifact;
 
+pub use digest::{Digest, sha256};
 pub use error::ImageError;
 pub use file_capabilities::{Capabilities, NET_BIND_SERVICE};
 pub use image::Image;

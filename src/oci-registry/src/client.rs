@@ -2,13 +2,14 @@
 
 use http::header::{ACCEPT, WWW_AUTHENTICATE};
 use http::{HeaderName, Method, Response, StatusCode};
+use image_layout::{Digest, sha256};
 use serde_json::Value as Json;
 use ureq::Body;
 
 use crate::auth_challenge::Challenge;
 use crate::token::TokenRequest;
 use crate::transport::{Query, Redirects, Transport};
-use crate::{Digest, MAX_MANIFEST, Options, Reference, RegistryError, sha256};
+use crate::{MAX_MANIFEST, Options, Reference, RegistryError};
 
 /// What manifests are asked for.
 const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, \

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Digest;
+use image_layout::Digest;
 
 /// The longest text of a registry that an error repeats, in characters.
 const MAX_QUOTED: usize = 200;

@@ -7,7 +7,6 @@
 mod auth_challenge;
 mod client;
 mod credentials;
-mod digest;
 mod error;
 mod options;
 mod push;
@@ -17,7 +16,6 @@ mod transport;
 
 pub use client::{Client, Manifest};
 pub use credentials::Credentials;
-pub use digest::{Digest, sha256};
 pub use error::RegistryError;
 pub use options::{Limits, Options};
 pub use reference::{Reference, ReferenceError};

@@ -2,11 +2,12 @@
 
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{Method, StatusCode};
+use image_layout::{Digest, sha256};
 
+use crate::RegistryError;
 use crate::auth_challenge::encoded;
 use crate::client::Client;
 use crate::transport::Query;
-use crate::{Digest, RegistryError, sha256};
 
 impl Client {
     /// Uploads a blob, unless the registry has it. Returns whether it was uploaded.

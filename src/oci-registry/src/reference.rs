@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::Digest;
+use image_layout::Digest;
 
 const MAX_REFERENCE: usize = 512;
 const MAX_TAG: usize = 128;

@@ -7,8 +7,7 @@ use anyhow::{Context, anyhow};
 use hook_host::Description;
 use hook_host::policy::{HookYaml, module_signature};
 use hook_host::wasm::Interface;
-use image_layout::{ImageError, Layer, WasmArtifact};
-use oci_registry::sha256;
+use image_layout::{ImageError, Layer, WasmArtifact, sha256};
 use sigstore_bundle::{Bundle, SUFFIX};
 
 use crate::exit::Failure;

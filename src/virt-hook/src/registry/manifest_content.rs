@@ -1,7 +1,8 @@
 //! What the hooks of an image are read from: its manifest and blobs.
 
 use anyhow::anyhow;
-use oci_registry::{Client, Digest, Manifest};
+use image_layout::Digest;
+use oci_registry::{Client, Manifest};
 use serde_json::Value as Json;
 
 use super::failure;

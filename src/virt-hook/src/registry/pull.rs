@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use hook_host::policy::module_signature;
-use oci_registry::{Digest, sha256};
+use image_layout::{Digest, sha256};
 use serde::Serialize;
 use sigstore_bundle::{Bundle, PublicKey};
 

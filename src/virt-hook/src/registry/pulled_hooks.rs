@@ -2,8 +2,8 @@
 
 use anyhow::anyhow;
 use hook_host::printable;
-use image_layout::{WASM_CONFIG, WASM_LAYER};
-use oci_registry::{Client, Digest, Manifest, Reference};
+use image_layout::{Digest, WASM_CONFIG, WASM_LAYER};
+use oci_registry::{Client, Manifest, Reference};
 use serde_json::Value as Json;
 
 use super::image_hooks::image_hooks;

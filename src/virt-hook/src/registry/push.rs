@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args;
-use image_layout::{ImageError, StoredLayout};
-use oci_registry::{Client, Digest, MAX_MANIFEST, sha256};
+use image_layout::{Digest, ImageError, StoredLayout, sha256};
+use oci_registry::{Client, MAX_MANIFEST};
 use serde::Serialize;
 use serde_json::Value as Json;
 

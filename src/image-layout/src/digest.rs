@@ -1,11 +1,11 @@
-//! Digests of content.
+//! Digests of content: the names of blobs, in layouts and registries.
 
 use std::fmt;
 use std::str::FromStr;
 
-use data_encoding::HEXLOWER;
-use ring::digest::SHA256;
 use serde::{Deserialize, Serialize};
+use sha2::digest::Output;
+use sha2::{Digest as _, Sha256};
 
 const PREFIX: &str = "sha256:";
 
@@ -31,8 +31,13 @@ impl Digest {
 /// The digest of content.
 #[must_use]
 pub fn sha256(content: &[u8]) -> Digest {
-    let digest = ring::digest::digest(&SHA256, content);
-    Digest(format!("{PREFIX}{}", HEXLOWER.encode(digest.as_ref())))
+    Sha256::digest(content).into()
+}
+
+impl From<Output<Sha256>> for Digest {
+    fn from(hash: Output<Sha256>) -> Self {
+        Self(format!("{PREFIX}{hash:x}"))
+    }
 }
 
 impl FromStr for Digest {
@@ -68,5 +73,31 @@ impl From<Digest> for String {
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_sha256_in_lower_case_is_a_digest() {
+        let digest = sha256(b"");
+        assert_eq!(digest.hex(), digest.as_str().replace("sha256:", ""));
+        assert_eq!(digest.as_str().parse::<Digest>().unwrap(), digest);
+        let hex = digest.hex();
+        for text in [
+            hex.to_owned(),
+            format!("sha512:{hex}"),
+            format!("sha256:{}", hex.to_uppercase()),
+            format!("sha256:{}", &hex[1..]),
+            format!("sha256:{hex}0"),
+            format!("sha256:../{}", &hex[3..]),
+            String::new(),
+        ] {
+            let error = text.parse::<Digest>().unwrap_err();
+            assert!(error.ends_with("is no sha256 digest"), "{error}");
+        }
     }
 }
