@@ -3,6 +3,9 @@
 use super::key::{Parts, Values};
 use crate::Element;
 
+/// Bytes of most paths.
+const PATH: usize = 96;
+
 /// One step of a path, below a parent.
 pub(super) struct PathStep<'a> {
     pub(super) element: &'a Element,
@@ -19,13 +22,13 @@ pub(super) enum Selector<'a> {
 }
 
 /// The document of a path, since keys may differ between the two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Side {
     Before,
     After,
 }
 
-/// All pairs of elements that the diff visits, each with its parent.
+/// The pairs of elements that the diff visits or has yet to visit, each with its parent.
 #[derive(Default)]
 pub(super) struct ElementPaths<'a> {
     visits: Vec<Visit<'a>>,
@@ -33,6 +36,8 @@ pub(super) struct ElementPaths<'a> {
 
 struct Visit<'a> {
     parent: Option<usize>,
+    /// The number of parents.
+    depth: usize,
     before: PathStep<'a>,
     after: PathStep<'a>,
 }
@@ -57,60 +62,75 @@ impl<'a> ElementPaths<'a> {
     }
 
     fn add(&mut self, parent: Option<usize>, before: PathStep<'a>, after: PathStep<'a>) -> usize {
+        let depth = parent.map_or(0, |parent| self.depth(parent) + 1);
         self.visits.push(Visit {
             parent,
+            depth,
             before,
             after,
         });
         self.visits.len() - 1
     }
 
-    pub(super) fn path(&self, visit: usize, side: Side) -> String {
-        let steps = self.steps(visit, side);
-        steps
-            .iter()
-            .rev()
-            .fold(String::new(), |path, step| write(path, step))
+    /// Forgets what was visited below a pair of elements and after it: the diff visits the last pair first.
+    pub(super) fn leave(&mut self, visit: usize) {
+        self.visits.truncate(visit + 1);
     }
 
-    /// The index of each element among its siblings, below the root.
+    fn depth(&self, visit: usize) -> usize {
+        self.visits.get(visit).map_or(0, |visit| visit.depth)
+    }
+
+    pub(super) fn path(&self, visit: usize, side: Side) -> String {
+        let mut steps = Vec::with_capacity(self.depth(visit) + 1);
+        steps.extend(self.steps(visit, side));
+        let mut path = String::with_capacity(PATH);
+        steps.iter().rev().for_each(|step| write(&mut path, step));
+        path
+    }
+
+    /// The index of each element among its siblings, below the root. There is room for one more.
     pub(super) fn indices(&self, visit: usize, side: Side) -> Vec<usize> {
-        let steps = self.steps(visit, side);
-        steps.iter().rev().skip(1).map(|step| step.index).collect()
+        let depth = self.depth(visit);
+        let mut indices = Vec::with_capacity(depth + 1);
+        indices.extend(self.steps(visit, side).take(depth).map(|step| step.index));
+        indices.reverse();
+        indices
     }
 
     /// The steps of a path, innermost first.
-    fn steps(&self, visit: usize, side: Side) -> Vec<&PathStep<'a>> {
-        let mut steps = Vec::new();
-        let mut at = Some(visit);
-        while let Some(visit) = at.and_then(|at| self.visits.get(at)) {
-            steps.push(if side == Side::Before {
-                &visit.before
-            } else {
-                &visit.after
-            });
-            at = visit.parent;
-        }
-        steps
+    fn steps(&self, visit: usize, side: Side) -> impl Iterator<Item = &PathStep<'a>> {
+        let outer = move |visit: &&Visit<'a>| self.visits.get(visit.parent?);
+        let visits = std::iter::successors(self.visits.get(visit), outer);
+        visits.map(move |visit| match side {
+            Side::Before => &visit.before,
+            Side::After => &visit.after,
+        })
     }
 
     pub(super) fn path_below(&self, parent: usize, side: Side, step: &PathStep<'_>) -> String {
-        write(self.path(parent, side), step)
+        let mut path = self.path(parent, side);
+        write(&mut path, step);
+        path
     }
 }
 
-fn write(mut path: String, step: &PathStep<'_>) -> String {
+fn write(path: &mut String, step: &PathStep<'_>) {
     path.push('/');
     path.push_str(step.element.canonical_name());
     match &step.selector {
         Selector::Only => {}
-        Selector::Nth(position) => path.push_str(&format!("[{position}]")),
+        Selector::Nth(position) => {
+            path.push('[');
+            path.push_str(&position.to_string());
+            path.push(']');
+        }
         Selector::Key(parts, values) => {
             for (part, value) in parts.iter().zip(values.iter().flatten()) {
-                let quote = if value.contains('\'') { '"' } else { '\'' };
-                path.push_str(&format!("[{part}={quote}{value}{quote}]"));
+                let quote = if value.contains('\'') { "\"" } else { "'" };
+                let texts: [&str; 7] = ["[", part, "=", quote, value, quote, "]"];
+                path.extend(texts);
             }
         }
     }
-    path
 }

@@ -9,6 +9,7 @@ mod element_paths;
 mod equality;
 pub(crate) mod key;
 mod moves;
+mod name_index;
 pub(crate) mod namespaces;
 mod pairing;
 pub(crate) mod siblings;
@@ -108,7 +109,10 @@ impl<'a> Differ<'a, '_> {
             }
             match next {
                 Work::Report(change) => self.changes.push(change),
-                Work::Compare(pair) => self.compare(&pair, &mut work),
+                Work::Compare(pair) => {
+                    self.paths.leave(pair.visit);
+                    self.compare(&pair, &mut work);
+                }
             }
         }
     }
@@ -154,17 +158,18 @@ impl<'a> Differ<'a, '_> {
         let before = Attributes::of(pair.before, pair.scopes.0.as_ref());
         let after = Attributes::of(pair.after, pair.scopes.1.as_ref());
         for (at, (name, attribute)) in before.list.iter().enumerate() {
-            let value = Some(attribute.value().into_owned());
             let now = after.get(name, at);
-            let now = now.map(|attribute| attribute.value().into_owned());
-            if value != now {
-                let kind = if now.is_some() {
-                    ChangeKind::Edited
-                } else {
-                    ChangeKind::Removed
-                };
-                self.attribute(pair, attribute, kind, (value, now));
+            if now.is_some_and(|now| now.raw == attribute.raw || now.value() == attribute.value()) {
+                continue;
             }
+            let kind = if now.is_some() {
+                ChangeKind::Edited
+            } else {
+                ChangeKind::Removed
+            };
+            let value = Some(attribute.value().into_owned());
+            let now = now.map(|attribute| attribute.value().into_owned());
+            self.attribute(pair, attribute, kind, (value, now));
         }
         for (at, (name, attribute)) in after.list.iter().enumerate() {
             if before.get(name, at).is_none() {
@@ -196,8 +201,11 @@ impl<'a> Differ<'a, '_> {
             let bound = namespaces::resolve(scope, prefix).map(|uri| uri.to_string());
             place.namespaces.push((prefix.to_owned(), bound));
         }
+        let mut path = self.paths.path(pair.visit, side);
+        path.push_str("/@");
+        path.push_str(written);
         self.report(Change {
-            path: format!("{}/@{written}", self.paths.path(pair.visit, side)),
+            path,
             kind,
             before,
             after,

@@ -13,6 +13,9 @@ pub(super) fn moved_among_namesakes(
     let mut all = vec![false; partner.len()];
     for family in families.iter().filter(|family| family.members.len() > 1) {
         let of_family: Vec<_> = family.members.iter().map(|at| partner[*at]).collect();
+        if of_family.iter().flatten().is_sorted() {
+            continue;
+        }
         for (at, moved) in family.members.iter().zip(moved(&of_family)) {
             all[*at] = moved;
         }

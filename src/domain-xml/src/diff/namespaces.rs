@@ -21,10 +21,10 @@ pub(crate) struct Name<'a> {
 
 /// The scope inside an element.
 pub(crate) fn enter(parent: Option<&Rc<Scope>>, element: &Element) -> Option<Rc<Scope>> {
-    let bound = declarations(element);
-    if bound.is_empty() {
+    if element.declarations().next().is_none() {
         return parent.cloned();
     }
+    let bound = declarations(element);
     Some(Rc::new(Scope {
         parent: parent.cloned(),
         bound,

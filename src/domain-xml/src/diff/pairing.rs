@@ -9,56 +9,49 @@ const LOOK_AHEAD: usize = 8;
 const MAX_COMPARED_ELEMENTS: usize = 64;
 
 /// The index after of each child before. `same_namespaces`: prefixes stand for the same namespaces around both.
-pub(super) fn pair(
-    before: &Siblings<'_>,
-    after: &Siblings<'_>,
+pub(super) fn pair<'a>(
+    before: &Siblings<'a>,
+    after: &Siblings<'a>,
     same_namespaces: bool,
 ) -> Vec<Option<usize>> {
     let mut partner = vec![None; before.list.len()];
-    for old in before.families() {
-        if let Some(new) = after.family_named(&old.name) {
-            let mut pairing = Pairing::new(before, after, old, new);
-            pairing.pair(same_namespaces);
-            for (old, new) in pairing.pairs() {
-                partner[old] = Some(new);
+    for (old, new) in before.common_families(after) {
+        let mut pairing = Pairing {
+            before,
+            after,
+            old,
+            new,
+            partner: Vec::new(),
+            taken: Vec::new(),
+        };
+        if pairing.is_unchanged(same_namespaces) {
+            for (old, new) in old.members.iter().zip(&new.members) {
+                partner[*old] = Some(*new);
             }
+            continue;
+        }
+        pairing.pair();
+        for (old, new) in pairing.pairs() {
+            partner[old] = Some(new);
         }
     }
     partner
 }
 
 /// The children of one name. Members are counted within their family.
-struct Pairing<'s, 'a, 'b> {
+struct Pairing<'s, 'a> {
     before: &'s Siblings<'a>,
-    after: &'s Siblings<'b>,
+    after: &'s Siblings<'a>,
     old: &'s Family<'a>,
-    new: &'s Family<'b>,
+    new: &'s Family<'a>,
     partner: Vec<Option<usize>>,
     taken: Vec<bool>,
 }
 
-impl<'s, 'a, 'b> Pairing<'s, 'a, 'b> {
-    fn new(
-        before: &'s Siblings<'a>,
-        after: &'s Siblings<'b>,
-        old: &'s Family<'a>,
-        new: &'s Family<'b>,
-    ) -> Self {
-        Pairing {
-            before,
-            after,
-            old,
-            new,
-            partner: vec![None; old.members.len()],
-            taken: vec![false; new.members.len()],
-        }
-    }
-
-    fn pair(&mut self, same_namespaces: bool) {
-        if self.is_unchanged(same_namespaces) {
-            self.partner = (0..self.old.members.len()).map(Some).collect();
-            return;
-        }
+impl Pairing<'_, '_> {
+    fn pair(&mut self) {
+        self.partner = vec![None; self.old.members.len()];
+        self.taken = vec![false; self.new.members.len()];
         let before = self.before.identities(self.old);
         let after = self.after.identities(self.new);
         let theirs = before.in_terms_of(after);
@@ -105,11 +98,12 @@ impl<'s, 'a, 'b> Pairing<'s, 'a, 'b> {
         for alternative in 0..ALTERNATIVES {
             for old in 0..self.partner.len() {
                 if let (None, Some(number)) = (self.partner[old], before.of(old)[alternative])
-                    && let ([_], Some(their)) = (before.sharing(number), theirs[number])
-                    && let [new] = after.sharing(their)
-                    && !self.taken[*new]
+                    && before.sharing(number).only().is_some()
+                    && let Some(their) = theirs[number]
+                    && let Some(new) = after.sharing(their).only()
+                    && !self.taken[new]
                 {
-                    self.set(old, *new);
+                    self.set(old, new);
                 }
             }
         }
@@ -130,11 +124,11 @@ impl<'s, 'a, 'b> Pairing<'s, 'a, 'b> {
                 {
                     let candidates = after.sharing(their);
                     let at = &mut next[number];
-                    while candidates.get(*at).is_some_and(|new| self.taken[*new]) {
+                    while candidates.get(*at).is_some_and(|new| self.taken[new]) {
                         *at += 1;
                     }
                     if let Some(new) = candidates.get(*at) {
-                        self.set(old, *new);
+                        self.set(old, new);
                     }
                 }
             }
@@ -199,7 +193,7 @@ impl<'s, 'a, 'b> Pairing<'s, 'a, 'b> {
     }
 
     fn is_only_child(&self, old: usize, new: usize) -> bool {
-        let kind = &self.before.list[old].kind;
+        let kind = self.before.kind(old);
         kind.only_child_is_itself && self.before.is_only(old) && self.after.is_only(new)
     }
 }

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use super::element_paths::{PathStep, Selector};
 use super::key::{self, Kind, Parts, Values};
+use super::name_index::NameIndex;
 use super::namespaces::{self, Name, Scope};
 use crate::Element;
 
@@ -19,28 +20,31 @@ pub(crate) struct Siblings<'a> {
     pub(super) list: Vec<Child<'a>>,
     /// Children by the name that paths use, [`Element::canonical_name`].
     namesakes: Vec<Namesakes>,
-    /// Children of equal names, whatever prefix they are written with.
+    /// Children of equal names, whatever prefix they are written with, by the name's number.
     families: Vec<Family<'a>>,
-    family_of: HashMap<Name<'a>, usize>,
+    names: NameIndex<Name<'a>>,
 }
 
 pub(super) struct Child<'a> {
     pub(super) element: &'a Element,
     /// The namespaces inside the child.
     pub(super) scope: Option<Rc<Scope>>,
-    pub(super) kind: Kind,
     namesakes: usize,
     /// Position among its namesakes, from 1.
     nth: usize,
+    /// The next of its namesakes.
+    next: Option<usize>,
     family: usize,
     /// Index in its family.
     member: usize,
 }
 
 /// The children with one name in paths.
-#[derive(Default)]
 struct Namesakes {
-    members: Vec<usize>,
+    kind: Kind,
+    first: usize,
+    last: usize,
+    count: usize,
     /// Whether a child is written with the prefix of another namespace.
     mixed: bool,
     /// Alternatives that a child has several times, so that predicates cannot distinguish the children.
@@ -48,8 +52,8 @@ struct Namesakes {
 }
 
 /// The children with one name and namespace.
+#[derive(Default)]
 pub(super) struct Family<'a> {
-    pub(super) name: Name<'a>,
     pub(super) members: Vec<usize>,
     identities: OnceCell<Identities<'a>>,
 }
@@ -61,7 +65,13 @@ pub(super) struct Identities<'a> {
     of: Vec<[Option<usize>; ALTERNATIVES]>,
     numbers: HashMap<Identity<'a>, usize>,
     /// The members that share an identity, by number.
-    sharing: Vec<Vec<usize>>,
+    sharing: Vec<Sharing>,
+}
+
+/// The members that share an identity: nearly always one.
+pub(super) struct Sharing {
+    first: usize,
+    others: Vec<usize>,
 }
 
 /// The values of an alternative key.
@@ -70,33 +80,19 @@ pub(super) type Identity<'a> = (usize, Values<'a>);
 impl<'a> Siblings<'a> {
     pub(crate) fn of(parent: &'a Element, scope: Option<&Rc<Scope>>) -> Siblings<'a> {
         let mut siblings = Siblings {
-            list: Vec::new(),
+            list: Vec::with_capacity(parent.children().count()),
             namesakes: Vec::new(),
             families: Vec::new(),
-            family_of: HashMap::new(),
+            names: NameIndex::new(),
         };
-        let mut named = HashMap::new();
+        let mut in_paths = NameIndex::new();
         for element in parent.children() {
             let scope = namespaces::enter(scope, element);
-            let family = siblings.family(Name::of(element, scope.as_ref()));
-            let namesakes = *named.entry(element.canonical_name()).or_insert_with(|| {
-                siblings.namesakes.push(Namesakes::default());
-                siblings.namesakes.len() - 1
-            });
+            let family = siblings.names.number(Name::of(element, scope.as_ref()));
+            let namesakes = in_paths.number(element.canonical_name());
             siblings.add(element, scope, family, namesakes);
         }
         siblings
-    }
-
-    fn family(&mut self, name: Name<'a>) -> usize {
-        *self.family_of.entry(name).or_insert_with_key(|name| {
-            self.families.push(Family {
-                name: name.clone(),
-                members: Vec::new(),
-                identities: OnceCell::new(),
-            });
-            self.families.len() - 1
-        })
     }
 
     fn add(
@@ -107,19 +103,30 @@ impl<'a> Siblings<'a> {
         namesakes: usize,
     ) {
         let at = self.list.len();
-        let (relatives, others) = (&mut self.families[family], &mut self.namesakes[namesakes]);
-        let first = others.members.first();
-        others.mixed |= first.is_some_and(|first| self.list[*first].family != family);
-        relatives.members.push(at);
-        others.members.push(at);
+        if family == self.families.len() {
+            self.families.push(Family::default());
+        }
+        match self.namesakes.get_mut(namesakes) {
+            Some(others) => {
+                others.mixed |= self.list[others.first].family != family;
+                self.list[others.last].next = Some(at);
+                others.last = at;
+                others.count += 1;
+            }
+            None => self
+                .namesakes
+                .push(Namesakes::of(at, element.canonical_name())),
+        }
+        let relatives = &mut self.families[family].members;
+        relatives.push(at);
         self.list.push(Child {
             element,
             scope,
-            kind: key::kind(element.canonical_name()),
             namesakes,
-            nth: others.members.len(),
+            nth: self.namesakes[namesakes].count,
+            next: None,
             family,
-            member: relatives.members.len() - 1,
+            member: relatives.len() - 1,
         });
     }
 
@@ -132,16 +139,27 @@ impl<'a> Siblings<'a> {
         &self.families
     }
 
-    pub(super) fn family_named(&self, name: &Name<'_>) -> Option<&Family<'a>> {
-        self.families.get(*self.family_of.get(name)?)
+    /// The families that both have.
+    pub(super) fn common_families<'s>(
+        &'s self,
+        other: &'s Siblings<'a>,
+    ) -> impl Iterator<Item = (&'s Family<'a>, &'s Family<'a>)> {
+        let named = self.families.iter().zip(self.names.names());
+        named.filter_map(|(family, name)| {
+            let theirs = other.names.find(name)?;
+            Some((family, &other.families[theirs]))
+        })
     }
 
     /// The path step that selects a child and no other.
     pub(super) fn step(&self, at: usize) -> PathStep<'a> {
         let child = &self.list[at];
         let only = self.is_only(at);
-        let by_key = || self.own_key(child).filter(|_| !self.namesakes(child).mixed);
-        let selector = if only && child.kind.only_child_is_itself {
+        let by_key = || {
+            let parts = self.own_key(child)?;
+            Some((parts, key::values(child.element, parts)?))
+        };
+        let selector = if only && self.kind(at).only_child_is_itself {
             Selector::Only
         } else if let Some((parts, values)) = by_key() {
             Selector::Key(parts, values)
@@ -158,12 +176,15 @@ impl<'a> Siblings<'a> {
     }
 
     /// The first alternative that no sibling shares.
-    fn own_key(&self, child: &Child<'a>) -> Option<(Parts, Values<'a>)> {
+    fn own_key(&self, child: &Child<'a>) -> Option<Parts> {
+        let namesakes = self.namesakes(child);
+        if namesakes.mixed {
+            return None;
+        }
         let manifold = self.manifold(child);
-        let mut alternatives = child.kind.alternatives.iter().enumerate();
+        let mut alternatives = namesakes.kind.alternatives.iter().enumerate();
         let own = |n: usize| !manifold[n] && self.sharing(child, n) == 1;
-        let (_, parts) = alternatives.find(|(n, _)| own(*n))?;
-        Some((parts, key::values(child.element, parts)?))
+        alternatives.find(|(n, _)| own(*n)).map(|(_, parts)| *parts)
     }
 
     /// How predicates fail to distinguish a child from its siblings: whether always, because only its position does or
@@ -172,12 +193,12 @@ impl<'a> Siblings<'a> {
         let Some(child) = self.list.get(at) else {
             return (true, Vec::new());
         };
-        let by_position = matches!(self.step(at).selector, Selector::Nth(_));
+        let by_position = !self.is_only(at) && self.own_key(child).is_none();
         let sharing = |n: usize| self.sharing(child, n);
         let best = (0..ALTERNATIVES).map(sharing).find(|sharing| *sharing > 0);
         let shared = best.is_some_and(|best| best > 1);
         let manifold = self.manifold(child);
-        let alternatives = child.kind.alternatives.iter().enumerate();
+        let alternatives = self.kind(at).alternatives.iter().enumerate();
         let failing = alternatives.filter(|(n, _)| manifold[*n] || sharing(*n) != 1);
         (
             by_position || shared,
@@ -185,9 +206,14 @@ impl<'a> Siblings<'a> {
         )
     }
 
+    /// The keys of the children of its name.
+    pub(super) fn kind(&self, at: usize) -> &Kind {
+        &self.namesakes(&self.list[at]).kind
+    }
+
     /// Whether no sibling has its name.
     pub(super) fn is_only(&self, at: usize) -> bool {
-        self.namesakes(&self.list[at]).members.len() == 1
+        self.namesakes(&self.list[at]).count == 1
     }
 
     fn namesakes(&self, child: &Child<'a>) -> &Namesakes {
@@ -198,12 +224,14 @@ impl<'a> Siblings<'a> {
         let namesakes = self.namesakes(child);
         *namesakes.manifold.get_or_init(|| {
             std::array::from_fn(|n| {
-                let members = namesakes.members.iter().map(|at| &self.list[*at]);
+                let Some(parts) = namesakes.kind.parts(n) else {
+                    return false;
+                };
+                let first = &self.list[namesakes.first];
+                let next = |member: &&Child<'a>| Some(&self.list[member.next?]);
+                let members = std::iter::successors(Some(first), next);
                 let mut unknown = members.filter(|member| self.sharing(member, n) == 0);
-                unknown.any(|member| {
-                    let parts = member.kind.parts(n);
-                    parts.is_some_and(|parts| key::is_manifold(member.element, parts))
-                })
+                unknown.any(|member| key::is_manifold(member.element, parts))
             })
         })
     }
@@ -212,14 +240,14 @@ impl<'a> Siblings<'a> {
     fn sharing(&self, child: &Child<'a>, alternative: usize) -> usize {
         let identities = self.identities(&self.families[child.family]);
         let number = identities.of[child.member][alternative];
-        number.map_or(0, |number| identities.sharing[number].len())
+        number.map_or(0, |number| identities.sharing[number].count())
     }
 
     pub(super) fn identities<'s>(&'s self, family: &'s Family<'a>) -> &'s Identities<'a> {
         family.identities.get_or_init(|| {
             let mut identities = Identities::default();
             for at in &family.members {
-                identities.add(&self.list[*at]);
+                identities.add(&self.list[*at], self.kind(*at));
             }
             identities
         })
@@ -227,14 +255,18 @@ impl<'a> Siblings<'a> {
 }
 
 impl<'a> Identities<'a> {
-    fn add(&mut self, child: &Child<'a>) {
+    fn add(&mut self, child: &Child<'a>, kind: &Kind) {
         let numbers = std::array::from_fn(|n| {
-            let values = key::values(child.element, child.kind.parts(n)?)?;
-            let number = *self.numbers.entry((n, values)).or_insert_with(|| {
-                self.sharing.push(Vec::new());
-                self.sharing.len() - 1
-            });
-            self.sharing[number].push(child.member);
+            let values = key::values(child.element, kind.parts(n)?)?;
+            let new = self.sharing.len();
+            let number = *self.numbers.entry((n, values)).or_insert(new);
+            match self.sharing.get_mut(number) {
+                Some(sharing) => sharing.others.push(child.member),
+                None => self.sharing.push(Sharing {
+                    first: child.member,
+                    others: Vec::new(),
+                }),
+            }
             Some(number)
         });
         self.of.push(numbers);
@@ -255,7 +287,39 @@ impl<'a> Identities<'a> {
     }
 
     /// The members that share an identity.
-    pub(super) fn sharing(&self, number: usize) -> &[usize] {
+    pub(super) fn sharing(&self, number: usize) -> &Sharing {
         &self.sharing[number]
+    }
+}
+
+impl Sharing {
+    fn count(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    /// The only member with the identity.
+    pub(super) fn only(&self) -> Option<usize> {
+        self.others.is_empty().then_some(self.first)
+    }
+
+    /// The members in their order, by index.
+    pub(super) fn get(&self, at: usize) -> Option<usize> {
+        match at.checked_sub(1) {
+            None => Some(self.first),
+            Some(other) => self.others.get(other).copied(),
+        }
+    }
+}
+
+impl Namesakes {
+    fn of(first: usize, name: &str) -> Namesakes {
+        Namesakes {
+            kind: key::kind(name),
+            first,
+            last: first,
+            count: 1,
+            mixed: false,
+            manifold: OnceCell::new(),
+        }
     }
 }

@@ -9,6 +9,9 @@ use crate::diff::namespaces::{self, Scope};
 use crate::diff::siblings::Siblings;
 use crate::path::NameTest;
 
+/// So many nodes are counted faster than a list of the children is looked up.
+const FEW: usize = 16;
+
 /// An element and its position in a document.
 #[derive(Clone)]
 pub struct ElementAt<'a> {
@@ -23,8 +26,8 @@ pub struct ElementAt<'a> {
     inside: Option<Rc<Scope>>,
 }
 
-/// One document. Children and siblings are looked up once, because a hostile hook can change every
-/// child of a large element.
+/// One document. The children and siblings of a large element are looked up once, because a hostile hook can change
+/// every child.
 pub struct DocumentIndex<'a> {
     root: &'a Element,
     children: HashMap<*const Element, Vec<&'a Element>>,
@@ -71,8 +74,7 @@ impl<'a> DocumentIndex<'a> {
 
     /// A child by its index among the element children.
     pub fn child(&mut self, parent: &ElementAt<'a>, index: usize) -> Option<ElementAt<'a>> {
-        let children = self.children(parent.element);
-        let element = *children.get(index)?;
+        let element = self.nth_child(parent.element, index)?;
         Some(ElementAt {
             element,
             parent: Some(parent.element),
@@ -82,9 +84,13 @@ impl<'a> DocumentIndex<'a> {
         })
     }
 
-    fn children(&mut self, parent: &'a Element) -> &[&'a Element] {
-        let family = self.children.entry(std::ptr::from_ref(parent));
-        family.or_insert_with(|| parent.children().collect())
+    fn nth_child(&mut self, parent: &'a Element, index: usize) -> Option<&'a Element> {
+        if parent.nodes().len() <= FEW {
+            return parent.children().nth(index);
+        }
+        let children = self.children.entry(std::ptr::from_ref(parent));
+        let children = children.or_insert_with(|| parent.children().collect());
+        children.get(index).copied()
     }
 
     /// How predicates fail to tell which element this is.

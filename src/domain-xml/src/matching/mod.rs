@@ -32,23 +32,23 @@ pub struct PatternSet {
     starts: Vec<usize>,
     conditions: Conditions,
     /// The number of each exact name of a step.
-    names: HashMap<String, usize>,
+    names: HashMap<String, u32>,
     /// The number of each part that a predicate asks for: `target/@dev`.
     parts: HashMap<String, usize>,
 }
 
 /// A step that may be next, or the end of a pattern. Kept small, because all states around an element are visited.
 struct State {
-    pattern: usize,
+    pattern: u32,
     kind: StateKind,
     /// The most selective of its conditions.
-    decisive: Option<usize>,
+    decisive: Option<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StateKind {
     /// A child with this name, by number.
-    Named(usize),
+    Named(u32),
     /// A child whose name is accepted by [`Tests::name`].
     Accepting,
     /// Any number of levels.
@@ -91,7 +91,7 @@ impl PatternSet {
 
     fn add_state(&mut self, pattern: usize, kind: StateKind, tests: Tests) {
         self.states.push(State {
-            pattern,
+            pattern: narrow(pattern),
             kind,
             decisive: None,
         });
@@ -104,7 +104,7 @@ impl PatternSet {
         };
         let kind = match name {
             NameTest::Exact(name) => {
-                let next = self.names.len();
+                let next = narrow(self.names.len());
                 StateKind::Named(*self.names.entry(name.clone()).or_insert(next))
             }
             NameTest::Any | NameTest::Prefix(_) => StateKind::Accepting,
@@ -139,7 +139,8 @@ impl PatternSet {
             shared[condition] += 1;
         }
         for (state, tests) in self.states.iter_mut().zip(&self.tests) {
-            state.decisive = tests.conditions.iter().min_by_key(|number| shared[*number]);
+            let decisive = tests.conditions.iter().min_by_key(|one| shared[*one]);
+            state.decisive = decisive.map(narrow);
         }
     }
 
@@ -163,6 +164,12 @@ impl PatternSet {
     }
 }
 
+impl State {
+    fn pattern(&self) -> usize {
+        self.pattern as usize
+    }
+}
+
 impl Tests {
     fn none() -> Tests {
         Tests {
@@ -172,6 +179,11 @@ impl Tests {
             asked: Vec::new(),
         }
     }
+}
+
+/// Patterns, names and conditions are counted in 32 bits; there are never more than a text has bytes.
+fn narrow(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// What a predicate asks for, as keys are written: `target/@dev`.

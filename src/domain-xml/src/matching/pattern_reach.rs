@@ -2,7 +2,7 @@
 
 use super::document_index::Ambiguity;
 use super::predicates::Holding;
-use super::{DocumentIndex, ElementAt, PatternSet, StateKind, Tests};
+use super::{DocumentIndex, ElementAt, PatternSet, State, StateKind, Tests};
 use crate::path::{NameTest, Step, Target};
 use crate::{Budget, PathPattern};
 
@@ -53,19 +53,20 @@ impl PatternReach {
             ambiguity: None,
             budget,
         };
+        let is_root = at.parent.is_none();
         let mut stopped = None;
         let mut inside = PatternReach::default();
         for number in &self.0 {
             let state = &set.states[*number];
-            if at.parent.is_none() && !set.patterns[state.pattern].absolute {
+            if is_root && !set.patterns[state.pattern()].absolute {
                 inside.0.push(*number);
                 continue;
             }
-            match entry.advance(*number) {
+            match entry.advance(*number, state) {
                 Advance::No => {}
                 Advance::Stay => inside.add(set, *number),
                 Advance::Next => inside.add(set, number + 1),
-                Advance::Ambiguous => stopped = stopped.or(Some(state.pattern)),
+                Advance::Ambiguous => stopped = stopped.or(Some(state.pattern())),
             }
         }
         // A state may be reached from itself and from the one before.
@@ -89,7 +90,8 @@ impl PatternReach {
 
     /// The first pattern that may still lead further.
     pub fn first_alive(&self, set: &PatternSet) -> Option<usize> {
-        self.0.first().map(|number| set.states[*number].pattern)
+        let first = self.0.first();
+        first.map(|number| set.states[*number].pattern())
     }
 
     /// The first pattern that permits the element itself: its text, that it is there, and the
@@ -110,7 +112,7 @@ impl PatternReach {
     fn first_end(&self, set: &PatternSet, permits: impl Fn(&PathPattern) -> bool) -> Option<usize> {
         let states = self.0.iter().map(|number| &set.states[*number]);
         let ends = states.filter(|state| state.kind == StateKind::End);
-        let mut patterns = ends.map(|state| state.pattern);
+        let mut patterns = ends.map(State::pattern);
         patterns.find(|number| permits(&set.patterns[*number]))
     }
 }
@@ -133,7 +135,7 @@ struct Entry<'e, 'a> {
     side: &'e mut DocumentIndex<'a>,
     at: &'e ElementAt<'a>,
     /// The name's number, if a step has that name.
-    name: Option<usize>,
+    name: Option<u32>,
     explicit: bool,
     holding: Option<Holding>,
     ambiguity: Option<(bool, Vec<Vec<usize>>)>,
@@ -141,9 +143,8 @@ struct Entry<'e, 'a> {
 }
 
 impl Entry<'_, '_> {
-    fn advance(&mut self, number: usize) -> Advance {
+    fn advance(&mut self, number: usize, state: &State) -> Advance {
         let set = self.set;
-        let state = &set.states[number];
         match state.kind {
             StateKind::End => return Advance::No,
             StateKind::Descend if self.explicit => return Advance::No,
@@ -153,7 +154,7 @@ impl Entry<'_, '_> {
             StateKind::Named(_) | StateKind::Accepting => return Advance::No,
         }
         if let Some(condition) = state.decisive
-            && !self.holding().has(condition)
+            && !self.holding().has(condition as usize)
         {
             return Advance::No;
         }
