@@ -39,6 +39,7 @@ const WRITE: Duration = Duration::from_secs(2);
 pub(crate) struct Recorder {
     config: RecordConfig,
     serial: AtomicU64,
+    random: Option<File>,
 }
 
 impl Recorder {
@@ -54,6 +55,7 @@ impl Recorder {
         Ok(Self {
             config: config.clone(),
             serial: AtomicU64::new(0),
+            random: File::open("/dev/urandom").ok(),
         })
     }
 
@@ -65,10 +67,7 @@ impl Recorder {
     /// New random numbers and the current time for the next call; `None` if there is no random source.
     pub(crate) fn new_determinism(&self) -> Option<Determinism> {
         let mut seed = [0; 32];
-        File::open("/dev/urandom")
-            .ok()?
-            .read_exact(&mut seed)
-            .ok()?;
+        self.random.as_ref()?.read_exact(&mut seed).ok()?;
         Some(Determinism { seed, time: now() })
     }
 
