@@ -395,3 +395,26 @@ async fn is_garbage() {
         assert!(text.contains(part), "{text}");
     }
 }
+
+#[tokio::test]
+async fn needs_proposals_that_are_switched_off() {
+    for (core, part) in [
+        ("(func $f (return_call $f))", "tail calls"),
+        ("(memory i64 1)", "memory64"),
+        ("(memory 1 (pagesize 1))", "custom page"),
+        (
+            "(func (param v128) (result v128) (i8x16.relaxed_swizzle (local.get 0) (local.get 0)))",
+            "relaxed SIMD",
+        ),
+        (
+            "(func (param i64) (result i64 i64)
+                (i64.add128 (local.get 0) (local.get 0) (local.get 0) (local.get 0)))",
+            "wide arithmetic",
+        ),
+        ("(memory 1 1 shared)", "threads"),
+    ] {
+        let component = format!("(component (core module {core}))");
+        let text = refusal(&wat::parse_str(component).unwrap()).await;
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
