@@ -137,9 +137,32 @@ fn attributes(tag: &BytesStart<'_>) -> Option<Vec<(String, String)>> {
         {
             return None;
         }
+        if is_forbidden_declaration(key, &value) {
+            return None;
+        }
         found.push((name(key)?, value.into_owned()));
     }
     (found.len() <= 256).then_some(found)
+}
+
+/// Namespaces in XML 1.0, "Reserved Prefixes and Namespace Names" and "Prefix Declared".
+fn is_forbidden_declaration(name: &str, uri: &str) -> bool {
+    let reserved = [
+        "http://www.w3.org/XML/1998/namespace",
+        "http://www.w3.org/2000/xmlns/",
+    ];
+    match name.strip_prefix("xmlns") {
+        Some("") => reserved.contains(&uri),
+        Some(rest) if rest.starts_with(':') => {
+            let prefix = &rest[1..];
+            self::name(prefix).is_none()
+                || prefix.contains(':')
+                || ["", "xml", "xmlns"].contains(&prefix)
+                || uri.is_empty()
+                || reserved.contains(&uri)
+        }
+        _ => false,
+    }
 }
 
 fn reference(raw: &str) -> Option<String> {

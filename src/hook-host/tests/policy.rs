@@ -127,6 +127,17 @@ async fn nothing_hides_a_change() {
         };
         assert_eq!(error.kind(), kind, "{what}: {error}");
     }
+    // libvirt's parser ignores these declarations, and so reads a command line of QEMU.
+    let chain_of_all = odd("allow: {paths: ['/domain/**']}\n").await;
+    let qemu = "http://libvirt.org/schemas/domain/qemu/1.0";
+    for hidden in [
+        format!("<commandline xmlns='{qemu}' xmlns:='urn:x'/>"),
+        format!("<description xmlns:q='{qemu}'><q:commandline xmlns:q=''/></description>"),
+    ] {
+        let vmi = format!("replace\n<uuid>\n{hidden}<uuid>");
+        let error = define(&chain_of_all, &vmi).await.unwrap_err();
+        assert!(error.to_string().contains("no namespace"), "{error}");
+    }
     // Elements that change places are moves of their parent's.
     let xml = XML.replace(
         "</domain>",

@@ -58,6 +58,16 @@ pub enum ParseErrorKind {
     /// An invalid name.
     #[error("`{0}` is no name of an element or attribute")]
     BadName(String),
+    /// A namespace declaration that XML forbids.
+    #[error(
+        "{attribute}=\"{uri}\" declares no namespace: its prefix is no name or reserved, or its namespace is empty or reserved"
+    )]
+    BadNamespace {
+        /// The attribute.
+        attribute: String,
+        /// Its value.
+        uri: String,
+    },
     /// An undefined reference.
     #[error("`&{0}` is no reference that XML defines; a plain ampersand is written &amp;")]
     BadReference(String),

@@ -20,13 +20,33 @@ struct Bound<'a> {
 /// The most declarations in scope; documents have two or three.
 const MAX_NAMESPACES: usize = 64;
 
+/// Prefixes and namespaces that no document may declare.
+const RESERVED_PREFIXES: [&str; 2] = ["xml", "xmlns"];
+const RESERVED_NAMESPACES: [&str; 2] = [
+    "http://www.w3.org/XML/1998/namespace",
+    "http://www.w3.org/2000/xmlns/",
+];
+
 impl<'a> Namespaces<'a> {
+    /// Adds the declaration that an attribute makes, if it makes one.
+    ///
+    /// What XML forbids in a declaration is refused. libvirt's parser ignores such a declaration, so that an outer one, which
+    /// seems to be hidden, still holds there.
     pub(super) fn declare(
         &mut self,
-        prefix: &'a str,
+        attribute: &'a str,
         uri: &str,
         depth: usize,
     ) -> Result<(), ParseErrorKind> {
+        let Some(prefix) = name::declared_prefix(attribute) else {
+            return Ok(());
+        };
+        if !is_declaration(attribute, prefix, uri) {
+            return Err(ParseErrorKind::BadNamespace {
+                attribute: attribute.to_owned(),
+                uri: uri.to_owned(),
+            });
+        }
         if self.bound.len() >= MAX_NAMESPACES {
             return Err(ParseErrorKind::TooManyNamespaces(MAX_NAMESPACES));
         }
@@ -52,5 +72,46 @@ impl<'a> Namespaces<'a> {
         };
         let bound = self.bound.iter().rev().find(means)?;
         name::canonical(written, bound.canonical?)
+    }
+}
+
+/// Whether the declaration is one by the rules of Namespaces in XML 1.0.
+fn is_declaration(attribute: &str, prefix: &str, uri: &str) -> bool {
+    let binds_prefix = || {
+        let is_name = name::is_valid(prefix) && !prefix.contains(':');
+        is_name && !RESERVED_PREFIXES.contains(&prefix) && !uri.is_empty()
+    };
+    (attribute == "xmlns" || binds_prefix()) && !RESERVED_NAMESPACES.contains(&uri)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use crate::Document;
+
+    const QEMU: &str = "http://libvirt.org/schemas/domain/qemu/1.0";
+
+    #[test]
+    fn declarations_that_libvirts_parser_ignores_are_refused() {
+        for ignored in [
+            "xmlns:='http://kubevirt.io'",
+            "xmlns:=''",
+            "xmlns:q=''",
+            "xmlns:1q='urn:x'",
+            "xmlns:q:r='urn:x'",
+            "xmlns:xml='urn:x'",
+            "xmlns:xmlns='urn:x'",
+            "xmlns='http://www.w3.org/XML/1998/namespace'",
+            "xmlns:q='http://www.w3.org/2000/xmlns/'",
+            "xmlns:q='http://www.w3.org/2000/xmlns&#47;'",
+        ] {
+            let xml = format!("<a xmlns:q='{QEMU}' xmlns='{QEMU}'><q:b {ignored}/></a>");
+            let error = Document::parse(&xml).map(drop).unwrap_err().to_string();
+            assert!(error.contains("no namespace"), "{ignored}: {error}");
+        }
+        for allowed in ["xmlns=''", "xmlns='urn:x'", "xmlns:q='urn:x'", "xmlnsq=''"] {
+            let xml = format!("<a xmlns:q='{QEMU}' xmlns='{QEMU}'><q:b {allowed}/></a>");
+            Document::parse(&xml).unwrap();
+        }
     }
 }

@@ -9,7 +9,7 @@ use super::namespaces::Namespaces;
 use super::{BYTE_ORDER_MARK, Flaw, ParseErrorKind, ScanResult, flaw};
 use crate::byte_classes::{self, SPACE};
 use crate::source_text::{ElementTable, Span};
-use crate::{Limits, MAX_DEPTH, escape, name};
+use crate::{Limits, MAX_DEPTH, escape};
 use tag::Attribute;
 
 pub(super) struct Scan<'a> {
@@ -139,11 +139,9 @@ impl<'a> Scan<'a> {
             for attribute in &self.attributes {
                 let (text, depth) = (self.text, self.open.len());
                 let part = |(from, to): (u32, u32)| &text[from as usize..to as usize];
-                if let Some(prefix) = name::declared_prefix(part(attribute.name)) {
-                    let uri = escape::plain_attribute(part(attribute.value));
-                    let declared = self.namespaces.declare(prefix, &uri, depth);
-                    declared.map_err(|kind| flaw(start, kind))?;
-                }
+                let uri = escape::plain_attribute(part(attribute.value));
+                let declared = self.namespaces.declare(part(attribute.name), &uri, depth);
+                declared.map_err(|kind| flaw(start, kind))?;
             }
         }
         let canonical = self.namespaces.canonical(&self.text[start + 1..name_end]);
