@@ -25,9 +25,10 @@ pub enum Digests {
     /// Any module.
     #[default]
     Any,
-    /// Modules whose digest is in their `hook.yaml` or in a rule of this policy, or that a rule's key signed.
+    /// Modules whose digest is in their `hook.yaml` or in a rule that applies in the VM's namespace, or that a key of such a
+    /// rule signed.
     Pinned,
-    /// Modules whose digest is in a rule of this policy, or that a rule's key signed.
+    /// Modules whose digest is in a rule that applies in the VM's namespace, or that a key of such a rule signed.
     Listed,
 }
 
@@ -192,14 +193,10 @@ impl OperatorPolicy {
         rules.filter_map(Rule::signers).flatten().collect()
     }
 
-    /// Whether a rule names this digest, for any namespace.
-    pub(super) fn lists(&self, digest: &str) -> bool {
-        let mut digests = self
-            .content
-            .rules
-            .iter()
-            .flat_map(|rule| &rule.get().digests);
-        digests.any(|listed| listed.0 == digest)
+    /// Whether a rule that lists this digest applies in the namespace.
+    pub(super) fn lists(&self, digest: &str, namespace: &str) -> bool {
+        let rules = self.rules(digest, namespace);
+        rules.iter().any(|rule| !rule.digests.is_empty())
     }
 
     pub(super) fn at(&self, place: YamlPosition) -> String {
@@ -444,7 +441,9 @@ mod tests {
         assert_eq!(of(&a, "infra"), ["one", "two"]);
         assert_eq!(of(&b, "infra"), ["two", "three"]);
         assert_eq!(of(&b, ""), Vec::<String>::new());
-        assert!(policy.lists(&b) && !policy.lists("c"));
+        assert!(policy.lists(&a, "default") && policy.lists(&a, ""));
+        assert!(policy.lists(&b, "infra") && !policy.lists(&b, "default"));
+        assert!(!policy.lists(&b, "") && !policy.lists("c", "infra"));
     }
 
     #[test]

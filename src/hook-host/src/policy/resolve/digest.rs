@@ -24,16 +24,18 @@ impl Resolver<'_> {
         let Some(digests) = &operator.content.digests else {
             return Ok(());
         };
+        let listed = || operator.lists(found, self.identity.namespace) || self.is_signed;
         let (known, wanted) = match digests.get() {
             Digests::Any => (true, ""),
             Digests::Pinned => (
-                pin.is_some() || operator.lists(found) || self.is_signed,
-                "their sha256 stands in their hook.yaml or in a rule of this policy, or a key of a \
-                 rule signed them",
+                pin.is_some() || listed(),
+                "their sha256 stands in their hook.yaml or in a rule of this policy for the VM's \
+                 namespace, or a key of such a rule signed them",
             ),
             Digests::Listed => (
-                operator.lists(found) || self.is_signed,
-                "their sha256 stands in a rule of this policy, or a key of a rule signed them",
+                listed(),
+                "their sha256 stands in a rule of this policy for the VM's namespace, or a key of \
+                 such a rule signed them",
             ),
         };
         if known {

@@ -214,6 +214,21 @@ fn pinned_and_listed_digests_are_enforced() {
 }
 
 #[test]
+fn a_rule_lists_digests_in_its_namespaces_only() {
+    let policy = |digests: &str, namespace: &str| {
+        let digest = "d".repeat(64);
+        format!("digests: {digests}\nrules: [{{digests: [{digest}], namespaces: [{namespace}]}}]\n")
+    };
+    for digests in ["Listed", "Pinned"] {
+        assert!(with("{}", Some(&policy(digests, "ns"))).is_ok());
+        let error = with("{}", Some(&policy(digests, "infra")));
+        let error = error.err().unwrap().to_string();
+        assert!(error.starts_with("p.yaml:1:10: "), "{error}");
+        assert!(error.contains("for the VM's namespace"), "{error}");
+    }
+}
+
+#[test]
 fn configuration_keys_that_the_module_does_not_read_are_refused() {
     assert_eq!(with("config: {key: v}\n", None).unwrap().config["key"], "v");
     let error = with("config:\n  keey: v\n", None)
