@@ -1,6 +1,7 @@
 //! Converts cloud-init data between KubeVirt's JSON, the messages of sidecars, and documents.
 
 use domain_xml::{Budget, Change, ChangeKind};
+use serde_json::error::Category;
 use serde_json::{Map, Value};
 
 use crate::CloudInitDocuments;
@@ -69,7 +70,7 @@ impl CloudInit {
 
     pub(crate) fn decode(documents: &CloudInitDocuments) -> Result<Self, String> {
         let data = serde_json::from_str(&documents.cloud_init_data_json)
-            .map_err(|error| format!("the cloud-init data is no JSON object: {error}"))?;
+            .map_err(|error| no_object("the cloud-init data", &error))?;
         Ok(Self {
             data_source: documents.data_source.clone(),
             data,
@@ -107,21 +108,14 @@ impl CloudInit {
 
     /// KubeVirt's `CloudInitNoCloudSource`, for older sidecars.
     pub(crate) fn no_cloud_source(&self) -> String {
-        let mut source = Map::new();
-        for (member, ours) in [("userData", "UserData"), ("networkData", "NetworkData")] {
-            let text = text(&self.data, ours);
-            if !text.is_empty() {
-                source.insert(member.to_owned(), text.into());
-            }
-        }
-        Value::Object(source).to_string()
+        no_cloud_source(&self.data)
     }
 
     /// Applies a sidecar's answer. KubeVirt's rule: the data is used if it has user data and meta
     /// data, else user and network data of the `CloudInitNoCloudSource` are used. (KubeVirt then
     /// loses the meta data; here it is kept.)
     fn with_answer(&self, data: &[u8], no_cloud_source: &[u8]) -> Result<Self, String> {
-        let data = object(data, "CloudInitData")?;
+        let data = object(data, "its CloudInitData")?;
         if let Some(data) = data.filter(is_complete) {
             let source = text(&data, "DataSource");
             let data_source = if source.is_empty() {
@@ -131,7 +125,7 @@ impl CloudInit {
             };
             return Ok(Self { data_source, data });
         }
-        let source = object(no_cloud_source, "CloudInitNoCloudSource")?.ok_or(
+        let source = object(no_cloud_source, "its CloudInitNoCloudSource")?.ok_or(
             "neither complete CloudInitData (user data and meta data) nor a CloudInitNoCloudSource",
         )?;
         let mut next = self.clone();
@@ -223,7 +217,7 @@ impl CloudInit {
 
     fn set_meta_data(&mut self, text: &str) -> Result<(), String> {
         let meta: Map<String, Value> = serde_json::from_str(text)
-            .map_err(|error| format!("the document {META_DATA} is no JSON object: {error}"))?;
+            .map_err(|error| no_object(&format!("the document {META_DATA}"), &error))?;
         self.data
             .insert(self.meta_data_member().to_owned(), meta.into());
         Ok(())
@@ -234,7 +228,20 @@ impl CloudInit {
     }
 }
 
-fn text<'a>(data: &'a Map<String, Value>, member: &str) -> &'a str {
+/// KubeVirt's `CloudInitNoCloudSource` with the texts of a `CloudInitData`.
+pub(crate) fn no_cloud_source(data: &Map<String, Value>) -> String {
+    let mut source = Map::new();
+    for (member, ours) in [("userData", "UserData"), ("networkData", "NetworkData")] {
+        let text = text(data, ours);
+        if !text.is_empty() {
+            source.insert(member.to_owned(), text.into());
+        }
+    }
+    Value::Object(source).to_string()
+}
+
+/// The string of a member; empty if there is none.
+pub(crate) fn text<'a>(data: &'a Map<String, Value>, member: &str) -> &'a str {
     data.get(member).and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -252,11 +259,22 @@ fn is_complete(data: &Map<String, Value>) -> bool {
 }
 
 /// Parses a JSON object; empty bytes and `null` are `None`, any other value is an error.
-fn object(bytes: &[u8], what: &str) -> Result<Option<Map<String, Value>>, String> {
+pub(crate) fn object(bytes: &[u8], what: &str) -> Result<Option<Map<String, Value>>, String> {
     if bytes.is_empty() {
         return Ok(None);
     }
-    serde_json::from_slice(bytes).map_err(|error| format!("its {what} is no JSON object: {error}"))
+    serde_json::from_slice(bytes).map_err(|error| no_object(what, &error))
+}
+
+/// The error without serde's text, which contains values: cloud-init data may be secret.
+fn no_object(what: &str, error: &serde_json::Error) -> String {
+    let reason = match error.classify() {
+        Category::Data => "it is another value",
+        Category::Eof => "it ends early",
+        Category::Syntax | Category::Io => "it has a syntax error",
+    };
+    let (line, column) = (error.line(), error.column());
+    format!("{what} is no JSON object: {reason}, at line {line} column {column}")
 }
 
 fn document_name(member: &str) -> &str {
@@ -335,6 +353,35 @@ mod tests {
         assert!(error(|d| d.push(d[0].clone())).contains("2 times"));
         assert!(error(|d| d.push(("x".into(), String::new()))).contains("\"x\""));
         assert!(error(|d| d[1].1 = "no".into()).contains("no JSON object"));
+    }
+
+    #[test]
+    fn errors_contain_nothing_of_the_data() {
+        let encoded_twice = serde_json::to_string(r#"{"UserData":"SECRET"}"#).unwrap();
+        let without_end = r#"{"UserData":"SECRET"#;
+        for text in [
+            encoded_twice.as_str(),
+            without_end,
+            r#"{"a":"SECRET",SECRET}"#,
+        ] {
+            let mut documents = before().documents();
+            documents[1].1 = text.to_owned();
+            let whole = CloudInitDocuments {
+                data_source: "noCloud".into(),
+                cloud_init_data_json: text.to_owned(),
+            };
+            for error in [
+                before().with_answer(text.as_bytes(), b""),
+                before().with_answer(b"", text.as_bytes()),
+                before().with_documents(&documents),
+                CloudInit::decode(&whole),
+            ] {
+                let error = error.unwrap_err();
+                assert!(!error.contains("SECRET"), "{error}");
+                assert!(error.contains("no JSON object"), "{error}");
+                assert!(error.contains("at line 1 column "), "{error}");
+            }
+        }
     }
 
     #[test]

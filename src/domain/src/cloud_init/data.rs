@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use kubevirt_api::vmi::Vmi;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::error::Category;
 
 use crate::cloud_init::instance::{instance_type, instance_uuid};
 
@@ -163,14 +164,36 @@ pub enum HookedDataError {
     /// Beyond [`MAX_JSON_BYTES`].
     #[error("the cloud-init data has {0} bytes, more than the {MAX_JSON_BYTES} that are read")]
     TooLarge(usize),
-    /// Not the JSON of a `CloudInitData`.
-    #[error("the cloud-init data is no CloudInitData: {0}")]
-    Json(#[from] serde_json::Error),
+    /// Not the JSON of a `CloudInitData`. The text of serde's error contains values, which may be secret.
+    #[error("the cloud-init data is no CloudInitData: {reason} at line {line} column {column}")]
+    Json {
+        /// The kind of mistake.
+        reason: &'static str,
+        /// From 1.
+        line: usize,
+        /// From 1.
+        column: usize,
+    },
     /// KubeVirt's own check of a hook's output.
     #[error(
         "the cloud-init data has no UserData, or neither NoCloudMetaData nor ConfigDriveMetaData"
     )]
     Incomplete,
+}
+
+impl From<serde_json::Error> for HookedDataError {
+    fn from(error: serde_json::Error) -> Self {
+        let reason = match error.classify() {
+            Category::Data => "a value of another type than expected",
+            Category::Eof => "an unexpected end",
+            Category::Syntax | Category::Io => "a syntax error",
+        };
+        Self::Json {
+            reason,
+            line: error.line(),
+            column: error.column(),
+        }
+    }
 }
 
 impl CloudInitData {

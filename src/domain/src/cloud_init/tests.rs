@@ -176,6 +176,10 @@ fn invalid_hook_output_is_refused() {
         let error = data.with_hooked(json).unwrap_err().to_string();
         assert!(error.contains(complaint), "{json}: {error}");
     }
+    let secret = r#"{"DataSource":"noCloud","NoCloudMetaData":"SECRET"}"#;
+    let error = data.with_hooked(secret).unwrap_err().to_string();
+    assert!(error.contains("at line 1 column "), "{error}");
+    assert!(!error.contains("SECRET"), "{error}");
     let large = " ".repeat(MAX_JSON_BYTES + 1);
     assert!(matches!(
         data.with_hooked(&large),

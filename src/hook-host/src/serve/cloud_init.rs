@@ -3,15 +3,16 @@
 use serde_json::{Map, Value};
 
 use crate::CloudInitDocuments;
+use crate::cloud_init::{no_cloud_source, object, text};
 
 type Object = Map<String, Value>;
 
 /// Decodes a request. KubeVirt's `CloudInitData` is complete; older launchers send a
 /// `CloudInitNoCloudSource` only.
 pub(super) fn decode(data: &[u8], no_cloud: &[u8]) -> Result<CloudInitDocuments, String> {
-    let data = match object(data, "CloudInitData")? {
+    let data = match object(data, "the CloudInitData")? {
         Some(data) => data,
-        None => object(no_cloud, "CloudInitNoCloudSource")?
+        None => object(no_cloud, "the CloudInitNoCloudSource")?
             .map(|source| from_source(&source))
             .ok_or("the call brings no cloud-init data")?,
     };
@@ -29,15 +30,8 @@ pub(super) fn decode(data: &[u8], no_cloud: &[u8]) -> Result<CloudInitDocuments,
 /// instead if the data has no user data or no meta data.
 pub(super) fn encode(documents: CloudInitDocuments) -> Result<(Vec<u8>, Vec<u8>), String> {
     let json = documents.cloud_init_data_json;
-    let data = object(json.as_bytes(), "CloudInitData")?.unwrap_or_default();
-    let mut source = Object::new();
-    for (member, ours) in [("userData", "UserData"), ("networkData", "NetworkData")] {
-        if !text(&data, ours).is_empty() {
-            source.insert(member.to_owned(), text(&data, ours).into());
-        }
-    }
-    let source = Value::Object(source).to_string();
-    Ok((json.into_bytes(), source.into_bytes()))
+    let data = object(json.as_bytes(), "the CloudInitData")?.unwrap_or_default();
+    Ok((json.into_bytes(), no_cloud_source(&data).into_bytes()))
 }
 
 fn from_source(source: &Object) -> Object {
@@ -46,20 +40,6 @@ fn from_source(source: &Object) -> Object {
     data.insert("UserData".to_owned(), text(source, "userData").into());
     data.insert("NetworkData".to_owned(), text(source, "networkData").into());
     data
-}
-
-fn object(bytes: &[u8], what: &str) -> Result<Option<Object>, String> {
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    serde_json::from_slice(bytes).map_err(|error| format!("the {what} is no JSON object: {error}"))
-}
-
-fn text<'a>(object: &'a Object, member: &str) -> &'a str {
-    object
-        .get(member)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -90,6 +70,8 @@ mod tests {
     #[test]
     fn invalid_cloud_init_data_is_named_in_the_error() {
         assert!(decode(b"[]", b"").unwrap_err().contains("CloudInitData"));
+        let secret = decode(br#""{\"UserData\":\"SECRET\"}""#, b"").unwrap_err();
+        assert!(!secret.contains("SECRET"), "{secret}");
         assert!(decode(b"", b"[]").unwrap_err().contains("NoCloudSource"));
         assert!(
             decode(b"", b"null")
