@@ -142,6 +142,37 @@ async fn a_standing_hook_without_a_module_is_an_error() {
     assert!(text.contains("banner/s is a socket"), "{text}");
 }
 
+/// None of them is left out: a veto would be missing.
+#[tokio::test]
+async fn what_looks_like_a_standing_hook_and_is_none_is_an_error() {
+    type Make = fn(&HooksPlace);
+    let cases: [(Make, &str); 4] = [
+        (
+            |standing| fs::write(standing.hooks().join("veto.wasm"), "").unwrap(),
+            "veto.wasm is in no directory of its own",
+        ),
+        (
+            |standing| fs::create_dir(standing.at("banner", "veto.wasm")).unwrap(),
+            "banner/veto.wasm is no regular file",
+        ),
+        (
+            |standing| symlink("gone", standing.hooks().join("veto")).unwrap(),
+            "veto is a link that cannot be followed",
+        ),
+        (
+            |standing| symlink("/usr", standing.hooks().join("veto")).unwrap(),
+            "veto is a link that cannot be followed",
+        ),
+    ];
+    for (make, reason) in cases {
+        let standing = HooksPlace::new();
+        standing.put_odd("banner");
+        make(&standing);
+        let text = refusal(&standing).await;
+        assert!(text.contains(reason), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn a_name_that_is_standing_and_counted_is_refused() {
     let (place, standing) = (HooksPlace::new(), HooksPlace::new());

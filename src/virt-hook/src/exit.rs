@@ -1,5 +1,7 @@
 //! Exit codes and the errors behind them.
 
+use hook_host::wasm::LoadError;
+
 /// The VMI was refused, a hook vetoed or failed, a check or a test failed, or a replay differs.
 pub(crate) const REFUSED: u8 = 1;
 /// The command line, or a file that it names, cannot be used; clap's own code for the first.
@@ -32,6 +34,23 @@ impl Failure {
 
     pub(crate) fn machine(error: impl Into<anyhow::Error>) -> Self {
         Self::Machine(error.into())
+    }
+
+    /// A module that cannot be loaded, or could not be loaded here.
+    pub(crate) fn of_load(error: LoadError) -> Self {
+        match error.is_fault_of_module() {
+            true => Self::usage(error),
+            false => Self::machine(error),
+        }
+    }
+
+    /// The same failure with another error.
+    pub(crate) fn map(self, change: impl FnOnce(anyhow::Error) -> anyhow::Error) -> Self {
+        match self {
+            Self::Refused(error) => Self::Refused(change(error)),
+            Self::Usage(error) => Self::Usage(change(error)),
+            Self::Machine(error) => Self::Machine(change(error)),
+        }
     }
 
     /// Adds the name of the input to a refusal.

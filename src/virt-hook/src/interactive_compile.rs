@@ -10,6 +10,8 @@ use hook_host::wasm::{CompileError, LoadError, LoadOptions};
 use hook_host::{Compiler, Limits};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
+use crate::exit::Failure;
+
 /// Name and version of the host for hooks that query it.
 pub(crate) const HOST: &str = concat!("virt-hook/", env!("CARGO_PKG_VERSION"));
 /// Limits of wall-clock and processor time that only an endless compilation reaches.
@@ -103,6 +105,22 @@ pub(crate) fn explain(error: LoadError) -> Error {
             path.display()
         ),
         error => error.into(),
+    }
+}
+
+/// [`explain`], if the error is about loading a module.
+pub(crate) fn explain_any(error: Error) -> Error {
+    match error.downcast() {
+        Ok(error) => explain(error),
+        Err(error) => error,
+    }
+}
+
+/// The refusal of a module, unless this machine is at fault.
+pub(crate) fn refusal(error: LoadError) -> Failure {
+    match error.is_fault_of_module() {
+        true => Failure::Refused(explain(error)),
+        false => Failure::machine(error),
     }
 }
 

@@ -21,6 +21,7 @@ mod interactive_compile;
 mod known_versions;
 mod libvirt_hook;
 mod module_chain;
+mod module_files;
 mod new;
 mod output;
 mod output_file;

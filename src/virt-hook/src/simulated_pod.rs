@@ -15,7 +15,8 @@ use tokio::runtime::Runtime;
 use crate::exit::Failure;
 use crate::inputs::VmiInput;
 use crate::interactive_compile;
-use crate::module_chain::{self, HookModule, HookOptions};
+use crate::module_chain::{self, HookOptions};
+use crate::module_files::HookModule;
 use crate::output::RunReport;
 use crate::tokio_runtime::runtime;
 
@@ -67,12 +68,8 @@ impl Hooks {
         };
         let runtime = runtime()?;
         let chain = runtime.block_on(module_chain::collect(found, place.path(), options));
-        let chain = chain.map_err(|error| match error.downcast() {
-            Ok(error) => interactive_compile::explain(error),
-            Err(error) => error,
-        });
         Ok(Self {
-            chain: chain.map_err(Failure::Usage)?,
+            chain: chain.map_err(|failure| failure.map(interactive_compile::explain_any))?,
             runtime,
             place,
         })
@@ -92,7 +89,7 @@ impl Hooks {
         let records = place.path().join(RECORDS);
         let chain = runtime.block_on(module_chain::collect_socket(socket, place.path(), records));
         Ok(Self {
-            chain: chain.map_err(Failure::Usage)?,
+            chain: chain?,
             runtime,
             place,
         })

@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::module_chain;
+use crate::module_files;
 use crate::output::{Report, Style};
 use crate::output_file;
 
@@ -64,7 +64,7 @@ impl Report for WrapReport {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    module_chain::size(path)?;
+    module_files::size(path)?;
     let whole = || path.display().to_string();
     let mut bytes = Vec::new();
     // Read one byte more than the limit to detect larger files.

@@ -65,6 +65,8 @@ pub(super) struct HooksListing {
     pub(super) directories: Vec<String>,
     /// Modules that are links without a target.
     pub(super) dangling: Vec<HookId>,
+    /// What looks like a hook and can be none, with the reason. Counted hooks need no error for it: one is missing then.
+    pub(super) unusable: Vec<String>,
 }
 
 /// The hooks directory or an entry cannot be read.
@@ -100,8 +102,10 @@ pub(super) fn scan(hooks_dir: &Path) -> Result<HooksListing, ScanError> {
         refuse_unprintable(&name).map_err(failed(path()))?;
         match root.metadata(&name) {
             Ok(metadata) if metadata.is_dir() => {}
-            // Removed meanwhile, a stray file, or a link to elsewhere: ignored.
-            _ => continue,
+            found => {
+                listing.unusable.extend(no_directory(&root, &name, found));
+                continue;
+            }
         }
         match root.open_dir(&name) {
             Ok(directory) => {
@@ -113,6 +117,19 @@ pub(super) fn scan(hooks_dir: &Path) -> Result<HooksListing, ScanError> {
         }
     }
     Ok(listing)
+}
+
+/// Why an entry that is no directory looks like a hook. `None` for stray files and what was removed meanwhile.
+fn no_directory(root: &Dir, name: &str, found: io::Result<Metadata>) -> Option<String> {
+    match found {
+        Ok(_) if name.ends_with(".wasm") => Some(format!(
+            "{name} is in no directory of its own, after which it would be named"
+        )),
+        Err(error) if is_link(root, name) => Some(format!(
+            "{name} is a link that cannot be followed within the directory ({error})"
+        )),
+        _ => None,
+    }
 }
 
 /// The name, unless it is hidden: ConfigMap and Secret mounts keep their versions under hidden names.
@@ -171,6 +188,9 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io
             Err(_) => continue,
         };
         let Some(kind) = kind(metadata.file_type(), is_module) else {
+            if is_module {
+                listing.unusable.push(format!("{id} is no regular file"));
+            }
             continue;
         };
         let (mut stamp, mut age) = (stamp(&metadata), age(&metadata));
@@ -327,6 +347,15 @@ mod tests {
         let listing = scan(dir.path()).unwrap();
         assert_eq!(names(&listing), ["a/x.wasm Module", "b/any.name Socket"]);
         assert_eq!(listing.directories.len(), 3);
+        let mut unusable = listing.unusable;
+        unusable.sort();
+        assert_eq!(
+            unusable,
+            [
+                "a/nested.wasm is no regular file",
+                "stray.wasm is in no directory of its own, after which it would be named"
+            ]
+        );
         assert_eq!(
             scan(&dir.path().join("none")).unwrap(),
             HooksListing::default()

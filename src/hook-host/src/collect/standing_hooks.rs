@@ -104,6 +104,9 @@ fn check(found: &HooksListing) -> Result<(), String> {
     if let Some(id) = found.dangling.first() {
         return Err(format!("{id} is a link without a target"));
     }
+    if let Some(reason) = found.unusable.first() {
+        return Err(reason.clone());
+    }
     if let Some(socket) = found
         .hooks
         .iter()

@@ -43,6 +43,9 @@ pub enum CompileError {
         "compiling it takes more than {0}; compiled ahead with `virt-hook compile` it takes nothing"
     )]
     LimitExceeded(String),
+    /// The disk is full, or the directory of compiled modules cannot be written.
+    #[error("its code could not be written: {0}")]
+    NotWritten(String),
     /// The child could not be started or waited for.
     #[error("{program} could not be run to compile it: {source}")]
     Child {
@@ -123,7 +126,7 @@ fn in_process(
     let code = compile_child::compile(&bytes, machine).map_err(CompileError::Refused)?;
     artifact
         .write_all(&code)
-        .map_err(|error| CompileError::Refused(error.to_string()))?;
+        .map_err(|error| CompileError::NotWritten(error.to_string()))?;
     Ok(Compiled { peak_memory: None })
 }
 
@@ -190,6 +193,7 @@ async fn finish(
             Ok(Compiled { peak_memory })
         }
         Ok(ChildReport::Refused(text)) => Err(CompileError::Refused(text)),
+        Ok(ChildReport::NotWritten(text)) => Err(CompileError::NotWritten(text)),
         _ => Err(death_error(program, status, &stderr, limits)),
     }
 }
@@ -260,8 +264,30 @@ fn death_error(program: &Path, status: ExitStatus, stderr: &str, limits: &Limits
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::error::LoadError;
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_not_the_modules_fault() {
+        let mut module = tempfile::tempfile().unwrap();
+        module
+            .write_all(&wat::parse_str("(component)").unwrap())
+            .unwrap();
+        let mut full = File::options().write(true).open("/dev/full").unwrap();
+        let compiled = in_process(&mut module, &mut full, TargetMachine::This);
+        let Err(source) = compiled else {
+            panic!("written");
+        };
+        assert!(matches!(source, CompileError::NotWritten(_)), "{source}");
+        let error = LoadError::Compile {
+            path: "x.wasm".into(),
+            size: 7,
+            source,
+        };
+        assert!(!error.is_fault_of_module());
+    }
 
     #[test]
     fn a_child_without_memory_for_threads_reached_its_limit() {

@@ -38,6 +38,8 @@ pub(super) enum ChildReport {
     },
     /// Why there is no artifact.
     Refused(String),
+    /// The module was compiled, and why its artifact could not be written.
+    NotWritten(String),
 }
 
 /// Compiles one module if this process was started with [`COMPILE_ARG`] and returns its exit code;
@@ -71,10 +73,10 @@ fn run(arguments: impl Iterator<Item = OsString>) -> Result<ChildReport, String>
     let unconfined = confine();
     let module = read(limits.module).map_err(|error| format!("it could not be read: {error}"))?;
     let artifact = compile(&module, limits.machine)?;
-    io::stdout()
-        .write_all(&artifact)
-        .and_then(|()| io::stdout().flush())
-        .map_err(|error| format!("its code could not be written: {error}"))?;
+    let written = io::stdout().write_all(&artifact);
+    if let Err(error) = written.and_then(|()| io::stdout().flush()) {
+        return Ok(ChildReport::NotWritten(error.to_string()));
+    }
     Ok(ChildReport::Compiled {
         peak_memory: status.and_then(peak_memory),
         unconfined,

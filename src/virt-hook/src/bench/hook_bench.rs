@@ -13,7 +13,8 @@ use super::percentiles::Times;
 use crate::exit::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
 use crate::interactive_compile;
-use crate::module_chain::{self, HookModule, HookOptions};
+use crate::module_chain::{self, HookOptions};
+use crate::module_files::{self, HookModule};
 use crate::tokio_runtime::runtime;
 
 const WARM_UP: usize = 20;
@@ -42,14 +43,15 @@ pub(super) struct Bench {
 impl Bench {
     pub(super) fn new(arguments: &Arguments) -> Result<Self, Failure> {
         let path = &arguments.module;
-        let bytes = module_chain::size(path).map_err(Failure::Usage)?;
+        let bytes = module_files::size(path).map_err(Failure::Usage)?;
         let place = tempfile::tempdir()
             .context("making a temporary directory")
             .map_err(Failure::Machine)?;
         let runtime = runtime()?;
         let module = runtime.block_on(module_chain::load(path, &place.path().join(COLD)));
         let module = module.map_err(Failure::Machine)?;
-        let module = module.map_err(|error| Failure::Usage(interactive_compile::explain(error)))?;
+        let module = module.map_err(Failure::of_load);
+        let module = module.map_err(|failure| failure.map(interactive_compile::explain_any))?;
         let policy = match &arguments.policy {
             Some(policy) => policy.clone(),
             None => module_chain::write_granting_policy(
@@ -59,7 +61,7 @@ impl Bench {
             .map_err(Failure::Machine)?,
         };
         Ok(Self {
-            found: module_chain::find(std::slice::from_ref(path)).map_err(Failure::Usage)?,
+            found: module_files::find(std::slice::from_ref(path)).map_err(Failure::Usage)?,
             input: input(arguments.vmi.as_deref())?.with_attached_devices(),
             sha256: module.digest().to_owned(),
             first: module.code_origin().clone(),
@@ -144,7 +146,7 @@ impl Bench {
             ..HookOptions::default()
         };
         let chain = module_chain::collect(&self.found, self.place.path(), options);
-        self.runtime.block_on(chain).map_err(Failure::Usage)
+        self.runtime.block_on(chain)
     }
 
     pub(super) fn calls(

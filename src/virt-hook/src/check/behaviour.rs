@@ -15,6 +15,7 @@ use crate::cloud_init_documents;
 use crate::exit::Failure;
 use crate::inputs::VmiInput;
 use crate::module_chain::{self, HookOptions};
+use crate::module_files;
 use crate::output::ChangeReport;
 use crate::simulated_pod::{HookResults, Hooks};
 
@@ -51,7 +52,7 @@ impl BehaviourCheck {
         options: HookOptions,
         samples: Vec<SampleVmi>,
     ) -> Result<Self, Failure> {
-        let found = module_chain::find(&[module.to_owned()]).map_err(Failure::Usage)?;
+        let found = module_files::find(&[module.to_owned()]).map_err(Failure::Usage)?;
         let place = tempfile::tempdir()
             .context("making a temporary directory")
             .map_err(Failure::Machine)?;

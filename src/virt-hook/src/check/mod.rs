@@ -24,6 +24,7 @@ use crate::inspect::ModuleReport;
 use crate::interactive_compile;
 use crate::known_versions::KnownVersions;
 use crate::module_chain::{self, HookOptions};
+use crate::module_files;
 use crate::output::{Report, Style};
 use crate::tokio_runtime::runtime;
 use finding::{Finding, Verdict};
@@ -77,7 +78,7 @@ pub(crate) struct CheckReport {
 /// Checks the module file, then its behaviour.
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     let path = &arguments.module;
-    let bytes = module_chain::size(path).map_err(Failure::Usage)?;
+    let bytes = module_files::size(path).map_err(Failure::Usage)?;
     let place = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
@@ -85,6 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     let mut findings = vec![module_checks::fits_config_map(path, bytes)];
     let (loaded, mut record) = match module_chain::load_once(path, &kept)? {
         Ok(loaded) => loaded,
+        Err(error) if !error.is_fault_of_module() => return Err(Failure::machine(error)),
         Err(error) => {
             let why = interactive_compile::explain(error).to_string();
             findings.push(Finding::new("world", Verdict::Failed, why));

@@ -12,6 +12,7 @@ use super::script::Script;
 use crate::exit::Failure;
 use crate::inputs::VmiInput;
 use crate::module_chain::{self, HookOptions};
+use crate::module_files;
 use crate::simulated_pod::Hooks;
 use crate::tokio_runtime::runtime;
 
@@ -54,7 +55,7 @@ impl Contender {
         policy: Option<&Path>,
         place: &Path,
     ) -> Result<Self, Failure> {
-        let found = module_chain::find(paths).map_err(Failure::Usage)?;
+        let found = module_files::find(paths).map_err(Failure::Usage)?;
         let compiled = place.join("compiled");
         module_chain::compile_once(&found, &compiled)?;
         let policy = match policy {
@@ -63,7 +64,7 @@ impl Contender {
                 let mut descriptions = Vec::new();
                 for hook in &found {
                     let loaded = runtime()?.block_on(module_chain::load(&hook.module, &compiled));
-                    let module = loaded.map_err(Failure::Machine)?.map_err(Failure::usage)?;
+                    let module = loaded.map_err(Failure::Machine)?.map_err(Failure::of_load)?;
                     descriptions.push(module.description().clone());
                 }
                 module_chain::write_granting_policy(&descriptions, place)

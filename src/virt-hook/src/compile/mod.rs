@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::interactive_compile;
-use crate::module_chain;
+use crate::module_files;
 use crate::output::{Report, Style};
 use crate::tokio_runtime::runtime;
 
@@ -62,7 +62,7 @@ struct Artifact {
 
 /// Compiles one after the other.
 pub(crate) fn run(arguments: &Arguments) -> Result<CompileReport, Failure> {
-    let found = module_chain::find(&arguments.modules).map_err(Failure::Usage)?;
+    let found = module_files::find(&arguments.modules).map_err(Failure::Usage)?;
     let options = interactive_compile::options(None).map_err(Failure::Machine)?;
     let runtime = runtime()?;
     let mut artifacts = Vec::new();
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CompileReport, Failure> {
         let precompiled =
             runtime.block_on(interactive_compile::with_progress(&hook.module, baking));
         let precompiled = precompiled.map_err(|error| match error {
-            PrecompileError::Load(error) => Failure::Refused(interactive_compile::explain(error)),
+            PrecompileError::Load(error) => interactive_compile::refusal(error),
             PrecompileError::Write { .. } => Failure::machine(error),
         })?;
         let peak_memory = match precompiled.module.code_origin() {

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::exit::Failure;
 use crate::image::{self, PackedHook};
 use crate::inspect::NarrowestPolicy;
-use crate::module_chain;
+use crate::module_files;
 use crate::output::{Report, Style};
 use crate::yaml_writer;
 use annotations::{Annotation, AnnotationValue, SIDECARS};
@@ -163,7 +163,7 @@ fn image(arguments: &Arguments) -> Result<Option<String>, Failure> {
 }
 
 fn hook(arguments: &Arguments) -> Result<PackedHook, Failure> {
-    let found = module_chain::find(std::slice::from_ref(&arguments.module));
+    let found = module_files::find(std::slice::from_ref(&arguments.module));
     let mut found = found.map_err(Failure::Usage)?;
     let [one] = &mut found[..] else {
         return Err(Failure::usage(anyhow!(

@@ -13,7 +13,8 @@ use sigstore_bundle::{Bundle, SUFFIX};
 use crate::exit::Failure;
 use crate::inputs::file;
 use crate::interactive_compile;
-use crate::module_chain::{self, HookModule};
+use crate::module_chain;
+use crate::module_files::HookModule;
 use crate::tokio_runtime::runtime;
 
 /// The module's file in a hook's directory.
@@ -64,7 +65,7 @@ fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
         .map_err(Failure::Machine)?;
     let loaded = runtime()?.block_on(module_chain::load(path, &place.path().join("compiled")));
     let loaded = loaded.map_err(Failure::Machine)?;
-    let module = loaded.map_err(|error| Failure::Refused(interactive_compile::explain(error)))?;
+    let module = loaded.map_err(interactive_compile::refusal)?;
     let names = |interfaces: Vec<Interface>| interfaces.into_iter().map(|one| one.name).collect();
     let interfaces = module.interfaces();
     let sha256 = module.digest().to_owned();

@@ -10,7 +10,7 @@ use image_layout::{Image, ImageError, Platform};
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::module_chain;
+use crate::module_files;
 use crate::output::{Plain, Report, Style};
 pub(crate) use contents::{
     HOOK_YAML, MODULE, PackedHook, SIGNATURE_ANNOTATION, is_hook_name, pack,
@@ -80,7 +80,7 @@ struct HookReport {
 
 /// Reads and checks the modules, and writes the layout.
 pub(crate) fn run(arguments: &Arguments) -> Result<ImageReport, Failure> {
-    let mut found = module_chain::find(&arguments.modules).map_err(Failure::Usage)?;
+    let mut found = module_files::find(&arguments.modules).map_err(Failure::Usage)?;
     if let Some(yaml) = &arguments.hook_yaml {
         match &mut found[..] {
             [one] => one.settings = Some(yaml.clone()),

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::file;
+use crate::exit::Failure;
 
 /// The largest file in bytes. A pod has at most 256 KiB of annotations.
 const MAX_BYTES: usize = 4 << 20;
@@ -60,7 +61,7 @@ impl PodFacts {
     }
 
     /// Files are written below `place`.
-    pub(crate) fn config(self, place: &Path) -> Result<PodConfig> {
+    pub(crate) fn config(self, place: &Path) -> Result<PodConfig, Failure> {
         match self {
             Self::None => Ok(PodConfig::default()),
             Self::File(path) => mount(&path, &place.join("pod")),
@@ -71,9 +72,19 @@ impl PodFacts {
 
 /// Writes the facts of a file into the directory `place`, as the kubelet does, and returns where they are. They do not
 /// change, so nothing is waited for.
-fn mount(path: &Path, place: &Path) -> Result<PodConfig> {
-    let bytes = file::read(path, MAX_BYTES).map_err(|failure| anyhow!("{}", failure.line()))?;
-    let facts = parse(&bytes).with_context(|| file::name(path))?;
+fn mount(path: &Path, place: &Path) -> Result<PodConfig, Failure> {
+    let bytes = file::read(path, MAX_BYTES)?;
+    let facts = parse(&bytes)
+        .with_context(|| file::name(path))
+        .map_err(Failure::Usage)?;
+    write(&facts, place).map_err(Failure::Machine)?;
+    Ok(PodConfig {
+        dir: Some(place.to_owned()),
+        wait: Duration::ZERO,
+    })
+}
+
+fn write(facts: &PodFile, place: &Path) -> Result<()> {
     fs::create_dir_all(place).with_context(|| place.display().to_string())?;
     for (name, facts) in [
         ("annotations", &facts.annotations),
@@ -82,10 +93,7 @@ fn mount(path: &Path, place: &Path) -> Result<PodConfig> {
         let file = place.join(name);
         fs::write(&file, render_downward_api(facts)).with_context(|| file.display().to_string())?;
     }
-    Ok(PodConfig {
-        dir: Some(place.to_owned()),
-        wait: Duration::ZERO,
-    })
+    Ok(())
 }
 
 fn parse(bytes: &[u8]) -> Result<PodFile> {

@@ -13,6 +13,7 @@ use crate::compiled_module_cache::CompileCost;
 use crate::exit::Failure;
 use crate::interactive_compile;
 use crate::module_chain;
+use crate::module_files;
 use crate::output::{Plain, Report, Style};
 pub(crate) use narrowest_policy::NarrowestPolicy;
 
@@ -104,13 +105,12 @@ pub(crate) struct InterfaceReport {
 /// Loads the module as a launcher would and reports its properties.
 pub(crate) fn run(arguments: &Arguments) -> Result<ModuleReport, Failure> {
     let path = &arguments.module;
-    let size = module_chain::size(path).map_err(Failure::Usage)?;
+    let size = module_files::size(path).map_err(Failure::Usage)?;
     let place = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
     let loaded = module_chain::load_once(path, &place.path().join("compiled"))?;
-    let loaded = loaded.map_err(|error| Failure::Refused(interactive_compile::explain(error)));
-    let (module, record) = loaded?;
+    let (module, record) = loaded.map_err(interactive_compile::refusal)?;
     Ok(ModuleReport {
         is_policy_only: arguments.policy_only,
         ..ModuleReport::of(&module, size, record.cost.as_ref())

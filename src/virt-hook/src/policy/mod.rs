@@ -9,10 +9,11 @@ use hook_host::PolicySource;
 use hook_host::policy::{OperatorPolicy, PolicySummary};
 use serde::Serialize;
 
-use crate::exit::{Failure, error_text};
+use crate::exit::Failure;
 use crate::inspect::NarrowestPolicy;
 use crate::interactive_compile;
-use crate::module_chain::{self, HookModule, HookOptions};
+use crate::module_chain::{self, HookOptions};
+use crate::module_files::{self, HookModule};
 use crate::output::{Plain, Report, Style};
 use crate::tokio_runtime::runtime;
 
@@ -85,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<PolicyReport, Failure> {
     let policy = OperatorPolicy::read(&source).map_err(Failure::usage)?;
     let PolicySummary { allows, warnings } =
         policy.map(|policy| policy.summary()).unwrap_or_default();
-    let found = module_chain::find(&arguments.modules).map_err(Failure::Usage)?;
+    let found = module_files::find(&arguments.modules).map_err(Failure::Usage)?;
     let place = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
@@ -115,7 +116,8 @@ fn module_policy(
         .map_err(Failure::Machine)?;
     let loaded = runtime()?.block_on(module_chain::load(&hook.module, &compiled));
     let loaded = loaded.map_err(Failure::Machine)?;
-    let module = loaded.map_err(|error| Failure::Usage(interactive_compile::explain(error)))?;
+    let module = loaded.map_err(Failure::of_load);
+    let module = module.map_err(|failure| failure.map(interactive_compile::explain_any))?;
     let options = HookOptions {
         policy: PolicySource::File(arguments.policy.clone()),
         namespace: arguments.namespace.clone(),
@@ -124,9 +126,14 @@ fn module_policy(
     };
     let collected =
         runtime()?.block_on(module_chain::collect(slice::from_ref(hook), place, options));
+    let refused = match collected {
+        Ok(_) => None,
+        Err(failure @ Failure::Machine(_)) => return Err(failure),
+        Err(refusal) => Some(refusal.to_string()),
+    };
     Ok(ModulePolicy {
         module: hook.module.clone(),
-        refused: collected.err().map(|error| error_text(&error)),
+        refused,
         needs: NarrowestPolicy::of(module.description()),
     })
 }

@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
-use crate::module_chain::{self, HookOptions};
+use crate::module_chain::HookOptions;
+use crate::module_files;
 use crate::output::{Report, RunReport, Style, lines};
 use crate::simulated_pod::Hooks;
 
@@ -110,7 +111,7 @@ fn hook(
     input: &VmiInput,
     rendered: &mut RenderReport,
 ) -> Result<(), Failure> {
-    let found = module_chain::find(&arguments.hooks).map_err(Failure::Usage)?;
+    let found = module_files::find(&arguments.hooks).map_err(Failure::Usage)?;
     let options = HookOptions {
         policy: arguments.given.policy(),
         pod: arguments.given.pod(),

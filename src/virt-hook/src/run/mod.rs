@@ -11,7 +11,8 @@ use serde::Serialize;
 use crate::cloud_init_documents;
 use crate::exit::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
-use crate::module_chain::{self, HookOptions};
+use crate::module_chain::HookOptions;
+use crate::module_files;
 use crate::output::{Report, RunReport, Style, lines};
 use crate::simulated_pod::{HookResults, Hooks};
 
@@ -103,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<RunResult, Failure> {
     };
     let input = source.read()?;
     let found =
-        module_chain::find(std::slice::from_ref(&arguments.hook)).map_err(Failure::Usage)?;
+        module_files::find(std::slice::from_ref(&arguments.hook)).map_err(Failure::Usage)?;
     let options = HookOptions {
         policy: arguments.given.policy(),
         pod: arguments.given.pod(),

@@ -20,7 +20,8 @@ Shutdown call, or on SIGTERM.
 Exit codes:
   0  it served, and was told to end
   1  serving failed; standard error says why
-  2  the command line, or a module that it names, cannot be used";
+  2  the command line, or a module that it names, cannot be used
+  3  this machine could not do it";
 
 /// What `serve` is given.
 #[derive(Debug, Args)]

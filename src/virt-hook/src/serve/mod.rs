@@ -6,13 +6,14 @@ mod policy;
 mod socket;
 
 use std::future::Future;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use hook_host::policy::UnknownVersion;
-use hook_host::serve::{FrontEnd, ServeConfig, SocketStaging};
+use hook_host::serve::{FrontEnd, ServeConfig, ServeError, SocketStaging};
 use hook_host::wasm::precompiled_dirs;
 use hook_host::{Chain, PodConfig};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -20,7 +21,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::cgroup_limits::CgroupLimits;
 use crate::exit::Failure;
 use crate::inputs::PodFacts;
-use crate::module_chain::{self, HookModule, HookOptions};
+use crate::module_chain::{self, HookOptions};
+use crate::module_files::{self, HookModule};
 use crate::tokio_runtime::runtime;
 pub(crate) use arguments::{Arguments, HELP};
 use metrics_server::MetricsListener;
@@ -36,11 +38,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     runtime()?.block_on(async {
         let stop = stop()
             .context("listening for signals")
-            .map_err(Failure::Usage)?;
-        let found = in_order(module_chain::find(&arguments.modules).map_err(Failure::Usage)?);
+            .map_err(Failure::Machine)?;
+        let found = in_order(module_files::find(&arguments.modules).map_err(Failure::Usage)?);
         let place = socket::place(arguments).map_err(Failure::Usage)?;
         let staging =
-            SocketStaging::prepare(&place.directory, &place.file).map_err(Failure::usage)?;
+            SocketStaging::prepare(&place.directory, &place.file).map_err(staging_failure)?;
         let metrics = match arguments.metrics {
             Some(address) => {
                 let listener = MetricsListener::bind(address).await;
@@ -66,7 +68,7 @@ async fn until_told(
     let policy = policy::source(arguments.policy.as_deref(), staging.private());
     let options = HookOptions {
         limits: limits.clone(),
-        policy: policy.map_err(Failure::Usage)?,
+        policy: policy.map_err(Failure::Machine)?,
         namespace: arguments.namespace.clone(),
         record: arguments.hook_record.clone(),
         precompiled_dirs: precompiled_dirs(
@@ -87,7 +89,7 @@ async fn until_told(
             return Ok(());
         }
     };
-    let chain = chain.map_err(|error| Failure::Usage(cgroup.explain(error)))?;
+    let chain = chain.map_err(|failure| failure.map(|error| cgroup.explain(error)))?;
     for unseen in chain.unseen_facts() {
         tracing::warn!("{unseen}");
     }
@@ -103,6 +105,15 @@ async fn until_told(
         .map_err(Failure::refused)?;
     tracing::info!(ending = ?stop_reason, "hooks are no longer served");
     Ok(())
+}
+
+fn staging_failure(error: ServeError) -> Failure {
+    match error {
+        ServeError::Io { ref source, .. } if source.kind() != ErrorKind::PermissionDenied => {
+            Failure::machine(error)
+        }
+        _ => Failure::usage(error),
+    }
 }
 
 fn front_end(arguments: &Arguments, chain: &Chain) -> FrontEnd {

@@ -11,7 +11,8 @@ use super::expected_files::Actual;
 use crate::cloud_init_documents;
 use crate::exit::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource, file};
-use crate::module_chain::{HookModule, HookOptions};
+use crate::module_chain::HookOptions;
+use crate::module_files::HookModule;
 use crate::simulated_pod::{HookResults, Hooks};
 
 const VMI: [&str; 2] = ["vmi.yaml", "vmi.json"];

@@ -14,7 +14,8 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::module_chain::{self, HookModule};
+use crate::module_chain;
+use crate::module_files::{self, HookModule};
 use crate::output::{Report, Style};
 use case::Case;
 use expected_files::{Difference, Expected};
@@ -113,7 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<TestReport, Failure> {
     let started = Instant::now();
     let policy = arguments.policy.as_deref();
     let cases = Case::find(&arguments.cases, policy).map_err(Failure::Usage)?;
-    let found = module_chain::find(&arguments.hooks).map_err(Failure::Usage)?;
+    let found = module_files::find(&arguments.hooks).map_err(Failure::Usage)?;
     let kept = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;

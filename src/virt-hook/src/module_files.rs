@@ -1,0 +1,398 @@
+//! Finds the modules of the command line, and lays them out as in a pod.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use hook_host::policy::{HookYaml, module_signature};
+
+use crate::exit::Failure;
+
+/// The settings beside a module.
+const SETTINGS: &str = "hook.yaml";
+/// The name of every module that `pull` and `image` write, into the hook's directory.
+const MODULE: &str = "hook.wasm";
+const SUFFIX: &str = ".wasm";
+
+/// A module and the directory it would have in a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HookModule {
+    /// The file.
+    pub(crate) module: PathBuf,
+    /// The hook's name in logs and errors.
+    pub(crate) directory: String,
+    /// Its `hook.yaml`, if it has one.
+    pub(crate) settings: Option<PathBuf>,
+}
+
+impl HookModule {
+    fn new(module: PathBuf, directory: String) -> Self {
+        let settings = module.with_file_name(SETTINGS);
+        Self {
+            // Whatever has the name; what cannot be settings is refused when it is read.
+            settings: settings.symlink_metadata().is_ok().then_some(settings),
+            module,
+            directory,
+        }
+    }
+
+    /// The module's file name in a pod: collections skip hidden files, and other endings than `.wasm`.
+    pub(crate) fn file_name(&self) -> OsString {
+        let name = self.module.file_name().unwrap_or_default();
+        let name = name.to_string_lossy();
+        let name = name.trim_start_matches('.');
+        let stem = match name.strip_suffix(SUFFIX) {
+            Some(stem) => stem,
+            None => name.rsplit_once('.').map_or(name, |(stem, _)| stem),
+        };
+        format!("{stem}{SUFFIX}").into()
+    }
+
+    /// The module's path in a pod with this hooks directory.
+    pub(crate) fn path_in(&self, hooks_dir: &Path) -> PathBuf {
+        hooks_dir.join(&self.directory).join(self.file_name())
+    }
+
+    /// The paths in a pod of the module and what is beside it, with the paths here.
+    pub(crate) fn laid_out_paths(&self, hooks_dir: &Path) -> [(PathBuf, PathBuf); 3] {
+        let laid = hooks_dir.join(&self.directory);
+        let settings = self.settings.as_deref().unwrap_or(Path::new(SETTINGS));
+        [
+            (laid.join(SETTINGS), settings.to_owned()),
+            (self.path_in(hooks_dir), self.module.clone()),
+            // With a slash at the end: the directory `a` is no part of `a-b`.
+            (laid.join(""), parent(&self.module).join("")),
+        ]
+    }
+
+    /// Copies the module, its settings and its signature to their paths in a pod.
+    pub(crate) fn lay_out(&self, hooks_dir: &Path) -> Result<(), Failure> {
+        let module = self.path_in(hooks_dir);
+        let directory = hooks_dir.join(&self.directory);
+        fs::create_dir_all(&directory).map_err(|error| of_machine(&directory, error))?;
+        let mut from = File::open(&self.module)
+            .with_context(|| self.module.display().to_string())
+            .map_err(Failure::Usage)?;
+        File::create(&module)
+            .and_then(|mut to| io::copy(&mut from, &mut to))
+            .map_err(|error| of_machine(&module, error))?;
+        if let Some(settings) = &self.settings
+            && let Some(text) = HookYaml::text(settings).map_err(Failure::usage)?
+        {
+            let path = directory.join(SETTINGS);
+            fs::write(&path, text).map_err(|error| of_machine(&path, error))?;
+        }
+        if let Some(text) = module_signature::text(&self.module).map_err(Failure::usage)? {
+            let path = module_signature::path_of(&module);
+            fs::write(&path, text).map_err(|error| of_machine(&path, error))?;
+        }
+        Ok(())
+    }
+}
+
+/// A temporary file that cannot be written is not the fault of what the command line names.
+fn of_machine(path: &Path, error: io::Error) -> Failure {
+    Failure::Machine(anyhow::Error::new(error).context(path.display().to_string()))
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+        Some(parent) => parent,
+        None => path,
+    }
+}
+
+/// The modules that the paths name: a module, a directory with modules, or a hooks directory with one
+/// sub-directory per hook.
+pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<HookModule>> {
+    let mut found = Vec::new();
+    for path in paths {
+        found.extend(find_in(path)?);
+    }
+    let mut names = BTreeMap::new();
+    for hook in &found {
+        if let Some(other) = names.insert((&hook.directory, hook.file_name()), &hook.module) {
+            bail!(
+                "{} and {} would both be the hook {}: put them into directories of different names",
+                other.display(),
+                hook.module.display(),
+                hook.directory
+            );
+        }
+    }
+    Ok(found)
+}
+
+/// Modules in a directory, and any module called `hook.wasm`, are named after the directory; other modules after their file.
+fn find_in(path: &Path) -> Result<Vec<HookModule>> {
+    if !path.is_dir() {
+        size(path)?;
+        let of_directory = path.file_name() == Some(OsStr::new(MODULE));
+        let directory = of_directory.then(|| directory_name(parent(path)).ok());
+        let directory = match directory.flatten() {
+            Some(directory) => directory,
+            None => name(path.file_stem(), path)?,
+        };
+        return Ok(vec![HookModule::new(path.to_owned(), directory)]);
+    }
+    let (directories, files): (Vec<_>, Vec<_>) =
+        entries(path)?.into_iter().partition(|entry| entry.is_dir());
+    let own = modules(path, files)?;
+    let mut of_directories = Vec::new();
+    for directory in directories {
+        let found = modules(&directory, entries(&directory)?)?;
+        if found.is_empty() && is_module(&directory) {
+            bail!("{}: it is a directory, and no module", directory.display());
+        }
+        of_directories.extend(found);
+    }
+    match (&own[..], &of_directories[..]) {
+        ([], []) => bail!(
+            "{}: no *.wasm in it or in its sub-directories; gRPC sidecars need a running pod",
+            path.display()
+        ),
+        ([own, ..], [other, ..]) => bail!(
+            "{}: it has a module of its own, {}, and one in a sub-directory, {}: name the modules one by one",
+            path.display(),
+            own.module.display(),
+            other.module.display()
+        ),
+        (_, []) => Ok(own),
+        ([], _) => Ok(of_directories),
+    }
+}
+
+/// The modules among the entries of a directory. One that cannot be read is an error and not left out, as in a launcher: its
+/// veto would be missing.
+fn modules(directory: &Path, entries: Vec<PathBuf>) -> Result<Vec<HookModule>> {
+    let modules = entries.into_iter().filter(|entry| is_module(entry));
+    modules
+        .map(|module| {
+            size(&module)?;
+            Ok(HookModule::new(module, directory_name(directory)?))
+        })
+        .collect()
+}
+
+/// The entries of a directory that are not hidden: ConfigMap mounts keep their versions under hidden names.
+fn entries(directory: &Path) -> Result<Vec<PathBuf>> {
+    let named = || directory.display().to_string();
+    let entries = fs::read_dir(directory).with_context(named)?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        let entry = entry.with_context(named)?;
+        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+            paths.push(entry.path());
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn is_module(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new("wasm"))
+}
+
+/// The name of a hook whose modules are in the directory.
+fn directory_name(directory: &Path) -> Result<String> {
+    // `.` and `..` have names only after canonicalisation.
+    let resolved = directory
+        .canonicalize()
+        .with_context(|| directory.display().to_string())?;
+    name(resolved.file_name(), directory)
+}
+
+/// A hook's name without leading dots: the collection skips hidden names.
+pub(crate) fn name(name: Option<&OsStr>, path: &Path) -> Result<String> {
+    let name = name
+        .and_then(OsStr::to_str)
+        .map(|name| name.trim_start_matches('.'))
+        .filter(|name| !name.is_empty());
+    name.map(str::to_owned)
+        .ok_or_else(|| anyhow!("{}: a hook cannot be named after this", path.display()))
+}
+
+/// Size of a module file in bytes.
+pub(crate) fn size(path: &Path) -> Result<u64> {
+    let named = || path.display().to_string();
+    let metadata = fs::metadata(path).with_context(named)?;
+    if metadata.is_dir() {
+        bail!(
+            "{}: it is a directory: name the module in it",
+            path.display()
+        );
+    }
+    if !metadata.is_file() {
+        bail!("{}: it is no regular file", path.display());
+    }
+    File::open(path).with_context(named)?;
+    Ok(metadata.len())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn layout(files: &[&str]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        root
+    }
+
+    fn refusal(path: PathBuf) -> String {
+        let error = find(&[path]).unwrap_err();
+        format!("{error:#}")
+    }
+
+    fn mkfifo(path: &Path) {
+        let mkfifo = std::process::Command::new("mkfifo").arg(path).status();
+        assert!(mkfifo.unwrap().success());
+    }
+
+    #[test]
+    fn settings_that_are_no_file_of_their_directory_are_refused() {
+        type Make = fn(&Path);
+        let cases: [(Make, &str); 4] = [
+            (|path| fs::create_dir(path).unwrap(), "no regular file"),
+            (mkfifo, "no regular file"),
+            (
+                |path| symlink("/etc/passwd", path).unwrap(),
+                "within the directory",
+            ),
+            (|path| symlink("gone", path).unwrap(), "hook.yaml"),
+        ];
+        for (make, part) in cases {
+            let root = layout(&["a/x.wasm"]);
+            let settings = root.path().join("a/hook.yaml");
+            make(&settings);
+            let [hook] = &find(&[root.path().join("a")]).unwrap()[..] else {
+                panic!("one hook");
+            };
+            let error = hook.lay_out(&root.path().join("laid")).unwrap_err();
+            assert!(matches!(error, Failure::Usage(_)), "{error:?}");
+            let text = error.to_string();
+            assert!(text.contains(part), "{text}");
+            assert!(text.contains(&settings.display().to_string()), "{text}");
+        }
+        // A ConfigMap's links stay within.
+        let root = layout(&["a/x.wasm", "a/..data/hook.yaml"]);
+        symlink("..data/hook.yaml", root.path().join("a/hook.yaml")).unwrap();
+        let hooks = find(&[root.path().join("a/x.wasm")]).unwrap();
+        hooks[0].lay_out(&root.path().join("laid")).unwrap();
+        assert!(root.path().join("laid/x/hook.yaml").is_file());
+    }
+
+    #[test]
+    fn a_module_keeps_its_file_name() {
+        let root = layout(&["a/x-1.1.wasm", "a/x-1.2.wasm", ".hidden.wasm", "other.bin"]);
+        let laid = root.path().join("laid");
+        let paths = ["a", ".hidden.wasm", "other.bin"].map(|path| root.path().join(path));
+        for hook in find(&paths).unwrap() {
+            hook.lay_out(&laid).unwrap();
+        }
+        for file in [
+            "a/x-1.1.wasm",
+            "a/x-1.2.wasm",
+            "hidden/hidden.wasm",
+            "other/other.wasm",
+        ] {
+            assert!(laid.join(file).is_file(), "{file}");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_written_is_the_machines_fault() {
+        let root = layout(&["x.wasm", "file"]);
+        let hooks = find(&[root.path().join("x.wasm")]).unwrap();
+        let error = hooks[0].lay_out(&root.path().join("file/laid"));
+        let error = error.unwrap_err();
+        assert!(matches!(error, Failure::Machine(_)), "{error:?}");
+    }
+
+    fn names(path: PathBuf) -> Vec<String> {
+        find(&[path])
+            .unwrap()
+            .into_iter()
+            .map(|hook| hook.directory)
+            .collect()
+    }
+
+    #[test]
+    fn paths_may_name_a_module_a_hook_or_a_hooks_directory() {
+        let root = layout(&[
+            "hooks/a/x.wasm",
+            "hooks/a/hook.yaml",
+            "hooks/b/y.wasm",
+            "hooks/c.wasm/z.wasm",
+            "hooks/..data/v.wasm",
+            "hooks/README",
+            "z.wasm",
+        ]);
+        assert_eq!(names(root.path().join("z.wasm")), ["z"]);
+        assert_eq!(names(root.path().join("hooks/a")), ["a"]);
+        assert_eq!(names(root.path().join("hooks")), ["a", "b", "c.wasm"]);
+    }
+
+    #[test]
+    fn a_file_of_pull_and_image_is_named_after_its_directory() {
+        let root = layout(&["a/hook.wasm", "b/hook.wasm"]);
+        let paths = ["a/hook.wasm", "b/hook.wasm"].map(|path| root.path().join(path));
+        let found = find(&paths).unwrap().into_iter();
+        let names: Vec<_> = found.map(|hook| hook.directory).collect();
+        assert_eq!(names, ["a", "b"]);
+        let twice = find(&[paths[0].clone(), root.path().join("a")]);
+        let error = twice.unwrap_err().to_string();
+        assert!(error.contains("would both be the hook a"), "{error}");
+    }
+
+    #[test]
+    fn a_module_that_cannot_be_read_is_refused() {
+        type Make = fn(&Path);
+        let cases: [(Make, &str); 3] = [
+            (|path| symlink("gone", path).unwrap(), "No such file"),
+            (|path| fs::create_dir(path).unwrap(), "directory"),
+            (mkfifo, "no regular file"),
+        ];
+        for (make, part) in cases {
+            for directory in ["hooks", "hooks/a"] {
+                let root = layout(&["hooks/a/x.wasm", "hooks/b/x.wasm"]);
+                let veto = root.path().join(directory).join("veto.wasm");
+                make(&veto);
+                let text = refusal(root.path().join("hooks"));
+                assert!(text.contains(&veto.display().to_string()), "{text}");
+                assert!(text.contains(part), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn modules_in_a_directory_and_in_its_sub_directories_are_refused() {
+        let root = layout(&["stray.wasm", "veto/hook.wasm"]);
+        let text = refusal(root.path().to_owned());
+        for part in ["stray.wasm", "veto/hook.wasm", "one by one"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_directory_without_modules_is_named() {
+        let root = layout(&["a/notes.txt"]);
+        assert!(refusal(root.path().join("a")).contains("no *.wasm"));
+        assert!(find(&[root.path().join("gone.wasm")]).is_err());
+        let twice = layout(&["a/x.wasm"]);
+        let path = twice.path().join("a");
+        let error = find(&[path.clone(), path]).unwrap_err().to_string();
+        assert!(error.contains("would both be the hook a"), "{error}");
+    }
+}
