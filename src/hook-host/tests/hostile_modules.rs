@@ -10,7 +10,8 @@ use std::time::Duration;
 use fixture::handwritten_guest::HandwrittenGuest;
 use fixture::{HooksPlace, XML, invocation};
 use hook_host::{
-    Chain, CloudInitDocuments, CollectConfig, CollectError, HookError, Limits, collect,
+    Chain, CloudInitDocuments, CollectConfig, CollectError, HookError, Limits, PolicySource,
+    StandingHooks, collect,
 };
 
 /// Of calls that would never end.
@@ -360,6 +361,22 @@ async fn crashes_or_spins_while_it_describes_itself() {
     );
     let text = refusal(&describing(4)).await;
     assert!(text.contains("did not answer within 1.5s"), "{text}");
+}
+
+/// What runs before a module's settings are resolved.
+#[tokio::test]
+async fn the_operators_limits_cover_its_description() {
+    let (place, standing) = (HooksPlace::new(), HooksPlace::new());
+    standing.put("h", "m.wasm", &describing(4));
+    let policy = place.at("policy", "p.yaml");
+    std::fs::write(&policy, "limits: {deadline: 70ms}\n").unwrap();
+    let config = CollectConfig {
+        policy: PolicySource::File(policy),
+        standing: StandingHooks::In(standing.hooks()),
+        ..place.config(0)
+    };
+    let text = collect(config).await.err().unwrap().to_string();
+    assert!(text.contains("did not answer within 70ms"), "{text}");
 }
 
 #[tokio::test]

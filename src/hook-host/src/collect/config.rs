@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::pod_facts::PodConfig;
-use crate::policy::{HostVersions, PolicySource};
+use crate::policy::{HostVersions, OperatorPolicy, PolicySource};
 use crate::record::RecordConfig;
 use crate::wasm::{LoadOptions, Loader};
 use crate::{Compiler, Limits};
@@ -68,9 +68,11 @@ impl Default for CollectConfig {
 }
 
 impl CollectConfig {
-    pub(super) fn loader(&self) -> Loader {
+    /// The operator's limits cover what runs before a module's settings are resolved.
+    pub(super) fn loader(&self, operator: Option<&OperatorPolicy>) -> Loader {
+        let limits = operator.map_or_else(|| self.limits.clone(), |one| one.cap(&self.limits));
         Loader::new(LoadOptions {
-            limits: self.limits.clone(),
+            limits,
             compiler: self.compiler.clone(),
             artifacts_dir: Some(self.artifacts_dir.clone()),
             precompiled_dirs: self.precompiled_dirs.clone(),

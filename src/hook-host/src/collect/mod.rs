@@ -68,7 +68,7 @@ pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
         // A Sync may still bring plugins.
         return Ok(Chain::new(Vec::new(), chain_config, None));
     }
-    let probe = Probe::new(&config, config.loader(), operator);
+    let probe = Probe::new(&config, config.loader(operator.as_ref()), operator);
     let end = tokio::time::Instant::now() + config.deadline;
     let (standing, counted) = tokio::try_join!(
         standing.load(&probe, end, config.deadline),

@@ -270,7 +270,7 @@ impl LoadModule for PluginModules {
         file: &'a ModuleFile,
         limits: Limits,
     ) -> BoxFuture<'a, Result<Hook, String>> {
-        let loader = self.config.loader();
+        let loader = self.config.loader(self.operator.as_ref());
         let config = CollectConfig {
             limits,
             ..self.config.clone()

@@ -14,7 +14,7 @@ use super::strict_yaml::{self, PolicyError, PolicySource, YamlPosition};
 use super::yaml_values::{
     Dangerous, Directory, DurationValue, Located, Pattern, Sha256, SignerKey, SizeValue,
 };
-use crate::{FailurePolicy, MigrationParameter, PodPattern};
+use crate::{FailurePolicy, Limits as CallLimits, MigrationParameter, PodPattern};
 
 /// The most keys of a rule: a signature is verified with each.
 const MAX_KEYS: usize = 32;
@@ -179,6 +179,31 @@ impl OperatorPolicy {
     pub(crate) fn publishes_applied_events(&self) -> bool {
         let events = self.content.applied_events.as_ref().map(Located::get);
         events.is_none_or(|events| *events == AppliedEvents::Publish)
+    }
+
+    /// Limits of calls before a module's settings are resolved: of `describe`.
+    pub(crate) fn cap(&self, limits: &CallLimits) -> CallLimits {
+        let caps = &self.content.limits;
+        let size = |cap: &Option<Located<SizeValue>>, own: usize| match cap {
+            Some(cap) => own.min(cap.get().0),
+            None => own,
+        };
+        let deadline = caps.deadline.as_ref().map(|cap| cap.get().0);
+        CallLimits {
+            call_deadline: deadline
+                .map_or(limits.call_deadline, |cap| limits.call_deadline.min(cap)),
+            memory: size(&caps.memory, limits.memory),
+            output: size(&caps.output, limits.output),
+            log: size(&caps.log, limits.log),
+            ..limits.clone()
+        }
+    }
+
+    /// Whether a module's settings may depend on the namespace.
+    #[must_use]
+    pub fn names_namespaces(&self) -> bool {
+        let mut rules = self.content.rules.iter();
+        rules.any(|rule| !rule.get().namespaces.is_empty())
     }
 
     /// The rules that name a hook by its digest and namespace.
@@ -441,6 +466,8 @@ mod tests {
         assert_eq!(of(&a, "infra"), ["one", "two"]);
         assert_eq!(of(&b, "infra"), ["two", "three"]);
         assert_eq!(of(&b, ""), Vec::<String>::new());
+        assert!(policy.names_namespaces());
+        assert!(!parse("digests: Pinned\n").unwrap().names_namespaces());
         assert!(policy.lists(&a, "default") && policy.lists(&a, ""));
         assert!(policy.lists(&b, "infra") && !policy.lists(&b, "default"));
         assert!(!policy.lists(&b, "") && !policy.lists("c", "infra"));
