@@ -12,10 +12,13 @@ mod sample_vmis;
 mod schema;
 mod tool_process;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
+use hook_host::PolicySource;
+use hook_host::policy::OperatorPolicy;
 use serde::Serialize;
 
 use crate::exit::Failure;
@@ -28,6 +31,7 @@ use crate::module_files;
 use crate::output::{Report, Style};
 use crate::tokio_runtime::runtime;
 use finding::{Finding, Verdict};
+use sample_vmis::SampleVmi;
 
 pub(crate) const HELP: &str = "\
 Checked are: the world and its version, hook points, wishes against imports and against what the
@@ -59,6 +63,10 @@ pub(crate) struct Arguments {
     /// The operator's policy; without one, the hook is granted what it wishes for
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
+    /// The namespace, for rules of the policy that name namespaces [default: that of the VMIs given with --vmi, else
+    /// default]
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
     /// Facts about the pod, as for run
     #[arg(long, value_name = "FILE")]
     pod: Option<PathBuf>,
@@ -116,6 +124,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     let samples = sample_vmis::sample_vmis(&arguments.vmi)?;
     let policy = arguments.policy.as_deref();
     let options = HookOptions {
+        namespace: namespace(arguments, &samples)?,
         artifacts: Some(kept),
         pod: PodFacts::of_file(arguments.pod.as_deref()),
         ..HookOptions::default()
@@ -129,6 +138,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         findings.extend(libvirt_define::findings(&ran)?);
     }
     Ok(CheckReport { findings })
+}
+
+/// The namespace for the policy's rules. The module is collected once, so there is one.
+fn namespace(arguments: &Arguments, samples: &[SampleVmi]) -> Result<String, Failure> {
+    if let Some(namespace) = &arguments.namespace {
+        return Ok(namespace.clone());
+    }
+    let given = samples.iter().filter(|sample| !sample.is_built_in);
+    let namespaces: BTreeSet<&str> = given
+        .map(|sample| sample.input.invocation.namespace.as_str())
+        .collect();
+    let mut namespaces = namespaces.into_iter();
+    let first = namespaces.next().unwrap_or("default");
+    if let (Some(policy), Some(second)) = (&arguments.policy, namespaces.next()) {
+        let source = PolicySource::File(policy.clone());
+        let policy = OperatorPolicy::read(&source).map_err(Failure::usage)?;
+        if policy.is_some_and(|policy| policy.names_namespaces()) {
+            return Err(Failure::usage(anyhow!(
+                "the VMIs are in several namespaces ({first}, {second}), and rules of the policy name namespaces: give one \
+                 with --namespace, or use `virt-hook compare`"
+            )));
+        }
+    }
+    Ok(first.to_owned())
 }
 
 /// Why the smallest sidecar could not compile the module, if it could not.

@@ -22,6 +22,7 @@ const BUILT_IN: [(&str, &str); 6] = [
 pub(super) struct SampleVmi {
     pub(super) name: String,
     pub(super) input: VmiInput,
+    pub(super) is_built_in: bool,
 }
 
 /// The built-in VMIs, then those of the command line.
@@ -32,6 +33,7 @@ pub(super) fn sample_vmis(given: &[PathBuf]) -> Result<Vec<SampleVmi>, Failure> 
         samples.push(SampleVmi {
             name: name.to_owned(),
             input,
+            is_built_in: true,
         });
     }
     for path in given {
@@ -45,7 +47,11 @@ pub(super) fn sample_vmis(given: &[PathBuf]) -> Result<Vec<SampleVmi>, Failure> 
                 true => format!("{namespace}/{name}"),
                 false => file::name(path),
             };
-            SampleVmi { name, input }
+            SampleVmi {
+                name,
+                input,
+                is_built_in: false,
+            }
         }));
     }
     Ok(samples)
@@ -64,7 +70,7 @@ mod tests {
     fn built_in_vmis_have_the_listed_names() -> Result<(), Failure> {
         let samples = sample_vmis(&[])?;
         assert_eq!(samples.len(), BUILT_IN.len());
-        for SampleVmi { name, input } in samples {
+        for SampleVmi { name, input, .. } in samples {
             assert_eq!(input.invocation.name, name);
         }
         Ok(())

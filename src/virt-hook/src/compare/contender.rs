@@ -5,6 +5,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use hook_host::policy::OperatorPolicy;
 use hook_host::{HookPoint, PolicySource};
 
 use super::effect::Outcome;
@@ -12,7 +13,7 @@ use super::script::Script;
 use crate::exit::Failure;
 use crate::inputs::VmiInput;
 use crate::module_chain::{self, HookOptions};
-use crate::module_files;
+use crate::module_files::{self, HookModule};
 use crate::simulated_pod::Hooks;
 use crate::tokio_runtime::runtime;
 
@@ -26,6 +27,7 @@ const POINTS: [HookPoint; 3] = [
 /// One side of a comparison.
 pub(super) enum Contender {
     Hooks(Box<Hooks>),
+    Namespaced(Box<NamespacedHooks>),
     Script(Script),
     /// The domain as KubeVirt has it.
     Nothing,
@@ -64,19 +66,27 @@ impl Contender {
                 let mut descriptions = Vec::new();
                 for hook in &found {
                     let loaded = runtime()?.block_on(module_chain::load(&hook.module, &compiled));
-                    let module = loaded.map_err(Failure::Machine)?.map_err(Failure::of_load)?;
+                    let module = loaded
+                        .map_err(Failure::Machine)?
+                        .map_err(Failure::of_load)?;
                     descriptions.push(module.description().clone());
                 }
                 module_chain::write_granting_policy(&descriptions, place)
                     .map_err(Failure::Machine)?
             }
         };
-        let options = HookOptions {
-            policy: PolicySource::File(policy),
-            artifacts: Some(compiled),
-            ..HookOptions::default()
+        let policy = PolicySource::File(policy);
+        let operator = OperatorPolicy::read(&policy).map_err(Failure::usage)?;
+        let hooks = NamespacedHooks {
+            found,
+            policy,
+            compiled,
+            collected: None,
         };
-        Hooks::collect(&found, options).map(|hooks| Self::Hooks(hooks.into()))
+        if operator.is_some_and(|operator| operator.names_namespaces()) {
+            return Ok(Self::Namespaced(hooks.into()));
+        }
+        hooks.collect("").map(|hooks| Self::Hooks(hooks.into()))
     }
 
     /// The hook points at which both can act.
@@ -87,20 +97,64 @@ impl Contender {
         }
     }
 
-    pub(super) fn run(&self, input: &VmiInput, points: &[HookPoint]) -> Result<Outcome, Failure> {
+    pub(super) fn run(
+        &mut self,
+        input: &VmiInput,
+        points: &[HookPoint],
+    ) -> Result<Outcome, Failure> {
         match self {
-            Self::Hooks(hooks) => {
-                // Data from secrets is nowhere but in the cluster.
-                let has_data = input.cloud_init.is_ok();
-                let points: Vec<HookPoint> = points
-                    .iter()
-                    .copied()
-                    .filter(|point| has_data || *point != HookPoint::PreCloudInitIso)
-                    .collect();
-                Ok(Outcome::of_hooks(input, hooks.run(input, &points)?))
-            }
+            Self::Hooks(hooks) => run(hooks, input, points),
+            Self::Namespaced(hooks) => match hooks.of(&input.invocation.namespace)? {
+                Ok(hooks) => run(hooks, input, points),
+                Err(refusal) => Ok(Outcome::Refused(refusal.clone())),
+            },
             Self::Script(script) => script.run(input),
             Self::Nothing => Ok(Outcome::unchanged(input)),
         }
+    }
+}
+
+fn run(hooks: &Hooks, input: &VmiInput, points: &[HookPoint]) -> Result<Outcome, Failure> {
+    // Data from secrets is nowhere but in the cluster.
+    let has_data = input.cloud_init.is_ok();
+    let points: Vec<HookPoint> = points
+        .iter()
+        .copied()
+        .filter(|point| has_data || *point != HookPoint::PreCloudInitIso)
+        .collect();
+    Ok(Outcome::of_hooks(input, hooks.run(input, &points)?))
+}
+
+/// Modules under a policy whose rules name namespaces.
+pub(super) struct NamespacedHooks {
+    found: Vec<HookModule>,
+    policy: PolicySource,
+    compiled: PathBuf,
+    /// The hooks of the namespace that was asked for last, or why they may not run there. `kubectl get -A` lists by namespace.
+    collected: Option<(String, Result<Hooks, String>)>,
+}
+
+impl NamespacedHooks {
+    fn of(&mut self, namespace: &str) -> Result<&Result<Hooks, String>, Failure> {
+        let hooks = match self.collected.take() {
+            Some((known, hooks)) if known == namespace => hooks,
+            _ => match self.collect(namespace) {
+                Ok(hooks) => Ok(hooks),
+                Err(failure @ Failure::Machine(_)) => return Err(failure),
+                Err(refusal) => Err(refusal.to_string()),
+            },
+        };
+        let collected = self.collected.insert((namespace.to_owned(), hooks));
+        Ok(&collected.1)
+    }
+
+    fn collect(&self, namespace: &str) -> Result<Hooks, Failure> {
+        let options = HookOptions {
+            policy: self.policy.clone(),
+            namespace: namespace.to_owned(),
+            artifacts: Some(self.compiled.clone()),
+            ..HookOptions::default()
+        };
+        Hooks::collect(&self.found, options)
     }
 }

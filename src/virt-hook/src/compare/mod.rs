@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     /// A folder with files of VMIs: *.yaml, *.yml, *.json
     #[arg(long, value_name = "DIR")]
     vmi_dir: Option<PathBuf>,
-    /// The operator's policy; without one, modules are granted what they declare
+    /// The operator's policy, whose rules hold in each VMI's namespace; without one, modules are granted what they declare
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
 }
@@ -89,8 +89,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CompareReport, Failure> {
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
     let policy = arguments.policy.as_deref();
-    let port = Contender::of_modules(&arguments.hooks, policy, &place.path().join("port"))?;
-    let original = match &arguments.original {
+    let mut port = Contender::of_modules(&arguments.hooks, policy, &place.path().join("port"))?;
+    let mut original = match &arguments.original {
         Some(path) => Contender::of(path, policy, &place.path().join("original"))?,
         None => Contender::Nothing,
     };

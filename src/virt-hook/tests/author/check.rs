@@ -1,10 +1,11 @@
 //! `check`, on a hook that is sound and on one that is not.
 
+use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::{smbios, text, virt_hook, vmi};
+use super::{smbios, text, virt_hook, vmi, write};
 
 fn verdict<'a>(json: &'a Value, check: &str) -> &'a Value {
     let findings = json["result"]["findings"].as_array().unwrap();
@@ -49,6 +50,43 @@ fn wishes_that_nothing_needs_are_pointed_out() {
     assert_eq!(wishes["verdict"], "doubtful");
     assert!(wishes["message"].as_str().unwrap().contains("--vmi"));
     assert_eq!(wishes["details"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn the_rules_of_a_policy_hold_in_the_namespace() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    let policy = write(
+        place.path(),
+        "policy.yaml",
+        "allow: {paths: []}\nrules:\n- namespaces: [ns]\n  allow: {paths: ['/domain/**']}\n",
+    );
+    let check = |more: &[&str]| {
+        let always = [
+            "check",
+            text(&module),
+            "--without-libvirt",
+            "--policy",
+            text(&policy),
+        ];
+        virt_hook(&[&always[..], more].concat())
+    };
+    check(&["--vmi", text(&vmi)]).ok();
+    check(&["--namespace", "ns"]).ok();
+    for elsewhere in [&[][..], &["--vmi", text(&vmi), "--namespace", "b"]] {
+        let checked = check(elsewhere);
+        assert_eq!(checked.code, 2, "{}{}", checked.out, checked.err);
+        assert!(checked.err.contains("it wants the path"), "{}", checked.err);
+    }
+    let other = fs::read_to_string(&vmi).unwrap();
+    let other = write(
+        place.path(),
+        "other.yaml",
+        &other.replace("namespace: ns", "namespace: b"),
+    );
+    let both = check(&["--vmi", text(&vmi), "--vmi", text(&other)]);
+    assert_eq!(both.code, 2, "{}{}", both.out, both.err);
+    assert!(both.err.contains("--namespace"), "{}", both.err);
 }
 
 /// Adds a title each time, which is neither idempotent nor what libvirt takes twice.

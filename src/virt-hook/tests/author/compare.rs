@@ -90,6 +90,42 @@ async fn a_port_is_compared_with_a_running_sidecar_and_with_a_module() {
 }
 
 #[test]
+fn the_rules_of_a_policy_hold_in_each_vmis_namespace() {
+    let place = tempfile::tempdir().unwrap();
+    let item = |namespace: &str| {
+        let text = VMI.replace("namespace: ns\n", &format!("namespace: {namespace}\n"));
+        assert_ne!(text, VMI);
+        format!("- {}", text.trim_end().replace('\n', "\n  "))
+    };
+    let list = format!("kind: List\nitems:\n{}\n{}\n", item("a"), item("b"));
+    let vmis = write(place.path(), "all.yaml", &list);
+    let policy = write(
+        place.path(),
+        "policy.yaml",
+        "allow: {paths: []}\nrules:\n- namespaces: [a]\n  allow: {paths: ['/domain/**']}\n",
+    );
+    let module = smbios();
+    let shown = virt_hook(&[
+        "compare",
+        "--hook",
+        text(&module),
+        "--vmi",
+        text(&vmis),
+        "--policy",
+        text(&policy),
+    ]);
+    assert_eq!(shown.code, 1, "{}{}", shown.out, shown.err);
+    for part in [
+        "changed  a/vm\n",
+        "REFUSED  b/vm\n",
+        "it wants the path",
+        "2 VMIs: 0 unchanged, 1 changed, 1 refused",
+    ] {
+        assert!(shown.out.contains(part), "{part}: {}", shown.out);
+    }
+}
+
+#[test]
 fn without_an_original_a_fleet_is_previewed() {
     let place = tempfile::tempdir().unwrap();
     let item = |name: &str| {
