@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 use hook_host::{HookError, HookPoint, MigrationParameters};
 
+use super::case_files::{self, DEVICE, DOMAIN, HOOK, HOST, MIGRATION, OPTIONS, POD, POLICY, VMI};
 use super::expected_files::Actual;
 use crate::cloud_init_documents;
 use crate::exit::Failure;
@@ -14,11 +15,6 @@ use crate::inputs::{InputArgs, VmiInput, VmiSource, file};
 use crate::module_chain::HookOptions;
 use crate::module_files::HookModule;
 use crate::simulated_pod::{HookResults, Hooks};
-
-const VMI: [&str; 2] = ["vmi.yaml", "vmi.json"];
-const POLICY: &str = "policy.yaml";
-const POD: &str = "pod.yaml";
-const MIGRATION: &str = "migration.json";
 
 /// A case directory.
 #[derive(Debug)]
@@ -42,14 +38,21 @@ impl Case {
             let beside = beside.is_file().then_some(beside);
             policy.map(Path::to_owned).or(beside)
         };
-        if let Some(case) = Self::at(dir, shared(&dir.join(".."))) {
-            return Ok(vec![case]);
+        let is_one = VMI.iter().any(|vmi| dir.join(vmi).is_file());
+        if is_one && case_files::is_case(dir)? {
+            let folder = dir.join("..");
+            case_files::check_folder(&folder)?;
+            return Ok(vec![Self::at(dir, shared(&folder))?]);
         }
-        let entries = fs::read_dir(dir).with_context(|| dir.display().to_string())?;
-        let mut cases: Vec<Self> = entries
-            .flatten()
-            .filter_map(|entry| Self::at(&entry.path(), shared(dir)))
-            .collect();
+        let named = || dir.display().to_string();
+        case_files::check_folder(dir)?;
+        let mut cases = Vec::new();
+        for entry in fs::read_dir(dir).with_context(named)? {
+            let path = entry.with_context(named)?.path();
+            if path.is_dir() && case_files::is_case(&path)? {
+                cases.push(Self::at(&path, shared(dir))?);
+            }
+        }
         cases.sort_by(|a, b| a.name.cmp(&b.name));
         if cases.is_empty() {
             return Err(no_cases(dir));
@@ -57,14 +60,16 @@ impl Case {
         Ok(cases)
     }
 
-    fn at(dir: &Path, shared_policy: Option<PathBuf>) -> Option<Self> {
-        let vmi = VMI.iter().map(|name| dir.join(name));
-        let vmi = vmi.into_iter().find(|path| path.is_file())?;
-        let resolved = dir.canonicalize().ok()?;
-        Some(Self {
-            name: resolved.file_name()?.to_string_lossy().into_owned(),
+    fn at(dir: &Path, shared_policy: Option<PathBuf>) -> Result<Self> {
+        let mut vmi = VMI.map(|name| dir.join(name)).into_iter();
+        let vmi = vmi.find(|path| path.exists());
+        let resolved = dir.canonicalize();
+        let resolved = resolved.with_context(|| dir.display().to_string())?;
+        let name = resolved.file_name().unwrap_or(resolved.as_os_str());
+        Ok(Self {
+            name: name.to_string_lossy().into_owned(),
             dir: dir.to_owned(),
-            vmi,
+            vmi: vmi.unwrap_or_else(|| dir.join(VMI[0])),
             shared_policy,
         })
     }
@@ -78,14 +83,14 @@ impl Case {
             given: InputArgs {
                 vmi: self.vmi.clone(),
                 vmi_name: None,
-                options: self.file("options.json"),
-                host: self.file("host.json"),
+                options: self.file(OPTIONS),
+                host: self.file(HOST),
                 prepared: false,
                 policy: self.file(POLICY).or_else(|| self.shared_policy.clone()),
                 pod: self.file(POD),
             },
-            domain: self.file("domain.xml"),
-            device: self.file("device.xml"),
+            domain: self.file(DOMAIN),
+            device: self.file(DEVICE),
             any_node: true,
             ..VmiSource::default()
         }
@@ -115,10 +120,10 @@ impl Case {
         let only = match (&input.devices[..], migration) {
             ([_, ..], Some(_)) => {
                 return Err(Failure::usage(anyhow!(
-                    "it has a device.xml and a {MIGRATION}, which are inputs of different hook points: make it two cases"
+                    "it has a {DEVICE} and a {MIGRATION}, which are inputs of different hook points: make it two cases"
                 )));
             }
-            ([_, ..], None) => Some((HookPoint::OnAttachDevice, "device.xml")),
+            ([_, ..], None) => Some((HookPoint::OnAttachDevice, DEVICE)),
             ([], Some(_)) => Some((HookPoint::PreMigrationSource, MIGRATION)),
             ([], None) => None,
         };
@@ -165,7 +170,7 @@ impl Case {
 
     /// The modules with the case's hook.yaml instead of their own.
     fn with_settings(&self, found: &[HookModule]) -> Vec<HookModule> {
-        let own = self.file("hook.yaml");
+        let own = self.file(HOOK);
         let settled = found.iter().map(|hook| HookModule {
             settings: own.clone().or_else(|| hook.settings.clone()),
             ..hook.clone()

@@ -14,12 +14,23 @@ use crate::exit::Failure;
 use crate::inputs::file;
 use crate::output::{ChangeReport, Style, changes, lines};
 
-const PREFIX: &str = "expected.";
+pub(super) const PREFIX: &str = "expected.";
 const XML: &str = "xml";
 const DIFF: &str = "diff";
 const VETO: &str = "veto";
 const ERROR: &str = "error";
 const DOCUMENTS: [&str; 4] = ["user-data", "network-data", "meta-data", "migration"];
+/// What can be expected.
+pub(super) const NAMES: [&str; 8] = [
+    XML,
+    DIFF,
+    VETO,
+    ERROR,
+    DOCUMENTS[0],
+    DOCUMENTS[1],
+    DOCUMENTS[2],
+    DOCUMENTS[3],
+];
 /// Of one file, in bytes.
 const LARGEST: usize = 8 << 20;
 
@@ -82,9 +93,8 @@ impl Difference {
 
 impl Expected {
     pub(super) fn read(dir: &Path) -> Result<Self, Failure> {
-        let known = [XML, DIFF, VETO, ERROR].into_iter().chain(DOCUMENTS);
         let mut files = BTreeMap::new();
-        for name in known {
+        for name in NAMES {
             let path = dir.join(format!("{PREFIX}{name}"));
             if path.is_file() {
                 files.insert(name.to_owned(), file::text(&path, LARGEST)?);
@@ -143,8 +153,8 @@ impl Expected {
             fs::remove_file(&path).with_context(|| path.display().to_string())?;
         }
         for (name, text) in &is {
-            let path = path(name);
-            whole(&path, text).with_context(|| path.display().to_string())?;
+            let (path, part) = (path(name), dir.join(format!(".{PREFIX}{name}.part")));
+            whole(&path, &part, text).with_context(|| path.display().to_string())?;
         }
         Ok(())
     }
@@ -179,9 +189,8 @@ fn titled(name: &str, text: &str) -> String {
     format!("{PREFIX}{name}:\n{text}")
 }
 
-fn whole(path: &Path, text: &str) -> io::Result<()> {
-    let part = path.with_extension("part");
-    fs::write(&part, text).and_then(|()| fs::rename(&part, path))
+fn whole(path: &Path, part: &Path, text: &str) -> io::Result<()> {
+    fs::write(part, text).and_then(|()| fs::rename(part, path))
 }
 
 /// A domain, or an attached device as the only one of a domain, so that paths are those of a domain.

@@ -4,6 +4,7 @@
 //! for are run, in the order of a virtual machine's life. Modules are compiled once.
 
 mod case;
+mod case_files;
 mod expected_files;
 
 use std::path::PathBuf;
@@ -40,6 +41,7 @@ and one or more of what is expected:
   expected.migration       the parameters that hooks changed, a line `NAME: VALUE` each
   expected.veto            the hook's words when it says no
   expected.error           any other refusal, of the hook, the policy or the VMI
+A file that looks like one of these and is none, such as vmi.yml or expected.network_data, is refused.
 
 Examples:
   virt-hook test --hook smbios.wasm cases

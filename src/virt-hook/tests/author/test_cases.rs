@@ -235,6 +235,28 @@ fn a_case_has_the_inputs_of_one_hook_point() {
 }
 
 #[test]
+fn files_that_a_test_would_not_read_are_refused() {
+    let module = smbios();
+    for (file, part) in [
+        ("set/expected.network_data", "expected. and one of"),
+        ("set/policy.yml", "a case has a policy.yaml"),
+        ("policy.yml", "a case has a policy.yaml"),
+        ("other/vmi.yml", "a case has a vmi.yaml or vmi.json"),
+        ("other/expected.diff", "no vmi.yaml or vmi.json"),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        write(place.path(), "set/vmi.yaml", VMI);
+        write(place.path(), "set/expected.diff", EXPECTED);
+        let test = || virt_hook(&["test", "--hook", text(&module), text(place.path())]);
+        test().ok();
+        write(place.path(), file, "");
+        let tested = test();
+        assert_eq!(tested.code, 2, "{file}: {}{}", tested.out, tested.err);
+        assert!(tested.err.contains(part), "{file}: {}", tested.err);
+    }
+}
+
+#[test]
 fn what_is_no_folder_of_cases_is_named() {
     let place = tempfile::tempdir().unwrap();
     let module = smbios();
