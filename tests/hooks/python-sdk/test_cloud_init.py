@@ -56,6 +56,26 @@ class YamlTest(unittest.TestCase):
         ]:
             self.assertEqual(added(before), after)
 
+    def test_an_item_that_is_there_is_told_from_one_that_contains_it(self):
+        for before, item, after in [
+            ("[8080]", 80, "[8080, 80]"),
+            ("[80]", 80, "[80]"),
+            ("[80]", "80", '[80, "80"]'),
+            ("[vim]", "vim", "[vim]"),
+            ("['vim', x]", "vim", "['vim', x]"),
+            ("[vim-nox]", "vim", '[vim-nox, "vim"]'),
+            ("[[a, b]]", "a", '[[a, b], "a"]'),
+            ("[{a: b}]", "b", '[{a: b}, "b"]'),
+            ("['a, b']", "b", "['a, b', \"b\"]"),
+            ("[a] # b", "b", '[a, "b"] # b'),
+            ("\n  - vim # mine", "vim", "\n  - vim # mine"),
+            ("\n  - 8080", 80, "\n  - 8080\n  - 80"),
+            ("\n  - vim: 1", "vim: 1", '\n  - vim: 1\n  - "vim: 1"'),
+            ("\n  - - vim", "vim", '\n  - - vim\n  - "vim"'),
+        ]:
+            after = f"list: {after}\n"
+            self.assertEqual(twice(f"list: {before}\n", lambda yaml: yaml.add("list", item)), after)
+
     def test_what_cannot_take_an_item_safely_is_refused(self):
         for bad in [
             "runcmd: x", "runcmd: &a\n  - b", "runcmd: [a,\n  b]", "runcmd: |\n  x", "runcmd:\n  a: b", "runcmd: {a: b}",

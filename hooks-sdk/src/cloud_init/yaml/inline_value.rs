@@ -65,6 +65,31 @@ pub(super) fn close(text: &str) -> Option<usize> {
     })
 }
 
+/// The items of a flow list on one line, given what is between its brackets.
+pub(super) fn items(inside: &str) -> Vec<&str> {
+    // As within brackets, where quotes count anywhere.
+    let mut scan = Scan {
+        depth: 1,
+        ..Scan::default()
+    };
+    let (mut items, mut begin) = (Vec::new(), 0);
+    for (at, c) in inside.char_indices() {
+        scan.step(at, c);
+        if c == ',' && scan.depth == 1 && scan.quote.is_none() {
+            items.push(inside[begin..at].trim());
+            begin = at + 1;
+        }
+    }
+    items.push(inside[begin..].trim());
+    items
+}
+
+/// Whether the written item of a list has this value.
+pub(super) fn is_item(written: &str, value: &Value) -> bool {
+    let is_mapping = !written.starts_with(['"', '\'']) && written.contains(": ");
+    is(written, value) && (!is_mapping || !value.is_string())
+}
+
 /// The text of a plain or quoted value on one line.
 pub(super) fn text(value: &str) -> Option<String> {
     let value = &value[..end(value)?];
@@ -125,6 +150,22 @@ mod tests {
         for open in ["[a,", "'a", "\"a\\\"", "{a: [}"] {
             assert_eq!(end(open), None, "{open}");
         }
+    }
+
+    #[test]
+    fn items_are_split_at_the_commas_of_their_list() {
+        for (inside, expected) in [
+            ("a, b", &["a", "b"][..]),
+            (
+                "'a,b', \"c,\\\"d\", [e, f], {g: h, i: j}",
+                &["'a,b'", "\"c,\\\"d\"", "[e, f]", "{g: h, i: j}"],
+            ),
+            ("it''s, b", &["it''s", "b"]),
+            (" ", &[""]),
+        ] {
+            assert_eq!(items(inside), expected, "{inside}");
+        }
+        assert!(is_item("'a: b'", &json!("a: b")) && !is_item("a: b", &json!("a: b")));
     }
 
     #[test]

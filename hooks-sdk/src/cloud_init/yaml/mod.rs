@@ -120,18 +120,20 @@ impl Yaml {
         Ok(())
     }
 
-    /// Adds an item to the list at the key, unless an earlier call has added the same item. Adds the key if it is missing.
+    /// Adds an item to the list at the key, unless the list has it: a text or number in whatever notation, anything else as
+    /// an earlier call wrote it. Adds the key if it is missing.
     pub fn add(&mut self, path: &str, item: &crate::Value) -> Result<(), CloudInitError> {
         self.add_json(path, item.as_serde_json())
     }
 
     pub(super) fn add_json(&mut self, path: &str, item: &Value) -> Result<(), CloudInitError> {
-        self.add_lines(path, &item.to_string(), |indent| write::item(item, indent))
+        let flow = item.to_string();
+        self.add_lines(path, item, &flow, |indent| write::item(item, indent))
     }
 
     /// The same for a word, written without quotes.
     pub(super) fn add_plain(&mut self, path: &str, word: &str) -> Result<(), CloudInitError> {
-        self.add_lines(path, word, |indent| {
+        self.add_lines(path, &word.into(), word, |indent| {
             vec![format!("{}- {word}", " ".repeat(indent))]
         })
     }
@@ -139,6 +141,7 @@ impl Yaml {
     fn add_lines(
         &mut self,
         path: &str,
+        item: &Value,
         flow: &str,
         block: impl Fn(usize) -> Vec<String>,
     ) -> Result<(), CloudInitError> {
@@ -161,7 +164,7 @@ impl Yaml {
         };
         let written = &self.lines[found.line][found.value..];
         if !is_idle(written) {
-            return self.add_to_flow(&found, flow).ok_or_else(refused);
+            return self.add_to_flow(&found, item, flow).ok_or_else(refused);
         }
         let list = match below(&self.lines, found.line, scope.indent) {
             Below::List(list) => list,
@@ -174,14 +177,20 @@ impl Yaml {
         };
         let added = block(list.indent);
         let there = &self.lines[list.begin..list.end];
-        if !there.windows(added.len()).any(|lines| lines == added) {
+        let is_item = |line: &String| {
+            let written = line.get(list.indent..).and_then(|at| at.strip_prefix("- "));
+            depth(line) == list.indent && written.is_some_and(|at| inline_value::is_item(at, item))
+        };
+        let is_there =
+            there.iter().any(is_item) || there.windows(added.len()).any(|lines| lines == added);
+        if !is_there {
             self.lines.splice(list.end..list.end, added);
         }
         Ok(())
     }
 
     /// `key: [a, b]` on one line.
-    fn add_to_flow(&mut self, found: &Found, item: &str) -> Option<()> {
+    fn add_to_flow(&mut self, found: &Found, item: &Value, flow: &str) -> Option<()> {
         let line = &mut self.lines[found.line];
         let written = &line[found.value..];
         let list = &written[..inline_value::end(written)?];
@@ -189,12 +198,13 @@ impl Yaml {
         if inline_value::close(list) != Some(list.len() - 1) {
             return None;
         }
-        if list.contains(item) {
+        let mut items = inline_value::items(inside).into_iter();
+        if items.any(|written| inline_value::is_item(written, item)) {
             return Some(());
         }
         let separator = if inside.trim().is_empty() { "" } else { ", " };
         let close = found.value + list.len() - 1;
-        line.insert_str(close, &format!("{separator}{item}"));
+        line.insert_str(close, &format!("{separator}{flow}"));
         Some(())
     }
 

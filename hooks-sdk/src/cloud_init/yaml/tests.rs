@@ -74,6 +74,36 @@ fn every_way_to_write_a_list_takes_an_item() {
 }
 
 #[test]
+fn an_item_that_is_there_is_told_from_one_that_contains_it() {
+    for (before, item, after) in [
+        ("[8080]", json!(80), "[8080, 80]"),
+        ("[80]", json!(80), "[80]"),
+        ("[80]", json!("80"), "[80, \"80\"]"),
+        ("[vim]", json!("vim"), "[vim]"),
+        ("['vim', x]", json!("vim"), "['vim', x]"),
+        ("[vim-nox]", json!("vim"), "[vim-nox, \"vim\"]"),
+        ("[[a, b]]", json!("a"), "[[a, b], \"a\"]"),
+        ("[{a: b}]", json!("b"), "[{a: b}, \"b\"]"),
+        ("['a, b']", json!("b"), "['a, b', \"b\"]"),
+        ("[a] # b", json!("b"), "[a, \"b\"] # b"),
+        ("\n  - vim # mine", json!("vim"), "\n  - vim # mine"),
+        ("\n  - 8080", json!(80), "\n  - 8080\n  - 80"),
+        (
+            "\n  - vim: 1",
+            json!("vim: 1"),
+            "\n  - vim: 1\n  - \"vim: 1\"",
+        ),
+        ("\n  - - vim", json!("vim"), "\n  - - vim\n  - \"vim\""),
+    ] {
+        let mut yaml = Yaml::new(&format!("list: {before}\n"));
+        for _ in 0..2 {
+            yaml.add_json("list", &item).unwrap();
+            assert_eq!(yaml.render(), format!("list: {after}\n"), "{before}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_take_an_item_safely_is_refused() {
     for bad in [
         "runcmd: x",

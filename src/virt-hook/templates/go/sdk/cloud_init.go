@@ -104,7 +104,7 @@ func (c *CloudConfig) AddUser(name string, members Members) error {
 		return err
 	}
 	if !present {
-		if err := c.addLines("users", "default", func(pad string) []string { return []string{pad + "- default"} }); err != nil {
+		if err := c.addLines("users", "default", "default", func(pad string) []string { return []string{pad + "- default"} }); err != nil {
 			return err
 		}
 	}

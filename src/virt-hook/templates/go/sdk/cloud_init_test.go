@@ -59,6 +59,34 @@ func TestAnItemJoinsTheListAndNothingElseChanges(t *testing.T) {
 	}
 }
 
+func TestAnItemThatIsThereIsToldFromOneThatContainsIt(t *testing.T) {
+	for _, c := range []struct {
+		before string
+		item   any
+		after  string
+	}{
+		{"[8080]", 80, "[8080, 80]"},
+		{"[80]", 80, "[80]"},
+		{"[80]", "80", `[80, "80"]`},
+		{"[vim]", "vim", "[vim]"},
+		{"['vim', x]", "vim", "['vim', x]"},
+		{"[vim-nox]", "vim", `[vim-nox, "vim"]`},
+		{"[[a, b]]", "a", `[[a, b], "a"]`},
+		{"[{a: b}]", "b", `[{a: b}, "b"]`},
+		{"['a, b']", "b", `['a, b', "b"]`},
+		{"[a] # b", "b", `[a, "b"] # b`},
+		{"\n  - vim # mine", "vim", "\n  - vim # mine"},
+		{"\n  - 8080", 80, "\n  - 8080\n  - 80"},
+		{"\n  - vim: 1", "vim: 1", "\n  - vim: 1\n  - \"vim: 1\""},
+		{"\n  - - vim", "vim", "\n  - - vim\n  - \"vim\""},
+	} {
+		got, err := twice(t, "list: "+c.before+"\n", func(yaml *YAML) error { return yaml.Add("list", c.item) })
+		if want := "list: " + c.after + "\n"; got != want || err != nil {
+			t.Errorf("got %q (%v), want %q", got, err, want)
+		}
+	}
+}
+
 func TestWhatCannotTakeAnItemSafelyIsRefused(t *testing.T) {
 	for _, bad := range []string{
 		"runcmd: x", "runcmd: &a\n  - b", "runcmd: [a,\n  b]", "runcmd: |\n  x", "runcmd:\n  a: b", "runcmd: {a: b}",

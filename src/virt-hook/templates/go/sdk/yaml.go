@@ -113,9 +113,10 @@ func (y *YAML) Set(path string, value any) error {
 	return nil
 }
 
-// Add adds an item to the list at a key, unless an earlier call has added the same item. The key is added if it is missing.
+// Add adds an item to the list at a key, unless the list has it: a text or number in whatever notation, anything else as an
+// earlier call wrote it. The key is added if it is missing.
 func (y *YAML) Add(path string, item any) error {
-	return y.addLines(path, yamlJSON(item), func(pad string) []string { return yamlItem(item, pad) })
+	return y.addLines(path, item, yamlJSON(item), func(pad string) []string { return yamlItem(item, pad) })
 }
 
 // Remove removes a key and its value, and reports whether it was there.
@@ -131,7 +132,7 @@ func (y *YAML) Remove(path string) (bool, error) {
 	return true, nil
 }
 
-func (y *YAML) addLines(path, flow string, block func(pad string) []string) error {
+func (y *YAML) addLines(path string, item any, flow string, block func(pad string) []string) error {
 	scope, name, err := y.ensureParent(path)
 	if err != nil {
 		return err
@@ -150,7 +151,7 @@ func (y *YAML) addLines(path, flow string, block func(pad string) []string) erro
 	}
 	refused := CloudInitError("line " + itoa(found.line+1) + ": " + name + " is no list that an item can be added to")
 	if !isIdle(y.written(*found)) {
-		if !y.addToFlow(*found, flow) {
+		if !y.addToFlow(*found, item, flow) {
 			return refused
 		}
 		return nil
@@ -163,6 +164,12 @@ func (y *YAML) addLines(path, flow string, block func(pad string) []string) erro
 	default:
 		return refused
 	}
+	for _, line := range y.lines[list.begin:list.end] {
+		written, ok := strings.CutPrefix(line, spaces(list.indent)+"- ")
+		if ok && isItemWritten(written, item) {
+			return nil
+		}
+	}
 	added := block(spaces(list.indent))
 	for at := list.begin; at+len(added) <= list.end; at++ {
 		if slices.Equal(y.lines[at:at+len(added)], added) {
@@ -174,22 +181,24 @@ func (y *YAML) addLines(path, flow string, block func(pad string) []string) erro
 }
 
 // addToFlow adds to `key: [a, b]` on one line.
-func (y *YAML) addToFlow(found yamlKey, item string) bool {
+func (y *YAML) addToFlow(found yamlKey, item any, flow string) bool {
 	written := y.written(found)
 	end := inlineEnd(written)
 	if end < 2 || written[0] != '[' || inlineClose(written[:end]) != end-1 {
 		return false
 	}
 	list := written[:end]
-	if strings.Contains(list, item) {
-		return true
+	for _, written := range inlineItems(list[1 : end-1]) {
+		if isItemWritten(written, item) {
+			return true
+		}
 	}
 	separator := ", "
 	if strings.TrimSpace(list[1:end-1]) == "" {
 		separator = ""
 	}
 	line, at := y.lines[found.line], found.value+end-1
-	y.lines[found.line] = line[:at] + separator + item + line[at:]
+	y.lines[found.line] = line[:at] + separator + flow + line[at:]
 	return true
 }
 

@@ -178,6 +178,21 @@ func inlineClose(text string) int {
 	return -1
 }
 
+// inlineItems are the items of a flow list on one line, given what is between its brackets.
+func inlineItems(inside string) []string {
+	// As within brackets, where quotes count anywhere.
+	scan, begin := inlineScan{depth: 1}, 0
+	var items []string
+	for at, c := range inside {
+		scan.step(at, c)
+		if c == ',' && scan.depth == 1 && scan.quote == 0 {
+			items = append(items, strings.TrimSpace(inside[begin:at]))
+			begin = at + 1
+		}
+	}
+	return append(items, strings.TrimSpace(inside[begin:]))
+}
+
 // inlineText is the text of a plain or quoted value on one line.
 func inlineText(value string) (string, bool) {
 	end := inlineEnd(value)

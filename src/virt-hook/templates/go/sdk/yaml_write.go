@@ -109,6 +109,14 @@ func isWritten(written string, value any) bool {
 	return (quoted || !noText) && ok && text == wanted
 }
 
+// isItemWritten reports whether the written item of a list has this value.
+func isItemWritten(written string, value any) bool {
+	_, isText := value.(string)
+	quoted := written != "" && (written[0] == '"' || written[0] == '\'')
+	isMapping := !quoted && strings.Contains(written, ": ")
+	return isWritten(written, value) && (!isText || !isMapping)
+}
+
 // yamlNames are the names of a path, of which there is at least one.
 func yamlNames(path string) ([]string, error) {
 	refused := CloudInitError("`" + path + "` is no path: names are joined by dots, and one with a dot or a slash is ['a.b/c']")

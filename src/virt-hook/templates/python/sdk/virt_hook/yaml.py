@@ -4,7 +4,7 @@ in the text form is refused. JSON is YAML, so values are written as JSON."""
 import json
 import re
 
-from .yaml_lines import Scope, below, depth, end_of_value, is_idle, split_key, value_close, value_end, value_text
+from .yaml_lines import Scope, below, depth, end_of_value, is_idle, split_key, value_close, value_end, value_items, value_text
 
 _PLAIN_KEY = re.compile("[A-Za-z_][A-Za-z0-9_./-]*")
 _KEY_WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
@@ -72,13 +72,13 @@ class Yaml:
         self._lines[line:end] = entry
 
     def add(self, path, item):
-        """Adds an item to the list at the key, unless an earlier call has added the same item. Adds the key if it is
-        missing."""
-        self._add(path, _json(item), lambda indent: _item(item, indent))
+        """Adds an item to the list at the key, unless the list has it: a text or number in whatever notation, anything
+        else as an earlier call wrote it. Adds the key if it is missing."""
+        self._add(path, item, _json(item), lambda indent: _item(item, indent))
 
     def add_word(self, path, word):
         """The same for a word, written without quotes."""
-        self._add(path, word, lambda indent: [f"{' ' * indent}- {word}"])
+        self._add(path, word, word, lambda indent: [f"{' ' * indent}- {word}"])
 
     def remove(self, path):
         """Removes the key and its value. Returns whether it existed."""
@@ -90,7 +90,7 @@ class Yaml:
         del self._lines[line : end_of_value(self._lines, line, found[1].indent)]
         return True
 
-    def _add(self, path, flow, block):
+    def _add(self, path, item, flow, block):
         *above, name = _names(path)
         scope = self._ensure(above)
         found = self._find(scope, name)
@@ -102,7 +102,7 @@ class Yaml:
         line = found[0]
         refused = CloudInitError(f"line {line + 1}: {name} is no list that an item can be added to")
         if not is_idle(self._written(found)):
-            if not self._add_to_flow(found, flow):
+            if not self._add_to_flow(found, item, flow):
                 raise refused
             return
         kind, items = below(self._lines, line, scope.indent)
@@ -112,10 +112,13 @@ class Yaml:
             raise refused
         added = block(items.indent)
         there = self._lines[items.begin : items.end]
+        dash = " " * items.indent + "- "
+        if any(line.startswith(dash) and _is_item(line.removeprefix(dash), item) for line in there):
+            return
         if not any(there[at : at + len(added)] == added for at in range(len(there))):
             self._lines[items.end : items.end] = added
 
-    def _add_to_flow(self, found, item):
+    def _add_to_flow(self, found, item, flow):
         """`key: [a, b]` on one line."""
         line, begin = found
         written = self._written(found)
@@ -123,10 +126,10 @@ class Yaml:
         items = written[:end] if end is not None else ""
         if not items.startswith("[") or not items.endswith("]") or value_close(items) != len(items) - 1:
             return False
-        if item not in items:
+        if not any(_is_item(written, item) for written in value_items(items[1:-1])):
             separator, close = ", " if items[1:-1].strip() else "", begin + len(items) - 1
             text = self._lines[line]
-            self._lines[line] = text[:close] + separator + item + text[close:]
+            self._lines[line] = text[:close] + separator + flow + text[close:]
         return True
 
     def _written(self, found):
@@ -256,6 +259,12 @@ def _entry(name, value, indent):
         inside = [line for one in value for line in _item(one, indent + 2)]
     head = f"{' ' * indent}{_key(name)}:"
     return [head, *inside] if inside else [f"{head} {_json(value)}"]
+
+
+def _is_item(written, value):
+    """Whether the written item of a list has this value."""
+    is_mapping = not written.startswith(('"', "'")) and ": " in written
+    return _is(written, value) and not (is_mapping and isinstance(value, str))
 
 
 def _is(written, value):

@@ -140,6 +140,19 @@ def value_close(text):
     return None
 
 
+def value_items(inside):
+    """The items of a flow list on one line, given what is between its brackets."""
+    # As within brackets, where quotes count anywhere.
+    scan, items, begin = _Scan(), [], 0
+    scan.depth = 1
+    for at, c in enumerate(inside):
+        scan.step(at, c)
+        if c == "," and scan.depth == 1 and scan.quote is None:
+            items.append(inside[begin:at].strip())
+            begin = at + 1
+    return [*items, inside[begin:].strip()]
+
+
 def value_text(value):
     """The text of a plain or quoted value on one line, or None."""
     value = value[: value_end(value)] if value_end(value) is not None else ""
