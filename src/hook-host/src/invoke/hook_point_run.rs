@@ -33,8 +33,8 @@ pub(super) struct HookPointRun<'a> {
     pub(super) deadline: Duration,
     /// The part of the deadline that calls before this hook point took.
     pub(super) spent: Duration,
-    /// Time in hooks with deadlines of their own, which does not count against the chain's.
-    excluded: Duration,
+    /// Time that does not count against the chain's deadline: in hooks with deadlines of their own, and to write records.
+    pub(super) excluded: Duration,
     pub(super) runs: Vec<Run>,
     recorder: Option<&'a Recorder>,
     pod: &'a PodFacts,
@@ -197,7 +197,8 @@ impl<'a> HookPointRun<'a> {
         hook: &Hook,
         input: Input<'_>,
     ) -> Result<Output, HookError> {
-        let (run, output) = self.call_and_record(hook, input).await;
+        let (run, output, recording) = self.call_and_record(hook, input).await;
+        self.excluded += recording;
         if hook.body.has_own_deadline() {
             self.excluded += run.duration;
         }
@@ -216,10 +217,12 @@ impl<'a> HookPointRun<'a> {
         self.call_and_record(hook, input).await.0
     }
 
-    async fn call_and_record(&self, hook: &Hook, input: Input<'_>) -> (Run, Output) {
+    /// Also returns how long writing the record took.
+    async fn call_and_record(&self, hook: &Hook, input: Input<'_>) -> (Run, Output, Duration) {
         let determinism = self.recorder.and_then(Recorder::new_determinism);
         let (run, output, payload, facts) = self.call_body(hook, input, determinism).await;
         let reads_secrets = facts.iter().any(FactRead::is_withheld_secret);
+        let called = Instant::now();
         if let Some(recorder) = self.recorder {
             let evidence = RunEvidence {
                 hook: &hook.info,
@@ -235,11 +238,12 @@ impl<'a> HookPointRun<'a> {
             };
             recorder.record(evidence).await;
         }
+        let recording = called.elapsed();
         if let Some(metrics) = self.metrics {
             metrics.count(&hook.info, &run);
         }
         run_log::run(&self.invocation, &run, self.withholds(reads_secrets));
-        (run, output)
+        (run, output, recording)
     }
 
     /// Whether what the hook says may contain cloud-init data or annotations, which are kept on request only.

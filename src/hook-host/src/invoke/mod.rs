@@ -10,6 +10,9 @@ mod attached_device;
 mod bounded_host_work;
 mod hook_order;
 mod hook_point_run;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod recording_tests;
 mod run_log;
 mod verify_domain;
 

@@ -4,7 +4,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::evidence::RunEvidence;
@@ -40,6 +40,10 @@ pub(crate) struct Recorder {
     config: RecordConfig,
     serial: AtomicU64,
     random: Option<File>,
+    /// A write did not end in time. The next ones would hang too, with a thread each, so there are none.
+    stopped: AtomicBool,
+    timeout: Duration,
+    write: fn(&Path, &Record) -> io::Result<()>,
 }
 
 impl Recorder {
@@ -56,6 +60,27 @@ impl Recorder {
             config: config.clone(),
             serial: AtomicU64::new(0),
             random: File::open("/dev/urandom").ok(),
+            stopped: AtomicBool::new(false),
+            timeout: WRITE,
+            write,
+        })
+    }
+
+    /// A recorder that writes with `write`.
+    #[cfg(test)]
+    pub(crate) fn writing(
+        dir: &Path,
+        timeout: Duration,
+        write: fn(&Path, &Record) -> io::Result<()>,
+    ) -> Result<Self, RecordError> {
+        let recorder = Self::open(&RecordConfig {
+            dir: dir.to_owned(),
+            secrets: false,
+        })?;
+        Ok(Self {
+            timeout,
+            write,
+            ..recorder
         })
     }
 
@@ -66,20 +91,27 @@ impl Recorder {
 
     /// New random numbers and the current time for the next call; `None` if there is no random source.
     pub(crate) fn new_determinism(&self) -> Option<Determinism> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return None;
+        }
         let mut seed = [0; 32];
         self.random.as_ref()?.read_exact(&mut seed).ok()?;
         Some(Determinism { seed, time: now() })
     }
 
     /// Writes a record. A full disk must not keep a virtual machine from starting, so failures
-    /// are only logged.
+    /// are only logged. After a write that did not end in time, nothing is written any more.
     pub(crate) async fn record(&self, evidence: RunEvidence<'_>) {
+        if self.stopped.load(Ordering::Relaxed) {
+            return;
+        }
         let name = self.name(evidence.run);
         let mut record = Record::of(evidence);
         let path = self.config.dir.join(name);
         let written = tokio::task::spawn_blocking({
             let path = path.clone();
             let withhold = !self.config.secrets;
+            let write = self.write;
             move || {
                 if withhold {
                     redaction::withhold(&mut record);
@@ -87,11 +119,15 @@ impl Recorder {
                 write(&path, &record)
             }
         });
-        let error = match tokio::time::timeout(WRITE, written).await {
+        let error = match tokio::time::timeout(self.timeout, written).await {
             Ok(Ok(Ok(()))) => return,
             Ok(Ok(Err(error))) => error.to_string(),
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("not written within {WRITE:?}"),
+            Err(_) if self.stopped.swap(true, Ordering::Relaxed) => return,
+            Err(_) => format!(
+                "not written within {:?}; runs are not recorded any more until a restart",
+                self.timeout
+            ),
         };
         tracing::warn!(path = %path.display(), error, "a hook's run could not be recorded");
     }
