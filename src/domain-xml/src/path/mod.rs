@@ -125,6 +125,20 @@ impl PathPattern {
         self.steps.iter().map(count).sum()
     }
 
+    /// Whether a position is asked of the elements at this level (0 is the root). Behind `**` a step may be of any level.
+    pub fn has_position_at(&self, level: usize) -> bool {
+        let mut descends = false;
+        self.steps.iter().enumerate().any(|(at, step)| match step {
+            Step::Descend => {
+                descends = true;
+                false
+            }
+            Step::Child { predicates, .. } => {
+                (descends || at == level) && predicates.iter().any(Predicate::is_position)
+            }
+        })
+    }
+
     pub(crate) fn error(&self, kind: PathErrorKind) -> PathError {
         PathError {
             path: self.source.clone(),

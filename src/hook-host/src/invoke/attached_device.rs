@@ -63,7 +63,8 @@ impl AttachedDevice {
         let after = Self::parse(xml).map_err(Rejection::Invalid)?;
         self.same_identity_within(&after, budget)
             .map_err(Rejection::Invalid)?;
-        let changes = self.domain.verify_parsed(&after.domain, grant, budget)?;
+        let grant = grant.for_attached_device();
+        let changes = self.domain.verify_parsed(&after.domain, &grant, budget)?;
         Ok((after, changes))
     }
 
@@ -122,6 +123,7 @@ impl AttachedDevice {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::policy::Layer;
 
     const DISK: &str = "<disk type='file' device='disk'><source file='/a'/><target dev='sda' bus='scsi'/>\
         <driver name='qemu' type='raw'/><alias name='ua-data'/></disk>";
@@ -152,6 +154,32 @@ mod tests {
             ["/domain/devices/disk[target/@dev='sda']/driver/@queues"]
         );
         assert_eq!(verify(DISK, DISK).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn a_position_among_the_devices_grants_nothing() {
+        let tuned = DISK.replace("type='raw'", "type='raw' queues='4'");
+        let device = AttachedDevice::parse(DISK).unwrap();
+        for (pattern, is_granted) in [
+            ("/domain/devices/disk[1]/driver/@queues", false),
+            ("/domain/devices/*[1]/driver/@queues", false),
+            ("/domain/**/disk[1]/driver/@queues", false),
+            ("/domain/devices/disk/driver[1]/@queues", true),
+            ("/domain/devices[1]/disk/driver/@queues", true),
+            (
+                "/domain/devices/disk[target/@dev='sda']/driver/@queues",
+                true,
+            ),
+        ] {
+            let grant = Grant::new(vec![Layer {
+                patterns: vec![pattern.parse().unwrap()],
+                kinds: Vec::new(),
+                origin: "wishes".to_owned(),
+            }]);
+            let budget = Rc::new(Budget::unlimited());
+            let verified = device.verify(&tuned, &grant, &budget);
+            assert_eq!(verified.is_ok(), is_granted, "{pattern}");
+        }
     }
 
     #[test]

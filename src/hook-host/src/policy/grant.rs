@@ -58,6 +58,24 @@ impl Grant {
         Self(Some(layers.into()))
     }
 
+    /// The grant for one device that is attached. It is the only one of its document, so a position among the devices says
+    /// nothing about it: such patterns are left out.
+    pub(crate) fn for_attached_device(&self) -> Self {
+        /// `/domain/devices/*`
+        const DEVICE: usize = 2;
+        let of_domain = |layer: &Layer| Layer {
+            patterns: (layer.patterns.iter())
+                .filter(|pattern| !pattern.has_position_at(DEVICE))
+                .cloned()
+                .collect(),
+            ..layer.clone()
+        };
+        Self(
+            self.layers()
+                .map(|layers| layers.iter().map(of_domain).collect()),
+        )
+    }
+
     /// All layers, or `None` if everything is permitted.
     pub(crate) fn layers(&self) -> Option<&[Layer]> {
         self.0.as_deref()
