@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::OperatorPolicy;
+use super::hook_yaml::Point;
 use super::operator_policy::{Allow, Content, Digests, Rule, Sidecars};
 use super::yaml_values::{Dangerous, Located};
 use crate::{FailurePolicy, HookPoint, PodPattern};
@@ -70,6 +71,19 @@ impl OperatorPolicy {
             let text = "without `hookPoints`, every module may be called at PreCloudInitIso, which \
                         rewrites what runs as root in the guest, and reads its passwords and keys";
             warn(top(), text);
+        }
+        let rules = || self.content.rules.iter().map(Located::get);
+        let top_migration = allow.is_some_and(|allow| allow.migration.is_some());
+        for allow in allow.into_iter().chain(rules().map(|rule| &rule.allow)) {
+            if let Some(points) = &allow.hook_points
+                && points.get().contains(&Point::PreMigrationSource)
+                && allow.migration.is_none()
+                && !top_migration
+            {
+                let text = "PreMigrationSource without `migration`: the module may change every \
+                            parameter of a migration that it declares; `migration: []` grants none";
+                warn(self.at(points.position()), text);
+            }
         }
         if let Some(dangerous) = allow.and_then(|allow| allow.dangerous.as_ref())
             && !dangerous.get().is_empty()
@@ -352,6 +366,18 @@ mod tests {
             "{:?}",
             warned(&to_all)
         );
+        let migrates = |more: &str| {
+            let points = format!("hookPoints: [PreStart, PreMigrationSource]{more}");
+            warned(&careful.replace("hookPoints: [PreStart]", &points))
+        };
+        let open = migrates("");
+        assert!(has(&open, "p.yaml:4:32", "without `migration`"), "{open:?}");
+        assert_eq!(migrates(", migration: [bandwidth]"), []);
+        let in_rule = careful.replace(
+            "{dangerous: [DiskFormat]}",
+            "{dangerous: [DiskFormat], hookPoints: [PreMigrationSource]}",
+        );
+        assert!(warned(&in_rule)[0].1.contains("without `migration`"));
         let by_namespace = careful.replace(
             "}]\n",
             "}, {namespaces: [a], allow: {dangerous: [Emulator]}}]\n",
