@@ -1,4 +1,4 @@
-//! The wasmtime engine's configuration and its linker.
+//! The wasmtime engine's configuration.
 
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, Strategy};
 

@@ -34,7 +34,8 @@ pub(crate) struct InputArgs {
     /// Settle the disks' cache and IO modes too, as just before a start (before the hooks run)
     #[arg(long)]
     pub(crate) prepared: bool,
-    /// The operator's policy, YAML; without one, hooks may do what they declare
+    /// The operator's policy, YAML; without one, hooks may do what they declare, short of the dangerous set, directories
+    /// and facts about the pod
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
     /// Facts about the pod for hooks that read them: a Pod, or annotations, labels, networkStatus and networkInfo;

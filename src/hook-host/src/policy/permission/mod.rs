@@ -32,6 +32,7 @@ use domain_xml::matching::{DocumentIndex, PatternSet};
 use domain_xml::{Budget, Change, Document, Part, PathPattern};
 
 use change_check::{Check, Spot};
+pub(crate) use danger::local;
 pub use danger::{DangerKind, REVIEWED_LIBVIRT, Reserved, UnknownDanger, unreviewed_libvirt};
 pub use dangerous_nodes::Danger;
 pub(crate) use read_once_elements::first_twin;

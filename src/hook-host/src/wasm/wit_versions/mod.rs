@@ -150,11 +150,6 @@ pub(super) fn link(
         .map_err(|error| LinkError::Mismatch(format!("{error:#}")))
 }
 
-/// The newest version of line 0.1 that this host implements.
-fn host_version() -> Version {
-    Version::parse(v0_1::NEWEST).unwrap_or(Version::new(0, 1, 0))
-}
-
 fn check_package(interfaces: &ComponentInterfaces) -> Result<(), LinkError> {
     let mut all = interfaces.exports.iter().chain(&interfaces.imports);
     let former = all.find_map(|each| InterfaceName::of_package(&each.name, FORMER_PACKAGE));
@@ -171,7 +166,7 @@ fn check_handler(exports: &[Interface]) -> Result<(), LinkError> {
         .iter()
         .filter_map(|export| InterfaceName::parse(&export.name));
     let handlers: Vec<_> = names.filter(|name| name.interface == HANDLER).collect();
-    let host = host_version();
+    let host = package_version();
     if handlers.iter().any(|handler| handler.is_of_line(&host)) {
         return Ok(());
     }
@@ -200,7 +195,7 @@ fn listed(exports: &[Interface]) -> String {
 
 /// wasmtime names a missing interface too, but not what to do about it.
 fn check_imports(imports: &[Interface]) -> Result<(), LinkError> {
-    let host = host_version();
+    let host = package_version();
     for import in imports {
         let Some(name) = InterfaceName::parse(&import.name) else {
             continue;

@@ -80,7 +80,8 @@ fn split(name: &str) -> (&str, &str) {
     name.split_once(':').unwrap_or(("", name))
 }
 
-pub(super) fn local(name: &str) -> &str {
+/// `arg` of `qemu:arg`.
+pub(crate) fn local(name: &str) -> &str {
     split(name).1
 }
 
