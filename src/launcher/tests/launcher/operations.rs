@@ -80,7 +80,7 @@ async fn disk_error_during_a_restart_of_the_daemon_is_an_alert() {
     let rig = Rig::new().await;
     rig.manager.run(Command::sync(sync())).await.unwrap();
     rig.notifications_until("Running").await;
-    rig.fake.stop_daemon(libvirt::CloseReason::Eof);
+    rig.fake.stop_daemon(CloseReason::Eof);
     rig.fake.io_error(DOMAIN, "ua-data");
     rig.fake
         .set_disk_error(DOMAIN, "vda", libvirt::DiskError::NoSpace);
@@ -88,7 +88,7 @@ async fn disk_error_during_a_restart_of_the_daemon_is_an_alert() {
     let notifications = rig.notifications_until("EVENT").await;
     let full = "EVENT IOerror: VM Paused due to not enough space on volume: vda";
     assert_eq!(count(&notifications, full), 1, "{notifications:#?}");
-    rig.fake.stop_daemon(libvirt::CloseReason::Eof);
+    rig.fake.stop_daemon(CloseReason::Eof);
     rig.fake.start_daemon();
     let notifications = rig.notifications(notifications.len() + 1).await;
     assert_eq!(count(&notifications, full), 1, "{notifications:#?}");
