@@ -114,7 +114,7 @@ fn a_hook_that_shows_the_guest_its_node_cannot_migrate() {
     let place = tempfile::tempdir().unwrap();
     let vmi = super::VMI.replace("do: nothing", "odd.example.com/writes-node: ''")
         + "status: {nodeName: node-1, phase: Scheduled}\n";
-    let vmi = super::write(place.path(), "vmi.yaml", &vmi);
+    let vmi = write(place.path(), "vmi.yaml", &vmi);
     let module = odd();
     let arguments = ["check", text(&module), "--vmi", text(&vmi), "--json"];
     let json = virt_hook(&[&arguments[..], &["--without-libvirt"]].concat()).json();
@@ -138,7 +138,7 @@ fn a_domain_that_libvirt_refuses_is_shown_with_the_change_and_the_reason() {
         spec:\n  domain:\n    memory: {guest: 64Mi}\n    \
         devices: {disks: [{name: d, io: native, cache: none, disk: {bus: virtio}}]}\n  \
         volumes: [{name: d, emptyDisk: {capacity: 1Gi}}]\n";
-    let vmi = super::write(place.path(), "vmi.yaml", vmi);
+    let vmi = write(place.path(), "vmi.yaml", vmi);
     let module = super::pod::example("disk-tuning-hook");
     let checked = virt_hook(&["check", text(&module), "--vmi", text(&vmi), "--json"]);
     let json = checked.json();
@@ -174,7 +174,7 @@ fn without_libvirts_tools_it_says_what_it_did_not_check() {
 #[test]
 fn what_is_no_hook_fails_at_its_world() {
     let place = tempfile::tempdir().unwrap();
-    let garbage = super::write(place.path(), "x.wasm", "garbage");
+    let garbage = write(place.path(), "x.wasm", "garbage");
     let checked = virt_hook(&["check", text(&garbage), "--json"]);
     assert_eq!(checked.code, 1);
     assert_eq!(verdict(&checked.json(), "world")["verdict"], "failed");
