@@ -15,6 +15,7 @@ pub mod install_hooks;
 pub mod migration;
 pub mod pod;
 pub mod pod_semaphore;
+pub mod recorded;
 pub mod sidecar;
 pub mod user;
 pub mod virt_handler;

@@ -10,6 +10,7 @@ use tests::pod::User;
 use tests::vmi_builder::Vmi;
 
 use crate::hotplug_volumes::wait_for_agents_reports;
+use crate::recorded_answers::expect_recorded_shape;
 
 async fn guest_reads(
     fixture: &LauncherFixture,
@@ -91,6 +92,7 @@ async fn memory_is_plugged_and_unplugged_as_the_guest_follows() -> Result<()> {
             .handler
             .wait_for(&format!("{kib} KiB plugged"), events, BOOT, followed)
             .await?;
+        expect_recorded_shape(&fixture, "07-memhotplug-slots4", 4).await?;
     }
     let answer = set_memory(&fixture, &with_memory(&vmi, "64Mi")).await?;
     ensure!(

@@ -38,6 +38,7 @@ mod process_deaths;
 mod process_tree;
 mod pvc_and_image_volumes;
 mod python_hook;
+mod recorded_answers;
 mod refused_commands;
 mod restart_after_kill;
 mod second_launcher;

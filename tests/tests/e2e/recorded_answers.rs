@@ -1,0 +1,278 @@
+//! The calls that were recorded with KubeVirt's launcher, made again: every answer is compared whole, field by field, but for
+//! the differences that `tests::recorded::rules` lists with their reasons.
+
+use std::fs;
+use std::os::unix::fs::chown;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
+use tests::pod::User;
+use tests::recorded::{self, Outcome, RecordedCall, play, rules};
+use tests::vmi_builder::Vmi;
+
+/// The topics of each VM, in the order in which they are played.
+const OF_AGENT: [&str; 4] = ["02-answers", "02-vmstats", "04-pause", "03-freeze"];
+const OF_JOBS: [&str; 4] = [
+    "06-memorydump",
+    "08-backup",
+    "08-backup-pull",
+    "09-shutdown",
+];
+/// The recorded VMI's uid.
+const RECORDED_UID: &str = "1234";
+const EMPTY_DISK: &str = "/var/run/libvirt/empty-disks/empty.qcow2";
+const DISKS: &str = "/var/run/kubevirt-private/vmi-disks/data";
+
+/// A VM of the recordings, and what differed so far.
+struct Replay {
+    fixture: LauncherFixture,
+    vmi: Vmi,
+    differences: Vec<String>,
+}
+
+/// The recorded VMI, which boots our guest and has a uid of its own.
+fn recorded_vmi(name: &str, like: &Vmi) -> Result<Vmi> {
+    let recorded = recorded::vmi(name)?;
+    let uid = like.uid().to_owned();
+    Ok(like.clone().edit(|vmi| {
+        let kernel_boot = vmi["spec"]["domain"]["firmware"]["kernelBoot"].take();
+        *vmi = recorded;
+        vmi["metadata"]["uid"] = json!(uid);
+        vmi["spec"]["domain"]["firmware"]["kernelBoot"] = kernel_boot;
+    }))
+}
+
+/// Puts an image with a file system where the launcher makes an empty disk if there is none.
+fn make_empty_disk(prepared: &PreparedPod) -> Result<()> {
+    let image = prepared.pod.path(EMPTY_DISK);
+    let directory = image.parent().context("no directory")?;
+    fs::create_dir_all(directory)?;
+    let raw = directory.join("raw");
+    fs::File::create(&raw)?.set_len(64 << 20)?;
+    let run = |program: &str, arguments: &[&str]| -> Result<()> {
+        let mut command = Command::new(program);
+        let command = command.env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
+        let output = command
+            .args(arguments)
+            .output()
+            .context(program.to_owned())?;
+        ensure!(output.status.success(), "{program}: {output:?}");
+        Ok(())
+    };
+    let (raw_path, image_path) = (raw.to_string_lossy(), image.to_string_lossy());
+    run("mkfs.ext4", &["-q", "-F", &raw_path])?;
+    run(
+        "qemu-img",
+        &[
+            "convert",
+            "-f",
+            "raw",
+            "-O",
+            "qcow2",
+            &raw_path,
+            &image_path,
+        ],
+    )?;
+    Ok(fs::remove_file(raw)?)
+}
+
+impl Replay {
+    async fn boot(name: &str, prepare: impl FnOnce(&PreparedPod) -> Result<()>) -> Result<Replay> {
+        let vmi = recorded_vmi(name, &Vmi::new("vm1", User::Root))?;
+        let prepared = PreparedPod::create(User::Root)?;
+        make_empty_disk(&prepared)?;
+        prepare(&prepared)?;
+        let fixture = prepared.start(&vmi, &["--vm-stats-collector"]).await?;
+        fixture.boot_without_controller(&vmi).await?;
+        let replay = Replay {
+            fixture,
+            vmi,
+            differences: Vec::new(),
+        };
+        replay.set_up_guest().await?;
+        Ok(replay)
+    }
+
+    /// Makes our guest look like the recorded one, and waits until its agent has told so.
+    async fn set_up_guest(&self) -> Result<()> {
+        let script = "modprobe ext4; mkdir -p /mnt/vda; mount -t ext4 /dev/vda /mnt/vda || exit 1; hostname kvtest
+            printf 'NAME=\"KV Test Guest\"\\nID=kvtest\\nVERSION_ID=1\\nPRETTY_NAME=\"KV Test Guest 1\"\\n' >/etc/os-release
+            (sleep 1; killall qemu-ga) >/dev/null 2>&1 &";
+        self.fixture.wait_for_agent(&self.vmi).await?;
+        let commands = &self.fixture.commands;
+        let done = commands.exec(&self.vmi, "sh", &["-c", script]).await?;
+        ensure!(done.exit_code == 0, "{done:?}");
+        self.wait_for_guest_info("what the recorded guest is", |info| {
+            info["hostname"] == "kvtest"
+                && info["os"]["id"] == "kvtest"
+                && info["fsFreezeStatus"] == "thawed"
+                && info["fsInfo"]["disks"][0]["diskName"] == "vda"
+        })
+        .await
+    }
+
+    async fn wait_for_guest_info(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Result<()> {
+        let told = async || {
+            tokio::time::sleep(EVENT / 50).await;
+            let mut client = self.fixture.commands.raw.clone();
+            let answer = client.get_guest_info(proto::cmd::v1::EmptyRequest {}).await;
+            let json = answer.ok()?.into_inner().guest_info_response;
+            is_it(&serde_json::from_str(&json).ok()?).then_some(())
+        };
+        tests::until(what, BOOT, told).await
+    }
+
+    /// Makes the calls of a topic.
+    async fn play_topic(&mut self, topic: &str) -> Result<()> {
+        for call in recorded::calls(topic)? {
+            if rules::skipped(&call).is_some() {
+                continue;
+            }
+            let events = self.fixture.handler.events().len();
+            let ours = play::play(&self.fixture.commands, &self.vmi, &call).await?;
+            let ours = with_recorded_uid(ours, self.vmi.uid())?;
+            self.differences.extend(rules::compare(&call, &ours));
+            // The rest is worth comparing, too.
+            if let Err(error) = self.wait_after(&call, events).await {
+                self.differences
+                    .push(format!("{}: {error:#}", call.title()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for what a call begins, as those who recorded did.
+    async fn wait_after(&self, call: &RecordedCall, events: usize) -> Result<()> {
+        let handler = &self.fixture.handler;
+        match (call.method.as_str(), call.args.last().map(String::as_str)) {
+            ("freeze", Some("4")) => {
+                let thawed = |info: &Value| info["fsFreezeStatus"] == "thawed";
+                self.wait_for_guest_info("the safety thaw", thawed).await
+            }
+            ("pause", _) => handler
+                .wait_for_state("Paused/User", 0, EVENT)
+                .await
+                .map(drop),
+            ("shutdown", _) => handler
+                .wait_for_state("Shutoff/Shutdown", 0, BOOT)
+                .await
+                .map(drop),
+            ("memorydump", Some(path)) => {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                let is_over = |event: &tests::virt_handler::Event| {
+                    let record = &event.metadata()["MemoryDump"];
+                    record["FileName"] == name && record["Completed"] == true
+                };
+                handler
+                    .wait_for("the end of the dump", 0, BOOT, is_over)
+                    .await
+                    .map(drop)
+            }
+            ("backup", Some(options))
+                if options.contains("Push") && matches!(call.outcome, Outcome::Answered(_)) =>
+            {
+                let options: Value = serde_json::from_str(options)?;
+                let is_over = |event: &tests::virt_handler::Event| {
+                    let record = &event.metadata()["Backup"];
+                    record["Name"] == options["backupName"] && record["Completed"] == true
+                };
+                handler
+                    .wait_for("the end of the backup", events, BOOT, is_over)
+                    .await
+                    .map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let lines = self.differences.join("\n");
+        ensure!(
+            lines.is_empty(),
+            "answers differ from the recordings:\n{lines}"
+        );
+        Ok(())
+    }
+}
+
+/// An answer in which our VMI's uid is the recorded one.
+fn with_recorded_uid(outcome: Outcome, uid: &str) -> Result<Outcome> {
+    let value = |value: Value| -> Result<Value> {
+        Ok(serde_json::from_str(
+            &value.to_string().replace(uid, RECORDED_UID),
+        )?)
+    };
+    Ok(match outcome {
+        Outcome::Answered(result) => Outcome::Answered(value(result)?),
+        Outcome::Refused(message, result) => Outcome::Refused(message, value(result)?),
+        other => other,
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queries_and_freezes_are_answered_as_recorded() -> Result<()> {
+    let mut replay = Replay::boot("guest", |_| Ok(())).await?;
+    for topic in OF_AGENT {
+        replay.play_topic(topic).await?;
+        if topic == "04-pause" {
+            // The recorded soft reboot takes effect after the pause.
+            let console = replay.fixture.pod.console(&replay.vmi);
+            console.wait_for_boots(2, BOOT).await?;
+            replay.set_up_guest().await?;
+        }
+    }
+    replay.check()?;
+    replay.fixture.end_vm(&replay.vmi).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dumps_and_backups_are_answered_as_recorded() -> Result<()> {
+    let make_directories = |prepared: &PreparedPod| {
+        for directory in [DISKS, "/run/kubevirt/bk", "/run/kubevirt/md"] {
+            let path = prepared.pod.path(directory);
+            fs::create_dir_all(&path)?;
+            chown(path, Some(107), Some(107))?;
+        }
+        Ok(())
+    };
+    let mut replay = Replay::boot("cbt0", make_directories).await?;
+    replay.vmi = recorded_vmi("cbt1", &replay.vmi)?;
+    for topic in OF_JOBS {
+        replay.play_topic(topic).await?;
+    }
+    replay.check()?;
+    let Replay { mut fixture, .. } = replay;
+    fixture.expect_exit_code(0).await
+}
+
+/// No recorded call is left out without a reason.
+#[test]
+fn every_recorded_call_is_made_again_or_named() -> Result<()> {
+    let played: Vec<&str> = OF_AGENT.iter().chain(&OF_JOBS).copied().collect();
+    for topic in recorded::topics()? {
+        let is_elsewhere = rules::ELSEWHERE.iter().any(|(one, _)| *one == topic);
+        ensure!(
+            is_elsewhere != played.contains(&topic.as_str()),
+            "{topic} is neither played nor named, or both"
+        );
+        ensure!(!recorded::calls(&topic)?.is_empty(), "{topic} has no calls");
+    }
+    Ok(())
+}
+
+/// Compares the domain with the recorded one, in names, types and presence: the VM is another one.
+pub(crate) async fn expect_recorded_shape(
+    fixture: &LauncherFixture,
+    topic: &str,
+    index: usize,
+) -> Result<()> {
+    let calls = recorded::calls(topic)?;
+    let call = calls.get(index).context("no such call")?;
+    let domain = fixture.commands.domain().await?;
+    let ours = Outcome::Answered(json!({ "Exists": true, "V": domain }));
+    let found = rules::compare_shape(call, &ours);
+    ensure!(found.is_empty(), "{}", found.join("\n"));
+    Ok(())
+}
