@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::chown;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -11,6 +12,9 @@ use tests::vmi_builder::Vmi;
 
 const QEMU: u32 = 107;
 const DIRECTORY: &str = "/var/run/kubevirt/hotplug-disks";
+const OVERLAYS: &str = "/var/run/kubevirt-private/libvirt/qemu/cbt";
+/// The first bytes of a qcow2 image that are text.
+const QCOW2: &str = "QFI";
 
 /// The VM's permanent volume: without one, KubeVirt takes hotplugged volumes for permanent ones.
 pub(crate) fn base(vmi: Vmi) -> Vmi {
@@ -21,8 +25,28 @@ pub(crate) fn base(vmi: Vmi) -> Vmi {
         })
 }
 
-/// Images of the disks `hot` and `used`, and a file that is no image.
+/// Images of the disks `hot`, `tracked` and `used`, a qcow2 image `foreign`, a directory in the place of an image, and an overlay
+/// of `tracked` that is no image.
 pub(crate) fn put_images(pod: &Pod) -> Result<()> {
+    let foreign = pod.path(&format!("{DIRECTORY}/foreign.img"));
+    let made = Command::new("qemu-img")
+        .args(["create", "-q", "-f", "qcow2"])
+        .arg(&foreign)
+        .arg("8M")
+        .status()
+        .context("qemu-img")?;
+    ensure!(made.success(), "qemu-img: {made}");
+    let tracked = pod.path(&format!("{DIRECTORY}/tracked.img"));
+    fs::File::create(&tracked)?.set_len(8 << 20)?;
+    let overlays = pod.path(OVERLAYS);
+    fs::create_dir_all(&overlays)?;
+    let overlay = overlays.join("tracked.qcow2");
+    fs::write(&overlay, "no image")?;
+    let private = pod.path("/var/run/kubevirt-private");
+    let parents = overlays.ancestors().take_while(|path| *path != private);
+    for path in parents.chain([&*foreign, &*tracked, &*overlay]) {
+        chown(path, Some(QEMU), Some(QEMU))?;
+    }
     let used = "/var/run/libvirt/empty-disks/empty.qcow2";
     std::os::unix::fs::symlink(used, pod.path(&format!("{DIRECTORY}/used.img")))?;
     fs::create_dir(pod.path(&format!("{DIRECTORY}/wrong.img")))?;
@@ -86,5 +110,53 @@ pub(crate) async fn sync_unusable(commands: &Commands, vmi: &Vmi) -> Result<Answ
         );
         ensure!(disks(commands).await? == ["empty"], "{name}");
     }
+    Ok(commands.sync(vmi).await?)
+}
+
+/// A sync without the disk `hot`, which the guest keeps.
+pub(crate) async fn sync_kept(commands: &Commands, vmi: &Vmi) -> Result<Answer> {
+    let answer = commands.sync(vmi).await?;
+    let disks = disks(commands).await?;
+    ensure!(
+        disks == ["empty", "hot"],
+        "the domain has the disks {disks:?}"
+    );
+    Ok(answer)
+}
+
+/// A qcow2 image is attached as what KubeVirt says it is, raw data: nobody looks for a backing file in it. An overlay that is no
+/// image is refused, and changes nothing.
+pub(crate) async fn sync_foreign(commands: &Commands, vmi: &Vmi) -> Result<Answer> {
+    commands
+        .sync(&with_disks(vmi, &["foreign"], "scsi"))
+        .await?
+        .ok()?;
+    let read = async || {
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        let head = commands
+            .exec(vmi, "head", &["-c", "3", "/dev/sda"])
+            .await
+            .ok()?;
+        (head.std_out == QCOW2).then_some(())
+    };
+    tests::until(
+        "the image's own bytes in the guest",
+        tests::fixture::EVENT,
+        read,
+    )
+    .await?;
+    commands.sync(vmi).await?.ok()?;
+    let tracked = with_disks(vmi, &["tracked"], "scsi")
+        .edit(|vmi| vmi["status"]["changedBlockTracking"] = json!({ "state": "Enabled" }));
+    let answer = commands.sync(&tracked).await?;
+    let refusal = "attaching volume tracked: LibvirtError(";
+    ensure!(
+        !answer.success && answer.message.starts_with(refusal) && answer.message.contains("qcow2"),
+        "{answer:?}"
+    );
+    ensure!(
+        disks(commands).await? == ["empty"],
+        "an unusable disk is there"
+    );
     Ok(commands.sync(vmi).await?)
 }

@@ -98,6 +98,11 @@ pub(crate) enum Call {
     AttachDisk,
     /// A sync without it, after which the domain has it no more.
     DetachDisk,
+    /// The same, of a guest that keeps it: the sync succeeds, and the domain has the disk still.
+    DetachKeptDisk,
+    /// A sync with a hotplugged image in a format of its own, which is attached as raw data, and one with a disk whose overlay
+    /// is no image, which is refused.
+    AttachForeignImage,
     /// A sync with hotplugged disks whose images are missing, no raw image, and used by another disk, one each.
     AttachUnusableDisks,
     /// A command in the guest that prints 100 MB.
@@ -168,6 +173,10 @@ pub(crate) enum Step {
     RestartHandler,
     /// virt-handler is notified of this state (a prefix of `Status/Reason`) within milliseconds.
     Told(&'static str, u64),
+    /// GetGuestInfo has this text within milliseconds.
+    GuestTold(&'static str, u64),
+    /// There were this many Kubernetes events of this reason in this row.
+    EventTold(&'static str, usize),
     /// virt-handler is notified of the end of a backup within milliseconds: complete (""), or failed with this text.
     BackupEnded(&'static str, u64),
     /// virt-handler is notified of the end of a backup, failed or not, within milliseconds.

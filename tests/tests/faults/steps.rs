@@ -76,6 +76,12 @@ impl RowRun {
             Step::Notify(mode) => vm.notify(mode),
             Step::RestartHandler => vm.restart_handler().await,
             Step::Told(state, limit) => vm.wait_for_state(state, self.mark, millis(limit)).await,
+            Step::GuestTold(text, limit) => vm.wait_for_guest_info(text, millis(limit)).await,
+            Step::EventTold(reason, times) => {
+                let count = vm.count_kubernetes_events(self.mark, reason);
+                ensure!(count == times, "{count} events of the reason {reason}");
+                Ok(())
+            }
             Step::BackupEnded(failure, limit) => {
                 let message = vm.backup_message(self.mark, millis(limit)).await?;
                 let is_expected = match failure.is_empty() {
@@ -172,6 +178,8 @@ fn disturbs(step: Step) -> bool {
         | Step::AskUntil(..)
         | Step::Poll(_)
         | Step::Told(..)
+        | Step::GuestTold(..)
+        | Step::EventTold(..)
         | Step::BackupEnded(..)
         | Step::BackupOver(_)
         | Step::DumpFailed(..)

@@ -1,10 +1,10 @@
 //! The matrix. A row: name, phase, steps, expectation.
 
 use crate::row::Call::{
-    AbortBackup, AttachDisk, AttachUnusableDisks, Delete, DetachDisk, ExecFlood, Freeze, GetDomain,
-    GetDomainStats, GetGuestInfo, GetQemuVersion, GuestPing, Kill as KillVm, MemoryDump,
-    MemoryDumpToFullDisk, Pause, Ping, PullBackup, PushBackup, PushBackupToFullDisk, Reset,
-    Shutdown, Sync, Unfreeze, Unpause,
+    AbortBackup, AttachDisk, AttachForeignImage, AttachUnusableDisks, Delete, DetachDisk,
+    DetachKeptDisk, ExecFlood, Freeze, GetDomain, GetDomainStats, GetGuestInfo, GetQemuVersion,
+    GuestPing, Kill as KillVm, MemoryDump, MemoryDumpToFullDisk, Pause, Ping, PullBackup,
+    PushBackup, PushBackupToFullDisk, Reset, Shutdown, Sync, Unfreeze, Unpause,
 };
 use crate::row::Expect::{Ends, Exits, LastTold, Starts, Unharmed};
 use crate::row::Phase::{Defined, Off, Paused, Ready, Running, ShuttingDown, Spawned, Starting};
@@ -13,9 +13,9 @@ use crate::row::ProxyMode::{Away, Hung, Open, Slow};
 use crate::row::Setup::{DeafGuest, FullLogs, Hotplug, Root, ShortGrace, TrackedDisk};
 use crate::row::Step::{
     AnswerWithin, Ask, AskUntil, BackupEnded, BackupOver, Cancel, Clients, ConsoleLogged, Continue,
-    DumpFailed, ForeignAuthority, Garbage, Kill, NotTold, Notify, Poll, Refused, Remove,
-    RestartHandler, SecondLauncher, Send, Sigterm, StalledNbdClient, StartAgain, Stop, Terminate,
-    Told, Type, Wait,
+    DumpFailed, EventTold, ForeignAuthority, Garbage, GuestTold, Kill, NotTold, Notify, Poll,
+    Refused, Remove, RestartHandler, SecondLauncher, Send, Sigterm, StalledNbdClient, StartAgain,
+    Stop, Terminate, Told, Type, Wait,
 };
 use crate::row::{Row, millis, row, secs};
 
@@ -39,6 +39,14 @@ const LYING_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nexec 
 /// It answers each command twice.
 const TWICE_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nexec <>/dev/virtio-ports/org.qemu.guest_agent.0 >&0\nwhile read -r l; do case $l in *guest-sync*) i=${l##*\\"id\\":}; i=${i%%%%[!0-9-]*};; *) i={};; esac; for k in 1 2; do printf "\\377{\\"return\\": $i}\\n"; done; done\n' >/sbin/new; chmod +x /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga; echo doub''ling $(head -c 2 /sbin/qemu-ga)"#;
 const TRUE_AGENT: &str = "mv /sbin/ga /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga";
+/// Only the host name tells that this agent was asked.
+const SANE_AGENT: &str = "hostname recov''ered; mv /sbin/ga /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga yes";
+/// The general-purpose event by which QEMU's q35 machine tells a guest of PCI hotplug: without it the guest hears of no request
+/// to release a device.
+const DEAF_TO_HOTPLUG: &str =
+    "cd /sys/firmware/acpi/interrupts; echo disable >gpe01; echo dea''f $(cat gpe01); cd /";
+const HEARS_HOTPLUG: &str = "cd /sys/firmware/acpi/interrupts; echo enable >gpe01; cd /";
+
 #[rustfmt::skip]
 pub(crate) const FAULTS: &[Row] = &[
     // ---- the daemon dies -------------------------------------------------------------------------------------------
@@ -99,6 +107,7 @@ pub(crate) const FAULTS: &[Row] = &[
     row("daemon killed during a memory dump", Running, &[Ask(MemoryDump), Told("Paused/Dump", 10_000), Kill(Daemon), Told("Running/", 30_000)], Unharmed(secs(10))),
 
     row("guest agent floods", Running, &[Type(FLOODING_AGENT), ConsoleLogged("flooding #!", 15_000), Wait(2000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Refused(GuestPing), Ask(Pause), Ask(Unpause), Ask(KillVm)], Ends(DESTROYED, secs(5), secs(15))),
+    row("guest agent floods, then a sane one takes its place", Running, &[Type(FLOODING_AGENT), ConsoleLogged("flooding #!", 15_000), Wait(2000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Refused(GuestPing), Type(SANE_AGENT), AskUntil(GuestPing, 60_000), GuestTold("recovered", 30_000), AskUntil(Freeze, 20_000), AskUntil(Unfreeze, 20_000)], Unharmed(secs(5))),
     row("guest agent lies", Running, &[Type(LYING_AGENT), ConsoleLogged("lying #!", 15_000), Wait(3000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Refused(Freeze), Ask(Pause), Ask(Unpause), Type(TRUE_AGENT), AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),
     row("guest agent answers twice", Running, &[Type(TWICE_AGENT), ConsoleLogged("doubling #!", 15_000), Wait(3000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Ask(Pause), Ask(Unpause), Type(TRUE_AGENT), AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),
     row("command in the guest prints 100 MB", Running, &[AnswerWithin(ExecFlood, 20_000), QUERIES[0], QUERIES[1], QUERIES[2], AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),
@@ -115,6 +124,11 @@ pub(crate) const FAULTS: &[Row] = &[
         AskUntil(AttachDisk, 30_000), Stop(Qemu), Send(DetachDisk), Wait(500), Kill(Daemon), Continue(Qemu), AskUntil(DetachDisk, 30_000),
     ], Unharmed(secs(10))).in_pod(Hotplug),
     row("hotplug of missing, wrong and used images", Running, &[Ask(AttachUnusableDisks), Ask(AttachDisk), Ask(DetachDisk)], Unharmed(secs(5))).in_pod(Hotplug),
+    row("hotplug of images in another format", Running, &[Ask(AttachForeignImage), Ask(AttachDisk), Ask(DetachDisk)], Unharmed(secs(5))).in_pod(Hotplug),
+    row("guest refuses to let a disk go, then lets it go", Running, &[
+        Ask(AttachDisk), Wait(1000), Type(DEAF_TO_HOTPLUG), ConsoleLogged("deaf ", 15_000), Ask(DetachKeptDisk), Ask(DetachKeptDisk), EventTold("DeviceDetachPending", 1),
+        QUERIES[0], QUERIES[1], QUERIES[2], Ask(Pause), Ask(Unpause), Type(HEARS_HOTPLUG), AskUntil(DetachDisk, 30_000), Ask(AttachDisk), AskUntil(DetachDisk, 20_000),
+    ], Unharmed(secs(5))).in_pod(Hotplug),
     row("guest does not release a disk", Running, &[Ask(AttachDisk), Stop(Qemu), Send(DetachDisk), Wait(1000), Continue(Qemu), AskUntil(DetachDisk, 20_000), Ask(AttachDisk), Ask(Pause), Send(DetachDisk), Wait(8000), Ask(Unpause), AskUntil(DetachDisk, 20_000)], Unharmed(secs(5))).in_pod(Hotplug),
 
     // ---- backups ---------------------------------------------------------------------------------------------------

@@ -296,6 +296,25 @@ impl TestVm {
             .any(|event| event.kubernetes_reason().is_some() && event.to_string().contains(text))
     }
 
+    /// How many Kubernetes events of a reason there were from number `mark` on.
+    pub(crate) fn count_kubernetes_events(&self, mark: usize, reason: &str) -> usize {
+        let events = self.events();
+        let of_reason = |event: &&Event| event.kubernetes_reason() == Some(reason);
+        events.iter().skip(mark).filter(of_reason).count()
+    }
+
+    /// Waits until GetGuestInfo has a text: the agent was asked anew.
+    pub(crate) async fn wait_for_guest_info(&self, text: &str, deadline: Duration) -> Result<()> {
+        let client = self.client()?.raw;
+        let told = async || {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let answer = client.clone().get_guest_info(EmptyRequest {}).await.ok()?;
+            let json = answer.into_inner().guest_info_response;
+            json.contains(text).then_some(())
+        };
+        tests::until(&format!("{text:?} in GetGuestInfo"), deadline, told).await
+    }
+
     /// Waits for a state with this prefix, from event number `mark` on.
     pub(crate) async fn wait_for_state(
         &self,
@@ -458,6 +477,8 @@ pub(crate) async fn ask(client: &Commands, vmi: &Vmi, call: Call) -> Result<Answ
             }
             Call::AttachDisk => hotplug_calls::sync(client, vmi, true).await?,
             Call::DetachDisk => hotplug_calls::sync(client, vmi, false).await?,
+            Call::DetachKeptDisk => hotplug_calls::sync_kept(client, vmi).await?,
+            Call::AttachForeignImage => hotplug_calls::sync_foreign(client, vmi).await?,
             Call::AttachUnusableDisks => hotplug_calls::sync_unusable(client, vmi).await?,
             Call::ExecFlood => {
                 let flood = "head -c 100000000 /dev/zero | tr '\\0' x";
