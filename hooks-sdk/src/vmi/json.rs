@@ -32,7 +32,7 @@ impl<'v> Json<'v> {
         self.walk(&dotted_path::steps(path)?)
     }
 
-    fn walk(self, steps: &[Step<'_>]) -> Option<Json<'v>> {
+    pub(super) fn walk(self, steps: &[Step<'_>]) -> Option<Json<'v>> {
         let direct = steps
             .iter()
             .position(|step| matches!(step, Step::Where(..)))

@@ -10,6 +10,8 @@ use std::fmt;
 
 use elsa::FrozenVec;
 
+use crate::dotted_path::Step;
+
 pub use devices::{Disk, HostDevice, Interface, Network, Volume};
 pub use json::Json;
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::chown;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -131,20 +132,7 @@ pub(crate) async fn sync_foreign(commands: &Commands, vmi: &Vmi) -> Result<Answe
         .sync(&with_disks(vmi, &["foreign"], "scsi"))
         .await?
         .ok()?;
-    let read = async || {
-        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-        let head = commands
-            .exec(vmi, "head", &["-c", "3", "/dev/sda"])
-            .await
-            .ok()?;
-        (head.std_out == QCOW2).then_some(())
-    };
-    tests::until(
-        "the image's own bytes in the guest",
-        tests::fixture::EVENT,
-        read,
-    )
-    .await?;
+    wait_for_head(commands, vmi, QCOW2).await?;
     commands.sync(vmi).await?.ok()?;
     let tracked = with_disks(vmi, &["tracked"], "scsi")
         .edit(|vmi| vmi["status"]["changedBlockTracking"] = json!({ "state": "Enabled" }));
@@ -159,4 +147,19 @@ pub(crate) async fn sync_foreign(commands: &Commands, vmi: &Vmi) -> Result<Answe
         "an unusable disk is there"
     );
     Ok(commands.sync(vmi).await?)
+}
+
+/// Waits until the attached disk is in the guest and begins with `head`.
+async fn wait_for_head(commands: &Commands, vmi: &Vmi, head: &str) -> Result<()> {
+    let give_up = Instant::now() + tests::fixture::EVENT;
+    let count = head.len().to_string();
+    loop {
+        let arguments = ["-c", &count, "/dev/sda"];
+        let read = commands.exec(vmi, "head", &arguments).await;
+        if read.is_ok_and(|output| output.std_out == head) {
+            return Ok(());
+        }
+        ensure!(Instant::now() < give_up, "the guest's disk has other bytes");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
 }

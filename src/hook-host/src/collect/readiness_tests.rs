@@ -36,6 +36,7 @@ fn listing(places: &[&str]) -> HooksListing {
         hooks: found,
         directories,
         dangling: Vec::new(),
+        unusable: Vec::new(),
     }
 }
 

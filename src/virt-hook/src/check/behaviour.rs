@@ -240,7 +240,7 @@ impl SampleRun {
     }
 
     fn of(hooks: &Hooks, named: SampleVmi) -> Result<Self, Failure> {
-        let SampleVmi { name, input } = named;
+        let SampleVmi { name, input, .. } = named;
         let input = input.with_attached_devices();
         let once = hooks.run(&input, &HookPoint::ALL)?;
         let again = match &once.error {

@@ -13,9 +13,9 @@ use hook_host::{
 use serde_json::json;
 
 use super::domain_stdio::{read_domain, within, write_domain};
-use crate::compile_progress::HOST;
-use crate::runtime::runtime;
+use crate::interactive_compile::HOST;
 use crate::serve::PRECOMPILED;
+use crate::tokio_runtime::runtime;
 
 /// For everything: libvirt holds the domain's lock meanwhile.
 const DEADLINE: Duration = Duration::from_secs(10);
