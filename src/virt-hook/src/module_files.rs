@@ -116,6 +116,9 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<HookModule>> {
     let mut names = BTreeMap::new();
     for hook in &found {
         if let Some(other) = names.insert((&hook.directory, hook.file_name()), &hook.module) {
+            if *other == hook.module {
+                bail!("{} is named twice", other.display());
+            }
             bail!(
                 "{} and {} would both be the hook {}: put them into directories of different names",
                 other.display(),
@@ -353,6 +356,10 @@ mod tests {
         assert_eq!(names, ["a", "b"]);
         let twice = find(&[paths[0].clone(), root.path().join("a")]);
         let error = twice.unwrap_err().to_string();
+        assert!(error.ends_with("a/hook.wasm is named twice"), "{error}");
+        let other = layout(&["a/hook.wasm"]);
+        let error = find(&[paths[0].clone(), other.path().join("a")]).unwrap_err();
+        let error = error.to_string();
         assert!(error.contains("would both be the hook a"), "{error}");
     }
 

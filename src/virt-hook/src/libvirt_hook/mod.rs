@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PATH", default_value = MIGRATED_MARKER)]
     marker: PathBuf,
     #[command(flatten)]
-    plain_host: plain_host::Arguments,
+    plain_host: plain_host::PlainHostArguments,
     /// What libvirt passes: the domain, the operation, the sub-operation and a detail
     #[arg(
         value_name = "ARGUMENT",
@@ -66,7 +66,7 @@ pub(crate) fn by_program_name() -> Option<ExitCode> {
     Some(run(&Arguments {
         socket: SOCKET.into(),
         marker: MIGRATED_MARKER.into(),
-        plain_host: plain_host::Arguments::default(),
+        plain_host: plain_host::PlainHostArguments::default(),
         call: call.collect(),
     }))
 }
@@ -122,7 +122,7 @@ mod tests {
         answer(&Arguments {
             socket: "/nonexistent/socket".into(),
             marker: marker.to_owned(),
-            plain_host: plain_host::Arguments::default(),
+            plain_host: plain_host::PlainHostArguments::default(),
             call: words.split(' ').map(str::to_owned).collect(),
         })
     }

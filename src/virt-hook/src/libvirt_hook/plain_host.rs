@@ -22,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Where the modules are, and what they may do.
 #[derive(Debug, Clone, Default, Args)]
-pub(super) struct Arguments {
+pub(super) struct PlainHostArguments {
     /// Runs the modules of this directory here, one sub-directory per hook, instead of asking a launcher
     #[arg(long, value_name = "DIR")]
     hooks: Option<PathBuf>,
@@ -45,7 +45,7 @@ fn annotation(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-impl Arguments {
+impl PlainHostArguments {
     /// This machine, if it has hooks of its own.
     pub(super) fn host(&self) -> Option<PlainHost> {
         let hooks = self.hooks.clone()?;

@@ -182,11 +182,7 @@ fn what_cannot_be_an_image_is_refused_by_name() {
             "no such file",
             &[text(&named), "--hook-yaml", "/nonexistent"],
         ),
-        (
-            2,
-            "two hooks have the same name",
-            &[text(&named), text(&named)],
-        ),
+        (2, "is named twice", &[text(&named), text(&named)]),
         (2, "/nonexistent.wasm", &["/nonexistent.wasm"]),
         (
             2,

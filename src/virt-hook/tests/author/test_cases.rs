@@ -90,7 +90,7 @@ fn a_hook_that_needs_an_operators_policy_is_told_where_to_put_it() {
     write(place.path(), "set/expected.diff", "");
     let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]);
     assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
-    for part in ["`virt-hook inspect`", "policy.yaml"] {
+    for part in ["`virt-hook inspect --policy-only`", "policy.yaml"] {
         assert!(tested.err.contains(part), "{}", tested.err);
     }
 }

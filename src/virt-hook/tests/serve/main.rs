@@ -454,7 +454,7 @@ async fn what_cannot_be_served_is_said_and_no_socket_appears() {
     for (modules, arguments, words) in [
         (vec![&gone], vec![], "gone.wasm: No such file"),
         (vec![&good, &bad], vec![], "bad.wasm (12 bytes): "),
-        (vec![&good, &good], vec![], "same name"),
+        (vec![&good, &good], vec![], "named twice"),
         (
             vec![&good],
             vec!["--plugin", "../x"],
