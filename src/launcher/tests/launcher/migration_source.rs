@@ -135,11 +135,11 @@ async fn guest_agent_probe_succeeds_while_the_vm_migrates() {
     until_migrating(&rig).await;
     let answer = client.guest_ping(ping.clone()).await.unwrap().into_inner();
     assert!(answer.response.unwrap().success);
-    rig.fake.fail_migration(
-        DOMAIN,
-        FakeDaemon::error(1, 7, "internal error: client socket is closed"),
-    );
-    rig.notifications_until("failed").await;
+    // The probe that failed is an event with other words.
+    let error = "internal error: client socket is closed";
+    rig.fake
+        .fail_migration(DOMAIN, FakeDaemon::error(1, 7, error));
+    rig.notifications_until("client socket is closed").await;
     assert!(client.guest_ping(ping).await.is_err(), "it has ended");
 }
 
