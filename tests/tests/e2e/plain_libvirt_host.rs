@@ -43,6 +43,9 @@ fn prepare(directory: &Path, arguments: &str) -> Result<Pod> {
     let pod = Pod::create(User::Root)?;
     let scripts = pod.path("/etc/libvirt/hooks/qemu.d");
     fs::create_dir_all(&scripts)?;
+    // There is no virtlogd.
+    let settings = pod.path("/etc/libvirt/qemu.conf");
+    fs::write(settings, "stdio_handler = \"file\"\n")?;
     let script = scripts.join("50-virt-hook");
     let text = format!(
         "#!/bin/sh\nexec {} libvirt-hook --hooks {} --hook-artifacts {} {arguments} -- \"$@\"\n",
