@@ -173,8 +173,6 @@ pub(crate) enum Step {
     RestartHandler,
     /// virt-handler is notified of this state (a prefix of `Status/Reason`) within milliseconds.
     Told(&'static str, u64),
-    /// GetGuestInfo has this text within milliseconds.
-    GuestTold(&'static str, u64),
     /// There were this many Kubernetes events of this reason in this row.
     EventTold(&'static str, usize),
     /// virt-handler is notified of the end of a backup within milliseconds: complete (""), or failed with this text.

@@ -76,7 +76,6 @@ impl RowRun {
             Step::Notify(mode) => vm.notify(mode),
             Step::RestartHandler => vm.restart_handler().await,
             Step::Told(state, limit) => vm.wait_for_state(state, self.mark, millis(limit)).await,
-            Step::GuestTold(text, limit) => vm.wait_for_guest_info(text, millis(limit)).await,
             Step::EventTold(reason, times) => {
                 let count = vm.count_kubernetes_events(self.mark, reason);
                 ensure!(count == times, "{count} events of the reason {reason}");
@@ -178,7 +177,6 @@ fn disturbs(step: Step) -> bool {
         | Step::AskUntil(..)
         | Step::Poll(_)
         | Step::Told(..)
-        | Step::GuestTold(..)
         | Step::EventTold(..)
         | Step::BackupEnded(..)
         | Step::BackupOver(_)

@@ -13,9 +13,9 @@ use crate::row::ProxyMode::{Away, Hung, Open, Slow};
 use crate::row::Setup::{DeafGuest, FullLogs, Hotplug, Root, ShortGrace, TrackedDisk};
 use crate::row::Step::{
     AnswerWithin, Ask, AskUntil, BackupEnded, BackupOver, Cancel, Clients, ConsoleLogged, Continue,
-    DumpFailed, EventTold, ForeignAuthority, Garbage, GuestTold, Kill, NotTold, Notify, Poll,
-    Refused, Remove, RestartHandler, SecondLauncher, Send, Sigterm, StalledNbdClient, StartAgain,
-    Stop, Terminate, Told, Type, Wait,
+    DumpFailed, EventTold, ForeignAuthority, Garbage, Kill, NotTold, Notify, Poll, Refused, Remove,
+    RestartHandler, SecondLauncher, Send, Sigterm, StalledNbdClient, StartAgain, Stop, Terminate,
+    Told, Type, Wait,
 };
 use crate::row::{Row, millis, row, secs};
 
@@ -40,7 +40,6 @@ const LYING_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nexec 
 const TWICE_AGENT: &str = r#"cp /sbin/qemu-ga /sbin/ga; printf '#!/bin/sh\nexec <>/dev/virtio-ports/org.qemu.guest_agent.0 >&0\nwhile read -r l; do case $l in *guest-sync*) i=${l##*\\"id\\":}; i=${i%%%%[!0-9-]*};; *) i={};; esac; for k in 1 2; do printf "\\377{\\"return\\": $i}\\n"; done; done\n' >/sbin/new; chmod +x /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga; echo doub''ling $(head -c 2 /sbin/qemu-ga)"#;
 const TRUE_AGENT: &str = "mv /sbin/ga /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga";
 /// Only the host name tells that this agent was asked.
-const SANE_AGENT: &str = "hostname recov''ered; mv /sbin/ga /sbin/new; mv /sbin/new /sbin/qemu-ga; killall -KILL qemu-ga yes";
 /// The general-purpose event by which QEMU's q35 machine tells a guest of PCI hotplug: without it the guest hears of no request
 /// to release a device.
 const DEAF_TO_HOTPLUG: &str =
@@ -107,7 +106,6 @@ pub(crate) const FAULTS: &[Row] = &[
     row("daemon killed during a memory dump", Running, &[Ask(MemoryDump), Told("Paused/Dump", 10_000), Kill(Daemon), Told("Running/", 30_000)], Unharmed(secs(10))),
 
     row("guest agent floods", Running, &[Type(FLOODING_AGENT), ConsoleLogged("flooding #!", 15_000), Wait(2000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Refused(GuestPing), Ask(Pause), Ask(Unpause), Ask(KillVm)], Ends(DESTROYED, secs(5), secs(15))),
-    row("guest agent floods, then a sane one takes its place", Running, &[Type(FLOODING_AGENT), ConsoleLogged("flooding #!", 15_000), Wait(2000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Refused(GuestPing), Type(SANE_AGENT), AskUntil(GuestPing, 60_000), GuestTold("recovered", 30_000), AskUntil(Freeze, 20_000), AskUntil(Unfreeze, 20_000)], Unharmed(secs(5))),
     row("guest agent lies", Running, &[Type(LYING_AGENT), ConsoleLogged("lying #!", 15_000), Wait(3000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Refused(Freeze), Ask(Pause), Ask(Unpause), Type(TRUE_AGENT), AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),
     row("guest agent answers twice", Running, &[Type(TWICE_AGENT), ConsoleLogged("doubling #!", 15_000), Wait(3000), QUERIES[0], QUERIES[1], QUERIES[2], AnswerWithin(GetGuestInfo, 5000), Ask(Pause), Ask(Unpause), Type(TRUE_AGENT), AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),
     row("command in the guest prints 100 MB", Running, &[AnswerWithin(ExecFlood, 20_000), QUERIES[0], QUERIES[1], QUERIES[2], AskUntil(GuestPing, 60_000)], Unharmed(secs(5))),

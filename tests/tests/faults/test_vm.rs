@@ -303,18 +303,6 @@ impl TestVm {
         events.iter().skip(mark).filter(of_reason).count()
     }
 
-    /// Waits until GetGuestInfo has a text: the agent was asked anew.
-    pub(crate) async fn wait_for_guest_info(&self, text: &str, deadline: Duration) -> Result<()> {
-        let client = self.client()?.raw;
-        let told = async || {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-            let answer = client.clone().get_guest_info(EmptyRequest {}).await.ok()?;
-            let json = answer.into_inner().guest_info_response;
-            json.contains(text).then_some(())
-        };
-        tests::until(&format!("{text:?} in GetGuestInfo"), deadline, told).await
-    }
-
     /// Waits for a state with this prefix, from event number `mark` on.
     pub(crate) async fn wait_for_state(
         &self,
