@@ -7,6 +7,7 @@ mod support;
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -75,13 +76,13 @@ impl Pod {
         Some(Pod { first, root })
     }
 
+    /// The daemon's socket, once it takes connections: it is there a while before that.
     fn socket(&self) -> PathBuf {
         let directory = self.root.path().join("run/libvirt");
         let sockets = ["virtqemud-sock", "libvirt-sock"].map(|name| directory.join(name));
-        wait_until("the daemon listens", || {
-            sockets.iter().any(|path| path.exists())
-        });
-        sockets.into_iter().find(|path| path.exists()).unwrap()
+        let listening = || sockets.iter().find(|path| UnixStream::connect(path).is_ok());
+        wait_until("the daemon listens", || listening().is_some());
+        listening().unwrap().clone()
     }
 
     fn connect(&self) -> Arc<dyn Hypervisor> {
