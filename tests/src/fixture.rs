@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 
 use crate::guest_image::Guest;
-use crate::pod::{Pod, User};
+use crate::pod::{LauncherUser, Pod};
 use crate::virt_handler::{Commands, Phase, VirtHandler};
 use crate::vmi_builder::Vmi;
 
@@ -27,7 +27,7 @@ pub struct PreparedPod {
 
 impl PreparedPod {
     /// A pod with the guest's kernel in it.
-    pub fn create(user: User) -> Result<PreparedPod> {
+    pub fn create(user: LauncherUser) -> Result<PreparedPod> {
         let guest = Guest::prepare()?;
         let pod = Pod::create(user)?;
         guest.install_kernel_boot(&pod.path("/run/kubevirt/container-disks"))?;
@@ -85,7 +85,7 @@ pub struct LauncherFixture {
 
 impl LauncherFixture {
     /// Creates a pod and starts the launcher in it.
-    pub async fn start(user: User, vmi: &Vmi) -> Result<LauncherFixture> {
+    pub async fn start(user: LauncherUser, vmi: &Vmi) -> Result<LauncherFixture> {
         PreparedPod::create(user)?.start(vmi, &[]).await
     }
 

@@ -7,17 +7,17 @@
 
 pub mod binaries;
 pub mod console_log;
-pub mod dial;
 pub mod export_server;
 pub mod fixture;
+pub mod grpc_channel;
 pub mod guest_image;
 pub mod install_hooks;
+pub mod launcher_user;
 pub mod migration;
 pub mod pod;
 pub mod pod_semaphore;
 pub mod recorded;
 pub mod sidecar;
-pub mod user;
 pub mod virt_handler;
 pub mod vmi_builder;
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use proto::cmd::v1::{ClusterConfig, DiskInfo, SmBios, VirtualMachineOptions, VmiRequest};
 use serde_json::{Value, json};
 
-use crate::user::User;
+use crate::launcher_user::LauncherUser;
 
 /// A VMI in the making.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ fn unique() -> String {
 
 impl Vmi {
     /// A VMI of namespace `default` that boots the small guest by kernel boot, with a serial console and nothing else.
-    pub fn new(name: &str, user: User) -> Vmi {
+    pub fn new(name: &str, user: LauncherUser) -> Vmi {
         let uid = unique();
         let value = json!({
             "apiVersion": "kubevirt.io/v1",

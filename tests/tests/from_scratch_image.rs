@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use proto::hooks::v1alpha3::OnDefineDomainParams;
 use proto::hooks::v1alpha3::callbacks_client::CallbacksClient;
-use tests::dial::dial;
+use tests::grpc_channel::dial;
 use tests::{binaries, install_hooks, until};
 
 /// Long, since a debug build compiles a module on a busy machine.

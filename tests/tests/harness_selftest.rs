@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use rustix::process::Signal;
-use tests::pod::{Pod, User};
+use tests::pod::{LauncherUser, Pod};
 use tests::virt_handler::VirtHandler;
 
 const SOON: Duration = Duration::from_secs(10);
 
-fn shell(user: User, script: &str) -> Result<Pod> {
+fn shell(user: LauncherUser, script: &str) -> Result<Pod> {
     let mut pod = Pod::create(user)?;
     pod.run(Path::new("/bin/sh"), &["-c", script])?;
     Ok(pod)
@@ -20,7 +20,7 @@ fn shell(user: User, script: &str) -> Result<Pod> {
 #[tokio::test]
 async fn a_pod_has_its_own_directories_processes_and_network() -> Result<()> {
     let script = "echo $$; id -u; ls /run; [ -e /dev/kvm ] || echo no kvm; ip -o link | wc -l; touch /run/kubevirt/here";
-    let mut pod = shell(User::Root, script)?;
+    let mut pod = shell(LauncherUser::Root, script)?;
     assert!(pod.wait_for_exit(SOON).await?.success(), "{}", pod.log());
     let log = pod.log();
     let lines: Vec<&str> = log.lines().collect();
@@ -39,7 +39,7 @@ async fn a_pod_has_its_own_directories_processes_and_network() -> Result<()> {
 async fn uid_107_can_write_kubevirts_directories_and_has_one_capability() -> Result<()> {
     let script = "id -u; id -g; echo $XDG_RUNTIME_DIR; grep CapAmb /proc/self/status; touch /var/run/kubevirt-private/x \
                   /var/run/libvirt/x /var/run/kubevirt/sockets/x && echo writable";
-    let mut pod = shell(User::Nonroot, script)?;
+    let mut pod = shell(LauncherUser::Nonroot, script)?;
     assert!(pod.wait_for_exit(SOON).await?.success(), "{}", pod.log());
     let log = pod.log();
     let lines: Vec<&str> = log.lines().collect();
@@ -58,7 +58,7 @@ async fn uid_107_can_write_kubevirts_directories_and_has_one_capability() -> Res
 
 #[tokio::test]
 async fn a_dropped_pod_leaves_no_process() -> Result<()> {
-    let pod = shell(User::Nonroot, "sleep 100 & sleep 100 & wait")?;
+    let pod = shell(LauncherUser::Nonroot, "sleep 100 & sleep 100 & wait")?;
     let sleeps = async || {
         (pod.processes()
             .iter()
@@ -86,7 +86,7 @@ async fn a_dropped_pod_leaves_no_process() -> Result<()> {
 #[tokio::test]
 async fn a_signal_reaches_process_1_and_its_exit_code_comes_back() -> Result<()> {
     let mut pod = shell(
-        User::Root,
+        LauncherUser::Root,
         "trap 'exit 7' TERM; touch /run/trapped; while :; do sleep 0.1; done",
     )?;
     let trapped = pod.path("/run/trapped");
@@ -98,7 +98,7 @@ async fn a_signal_reaches_process_1_and_its_exit_code_comes_back() -> Result<()>
 
 #[tokio::test]
 async fn a_masked_program_does_not_run() -> Result<()> {
-    let mut pod = Pod::create(User::Root)?;
+    let mut pod = Pod::create(LauncherUser::Root)?;
     pod.mask_file(Path::new("/usr/bin/id"))?;
     pod.run(Path::new("/bin/sh"), &["-c", "id"])?;
     assert!(!pod.wait_for_exit(SOON).await?.success(), "{}", pod.log());

@@ -17,7 +17,7 @@ use crate::module_cache::{artifacts, block_on};
 use crate::pod_facts::PodFacts;
 
 /// Long, since compiling a module of Python takes long on a busy machine.
-const COLLECTED: Duration = Duration::from_secs(600);
+const COLLECTION_DEADLINE: Duration = Duration::from_secs(600);
 
 /// A module in a hooks directory, with the files of the VM's owner and the operator. Each call
 /// collects it again, like a start of a virtual machine.
@@ -195,7 +195,7 @@ impl Deployment {
             pod: self.pod.mount(&pod)?,
             hooks_dir: place.join("hooks"),
             expected: 1,
-            deadline: COLLECTED,
+            deadline: COLLECTION_DEADLINE,
             artifacts_dir: artifacts(&self.module)?,
             policy: match self.policy {
                 Some(_) => PolicySource::File(policy),

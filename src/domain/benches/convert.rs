@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use domain::convert::convert;
-use domain::host::HostFacts;
+use domain::host_facts::HostFacts;
 use domain::render::render;
 use kubevirt_api::options::Options;
 use kubevirt_api::vmi::Vmi;

@@ -7,13 +7,13 @@
 //! ```
 
 pub mod access_credentials;
-pub mod backup;
+pub mod backup_plan;
 pub mod cloud_init;
 pub mod convert;
 mod disk_backend;
 pub mod disk_expansion;
 pub mod driver_modes;
-pub mod host;
+pub mod host_facts;
 pub mod hotplug_ports;
 pub mod migration;
 pub mod parse;

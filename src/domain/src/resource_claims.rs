@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use kubevirt_api::vmi::{Vmi, null_as_default};
 use serde::Deserialize;
 
-use crate::host::ClaimedDevice;
+use crate::host_facts::ClaimedDevice;
 
 /// Supported versions of the metadata.
 const VERSIONS: [&str; 1] = ["metadata.resource.k8s.io/v1alpha1"];

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use domain::convert::convert;
-use domain::host::HostFacts;
+use domain::host_facts::HostFacts;
 use domain::parse::parse;
 use domain::pod_network::{Dns, Lease};
 use domain::render::render;

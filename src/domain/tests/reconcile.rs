@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use domain::convert::convert;
-use domain::host::HostFacts;
+use domain::host_facts::HostFacts;
 use domain::reconcile::{DeviceChange, LiveDomain, device_xml, plan};
 use domain::render::render;
 use domain::spec::DomainSpec;

@@ -22,7 +22,7 @@ mod pod_network;
 mod resource_claims;
 
 use domain::convert::convert;
-use domain::host::HostFacts;
+use domain::host_facts::HostFacts;
 use domain::spec::DomainSpec;
 use kubevirt_api::options::Options;
 use kubevirt_api::vmi::Vmi;

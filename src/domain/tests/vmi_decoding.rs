@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use domain::convert::convert;
-use domain::host::HostFacts;
+use domain::host_facts::HostFacts;
 use kubevirt_api::manifest_text::SyntaxError;
 use kubevirt_api::options::Options;
 use kubevirt_api::vmi::{MAX_BYTES, Vmi, VmiError};

@@ -1,5 +1,9 @@
 //! The description that a module returns from `describe`.
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+
 use std::path::{Component, Path, PathBuf};
 
 use domain_xml::PathPattern;
@@ -278,91 +282,4 @@ fn wrong(member: &str, expected: &'static str, found: &Value) -> DescriptionErro
 
 fn shorten(text: &str) -> String {
     printable(text, 160)
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn unknown_members_are_ignored_and_missing_ones_empty() {
-        let text = r#"{"name":"a","future":{"x":1},"hookPoints":[{"name":"PreStart","priority":-3,"y":0},{"name":"OnDefineDomain"}]}"#;
-        let description = Description::parse(text).unwrap();
-        assert_eq!(description.name, "a");
-        assert_eq!(description.version, "");
-        assert_eq!(description.priority(HookPoint::PreStart), Some(-3));
-        assert_eq!(description.priority(HookPoint::OnDefineDomain), Some(0));
-        assert_eq!(description.priority(HookPoint::Shutdown), None);
-        assert_eq!(Description::parse("{}").unwrap(), Description::default());
-    }
-
-    #[test]
-    fn unknown_members_of_wishes_are_ignored_and_wrong_types_refused() {
-        let wishes = |text: &str| Description::parse(text).map(|description| description.wishes);
-        assert_eq!(wishes("{}").unwrap(), None);
-        assert_eq!(
-            wishes(r#"{"wishes":{"future":[]}}"#).unwrap(),
-            Some(Wishes::default())
-        );
-        let text = r#"{"wishes":{"paths":["/domain/title"],"config":["a"],"dirs":["/etc/x"]}}"#;
-        let read = wishes(text).unwrap().unwrap();
-        assert_eq!(read.paths[0].as_str(), "/domain/title");
-        assert_eq!(
-            (read.config, read.dirs),
-            (vec!["a".into()], vec![PathBuf::from("/etc/x")])
-        );
-        for (text, part) in [
-            (r#"{"wishes":[]}"#, "wishes should be an object"),
-            (r#"{"wishes":{"paths":[1]}}"#, "wishes.paths should be"),
-            (r#"{"wishes":{"paths":["title"]}}"#, "begin with /domain/"),
-            (r#"{"wishes":{"paths":["/domain/["]}}"#, "wishes.paths"),
-            (r#"{"wishes":{"dirs":["../x"]}}"#, "wishes.dirs"),
-            (
-                r#"{"wishes":{"paths":["/domain/a[1][1][1][1][1][1][1][1][1]"]}}"#,
-                "9 predicates, more than 8",
-            ),
-        ] {
-            let error = wishes(text).unwrap_err().to_string();
-            assert!(error.contains(part), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn the_number_and_length_of_wishes_are_limited() {
-        let wishes = |paths: Vec<String>| {
-            let text = serde_json::json!({ "wishes": { "paths": paths } }).to_string();
-            Description::parse(&text).map(|_| ())
-        };
-        let many = |count: usize| vec!["/domain/a".to_owned(); count];
-        assert_eq!(wishes(many(256)), Ok(()));
-        let error = wishes(many(257)).unwrap_err().to_string();
-        assert!(error.contains("257 entries, more than 256"), "{error}");
-        let long = |bytes: usize| vec![format!("/domain/{}", "a".repeat(bytes - 8))];
-        assert_eq!(wishes(long(1024)), Ok(()));
-        let error = wishes(long(1025)).unwrap_err().to_string();
-        assert!(error.contains("1025 bytes, more than 1024"), "{error}");
-    }
-
-    #[test]
-    fn directories_must_be_absolute_and_without_dots() {
-        assert_eq!(absolute_directory("/a//b/"), Ok(PathBuf::from("/a/b")));
-        for wrong in ["a", "/a/../b", "/a/./b", ""] {
-            assert!(absolute_directory(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn invalid_members_are_named() {
-        let error = |text: &str| Description::parse(text).unwrap_err().to_string();
-        assert!(error("[]").contains("no JSON object"));
-        assert!(error(r#"{"name":3}"#).contains("name should be"));
-        assert!(error("{\"name\":\"a\\nb\"}").contains("printable"));
-        assert!(error(r#"{"hookPoints":[{"name":"Never"}]}"#).contains("\"Never\""));
-        assert!(
-            error(r#"{"hookPoints":[{"name":"PreStart","priority":1e10}]}"#).contains("32-bit")
-        );
-        assert!(error(r#"{"hookPoints":{}}"#).contains("a list"));
-        assert!(error(&" ".repeat(70_000)).contains("70000 bytes"));
-    }
 }

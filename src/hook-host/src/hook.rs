@@ -48,7 +48,7 @@ pub struct HookInfo {
     pub hook_points: Vec<Subscription>,
     /// The duration of the module's compilation, if this process compiled it: not for a sidecar, a precompiled module or
     /// one that was compiled before.
-    pub compiled_in: Option<Duration>,
+    pub compile_time: Option<Duration>,
     /// Time from the start of the collection until the hook was ready.
     pub ready_after: Duration,
 }

@@ -1,5 +1,8 @@
 //! Which hook made which change of the domain.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{HashMap, HashSet};
 
 use domain_xml::Budget;
@@ -216,99 +219,4 @@ fn name(path: &str) -> &str {
     let step = &path[start..];
     let end = step.find('[').unwrap_or(step.len());
     step[..end].trim_start_matches('@')
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn provenance(edits: &[(&str, &str, &str)]) -> Provenance {
-        let edit = |(hook, path, after): &(&str, &str, &str)| NodeEdit {
-            hook: (*hook).to_owned(),
-            path: (*path).to_owned(),
-            after: Some((*after).to_owned()),
-        };
-        Provenance(edits.iter().map(edit).collect())
-    }
-
-    #[test]
-    fn the_last_hook_that_changed_a_node_is_found() {
-        let disk = "/domain/devices/disk[target/@dev='vda']";
-        let one = provenance(&[
-            ("a", &format!("{disk}/driver/@queues"), "4"),
-            ("b", "/domain/devices/disk[target/@dev='vdb']", "<disk/>"),
-            ("c", "/domain/title", "x"),
-        ]);
-        assert_eq!(one.last_touched(disk), Some("a"));
-        assert_eq!(one.last_touched(&format!("{disk}/driver")), Some("a"));
-        assert_eq!(one.last_touched("/domain/devices"), Some("b"));
-        assert_eq!(
-            one.last_touched("/domain/devices/disk[target/@dev='vdb']/source/@dev"),
-            Some("b")
-        );
-        assert_eq!(one.last_touched("/domain/titles"), None);
-        assert_eq!(one.last_touched("/domain"), Some("c"));
-    }
-
-    #[test]
-    fn libvirts_error_texts_identify_a_hook() {
-        let one = provenance(&[
-            (
-                "a",
-                "/domain/devices/disk[target/@dev='vda']/driver/@queues",
-                "4",
-            ),
-            (
-                "b",
-                "/domain/devices/interface[mac/@address='x']/model/@type",
-                "virtio-foo",
-            ),
-        ]);
-        let text = "unsupported configuration: invalid model 'virtio-foo' for interface";
-        assert_eq!(one.named_in(text).map(|(hook, _)| hook), Some("b"));
-        let text = "XML error: Invalid value for attribute 'queues' in element 'driver'";
-        assert_eq!(one.named_in(text).map(|(hook, _)| hook), Some("a"));
-        assert_eq!(one.named_in("internal error: no memory"), None);
-        assert_eq!(Provenance::default().named_in("x"), None);
-    }
-
-    #[test]
-    fn overlaps_of_many_edits_are_found_in_time() {
-        let paths: Vec<String> = (0..100_000).map(|n| format!("/domain/x[{n}]/@a")).collect();
-        let edits = |hook: &'static str| paths.iter().map(move |path| (hook, path.as_str(), "1"));
-        let all: Vec<_> = edits("a").chain(edits("b")).collect();
-        let overlaps = provenance(&all).overlaps();
-        assert_eq!(overlaps.len(), paths.len());
-        assert!(overlaps.iter().all(|overlap| overlap.hooks == ["a", "b"]));
-        // The budget covers the search, a path of 16 bytes in two steps.
-        let enough = Budget::of_steps(2 * all.len() as u64);
-        provenance(&all).overlaps_within(&enough);
-        assert_eq!(enough.exhausted(), None);
-        let half = Budget::of_steps(all.len() as u64);
-        provenance(&all).overlaps_within(&half);
-        assert!(half.exhausted().is_some());
-    }
-
-    #[test]
-    fn nodes_that_several_hooks_changed_are_overlaps() {
-        let one = provenance(&[
-            ("a", "/domain/title", "1"),
-            ("a", "/domain/title", "2"),
-            ("b", "/domain/os/boot[2]", "<boot/>"),
-            ("b", "/domain/title", "3"),
-            ("c", "/domain/title", "4"),
-            ("c", "/domain/os/boot[2]/@dev", "hd"),
-            ("c", "/domain/titles", "4"),
-        ]);
-        let overlaps = one.overlaps();
-        assert_eq!(overlaps.len(), 2);
-        assert_eq!(
-            (
-                overlaps[0].path.as_str(),
-                overlaps[0].hooks.join(" ").as_str()
-            ),
-            ("/domain/title", "a b c")
-        );
-        assert_eq!(overlaps[1].hooks, ["b", "c"]);
-    }
 }

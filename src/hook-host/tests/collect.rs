@@ -94,7 +94,7 @@ async fn a_socket_and_a_module_in_one_directory_are_refused() {
 #[tokio::test]
 async fn hooks_may_appear_in_any_order() {
     let place = HooksPlace::new();
-    let module = std::fs::read(fixture::odd()).unwrap();
+    let module = std::fs::read(fixture::misbehaving_hook()).unwrap();
     let config = place.config(2);
     let collecting = tokio::spawn(collect(config));
     tokio::time::sleep(Duration::from_millis(150)).await;
@@ -156,7 +156,7 @@ async fn an_invalid_info_ends_the_collection() {
 
 #[tokio::test]
 async fn invalid_old_modules_are_refused_at_once() {
-    let whole = std::fs::read(fixture::odd()).unwrap();
+    let whole = std::fs::read(fixture::misbehaving_hook()).unwrap();
     for (bytes, part) in [
         (&whole[..5000], "(5000 bytes): it is truncated"),
         (&b"not wasm at all"[..], "starts with \"not wasm\""),
@@ -182,7 +182,7 @@ async fn invalid_old_modules_are_refused_at_once() {
 #[tokio::test]
 async fn a_module_that_is_being_copied_is_awaited() {
     let place = HooksPlace::new();
-    let module = std::fs::read(fixture::odd()).unwrap();
+    let module = std::fs::read(fixture::misbehaving_hook()).unwrap();
     place.put("a", "odd.wasm", &module[..1000]);
     let collecting = tokio::spawn(collect(place.config(1)));
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -196,7 +196,7 @@ async fn a_truncated_module_is_refused_after_two_seconds() {
     place.put(
         "a",
         "odd.wasm",
-        &std::fs::read(fixture::odd()).unwrap()[..1000],
+        &std::fs::read(fixture::misbehaving_hook()).unwrap()[..1000],
     );
     let started = Instant::now();
     let text = refusal(&place, 1, 30_000).await;
@@ -214,7 +214,7 @@ async fn links_are_followed_within_the_directory_only() {
     place.put(
         "a/..2024",
         "odd.wasm",
-        &std::fs::read(fixture::odd()).unwrap(),
+        &std::fs::read(fixture::misbehaving_hook()).unwrap(),
     );
     symlink("..2024", place.at("a", "..data")).unwrap();
     symlink("..data/odd.wasm", place.at("a", "odd.wasm")).unwrap();
@@ -224,7 +224,7 @@ async fn links_are_followed_within_the_directory_only() {
     );
 
     let place = HooksPlace::new();
-    symlink(fixture::odd(), place.at("a", "odd.wasm")).unwrap();
+    symlink(fixture::misbehaving_hook(), place.at("a", "odd.wasm")).unwrap();
     let text = refusal(&place, 1, 30_000).await;
     assert!(text.contains("symbolic link"), "{text}");
 }
@@ -232,7 +232,7 @@ async fn links_are_followed_within_the_directory_only() {
 #[tokio::test]
 async fn several_modules_in_one_directory_are_several_hooks() {
     let place = HooksPlace::new();
-    let module = std::fs::read(fixture::odd()).unwrap();
+    let module = std::fs::read(fixture::misbehaving_hook()).unwrap();
     place.put("a", "one.wasm", &module);
     place.put("a", "two.wasm", &module);
     let chain = within(&place, 2, 30_000).await.unwrap();

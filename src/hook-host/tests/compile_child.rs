@@ -61,7 +61,7 @@ async fn assert_answers(module: &Module) {
 }
 
 async fn compiles_keeps_and_finds_again() {
-    let (dir, odd) = (tempfile::tempdir().unwrap(), fixture::odd());
+    let (dir, odd) = (tempfile::tempdir().unwrap(), fixture::misbehaving_hook());
     let started = Instant::now();
     let module = Module::load(odd, options(&dir)).await.unwrap();
     let cold = started.elapsed();
@@ -84,7 +84,9 @@ async fn compiles_keeps_and_finds_again() {
         ..options(&dir)
     };
     let started = Instant::now();
-    Module::load(fixture::odd(), again).await.unwrap();
+    Module::load(fixture::misbehaving_hook(), again)
+        .await
+        .unwrap();
     let warm = started.elapsed();
     let mut calls: Vec<Duration> = Vec::new();
     for _ in 0..200 {
@@ -128,7 +130,7 @@ async fn is_limited() {
         ),
     ] {
         let error = Module::load(
-            fixture::odd(),
+            fixture::misbehaving_hook(),
             LoadOptions {
                 limits,
                 ..options(&dir)
@@ -164,7 +166,7 @@ async fn says_what_is_wrong() {
         program: PathBuf::from("/bin/true"),
     };
     let error = Module::load(
-        fixture::odd(),
+        fixture::misbehaving_hook(),
         LoadOptions {
             compiler,
             ..options(&dir)
@@ -188,7 +190,7 @@ async fn is_gone_when_nobody_waits() {
         compiler,
         ..options(&dir)
     };
-    let load = Module::load(fixture::odd(), options);
+    let load = Module::load(fixture::misbehaving_hook(), options);
     assert!(
         tokio::time::timeout(Duration::from_millis(100), load)
             .await
@@ -283,8 +285,8 @@ async fn is_confined() {
 async fn is_swapped_while_it_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let (module, other) = (dir.path().join("m.wasm"), dir.path().join("other.wasm"));
-    std::fs::copy(fixture::odd(), &module).unwrap();
-    std::fs::write(&other, fixture::odd_with("1.2.3", "6.6.6")).unwrap();
+    std::fs::copy(fixture::misbehaving_hook(), &module).unwrap();
+    std::fs::write(&other, fixture::misbehaving_hook_with("1.2.3", "6.6.6")).unwrap();
     let program = dir.path().join("swap-and-compile");
     let (from, to) = (other.display(), module.display());
     let this = std::env::current_exe().unwrap();
@@ -299,7 +301,7 @@ async fn is_swapped_while_it_is_read() {
     install.args(["-m", "755"]).args([&text, &program]);
     assert!(install.status().unwrap().success());
     let load = async |pin: Option<DigestPin>| {
-        std::fs::copy(fixture::odd(), &module).unwrap();
+        std::fs::copy(fixture::misbehaving_hook(), &module).unwrap();
         let loader = Loader::new(LoadOptions {
             compiler: Compiler::Child {
                 program: program.clone(),
@@ -311,7 +313,9 @@ async fn is_swapped_while_it_is_read() {
         loader.load_pinned(&file, &module, "m", pin.as_ref()).await
     };
     // What was hashed is what is compiled, whatever happens to the file meanwhile.
-    let genuine = Module::load(fixture::odd(), options(&dir)).await.unwrap();
+    let genuine = Module::load(fixture::misbehaving_hook(), options(&dir))
+        .await
+        .unwrap();
     let pin = |digest: &str| DigestPin {
         sha256: digest.to_owned(),
         place: "hook.yaml:1:9".to_owned(),
@@ -333,7 +337,7 @@ async fn is_swapped_while_it_is_read() {
 async fn precompiles_for_an_image() {
     let outer = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (dir, image) = (tempfile::tempdir().unwrap(), outer.path().join("image"));
-    let precompiled = precompile(fixture::odd(), &image, &options(&dir))
+    let precompiled = precompile(fixture::misbehaving_hook(), &image, &options(&dir))
         .await
         .unwrap();
     let CodeOrigin::Compiled { peak_memory, .. } = precompiled.module.code_origin() else {
@@ -350,7 +354,9 @@ async fn precompiles_for_an_image() {
         precompiled_dirs: vec![image],
         ..options(&dir)
     };
-    let module = Module::load(fixture::odd(), from_image).await.unwrap();
+    let module = Module::load(fixture::misbehaving_hook(), from_image)
+        .await
+        .unwrap();
     let CodeOrigin::Precompiled { artifact } = module.code_origin() else {
         assert!(!is_roots(outer.path()), "{:?}", module.code_origin());
         println!("artifacts beside this program are not root's, so they were rightly not used");

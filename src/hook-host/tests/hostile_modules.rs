@@ -45,16 +45,16 @@ async fn chain_of(module: &[u8]) -> Chain {
     collected(module, PATIENCE).await.unwrap()
 }
 
-async fn odd() -> Chain {
-    chain_of(&std::fs::read(fixture::odd()).unwrap()).await
+async fn misbehaving_hook() -> Chain {
+    chain_of(&std::fs::read(fixture::misbehaving_hook()).unwrap()).await
 }
 
 async fn hurried(module: &[u8]) -> Chain {
     collected(module, DEADLINE).await.unwrap()
 }
 
-async fn hurried_odd() -> Chain {
-    hurried(&std::fs::read(fixture::odd()).unwrap()).await
+async fn hurried_misbehaving_hook() -> Chain {
+    hurried(&std::fs::read(fixture::misbehaving_hook()).unwrap()).await
 }
 
 /// What comes of a call that ends badly, and of the host afterwards.
@@ -109,12 +109,12 @@ fn failed(error: HookError, part: &str) {
 
 #[tokio::test]
 async fn spins() {
-    deadline(harm(&hurried_odd().await, "loop").await);
+    deadline(harm(&hurried_misbehaving_hook().await, "loop").await);
 }
 
 #[tokio::test]
 async fn spins_and_waits_inside_the_host() {
-    deadline(harm(&hurried_odd().await, "sleep").await);
+    deadline(harm(&hurried_misbehaving_hook().await, "sleep").await);
     let guest = HandwrittenGuest {
         imports: r#"(import "virt-hook:hooks/host@0.1.0" "log" (func $log (param i32 i32 i32)))"#,
         define: "(loop $again
@@ -126,7 +126,10 @@ async fn spins_and_waits_inside_the_host() {
 
 #[tokio::test]
 async fn grows_its_memory() {
-    trap(harm(&odd().await, "memory").await, "may have 33554432");
+    trap(
+        harm(&misbehaving_hook().await, "memory").await,
+        "may have 33554432",
+    );
 }
 
 #[tokio::test]
@@ -143,7 +146,7 @@ async fn grows_its_tables() {
 #[tokio::test]
 async fn recurses() {
     // By the guest's own stack or the engine's, whichever is smaller.
-    let HookError::Trap { message, .. } = harm(&odd().await, "recurse").await else {
+    let HookError::Trap { message, .. } = harm(&misbehaving_hook().await, "recurse").await else {
         panic!("no trap")
     };
     assert!(
@@ -154,7 +157,7 @@ async fn recurses() {
 
 #[tokio::test]
 async fn floods_the_log() {
-    let chain = odd().await;
+    let chain = misbehaving_hook().await;
     let defined = chain
         .on_define_domain(&invocation(), "flood", XML.into())
         .await;
@@ -167,7 +170,7 @@ async fn floods_the_log() {
 #[tokio::test]
 async fn gives_back_a_gigabyte() {
     trap(
-        harm(&odd().await, "huge").await,
+        harm(&misbehaving_hook().await, "huge").await,
         "more than 2 times 4194304 bytes at once",
     );
     // What it has not, it can only claim.
@@ -225,7 +228,7 @@ async fn gives_back_what_is_no_text() {
 
 #[tokio::test]
 async fn gives_back_an_entity_bomb() {
-    let chain = odd().await;
+    let chain = misbehaving_hook().await;
     bad_output(harm(&chain, "entity-bomb").await, "DOCTYPE");
     let vmi = "replace\n<uuid>\n<title>&lol;</title><uuid>";
     bad_output(harm(&chain, vmi).await, "lol");
@@ -235,7 +238,7 @@ async fn gives_back_an_entity_bomb() {
 async fn narrowed(yaml: &str) -> Result<Chain, CollectError> {
     let place = HooksPlace::new();
     place.put_old("h", "hook.yaml", yaml.as_bytes());
-    place.put_odd("h");
+    place.put_misbehaving_hook("h");
     let config = CollectConfig {
         limits: limits(PATIENCE),
         artifacts_dir: Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile"),
@@ -244,7 +247,7 @@ async fn narrowed(yaml: &str) -> Result<Chain, CollectError> {
     collect(config).await
 }
 
-/// What makes the odd guest add this to the domain.
+/// What makes the misbehaving hook add this to the domain.
 fn adding(xml: &str) -> String {
     format!("replace\n</domain>\n{xml}</domain>")
 }
@@ -293,18 +296,18 @@ async fn gives_back_what_takes_the_host_long_to_check() {
 
 #[tokio::test]
 async fn gives_back_50_000_elements_and_one_more() {
-    let error = harm(&odd().await, &adding(&"<x/>".repeat(50_000))).await;
+    let error = harm(&misbehaving_hook().await, &adding(&"<x/>".repeat(50_000))).await;
     bad_output(error, "more than the 50000 elements");
 }
 
 #[tokio::test]
 async fn gives_back_xml_nested_100_000_deep() {
-    bad_output(harm(&odd().await, "deep").await, "deep");
+    bad_output(harm(&misbehaving_hook().await, "deep").await, "deep");
 }
 
 #[tokio::test]
 async fn reaches_for_files_sockets_and_clocks() {
-    let chain = odd().await;
+    let chain = misbehaving_hook().await;
     // Each of them is refused, which is what it looks at.
     let defined = chain
         .on_define_domain(&invocation(), "reach-out", XML.into())
@@ -313,12 +316,12 @@ async fn reaches_for_files_sockets_and_clocks() {
     failed(harm(&chain, "read\n/etc/passwd").await, "/etc/passwd");
     failed(harm(&chain, "connect").await, "127.0.0.1");
     // A clock it has; to wait for it is to use up its time.
-    deadline(harm(&hurried_odd().await, "sleep").await);
+    deadline(harm(&hurried_misbehaving_hook().await, "sleep").await);
 }
 
 #[tokio::test]
 async fn keeps_state_between_calls() {
-    let chain = odd().await;
+    let chain = misbehaving_hook().await;
     let mut answers = Vec::new();
     for _ in 0..3 {
         let defined = chain
@@ -344,9 +347,9 @@ async fn refusal(module: &[u8]) -> String {
     text
 }
 
-/// The odd guest that does something else when it is asked to describe itself.
+/// The misbehaving hook that does something else when it is asked to describe itself.
 fn describing(what: u8) -> Vec<u8> {
-    fixture::odd_with(
+    fixture::misbehaving_hook_with(
         r#""future": [1, {}]"#,
         &format!(r#""future": [{what}, {{}}]"#),
     )

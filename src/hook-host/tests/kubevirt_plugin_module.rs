@@ -15,14 +15,14 @@ use hook_host::{
 };
 use serde_json::{Value, json};
 
-/// The directory of plugins, with the odd module in that of the plugin `odd`.
+/// The directory of plugins, with the misbehaving hook in that of the plugin `odd`.
 struct Pod(HooksPlace);
 
 impl Pod {
     fn new() -> Self {
         let pod = Self(HooksPlace::new());
         fs::create_dir_all(pod.directory("odd")).unwrap();
-        fs::copy(fixture::odd(), pod.module()).unwrap();
+        fs::copy(fixture::misbehaving_hook(), pod.module()).unwrap();
         pod
     }
 
@@ -162,7 +162,7 @@ async fn failure_strategy_and_timeout_are_the_plugins() {
 #[tokio::test]
 async fn a_module_that_spins_while_it_describes_itself_ends_before_the_plugins_timeout() {
     let pod = Pod::new();
-    let spins = fixture::odd_with("\"future\": [1, {}]", "\"future\": [4, {}]");
+    let spins = fixture::misbehaving_hook_with("\"future\": [1, {}]", "\"future\": [4, {}]");
     fs::write(pod.module(), spins).unwrap();
     let patient = json!({"timeout": "600s"});
     let defining = pod.define("{}", &patient, None);
@@ -213,7 +213,7 @@ async fn a_module_that_cannot_be_used_is_an_error_of_the_plugin() {
 async fn a_link_out_of_the_plugins_directory_is_refused() {
     let pod = Pod::new();
     fs::remove_file(pod.module()).unwrap();
-    std::os::unix::fs::symlink(fixture::odd(), pod.module()).unwrap();
+    std::os::unix::fs::symlink(fixture::misbehaving_hook(), pod.module()).unwrap();
     let error = pod.define("{}", &json!({}), None).await.unwrap_err();
     assert!(error.to_string().contains("odd/hook.wasm"), "{error}");
 }

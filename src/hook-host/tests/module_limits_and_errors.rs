@@ -16,9 +16,14 @@ const CALL_DEADLINE: Duration = Duration::from_millis(1500);
 /// For a call that is long, and ends, on however busy a machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-async fn odd() -> &'static Module {
-    static ODD: OnceCell<Module> = OnceCell::const_new();
-    ODD.get_or_init(|| async { Module::load(fixture::odd(), options()).await.unwrap() })
+async fn misbehaving_hook() -> &'static Module {
+    static MISBEHAVING_HOOK: OnceCell<Module> = OnceCell::const_new();
+    MISBEHAVING_HOOK
+        .get_or_init(|| async {
+            Module::load(fixture::misbehaving_hook(), options())
+                .await
+                .unwrap()
+        })
         .await
 }
 
@@ -40,7 +45,7 @@ async fn define(vmi: &str) -> CallReport {
         invocation: fixture::invocation(),
         ..CallContext::default()
     };
-    odd()
+    misbehaving_hook()
         .await
         .call(
             &context,
@@ -61,7 +66,7 @@ async fn trap(vmi: &str) -> String {
 
 #[tokio::test]
 async fn a_module_is_described_and_edits_the_domain() {
-    let odd = odd().await;
+    let odd = misbehaving_hook().await;
     assert_eq!(
         (
             odd.description().name.as_str(),
@@ -86,7 +91,7 @@ async fn a_module_reads_the_invocation() {
     let Ok(Answer::DomainXml(xml)) = define("facts").await.result else {
         panic!()
     };
-    let facts = "boot OnDefineDomain odd_hook ns vm u-1 ns_vm hook-host/0.1.0 -";
+    let facts = "boot OnDefineDomain misbehaving_hook ns vm u-1 ns_vm hook-host/0.1.0 -";
     assert!(
         xml.contains(&format!("<description>{facts}</description>")),
         "{xml}"
@@ -139,7 +144,7 @@ async fn the_callers_time_left_shortens_the_deadline() {
         time_left: Some(Duration::from_millis(50)),
         ..CallContext::default()
     };
-    let called = odd()
+    let called = misbehaving_hook()
         .await
         .call(&context, &Call::PreStart { vmi: "loop" })
         .await;
@@ -173,7 +178,7 @@ async fn the_log_is_kept_up_to_its_limit() {
         ..CallContext::default()
     };
     let call = Call::PreStart { vmi: "flood" };
-    let flood = odd().await.call(&context, &call).await;
+    let flood = misbehaving_hook().await.call(&context, &call).await;
     assert!(flood.result.is_ok(), "{:?}", flood.result);
     let bytes: usize = flood.log.iter().map(|line| line.message.len()).sum();
     assert!(bytes < 2100 && flood.log.last().unwrap().message.contains("dropped"));
@@ -209,7 +214,7 @@ async fn input_and_output_sizes_are_limited() {
 
 #[tokio::test]
 async fn shutdown_runs_without_a_vm() {
-    let called = odd()
+    let called = misbehaving_hook()
         .await
         .call(&CallContext::default(), &Call::Shutdown)
         .await;
@@ -230,7 +235,7 @@ async fn refusal(bytes: &[u8]) -> String {
 
 #[tokio::test]
 async fn files_that_are_no_hook_are_explained() {
-    let whole = std::fs::read(fixture::odd()).unwrap();
+    let whole = std::fs::read(fixture::misbehaving_hook()).unwrap();
     let text = refusal(&whole[..whole.len() / 2]).await;
     assert!(
         text.contains("truncated") && text.contains(&(whole.len() / 2).to_string()),
@@ -248,7 +253,7 @@ async fn files_that_are_no_hook_are_explained() {
         text.contains("virt-hook:hooks/handler@0.1.0 is missing"),
         "{text}"
     );
-    let text = refusal(&fixture::odd_with(
+    let text = refusal(&fixture::misbehaving_hook_with(
         "virt-hook:hooks/handler@0.1.0",
         "virt-hook:hooks/handler@0.7.0",
     ))
@@ -264,9 +269,17 @@ async fn files_that_are_no_hook_are_explained() {
 
 #[tokio::test]
 async fn invalid_descriptions_are_explained() {
-    let text = refusal(&fixture::odd_with(r#"{"name": "odd""#, r#"["name": "odd""#)).await;
+    let text = refusal(&fixture::misbehaving_hook_with(
+        r#"{"name": "odd""#,
+        r#"["name": "odd""#,
+    ))
+    .await;
     assert!(text.contains("no JSON object"), "{text}");
-    let text = refusal(&fixture::odd_with(r#""Shutdown"}"#, r#""Shutdawn"}"#)).await;
+    let text = refusal(&fixture::misbehaving_hook_with(
+        r#""Shutdown"}"#,
+        r#""Shutdawn"}"#,
+    ))
+    .await;
     assert!(text.contains("Shutdawn"), "{text}");
 }
 
@@ -277,7 +290,7 @@ async fn a_module_beyond_the_size_limit_is_not_read() {
         ..Limits::default()
     };
     let error = Module::load(
-        fixture::odd(),
+        fixture::misbehaving_hook(),
         LoadOptions {
             limits,
             ..LoadOptions::default()

@@ -13,18 +13,18 @@ use hook_host::{
     Chain, CollectConfig, CollectError, HookError, HookPoint, Outcome, PolicySource, collect,
 };
 
-/// As long as the places in the odd guest's description that tests write over.
+/// As long as the places in the misbehaving hook's description that tests write over.
 const PATHS: &str = r#"["/domain/**"                                        ]"#;
 const DIRS: &str = "[                                        ]";
 
-/// The odd guest with other wishes.
+/// The misbehaving hook with other wishes.
 fn wishing(list: &str, place: &str) -> Vec<u8> {
     let padded = format!(
         "{:<width$}]",
         list.trim_end_matches(']'),
         width = place.len() - 1
     );
-    fixture::odd_with(place, &padded)
+    fixture::misbehaving_hook_with(place, &padded)
 }
 
 async fn with(place: &HooksPlace, config: CollectConfig) -> Result<Chain, CollectError> {
@@ -41,7 +41,7 @@ async fn ruled(module: &[u8], yaml: &str) -> Result<Chain, CollectError> {
 }
 
 async fn odd(yaml: &str) -> Chain {
-    ruled(&std::fs::read(fixture::odd()).unwrap(), yaml)
+    ruled(&std::fs::read(fixture::misbehaving_hook()).unwrap(), yaml)
         .await
         .unwrap()
 }
@@ -193,7 +193,7 @@ async fn the_dangerous_set_must_be_granted_by_the_operator() {
 
 #[tokio::test]
 async fn a_module_that_declares_nothing_may_change_nothing() {
-    let silent = fixture::odd_with("\"wishes\"", "\"future\"");
+    let silent = fixture::misbehaving_hook_with("\"wishes\"", "\"future\"");
     let place = HooksPlace::new();
     place.put_old("h", "odd.wasm", &silent);
     let chain = collect(place.config(1)).await.unwrap();
@@ -273,7 +273,7 @@ async fn limits_and_configuration_are_per_hook() {
             .contains("<description>ACME<")
     );
     let error = refusal(
-        &std::fs::read(fixture::odd()).unwrap(),
+        &std::fs::read(fixture::misbehaving_hook()).unwrap(),
         "config:\n  manufacurer: A\n",
     )
     .await;
@@ -322,7 +322,7 @@ async fn directories_are_read_only_and_granted() {
 
 #[tokio::test]
 async fn a_module_with_another_digest_does_not_run() {
-    let module = std::fs::read(fixture::odd()).unwrap();
+    let module = std::fs::read(fixture::misbehaving_hook()).unwrap();
     let error = refusal(&module, &format!("sha256: {}\n", "0".repeat(64))).await;
     assert!(
         error.contains("h/hook.yaml:1:9") && error.contains("not 0000"),
@@ -338,8 +338,8 @@ async fn a_module_with_another_digest_does_not_run() {
 #[tokio::test]
 async fn a_module_swapped_while_it_is_collected_is_looked_at_again() {
     let place = HooksPlace::new();
-    let module = std::fs::read(fixture::odd()).unwrap();
-    let other = fixture::odd_with("1.2.3", "3.2.1");
+    let module = std::fs::read(fixture::misbehaving_hook()).unwrap();
+    let other = fixture::misbehaving_hook_with("1.2.3", "3.2.1");
     place.put("h", "odd.wasm", &module);
     let collecting = tokio::spawn(collect(place.config(2)));
     for n in 0..20 {
@@ -361,7 +361,7 @@ async fn a_module_swapped_while_it_is_collected_is_looked_at_again() {
 #[tokio::test]
 async fn a_module_that_no_rule_lists_is_neither_compiled_nor_run() {
     let place = HooksPlace::new();
-    let crashes = fixture::odd_with("\"future\": [1, {}]", "\"future\": [3, {}]");
+    let crashes = fixture::misbehaving_hook_with("\"future\": [1, {}]", "\"future\": [3, {}]");
     place.put_old("h", "odd.wasm", &crashes);
     for digests in ["Listed", "Pinned"] {
         let other = "0".repeat(64);
@@ -378,7 +378,7 @@ async fn a_module_that_no_rule_lists_is_neither_compiled_nor_run() {
 #[tokio::test]
 async fn a_module_with_an_unstable_description_is_refused() {
     let place = HooksPlace::new();
-    let fickle = fixture::odd_with("\"future\": [1, {}]", "\"future\": [2, {}]");
+    let fickle = fixture::misbehaving_hook_with("\"future\": [1, {}]", "\"future\": [2, {}]");
     place.put_old("h", "odd.wasm", &fickle);
     let error = collect(place.config(1)).await.err().unwrap().to_string();
     assert!(error.contains("differently each time"), "{error}");
@@ -386,7 +386,7 @@ async fn a_module_with_an_unstable_description_is_refused() {
 
 #[tokio::test]
 async fn invalid_policies_name_file_line_and_column() {
-    let module = std::fs::read(fixture::odd()).unwrap();
+    let module = std::fs::read(fixture::misbehaving_hook()).unwrap();
     for (yaml, part) in [
         ("failurePolicy: Ignorre\n", "h/hook.yaml:1:16: "),
         ("priorities: 3\n", "h/hook.yaml:1:1: "),
@@ -416,7 +416,7 @@ async fn invalid_policies_name_file_line_and_column() {
 #[tokio::test]
 async fn a_policy_that_is_a_link_out_of_the_directory_is_refused() {
     let place = HooksPlace::new();
-    place.put_odd("h");
+    place.put_misbehaving_hook("h");
     place.put_old("elsewhere", "real.yaml", b"failurePolicy: Ignore\n");
     symlink("../elsewhere/real.yaml", place.at("h", "hook.yaml")).unwrap();
     let config = CollectConfig {
@@ -433,13 +433,17 @@ async fn a_policy_that_is_a_link_out_of_the_directory_is_refused() {
 #[tokio::test]
 async fn a_hook_yaml_that_appears_after_its_module_is_used() {
     let place = HooksPlace::new();
-    place.put_odd("a");
+    place.put_misbehaving_hook("a");
     let collecting = tokio::spawn(collect(place.config(2)));
     tokio::time::sleep(Duration::from_millis(1500)).await;
     place.put("a", ".part", b"priority: 42\n");
     std::fs::rename(place.at("a", ".part"), place.at("a", "hook.yaml")).unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    place.put("b", ".part", &std::fs::read(fixture::odd()).unwrap());
+    place.put(
+        "b",
+        ".part",
+        &std::fs::read(fixture::misbehaving_hook()).unwrap(),
+    );
     std::fs::rename(place.at("b", ".part"), place.at("b", "odd.wasm")).unwrap();
     let chain = collecting.await.unwrap().unwrap();
     assert_eq!(chain.hooks()[0].priority(HookPoint::Shutdown), Some(42));
@@ -479,8 +483,8 @@ async fn sidecars_can_be_forbidden_and_are_never_restricted() {
 #[tokio::test]
 async fn a_node_that_two_hooks_changed_is_attributed_to_the_last() {
     let place = HooksPlace::new();
-    place.put_odd("one");
-    place.put_odd("two");
+    place.put_misbehaving_hook("one");
+    place.put_misbehaving_hook("two");
     let chain = collect(place.config(2)).await.unwrap();
     let vmi = "replace\n<uuid>\n<sysinfo type='x'/><uuid>";
     define(&chain, vmi).await.unwrap();

@@ -22,7 +22,7 @@ struct Recorded {
 async fn recorded(yaml: &str, secrets: bool) -> Recorded {
     let place = HooksPlace::new();
     place.put("odd", "hook.yaml", yaml.as_bytes());
-    place.put_odd("odd");
+    place.put_misbehaving_hook("odd");
     let chain = recording(&place, secrets).await;
     Recorded { place, chain }
 }
@@ -48,9 +48,14 @@ fn last(place: &HooksPlace) -> Record {
 }
 
 async fn again(record: &Record) -> ReplayResult {
-    replay(record, fixture::odd(), false, LoadOptions::default())
-        .await
-        .unwrap()
+    replay(
+        record,
+        fixture::misbehaving_hook(),
+        false,
+        LoadOptions::default(),
+    )
+    .await
+    .unwrap()
 }
 
 #[tokio::test]
@@ -121,7 +126,7 @@ async fn another_modules_differences_are_reported() {
     let new = place.at("../new", "new.wasm");
     std::fs::write(
         &new,
-        fixture::odd_with("<title>odd</title>", "<title>new</title>"),
+        fixture::misbehaving_hook_with("<title>odd</title>", "<title>new</title>"),
     )
     .unwrap();
     let refused = replay(&record, &new, false, LoadOptions::default())
@@ -158,13 +163,23 @@ async fn a_sidecars_run_is_replayed_with_a_module() {
         .await
         .unwrap();
     let record = last(&place);
-    let refused = replay(&record, fixture::odd(), false, LoadOptions::default())
-        .await
-        .unwrap_err();
+    let refused = replay(
+        &record,
+        fixture::misbehaving_hook(),
+        false,
+        LoadOptions::default(),
+    )
+    .await
+    .unwrap_err();
     assert!(matches!(refused, ReplayError::Sidecar), "{refused}");
-    let replayed = replay(&record, fixture::odd(), true, LoadOptions::default())
-        .await
-        .unwrap();
+    let replayed = replay(
+        &record,
+        fixture::misbehaving_hook(),
+        true,
+        LoadOptions::default(),
+    )
+    .await
+    .unwrap();
     let difference = replayed.difference;
     assert!(
         difference.is_none_in_effect() && difference.bytes,
@@ -195,7 +210,13 @@ async fn secrets_are_recorded_only_on_request() {
             assert_eq!(text.contains("hunter2"), secrets, "{text}");
         }
         let record = last(&place);
-        let replayed = replay(&record, fixture::odd(), false, LoadOptions::default()).await;
+        let replayed = replay(
+            &record,
+            fixture::misbehaving_hook(),
+            false,
+            LoadOptions::default(),
+        )
+        .await;
         match replayed {
             Ok(replayed) => assert!(secrets && replayed.difference.is_none()),
             Err(error) => assert!(
@@ -231,7 +252,7 @@ async fn hostile_records_are_refused() {
     for limit in ["deadlineMs", "memory", "tableElements", "output", "log"] {
         assert!(genuine["limits"][limit].is_u64(), "{limit}");
         let record = record(&|value| value["limits"][limit] = u64::MAX.into()).unwrap();
-        let refused = replay(&record, fixture::odd(), false, options()).await;
+        let refused = replay(&record, fixture::misbehaving_hook(), false, options()).await;
         let error = refused.unwrap_err().to_string();
         assert!(error.contains("is the most"), "{limit}: {error}");
     }
@@ -243,7 +264,7 @@ async fn hostile_records_are_refused() {
         ),
     ] {
         let record = record(&|value| value["grant"] = grant.clone()).unwrap();
-        let refused = replay(&record, fixture::odd(), false, options()).await;
+        let refused = replay(&record, fixture::misbehaving_hook(), false, options()).await;
         let error = refused.unwrap_err().to_string();
         assert!(
             error.contains(what) && error.contains("is the most"),
@@ -256,12 +277,12 @@ async fn hostile_records_are_refused() {
         value["output"] = json!({"domainXml": null, "documents": documents});
     };
     let many = record(&record_of).unwrap();
-    let replayed = replay(&many, fixture::odd(), false, options()).await;
+    let replayed = replay(&many, fixture::misbehaving_hook(), false, options()).await;
     assert_eq!(replayed.unwrap().difference.documents.len(), 200_000);
     let nested = "[".repeat(100_000);
     assert!(Record::parse(&nested).is_err());
     let escape = record(&|value| value["hookPoint"] = "\u{1b}[2J\u{202e}".into()).unwrap();
-    let refused = replay(&escape, fixture::odd(), false, options()).await;
+    let refused = replay(&escape, fixture::misbehaving_hook(), false, options()).await;
     let error = refused.unwrap_err().to_string();
     assert!(!error.contains(['\u{1b}', '\u{202e}']), "{error}");
 
@@ -292,8 +313,13 @@ async fn invalid_records_are_refused() {
     let mut record = last(&place);
     record.hook_point = "Never".into();
     assert!(
-        replay(&record, fixture::odd(), false, LoadOptions::default())
-            .await
-            .is_err()
+        replay(
+            &record,
+            fixture::misbehaving_hook(),
+            false,
+            LoadOptions::default()
+        )
+        .await
+        .is_err()
     );
 }

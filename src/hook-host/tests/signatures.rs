@@ -48,10 +48,10 @@ impl KeyPair {
 }
 
 fn module() -> Vec<u8> {
-    fs::read(fixture::odd()).unwrap()
+    fs::read(fixture::misbehaving_hook()).unwrap()
 }
 
-/// The refusal of the odd guest with this signature under this policy; `None` if it runs.
+/// The refusal of the misbehaving hook with this signature under this policy; `None` if it runs.
 async fn refusal(signature: Option<&str>, policy: &str) -> Option<String> {
     let place = HooksPlace::new();
     if let Some(signature) = signature {
@@ -152,7 +152,7 @@ async fn a_rule_with_keys_holds_for_what_it_names() {
 async fn a_digest_in_a_rule_without_keys_needs_no_signature() {
     let key = KeyPair::new();
     let sum = Command::new("sha256sum")
-        .arg(fixture::odd())
+        .arg(fixture::misbehaving_hook())
         .output()
         .unwrap();
     let digest = String::from_utf8(sum.stdout).unwrap()[..64].to_owned();

@@ -6,6 +6,9 @@
 //! So the SDK's package `hooks` has a variable that begins with [`MARK`], and the module gets a function that hands out
 //! the memory of that variable.
 
+#[cfg(test)]
+mod tests;
+
 use wasm_encoder::{
     BlockType, CodeSection, ConstExpr, Encode, ExportKind, ExportSection, Function,
     FunctionSection, GlobalSection, GlobalType, Module, RawSection, SectionId, TypeSection,
@@ -219,106 +222,4 @@ fn joined(content: &[u8], addition: &[u8]) -> Result<Vec<u8>, BinaryReaderError>
         out.extend(entries.read_bytes(entries.bytes_remaining())?);
     }
     Ok(out)
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use wasm_encoder::{DataSection, MemorySection, MemoryType};
-
-    use super::*;
-
-    const START: u32 = 1024;
-
-    /// One function type, function, memory, global and export, and data segments at these addresses.
-    fn module(data: &[(u32, &[u8])]) -> Vec<u8> {
-        let mut module = Module::new();
-        let mut types = TypeSection::new();
-        types.ty().function([], []);
-        let kind = GlobalType {
-            val_type: ValType::I32,
-            mutable: false,
-            shared: false,
-        };
-        let memory = MemoryType {
-            minimum: 4,
-            maximum: None,
-            memory64: false,
-            shared: false,
-            page_size_log2: None,
-        };
-        let mut code = Function::new([]);
-        code.instructions().end();
-        let mut segments = DataSection::new();
-        for (address, bytes) in data {
-            let address = ConstExpr::i32_const(address.cast_signed());
-            segments.active(0, &address, bytes.iter().copied());
-        }
-        module
-            .section(&types)
-            .section(FunctionSection::new().function(0))
-            .section(MemorySection::new().memory(memory))
-            .section(GlobalSection::new().global(kind, &ConstExpr::i32_const(0)))
-            .section(ExportSection::new().export("f", ExportKind::Func, 0))
-            .section(CodeSection::new().function(&code))
-            .section(&segments);
-        module.finish()
-    }
-
-    fn refusal(data: &[(u32, &[u8])]) -> String {
-        let core = module(data);
-        wasmparser::validate(&core).unwrap();
-        with_adapter_memory(&core).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn a_module_with_the_mark_hands_out_the_memory_after_it() {
-        let data = [b"abcd", MARK.as_slice(), &[0; 100]].concat();
-        // Another variable follows at once.
-        let next = START + 4 + 32 + RESERVED;
-        let core = module(&[(START, &data), (next, b"next")]);
-        let out = with_adapter_memory(&core).unwrap().unwrap();
-        wasmparser::validate(&out).unwrap();
-        let counts = count(&out).unwrap();
-        assert_eq!((counts.types, counts.functions, counts.globals), (2, 2, 2));
-        let text = String::from_utf8_lossy(&out);
-        assert!(text.contains(ALLOCATE));
-        let globals = Parser::new(0)
-            .parse_all(&out)
-            .find_map(|payload| match payload {
-                Ok(Payload::GlobalSection(globals)) => Some(globals),
-                _ => None,
-            });
-        let last = globals.unwrap().into_iter().last().unwrap().unwrap();
-        let value = last.init_expr.get_operators_reader().read().unwrap();
-        let address = (START + 4 + 32).cast_signed();
-        assert!(matches!(value, Operator::I32Const { value } if value == address));
-    }
-
-    #[test]
-    fn a_module_without_the_mark_is_left_alone() {
-        let core = module(&[(START, b"abcd")]);
-        wasmparser::validate(&core).unwrap();
-        assert!(with_adapter_memory(&core).unwrap().is_none());
-    }
-
-    /// A copy of the mark among constants: the adapter would write over them.
-    #[test]
-    fn only_the_sdks_own_variable_is_used() {
-        let twice = [MARK.as_slice(), MARK].concat();
-        assert!(refusal(&[(START, &twice)]).contains("2 times"));
-        let apart: [(u32, &[u8]); 2] = [(START, MARK), (200 << 10, MARK)];
-        assert!(refusal(&apart).contains("2 times"));
-        let constants = [MARK.as_slice(), b"constants"].concat();
-        assert!(refusal(&[(START, &constants)]).contains("in use"));
-        let other: [(u32, &[u8]); 2] = [(START, MARK), (START + 32 + RESERVED - 1, b"x")];
-        assert!(refusal(&other).contains("in use"));
-    }
-
-    #[test]
-    fn entries_are_added_to_lists_of_any_length() {
-        assert_eq!(joined(&[1, 9], &[2, 1, 7]).unwrap(), [2, 9, 7]);
-        assert_eq!(joined(&[0x7f, 9], &[2, 1, 7]).unwrap(), [0x80, 1, 9, 7]);
-        assert!(joined(&[], &[2, 1, 7]).is_err());
-    }
 }

@@ -18,7 +18,7 @@ fn blob_path(layout: &Path, digest: &Digest) -> PathBuf {
 
 /// A digest that a layout's JSON names.
 fn named(layout: &Path, digest: &str) -> Result<Digest, ImageError> {
-    digest.parse().map_err(|reason| ImageError::Base {
+    digest.parse().map_err(|reason| ImageError::BaseImage {
         path: layout.to_owned(),
         reason,
     })
@@ -86,7 +86,7 @@ pub(crate) fn read(layout: &Path, digest: &str, limit: u64) -> Result<Vec<u8>, I
 }
 
 pub(crate) fn parse(layout: &Path, content: &[u8]) -> Result<serde_json::Value, ImageError> {
-    serde_json::from_slice(content).map_err(|error| ImageError::Base {
+    serde_json::from_slice(content).map_err(|error| ImageError::BaseImage {
         path: layout.to_owned(),
         reason: format!("a part of it is no JSON: {error}"),
     })
@@ -101,7 +101,7 @@ pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, ImageErro
         .read_to_end(&mut content)
         .map_err(ImageError::io(path))?;
     if content.len() as u64 > limit {
-        return Err(ImageError::Base {
+        return Err(ImageError::BaseImage {
             path: path.to_owned(),
             reason: format!("it has more than the {limit} bytes that are read"),
         });

@@ -18,7 +18,7 @@ pub enum ImageError {
     },
     /// The base is no OCI image layout, or has no usable image.
     #[error("{path}: {reason}")]
-    Base {
+    BaseImage {
         /// The base.
         path: PathBuf,
         /// What is wrong and what to do.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 
-use crate::base::{Base, INDEX, MANIFEST};
+use crate::base_image::{BaseImage, INDEX, MANIFEST};
 use crate::{CompressedLayer, ImageError, Platform, blobs, layout_writer};
 
 /// The media type of compressed layers.
@@ -14,7 +14,7 @@ const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 
 /// An image that is being made.
 pub struct Image {
-    base: Option<Base>,
+    base: Option<BaseImage>,
     platform: Platform,
     layers: Vec<(CompressedLayer, String)>,
 }
@@ -32,7 +32,7 @@ impl Image {
 
     /// An image on top of one in an OCI image layout or archive.
     pub fn on(base: &Path, platform: Platform) -> Result<Self, ImageError> {
-        let base = Some(Base::read(base, &platform)?);
+        let base = Some(BaseImage::read(base, &platform)?);
         Ok(Self {
             base,
             ..Self::empty(platform)

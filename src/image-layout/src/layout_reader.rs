@@ -16,7 +16,7 @@ pub struct StoredLayout {
 impl StoredLayout {
     /// Opens a layout, which has to have one image (or index of images).
     pub fn open(path: &Path) -> Result<Self, ImageError> {
-        let refused = |reason: &str| ImageError::Base {
+        let refused = |reason: &str| ImageError::BaseImage {
             path: path.to_owned(),
             reason: reason.to_owned(),
         };

@@ -8,7 +8,7 @@
 //! A base's manifest and configuration are edited as JSON, so that members that this crate does not know
 //! are kept. Every blob of a base is checked against its digest.
 
-mod base;
+mod base_image;
 mod blobs;
 mod digest;
 mod error;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::base::MANIFEST;
+use crate::base_image::MANIFEST;
 use crate::{ImageError, blobs, layout_writer};
 use serde_json::json;
 

@@ -37,7 +37,7 @@ mod unix_listener;
 mod vm_events;
 
 pub use agent::PollIntervals;
-pub use boot::preparation::BootResources;
+pub use boot::boot_resources::BootResources;
 pub use config::{Config, ConfigError};
 pub use instance_lock::{DIRECTORIES_IN_USE, InstanceLockError};
 pub use migration_log::MigrationLog;

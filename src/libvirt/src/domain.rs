@@ -12,7 +12,7 @@ use crate::launch_security::LaunchSecurity;
 use crate::migration::Migration;
 use crate::power::Power;
 use crate::qemu_monitor::QemuMonitor;
-use crate::screenshot_and_dirty_rate::Monitoring;
+use crate::screenshot_and_dirty_rate::ScreenshotAndDirtyRate;
 use crate::stats::DomainStats;
 
 /// One domain. A handle stays valid when the domain ends or is undefined; calls then fail with
@@ -27,7 +27,7 @@ pub trait Domain:
     + Migration
     + Checkpoints
     + Agent
-    + Monitoring
+    + ScreenshotAndDirtyRate
     + LaunchSecurity
     + QemuMonitor
     + Send

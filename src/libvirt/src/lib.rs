@@ -4,7 +4,7 @@
 //! the close callback, bulk statistics and agent commands exist nowhere else, and errors keep
 //! libvirt's own numbers that way.
 //!
-//! - [`Hypervisor`] is a connection, [`Domain`] one domain of it. [`connect`] gives the real ones,
+//! - [`HypervisorConnection`] is a connection, [`Domain`] one domain of it. [`connect`] gives the real ones,
 //!   [`fake`] a stateful daemon in memory; one contract (`tests/support`) is checked on both.
 //! - One thread, `libvirt-events`, runs libvirt's default event loop from the first [`connect`]
 //!   to the end of the process; [`Event`]s arrive on it.
@@ -26,7 +26,7 @@ mod event;
     reason = "the one crate that calls C; every block says why it is sound"
 )]
 mod ffi;
-mod hypervisor;
+mod hypervisor_connection;
 mod jobs;
 mod launch_security;
 mod migration;
@@ -50,13 +50,13 @@ pub use domain_state::{DomainState, Reason, State};
 pub use error::{Error, Result, code};
 pub use event::{CloseReason, Detail, Event, LifecycleEvent};
 pub use ffi::{connect, library_version, limit_malloc_arenas};
-pub use hypervisor::{Hypervisor, KEEPALIVE, Version};
+pub use hypervisor_connection::{HypervisorConnection, KEEPALIVE, Version};
 pub use jobs::{CompletedJob, JobOperation, JobStats, JobType, Jobs};
 pub use launch_security::{LaunchSecret, LaunchSecurity, LaunchSecurityInfo, SevInfo};
 pub use migration::{Migration, MigrationFlags, MigrationRequest};
 pub use power::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
 pub use qemu_monitor::QemuMonitor;
-pub use screenshot_and_dirty_rate::{Monitoring, Screenshot};
+pub use screenshot_and_dirty_rate::{Screenshot, ScreenshotAndDirtyRate};
 pub use stats::{
     BlockStats, CpuStats, DirtyRateStats, DomainStats, MemoryStats, NetStats, RequestStats,
     TrafficStats, VcpuStats,

@@ -1,4 +1,4 @@
-//! Looking at a running domain: its screen, and how fast its guest writes to its memory.
+//! The screenshot of a running domain, and its dirty rate: how fast the guest writes to its memory.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ pub struct Screenshot {
     pub data: Vec<u8>,
 }
 
-/// Looking at a running domain.
-pub trait Monitoring {
+/// Observations of a running domain.
+pub trait ScreenshotAndDirtyRate {
     /// A picture of the first screen; one of more than `limit` bytes is an error. Works while the domain is paused.
     fn screenshot(&self, limit: usize) -> Result<Screenshot>;
 
     /// Starts to measure, by sampling pages, how fast the guest writes to its memory. Returns at once; from then on
-    /// [`Monitoring::dirty_rate`] no longer describes an earlier measurement. `period` is in whole seconds, at least
+    /// [`ScreenshotAndDirtyRate::dirty_rate`] no longer describes an earlier measurement. `period` is in whole seconds, at least
     /// one.
     fn start_dirty_rate_calculation(&self, period: Duration) -> Result<()>;
 

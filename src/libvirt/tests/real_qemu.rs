@@ -16,8 +16,8 @@ use std::thread;
 use std::time::Duration;
 
 use libvirt::{
-    BlockSize, CloseReason, DestroyMode, Domain, DomainState, Event, Hypervisor, LifecycleEvent,
-    Reason, StartOptions, State, UndefineOptions,
+    BlockSize, CloseReason, DestroyMode, Domain, DomainState, Event, HypervisorConnection,
+    LifecycleEvent, Reason, StartOptions, State, UndefineOptions,
 };
 use support::domain_contract::{self, Driver};
 use support::memory_dump_contract;
@@ -80,12 +80,16 @@ impl Pod {
     fn socket(&self) -> PathBuf {
         let directory = self.root.path().join("run/libvirt");
         let sockets = ["virtqemud-sock", "libvirt-sock"].map(|name| directory.join(name));
-        let listening = || sockets.iter().find(|path| UnixStream::connect(path).is_ok());
+        let listening = || {
+            sockets
+                .iter()
+                .find(|path| UnixStream::connect(path).is_ok())
+        };
         wait_until("the daemon listens", || listening().is_some());
         listening().unwrap().clone()
     }
 
-    fn connect(&self) -> Arc<dyn Hypervisor> {
+    fn connect(&self) -> Arc<dyn HypervisorConnection> {
         let uri = format!("qemu+unix:///session?socket={}", self.socket().display());
         libvirt::connect(&uri).unwrap()
     }
@@ -159,7 +163,7 @@ fn disk(source: &str, target: &str) -> String {
 }
 
 /// One disk whose image only this process can open, and one that is resized while the guest runs.
-fn check_associated_fds_and_disk_resize(pod: &Pod, hypervisor: &dyn Hypervisor) {
+fn check_associated_fds_and_disk_resize(pod: &Pod, hypervisor: &dyn HypervisorConnection) {
     const MIB: u64 = 1 << 20;
     let recorder = Recorder::on(hypervisor, domain_contract::NAME);
     let lent = tempfile::tempfile().unwrap();
@@ -207,7 +211,7 @@ fn undefine(domain: &dyn Domain, recorder: &Recorder) {
     check_undefine.expect("an event of the undefinition");
 }
 
-fn check_qemu_killed(pod: &Pod, hypervisor: &dyn Hypervisor) {
+fn check_qemu_killed(pod: &Pod, hypervisor: &dyn HypervisorConnection) {
     let recorder = Recorder::on(hypervisor, domain_contract::NAME);
     let domain = hypervisor.define(XML).unwrap();
     domain.start(StartOptions::RUNNING).unwrap();
@@ -277,7 +281,7 @@ fn connect_and_define(uri: &str, user: usize) {
     drop(subscription);
 }
 
-fn check_daemon_end(pod: Pod, hypervisor: &dyn Hypervisor) {
+fn check_daemon_end(pod: Pod, hypervisor: &dyn HypervisorConnection) {
     let recorder = Recorder::on(hypervisor, domain_contract::NAME);
     drop(pod);
     let reason = recorder.first(|event| match event {

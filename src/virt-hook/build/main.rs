@@ -3,15 +3,15 @@
 
 #![allow(clippy::print_stdout, reason = "so a build script talks to Cargo")]
 
-mod files;
-mod lock;
+mod embedded_files;
 mod sdk;
+mod sdk_lock_file;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use files::Embedded;
+use embedded_files::Embedded;
 
 /// The boundary between hooks and their hosts, from the workspace's root.
 const WIT: &str = "hooks-sdk/wit/v0.1/hooks.wit";
@@ -31,10 +31,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let sdk = sdk::embedded(tree, &out)?;
     fs::write(out.join("sdk.rs"), sdk.source())?;
-    fs::write(out.join("Cargo.lock"), lock::of_sdk(tree)?)?;
+    fs::write(out.join("Cargo.lock"), sdk_lock_file::of_sdk(tree)?)?;
     println!(
         "cargo::rustc-env=WASMTIME_VERSION={}",
-        lock::version(tree, "wasmtime")?
+        sdk_lock_file::version(tree, "wasmtime")?
     );
 
     println!("cargo::rerun-if-changed=build");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike};
 
-use crate::files::Embedded;
+use crate::embedded_files::Embedded;
 
 /// Of a crate, what is needed to build it.
 const PARTS: [&str; 5] = ["src", "wit", "proto", "build.rs", "README.md"];

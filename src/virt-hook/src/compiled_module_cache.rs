@@ -6,6 +6,9 @@
 //! else may read or write, with the content that its name says. Whoever can change that can change the user's
 //! programs too. Anything else is compiled, as without a cache.
 
+#[cfg(test)]
+mod tests;
+
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -42,8 +45,21 @@ pub(crate) struct CompileCost {
     pub(crate) millis: u64,
     /// Of the child, in bytes.
     pub(crate) peak_memory: Option<u64>,
-    /// The limit of the smallest sidecar that it exceeds, empty if it exceeds none; `None` if that was not tried.
-    pub(crate) refused_in_smallest_sidecar: Option<String>,
+    /// Whether the smallest sidecar can compile the module.
+    pub(crate) smallest_sidecar: SmallestSidecar,
+}
+
+/// The result of a compilation within the limits of the smallest sidecar.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum SmallestSidecar {
+    /// Nobody has asked.
+    #[default]
+    NotTried,
+    /// The sidecar can compile the module.
+    Suffices,
+    /// The limit that the compilation exceeds.
+    Refused(String),
 }
 
 /// A private directory of entries `MODULE-ENGINE-CONTENT.cwasm`, two sha256 with the engine's key between.
@@ -318,176 +334,4 @@ fn hashed(from: &mut impl Read, to: &mut impl Write) -> io::Result<String> {
 
 fn uid() -> u32 {
     rustix::process::geteuid().as_raw()
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use std::fs::Permissions;
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    struct Desk {
-        place: tempfile::TempDir,
-        cache: CompiledModuleCache,
-    }
-
-    impl Desk {
-        fn new(max_bytes: u64) -> Self {
-            let place = tempfile::tempdir().unwrap();
-            let cache = CompiledModuleCache::open(&place.path().join("cache"), max_bytes).unwrap();
-            Self { place, cache }
-        }
-
-        /// Keeps `code` as what the module `module` is compiled into.
-        fn keep(&self, module: &str, code: &str) {
-            let compiled = self.place.path().join(format!("compiled-{module}"));
-            make_private(&compiled).unwrap();
-            let digest = hashed(&mut module.as_bytes(), &mut io::sink()).unwrap();
-            fs::write(compiled.join(format!("{digest}-00ff{ENDING}")), code).unwrap();
-            self.cache.keep(&compiled);
-        }
-
-        /// What a later run is given for the module.
-        fn fetch(&self, module: &str) -> Option<String> {
-            let file = self.place.path().join("module.wasm");
-            fs::write(&file, module).unwrap();
-            let compiled = tempfile::tempdir_in(self.place.path()).unwrap();
-            self.cache.fetch(&file, compiled.path());
-            let found = entries(compiled.path()).unwrap().pop();
-            found.map(|(_, path)| fs::read_to_string(path).unwrap())
-        }
-
-        fn entry(&self) -> PathBuf {
-            self.cache.entries().unwrap().pop().unwrap().1
-        }
-    }
-
-    #[test]
-    fn what_was_compiled_is_found_by_the_modules_digest() {
-        let desk = Desk::new(MAX_BYTES);
-        desk.keep("a", "code");
-        desk.keep("a", "code");
-        assert_eq!(desk.fetch("a").as_deref(), Some("code"));
-        assert_eq!(desk.fetch("b"), None);
-        assert_eq!(desk.cache.entries().unwrap().len(), 1);
-        let mode = fs::metadata(desk.entry()).unwrap().mode();
-        assert_eq!(mode & 0o777, 0o600);
-    }
-
-    #[test]
-    fn what_compiling_cost_is_kept() {
-        let desk = Desk::new(MAX_BYTES);
-        assert_eq!(desk.cache.cost("ab"), None);
-        let cost = CompileCost {
-            millis: 7,
-            peak_memory: Some(8),
-            refused_in_smallest_sidecar: Some(String::new()),
-        };
-        desk.cache.keep_cost("ab", &cost);
-        assert_eq!(desk.cache.cost("ab"), Some(cost));
-        fs::write(desk.entry(), "damaged").unwrap();
-        assert_eq!(desk.cache.cost("ab"), None);
-    }
-
-    #[test]
-    fn code_without_its_cost_is_not_for_runs_that_tell_it() {
-        let desk = Desk::new(MAX_BYTES);
-        desk.keep("a", "code");
-        let file = desk.place.path().join("module.wasm");
-        fs::write(&file, "a").unwrap();
-        let fetched = || {
-            let compiled = tempfile::tempdir_in(desk.place.path()).unwrap();
-            desk.cache.fetch_measured(&file, compiled.path());
-            entries(compiled.path()).unwrap().len()
-        };
-        assert_eq!(fetched(), 0);
-        let cost = CompileCost {
-            millis: 7,
-            peak_memory: None,
-            refused_in_smallest_sidecar: None,
-        };
-        let digest = hashed(&mut "a".as_bytes(), &mut io::sink()).unwrap();
-        desk.cache.keep_cost(&digest, &cost);
-        assert_eq!(fetched(), 1);
-    }
-
-    #[test]
-    fn a_damaged_entry_is_not_used_and_removed() {
-        for change in ["cod", "codes", "kode", ""] {
-            let desk = Desk::new(MAX_BYTES);
-            desk.keep("a", "code");
-            let entry = desk.entry();
-            fs::write(&entry, change).unwrap();
-            assert_eq!(desk.fetch("a"), None, "{change}");
-            assert!(!entry.exists(), "{change}");
-        }
-    }
-
-    #[test]
-    fn an_entry_that_others_may_change_is_not_used() {
-        let desk = Desk::new(MAX_BYTES);
-        desk.keep("a", "code");
-        fs::set_permissions(desk.entry(), Permissions::from_mode(0o620)).unwrap();
-        assert_eq!(desk.fetch("a"), None);
-        desk.keep("a", "code");
-        let entry = desk.entry();
-        let elsewhere = desk.place.path().join("elsewhere");
-        fs::rename(&entry, &elsewhere).unwrap();
-        std::os::unix::fs::symlink(&elsewhere, &entry).unwrap();
-        assert_eq!(desk.fetch("a"), None);
-    }
-
-    #[test]
-    fn a_directory_that_others_may_change_is_no_cache() {
-        let place = tempfile::tempdir().unwrap();
-        let open = |path: &Path| CompiledModuleCache::open(path, MAX_BYTES);
-        let shared = place.path().join("shared");
-        fs::create_dir(&shared).unwrap();
-        fs::set_permissions(&shared, Permissions::from_mode(0o770)).unwrap();
-        assert!(open(&shared).is_err());
-        assert!(open(&shared.join("cache")).is_err());
-        fs::set_permissions(&shared, Permissions::from_mode(0o755)).unwrap();
-        assert!(open(&shared.join("cache")).is_ok());
-    }
-
-    #[test]
-    fn what_killed_runs_and_other_versions_left_is_removed() {
-        let place = tempfile::tempdir().unwrap();
-        let base = place.path().join("cache");
-        let dir = |name: &str| {
-            let dir = base.join(name);
-            make_private(&dir).unwrap();
-            dir
-        };
-        let (old, unrelated) = (dir("compiled-0.0.1"), dir("other"));
-        fs::write(old.join("a.cwasm"), "code").unwrap();
-        let desk = Desk {
-            cache: CompiledModuleCache::open(&dir("compiled-0.0.2"), MAX_BYTES).unwrap(),
-            place,
-        };
-        let [killed, writing] = ["killed", "writing"].map(|name| {
-            let path = desk.cache.dir.join(format!("{ARRIVING}{name}"));
-            fs::write(&path, "half").unwrap();
-            path
-        });
-        let file = File::options().write(true).open(&killed).unwrap();
-        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        desk.keep("a", "code");
-        assert!(!old.exists() && unrelated.exists());
-        assert!(!killed.exists() && writing.exists());
-        assert_eq!(desk.fetch("a").as_deref(), Some("code"));
-    }
-
-    #[test]
-    fn entries_that_were_not_used_for_long_make_room() {
-        let desk = Desk::new(10);
-        desk.keep("a", "123456");
-        let old = File::open(desk.entry()).unwrap();
-        old.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        desk.keep("b", "abcdef");
-        assert_eq!(desk.fetch("a"), None);
-        assert_eq!(desk.fetch("b").as_deref(), Some("abcdef"));
-    }
 }

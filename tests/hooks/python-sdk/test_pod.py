@@ -1,4 +1,4 @@
-"""Facts about the pod, in native tests."""
+"""`virt_hook.pod` (pod facts) in tests that run the hook as plain Python, without WASM."""
 
 import unittest
 
@@ -17,14 +17,14 @@ class PodTest(unittest.TestCase):
         """Asks in a hook that runs in this pod."""
         answers = []
 
-        class Asks(Hook):
+        class AskingHook(Hook):
             def pre_start(self, vmi):
                 answers.append(questions())
 
-        call(Asks, **host).pre_start({})
+        call(AskingHook, **host).pre_start({})
         return answers[0]
 
-    def test_facts_are_those_of_the_test(self):
+    def test_hook_reads_the_facts_given_to_call(self):
         facts = {"annotations": {"a": "1"}, "labels": {"b": "2"}, "networkStatus": STATUS, "networkInfo": {"c": []}}
         asked = lambda: (pod.annotation("a"), pod.label("b"), pod.default_network().name, pod.network_info())
         self.assertEqual(self.ask(asked, pod=facts), ("1", "2", "cbr0", {"c": []}))

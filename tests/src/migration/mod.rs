@@ -3,8 +3,8 @@
 pub mod guest_load;
 mod proxies;
 mod repeated_migration;
-mod source;
-mod target;
+mod source_commands;
+mod target_commands;
 mod virsh;
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::fixture::{LauncherFixture, PreparedPod};
-use crate::pod::User;
+use crate::pod::LauncherUser;
 use crate::pod_semaphore;
 use crate::virt_handler::Event;
 use crate::vmi_builder::Vmi;
@@ -33,7 +33,7 @@ pub const TARGET_POD: &str = "virt-launcher-target";
 pub const MIGRATION: Duration = Duration::from_secs(60);
 
 /// A pod called `name` on the host of this number, as libvirt sees it: libvirt refuses to migrate a VM to its own host.
-pub fn prepare_pod(user: User, host: u32, name: &str) -> Result<PreparedPod> {
+pub fn prepare_pod(user: LauncherUser, host: u32, name: &str) -> Result<PreparedPod> {
     let mut prepared = PreparedPod::create(user)?;
     let host = format!("5f0c0e0e-6f3d-4a53-9d0c-{host:012}");
     prepared.pod.set_host_uuid(&host)?;
@@ -53,7 +53,7 @@ pub struct PreparedMigration {
 
 impl PreparedMigration {
     /// Two pods on two hosts, as libvirt sees it.
-    pub fn create(user: User) -> Result<PreparedMigration> {
+    pub fn create(user: LauncherUser) -> Result<PreparedMigration> {
         let _pair = pod_semaphore::acquire_pair()?;
         Ok(PreparedMigration {
             source: prepare_pod(user, 1, SOURCE_POD)?,
@@ -80,7 +80,7 @@ pub struct MigrationPods {
 
 impl MigrationPods {
     /// Both pods with their launchers.
-    pub async fn start(user: User, vmi: &Vmi) -> Result<MigrationPods> {
+    pub async fn start(user: LauncherUser, vmi: &Vmi) -> Result<MigrationPods> {
         PreparedMigration::create(user)?.start(vmi, &[]).await
     }
 
@@ -89,6 +89,14 @@ impl MigrationPods {
         self.source.commands.delete(vmi).await?.ok()?;
         self.source.expect_exit_code(0).await?;
         Ok(self.target)
+    }
+
+    /// The same source with another launcher in the target's pod, after that has ended.
+    pub async fn restart_target(self, vmi: &Vmi) -> Result<MigrationPods> {
+        let MigrationPods { source, mut target } = self;
+        target.expect_exit_code(0).await?;
+        let target = target.after_exit().await?.start(vmi, &[]).await?;
+        Ok(MigrationPods { source, target })
     }
 }
 

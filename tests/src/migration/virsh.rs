@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::process::Command;
 
 use super::MIGRATION;
-use crate::pod::{Pod, User};
+use crate::pod::{LauncherUser, Pod};
 use crate::vmi_builder::Vmi;
 
 const PROXIES: &str = "/var/run/kubevirt/migrationproxy";
@@ -86,8 +86,8 @@ pub async fn qemu_command(pod: &Pod, vmi: &Vmi, command: &str) -> Result<Value> 
 
 fn mode(pod: &Pod) -> &'static str {
     match pod.user() {
-        User::Root => "system",
-        User::Nonroot => "session",
+        LauncherUser::Root => "system",
+        LauncherUser::Nonroot => "session",
     }
 }
 

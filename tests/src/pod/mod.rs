@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub use crate::user::User;
+pub use crate::launcher_user::LauncherUser;
 pub use processes::Process;
 
 use crate::binaries::binary;
@@ -38,7 +38,7 @@ const VIRTQEMUD_CONF: &str = "listen_tls = 0\nlisten_tcp = 0\nlog_outputs = \"1:
 #[derive(Debug)]
 pub struct Pod {
     directory: TempDir,
-    user: User,
+    user: LauncherUser,
     environment: Vec<(String, String)>,
     child: Option<Child>,
     init: Option<Pid>,
@@ -48,7 +48,7 @@ pub struct Pod {
 
 impl Pod {
     /// An empty pod, once there is a free [`pod_semaphore`] for it. Needs root, and fails with a message otherwise.
-    pub fn create(user: User) -> Result<Pod> {
+    pub fn create(user: LauncherUser) -> Result<Pod> {
         if !is_root() {
             bail!(
                 "pods are made of mount and pid namespaces, which needs root: run this as root, or 'make test'"
@@ -60,10 +60,10 @@ impl Pod {
     /// A pod for libvirt's test driver, where no daemon runs and no QEMU. For who is not root its uid 107 is one of
     /// a user namespace, who is this process's user outside.
     pub fn create_unprivileged() -> Result<Pod> {
-        Pod::create_as(User::Nonroot)
+        Pod::create_as(LauncherUser::Nonroot)
     }
 
-    fn create_as(user: User) -> Result<Pod> {
+    fn create_as(user: LauncherUser) -> Result<Pod> {
         let permit = pod_semaphore::acquire()?;
         let directory = tempfile::Builder::new().prefix("pod-").tempdir()?;
         let pod = Pod {
@@ -147,7 +147,7 @@ impl Pod {
     }
 
     /// The user that the launcher runs as in this pod.
-    pub fn user(&self) -> User {
+    pub fn user(&self) -> LauncherUser {
         self.user
     }
 
@@ -269,7 +269,7 @@ impl Pod {
         if !extra.contains(&"--qemu-timeout") {
             arguments.extend(["--qemu-timeout", "60s"]);
         }
-        if self.user == User::Nonroot {
+        if self.user == LauncherUser::Nonroot {
             arguments.push("--run-as-nonroot");
         }
         arguments.extend(extra);

@@ -1,11 +1,11 @@
 //! The answers of KubeVirt's launcher that were recorded in `tests/corpus/running`, and their comparison with ours.
 //!
 //! A recording is read as virt-handler's client shows it: the result of a successful call, or the message of a refusal.
-//! [`compare`] finds differences in names, types, presence and values; [`rules`] lists those that are intended.
+//! [`compare`] finds differences in names, types, presence and values; [`allowed_differences`] lists those that are intended.
 
+pub mod allowed_differences;
 pub mod compare;
-pub mod play;
-pub mod rules;
+pub mod recorded_call;
 
 use std::fs;
 

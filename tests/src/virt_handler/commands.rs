@@ -15,7 +15,7 @@ use serde_json::Value;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
-use crate::dial::dial;
+use crate::grpc_channel::dial;
 use crate::vmi_builder::Vmi;
 
 /// virt-handler gives up a command after this long.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::json;
 use tests::fixture::{BOOT, LauncherFixture, PreparedPod};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 const SECRETS: &str = "/run/kubevirt-private/secret";
@@ -30,7 +30,7 @@ fn put_secret(mount: &Path, version: &str, name: &str, content: &str) -> Result<
 }
 
 fn vmi() -> Vmi {
-    Vmi::new("credentials", User::Nonroot).edit(|vmi| {
+    Vmi::new("credentials", LauncherUser::Nonroot).edit(|vmi| {
         let secret = |name: &str| json!({ "secret": { "secretName": name } });
         vmi["spec"]["accessCredentials"] = json!([
             { "sshPublicKey": { "source": secret("keys"),
@@ -71,7 +71,7 @@ async fn wait_for_sync_success(fixture: &LauncherFixture) -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_and_passwords_reach_the_guest_and_follow_their_secrets() -> Result<()> {
     let vmi = vmi();
-    let mut prepared = PreparedPod::create(User::Nonroot)?;
+    let mut prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     // libvirt's most verbose log, so that a leaked secret would show.
     prepared.pod.set_env("LIBVIRT_DEBUG_LOGS", "1");
     let keys = prepared.pod.path(SECRETS).join("keys-access-cred");

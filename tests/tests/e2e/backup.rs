@@ -11,7 +11,7 @@ use proto::nbd::ReadRequest;
 use serde_json::{Value, json};
 use tests::export_server::{ExportServer, map, read_all};
 use tests::fixture::{LauncherFixture, PreparedPod};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::virt_handler::{Answer, Event};
 use tests::vmi_builder::Vmi;
 
@@ -24,7 +24,7 @@ const BACKUP: Duration = Duration::from_secs(60);
 
 fn tracked(state: &str) -> Vmi {
     let disk = json!({ "hostDisk": { "path": format!("{CLAIM}/disk.img"), "type": "Disk" } });
-    Vmi::new("backup", User::Nonroot)
+    Vmi::new("backup", LauncherUser::Nonroot)
         .empty_disk("scratch", "8Mi")
         .volume("data", disk)
         .edit(|vmi| {
@@ -41,7 +41,7 @@ pub(crate) struct BackupFixture {
 
 impl BackupFixture {
     pub(crate) async fn boot() -> Result<BackupFixture> {
-        let prepared = PreparedPod::create(User::Nonroot)?;
+        let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
         let claim = prepared.pod.path(CLAIM);
         let target = prepared.pod.path(TARGET);
         fs::create_dir_all(&claim)?;

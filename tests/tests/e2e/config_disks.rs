@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{EVENT, LauncherFixture, PreparedPod};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 const PRIVATE: &str = "/run/kubevirt-private";
@@ -32,7 +32,7 @@ fn mount(prepared: &PreparedPod, place: &str, files: &[(&str, &str)]) -> Result<
 }
 
 /// One volume of each kind, in the order that gives them `vda`, `vdb`, ...
-fn vmi(user: User) -> Vmi {
+fn vmi(user: LauncherUser) -> Vmi {
     let claim = json!({ "hostDisk": {
         "path": "/data/disk.img", "type": "DiskOrCreate", "capacity": "8Mi",
     } });
@@ -57,7 +57,7 @@ fn vmi(user: User) -> Vmi {
         })
 }
 
-fn set(user: User) -> Result<PreparedPod> {
+fn set(user: LauncherUser) -> Result<PreparedPod> {
     let prepared = PreparedPod::create(user)?;
     let below = |name: &str| format!("{PRIVATE}/{name}");
     mount(
@@ -111,7 +111,7 @@ fn has_label(reports: &[String], disk: &str, label: &str) -> bool {
         .any(|report| report.starts_with(&start) && report.contains(&format!(" label={label} ")))
 }
 
-async fn check_all_disks(user: User) -> Result<()> {
+async fn check_all_disks(user: LauncherUser) -> Result<()> {
     let vmi = vmi(user);
     let fixture = set(user)?.start(&vmi, &[]).await?;
     let reports = fixture.boot_and_read_reports(&vmi).await?;
@@ -180,19 +180,19 @@ async fn check_ignition(fixture: &LauncherFixture) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_guest_reads_all_config_disks() -> Result<()> {
-    check_all_disks(User::Nonroot).await
+    check_all_disks(LauncherUser::Nonroot).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_guest_reads_all_config_disks_as_root() -> Result<()> {
-    check_all_disks(User::Root).await
+    check_all_disks(LauncherUser::Root).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_mount_is_named_and_a_retry_succeeds() -> Result<()> {
-    let vmi =
-        Vmi::new("late", User::Nonroot).volume("settings", json!({ "configMap": { "name": "x" } }));
-    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("late", LauncherUser::Nonroot)
+        .volume("settings", json!({ "configMap": { "name": "x" } }));
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     let answer = fixture.commands.sync(&vmi).await?;
     assert!(!answer.success);
     for part in [

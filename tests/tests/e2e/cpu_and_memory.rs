@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use proto::cmd::v1::Response;
 use serde_json::{Value, json};
 use tests::fixture::{BOOT, LauncherFixture};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 use crate::hotplug_volumes::wait_for_agents_reports;
@@ -37,8 +37,8 @@ async fn set_cpus(fixture: &LauncherFixture, vmi: &Vmi, sockets: u32) -> Result<
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processors_are_plugged_up_to_the_maximum() -> Result<()> {
-    let vmi = Vmi::new("cpus", User::Nonroot);
-    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("cpus", LauncherUser::Nonroot);
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot_without_controller(&vmi).await?;
     wait_for_agents_reports(&fixture, &vmi).await?;
     let events = fixture.handler.events().len();
@@ -76,10 +76,11 @@ fn sizes(domain: &Value) -> Option<(u64, u64)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_is_plugged_and_unplugged_as_the_guest_follows() -> Result<()> {
     let vmi = with_memory(
-        &Vmi::new("memory", User::Nonroot).annotate("kubevirt.io/pci-interface-slot-count", "4"),
+        &Vmi::new("memory", LauncherUser::Nonroot)
+            .annotate("kubevirt.io/pci-interface-slot-count", "4"),
         "192Mi",
     );
-    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot_without_controller(&vmi).await?;
     fixture.wait_for_agent(&vmi).await?;
     for (guest, kib) in [("320Mi", 131_072), ("448Mi", 262_144), ("192Mi", 0)] {

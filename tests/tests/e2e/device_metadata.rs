@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{LauncherFixture, PreparedPod};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 /// Tag and MAC address of each interface.
@@ -39,13 +39,13 @@ async fn seen(fixture: &LauncherFixture, vmi: &Vmi) -> Result<BTreeMap<String, S
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tagged_interfaces_have_the_addresses_on_the_config_drive() -> Result<()> {
-    let mut vmi = Vmi::new("tagged", User::Nonroot).config_drive("#cloud-config\n");
+    let mut vmi = Vmi::new("tagged", LauncherUser::Nonroot).config_drive("#cloud-config\n");
     for (tag, mac) in TAGGED {
         vmi = vmi.interface(json!({
             "name": tag, "tag": tag, "macAddress": mac, "binding": { "name": "plugged" },
         }));
     }
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     prepared.pod.set_up_network(LINKS, "")?;
     let fixture = prepared.start(&vmi, &[]).await?;
     let reports = fixture.boot_and_read_reports(&vmi).await?;

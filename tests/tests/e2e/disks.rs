@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::json;
 use tests::fixture::PreparedPod;
 use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 /// Secrets mounted into the pod: user data, and an SSH key.
@@ -36,7 +36,7 @@ fn has_key(reports: &[String]) -> bool {
 
 /// The volumes, in the order that gives them `vda`, `vdb`, `vdc` and their index.
 async fn boot_with_disks(
-    user: User,
+    user: LauncherUser,
     name: &str,
     cloud_init: impl Fn(Vmi) -> Vmi,
 ) -> Result<(Vmi, Vec<String>)> {
@@ -85,7 +85,7 @@ fn has(reports: &[String], line: &str) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn container_disk_empty_disk_and_no_cloud_reach_the_guest() -> Result<()> {
     let user_data = "#cloud-config\nhostname: no-cloud\n";
-    let (vmi, reports) = boot_with_disks(User::Nonroot, "nocloud", |vmi| {
+    let (vmi, reports) = boot_with_disks(LauncherUser::Nonroot, "nocloud", |vmi| {
         with_key(vmi.cloud_init(user_data), "noCloud")
     })
     .await?;
@@ -109,7 +109,7 @@ async fn container_disk_empty_disk_and_no_cloud_reach_the_guest() -> Result<()> 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn container_disk_empty_disk_and_config_drive_reach_the_guest_as_root() -> Result<()> {
     let source = json!({ "cloudInitConfigDrive": { "secretRef": { "name": "any" } } });
-    let (_, reports) = boot_with_disks(User::Root, "configdrive", |vmi| {
+    let (_, reports) = boot_with_disks(LauncherUser::Root, "configdrive", |vmi| {
         with_key(vmi.volume("configdrive", source.clone()), "configDrive")
     })
     .await?;

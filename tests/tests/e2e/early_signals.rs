@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use rustix::process::{Signal, kill_process};
 use tests::fixture::PreparedPod;
-use tests::pod::{Process, User};
+use tests::pod::{LauncherUser, Process};
 use tests::vmi_builder::Vmi;
 
 const DELAYS: [u64; 6] = [0, 1, 5, 10, 20, 30];
@@ -30,8 +30,8 @@ fn handles_sigterm(process: &Process) -> bool {
 }
 
 async fn check_exit_code_0(to: &str, delay: u64) -> Result<()> {
-    let vmi = Vmi::new("early", User::Nonroot);
-    let mut prepared = PreparedPod::create(User::Nonroot)?;
+    let vmi = Vmi::new("early", LauncherUser::Nonroot);
+    let mut prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     prepared.pod.suppress_log();
     prepared.pod.start(&vmi, &[])?;
     let process = at_once(|| {

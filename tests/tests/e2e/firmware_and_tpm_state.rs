@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::fixture::{BOOT, LauncherFixture, PreparedPod};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 /// Debian's firmware files, and the names that KubeVirt expects.
@@ -16,7 +16,7 @@ const FIRMWARE: [(&str, &str); 2] = [
     ("OVMF_VARS_4M.fd", "OVMF_VARS.fd"),
 ];
 
-fn vmi(user: User) -> Vmi {
+fn vmi(user: LauncherUser) -> Vmi {
     Vmi::new("stateful", user).edit(|vmi| {
         let domain = &mut vmi["spec"]["domain"];
         domain["firmware"]["bootloader"] =
@@ -37,7 +37,7 @@ fn install_firmware(prepared: &PreparedPod) -> Result<()> {
 }
 
 /// Boots, and checks the directories of UEFI and TPM state.
-async fn boot(user: User, libvirt: &str, tpm: &str) -> Result<()> {
+async fn boot(user: LauncherUser, libvirt: &str, tpm: &str) -> Result<()> {
     let vmi = vmi(user);
     let prepared = PreparedPod::create(user)?;
     install_firmware(&prepared)?;
@@ -86,13 +86,13 @@ fn files(directory: &Path) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn uefi_and_tpm_state_are_in_kubevirts_directories() -> Result<()> {
     let libvirt = "/run/kubevirt-private/libvirt/qemu";
-    boot(User::Nonroot, libvirt, &format!("{libvirt}/swtpm")).await
+    boot(LauncherUser::Nonroot, libvirt, &format!("{libvirt}/swtpm")).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn uefi_and_tpm_state_are_in_kubevirts_directories_as_root() -> Result<()> {
     boot(
-        User::Root,
+        LauncherUser::Root,
         "/var/lib/libvirt/qemu",
         "/var/lib/libvirt/swtpm",
     )

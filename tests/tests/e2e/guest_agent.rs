@@ -9,7 +9,7 @@ use proto::cmd::v1 as cmd;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
@@ -18,7 +18,7 @@ const QEMU: u32 = 107;
 
 fn vmi() -> Vmi {
     let disk = json!({ "hostDisk": { "path": format!("{CLAIM}/disk.img"), "type": "Disk" } });
-    Vmi::new("agent", User::Nonroot).volume("data", disk)
+    Vmi::new("agent", LauncherUser::Nonroot).volume("data", disk)
 }
 
 /// A disk with an ext4 file system: the guest's initramfs cannot be frozen.
@@ -95,7 +95,7 @@ fn kill_daemon(fixture: &LauncherFixture) -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn guest_agents_reports_freeze_and_statistics() -> Result<()> {
     let vmi = vmi();
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     make_disk(&prepared)?;
     let fixture = prepared.start(&vmi, &["--vm-stats-collector"]).await?;
     fixture.boot_without_controller(&vmi).await?;

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{LauncherFixture, PreparedPod};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 const RESOLV_CONF: &str = "nameserver 10.96.0.10\nnameserver 10.96.0.11\nsearch default.svc.cluster.local cluster.local\n";
@@ -21,7 +21,7 @@ const LINKS: &str = "
 ";
 
 fn vmi(name: &str, interface: Value) -> Vmi {
-    Vmi::new(name, User::Nonroot)
+    Vmi::new(name, LauncherUser::Nonroot)
         .interface(interface)
         .kernel_argument("dhcp")
 }
@@ -57,7 +57,7 @@ async fn a_masqueraded_guest_reaches_its_gateway() -> Result<()> {
         ip address add 10.244.1.7/24 dev eth0
         ip link set eth0 up
         ip address add 10.0.2.1/24 dev k6t-eth0";
-    let (fixture, told) = boot(PreparedPod::create(User::Nonroot)?, &vmi, links).await?;
+    let (fixture, told) = boot(PreparedPod::create(LauncherUser::Nonroot)?, &vmi, links).await?;
     assert_all_reported(
         &told,
         &[
@@ -86,7 +86,7 @@ async fn a_bridged_guest_gets_the_pods_address() -> Result<()> {
         "bridge",
         json!({ "name": "default", "bridge": {}, "dhcpOptions": options }),
     );
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let cache = json!({
         "IP": { "IP": "10.244.1.7", "Mask": "////AA==" }, "MAC": "AgAAq83v", "Gateway": "10.244.1.1",
         "Routes": [{ "Dst": null, "Gw": "10.244.1.1" }], "IPAMDisabled": false,
@@ -127,9 +127,9 @@ async fn a_bridged_guest_gets_the_pods_address() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_tap_device_fails_the_sync() -> Result<()> {
-    let vmi = Vmi::new("unprepared", User::Nonroot)
+    let vmi = Vmi::new("unprepared", LauncherUser::Nonroot)
         .interface(json!({ "name": "default", "masquerade": {} }));
-    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     let answer = fixture.commands.sync(&vmi).await?;
     ensure!(!answer.success, "{answer:?}");
     ensure!(

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{EVENT, LauncherFixture, PreparedPod};
 use tests::install_hooks;
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 use crate::hotplug_volumes::{base, hotplugged, put_image, wait_for_disk};
@@ -43,7 +43,7 @@ fn refusals(fixture: &LauncherFixture) -> Vec<String> {
 }
 
 async fn start(plain: &Vmi, modules: &[&str]) -> Result<LauncherFixture> {
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let hooks_dir = prepared.pod.hooks_dir()?;
     for (at, package) in modules.iter().enumerate() {
         let name = format!("hook-sidecar-{at}");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tests::fixture::{EVENT, LauncherFixture, PreparedPod};
 use tests::install_hooks;
 use tests::migration::qemu_command;
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 use crate::hotplug_interfaces::{RESOLV_CONF, add_vif_cache, interfaces, links};
@@ -64,7 +64,7 @@ fn refusals(fixture: &LauncherFixture) -> Vec<String> {
 }
 
 async fn start(plain: &Vmi) -> Result<LauncherFixture> {
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let all: Vec<String> = NETWORKS.iter().map(|(_, hash)| links(hash)).collect();
     prepared.pod.set_up_network(&all.concat(), RESOLV_CONF)?;
     for (_, hash) in NETWORKS {
@@ -84,7 +84,7 @@ async fn start(plain: &Vmi) -> Result<LauncherFixture> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn attached_interface_carries_the_hooks_change_and_a_veto_keeps_one_away() -> Result<()> {
-    let plain = Vmi::new("hooknic", User::Nonroot)
+    let plain = Vmi::new("hooknic", LauncherUser::Nonroot)
         .annotate("kubevirt.io/pci-interface-slot-count", "6")
         .annotate(QUEUE_SIZE, "512")
         .annotate(REFUSED, "red")

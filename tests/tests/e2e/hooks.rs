@@ -8,21 +8,21 @@ use anyhow::Result;
 use serde_json::Value;
 use tests::fixture::{BOOT, PreparedPod};
 use tests::install_hooks;
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::sidecar::Sidecar;
 use tests::vmi_builder::Vmi;
 
 const MANUFACTURER: &str = "Radical Edward";
 
 fn vmi(name: &str) -> Vmi {
-    Vmi::new(name, User::Nonroot)
+    Vmi::new(name, LauncherUser::Nonroot)
         .annotate("smbios.vm.kubevirt.io/baseBoardManufacturer", MANUFACTURER)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sidecars_and_modules_run_in_one_order_and_reach_the_guest() -> Result<()> {
     let vmi = vmi("chain").cloud_init("#cloud-config\nhostname: chain\n");
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let hooks_dir = prepared.pod.hooks_dir()?;
     let first = Sidecar::new("first")
         .versions(&["v1alpha1"])
@@ -126,7 +126,7 @@ async fn sidecars_and_modules_run_in_one_order_and_reach_the_guest() -> Result<(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_veto_leaves_no_domain_and_a_retry_calls_the_hook_again() -> Result<()> {
     let vmi = vmi("refused");
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
     let gate = Sidecar::new("gate").on_define_domain(0, move |xml| {
@@ -172,7 +172,7 @@ async fn a_veto_leaves_no_domain_and_a_retry_calls_the_hook_again() -> Result<()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancelled_sync_continues_and_the_next_joins_it() -> Result<()> {
     let vmi = vmi("cancelled");
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let slow = Sidecar::new("slow").on_define_domain(0, |xml| {
         std::thread::sleep(Duration::from_millis(1500));
         Ok(xml)
@@ -210,7 +210,7 @@ async fn collection_fails(
     put: impl FnOnce(&std::path::Path) -> Result<()>,
 ) -> Result<String> {
     let vmi = vmi("nohooks");
-    let mut prepared = PreparedPod::create(User::Nonroot)?;
+    let mut prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     put(&prepared.pod.hooks_dir()?)?;
     prepared.pod.start(
         &vmi,

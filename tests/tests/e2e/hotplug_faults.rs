@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::fixture::{BOOT, LauncherFixture};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 use crate::hotplug_volumes::{base, hotplugged, put_image, wait_for_disk};
@@ -20,7 +20,7 @@ async fn sync_until_it_succeeds(fixture: &LauncherFixture, vmi: &Vmi) -> Result<
     tests::until("a sync that succeeds", BOOT, synced).await
 }
 
-/// Kills the daemon and sends a sync at once. `stray_devices` has the daemon that dies inside of an attach.
+/// Kills the daemon and sends a sync at once. `failed_attaches` has the daemon that dies inside of an attach.
 async fn sync_while_the_daemon_restarts(fixture: &LauncherFixture, vmi: &Vmi) -> Result<()> {
     let daemon = fixture.pod.daemon().context("no daemon")?;
     daemon.kill()?;
@@ -34,7 +34,7 @@ async fn disk_is_attached_and_detached_while_the_daemon_restarts() -> Result<()>
     let plain = base("dying");
     let disk = json!({ "name": "one", "disk": { "bus": "scsi" } });
     let with_disk = hotplugged(plain.clone(), "one", disk, "MountedToPod");
-    let fixture = LauncherFixture::start(User::Nonroot, &plain).await?;
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &plain).await?;
     fixture.boot_without_controller(&plain).await?;
     fixture.wait_for_agent(&plain).await?;
     put_image(&fixture.pod, "one")?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{EVENT, LauncherFixture, PreparedPod};
-use tests::pod::{Pod, User};
+use tests::pod::{LauncherUser, Pod};
 use tests::vmi_builder::Vmi;
 
 pub(crate) const RESOLV_CONF: &str = "nameserver 10.96.0.10\n";
@@ -73,10 +73,10 @@ pub(crate) fn interfaces(domain: &Value) -> Vec<Value> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn interface_is_attached_its_link_switched_and_detached() -> Result<()> {
-    let plain = Vmi::new("nic", User::Nonroot)
+    let plain = Vmi::new("nic", LauncherUser::Nonroot)
         .annotate("kubevirt.io/pci-interface-slot-count", "4")
         .edit(|vmi| vmi["status"]["phase"] = json!("Scheduled"));
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     prepared.pod.set_up_network(&links(HASH), RESOLV_CONF)?;
     add_vif_cache(&prepared.pod, HASH)?;
     let fixture = prepared.start(&plain, &[]).await?;

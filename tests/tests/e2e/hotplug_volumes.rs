@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{BOOT, EVENT, LauncherFixture};
-use tests::pod::{Pod, User};
+use tests::pod::{LauncherUser, Pod};
 use tests::vmi_builder::Vmi;
 
 use crate::recorded_answers::expect_recorded_shape;
@@ -41,7 +41,7 @@ fn add_status(vmi: &mut Value, status: Value) {
 
 /// A VM with one permanent volume, and free ports for hotplug.
 pub(crate) fn base(name: &str) -> Vmi {
-    Vmi::new(name, User::Nonroot)
+    Vmi::new(name, LauncherUser::Nonroot)
         .annotate("kubevirt.io/pci-interface-slot-count", "4")
         .empty_disk("empty", "16Mi")
         .edit(|vmi| add_status(vmi, json!({ "name": "empty", "target": "vda" })))
@@ -124,7 +124,7 @@ async fn wait_for_disks(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn disks_are_attached_seen_by_the_guest_and_detached() -> Result<()> {
     let plain = base("hotplug");
-    let fixture = LauncherFixture::start(User::Nonroot, &plain).await?;
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &plain).await?;
     fixture.boot_without_controller(&plain).await?;
     wait_for_agents_reports(&fixture, &plain).await?;
 
@@ -183,7 +183,7 @@ async fn media_are_inserted_and_ejected() -> Result<()> {
         let disks = vmi["spec"]["domain"]["devices"]["disks"].as_array_mut();
         disks.into_iter().for_each(|disks| disks.push(drive()));
     });
-    let fixture = LauncherFixture::start(User::Nonroot, &empty).await?;
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &empty).await?;
     fixture.boot_without_controller(&empty).await?;
     fixture.wait_for_agent(&empty).await?;
     put_image(&fixture.pod, "cd")?;
@@ -240,7 +240,7 @@ async fn guest_that_keeps_a_disk_is_reported_and_asked_again() -> Result<()> {
     let plain = base("keeper");
     let disk = json!({ "name": "kept", "disk": { "bus": "virtio" } });
     let with_disk = hotplugged(plain.clone(), "kept", disk, "MountedToPod");
-    let fixture = LauncherFixture::start(User::Nonroot, &plain).await?;
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &plain).await?;
     fixture.boot_without_controller(&plain).await?;
     fixture.wait_for_agent(&plain).await?;
     put_image(&fixture.pod, "kept")?;
@@ -270,7 +270,7 @@ async fn guest_that_keeps_a_disk_is_reported_and_asked_again() -> Result<()> {
 async fn disk_without_a_free_port_and_unusable_images_are_named() -> Result<()> {
     const DISKS: usize = 8;
     let plain = base("full");
-    let fixture = LauncherFixture::start(User::Nonroot, &plain).await?;
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &plain).await?;
     fixture.boot_without_controller(&plain).await?;
 
     // An image that another process writes to, as QEMU's lock says, is refused by QEMU; the VM is not affected.

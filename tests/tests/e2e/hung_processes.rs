@@ -10,7 +10,7 @@ use anyhow::Result;
 use proto::cmd::v1::EmptyRequest;
 use rustix::process::{Signal, kill_process};
 use tests::fixture::{BOOT, EVENT, LauncherFixture};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::virt_handler::Commands;
 use tests::vmi_builder::Vmi;
 
@@ -35,8 +35,8 @@ async fn slowest_query(commands: &Commands) -> Duration {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_qemu_is_killed_while_statistics_are_polled() -> Result<()> {
-    let vmi = Vmi::new("stopped", User::Nonroot);
-    let mut fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("stopped", LauncherUser::Nonroot);
+    let mut fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot(&vmi).await?;
     let before = fixture.handler.events().len();
     kill_process(fixture.pod.qemu().unwrap().pid, Signal::STOP)?;
@@ -74,8 +74,8 @@ async fn a_stopped_qemu_is_killed_while_statistics_are_polled() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn with_a_stopped_daemon_queries_are_answered_and_kill_ends_qemu() -> Result<()> {
-    let vmi = Vmi::new("hung", User::Nonroot);
-    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("hung", LauncherUser::Nonroot);
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot(&vmi).await?;
     let daemon = fixture.pod.daemon().unwrap();
     kill_process(daemon.pid, Signal::STOP)?;
@@ -95,8 +95,8 @@ async fn with_a_stopped_daemon_queries_are_answered_and_kill_ends_qemu() -> Resu
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_after_the_daemons_death_waits_for_its_restart() -> Result<()> {
-    let vmi = Vmi::new("restarted", User::Nonroot);
-    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("restarted", LauncherUser::Nonroot);
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot(&vmi).await?;
     for (number, after) in [0, 100, 600].into_iter().enumerate() {
         let daemon = fixture.pod.daemon().unwrap();
@@ -114,8 +114,8 @@ async fn a_command_after_the_daemons_death_waits_for_its_restart() -> Result<()>
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shutdown_uses_the_power_button_if_the_agent_hangs() -> Result<()> {
-    let vmi = Vmi::new("deafagent", User::Nonroot);
-    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("deafagent", LauncherUser::Nonroot);
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot_and_read_reports(&vmi).await?;
     fixture.wait_for_agent(&vmi).await?;
     let before = fixture.handler.events().len();

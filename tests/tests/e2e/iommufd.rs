@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use anyhow::{Context, Result, ensure};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tests::fixture::{LauncherFixture, PreparedPod};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 const SOCKET: &str = "/run/kubevirt/iommufd.sock";
@@ -56,8 +56,8 @@ fn holds(fixture: &LauncherFixture, name: &str) -> Result<bool> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_iommufd_is_passed_to_libvirt_for_the_start() -> Result<()> {
-    let vmi = Vmi::new("iommufd", User::Nonroot);
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let vmi = Vmi::new("iommufd", LauncherUser::Nonroot);
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let plugin = serve_iommufd(&prepared)?;
     let fixture = prepared.start(&vmi, &[]).await?;
     ensure!(!holds(&fixture, "daemon")?);
@@ -72,8 +72,8 @@ async fn an_iommufd_is_passed_to_libvirt_for_the_start() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_iommufd_socket_without_a_server_is_named_in_the_error() -> Result<()> {
-    let vmi = Vmi::new("noiommufd", User::Nonroot);
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let vmi = Vmi::new("noiommufd", LauncherUser::Nonroot);
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     drop(UnixListener::bind(prepared.pod.path(SOCKET))?);
     fs::set_permissions(prepared.pod.path(SOCKET), fs::Permissions::from_mode(0o666))?;
     let fixture = prepared.start(&vmi, &[]).await?;

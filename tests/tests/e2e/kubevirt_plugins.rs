@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use tests::fixture::PreparedPod;
 use tests::install_hooks;
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::sidecar::Sidecar;
 use tests::vmi_builder::Vmi;
 
@@ -16,7 +16,7 @@ const MANUFACTURER: &str = "Radical Edward";
 const PLUGINS: &str = "/var/run/kubevirt-plugin";
 
 fn vmi(name: &str) -> Vmi {
-    Vmi::new(name, User::Nonroot)
+    Vmi::new(name, LauncherUser::Nonroot)
         .annotate("smbios.vm.kubevirt.io/baseBoardManufacturer", MANUFACTURER)
 }
 
@@ -54,7 +54,7 @@ async fn plugins_change_the_domain_after_the_hooks() -> Result<()> {
             labelled(sidecar("board", "virt-hook.sock"), "board"),
             labelled(sidecar("nobody", "hook.sock"), "nothing"),
         ]));
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let hook = Sidecar::new("hook").on_define_domain(-7, |xml| match xml.contains(MANUFACTURER) {
         true => Err("a plugin ran before a hook".into()),
         false => Ok(xml),
@@ -117,7 +117,7 @@ async fn plugins_change_the_domain_after_the_hooks() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plugin_that_cannot_be_called_leaves_no_domain_and_one_event() -> Result<()> {
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let policy = prepared.pod.path("/run/kubevirt/policy.yaml");
     fs::write(&policy, "sidecars: Forbid\n")?;
     let forbidden = vmi("refused").plugins(json!([sidecar("board", "virt-hook.sock")]));

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::fixture::{BOOT, LauncherFixture, PreparedPod};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 const CLAIM: &str = "/run/kubevirt-private/vmi-disks/data";
@@ -58,8 +58,8 @@ fn succeed(fixture: &LauncherFixture, program: &str, arguments: &[&str]) -> Resu
 /// A guest with a disk whose file system can be frozen.
 async fn boot() -> Result<(LauncherFixture, Vmi)> {
     let disk = json!({ "hostDisk": { "path": format!("{CLAIM}/disk.img"), "type": "Disk" } });
-    let vmi = Vmi::new("probed", User::Nonroot).volume("data", disk);
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let vmi = Vmi::new("probed", LauncherUser::Nonroot).volume("data", disk);
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let claim = prepared.pod.path(CLAIM);
     fs::create_dir_all(&claim)?;
     let disk = claim.join("disk.img");

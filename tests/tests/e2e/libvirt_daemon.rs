@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tests::pod::{Pod, User};
+use tests::pod::{LauncherUser, Pod};
 
 /// A libvirt daemon alone in a pod.
 pub(crate) struct Daemon {
@@ -15,7 +15,7 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts the daemon and waits until it answers.
     pub(crate) async fn start() -> Result<Daemon> {
-        Daemon::start_in(Pod::create(User::Root)?).await
+        Daemon::start_in(Pod::create(LauncherUser::Root)?).await
     }
 
     /// As [`Daemon::start`], in a pod in which something was prepared for libvirt.

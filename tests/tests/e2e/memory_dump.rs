@@ -10,7 +10,7 @@ use proto::cmd::v1 as cmd;
 use rustix::process::Signal;
 use serde_json::Value;
 use tests::fixture::{BOOT, EVENT, LauncherFixture};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
@@ -22,7 +22,7 @@ const MEMORY: u64 = 192 << 20;
 /// 192 MiB are written within a second, on a machine that does nothing else.
 const DUMP: Duration = Duration::from_secs(60);
 
-fn make_directory(fixture: &LauncherFixture, user: User) -> Result<PathBuf> {
+fn make_directory(fixture: &LauncherFixture, user: LauncherUser) -> Result<PathBuf> {
     let directory = fixture.pod.path(DIRECTORY);
     fs::create_dir(&directory)?;
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o755))?;
@@ -84,7 +84,7 @@ async fn ended(fixture: &LauncherFixture, name: &str, after: usize) -> Result<Ev
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_memory_dump_completes_and_its_failures_are_reported() -> Result<()> {
-    let user = User::Nonroot;
+    let user = LauncherUser::Nonroot;
     let vmi = Vmi::new("dump", user);
     let fixture = LauncherFixture::start(user, &vmi).await?;
     fixture.boot_and_read_reports(&vmi).await?;
@@ -208,7 +208,11 @@ async fn check_missing_directory(fixture: &LauncherFixture, vmi: &Vmi) -> Result
 }
 
 /// A dump that never ends: it is written to a pipe without a reader.
-async fn endless_dump(fixture: &LauncherFixture, vmi: &Vmi, user: User) -> Result<fs::File> {
+async fn endless_dump(
+    fixture: &LauncherFixture,
+    vmi: &Vmi,
+    user: LauncherUser,
+) -> Result<fs::File> {
     let directory = make_directory(fixture, user)?;
     let pipe = directory.join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status()?;
@@ -252,7 +256,7 @@ fn assert_aborted(fixture: &LauncherFixture, reason: &str) -> Result<()> {
 /// No controller runs here. The launcher itself resumes the guest that the dump paused, and it powers off.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigterm_aborts_the_dump_and_the_guest_powers_off() -> Result<()> {
-    let user = User::Nonroot;
+    let user = LauncherUser::Nonroot;
     let vmi = Vmi::new("dump-signal", user).grace_period(30);
     let mut fixture = LauncherFixture::start(user, &vmi).await?;
     fixture.boot_without_controller(&vmi).await?;
@@ -271,7 +275,7 @@ async fn sigterm_aborts_the_dump_and_the_guest_powers_off() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_aborts_the_dump() -> Result<()> {
-    let user = User::Root;
+    let user = LauncherUser::Root;
     let vmi = Vmi::new("dump-kill", user);
     let mut fixture = LauncherFixture::start(user, &vmi).await?;
     fixture.boot_without_controller(&vmi).await?;

@@ -6,7 +6,7 @@ use tests::migration::{
     MigrationPods, PreparedMigration, Proxies, SOURCE_POD, TARGET_POD, defined_domains,
     inactive_xml, migration_of, stock_options,
 };
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 const SOURCE_UID: &str = "4d4d0000-0000-4000-8000-000000000031";
@@ -50,7 +50,7 @@ fn migrating(vmi: &Vmi, source: &Vmi, target: &Vmi, cluster: &str) -> Vmi {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_becomes_another_vmi() -> Result<()> {
-    let source = Vmi::new("leaves", User::Nonroot)
+    let source = Vmi::new("leaves", LauncherUser::Nonroot)
         .cloud_init("#cloud-config\n")
         .edit(|vmi| {
             vmi["spec"]["domain"]["firmware"]["uuid"] = json!(FIRMWARE_UUID);
@@ -62,7 +62,7 @@ async fn vm_becomes_another_vmi() -> Result<()> {
         vmi["metadata"]["namespace"] = json!("elsewhere");
         vmi["metadata"]["uid"] = json!(TARGET_VMI_UID);
     });
-    let prepared = PreparedMigration::create(User::Nonroot)?;
+    let prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
     let (one, other) = tokio::try_join!(
         prepared.source.start(&source, &[]),
         prepared.target.start(&target, &[])

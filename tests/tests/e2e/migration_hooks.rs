@@ -7,7 +7,7 @@ use tests::install_hooks;
 use tests::migration::{
     MigrationPods, PreparedMigration, migrating, migration_of, qemu_command, stock_options,
 };
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 const UID: &str = "4d4d0000-0000-4000-8000-000000000021";
@@ -28,8 +28,8 @@ async fn query(pods: &MigrationPods, vmi: &Vmi, command: &str) -> Result<Value> 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hook_refuses_a_migration_and_tunes_the_next_one() -> Result<()> {
-    let vmi = Vmi::new("tunes", User::Nonroot);
-    let PreparedMigration { source, target } = PreparedMigration::create(User::Nonroot)?;
+    let vmi = Vmi::new("tunes", LauncherUser::Nonroot);
+    let PreparedMigration { source, target } = PreparedMigration::create(LauncherUser::Nonroot)?;
     let module = install_hooks::example("migration-tuning-hook")?;
     install_hooks::install(&source.pod.hooks_dir()?, "hook-sidecar-0", &module)?;
     let (source, target) = tokio::try_join!(

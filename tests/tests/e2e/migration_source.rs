@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{BOOT, EVENT};
 use tests::migration::{MigrationPods, migrating, migration_of, stock_options};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
@@ -37,7 +37,7 @@ fn story(events: &[Event]) -> Vec<String> {
     story
 }
 
-async fn booted(name: &str, user: User) -> Result<(MigrationPods, Vmi)> {
+async fn booted(name: &str, user: LauncherUser) -> Result<(MigrationPods, Vmi)> {
     let vmi = Vmi::new(name, user);
     let pods = MigrationPods::start(user, &vmi).await?;
     pods.source.boot_without_controller(&vmi).await?;
@@ -54,7 +54,7 @@ async fn source_runs_on(pods: &MigrationPods, vmi: &Vmi) -> Result<()> {
     Ok(())
 }
 
-async fn migrates(user: User) -> Result<()> {
+async fn migrates(user: LauncherUser) -> Result<()> {
     let (pods, vmi) = booted("moves", user).await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;
     pods.migrate(&migrating(&vmi, UID), &stock_options())
@@ -88,17 +88,17 @@ async fn migrates(user: User) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_moves_and_the_source_ends_nonroot() -> Result<()> {
-    migrates(User::Nonroot).await
+    migrates(LauncherUser::Nonroot).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_moves_and_the_source_ends_root() -> Result<()> {
-    migrates(User::Root).await
+    migrates(LauncherUser::Root).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_migration_leaves_the_vm_and_another_one_succeeds() -> Result<()> {
-    let (pods, vmi) = booted("stays", User::Nonroot).await?;
+    let (pods, vmi) = booted("stays", LauncherUser::Nonroot).await?;
     let proxies = pods.prepare_target(&vmi, UID).await?;
     pods.migrate(&migrating(&vmi, UID), &slow()).await?.ok()?;
     let incoming = pods
@@ -143,7 +143,7 @@ async fn cancelled_migration_leaves_the_vm_and_another_one_succeeds() -> Result<
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancel_during_the_targets_preparation_takes_effect_after_it() -> Result<()> {
-    let (pods, vmi) = booted("early", User::Nonroot).await?;
+    let (pods, vmi) = booted("early", LauncherUser::Nonroot).await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;
     pods.migrate(&migrating(&vmi, UID), &slow()).await?.ok()?;
     pods.cancel(&vmi).await?.ok()?;
@@ -158,7 +158,7 @@ async fn cancel_during_the_targets_preparation_takes_effect_after_it() -> Result
 
 #[tokio::test(flavor = "multi_thread")]
 async fn death_of_the_targets_qemu_fails_the_migration() -> Result<()> {
-    let (mut pods, vmi) = booted("bereft", User::Nonroot).await?;
+    let (mut pods, vmi) = booted("bereft", LauncherUser::Nonroot).await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;
     pods.migrate(&migrating(&vmi, UID), &slow()).await?.ok()?;
     let incoming = pods
@@ -182,7 +182,7 @@ async fn death_of_the_targets_qemu_fails_the_migration() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn late_migration_is_aborted_by_its_limit() -> Result<()> {
-    let (pods, vmi) = booted("late", User::Nonroot).await?;
+    let (pods, vmi) = booted("late", LauncherUser::Nonroot).await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;
     let options =
         json!({"Bandwidth": "1Mi", "CompletionTimeoutPerGiB": 2, "AllowWorkloadDisruption": true});
@@ -205,7 +205,7 @@ async fn late_migration_is_aborted_by_its_limit() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn paused_guest_arrives_paused() -> Result<()> {
-    let (pods, vmi) = booted("paused", User::Nonroot).await?;
+    let (pods, vmi) = booted("paused", LauncherUser::Nonroot).await?;
     pods.source.commands.pause(&vmi).await?.ok()?;
     pods.source
         .handler
@@ -231,7 +231,7 @@ async fn guest_continues_on_the_target_by_post_copy() -> Result<()> {
         println!("NOT TESTED: this machine has no /dev/userfaultfd, which post-copy needs");
         return Ok(());
     }
-    let (pods, vmi) = booted("ahead", User::Nonroot).await?;
+    let (pods, vmi) = booted("ahead", LauncherUser::Nonroot).await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;
     let options = json!({"Bandwidth": "10Mi", "CompletionTimeoutPerGiB": 1, "AllowPostCopy": true,
         "AllowWorkloadDisruption": true});
@@ -249,7 +249,7 @@ async fn guest_continues_on_the_target_by_post_copy() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn local_disks_are_copied() -> Result<()> {
-    let user = User::Nonroot;
+    let user = LauncherUser::Nonroot;
     let vmi = Vmi::new("disks", user)
         .empty_disk("scratch", "32Mi")
         .cloud_init("#cloud-config\n");

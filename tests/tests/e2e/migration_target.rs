@@ -9,7 +9,7 @@ use tests::install_hooks;
 use tests::migration::{
     MigrationPods, PreparedMigration, TARGET_POD, inactive_xml, migrate, migrating, migration_of,
 };
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
@@ -34,7 +34,7 @@ fn story(events: &[Event]) -> Vec<String> {
     story
 }
 
-async fn arrives(user: User) -> Result<()> {
+async fn arrives(user: LauncherUser) -> Result<()> {
     let vmi = Vmi::new("migrates", user).cloud_init("#cloud-config\n");
     let vmi = vmi.edit(|vmi| {
         vmi["status"]["volumeStatus"] =
@@ -102,18 +102,18 @@ async fn arrives(user: User) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_arrives_and_is_reported_once_nonroot() -> Result<()> {
-    arrives(User::Nonroot).await
+    arrives(LauncherUser::Nonroot).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_arrives_and_is_reported_once_root() -> Result<()> {
-    arrives(User::Root).await
+    arrives(LauncherUser::Root).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unused_target_ends_with_exit_code_0() -> Result<()> {
-    let vmi = Vmi::new("unused", User::Nonroot);
-    let mut pods = MigrationPods::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("unused", LauncherUser::Nonroot);
+    let mut pods = MigrationPods::start(LauncherUser::Nonroot, &vmi).await?;
     let vmi = migrating(&vmi, UID);
     let answer = pods.sync_target(&vmi).await?;
     ensure!(answer.success, "{}", answer.message);
@@ -144,8 +144,8 @@ async fn unused_target_ends_with_exit_code_0() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn target_ends_when_the_connection_is_cut() -> Result<()> {
-    let vmi = Vmi::new("cut", User::Nonroot);
-    let mut pods = MigrationPods::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("cut", LauncherUser::Nonroot);
+    let mut pods = MigrationPods::start(LauncherUser::Nonroot, &vmi).await?;
     pods.source.boot_without_controller(&vmi).await?;
     let mut proxies = pods.prepare_target(&vmi, UID).await?;
     // At 1 MiB/s the migration lasts longer than the test.
@@ -181,14 +181,14 @@ async fn migrates_with_a_module_on_the_target(
     annotation: (&str, &str),
     module: &str,
 ) -> Result<(MigrationPods, Vmi, Result<()>)> {
-    let vmi = Vmi::new(name, User::Nonroot)
+    let vmi = Vmi::new(name, LauncherUser::Nonroot)
         .cloud_init("#cloud-config\n")
         .annotate(annotation.0, annotation.1)
         .edit(|vmi| {
             vmi["status"]["volumeStatus"] =
                 serde_json::json!([{ "name": "cloudinit", "target": "vda", "size": 1_048_576 }]);
         });
-    let prepared = PreparedMigration::create(User::Nonroot)?;
+    let prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
     let hooks_dir = prepared.target.pod.hooks_dir()?;
     install_hooks::install(
         &hooks_dir,

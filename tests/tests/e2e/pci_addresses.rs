@@ -13,7 +13,7 @@ use kubevirt_api::vmi::Vmi;
 use serde_json::Value;
 use tests::binaries::workspace;
 use tests::fixture::{EVENT, LauncherFixture, PreparedPod};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::sidecar::Sidecar;
 
 use super::define_corpus::converted;
@@ -171,7 +171,7 @@ fn recorded(file: &str) -> Result<String> {
 /// The VMI of the recorded life.
 fn vmi() -> Result<tests::vmi_builder::Vmi> {
     let value = serde_json::from_str(&recorded("vmi.json")?)?;
-    Ok(tests::vmi_builder::Vmi::new("vm1", User::Root).edit(|vmi| *vmi = value))
+    Ok(tests::vmi_builder::Vmi::new("vm1", LauncherUser::Root).edit(|vmi| *vmi = value))
 }
 
 /// Where the recorded guest saw its devices while it ran.
@@ -202,7 +202,7 @@ async fn addresses_of(fixture: &LauncherFixture) -> Result<BTreeMap<String, Stri
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_booted_vm_has_the_recorded_addresses() -> Result<()> {
     let vmi = vmi()?;
-    let fixture = LauncherFixture::start(User::Root, &vmi).await?;
+    let fixture = LauncherFixture::start(LauncherUser::Root, &vmi).await?;
     start(&fixture, &vmi).await?;
     assert_eq!(addresses_of(&fixture).await?, recorded_addresses()?);
     fixture.end_vm(&vmi).await
@@ -227,7 +227,7 @@ async fn hooked(annotations: &[(&str, &str)]) -> Result<BTreeMap<String, String>
     for (key, text) in annotations {
         vmi = vmi.annotate(key, text);
     }
-    let prepared = PreparedPod::create(User::Root)?;
+    let prepared = PreparedPod::create(LauncherUser::Root)?;
     let hook = Sidecar::new("meddler").on_define_domain(0, add_devices);
     let hook = hook.serve(&prepared.pod.hooks_dir()?, "hook-sidecar-0")?;
     let fixture = prepared.start(&vmi, &["--hook-sidecars", "1"]).await?;

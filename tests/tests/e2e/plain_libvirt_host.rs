@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Result, ensure};
 use tests::binaries::binary;
 use tests::install_hooks as hooks;
-use tests::pod::{Pod, User};
+use tests::pod::{LauncherUser, Pod};
 
 use super::libvirt_daemon::Daemon;
 
@@ -40,7 +40,7 @@ fn prepare(directory: &Path, arguments: &str) -> Result<Pod> {
         .args([&artifacts, &modules])
         .output()?;
     ensure!(compiled.status.success(), "{compiled:?}");
-    let pod = Pod::create(User::Root)?;
+    let pod = Pod::create(LauncherUser::Root)?;
     let scripts = pod.path("/etc/libvirt/hooks/qemu.d");
     fs::create_dir_all(&scripts)?;
     // There is no virtlogd.

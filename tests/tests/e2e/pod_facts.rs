@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 use tests::fixture::{BOOT, PreparedPod};
 use tests::install_hooks;
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 const STANDING: &str = "/run/standing-hooks";
@@ -30,13 +30,13 @@ fn publish(volume: &Path, version: &str, annotations: &str) -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn addresses_that_the_pod_gets_during_the_boot_reach_the_guest() -> Result<()> {
     let source = json!({ "userData": "#cloud-config\n", "networkData": "version: 2\n" });
-    let vmi = Vmi::new("addressed", User::Nonroot)
+    let vmi = Vmi::new("addressed", LauncherUser::Nonroot)
         .volume("cloudinit", json!({ "cloudInitNoCloud": source }))
         .edit(|vmi| {
             vmi["spec"]["networks"] =
                 json!([{ "name": "lab", "multus": { "networkName": "lab" } }]);
         });
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let module = install_hooks::example("static-addresses-hook")?;
     install_hooks::install(&prepared.pod.path(STANDING), "static-addresses", &module)?;
     let policy = "allow: {pod: ['network-status/*']}\n";

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use rustix::process::Signal;
 use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod, READY};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_qemu_is_a_crash_and_ends_the_launcher() -> Result<()> {
-    let vmi = Vmi::new("crash", User::Nonroot);
-    let mut fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("crash", LauncherUser::Nonroot);
+    let mut fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot(&vmi).await?;
     let before = fixture.handler.events().len();
     fixture.pod.qemu().unwrap().kill()?;
@@ -26,8 +26,8 @@ async fn a_killed_qemu_is_a_crash_and_ends_the_launcher() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_daemon_is_restarted_and_the_vm_runs_on() -> Result<()> {
-    let vmi = Vmi::new("daemon", User::Nonroot);
-    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("daemon", LauncherUser::Nonroot);
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot_and_read_reports(&vmi).await?;
     let (qemu, daemon) = (fixture.pod.qemu().unwrap(), fixture.pod.daemon().unwrap());
     let before = fixture.handler.events().len();
@@ -59,8 +59,8 @@ async fn a_killed_daemon_is_restarted_and_the_vm_runs_on() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigterm_without_virt_handler_shuts_the_guest_down() -> Result<()> {
-    let vmi = Vmi::new("sigterm", User::Root);
-    let mut fixture = LauncherFixture::start(User::Root, &vmi).await?;
+    let vmi = Vmi::new("sigterm", LauncherUser::Root);
+    let mut fixture = LauncherFixture::start(LauncherUser::Root, &vmi).await?;
     fixture.boot_without_controller(&vmi).await?;
     fixture.pod.console(&vmi).wait_for_boots(1, BOOT).await?;
     let before = fixture.handler.events().len();
@@ -97,8 +97,8 @@ async fn sigterm_without_virt_handler_shuts_the_guest_down() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sigterm_with_no_domain_ends_at_once() -> Result<()> {
-    let vmi = Vmi::new("idle", User::Nonroot);
-    let mut fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("idle", LauncherUser::Nonroot);
+    let mut fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     let asked = Instant::now();
     fixture.pod.signal(Signal::TERM)?;
     fixture.pod.wait_for_exit(Duration::from_secs(10)).await?;
@@ -113,13 +113,13 @@ async fn sigterm_with_no_domain_ends_at_once() -> Result<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_guest_that_ignores_shutdown_is_killed_after_the_grace_period() -> Result<()> {
     // Without a kernel only the firmware runs, which ignores the power button.
-    let vmi = Vmi::new("deaf", User::Nonroot).edit(|vmi| {
+    let vmi = Vmi::new("deaf", LauncherUser::Nonroot).edit(|vmi| {
         vmi["spec"]["domain"]["firmware"]
             .as_object_mut()
             .unwrap()
             .remove("kernelBoot");
     });
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let mut fixture = prepared
         .start(&vmi, &["--grace-period-seconds", "4"])
         .await?;
@@ -135,8 +135,8 @@ async fn a_guest_that_ignores_shutdown_is_killed_after_the_grace_period() -> Res
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_any_command_the_launcher_ends_with_an_error() -> Result<()> {
-    let vmi = Vmi::new("lonely", User::Nonroot);
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let vmi = Vmi::new("lonely", LauncherUser::Nonroot);
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let mut fixture = prepared.start(&vmi, &["--qemu-timeout", "3s"]).await?;
     let status = fixture.pod.wait_for_exit(Duration::from_secs(15)).await?;
     assert!(status.code().is_some_and(|code| code != 0), "{status}");
@@ -145,8 +145,8 @@ async fn without_any_command_the_launcher_ends_with_an_error() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_libvirt_daemon_is_named_in_the_error() -> Result<()> {
-    let vmi = Vmi::new("nodaemon", User::Nonroot);
-    let mut prepared = PreparedPod::create(User::Nonroot)?;
+    let vmi = Vmi::new("nodaemon", LauncherUser::Nonroot);
+    let mut prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     for program in ["/usr/sbin/libvirtd", "/usr/sbin/virtqemud"] {
         prepared.pod.mask_file(Path::new(program))?;
     }
@@ -163,8 +163,8 @@ async fn a_missing_libvirt_daemon_is_named_in_the_error() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_qemu_is_named_in_the_error() -> Result<()> {
-    let vmi = Vmi::new("noqemu", User::Nonroot);
-    let mut prepared = PreparedPod::create(User::Nonroot)?;
+    let vmi = Vmi::new("noqemu", LauncherUser::Nonroot);
+    let mut prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     prepared
         .pod
         .mask_file(Path::new("/usr/bin/qemu-system-x86_64"))?;

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use anyhow::Result;
 use rustix::net::sockopt::socket_peercred;
 use tests::fixture::LauncherFixture;
-use tests::pod::{Pod, Process, User};
+use tests::pod::{LauncherUser, Pod, Process};
 use tests::vmi_builder::Vmi;
 
 fn named(pod: &Pod, name: &str) -> Process {
@@ -16,15 +16,15 @@ fn named(pod: &Pod, name: &str) -> Process {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn process_tree_and_paths_as_uid_107() -> Result<()> {
-    check_process_tree(User::Nonroot).await
+    check_process_tree(LauncherUser::Nonroot).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn process_tree_and_paths_as_root() -> Result<()> {
-    check_process_tree(User::Root).await
+    check_process_tree(LauncherUser::Root).await
 }
 
-async fn check_process_tree(user: User) -> Result<()> {
+async fn check_process_tree(user: LauncherUser) -> Result<()> {
     let vmi = Vmi::new("tree", user);
     let fixture = LauncherFixture::start(user, &vmi).await?;
     fixture.boot(&vmi).await?;
@@ -48,7 +48,7 @@ async fn check_process_tree(user: User) -> Result<()> {
         qemu.status("Uid").unwrap().split_whitespace().next(),
         Some("107")
     );
-    if user == User::Nonroot {
+    if user == LauncherUser::Nonroot {
         assert_eq!(
             launcher.status("CapAmb").as_deref(),
             Some("0000000000000400"),
@@ -65,8 +65,8 @@ async fn check_process_tree(user: User) -> Result<()> {
 
 fn places(fixture: &LauncherFixture, vmi: &Vmi) {
     let (pids, logs) = match fixture.pod.user() {
-        User::Root => ("/run/libvirt/qemu", "/var/log/libvirt/qemu"),
-        User::Nonroot => (
+        LauncherUser::Root => ("/run/libvirt/qemu", "/var/log/libvirt/qemu"),
+        LauncherUser::Nonroot => (
             "/run/libvirt/qemu/run",
             "/run/kubevirt-private/libvirt/qemu/log",
         ),

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::fixture::{EVENT, PreparedPod};
 use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 const QEMU: u32 = 107;
@@ -24,7 +24,7 @@ fn describes(reports: &[String], disk: &str, bytes: u64, mark: &str) -> bool {
 }
 
 /// A claim that has grown from 8 to 24 MiB, with changed block tracking.
-fn tracked(user: User) -> Vmi {
+fn tracked(user: LauncherUser) -> Vmi {
     let image = json!({ "hostDisk": {
         "path": format!("{CLAIM}/disk.img"), "type": "DiskOrCreate", "capacity": "24Mi", "shared": false,
     } });
@@ -52,7 +52,7 @@ fn put_image(directory: &Path) -> Result<()> {
     Ok(chown(image, Some(QEMU), Some(QEMU))?)
 }
 
-async fn check_tracking(user: User, bitmaps: &str) -> Result<()> {
+async fn check_tracking(user: LauncherUser, bitmaps: &str) -> Result<()> {
     let vmi = tracked(user);
     let prepared = PreparedPod::create(user)?;
     put_image(&prepared.pod.path(CLAIM))?;
@@ -83,12 +83,16 @@ async fn check_tracking(user: User, bitmaps: &str) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grown_claim_is_resized_and_tracked() -> Result<()> {
-    check_tracking(User::Nonroot, "/run/kubevirt-private/libvirt/qemu/cbt").await
+    check_tracking(
+        LauncherUser::Nonroot,
+        "/run/kubevirt-private/libvirt/qemu/cbt",
+    )
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grown_claim_is_resized_and_tracked_as_root() -> Result<()> {
-    check_tracking(User::Root, "/var/lib/libvirt/qemu/cbt").await
+    check_tracking(LauncherUser::Root, "/var/lib/libvirt/qemu/cbt").await
 }
 
 /// A claim of this size, whose image has 8 MiB.
@@ -109,9 +113,9 @@ async fn a_claim_that_grows_is_resized_in_the_running_guest() -> Result<()> {
     let image = json!({ "hostDisk": {
         "path": format!("{CLAIM}/disk.img"), "type": "DiskOrCreate", "capacity": "8Mi", "shared": false,
     } });
-    let vmi = Vmi::new("growing", User::Nonroot).volume("data", image);
+    let vmi = Vmi::new("growing", LauncherUser::Nonroot).volume("data", image);
     let vmi = with_claim(vmi, "8Mi");
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     put_image(&prepared.pod.path(CLAIM))?;
     let fixture = prepared.start(&vmi, &[]).await?;
     let reports = fixture.boot_and_read_reports(&vmi).await?;
@@ -140,10 +144,10 @@ async fn a_claim_that_grows_is_resized_in_the_running_guest() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn image_volumes_are_used_as_container_disks() -> Result<()> {
-    let vmi = Vmi::new("imagevolumes", User::Nonroot)
+    let vmi = Vmi::new("imagevolumes", LauncherUser::Nonroot)
         .container_disk("image")
         .edit(|vmi| vmi["status"] = json!({ "runtimeUser": QEMU }));
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let links = prepared.pod.path("/run/kubevirt/container-disks");
     let boot = prepared.pod.path("/run/kubevirt-kernel-boot/boot");
     fs::create_dir_all(boot.parent().context("no parent")?)?;

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tests::binaries::binary;
 use tests::fixture::{LauncherFixture, PreparedPod};
 use tests::install_hooks;
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 use super::virt_hook_serve::VirtHookServe;
@@ -50,7 +50,7 @@ fn precompile() -> Result<TempDir> {
 }
 
 fn vmi(name: &str) -> Vmi {
-    Vmi::new(name, User::Nonroot)
+    Vmi::new(name, LauncherUser::Nonroot)
         .annotate(MANUFACTURER, "Monty & Sons")
         .cloud_init("#cloud-config\nhostname: board\n")
 }
@@ -71,7 +71,7 @@ async fn boot_and_check_board(vmi: &Vmi, fixture: LauncherFixture) -> Result<Str
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_python_hook_is_compiled_in_the_pod_within_the_default_limits() -> Result<()> {
     let vmi = vmi("python");
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     install_hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module()?)?;
     // virt-controller's value.
     let arguments = ["--hook-sidecars", "1", "--qemu-timeout", "240s"];
@@ -95,7 +95,7 @@ async fn in_the_launcher(image: &Path) -> Result<()> {
             .unwrap()
             .remove(MANUFACTURER);
     });
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     install_hooks::install(&prepared.pod.hooks_dir()?, "hook-sidecar-0", &module()?)?;
     let artifacts = image.to_string_lossy();
     let arguments = ["--hook-sidecars", "1", "--hook-artifacts", &artifacts];
@@ -113,7 +113,7 @@ async fn in_the_launcher(image: &Path) -> Result<()> {
 
 async fn served(image: &Path) -> Result<()> {
     let vmi = vmi("served");
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let directory = prepared.pod.hooks_dir()?.join("hook-sidecar-0");
     let _served = VirtHookServe::sidecar(&directory, &module()?, image).await?;
     let fixture = prepared.start(&vmi, &["--hook-sidecars", "1"]).await?;

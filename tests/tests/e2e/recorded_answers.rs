@@ -1,5 +1,5 @@
 //! The calls that were recorded with KubeVirt's launcher, made again: every answer is compared whole, field by field, but for
-//! the differences that `tests::recorded::rules` lists with their reasons.
+//! the differences that `tests::recorded::allowed_differences` lists with their reasons.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -8,8 +8,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
-use tests::pod::User;
-use tests::recorded::{self, Outcome, RecordedCall, play, rules};
+use tests::pod::LauncherUser;
+use tests::recorded::{self, Outcome, RecordedCall, allowed_differences, recorded_call};
 use tests::vmi_builder::Vmi;
 
 /// The topics of each VM, in the order in which they are played.
@@ -80,8 +80,8 @@ fn make_empty_disk(prepared: &PreparedPod) -> Result<()> {
 
 impl Replay {
     async fn boot(name: &str, prepare: impl FnOnce(&PreparedPod) -> Result<()>) -> Result<Replay> {
-        let vmi = recorded_vmi(name, &Vmi::new("vm1", User::Root))?;
-        let prepared = PreparedPod::create(User::Root)?;
+        let vmi = recorded_vmi(name, &Vmi::new("vm1", LauncherUser::Root))?;
+        let prepared = PreparedPod::create(LauncherUser::Root)?;
         make_empty_disk(&prepared)?;
         prepare(&prepared)?;
         let fixture = prepared.start(&vmi, &["--vm-stats-collector"]).await?;
@@ -127,13 +127,14 @@ impl Replay {
     /// Makes the calls of a topic.
     async fn play_topic(&mut self, topic: &str) -> Result<()> {
         for call in recorded::calls(topic)? {
-            if rules::skipped(&call).is_some() {
+            if allowed_differences::skipped(&call).is_some() {
                 continue;
             }
             let events = self.fixture.handler.events().len();
-            let ours = play::play(&self.fixture.commands, &self.vmi, &call).await?;
+            let ours = recorded_call::play(&self.fixture.commands, &self.vmi, &call).await?;
             let ours = with_recorded_uid(ours, self.vmi.uid())?;
-            self.differences.extend(rules::compare(&call, &ours));
+            self.differences
+                .extend(allowed_differences::compare(&call, &ours));
             // The rest is worth comparing, too.
             if let Err(error) = self.wait_after(&call, events).await {
                 self.differences
@@ -252,7 +253,9 @@ async fn dumps_and_backups_are_answered_as_recorded() -> Result<()> {
 fn every_recorded_call_is_made_again_or_named() -> Result<()> {
     let played: Vec<&str> = OF_AGENT.iter().chain(&OF_JOBS).copied().collect();
     for topic in recorded::topics()? {
-        let is_elsewhere = rules::ELSEWHERE.iter().any(|(one, _)| *one == topic);
+        let is_elsewhere = allowed_differences::ELSEWHERE
+            .iter()
+            .any(|(one, _)| *one == topic);
         ensure!(
             is_elsewhere != played.contains(&topic.as_str()),
             "{topic} is neither played nor named, or both"
@@ -272,7 +275,7 @@ pub(crate) async fn expect_recorded_shape(
     let call = calls.get(index).context("no such call")?;
     let domain = fixture.commands.domain().await?;
     let ours = Outcome::Answered(json!({ "Exists": true, "V": domain }));
-    let found = rules::compare_shape(call, &ours);
+    let found = allowed_differences::compare_shape(call, &ours);
     ensure!(found.is_empty(), "{}", found.join("\n"));
     Ok(())
 }

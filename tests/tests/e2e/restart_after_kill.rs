@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 /// Replaces qemu-img. If `/run/holding/at` has a word of its command line, it writes half of the output, creates
@@ -45,7 +45,7 @@ fn vmi() -> Vmi {
     let claim = json!({ "hostDisk": {
         "path": format!("{CLAIM}/disk.img"), "type": "DiskOrCreate", "capacity": "24Mi",
     } });
-    Vmi::new("resumed", User::Nonroot)
+    Vmi::new("resumed", LauncherUser::Nonroot)
         .container_disk("image")
         .empty_disk("scratch", "48Mi")
         .volume("settings", json!({ "configMap": { "name": "x" } }))
@@ -63,7 +63,7 @@ fn vmi() -> Vmi {
 }
 
 fn set() -> Result<PreparedPod> {
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     let path = |place: &str| prepared.pod.path(place);
     Guest::prepare()?.install_container_disk(&path("/run/kubevirt/container-disks"), 0)?;
     let settings = path("/run/kubevirt-private/config-map/settings");

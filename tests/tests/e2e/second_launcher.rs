@@ -4,11 +4,16 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result};
 use tests::fixture::LauncherFixture;
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 /// Runs one of the pod's programs beside the first launcher, as `user`.
-fn run_second(fixture: &LauncherFixture, user: User, program: &str, vmi: &Vmi) -> Result<Output> {
+fn run_second(
+    fixture: &LauncherFixture,
+    user: LauncherUser,
+    program: &str,
+    vmi: &Vmi,
+) -> Result<Output> {
     let launcher = fixture
         .pod
         .process("virt-launcher")
@@ -24,13 +29,13 @@ fn run_second(fixture: &LauncherFixture, user: User, program: &str, vmi: &Vmi) -
         .args(["--name", vmi.name(), "--uid", vmi.uid()])
         .args(["--namespace", "default", "--allow-emulation"])
         .args(["--container-disk-dir", "/var/run/kubevirt/container-disks"]);
-    if user == User::Nonroot {
+    if user == LauncherUser::Nonroot {
         command.arg("--run-as-nonroot");
     }
     command.output().context("nsenter (package util-linux)")
 }
 
-async fn refused(first: User) -> Result<()> {
+async fn refused(first: LauncherUser) -> Result<()> {
     let vmi = Vmi::new("first", first);
     let fixture = LauncherFixture::start(first, &vmi).await?;
     fixture.boot(&vmi).await?;
@@ -46,7 +51,7 @@ async fn refused(first: User) -> Result<()> {
     let states = fixture.handler.states().len();
 
     // The user who holds the lock may differ from the user who is refused.
-    let users = [User::Root, User::Nonroot];
+    let users = [LauncherUser::Root, LauncherUser::Nonroot];
     for (user, program) in [
         (users[0], "virt-launcher"),
         (users[1], "virt-launcher"),
@@ -89,10 +94,10 @@ fn main_processes(fixture: &LauncherFixture) -> [Option<i32>; 3] {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn second_launcher_beside_one_of_uid_107_is_refused() -> Result<()> {
-    refused(User::Nonroot).await
+    refused(LauncherUser::Nonroot).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn second_launcher_beside_one_of_root_is_refused() -> Result<()> {
-    refused(User::Root).await
+    refused(LauncherUser::Root).await
 }

@@ -11,7 +11,7 @@ use tests::binaries::workspace;
 use tests::console_log::ConsoleLog;
 use tests::fixture::{BOOT, READY};
 use tests::guest_image::Guest;
-use tests::pod::{Pod, User};
+use tests::pod::{LauncherUser, Pod};
 
 const QEMU: u32 = 107;
 const MIB: u64 = 1 << 20;
@@ -72,7 +72,7 @@ async fn the_standalone_manifest_boots_its_vm_and_powers_it_off() -> Result<()> 
     let (manifest, vmi) = (manifest("pod.yaml")?, vmi()?);
     let container = &manifest["spec"]["containers"][0];
     let guest = Guest::prepare()?;
-    let mut pod = Pod::create(User::Nonroot)?;
+    let mut pod = Pod::create(LauncherUser::Nonroot)?;
     make_volumes(&pod, &manifest)?;
     put_disk(&pod.path(ROOT_DISK))?;
     guest.install_kernel_boot(&pod.path("/run/kubevirt/container-disks"))?;

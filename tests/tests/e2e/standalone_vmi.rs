@@ -3,13 +3,13 @@
 use anyhow::Result;
 use rustix::process::Signal;
 use tests::fixture::{BOOT, PreparedPod, READY};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_standalone_vmi_boots_and_shuts_down_on_sigterm() -> Result<()> {
-    let vmi = Vmi::new("standalone", User::Nonroot);
-    let mut prepared = PreparedPod::create(User::Nonroot)?;
+    let vmi = Vmi::new("standalone", LauncherUser::Nonroot);
+    let mut prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     prepared
         .pod
         .set_env("STANDALONE_VMI", &String::from_utf8(vmi.json())?);
@@ -27,8 +27,8 @@ async fn a_standalone_vmi_boots_and_shuts_down_on_sigterm() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_invalid_standalone_vmi_ends_the_launcher_with_an_error() -> Result<()> {
-    let vmi = Vmi::new("refused", User::Nonroot);
-    let mut prepared = PreparedPod::create(User::Nonroot)?;
+    let vmi = Vmi::new("refused", LauncherUser::Nonroot);
+    let mut prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     prepared
         .pod
         .set_env("STANDALONE_VMI", "kind: Pod\nthis: is no VMI\n");

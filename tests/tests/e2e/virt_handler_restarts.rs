@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tests::fixture::{BOOT, EVENT, LauncherFixture};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::virt_handler::{Decision, Phase, Settings, Step, StepEntry};
 use tests::vmi_builder::Vmi;
 
@@ -21,8 +21,8 @@ fn calls<'a>(steps: &'a [StepEntry], wanted: &'a str) -> impl Iterator<Item = &'
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_vmi_shuts_down_and_has_succeeded() -> Result<()> {
-    let vmi = Vmi::new("deleted", User::Nonroot).grace_period(30);
-    let mut fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("deleted", LauncherUser::Nonroot).grace_period(30);
+    let mut fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot_and_read_reports(&vmi).await?;
     fixture.handler.delete();
     fixture.expect_end_in_phase(Phase::Succeeded).await?;
@@ -38,8 +38,8 @@ async fn a_deleted_vmi_shuts_down_and_has_succeeded() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_api_server_does_not_affect_a_start() -> Result<()> {
-    let vmi = Vmi::new("slow", User::Nonroot);
-    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("slow", LauncherUser::Nonroot);
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     let slow = Settings {
         api_delay: Duration::from_millis(20),
         ..Settings::default()
@@ -51,8 +51,8 @@ async fn a_slow_api_server_does_not_affect_a_start() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_vm_starts_while_virt_handler_restarts() -> Result<()> {
-    let vmi = Vmi::new("restart-start", User::Nonroot);
-    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("restart-start", LauncherUser::Nonroot);
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.handler.create_with(&vmi, RESYNC).await;
     // Defined, and not started yet: the call that starts it is cut short.
     fixture
@@ -74,8 +74,8 @@ async fn a_vm_starts_while_virt_handler_restarts() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restarted_virt_handler_receives_all_notifications() -> Result<()> {
-    let vmi = Vmi::new("restart-run", User::Nonroot);
-    let mut fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("restart-run", LauncherUser::Nonroot);
+    let mut fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot_and_read_reports(&vmi).await?;
     let qemu = fixture.pod.qemu().context("QEMU")?.pid;
     fixture.handler.restart().await;
@@ -111,8 +111,8 @@ async fn a_restarted_virt_handler_receives_all_notifications() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_vm_stops_while_virt_handler_restarts() -> Result<()> {
-    let vmi = Vmi::new("restart-stop", User::Nonroot).grace_period(30);
-    let mut fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("restart-stop", LauncherUser::Nonroot).grace_period(30);
+    let mut fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot_and_read_reports(&vmi).await?;
     let before = fixture.handler.events().len();
     fixture.handler.delete();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use tests::fixture::{BOOT, EVENT, LauncherFixture};
-use tests::pod::{Process, User};
+use tests::pod::{LauncherUser, Process};
 use tests::vmi_builder::Vmi;
 
 fn virtlogds(fixture: &LauncherFixture) -> Vec<Process> {
@@ -30,7 +30,7 @@ fn lines(fixture: &LauncherFixture, level: &str) -> usize {
         .count()
 }
 
-async fn check_killed_virtlogd(user: User) -> Result<()> {
+async fn check_killed_virtlogd(user: LauncherUser) -> Result<()> {
     let vmi = Vmi::new("logs", user);
     let mut fixture = LauncherFixture::start(user, &vmi).await?;
     kill_virtlogd(&fixture)?;
@@ -77,10 +77,10 @@ async fn check_killed_virtlogd(user: User) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_virtlogd_delays_a_start_and_loses_no_log_as_uid_107() -> Result<()> {
-    check_killed_virtlogd(User::Nonroot).await
+    check_killed_virtlogd(LauncherUser::Nonroot).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_virtlogd_delays_a_start_and_loses_no_log_as_root() -> Result<()> {
-    check_killed_virtlogd(User::Root).await
+    check_killed_virtlogd(LauncherUser::Root).await
 }

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use proto::cmd::v1::EmptyRequest;
 use serde_json::Value;
 use tests::fixture::{BOOT, EVENT, LauncherFixture};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
 
@@ -30,15 +30,15 @@ pub(crate) fn assert_started(fixture: &LauncherFixture) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn boot_pause_reboot_and_shutdown_as_root() -> Result<()> {
-    boot_pause_reboot_and_shutdown(User::Root).await
+    boot_pause_reboot_and_shutdown(LauncherUser::Root).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn boot_pause_reboot_and_shutdown_as_uid_107() -> Result<()> {
-    boot_pause_reboot_and_shutdown(User::Nonroot).await
+    boot_pause_reboot_and_shutdown(LauncherUser::Nonroot).await
 }
 
-async fn boot_pause_reboot_and_shutdown(user: User) -> Result<()> {
+async fn boot_pause_reboot_and_shutdown(user: LauncherUser) -> Result<()> {
     let vmi = Vmi::new("life", user)
         .empty_disk("scratch", "64Mi")
         .grace_period(30);
@@ -217,8 +217,8 @@ async fn check_deletion(fixture: &mut LauncherFixture) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_vm_can_be_deleted() -> Result<()> {
-    let vmi = Vmi::new("killed", User::Nonroot);
-    let mut fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("killed", LauncherUser::Nonroot);
+    let mut fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.boot_without_controller(&vmi).await?;
     let before = fixture.handler.events().len();
     fixture.commands.kill(&vmi).await?.ok()?;
@@ -238,9 +238,9 @@ async fn a_killed_vm_can_be_deleted() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_vmi_with_start_strategy_paused_boots_paused() -> Result<()> {
-    let vmi = Vmi::new("paused", User::Nonroot)
+    let vmi = Vmi::new("paused", LauncherUser::Nonroot)
         .edit(|vmi| vmi["spec"]["startStrategy"] = "Paused".into());
-    let fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.handler.create(&vmi).await;
     let paused = |event: &tests::virt_handler::Event| event.state().starts_with("Paused/");
     fixture.handler.wait_for("Paused", 0, BOOT, paused).await?;

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tests::export_server::ExportServer;
 use tests::fixture::{BOOT, EVENT, READY};
 use tests::guest_image::Guest;
-use tests::pod::{Pod, Process, User};
+use tests::pod::{LauncherUser, Pod, Process};
 use tests::virt_handler::{Answer, Commands, Event, VirtHandler};
 use tests::vmi_builder::Vmi;
 
@@ -65,8 +65,8 @@ impl TestVm {
     /// A pod in which no launcher runs yet.
     pub(crate) fn create(setup: Setup) -> Result<TestVm> {
         let user = match setup {
-            Setup::Root => User::Root,
-            _ => User::Nonroot,
+            Setup::Root => LauncherUser::Root,
+            _ => LauncherUser::Nonroot,
         };
         TestVm::create_in(setup, Pod::create(user)?)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::edit_tree::Edits;
+use super::change_tree::ChangeTree;
 use super::{ApplyError, fragment, missing, same_name_order};
 use crate::Element;
 use crate::byte_classes::is_blank;
@@ -14,11 +14,11 @@ use crate::source_text::Raw;
 /// Edits the children and their descendants.
 pub(super) fn edit(
     element: &mut Element,
-    edits: &Edits<'_>,
+    tree: &ChangeTree<'_>,
     scope: Option<&Rc<Scope>>,
 ) -> Result<(), ApplyError> {
     let mut arrivals = BTreeMap::new();
-    for (to, change) in &edits.inserted {
+    for (to, change) in &tree.inserted {
         arrivals.insert(*to, fragment(change, scope)?);
     }
     let nodes = element.nodes_mut();
@@ -31,35 +31,35 @@ pub(super) fn edit(
         };
         let index = count;
         count += 1;
-        if let Some(below) = edits.below.get(&index) {
+        if let Some(below) = tree.child_trees.get(&index) {
             super::edit(&mut child, below, scope)?;
         }
-        if let Some((to, _)) = edits.moved.get(&index) {
+        if let Some((to, _)) = tree.moved.get(&index) {
             arrivals.insert(*to, child);
-        } else if !edits.removed.contains_key(&index) {
+        } else if !tree.removed.contains_key(&index) {
             kept.push(Node::Element(child));
             continue;
         }
         // Its line goes with it.
         take_layout(&mut kept);
     }
-    all_were_there(edits, count)?;
-    if !edits.rearranges() {
+    all_were_there(tree, count)?;
+    if !tree.rearranges() {
         *nodes = kept;
         return Ok(());
     }
-    *nodes = merge(kept, arrivals, edits)?;
-    same_name_order::order(nodes, &edits.ranks(), scope);
+    *nodes = merge(kept, arrivals, tree)?;
+    same_name_order::order(nodes, &tree.ranks(), scope);
     Ok(())
 }
 
-fn all_were_there(edits: &Edits<'_>, count: usize) -> Result<(), ApplyError> {
-    let below = edits
-        .below
+fn all_were_there(tree: &ChangeTree<'_>, count: usize) -> Result<(), ApplyError> {
+    let below = tree
+        .child_trees
         .range(count..)
-        .find_map(|(_, edits)| edits.any());
-    let moved = edits.moved.range(count..).map(|(_, (_, change))| *change);
-    let removed = edits.removed.range(count..).map(|(_, change)| *change);
+        .find_map(|(_, tree)| tree.any());
+    let moved = tree.moved.range(count..).map(|(_, (_, change))| *change);
+    let removed = tree.removed.range(count..).map(|(_, change)| *change);
     match below.into_iter().chain(moved).chain(removed).next() {
         Some(change) => Err(missing(change)),
         None => Ok(()),
@@ -70,7 +70,7 @@ fn all_were_there(edits: &Edits<'_>, count: usize) -> Result<(), ApplyError> {
 fn merge(
     kept: Vec<Node>,
     mut arrivals: BTreeMap<usize, Element>,
-    edits: &Edits<'_>,
+    tree: &ChangeTree<'_>,
 ) -> Result<Vec<Node>, ApplyError> {
     let mut nodes = Vec::with_capacity(kept.len() + arrivals.len());
     let mut count = 0;
@@ -91,7 +91,7 @@ fn merge(
     if count > 0 || !nodes.is_empty() {
         nodes.extend(end);
     }
-    match (arrivals.is_empty(), edits.first()) {
+    match (arrivals.is_empty(), tree.first_rearrangement()) {
         (false, Some(change)) => Err(missing(change)),
         _ => Ok(nodes),
     }

@@ -3,8 +3,8 @@
 //! [`diff`](crate::diff()) finds no difference between `apply(&diff(a, b), a)` and `b`. Parts that no change names keep
 //! their bytes.
 
+mod change_tree;
 mod children;
-mod edit_tree;
 mod same_name_order;
 
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use crate::diff::{Binding, Part, Place, own_text};
 use crate::element::Node;
 use crate::source_text::Raw;
 use crate::{Change, ChangeKind, Document, Element, Limits, MAX_DEPTH, ParseError, escape, name};
-use edit_tree::Edits;
+use change_tree::ChangeTree;
 
 /// Why a change cannot be applied to a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -75,10 +75,10 @@ pub enum ApplyError {
 /// [`ApplyError`] if a change does not fit the document.
 pub fn apply(changes: &[Change], document: &Document) -> Result<Document, ApplyError> {
     let mut result = document.clone();
-    let edits = Edits::collect(changes)?;
-    match edits.root() {
+    let tree = ChangeTree::collect(changes)?;
+    match tree.root() {
         Some(change) => result.root = fragment(change, None)?,
-        None => edit(&mut result.root, &edits, None)?,
+        None => edit(&mut result.root, &tree, None)?,
     }
     Document::parse_with(&result.render(), &unlimited()).map_err(ApplyError::Unreadable)
 }
@@ -96,22 +96,22 @@ fn unlimited() -> Limits {
 /// Recursion is bounded: no collected edit lies deeper than [`MAX_DEPTH`].
 fn edit(
     element: &mut Element,
-    edits: &Edits<'_>,
+    tree: &ChangeTree<'_>,
     outer: Option<&Rc<Scope>>,
 ) -> Result<(), ApplyError> {
     let own = own_text(element);
-    let wanted = match edits.text {
+    let wanted = match tree.text {
         Some(change) => {
             agrees(change, &own)?;
             change.after.clone().unwrap_or_default()
         }
         None => own,
     };
-    for change in &edits.attributes {
+    for change in &tree.attributes {
         attribute(element, change, outer)?;
     }
     let inner = namespaces::enter(outer, element);
-    children::edit(element, edits, inner.as_ref())?;
+    children::edit(element, tree, inner.as_ref())?;
     // Whether white space counts as text depends on whether there are children.
     if own_text(element) != wanted {
         put_text(element, &wanted);

@@ -3,8 +3,8 @@
 use super::key::{Parts, Values};
 use crate::Element;
 
-/// Bytes of most paths.
-const PATH: usize = 96;
+/// Most paths are not longer.
+const TYPICAL_PATH_BYTES: usize = 96;
 
 /// One step of a path, below a parent.
 pub(super) struct PathStep<'a> {
@@ -72,7 +72,8 @@ impl<'a> ElementPaths<'a> {
         self.visits.len() - 1
     }
 
-    /// Forgets what was visited below a pair of elements and after it: the diff visits the last pair first.
+    /// Drops all visits added after this one. They are finished, because the diff takes the most recently added pair
+    /// first.
     pub(super) fn leave(&mut self, visit: usize) {
         self.visits.truncate(visit + 1);
     }
@@ -84,7 +85,7 @@ impl<'a> ElementPaths<'a> {
     pub(super) fn path(&self, visit: usize, side: Side) -> String {
         let mut steps = Vec::with_capacity(self.depth(visit) + 1);
         steps.extend(self.steps(visit, side));
-        let mut path = String::with_capacity(PATH);
+        let mut path = String::with_capacity(TYPICAL_PATH_BYTES);
         steps.iter().rev().for_each(|step| write(&mut path, step));
         path
     }

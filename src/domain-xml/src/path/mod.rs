@@ -11,7 +11,7 @@
 //!
 //! Prefixes are canonical (`qemu`), whatever prefix the document uses for that namespace.
 
-mod edit;
+mod edit_by_path;
 mod parse;
 mod select;
 

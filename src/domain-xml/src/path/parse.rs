@@ -1,5 +1,8 @@
 //! Parses a [`PathPattern`].
 
+#[cfg(test)]
+mod tests;
+
 use super::{NameTest, PathError, PathErrorKind, PathPattern, Predicate, Step, Target};
 use crate::name;
 
@@ -185,70 +188,5 @@ impl<'a> Cursor<'a> {
             .ok_or_else(|| self.expected("a value whose quotes are closed"))?;
         self.at += end + 2;
         Ok(rest[1..=end].to_owned())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn paths_of_the_documentation_parse() {
-        for path in [
-            "/domain/sysinfo/**",
-            "devices/disk[target/@dev='vda']/driver/@queues",
-            "devices/controller[@type='scsi'][@index=\"0\"]",
-            "qemu:commandline/qemu:*",
-            "os/boot[2]/@dev",
-            "@type",
-            "**/alias/@*",
-            "*",
-            "cpu[model='Haswell']",
-            "description[text()='x']",
-        ] {
-            assert_eq!(parse(path).unwrap().to_string(), path);
-        }
-    }
-
-    #[test]
-    fn errors_name_the_column_and_the_expected_syntax() {
-        let told = |path: &str| parse(path).unwrap_err().to_string();
-        assert_eq!(
-            told("/domain//os"),
-            "path `/domain//os`, column 9: expected the name of an element, `*`, `**` or `@`"
-        );
-        assert_eq!(
-            told("disk[@dev='vda'"),
-            "path `disk[@dev='vda'`, column 16: expected `]`"
-        );
-        assert_eq!(
-            told("disk[@dev=vda]"),
-            "path `disk[@dev=vda]`, column 11: expected a value in quotes"
-        );
-        assert_eq!(
-            told("disk[@dev='vda]"),
-            "path `disk[@dev='vda]`, column 11: expected a value whose quotes are closed"
-        );
-        assert_eq!(
-            told("disk[0]"),
-            "path `disk[0]`, column 6: expected a position from 1"
-        );
-        assert_eq!(told("os/1st"), "path `os/1st`, column 4: `1st` is no name");
-        assert_eq!(
-            told("disk[*]"),
-            "path `disk[*]`, column 6: expected a name without `*` in a predicate"
-        );
-        assert_eq!(
-            told("a/@b/c"),
-            "path `a/@b/c`, column 5: expected `/`, `[` or the end of the path"
-        );
-        for bad in [
-            "", "/", "/@x", "a/", "a[", "a[]", "a]", "a b", "q*", "a[b/]", "a[@]", "a[=''] ",
-            "a[1", "é/[", "***",
-        ] {
-            assert!(parse(bad).is_err(), "{bad}");
-        }
-        assert!(parse(&"a/".repeat(1000)).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::cloud_init::data::{CloudInitData, ConfigDriveMetadata, DataSource};
+use crate::cloud_init::cloud_init_data::{CloudInitData, ConfigDriveMetadata, DataSource};
 use crate::cloud_init::error::CloudInitError;
 
 /// One file of the image.

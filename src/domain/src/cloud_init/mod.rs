@@ -2,20 +2,20 @@
 //!
 //! ```text
 //! VMI + secrets ─ read ─▶ CloudInitData ─ hooks (JSON) ─▶ with_hooked ─┐
-//! defined domain ─ devices::metadata ─▶ devices_data ──────────────────┴─ files ─▶ image
+//! defined domain ─ tagged_devices::metadata ─▶ devices_data ───────────┴─ files ─▶ image
 //! ```
 //!
 //! Rules as in KubeVirt v1.9's pkg/cloud-init.
 
-mod data;
-pub mod devices;
+mod cloud_init_data;
 mod error;
 mod files;
-mod instance;
+mod instance_identity;
 mod read;
 mod secrets;
+pub mod tagged_devices;
 
-pub use data::{
+pub use cloud_init_data::{
     CloudInitData, ConfigDriveMetadata, DataSource, DeviceData, HookedDataError, MAX_JSON_BYTES,
     NoCloudMetadata,
 };

@@ -7,7 +7,9 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use kubevirt_api::vmi::{CloudInit, Vmi};
 use serde_json::Value;
 
-use crate::cloud_init::data::{CloudInitData, ConfigDriveMetadata, DataSource, NoCloudMetadata};
+use crate::cloud_init::cloud_init_data::{
+    CloudInitData, ConfigDriveMetadata, DataSource, NoCloudMetadata,
+};
 use crate::cloud_init::error::CloudInitError;
 use crate::cloud_init::secrets::{SecretError, SecretSource};
 

@@ -1,11 +1,14 @@
 #![allow(clippy::unwrap_used)]
 
+mod device_metadata;
+mod hooked_data;
+
 use std::collections::BTreeMap;
 
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Value, json};
 
-use super::devices::{HostTopology, UnknownTopology, metadata};
+use super::tagged_devices::{HostTopology, UnknownTopology, metadata};
 use super::*;
 use crate::spec::DomainSpec;
 
@@ -127,67 +130,6 @@ fn config_drive_image_has_its_files() {
 }
 
 #[test]
-fn hook_json_is_that_of_kubevirt() {
-    let data = read_one(&no_cloud(json!({"userData": "u"})), &NoSecrets);
-    let expected = json!({
-        "DataSource": "noCloud",
-        "NoCloudMetaData": {"instance-id": "6a375988-78d3-5007-949e-a176270c5f03", "local-hostname": "my-vm"},
-        "ConfigDriveMetaData": null, "UserData": "u", "NetworkData": "", "DevicesData": null, "VolumeName": "ci",
-    });
-    assert_eq!(
-        serde_json::from_str::<Value>(&data.to_json()).unwrap(),
-        expected
-    );
-    assert_eq!(data.with_hooked(&data.to_json()).unwrap(), data);
-}
-
-#[test]
-fn unchanged_binary_data_survive_hooks() {
-    let mut data = read_one(
-        &no_cloud(json!({"userDataBase64": "H4sIAAAA/w=="})),
-        &NoSecrets,
-    );
-    assert_eq!(data.user_data, b"\x1f\x8b\x08\x00\x00\x00\xff");
-    let json = data.to_json();
-    assert_eq!(data.with_hooked(&json).unwrap(), data);
-    data.user_data = b"text".to_vec();
-    let changed = json.replace("noCloud", "configDrive");
-    assert_eq!(
-        data.with_hooked(&changed).unwrap().data_source,
-        DataSource::ConfigDrive
-    );
-}
-
-#[test]
-fn invalid_hook_output_is_refused() {
-    let data = read_one(&no_cloud(json!({"userData": "u"})), &NoSecrets);
-    for (json, complaint) in [
-        ("nonsense", "no CloudInitData"),
-        (r#"{"DataSource":"floppy"}"#, "no CloudInitData"),
-        (
-            r#"{"DataSource":"noCloud","UserData":"u"}"#,
-            "neither NoCloudMetaData",
-        ),
-        (
-            r#"{"DataSource":"noCloud","NoCloudMetaData":{"instance-id":"i"}}"#,
-            "no UserData",
-        ),
-    ] {
-        let error = data.with_hooked(json).unwrap_err().to_string();
-        assert!(error.contains(complaint), "{json}: {error}");
-    }
-    let secret = r#"{"DataSource":"noCloud","NoCloudMetaData":"SECRET"}"#;
-    let error = data.with_hooked(secret).unwrap_err().to_string();
-    assert!(error.contains("at line 1 column "), "{error}");
-    assert!(!error.contains("SECRET"), "{error}");
-    let large = " ".repeat(MAX_JSON_BYTES + 1);
-    assert!(matches!(
-        data.with_hooked(&large),
-        Err(HookedDataError::TooLarge(_))
-    ));
-}
-
-#[test]
 fn secrets_are_preferred_to_inline_data() {
     let source = json!({"secretRef": {"name": "s"}, "networkDataSecretRef": {"name": "s"}, "userData": "in place"});
     let vmi = no_cloud(source);
@@ -290,62 +232,4 @@ fn instance_id_is_stable_without_a_firmware_uuid() {
     );
     let none = Vmi::from_json(br#"{"metadata":{"name":"vm"},"spec":{}}"#).unwrap();
     assert_eq!(read(&none, &NoSecrets).unwrap(), None);
-}
-
-struct Topology;
-
-impl HostTopology for Topology {
-    fn numa_node(&self, pci_address: &str) -> Option<u32> {
-        (pci_address == "0000:81:00.0").then_some(1)
-    }
-
-    fn node_cpus(&self, _node: u32) -> Vec<u32> {
-        vec![4, 5, 6]
-    }
-}
-
-const DOMAIN: &str = r#"<domain type='kvm'><name>ns_vm</name>
-<cputune><vcpupin vcpu='0' cpuset='5'/><vcpupin vcpu='1' cpuset='6'/></cputune>
-<devices>
- <interface type='ethernet'><mac address='02:00:00:00:00:01'/><alias name='ua-blue'/>
-  <address type='pci' domain='0x0000' bus='0x01' slot='0x00' function='0x0'/></interface>
- <interface type='ethernet'><alias name='ua-plain'/></interface>
- <hostdev mode='subsystem' type='pci'><source><address domain='0x0000' bus='0x81' slot='0x00' function='0x0'/></source>
-  <alias name='ua-sriov-red'/><address type='pci' domain='0x0000' bus='0x06' slot='0x00' function='0x0'/></hostdev>
- <hostdev mode='subsystem' type='pci'><alias name='ua-gpu-g'/><address type='pci' domain='0x0000' bus='0x07' slot='0x00' function='0x0'/></hostdev>
- <hostdev mode='subsystem' type='usb'><alias name='ua-hostdevice-h'/></hostdev>
-</devices></domain>"#;
-
-fn domain() -> DomainSpec {
-    crate::parse::parse(DOMAIN).unwrap()
-}
-
-#[test]
-fn tagged_devices_are_listed_with_their_addresses() {
-    let devices = json!({
-        "interfaces": [{"name": "blue", "tag": "b"}, {"name": "plain"}, {"name": "red", "tag": "r"}],
-        "gpus": [{"name": "g", "tag": "graphics"}], "hostDevices": [{"name": "h", "tag": "no pci"}],
-    });
-    let cpu = json!({"dedicatedCpuPlacement": true});
-    let more = json!({"domain": {"devices": devices, "cpu": cpu}});
-    let vmi = vmi(json!({"cloudInitConfigDrive": {"userData": "u"}}), &more);
-    let found = metadata(&vmi, &domain(), &Topology).unwrap();
-    let expected = json!([
-        {"type": "nic", "bus": "pci", "address": "0000:01:00.0", "mac": "02:00:00:00:00:01", "tags": ["b"]},
-        {"type": "nic", "bus": "pci", "address": "0000:06:00.0", "alignedCPUs": [0, 1], "tags": ["r"]},
-        {"type": "hostdev", "bus": "pci", "address": "0000:07:00.0", "tags": ["graphics"]},
-    ]);
-    assert_eq!(serde_json::to_value(found).unwrap(), expected);
-}
-
-#[test]
-fn no_tags_give_no_device_metadata() {
-    assert_eq!(
-        metadata(
-            &no_cloud(json!({"userData": "u"})),
-            &domain(),
-            &UnknownTopology
-        ),
-        None
-    );
 }

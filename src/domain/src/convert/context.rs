@@ -7,10 +7,10 @@ use kubevirt_api::vmi::{BLOCK, Devices, Vmi, Volume, VolumeStatus};
 
 use crate::convert::arch::launch_security_kind::Protection;
 use crate::convert::arch::{self, Architecture};
+use crate::convert::cpu_topology;
 use crate::convert::error::ConvertError;
 use crate::convert::purpose::Purpose;
-use crate::convert::topology;
-use crate::host::HostFacts;
+use crate::host_facts::HostFacts;
 use crate::spec::CpuTopology;
 
 /// The inputs of a conversion, and values that several steps derive from them.
@@ -45,8 +45,8 @@ impl<'a> Context<'a> {
         host: &'a HostFacts,
         purpose: Purpose,
     ) -> Result<Self, ConvertError> {
-        let topology = topology::boot_topology(vmi)?;
-        let vcpus = topology::count(&topology)?;
+        let topology = cpu_topology::boot_topology(vmi)?;
+        let vcpus = cpu_topology::count(&topology)?;
         let architecture = arch::of(vmi, host)?;
         Ok(Self {
             vmi,

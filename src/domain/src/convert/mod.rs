@@ -6,6 +6,7 @@
 mod arch;
 mod compute;
 mod context;
+mod cpu_topology;
 mod devices;
 mod error;
 mod file_name;
@@ -13,7 +14,6 @@ mod network;
 mod pci_address;
 mod purpose;
 mod storage;
-mod topology;
 
 use kubevirt_api::options::Options;
 use kubevirt_api::vmi::Vmi;
@@ -25,13 +25,13 @@ use compute::{
 use context::Context;
 use devices::{
     balloon, console_and_channels, controllers, graphics, host_device_numa_placement, host_devices,
-    input, iommufd, nvidia_grace, panic_devices, rng, root_complex, sound, tpm, usb_redirection,
+    iommufd, nvidia_grace, panic_devices, rng, root_complex, sound, tablets, tpm, usb_redirection,
     vsock, watchdog,
 };
 use network::interfaces;
 use storage::{disks, filesystems, io_threads};
 
-use crate::host::HostFacts;
+use crate::host_facts::HostFacts;
 use crate::spec::{DomainSpec, HostDevice};
 
 pub use error::ConvertError;
@@ -41,7 +41,7 @@ pub use compute::qemu_arguments::{FIRMWARE_LOG, is_firmware_logged};
 pub use devices::sriov::has_attached_sriov;
 pub use purpose::Purpose;
 pub use storage::match_volume_block_sizes::{MatchedVolume, matched_volumes};
-pub use storage::volume_devices::{VolumeDevice, volume_devices};
+pub use storage::volumes_of_unknown_mode::{VolumeOfUnknownMode, volumes_of_unknown_mode};
 
 type Step = fn(&Context<'_>, &mut DomainSpec) -> Result<(), ConvertError>;
 
@@ -56,7 +56,7 @@ const STEPS: &[Step] = &[
     console_and_channels::add_channels,
     clock::add,
     rng::add,
-    input::add,
+    tablets::add,
     balloon::add,
     graphics::add,
     sound::add,
@@ -129,7 +129,7 @@ pub(crate) fn migrated_vgpu(
 /// # Errors
 /// [`ConvertError`] for more processors than any machine has.
 pub fn requested_vcpus(vmi: &Vmi) -> Result<u32, ConvertError> {
-    topology::count(&topology::boot_topology(vmi)?)
+    cpu_topology::count(&cpu_topology::boot_topology(vmi)?)
 }
 
 /// Converts a VMI, domain defaults included.

@@ -6,7 +6,7 @@ use kubevirt_api::vmi::Vmi;
 
 use super::error::MigrationXmlError;
 use crate::convert::processor_placement;
-use crate::host::HostFacts;
+use crate::host_facts::HostFacts;
 use crate::render::render;
 use crate::spec::DomainSpec;
 

@@ -8,7 +8,7 @@ use super::cpu_placement::TargetProcessors;
 use super::error::MigrationXmlError;
 use super::{incoming_devices, target_identity};
 use crate::convert::migrated_vgpu;
-use crate::host::HostFacts;
+use crate::host_facts::HostFacts;
 
 /// The edits that further flags of the launcher ask for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::pod_network::dhcp_options::DhcpOptions;
 use crate::pod_network::domain_attachment::is_tap;
 use crate::pod_network::error::PodNetworkError;
 use crate::pod_network::link_names;
-use crate::pod_network::mac::Mac;
+use crate::pod_network::mac_address::Mac;
 use crate::pod_network::subnet::Subnets;
 use crate::spec::{self, DomainSpec, InterfaceTarget, Mtu};
 

@@ -11,12 +11,12 @@
 
 mod change;
 mod disks;
+mod failed_attach_leftovers;
 mod interfaces;
 mod live_domain;
 mod media;
 mod memory;
 mod sriov_interfaces;
-mod stray_device;
 mod unapplied_settings;
 
 use kubevirt_api::vmi::Vmi;
@@ -25,10 +25,10 @@ use crate::spec::DomainSpec;
 
 pub use change::{DeviceChange, LiveDevice, MediumChange};
 pub use disks::data_path;
+pub use failed_attach_leftovers::{AttachLeftovers, BlockNode, DeviceParts, QomMember};
 pub use live_domain::{LiveDomain, device_xml};
 pub use memory::{MemoryChange, MemoryChangeError, memory_change};
 pub use sriov_interfaces::{HostDeviceAttachment, sriov_attachments, sriov_interfaces};
-pub use stray_device::{BlockNode, DeviceParts, QomMember, StrayParts};
 pub use unapplied_settings::RunningSettings;
 
 /// The changes from the running domain to the wanted one, in the order in which they are made. `wanted` is the domain

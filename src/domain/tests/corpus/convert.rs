@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use domain::convert::convert;
 use domain::driver_modes::{DirectIoProbe, ProbeError, set_driver_modes};
-use domain::host::HostFacts;
+use domain::host_facts::HostFacts;
 use domain::render::render;
 use domain::spec::DomainSpec;
 use kubevirt_api::options::Options;

@@ -4,7 +4,7 @@ use domain::access_credentials::{GuestCredentials, agent_credentials};
 use domain::cloud_init;
 use domain::convert::{convert, matched_volumes};
 use domain::disk_expansion::image_expansions;
-use domain::host::HostFacts;
+use domain::host_facts::HostFacts;
 use domain::hotplug_ports::DefinitionPlan;
 use domain::parse::parse;
 use domain::pod_network::taps;

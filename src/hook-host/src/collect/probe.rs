@@ -311,7 +311,7 @@ fn from_sidecar(id: &HookId, sidecar: Sidecar, settings: HookSettings) -> Hook {
             version: sidecar.version.name().to_owned(),
         },
         hook_points: settings.hook_points.clone(),
-        compiled_in: None,
+        compile_time: None,
         ready_after: Duration::ZERO,
     };
     Hook {
@@ -339,7 +339,7 @@ fn from_module(id: &HookId, module: Module, settings: HookSettings) -> Hook {
             digest: module.digest().to_owned(),
         },
         hook_points: settings.hook_points.clone(),
-        compiled_in: match module.code_origin() {
+        compile_time: match module.code_origin() {
             CodeOrigin::Compiled { took, .. } => Some(*took),
             CodeOrigin::Precompiled { .. } | CodeOrigin::Cached => None,
         },

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::attached_device::AttachedDevice;
 use super::hook_point_run::{Input, Output};
-use super::{Chain, bad_input, bounded_host_work};
+use super::{Chain, bad_input, work_within_budget};
 use crate::{HookError, HookPoint, Invocation, Limits, Run};
 
 /// The time that hooks have at the attaches of one request together.
@@ -78,7 +78,7 @@ impl Chain {
         };
         let started = Instant::now();
         let text = xml.clone();
-        let parsing = bounded_host_work::run(
+        let parsing = work_within_budget::run(
             started + self.config.limits.call_deadline,
             xml.len(),
             move |_| AttachedDevice::parse(&text),

@@ -8,7 +8,7 @@ use domain_xml::{Budget, Change};
 
 use super::attached_device::AttachedDevice;
 use super::verify_domain::{Domain, Rejection};
-use super::{bounded_host_work, run_log};
+use super::{run_log, work_within_budget};
 use crate::cloud_init::{CloudInit, CloudInitAnswer};
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook::Hook;
@@ -351,7 +351,7 @@ impl<'a> HookPointRun<'a> {
             let (before, answer) = (before.clone(), Arc::clone(&answer));
             move |budget: &Rc<Budget<'static>>| before.apply(&answer, budget)
         };
-        let applied = bounded_host_work::run(deadline, answer.len(), work).await;
+        let applied = work_within_budget::run(deadline, answer.len(), work).await;
         let applied = applied.map_err(|unfinished| unfinished.to_string());
         let applied = applied.and_then(|applied| applied);
         let documents = || match (Arc::unwrap_or_clone(answer), &applied) {
@@ -415,7 +415,7 @@ impl<'a> HookPointRun<'a> {
             let xml = Arc::clone(&xml);
             move |budget: &Rc<Budget<'static>>| check(&xml, budget)
         };
-        let verified = bounded_host_work::run(deadline, xml.len(), work).await;
+        let verified = work_within_budget::run(deadline, xml.len(), work).await;
         let (parsed, changes) = self.accepted(hook, verified)?;
         Ok((Arc::new(parsed), Arc::unwrap_or_clone(xml), changes))
     }
@@ -455,9 +455,9 @@ impl<'a> HookPointRun<'a> {
     fn accepted<T>(
         &self,
         hook: &Hook,
-        verified: Result<Result<T, Rejection>, bounded_host_work::Unfinished>,
+        verified: Result<Result<T, Rejection>, work_within_budget::Unfinished>,
     ) -> Result<T, HookError> {
-        let unchecked = |unfinished: bounded_host_work::Unfinished| {
+        let unchecked = |unfinished: work_within_budget::Unfinished| {
             self.bad_output(hook, unfinished.to_string())
         };
         match verified.map_err(unchecked)? {
@@ -467,7 +467,7 @@ impl<'a> HookPointRun<'a> {
                 Err(self.denied(hook, refused))
             }
             Err(Rejection::NotGranted(NotGranted::Unchecked)) => {
-                Err(unchecked(bounded_host_work::Unfinished::Steps))
+                Err(unchecked(work_within_budget::Unfinished::Steps))
             }
         }
     }

@@ -7,7 +7,6 @@
 
 mod attach_device;
 mod attached_device;
-mod bounded_host_work;
 mod hook_order;
 mod hook_point_run;
 #[cfg(test)]
@@ -15,6 +14,7 @@ mod hook_point_run;
 mod recording_tests;
 mod run_log;
 mod verify_domain;
+mod work_within_budget;
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -159,7 +159,7 @@ impl Chain {
         };
         let time = self.config.limits.call_deadline;
         let size = documents.cloud_init_data_json.len();
-        let decoded = bounded_host_work::run(Instant::now() + time, size, move |_| {
+        let decoded = work_within_budget::run(Instant::now() + time, size, move |_| {
             CloudInit::decode(&documents)
         });
         let decoded = decoded.await.map_err(|unfinished| unfinished.to_string());
@@ -318,7 +318,7 @@ impl Chain {
         let deadline = Instant::now() + self.config.limits.call_deadline;
         let searched = Arc::clone(&provenance);
         let work = move |budget: &Rc<Budget<'static>>| searched.overlaps_within(budget);
-        match bounded_host_work::run(deadline, provenance.path_bytes(), work).await {
+        match work_within_budget::run(deadline, provenance.path_bytes(), work).await {
             Ok(overlaps) => overlaps.iter().for_each(run_log::overlap),
             Err(reason) => run_log::no_overlaps(&reason.to_string()),
         }
@@ -399,7 +399,7 @@ async fn parse(xml: &mut String, time: Duration) -> Result<Domain, String> {
     let text = Arc::new(std::mem::take(xml));
     let shared = Arc::clone(&text);
     let work = move |_: &_| Domain::parse(&shared);
-    let parsed = bounded_host_work::run(Instant::now() + time, text.len(), work).await;
+    let parsed = work_within_budget::run(Instant::now() + time, text.len(), work).await;
     *xml = Arc::unwrap_or_clone(text);
     parsed.map_err(|unfinished| unfinished.to_string())?
 }

@@ -38,7 +38,7 @@ fn idle() -> Hook {
                 digest: String::new(),
             },
             hook_points: Vec::new(),
-            compiled_in: None,
+            compile_time: None,
             ready_after: Duration::ZERO,
         },
         settings: resolve_sidecar(Vec::new(), &Limits::default(), None, None).unwrap(),

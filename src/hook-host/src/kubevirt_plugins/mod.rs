@@ -18,7 +18,7 @@ mod hook_list;
 mod in_process_module;
 mod plugin_call;
 mod plugin_json;
-mod socket;
+mod plugin_socket;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;

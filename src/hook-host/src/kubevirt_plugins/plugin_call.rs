@@ -11,7 +11,7 @@ use tonic::Status;
 use tonic::transport::Channel;
 
 use super::hook_list::HookList;
-use super::socket::{SocketError, SocketPath};
+use super::plugin_socket::{SocketError, SocketPath};
 use crate::Reason;
 use crate::sidecar::{channel, status_text};
 

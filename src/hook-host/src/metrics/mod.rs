@@ -3,7 +3,7 @@
 //! The chain counts each call once, where it logs it. The number of series is bounded: hooks of a chain are fixed,
 //! hooks of plugins come with the VMI and share [`MAX_HOOKS`], hook points and outcomes are closed sets.
 
-mod log;
+mod log_lines;
 mod prometheus;
 
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub struct HookMetrics(Mutex<BTreeMap<String, HookCounts>>);
 struct HookCounts {
     identity: HookIdentity,
     /// The duration of the module's compilation, if this process compiled it.
-    compiled_in: Option<Duration>,
+    compile_time: Option<Duration>,
     points: BTreeMap<HookPoint, PointCounts>,
 }
 
@@ -65,7 +65,7 @@ impl HookMetrics {
             return;
         };
         counts.identity = info.identity();
-        counts.compiled_in = info.compiled_in;
+        counts.compile_time = info.compile_time;
         for subscription in &info.hook_points {
             counts.points.entry(subscription.point).or_default();
         }
@@ -74,7 +74,7 @@ impl HookMetrics {
     /// Sets the duration of a module's compilation that preceded the collection.
     pub fn set_compile_time(&self, hook: &str, took: Duration) {
         if let Some(counts) = self.lock().get_mut(hook) {
-            counts.compiled_in = Some(took);
+            counts.compile_time = Some(took);
         }
     }
 
@@ -146,7 +146,7 @@ mod tests {
                 digest: "ab".repeat(32),
             },
             hook_points: Vec::new(),
-            compiled_in: Some(Duration::from_millis(1500)),
+            compile_time: Some(Duration::from_millis(1500)),
             ready_after: Duration::ZERO,
         }
     }

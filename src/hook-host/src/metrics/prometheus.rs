@@ -47,8 +47,8 @@ fn compile_times(text: &mut PrometheusText, hooks: &BTreeMap<String, HookCounts>
         "Duration of the module's compilation; none for a module that was compiled before.",
     );
     for (hook, counts) in hooks {
-        if let Some(compiled_in) = counts.compiled_in {
-            text.sample(NAME, &[("hook", hook)], compiled_in.as_secs_f64());
+        if let Some(compile_time) = counts.compile_time {
+            text.sample(NAME, &[("hook", hook)], compile_time.as_secs_f64());
         }
     }
 }

@@ -22,20 +22,20 @@ pub mod module_signature;
 mod operator_policy;
 mod pattern_subset;
 pub mod permission;
-mod requires;
 mod resolve;
 mod strict_yaml;
 mod summary;
 mod version_range;
+mod version_requirements;
 mod yaml_values;
 
 pub use hook_yaml::HookYaml;
 pub use operator_policy::{Allow, Digests, OperatorPolicy};
 pub use pattern_subset::names_dangerous;
-pub use requires::{HostVersions, Requirement, UnknownVersion};
 pub use resolve::{HookSettings, ModuleIdentity, ResolveError};
 pub use strict_yaml::{PolicyError, PolicySource};
 pub use summary::{PolicySummary, PolicyWarning};
+pub use version_requirements::{HostVersions, Requirement, UnknownVersion};
 
 pub(crate) use grant::{Grant, GrantRefusal, Layer, NotGranted};
 pub(crate) use hook_yaml::FILE as HOOK_YAML;

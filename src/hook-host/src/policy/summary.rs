@@ -1,5 +1,9 @@
 //! What an operator's policy allows, in words, and what an operator may not have meant.
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
+
 use std::time::Duration;
 
 use super::OperatorPolicy;
@@ -269,119 +273,5 @@ impl Allow {
             None => with_defaults.then(|| format!("  {name}: {default}")),
         };
         lists.into_iter().filter_map(line).collect()
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-
-    fn summary(text: &str) -> PolicySummary {
-        OperatorPolicy::parse(Path::new("p.yaml"), text)
-            .unwrap()
-            .summary()
-    }
-
-    #[test]
-    fn a_rule_with_keys_names_them() {
-        let key = include_str!("../../../sigstore-bundle/tests/bundles/key.pub");
-        let key = key.replace('\n', "\n    ");
-        let text = format!(
-            "rules:\n- namespaces: [infra]\n  keys:\n  - |\n    {key}\n  allow: {{dangerous: [DiskFormat]}}\n"
-        );
-        let summary = summary(&text);
-        let rule = &summary.allows[summary.allows.len() - 3..];
-        assert_eq!(
-            rule,
-            [
-                "namespace infra, signed by the key DrRankyFe9VLy49z/pgK3ZkPgRuOHtj31dSVNl3TkFA=, instead:",
-                "  not signed by such a key: refused",
-                "  dangerous: DiskFormat",
-            ]
-        );
-        let warnings = summary.warnings.iter();
-        let mut texts = warnings.map(|warning| warning.text);
-        assert!(!texts.any(|text| text.contains("of these namespaces")));
-    }
-
-    #[test]
-    fn every_key_has_a_line() {
-        let text = "digests: Pinned\nsidecars: Forbid\nfailurePolicies: [Fail]\n\
-            limits: {deadline: 1s, memory: 32Mi}\n\
-            allow: {paths: [/domain/title], dangerous: [], config: [a, b]}\n\
-            rules: [{namespaces: [infra], allow: {dangerous: [DiskFormat], hookPoints: [PreStart]}}]\n";
-        assert_eq!(
-            summary(text).allows,
-            [
-                "modules: those whose sha256 is in their hook.yaml or in a rule, or that a rule's key signed",
-                "gRPC sidecars: none",
-                "called with a domain that arrives by a migration: modules",
-                "failure policies: Fail",
-                "limits: deadline 1s, memory 33554432 bytes",
-                "all hooks:",
-                "  paths: /domain/title",
-                "  dangerous: nothing",
-                "  dirs: nothing",
-                "  config: a, b",
-                "  hookPoints: what each module declares",
-                "  migration: what each module declares",
-                "  pod: nothing",
-                "  podRecords: nothing",
-                "namespace infra, instead:",
-                "  dangerous: DiskFormat",
-                "  hookPoints: PreStart",
-            ]
-        );
-    }
-
-    #[test]
-    fn what_is_left_open_is_pointed_out() {
-        let warned = |text: &str| -> Vec<(String, String)> {
-            let warnings = summary(text).warnings.into_iter();
-            warnings
-                .map(|one| (one.place, one.text.to_owned()))
-                .collect()
-        };
-        let all = warned("sidecars: Allow\n");
-        assert_eq!(all.len(), 5, "{all:?}");
-        let has = |all: &[(String, String)], place: &str, part: &str| {
-            all.iter()
-                .any(|(at, text)| at == place && text.contains(part))
-        };
-        assert!(has(&all, "p.yaml:1:11", "sidecars: Forbid"), "{all:?}");
-        assert!(has(&all, "p.yaml", "digests: Listed") && has(&all, "p.yaml", "paths: []"));
-        let digest = "a".repeat(64);
-        let careful = format!(
-            "digests: Listed\nsidecars: Forbid\nfailurePolicies: [Fail, DryRun]\n\
-             allow: {{paths: [], hookPoints: [PreStart]}}\n\
-             rules: [{{digests: [{digest}], allow: {{dangerous: [DiskFormat]}}}}]\n"
-        );
-        assert_eq!(warned(&careful), []);
-        let to_all = careful.replace("paths: []", "paths: [], dangerous: [Emulator]");
-        assert!(
-            has(&warned(&to_all), "p.yaml:4:31", "every module gets"),
-            "{:?}",
-            warned(&to_all)
-        );
-        let migrates = |more: &str| {
-            let points = format!("hookPoints: [PreStart, PreMigrationSource]{more}");
-            warned(&careful.replace("hookPoints: [PreStart]", &points))
-        };
-        let open = migrates("");
-        assert!(has(&open, "p.yaml:4:32", "without `migration`"), "{open:?}");
-        assert_eq!(migrates(", migration: [bandwidth]"), []);
-        let in_rule = careful.replace(
-            "{dangerous: [DiskFormat]}",
-            "{dangerous: [DiskFormat], hookPoints: [PreMigrationSource]}",
-        );
-        assert!(warned(&in_rule)[0].1.contains("without `migration`"));
-        let by_namespace = careful.replace(
-            "}]\n",
-            "}, {namespaces: [a], allow: {dangerous: [Emulator]}}]\n",
-        );
-        assert!(warned(&by_namespace)[0].1.contains("of these namespaces"));
     }
 }

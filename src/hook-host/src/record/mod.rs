@@ -1,12 +1,11 @@
 //! Records of runs: one JSON file per run, with everything that [`crate::replay`] needs.
 
-mod evidence;
 mod format;
 mod reader;
 mod recorder;
 mod redaction;
+mod run_evidence;
 
-pub(crate) use evidence::RunEvidence;
 pub(crate) use format::HookPayload;
 pub use format::{
     GrantEntry, HookEntry, Input, InvocationEntry, LimitsUsed, LogEntry, Output, Record,
@@ -14,3 +13,4 @@ pub use format::{
 pub use reader::ReadError;
 pub(crate) use recorder::Recorder;
 pub use recorder::{RecordConfig, RecordError};
+pub(crate) use run_evidence::RunEvidence;

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::evidence::RunEvidence;
 use super::format::Record;
 use super::redaction;
+use super::run_evidence::RunEvidence;
 use crate::Run;
 use crate::fixed_clock_and_random::Determinism;
 

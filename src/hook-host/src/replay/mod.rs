@@ -126,7 +126,7 @@ async fn hook(
             digest: module.digest().to_owned(),
         },
         hook_points: module.description().hook_points.clone(),
-        compiled_in: None,
+        compile_time: None,
         ready_after: Duration::ZERO,
     };
     Ok(Hook {

@@ -39,7 +39,7 @@ async fn set_clock(client: Client, domain: Arc<dyn Domain>) {
         });
         match set.await {
             Ok(()) => return tracing::info!("guest time set"),
-            Err(CallError::Libvirt(error)) if is_final(&error) => {
+            Err(CallError::Libvirt(error)) if is_permanent(&error) => {
                 return tracing::debug!(reason = %error, "guest time not set");
             }
             Err(error) => latest = Some(error),
@@ -56,7 +56,7 @@ fn now() -> Duration {
 }
 
 /// Whether every later attempt fails too: the guest has no agent, its agent cannot set the time, or the guest is gone.
-fn is_final(error: &Error) -> bool {
+fn is_permanent(error: &Error) -> bool {
     matches!(
         error.code,
         code::OPERATION_UNSUPPORTED | code::ARGUMENT_UNSUPPORTED | code::NO_DOMAIN
@@ -68,13 +68,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_that_may_pass_is_retried() {
+    fn every_transient_error_is_retried() {
         let error = |code| Error {
             code,
             domain: 10,
             message: String::new(),
         };
-        for passing in [
+        for transient in [
             code::INTERNAL_ERROR,
             code::OPERATION_INVALID,
             code::OPERATION_TIMEOUT,
@@ -82,10 +82,10 @@ mod tests {
             code::AGENT_COMMAND_TIMEOUT,
             code::AGENT_COMMAND_FAILED,
         ] {
-            assert!(!is_final(&error(passing)), "{passing}");
+            assert!(!is_permanent(&error(transient)), "{transient}");
         }
-        assert!(is_final(&error(code::ARGUMENT_UNSUPPORTED)), "no agent");
-        assert!(is_final(&error(code::OPERATION_UNSUPPORTED)));
-        assert!(is_final(&error(code::NO_DOMAIN)));
+        assert!(is_permanent(&error(code::ARGUMENT_UNSUPPORTED)), "no agent");
+        assert!(is_permanent(&error(code::OPERATION_UNSUPPORTED)));
+        assert!(is_permanent(&error(code::NO_DOMAIN)));
     }
 }

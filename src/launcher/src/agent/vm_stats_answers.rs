@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use super::LIBVIRT_MARGIN;
 use super::answer::{self, AnswerError};
 use crate::blocking::NoAnswer;
-use crate::libvirt_client::{AGENT, Age, CallError, Client, SharedAnswer};
+use crate::libvirt_client::{AGENT, CacheAge, CallError, Client, SingleFlightCache};
 
 /// virt-handler waits 5 s for all of them.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -68,7 +68,7 @@ impl AgentDataError {
 /// The shared answers.
 pub struct AgentData {
     client: Client,
-    answers: Vec<(&'static str, SharedAnswer<Arc<str>, AgentDataError>)>,
+    answers: Vec<(&'static str, SingleFlightCache<Arc<str>, AgentDataError>)>,
 }
 
 impl AgentData {
@@ -76,11 +76,14 @@ impl AgentData {
     pub fn new(client: Client) -> AgentData {
         let answers = COMMANDS.map(|(command, seconds)| {
             let age = Duration::from_secs(seconds);
-            let age = Age {
-                limit: age,
-                refresh: age,
+            let age = CacheAge {
+                max: age,
+                refresh_after: age,
             };
-            (command, SharedAnswer::new("asking the guest agent", age))
+            (
+                command,
+                SingleFlightCache::new("asking the guest agent", age),
+            )
         });
         AgentData {
             client,

@@ -4,6 +4,9 @@
 //! `Unix`, QEMU listens there itself and the directory is all that it needs. With the older one the launcher listens,
 //! and pipes to the loopback ports on which QEMU then listens.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::net::Ipv4Addr;
@@ -171,119 +174,5 @@ async fn pipe(mut connection: UnixStream, port: u16) {
     };
     if let Err(error) = piped.await {
         tracing::warn!(reason = %error, port, "piping a migration's connection to QEMU");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn unix_transport_needs_a_directory_only() {
-        let root = tempfile::tempdir().unwrap();
-        let directory = root.path().join("share/migrationproxy");
-        let mut sockets = MigrationSockets::default();
-        for _ in 0..2 {
-            let prepared = sockets.prepare(&directory, "1234", Transport::Unix);
-            prepared.await.unwrap();
-        }
-        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
-        // QEMU's, which it leaves when it is killed.
-        std::fs::write(directory.join("1234-49152-source.sock"), "").unwrap();
-        drop(sockets);
-        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
-    }
-
-    #[tokio::test]
-    async fn repeated_preparation_keeps_listeners() {
-        let root = tempfile::tempdir().unwrap();
-        let path = |port| root.path().join(format!("1234-{port}-source.sock"));
-        let mut sockets = MigrationSockets::default();
-        let transport = |with_disks| Transport::Loopback { with_disks };
-        let inode = |port| {
-            use std::os::unix::fs::MetadataExt;
-            path(port).metadata().unwrap().ino()
-        };
-        sockets
-            .prepare(root.path(), "1234", transport(false))
-            .await
-            .unwrap();
-        let first = inode(49152);
-        std::fs::write(root.path().join("1234-49153-source.sock"), "").unwrap();
-        sockets
-            .prepare(root.path(), "1234", transport(true))
-            .await
-            .unwrap();
-        assert_eq!(inode(49152), first);
-        for port in [49152, 49153] {
-            UnixStream::connect(path(port)).await.unwrap();
-        }
-        sockets
-            .prepare(root.path(), "5678", transport(false))
-            .await
-            .unwrap();
-        assert!(UnixStream::connect(path(49152)).await.is_err());
-    }
-
-    #[tokio::test]
-    async fn listener_stays_when_another_cannot_be_made() {
-        let root = tempfile::tempdir().unwrap();
-        let path = |port| root.path().join(format!("1234-{port}-source.sock"));
-        let mut sockets = MigrationSockets::default();
-        let transport = |with_disks| Transport::Loopback { with_disks };
-        let prepared = sockets.prepare(root.path(), "1234", transport(false));
-        prepared.await.unwrap();
-        std::fs::create_dir(path(49153)).unwrap();
-        let prepared = sockets.prepare(root.path(), "1234", transport(true)).await;
-        let error = prepared.unwrap_err().to_string();
-        assert!(error.contains("1234-49153-source.sock"), "{error}");
-        UnixStream::connect(path(49152)).await.unwrap();
-        std::fs::remove_dir(path(49153)).unwrap();
-        let prepared = sockets.prepare(root.path(), "1234", transport(true));
-        prepared.await.unwrap();
-        UnixStream::connect(path(49153)).await.unwrap();
-        // Somebody has removed a socket.
-        std::fs::remove_file(path(49152)).unwrap();
-        let prepared = sockets.prepare(root.path(), "1234", transport(true));
-        prepared.await.unwrap();
-        for port in [49152, 49153] {
-            UnixStream::connect(path(port)).await.unwrap();
-        }
-    }
-
-    #[tokio::test]
-    async fn connection_is_piped_to_the_port() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("x.sock");
-        let qemu = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let port = qemu.local_addr().unwrap().port();
-        let socket = unix_listener::bind(&path).unwrap();
-        let _listener = listen(path.clone(), port, socket).unwrap();
-        let mut source = UnixStream::connect(&path).await.unwrap();
-        let (mut target, _) = qemu.accept().await.unwrap();
-        source.write_all(b"memory").await.unwrap();
-        source.shutdown().await.unwrap();
-        let mut received = Vec::new();
-        target.read_to_end(&mut received).await.unwrap();
-        assert_eq!(received, b"memory");
-        target.write_all(b"done").await.unwrap();
-        drop(target);
-        received.clear();
-        source.read_to_end(&mut received).await.unwrap();
-        assert_eq!(received, b"done");
-    }
-
-    #[tokio::test]
-    async fn directory_that_cannot_be_made_is_named() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let directory = file.path().join("migrationproxy");
-        let mut sockets = MigrationSockets::default();
-        let error = sockets.prepare(&directory, "1234", Transport::Unix).await;
-        let error = error.unwrap_err().to_string();
-        assert!(error.contains("migrationproxy"), "{error}");
     }
 }

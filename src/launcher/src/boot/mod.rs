@@ -1,7 +1,8 @@
 //! What a boot prepares in the pod: disks, cloud-init data, images of configuration, the guest's network.
 //!
-//! [`preparation`] is the facade that the manager uses; each other module prepares one kind of resource.
+//! [`boot_resources`] is the facade that the manager uses; each other module prepares one kind of resource.
 
+pub(crate) mod boot_resources;
 pub(crate) mod cloud_init;
 mod config_disks;
 pub(crate) mod disks;
@@ -10,4 +11,3 @@ pub(crate) mod image_volumes;
 mod iso9660;
 pub(crate) mod migration_sockets;
 mod network;
-pub(crate) mod preparation;

@@ -1,6 +1,9 @@
 //! Decodes protobuf messages into the launcher's types. Every message is destructured completely, so that a field that
 //! KubeVirt adds does not go unnoticed.
 
+#[cfg(test)]
+mod tests;
+
 use hook_host::{Plugins, PluginsError};
 use kubevirt_api::migration_options::{MigrationOptions, MigrationOptionsError};
 use kubevirt_api::options::{
@@ -190,77 +193,5 @@ fn cluster(config: wire::ClusterConfig) -> ClusterConfig {
         pci_numa_aware_topology_enabled: pcinuma_aware_topology_enabled,
         vgpu_live_migration_enabled,
         grace_io_virtualization_enabled,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn plugins_are_read_whatever_else_is_in_the_options() {
-        let read = |json: &str| {
-            plugins(Some(&wire::VirtualMachineOptions {
-                plugins_json: json.as_bytes().to_vec(),
-                ..Default::default()
-            }))
-        };
-        assert!(plugins(None).unwrap().is_empty());
-        assert!(read("null").unwrap().is_empty());
-        let one =
-            r#"[{"metadata":{"name":"numa"},"spec":{"domainHooks":[{"cel":{"expression":"x"}}]}}]"#;
-        assert!(!read(one).unwrap().is_empty());
-        let error = read("{").unwrap_err().to_string();
-        assert!(
-            error.starts_with("failed to deserialize plugins from options: "),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn options_keep_everything() {
-        let options = options(Some(wire::VirtualMachineOptions {
-            virtual_machine_sm_bios: Some(wire::SmBios {
-                family: "KubeVirt".into(),
-                ..Default::default()
-            }),
-            mem_balloon_stats_period: 10,
-            cluster_config: Some(wire::ClusterConfig {
-                pcinuma_aware_topology_enabled: true,
-                ..Default::default()
-            }),
-            topology: Some(wire::Topology {
-                numa_cells: vec![wire::Cell {
-                    id: 1,
-                    ..Default::default()
-                }],
-            }),
-            ..Default::default()
-        }))
-        .unwrap();
-        assert_eq!(options.smbios.unwrap().family, "KubeVirt");
-        assert_eq!(options.mem_balloon_stats_period, 10);
-        assert!(
-            options
-                .cluster_config
-                .unwrap()
-                .pci_numa_aware_topology_enabled
-        );
-        assert_eq!(options.topology.unwrap().numa_cells[0].id, 1);
-    }
-
-    #[test]
-    fn missing_vmi_gives_kubevirts_message() {
-        for json in ["", "{", "[]", r#"{"metadata":{}}"#] {
-            let error = vmi(Some(&wire::Vmi {
-                vmi_json: json.as_bytes().to_vec(),
-            }))
-            .unwrap_err();
-            assert_eq!(
-                error.to_string(),
-                "No valid vmi object present in command server request"
-            );
-        }
     }
 }

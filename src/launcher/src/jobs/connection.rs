@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use libvirt::{Domain, Hypervisor};
+use libvirt::{Domain, HypervisorConnection};
 use tokio::runtime::Handle;
 
 use super::JobError;
@@ -12,10 +12,10 @@ use crate::libvirt_client::Connect;
 
 /// A connection and the domain on it; dropped, it is closed on a thread for blocking calls.
 pub(super) struct JobConnection {
-    pub(super) hypervisor: Arc<dyn Hypervisor>,
+    pub(super) hypervisor: Arc<dyn HypervisorConnection>,
     pub(super) domain: Arc<dyn Domain>,
     // The last field: these are the last references.
-    _closes: DropOffWorker<(Arc<dyn Hypervisor>, Arc<dyn Domain>)>,
+    _closes: DropOffWorker<(Arc<dyn HypervisorConnection>, Arc<dyn Domain>)>,
 }
 
 impl JobConnection {

@@ -79,12 +79,12 @@ pub(crate) enum JobError {
     #[error(
         "the guest has not released its SR-IOV interfaces within {0:?}; does it support hot-unplug?"
     )]
-    HostDevicesKept(Duration),
+    HostDevicesNotReleased(Duration),
     /// The migration failed after the guest, or a part of it, may have moved.
     #[error(
         "{0}; the guest is not resumed here, because the target has it, or a part of it, or may have it"
     )]
-    GuestLeft(Box<JobError>),
+    GuestMayHaveMoved(Box<JobError>),
     /// The job's task or thread ended without a result.
     #[error(
         "the job failed inside the launcher; this is a fault of the launcher, please report it"

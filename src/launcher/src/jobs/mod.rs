@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use domain::host::HostFacts;
+use domain::host_facts::HostFacts;
 use futures_util::future::BoxFuture;
 use hook_host::Invocation;
 use kubevirt_api::domain_metadata::{Backup, MemoryDump, Migration};
@@ -411,7 +411,7 @@ impl Jobs {
         let run = migration::run(Arc::clone(&self.context), job, record.clone(), control);
         let result = tokio::spawn(run).await.unwrap_or(Err(JobError::Fault));
         let mut state = self.lock();
-        state.has_left = matches!(&result, Ok(()) | Err(JobError::GuestLeft(_)));
+        state.has_left = matches!(&result, Ok(()) | Err(JobError::GuestMayHaveMoved(_)));
         state.migration = None;
         state.abort = None;
         // virt-handler may ask for the next migration as soon as it has read the end; that waits for this lock.

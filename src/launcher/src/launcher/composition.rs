@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::agent::PollIntervals;
-use crate::boot::preparation::BootResources;
+use crate::boot::boot_resources::BootResources;
 use crate::command_server::{CommandService, Server};
 use crate::hooks::Hooks;
 use crate::jobs::MigrationEnvironment;

@@ -14,13 +14,13 @@ use domain::migration::IncomingEdits;
 use hook_host::Reason;
 use hook_host::policy::permission::unreviewed_libvirt;
 use kubevirt_api::vmi::Vmi;
-use libvirt::Hypervisor;
+use libvirt::HypervisorConnection;
 use tokio::sync::watch;
 
 use crate::agent::PollIntervals;
+use crate::boot::boot_resources::BootResources;
 use crate::boot::host;
 use crate::boot::image_volumes::ImageVolumes;
-use crate::boot::preparation::BootResources;
 use crate::config::Config;
 use crate::hooks::Hooks;
 use crate::instance_lock::InstanceLock;
@@ -120,7 +120,7 @@ fn connect(uri: String, has_hooks: bool) -> Connect {
     })
 }
 
-fn report_unreviewed(hypervisor: &dyn Hypervisor) {
+fn report_unreviewed(hypervisor: &dyn HypervisorConnection) {
     match hypervisor.version() {
         Ok(version) => {
             if let Some(warning) = unreviewed_libvirt(version.0) {

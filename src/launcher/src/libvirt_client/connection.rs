@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use libvirt::{Event, EventHandler, Hypervisor, Subscription};
+use libvirt::{Event, EventHandler, HypervisorConnection, Subscription};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -18,8 +18,9 @@ use crate::blocking::{self, NoAnswer};
 /// Makes a connection; blocking.
 /// Opens a connection to the daemon at a URI. Blocking.
 pub(crate) type ConnectTarget =
-    Arc<dyn Fn(&str) -> libvirt::Result<Arc<dyn Hypervisor>> + Send + Sync>;
-pub(crate) type Connect = Arc<dyn Fn() -> libvirt::Result<Arc<dyn Hypervisor>> + Send + Sync>;
+    Arc<dyn Fn(&str) -> libvirt::Result<Arc<dyn HypervisorConnection>> + Send + Sync>;
+pub(crate) type Connect =
+    Arc<dyn Fn() -> libvirt::Result<Arc<dyn HypervisorConnection>> + Send + Sync>;
 
 /// What the connection reports.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,7 +71,7 @@ pub(super) struct Session {
     /// Counts the connections made.
     pub(super) generation: u64,
     /// libvirt.
-    pub(super) hypervisor: Arc<dyn Hypervisor>,
+    pub(super) hypervisor: Arc<dyn HypervisorConnection>,
 }
 
 /// The current connection, which is replaced after a loss.
@@ -160,7 +161,10 @@ impl Connection {
     }
 }
 
-async fn attempt(uri: &str, connect: &Connect) -> Result<Arc<dyn Hypervisor>, ConnectionError> {
+async fn attempt(
+    uri: &str,
+    connect: &Connect,
+) -> Result<Arc<dyn HypervisorConnection>, ConnectionError> {
     let connect = Arc::clone(connect);
     match blocking::call("connecting to libvirt", ATTEMPT, move || connect()).await {
         Ok(Ok(hypervisor)) => Ok(hypervisor),
@@ -230,7 +234,7 @@ impl Reconnector {
 
     async fn subscribe(
         &self,
-        hypervisor: Arc<dyn Hypervisor>,
+        hypervisor: Arc<dyn HypervisorConnection>,
     ) -> Result<Subscription, ConnectionError> {
         let (handler, lost) = (Arc::clone(&self.handler), self.lost.clone());
         let forward: EventHandler = Box::new(move |event| match event {

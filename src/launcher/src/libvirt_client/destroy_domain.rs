@@ -10,7 +10,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use libvirt::{DestroyMode, Domain, Hypervisor};
+use libvirt::{DestroyMode, Domain, HypervisorConnection};
 use rustix::process::Signal;
 
 use super::call_class::{CallClass, ENDING};
@@ -37,7 +37,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The connection that only ends the domain.
 pub(super) struct EndingConnection {
     connect: Connect,
-    current: Mutex<Option<Arc<dyn Hypervisor>>>,
+    current: Mutex<Option<Arc<dyn HypervisorConnection>>>,
 }
 
 impl EndingConnection {
@@ -49,7 +49,7 @@ impl EndingConnection {
     }
 
     /// The connection, opened again if it was lost; waits for a daemon that is being restarted. Blocking.
-    fn open(&self) -> libvirt::Result<Arc<dyn Hypervisor>> {
+    fn open(&self) -> libvirt::Result<Arc<dyn HypervisorConnection>> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(alive) = current.as_ref().filter(|hypervisor| hypervisor.is_alive()) {
             return Ok(Arc::clone(alive));
@@ -74,7 +74,7 @@ impl EndingConnection {
         work: impl Fn(&dyn Domain) -> libvirt::Result<T>,
     ) -> libvirt::Result<Option<T>> {
         let hypervisor = self.open()?;
-        let run = |hypervisor: &dyn Hypervisor| match hypervisor.lookup(name)? {
+        let run = |hypervisor: &dyn HypervisorConnection| match hypervisor.lookup(name)? {
             Some(domain) => work(&*domain).map(Some),
             None => Ok(None),
         };

@@ -18,14 +18,14 @@ mod domain_snapshot;
 mod error;
 mod lane;
 mod screenshot_and_dirty_rate;
-mod shared_answer;
+mod single_flight_cache;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::spec::DomainSpec;
-use libvirt::{Domain, DomainStats, Event, Hypervisor, State, Version, XmlKind};
+use libvirt::{Domain, DomainStats, Event, HypervisorConnection, State, Version, XmlKind};
 use tokio::time::Instant;
 
 use crate::blocking::NoAnswer;
@@ -37,7 +37,7 @@ pub(crate) use connection::{Connect, ConnectTarget, Connection, ConnectionError,
 pub(crate) use detach_device::detach_device;
 pub(crate) use domain_snapshot::{DomainSnapshot, Presence, SnapshotError};
 pub(crate) use error::{CallError, response_text};
-pub(crate) use shared_answer::{Age, SharedAnswer};
+pub(crate) use single_flight_cache::{CacheAge, SingleFlightCache};
 
 use call_class::{DESCRIPTION, Lanes, QUERY, STATE, STATISTICS};
 use connection::Session;
@@ -47,9 +47,9 @@ use domain_snapshot::SpecReader;
 use screenshot_and_dirty_rate::{DIRTY_RATE_AGE, SharedDirtyRate};
 
 /// Statistics are at most as old as the reference's; polled ones are younger.
-const STATISTICS_AGE: Age = Age {
-    limit: Duration::from_millis(3250),
-    refresh: Duration::from_secs(1),
+const STATISTICS_AGE: CacheAge = CacheAge {
+    max: Duration::from_millis(3250),
+    refresh_after: Duration::from_secs(1),
 };
 
 /// Calls libvirt about one domain. Clones are the same client.
@@ -65,8 +65,8 @@ struct Inner {
     ending: EndingConnection,
     handle: DomainHandle,
     reader: SpecReader,
-    snapshots: SharedAnswer<Arc<DomainSnapshot>, SnapshotError>,
-    statistics: SharedAnswer<Option<Arc<str>>, CallError>,
+    snapshots: SingleFlightCache<Arc<DomainSnapshot>, SnapshotError>,
+    statistics: SingleFlightCache<Option<Arc<str>>, CallError>,
     dirty_rate: SharedDirtyRate,
     /// QEMU's version, as the daemon of this session knows it.
     version: Mutex<Option<(u64, Version)>>,
@@ -83,9 +83,9 @@ impl Client {
             lanes: Lanes::default(),
             handle: DomainHandle::default(),
             reader: SpecReader::default(),
-            snapshots: SharedAnswer::new("reading the domain", Age::NONE),
-            statistics: SharedAnswer::new("reading statistics", STATISTICS_AGE),
-            dirty_rate: SharedAnswer::new("measuring the dirty rate", DIRTY_RATE_AGE),
+            snapshots: SingleFlightCache::new("reading the domain", CacheAge::NONE),
+            statistics: SingleFlightCache::new("reading statistics", STATISTICS_AGE),
+            dirty_rate: SingleFlightCache::new("measuring the dirty rate", DIRTY_RATE_AGE),
             version: Mutex::default(),
         }))
     }
@@ -144,7 +144,7 @@ impl Client {
     ) -> Result<T, CallError>
     where
         T: Send + 'static,
-        F: Fn(&dyn Hypervisor) -> libvirt::Result<T> + Send + Sync + 'static,
+        F: Fn(&dyn HypervisorConnection) -> libvirt::Result<T> + Send + Sync + 'static,
     {
         let work = Arc::new(work);
         let attempt = async |class| {

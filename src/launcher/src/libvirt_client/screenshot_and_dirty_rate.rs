@@ -7,7 +7,7 @@ use libvirt::{Domain, Screenshot};
 use tokio::time::{Instant, sleep};
 
 use super::call_class::STATISTICS;
-use super::shared_answer::{Age, SharedAnswer};
+use super::single_flight_cache::{CacheAge, SingleFlightCache};
 use super::{CallError, Client};
 use crate::blocking::NoAnswer;
 
@@ -21,9 +21,9 @@ const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(4);
 /// Between two looks whether the measurement has ended.
 const PAUSE: Duration = Duration::from_millis(50);
 /// As old as the reference's.
-pub(super) const DIRTY_RATE_AGE: Age = Age {
-    limit: Duration::from_secs(3),
-    refresh: Duration::from_secs(3),
+pub(super) const DIRTY_RATE_AGE: CacheAge = CacheAge {
+    max: Duration::from_secs(3),
+    refresh_after: Duration::from_secs(3),
 };
 /// `virDomainDirtyRateStatus`.
 const MEASURED: i32 = 2;
@@ -58,7 +58,7 @@ impl DirtyRateError {
     }
 }
 
-pub(super) type SharedDirtyRate = SharedAnswer<i64, DirtyRateError>;
+pub(super) type SharedDirtyRate = SingleFlightCache<i64, DirtyRateError>;
 
 impl Client {
     /// A picture of the first screen.

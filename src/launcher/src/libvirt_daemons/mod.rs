@@ -21,10 +21,10 @@ mod log_lines;
 mod qemu_capability_probes;
 mod qemu_log;
 mod qemu_log_takeover;
-mod readiness;
 mod rotating_file;
 mod socket_activation;
 mod supervised_daemon;
+mod wait_for_socket;
 
 #[cfg(test)]
 mod tests;
@@ -45,6 +45,7 @@ use backoff::Backoff;
 use qemu_log_takeover::QemuLogs;
 use socket_activation::SocketActivation;
 use supervised_daemon::{DaemonCommand, SupervisedDaemon};
+use wait_for_socket::wait_for_socket;
 
 /// In libvirt's run-time directory.
 const LOGGER_SOCKET: &str = "virtlogd-sock";
@@ -159,7 +160,7 @@ pub(crate) async fn start(config: &DaemonsConfig) -> Result<Daemons, DaemonError
     let mut hypervisor = command(&binaries.hypervisor, files.hypervisor);
     hypervisor.capability_probes = Some(config.paths.qemu_lib.clone());
     let hypervisor = SupervisedDaemon::spawn(hypervisor)?;
-    readiness::wait(&hypervisor, &socket, config.ready_within).await?;
+    wait_for_socket(&hypervisor, &socket, config.ready_within).await?;
     Ok(Daemons {
         uri: uri(config.paths.non_root, &socket),
         hypervisor,

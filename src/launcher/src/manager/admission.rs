@@ -348,5 +348,4 @@ impl<C> Queue<C> {
 }
 
 #[cfg(test)]
-#[path = "admission_tests.rs"]
 mod tests;

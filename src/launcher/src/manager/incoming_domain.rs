@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::host::HostFacts;
+use domain::host_facts::HostFacts;
 use domain::migration::{IncomingEdits, incoming_xml};
 use domain_xml::{Document, apply, diff};
 use hook_host::Invocation;

@@ -16,7 +16,7 @@ use super::vm_context::{Identity, VmContext};
 use super::vm_state::Phase;
 use crate::agent::credentials::CredentialSync;
 use crate::agent::{AgentData, AgentLink, Freezer, GuestInfoCache, PollIntervals, Poller};
-use crate::boot::preparation::BootResources;
+use crate::boot::boot_resources::BootResources;
 use crate::hooks::Hooks;
 use crate::jobs::{JobContext, JobRecorder, JobSignals, Jobs, MigrationEnvironment, ProgressTimes};
 use crate::libvirt_client::{Client, ConnectTarget, ConnectionEvent};

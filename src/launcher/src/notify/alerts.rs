@@ -1,5 +1,8 @@
 //! Which alerts the VM's owner gets: a guest that panicked, a disk error that paused the VM. Pure.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::spec::Alias;
@@ -164,117 +167,4 @@ fn panic_info(line: &str) -> Option<GuestPanicInfo> {
         arg4: argument("arg4"),
         arg5: argument("arg5"),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    fn lifecycle(event: LifecycleEvent, detail: Detail) -> Event {
-        Event::Lifecycle {
-            domain: "default_vm1".into(),
-            event,
-            detail,
-        }
-    }
-
-    fn io_error(alias: &str, reason: &str) -> Event {
-        Event::IoError {
-            domain: "default_vm1".into(),
-            alias: alias.into(),
-            path: "/disk".into(),
-            reason: reason.into(),
-        }
-    }
-
-    #[test]
-    fn alert_names_the_volume_that_paused_the_vm() {
-        let mut alerts = AlertPolicy::default();
-        assert_eq!(alerts.observe(&io_error("ua-data", "enospc")), None);
-        assert_eq!(alerts.observe(&io_error("ua-root", "")), None);
-        let stopped = lifecycle(LifecycleEvent::Suspended, Detail::IoError);
-        let Some(Alert::Disks(warnings)) = alerts.observe(&stopped) else {
-            panic!("no warnings");
-        };
-        let messages: Vec<_> = warnings.iter().map(|one| one.message.as_str()).collect();
-        assert_eq!(
-            messages,
-            [
-                "VM Paused due to not enough space on volume: data",
-                "VM Paused due to IO error at the volume: root"
-            ]
-        );
-        assert_eq!(alerts.observe(&stopped), Some(Alert::Disks(Vec::new())));
-    }
-
-    #[test]
-    fn disk_error_without_a_pause_gives_no_alert() {
-        let mut alerts = AlertPolicy::default();
-        alerts.observe(&io_error("ua-data", "enospc"));
-        alerts.observe(&lifecycle(LifecycleEvent::Resumed, Detail::Unpaused));
-        let stopped = lifecycle(LifecycleEvent::Suspended, Detail::IoError);
-        assert_eq!(alerts.observe(&stopped), Some(Alert::Disks(Vec::new())));
-    }
-
-    #[test]
-    fn pause_that_was_missed_gives_one_alert() {
-        let mut alerts = AlertPolicy::default();
-        let errors = || [("ua-data".to_owned(), DiskError::NoSpace)].into();
-        let Some(Alert::Disks(warnings)) = alerts.observe_pause(errors()) else {
-            panic!("no warning");
-        };
-        assert!(warnings[0].message.ends_with("space on volume: data"));
-        assert_eq!(alerts.observe_pause(errors()), None);
-        alerts.observe(&lifecycle(LifecycleEvent::Resumed, Detail::Unpaused));
-        alerts.observe(&lifecycle(LifecycleEvent::Suspended, Detail::IoError));
-        assert_eq!(alerts.observe_pause(errors()), None, "the event was seen");
-    }
-
-    #[test]
-    fn refused_detach_gives_one_alert_per_device() {
-        let mut alerts = AlertPolicy::default();
-        let (domain, alias) = ("default_vm1".to_owned(), "ua-data".to_owned());
-        let refused = Event::DeviceRemovalFailed {
-            domain: domain.clone(),
-            alias: alias.clone(),
-        };
-        let Some(Alert::Device(warning)) = alerts.observe(&refused) else {
-            panic!("no warning");
-        };
-        assert!(warning.message.contains("release data"), "{warning:?}");
-        assert_eq!(
-            alerts.observe(&refused),
-            None,
-            "every sync asks the guest again"
-        );
-        assert_eq!(
-            alerts.observe(&Event::DeviceRemoved { domain, alias }),
-            None
-        );
-        assert!(alerts.observe(&refused).is_some());
-    }
-
-    #[test]
-    fn panic_gives_one_alert() {
-        let mut alerts = AlertPolicy::default();
-        let panicked = lifecycle(LifecycleEvent::Crashed, Detail::Panicked);
-        assert_eq!(alerts.observe(&panicked), Some(Alert::Panic));
-        assert_eq!(alerts.observe(&panicked), None);
-    }
-
-    #[test]
-    fn panic_details_are_read_from_the_log() {
-        let log = "2024-09-30 16:30:49.506+0000: panic hyper-v: arg1='0x5a', arg2='0x1', \
-                   arg3='0x0', arg4='0x0', arg5='0xff'\nlast line\n";
-        let (warning, info) = panic_warning(log);
-        assert_eq!(
-            warning.message,
-            "GuestPanicked: '0x5a', '0x1', '0x0', '0x0', '0xff'"
-        );
-        assert_eq!((info.arg1, info.arg5), (0x5a, 0xff));
-        let (warning, info) = panic_warning("nothing\nof the kind: panic at the disco");
-        assert_eq!(warning.message, "GuestPanicked (details unavailable)");
-        assert_eq!(info.kind, "unknown");
-    }
 }

@@ -34,7 +34,7 @@ pub(crate) async fn client(rig: &Rig) -> CmdClient<Channel> {
     CmdClient::new(channel(rig).await)
 }
 
-pub(crate) fn about() -> VmiRequest {
+pub(crate) fn vmi_request() -> VmiRequest {
     VmiRequest {
         vmi: Some(Vmi {
             vmi_json: vmi_json().to_string().into_bytes(),
@@ -43,13 +43,39 @@ pub(crate) fn about() -> VmiRequest {
     }
 }
 
-fn about_nothing() -> VmiRequest {
+fn unreadable_vmi_request() -> VmiRequest {
     VmiRequest {
         vmi: Some(Vmi {
             vmi_json: b"{".to_vec(),
         }),
         options: None,
     }
+}
+
+/// The VMI with this state of changed block tracking.
+pub(crate) fn vmi_with_tracking(state: &str) -> Option<Vmi> {
+    let mut vmi = vmi_json();
+    vmi["status"]["changedBlockTracking"] = json!({ "state": state });
+    Some(Vmi {
+        vmi_json: vmi.to_string().into_bytes(),
+    })
+}
+
+pub(crate) async fn backup(rig: &Rig, state: &str, options: Value) -> Response {
+    let request = BackupRequest {
+        vmi: vmi_with_tracking(state),
+        options: options.to_string().into_bytes(),
+    };
+    let answer = client(rig).await.backup_virtual_machine(request).await;
+    answer.unwrap().into_inner()
+}
+
+/// The options of a backup that starts.
+pub(crate) fn backup_start() -> Value {
+    json!({
+        "backupName": "bk1", "cmd": "Start", "mode": "Push", "targetPath": "/nonexistent/bk",
+        "backupStartTime": "2026-11-21T13:10:00Z",
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,9 +104,9 @@ async fn invalid_vmi_gives_kubevirts_message() {
     let rig = Rig::new().await;
     let mut client = client(&rig).await;
     let answers = [
-        client.sync_virtual_machine(about_nothing()).await,
-        client.pause_virtual_machine(about_nothing()).await,
-        client.kill_virtual_machine(about_nothing()).await,
+        client.sync_virtual_machine(unreadable_vmi_request()).await,
+        client.pause_virtual_machine(unreadable_vmi_request()).await,
+        client.kill_virtual_machine(unreadable_vmi_request()).await,
         client
             .soft_reboot_virtual_machine(VmiRequest::default())
             .await,
@@ -125,7 +151,7 @@ async fn sync_with(rig: &Rig, plugins: &str) -> Response {
             plugins_json: plugins.as_bytes().to_vec(),
             ..Default::default()
         }),
-        ..about()
+        ..vmi_request()
     };
     let answer = client(rig).await.sync_virtual_machine(request).await;
     answer.unwrap().into_inner()
@@ -172,7 +198,7 @@ async fn commands_change_the_domain() {
     assert!(none.response.unwrap().success && none.domain.is_empty());
     assert!(
         client
-            .sync_virtual_machine(about())
+            .sync_virtual_machine(vmi_request())
             .await
             .unwrap()
             .into_inner()
@@ -206,12 +232,12 @@ async fn commands_change_the_domain() {
         .into_inner();
     assert!(version.version.starts_with("QEMU "), "{}", version.version);
     let answers = [
-        client.pause_virtual_machine(about()).await,
-        client.unpause_virtual_machine(about()).await,
-        client.reset_virtual_machine(about()).await,
-        client.soft_reboot_virtual_machine(about()).await,
-        client.kill_virtual_machine(about()).await,
-        client.delete_virtual_machine(about()).await,
+        client.pause_virtual_machine(vmi_request()).await,
+        client.unpause_virtual_machine(vmi_request()).await,
+        client.reset_virtual_machine(vmi_request()).await,
+        client.soft_reboot_virtual_machine(vmi_request()).await,
+        client.kill_virtual_machine(vmi_request()).await,
+        client.delete_virtual_machine(vmi_request()).await,
     ];
     for answer in answers {
         let answer = answer.unwrap().into_inner();
@@ -351,7 +377,7 @@ async fn disabled_statistics_are_an_unknown_error() {
 async fn cleanup_signal_for_another_pod_does_nothing() {
     let rig = Rig::new().await;
     let mut client = client(&rig).await;
-    for (request, succeeds) in [(about(), true), (about_nothing(), false)] {
+    for (request, succeeds) in [(vmi_request(), true), (unreadable_vmi_request(), false)] {
         let answer = client.signal_target_pod_cleanup(request).await.unwrap();
         assert_eq!(answer.into_inner().success, succeeds);
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use domain::host::HostFacts;
+use domain::host_facts::HostFacts;
 use hook_host::{
     AttachTime, CloudInitDocuments, HookError, Invocation, MigrationParameters, Plugins,
     Provenance, Run,

@@ -8,7 +8,7 @@ use proto::cmd::v1::{FreezeRequest, Response, Vmi};
 use serde_json::json;
 use virt_launcher::manager::Command;
 
-use crate::command_service::{about, client};
+use crate::command_service::{client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, vmi_json};
 use crate::guest_agent::{ScriptedAgent, eventually, guest_info};
 use crate::migration_source::migrate;
@@ -25,7 +25,10 @@ pub(crate) async fn freeze(rig: &Rig, seconds: i32) -> Response {
 }
 
 async fn unfreeze(rig: &Rig) -> Response {
-    let answer = client(rig).await.unfreeze_virtual_machine(about()).await;
+    let answer = client(rig)
+        .await
+        .unfreeze_virtual_machine(vmi_request())
+        .await;
     answer.unwrap().into_inner()
 }
 

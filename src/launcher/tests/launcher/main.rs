@@ -1,8 +1,8 @@
 //! The launcher put together from its parts, over a libvirt in memory and a real virt-handler's
-//! socket: what commands do, what is told, in which order.
+//! socket: what commands do, and which notifications are sent in which order.
 #![allow(clippy::unwrap_used)]
 
-mod backup;
+mod backup_refusals;
 mod command_service;
 mod credentials;
 mod fake_libvirt_rig;

@@ -7,7 +7,7 @@ use libvirt::fake::Call;
 use proto::cmd::v1::{EmptyRequest, MemoryDumpRequest, Response, Vmi};
 use virt_launcher::manager::Command;
 
-use crate::command_service::{about, client};
+use crate::command_service::{client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, vmi_json};
 
 async fn dump(rig: &Rig, path: &str) -> Response {
@@ -126,7 +126,7 @@ async fn kill_ends_the_dump_and_publishes_it_before_the_end() {
     let mut client = client(&rig).await;
     assert!(
         client
-            .kill_virtual_machine(about())
+            .kill_virtual_machine(vmi_request())
             .await
             .unwrap()
             .into_inner()
@@ -134,7 +134,7 @@ async fn kill_ends_the_dump_and_publishes_it_before_the_end() {
     );
     assert!(
         client
-            .delete_virtual_machine(about())
+            .delete_virtual_machine(vmi_request())
             .await
             .unwrap()
             .into_inner()

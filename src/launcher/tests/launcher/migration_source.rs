@@ -13,7 +13,7 @@ use proto::cmd::v1::{
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
-use crate::command_service::{about, client};
+use crate::command_service::{client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, Rig, ScriptedHooks, sync, vmi_json};
 use crate::freeze::freeze;
 use crate::guest_agent::eventually;
@@ -62,7 +62,7 @@ pub(crate) async fn migrate(rig: &Rig, uid: &str) -> Response {
 
 async fn cancel(rig: &Rig) {
     let mut client = client(rig).await;
-    let answer = client.cancel_virtual_machine_migration(about());
+    let answer = client.cancel_virtual_machine_migration(vmi_request());
     assert!(answer.await.unwrap().into_inner().success);
 }
 
@@ -108,7 +108,7 @@ async fn migrated_vm_is_published_with_the_end_and_is_never_started_again() {
     rig.manager.run(Command::sync(sync())).await.unwrap();
     assert_eq!(rig.fake.state(DOMAIN).unwrap().state, DomainState::Shutoff);
     let mut client = client(&rig).await;
-    let deleted = client.delete_virtual_machine(about()).await.unwrap();
+    let deleted = client.delete_virtual_machine(vmi_request()).await.unwrap();
     assert!(deleted.into_inner().success);
     let notifications = rig.notifications_until("NonExistent").await;
     assert!(notifications.last().unwrap().ends_with("gone"));
@@ -379,7 +379,7 @@ async fn commands_that_libvirt_would_not_carry_out_are_refused_meanwhile() {
     rig.manager.run(Command::sync(sync())).await.unwrap();
     let mut client = client(&rig).await;
     let dump = MemoryDumpRequest {
-        vmi: about().vmi,
+        vmi: vmi_request().vmi,
         dump_path: "/tmp/x.memory.dump".into(),
     };
     let dump = client
@@ -398,7 +398,7 @@ async fn commands_that_libvirt_would_not_carry_out_are_refused_meanwhile() {
         stats["MigrateDomainJobInfo"]["DataTotal"] == 256 << 20
     })
     .await;
-    let killed = client.kill_virtual_machine(about()).await.unwrap();
+    let killed = client.kill_virtual_machine(vmi_request()).await.unwrap();
     assert!(killed.into_inner().success);
     let notifications = rig.notifications_until("ended").await;
     let last = records(&notifications).pop().unwrap();
@@ -518,7 +518,7 @@ async fn guest_that_may_run_on_the_target_is_ended_only_with_its_launcher() {
     let state = rig.fake.state(DOMAIN).unwrap();
     assert_eq!(state, State::new(DomainState::Paused, Reason::Migration));
     let mut client = client(&rig).await;
-    let killed = client.kill_virtual_machine(about()).await.unwrap();
+    let killed = client.kill_virtual_machine(vmi_request()).await.unwrap();
     assert!(killed.into_inner().success);
     let notifications = rig.notifications_until("ended").await;
     let last = records(&notifications).pop().unwrap();
@@ -663,7 +663,7 @@ async fn useless_requests_are_refused() {
             .contains("Bandwidth")
     );
     let unready = MigrationRequest {
-        vmi: about().vmi,
+        vmi: vmi_request().vmi,
         options: b"{}".to_vec(),
     };
     assert!(

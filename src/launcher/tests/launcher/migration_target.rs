@@ -1,4 +1,4 @@
-//! A VM that arrives by a migration: what is prepared, what is told, and what happens when it does not arrive.
+//! A VM that arrives by a migration: what is prepared, what virt-handler is notified of, and what happens when it does not arrive.
 
 use std::sync::Arc;
 
@@ -12,8 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use virt_launcher::manager::{Answer, Command, SyncRequest};
 
-use crate::backup::{backup, start as start_backup};
-use crate::command_service::{about, client};
+use crate::command_service::{backup, backup_start, client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, Rig, ScriptedHooks, sync, sync_of, vmi_json};
 use crate::freeze::freeze;
 
@@ -35,7 +34,7 @@ pub(crate) fn sync_target(uid: &str) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn arrival_is_told_in_order_and_ends_with_libvirts_job() {
+async fn arrival_is_notified_in_order_and_ends_with_libvirts_job() {
     let rig = Rig::new().await;
     rig.manager.run(sync_target("a")).await.unwrap();
     rig.manager.run(sync_target("a")).await.unwrap();
@@ -45,9 +44,9 @@ async fn arrival_is_told_in_order_and_ends_with_libvirts_job() {
     assert!(refused.message().contains("arrive by a migration"));
     assert!(rig.handler.notifications().is_empty());
 
-    rig.fake.receive(INCOMING).unwrap();
+    rig.fake.begin_incoming(INCOMING).unwrap();
     rig.notifications_until("ADDED").await;
-    rig.fake.arrive(INCOMING, false).unwrap();
+    rig.fake.complete_incoming(INCOMING, false).unwrap();
     let before = rig.notifications_until("Running").await;
     let frozen = freeze(&rig, 0).await.message;
     let expected = "failed to freeze VMI, VMI is currently during migration";
@@ -62,7 +61,7 @@ async fn arrival_is_told_in_order_and_ends_with_libvirts_job() {
         Answer::NothingToDo,
         "nothing is made anew under a VM that is here"
     );
-    rig.fake.end_incoming(DOMAIN);
+    rig.fake.end_incoming_job(DOMAIN);
     let notifications = rig.notifications_until("migration=a PreCopy ended").await;
     assert_eq!(
         notifications,
@@ -78,25 +77,27 @@ async fn arrival_is_told_in_order_and_ends_with_libvirts_job() {
 
 /// Whether or not the domain was seen before the connection broke.
 #[tokio::test(flavor = "multi_thread")]
-async fn arrival_during_a_restart_of_the_daemon_is_told() {
+async fn arrival_during_a_restart_of_the_daemon_is_notified() {
     for is_seen in [true, false] {
         let rig = Rig::new().await;
         rig.manager.run(sync_target("a")).await.unwrap();
         if is_seen {
-            rig.fake.receive(INCOMING).unwrap();
+            rig.fake.begin_incoming(INCOMING).unwrap();
             rig.notifications_until("ADDED").await;
         }
         rig.fake.stop_daemon(libvirt::CloseReason::Eof);
         if !is_seen {
-            rig.fake.receive(INCOMING).unwrap();
+            rig.fake.begin_incoming(INCOMING).unwrap();
         }
-        rig.fake.arrive(INCOMING, false).unwrap();
+        rig.fake.complete_incoming(INCOMING, false).unwrap();
         rig.fake.start_daemon();
         rig.notifications_until("Running").await;
-        rig.fake.end_incoming(DOMAIN);
-        let told = rig.notifications_until("migration=a PreCopy ended").await;
-        let added = told.iter().filter(|line| line.starts_with("ADDED"));
-        assert_eq!(added.count(), 1, "{told:#?}");
+        rig.fake.end_incoming_job(DOMAIN);
+        let notifications = rig.notifications_until("migration=a PreCopy ended").await;
+        let added = notifications
+            .iter()
+            .filter(|line| line.starts_with("ADDED"));
+        assert_eq!(added.count(), 1, "{notifications:#?}");
         rig.manager.run(Command::Pause).await.unwrap();
     }
 }
@@ -115,16 +116,16 @@ async fn early_answers(rig: &Rig) -> Vec<(&'static str, String)> {
         )*};
     }
     order!(
-        sync_virtual_machine(about()),
-        pause_virtual_machine(about()),
-        unpause_virtual_machine(about()),
-        reset_virtual_machine(about()),
-        soft_reboot_virtual_machine(about()),
-        unfreeze_virtual_machine(about()),
-        sync_virtual_machine_cp_us(about()),
-        sync_virtual_machine_memory(about()),
+        sync_virtual_machine(vmi_request()),
+        pause_virtual_machine(vmi_request()),
+        unpause_virtual_machine(vmi_request()),
+        reset_virtual_machine(vmi_request()),
+        soft_reboot_virtual_machine(vmi_request()),
+        unfreeze_virtual_machine(vmi_request()),
+        sync_virtual_machine_cp_us(vmi_request()),
+        sync_virtual_machine_memory(vmi_request()),
         virtual_machine_memory_dump(MemoryDumpRequest {
-            vmi: about().vmi,
+            vmi: vmi_request().vmi,
             dump_path: "/d/vm1.memory.dump".into(),
         }),
     );
@@ -138,7 +139,7 @@ async fn commands_are_refused_until_the_guest_has_arrived() {
     rig.manager.run(sync_target("a")).await.unwrap();
     for is_incoming in [false, true] {
         if is_incoming {
-            rig.fake.receive(INCOMING).unwrap();
+            rig.fake.begin_incoming(INCOMING).unwrap();
             rig.notifications_until("ADDED").await;
         }
         for (method, answer) in early_answers(&rig).await {
@@ -148,7 +149,7 @@ async fn commands_are_refused_until_the_guest_has_arrived() {
             };
             assert!(answer.contains(expected), "{method}: {answer}");
         }
-        let answer = backup(&rig, "Enabled", start_backup()).await;
+        let answer = backup(&rig, "Enabled", backup_start()).await;
         let expected = "failed to do backup, VMI is currently during migration";
         assert_eq!((answer.success, answer.message.as_str()), (false, expected));
         let cancelled = rig.manager.run(Command::CancelMigration).await;
@@ -157,7 +158,7 @@ async fn commands_are_refused_until_the_guest_has_arrived() {
     for call in [Call::Suspend, Call::Resume, Call::Reset, Call::SetVcpus] {
         assert_eq!(rig.fake.count(call), 0, "{call:?}");
     }
-    rig.fake.arrive(INCOMING, false).unwrap();
+    rig.fake.complete_incoming(INCOMING, false).unwrap();
     rig.notifications_until("Running").await;
     rig.manager.run(Command::Pause).await.unwrap();
 }
@@ -185,9 +186,9 @@ async fn vm_that_its_owner_paused_stays_paused() {
     });
     let command = Command::SyncMigrationTarget(Arc::new(paused));
     rig.manager.run(command).await.unwrap();
-    rig.fake.receive(INCOMING).unwrap();
-    rig.fake.arrive(INCOMING, true).unwrap();
-    rig.fake.end_incoming(DOMAIN);
+    rig.fake.begin_incoming(INCOMING).unwrap();
+    rig.fake.complete_incoming(INCOMING, true).unwrap();
+    rig.fake.end_incoming_job(DOMAIN);
     rig.notifications_until("Paused/User grace=5 migration=a PreCopy ended")
         .await;
     rig.manager.run(Command::sync(sync())).await.unwrap();
@@ -199,7 +200,7 @@ async fn vm_that_its_owner_paused_stays_paused() {
 async fn vm_that_does_not_arrive_did_not_end_here() {
     let rig = Rig::new().await;
     rig.manager.run(sync_target("a")).await.unwrap();
-    rig.fake.receive(INCOMING).unwrap();
+    rig.fake.begin_incoming(INCOMING).unwrap();
     rig.notifications_until("ADDED").await;
     rig.fake.kill_qemu(DOMAIN);
     let notifications = rig.notifications_until("NonExistent").await;
@@ -212,7 +213,7 @@ async fn vm_that_does_not_arrive_did_not_end_here() {
 async fn target_that_libvirt_gives_up_without_an_event_ends_with_its_clean_up() {
     let rig = Rig::new().await;
     rig.manager.run(sync_target("a")).await.unwrap();
-    rig.fake.receive(INCOMING).unwrap();
+    rig.fake.begin_incoming(INCOMING).unwrap();
     rig.notifications_until("ADDED").await;
     rig.fake.give_up(DOMAIN);
     // What the launcher does then.
@@ -287,9 +288,9 @@ async fn finalizing_refreshes_the_links_that_ask_for_it() {
     let without_domain = rig.manager.run(finalize()).await.unwrap();
     assert_eq!(without_domain, Answer::NothingToDo);
     rig.manager.run(sync_target("a")).await.unwrap();
-    rig.fake.receive(INCOMING).unwrap();
-    rig.fake.arrive(INCOMING, false).unwrap();
-    rig.fake.end_incoming(DOMAIN);
+    rig.fake.begin_incoming(INCOMING).unwrap();
+    rig.fake.complete_incoming(INCOMING, false).unwrap();
+    rig.fake.end_incoming_job(DOMAIN);
     rig.notifications_until("migration=a PreCopy ended").await;
     assert_eq!(rig.manager.run(finalize()).await.unwrap(), Answer::Done);
     assert_eq!(rig.fake.count(Call::UpdateDevice), 2, "down and up");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tonic::Code;
 use virt_launcher::manager::Command;
 
-use crate::command_service::{about, client};
+use crate::command_service::{client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, Rig, ScriptedHooks, sync, vmi_json};
 use crate::guest_agent::{ScriptedAgent, eventually};
 
@@ -23,7 +23,7 @@ async fn running() -> Rig {
 async fn screenshot_is_answered_and_its_failure_is_a_grpc_error() {
     let rig = running().await;
     let mut client = client(&rig).await;
-    let status = client.get_screenshot(about()).await.unwrap_err();
+    let status = client.get_screenshot(vmi_request()).await.unwrap_err();
     assert_eq!(status.code(), Code::Unknown);
     assert!(
         status.message().starts_with("LibvirtError(Code=1, "),
@@ -39,7 +39,11 @@ async fn screenshot_is_answered_and_its_failure_is_a_grpc_error() {
         data: b"\x89PNG".to_vec(),
     };
     rig.fake.set_screenshot(DOMAIN, picture.clone());
-    let answer = client.get_screenshot(about()).await.unwrap().into_inner();
+    let answer = client
+        .get_screenshot(vmi_request())
+        .await
+        .unwrap()
+        .into_inner();
     assert!(answer.response.unwrap().success);
     assert_eq!((answer.mime, answer.data), (picture.mime, picture.data));
     let huge = Screenshot {
@@ -47,7 +51,7 @@ async fn screenshot_is_answered_and_its_failure_is_a_grpc_error() {
         data: vec![0; 5 << 20],
     };
     rig.fake.set_screenshot(DOMAIN, huge);
-    let status = client.get_screenshot(about()).await.unwrap_err();
+    let status = client.get_screenshot(vmi_request()).await.unwrap_err();
     assert!(status.message().contains("more than"), "{status}");
 }
 
@@ -190,7 +194,7 @@ async fn simulated_sev_is_answered_in_kubevirts_json() {
     let measure = async || {
         let mut client = client.clone();
         client
-            .get_launch_measurement(about())
+            .get_launch_measurement(vmi_request())
             .await
             .unwrap()
             .into_inner()

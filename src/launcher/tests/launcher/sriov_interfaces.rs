@@ -154,9 +154,9 @@ async fn target_that_plugs_a_host_device_again_asks_its_hooks() {
     let rig = Rig::with(Arc::clone(&hooks) as _).await;
     write_network_info(&rig, &["blue"]);
     rig.manager.run(sync_target("a")).await.unwrap();
-    rig.fake.receive(INCOMING).unwrap();
-    rig.fake.arrive(INCOMING, false).unwrap();
-    rig.fake.end_incoming(DOMAIN);
+    rig.fake.begin_incoming(INCOMING).unwrap();
+    rig.fake.complete_incoming(INCOMING, false).unwrap();
+    rig.fake.end_incoming_job(DOMAIN);
     rig.notifications_until("migration=a PreCopy ended").await;
     plug(&rig, &with_sriov(&["blue"])).await;
     let xml = live_xml(&rig);

@@ -12,7 +12,7 @@ use std::time::Instant;
 use domain_xml::Document;
 
 use super::connection::FakeConnection;
-use super::domain_config::xml_error;
+use super::domain_definition::xml_error;
 use super::running_backup::RunningBackup;
 use super::simulated_domain::{Events, SimulatedDomain};
 use crate::error::{Error, Result, code, origin};

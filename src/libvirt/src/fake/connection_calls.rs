@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::Call;
 use super::connection::FakeConnection;
-use super::domain_config::DomainConfig;
+use super::domain_definition::DomainDefinition;
 use super::domain_handle::FakeDomain;
 use crate::domain::Domain;
 use crate::error::{Error, Result, code, origin};
-use crate::hypervisor::{Hypervisor, Version};
+use crate::hypervisor_connection::{HypervisorConnection, Version};
 use crate::launch_security::SevInfo;
 use crate::subscription::{EventHandler, Subscription};
 
@@ -16,7 +16,7 @@ fn domain(connection: &FakeConnection, name: &str, uuid: String) -> Arc<dyn Doma
     Arc::new(FakeDomain::new(connection.clone(), name.to_owned(), uuid))
 }
 
-impl Hypervisor for FakeConnection {
+impl HypervisorConnection for FakeConnection {
     fn lookup(&self, name: &str) -> Result<Option<Arc<dyn Domain>>> {
         self.begin_call(Call::Lookup)?;
         let uuid = self.daemon.with_domain(name, |domain| domain.uuid.clone());
@@ -25,7 +25,7 @@ impl Hypervisor for FakeConnection {
 
     fn define(&self, xml: &str) -> Result<Arc<dyn Domain>> {
         self.begin_call(Call::Define)?;
-        let definition = DomainConfig::parse(xml)?;
+        let definition = DomainDefinition::parse(xml)?;
         let name = definition.name.clone();
         let uuid = self.daemon.define(definition)?;
         Ok(domain(self, &name, uuid))

@@ -2,7 +2,7 @@
 
 use domain_xml::{Document, Element};
 
-use super::domain_config::{DomainConfig, xml_error};
+use super::domain_definition::{DomainDefinition, xml_error};
 use super::qemu_monitor;
 use super::simulated_domain::{Events, SimulatedDomain};
 use crate::definition::Affect;
@@ -123,7 +123,7 @@ impl SimulatedDomain {
     fn change_devices(
         &mut self,
         of: Affect,
-        change: impl Fn(&mut DomainConfig) -> Result<()>,
+        change: impl Fn(&mut DomainDefinition) -> Result<()>,
     ) -> Result<()> {
         self.change_devices_of(of, |config, _| change(config))
     }
@@ -132,7 +132,7 @@ impl SimulatedDomain {
     fn change_devices_of(
         &mut self,
         of: Affect,
-        change: impl Fn(&mut DomainConfig, bool) -> Result<()>,
+        change: impl Fn(&mut DomainDefinition, bool) -> Result<()>,
     ) -> Result<()> {
         let (live, config) = affected(of);
         if live {

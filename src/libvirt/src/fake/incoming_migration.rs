@@ -1,23 +1,23 @@
 //! A domain that arrives by a migration.
 //!
 //! ```text
-//!   [none] ── receive ──▶ Paused/Migration ── arrive ──▶ Running, or Paused by its user ── end_incoming ──▶ [no job]
+//!   [none] ── begin_incoming ──▶ Paused/Migration ── complete_incoming ──▶ Running or Paused/User ── end_incoming_job ──▶ [no job]
 //! ```
 
 use super::FakeDaemon;
-use super::domain_config::DomainConfig;
+use super::domain_definition::DomainDefinition;
 use super::simulated_domain::SimulatedDomain;
 use crate::domain_state::{DomainState, Reason, State};
 use crate::error::Result;
 use crate::event::{Detail, LifecycleEvent};
 
 impl FakeDaemon {
-    /// The source sends a domain: it has a QEMU process, and is transient until [`FakeDaemon::arrive`].
+    /// The source sends a domain: it has a QEMU process, and is transient until [`FakeDaemon::complete_incoming`].
     ///
     /// # Errors
     /// XML that is no domain.
-    pub fn receive(&self, xml: &str) -> Result<()> {
-        let config = DomainConfig::parse(xml)?;
+    pub fn begin_incoming(&self, xml: &str) -> Result<()> {
+        let config = DomainDefinition::parse(xml)?;
         let uuid = config.uuid.clone().unwrap_or_default();
         let name = config.name.clone();
         let id = self.daemon.next_number();
@@ -39,8 +39,8 @@ impl FakeDaemon {
     ///
     /// # Errors
     /// XML that is no domain.
-    pub fn arrive(&self, persistent_xml: &str, paused: bool) -> Result<()> {
-        let config = DomainConfig::parse(persistent_xml)?;
+    pub fn complete_incoming(&self, persistent_xml: &str, paused: bool) -> Result<()> {
+        let config = DomainDefinition::parse(persistent_xml)?;
         let name = config.name.clone();
         self.daemon.change(&name, |domain| {
             domain.inactive = Some(config);
@@ -69,14 +69,15 @@ impl FakeDaemon {
     }
 
     /// The job of the migration ends.
-    pub fn end_incoming(&self, domain: &str) {
+    pub fn end_incoming_job(&self, domain: &str) {
         self.daemon
             .with_domain(domain, |domain| domain.incoming = false);
     }
 
     /// The inactive XML of the domain.
     pub fn inactive_xml(&self, domain: &str) -> Option<String> {
-        let xml = |domain: &mut SimulatedDomain| domain.inactive.as_ref().map(DomainConfig::render);
+        let xml =
+            |domain: &mut SimulatedDomain| domain.inactive.as_ref().map(DomainDefinition::render);
         self.daemon.with_domain(domain, xml).flatten()
     }
 }

@@ -22,10 +22,11 @@ mod connection;
 mod connection_calls;
 mod daemon;
 mod devices;
-mod domain_config;
+mod domain_definition;
 mod domain_handle;
 mod incoming_migration;
 mod invalid_operation;
+mod launch_security;
 mod memory_dump;
 mod migration;
 mod qemu_monitor;
@@ -43,7 +44,7 @@ use crate::disk_sizes::{BlockInfo, DiskError};
 use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result};
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
-use crate::hypervisor::Hypervisor;
+use crate::hypervisor_connection::HypervisorConnection;
 use crate::jobs::JobType;
 use crate::launch_security::{LaunchSecret, LaunchSecurityInfo, SevInfo};
 use crate::screenshot_and_dirty_rate::Screenshot;
@@ -117,7 +118,7 @@ impl FakeDaemon {
     }
 
     /// A connection to it.
-    pub fn connect(&self) -> Result<Arc<dyn Hypervisor>> {
+    pub fn connect(&self) -> Result<Arc<dyn HypervisorConnection>> {
         Ok(Arc::new(FakeConnection::open(&self.daemon)?))
     }
 
@@ -179,14 +180,14 @@ impl FakeDaemon {
     /// What the domain's screen shows; nothing at first.
     pub fn set_screenshot(&self, domain: &str, screenshot: Screenshot) {
         self.daemon.with_domain(domain, |domain| {
-            domain.monitoring.screenshot = Some(screenshot);
+            domain.screenshot_and_dirty_rate.screenshot = Some(screenshot);
         });
     }
 
     /// The result of the next measurement of the dirty rate, in MiB/s.
     pub fn set_dirty_rate(&self, domain: &str, mib_per_second: i64) {
         self.daemon.with_domain(domain, |domain| {
-            domain.monitoring.measures = mib_per_second;
+            domain.screenshot_and_dirty_rate.next_dirty_rate_mib = mib_per_second;
         });
     }
 
@@ -199,13 +200,13 @@ impl FakeDaemon {
     /// The domain was launched with SEV.
     pub fn set_launch_security(&self, domain: &str, info: LaunchSecurityInfo) {
         self.daemon.with_domain(domain, |domain| {
-            domain.monitoring.launch_security = Some(info);
+            domain.launch_security.info = Some(info);
         });
     }
 
     /// The secret that the domain was given.
     pub fn launch_secret(&self, domain: &str) -> Option<LaunchSecret> {
-        let secret = |domain: &mut SimulatedDomain| domain.monitoring.launch_secret.clone();
+        let secret = |domain: &mut SimulatedDomain| domain.launch_security.secret.clone();
         self.daemon.with_domain(domain, secret).flatten()
     }
 
@@ -383,7 +384,7 @@ impl FakeDaemon {
     /// QEMU has a device that the daemon does not know, as after a daemon that died inside of an attach.
     pub fn leave_device(&self, domain: &str, alias: &str) {
         self.daemon.with_domain(domain, |domain| {
-            domain.stray_devices.insert(alias.to_owned());
+            domain.leftover_devices.insert(alias.to_owned());
         });
     }
 

@@ -11,15 +11,15 @@ pub(super) fn answer(domain: &mut SimulatedDomain, command: &str) -> Result<Stri
         return Ok(block_nodes(domain));
     }
     if contains("qom-list") {
-        let devices = domain.stray_devices.iter();
+        let devices = domain.leftover_devices.iter();
         let devices = devices.map(|id| format!(r#"{{"name":"{id}","type":"child<vfio-pci>"}}"#));
         return Ok(returned(devices.collect()));
     }
-    let before = domain.stray_devices.len();
+    let before = domain.leftover_devices.len();
     if contains("device_del") {
-        domain.stray_devices.retain(|id| !contains(id));
+        domain.leftover_devices.retain(|id| !contains(id));
     }
-    Ok(match domain.stray_devices.len() < before {
+    Ok(match domain.leftover_devices.len() < before {
         true => r#"{"return":{},"id":"libvirt-1"}"#.to_owned(),
         false => {
             r#"{"error":{"class":"GenericError","desc":"not found"},"id":"libvirt-1"}"#.to_owned()
@@ -29,7 +29,7 @@ pub(super) fn answer(domain: &mut SimulatedDomain, command: &str) -> Result<Stri
 
 /// QEMU's refusal of a device that it has already.
 pub(super) fn must_not_have(domain: &SimulatedDomain, alias: &str) -> Result<()> {
-    if !domain.stray_devices.contains(alias) {
+    if !domain.leftover_devices.contains(alias) {
         return Ok(());
     }
     Err(Error {

@@ -12,12 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain_xml::Element;
 
 use super::Agent;
-use super::domain_config::DomainConfig;
+use super::domain_definition::DomainDefinition;
 use super::invalid_operation::invalid;
+use super::launch_security::LaunchSecurityState;
 use super::running_backup::RunningBackup;
 use super::running_dump::RunningDump;
 use super::running_migration::RunningMigration;
-use super::screenshot_and_dirty_rate_state::MonitoringState;
+use super::screenshot_and_dirty_rate_state::ScreenshotAndDirtyRateState;
 use crate::disk_sizes::{BlockInfo, DiskError};
 use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result, code, origin};
@@ -30,9 +31,9 @@ pub(super) struct SimulatedDomain {
     pub(super) name: String,
     pub(super) uuid: String,
     /// The persistent configuration; none for a transient domain.
-    pub(super) inactive: Option<DomainConfig>,
+    pub(super) inactive: Option<DomainDefinition>,
     /// The running configuration.
-    pub(super) active: Option<DomainConfig>,
+    pub(super) active: Option<DomainDefinition>,
     pub(super) id: u32,
     pub(super) state: State,
     pub(super) stats: DomainStats,
@@ -47,7 +48,8 @@ pub(super) struct SimulatedDomain {
     pub(super) kept_devices: Vec<Element>,
     /// The pinned processors: of QEMU's own threads under `None`.
     pub(super) pins: BTreeMap<Option<u32>, Vec<u32>>,
-    pub(super) monitoring: MonitoringState,
+    pub(super) screenshot_and_dirty_rate: ScreenshotAndDirtyRateState,
+    pub(super) launch_security: LaunchSecurityState,
     /// The running memory dump; there is one job at a time.
     pub(super) dump: Option<RunningDump>,
     /// The running migration.
@@ -64,13 +66,13 @@ pub(super) struct SimulatedDomain {
     /// The bitmaps of the images, by path.
     pub(super) bitmaps: BTreeMap<String, Vec<String>>,
     /// The ids of devices that QEMU has and the daemon does not know.
-    pub(super) stray_devices: BTreeSet<String>,
+    pub(super) leftover_devices: BTreeSet<String>,
 }
 
 pub(super) type Events = Vec<Event>;
 
 impl SimulatedDomain {
-    pub(super) fn new(definition: DomainConfig, uuid: String) -> Self {
+    pub(super) fn new(definition: DomainDefinition, uuid: String) -> Self {
         SimulatedDomain {
             name: definition.name.clone(),
             uuid,
@@ -86,7 +88,8 @@ impl SimulatedDomain {
             keeps_devices: false,
             kept_devices: Vec::new(),
             pins: BTreeMap::new(),
-            monitoring: MonitoringState::default(),
+            screenshot_and_dirty_rate: ScreenshotAndDirtyRateState::default(),
+            launch_security: LaunchSecurityState::default(),
             dump: None,
             migration: None,
             recovers: false,
@@ -95,7 +98,7 @@ impl SimulatedDomain {
             completed_job: CompletedJob::default(),
             checkpoints: Vec::new(),
             bitmaps: BTreeMap::new(),
-            stray_devices: BTreeSet::new(),
+            leftover_devices: BTreeSet::new(),
         }
     }
 

@@ -9,7 +9,7 @@ use super::call::{c_string, check, check_pointer};
 use super::callback_registry::CallbackKey;
 use super::callbacks;
 use crate::error::{Result, code};
-use crate::hypervisor::KEEPALIVE;
+use crate::hypervisor_connection::KEEPALIVE;
 use crate::subscribers::Subscribers;
 use crate::subscription::EventHandler;
 

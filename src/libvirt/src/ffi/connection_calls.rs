@@ -12,7 +12,7 @@ use super::domain_handle::RealDomain;
 use super::{event_loop, launch_security};
 use crate::domain::Domain;
 use crate::error::Result;
-use crate::hypervisor::{Hypervisor, Version};
+use crate::hypervisor_connection::{HypervisorConnection, Version};
 use crate::launch_security::SevInfo;
 use crate::subscription::{EventHandler, Subscription};
 
@@ -21,9 +21,9 @@ use crate::subscription::{EventHandler, Subscription};
 /// The first one starts the event loop's thread. It blocks until the daemon has accepted: a
 /// socket that is not there fails at once, a daemon that accepts but is stuck does not, so keep a
 /// deadline around it.
-pub fn connect(uri: &str) -> Result<Arc<dyn Hypervisor>> {
+pub fn connect(uri: &str) -> Result<Arc<dyn HypervisorConnection>> {
     event_loop::ensure()?;
-    Ok(Arc::new(RealHypervisor(Connection::open(uri)?)))
+    Ok(Arc::new(RealConnection(Connection::open(uri)?)))
 }
 
 /// The version of the library that this program is linked with at run time. Needs no daemon. An image's daemons are of the
@@ -35,9 +35,9 @@ pub fn library_version() -> Result<Version> {
     Ok(Version(packed))
 }
 
-struct RealHypervisor(Arc<Connection>);
+struct RealConnection(Arc<Connection>);
 
-impl RealHypervisor {
+impl RealConnection {
     fn domain(&self, raw: sys::virDomainPtr) -> Result<Arc<dyn Domain>> {
         let raw = check_pointer(raw)?;
         // SAFETY: libvirt has just returned this domain of this connection, with a reference.
@@ -56,7 +56,7 @@ impl RealHypervisor {
     }
 }
 
-impl Hypervisor for RealHypervisor {
+impl HypervisorConnection for RealConnection {
     fn lookup(&self, name: &str) -> Result<Option<Arc<dyn Domain>>> {
         let name = c_string("domain name", name)?;
         // SAFETY: the connection is open, the name NUL-terminated.

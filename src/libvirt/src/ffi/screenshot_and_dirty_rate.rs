@@ -10,10 +10,10 @@ use super::domain_handle::RealDomain;
 use super::domain_stats;
 use super::stream::Stream;
 use crate::error::Result;
-use crate::screenshot_and_dirty_rate::{Monitoring, Screenshot};
+use crate::screenshot_and_dirty_rate::{Screenshot, ScreenshotAndDirtyRate};
 use crate::stats::DirtyRateStats;
 
-impl Monitoring for RealDomain {
+impl ScreenshotAndDirtyRate for RealDomain {
     fn screenshot(&self, limit: usize) -> Result<Screenshot> {
         let stream = Stream::new(self.connection())?;
         // SAFETY: domain and stream are valid and of one connection; the media type is the caller's.

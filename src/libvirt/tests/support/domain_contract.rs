@@ -1,7 +1,7 @@
 //! What every driver does alike: define, start, pause, resume, shutdown, destroy, undefine.
 
 use libvirt::{
-    DestroyMode, DomainState, Hypervisor, Reason, ShutdownMode, StartOptions, State,
+    DestroyMode, DomainState, HypervisorConnection, Reason, ShutdownMode, StartOptions, State,
     UndefineOptions, XmlKind, code,
 };
 
@@ -50,7 +50,7 @@ const RUNNING: DomainState = DomainState::Running;
 const PAUSED_BY_USER: State = State::new(DomainState::Paused, Reason::User);
 const NEVER_STARTED: State = State::new(DomainState::Shutoff, Reason::Unknown);
 
-pub(crate) fn check(hypervisor: &dyn Hypervisor, driver: &Driver) {
+pub(crate) fn check(hypervisor: &dyn HypervisorConnection, driver: &Driver) {
     let recorder = Recorder::on(hypervisor, NAME);
     let domain = check_define(hypervisor, driver, &recorder);
     check_identity(hypervisor, &domain);
@@ -75,7 +75,11 @@ fn expect(recorder: &Recorder, expected: &[&str]) {
     assert_eq!(recorder.lifecycle(expected.len()), expected);
 }
 
-fn check_define(hypervisor: &dyn Hypervisor, driver: &Driver, recorder: &Recorder) -> SharedDomain {
+fn check_define(
+    hypervisor: &dyn HypervisorConnection,
+    driver: &Driver,
+    recorder: &Recorder,
+) -> SharedDomain {
     assert!(hypervisor.lookup(NAME).unwrap().is_none());
     let domain = hypervisor.define(&driver.xml).unwrap();
     expect(recorder, &["Defined Added"]);
@@ -87,7 +91,7 @@ fn check_define(hypervisor: &dyn Hypervisor, driver: &Driver, recorder: &Recorde
     domain
 }
 
-fn check_identity(hypervisor: &dyn Hypervisor, domain: &SharedDomain) {
+fn check_identity(hypervisor: &dyn HypervisorConnection, domain: &SharedDomain) {
     assert_eq!(domain.name(), NAME);
     assert_eq!(domain.uuid().len(), 36);
     let found = hypervisor.lookup(NAME).unwrap().unwrap();
@@ -192,7 +196,11 @@ fn check_destroy(domain: &SharedDomain, driver: &Driver, recorder: &Recorder) {
     expect(recorder, driver.events.destroy);
 }
 
-fn check_undefine(hypervisor: &dyn Hypervisor, domain: &SharedDomain, recorder: &Recorder) {
+fn check_undefine(
+    hypervisor: &dyn HypervisorConnection,
+    domain: &SharedDomain,
+    recorder: &Recorder,
+) {
     domain.undefine(UndefineOptions::KEEP).unwrap();
     expect(recorder, &["Undefined Removed"]);
     assert!(hypervisor.lookup(NAME).unwrap().is_none());

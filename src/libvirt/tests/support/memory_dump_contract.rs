@@ -4,8 +4,8 @@ use std::path::Path;
 use std::thread;
 
 use libvirt::{
-    DestroyMode, Domain, DomainState, Hypervisor, JobOperation, JobType, Reason, ShutdownMode,
-    StartOptions, State, UndefineOptions, code,
+    DestroyMode, Domain, DomainState, HypervisorConnection, JobOperation, JobType, Reason,
+    ShutdownMode, StartOptions, State, UndefineOptions, code,
 };
 
 use super::domain_contract::NAME;
@@ -18,7 +18,12 @@ const AROUND: [&str; 2] = ["Suspended Paused", "Resumed Unpaused"];
 
 /// `slow` makes the dumps last long enough for what is asked meanwhile; `directory` is writable for
 /// the daemon.
-pub(crate) fn check(hypervisor: &dyn Hypervisor, xml: &str, directory: &Path, slow: impl Fn()) {
+pub(crate) fn check(
+    hypervisor: &dyn HypervisorConnection,
+    xml: &str,
+    directory: &Path,
+    slow: impl Fn(),
+) {
     let recorder = Recorder::on(hypervisor, NAME);
     let domain = hypervisor.define(xml).unwrap();
     let refused = domain.core_dump_memory("/tmp/x.dump").unwrap_err();
@@ -80,7 +85,7 @@ fn check_paused_guest(domain: &dyn Domain, directory: &Path, recorder: &Recorder
 }
 
 fn check_destroy_during_dump(
-    hypervisor: &dyn Hypervisor,
+    hypervisor: &dyn HypervisorConnection,
     domain: &SharedDomain,
     directory: &Path,
     recorder: &Recorder,

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use libvirt::{Domain, Event, Hypervisor, Subscription};
+use libvirt::{Domain, Event, HypervisorConnection, Subscription};
 
 pub(crate) mod domain_contract;
 pub(crate) mod memory_dump_contract;
@@ -23,7 +23,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// Everything about one domain.
-    pub(crate) fn on(hypervisor: &dyn Hypervisor, domain: &'static str) -> Self {
+    pub(crate) fn on(hypervisor: &dyn HypervisorConnection, domain: &'static str) -> Self {
         let (sender, events) = channel();
         let sender = Mutex::new(sender);
         let subscription = hypervisor

@@ -19,9 +19,10 @@ use crate::interactive_compile::HOST;
 /// Deadline until the sidecar is ready; compiling alone may take three minutes.
 const READY: Duration = Duration::from_secs(200);
 /// The file for its standard error, below the directory of the measurement.
-const SAID: &str = "said";
-const END: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(5);
+const STDERR_FILE: &str = "stderr";
+/// From SIGTERM, on which it removes its socket, to SIGKILL.
+const SIGTERM_GRACE: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The measurements of the sidecar.
 #[derive(Debug, Serialize)]
@@ -68,7 +69,7 @@ fn collect(bench: &Bench, place: &Path, sidecar: &mut Sidecar) -> Result<Chain, 
     let ready = async {
         tokio::select! {
             chain = hook_host::collect(config) => chain.map_err(|error| error.to_string()),
-            () = sidecar.ended() => Err(last_line(&bench.place.path().join(SAID))),
+            () = sidecar.ended() => Err(last_line(&bench.place.path().join(STDERR_FILE))),
         }
     };
     let chain = bench
@@ -79,8 +80,8 @@ fn collect(bench: &Bench, place: &Path, sidecar: &mut Sidecar) -> Result<Chain, 
 
 /// The last line of a program's standard error.
 fn last_line(path: &Path) -> String {
-    let said = fs::read_to_string(path).unwrap_or_default();
-    let last = said.lines().last().unwrap_or("it ended without a word");
+    let stderr = fs::read_to_string(path).unwrap_or_default();
+    let last = stderr.lines().last().unwrap_or("it ended without a word");
     last.trim_start_matches("virt-hook: ").to_owned()
 }
 
@@ -91,8 +92,8 @@ impl Sidecar {
     fn start(bench: &Bench, directory: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
         let program = std::env::current_exe().context("finding this program")?;
-        let said = bench.place.path().join(SAID);
-        let said = File::create(&said).with_context(|| said.display().to_string())?;
+        let stderr = bench.place.path().join(STDERR_FILE);
+        let stderr = File::create(&stderr).with_context(|| stderr.display().to_string())?;
         let child = Command::new(program)
             .args(["serve", "--socket", "bench.sock", "--hooks-dir"])
             .arg(directory)
@@ -103,7 +104,7 @@ impl Sidecar {
             .args(["--namespace", &bench.input.invocation.namespace])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(said)
+            .stderr(stderr)
             .spawn();
         Ok(Self(child.context("starting virt-hook serve")?))
     }
@@ -119,7 +120,7 @@ impl Sidecar {
 
     async fn ended(&mut self) {
         while !self.has_ended() {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
@@ -133,9 +134,9 @@ impl Drop for Sidecar {
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
         // SIGTERM lets it remove its socket.
         let _ = pid.map(|pid| kill_process(pid, Signal::TERM));
-        let end = Instant::now() + END;
+        let end = Instant::now() + SIGTERM_GRACE;
         while !self.has_ended() && Instant::now() < end {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let _ = self.0.kill();
         let _ = self.0.wait();

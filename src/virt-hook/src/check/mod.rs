@@ -21,6 +21,7 @@ use hook_host::PolicySource;
 use hook_host::policy::OperatorPolicy;
 use serde::Serialize;
 
+use crate::compiled_module_cache::SmallestSidecar;
 use crate::exit::Failure;
 use crate::inputs::PodFacts;
 use crate::inspect::ModuleReport;
@@ -92,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         .map_err(Failure::Machine)?;
     let kept = place.path().join("compiled");
     let mut findings = vec![module_checks::fits_config_map(path, bytes)];
-    let (loaded, mut record) = match module_chain::load_once(path, &kept)? {
+    let (loaded, mut compile_cost) = match module_chain::load_once(path, &kept)? {
         Ok(loaded) => loaded,
         Err(error) if !error.is_fault_of_module() => return Err(Failure::machine(error)),
         Err(error) => {
@@ -101,14 +102,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
             return Ok(CheckReport { findings });
         }
     };
-    let cost = record.cost.clone().unwrap_or_default();
+    let cost = compile_cost.cost.clone().unwrap_or_default();
     let report = ModuleReport::of(&loaded, bytes, Some(&cost));
     let peak = cost.peak_memory.unwrap_or_default();
-    let refused = || match cost.refused_in_smallest_sidecar {
-        Some(limit) => Ok(Some(limit).filter(|limit| !limit.is_empty())),
-        None => {
+    let refused = || match cost.smallest_sidecar {
+        SmallestSidecar::Refused(limit) => Ok(Some(limit)),
+        SmallestSidecar::Suffices => Ok(None),
+        SmallestSidecar::NotTried => {
             let refused = refused_in_smallest_sidecar(path)?;
-            record.set_refused_in_smallest_sidecar(refused.as_deref());
+            let result = refused.clone().map(SmallestSidecar::Refused);
+            compile_cost.set_smallest_sidecar(result.unwrap_or(SmallestSidecar::Suffices));
             Ok(refused)
         }
     };

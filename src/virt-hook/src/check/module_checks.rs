@@ -11,13 +11,13 @@ use crate::inspect::{InterfaceReport, ModuleReport};
 const CONFIG_MAP: u64 = 1 << 20;
 /// Kubernetes' limit of annotations, into one of which `kubectl apply` copies the whole object.
 const ANNOTATIONS: u64 = 256 << 10;
-const SETTINGS: &str = "hook.yaml";
-const HOST: &str = "virt-hook:hooks/host@0.1.";
-const DIRECTORIES: &str = "wasi:filesystem/preopens@";
+const HOOK_YAML: &str = "hook.yaml";
+const HOST_INTERFACE_PREFIX: &str = "virt-hook:hooks/host@0.1.";
+const PREOPENS_PREFIX: &str = "wasi:filesystem/preopens@";
 
 /// Checks that a ConfigMap can hold the module and its hook.yaml.
 pub(super) fn fits_config_map(path: &Path, bytes: u64) -> Finding {
-    let settings = path.with_file_name(SETTINGS).metadata();
+    let settings = path.with_file_name(HOOK_YAML).metadata();
     let all = bytes + settings.map_or(0, |settings| settings.len());
     let name = "size";
     if all > CONFIG_MAP {
@@ -61,18 +61,18 @@ fn world(module: &ModuleReport) -> Finding {
 /// Checks that the module can be compiled in the sidecar of a guaranteed VM.
 ///
 /// The peak on this machine includes pages of the compiler's own program and the memory of all its
-/// threads, so a peak above that sidecar's memory proves nothing: `refused_there` then compiles within
+/// threads, so a peak above that sidecar's memory proves nothing: `refused_in_smallest_sidecar` then compiles within
 /// the sidecar's limits and gives the limit that did not suffice. `peak` is in bytes.
 pub(super) fn compiling(
     millis: u64,
     peak: u64,
-    refused_there: impl FnOnce() -> Result<Option<String>, Failure>,
+    refused_in_smallest_sidecar: impl FnOnce() -> Result<Option<String>, Failure>,
 ) -> Result<Finding, Failure> {
     let took = format!("{millis} ms and {} MiB of memory", peak >> 20);
     let name = "compiling";
     let refused = match peak <= smallest_limits().compile_memory as u64 {
         true => None,
-        false => refused_there()?,
+        false => refused_in_smallest_sidecar()?,
     };
     Ok(match refused {
         None => Finding::new(
@@ -111,10 +111,11 @@ fn hook_points(module: &ModuleReport) -> Finding {
 /// Checks that the wishes match the imported interfaces.
 fn imports(module: &ModuleReport) -> Finding {
     let asks = |interface: &InterfaceReport, function: &str| {
-        interface.name.starts_with(HOST) && interface.functions.iter().any(|name| name == function)
+        interface.name.starts_with(HOST_INTERFACE_PREFIX)
+            && interface.functions.iter().any(|name| name == function)
     };
     let reads_config = module.imports.iter().any(|import| asks(import, "config"));
-    let opens = |import: &InterfaceReport| import.name.starts_with(DIRECTORIES);
+    let opens = |import: &InterfaceReport| import.name.starts_with(PREOPENS_PREFIX);
     let mut details = Vec::new();
     if let Some(wishes) = &module.wishes {
         if !wishes.config.is_empty() && !reads_config {

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use hook_host::Invocation;
 
 use crate::exit::Failure;
-use crate::inputs::{VmiInput, VmiSource, file};
+use crate::inputs::{VmiInput, VmiSource, input_file};
 
 /// From the smallest VMI to those with the most devices.
 const BUILT_IN: [(&str, &str); 6] = [
@@ -45,7 +45,7 @@ pub(super) fn sample_vmis(given: &[PathBuf]) -> Result<Vec<SampleVmi>, Failure> 
             } = &input.invocation;
             let name = match several {
                 true => format!("{namespace}/{name}"),
-                false => file::name(path),
+                false => input_file::name(path),
             };
             SampleVmi {
                 name,

@@ -1,8 +1,8 @@
 //! `virt-hook compare`: a port against its original, or hooks against none, over many VMIs.
 
-mod contender;
-mod effect;
+mod compared_hook;
 mod script;
+mod vmi_comparison;
 mod vmi_files;
 
 use std::path::PathBuf;
@@ -14,8 +14,8 @@ use serde::Serialize;
 use crate::exit::Failure;
 use crate::inputs::NamedVmi;
 use crate::output::{Plain, Report, Style, changes};
-use contender::Contender;
-use effect::{Effect, Verdict};
+use compared_hook::ComparedHook;
+use vmi_comparison::{Verdict, VmiComparison};
 
 /// The most VMIs that a line names.
 const MAX_NAMES: usize = 4;
@@ -78,7 +78,7 @@ pub(crate) struct CompareReport {
 #[derive(Debug, Serialize)]
 struct Group {
     #[serde(flatten)]
-    effect: Effect,
+    effect: VmiComparison,
     vmis: Vec<String>,
 }
 
@@ -89,19 +89,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CompareReport, Failure> {
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
     let policy = arguments.policy.as_deref();
-    let mut port = Contender::of_modules(&arguments.hooks, policy, &place.path().join("port"))?;
+    let mut port = ComparedHook::of_modules(&arguments.hooks, policy, &place.path().join("port"))?;
     let mut original = match &arguments.original {
-        Some(path) => Contender::of(path, policy, &place.path().join("original"))?,
-        None => Contender::Nothing,
+        Some(path) => ComparedHook::of(path, policy, &place.path().join("original"))?,
+        None => ComparedHook::Nothing,
     };
     let points = port.points(&original);
     let mut groups: Vec<Group> = Vec::new();
     for NamedVmi { name, input } in vmis {
         let effect = match input {
             Ok(input) => {
-                Effect::between(&original.run(&input, &points)?, &port.run(&input, &points)?)
+                VmiComparison::between(&original.run(&input, &points)?, &port.run(&input, &points)?)
             }
-            Err(Failure::Refused(refusal)) => Effect::of_refused_vmi(&refusal),
+            Err(Failure::Refused(refusal)) => VmiComparison::of_refused_vmi(&refusal),
             Err(failure) => return Err(failure),
         };
         match groups.iter_mut().find(|group| group.effect == effect) {
@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CompareReport, Failure> {
 
 impl CompareReport {
     fn of(groups: Vec<Group>, is_preview: bool) -> Self {
-        let count = |is_wanted: &dyn Fn(&Effect) -> bool| {
+        let count = |is_wanted: &dyn Fn(&VmiComparison) -> bool| {
             let wanted = groups.iter().filter(|group| is_wanted(&group.effect));
             wanted.map(|group| group.vmis.len()).sum()
         };

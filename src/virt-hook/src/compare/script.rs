@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::runtime::Runtime;
 
-use super::effect::Outcome;
+use super::vmi_comparison::Outcome;
 use crate::exit::Failure;
 use crate::inputs::VmiInput;
 use crate::tokio_runtime::runtime;
@@ -88,7 +88,7 @@ impl Script {
         Ok(match Document::parse(&stdout) {
             Ok(_) => Outcome::Made {
                 xml: stdout,
-                documents: super::effect::documents(input),
+                documents: super::vmi_comparison::documents(input),
             },
             Err(error) => Outcome::Refused(format!("its output is no domain: {error}")),
         })

@@ -7,7 +7,7 @@ use kubevirt_api::manifest_text;
 use serde_json::{Map, Value, json};
 
 use crate::exit::Failure;
-use crate::inputs::file;
+use crate::inputs::input_file;
 
 /// KubeVirt's annotation of hook sidecars.
 pub(super) const SIDECARS: &str = "hooks.kubevirt.io/hookSidecars";
@@ -77,8 +77,8 @@ pub(super) fn on_vm(
     annotations: &[Annotation],
     namespace: &str,
 ) -> Result<Value, Failure> {
-    let bytes = file::read(path, MAX_MANIFEST)?;
-    let refuse = |reason: String| Failure::usage(anyhow!("{}: {reason}", file::name(path)));
+    let bytes = input_file::read(path, MAX_MANIFEST)?;
+    let refuse = |reason: String| Failure::usage(anyhow!("{}: {reason}", input_file::name(path)));
     let documents = manifest_text::documents(&bytes).map_err(|error| refuse(error.to_string()))?;
     let [vm] = &documents[..] else {
         let count = documents.len();

@@ -1,6 +1,6 @@
 //! `virt-hook image`: modules as an OCI image layout, for image volumes and registries.
 
-mod contents;
+mod packed_hook;
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::exit::Failure;
 use crate::module_files;
 use crate::output::{Plain, Report, Style};
-pub(crate) use contents::{
+pub(crate) use packed_hook::{
     HOOK_YAML, MODULE, PackedHook, SIGNATURE_ANNOTATION, is_hook_name, pack,
 };
 
@@ -120,7 +120,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ImageReport, Failure> {
 }
 
 fn write_image(arguments: &Arguments, hooks: &[PackedHook]) -> Result<String, Failure> {
-    let layer = contents::layer(hooks).and_then(|layer| layer.compress());
+    let layer = packed_hook::layer(hooks).and_then(|layer| layer.compress());
     let layer = layer.map_err(failure)?;
     let images = arguments.architectures.iter().map(|architecture| {
         let mut image = Image::empty(Platform {

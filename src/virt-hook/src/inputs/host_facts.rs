@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::path::Path;
 
 use domain::driver_modes::{DirectIoProbe, ProbeError};
-use domain::host::HostFacts;
+use domain::host_facts::HostFacts;
 
 /// Where distributions keep UEFI firmware; KubeVirt's path comes first.
 const FIRMWARE: [&str; 4] = [

@@ -1,7 +1,7 @@
 //! The inputs of hooks: one set of command-line options for all verbs that run hooks.
 
-pub(crate) mod file;
 mod host_facts;
+pub(crate) mod input_file;
 mod manifest;
 mod pod_facts_file;
 mod vmi_input;

@@ -10,7 +10,7 @@ use hook_host::{PodConfig, render_downward_api};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::file;
+use super::input_file;
 use crate::exit::Failure;
 
 /// The largest file in bytes. A pod has at most 256 KiB of annotations.
@@ -73,9 +73,9 @@ impl PodFacts {
 /// Writes the facts of a file into the directory `place`, as the kubelet does, and returns where they are. They do not
 /// change, so nothing is waited for.
 fn mount(path: &Path, place: &Path) -> Result<PodConfig, Failure> {
-    let bytes = file::read(path, MAX_BYTES)?;
+    let bytes = input_file::read(path, MAX_BYTES)?;
     let facts = parse(&bytes)
-        .with_context(|| file::name(path))
+        .with_context(|| input_file::name(path))
         .map_err(Failure::Usage)?;
     write(&facts, place).map_err(Failure::Machine)?;
     Ok(PodConfig {

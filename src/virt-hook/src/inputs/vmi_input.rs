@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use domain::cloud_init::{self, NoSecrets};
-use domain::host::HostFacts;
+use domain::host_facts::HostFacts;
 use domain_xml::{Document, Element};
 use hook_host::{AttachedDevice, CloudInitDocuments, Invocation, MigrationParameters, Reason};
 use kubevirt_api::options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use super::manifest::{self, Manifest};
-use super::{InputArgs, file, host_facts};
+use super::{InputArgs, host_facts, input_file};
 use crate::exit::Failure;
 use crate::output;
 
@@ -101,10 +101,10 @@ impl VmiSource {
 
     fn manifests(&self) -> Result<Vec<Manifest>, Failure> {
         let path = &self.given.vmi;
-        let bytes = file::read(path, MAX_MANIFEST)?;
+        let bytes = input_file::read(path, MAX_MANIFEST)?;
         manifest::read(&bytes).map_err(|error| {
             let is_refusal = error.is_refusal();
-            let error = anyhow::Error::new(error).context(file::name(path));
+            let error = anyhow::Error::new(error).context(input_file::name(path));
             match is_refusal {
                 true => Failure::Refused(error),
                 false => Failure::Usage(error),
@@ -129,7 +129,7 @@ impl VmiSource {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        let (file, shown) = (file::name(&self.given.vmi), shown.join(", "));
+        let (file, shown) = (input_file::name(&self.given.vmi), shown.join(", "));
         Err(Failure::usage(match wanted {
             None => {
                 anyhow!("{file}: it has several VMIs, {shown}{more}: choose one with --vmi-name")
@@ -144,17 +144,17 @@ impl VmiSource {
     }
 
     fn input(&self, manifest: &Manifest) -> Result<VmiInput, Failure> {
-        let name = file::name(&self.given.vmi);
+        let name = input_file::name(&self.given.vmi);
         for note in &manifest.notes {
             output::warn(&format!("{name}: {note}"));
         }
         let vmi = &manifest.vmi;
         let xml = match &self.domain {
-            Some(path) => file::text(path, domain_xml::Limits::default().bytes)?,
+            Some(path) => input_file::text(path, domain_xml::Limits::default().bytes)?,
             None => self.convert(vmi).map_err(|failure| failure.about(&name))?,
         };
         let device = self.device.as_deref();
-        let device = device.map(|path| file::text(path, domain_xml::Limits::default().bytes));
+        let device = device.map(|path| input_file::text(path, domain_xml::Limits::default().bytes));
         Ok(VmiInput {
             devices: device.transpose()?.into_iter().collect(),
             migration: self.migration.clone(),
@@ -165,11 +165,11 @@ impl VmiSource {
     /// The launcher's own conversion.
     fn convert(&self, vmi: &Vmi) -> Result<String, Failure> {
         let options = match &self.given.options {
-            Some(path) => file::json::<Options>(path)?,
+            Some(path) => input_file::json::<Options>(path)?,
             None => Options::default(),
         };
         let facts = match &self.given.host {
-            Some(path) => file::json(path)?,
+            Some(path) => input_file::json(path)?,
             None if self.any_node => host_facts::on_any_node(),
             None => host_facts::probe(),
         };

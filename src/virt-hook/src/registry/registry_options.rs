@@ -11,7 +11,7 @@ use oci_registry::{Client, Credentials, Limits, Options, Reference};
 
 use super::failure;
 use crate::exit::Failure;
-use crate::inputs::file;
+use crate::inputs::input_file;
 
 /// The largest blob: a layer with several modules, each of at most 32 MiB.
 pub(super) const MAX_BLOB: u64 = 256 << 20;
@@ -82,7 +82,7 @@ impl Connection {
 
     fn roots(&self) -> Result<Vec<u8>, Failure> {
         if let Some(path) = &self.ca {
-            return file::read(path, MAX_CERTIFICATES);
+            return input_file::read(path, MAX_CERTIFICATES);
         }
         if self.plain_http {
             return Ok(Vec::new());
@@ -95,7 +95,7 @@ impl Connection {
                 .find(|path| path.is_file())
         };
         match named.or_else(known) {
-            Some(path) => file::read(&path, MAX_CERTIFICATES),
+            Some(path) => input_file::read(&path, MAX_CERTIFICATES),
             None => Ok(Vec::new()),
         }
     }

@@ -9,7 +9,7 @@ use anyhow::Context;
 use sigstore_bundle::KeyError;
 
 use crate::exit::Failure;
-use crate::inputs::file;
+use crate::inputs::input_file;
 use crate::interactive_compile;
 
 pub(crate) use sign::{Arguments as SignArguments, HELP as SIGN_HELP, run as sign};
@@ -23,12 +23,12 @@ pub(crate) fn key<K>(
     path: &Path,
     parse: impl FnOnce(&str) -> Result<K, KeyError>,
 ) -> Result<K, Failure> {
-    parse(&file::text(path, MAX_KEY)?)
-        .with_context(|| file::name(path))
+    parse(&input_file::text(path, MAX_KEY)?)
+        .with_context(|| input_file::name(path))
         .map_err(Failure::Usage)
 }
 
 /// Reads a module, whatever it contains.
 fn module(path: &Path) -> Result<Vec<u8>, Failure> {
-    file::read(path, interactive_compile::limits().module)
+    input_file::read(path, interactive_compile::limits().module)
 }

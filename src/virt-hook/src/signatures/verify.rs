@@ -10,7 +10,7 @@ use sigstore_bundle::{Bundle, MAX_BUNDLE, PublicKey};
 
 use super::{key, module};
 use crate::exit::Failure;
-use crate::inputs::file;
+use crate::inputs::input_file;
 use crate::output::{Report, Style};
 
 pub(crate) const HELP: &str = "\
@@ -65,8 +65,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<VerifyReport, Failure> {
             signature.display()
         )));
     }
-    let named = || file::name(&signature);
-    let text = file::text(&signature, MAX_BUNDLE)?;
+    let named = || input_file::name(&signature);
+    let text = input_file::text(&signature, MAX_BUNDLE)?;
     let signer = Bundle::parse(&text)
         .map_err(anyhow::Error::new)
         .and_then(|bundle| Ok(bundle.signer(&content, &keys)?));

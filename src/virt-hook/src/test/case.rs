@@ -11,7 +11,7 @@ use super::case_files::{self, DEVICE, DOMAIN, HOOK, HOST, MIGRATION, OPTIONS, PO
 use super::expected_files::Actual;
 use crate::cloud_init_documents;
 use crate::exit::Failure;
-use crate::inputs::{InputArgs, VmiInput, VmiSource, file};
+use crate::inputs::{InputArgs, VmiInput, VmiSource, input_file};
 use crate::module_chain::HookOptions;
 use crate::module_files::HookModule;
 use crate::simulated_pod::{HookResults, Hooks};
@@ -161,7 +161,7 @@ impl Case {
         let Some(path) = self.file(MIGRATION) else {
             return Ok(None);
         };
-        let texts: BTreeMap<String, String> = file::json(&path)?;
+        let texts: BTreeMap<String, String> = input_file::json(&path)?;
         let texts: Vec<_> = texts.into_iter().collect();
         let parameters = MigrationParameters::default().with_texts(&texts);
         let parameters = parameters.map_err(|error| anyhow!("{}: {error}", path.display()));

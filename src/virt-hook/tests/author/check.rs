@@ -172,7 +172,7 @@ fn without_libvirts_tools_it_says_what_it_did_not_check() {
 }
 
 #[test]
-fn what_is_no_hook_fails_at_its_world() {
+fn file_that_is_no_component_fails_the_world_check() {
     let place = tempfile::tempdir().unwrap();
     let garbage = write(place.path(), "x.wasm", "garbage");
     let checked = virt_hook(&["check", text(&garbage), "--json"]);
@@ -184,11 +184,18 @@ fn what_is_no_hook_fails_at_its_world() {
 fn odd() -> std::path::PathBuf {
     let target = tests::binaries::target_dir().join("hooks");
     let built = std::process::Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "-p", "odd-hook", "--profile", "hook"])
+        .args([
+            "build",
+            "--quiet",
+            "-p",
+            "misbehaving-hook",
+            "--profile",
+            "hook",
+        ])
         .args(["--target", "wasm32-wasip2", "--target-dir"])
         .arg(&target)
         .current_dir(tests::binaries::workspace())
         .status();
     assert!(built.unwrap().success());
-    Path::new(&target).join("wasm32-wasip2/hook/odd_hook.wasm")
+    Path::new(&target).join("wasm32-wasip2/hook/misbehaving_hook.wasm")
 }

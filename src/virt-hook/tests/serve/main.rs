@@ -166,7 +166,7 @@ async fn a_long_check_keeps_nobody_waiting() {
     let paths = format!("['/domain/**/x[{deep}@a]', '/domain/x/**']");
     let (own, module) = (pod.root().join("own"), pod.root().join("own/odd.wasm"));
     fs::create_dir(&own).unwrap();
-    fs::copy(example("odd-hook"), &module).unwrap();
+    fs::copy(example("misbehaving-hook"), &module).unwrap();
     let settings = format!("deadline: 10s\nallow: {{paths: {paths}}}\n");
     fs::write(own.join("hook.yaml"), settings).unwrap();
     let mut served = pod.serve(&[&module], &[]);

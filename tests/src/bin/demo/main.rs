@@ -17,7 +17,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 
 use checks::Checks;
 use timeline::Timeline;
@@ -32,16 +32,16 @@ enum Driver {
     Migration,
 }
 
-fn arguments() -> Result<(Driver, User)> {
-    let (mut driver, mut user) = (Driver::Qemu, User::Nonroot);
+fn arguments() -> Result<(Driver, LauncherUser)> {
+    let (mut driver, mut user) = (Driver::Qemu, LauncherUser::Nonroot);
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match (word.as_str(), words.next().as_deref()) {
             ("--driver", Some("qemu")) => driver = Driver::Qemu,
             ("--driver", Some("test")) => driver = Driver::Test,
             ("--driver", Some("migration")) => driver = Driver::Migration,
-            ("--user", Some("nonroot")) => user = User::Nonroot,
-            ("--user", Some("root")) => user = User::Root,
+            ("--user", Some("nonroot")) => user = LauncherUser::Nonroot,
+            ("--user", Some("root")) => user = LauncherUser::Root,
             _ => bail!("usage: demo [--driver qemu|test|migration] [--user nonroot|root]"),
         }
     }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use tests::fixture::BOOT;
 use tests::install_hooks;
 use tests::migration::{MigrationPods, PreparedMigration, migrating, stock_options};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 use crate::checks::Checks;
@@ -22,7 +22,7 @@ const COUNT: [&str; 2] = ["--hook-sidecars", "2"];
 /// What the disk-tuning hook writes for the annotation below.
 pub(crate) const CACHE: &str = "writeback";
 
-fn vmi(user: User) -> Vmi {
+fn vmi(user: LauncherUser) -> Vmi {
     let size = 1 << 20;
     Vmi::new("demo", user)
         .annotate("smbios.vm.kubevirt.io/baseBoardManufacturer", MANUFACTURER)
@@ -38,7 +38,11 @@ fn retuned(vmi: &Vmi) -> Vmi {
     vmi.clone().annotate("disk-tuning.example.com/cache", CACHE)
 }
 
-pub(crate) async fn run(timeline: &Timeline, checks: &mut Checks, user: User) -> Result<()> {
+pub(crate) async fn run(
+    timeline: &Timeline,
+    checks: &mut Checks,
+    user: LauncherUser,
+) -> Result<()> {
     timeline.say(
         "demo",
         &format!("preparing two pods for {user:?}: mounts, processes, network and libvirt's host of their own"),

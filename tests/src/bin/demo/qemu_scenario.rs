@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::install_hooks;
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
 
@@ -20,7 +20,7 @@ const HOOK_FILE: &str = "/etc/kubevirt-hook";
 pub(crate) const USER_DATA: &str = "#cloud-config\npassword: demo\n";
 
 /// The VMI that the demo boots, with or without hooks.
-pub(crate) fn vmi(user: User) -> Vmi {
+pub(crate) fn vmi(user: LauncherUser) -> Vmi {
     Vmi::new("demo", user)
         .annotate("smbios.vm.kubevirt.io/baseBoardManufacturer", MANUFACTURER)
         .cloud_init(USER_DATA)
@@ -28,7 +28,11 @@ pub(crate) fn vmi(user: User) -> Vmi {
         .grace_period(20)
 }
 
-pub(crate) async fn run(timeline: &Timeline, checks: &mut Checks, user: User) -> Result<()> {
+pub(crate) async fn run(
+    timeline: &Timeline,
+    checks: &mut Checks,
+    user: LauncherUser,
+) -> Result<()> {
     timeline.say(
         "demo",
         &format!("preparing a pod for {user:?}: its own mounts, processes and network"),

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use tests::fixture::{EVENT, LauncherFixture, PreparedPod, READY};
 use tests::install_hooks;
-use tests::pod::{Pod, User};
+use tests::pod::{LauncherUser, Pod};
 use tests::virt_handler::{Phase, VirtHandler};
 use tests::vmi_builder::Vmi;
 
@@ -15,7 +15,7 @@ use crate::timeline::Timeline;
 
 /// The VMI of the QEMU scenario, without what the test driver does not support.
 fn vmi() -> Vmi {
-    Vmi::new("demo", User::Nonroot)
+    Vmi::new("demo", LauncherUser::Nonroot)
         .annotate("smbios.vm.kubevirt.io/baseBoardManufacturer", MANUFACTURER)
         .cloud_init(USER_DATA)
         .edit(|vmi| {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{EVENT, LauncherFixture};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
@@ -26,13 +26,13 @@ pub(crate) struct AttachTimes {
 
 /// A disk on the SCSI bus, plugged and unplugged, in a VM of its own.
 pub(crate) async fn measure() -> Result<AttachTimes> {
-    let plain = Vmi::new("attach", User::Nonroot)
+    let plain = Vmi::new("attach", LauncherUser::Nonroot)
         .empty_disk("empty", "16Mi")
         .edit(|vmi| {
             vmi["status"]["volumeStatus"] = json!([{ "name": "empty", "target": "vda" }]);
         });
     let with_disk = with_disk(&plain);
-    let mut fixture = LauncherFixture::start(User::Nonroot, &plain).await?;
+    let mut fixture = LauncherFixture::start(LauncherUser::Nonroot, &plain).await?;
     fixture.pod.suppress_log();
     fixture.boot_without_controller(&plain).await?;
     fixture.wait_for_agent(&plain).await?;

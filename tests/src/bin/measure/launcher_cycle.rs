@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use rustix::process::Signal;
 use tests::install_hooks;
-use tests::pod::{Pod, Process, User};
+use tests::pod::{LauncherUser, Pod, Process};
 use tests::virt_handler::{Commands, VirtHandler};
 use tests::vmi_builder::Vmi;
 
@@ -33,8 +33,8 @@ pub(crate) struct LauncherCycle {
 
 /// Starts a launcher with the smbios hook in a new pod, with empty caches.
 pub(crate) async fn measure() -> Result<LauncherCycle> {
-    let vmi = Vmi::new("measured", User::Nonroot);
-    let mut pod = Pod::create(User::Nonroot)?;
+    let vmi = Vmi::new("measured", LauncherUser::Nonroot);
+    let mut pod = Pod::create(LauncherUser::Nonroot)?;
     pod.suppress_log();
     let handler = VirtHandler::listen(&pod.share_dir())?;
     install_hooks::install(

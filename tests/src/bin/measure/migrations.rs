@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::install_hooks;
 use tests::migration::{PreparedMigration, Shuttle, guest_load, migratable_xml, stock_options};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -64,7 +64,7 @@ pub(crate) async fn measure() -> Result<Measured> {
 }
 
 fn vmi(name: &str) -> Vmi {
-    Vmi::new(name, User::Nonroot).edit(|vmi| {
+    Vmi::new(name, LauncherUser::Nonroot).edit(|vmi| {
         let size = json!("256Mi");
         let domain = &mut vmi["spec"]["domain"];
         domain["memory"]["guest"] = size.clone();
@@ -75,7 +75,7 @@ fn vmi(name: &str) -> Vmi {
 }
 
 async fn boot(name: &str) -> Result<Shuttle> {
-    let prepared = PreparedMigration::create(User::Nonroot)?;
+    let prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
     Shuttle::boot(prepared, vmi(name), &[]).await
 }
 
@@ -125,7 +125,7 @@ async fn incoming(modules: usize) -> Result<f64> {
             vmi["status"]["volumeStatus"] =
                 json!([{ "name": "cloudinit", "target": "vda", "size": 1 << 20 }]);
         });
-    let mut prepared = PreparedMigration::create(User::Nonroot)?;
+    let mut prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
     prepared.source.pod.suppress_log();
     prepared.target.pod.suppress_log();
     let module = install_hooks::example("disk-tuning-hook")?;

@@ -8,7 +8,7 @@ use anyhow::Result;
 use proto::cmd::v1::EmptyRequest;
 use serde_json::json;
 use tests::fixture::{LauncherFixture, PreparedPod};
-use tests::pod::User;
+use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
 use crate::idle_cost::{self, IdleCost};
@@ -36,8 +36,8 @@ pub(crate) struct CallTimes {
 
 /// Boots a VM with a guest agent, measures, and ends it.
 pub(crate) async fn measure() -> Result<CallTimes> {
-    let vmi = Vmi::new("measured", User::Nonroot);
-    let mut fixture = LauncherFixture::start(User::Nonroot, &vmi).await?;
+    let vmi = Vmi::new("measured", LauncherUser::Nonroot);
+    let mut fixture = LauncherFixture::start(LauncherUser::Nonroot, &vmi).await?;
     fixture.pod.suppress_log();
     fixture.boot_without_controller(&vmi).await?;
     fixture.wait_for_agent(&vmi).await?;
@@ -76,7 +76,7 @@ const QEMU: u32 = 107;
 /// A sync that changes nothing, of a running VM with many disks and interfaces.
 async fn measure_large_sync() -> Result<f64> {
     let (vmi, links) = large_vmi();
-    let prepared = PreparedPod::create(User::Nonroot)?;
+    let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
     prepared.pod.set_up_network(&links, "")?;
     for index in 0..CLAIMS {
         let directory = format!("/run/kubevirt-private/vmi-disks/claim{index}");
@@ -100,7 +100,7 @@ async fn measure_large_sync() -> Result<f64> {
 
 /// The VMI, and the commands that make the links of its interfaces.
 fn large_vmi() -> (Vmi, String) {
-    let mut vmi = Vmi::new("large", User::Nonroot);
+    let mut vmi = Vmi::new("large", LauncherUser::Nonroot);
     let mut statuses = Vec::new();
     for index in 0..CLAIMS {
         let name = format!("claim{index}");

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use proto::hooks::v1alpha3::OnDefineDomainParams;
 use proto::hooks::v1alpha3::callbacks_client::CallbacksClient;
-use tests::dial::dial;
+use tests::grpc_channel::dial;
 use tests::{binaries, install_hooks};
 
 use crate::process_memory::{self, Memory};

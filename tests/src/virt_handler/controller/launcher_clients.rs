@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tonic::{Code, Status};
 
 use super::rules::LauncherState;
-use crate::dial::dial;
+use crate::grpc_channel::dial;
 use crate::virt_handler::commands::{Answer, COMMAND, Commands, QUERY};
 use crate::virt_handler::notify_pipe::NotifyPipe;
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use tests::fixture::LauncherFixture;
 use tests::migration::guest_load;
 use tests::migration::{PreparedMigration, Shuttle, defined_domains, stock_options};
-use tests::pod::{Pod, User};
+use tests::pod::{LauncherUser, Pod};
 use tests::vmi_builder::Vmi;
 
 use super::process_resources::Holdings;
@@ -30,8 +30,8 @@ pub(super) enum Guest {
 
 /// Migrates a VM [`MIGRATIONS`] times between two pods.
 pub(super) async fn migrations(guest: Guest) -> Result<String> {
-    let vmi = Vmi::new("shuttles", User::Nonroot);
-    let prepared = PreparedMigration::create(User::Nonroot)?;
+    let vmi = Vmi::new("shuttles", LauncherUser::Nonroot);
+    let prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
     let mut shuttle = Shuttle::boot(prepared, vmi, &[]).await?;
     if guest == Guest::DirtiesMemory {
         guest_load::dirty_memory(shuttle.launcher(), shuttle.vmi()).await?;
@@ -82,8 +82,8 @@ pub(super) async fn migrations(guest: Guest) -> Result<String> {
 
 /// Cancels [`CANCELLED`] migrations of one launcher.
 pub(super) async fn cancelled() -> Result<String> {
-    let vmi = Vmi::new("stays", User::Nonroot);
-    let prepared = PreparedMigration::create(User::Nonroot)?;
+    let vmi = Vmi::new("stays", LauncherUser::Nonroot);
+    let prepared = PreparedMigration::create(LauncherUser::Nonroot)?;
     let mut shuttle = Shuttle::boot(prepared, vmi, &[]).await?;
     let mut slow = stock_options();
     slow["Bandwidth"] = json!("1Mi");

@@ -13,7 +13,7 @@ use tests::migration::{
     MIGRATION, MigrationPods, Proxies, SOURCE_POD, TARGET_POD, has_ended, migrating, migration_of,
     prepare_pod, stock_options,
 };
-use tests::pod::{Process, User};
+use tests::pod::{LauncherUser, Process};
 use tests::sidecar::Sidecar as GrpcSidecar;
 use tests::virt_handler::{Answer, Event};
 use tests::vmi_builder::Vmi;
@@ -76,7 +76,7 @@ impl Trial {
 
     /// Boots the VM if none runs, and starts a launcher for it to migrate to.
     pub(crate) async fn prepare(&mut self, vm: Option<RunningVm>, target: Target) -> Result<()> {
-        let wanted = adapt(target, Vmi::new("moves", User::Nonroot));
+        let wanted = adapt(target, Vmi::new("moves", LauncherUser::Nonroot));
         let fits = |vm: &RunningVm| needs(&vm.vmi) == needs(&wanted);
         let vm = match vm.filter(fits) {
             Some(vm) => vm,
@@ -97,9 +97,9 @@ impl Trial {
     }
 
     async fn boot(&self, target: Target) -> Result<RunningVm> {
-        let vmi = adapt(target, Vmi::new("moves", User::Nonroot));
+        let vmi = adapt(target, Vmi::new("moves", LauncherUser::Nonroot));
         let host = self.number * 100 + 1;
-        let prepared = prepare_pod(User::Nonroot, host, SOURCE_POD)?;
+        let prepared = prepare_pod(LauncherUser::Nonroot, host, SOURCE_POD)?;
         let count = serve_sidecar(&prepared, &vmi)?;
         let launcher = prepared.start(&vmi, count).await?;
         launcher.boot_without_controller(&vmi).await?;
@@ -431,10 +431,10 @@ fn serve_sidecar(prepared: &PreparedPod, vmi: &Vmi) -> Result<&'static [&'static
 
 /// A launcher for a VM to arrive in.
 async fn start_target(vmi: &Vmi, host: u32, target: Target) -> Result<LauncherFixture> {
-    let prepared = prepare_pod(User::Nonroot, host, TARGET_POD)?;
+    let prepared = prepare_pod(LauncherUser::Nonroot, host, TARGET_POD)?;
     let module = match target {
         Target::Veto => Some(install_hooks::example("required-label-hook")?),
-        Target::OddHook(_) => Some(install_hooks::guest("odd-hook")?),
+        Target::OddHook(_) => Some(install_hooks::guest("misbehaving-hook")?),
         _ => None,
     };
     if let Some(module) = &module {

@@ -7,7 +7,7 @@ use kubevirt_api::vmi::{self, Vmi};
 use launch_security_kind::Protection;
 
 use crate::convert::error::ConvertError;
-use crate::host::HostFacts;
+use crate::host_facts::HostFacts;
 use crate::spec::{Features, LaunchSecurity, Timer, VideoModel};
 
 /// An image of firmware code, and the template of its variables.

@@ -5,8 +5,8 @@ use kubevirt_api::vmi;
 use crate::convert::arch::Architecture;
 use crate::convert::compute::memory;
 use crate::convert::context::Context;
+use crate::convert::cpu_topology;
 use crate::convert::error::ConvertError;
-use crate::convert::topology;
 use crate::spec::{
     Cpu, CpuFeature, CpuTopology, DomainSpec, Numa, NumaCell, Vcpu, Vcpus, VcpusVcpu, yes_no,
 };
@@ -20,7 +20,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
         .filter(|sockets| *sockets != 0)
     {
         topology.sockets = max_sockets;
-        cpus = topology::count(&topology)?;
+        cpus = cpu_topology::count(&topology)?;
         spec.vcpus = Some(pluggable(&topology, context.vcpus, cpus));
     }
     spec.vcpu = Some(Vcpu {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::host::HostFacts;
+use crate::host_facts::HostFacts;
 
 /// The kind of address that a device plugin hands out, which decides the prefix of its environment variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use kubevirt_api::vmi::{Gpu, VirtualGpuDisplay};
 use crate::convert::context::Context;
 use crate::convert::devices::hostdev_element;
 use crate::convert::error::ConvertError;
-use crate::host::ClaimedDevice;
+use crate::host_facts::ClaimedDevice;
 use crate::spec::HostDevice;
 
 /// A device that the VMI requests through a claim.

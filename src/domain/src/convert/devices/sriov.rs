@@ -8,19 +8,19 @@ use crate::convert::context::Context;
 use crate::convert::devices::{hostdev_element::pci_device, resource_claim_devices};
 use crate::convert::error::ConvertError;
 use crate::convert::pci_address;
-use crate::host::NetworkInfo;
+use crate::host_facts::NetworkInfo;
 use crate::spec::{BootOrder, HostDevice, SRIOV_ALIAS};
 
 /// The source that the status names once Multus has attached an interface.
 const ATTACHED: &str = "multus-status";
 
 pub(crate) fn devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
-    let mut devices = of_networks(context)?;
-    devices.extend(of_claims(context)?);
+    let mut devices = multus_devices(context)?;
+    devices.extend(dra_devices(context)?);
     Ok(devices)
 }
 
-/// Whether Multus has attached an SR-IOV interface to the pod: its address is in [`crate::host::HostFacts::network_info`],
+/// Whether Multus has attached an SR-IOV interface to the pod: its address is in [`crate::host_facts::HostFacts::network_info`],
 /// which the kubelet writes a moment later.
 pub fn has_attached_sriov(vmi: &Vmi) -> bool {
     sriov_interfaces(vmi).any(|interface| is_attached(vmi, interface))
@@ -31,7 +31,7 @@ fn sriov_interfaces(vmi: &Vmi) -> impl Iterator<Item = &Interface> {
     interfaces.filter(|interface| interface.sriov.is_some())
 }
 
-fn of_networks(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
+fn multus_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
     let attached: Vec<_> = sriov_interfaces(context.vmi)
         .filter(|interface| is_attached(context.vmi, interface))
         .collect();
@@ -93,11 +93,11 @@ fn addresses(info: &NetworkInfo) -> BTreeMap<&str, &str> {
 fn set_address_and_boot_order(
     interface: &Interface,
     mut device: HostDevice,
-    whose: &str,
+    error_suffix: &str,
 ) -> Result<HostDevice, String> {
     if !interface.pci_address.is_empty() {
         let address = pci_address::parse(&interface.pci_address).map_err(|error| {
-            format!("failed to interpret the guest PCI address{whose}: {error}")
+            format!("failed to interpret the guest PCI address{error_suffix}: {error}")
         })?;
         device.address = Some(address);
     }
@@ -105,7 +105,7 @@ fn set_address_and_boot_order(
     Ok(device)
 }
 
-fn of_claims(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
+fn dra_devices(context: &Context<'_>) -> Result<Vec<HostDevice>, ConvertError> {
     let mut devices = Vec::new();
     for interface in sriov_interfaces(context.vmi) {
         let mut networks = context.vmi.spec.networks.iter();

@@ -5,7 +5,7 @@ use kubevirt_api::vmi::{Disk, FeatureState};
 use crate::convert::context::Context;
 use crate::convert::error::ConvertError;
 use crate::disk_backend::DiskBackend;
-use crate::host::BlockSizes;
+use crate::host_facts::BlockSizes;
 use crate::spec::{self, BlockIo};
 
 /// Whether the disk takes over the block sizes of its volume.

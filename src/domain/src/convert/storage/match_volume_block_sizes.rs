@@ -9,7 +9,7 @@ use crate::convert::purpose::Purpose;
 use crate::convert::storage::device_names::DeviceNames;
 use crate::convert::storage::{block_size, disks, volumes};
 use crate::disk_backend::DiskBackend;
-use crate::host::HostFacts;
+use crate::host_facts::HostFacts;
 
 /// A volume whose block sizes a disk shows to the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]

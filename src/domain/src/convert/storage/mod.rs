@@ -6,6 +6,6 @@ pub(crate) mod disks;
 pub(crate) mod filesystems;
 pub(crate) mod io_threads;
 pub(crate) mod match_volume_block_sizes;
-pub(crate) mod volume_devices;
 pub(crate) mod volume_paths;
 pub(crate) mod volumes;
+pub(crate) mod volumes_of_unknown_mode;

@@ -1,11 +1,13 @@
 #![allow(clippy::unwrap_used)]
 
+mod migrated_volumes;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::{completion_units, disks_to_copy, migrated_volume_disks};
 use super::*;
-use crate::host::HostFacts;
+use crate::host_facts::HostFacts;
 
 /// Of a recorded block migration: an emptyDisk (vda) and a generated cloud-init image (vdb).
 const RECORDED: &str = include_str!("recorded.xml");
@@ -124,126 +126,6 @@ fn shared_read_only_and_exchangeable_disks_are_not_copied() {
     assert_eq!(disks_to_copy(&vmi, &domain), ["moved", "local", "map"]);
     let moved = ("moved".to_owned(), "/f".to_owned());
     assert_eq!(migrated_volume_disks(&vmi, &domain), [moved]);
-}
-
-fn migrated(from: &str, to: &str, hotpluggable: bool) -> Vmi {
-    let spec = json!({"volumes": [{"name": "moved", "dataVolume": {"name": "d", "hotpluggable": hotpluggable}}]});
-    let volume = json!({"volumeName": "moved", "sourcePVCInfo": {"volumeMode": from},
-        "destinationPVCInfo": {"volumeMode": to}});
-    vmi(spec, json!({"migratedVolumes": [volume]}))
-}
-
-fn sizes(bytes: u64) -> DestinationEdits {
-    DestinationEdits {
-        disk_sizes: BTreeMap::from([("moved".to_owned(), bytes)]),
-        ..DestinationEdits::default()
-    }
-}
-
-#[test]
-fn migrated_volume_is_sliced_and_changes_its_mode() {
-    let slices = "<slices>\n  <slice type='storage' offset='0' size='4096'/>\n</slices>";
-    let cases = [
-        (
-            "file",
-            "file='/a.img'",
-            "Filesystem",
-            "Block",
-            false,
-            "block",
-            "dev='/dev/moved'",
-        ),
-        (
-            "file",
-            "file='/a.img'",
-            "Filesystem",
-            "Block",
-            true,
-            "block",
-            "dev='/var/run/kubevirt/hotplug-disks/moved'",
-        ),
-        (
-            "block",
-            "dev='/dev/a'",
-            "Block",
-            "Filesystem",
-            false,
-            "file",
-            "file='/var/run/kubevirt-private/vmi-disks/moved/disk.img'",
-        ),
-        (
-            "block",
-            "dev='/dev/a'",
-            "Block",
-            "Filesystem",
-            true,
-            "file",
-            "file='/var/run/kubevirt/hotplug-disks/moved.img'",
-        ),
-        (
-            "block",
-            "dev='/dev/a'",
-            "Block",
-            "Block",
-            false,
-            "block",
-            "dev='/dev/a'",
-        ),
-    ];
-    for (kind, source, from, to, hotplugged, expected_kind, expected_source) in cases {
-        let xml = domain(&[disk(kind, source, "moved", "")]);
-        let edited = edited(&xml, &migrated(from, to, hotplugged), &sizes(4096));
-        let edited = document(&edited);
-        let disk = edited.find("/domain/devices/disk").unwrap().unwrap();
-        assert_eq!(disk.attr("type").unwrap(), expected_kind);
-        let source = disk.child("source").unwrap();
-        let attributes: Vec<_> = source
-            .attrs()
-            .map(|(name, value)| format!("{name}='{value}'"))
-            .collect();
-        assert_eq!(attributes, [expected_source]);
-        let slice = source.child("slices").unwrap().child("slice").unwrap();
-        let text: String = slices.split_whitespace().collect();
-        assert!(text.contains("size='4096'") && slice.attr("size").unwrap() == "4096");
-    }
-}
-
-#[test]
-fn volume_behind_an_image_changes_in_its_data_store() {
-    let xml = "<domain><devices><disk type='file'><source file='/overlay.qcow2'><dataStore type='file'>\
-        <format type='raw'/><source file='/a.img'/></dataStore></source><target dev='vda'/>\
-        <alias name='ua-moved'/></disk></devices></domain>";
-    let edited = document(&edited(
-        xml,
-        &migrated("Filesystem", "Block", false),
-        &sizes(1),
-    ));
-    let disk = edited.find("/domain/devices/disk").unwrap().unwrap();
-    assert_eq!(disk.attr("type").unwrap(), "file");
-    let source = disk.child("source").unwrap();
-    assert_eq!(source.attr("file").unwrap(), "/overlay.qcow2");
-    let store = source.child("dataStore").unwrap();
-    assert_eq!(store.attr("type").unwrap(), "block");
-    assert_eq!(
-        store.child("source").unwrap().attr("dev").unwrap(),
-        "/dev/moved"
-    );
-    assert!(store.child("source").unwrap().child("slices").is_some());
-    assert!(source.child("slices").is_none());
-}
-
-#[test]
-fn existing_slice_is_kept_and_an_unknown_size_is_an_error() {
-    let sliced = "<domain><devices><disk type='file'><source file='/a'><slices><slice size='1'/></slices></source>\
-        <alias name='ua-moved'/></disk></devices></domain>";
-    let vmi = migrated("Block", "Block", false);
-    assert_eq!(edited(sliced, &vmi, &sizes(7)), sliced);
-    let unknown = destination_xml(sliced.to_owned(), &vmi, &DestinationEdits::default());
-    assert!(unknown.unwrap_err().to_string().contains("volume moved"));
-    let empty = "<domain><devices><disk><alias name='ua-moved'/></disk></devices></domain>";
-    let error = destination_xml(empty.to_owned(), &vmi, &sizes(7)).unwrap_err();
-    assert!(error.to_string().contains("no source"), "{error}");
-    assert!(destination_xml("<domain".into(), &vmi, &sizes(7)).is_err());
 }
 
 fn dedicated(target: Value) -> Vmi {

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use domain_xml::matching::{DocumentIndex, ElementAt, PatternReach, PatternSet};
 use domain_xml::{Budget, Change, ChangeKind, Part, Place};
 
-use super::danger::{self, DangerKind, Presence, Reserved};
+use super::danger::{self, DangerKind, Presence};
 use super::pattern_hint;
 use super::read_once_elements::is_read_once;
 use super::refusal::{Reason, Refusal, refusal};
+use super::reserved::{self, Reserved};
 
 type Checked = Result<(), Box<Refusal>>;
 
@@ -140,8 +141,8 @@ impl<'a> Check<'_, 'a> {
             danger::of_element(at.element, at.parent, presence)
         };
         let danger = danger(&before, gone).or_else(|| danger(&after, now(&before)));
-        let explicit = danger.filter(|kind| danger::needs_its_name(*kind, inside));
-        let reserved = ats().find_map(|at| danger::reserved(depth, at.element, at.parent));
+        let explicit = danger.filter(|kind| danger::must_be_named(*kind, inside));
+        let reserved = ats().find_map(|at| reserved::reserved(depth, at.element, at.parent));
         let mut ambiguous = around.and_then(|around| around.ambiguous);
         let start = around.is_none().then(|| PatternReach::start(self.set));
         let from = start.as_ref().or(around.map(|around| &around.reach));

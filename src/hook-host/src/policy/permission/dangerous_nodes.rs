@@ -70,7 +70,7 @@ pub(super) fn kinds_of_names(side: &mut DocumentIndex<'_>, any_value: bool) -> V
         found: Vec::new(),
         text: 0,
         presence: match any_value {
-            true => Presence::Named,
+            true => Presence::InPattern,
             false => Presence::Before,
         },
     };
@@ -131,7 +131,7 @@ impl Search<'_> {
         loop {
             let kind = danger::of_element(parent.element, parent.parent, self.presence);
             inside = kind
-                .filter(|kind| danger::needs_its_name(*kind, inside))
+                .filter(|kind| danger::must_be_named(*kind, inside))
                 .or(inside);
             let Some(index) = around.next() else { break };
             parent = side.child(&parent, *index)?;
@@ -173,7 +173,7 @@ impl Search<'_> {
         path: String,
     ) -> Option<DangerKind> {
         let kind = danger::of_element(at.element, at.parent, self.presence);
-        let kind = kind.filter(|kind| danger::needs_its_name(*kind, inside));
+        let kind = kind.filter(|kind| danger::must_be_named(*kind, inside));
         self.add(kind, path);
         kind.or(inside)
     }

@@ -24,6 +24,7 @@ pub(crate) mod libvirt_schema;
 mod pattern_hint;
 mod read_once_elements;
 mod refusal;
+mod reserved;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -33,11 +34,12 @@ use domain_xml::{Budget, Change, Document, Part, PathPattern};
 
 use change_check::{Check, Spot};
 pub(crate) use danger::local;
-pub use danger::{DangerKind, REVIEWED_LIBVIRT, Reserved, UnknownDanger, unreviewed_libvirt};
+pub use danger::{DangerKind, REVIEWED_LIBVIRT, UnknownDanger, unreviewed_libvirt};
 pub use dangerous_nodes::Danger;
 pub(crate) use read_once_elements::first_twin;
 use refusal::refusal;
 pub use refusal::{Reason, Refusal};
+pub use reserved::Reserved;
 
 /// Whether patterns permit a change.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Why a change is not permitted.
 
-use super::danger::{DangerKind, Reserved};
+use super::danger::DangerKind;
+use super::reserved::Reserved;
 
 /// A node whose change is not permitted, and the pattern that would permit it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,12 +1,13 @@
 //! The versions of the WIT: which line a component is built for, and the adapter of that line.
 //!
 //! Interfaces are looked up by semver range. Below 1.0 a line is `0.MINOR`: within it, additions are
-//! functions of new optional interfaces ([`optional_interfaces`]), so a module that is built for 0.1.1
+//! functions of new optional interfaces ([`optional_imports`]), so a module that is built for 0.1.1
 //! runs on a host of 0.1.0 unless it imports an interface that only 0.1.1 has.
 
 mod closed_wasi;
+mod exported_hook_points;
 mod interface_name;
-mod optional_interfaces;
+mod optional_imports;
 mod pod_interface;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -119,7 +120,7 @@ pub(super) fn linker(engine: &Engine) -> wasmtime::Result<Linker<StoreState>> {
     let mut linker = Linker::new(engine);
     wasmtime_wasi::p2::add_to_linker_async(&mut linker)?;
     v0_1::add_to_linker(&mut linker)?;
-    for interface in optional_interfaces::INTERFACES {
+    for interface in optional_imports::INTERFACES {
         (interface.add_to_linker)(&mut linker)?;
     }
     Ok(linker)
@@ -201,7 +202,7 @@ fn check_imports(imports: &[Interface]) -> Result<(), LinkError> {
             continue;
         };
         let is_known = v0_1::IMPORTS.contains(&name.interface) && name.is_of_line(&host);
-        if !is_known && !optional_interfaces::has(&name) {
+        if !is_known && !optional_imports::has(&name) {
             return Err(LinkError::MissingInterface {
                 name: import.name.clone(),
                 supported: host.to_string(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use wasmtime::StoreContextMut;
 use wasmtime::component::Linker;
 
-use super::optional_interfaces::OptionalInterface;
+use super::optional_imports::OptionalInterface;
 use crate::wasm::store_state::StoreState;
 use crate::wasm::{Answer, Call, CallContext, CallError, LoadError, LoadOptions, Module};
 

@@ -5,7 +5,7 @@ use wasmtime::component::{
     Component, ComponentNamedList, ComponentType, HasSelf, Lift, Linker, Lower,
 };
 
-use super::optional_interfaces::ExportedHookPoints;
+use super::exported_hook_points::ExportedHookPoints;
 
 use crate::wasm::module_call::{Answer, Call, CallError};
 use crate::wasm::store_state::StoreState;

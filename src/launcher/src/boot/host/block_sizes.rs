@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::{fs, io};
 
 use domain::convert::MatchedVolume;
-use domain::host::BlockSizes;
+use domain::host_facts::BlockSizes;
 use rustix::fs::{Mode, OFlags, ioctl_blkpbszget, ioctl_blksszget, major, minor, open, statfs};
 
 /// Reads a volume's block sizes from the kernel.

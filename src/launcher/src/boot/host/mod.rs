@@ -4,6 +4,8 @@ mod block_sizes;
 mod iommufd;
 mod pod_devices;
 mod resource_claims;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,8 +13,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
 
-use domain::convert::{ConvertError, MatchedVolume, VolumeDevice, matched_volumes};
-use domain::host::HostFacts;
+use domain::convert::{ConvertError, MatchedVolume, VolumeOfUnknownMode, matched_volumes};
+use domain::host_facts::HostFacts;
 use domain::resource_claims::{ClaimedRequest, claimed_requests};
 use kubevirt_api::options::Options;
 use kubevirt_api::vmi::Vmi;
@@ -87,15 +89,15 @@ pub(crate) async fn with_current_cpus(facts: HostFacts) -> Result<HostFacts, NoA
 /// # Errors
 /// [`NoAnswer`] if the file system hangs.
 pub(crate) async fn block_volumes(
-    volumes: Vec<VolumeDevice>,
+    volumes: Vec<VolumeOfUnknownMode>,
 ) -> Result<BTreeSet<String>, NoAnswer> {
-    let is_block = |volume: &VolumeDevice| {
-        let metadata = fs::metadata(&volume.path);
+    let is_block = |volume: &VolumeOfUnknownMode| {
+        let metadata = fs::metadata(&volume.block_path);
         metadata.is_ok_and(|metadata| metadata.file_type().is_block_device())
     };
     let find = move || {
         let devices = volumes.into_iter().filter(is_block);
-        devices.map(|device| device.volume).collect()
+        devices.map(|volume| volume.volume).collect()
     };
     blocking::call("looking for block devices", READ_TIMEOUT, find).await
 }
@@ -211,65 +213,4 @@ fn affinity() -> Vec<u32> {
     (0..1024u32)
         .filter(|cpu| set.is_set(*cpu as usize))
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[tokio::test]
-    async fn late_network_information_is_waited_for() {
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("network-info");
-        // On a busy machine the file may come too late now and then.
-        for _ in 0..20 {
-            fs::write(&file, "").unwrap();
-            let kubelet = async {
-                tokio::time::sleep(NETWORK_INFO_POLL_INTERVAL * 3).await;
-                fs::write(&file, r#"{"interfaces":[]}"#).unwrap();
-            };
-            let wait = async {
-                wait_for_network_info(&file).await.unwrap();
-                pod_devices::network_info(&file).is_some()
-            };
-            let (is_there, ()) = tokio::join!(wait, kubelet);
-            if is_there {
-                return;
-            }
-        }
-        panic!("not waited for");
-    }
-
-    #[tokio::test]
-    async fn empty_network_information_is_not_waited_for_for_ever() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        wait_for_network_info(file.path()).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn only_block_devices_are_block_volumes() {
-        let device = |volume: &str, path: &str| VolumeDevice {
-            volume: volume.into(),
-            path: path.into(),
-        };
-        let volumes = vec![
-            device("none", "/nonexistent"),
-            device("character", "/dev/null"),
-            device("file", "/etc/passwd"),
-        ];
-        assert_eq!(block_volumes(volumes).await.unwrap(), BTreeSet::new());
-    }
-
-    #[test]
-    fn regular_file_is_no_device() {
-        assert!(is_usable(Path::new("/dev/null")));
-        assert!(!is_usable(Path::new("/etc/passwd")));
-        assert!(!is_usable(Path::new("/nonexistent")));
-    }
-
-    #[test]
-    fn cpuset_is_not_empty() {
-        assert!(!cpuset().is_empty());
-    }
 }

@@ -6,8 +6,8 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use domain::cloud_init::devices::HostTopology;
-use domain::host::{HostFacts, NetworkInfo};
+use domain::cloud_init::tagged_devices::HostTopology;
+use domain::host_facts::{HostFacts, NetworkInfo};
 
 /// Environment variables of device plugins begin with one of these.
 const PLUGINS: [&str; 3] = ["PCI_RESOURCE_", "MDEV_PCI_RESOURCE_", "USB_RESOURCE_"];
@@ -67,7 +67,7 @@ fn pci_addresses(facts: &HostFacts) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use domain::host::{ClaimedDevice, DeviceInfo, NetworkInterface, PciDevice};
+    use domain::host_facts::{ClaimedDevice, DeviceInfo, NetworkInterface, PciDevice};
 
     use super::*;
     use crate::sysfs::two_nodes;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use domain::host::ClaimedDevice;
+use domain::host_facts::ClaimedDevice;
 use domain::resource_claims::{ClaimedRequest, device};
 
 /// Where the kubelet mounts what drivers publish (KEP-5304).

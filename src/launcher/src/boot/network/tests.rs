@@ -9,7 +9,7 @@ use std::time::Duration;
 use dhcproto::v4::{DhcpOption, Message, MessageType, OptionCode};
 use dhcproto::{Decodable, Decoder, Encodable, v6};
 use domain::convert::convert;
-use domain::host::HostFacts;
+use domain::host_facts::HostFacts;
 use serde_json::{Value, json};
 use socket2::{Domain, Protocol, Socket, Type};
 use tempfile::TempDir;

@@ -1,5 +1,8 @@
 //! A tunnel to the export server: HTTP/2 `CONNECT` over TLS with certificates of both sides.
 
+#[cfg(test)]
+mod tests;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -248,92 +251,5 @@ impl AsyncWrite for TunnelStream {
         context: &mut Context<'_>,
     ) -> Poll<std::io::Result<()>> {
         Pin::new(&mut self.io).poll_shutdown(context)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use hyper::server;
-    use hyper::service::service_fn;
-    use hyper_util::rt::TokioExecutor;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
-    use tokio::sync::oneshot;
-
-    use super::*;
-    use crate::jobs::backup::export::serve_in;
-    use crate::jobs::tests::SOON;
-
-    /// An export server on one end of a connection: it accepts the tunnel, and returns when the connection has ended.
-    async fn accept_tunnel(connection: DuplexStream, opened: oneshot::Sender<TokioIo<Upgraded>>) {
-        let opened = std::sync::Mutex::new(Some(opened));
-        let service = service_fn(move |request| {
-            let opened = opened.lock().unwrap().take().unwrap();
-            tokio::spawn(async move {
-                let tunnel = hyper::upgrade::on(request).await.unwrap();
-                drop(opened.send(TokioIo::new(tunnel)));
-            });
-            async { Ok::<_, std::convert::Infallible>(http::Response::new(String::new())) }
-        });
-        let served = server::conn::http2::Builder::new(TokioExecutor::new())
-            .serve_connection(TokioIo::new(connection), service);
-        // How the connection ends says nothing here.
-        drop(served.await);
-    }
-
-    #[tokio::test]
-    async fn nothing_is_left_open_after_the_export() {
-        let (near, far) = tokio::io::duplex(64 << 10);
-        let (opened, tunnel) = oneshot::channel();
-        let peer = tokio::spawn(accept_tunnel(far, opened));
-        let near = open_on(near, "export:443".into()).await.unwrap();
-        let serving = tokio::spawn(async move { serve_in(near, "/nonexistent".as_ref()).await });
-        let mut tunnel = tunnel.await.unwrap();
-        let mut settings = [0; 9];
-        tunnel.read_exact(&mut settings).await.unwrap();
-        serving.abort();
-        tokio::time::timeout(SOON, peer).await.unwrap().unwrap();
-    }
-
-    #[tokio::test]
-    async fn peer_that_does_not_read_keeps_nothing_open() {
-        let (near, far) = tokio::io::duplex(64 << 10);
-        let (opened, tunnel) = oneshot::channel();
-        let peer = accept_tunnel(far, opened);
-        tokio::pin!(peer);
-        let opening = async {
-            let near = open_on(near, "export:443".into()).await.unwrap();
-            (near, tunnel.await.unwrap())
-        };
-        let (near, _tunnel) = tokio::select! {
-            both = opening => both,
-            () = &mut peer => panic!("the connection has ended"),
-        };
-        // From here on the peer does nothing.
-        let mut stream = near.stream;
-        let writing = tokio::spawn(async move {
-            while stream.write_all(&[0; 16 << 10]).await.is_ok() {
-                tokio::task::yield_now().await;
-            }
-        });
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        assert!(!writing.is_finished());
-        drop(near.connection);
-        tokio::time::timeout(SOON, writing).await.unwrap().unwrap();
-        tokio::time::timeout(SOON, peer).await.unwrap();
-    }
-
-    #[test]
-    fn address_without_a_port_gets_that_of_https() {
-        for (address, expected) in [
-            ("export.ns.svc", "export.ns.svc:443"),
-            ("export.ns.svc:8443", "export.ns.svc:8443"),
-            ("10.0.0.1:1", "10.0.0.1:1"),
-            ("fd00::1", "[fd00::1]:443"),
-            ("fd00::a:1", "[fd00::a:1]:443"),
-            ("[fd00::1]:8443", "[fd00::1]:8443"),
-        ] {
-            assert_eq!(authority(address), expected);
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use domain::backup::redefined_checkpoint;
+use domain::backup_plan::redefined_checkpoint;
 use jiff::Timestamp;
 use libvirt::{Domain, code};
 use serde::Deserialize;

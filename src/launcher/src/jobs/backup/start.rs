@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::backup::{BackupMode, BackupPlan, BackupSettings};
+use domain::backup_plan::{BackupMode, BackupPlan, BackupSettings};
 use libvirt::Domain;
 
 use super::{BackupError, BackupRequest, Mode};

@@ -1,5 +1,8 @@
 #![allow(clippy::unwrap_used)]
 
+mod quiesced_guest;
+mod stalled_backup;
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -161,105 +164,6 @@ async fn domain_without_tracked_disks_is_not_backed_up() {
 }
 
 #[tokio::test]
-async fn guest_that_cannot_be_frozen_is_backed_up_as_it_is() {
-    let rig = Rig::new().await;
-    let quiesced = rig.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
-    rig.jobs.start_backup(quiesced).await.unwrap();
-    let record = rig.last().await;
-    assert_eq!(record.quiesce_status, "Failed");
-    assert!(record.completed && !record.failed);
-}
-
-/// The guest's agent. Its freeze command freezes only a guest that `obeys`.
-#[derive(Clone)]
-struct FreezingAgent {
-    frozen: Arc<AtomicBool>,
-    thaws: Arc<AtomicUsize>,
-}
-
-impl FreezingAgent {
-    fn connect(rig: &Rig<Records>, frozen: bool, obeys: bool) -> FreezingAgent {
-        let agent = FreezingAgent {
-            frozen: Arc::new(AtomicBool::new(frozen)),
-            thaws: Arc::default(),
-        };
-        let FreezingAgent { frozen, thaws } = agent.clone();
-        let answer = move |command: &str| {
-            let status = match frozen.load(Ordering::SeqCst) {
-                true => r#"{"return":"frozen"}"#,
-                false => r#"{"return":"thawed"}"#,
-            };
-            if command.contains("guest-fsfreeze-freeze") {
-                frozen.store(obeys, Ordering::SeqCst);
-            } else if command.contains("guest-fsfreeze-thaw") {
-                frozen.store(false, Ordering::SeqCst);
-                thaws.fetch_add(1, Ordering::SeqCst);
-            } else {
-                return Ok(status.to_owned());
-            }
-            Ok(r#"{"return":1}"#.to_owned())
-        };
-        rig.fake.set_agent(DOMAIN, Some(Arc::new(answer)));
-        agent
-    }
-
-    async fn back_up(&self, rig: &Rig<Records>) -> Backup {
-        let quiesced = rig.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
-        rig.jobs.start_backup(quiesced).await.unwrap();
-        let record = rig.last().await;
-        assert!(record.completed && !record.failed, "{record:?}");
-        record
-    }
-}
-
-#[tokio::test]
-async fn guest_is_frozen_while_the_backup_begins() {
-    let rig = Rig::new().await;
-    let agent = FreezingAgent::connect(&rig, false, true);
-    assert_eq!(agent.back_up(&rig).await.quiesce_status, "Succeeded");
-    assert!(!agent.frozen.load(Ordering::SeqCst));
-    assert_eq!(agent.thaws.load(Ordering::SeqCst), 1);
-}
-
-#[tokio::test]
-async fn guest_that_was_thawed_before_the_backup_began_is_not_quiesced() {
-    let rig = Rig::new().await;
-    let record = FreezingAgent::connect(&rig, false, false)
-        .back_up(&rig)
-        .await;
-    assert_eq!(record.quiesce_status, "Failed");
-    assert!(
-        record.backup_msg.contains("was thawed before"),
-        "{record:?}"
-    );
-}
-
-/// As the agent of a guest that runs from memory answers.
-#[tokio::test]
-async fn guest_without_a_file_system_to_freeze_is_quiesced() {
-    let rig = Rig::new().await;
-    let answer = |command: &str| {
-        let answer = match command.contains("guest-fsfreeze-freeze") {
-            true => r#"{"return":0}"#,
-            false => r#"{"return":"thawed"}"#,
-        };
-        Ok(answer.to_owned())
-    };
-    rig.fake.set_agent(DOMAIN, Some(Arc::new(answer)));
-    let quiesced = rig.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
-    rig.jobs.start_backup(quiesced).await.unwrap();
-    assert_eq!(rig.last().await.quiesce_status, "Succeeded");
-}
-
-#[tokio::test]
-async fn guest_that_somebody_else_froze_stays_frozen() {
-    let rig = Rig::new().await;
-    let agent = FreezingAgent::connect(&rig, true, true);
-    assert_eq!(agent.back_up(&rig).await.quiesce_status, "Succeeded");
-    assert!(agent.frozen.load(Ordering::SeqCst));
-}
-
-#[tokio::test]
 async fn failed_push_has_a_reason_and_no_files() {
     let rig = Rig::new().await;
     rig.fake.set_backup_duration(SOON * 10);
@@ -289,86 +193,6 @@ async fn end_of_the_vm_completes_the_record() {
         assert!(record.failed && record.completed, "{record:?}");
         assert!(record.backup_msg.contains("is being ended"), "{record:?}");
     }
-}
-
-const STALLING: ProgressTimes = ProgressTimes {
-    report: Duration::from_millis(20),
-    stall: Duration::from_millis(300),
-};
-
-#[tokio::test]
-async fn backup_without_progress_is_aborted_until_it_has_ended() {
-    // A slow machine has this long for the second attempt.
-    let stall = Duration::from_secs(2);
-    let rig = Rig::with(XML, ProgressTimes { stall, ..STALLING }).await;
-    rig.fake.set_backup_duration(SOON * 10);
-    let busy = FakeDaemon::error(68, 10, "Timed out during operation: cannot acquire lock");
-    rig.fake.fail_next(Call::AbortJob, busy);
-    rig.start("bk1", Mode::Push).await.unwrap();
-    let record = rig.last().await;
-    assert!(
-        record.backup_msg.contains("nothing was written"),
-        "{record:?}"
-    );
-    assert_eq!(rig.fake.count(Call::AbortJob), 2);
-    rig.fake.set_backup_duration(Duration::ZERO);
-    rig.start("bk2", Mode::Push).await.unwrap();
-    assert!(!rig.last().await.failed, "libvirt has no other job");
-}
-
-#[tokio::test]
-async fn stalled_backup_that_cannot_be_aborted_keeps_its_files() {
-    let rig = Rig::with(XML, STALLING).await;
-    rig.fake.set_backup_duration(SOON * 10);
-    for _ in 0..10_000 {
-        let busy = FakeDaemon::error(68, 10, "Timed out during operation: cannot acquire lock");
-        rig.fake.fail_next(Call::AbortJob, busy);
-    }
-    rig.start("bk1", Mode::Push).await.unwrap();
-    let record = rig.last().await;
-    assert!(record.failed, "{record:?}");
-    assert!(
-        record.backup_msg.contains("libvirt does not end it"),
-        "{record:?}"
-    );
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(rig.files().len(), 1, "QEMU may still write to them");
-}
-
-fn silence_statistics(rig: &Rig<Records>) {
-    for _ in 0..10_000 {
-        let error = FakeDaemon::error(38, 10, "cannot read statistics");
-        rig.fake.fail_next(Call::JobStats, error);
-    }
-}
-
-#[tokio::test]
-async fn backup_without_statistics_is_aborted_on_request() {
-    let rig = Rig::with(XML, STALLING).await;
-    rig.start("bk1", Mode::Pull).await.unwrap();
-    silence_statistics(&rig);
-    rig.jobs.abort(AbortReason::Kill);
-    let aborting = async {
-        while rig.fake.count(Call::AbortJob) == 0 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(SOON, aborting).await.unwrap();
-    rig.fake.kill_qemu(DOMAIN);
-}
-
-#[tokio::test]
-async fn backup_without_statistics_is_abandoned() {
-    let rig = Rig::with(XML, STALLING).await;
-    rig.fake.set_backup_duration(SOON * 10);
-    rig.start("bk1", Mode::Push).await.unwrap();
-    silence_statistics(&rig);
-    let record = rig.last().await;
-    assert!(
-        record.backup_msg.contains("libvirt does not end it"),
-        "{record:?}"
-    );
-    assert!(rig.fake.count(Call::AbortJob) > 0);
 }
 
 #[tokio::test]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use libvirt::{Event, Hypervisor, Subscription};
+use libvirt::{Event, HypervisorConnection, Subscription};
 use tokio::sync::mpsc;
 
-use super::monitor::Terms;
+use super::monitor::MigrationLimits;
 use crate::blocking;
 
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -21,12 +21,12 @@ pub(super) struct Iterations {
 
 impl Iterations {
     pub(super) async fn watch(
-        terms: Terms,
-        hypervisor: &Arc<dyn Hypervisor>,
+        limits: MigrationLimits,
+        hypervisor: &Arc<dyn HypervisorConnection>,
         domain: &str,
     ) -> Iterations {
         let (sender, received) = mpsc::channel(WAITING);
-        if !terms.watches_iterations() {
+        if !limits.watches_iterations() {
             return Iterations {
                 received,
                 subscription: None,

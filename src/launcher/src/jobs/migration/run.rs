@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::iterations::Iterations;
 use super::libvirt_call::{self, Migrated};
 use super::local_disk_size;
-use super::monitor::{Action, Input, Monitor, SAMPLE_INTERVAL, Sample, Terms};
+use super::monitor::{Action, Input, MigrationLimits, Monitor, SAMPLE_INTERVAL, Sample};
 use super::outcome::Outcome;
 use super::outcome_inquiry::{Inquiry, Target};
 use super::parameters;
@@ -157,7 +157,7 @@ impl<'a> SourceMigration<'a> {
                     Some(reason) => JobError::Aborted(reason),
                     None => self.explain(error).await,
                 };
-                Err(JobError::GuestLeft(Box::new(error)))
+                Err(JobError::GuestMayHaveMoved(Box::new(error)))
             }
             Outcome::OnSource => {
                 self.restore().await;
@@ -170,7 +170,7 @@ impl<'a> SourceMigration<'a> {
         if self.job.vmi().annotation(FORCED_FAILURE).is_some() {
             return Err(JobError::ForcedFailure);
         }
-        let terms = self.terms().await;
+        let limits = self.limits().await;
         let (context, job) = (self.context, self.job);
         let call = tokio::select! {
             biased;
@@ -179,18 +179,18 @@ impl<'a> SourceMigration<'a> {
         };
         self.was_paused = call.is_paused;
         let iterations =
-            Iterations::watch(terms, &self.connection.hypervisor, &self.context.domain).await;
-        let terms = match iterations.is_watched() {
-            true => terms,
-            false => terms.without_iterations(),
+            Iterations::watch(limits, &self.connection.hypervisor, &self.context.domain).await;
+        let limits = match iterations.is_watched() {
+            true => limits,
+            false => limits.without_iterations(),
         };
         self.context.migration.log.clear();
         let migrated = libvirt_call::send(&self.connection.domain, call)?;
-        self.watch(Monitor::new(terms), migrated, iterations, control)
+        self.watch(Monitor::new(limits), migrated, iterations, control)
             .await
     }
 
-    async fn terms(&self) -> Terms {
+    async fn limits(&self) -> MigrationLimits {
         let vmi = self.job.vmi();
         let mut disks = 0;
         if vmi.status.migration_method == "BlockMigration" {
@@ -201,7 +201,7 @@ impl<'a> SourceMigration<'a> {
                 .unwrap_or_default();
         }
         let units = completion_units(vmi, disks);
-        Terms::new(self.job.options(), units, self.job.has_host_devices())
+        MigrationLimits::new(self.job.options(), units, self.job.has_host_devices())
     }
 
     /// Waits for the end of libvirt's call, and lets the monitor act meanwhile.

@@ -34,7 +34,7 @@ pub(super) async fn detach(
         .is_empty()
     {
         if Instant::now() >= give_up {
-            return Err(JobError::HostDevicesKept(RELEASE));
+            return Err(JobError::HostDevicesNotReleased(RELEASE));
         }
         tokio::time::sleep(POLL).await;
     }

@@ -13,7 +13,7 @@ use kubevirt_api::vmi::Vmi;
 use libvirt::{Affect, Domain};
 use tokio::time::Instant;
 
-use super::stray_devices::remove_stray_devices;
+use super::remove_failed_attaches::remove_failed_attaches;
 use crate::libvirt_client::{COMMAND, CallError};
 use crate::manager::error::OpError;
 use crate::manager::refused_devices::{DeviceKey, DeviceKind};
@@ -151,7 +151,7 @@ async fn call_libvirt(
     let attached = attach().await;
     if let Err(error) = &attached
         && error.is_definite()
-        && remove_stray_devices(vm, domain).await
+        && remove_failed_attaches(vm, domain).await
     {
         // The next sync looks whether libvirt still knows the device.
         vm.driver_state().failed_attaches.extend(parts);

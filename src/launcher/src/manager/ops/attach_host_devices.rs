@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::attach_device::{Attached, Attachment, forget_unwanted, hook_time};
 use super::read_live_domain::read_live_domain;
-use super::stray_devices::remove_stray_devices;
+use super::remove_failed_attaches::remove_failed_attaches;
 use super::sync::convert;
 use crate::boot::host::wait_for_network_info;
 use crate::manager::error::OpError;
@@ -27,7 +27,7 @@ pub(in crate::manager) async fn attach_host_devices(
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
     wait_for_network_info(&vm.boot_resources.network_info).await?;
     let wanted = convert(vm, request).await?;
-    remove_stray_devices(vm, &domain).await;
+    remove_failed_attaches(vm, &domain).await;
     let live = read_live_domain(vm, &domain).await?;
     let attachments = sriov_attachments(&request.vmi, &wanted, &live);
     let names: Vec<&str> = attachments

@@ -16,11 +16,11 @@ mod migration_target;
 mod pause;
 mod prepare_domain;
 mod read_live_domain;
+mod remove_failed_attaches;
 mod reset;
 mod shutdown;
 mod soft_reboot;
 mod start_memory_dump;
-mod stray_devices;
 mod sync;
 mod unpause;
 

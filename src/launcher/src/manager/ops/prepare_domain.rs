@@ -2,8 +2,8 @@
 
 use domain::access_credentials::Credential;
 use domain::cloud_init::CloudInitData;
-use domain::convert::{Purpose, has_attached_sriov, volume_devices};
-use domain::host::HostFacts;
+use domain::convert::{Purpose, has_attached_sriov, volumes_of_unknown_mode};
+use domain::host_facts::HostFacts;
 use domain::spec::DomainSpec;
 use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Reason, Run};
 use kubevirt_api::options::Options;
@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::hook_events::warn_once;
 use crate::blocking;
+use crate::boot::boot_resources::{BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks};
 use crate::boot::host::{HostQuery, block_volumes, wait_for_network_info};
-use crate::boot::preparation::{BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks};
 use crate::manager::applied_hooks::AppliedHook;
 use crate::manager::error::OpError;
 use crate::manager::refusal::Refusal;
@@ -74,7 +74,7 @@ impl<'a> ConvertedVm<'a> {
         let options = vm.boot_resources.options(vmi, &request.options).await?;
         let mut facts = vm.boot_resources.facts().await?;
         facts.allow_emulation |= request.allow_emulation;
-        let volumes = volume_devices(vmi);
+        let volumes = volumes_of_unknown_mode(vmi);
         if !volumes.is_empty() {
             facts.block_volumes = block_volumes(volumes).await?;
         }

@@ -1,4 +1,4 @@
-//! The dangerous set, which no wildcard matches, and the reserved nodes, which nothing grants.
+//! The dangerous set, which no wildcard matches.
 //!
 //! QEMU reads these as files to open, programs to run or devices to take, with the rights of its
 //! container. Names are compared without their prefixes: libvirt reads attributes whatever their
@@ -11,7 +11,6 @@ mod rules;
 mod tests;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::LazyLock;
 
 use domain_xml::Element;
@@ -40,7 +39,7 @@ pub fn unreviewed_libvirt(packed: u64) -> Option<String> {
 /// Where a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// In the document before, like its parent in the document after or not.
+    /// Only in the document before; its parent may be gone too.
     Before,
     /// In the document before, and its parent is in both.
     Removed,
@@ -49,28 +48,7 @@ pub(super) enum Presence {
     /// In both documents, as it is in the document after.
     Edited,
     /// In a pattern, which stands for all values.
-    Named,
-}
-
-/// Nodes that no hook may change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reserved {
-    /// `/domain/name`
-    Name,
-    /// `/domain/uuid`
-    Uuid,
-    /// KubeVirt's element in `/domain/metadata`.
-    Metadata,
-}
-
-impl fmt::Display for Reserved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Reserved::Name => "the domain's name",
-            Reserved::Uuid => "the domain's UUID",
-            Reserved::Metadata => "KubeVirt's metadata",
-        })
-    }
+    InPattern,
 }
 
 const HYPERVISORS: &[&str] = &["qemu", "lxc", "xen", "bhyve"];
@@ -113,15 +91,17 @@ fn rules_for<'a>(
 impl Rule {
     fn applies(&self, presence: Presence, value: impl FnOnce() -> String) -> bool {
         match (self.when, presence) {
-            (When::Always, _) | (_, Presence::Named) | (When::Removed, Presence::Removed) => true,
-            (When::Becomes(is_dangerous), Presence::After | Presence::Edited)
-            | (When::TurnsInto(is_dangerous), Presence::Edited) => is_dangerous(&value()),
-            (When::Becomes(_) | When::TurnsInto(_) | When::Removed, _) => false,
+            (When::Always, _) | (_, Presence::InPattern) | (When::Removed, Presence::Removed) => {
+                true
+            }
+            (When::NewValue(is_dangerous), Presence::After | Presence::Edited)
+            | (When::ChangedTo(is_dangerous), Presence::Edited) => is_dangerous(&value()),
+            (When::NewValue(_) | When::ChangedTo(_) | When::Removed, _) => false,
         }
     }
 }
 
-fn around(parent: Option<&Element>) -> &str {
+pub(super) fn parent_name(parent: Option<&Element>) -> &str {
     parent.map_or("", |parent| local(parent.name()))
 }
 
@@ -134,7 +114,7 @@ pub(super) fn of_element(
     if HYPERVISORS.contains(&split(element.canonical_name()).0) {
         return Some(DangerKind::Hypervisor);
     }
-    let (parent, name) = (around(parent), local(element.name()));
+    let (parent, name) = (parent_name(parent), local(element.name()));
     let mut rules = rules_for(parent, name, None);
     let rule = rules.find(|rule| rule.applies(presence, || element.text()));
     rule.map(|rule| rule.kind)
@@ -147,7 +127,7 @@ pub(super) fn of_attribute(
     parent: Option<&Element>,
     presence: Presence,
 ) -> Option<DangerKind> {
-    let (parent, name) = (around(parent), local(element.name()));
+    let (parent, name) = (parent_name(parent), local(element.name()));
     let value = || element.attr(attribute).unwrap_or_default().into_owned();
     let mut rules = rules_for(parent, name, Some(local(attribute)));
     // A removed attribute becomes no value.
@@ -160,23 +140,9 @@ pub(super) fn of_attribute(
     rule.map(|rule| rule.kind).or(disguise)
 }
 
-/// Whether the element at this depth below the root is reserved.
-pub(super) fn reserved(
-    depth: usize,
-    element: &Element,
-    parent: Option<&Element>,
-) -> Option<Reserved> {
-    match (depth, around(parent), local(element.name())) {
-        (1, _, "name") => Some(Reserved::Name),
-        (1, _, "uuid") => Some(Reserved::Uuid),
-        (2, "metadata", "kubevirt") => Some(Reserved::Metadata),
-        _ => None,
-    }
-}
-
 /// Whether a pattern must name an element of this kind inside of `inside`. A grant of a dangerous
 /// element includes its content, except for security labels.
-pub(super) fn needs_its_name(kind: DangerKind, inside: Option<DangerKind>) -> bool {
+pub(super) fn must_be_named(kind: DangerKind, inside: Option<DangerKind>) -> bool {
     match inside {
         None => true,
         Some(inside) => kind == DangerKind::SecurityLabel && inside != kind,

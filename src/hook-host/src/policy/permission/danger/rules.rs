@@ -21,9 +21,9 @@ pub(super) struct Rule {
 pub(super) enum When {
     Always,
     /// Changes to such a value: an attribute's, or an element's text.
-    Becomes(fn(&str) -> bool),
+    NewValue(fn(&str) -> bool),
     /// Changes of an element that was there to such a value. A new element needs the grant of what it reads.
-    TurnsInto(fn(&str) -> bool),
+    ChangedTo(fn(&str) -> bool),
     /// Removals, unless the parent is removed too.
     Removed,
 }
@@ -81,7 +81,7 @@ const fn becomes(
     value: fn(&str) -> bool,
     kind: DangerKind,
 ) -> Rule {
-    attribute(None, Some(element), name, When::Becomes(value), kind)
+    attribute(None, Some(element), name, When::NewValue(value), kind)
 }
 
 /// An attribute of any element.
@@ -142,7 +142,7 @@ pub(super) const RULES: &[Rule] = &[
     inside("cputune", "memorytune", HostScheduling),
     anywhere("auth", Secret),
     anywhere("encryption", Secret),
-    element(None, "on_crash", When::Becomes(dumps_core), CoreDump),
+    element(None, "on_crash", When::NewValue(dumps_core), CoreDump),
     any("file", HostPath),
     any("path", HostPath),
     any("dir", HostPath),
@@ -169,14 +169,14 @@ pub(super) const RULES: &[Rule] = &[
         None,
         Some("disk"),
         "type",
-        When::TurnsInto(is_special_disk),
+        When::ChangedTo(is_special_disk),
         Source,
     ),
     attribute(
         None,
         Some("backingStore"),
         "type",
-        When::TurnsInto(is_special_disk),
+        When::ChangedTo(is_special_disk),
         Source,
     ),
     becomes("disk", "device", |device| device == "lun", HostDevice),
@@ -186,7 +186,7 @@ pub(super) const RULES: &[Rule] = &[
         Some("tpm"),
         Some("backend"),
         "type",
-        When::Becomes(is_real_tpm),
+        When::NewValue(is_real_tpm),
         HostDevice,
     ),
     becomes(
@@ -248,14 +248,14 @@ pub(super) const RULES: &[Rule] = &[
         Some("graphics"),
         Some("gl"),
         "enable",
-        When::Becomes(|on| on == "yes"),
+        When::NewValue(|on| on == "yes"),
         HostDevice,
     ),
     attribute(
         Some("video"),
         Some("driver"),
         "name",
-        When::Becomes(is_helper),
+        When::NewValue(is_helper),
         Script,
     ),
     of("audio", "serverName", HostAudio),
@@ -317,7 +317,7 @@ pub(super) const RULES: &[Rule] = &[
         Some("os"),
         Some("smbios"),
         "mode",
-        When::Becomes(is_host),
+        When::NewValue(is_host),
         HostIdentity,
     ),
     becomes("watchdog", "action", |action| action == "dump", CoreDump),

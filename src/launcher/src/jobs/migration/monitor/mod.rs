@@ -7,7 +7,8 @@
 //!       ├─ no progress, limit, cancel ─▶ Abort
 //!       └─ with a stall detector: [`stall_detector`] decides instead of the timeouts
 //! ```
-//! The job feeds samples, carries the actions out in order, and reports what became of each before the next sample.
+//! The loop of the job (`../run.rs`) feeds samples, carries the actions out in order, and reports the outcome of each
+//! before the next sample.
 
 mod stall_detector;
 #[cfg(test)]
@@ -31,11 +32,11 @@ const LONGEST_DOWNTIME: u64 = 2_000_000;
 
 /// The rules of one migration.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
+pub(super) struct MigrationLimits {
     /// Seconds without progress after which the migration is aborted.
     progress_timeout: Option<u64>,
     /// Seconds for the whole migration.
-    limit: Option<u64>,
+    completion_timeout: Option<u64>,
     allow_workload_disruption: bool,
     allow_post_copy: bool,
     max_downtime: u64,
@@ -45,16 +46,20 @@ pub(super) struct Terms {
     has_host_devices: bool,
 }
 
-impl Terms {
-    /// The rules of a migration of so many units of 10⁹ bytes.
-    pub(super) fn new(options: &MigrationOptions, units: u64, has_host_devices: bool) -> Terms {
+impl MigrationLimits {
+    /// The rules of a migration of so many gigabytes of 10⁹ bytes.
+    pub(super) fn new(
+        options: &MigrationOptions,
+        gigabytes: u64,
+        has_host_devices: bool,
+    ) -> MigrationLimits {
         let positive = |seconds: i64| u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
-        let limit = positive(options.completion_timeout_per_gib);
-        Terms {
+        let per_gigabyte = positive(options.completion_timeout_per_gib);
+        MigrationLimits {
             progress_timeout: positive(options.progress_timeout),
-            limit: limit
-                .map(|seconds| seconds.saturating_mul(units))
-                .filter(|limit| *limit > 0),
+            completion_timeout: per_gigabyte
+                .map(|seconds| seconds.saturating_mul(gigabytes))
+                .filter(|timeout| *timeout > 0),
             allow_workload_disruption: options.allow_workload_disruption,
             allow_post_copy: options.allow_post_copy,
             max_downtime: options.max_downtime_ms,
@@ -69,8 +74,8 @@ impl Terms {
     }
 
     /// The rules when libvirt tells of no iterations: the two timeouts.
-    pub(super) fn without_iterations(self) -> Terms {
-        Terms {
+    pub(super) fn without_iterations(self) -> MigrationLimits {
+        MigrationLimits {
             stall: None,
             ..self
         }
@@ -191,7 +196,7 @@ impl Mode {
 /// The policy and what it remembers.
 #[derive(Debug)]
 pub(super) struct Monitor {
-    terms: Terms,
+    limits: MigrationLimits,
     mode: Mode,
     is_aborting: bool,
     rules: Rules,
@@ -205,15 +210,15 @@ enum Rules {
 
 impl Monitor {
     /// The beginning.
-    pub(super) fn new(terms: Terms) -> Monitor {
+    pub(super) fn new(limits: MigrationLimits) -> Monitor {
         Monitor {
             mode: Mode::PreCopy,
             is_aborting: false,
-            rules: match terms.stall {
-                Some(options) => Rules::Stall(Box::new(StallWatch::new(terms, options))),
-                None => Rules::Timeouts(Timeouts::new(terms)),
+            rules: match limits.stall {
+                Some(options) => Rules::Stall(Box::new(StallWatch::new(limits, options))),
+                None => Rules::Timeouts(Timeouts::new(limits)),
             },
-            terms,
+            limits,
         }
     }
 
@@ -264,7 +269,7 @@ impl Monitor {
             Action::StartPostCopy if succeeded => self.mode = Mode::PostCopy,
             Action::Suspend if succeeded => self.mode = Mode::Paused,
             // Without a stall detector the downtime is raised only instead of a suspension.
-            Action::SetMaxDowntime(_) if succeeded && self.terms.stall.is_none() => {
+            Action::SetMaxDowntime(_) if succeeded && self.limits.stall.is_none() => {
                 self.mode = Mode::Paused;
             }
             _ => {}

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use kubevirt_api::migration_options::StallDetectorOptions;
 
-use super::{Action, Cause, LONGEST_DOWNTIME, Mode, Sample, Terms};
+use super::{Action, Cause, LONGEST_DOWNTIME, MigrationLimits, Mode, Sample};
 
 /// QEMU's own limit, which is set first so that a migration that converges has no longer downtime.
 const DEFAULT_DOWNTIME: u64 = 300;
@@ -39,7 +39,7 @@ struct Stall {
 /// The policy and what it remembers.
 #[derive(Debug)]
 pub(super) struct StallWatch {
-    terms: Terms,
+    limits: MigrationLimits,
     options: StallDetectorOptions,
     /// Seconds for the whole migration, and for the switchover.
     limit: Option<u64>,
@@ -57,12 +57,12 @@ pub(super) struct StallWatch {
 }
 
 impl StallWatch {
-    pub(super) fn new(terms: Terms, options: StallDetectorOptions) -> StallWatch {
+    pub(super) fn new(limits: MigrationLimits, options: StallDetectorOptions) -> StallWatch {
         StallWatch {
-            terms,
+            limits,
             options,
-            limit: terms.limit,
-            switchover_deadline: terms.limit,
+            limit: limits.completion_timeout,
+            switchover_deadline: limits.completion_timeout,
             is_downtime_set: false,
             recent: VecDeque::new(),
             earlier: None,
@@ -94,7 +94,7 @@ impl StallWatch {
     }
 
     fn first_downtime(&self) -> Action {
-        Action::SetMaxDowntime(self.terms.max_downtime.min(DEFAULT_DOWNTIME))
+        Action::SetMaxDowntime(self.limits.max_downtime.min(DEFAULT_DOWNTIME))
     }
 
     fn observe_stats(&mut self, sample: &Sample, mode: Mode) -> Option<Action> {
@@ -198,11 +198,11 @@ impl StallWatch {
         if !self.fits(elapsed, downtime) {
             return None;
         }
-        Some(match self.terms.allow_workload_disruption {
-            true if self.terms.may_post_copy() => Action::StartPostCopy,
+        Some(match self.limits.allow_workload_disruption {
+            true if self.limits.may_post_copy() => Action::StartPostCopy,
             true => Action::SetMaxDowntime(LONGEST_DOWNTIME),
             false if downtime <= self.tolerated_downtime() => {
-                Action::SetMaxDowntime(self.terms.max_downtime)
+                Action::SetMaxDowntime(self.limits.max_downtime)
             }
             false => Action::Abort(Cause::Downtime(downtime)),
         })
@@ -210,7 +210,7 @@ impl StallWatch {
 
     fn tolerated_downtime(&self) -> u64 {
         let factor = self.options.precopy_possible_factor.max(1.0);
-        scaled(self.terms.max_downtime, factor)
+        scaled(self.limits.max_downtime, factor)
     }
 
     /// What the remainder takes, in milliseconds.
@@ -243,10 +243,10 @@ impl StallWatch {
         if self.is_switching_over || !fits {
             return Some(Action::Abort(Cause::Limit(deadline)));
         }
-        if self.terms.may_post_copy() {
+        if self.limits.may_post_copy() {
             return Some(Action::StartPostCopy);
         }
-        if !self.terms.allow_workload_disruption {
+        if !self.limits.allow_workload_disruption {
             return Some(Action::Abort(Cause::Limit(deadline)));
         }
         let factor = self.options.completion_timeout_factor;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::{Action, Cause, LONGEST_DOWNTIME, Mode, Sample, Terms};
+use super::{Action, Cause, LONGEST_DOWNTIME, MigrationLimits, Mode, Sample};
 
 /// The timeouts and what they are measured by.
 #[derive(Debug)]
 pub(super) struct Timeouts {
-    terms: Terms,
+    limits: MigrationLimits,
     limit: Option<u64>,
     /// The smallest remainder so far. A remainder that grows and shrinks again is no progress.
     smallest: Option<u64>,
@@ -17,10 +17,10 @@ pub(super) struct Timeouts {
 }
 
 impl Timeouts {
-    pub(super) fn new(terms: Terms) -> Timeouts {
+    pub(super) fn new(limits: MigrationLimits) -> Timeouts {
         Timeouts {
-            terms,
-            limit: terms.limit,
+            limits,
+            limit: limits.completion_timeout,
             smallest: None,
             progress_at: Duration::ZERO,
             force_failed: false,
@@ -41,7 +41,7 @@ impl Timeouts {
         let stuck = self.seconds_without_progress(sample.elapsed);
         let late = self.limit.filter(|limit| sample.elapsed.as_secs() > *limit);
         let may_force =
-            self.terms.allow_workload_disruption && mode == Mode::PreCopy && late.is_some();
+            self.limits.allow_workload_disruption && mode == Mode::PreCopy && late.is_some();
         match (may_force, stuck, late) {
             (true, Some(seconds), _) if self.force_failed => {
                 vec![Action::Abort(Cause::NoProgress(seconds))]
@@ -65,15 +65,15 @@ impl Timeouts {
 
     fn seconds_without_progress(&self, now: Duration) -> Option<u64> {
         let seconds = now.saturating_sub(self.progress_at).as_secs();
-        let timeout = self.terms.progress_timeout?;
+        let timeout = self.limits.progress_timeout?;
         (seconds > timeout).then_some(seconds)
     }
 
     fn force(&self, limit: u64) -> Action {
-        if self.terms.may_post_copy() {
+        if self.limits.may_post_copy() {
             return Action::StartPostCopy;
         }
-        if self.terms.has_host_devices {
+        if self.limits.has_host_devices {
             let downtime = limit.saturating_mul(2).saturating_mul(1000);
             return Action::SetMaxDowntime(downtime.min(LONGEST_DOWNTIME));
         }

@@ -7,7 +7,7 @@ use std::path::Path;
 use kubevirt_api::vmi::Vmi;
 
 use crate::blocking;
-use crate::boot::preparation::FILE_TIMEOUT;
+use crate::boot::boot_resources::FILE_TIMEOUT;
 use crate::manager::error::OpError;
 
 /// Requires as many files in `directory` as the VMI has hotplugged volumes, each of which can be opened. A directory

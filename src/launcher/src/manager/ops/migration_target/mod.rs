@@ -9,7 +9,7 @@ mod check_hotplugged_disks;
 use std::sync::Arc;
 
 use domain::convert::Purpose;
-use domain::host::HostFacts;
+use domain::host_facts::HostFacts;
 use hook_host::Reason;
 use kubevirt_api::domain_metadata::Migration;
 use kubevirt_api::migration_record::MigrationRequest;

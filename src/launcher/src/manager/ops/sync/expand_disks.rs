@@ -11,8 +11,8 @@ use kubevirt_api::vmi::Vmi;
 use libvirt::{BlockInfo, BlockSize, Domain};
 
 use crate::blocking;
+use crate::boot::boot_resources::FILE_TIMEOUT;
 use crate::boot::disks;
-use crate::boot::preparation::FILE_TIMEOUT;
 use crate::libvirt_client::{COMMAND, QUICK};
 use crate::manager::disk_capacities::DiskCapacities;
 use crate::manager::error::OpError;

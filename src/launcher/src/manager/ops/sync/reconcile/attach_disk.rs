@@ -6,8 +6,8 @@ use domain::spec::Disk;
 
 use super::{Applied, Reconciliation, image_readiness};
 use crate::blocking;
+use crate::boot::boot_resources::{BootResourceError, FILE_TIMEOUT};
 use crate::boot::disks::DirectIo;
-use crate::boot::preparation::{BootResourceError, FILE_TIMEOUT};
 use crate::manager::error::OpError;
 use crate::manager::ops::attach_device::Attachment;
 

@@ -8,7 +8,7 @@ use libvirt::Domain;
 
 use super::{Applied, Reconciliation};
 use crate::blocking;
-use crate::boot::preparation::FILE_TIMEOUT;
+use crate::boot::boot_resources::FILE_TIMEOUT;
 use crate::libvirt_client::{COMMAND, detach_device};
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use crate::blocking;
-use crate::boot::preparation::FILE_TIMEOUT;
+use crate::boot::boot_resources::FILE_TIMEOUT;
 use crate::manager::error::OpError;
 
 /// Whether the file or device at `path` is there and can be opened: a device for reading, a file for writing, too.

@@ -27,7 +27,7 @@ use crate::manager::ops::attach_device::{
     Attached, Attachment, LAST_BEGIN, forget_unwanted, hook_time,
 };
 use crate::manager::ops::read_live_domain::read_live_domain;
-use crate::manager::ops::stray_devices::remove_stray_devices;
+use crate::manager::ops::remove_failed_attaches::remove_failed_attaches;
 use crate::manager::refused_devices::DeviceKind;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
@@ -71,7 +71,7 @@ pub(super) async fn reconcile(
     if vm.boot_resources.test_driver {
         return Ok(Answer::NothingToDo);
     }
-    remove_stray_devices(vm, domain).await;
+    remove_failed_attaches(vm, domain).await;
     let live = read_live_domain(vm, domain).await?;
     if !live.is_running() {
         return Ok(Answer::NothingToDo);

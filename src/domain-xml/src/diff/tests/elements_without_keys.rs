@@ -1,0 +1,97 @@
+//! Pairing of elements that no key identifies.
+
+use super::*;
+
+#[test]
+fn duplicate_keys_fall_back_to_position() {
+    let args = |values: &[&str]| {
+        let args: String = values
+            .iter()
+            .map(|value| format!("<q:arg value='{value}'/>"))
+            .collect();
+        format!(
+            "<domain xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'><q:commandline>{args}</q:commandline></domain>"
+        )
+    };
+    assert_eq!(
+        told(
+            &args(&["-device", "a"]),
+            &args(&["-device", "a", "-device", "b"])
+        ),
+        [
+            "+ /domain/qemu:commandline/qemu:arg[3] <q:arg value='-device'/>",
+            "+ /domain/qemu:commandline/qemu:arg[@value='b'] <q:arg value='b'/>",
+        ]
+    );
+}
+
+#[test]
+fn elements_without_a_key_pair_by_position() {
+    assert_eq!(
+        told("<a><b x='1'/><b x='2'/></a>", "<a><b x='1'/><b x='3'/></a>"),
+        ["~ /a/b[2]/@x 2 => 3"]
+    );
+    assert_eq!(
+        told("<a><vendor id='1'/></a>", "<a><vendor id='2'/></a>"),
+        ["~ /a/vendor/@id 1 => 2"]
+    );
+    assert_eq!(
+        told("<a><video/></a>", "<a><video><alias name='v'/></video></a>"),
+        ["+ /a/video/alias <alias name='v'/>"]
+    );
+}
+
+#[test]
+fn elements_without_a_key_pair_by_equal_content() {
+    let hostdevs = |buses: &[u8]| {
+        let list = buses
+            .iter()
+            .map(|bus| format!("<hostdev><address bus='{bus}'/></hostdev>"));
+        format!("<devices>{}</devices>", list.collect::<String>())
+    };
+    assert_eq!(
+        told(&hostdevs(&[1, 2]), &hostdevs(&[9, 1, 2])),
+        ["+ /devices/hostdev[1] <hostdev><address bus='9'/></hostdev>"]
+    );
+    assert_eq!(
+        told(&hostdevs(&[1, 2, 3]), &hostdevs(&[1, 3])),
+        ["- /devices/hostdev[2] <hostdev><address bus='2'/></hostdev>"]
+    );
+    assert_eq!(
+        told(&hostdevs(&[1, 2]), &hostdevs(&[2, 1])),
+        ["> /devices/hostdev[1] 1 => 2"]
+    );
+    assert_eq!(
+        told(&hostdevs(&[1, 2]), &hostdevs(&[1, 3])),
+        ["~ /devices/hostdev[2]/address/@bus 2 => 3"]
+    );
+    // However it is written.
+    assert_eq!(
+        told(
+            "<a><rng>x&amp;</rng><rng><![CDATA[x&]]></rng></a>",
+            "<a><rng><![CDATA[x&]]></rng><rng>x&#38;</rng></a>"
+        ),
+        [""; 0]
+    );
+}
+
+#[test]
+fn unquotable_keys_fall_back_to_position() {
+    let both = "<a><b name='&apos;&quot;' x='1'/></a>";
+    assert_eq!(
+        told(both, &both.replace("'1'", "'2'")),
+        ["~ /a/b/@x 1 => 2"]
+    );
+    let long = format!("<a><b name='{}' x='1'/><b x='1'/></a>", "n".repeat(1000));
+    assert_eq!(
+        told(&long, &long.replace("x='1'", "x='2'")),
+        ["~ /a/b[1]/@x 1 => 2", "~ /a/b[2]/@x 1 => 2"]
+    );
+    assert_eq!(
+        told(
+            "<a><timer name=\"it's\" x='1'/></a>",
+            "<a><timer name=\"it's\"/></a>"
+        ),
+        ["- /a/timer[@name=\"it's\"]/@x 1"]
+    );
+}

@@ -1,0 +1,190 @@
+//! Tagged devices and their PCI addresses, for ConfigDrive's meta_data.json.
+
+use std::collections::BTreeMap;
+
+use kubevirt_api::vmi::Vmi;
+
+use crate::cloud_init::cloud_init_data::DeviceData;
+use crate::spec::{Address, Alias, DomainSpec, HostDevice, SRIOV_ALIAS};
+
+/// The NUMA topology of the host. A trait, so that this crate needs no file system.
+pub trait HostTopology {
+    /// The NUMA node of a host PCI device (`0000:01:00.0`), if known.
+    fn numa_node(&self, pci_address: &str) -> Option<u32>;
+    /// Host processors of a NUMA node.
+    fn node_cpus(&self, node: u32) -> Vec<u32>;
+}
+
+/// A host whose topology is unknown.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct UnknownTopology;
+
+impl HostTopology for UnknownTopology {
+    fn numa_node(&self, _pci_address: &str) -> Option<u32> {
+        None
+    }
+
+    fn node_cpus(&self, _node: u32) -> Vec<u32> {
+        Vec::new()
+    }
+}
+
+/// Tagged devices of a *defined* domain: `spec` is parsed from libvirt's XML, which has the
+/// addresses. Interfaces first, then host devices, each in the domain's order; devices without a PCI
+/// address are left out. `None` if no device is tagged.
+pub fn metadata(
+    vmi: &Vmi,
+    spec: &DomainSpec,
+    topology: &dyn HostTopology,
+) -> Option<Vec<DeviceData>> {
+    let tags = Tags::of(vmi);
+    let mut found = Vec::new();
+    for interface in &spec.devices.interfaces {
+        let name = interface
+            .alias
+            .as_ref()
+            .map(|alias| alias.name.as_str())
+            .unwrap_or_default();
+        if let Some(tag) = tags.interfaces.get(name) {
+            let mac = interface
+                .mac
+                .as_ref()
+                .map(|mac| mac.mac.clone())
+                .unwrap_or_default();
+            found.extend(
+                device("nic", interface.address.as_ref(), tag)
+                    .map(|data| DeviceData { mac, ..data }),
+            );
+        }
+    }
+    for host_device in &spec.devices.host_devices {
+        let Some((kind, tag)) = tags.of_host_device(host_device.alias.as_ref()) else {
+            continue;
+        };
+        let data = device(kind, host_device.address.as_ref(), tag);
+        found.extend(data.map(|data| with_numa_affinity(data, vmi, spec, host_device, topology)));
+    }
+    (!found.is_empty()).then_some(found)
+}
+
+/// Device name to tag.
+struct Tags {
+    interfaces: BTreeMap<String, String>,
+    host_devices: BTreeMap<String, String>,
+    gpus: BTreeMap<String, String>,
+}
+
+impl Tags {
+    fn of(vmi: &Vmi) -> Self {
+        let interfaces = vmi.spec.domain.devices.interfaces.iter();
+        Self {
+            interfaces: interfaces
+                .filter(|interface| !interface.tag.is_empty())
+                .map(|interface| (interface.name.clone(), interface.tag.clone()))
+                .collect(),
+            host_devices: tags_of(vmi, "hostDevices"),
+            gpus: tags_of(vmi, "gpus"),
+        }
+    }
+
+    fn of_host_device(&self, alias: Option<&Alias>) -> Option<(&'static str, &str)> {
+        let name = alias?.name.as_str();
+        [
+            (SRIOV_ALIAS, "nic", &self.interfaces),
+            ("hostdevice-", "hostdev", &self.host_devices),
+            ("gpu-", "hostdev", &self.gpus),
+        ]
+        .into_iter()
+        .find_map(|(prefix, kind, tags)| {
+            let tag = tags.get(name.strip_prefix(prefix)?)?;
+            Some((kind, tag.as_str()))
+        })
+    }
+}
+
+fn tags_of(vmi: &Vmi, list: &str) -> BTreeMap<String, String> {
+    let devices = vmi
+        .value()
+        .pointer(&format!("/spec/domain/devices/{list}"))
+        .and_then(|devices| devices.as_array());
+    let text =
+        |device: &serde_json::Value, field: &str| device.get(field)?.as_str().map(str::to_owned);
+    devices
+        .into_iter()
+        .flatten()
+        .filter_map(|device| Some((text(device, "name")?, text(device, "tag")?)))
+        .filter(|(_, tag)| !tag.is_empty())
+        .collect()
+}
+
+fn device(kind: &str, address: Option<&Address>, tag: &str) -> Option<DeviceData> {
+    let address = address?;
+    Some(DeviceData {
+        kind: kind.to_owned(),
+        bus: address.kind.clone(),
+        address: pci_address(address)?,
+        tags: vec![tag.to_owned()],
+        ..DeviceData::default()
+    })
+}
+
+/// `0000:01:00.0` from libvirt's four hexadecimal numbers.
+fn pci_address(address: &Address) -> Option<String> {
+    let digits = |text: &'_ str| {
+        text.strip_prefix("0x")
+            .filter(|digits| !digits.is_empty())
+            .map(str::to_owned)
+    };
+    Some(format!(
+        "{}:{}:{}.{}",
+        digits(&address.domain)?,
+        digits(&address.bus)?,
+        digits(&address.slot)?,
+        digits(&address.function)?
+    ))
+}
+
+/// Adds the host NUMA node if the guest's nodes mirror the host's, or else the virtual processors that are pinned to
+/// that node.
+fn with_numa_affinity(
+    mut data: DeviceData,
+    vmi: &Vmi,
+    spec: &DomainSpec,
+    device: &HostDevice,
+    topology: &dyn HostTopology,
+) -> DeviceData {
+    let Some(cpu) = &vmi.spec.domain.cpu else {
+        return data;
+    };
+    let Some(source) = device.source.address.as_ref().and_then(pci_address) else {
+        return data;
+    };
+    let Some(node) = topology.numa_node(&source) else {
+        return data;
+    };
+    if cpu
+        .numa
+        .as_ref()
+        .is_some_and(|numa| numa.guest_mapping_passthrough.is_some())
+    {
+        data.numa_node = node;
+    } else if cpu.dedicated_cpu_placement {
+        data.aligned_cpus = pinned_on(spec, &topology.node_cpus(node));
+    }
+    data
+}
+
+fn pinned_on(spec: &DomainSpec, host_cpus: &[u32]) -> Vec<u32> {
+    let Some(tune) = &spec.cpu_tune else {
+        return Vec::new();
+    };
+    host_cpus
+        .iter()
+        .filter_map(|cpu| {
+            tune.vcpu_pin
+                .iter()
+                .find(|pin| pin.cpuset == cpu.to_string())
+        })
+        .map(|pin| pin.vcpu)
+        .collect()
+}

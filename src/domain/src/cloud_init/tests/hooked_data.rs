@@ -1,0 +1,64 @@
+//! Cloud-init data that pass through hooks.
+
+use super::*;
+
+#[test]
+fn hook_json_is_that_of_kubevirt() {
+    let data = read_one(&no_cloud(json!({"userData": "u"})), &NoSecrets);
+    let expected = json!({
+        "DataSource": "noCloud",
+        "NoCloudMetaData": {"instance-id": "6a375988-78d3-5007-949e-a176270c5f03", "local-hostname": "my-vm"},
+        "ConfigDriveMetaData": null, "UserData": "u", "NetworkData": "", "DevicesData": null, "VolumeName": "ci",
+    });
+    assert_eq!(
+        serde_json::from_str::<Value>(&data.to_json()).unwrap(),
+        expected
+    );
+    assert_eq!(data.with_hooked(&data.to_json()).unwrap(), data);
+}
+
+#[test]
+fn unchanged_binary_data_survive_hooks() {
+    let mut data = read_one(
+        &no_cloud(json!({"userDataBase64": "H4sIAAAA/w=="})),
+        &NoSecrets,
+    );
+    assert_eq!(data.user_data, b"\x1f\x8b\x08\x00\x00\x00\xff");
+    let json = data.to_json();
+    assert_eq!(data.with_hooked(&json).unwrap(), data);
+    data.user_data = b"text".to_vec();
+    let changed = json.replace("noCloud", "configDrive");
+    assert_eq!(
+        data.with_hooked(&changed).unwrap().data_source,
+        DataSource::ConfigDrive
+    );
+}
+
+#[test]
+fn invalid_hook_output_is_refused() {
+    let data = read_one(&no_cloud(json!({"userData": "u"})), &NoSecrets);
+    for (json, complaint) in [
+        ("nonsense", "no CloudInitData"),
+        (r#"{"DataSource":"floppy"}"#, "no CloudInitData"),
+        (
+            r#"{"DataSource":"noCloud","UserData":"u"}"#,
+            "neither NoCloudMetaData",
+        ),
+        (
+            r#"{"DataSource":"noCloud","NoCloudMetaData":{"instance-id":"i"}}"#,
+            "no UserData",
+        ),
+    ] {
+        let error = data.with_hooked(json).unwrap_err().to_string();
+        assert!(error.contains(complaint), "{json}: {error}");
+    }
+    let secret = r#"{"DataSource":"noCloud","NoCloudMetaData":"SECRET"}"#;
+    let error = data.with_hooked(secret).unwrap_err().to_string();
+    assert!(error.contains("at line 1 column "), "{error}");
+    assert!(!error.contains("SECRET"), "{error}");
+    let large = " ".repeat(MAX_JSON_BYTES + 1);
+    assert!(matches!(
+        data.with_hooked(&large),
+        Err(HookedDataError::TooLarge(_))
+    ));
+}

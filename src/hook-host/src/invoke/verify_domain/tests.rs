@@ -1,0 +1,132 @@
+use super::*;
+
+const DOMAIN: &str = "<domain type='kvm'><name>ns_vm</name><uuid>u</uuid><metadata>\
+    <kubevirt xmlns='http://kubevirt.io'><uid>7</uid></kubevirt></metadata>\
+    <memory unit='b'>1</memory></domain>";
+
+fn refusal(from: &str, to: &str) -> String {
+    let xml = DOMAIN.replace(from, to);
+    assert_ne!(xml, DOMAIN);
+    step(&Domain::parse(DOMAIN).unwrap(), &xml).err().unwrap()
+}
+
+fn step(domain: &Domain, xml: &str) -> Result<(Domain, Vec<Change>), String> {
+    let budget = Budget::unlimited();
+    let after = domain.step(xml, &budget)?;
+    let changes = domain.changes(&after, &budget);
+    Ok((after, changes))
+}
+
+#[test]
+fn the_budget_covers_the_text_of_changes() {
+    let domain = |value: &str| {
+        let disk = |n| format!("<disk><alias name='{n}'/><x a='{value}'/></disk>");
+        let disks: String = (0..500).map(disk).collect();
+        DOMAIN.replace("</domain>", &(disks + "</domain>"))
+    };
+    let before = Domain::parse(&domain("1")).unwrap();
+    let is_enough = |steps: u64, xml: &str| {
+        let budget = Budget::of_steps(steps);
+        let _ = before
+            .step(xml, &budget)
+            .map(|after| before.changes(&after, &budget));
+        budget.exhausted().is_none()
+    };
+    let steps = |xml: &str| {
+        let (mut low, mut high) = (0, 1 << 20);
+        while low < high {
+            let middle = (low + high) / 2;
+            match is_enough(middle, xml) {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        low
+    };
+    let (short, long) = (domain("2"), domain(&"2".repeat(257)));
+    let text = (long.len() - short.len()) as u64;
+    // Once in the document, and once in its changes.
+    assert_eq!(steps(&long) - steps(&short), 2 * text / 16);
+}
+
+#[test]
+fn invalid_domains_and_changed_identities_are_refused() {
+    assert!(refusal("ns_vm", "other").contains("/domain/name was \"ns_vm\" and is \"other\""));
+    assert!(refusal("<uuid>u</uuid>", "").contains("/domain/uuid"));
+    assert!(refusal("<uuid>u", "<name>ns_vm</name><uuid>u").contains("/domain/name"));
+    assert!(refusal("<uid>7", "<uid>8").contains("KubeVirt's metadata"));
+    assert!(
+        refusal(" xmlns='http://kubevirt.io'><uid>7</uid></kubevirt>", "/>").contains("KubeVirt")
+    );
+    assert!(refusal("<metadata>", "<metadata><kubevirt/>").contains("there were 1"));
+    assert!(refusal("</domain>", "").contains("malformed XML"));
+    assert!(refusal(DOMAIN, " \n").contains("empty"));
+    assert!(refusal(DOMAIN, "<network><name>ns_vm</name></network>").contains("<network>"));
+}
+
+#[test]
+fn a_second_element_of_those_that_libvirt_reads_once_is_refused() {
+    let disk = |inside: &str| {
+        let end = format!("<devices><disk>{inside}</disk></devices></domain>");
+        DOMAIN.replace("</domain>", &end)
+    };
+    let verify = |before: &str, after: &str| {
+        let before = Domain::parse(before).unwrap();
+        let budget = Rc::new(Budget::unlimited());
+        before
+            .verify(after, &Grant::unlimited(), false, &budget)
+            .map(|(_, changes)| changes.len())
+    };
+    let real = disk("<driver name='qemu' type='qcow2'/>");
+    let hidden = disk("<driver name='qemu'/><driver name='qemu' type='qcow2'/>");
+    let Err(Rejection::Invalid(error)) = verify(&real, &hidden) else {
+        panic!("accepted");
+    };
+    assert!(
+        error.contains("/domain/devices/disk has several <driver>"),
+        "{error}"
+    );
+    for twin in [
+        real.replace("<metadata>", "<metadata/><metadata>"),
+        real.replace("<uuid>", "<os/><os/><uuid>"),
+    ] {
+        assert!(verify(&real, &twin).is_err(), "{twin}");
+    }
+    // Another disk is none of this one's business.
+    let more = real.replace("</disk>", "</disk><disk><driver name='qemu'/></disk>");
+    assert_eq!(verify(&real, &more).unwrap(), 1);
+    // What was so before is not this hook's fault.
+    assert_eq!(verify(&hidden, &hidden).unwrap(), 0);
+    let titled = hidden.replace("<uuid>", "<title>x</title><uuid>");
+    assert_eq!(verify(&hidden, &titled).unwrap(), 1);
+}
+
+#[test]
+fn the_number_of_elements_is_limited() {
+    let with = |count: usize| refusal_of(&"<x/>".repeat(count));
+    assert!(with(MAX_ELEMENTS - 7).is_none());
+    assert!(with(MAX_ELEMENTS - 6).unwrap().contains("50000 elements"));
+}
+
+fn refusal_of(added: &str) -> Option<String> {
+    let xml = DOMAIN.replace("</domain>", &format!("{added}</domain>"));
+    step(&Domain::parse(DOMAIN).unwrap(), &xml).err()
+}
+
+#[test]
+fn other_changes_are_returned() {
+    let before = Domain::parse(DOMAIN).unwrap();
+    let (after, changes) = step(&before, &DOMAIN.replace("'>1<", "'>2<")).unwrap();
+    assert_eq!(changes.len(), 1);
+    assert!(changes[0].path.starts_with("/domain/memory"), "{changes:?}");
+    let requoted = DOMAIN.replace("'>1<", "'>2<").replace('\'', "\"");
+    let (_, changes) = step(&after, &requoted).unwrap();
+    assert_eq!(changes, []);
+    // A sidecar that reads and writes KubeVirt's own structs prefixes the metadata.
+    let prefixed = DOMAIN
+        .replace("<kubevirt xmlns=", "<k:kubevirt xmlns:k=")
+        .replace("<uid>7</uid></kubevirt>", "<k:uid>7</k:uid></k:kubevirt>");
+    assert!(prefixed.contains("<k:uid>7"));
+    let (_, changes) = step(&before, &prefixed).unwrap();
+    assert_eq!(changes, []);
+}

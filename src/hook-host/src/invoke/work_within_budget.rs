@@ -1,0 +1,109 @@
+//! The host's own work on a document from outside, a hook's input or output: within a budget, off the async workers.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use domain_xml::{Budget, Exhausted};
+
+/// The steps of one call's checks. A step costs some ten nanoseconds; ordinary output takes
+/// thousands, 50,000 new elements under 256 wishes of 8 predicates about a million.
+const MAX_STEPS: u64 = 5_000_000;
+/// Work on texts of this size is tried on the async worker first: most hooks are done after some
+/// ten microseconds, less than another thread takes to wake up.
+const INLINE_BYTES: usize = 64 << 10;
+/// The steps of that trial, less than a millisecond.
+const INLINE_STEPS: u64 = 20_000;
+
+/// Why work was not completed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unfinished {
+    /// Out of steps.
+    #[error(
+        "checking it takes more than {MAX_STEPS} steps: too many elements or changes for this many \
+         patterns and predicates"
+    )]
+    Steps,
+    /// Out of time.
+    #[error("checking it took longer than the call's deadline left; too many elements or changes")]
+    Time,
+    /// A defect of the host.
+    #[error("checking it failed")]
+    Defect,
+}
+
+/// Runs work on `bytes` bytes of untrusted text until `deadline`. The work may be started twice, and its
+/// result only counts if the budget was sufficient.
+pub(super) async fn run<T: Send + 'static>(
+    deadline: Instant,
+    bytes: usize,
+    work: impl Fn(&Rc<Budget<'static>>) -> T + Send + 'static,
+) -> Result<T, Unfinished> {
+    if bytes <= INLINE_BYTES
+        && let Ok(done) = attempt(Budget::of_steps(INLINE_STEPS), &work)
+    {
+        return Ok(done);
+    }
+    let budget = move || Budget::of_steps(MAX_STEPS).until(move || Instant::now() >= deadline);
+    let done = tokio::task::spawn_blocking(move || attempt(budget(), &work)).await;
+    match done {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(Exhausted::Steps)) => Err(Unfinished::Steps),
+        Ok(Err(Exhausted::Time)) => Err(Unfinished::Time),
+        Err(error) => {
+            tracing::error!(%error, "the check of a hook's input or output failed");
+            Err(Unfinished::Defect)
+        }
+    }
+}
+
+fn attempt<T>(
+    budget: Budget<'static>,
+    work: &impl Fn(&Rc<Budget<'static>>) -> T,
+) -> Result<T, Exhausted> {
+    let budget = Rc::new(budget);
+    let done = work(&budget);
+    budget.exhausted().map_or(Ok(done), Err)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::thread::{self, ThreadId};
+    use std::time::Duration;
+
+    use super::*;
+
+    async fn spend(steps: u64, bytes: usize, time: Duration) -> Result<ThreadId, Unfinished> {
+        run(Instant::now() + time, bytes, move |budget| {
+            for _ in 0..steps {
+                if !budget.spend(1) {
+                    break;
+                }
+            }
+            thread::current().id()
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn only_small_work_stays_on_the_worker() {
+        let (here, hour) = (thread::current().id(), Duration::from_secs(3600));
+        assert_eq!(spend(10, 10, hour).await, Ok(here));
+        assert_ne!(spend(10, INLINE_BYTES + 1, hour).await.unwrap(), here);
+        assert_ne!(spend(INLINE_STEPS + 1, 10, hour).await.unwrap(), here);
+        assert_eq!(spend(MAX_STEPS + 1, 10, hour).await, Err(Unfinished::Steps));
+    }
+
+    #[tokio::test]
+    async fn work_ends_at_its_deadline() {
+        let spent = spend(INLINE_STEPS + 1, 10, Duration::ZERO).await;
+        assert_eq!(spent, Err(Unfinished::Time));
+    }
+
+    #[tokio::test]
+    async fn a_defect_of_the_host_is_an_error() {
+        let soon = Instant::now() + Duration::from_secs(60);
+        let done: Result<(), _> = run(soon, INLINE_BYTES + 1, |_| panic!("a defect")).await;
+        assert_eq!(done, Err(Unfinished::Defect));
+    }
+}

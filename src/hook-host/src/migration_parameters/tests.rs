@@ -1,0 +1,66 @@
+use super::*;
+
+fn with(texts: &[(&str, &str)]) -> Result<MigrationParameters, String> {
+    let texts = texts
+        .iter()
+        .map(|(name, value)| (name.to_string(), value.to_string()));
+    MigrationParameters::default().with_texts(&texts.collect::<Vec<_>>())
+}
+
+#[test]
+fn texts_are_read_and_what_is_left_out_stays() {
+    let after = with(&[("bandwidth", "1048576"), ("allow-post-copy", "true")]).unwrap();
+    assert_eq!((after.bandwidth, after.allow_post_copy), (1 << 20, true));
+    assert_eq!(after.max_downtime, 900);
+    let before = MigrationParameters::default();
+    let paths: Vec<_> = before
+        .changes(&after)
+        .into_iter()
+        .map(|one| one.path)
+        .collect();
+    assert_eq!(paths, ["bandwidth", "allow-post-copy"]);
+    assert_eq!(before.with_texts(&after.to_texts()).unwrap(), after);
+}
+
+#[test]
+fn what_was_recorded_is_read_whatever_its_range() {
+    let sent = MigrationParameters {
+        max_downtime: 0,
+        parallel_connections: 1000,
+        ..MigrationParameters::default()
+    };
+    assert_eq!(
+        MigrationParameters::recorded(&sent.to_texts()).unwrap(),
+        sent
+    );
+    let odd = [("max-downtime".to_owned(), "soon".to_owned())];
+    assert!(MigrationParameters::recorded(&odd).is_err());
+}
+
+#[test]
+fn values_out_of_range_and_unknown_names_are_refused() {
+    for (texts, part) in [
+        (
+            &[("speed", "1")][..],
+            "\"speed\" is no parameter of a migration; there are bandwidth",
+        ),
+        (&[("bandwidth", "fast")], "bandwidth is a number from 0"),
+        (&[("bandwidth", "-1")], "not \"-1\""),
+        (&[("parallel-connections", "256")], "from 0 to 255"),
+        (
+            &[("max-downtime", "0")],
+            "max-downtime is a number from 1 to 2000000",
+        ),
+        (
+            &[("allow-post-copy", "1")],
+            "allow-post-copy is true or false",
+        ),
+        (
+            &[("bandwidth", "1"), ("bandwidth", "1")],
+            "bandwidth is there twice",
+        ),
+    ] {
+        let error = with(texts).unwrap_err();
+        assert!(error.contains(part), "{error}");
+    }
+}

@@ -1,0 +1,66 @@
+//! Grants, limits and recorded answers.
+
+use super::*;
+
+#[tokio::test]
+async fn a_fact_that_is_not_granted_is_denied_unread() {
+    let none = PodAccess {
+        facts: PodFacts::None,
+        grant: Arc::new(granting(&["labels/*"])),
+    };
+    let questions = PodQuestions::new(none, hour());
+    let error = questions.ask(annotation("a"), true).await.unwrap_err();
+    let expected = "annotations/a is not granted to this hook: p.yaml:1:1 would have to contain \"annotations/a\"";
+    assert_eq!(error, FactError::Denied(expected.to_owned()));
+    for key in ["a\nb", "*", ""] {
+        let error = questions.ask(annotation(key), false).await.unwrap_err();
+        assert!(matches!(error, FactError::Denied(_)), "{error:?}");
+    }
+    let unseen = questions.ask(PodFact::Label("a".to_owned()), true).await;
+    assert!(
+        matches!(unseen, Err(FactError::Unreadable(_))),
+        "{unseen:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_number_of_questions_is_limited() {
+    let volume = Volume::new();
+    let questions = volume.questions(Duration::ZERO, hour());
+    for _ in 0..256 {
+        questions.ask(annotation("a"), false).await.unwrap();
+    }
+    let error = questions.ask(annotation("a"), false).await.unwrap_err();
+    assert!(matches!(&error, FactError::Unreadable(text) if text.contains("256 facts")));
+    assert_eq!(questions.take_reads().len(), 256);
+}
+
+#[tokio::test]
+async fn a_record_answers_in_the_order_of_its_questions() {
+    let read = |fact: &str, wait, value: Option<&str>| FactRead {
+        fact: fact.to_owned(),
+        wait,
+        value: value.map(str::to_owned),
+        error: None,
+        is_recorded: false,
+        may_be_secret: false,
+    };
+    let reads = vec![
+        read("annotations/a", false, None),
+        read("annotations/a", false, Some("1")),
+        read("annotations/a", true, Some("2")),
+    ];
+    let access = PodAccess {
+        facts: PodFacts::Recorded(Arc::new(reads)),
+        grant: Arc::default(),
+    };
+    let questions = PodQuestions::new(access, hour());
+    let mut answers = Vec::new();
+    for wait in [true, false, false, false] {
+        answers.push(questions.ask(annotation("a"), wait).await.unwrap());
+    }
+    let expected = [Some("2"), None, Some("1"), Some("1")];
+    assert_eq!(answers, expected.map(|value| value.map(str::to_owned)));
+    let error = questions.ask(annotation("b"), true).await.unwrap_err();
+    assert!(matches!(&error, FactError::Absent(text) if text.contains("was not asked for")));
+}

@@ -1,0 +1,147 @@
+use super::*;
+
+fn parse(text: &str) -> Result<OperatorPolicy, PolicyError> {
+    OperatorPolicy::parse(Path::new("p.yaml"), text)
+}
+
+#[test]
+fn mistakes_are_refused_with_their_position() {
+    for (text, start, part) in [
+        ("digest: Any\n", "p.yaml:1:1: ", "digest"),
+        ("digests: any\n", "p.yaml:1:", "any"),
+        ("digests: Listed\n", "p.yaml:1:10: ", "no rule lists"),
+        ("failurePolicies: [Ignore]\n", "p.yaml:1:18: ", "Fail"),
+        ("limits: {memory: 2Gi}\n", "p.yaml:1:18: ", "536870912"),
+        ("limits: {time: 2s}\n", "p.yaml:1:10: ", "time"),
+        ("limits: {memory: 1Ki}\n", "p.yaml:1:18: ", "1048576"),
+        ("limits: {output: 1Ki}\n", "p.yaml:1:18: ", "65536"),
+        (
+            "allow: {paths: [/domain/title, /domain/devices/emulator]}\n",
+            "p.yaml:1:32: ",
+            "(Emulator), which only `dangerous`",
+        ),
+        (
+            "allow: {dangerous: [/domain/devices/emulator, '/domain/**']}\n",
+            "p.yaml:1:47: ",
+            "names nothing of the dangerous set",
+        ),
+        (
+            "allow: {dangerous: [DiskForm]}\n",
+            "p.yaml:1:21: ",
+            "DiskFormat",
+        ),
+        (
+            "rules:\n- {namespaces: [''], allow: {}}\n",
+            "p.yaml:2:3: ",
+            "namespace \"\"",
+        ),
+        (
+            "rules:\n- allow: {}\n",
+            "p.yaml:2:3: ",
+            "names digests, namespaces or keys",
+        ),
+        ("rules: {}\n", "p.yaml:1:8: ", ""),
+        ("rules:\n- keys: []\n", "p.yaml:2:9: ", "from 1 to 32 keys"),
+        ("rules:\n- keys: [abc]\n", "p.yaml:2:10: ", "no key in PEM"),
+        (
+            "allow: {dangerous: ['qemu:commandline']}\n",
+            "p.yaml:1:",
+            "/domain/",
+        ),
+    ] {
+        let error = parse(text).unwrap_err().to_string();
+        assert!(
+            error.starts_with(start) && error.contains(part),
+            "{text:?}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_key_without_a_value_is_refused() {
+    let keys = [
+        "digests",
+        "sidecars",
+        "sidecarsOnArrival",
+        "appliedEvents",
+        "failurePolicies",
+        "limits",
+        "limits: {deadline",
+        "limits: {memory",
+        "limits: {output",
+        "limits: {log",
+        "allow",
+        "allow: {paths",
+        "allow: {dangerous",
+        "allow: {dirs",
+        "allow: {config",
+        "allow: {hookPoints",
+        "rules",
+        "rules: [{digests",
+        "rules: [{namespaces",
+        "rules: [{namespaces: [infra], keys",
+        "rules: [{namespaces: [infra], allow",
+        "rules: [{namespaces: [infra], allow: {paths",
+    ];
+    for key in keys {
+        let ends: String = key.chars().rev().filter_map(closing).collect();
+        for nothing in ["", " ~", " null"] {
+            let text = format!("{key}:{nothing}{ends}\n");
+            let error = parse(&text).map(|_| ()).unwrap_err().to_string();
+            assert!(error.starts_with("p.yaml:1:"), "{text}: {error}");
+        }
+    }
+    for text in ["", "# nothing\n", "---\n", "~\n", "null\n"] {
+        assert!(parse(text).is_err(), "{text:?}");
+    }
+    assert!(parse("{}\n").is_ok());
+}
+
+fn closing(open: char) -> Option<char> {
+    match open {
+        '{' => Some('}'),
+        '[' => Some(']'),
+        _ => None,
+    }
+}
+
+#[test]
+fn rules_match_digests_and_namespaces() {
+    let (a, b) = ("a".repeat(64), "b".repeat(64));
+    let policy = parse(&format!(
+        "rules:\n- {{digests: [{a}], allow: {{config: [one]}}}}\n\
+         - {{namespaces: [infra], allow: {{config: [two]}}}}\n\
+         - {{digests: [{b}], namespaces: [infra], allow: {{config: [three]}}}}\n"
+    ));
+    let policy = policy.unwrap();
+    let of = |digest: &str, namespace: &str| -> Vec<String> {
+        let allows = policy.rules(digest, namespace).into_iter();
+        let keys = allows.flat_map(|rule| rule.allow.config.as_ref().unwrap().get().clone());
+        keys.collect()
+    };
+    assert_eq!(of("c", "default"), Vec::<String>::new());
+    assert_eq!(of(&a, "default"), ["one"]);
+    assert_eq!(of(&a, "infra"), ["one", "two"]);
+    assert_eq!(of(&b, "infra"), ["two", "three"]);
+    assert_eq!(of(&b, ""), Vec::<String>::new());
+    assert!(policy.names_namespaces());
+    assert!(!parse("digests: Pinned\n").unwrap().names_namespaces());
+    assert!(policy.lists(&a, "default") && policy.lists(&a, ""));
+    assert!(policy.lists(&b, "infra") && !policy.lists(&b, "default"));
+    assert!(!policy.lists(&b, "") && !policy.lists("c", "infra"));
+}
+
+#[test]
+fn only_an_explicit_policy_file_must_exist() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("none/p.yaml");
+    let read = |source| OperatorPolicy::read(&source);
+    assert!(
+        read(PolicySource::IfPresent(path.clone()))
+            .unwrap()
+            .is_none()
+    );
+    assert!(read(PolicySource::None).unwrap().is_none());
+    let error = read(PolicySource::File(path)).unwrap_err();
+    assert!(error.to_string().contains("no such file"));
+}

@@ -1,0 +1,213 @@
+//! The dangerous set is matched by no wildcard.
+
+use super::*;
+
+#[test]
+fn no_wildcard_matches_the_dangerous_set() {
+    use DangerKind::*;
+    for (kind, from, to, pattern) in [
+        (
+            Hypervisor,
+            "</domain>",
+            "<qemu:commandline><qemu:arg value='-S'/></qemu:commandline></domain>",
+            "/domain/qemu:commandline/**",
+        ),
+        (
+            Hypervisor,
+            "</domain>",
+            "<z:commandline xmlns:z='http://libvirt.org/schemas/domain/qemu/1.0'/></domain>",
+            "/domain/qemu:commandline",
+        ),
+        (
+            Hypervisor,
+            "</domain>",
+            "<commandline xmlns='http://libvirt.org/schemas/domain/qemu/1.0'/></domain>",
+            "/domain/qemu:commandline",
+        ),
+        (
+            Emulator,
+            "/usr/bin/qemu",
+            "/bin/sh",
+            "/domain/devices/emulator",
+        ),
+        (
+            Emulator,
+            "/usr/bin/qemu",
+            "/usr/bin/<![CDATA[../sh]]>",
+            "/domain/devices/emulator",
+        ),
+        (
+            Emulator,
+            "<emulator>",
+            "<x:emulator xmlns:x='u'>/bin/sh</x:emulator><emulator>",
+            "",
+        ),
+        (Boot, "<os>", "<os><kernel>/k</kernel>", "/domain/os/kernel"),
+        (
+            Boot,
+            "<os>",
+            "<os><loader readonly='no'>/k</loader>",
+            "/domain/os/loader/**",
+        ),
+        (
+            Boot,
+            "<os>",
+            "<os><acpi><table>/etc/shadow</table></acpi>",
+            "/domain/os/acpi/**",
+        ),
+        (
+            Script,
+            "<graphics",
+            "<interface><script path='/x'/></interface><graphics",
+            "",
+        ),
+        (
+            SecurityLabel,
+            "</domain>",
+            "<seclabel type='none'/></domain>",
+            "/domain/seclabel/**",
+        ),
+        (
+            Source,
+            "file='/a'",
+            "file='/etc/shadow'",
+            "/domain/devices/disk/source/@file",
+        ),
+        (
+            Source,
+            "file='/a'",
+            "file='/a' x:file='/etc/shadow' xmlns:x='u'",
+            "/domain/devices/disk/source/@x:file",
+        ),
+        (
+            Source,
+            "<source file='/a'/>",
+            "<source file='/a'/><backingStore><source dev='/dev/sda'/></backingStore>",
+            "",
+        ),
+        (
+            HostPath,
+            "</domain>",
+            "<sysinfo type='fwcfg'><entry name='opt/x' file='/etc/shadow'/></sysinfo></domain>",
+            "",
+        ),
+        (
+            HostPath,
+            "type='vnc'",
+            "type='vnc' socket='/s'",
+            "/domain/devices/graphics/@socket",
+        ),
+        (
+            DiskFormat,
+            "type='raw'",
+            "type='qcow2'",
+            "/domain/devices/disk/driver/@type",
+        ),
+        (
+            Filesystem,
+            "<graphics",
+            "<filesystem><target dir='x'/></filesystem><graphics",
+            "/domain/devices/filesystem/**",
+        ),
+        (
+            HostDevice,
+            "bus='1'",
+            "bus='2'",
+            "/domain/devices/hostdev/**",
+        ),
+        (
+            HostDevice,
+            "<hostdev>",
+            "<hostdev/><hostdev>",
+            "/domain/devices/hostdev/**",
+        ),
+    ] {
+        assert_eq!(danger(from, to), Some(kind), "{to}");
+        for wide in [
+            "/domain/**",
+            "**",
+            "/domain/*/**",
+            "/domain/qemu:*/**",
+            "/domain/devices/*/*/@*",
+            "/domain/devices/disk/**",
+            "/domain/devices/**",
+        ] {
+            assert!(!grants(&[wide], from, to), "{wide} {to}");
+        }
+        assert_eq!(
+            refusal(&["/domain/**"], from, to).reason,
+            Reason::Dangerous(kind),
+            "{to}"
+        );
+        if !pattern.is_empty() {
+            assert!(grants(&[pattern], from, to), "{pattern} {to}");
+        }
+    }
+    // A label inside what is granted is not granted with it.
+    let labelled = "<source file='/a'><seclabel relabel='no'/></source>";
+    assert!(!grants(
+        &["/domain/devices/disk/source/**"],
+        "<source file='/a'/>",
+        labelled
+    ));
+    assert!(grants(
+        &["/domain/devices/disk/source/seclabel/**"],
+        "<source file='/a'/>",
+        labelled
+    ));
+    assert_eq!(danger("<os>", "<os firmware='efi'>"), None);
+}
+
+#[test]
+fn a_change_is_seen_as_what_it_is() {
+    // Two disks trade their names: the sources changed.
+    let traded = DOMAIN
+        .replace("vda", "vd?")
+        .replace("vdb", "vda")
+        .replace("vd?", "vdb")
+        .replace("ua-a", "ua-?")
+        .replace("ua-b", "ua-a")
+        .replace("ua-?", "ua-b");
+    assert!(!granted(
+        &[
+            "/domain/devices",
+            "/domain/devices/disk/target/**",
+            "/domain/devices/disk/alias/**"
+        ],
+        DOMAIN,
+        &traded
+    ));
+    // The prefix that is granted means something else now, so it is no longer that element.
+    let foreign = edit(
+        "schemas/domain/qemu/1.0'",
+        "schemas/domain/qemu/1.0' xmlns:x='u'",
+    )
+    .replace("<graphics type='vnc'/>", "<x:graphics type='vnc'/>");
+    assert!(!granted(
+        &["/domain/devices/graphics/@type"],
+        DOMAIN,
+        &foreign
+    ));
+    // What libvirt would read as another target is no wildcard's to give.
+    let (from, to) = (
+        "<target dev='vdb'/>",
+        "<target x:dev='vda' dev='vdb' xmlns:x='u'/>",
+    );
+    assert!(!grants(
+        &["/domain/devices/disk[target/@dev='vdb']/**"],
+        from,
+        to
+    ));
+    assert_eq!(danger(from, to), Some(DangerKind::Disguise));
+    // A text in CDATA is text, markup in it is none.
+    assert!(!grants(
+        &["/domain/devices/disk/**"],
+        "<uuid>",
+        "<title><![CDATA[<disk/>]]></title><uuid>"
+    ));
+    assert!(grants(
+        &["/domain/title"],
+        "<uuid>",
+        "<title><![CDATA[<disk/>]]></title><uuid>"
+    ));
+}

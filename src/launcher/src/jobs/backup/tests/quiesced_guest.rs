@@ -1,0 +1,102 @@
+//! The guest is frozen while a backup begins.
+
+use super::*;
+
+#[tokio::test]
+async fn guest_that_cannot_be_frozen_is_backed_up_as_it_is() {
+    let rig = Rig::new().await;
+    let quiesced = rig.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
+    rig.jobs.start_backup(quiesced).await.unwrap();
+    let record = rig.last().await;
+    assert_eq!(record.quiesce_status, "Failed");
+    assert!(record.completed && !record.failed);
+}
+
+/// The guest's agent. Its freeze command freezes only a guest that `obeys`.
+#[derive(Clone)]
+struct FreezingAgent {
+    frozen: Arc<AtomicBool>,
+    thaws: Arc<AtomicUsize>,
+}
+
+impl FreezingAgent {
+    fn connect(rig: &Rig<Records>, frozen: bool, obeys: bool) -> FreezingAgent {
+        let agent = FreezingAgent {
+            frozen: Arc::new(AtomicBool::new(frozen)),
+            thaws: Arc::default(),
+        };
+        let FreezingAgent { frozen, thaws } = agent.clone();
+        let answer = move |command: &str| {
+            let status = match frozen.load(Ordering::SeqCst) {
+                true => r#"{"return":"frozen"}"#,
+                false => r#"{"return":"thawed"}"#,
+            };
+            if command.contains("guest-fsfreeze-freeze") {
+                frozen.store(obeys, Ordering::SeqCst);
+            } else if command.contains("guest-fsfreeze-thaw") {
+                frozen.store(false, Ordering::SeqCst);
+                thaws.fetch_add(1, Ordering::SeqCst);
+            } else {
+                return Ok(status.to_owned());
+            }
+            Ok(r#"{"return":1}"#.to_owned())
+        };
+        rig.fake.set_agent(DOMAIN, Some(Arc::new(answer)));
+        agent
+    }
+
+    async fn back_up(&self, rig: &Rig<Records>) -> Backup {
+        let quiesced = rig.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
+        rig.jobs.start_backup(quiesced).await.unwrap();
+        let record = rig.last().await;
+        assert!(record.completed && !record.failed, "{record:?}");
+        record
+    }
+}
+
+#[tokio::test]
+async fn guest_is_frozen_while_the_backup_begins() {
+    let rig = Rig::new().await;
+    let agent = FreezingAgent::connect(&rig, false, true);
+    assert_eq!(agent.back_up(&rig).await.quiesce_status, "Succeeded");
+    assert!(!agent.frozen.load(Ordering::SeqCst));
+    assert_eq!(agent.thaws.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn guest_that_was_thawed_before_the_backup_began_is_not_quiesced() {
+    let rig = Rig::new().await;
+    let record = FreezingAgent::connect(&rig, false, false)
+        .back_up(&rig)
+        .await;
+    assert_eq!(record.quiesce_status, "Failed");
+    assert!(
+        record.backup_msg.contains("was thawed before"),
+        "{record:?}"
+    );
+}
+
+/// As the agent of a guest that runs from memory answers.
+#[tokio::test]
+async fn guest_without_a_file_system_to_freeze_is_quiesced() {
+    let rig = Rig::new().await;
+    let answer = |command: &str| {
+        let answer = match command.contains("guest-fsfreeze-freeze") {
+            true => r#"{"return":0}"#,
+            false => r#"{"return":"thawed"}"#,
+        };
+        Ok(answer.to_owned())
+    };
+    rig.fake.set_agent(DOMAIN, Some(Arc::new(answer)));
+    let quiesced = rig.request("bk1", Mode::Push, |fields| fields.skip_quiesce = false);
+    rig.jobs.start_backup(quiesced).await.unwrap();
+    assert_eq!(rig.last().await.quiesce_status, "Succeeded");
+}
+
+#[tokio::test]
+async fn guest_that_somebody_else_froze_stays_frozen() {
+    let rig = Rig::new().await;
+    let agent = FreezingAgent::connect(&rig, true, true);
+    assert_eq!(agent.back_up(&rig).await.quiesce_status, "Succeeded");
+    assert!(agent.frozen.load(Ordering::SeqCst));
+}

@@ -1,0 +1,123 @@
+//! The stall detector.
+
+use super::*;
+
+pub(super) fn stalling(options: MigrationOptions) -> MigrationOptions {
+    MigrationOptions {
+        stall_detector_options: Some(StallDetectorOptions {
+            stall_margin: 0.04,
+            stall_progress_timeout: 40,
+            switchover_timeout: 60,
+            ewma_alpha: 0.4,
+            precopy_possible_factor: 1.5,
+            patience_window_decay_factor: 0.5,
+            search_local_minima: true,
+            completion_timeout_factor: 2.0,
+        }),
+        ..options
+    }
+}
+
+/// An iteration each 10 s, with a sample of the bandwidth before it.
+fn iterate(job: &mut Job, remainders: &[u64]) {
+    for (index, remaining) in (1..).zip(remainders) {
+        let millis = index * 10_000;
+        job.sample(at(millis - 400, remaining * MIB));
+        job.sample(Sample {
+            begins_iteration: true,
+            ..at(millis, remaining * MIB)
+        });
+    }
+}
+
+#[test]
+fn downtime_is_limited_first() {
+    let mut job = Job::new(&stalling(options()), false);
+    job.sample_with(at(400, None), false);
+    job.sample(at(800, None)).sample(at(1200, None));
+    let limit = Action::SetMaxDowntime(300);
+    assert_eq!(job.log, [(400, limit), (800, limit)]);
+}
+
+#[test]
+fn converging_migration_is_left_alone() {
+    let mut job = Job::new(&stalling(options()), false);
+    iterate(
+        &mut job,
+        &[4000, 3500, 3000, 2500, 2000, 1500, 1000, 500, 100],
+    );
+    assert_eq!(job.log.len(), 1, "{:?}", job.log);
+}
+
+#[test]
+fn stall_completes_at_a_good_moment_or_aborts() {
+    // 4000 MiB at 100 MiB/s take 40 s, 120 MiB 1.2 s.
+    let large = [4000, 4100, 4000, 4200, 4100, 4300];
+    let small = [120, 130, 125, 130, 128, 121];
+    let decide = |options: MigrationOptions, remainders: &[u64]| {
+        let mut job = Job::new(&stalling(options), false);
+        iterate(&mut job, remainders);
+        job.log[1..].first().copied()
+    };
+    let aborted = decide(options(), &large);
+    assert_eq!(
+        aborted,
+        Some((50_000, Action::Abort(Cause::Downtime(41_000))))
+    );
+    let soft = decide(options(), &small);
+    assert_eq!(
+        soft,
+        Some((60_000, Action::SetMaxDowntime(900))),
+        "1.2 s is tolerated for 0.9 s"
+    );
+    let hard = decide(disruptive(150, false), &large);
+    assert_eq!(
+        hard,
+        Some((50_000, Action::SetMaxDowntime(LONGEST_DOWNTIME)))
+    );
+    let post_copy = decide(disruptive(150, true), &large);
+    assert_eq!(post_copy, Some((50_000, Action::StartPostCopy)));
+}
+
+#[test]
+fn switchover_has_a_deadline_of_its_own() {
+    let mut job = Job::new(&stalling(disruptive(150, false)), false);
+    iterate(&mut job, &[4000, 4100, 4000, 4200, 4100]);
+    let begun = job.log.last().unwrap().0;
+    assert_eq!(begun, 50_000);
+    job.sample(at(110_999, 4000 * MIB));
+    assert_eq!(job.log.last().unwrap().0, begun);
+    job.sample(at(111_000, 4000 * MIB));
+    assert_eq!(
+        job.log.last(),
+        Some(&(111_000, Action::Abort(Cause::Limit(110))))
+    );
+}
+
+#[test]
+fn overdue_migration_is_completed_only_while_data_flow() {
+    let mut job = Job::new(&stalling(disruptive(20, false)), false);
+    job.sample(at(400, None)).sample(at(21_000, None));
+    assert_eq!(
+        job.log[1],
+        (21_000, Action::Abort(Cause::Limit(20))),
+        "no bandwidth is known"
+    );
+    let mut job = Job::new(&stalling(disruptive(20, false)), false);
+    iterate(&mut job, &[1000]);
+    job.sample(at(21_000, 1000 * MIB));
+    assert_eq!(
+        job.log[1],
+        (21_000, Action::SetMaxDowntime(LONGEST_DOWNTIME))
+    );
+}
+
+#[test]
+fn pause_by_qemu_is_recorded_with_a_stall_detector() {
+    let mut job = Job::new(&stalling(options()), false);
+    job.sample(Sample {
+        is_paused: true,
+        ..at(400, 1)
+    });
+    assert_eq!(job.monitor.mode(), Mode::Paused);
+}

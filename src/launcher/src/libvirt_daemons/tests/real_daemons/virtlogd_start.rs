@@ -1,0 +1,71 @@
+//! A start waits for virtlogd, and QEMU's logs go on when virtlogd dies.
+
+use super::*;
+
+/// virtlogd is killed before a start, which succeeds nevertheless, and again while the VM runs.
+pub(super) async fn start_waits_for_virtlogd_and_logs_go_on(daemons: &Daemons, paths: &Paths) {
+    let Some(logger) = &daemons.logger else {
+        eprintln!("NOT TESTED: there is no virtlogd");
+        return;
+    };
+    let log = paths.vmi_private().join("virt-serial0-log");
+    fs::create_dir_all(paths.vmi_private()).unwrap();
+    let serial = format!(
+        "<devices><serial type='pty'><target port='0'/><log file='{}' append='on'/></serial></devices>",
+        log.display()
+    );
+    let first = logger.daemon.pid().unwrap();
+    signal(first, "KILL");
+    let uri = daemons.uri().to_owned();
+    let boot = move || {
+        let domain = libvirt::connect(&uri)
+            .unwrap()
+            .define(&plain_domain(&serial))
+            .unwrap();
+        domain.start(libvirt::StartOptions::RUNNING).unwrap();
+        domain
+    };
+    let domain = tokio::task::spawn_blocking(boot).await.unwrap();
+    let written = || {
+        fs::read_to_string(&log)
+            .unwrap_or_default()
+            .matches("No bootable")
+            .count()
+    };
+    eventually(|| written() == 1).await;
+    let second = logger.daemon.pid().unwrap();
+    assert_ne!(first, second);
+    assert_eq!(virtlogds(), 1);
+
+    signal(second, "KILL");
+    eventually(|| logger.daemon.pid().is_some_and(|pid| pid != second)).await;
+    eventually(|| {
+        broken_log_pipes::broken(Path::new(&format!("/proc/{}", qemu_pid(paths))))
+            .unwrap()
+            .is_empty()
+    })
+    .await;
+    let reset = {
+        let domain = std::sync::Arc::clone(&domain);
+        move || domain.reset().unwrap()
+    };
+    tokio::task::spawn_blocking(reset).await.unwrap();
+    eventually(|| written() == 2).await;
+    assert_eq!(virtlogds(), 1);
+    assert!(logger.lost.borrow().is_none());
+    let end = move || {
+        domain.destroy(libvirt::DestroyMode::Forceful).unwrap();
+        domain.undefine(libvirt::UndefineOptions::KEEP).unwrap();
+    };
+    tokio::task::spawn_blocking(end).await.unwrap();
+}
+
+/// How many run; this is a pid namespace of its own.
+fn virtlogds() -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let status = |entry: fs::DirEntry| fs::read_to_string(entry.path().join("status")).ok();
+    processes
+        .filter_map(status)
+        .filter(|status| status.starts_with("Name:\tvirtlogd\n") && !status.contains("State:\tZ"))
+        .count()
+}

@@ -1,0 +1,90 @@
+//! Jobs and migrations beside other commands.
+
+use super::*;
+
+#[test]
+fn each_backup_has_its_own_answer_and_its_abort_does_not_wait() {
+    let mut test = TestQueue::default();
+    let first = test.request(backup("bk0"), &ACTIVE);
+    let again = test.request(backup("bk0"), &ACTIVE);
+    let second = test.request(backup("bk1"), &ACTIVE);
+    let third = test.request(backup("bk2"), &ACTIVE);
+    let abort = test.request(abort_backup(), &ACTIVE);
+    assert_eq!(test.running(), [first, abort]);
+    assert_eq!(test.end(first, false, &ACTIVE), [first, again]);
+    assert_eq!(test.end(second, true, &ACTIVE), [second]);
+    assert_eq!(test.end(third, true, &ACTIVE), [third]);
+}
+
+#[test]
+fn memory_dump_is_started_beside_other_commands() {
+    let mut test = TestQueue::default();
+    let boot = test.request(sync("1", 5), &ACTIVE);
+    let dump = test.request(memory_dump(), &ACTIVE);
+    assert_eq!(test.running(), [boot, dump]);
+    test.end(dump, true, &ACTIVE);
+    let kill = test.request(Command::Kill, &ACTIVE);
+    let late = test.request(memory_dump(), &ACTIVE);
+    test.end(boot, true, &ACTIVE);
+    assert_eq!(test.running(), [kill], "nothing starts beside a kill");
+    test.end(kill, true, &ACTIVE);
+    assert_eq!(test.running(), [late]);
+}
+
+#[test]
+fn freeze_and_the_start_of_a_migration_wait_for_each_other() {
+    for (first, second) in [(freeze(), migrate()), (migrate(), freeze())] {
+        let mut test = TestQueue::default();
+        let first = test.request(first, &ACTIVE);
+        let second = test.request(second, &ACTIVE);
+        assert_eq!(test.running(), [first]);
+        test.end(first, true, &ACTIVE);
+        assert_eq!(test.running(), [second]);
+    }
+}
+
+#[test]
+fn guest_that_has_not_arrived_is_not_changed() {
+    let mut test = TestQueue::default();
+    let role = Role::Target;
+    for arrival in [
+        ArrivalStage::None,
+        ArrivalStage::Expected,
+        ArrivalStage::Incoming,
+    ] {
+        let state = VmState {
+            role,
+            arrival,
+            ..ACTIVE
+        };
+        for command in [
+            Command::Pause,
+            Command::Unpause,
+            Command::Reset,
+            Command::Unfreeze,
+            memory_dump(),
+            redefine_checkpoint(),
+        ] {
+            let early = test.request(command, &state);
+            assert_eq!(test.refused[&early], Refusal::NotArrived);
+        }
+    }
+    let state = VmState {
+        role,
+        arrival: ArrivalStage::Running,
+        ..ACTIVE
+    };
+    let pause = test.request(Command::Pause, &state);
+    assert_eq!(test.running(), [pause]);
+}
+
+#[test]
+fn migration_is_cancelled_while_a_checkpoint_is_redefined() {
+    let mut test = TestQueue::default();
+    let redefine = test.request(redefine_checkpoint(), &ACTIVE);
+    let role = Role::Source;
+    let cancel = test.request(Command::CancelMigration, &VmState { role, ..ACTIVE });
+    assert_eq!(test.running(), [redefine, cancel]);
+    let late = test.request(redefine_checkpoint(), &VmState { role, ..ACTIVE });
+    assert_eq!(test.refused[&late], Refusal::MigratesAway);
+}

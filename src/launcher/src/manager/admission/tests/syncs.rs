@@ -1,0 +1,91 @@
+//! SyncVirtualMachine: joined, replaced, dropped, refused.
+
+use super::*;
+
+#[test]
+fn repeated_sync_joins_the_running_one() {
+    let mut test = TestQueue::default();
+    let boot = test.request(sync("1", 5), &ABSENT);
+    let again = test.request(sync("1", 5), &ABSENT);
+    assert_eq!(test.running(), [boot]);
+    assert_eq!(test.end(boot, true, &ACTIVE), [boot, again]);
+    assert!(test.running().is_empty());
+}
+
+#[test]
+fn different_sync_shares_the_boots_answer_and_is_applied_after_it() {
+    let mut test = TestQueue::default();
+    let boot = test.request(sync("1", 5), &ABSENT);
+    let second = test.request(sync("1", 6), &ABSENT);
+    let third = test.request(sync("1", 7), &ABSENT);
+    assert_eq!(test.end(boot, true, &ACTIVE), [boot, second, third]);
+    assert_eq!(test.running(), [third], "the newest alone is applied");
+    assert!(test.started[0].1.is_equal(&sync("1", 7)));
+    assert_eq!(
+        test.end(third, true, &ACTIVE),
+        Vec::<u64>::new(),
+        "its caller has the boot's answer"
+    );
+}
+
+#[test]
+fn sync_that_followed_a_failed_boot_is_dropped() {
+    let mut test = TestQueue::default();
+    let boot = test.request(sync("1", 5), &ABSENT);
+    let second = test.request(sync("1", 6), &ABSENT);
+    assert_eq!(test.end(boot, false, &ABSENT), [boot, second]);
+    assert!(test.running().is_empty());
+}
+
+#[test]
+fn different_sync_replaces_the_waiting_one_and_its_callers_get_the_newest_answer() {
+    let mut test = TestQueue::default();
+    let running = test.request(sync("1", 5), &ACTIVE);
+    let waiting = test.request(sync("1", 6), &ACTIVE);
+    let newest = test.request(sync("1", 7), &ACTIVE);
+    assert_eq!(test.end(running, true, &ACTIVE), [running]);
+    assert_eq!(test.running(), [newest]);
+    assert_eq!(test.end(newest, false, &ACTIVE), [waiting, newest]);
+}
+
+#[test]
+fn sync_of_another_vmi_waits_for_the_boot() {
+    let mut test = TestQueue::default();
+    let boot = test.request(sync("1", 5), &ABSENT);
+    let other = test.request(sync("2", 5), &ABSENT);
+    assert_eq!(test.end(boot, true, &ACTIVE), [boot]);
+    assert_eq!(test.running(), [other]);
+}
+
+#[test]
+fn sync_of_another_vmi_takes_no_place_behind_a_boot() {
+    let mut test = TestQueue::default();
+    let boot = test.request(sync("1", 5), &ABSENT);
+    let follower = test.request(sync("1", 6), &ABSENT);
+    let other = test.request(sync("2", 5), &ABSENT);
+    assert_eq!(test.end(boot, false, &ABSENT), [boot, follower]);
+    assert_eq!(test.running(), [other]);
+}
+
+#[test]
+fn sync_is_refused_once_the_domain_is_gone() {
+    let mut test = TestQueue::default();
+    let gone = VmState {
+        phase: Phase::Gone,
+        ..ACTIVE
+    };
+    let late = test.request(sync("1", 5), &gone);
+    assert_eq!(test.refused[&late], Refusal::Gone);
+}
+
+#[test]
+fn sync_is_refused_until_the_migration_has_arrived() {
+    let mut test = TestQueue::default();
+    let role = Role::Target;
+    let early = test.request(sync("1", 5), &VmState { role, ..ABSENT });
+    assert_eq!(test.refused[&early], Refusal::AwaitsMigration);
+    let on_its_way = test.request(sync("1", 5), &VmState { role, ..ACTIVE });
+    assert_eq!(test.refused[&on_its_way], Refusal::AwaitsMigration);
+    let arrived = test.request(sync("1", 5), &ACTIVE);
+    assert_eq!(test.running(), [arrived]);
+}

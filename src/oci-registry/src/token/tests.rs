@@ -1,0 +1,122 @@
+use super::*;
+
+fn request<'a>(
+    host: &'a str,
+    plain_http: bool,
+    credentials: Option<&'a Credentials>,
+    token_hosts: &'a [String],
+) -> TokenRequest<'a> {
+    TokenRequest {
+        origin: "https://registry",
+        host,
+        repository: "team/hooks",
+        can_push: true,
+        plain_http,
+        credentials,
+        token_hosts,
+    }
+}
+
+#[test]
+fn credentials_go_to_the_registrys_host_and_to_named_hosts() {
+    let alice = Credentials {
+        username: "alice".into(),
+        password: "secret".into(),
+    };
+    let named = ["sso.example".to_owned()];
+    let check = |host, plain, credentials, hosts, realm: &str| {
+        request(host, plain, credentials, hosts).check_realm(realm)
+    };
+    for (host, plain, realm) in [
+        ("r.example", false, "https://r.example/token"),
+        ("r.example:5000", false, "https://R.example:8443/token"),
+        ("localhost:5000", true, "http://localhost:6000/token"),
+        (
+            "registry-1.docker.io",
+            false,
+            "https://auth.docker.io/token",
+        ),
+        ("r.example", false, "https://sso.example/token"),
+    ] {
+        check(host, plain, Some(&alice), &named, realm).unwrap();
+    }
+    for (host, plain, realm, part) in [
+        (
+            "r.example",
+            false,
+            "http://r.example/token",
+            "no https address",
+        ),
+        (
+            "r.example",
+            true,
+            "http://evil.example/token",
+            "no https address",
+        ),
+        (
+            "r.example",
+            true,
+            "http://sso.example/token",
+            "no https address",
+        ),
+        (
+            "r.example",
+            false,
+            "https://evil.example/token",
+            "another host, \"evil.example\"",
+        ),
+        (
+            "r.example",
+            false,
+            "https://r.example.evil.example/",
+            "another host",
+        ),
+        (
+            "evil.example",
+            false,
+            "https://auth.docker.io/token",
+            "another host",
+        ),
+        (
+            "r.example",
+            false,
+            "https://r.example@evil.example/",
+            "no https address",
+        ),
+        (
+            "r.example",
+            false,
+            "https://r.example/?x=",
+            "no https address",
+        ),
+        ("r.example", false, "ftp://r.example/", "no https address"),
+        ("r.example", false, "/token", "no https address"),
+        ("r.example", false, "", "no https address"),
+    ] {
+        let error = check(host, plain, Some(&alice), &named, realm)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(part), "{realm}: {error}");
+    }
+    // Without credentials there is nothing to lose.
+    check("r.example", false, None, &[], "https://evil.example/token").unwrap();
+}
+
+#[test]
+fn a_token_is_for_the_own_repository() {
+    let request = request("r.example", false, None, &[]);
+    let own = "repository:team/hooks:pull";
+    assert_eq!(request.scope(Some(own)).unwrap(), own);
+    assert_eq!(request.scope(Some("aws")).unwrap(), "aws");
+    assert_eq!(
+        request.scope(None).unwrap(),
+        "repository:team/hooks:pull,push"
+    );
+    for other in [
+        "repository:team/other:pull",
+        "repository:team/hooks:pull repository:x:push",
+    ] {
+        let error = request.scope(Some(other)).unwrap_err().to_string();
+        assert!(error.contains("another repository"), "{error}");
+    }
+}

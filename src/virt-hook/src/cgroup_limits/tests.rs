@@ -1,0 +1,119 @@
+#![allow(clippy::unwrap_used)]
+use hook_host::wasm::CompileError;
+
+use super::*;
+
+fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (file, text) in files {
+        let path = root.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{text}\n")).unwrap();
+    }
+    root
+}
+
+#[test]
+fn both_kinds_of_cgroups_are_read() {
+    let new = machine(&[
+        ("proc/self/cgroup", "0::/a/b"),
+        ("sys/fs/cgroup/a/b/memory.max", "max"),
+        ("sys/fs/cgroup/a/memory.max", "64000000"),
+        ("sys/fs/cgroup/a/b/cpu.max", "20000 100000"),
+        ("sys/fs/cgroup/a/cpu.max", "max 100000"),
+    ]);
+    assert_eq!(CgroupLimits::read_below(new.path()), SMALLEST);
+    // In a container with a cgroup namespace, the mount is the group.
+    let inside = machine(&[
+        ("proc/self/cgroup", "0::/"),
+        ("sys/fs/cgroup/memory.max", "64000000"),
+        ("sys/fs/cgroup/cpu.max", "20000 100000"),
+    ]);
+    assert_eq!(CgroupLimits::read_below(inside.path()), SMALLEST);
+    // Without one, its path is the node's, and not there.
+    let outside = machine(&[
+        (
+            "proc/self/cgroup",
+            "0::/kubepods.slice/cri-containerd-1.scope",
+        ),
+        ("sys/fs/cgroup/memory.max", "64000000"),
+        ("sys/fs/cgroup/cpu.max", "20000 100000"),
+    ]);
+    assert_eq!(CgroupLimits::read_below(outside.path()), SMALLEST);
+    for (memory, cpu) in [
+        ("max", "max 100000"),
+        ("", ""),
+        ("x", "20000"),
+        ("-1", "0 0"),
+    ] {
+        let odd = machine(&[
+            ("proc/self/cgroup", "0::/"),
+            ("sys/fs/cgroup/memory.max", memory),
+            ("sys/fs/cgroup/cpu.max", cpu),
+        ]);
+        assert_eq!(
+            CgroupLimits::read_below(odd.path()),
+            CgroupLimits::default(),
+            "{memory} {cpu}"
+        );
+    }
+    // In a container the mount is the group itself, and its path is the node's.
+    let old = machine(&[
+        (
+            "proc/self/cgroup",
+            "5:cpu,cpuacct:/kubepods/x\n4:memory:/kubepods/x\n0::/",
+        ),
+        ("sys/fs/cgroup/memory/memory.limit_in_bytes", "64000000"),
+        ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "20000"),
+        ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"),
+    ]);
+    assert_eq!(CgroupLimits::read_below(old.path()), SMALLEST);
+    let free = machine(&[
+        ("proc/self/cgroup", "4:memory:/\n5:cpu:/"),
+        (
+            "sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "9223372036854771712",
+        ),
+        ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1"),
+        ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000"),
+    ]);
+    assert_eq!(
+        CgroupLimits::read_below(free.path()),
+        CgroupLimits::default()
+    );
+}
+
+#[test]
+fn hooks_get_what_the_container_can_spare() {
+    assert_eq!(CgroupLimits::default().limits(), Limits::default());
+    let limits = SMALLEST.limits();
+    assert_eq!(limits.compile_memory as u64, 64_000_000 - RESERVE);
+    assert_eq!(limits.memory, limits.compile_memory);
+    assert_eq!(limits.compile_threads, 1);
+    assert_eq!(limits.compile_deadline, MAX_COMPILE);
+    let large = CgroupLimits {
+        memory: Some(8 << 30),
+        processors: Some(2.0),
+    };
+    assert_eq!(large.limits(), Limits::default());
+}
+
+#[test]
+fn too_much_is_explained_and_nothing_else() {
+    let too_much = LoadError::Compile {
+        path: "x".into(),
+        size: 1,
+        source: CompileError::LimitExceeded("1 MiB of memory".to_owned()),
+    };
+    let text = SMALLEST.explain(too_much.into()).to_string();
+    assert!(
+        text.contains("61 MiB of memory and 0.20 processors")
+            && text.contains("supportContainerResources"),
+        "{text}"
+    );
+    let other = anyhow!("compiling it takes more than it should");
+    assert_eq!(
+        SMALLEST.explain(other).to_string(),
+        "compiling it takes more than it should"
+    );
+}

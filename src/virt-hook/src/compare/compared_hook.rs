@@ -1,0 +1,160 @@
+//! What is compared: modules, a script, a sidecar, or nothing.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use hook_host::policy::OperatorPolicy;
+use hook_host::{HookPoint, PolicySource};
+
+use super::script::Script;
+use super::vmi_comparison::Outcome;
+use crate::exit::Failure;
+use crate::inputs::VmiInput;
+use crate::module_chain::{self, HookOptions};
+use crate::module_files::{self, HookModule};
+use crate::simulated_pod::Hooks;
+use crate::tokio_runtime::runtime;
+
+/// Where a module or a sidecar can change a VM's start.
+const POINTS: [HookPoint; 3] = [
+    HookPoint::PreStart,
+    HookPoint::PreCloudInitIso,
+    HookPoint::OnDefineDomain,
+];
+
+/// One side of a comparison.
+pub(super) enum ComparedHook {
+    Hooks(Box<Hooks>),
+    Namespaced(Box<NamespacedHooks>),
+    Script(Script),
+    /// The domain as KubeVirt has it.
+    Nothing,
+}
+
+impl ComparedHook {
+    /// A module, a socket or a script, which the file itself tells.
+    pub(super) fn of(path: &Path, policy: Option<&Path>, place: &Path) -> Result<Self, Failure> {
+        let metadata = fs::metadata(path)
+            .with_context(|| path.display().to_string())
+            .map_err(Failure::Usage)?;
+        if metadata.file_type().is_socket() {
+            return Hooks::of_socket(path).map(|hooks| Self::Hooks(hooks.into()));
+        }
+        let is_module = path
+            .extension()
+            .is_some_and(|extension| extension == "wasm");
+        if metadata.is_dir() || is_module {
+            return Self::of_modules(&[path.to_owned()], policy, place);
+        }
+        Script::of(path).map(Self::Script)
+    }
+
+    /// Modules that are granted what they declare, unless there is a policy.
+    pub(super) fn of_modules(
+        paths: &[PathBuf],
+        policy: Option<&Path>,
+        place: &Path,
+    ) -> Result<Self, Failure> {
+        let found = module_files::find(paths).map_err(Failure::Usage)?;
+        let compiled = place.join("compiled");
+        module_chain::compile_once(&found, &compiled)?;
+        let policy = match policy {
+            Some(policy) => policy.to_owned(),
+            None => {
+                let mut descriptions = Vec::new();
+                for hook in &found {
+                    let loaded = runtime()?.block_on(module_chain::load(&hook.module, &compiled));
+                    let module = loaded
+                        .map_err(Failure::Machine)?
+                        .map_err(Failure::of_load)?;
+                    descriptions.push(module.description().clone());
+                }
+                module_chain::write_granting_policy(&descriptions, place)
+                    .map_err(Failure::Machine)?
+            }
+        };
+        let policy = PolicySource::File(policy);
+        let operator = OperatorPolicy::read(&policy).map_err(Failure::usage)?;
+        let hooks = NamespacedHooks {
+            found,
+            policy,
+            compiled,
+            collected: None,
+        };
+        if operator.is_some_and(|operator| operator.names_namespaces()) {
+            return Ok(Self::Namespaced(hooks.into()));
+        }
+        hooks.collect("").map(|hooks| Self::Hooks(hooks.into()))
+    }
+
+    /// The hook points at which both can act.
+    pub(super) fn points(&self, other: &Self) -> Vec<HookPoint> {
+        match (self, other) {
+            (Self::Script(_), _) | (_, Self::Script(_)) => vec![HookPoint::OnDefineDomain],
+            _ => POINTS.to_vec(),
+        }
+    }
+
+    pub(super) fn run(
+        &mut self,
+        input: &VmiInput,
+        points: &[HookPoint],
+    ) -> Result<Outcome, Failure> {
+        match self {
+            Self::Hooks(hooks) => run(hooks, input, points),
+            Self::Namespaced(hooks) => match hooks.of(&input.invocation.namespace)? {
+                Ok(hooks) => run(hooks, input, points),
+                Err(refusal) => Ok(Outcome::Refused(refusal.clone())),
+            },
+            Self::Script(script) => script.run(input),
+            Self::Nothing => Ok(Outcome::unchanged(input)),
+        }
+    }
+}
+
+fn run(hooks: &Hooks, input: &VmiInput, points: &[HookPoint]) -> Result<Outcome, Failure> {
+    // Data from secrets is nowhere but in the cluster.
+    let has_data = input.cloud_init.is_ok();
+    let points: Vec<HookPoint> = points
+        .iter()
+        .copied()
+        .filter(|point| has_data || *point != HookPoint::PreCloudInitIso)
+        .collect();
+    Ok(Outcome::of_hooks(input, hooks.run(input, &points)?))
+}
+
+/// Modules under a policy whose rules name namespaces.
+pub(super) struct NamespacedHooks {
+    found: Vec<HookModule>,
+    policy: PolicySource,
+    compiled: PathBuf,
+    /// The hooks of the namespace that was asked for last, or why they may not run there. `kubectl get -A` lists by namespace.
+    collected: Option<(String, Result<Hooks, String>)>,
+}
+
+impl NamespacedHooks {
+    fn of(&mut self, namespace: &str) -> Result<&Result<Hooks, String>, Failure> {
+        let hooks = match self.collected.take() {
+            Some((known, hooks)) if known == namespace => hooks,
+            _ => match self.collect(namespace) {
+                Ok(hooks) => Ok(hooks),
+                Err(failure @ Failure::Machine(_)) => return Err(failure),
+                Err(refusal) => Err(refusal.to_string()),
+            },
+        };
+        let collected = self.collected.insert((namespace.to_owned(), hooks));
+        Ok(&collected.1)
+    }
+
+    fn collect(&self, namespace: &str) -> Result<Hooks, Failure> {
+        let options = HookOptions {
+            policy: self.policy.clone(),
+            namespace: namespace.to_owned(),
+            artifacts: Some(self.compiled.clone()),
+            ..HookOptions::default()
+        };
+        Hooks::collect(&self.found, options)
+    }
+}

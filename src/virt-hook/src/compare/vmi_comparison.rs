@@ -1,0 +1,196 @@
+//! What both did to one VMI, and what is different about it.
+
+use std::collections::BTreeMap;
+
+use domain_xml::{Document, diff};
+use serde::Serialize;
+
+use crate::cloud_init_documents;
+use crate::exit::error_text;
+use crate::inputs::VmiInput;
+use crate::output::{ChangeReport, Style, lines};
+use crate::simulated_pod::HookResults;
+
+/// What one side made of a VMI.
+pub(super) enum Outcome {
+    Made {
+        xml: String,
+        documents: BTreeMap<String, String>,
+    },
+    /// It vetoes or fails: the VM would not start.
+    Refused(String),
+}
+
+/// Whether both sides had the same effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Verdict {
+    Same,
+    Different,
+    /// Only one side refuses the VMI, or conversion does.
+    Refused,
+}
+
+/// The difference between two outcomes.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct VmiComparison {
+    pub(super) verdict: Verdict,
+    /// Who refuses, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) reason: Option<String>,
+    /// From the original's domain to the port's.
+    pub(super) changes: Vec<ChangeReport>,
+    /// Lines that differ, by cloud-init document.
+    pub(super) documents: BTreeMap<String, String>,
+}
+
+/// The cloud-init documents before any hook.
+pub(super) fn documents(input: &VmiInput) -> BTreeMap<String, String> {
+    let data = input.cloud_init.as_ref().ok().and_then(Option::as_ref);
+    data.map(cloud_init_documents::from_data)
+        .unwrap_or_default()
+}
+
+impl Outcome {
+    pub(super) fn unchanged(input: &VmiInput) -> Self {
+        Self::Made {
+            xml: input.xml.clone(),
+            documents: documents(input),
+        }
+    }
+
+    pub(super) fn of_hooks(input: &VmiInput, results: HookResults) -> Self {
+        if let Some(error) = results.error {
+            return Self::Refused(error.to_string());
+        }
+        let hooked = results.cloud_init.as_ref();
+        Self::Made {
+            xml: results.xml,
+            documents: hooked.map_or_else(|| documents(input), cloud_init_documents::from_data),
+        }
+    }
+}
+
+impl VmiComparison {
+    pub(super) fn between(original: &Outcome, port: &Outcome) -> Self {
+        match (original, port) {
+            (Outcome::Refused(_), Outcome::Refused(_)) => Self::new(Verdict::Same, None),
+            (Outcome::Refused(why), _) => {
+                let reason = format!("only the original refuses it: {why}");
+                Self::new(Verdict::Refused, Some(reason))
+            }
+            (_, Outcome::Refused(why)) => {
+                let reason = format!("the hook refuses it: {why}");
+                Self::new(Verdict::Refused, Some(reason))
+            }
+            (
+                Outcome::Made { xml, documents },
+                Outcome::Made {
+                    xml: other_xml,
+                    documents: others,
+                },
+            ) => match domains(xml, other_xml) {
+                Ok(changes) => Self::of(changes, between_documents(documents, others)),
+                Err(reason) => Self::new(Verdict::Different, Some(reason)),
+            },
+        }
+    }
+
+    /// Conversion refuses the VMI, so that no hook is called.
+    pub(super) fn of_refused_vmi(refusal: &anyhow::Error) -> Self {
+        let reason = format!("the VMI is refused: {}", error_text(refusal));
+        Self::new(Verdict::Refused, Some(reason))
+    }
+
+    fn of(changes: Vec<ChangeReport>, documents: BTreeMap<String, String>) -> Self {
+        let verdict = match changes.is_empty() && documents.is_empty() {
+            true => Verdict::Same,
+            false => Verdict::Different,
+        };
+        Self {
+            changes,
+            documents,
+            ..Self::new(verdict, None)
+        }
+    }
+
+    fn new(verdict: Verdict, reason: Option<String>) -> Self {
+        Self {
+            verdict,
+            reason,
+            changes: Vec::new(),
+            documents: BTreeMap::new(),
+        }
+    }
+}
+
+fn domains(before: &str, after: &str) -> Result<Vec<ChangeReport>, String> {
+    let parse = |xml: &str| Document::parse(xml).map_err(|error| format!("no domain: {error}"));
+    let (before, after) = (parse(before)?, parse(after)?);
+    Ok(diff(&before, &after).iter().map(Into::into).collect())
+}
+
+fn between_documents(
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    let text =
+        |of: &BTreeMap<String, String>, name: &str| of.get(name).cloned().unwrap_or_default();
+    let names = before.keys().chain(after.keys());
+    let differing = names.filter(|name| before.get(*name) != after.get(*name));
+    differing
+        .map(|name| {
+            let diff = lines(Style::default(), &text(before, name), &text(after, name));
+            (name.clone(), diff)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(xml: &str) -> Outcome {
+        Outcome::Made {
+            xml: xml.to_owned(),
+            documents: BTreeMap::new(),
+        }
+    }
+
+    fn refused(why: &str) -> Outcome {
+        Outcome::Refused(why.to_owned())
+    }
+
+    #[test]
+    fn content_counts_and_notation_does_not() {
+        let one = made("<domain><a x='1'/><b/></domain>");
+        let same = VmiComparison::between(
+            &one,
+            &made("<domain>\n  <b></b>\n  <a x=\"1\"/>\n</domain>"),
+        );
+        assert_eq!((same.verdict, same.changes.len()), (Verdict::Same, 0));
+        let other = VmiComparison::between(&one, &made("<domain><a x='2'/><b/></domain>"));
+        assert_eq!(other.verdict, Verdict::Different);
+        assert_eq!(other.changes[0].path, "/domain/a/@x");
+    }
+
+    #[test]
+    fn two_refusals_are_the_same_and_one_is_not() {
+        let domain = made("<domain/>");
+        assert_eq!(
+            VmiComparison::between(&refused("a"), &refused("b")).verdict,
+            Verdict::Same
+        );
+        for effect in [
+            VmiComparison::between(&domain, &refused("no")),
+            VmiComparison::between(&refused("no"), &domain),
+        ] {
+            assert_eq!(effect.verdict, Verdict::Refused);
+            assert!(
+                effect
+                    .reason
+                    .is_some_and(|reason| reason.ends_with("refuses it: no"))
+            );
+        }
+    }
+}

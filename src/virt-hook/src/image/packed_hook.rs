@@ -1,0 +1,196 @@
+//! What an image has of each hook.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use hook_host::Description;
+use hook_host::policy::{HookYaml, module_signature};
+use hook_host::wasm::Interface;
+use image_layout::{ImageError, Layer, WasmArtifact, sha256};
+use sigstore_bundle::{Bundle, SUFFIX};
+
+use crate::exit::Failure;
+use crate::inputs::input_file;
+use crate::interactive_compile;
+use crate::module_chain;
+use crate::module_files::HookModule;
+use crate::tokio_runtime::runtime;
+
+/// The module's file in a hook's directory.
+pub(crate) const MODULE: &str = "hook.wasm";
+/// Its settings.
+pub(crate) const HOOK_YAML: &str = "hook.yaml";
+/// The annotation of an artifact with the module's signature.
+pub(crate) const SIGNATURE_ANNOTATION: &str = "virt-hook.sigstore-bundle";
+/// The longest name of a hook that the admission policies accept.
+const MAX_NAME: usize = 42;
+
+/// The files of one hook.
+#[derive(Debug)]
+pub(crate) struct PackedHook {
+    pub(crate) name: String,
+    pub(crate) module: Vec<u8>,
+    pub(crate) sha256: String,
+    pub(crate) hook_yaml: Option<Vec<u8>>,
+    pub(crate) signature: Option<String>,
+    pub(crate) description: Description,
+    exports: Vec<String>,
+    imports: Vec<String>,
+}
+
+/// Reads the files of hooks and checks that each module is a hook.
+pub(crate) fn pack(found: &[HookModule]) -> Result<Vec<PackedHook>, Failure> {
+    let mut names: BTreeMap<&str, &Path> = BTreeMap::new();
+    for hook in found {
+        check_name(hook)?;
+        if let Some(other) = names.insert(&hook.directory, &hook.module) {
+            return Err(Failure::usage(anyhow!(
+                "{} and {} are both named {}: an image has a directory per module; put them into \
+                 directories of different names",
+                other.display(),
+                hook.module.display(),
+                hook.directory
+            )));
+        }
+    }
+    found.iter().map(pack_one).collect()
+}
+
+fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
+    let path = &hook.module;
+    let bytes = input_file::read(path, interactive_compile::limits().module)?;
+    let place = tempfile::tempdir()
+        .context("making a temporary directory")
+        .map_err(Failure::Machine)?;
+    let loaded = runtime()?.block_on(module_chain::load(path, &place.path().join("compiled")));
+    let loaded = loaded.map_err(Failure::Machine)?;
+    let module = loaded.map_err(interactive_compile::refusal)?;
+    let names = |interfaces: Vec<Interface>| interfaces.into_iter().map(|one| one.name).collect();
+    let interfaces = module.interfaces();
+    let sha256 = module.digest().to_owned();
+    check_unchanged(path, &bytes, &sha256)?;
+    Ok(PackedHook {
+        name: hook.directory.clone(),
+        hook_yaml: hook_yaml(hook, &sha256)?,
+        signature: signature(path, &bytes)?,
+        sha256,
+        description: module.description().clone(),
+        module: bytes,
+        exports: names(interfaces.exports),
+        imports: names(interfaces.imports),
+    })
+}
+
+/// Refuses a module that was replaced after it was read: what is packed is what was compiled.
+fn check_unchanged(path: &Path, packed: &[u8], compiled: &str) -> Result<(), Failure> {
+    match sha256(packed).hex() == compiled {
+        true => Ok(()),
+        false => Err(Failure::usage(anyhow!(
+            "{}: it was changed while it was read: run this again when its build is done",
+            path.display()
+        ))),
+    }
+}
+
+/// Whether the admission policies accept the name. Such a name needs no quoting anywhere.
+pub(crate) fn is_hook_name(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let edge = |byte: Option<&u8>| byte.is_some_and(|byte| *byte != b'-');
+    let bytes = name.as_bytes();
+    bytes.iter().all(|byte| fits(*byte))
+        && edge(bytes.first())
+        && edge(bytes.last())
+        && bytes.len() <= MAX_NAME
+}
+
+fn check_name(hook: &HookModule) -> Result<(), Failure> {
+    let name = &hook.directory;
+    if is_hook_name(name) {
+        return Ok(());
+    }
+    Err(Failure::usage(anyhow!(
+        "{}: {name:?} cannot be the name of a hook in an image: a-z, 0-9 and -, at most {MAX_NAME} \
+         characters; rename the file, or give a directory of such a name",
+        hook.module.display()
+    )))
+}
+
+fn hook_yaml(hook: &HookModule, sha256: &str) -> Result<Option<Vec<u8>>, Failure> {
+    let Some(path) = &hook.settings else {
+        return Ok(None);
+    };
+    let text = HookYaml::text(path).map_err(Failure::usage)?;
+    let text = text.ok_or_else(|| Failure::usage(anyhow!("{}: no such file", path.display())))?;
+    let yaml = HookYaml::parse(path, &text).map_err(Failure::usage)?;
+    match yaml.sha256() {
+        Some(pin) if pin != sha256 => Err(Failure::refused(anyhow!(
+            "{}: it is for a module with the sha256 {pin}, and {} has {sha256}",
+            path.display(),
+            hook.module.display()
+        ))),
+        _ => Ok(Some(text.into_bytes())),
+    }
+}
+
+/// The signature beside the module. Who signed is for those to judge who run the module.
+fn signature(module: &Path, content: &[u8]) -> Result<Option<String>, Failure> {
+    let Some(text) = module_signature::text(module).map_err(Failure::usage)? else {
+        return Ok(None);
+    };
+    let path = || module_signature::path_of(module).display().to_string();
+    let bundle = Bundle::parse(&text).with_context(path);
+    let bundle = bundle.map_err(Failure::Refused)?;
+    let is_for = bundle.is_for(content).with_context(path);
+    is_for.map_err(Failure::Refused)?;
+    Ok(Some(text))
+}
+
+/// The layer of an ordinary image.
+pub(crate) fn layer(hooks: &[PackedHook]) -> Result<Layer, ImageError> {
+    let mut layer = Layer::new();
+    for hook in hooks {
+        let directory = format!("/{}", hook.name);
+        layer.directory(&directory, 0o755)?;
+        let mut file = |name: &str, content: &[u8]| {
+            layer.file(&format!("{directory}/{name}"), 0o644, content.to_owned())
+        };
+        file(MODULE, &hook.module)?;
+        if let Some(yaml) = &hook.hook_yaml {
+            file(HOOK_YAML, yaml)?;
+        }
+        if let Some(signature) = &hook.signature {
+            file(&format!("{MODULE}{SUFFIX}"), signature.as_bytes())?;
+        }
+    }
+    Ok(layer)
+}
+
+impl PackedHook {
+    /// The module as an artifact. Settings belong to who runs it, and have no place in one.
+    pub(crate) fn artifact(&self) -> WasmArtifact {
+        let signature = self.signature.iter();
+        let annotations = signature.map(|text| (SIGNATURE_ANNOTATION.to_owned(), text.clone()));
+        WasmArtifact {
+            component: self.module.clone(),
+            exports: self.exports.clone(),
+            imports: self.imports.clone(),
+            annotations: annotations.collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_that_was_rebuilt_after_it_was_read_is_not_packed() {
+        let path = Path::new("hook.wasm");
+        let compiled = sha256(b"new");
+        assert!(check_unchanged(path, b"new", compiled.hex()).is_ok());
+        let refused = check_unchanged(path, b"old", compiled.hex());
+        let refused = refused.map_err(|failure| failure.to_string());
+        assert!(refused.is_err_and(|text| text.contains("hook.wasm: it was changed")));
+    }
+}

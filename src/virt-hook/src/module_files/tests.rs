@@ -1,0 +1,164 @@
+#![allow(clippy::unwrap_used)]
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+fn layout(files: &[&str]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for file in files {
+        let path = root.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "").unwrap();
+    }
+    root
+}
+
+fn refusal(path: PathBuf) -> String {
+    let error = find(&[path]).unwrap_err();
+    format!("{error:#}")
+}
+
+fn mkfifo(path: &Path) {
+    let mkfifo = std::process::Command::new("mkfifo").arg(path).status();
+    assert!(mkfifo.unwrap().success());
+}
+
+#[test]
+fn settings_that_are_no_file_of_their_directory_are_refused() {
+    type Make = fn(&Path);
+    let cases: [(Make, &str); 4] = [
+        (|path| fs::create_dir(path).unwrap(), "no regular file"),
+        (mkfifo, "no regular file"),
+        (
+            |path| symlink("/etc/passwd", path).unwrap(),
+            "within the directory",
+        ),
+        (|path| symlink("gone", path).unwrap(), "hook.yaml"),
+    ];
+    for (make, part) in cases {
+        let root = layout(&["a/x.wasm"]);
+        let settings = root.path().join("a/hook.yaml");
+        make(&settings);
+        let [hook] = &find(&[root.path().join("a")]).unwrap()[..] else {
+            panic!("one hook");
+        };
+        let error = hook.lay_out(&root.path().join("laid")).unwrap_err();
+        assert!(matches!(error, Failure::Usage(_)), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains(part), "{text}");
+        assert!(text.contains(&settings.display().to_string()), "{text}");
+    }
+    // A ConfigMap's links stay within.
+    let root = layout(&["a/x.wasm", "a/..data/hook.yaml"]);
+    symlink("..data/hook.yaml", root.path().join("a/hook.yaml")).unwrap();
+    let hooks = find(&[root.path().join("a/x.wasm")]).unwrap();
+    hooks[0].lay_out(&root.path().join("laid")).unwrap();
+    assert!(root.path().join("laid/x/hook.yaml").is_file());
+}
+
+#[test]
+fn a_module_keeps_its_file_name() {
+    let root = layout(&["a/x-1.1.wasm", "a/x-1.2.wasm", ".hidden.wasm", "other.bin"]);
+    let laid = root.path().join("laid");
+    let paths = ["a", ".hidden.wasm", "other.bin"].map(|path| root.path().join(path));
+    for hook in find(&paths).unwrap() {
+        hook.lay_out(&laid).unwrap();
+    }
+    for file in [
+        "a/x-1.1.wasm",
+        "a/x-1.2.wasm",
+        "hidden/hidden.wasm",
+        "other/other.wasm",
+    ] {
+        assert!(laid.join(file).is_file(), "{file}");
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_the_machines_fault() {
+    let root = layout(&["x.wasm", "file"]);
+    let hooks = find(&[root.path().join("x.wasm")]).unwrap();
+    let error = hooks[0].lay_out(&root.path().join("file/laid"));
+    let error = error.unwrap_err();
+    assert!(matches!(error, Failure::Machine(_)), "{error:?}");
+}
+
+fn names(path: PathBuf) -> Vec<String> {
+    find(&[path])
+        .unwrap()
+        .into_iter()
+        .map(|hook| hook.directory)
+        .collect()
+}
+
+#[test]
+fn paths_may_name_a_module_a_hook_or_a_hooks_directory() {
+    let root = layout(&[
+        "hooks/a/x.wasm",
+        "hooks/a/hook.yaml",
+        "hooks/b/y.wasm",
+        "hooks/c.wasm/z.wasm",
+        "hooks/..data/v.wasm",
+        "hooks/README",
+        "z.wasm",
+    ]);
+    assert_eq!(names(root.path().join("z.wasm")), ["z"]);
+    assert_eq!(names(root.path().join("hooks/a")), ["a"]);
+    assert_eq!(names(root.path().join("hooks")), ["a", "b", "c.wasm"]);
+}
+
+#[test]
+fn a_file_of_pull_and_image_is_named_after_its_directory() {
+    let root = layout(&["a/hook.wasm", "b/hook.wasm"]);
+    let paths = ["a/hook.wasm", "b/hook.wasm"].map(|path| root.path().join(path));
+    let found = find(&paths).unwrap().into_iter();
+    let names: Vec<_> = found.map(|hook| hook.directory).collect();
+    assert_eq!(names, ["a", "b"]);
+    let twice = find(&[paths[0].clone(), root.path().join("a")]);
+    let error = twice.unwrap_err().to_string();
+    assert!(error.ends_with("a/hook.wasm is named twice"), "{error}");
+    let other = layout(&["a/hook.wasm"]);
+    let error = find(&[paths[0].clone(), other.path().join("a")]).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("would both be the hook a"), "{error}");
+}
+
+#[test]
+fn a_module_that_cannot_be_read_is_refused() {
+    type Make = fn(&Path);
+    let cases: [(Make, &str); 3] = [
+        (|path| symlink("gone", path).unwrap(), "No such file"),
+        (|path| fs::create_dir(path).unwrap(), "directory"),
+        (mkfifo, "no regular file"),
+    ];
+    for (make, part) in cases {
+        for directory in ["hooks", "hooks/a"] {
+            let root = layout(&["hooks/a/x.wasm", "hooks/b/x.wasm"]);
+            let veto = root.path().join(directory).join("veto.wasm");
+            make(&veto);
+            let text = refusal(root.path().join("hooks"));
+            assert!(text.contains(&veto.display().to_string()), "{text}");
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}
+
+#[test]
+fn modules_in_a_directory_and_in_its_sub_directories_are_refused() {
+    let root = layout(&["stray.wasm", "veto/hook.wasm"]);
+    let text = refusal(root.path().to_owned());
+    for part in ["stray.wasm", "veto/hook.wasm", "one by one"] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn a_directory_without_modules_is_named() {
+    let root = layout(&["a/notes.txt"]);
+    assert!(refusal(root.path().join("a")).contains("no *.wasm"));
+    assert!(find(&[root.path().join("gone.wasm")]).is_err());
+    let twice = layout(&["a/x.wasm"]);
+    let path = twice.path().join("a");
+    let error = find(&[path.clone(), path]).unwrap_err().to_string();
+    assert!(error.ends_with("a/x.wasm is named twice"), "{error}");
+}
