@@ -37,17 +37,22 @@ impl AttachTime {
     /// The same time, which also ends at `end`.
     #[must_use]
     pub fn until(self, end: Instant) -> Self {
-        let end = Some(end);
-        Self { end, ..self }
+        let left = end.saturating_duration_since(Instant::now());
+        Self {
+            limit: self.limit.min(left),
+            end: Some(end),
+            ..self
+        }
     }
 
-    /// The time that is used up.
-    fn spent(&self) -> Duration {
+    /// The time that hooks still have.
+    #[must_use]
+    pub fn left(&self) -> Duration {
         let spent = *self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         let left = self.end.map_or(Duration::MAX, |end| {
             end.saturating_duration_since(Instant::now())
         });
-        spent.max(self.limit.saturating_sub(left))
+        self.limit.saturating_sub(spent).min(left)
     }
 
     fn add(&self, time: Duration) {
@@ -87,7 +92,7 @@ impl Chain {
         let device = parsed.and_then(|parsed| parsed);
         let mut device = Arc::new(device.map_err(|error| bad_input(first, point, error))?);
         let mut run = self.begin(point, invocation, vmi);
-        (run.deadline, run.spent) = (time.limit, time.spent());
+        (run.deadline, run.spent) = (time.limit, time.limit - time.left());
         let mut result = Ok(());
         for hook in hooks {
             let input = Input::Device {

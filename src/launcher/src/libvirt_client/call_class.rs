@@ -38,7 +38,7 @@ pub(super) const ENDING: CallClass = CallClass::new(LaneName::Ending, 10_000);
 #[derive(Debug, Clone, Copy)]
 pub struct CallClass {
     pub(super) lane: LaneName,
-    pub(super) deadline: Duration,
+    pub(crate) deadline: Duration,
 }
 
 impl CallClass {

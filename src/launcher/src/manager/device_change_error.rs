@@ -27,10 +27,12 @@ pub enum DeviceChangeError {
         change: String,
     },
     /// The time of all hooks ran out.
-    #[error("{change}: put off: {reason}; the next sync tries again")]
+    #[error("{change}: put off: {reason}; the next {request} tries again")]
     HooksLate {
         /// What was not begun.
         change: String,
+        /// The request that makes this change.
+        request: &'static str,
         /// Which hook, and how much time there was.
         reason: Box<HookError>,
     },

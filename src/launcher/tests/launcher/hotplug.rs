@@ -1,5 +1,7 @@
 //! Changes of a running VM's devices, processors and memory.
 
+use std::time::Duration;
+
 use kubevirt_api::vmi::Vmi;
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{Event, XmlKind};
@@ -65,6 +67,19 @@ async fn hotplugged_disk_is_detached_from_the_running_and_the_defined_domain() {
     assert_eq!(sync(&rig, &detached).await.unwrap(), Answer::NothingToDo);
     assert_eq!(rig.fake.count(Call::DetachDevice), 1);
     assert_eq!(rig.handler.notifications().len(), heard.len());
+}
+
+/// As long as virt-handler repeats the sync, its changes are made.
+#[tokio::test(flavor = "multi_thread")]
+async fn change_is_made_however_long_the_sync_took_before() {
+    let rig = Rig::new().await;
+    sync(&rig, &with_volume("Ready")).await.unwrap();
+    rig.fake.io_error(DOMAIN, "ua-Data");
+    rig.notifications_until("Paused").await;
+    rig.fake.delay(Call::Resume, Duration::from_millis(8100));
+    sync(&rig, &with_volume("Detaching")).await.unwrap();
+    assert_eq!(rig.fake.count(Call::Resume), 1);
+    assert_eq!(has_disk(&rig), (false, false));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -295,7 +310,7 @@ async fn host_devices_are_attached_in_the_background_one_request_at_a_time() {
     assert!(!second.success);
     let mut again = ask().await;
     while !again.success {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
         again = ask().await;
     }
     assert_eq!(rig.fake.count(Call::AttachDevice), 0);

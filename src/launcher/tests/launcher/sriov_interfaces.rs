@@ -129,7 +129,7 @@ async fn device_whose_hooks_ran_out_of_time_is_attached_by_the_next_request() {
     assert!(
         late.contains("attaching SR-IOV interface blue: put off: ")
             && late.contains("policy")
-            && late.ends_with("the next sync tries again"),
+            && late.ends_with("the next HotplugHostDevices tries again"),
         "{late}"
     );
     // The other device is attached all the same.

@@ -63,7 +63,7 @@ pub(crate) async fn wait_for_network_info(path: &Path) -> Result<(), NoAnswer> {
     let what = "reading the pod's network information";
     loop {
         let path = path.to_owned();
-        let read = move || pod_devices::network_info(&path).is_some();
+        let read = move || pod_devices::has_network_info(&path);
         let is_there = blocking::call(what, READ_TIMEOUT, read).await?;
         if is_there || begin.elapsed() >= NETWORK_INFO_TIMEOUT {
             return Ok(());

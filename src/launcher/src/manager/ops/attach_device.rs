@@ -5,13 +5,11 @@
 //! together runs out, the next request tries again.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use domain::reconcile::DeviceParts;
 use hook_host::{AttachTime, HookError, Provenance, Reason};
 use kubevirt_api::vmi::Vmi;
 use libvirt::{Affect, Domain};
-use tokio::time::Instant;
 
 use super::remove_failed_attaches::remove_failed_attaches;
 use crate::libvirt_client::{COMMAND, CallError};
@@ -19,10 +17,6 @@ use crate::manager::error::OpError;
 use crate::manager::refused_devices::{DeviceKey, DeviceKind};
 use crate::manager::vm_context::VmContext;
 use crate::notify::Warning;
-
-/// virt-handler waits 20 s for a request. A change that may take 11 s does not begin after this long, and hooks that come
-/// before it have ended by then.
-pub(super) const LAST_BEGIN: Duration = Duration::from_secs(8);
 
 /// A device to attach.
 pub(super) struct Attachment {
@@ -39,13 +33,6 @@ pub(super) enum Attached {
     RefusedByHook,
     /// The time of all hooks ran out. They are called again by the next request.
     Late(Box<HookError>),
-}
-
-/// The time that hooks have for all devices of a request that began at `begin`.
-pub(super) fn hook_time(vm: &VmContext, begin: Instant) -> AttachTime {
-    vm.hooks
-        .attach_time()
-        .until((begin + LAST_BEGIN).into_std())
 }
 
 impl Attachment {

@@ -4,9 +4,8 @@ use domain::reconcile::{HostDeviceAttachment, sriov_attachments};
 use hook_host::AttachTime;
 use kubevirt_api::vmi::Vmi;
 use libvirt::Domain;
-use tokio::time::Instant;
 
-use super::attach_device::{Attached, Attachment, forget_unwanted, hook_time};
+use super::attach_device::{Attached, Attachment, forget_unwanted};
 use super::read_live_domain::read_live_domain;
 use super::remove_failed_attaches::remove_failed_attaches;
 use super::sync::convert;
@@ -23,7 +22,6 @@ pub(in crate::manager) async fn attach_host_devices(
     vm: &VmContext,
     request: &SyncRequest,
 ) -> Result<Answer, OpError> {
-    let begin = Instant::now();
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
     wait_for_network_info(&vm.boot_resources.network_info).await?;
     let wanted = convert(vm, request).await?;
@@ -35,7 +33,8 @@ pub(in crate::manager) async fn attach_host_devices(
         .map(|one| one.interface.as_str())
         .collect();
     forget_unwanted(vm, DeviceKind::HostDevice, &names);
-    let time = hook_time(vm, begin);
+    // virt-handler has its answer already.
+    let time = vm.hooks.attach_time();
     let mut answer = Ok(Answer::NothingToDo);
     for attachment in attachments {
         let attached = attach(vm, &request.vmi, &domain, attachment, &time).await;
@@ -73,7 +72,12 @@ async fn attach(
         Attached::RefusedByHook => Ok(false),
         Attached::Late(reason) => {
             let change = change();
-            Err(DeviceChangeError::HooksLate { change, reason })
+            let request = "HotplugHostDevices";
+            Err(DeviceChangeError::HooksLate {
+                change,
+                request,
+                reason,
+            })
         }
     }
 }

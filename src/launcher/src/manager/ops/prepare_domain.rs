@@ -2,7 +2,7 @@
 
 use domain::access_credentials::Credential;
 use domain::cloud_init::CloudInitData;
-use domain::convert::{Purpose, has_attached_sriov, volumes_of_unknown_mode};
+use domain::convert::{Purpose, volumes_of_unknown_mode};
 use domain::host_facts::HostFacts;
 use domain::spec::DomainSpec;
 use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Reason, Run};
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::hook_events::warn_once;
 use crate::blocking;
 use crate::boot::boot_resources::{BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks};
-use crate::boot::host::{HostQuery, block_volumes, wait_for_network_info};
+use crate::boot::host::{HostQuery, block_volumes};
 use crate::manager::applied_hooks::AppliedHook;
 use crate::manager::error::OpError;
 use crate::manager::refusal::Refusal;
@@ -77,9 +77,6 @@ impl<'a> ConvertedVm<'a> {
         let volumes = volumes_of_unknown_mode(vmi);
         if !volumes.is_empty() {
             facts.block_volumes = block_volumes(volumes).await?;
-        }
-        if purpose == Purpose::Boot && has_attached_sriov(vmi) {
-            wait_for_network_info(&vm.boot_resources.network_info).await?;
         }
         let query = HostQuery::for_vmi(vmi, &options, &facts)?;
         if !query.is_empty() {

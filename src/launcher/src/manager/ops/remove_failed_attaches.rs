@@ -4,6 +4,7 @@
 //! libvirt's daemon may die after QEMU has got a device and before the daemon has noted it. The next daemon does not know
 //! the device, and each further attach fails with `Duplicate device ID`, until the device is removed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,9 @@ use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::qmp_answer;
 
-/// A guest releases a device within milliseconds, or does not react.
+/// All calls to QEMU's monitor together: the sync has other changes to make.
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(8);
+/// A guest releases devices within milliseconds, or does not react. All devices have this time together.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 const RELEASE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// libvirt handles QEMU's `DEVICE_DELETED` only when no call holds the domain. If a device with the same alias is
@@ -47,7 +50,8 @@ async fn try_remove(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<bool, Op
     if devices.is_empty() {
         return Ok(false);
     }
-    let monitor = Monitor { vm, domain };
+    let end = Instant::now() + REMOVAL_TIMEOUT;
+    let monitor = Monitor { vm, domain, end };
     let peripherals = monitor.peripherals().await?;
     let nodes: Vec<BlockNode> = match devices.iter().any(|device| device.has_block_nodes()) {
         true => monitor.ask("query-named-block-nodes", json!({})).await?,
@@ -56,25 +60,25 @@ async fn try_remove(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<bool, Op
     // After QEMU's answers: a device that libvirt has attached in between is not a leftover.
     let live = read_live_domain(vm, domain).await?;
     let definition = read_definition(vm, domain).await?;
-    let mut is_removed = false;
-    for device in devices {
-        let nothing_left = match AttachLeftovers::of(&device, &peripherals, &nodes, &live) {
-            None => true,
-            Some(leftovers) => {
-                if let Some(xml) = definition.device(device.alias()) {
-                    undefine_device(vm, domain, xml).await?;
-                    is_removed = true;
-                }
-                let removal = monitor.remove(&leftovers).await?;
-                is_removed |= removal.is_any_removed;
-                removal.nothing_left
-            }
+    let mut is_undefined = false;
+    let mut all = Vec::new();
+    for device in &devices {
+        let Some(leftovers) = AttachLeftovers::of(device, &peripherals, &nodes, &live) else {
+            continue;
         };
-        if nothing_left {
+        if let Some(xml) = definition.device(device.alias()) {
+            undefine_device(vm, domain, xml).await?;
+            is_undefined = true;
+        }
+        all.push(leftovers);
+    }
+    let removal = monitor.remove(&all).await?;
+    for device in devices {
+        if !removal.kept.contains(device.alias()) {
             vm.driver_state().failed_attaches.remove(device.alias());
         }
     }
-    Ok(is_removed)
+    Ok(is_undefined || removal.is_any_removed)
 }
 
 /// Removes a device from the definition: a daemon that died inside of a detach leaves it there, and libvirt refuses to
@@ -90,56 +94,66 @@ async fn undefine_device(
 }
 
 /// The result of [`Monitor::remove`].
+#[derive(Default)]
 struct Removal {
-    /// QEMU had a part of the device, and has removed it.
+    /// QEMU had a part of a device, and has removed it.
     is_any_removed: bool,
-    /// The device itself is not in QEMU any more. Block nodes may stay: libvirt gives the next attach new ones.
-    nothing_left: bool,
+    /// The devices that are in QEMU still, by alias. Block nodes may stay: libvirt gives the next attach new ones.
+    kept: BTreeSet<String>,
 }
 
 /// QEMU's monitor, through libvirt.
 struct Monitor<'a> {
     vm: &'a VmContext,
     domain: &'a Arc<dyn Domain>,
+    /// No call takes longer.
+    end: Instant,
 }
 
 impl Monitor<'_> {
-    /// Removes the device first, since its backends are in use until it is gone.
-    async fn remove(&self, leftovers: &AttachLeftovers) -> Result<Removal, OpError> {
-        let mut is_any_removed = false;
-        if let Some(id) = &leftovers.device {
+    /// Removes the devices first, since their backends are in use until they are gone. The guest is asked for all of them
+    /// before any is waited for.
+    async fn remove(&self, all: &[AttachLeftovers]) -> Result<Removal, OpError> {
+        let mut removal = Removal::default();
+        for id in all.iter().filter_map(|leftovers| leftovers.device.as_ref()) {
             tracing::warn!(
                 device = id,
                 "QEMU has a device that libvirt does not know: it is removed"
             );
             let _: bool = self.change("device_del", json!({ "id": id })).await?;
-            if !self.is_released(id).await? {
-                let reason = "the guest does not release it";
-                tracing::warn!(
-                    device = id,
-                    reason,
-                    "a device that libvirt does not know stays"
-                );
-                return Ok(Removal {
-                    is_any_removed,
-                    nothing_left: false,
-                });
-            }
-            is_any_removed = true;
+            removal.kept.insert(id.clone());
+        }
+        let asked = removal.kept.len();
+        removal.kept = self.unreleased(removal.kept).await?;
+        for id in &removal.kept {
+            let reason = "the guest does not release it";
+            tracing::warn!(
+                device = id,
+                reason,
+                "a device that libvirt does not know stays"
+            );
+        }
+        if removal.kept.len() < asked {
+            removal.is_any_removed = true;
             tokio::time::sleep(DEVICE_DELETED_DELAY).await;
         }
-        if let Some(id) = &leftovers.netdev {
-            is_any_removed |= self.change("netdev_del", json!({ "id": id })).await?;
+        let is_kept = |id: &String| removal.kept.contains(id);
+        let released = all
+            .iter()
+            .filter(|leftovers| !leftovers.device.as_ref().is_some_and(is_kept));
+        let mut nodes = Vec::new();
+        for leftovers in released {
+            if let Some(id) = &leftovers.netdev {
+                removal.is_any_removed |= self.change("netdev_del", json!({ "id": id })).await?;
+            }
+            nodes.extend_from_slice(&leftovers.nodes);
         }
-        let nodes = self.remove_nodes(&leftovers.nodes).await?;
-        is_any_removed |= nodes.len() < leftovers.nodes.len();
-        if !nodes.is_empty() {
-            tracing::warn!(?nodes, "block devices that libvirt does not know stay");
+        let left = self.remove_nodes(&nodes).await?;
+        removal.is_any_removed |= left.len() < nodes.len();
+        if !left.is_empty() {
+            tracing::warn!(nodes = ?left, "block devices that libvirt does not know stay");
         }
-        Ok(Removal {
-            is_any_removed,
-            nothing_left: true,
-        })
+        Ok(removal)
     }
 
     /// A node goes when no other node and no device uses it, also one that is about to end. Returns those that stay.
@@ -161,18 +175,18 @@ impl Monitor<'_> {
         Ok(left)
     }
 
-    async fn is_released(&self, id: &str) -> Result<bool, OpError> {
+    /// The devices that QEMU still has when the guest's time is over.
+    async fn unreleased(&self, mut devices: BTreeSet<String>) -> Result<BTreeSet<String>, OpError> {
         let give_up = Instant::now() + RELEASE_TIMEOUT;
-        loop {
+        while !devices.is_empty() {
             let peripherals = self.peripherals().await?;
-            if !peripherals.iter().any(|member| member.name == id) {
-                return Ok(true);
-            }
-            if Instant::now() >= give_up {
-                return Ok(false);
+            devices.retain(|id| peripherals.iter().any(|member| member.name == *id));
+            if devices.is_empty() || Instant::now() >= give_up {
+                break;
             }
             tokio::time::sleep(RELEASE_POLL_INTERVAL).await;
         }
+        Ok(devices)
     }
 
     async fn peripherals(&self) -> Result<Vec<QomMember>, OpError> {
@@ -202,7 +216,8 @@ impl Monitor<'_> {
     async fn send(&self, command: &'static str, arguments: &Value) -> Result<String, OpError> {
         let command = json!({ "execute": command, "arguments": arguments }).to_string();
         let send = move |domain: &dyn Domain| domain.qemu_command(&command);
+        let class = COMMAND.within(self.end.saturating_duration_since(Instant::now()));
         let what = "asking QEMU's monitor";
-        Ok(self.vm.client.on(self.domain, what, COMMAND, send).await?)
+        Ok(self.vm.client.on(self.domain, what, class, send).await?)
     }
 }

@@ -16,15 +16,15 @@ mod unapplied_changes;
 
 use std::sync::Arc;
 
-use domain::convert::Purpose;
+use domain::convert::{Purpose, has_attached_sriov};
 use domain::spec::DomainSpec;
 use kubevirt_api::vmi::Vmi;
 use libvirt::{Domain, State};
 use reconcile::reconcile;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::prepare_domain::{self, require_own_vm, until};
+use crate::boot::host::wait_for_network_info;
 use crate::manager::Answer;
 use crate::manager::error::OpError;
 use crate::manager::refusal::Refusal;
@@ -43,11 +43,14 @@ pub(in crate::manager) async fn sync(
     request: &SyncRequest,
     interrupted: &CancellationToken,
 ) -> Result<Answer, OpError> {
-    let begin = Instant::now();
     require_own_vm(vm, &request.vmi)?;
     if vm.jobs.migrates_away() {
         // The VM runs as it is until it runs in its next pod, and is never started here again.
         return Ok(Answer::NothingToDo);
+    }
+    let is_first = !vm.driver_state().defined;
+    if is_first && has_attached_sriov(&request.vmi) {
+        wait_for_network_info(&vm.boot_resources.network_info).await?;
     }
     let converted = prepare_domain::ConvertedVm::convert(vm, request, Purpose::Boot).await?;
     let (domain, state) = match defined_domain(vm, request).await? {
@@ -59,7 +62,7 @@ pub(in crate::manager) async fn sync(
     };
     let brought_up =
         start_or_resume::start_or_resume(vm, request, &domain, state, interrupted).await?;
-    let changed = reconcile(vm, request, converted.spec(), &domain, interrupted, begin).await?;
+    let changed = reconcile(vm, request, converted.spec(), &domain, interrupted).await?;
     Ok(apply_settings(vm, request, brought_up.or(changed)))
 }
 

@@ -8,24 +8,23 @@
 
 mod attach_disk;
 mod cdrom_medium;
+mod change_time;
 mod detach_device;
 mod image_readiness;
 mod interfaces;
 
 use std::sync::{Arc, OnceLock};
 
+use change_time::ChangeTime;
 use domain::reconcile::{DeviceChange, plan};
 use domain::spec::DomainSpec;
 use hook_host::AttachTime;
 use libvirt::Domain;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{expand_disks, safe_point};
 use crate::manager::error::OpError;
-use crate::manager::ops::attach_device::{
-    Attached, Attachment, LAST_BEGIN, forget_unwanted, hook_time,
-};
+use crate::manager::ops::attach_device::{Attached, Attachment, forget_unwanted};
 use crate::manager::ops::read_live_domain::read_live_domain;
 use crate::manager::ops::remove_failed_attaches::remove_failed_attaches;
 use crate::manager::refused_devices::DeviceKind;
@@ -40,7 +39,7 @@ struct Reconciliation<'a> {
     wanted: &'a DomainSpec,
     domain: &'a Arc<dyn Domain>,
     interrupted: &'a CancellationToken,
-    begin: Instant,
+    time: ChangeTime,
     /// What hooks have for all devices that are attached.
     hook_time: AttachTime,
     /// The first device whose hooks ran out of time. The other changes are made all the same.
@@ -58,15 +57,13 @@ enum Applied {
     HeldByHook,
 }
 
-/// Brings the running domain to what `request`, which began at `begin`, asks for. `wanted` is the domain that its VMI
-/// converts to.
+/// Brings the running domain to what `request` asks for. `wanted` is the domain that its VMI converts to.
 pub(super) async fn reconcile(
     vm: &VmContext,
     request: &SyncRequest,
     wanted: &DomainSpec,
     domain: &Arc<dyn Domain>,
     interrupted: &CancellationToken,
-    begin: Instant,
 ) -> Result<Answer, OpError> {
     if vm.boot_resources.test_driver {
         return Ok(Answer::NothingToDo);
@@ -77,14 +74,15 @@ pub(super) async fn reconcile(
         return Ok(Answer::NothingToDo);
     }
     detach_device::finish(vm, &live).await;
+    let time = ChangeTime::start();
     let reconciliation = Reconciliation {
         vm,
         request,
         wanted,
         domain,
         interrupted,
-        begin,
-        hook_time: hook_time(vm, begin),
+        hook_time: vm.hooks.attach_time().until(time.hooks_end()),
+        time,
         late: OnceLock::new(),
     };
     let changes = plan(&request.vmi, wanted, &live);
@@ -154,7 +152,7 @@ impl Reconciliation<'_> {
 
     async fn apply(&self, change: &DeviceChange) -> Result<Applied, OpError> {
         safe_point(self.interrupted)?;
-        if self.begin.elapsed() > LAST_BEGIN {
+        if !self.time.may_begin() {
             return Err(DeviceChangeError::TooLate {
                 change: change.to_string(),
             }
@@ -190,9 +188,11 @@ impl Reconciliation<'_> {
             Attached::RefusedByHook => Applied::HeldByHook,
             Attached::Late(reason) => {
                 tracing::warn!(%reason, "{change}: put off");
-                let change = change.to_string();
-                self.late
-                    .get_or_init(|| DeviceChangeError::HooksLate { change, reason });
+                self.late.get_or_init(|| DeviceChangeError::HooksLate {
+                    change: change.to_string(),
+                    request: "sync",
+                    reason,
+                });
                 Applied::HeldByHook
             }
         })

@@ -1,0 +1,56 @@
+//! How late the changes of a sync may begin.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// virt-handler waits 20 s for a sync, and a change may take 11 s.
+const LAST_BEGIN: Duration = Duration::from_secs(7);
+/// Hooks end earlier: when they run out of time, the other changes are begun all the same.
+const HOOKS_END: Duration = Duration::from_secs(5);
+
+/// The time of the changes of a sync. What comes before them (a conversion, a resume, the removal of stray devices) does
+/// not count: a VM for which that always takes long would never be changed.
+pub(super) struct ChangeTime {
+    begin: Instant,
+}
+
+impl ChangeTime {
+    /// The first change begins now.
+    pub(super) fn start() -> ChangeTime {
+        ChangeTime {
+            begin: Instant::now(),
+        }
+    }
+
+    /// Whether another change may begin.
+    pub(super) fn may_begin(&self) -> bool {
+        Instant::now() <= self.begin + LAST_BEGIN
+    }
+
+    /// When the hooks of all devices have ended.
+    pub(super) fn hooks_end(&self) -> std::time::Instant {
+        (self.begin + HOOKS_END).into_std()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::libvirt_client::COMMAND;
+
+    #[test]
+    fn last_change_ends_before_virt_handler_gives_up() {
+        assert!(LAST_BEGIN + COMMAND.deadline < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn changes_may_begin_after_the_end_of_the_hooks_and_not_for_ever() {
+        let time = ChangeTime::start();
+        let last_begin = (time.begin + LAST_BEGIN).into_std();
+        assert!(time.hooks_end() + Duration::from_secs(1) < last_begin);
+        let long_ago = Instant::now().checked_sub(LAST_BEGIN * 2);
+        let late = long_ago.map(|begin| ChangeTime { begin }.may_begin());
+        assert!(time.may_begin() && late != Some(true));
+    }
+}
