@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use libvirt::{Domain, DomainState, Reason, State};
+use libvirt::{Domain, DomainState, Error, Reason, State, code};
 
 use super::{AGENT_TIMEOUT, GUEST_PING, LIBVIRT_MARGIN, agent_timeout};
 use crate::libvirt_client::{AGENT, CallError, Client};
@@ -14,7 +14,7 @@ pub(crate) async fn ping(
     client: &Client,
     domain: &str,
     seconds: i32,
-    migrates: impl FnOnce() -> bool,
+    migrates: impl Fn() -> bool,
 ) -> Result<(), CallError> {
     let name = domain.to_owned();
     let deadline = agent_timeout(seconds);
@@ -29,12 +29,17 @@ pub(crate) async fn ping(
             Ok(Some((answer, domain.state())))
         },
     );
-    match asked.await? {
+    let asked = match asked.await {
+        // The agent is connected, and silent.
+        Err(CallError::NoAnswer(_)) if migrates() => return Ok(()),
+        asked => asked?,
+    };
+    match asked {
         None => Ok(()),
         Some((Ok(_), _)) => Ok(()),
         // libvirt does not send commands to the agent of a paused guest.
         Some((Err(error), state))
-            if (error.is_agent_unresponsive() || error.is_operation_invalid())
+            if (is_silent(&error) || error.is_operation_invalid())
                 && (excuses(state.as_ref().ok()) || migrates()) =>
         {
             Ok(())
@@ -52,6 +57,10 @@ pub(crate) async fn expect_answer(
     let ping = |domain: &dyn Domain| domain.agent_command(GUEST_PING, AGENT_TIMEOUT);
     let pinged = client.on(domain, "pinging the guest agent", class, ping);
     pinged.await.map(drop)
+}
+
+fn is_silent(error: &Error) -> bool {
+    error.is_agent_unresponsive() || error.code == code::AGENT_COMMAND_TIMEOUT
 }
 
 /// Whether the state explains a silent agent. No state: the domain is just going away.

@@ -164,22 +164,54 @@ async fn refused_unfreeze_of_a_guest_that_was_never_frozen_is_not_tried_again() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn unfreeze_of_a_guest_without_an_agents_channel_is_not_tried_again() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let text = "argument unsupported: QEMU guest agent is not configured";
+    for _ in 0..2 {
+        let error = FakeDaemon::error(code::ARGUMENT_UNSUPPORTED, 10, text);
+        rig.fake.fail_next(Call::Agent, error);
+    }
+    let answer = unfreeze(&rig).await;
+    assert!(answer.message.contains("Code=74"), "{answer:?}");
+    let calls = rig.fake.count(Call::Agent);
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(rig.fake.count(Call::Agent), calls);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn freeze_without_an_answer_is_undone() {
+    // The status is answered, the freeze is not: the agent is too slow, or ends.
+    for error_code in [code::AGENT_COMMAND_TIMEOUT, code::AGENT_UNRESPONSIVE] {
+        let (rig, agent) = running().await;
+        let silent = FakeDaemon::error(error_code, 10, "no answer");
+        agent.fail("guest-fsfreeze-freeze", Some(silent));
+        let answer = freeze(&rig, 300).await;
+        assert!(
+            !answer.success && answer.message.contains(&format!("Code={error_code}")),
+            "{answer:?}"
+        );
+        agent.answer("guest-fsfreeze-status", json!("frozen"));
+        eventually("the thaw", async || agent.count("guest-fsfreeze-thaw") > 0).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_unfreeze_of_a_guest_that_froze_itself_is_tried_again() {
     let (rig, agent) = running().await;
-    // The status is answered, the freeze is not.
-    let timeout = FakeDaemon::error(
-        code::AGENT_COMMAND_TIMEOUT,
-        10,
-        "guest agent command timed out",
-    );
-    agent.fail("guest-fsfreeze-freeze", Some(timeout));
-    let answer = freeze(&rig, 300).await;
-    assert!(
-        !answer.success && answer.message.contains("Code=112"),
-        "{answer:?}"
-    );
     agent.answer("guest-fsfreeze-status", json!("frozen"));
-    eventually("the thaw", async || agent.count("guest-fsfreeze-thaw") > 0).await;
+    // The agent is asked anew.
+    agent.connect(&rig);
+    rig.notifications_until("freeze=frozen").await;
+    let gone = FakeDaemon::error(code::AGENT_UNRESPONSIVE, 10, "no answer");
+    for command in ["guest-fsfreeze-status", "guest-fsfreeze-thaw"] {
+        agent.fail(command, Some(gone.clone()));
+    }
+    assert!(!unfreeze(&rig).await.success);
+    for command in ["guest-fsfreeze-status", "guest-fsfreeze-thaw"] {
+        agent.fail(command, None);
+    }
+    eventually("the thaw", async || agent.count("guest-fsfreeze-thaw") > 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

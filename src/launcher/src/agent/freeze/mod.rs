@@ -136,7 +136,8 @@ impl Freezer {
                 Ok(Change::Done)
             }
             Err(error) => {
-                if !is_refusal(&error) {
+                // An agent that was there for the status and then does not respond may have got the freeze.
+                if !is_refusal(&error) || is_unresponsive(&error) {
                     // The agent may still freeze, or have frozen, what nobody would thaw.
                     self.0.may_be_frozen.store(true, Ordering::Relaxed);
                     self.inform_safety_thaw(number, Input::MayBeFrozen);
@@ -175,13 +176,16 @@ impl Freezer {
     fn after_thaw(&self, thawed: &Result<Change, FreezeError>) -> Input {
         match thawed {
             Ok(_) => Input::Thawed,
-            Err(FreezeError::Agent(error))
-                if is_refusal(error) && !self.0.may_be_frozen.load(Ordering::Relaxed) =>
-            {
+            Err(FreezeError::Agent(error)) if is_refusal(error) && !self.may_be_frozen() => {
                 Input::Thawed
             }
             Err(_) => Input::MayBeFrozen,
         }
+    }
+
+    /// Through this launcher or, as polls of the agent tell, from inside of the guest.
+    fn may_be_frozen(&self) -> bool {
+        self.0.may_be_frozen.load(Ordering::Relaxed) || *self.0.cache.frozen().borrow()
     }
 
     async fn thaw_domain(&self) -> Result<Change, FreezeError> {
@@ -301,12 +305,19 @@ impl Freezer {
     }
 }
 
-/// Whether the agent certainly did nothing: it has said no, or no command reached it.
+fn is_unresponsive(error: &CallError) -> bool {
+    matches!(error, CallError::Libvirt(error) if error.is_agent_unresponsive())
+}
+
+/// Whether the agent has said no, or is not there.
 fn is_refusal(error: &CallError) -> bool {
     match error {
         CallError::Libvirt(error) => matches!(
             error.code,
-            code::AGENT_COMMAND_FAILED | code::AGENT_UNRESPONSIVE | code::OPERATION_INVALID
+            code::AGENT_COMMAND_FAILED
+                | code::AGENT_UNRESPONSIVE
+                | code::ARGUMENT_UNSUPPORTED
+                | code::OPERATION_INVALID
         ),
         CallError::NoAnswer(_) | CallError::NotEnded { .. } => false,
     }
