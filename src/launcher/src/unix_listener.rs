@@ -33,24 +33,8 @@ pub(crate) fn bind(path: &Path) -> io::Result<net::UnixListener> {
 }
 
 impl Listener {
-    /// Listens on `path`, which an earlier listener may have left, and serves at most `limit` connections at a time. `what`
-    /// names the connections in log lines.
-    ///
-    /// # Errors
-    /// The socket cannot be made.
-    pub(crate) fn start<F>(
-        path: &Path,
-        what: &'static str,
-        limit: Option<usize>,
-        serve: impl FnMut(UnixStream) -> F + Send + 'static,
-    ) -> io::Result<Listener>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        Listener::serve(bind(path)?, what, limit, serve)
-    }
-
-    /// The same on a socket that [`bind`] has made.
+    /// Listens on a socket that [`bind`] has made, and serves at most `limit` connections at a time. `what` names the
+    /// connections in log lines.
     ///
     /// # Errors
     /// The socket cannot be watched.
@@ -112,7 +96,7 @@ mod tests {
             connection.write_all(b"x").await.unwrap();
             drop(connection.read_u8().await);
         };
-        let listener = Listener::start(&path, "a test", Some(1), serve).unwrap();
+        let listener = Listener::serve(bind(&path).unwrap(), "a test", Some(1), serve).unwrap();
         let mut first = UnixStream::connect(&path).await.unwrap();
         assert_eq!(first.read_u8().await.unwrap(), b'x');
         let mut second = UnixStream::connect(&path).await.unwrap();

@@ -50,6 +50,11 @@ impl JobSignals {
         }
     }
 
+    /// The guest runs here, and the event that says so may be lost.
+    pub(crate) fn observe_running_guest(&self) {
+        self.handed_over.store(false, Ordering::Relaxed);
+    }
+
     /// The guest is stopped for a migration: by libvirt for the switch to the target, or by the launcher.
     pub(crate) fn is_handed_over(&self) -> bool {
         self.handed_over.load(Ordering::Relaxed)

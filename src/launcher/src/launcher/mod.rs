@@ -45,7 +45,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const END_VM_TIMEOUT: Duration = Duration::from_secs(7);
 /// The observer has this long to publish how the VM has ended.
 const END_PUBLISH_TIMEOUT: Duration = Duration::from_secs(2);
-/// For the command server and the daemons, which end concurrently.
+/// For the command server, the daemons and the sockets of a migration to this pod, which end concurrently.
 const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Runs a launcher from start to end.
@@ -252,11 +252,11 @@ impl Launcher {
                 daemons.shutdown().await;
             }
         };
-        let stop = async { tokio::join!(self.running.server.stop(), daemons) };
+        let sockets = vm.close_target_sockets();
+        let stop = async { tokio::join!(self.running.server.stop(), daemons, sockets) };
         if tokio::time::timeout(STOP_TIMEOUT, stop).await.is_err() {
-            tracing::warn!("the daemons did not end in time");
+            tracing::warn!("the daemons, or the sockets of a migration, were not closed in time");
         }
-        vm.close_target_sockets().await;
         tracing::info!("exiting");
     }
 }

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 
 use libvirt::{DiskError, Domain};
 
-use super::call_class::QUICK;
+use super::call_class::STATISTICS;
 use super::{CallError, Client, DomainSnapshot};
 
 impl Client {
-    /// The errors of failing disks, by alias.
+    /// The errors of failing disks, by alias. libvirt asks QEMU for them.
     pub(crate) async fn disk_errors(
         &self,
         snapshot: &DomainSnapshot,
     ) -> Result<BTreeMap<String, DiskError>, CallError> {
-        let domain = self.existing().await?;
         let ask = |domain: &dyn Domain| domain.disk_errors();
         let errors = self
-            .on(&domain, "asking for disk errors", QUICK, ask)
-            .await?;
+            .query("asking for disk errors", STATISTICS, ask)
+            .await?
+            .unwrap_or_default();
         let disks = snapshot.spec.iter().flat_map(|spec| &spec.devices.disks);
         let aliases: BTreeMap<&str, &str> = disks
             .filter_map(|disk| Some((&*disk.target.device, &*disk.alias.as_ref()?.name)))

@@ -11,6 +11,7 @@ pub(crate) mod hook_link;
 mod xml_end;
 
 use std::io;
+use std::os::unix::net;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,18 +41,23 @@ pub(crate) struct HookServer {
 }
 
 impl HookServer {
-    /// Serves `path`, for any number of attempts, until this is dropped.
+    /// Serves `socket`, which [`crate::unix_listener::bind`] has made at `path`, for any number of attempts until this is
+    /// dropped.
     ///
     /// # Errors
-    /// The socket cannot be made.
-    pub(crate) fn start(path: &Path, edit: EditDomain) -> io::Result<HookServer> {
+    /// The socket cannot be watched.
+    pub(crate) fn start(
+        socket: net::UnixListener,
+        path: &Path,
+        edit: EditDomain,
+    ) -> io::Result<HookServer> {
         let (edit, current) = watch::channel(edit);
         let serve = move |connection| answer(connection, Arc::clone(&current.borrow()));
         let what = "libvirt's migration hook";
         Ok(HookServer {
             path: path.to_owned(),
             edit,
-            _listener: Listener::start(path, what, Some(MAX_CONNECTIONS), serve)?,
+            _listener: Listener::serve(socket, what, Some(MAX_CONNECTIONS), serve)?,
         })
     }
 

@@ -2,6 +2,7 @@
 use kubevirt_api::libvirt_hook_protocol::{announced, read_refusal};
 
 use super::*;
+use crate::unix_listener;
 
 const DOMAIN: &str = "<domain><name>a</name></domain>\n";
 
@@ -15,7 +16,8 @@ fn server(directory: &tempfile::TempDir) -> (HookServer, PathBuf) {
             }
         })
     });
-    (HookServer::start(&path, edit).unwrap(), path)
+    let socket = unix_listener::bind(&path).unwrap();
+    (HookServer::start(socket, &path, edit).unwrap(), path)
 }
 
 /// The answer to a request, whose sender keeps its side open or not.

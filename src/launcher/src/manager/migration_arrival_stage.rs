@@ -33,10 +33,25 @@ impl ArrivalStage {
         }
     }
 
-    /// The lifecycle events that were lost, by the state that the domain has now. In post-copy the event that all memory is
-    /// here is yet to come.
-    pub(super) fn lost_events(self, state: State) -> Vec<(LifecycleEvent, Detail)> {
+    /// Whether an event of the arrival is yet to come.
+    pub(super) fn is_under_way(self) -> bool {
+        matches!(self, ArrivalStage::Expected | ArrivalStage::Incoming)
+    }
+
+    /// Whether libvirt has begun to receive the VM.
+    pub(super) fn has_begun(self) -> bool {
+        matches!(self, ArrivalStage::Incoming | ArrivalStage::Running)
+    }
+
+    /// The lifecycle events that were lost, by the state that the domain has now; `None` if there is no such domain. In
+    /// post-copy the event that all memory is here is yet to come.
+    pub(super) fn lost_events(self, state: Option<State>) -> Vec<(LifecycleEvent, Detail)> {
         let started = (LifecycleEvent::Started, Detail::Migrated);
+        let Some(state) = state.filter(|state| state.is_active()) else {
+            let stopped = (LifecycleEvent::Stopped, Detail::Failed);
+            let is_lost = self == ArrivalStage::Incoming;
+            return is_lost.then_some(stopped).into_iter().collect();
+        };
         let arrived = match (state.state, state.reason) {
             (DomainState::Running, Reason::Postcopy) => None,
             (DomainState::Running, _) => Some((LifecycleEvent::Resumed, Detail::Migrated)),
@@ -46,11 +61,9 @@ impl ArrivalStage {
             _ => None,
         };
         match self {
-            ArrivalStage::Expected if state.is_active() => {
-                [started].into_iter().chain(arrived).collect()
-            }
+            ArrivalStage::Expected => [started].into_iter().chain(arrived).collect(),
             ArrivalStage::Incoming => arrived.into_iter().collect(),
-            ArrivalStage::None | ArrivalStage::Expected | ArrivalStage::Running => Vec::new(),
+            ArrivalStage::None | ArrivalStage::Running => Vec::new(),
         }
     }
 
@@ -123,7 +136,7 @@ mod tests {
     #[test]
     fn lost_events_lead_to_the_same_stage() {
         let caught_up = |stage: ArrivalStage, state, reason| {
-            let lost = stage.lost_events(State::new(state, reason));
+            let lost = stage.lost_events(Some(State::new(state, reason)));
             let events = lost.iter().map(|(kind, detail)| event(*kind, *detail));
             events.fold(stage, |stage, event| stage.observe(&event))
         };
@@ -171,6 +184,12 @@ mod tests {
                 ArrivalStage::Incoming,
             ),
             (
+                ArrivalStage::Incoming,
+                DomainState::Shutoff,
+                Reason::Failed,
+                ArrivalStage::None,
+            ),
+            (
                 ArrivalStage::Running,
                 DomainState::Running,
                 Reason::Migrated,
@@ -180,6 +199,13 @@ mod tests {
             let found = caught_up(stage, state, reason);
             assert_eq!(found, expected, "{stage:?} {state:?}/{reason:?}");
         }
+    }
+
+    #[test]
+    fn domain_that_is_gone_does_not_arrive() {
+        let stopped = (LifecycleEvent::Stopped, Detail::Failed);
+        assert_eq!(ArrivalStage::Incoming.lost_events(None), [stopped]);
+        assert_eq!(ArrivalStage::Expected.lost_events(None), []);
     }
 
     proptest! {

@@ -11,6 +11,7 @@ mod admission;
 mod alert_reporter;
 mod answer;
 mod applied_hooks;
+mod catch_up_retry;
 mod command;
 mod detaching_devices;
 mod device_change_error;

@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, mpsc, watch};
 
 use super::Identity;
 use super::alert_reporter::AlertReporter;
+use super::catch_up_retry::CatchUpRetry;
 use super::end_reason::EndReason;
 use super::kubevirt_metadata::{Metadata, now};
 use super::last_off_notification::{LastOffNotification, OffNotification};
@@ -21,7 +22,7 @@ use super::start_notification::StartReport;
 use super::vm_state::Phase;
 use crate::agent::{AgentLink, GuestInfoCache};
 use crate::jobs::JobSignals;
-use crate::libvirt_client::{Client, DomainSnapshot, Presence};
+use crate::libvirt_client::{CallError, Client, DomainSnapshot, Presence};
 use crate::notify::{Notifier, Publication, Publications};
 use crate::vm_events::VmEvent;
 
@@ -75,6 +76,9 @@ pub(super) struct ObserverHistory {
     /// How the VM ends, as far as that is known before libvirt reports it.
     end: EndReason,
     last_off: LastOffNotification,
+    /// The last attempt to read the domain has failed.
+    is_outdated: bool,
+    retry: CatchUpRetry,
 }
 
 impl ObserverHistory {
@@ -91,8 +95,13 @@ impl Observer {
         if std::mem::replace(&mut history.has_run, true) {
             self.catch_up(&mut history).await;
         }
-        while let Some(event) = events.recv().await {
-            if self.is_relevant(&event) {
+        loop {
+            let event = tokio::select! {
+                event = events.recv() => event,
+                () = history.retry.due() => Some(VmEvent::Republish),
+            };
+            let Some(event) = event else { return };
+            if self.is_relevant(&event) && !self.is_recovered(&event) {
                 self.job_signals.observe(&event);
                 if let VmEvent::Libvirt(event) = &event {
                     self.alert_reporter.observe(event, &self.notifier).await;
@@ -129,11 +138,39 @@ impl Observer {
         }
     }
 
-    /// Publishes the domain as it is now, after events may have been lost.
+    /// An arrival's begin that was taken for lost and comes after all: it was published.
+    fn is_recovered(&self, event: &VmEvent) -> bool {
+        let begins = matches!(
+            event,
+            VmEvent::Libvirt(Event::Lifecycle {
+                event: LifecycleEvent::Started,
+                detail: Detail::Migrated,
+                ..
+            })
+        );
+        begins && self.arrival.borrow().has_begun()
+    }
+
+    /// Publishes the domain as it is now, after events may have been lost; again later if libvirt gives no answer.
     async fn catch_up(&self, history: &mut ObserverHistory) {
-        let arrival = self.lost_arrival_events().await;
+        let result = self.try_catch_up(history).await;
+        if let Err(reason) = &result {
+            tracing::warn!(
+                reason,
+                "what was lost with libvirt's events is not known yet"
+            );
+        }
+        history.retry.observe(result.is_ok());
+    }
+
+    async fn try_catch_up(&self, history: &mut ObserverHistory) -> Result<(), String> {
+        let arrival = self.lost_arrival_events().await?;
         if arrival.is_empty() {
+            history.is_outdated = false;
             self.observe(&VmEvent::Republish, history).await;
+            if history.is_outdated {
+                return Err("the domain could not be read".to_owned());
+            }
             return self.report_pause(history).await;
         }
         for (event, detail) in arrival {
@@ -146,39 +183,32 @@ impl Observer {
             self.observe(&event, history).await;
             self.update_arrival(&event);
         }
+        Ok(())
     }
 
     /// Alerts of disk errors that paused the VM while events were lost.
-    async fn report_pause(&self, history: &ObserverHistory) {
+    async fn report_pause(&self, history: &ObserverHistory) -> Result<(), String> {
         let is_paused = |snapshot: &&DomainSnapshot| {
             snapshot.status == LifeCycle::Paused && snapshot.reason == reason::IO_ERROR
         };
         let Some(snapshot) = history.last.as_ref().filter(is_paused) else {
-            return;
+            return Ok(());
         };
-        match self.client.disk_errors(snapshot).await {
-            Ok(errors) => {
-                self.alert_reporter
-                    .observe_pause(errors, &self.notifier)
-                    .await;
-            }
-            Err(error) => {
-                tracing::warn!(reason = %error, "the disk errors that paused the VM are not known");
-            }
-        }
+        let errors = in_time(self.client.disk_errors(snapshot)).await?;
+        self.alert_reporter
+            .observe_pause(errors, &self.notifier)
+            .await;
+        Ok(())
     }
 
     /// The events of a VM that arrives by a migration, as far as its domain shows that they were lost.
-    async fn lost_arrival_events(&self) -> Vec<(LifecycleEvent, Detail)> {
+    async fn lost_arrival_events(&self) -> Result<Vec<(LifecycleEvent, Detail)>, String> {
         let stage = *self.arrival.borrow();
-        if stage == ArrivalStage::None {
-            return Vec::new();
+        if !stage.is_under_way() {
+            return Ok(Vec::new());
         }
-        let Ok(Some(domain)) = self.client.lookup().await else {
-            return Vec::new();
-        };
-        let state = self.client.state_of(&domain).await;
-        state.map_or_else(|_| Vec::new(), |state| stage.lost_events(state))
+        let domain = in_time(self.client.lookup_with_state()).await?;
+        Ok(stage.lost_events(domain.map(|(_, state)| state)))
     }
 
     async fn observe(&self, event: &VmEvent, history: &mut ObserverHistory) {
@@ -206,6 +236,9 @@ impl Observer {
             }
             return;
         };
+        if *event == VmEvent::Republish && snapshot.status == LifeCycle::Running {
+            self.job_signals.observe_running_guest();
+        }
         self.update_agent_link(event, &snapshot);
         let presence = snapshot.presence();
         if presence == Presence::Nothing && *self.state.borrow() == Phase::Absent {
@@ -317,11 +350,13 @@ impl Observer {
     async fn snapshot_after(
         &self,
         event: &VmEvent,
-        history: &ObserverHistory,
+        history: &mut ObserverHistory,
     ) -> Option<DomainSnapshot> {
         let ended = *event == VmEvent::QemuEnded;
         let deadline = if ended { SNAPSHOT_OF_ENDED } else { SNAPSHOT };
-        match self.snapshot(deadline).await {
+        let snapshot = self.snapshot(deadline).await;
+        history.is_outdated = snapshot.is_err();
+        match snapshot {
             // The process is gone, whatever libvirt believes.
             Ok(snapshot) if ended && snapshot.presence() == Presence::On => snapshot
                 .spec
@@ -433,6 +468,14 @@ impl Observer {
             }
             Err(error) => report_encoding(&error),
         }
+    }
+}
+
+/// The answer of quick calls to libvirt, which notifications wait for.
+async fn in_time<T>(calls: impl Future<Output = Result<T, CallError>>) -> Result<T, String> {
+    match tokio::time::timeout(SNAPSHOT, calls).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("libvirt gave no answer within {SNAPSHOT:?}")),
     }
 }
 

@@ -160,7 +160,9 @@ impl VmContext {
     pub(crate) async fn close_target_sockets(&self) {
         // A preparation that holds the lock may still be making both.
         let mut sockets = self.migration_sockets.lock().await;
-        self.driver_state().hook_server = None;
+        let server = self.driver_state().hook_server.take();
+        // It removes its socket.
+        drop(server);
         *sockets = MigrationSockets::default();
     }
 

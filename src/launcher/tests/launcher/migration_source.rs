@@ -83,7 +83,7 @@ fn records(notifications: &[String]) -> Vec<String> {
 
 async fn until_migrating(rig: &Rig) {
     let calling = async {
-        while rig.fake.count(Call::Migrate) == 0 {
+        while !rig.fake.is_migrating(DOMAIN) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
@@ -204,17 +204,62 @@ async fn qemu_that_its_guest_has_left_is_not_told_to_shut_down() {
                 detail: Detail::Migrated,
             });
         }
+        let reads = rig.fake.count(Call::Xml);
         rig.fake.begin_end(DOMAIN);
-        // The observer reads the state meanwhile.
         match has_left {
             false => drop(rig.notifications_until("ShuttingDown").await),
-            true => tokio::time::sleep(Duration::from_millis(100)).await,
+            true => {
+                // The observer has read the state when it reads the description.
+                eventually("the observer's look", async || {
+                    rig.fake.count(Call::Xml) > reads
+                })
+                .await;
+            }
         }
         rig.fake.kill_qemu(DOMAIN);
         let notifications = rig.notifications_until("Shutoff/Crashed").await;
         let shuts_down = notifications.iter().any(|one| one.contains("ShuttingDown"));
         assert_eq!(shuts_down, !has_left, "{notifications:#?}");
     }
+}
+
+/// The event of the guest that runs on is lost with the daemon.
+#[tokio::test(flavor = "multi_thread")]
+async fn qemu_whose_guest_came_back_is_told_to_shut_down() {
+    let rig = running().await;
+    let before = rig.handler.notifications().len();
+    rig.fake.publish(&Event::Lifecycle {
+        domain: DOMAIN.into(),
+        event: LifecycleEvent::Suspended,
+        detail: Detail::Migrated,
+    });
+    let told = rig.notifications(before + 1).await.len();
+    rig.fake.stop_daemon(CloseReason::Eof);
+    rig.fake.start_daemon();
+    rig.notifications(told + 1).await;
+    rig.fake.begin_end(DOMAIN);
+    rig.notifications_until("ShuttingDown").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guest_agent_probe_succeeds_while_the_vm_migrates_and_its_agent_is_silent() {
+    let rig = running().await;
+    let silent = |json: &str| {
+        if json.contains("guest-ping") {
+            std::thread::sleep(Duration::from_secs(5));
+        }
+        Ok("{}".to_owned())
+    };
+    rig.fake.set_agent(DOMAIN, Some(Arc::new(silent)));
+    rig.fake.set_migration(SLOW);
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    let ping = GuestPingRequest {
+        domain_name: DOMAIN.into(),
+        timeout_seconds: 1,
+    };
+    let answer = client(&rig).await.guest_ping(ping).await.unwrap();
+    assert!(answer.into_inner().response.unwrap().success);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -237,17 +282,8 @@ async fn failure_that_a_closed_connection_hides_is_read_from_libvirts_log() {
         }
         let error = FakeDaemon::error(1, 7, "internal error: client socket is closed");
         let failed = format!("migration={uid} PreCopy ended failed: ");
-        let fail = async {
-            loop {
-                // Does nothing before libvirt's call has begun.
-                rig.fake.fail_migration(DOMAIN, error.clone());
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        let notifications = tokio::select! {
-            notifications = rig.notifications_until(&failed) => notifications,
-            () = fail => return,
-        };
+        rig.fake.fail_migration(DOMAIN, error);
+        let notifications = rig.notifications_until(&failed).await;
         let last = records(&notifications).pop().unwrap();
         assert!(last.ends_with(&format!("failed: {expected}")), "{last}");
     }

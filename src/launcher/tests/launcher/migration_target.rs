@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use kubevirt_api::options::{InterfaceBindingMigration, Options};
 use kubevirt_api::vmi::Vmi;
-use libvirt::DomainState;
 use libvirt::fake::{Call, FakeDaemon};
+use libvirt::{Detail, DomainState, Event, LifecycleEvent, code};
 use proto::cmd::v1::MemoryDumpRequest;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -100,6 +100,54 @@ async fn arrival_during_a_restart_of_the_daemon_is_notified() {
         assert_eq!(added.count(), 1, "{notifications:#?}");
         rig.manager.run(Command::Pause).await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arrival_is_notified_although_libvirt_does_not_answer_at_first() {
+    for is_seen in [true, false] {
+        let rig = Rig::new().await;
+        rig.manager.run(sync_target("a")).await.unwrap();
+        if is_seen {
+            rig.fake.begin_incoming(INCOMING).unwrap();
+            rig.notifications_until("ADDED").await;
+        }
+        rig.fake.stop_daemon(libvirt::CloseReason::Eof);
+        if !is_seen {
+            rig.fake.begin_incoming(INCOMING).unwrap();
+        }
+        rig.fake.complete_incoming(INCOMING, false).unwrap();
+        let busy = "Timed out during operation: cannot acquire state change lock";
+        let busy = FakeDaemon::error(code::OPERATION_TIMEOUT, 10, busy);
+        rig.fake.fail_next(Call::State, busy);
+        rig.fake.start_daemon();
+        rig.notifications_until("Running").await;
+        rig.fake.end_incoming_job(DOMAIN);
+        rig.notifications_until("migration=a PreCopy ended").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn event_of_an_arrival_that_was_recovered_is_not_notified_again() {
+    let rig = Rig::new().await;
+    rig.manager.run(sync_target("a")).await.unwrap();
+    rig.fake.stop_daemon(libvirt::CloseReason::Eof);
+    rig.fake.begin_incoming(INCOMING).unwrap();
+    rig.fake.complete_incoming(INCOMING, false).unwrap();
+    rig.fake.start_daemon();
+    let before = rig.notifications_until("Running").await.len();
+    for (event, detail) in [
+        (LifecycleEvent::Started, Detail::Migrated),
+        (LifecycleEvent::Resumed, Detail::Migrated),
+    ] {
+        rig.fake.publish(&Event::Lifecycle {
+            domain: DOMAIN.into(),
+            event,
+            detail,
+        });
+    }
+    let told = rig.notifications(before + 1).await;
+    let added = told.iter().filter(|line| line.starts_with("ADDED"));
+    assert_eq!(added.count(), 1, "{told:#?}");
 }
 
 /// What changes or reads the guest, with the words of the answer.

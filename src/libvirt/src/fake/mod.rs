@@ -335,6 +335,12 @@ impl FakeDaemon {
         });
     }
 
+    /// Whether the domain migrates away now.
+    pub fn is_migrating(&self, domain: &str) -> bool {
+        let migrates = |domain: &mut SimulatedDomain| domain.migration.is_some();
+        self.daemon.with_domain(domain, migrates) == Some(true)
+    }
+
     /// The migrations that were asked for, in order.
     pub fn migrations(&self) -> Vec<SentMigration> {
         self.daemon.controls(|controls| controls.migrations.clone())
@@ -367,12 +373,6 @@ impl FakeDaemon {
             .unwrap_or_default()
     }
 
-    /// The daemon forgets the checkpoints, as when the domain is started again; the bitmaps stay in the images.
-    pub fn forget_checkpoints(&self, domain: &str) {
-        self.daemon
-            .with_domain(domain, |domain| domain.checkpoints.clear());
-    }
-
     /// The bitmaps of an image, by the image's path.
     pub fn set_bitmaps(&self, domain: &str, file: &str, bitmaps: &[&str]) {
         let names = bitmaps.iter().map(|name| (*name).to_owned()).collect();
@@ -386,12 +386,6 @@ impl FakeDaemon {
         self.daemon.with_domain(domain, |domain| {
             domain.leftover_devices.insert(alias.to_owned());
         });
-    }
-
-    /// The guest reboots by itself.
-    pub fn reboot_guest(&self, domain: &str) {
-        self.daemon
-            .change_if_active(domain, |domain| domain.rebooted());
     }
 
     /// The guest's agent connects or disconnects.

@@ -35,6 +35,10 @@ impl Blocks for RealDomain {
         let disks =
             check(unsafe { sys::virDomainGetDiskErrors(self.as_ptr(), ptr::null_mut(), 0, 0) })?;
         let mut errors = vec![NONE; usize::try_from(disks).unwrap_or_default()];
+        // libvirt refuses an array without elements.
+        if errors.is_empty() {
+            return Ok(BTreeMap::new());
+        }
         let room = c_uint::try_from(errors.len()).unwrap_or_default();
         // SAFETY: the domain is valid, and the array has `room` elements.
         let filled = check(unsafe {

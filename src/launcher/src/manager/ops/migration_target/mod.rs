@@ -17,6 +17,8 @@ use kubevirt_api::vmi::{MigrationState, Vmi};
 use tokio_util::sync::CancellationToken;
 
 use super::prepare_domain::{ConvertedVm, require_own_vm, until};
+use crate::blocking;
+use crate::boot::boot_resources::FILE_TIMEOUT;
 use crate::boot::migration_sockets::Transport;
 use crate::libvirt_migration_hook::{EditDomain, HookServer};
 use crate::manager::Answer;
@@ -26,6 +28,7 @@ use crate::manager::kubevirt_metadata::now;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 use crate::manager::vm_state::Role;
+use crate::unix_listener;
 
 /// Prepares this pod for the VM. virt-handler repeats the request until it succeeds, and then once more now and then:
 /// each time everything is made anew, except what the source may be using by then.
@@ -83,7 +86,7 @@ async fn prepare(
         tracing::info!("the virtual machine has arrived meanwhile");
         return Ok(Answer::NothingToDo);
     }
-    serve_hook(vm, request, prepared.facts)?;
+    serve_hook(vm, request, prepared.facts).await?;
     vm.credentials.send_replace(prepared.credentials);
     let prepared = sockets.prepare(
         &vm.boot_resources.migration_sockets,
@@ -99,7 +102,11 @@ async fn prepare(
 }
 
 /// libvirt runs a hook for the domain that it is to receive; the hook asks the launcher.
-fn serve_hook(vm: &VmContext, request: &SyncRequest, facts: HostFacts) -> Result<(), OpError> {
+async fn serve_hook(
+    vm: &VmContext,
+    request: &SyncRequest,
+    facts: HostFacts,
+) -> Result<(), OpError> {
     let incoming = Arc::new(IncomingDomain {
         hooks: Arc::clone(&vm.hooks),
         invocation: vm.identity.invocation(Reason::MigrationTarget),
@@ -111,20 +118,21 @@ fn serve_hook(vm: &VmContext, request: &SyncRequest, facts: HostFacts) -> Result
         let incoming = Arc::clone(&incoming);
         Box::pin(async move { incoming.edit(xml).await })
     });
-    let mut state = vm.driver_state();
-    match &state.hook_server {
+    if let Some(server) = &vm.driver_state().hook_server {
         // libvirt's hook may be connected to it.
-        Some(server) => server.replace(edit),
-        None => {
-            let socket = &vm.boot_resources.hook_socket;
-            let server = HookServer::start(socket, edit);
-            let server = server.map_err(|source| OpError::HookSocket {
-                path: socket.clone(),
-                source,
-            })?;
-            state.hook_server = Some(server);
-        }
+        server.replace(edit);
+        return Ok(());
     }
+    let path = &vm.boot_resources.hook_socket;
+    let failed = |source| OpError::HookSocket {
+        path: path.clone(),
+        source,
+    };
+    let to_bind = path.clone();
+    let bind = move || unix_listener::bind(&to_bind);
+    let bound = blocking::call("making the socket of libvirt's hook", FILE_TIMEOUT, bind).await?;
+    let server = HookServer::start(bound.map_err(failed)?, path, edit).map_err(failed)?;
+    vm.driver_state().hook_server = Some(server);
     Ok(())
 }
 

@@ -9,7 +9,7 @@ const LAST_BEGIN: Duration = Duration::from_secs(7);
 /// Hooks end earlier: when they run out of time, the other changes are begun all the same.
 const HOOKS_END: Duration = Duration::from_secs(5);
 
-/// The time of the changes of a sync. What comes before them (a conversion, a resume, the removal of stray devices) does
+/// The time of the changes of a sync. What comes before them (a conversion, a resume, the removal of failed attaches) does
 /// not count: a VM for which that always takes long would never be changed.
 pub(super) struct ChangeTime {
     begin: Instant,
