@@ -2,5 +2,6 @@
 
 pub mod go_duration;
 mod quantity;
+mod quantity_text;
 
 pub use quantity::{Quantity, QuantityError};

@@ -1,22 +1,21 @@
 //! Reads and parses policy files strictly.
 
+mod complete_document;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
-use serde::de::{
-    Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
-};
+use serde::de::DeserializeOwned;
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 
 use crate::printable::{MAX_MESSAGE, printable, utf8};
+use complete_document::CompleteDocument;
 
 /// The largest policy file in bytes.
 const MAX_BYTES: u64 = 256 << 10;
@@ -97,70 +96,6 @@ impl PolicyError {
     }
 }
 
-/// Any document in which every key and every item has a value. `paths:` with nothing behind it would
-/// otherwise mean that nothing is limited, where its author thought of an empty list.
-struct Complete;
-
-impl<'de> Deserialize<'de> for Complete {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CompleteVisitor)
-    }
-}
-
-struct CompleteVisitor;
-
-impl<'de> Visitor<'de> for CompleteVisitor {
-    type Value = Complete;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value: [] for an empty list, {} for nothing set")
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Complete, E> {
-        Ok(Complete)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Complete, E> {
-        Ok(Complete)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Complete, E> {
-        Ok(Complete)
-    }
-
-    fn visit_i128<E>(self, _: i128) -> Result<Complete, E> {
-        Ok(Complete)
-    }
-
-    fn visit_u128<E>(self, _: u128) -> Result<Complete, E> {
-        Ok(Complete)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Complete, E> {
-        Ok(Complete)
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Complete, E> {
-        Ok(Complete)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<Complete, D::Error> {
-        Complete::deserialize(inner)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Complete, A::Error> {
-        while items.next_element::<Complete>()?.is_some() {}
-        Ok(Complete)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Complete, A::Error> {
-        while entries.next_key::<IgnoredAny>()?.is_some() {
-            entries.next_value::<Complete>()?;
-        }
-        Ok(Complete)
-    }
-}
-
 /// Parses one document. Missing values, unknown and repeated keys, merge keys, aliases and a second document are
 /// refused.
 pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, PolicyError> {
@@ -175,7 +110,7 @@ pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, P
         let reason = "it is empty, which limits nothing: write {} if that is meant";
         return Err(PolicyError::at(path, YamlPosition::START, reason));
     }
-    serde_saphyr::from_str_with_options::<Complete>(text, options()).map_err(wrong)?;
+    serde_saphyr::from_str_with_options::<CompleteDocument>(text, options()).map_err(wrong)?;
     serde_saphyr::from_str_with_options(text, options()).map_err(wrong)
 }
 

@@ -1,5 +1,6 @@
 //! Records of runs: one JSON file per run, with everything that [`crate::replay`] needs.
 
+mod entry_conversion;
 mod format;
 mod reader;
 mod recorder;

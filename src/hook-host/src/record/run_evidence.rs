@@ -1,10 +1,11 @@
 //! The inputs of a record.
 
 use data_encoding::HEXLOWER;
+use domain_xml::Change;
 
 use super::format::{
     GrantEntry, HookEntry, HookPayload, Input, InvocationEntry, LimitsUsed, LogEntry, Output,
-    Record, VERSION, change_entry,
+    Record, VERSION,
 };
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook::HookInfo;
@@ -75,4 +76,14 @@ impl Record {
             peak_memory: run.peak_memory,
         }
     }
+}
+
+fn change_entry(change: &Change) -> (String, String, Option<String>, Option<String>) {
+    let kind = format!("{:?}", change.kind).to_lowercase();
+    (
+        change.path.clone(),
+        kind,
+        change.before.clone(),
+        change.after.clone(),
+    )
 }

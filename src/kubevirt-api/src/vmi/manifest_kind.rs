@@ -17,21 +17,3 @@ pub(super) fn check(manifest: &Value) -> Result<(), VmiError> {
     };
     Err(VmiError::Kind { kind })
 }
-
-/// How to get a VMI instead of a manifest of this kind.
-pub(super) fn remedy(kind: &str) -> &'static str {
-    match kind {
-        "VirtualMachine" | "VirtualMachineInstanceReplicaSet" => {
-            "give the VMI of a running one (kubectl get vmi NAME -o yaml), or its spec.template \
-             with a metadata.name"
-        }
-        "VirtualMachinePool" => {
-            "give the VMI of a running one (kubectl get vmi NAME -o yaml), or its \
-             spec.virtualMachineTemplate.spec.template with a metadata.name"
-        }
-        "List" | "VirtualMachineInstanceList" => {
-            "give one of its items (kubectl get vmi NAME -o yaml)"
-        }
-        _ => "give what kubectl get vmi NAME -o yaml prints",
-    }
-}

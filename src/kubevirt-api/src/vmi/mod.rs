@@ -3,6 +3,7 @@
 mod cpu;
 mod devices;
 mod disks;
+mod error;
 mod features;
 mod firmware;
 mod go_struct_deserializer;
@@ -12,6 +13,7 @@ mod metadata;
 mod migration_state;
 mod name_checks;
 mod network;
+mod spec;
 mod status;
 mod volumes;
 
@@ -25,6 +27,7 @@ use crate::manifest_text::{self, SyntaxError};
 pub use cpu::*;
 pub use devices::*;
 pub use disks::*;
+pub use error::VmiError;
 pub use features::*;
 pub use firmware::*;
 pub use host_devices::*;
@@ -32,6 +35,7 @@ pub use metadata::*;
 pub use migration_state::*;
 pub use network::*;
 pub use quantity::Quantity;
+pub use spec::*;
 pub use status::*;
 pub use volumes::*;
 
@@ -41,37 +45,6 @@ pub const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// The annotation of older clusters for QEMU running as a user other than root.
 const NON_ROOT: &str = "kubevirt.io/nonroot";
 const ROOT_COMPLEX: &str = "kubevirt.io/placePCIDevicesOnRootComplex";
-
-/// Why a VMI cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum VmiError {
-    /// Beyond [`MAX_BYTES`].
-    #[error("the VMI has {bytes} bytes, more than the {MAX_BYTES} that are read")]
-    TooLarge {
-        /// Its size.
-        bytes: usize,
-    },
-    /// Neither JSON nor YAML.
-    #[error(transparent)]
-    Syntax(#[from] SyntaxError),
-    /// A field is of the wrong type.
-    #[error("the VMI's field {path}: {message}")]
-    Field {
-        /// Path of the field, such as `spec.domain.cpu.cores`.
-        path: String,
-        /// The value found, and the expected type.
-        message: String,
-    },
-    /// A manifest of another kind.
-    #[error("this is a {kind}, not a VirtualMachineInstance: {}", manifest_kind::remedy(.kind))]
-    Kind {
-        /// The manifest's `kind`.
-        kind: String,
-    },
-    /// A required field is empty or missing.
-    #[error("the VMI's field {0} is missing")]
-    Missing(&'static str),
-}
 
 /// A VirtualMachineInstance.
 #[derive(Debug, Clone)]
@@ -95,82 +68,6 @@ struct Typed {
     spec: Spec,
     #[serde(default, deserialize_with = "null_as_default")]
     status: Status,
-}
-
-/// The specification.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Spec {
-    /// Go's name of the guest's architecture.
-    #[serde(deserialize_with = "null_as_default")]
-    pub architecture: String,
-    /// The machine.
-    #[serde(deserialize_with = "null_as_default")]
-    pub domain: DomainSpec,
-    /// Networks, by which interfaces are connected.
-    #[serde(deserialize_with = "null_as_default")]
-    pub networks: Vec<Network>,
-    /// Volumes, which disks show.
-    #[serde(deserialize_with = "null_as_default")]
-    pub volumes: Vec<Volume>,
-    /// Seconds a guest is given to shut down.
-    pub termination_grace_period_seconds: Option<i64>,
-    /// The guest's host name.
-    #[serde(deserialize_with = "null_as_default")]
-    pub hostname: String,
-    /// The guest's subdomain.
-    #[serde(deserialize_with = "null_as_default")]
-    pub subdomain: String,
-    /// `Running` or `Paused`.
-    pub start_strategy: Option<String>,
-    /// SSH keys and passwords put into the guest.
-    #[serde(deserialize_with = "null_as_default")]
-    pub access_credentials: Vec<Value>,
-    /// Devices claimed from the cluster's dynamic resource allocation.
-    #[serde(deserialize_with = "null_as_default")]
-    pub resource_claims: Vec<ResourceClaim>,
-}
-
-/// The machine.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct DomainSpec {
-    /// Requests and limits of the pod.
-    #[serde(deserialize_with = "null_as_default")]
-    pub resources: Resources,
-    /// Processors.
-    pub cpu: Option<Cpu>,
-    /// Memory.
-    pub memory: Option<Memory>,
-    /// Machine type.
-    pub machine: Option<Machine>,
-    /// Firmware and SMBIOS.
-    pub firmware: Option<Firmware>,
-    /// Clock and timers.
-    pub clock: Option<Clock>,
-    /// Hypervisor features.
-    pub features: Option<Features>,
-    /// Devices.
-    #[serde(deserialize_with = "null_as_default")]
-    pub devices: Devices,
-    /// `shared`, `auto` or `supplementalPool`.
-    pub io_threads_policy: Option<String>,
-    /// How many IO threads.
-    pub io_threads: Option<IoThreads>,
-    /// What a reboot of the guest does: `Reboot` or `Terminate`.
-    pub reboot_policy: Option<String>,
-    /// SMBIOS chassis data.
-    pub chassis: Option<Chassis>,
-    /// Confidential computing.
-    pub launch_security: Option<LaunchSecurity>,
-}
-
-/// The size of the IO thread pool.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct IoThreads {
-    /// Threads in the supplemental pool.
-    pub supplemental_pool_thread_count: Option<u32>,
 }
 
 /// Decodes a null into the default value, as Go does.

@@ -7,7 +7,7 @@ use proto::cmd::v1::{BackupRequest, RedefineCheckpointRequest};
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
-use crate::command_service::{backup, backup_start, client, vmi_with_tracking};
+use crate::command_client::{backup, backup_start, client, vmi_with_tracking};
 use crate::fake_libvirt_rig::{Rig, sync};
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,80 +3,16 @@
 use std::sync::Arc;
 
 use hook_host::Chain;
-use hyper_util::rt::TokioIo;
-use libvirt::fake::FakeDaemon;
 use proto::cmd::info::CmdInfoRequest;
 use proto::cmd::info::cmd_info_client::CmdInfoClient;
-use proto::cmd::v1::cmd_client::CmdClient;
 use proto::cmd::v1::*;
 use serde_json::{Value, json};
-use tokio::net::UnixStream;
 use tonic::Code;
-use tonic::transport::{Channel, Endpoint, Uri};
-
 use virt_launcher::manager::Command;
 
+use crate::command_client::{channel, client, unreadable_vmi_request, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, vmi_json};
-
-async fn channel(rig: &Rig) -> Channel {
-    let path = rig.paths.ready_socket();
-    let dial = tower::service_fn(move |_: Uri| {
-        let path = path.clone();
-        async move { UnixStream::connect(path).await.map(TokioIo::new) }
-    });
-    Endpoint::from_static("http://localhost")
-        .connect_with_connector(dial)
-        .await
-        .unwrap()
-}
-
-pub(crate) async fn client(rig: &Rig) -> CmdClient<Channel> {
-    CmdClient::new(channel(rig).await)
-}
-
-pub(crate) fn vmi_request() -> VmiRequest {
-    VmiRequest {
-        vmi: Some(Vmi {
-            vmi_json: vmi_json().to_string().into_bytes(),
-        }),
-        options: None,
-    }
-}
-
-fn unreadable_vmi_request() -> VmiRequest {
-    VmiRequest {
-        vmi: Some(Vmi {
-            vmi_json: b"{".to_vec(),
-        }),
-        options: None,
-    }
-}
-
-/// The VMI with this state of changed block tracking.
-pub(crate) fn vmi_with_tracking(state: &str) -> Option<Vmi> {
-    let mut vmi = vmi_json();
-    vmi["status"]["changedBlockTracking"] = json!({ "state": state });
-    Some(Vmi {
-        vmi_json: vmi.to_string().into_bytes(),
-    })
-}
-
-pub(crate) async fn backup(rig: &Rig, state: &str, options: Value) -> Response {
-    let request = BackupRequest {
-        vmi: vmi_with_tracking(state),
-        options: options.to_string().into_bytes(),
-    };
-    let answer = client(rig).await.backup_virtual_machine(request).await;
-    answer.unwrap().into_inner()
-}
-
-/// The options of a backup that starts.
-pub(crate) fn backup_start() -> Value {
-    json!({
-        "backupName": "bk1", "cmd": "Start", "mode": "Push", "targetPath": "/nonexistent/bk",
-        "backupStartTime": "2026-11-21T13:10:00Z",
-    })
-}
+use crate::guest_exec::exec;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ready_socket_answers() {
@@ -297,69 +233,6 @@ async fn silent_agent_is_an_unknown_error_with_libvirts_code() {
     let status = client.exec(exec("/bin/true", 1)).await.unwrap_err();
     assert_eq!(status.code(), Code::Unknown);
     assert!(status.message().contains("Code=86"), "{}", status.message());
-}
-
-fn exec(program: &str, timeout_seconds: i32) -> ExecRequest {
-    ExecRequest {
-        domain_name: DOMAIN.into(),
-        command: program.into(),
-        args: vec!["a \"quoted\" word".into()],
-        timeout_seconds,
-    }
-}
-
-/// An agent whose `/bin/slow` never ends, and whose other programs fail with 3 after one poll.
-fn agent(command: &str) -> libvirt::Result<String> {
-    let command: Value =
-        serde_json::from_str(command).map_err(|_| FakeDaemon::error(1, 10, "no JSON"))?;
-    let answer = match command["execute"].as_str() {
-        Some("guest-ping") => "{}",
-        Some("guest-exec") if command["arguments"]["path"] == "/bin/slow" => r#"{"pid":1}"#,
-        Some("guest-exec") if command["arguments"]["arg"][0] == "a \"quoted\" word" => {
-            r#"{"pid":7}"#
-        }
-        Some("guest-exec-status") if command["arguments"]["pid"] == 7 => {
-            r#"{"exited":true,"exitcode":3,"out-data":"aGVsbG8K"}"#
-        }
-        Some("guest-exec-status") => r#"{"exited":false}"#,
-        _ => return Err(FakeDaemon::error(1, 10, "unknown command")),
-    };
-    Ok(format!(r#"{{"return":{answer}}}"#))
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn exec_runs_a_command_in_the_guest() {
-    let rig = Rig::new().await;
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    rig.fake.set_agent(DOMAIN, Some(Arc::new(agent)));
-    let mut client = client(&rig).await;
-    let done = client
-        .exec(exec("/bin/fails", 5))
-        .await
-        .unwrap()
-        .into_inner();
-    assert!(done.response.unwrap().success);
-    assert_eq!((done.exit_code, done.std_out.as_str()), (3, "hello\n"));
-    let late = client.exec(exec("/bin/slow", 1)).await.unwrap_err();
-    assert_eq!(late.code(), Code::Unknown);
-    assert_eq!(
-        late.message(),
-        "Timed out waiting for guest pid [1] for command [/bin/slow] to exit"
-    );
-    let ping = GuestPingRequest {
-        domain_name: DOMAIN.into(),
-        timeout_seconds: 1,
-    };
-    assert!(
-        client
-            .guest_ping(ping)
-            .await
-            .unwrap()
-            .into_inner()
-            .response
-            .unwrap()
-            .success
-    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

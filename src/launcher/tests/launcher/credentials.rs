@@ -8,7 +8,6 @@ use base64::engine::general_purpose::STANDARD;
 use kubevirt_api::vmi::Vmi;
 use libvirt::fake::FakeDaemon;
 use serde_json::{Value, json};
-
 use virt_launcher::manager::Command;
 
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync_of, vmi_json};
@@ -204,7 +203,7 @@ async fn repeated_synchronization_is_not_notified() {
         let already = set(&guest);
         // The kubelet writes the same secret again.
         put_secrets(&rig);
-        crate::guest_agent::eventually("the credentials", async || set(&guest) > already).await;
+        crate::scripted_agent::eventually("the credentials", async || set(&guest) > already).await;
     }
     assert_eq!(rig.notifications(0).await, before);
 }

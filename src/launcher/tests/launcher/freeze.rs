@@ -8,10 +8,10 @@ use proto::cmd::v1::{FreezeRequest, Response, Vmi};
 use serde_json::json;
 use virt_launcher::manager::Command;
 
-use crate::command_service::{client, vmi_request};
+use crate::command_client::{client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, vmi_json};
-use crate::guest_agent::{ScriptedAgent, eventually, guest_info};
-use crate::migration_source::migrate;
+use crate::migration_requests::migrate;
+use crate::scripted_agent::{ScriptedAgent, eventually, guest_info};
 
 pub(crate) async fn freeze(rig: &Rig, seconds: i32) -> Response {
     let request = FreezeRequest {

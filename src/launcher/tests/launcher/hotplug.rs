@@ -9,7 +9,7 @@ use proto::cmd::v1::{Response, VmiRequest};
 use serde_json::{Value, json};
 use virt_launcher::manager::{Answer, Command, Outcome};
 
-use crate::command_service::client;
+use crate::command_client::client;
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync_of, vmi_json};
 
 fn vmi(json: &Value) -> Vmi {

@@ -7,7 +7,7 @@ use libvirt::fake::Call;
 use proto::cmd::v1::{EmptyRequest, MemoryDumpRequest, Response, Vmi};
 use virt_launcher::manager::Command;
 
-use crate::command_service::{client, vmi_request};
+use crate::command_client::{client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, vmi_json};
 
 async fn dump(rig: &Rig, path: &str) -> Response {

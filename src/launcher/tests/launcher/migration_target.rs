@@ -12,9 +12,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use virt_launcher::manager::{Answer, Command, SyncRequest};
 
-use crate::command_service::{backup, backup_start, client, vmi_request};
-use crate::fake_libvirt_rig::{DOMAIN, Rig, ScriptedHooks, sync, sync_of, vmi_json};
+use crate::command_client::{backup, backup_start, client, vmi_request};
+use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, sync_of, vmi_json};
 use crate::freeze::freeze;
+use crate::scripted_hooks::ScriptedHooks;
 
 pub(crate) const INCOMING: &str = "<domain type='kvm'><name>default_vm1</name>\
     <uuid>c5f0a5bc-1322-45b2-9526-5886dc7e2740</uuid><devices><interface type='ethernet'>\

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use tonic::Code;
 use virt_launcher::manager::Command;
 
-use crate::command_service::{client, vmi_request};
-use crate::fake_libvirt_rig::{DOMAIN, Rig, ScriptedHooks, sync, vmi_json};
-use crate::guest_agent::{ScriptedAgent, eventually};
+use crate::command_client::{client, vmi_request};
+use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, vmi_json};
+use crate::scripted_agent::{ScriptedAgent, eventually};
+use crate::scripted_hooks::ScriptedHooks;
 
 async fn running() -> Rig {
     let rig = Rig::with_stats(Arc::new(ScriptedHooks::default())).await;

@@ -10,9 +10,10 @@ use proto::cmd::v1::VmiRequest;
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
-use crate::command_service::client;
-use crate::fake_libvirt_rig::{DOMAIN, Rig, ScriptedHooks, sync_of, vmi_json};
+use crate::command_client::client;
+use crate::fake_libvirt_rig::{DOMAIN, Rig, sync_of, vmi_json};
 use crate::migration_target::{INCOMING, sync_target};
+use crate::scripted_hooks::ScriptedHooks;
 
 /// A VMI with these SR-IOV interfaces, all of which Multus has put into the pod.
 fn with_sriov(networks: &[&str]) -> Value {

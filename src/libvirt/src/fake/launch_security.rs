@@ -1,17 +1,9 @@
-//! The launch security of a simulated domain.
+//! The calls about the launch security of a simulated domain.
 
 use super::Call;
 use super::domain_handle::FakeDomain;
 use crate::error::{Error, Result, code, origin};
 use crate::launch_security::{LaunchSecret, LaunchSecurity, LaunchSecurityInfo};
-
-/// What a test gives a domain, and the secret that it received.
-#[derive(Default)]
-pub(super) struct LaunchSecurityState {
-    /// `None` for a domain without launch security.
-    pub(super) info: Option<LaunchSecurityInfo>,
-    pub(super) secret: Option<LaunchSecret>,
-}
 
 impl LaunchSecurity for FakeDomain {
     fn launch_security_info(&self) -> Result<LaunchSecurityInfo> {

@@ -27,6 +27,7 @@ mod domain_handle;
 mod incoming_migration;
 mod invalid_operation;
 mod launch_security;
+mod launch_security_state;
 mod memory_dump;
 mod migration;
 mod qemu_monitor;

@@ -14,7 +14,7 @@ use domain_xml::Element;
 use super::Agent;
 use super::domain_definition::DomainDefinition;
 use super::invalid_operation::invalid;
-use super::launch_security::LaunchSecurityState;
+use super::launch_security_state::LaunchSecurityState;
 use super::running_backup::RunningBackup;
 use super::running_dump::RunningDump;
 use super::running_migration::RunningMigration;

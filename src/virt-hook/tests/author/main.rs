@@ -1,6 +1,7 @@
 //! The verbs of whoever writes a hook, as they are typed.
 #![allow(clippy::unwrap_used)]
 
+mod all_verbs;
 mod bench;
 mod check;
 mod compare;
@@ -9,7 +10,7 @@ mod deploy;
 mod dev;
 mod doctor_completions_man;
 mod image;
-mod inspect_run_render;
+mod inspect;
 mod new;
 #[path = "../pod/mod.rs"]
 mod pod;
@@ -17,6 +18,7 @@ mod pod_facts;
 mod policy;
 #[path = "../program/mod.rs"]
 mod program;
+mod run;
 mod signatures;
 mod test_cases;
 

@@ -5,6 +5,7 @@
 //! namespace (libxml2's `xmlGetProp` does), so elements are held to the same rule.
 
 mod kind;
+mod rule;
 mod rules;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -15,8 +16,10 @@ use std::sync::LazyLock;
 
 use domain_xml::Element;
 
+use rule::{Rule, When};
+use rules::RULES;
+
 pub use kind::{DangerKind, UnknownDanger};
-use rules::{RULES, Rule, When};
 
 /// The version of libvirt whose schema the rules were reviewed against.
 pub const REVIEWED_LIBVIRT: (u32, u32, u32) = (11, 3, 0);

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain_xml::{Document, diff};
 
-use super::rules::{RULES, Rule, When};
+use super::rule::{Rule, When};
+use super::rules::RULES;
 use super::{DangerKind, INDEX, Presence, REVIEWED_LIBVIRT, unreviewed_libvirt};
 use crate::policy::permission::libvirt_schema::{self, Leaf, Schema, Values};
 use crate::policy::permission::{Checker, dangerous};

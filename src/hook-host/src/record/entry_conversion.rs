@@ -1,0 +1,245 @@
+//! Conversions between the entries of a record and the host's own types.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::format::{
+    GrantEntry, HookEntry, HookPayload, InvocationEntry, LimitsUsed, LogEntry, MAX_LAYERS,
+    MAX_PATTERNS, Output, Record, VERSION,
+};
+use super::reader::{self, ReadError};
+use crate::description::domain_pattern;
+use crate::fixed_clock_and_random::Determinism;
+use crate::hook::{HookInfo, HookKind};
+use crate::pod_facts::PodGrant;
+use crate::policy::permission::DangerKind;
+use crate::policy::{Grant, HookSettings, Layer, MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT};
+use crate::{FailurePolicy, Invocation, Limits, LogLevel, LogLine, MigrationParameter, Reason};
+
+impl From<HookPayload> for Output {
+    fn from(payload: HookPayload) -> Self {
+        match payload {
+            HookPayload::DomainXml(xml) => Self {
+                domain_xml: Some(xml),
+                ..Self::default()
+            },
+            HookPayload::DeviceXml(xml) => Self {
+                device_xml: Some(xml),
+                ..Self::default()
+            },
+            HookPayload::Parameters(parameters) => Self {
+                parameters: Some(parameters),
+                ..Self::default()
+            },
+            HookPayload::Documents(documents) => Self {
+                documents: Some(documents),
+                ..Self::default()
+            },
+        }
+    }
+}
+
+impl Record {
+    /// Reads a record file.
+    pub fn read(path: &Path) -> Result<Self, ReadError> {
+        Self::parse(&reader::read(path)?)
+    }
+
+    /// Parses the text of a record file.
+    pub fn parse(text: &str) -> Result<Self, ReadError> {
+        let record: Self =
+            serde_json::from_str(text).map_err(|error| ReadError::NoRecord(error.to_string()))?;
+        if record.version == VERSION {
+            Ok(record)
+        } else {
+            let reason = format!("version {} is not {VERSION}", record.version);
+            Err(ReadError::NoRecord(reason))
+        }
+    }
+
+    /// The recorded random numbers and time, if the run had any.
+    pub(crate) fn determinism(&self) -> Option<Determinism> {
+        let digits = self.seed.as_deref()?;
+        let mut seed = [0; 32];
+        for (index, byte) in seed.iter_mut().enumerate() {
+            let pair = digits.get(2 * index..2 * index + 2)?;
+            *byte = u8::from_str_radix(pair, 16).ok()?;
+        }
+        let time = Duration::from_nanos(self.time_ns?);
+        Some(Determinism { seed, time })
+    }
+
+    /// The settings of the recorded hook. The error names the part that cannot be read.
+    pub(crate) fn settings(&self, base: &Limits) -> Result<HookSettings, ReadError> {
+        let layer = |entry: &GrantEntry| -> Result<Layer, ReadError> {
+            // A record may come from anyone, and its patterns are held to the limits of any others.
+            let patterns = entry.patterns.iter();
+            let patterns = patterns.map(|pattern| domain_pattern(pattern));
+            let kinds = entry.kinds.iter().map(|kind| kind.parse::<DangerKind>());
+            Ok(Layer {
+                patterns: patterns
+                    .collect::<Result<_, _>>()
+                    .map_err(ReadError::NoRecord)?,
+                kinds: kinds
+                    .collect::<Result<_, _>>()
+                    .map_err(|error| ReadError::NoRecord(error.to_string()))?,
+                origin: entry.origin.clone(),
+            })
+        };
+        let layers = self.grant.as_deref().unwrap_or_default();
+        for (what, count, most) in [
+            ("layers of grants", layers.len(), MAX_LAYERS),
+            (
+                "paths in a layer of grants",
+                layers
+                    .iter()
+                    .map(|layer| layer.patterns.len())
+                    .max()
+                    .unwrap_or(0),
+                MAX_PATTERNS,
+            ),
+        ] {
+            if count > most {
+                let reason = format!("{count} {what}, and {most} is the most");
+                return Err(ReadError::NoRecord(reason));
+            }
+        }
+        let grant = match &self.grant {
+            Some(layers) => Grant::new(layers.iter().map(layer).collect::<Result<_, _>>()?),
+            None => Grant::unlimited(),
+        };
+        Ok(HookSettings {
+            hook_points: Vec::new(),
+            failure_policy: FailurePolicy::Fail,
+            limits: self.limits.to_limits(base)?,
+            config: self.config.clone(),
+            dirs: self.dirs.clone(),
+            migration: self
+                .migration
+                .iter()
+                .map(|name| MigrationParameter::from_name(name))
+                .collect::<Result<_, _>>()
+                .map_err(ReadError::NoRecord)?,
+            // The answers of the record are those of its grant.
+            pod: Arc::new(PodGrant::default()),
+            grant,
+        })
+    }
+}
+
+impl InvocationEntry {
+    pub(super) fn of(invocation: &Invocation) -> Self {
+        Self {
+            reason: invocation.reason.name().to_owned(),
+            namespace: invocation.namespace.clone(),
+            name: invocation.name.clone(),
+            uid: invocation.uid.clone(),
+            domain: invocation.domain.clone(),
+        }
+    }
+
+    pub(crate) fn to_invocation(&self) -> Invocation {
+        let known = Reason::ALL
+            .into_iter()
+            .find(|reason| reason.name() == self.reason);
+        Invocation {
+            reason: known.unwrap_or_default(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            domain: self.domain.clone(),
+        }
+    }
+}
+
+impl LimitsUsed {
+    pub(super) fn of(limits: &Limits) -> Self {
+        Self {
+            deadline_ms: u64::try_from(limits.call_deadline.as_millis()).unwrap_or(u64::MAX),
+            memory: limits.memory,
+            table_elements: limits.table_elements,
+            output: limits.output,
+            log: limits.log,
+        }
+    }
+
+    /// A record may come from anyone: it gets no more than a hook.yaml could give.
+    fn to_limits(&self, base: &Limits) -> Result<Limits, ReadError> {
+        let call_deadline = Duration::from_millis(self.deadline_ms);
+        if call_deadline > MAX_DEADLINE {
+            let reason =
+                format!("a deadline of {call_deadline:?}, and {MAX_DEADLINE:?} is the most");
+            return Err(ReadError::NoRecord(reason));
+        }
+        for (name, value, most) in [
+            ("memory", self.memory, MAX_MEMORY),
+            ("output", self.output, MAX_OUTPUT),
+            ("log", self.log, MAX_LOG),
+            ("table elements", self.table_elements, base.table_elements),
+        ] {
+            if value > most {
+                let reason = format!("{name} of {value}, and {most} is the most");
+                return Err(ReadError::NoRecord(reason));
+            }
+        }
+        Ok(Limits {
+            call_deadline,
+            memory: self.memory,
+            table_elements: self.table_elements,
+            output: self.output,
+            log: self.log,
+            ..base.clone()
+        })
+    }
+}
+
+impl LogEntry {
+    pub(crate) fn of(line: &LogLine) -> Self {
+        let level = match line.level {
+            LogLevel::Debug => "debug",
+            LogLevel::Info => "info",
+            LogLevel::Warn => "warn",
+            LogLevel::Error => "error",
+        };
+        Self {
+            level: level.to_owned(),
+            message: line.message.clone(),
+        }
+    }
+}
+
+impl HookEntry {
+    pub(super) fn of(info: &HookInfo) -> Self {
+        let (digest, sidecar) = match &info.kind {
+            HookKind::Wasm { digest } => (Some(digest.clone()), None),
+            HookKind::Sidecar { version } => (None, Some(version.clone())),
+        };
+        Self {
+            hook: info.hook.clone(),
+            name: info.name.clone(),
+            version: info.version.clone(),
+            directory: info.directory.clone(),
+            file: info.file.clone(),
+            digest,
+            sidecar,
+        }
+    }
+}
+
+impl GrantEntry {
+    pub(super) fn all(grant: &Grant) -> Option<Vec<Self>> {
+        let entry = |layer: &Layer| Self {
+            origin: layer.origin.clone(),
+            patterns: layer.patterns.iter().map(ToString::to_string).collect(),
+            kinds: layer
+                .kinds
+                .iter()
+                .map(|kind| kind.name().to_owned())
+                .collect(),
+        };
+        grant
+            .layers()
+            .map(|layers| layers.iter().map(entry).collect())
+    }
+}

@@ -1,0 +1,53 @@
+//! Why a VMI cannot be read.
+
+use super::MAX_BYTES;
+use crate::manifest_text::SyntaxError;
+
+/// Why a VMI cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum VmiError {
+    /// Beyond [`MAX_BYTES`].
+    #[error("the VMI has {bytes} bytes, more than the {MAX_BYTES} that are read")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// Neither JSON nor YAML.
+    #[error(transparent)]
+    Syntax(#[from] SyntaxError),
+    /// A field is of the wrong type.
+    #[error("the VMI's field {path}: {message}")]
+    Field {
+        /// Path of the field, such as `spec.domain.cpu.cores`.
+        path: String,
+        /// The value found, and the expected type.
+        message: String,
+    },
+    /// A manifest of another kind.
+    #[error("this is a {kind}, not a VirtualMachineInstance: {}", remedy(.kind))]
+    Kind {
+        /// The manifest's `kind`.
+        kind: String,
+    },
+    /// A required field is empty or missing.
+    #[error("the VMI's field {0} is missing")]
+    Missing(&'static str),
+}
+
+/// How to get a VMI instead of a manifest of this kind.
+fn remedy(kind: &str) -> &'static str {
+    match kind {
+        "VirtualMachine" | "VirtualMachineInstanceReplicaSet" => {
+            "give the VMI of a running one (kubectl get vmi NAME -o yaml), or its spec.template \
+             with a metadata.name"
+        }
+        "VirtualMachinePool" => {
+            "give the VMI of a running one (kubectl get vmi NAME -o yaml), or its \
+             spec.virtualMachineTemplate.spec.template with a metadata.name"
+        }
+        "List" | "VirtualMachineInstanceList" => {
+            "give one of its items (kubectl get vmi NAME -o yaml)"
+        }
+        _ => "give what kubectl get vmi NAME -o yaml prints",
+    }
+}

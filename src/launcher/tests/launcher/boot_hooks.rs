@@ -1,0 +1,158 @@
+//! Hooks of a boot: refusals, failures, and the events about them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use domain_xml::{Change, ChangeKind};
+use hook_host::{FailurePolicy, HookIdentity, HookPoint, Outcome, Run};
+use libvirt::DomainState;
+use libvirt::fake::{Call, FakeDaemon};
+use virt_launcher::manager::Command;
+
+use crate::fake_libvirt_rig::{Rig, count, state, sync};
+use crate::scripted_hooks::ScriptedHooks;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_domain_names_the_hook_that_changed_it() {
+    let rig = Rig::new().await;
+    let refusal = FakeDaemon::error(27, 20, "XML error: unknown video model 'rainbow'");
+    rig.fake.fail_next(Call::Define, refusal);
+    let error = rig.manager.run(Command::sync(sync())).await.unwrap_err();
+    assert_eq!(
+        error.message(),
+        "LibvirtError(Code=27, Domain=20, Message='XML error: unknown video model 'rainbow'') \
+         (hook painter changed /domain/devices/video)"
+    );
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kill_interrupts_a_hanging_hook() {
+    let hooks = Arc::new(ScriptedHooks {
+        hang: true,
+        ..ScriptedHooks::default()
+    });
+    let rig = Rig::with(hooks).await;
+    let manager = rig.manager.clone();
+    let starting = tokio::spawn(async move { manager.run(Command::sync(sync())).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    rig.manager.run(Command::Kill).await.unwrap();
+    assert!(starting.await.unwrap().unwrap_err().is_refusal());
+    assert_eq!(rig.fake.count(Call::Define), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn veto_leaves_no_domain_and_one_event() {
+    let hooks = Arc::new(ScriptedHooks::default());
+    *hooks.veto.lock().unwrap() = Some("no GPU today".into());
+    let rig = Rig::with(hooks.clone()).await;
+    for _ in 0..3 {
+        let error = rig.manager.run(Command::sync(sync())).await.unwrap_err();
+        assert_eq!(
+            error.message(),
+            "hook policy refuses at PreStart: no GPU today"
+        );
+    }
+    assert_eq!(state(&rig), None);
+    assert_eq!(
+        hooks.count("PreStart"),
+        3,
+        "a repeated sync runs the chain again"
+    );
+    let notifications = rig.notifications(1).await;
+    assert_eq!(
+        notifications,
+        ["EVENT HookDenied: hook policy refuses at PreStart: no GPU today"]
+    );
+    *hooks.veto.lock().unwrap() = None;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(state(&rig), Some(DomainState::Running));
+}
+
+fn run_at(point: HookPoint) -> Run {
+    Run {
+        hook: "hook-sidecar-0".into(),
+        identity: HookIdentity {
+            name: "smbios".into(),
+            version: "1.2.0".into(),
+            digest: "ab".repeat(32),
+        },
+        hook_point: point,
+        changes: vec![Change::new(
+            "/domain/title",
+            ChangeKind::Inserted,
+            None,
+            None,
+        )],
+        duration: Duration::from_millis(1),
+        peak_memory: 0,
+        outcome: Outcome::Ok,
+        failure_policy: FailurePolicy::Fail,
+        log: Vec::new(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hooks_of_a_boot_are_published_once_after_the_start() {
+    let hooks = Arc::new(ScriptedHooks::default());
+    *hooks.runs.lock().unwrap() = vec![run_at(HookPoint::OnDefineDomain)];
+    let rig = Rig::with(hooks.clone()).await;
+    rig.fake
+        .fail_next(Call::Define, FakeDaemon::error(38, 10, "not yet"));
+    rig.manager.run(Command::sync(sync())).await.unwrap_err();
+    rig.fake
+        .fail_next(Call::Start, FakeDaemon::error(38, 10, "not yet"));
+    rig.manager.run(Command::sync(sync())).await.unwrap_err();
+    for _ in 0..2 {
+        rig.manager.run(Command::sync(sync())).await.unwrap();
+    }
+    rig.manager.run(Command::Pause).await.unwrap();
+    let notifications = rig.notifications_until("Paused").await;
+    let applied: Vec<_> = notifications
+        .iter()
+        .filter(|text| text.starts_with("EVENT HookApplied"))
+        .collect();
+    // PreStart and OnDefineDomain returned a run each.
+    let expected = format!(
+        "EVENT HookApplied: hook hook-sidecar-0: smbios 1.2.0 (sha256:{}) changed 2 paths",
+        "ab".repeat(32)
+    );
+    assert_eq!(applied, [&expected], "{notifications:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operator_can_omit_the_events_of_applied_hooks() {
+    let hooks = Arc::new(ScriptedHooks {
+        omits_applied_events: true,
+        ..ScriptedHooks::default()
+    });
+    *hooks.runs.lock().unwrap() = vec![run_at(HookPoint::OnDefineDomain)];
+    let rig = Rig::with(hooks.clone()).await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.manager.run(Command::Pause).await.unwrap();
+    let notifications = rig.notifications_until("Paused").await;
+    assert_eq!(count(&notifications, "EVENT"), 0, "{notifications:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_start_is_repeated_without_hooks() {
+    let hooks = Arc::new(ScriptedHooks::default());
+    let rig = Rig::with(hooks.clone()).await;
+    rig.fake.fail_next(
+        Call::Start,
+        FakeDaemon::error(
+            1,
+            10,
+            "internal error: QEMU unexpectedly closed the monitor",
+        ),
+    );
+    let error = rig.manager.run(Command::sync(sync())).await.unwrap_err();
+    assert!(error.message().contains("closed the monitor"));
+    assert_eq!(state(&rig), Some(DomainState::Shutoff));
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(state(&rig), Some(DomainState::Running));
+    assert_eq!(
+        (hooks.count("OnDefineDomain"), rig.fake.count(Call::Define)),
+        (1, 1)
+    );
+}

@@ -1,0 +1,75 @@
+//! Disks of a running VM that grow with their claims.
+
+use kubevirt_api::vmi::Vmi;
+use libvirt::BlockInfo;
+use libvirt::fake::Call;
+use serde_json::json;
+use virt_launcher::manager::Command;
+
+use crate::fake_libvirt_rig::{DOMAIN, Rig, sync_of, vmi_json};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn disk_of_a_running_vm_is_expanded_to_its_device() {
+    let rig = Rig::new().await;
+    let mut vmi = vmi_json();
+    vmi["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "x"}}]);
+    vmi["spec"]["domain"]["devices"]["disks"] =
+        json!([{"name": "data", "disk": {"bus": "virtio"}}]);
+    vmi["status"] = json!({"volumeStatus": [{"name": "data", "target": "vda",
+        "persistentVolumeClaimInfo": {"volumeMode": "Block", "capacity": {"storage": "2Gi"}}}]});
+    let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
+    rig.manager
+        .run(Command::sync(sync_of(vmi.clone())))
+        .await
+        .unwrap();
+    assert_eq!(
+        rig.fake.count(Call::BlockInfo),
+        0,
+        "nothing grew before the start"
+    );
+    let grown = BlockInfo {
+        capacity: 1 << 30,
+        physical: 2 << 30,
+        ..BlockInfo::default()
+    };
+    rig.fake.set_block_info(DOMAIN, "/dev/data", grown);
+    for _ in 0..2 {
+        rig.manager
+            .run(Command::sync(sync_of(vmi.clone())))
+            .await
+            .unwrap();
+    }
+    let now = rig.fake.block_info(DOMAIN, "/dev/data").unwrap();
+    assert_eq!(
+        (now.capacity, rig.fake.count(Call::ResizeBlock)),
+        (2 << 30, 1)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sizes_of_disks_are_asked_for_once() {
+    let rig = Rig::new().await;
+    let mut vmi = vmi_json();
+    // The claim's device is /dev/null, which is there and has no size.
+    vmi["spec"]["volumes"] = json!([{"name": "null", "persistentVolumeClaim": {"claimName": "x"}}]);
+    vmi["spec"]["domain"]["devices"]["disks"] =
+        json!([{"name": "null", "disk": {"bus": "virtio"}}]);
+    vmi["status"] = json!({"volumeStatus": [{"name": "null", "target": "vda",
+        "persistentVolumeClaimInfo": {"volumeMode": "Block", "capacity": {"storage": "1Gi"}}}]});
+    let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
+    let sync = async || {
+        let sync = Command::sync(sync_of(vmi.clone()));
+        rig.manager.run(sync).await.unwrap()
+    };
+    sync().await;
+    let size = BlockInfo {
+        capacity: 1 << 30,
+        physical: 1 << 30,
+        ..BlockInfo::default()
+    };
+    rig.fake.set_block_info(DOMAIN, "/dev/null", size);
+    for _ in 0..3 {
+        sync().await;
+    }
+    assert_eq!(rig.fake.count(Call::BlockInfo), 1);
+}

@@ -1,0 +1,75 @@
+//! Exec: a command that runs in the guest through its agent.
+
+use std::sync::Arc;
+
+use libvirt::fake::FakeDaemon;
+use proto::cmd::v1::*;
+use serde_json::Value;
+use tonic::Code;
+use virt_launcher::manager::Command;
+
+use crate::command_client::client;
+use crate::fake_libvirt_rig::{DOMAIN, Rig, sync};
+
+pub(crate) fn exec(program: &str, timeout_seconds: i32) -> ExecRequest {
+    ExecRequest {
+        domain_name: DOMAIN.into(),
+        command: program.into(),
+        args: vec!["a \"quoted\" word".into()],
+        timeout_seconds,
+    }
+}
+
+/// An agent whose `/bin/slow` never ends, and whose other programs fail with 3 after one poll.
+fn agent(command: &str) -> libvirt::Result<String> {
+    let command: Value =
+        serde_json::from_str(command).map_err(|_| FakeDaemon::error(1, 10, "no JSON"))?;
+    let answer = match command["execute"].as_str() {
+        Some("guest-ping") => "{}",
+        Some("guest-exec") if command["arguments"]["path"] == "/bin/slow" => r#"{"pid":1}"#,
+        Some("guest-exec") if command["arguments"]["arg"][0] == "a \"quoted\" word" => {
+            r#"{"pid":7}"#
+        }
+        Some("guest-exec-status") if command["arguments"]["pid"] == 7 => {
+            r#"{"exited":true,"exitcode":3,"out-data":"aGVsbG8K"}"#
+        }
+        Some("guest-exec-status") => r#"{"exited":false}"#,
+        _ => return Err(FakeDaemon::error(1, 10, "unknown command")),
+    };
+    Ok(format!(r#"{{"return":{answer}}}"#))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exec_runs_a_command_in_the_guest() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.fake.set_agent(DOMAIN, Some(Arc::new(agent)));
+    let mut client = client(&rig).await;
+    let done = client
+        .exec(exec("/bin/fails", 5))
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(done.response.unwrap().success);
+    assert_eq!((done.exit_code, done.std_out.as_str()), (3, "hello\n"));
+    let late = client.exec(exec("/bin/slow", 1)).await.unwrap_err();
+    assert_eq!(late.code(), Code::Unknown);
+    assert_eq!(
+        late.message(),
+        "Timed out waiting for guest pid [1] for command [/bin/slow] to exit"
+    );
+    let ping = GuestPingRequest {
+        domain_name: DOMAIN.into(),
+        timeout_seconds: 1,
+    };
+    assert!(
+        client
+            .guest_ping(ping)
+            .await
+            .unwrap()
+            .into_inner()
+            .response
+            .unwrap()
+            .success
+    );
+}

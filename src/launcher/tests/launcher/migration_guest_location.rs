@@ -1,0 +1,240 @@
+//! A migration whose call breaks off: whether the guest runs here, on the target, or nowhere.
+
+use std::time::Duration;
+
+use libvirt::fake::{Call, FakeDaemon, MigrationPlan};
+use libvirt::{
+    CloseReason, Detail, DomainState, Event, LifecycleEvent, Reason, StartOptions, State,
+};
+use serde_json::json;
+use virt_launcher::manager::Command;
+
+use crate::command_client::{client, vmi_request};
+use crate::fake_libvirt_rig::{DOMAIN, Rig, sync};
+use crate::migration_requests::{
+    SLOW, cancel, migrate, migrate_with, records, running, until_migrating,
+};
+use crate::scripted_agent::eventually;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn qemu_that_its_guest_has_left_is_not_told_to_shut_down() {
+    for has_left in [false, true] {
+        let rig = running().await;
+        if has_left {
+            rig.fake.publish(&Event::Lifecycle {
+                domain: DOMAIN.into(),
+                event: LifecycleEvent::Suspended,
+                detail: Detail::Migrated,
+            });
+        }
+        let reads = rig.fake.count(Call::Xml);
+        rig.fake.begin_end(DOMAIN);
+        match has_left {
+            false => drop(rig.notifications_until("ShuttingDown").await),
+            true => {
+                // The observer has read the state when it reads the description.
+                eventually("the observer's look", async || {
+                    rig.fake.count(Call::Xml) > reads
+                })
+                .await;
+            }
+        }
+        rig.fake.kill_qemu(DOMAIN);
+        let notifications = rig.notifications_until("Shutoff/Crashed").await;
+        let shuts_down = notifications.iter().any(|one| one.contains("ShuttingDown"));
+        assert_eq!(shuts_down, !has_left, "{notifications:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guest_that_the_target_may_run_is_never_resumed() {
+    let rig = running().await;
+    rig.fake.set_migration(MigrationPlan {
+        handed_over: true,
+        ..SLOW
+    });
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    rig.fake.stop_daemon(CloseReason::Eof);
+    // Longer than a daemon usually needs.
+    tokio::time::sleep(Duration::from_secs(11)).await;
+    rig.fake.start_daemon();
+    until_paused(&rig).await;
+    // The target does not answer for the guest yet.
+    for _ in 0..5 {
+        rig.manager.run(Command::sync(sync())).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(rig.fake.count(Call::Resume), 0);
+    assert_eq!(rig.fake.count(Call::Destroy), 0);
+    runs_on_target(&rig);
+    let notifications = rig.notifications_until("ended").await;
+    let last = records(&notifications).pop().unwrap();
+    assert_eq!(last, "Shutoff/Migrated migration=m1 PreCopy ended");
+    assert_eq!(rig.fake.count(Call::Resume), 0);
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(rig.fake.state(DOMAIN).unwrap().state, DomainState::Shutoff);
+}
+
+async fn until_paused(rig: &Rig) {
+    eventually("the guest is paused", async || {
+        rig.fake.state(DOMAIN).unwrap() == State::new(DomainState::Paused, Reason::Migration)
+    })
+    .await;
+}
+
+/// The guest runs on the target.
+fn runs_on_target(rig: &Rig) {
+    let target = rig.target.connect().unwrap();
+    let xml = format!("<domain type='kvm'><name>{DOMAIN}</name></domain>");
+    let domain = target.define(&xml).unwrap();
+    domain.start(StartOptions::RUNNING).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guest_that_may_run_on_the_target_is_ended_only_with_its_launcher() {
+    let rig = running().await;
+    rig.fake.set_migration(MigrationPlan {
+        handed_over: true,
+        ..SLOW
+    });
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    rig.fake.stop_daemon(CloseReason::Eof);
+    rig.fake.start_daemon();
+    until_paused(&rig).await;
+    cancel(&rig).await;
+    rig.notifications_until("migration=m1 PreCopy Failed").await;
+    let state = rig.fake.state(DOMAIN).unwrap();
+    assert_eq!(state, State::new(DomainState::Paused, Reason::Migration));
+    let mut client = client(&rig).await;
+    let killed = client.kill_virtual_machine(vmi_request()).await.unwrap();
+    assert!(killed.into_inner().success);
+    let notifications = rig.notifications_until("ended").await;
+    let last = records(&notifications).pop().unwrap();
+    let expected = "ended failed: aborted, since the virtual machine is being ended; the guest is not resumed here";
+    assert!(last.contains(expected), "{last}");
+    assert_eq!(rig.fake.count(Call::Resume), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guest_whose_post_copy_failed_never_runs_here_again() {
+    let rig = running().await;
+    rig.fake.set_migration(MigrationPlan {
+        never_converges: true,
+        ..SLOW
+    });
+    let options = json!({"CompletionTimeoutPerGiB": 1, "AllowWorkloadDisruption": true, "AllowPostCopy": true});
+    assert!(migrate_with(&rig, "m1", options).await.success);
+    rig.notifications_until("Paused/Postcopy").await;
+    let error = "internal error: client socket is closed";
+    rig.fake
+        .fail_migration(DOMAIN, FakeDaemon::error(1, 7, error));
+    let notifications = rig.notifications_until("ended failed").await;
+    let last = records(&notifications).pop().unwrap();
+    assert!(last.contains("the guest is not resumed here"), "{last}");
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    assert!(rig.manager.run(Command::Unpause).await.is_err());
+    assert!(!migrate(&rig, "m2").await.success);
+    assert_eq!(rig.fake.count(Call::Resume), 0);
+    let state = rig.fake.state(DOMAIN).unwrap();
+    assert_eq!(
+        state,
+        State::new(DomainState::Paused, Reason::PostcopyFailed)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guest_that_the_next_daemon_is_about_to_resume_is_not_ended() {
+    let rig = running().await;
+    rig.fake.set_migration(MigrationPlan {
+        stuck: true,
+        recovery: Duration::from_secs(1),
+        ..SLOW
+    });
+    let options = json!({"CompletionTimeoutPerGiB": 1, "AllowWorkloadDisruption": true});
+    assert!(migrate_with(&rig, "m1", options).await.success);
+    // The launcher has suspended the guest; libvirt's event is that of the switch to the target.
+    rig.notifications_until("Paused/Migration").await;
+    until_paused(&rig).await;
+    rig.fake.stop_daemon(CloseReason::Eof);
+    rig.fake.start_daemon();
+    let notifications = rig.notifications_until("ended").await;
+    let last = records(&notifications).pop().unwrap();
+    assert!(last.contains("client socket is closed"), "{last}");
+    assert_eq!(rig.fake.count(Call::Destroy), 0);
+    assert_eq!(rig.fake.state(DOMAIN).unwrap().state, DomainState::Running);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guest_that_the_launcher_has_suspended_and_that_dies_has_not_migrated() {
+    let rig = running().await;
+    rig.fake.set_migration(MigrationPlan {
+        stuck: true,
+        recovery: Duration::from_millis(500),
+        ..SLOW
+    });
+    let options = json!({"CompletionTimeoutPerGiB": 1, "AllowWorkloadDisruption": true});
+    assert!(migrate_with(&rig, "m1", options).await.success);
+    rig.notifications_until("Paused/Migration").await;
+    until_paused(&rig).await;
+    rig.fake.stop_daemon(CloseReason::Eof);
+    rig.fake.kill_qemu(DOMAIN);
+    rig.fake.start_daemon();
+    let notifications = rig.notifications_until("ended").await;
+    let last = records(&notifications).pop().unwrap();
+    assert!(last.starts_with("Shutoff/Crashed"), "{last}");
+    assert!(last.contains("ended failed"), "{last}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guest_that_died_after_the_switch_is_where_the_target_says() {
+    for has_arrived in [false, true] {
+        let rig = running().await;
+        rig.fake.set_migration(MigrationPlan {
+            handed_over: true,
+            transfer: Duration::from_secs(600),
+            ..SLOW
+        });
+        assert!(migrate(&rig, "m1").await.success);
+        until_migrating(&rig).await;
+        rig.fake.publish(&Event::Lifecycle {
+            domain: DOMAIN.into(),
+            event: LifecycleEvent::Suspended,
+            detail: Detail::Migrated,
+        });
+        rig.fake.stop_daemon(CloseReason::Eof);
+        until_paused(&rig).await;
+        rig.fake.kill_qemu(DOMAIN);
+        if has_arrived {
+            runs_on_target(&rig);
+        }
+        rig.fake.start_daemon();
+        let notifications = rig.notifications_until("ended").await;
+        let last = records(&notifications).pop().unwrap();
+        let (state, failed) = match has_arrived {
+            true => ("Shutoff/Migrated", false),
+            false => ("Shutoff/Crashed", true),
+        };
+        assert!(last.starts_with(state), "{last}");
+        assert_eq!(last.contains("failed"), failed, "{last}");
+    }
+}
+
+/// The event of the guest that runs on is lost with the daemon.
+#[tokio::test(flavor = "multi_thread")]
+async fn qemu_whose_guest_came_back_is_told_to_shut_down() {
+    let rig = running().await;
+    let before = rig.handler.notifications().len();
+    rig.fake.publish(&Event::Lifecycle {
+        domain: DOMAIN.into(),
+        event: LifecycleEvent::Suspended,
+        detail: Detail::Migrated,
+    });
+    let told = rig.notifications(before + 1).await.len();
+    rig.fake.stop_daemon(CloseReason::Eof);
+    rig.fake.start_daemon();
+    rig.notifications(told + 1).await;
+    rig.fake.begin_end(DOMAIN);
+    rig.notifications_until("ShuttingDown").await;
+}

@@ -1,0 +1,175 @@
+//! Requests that a running migration refuses, and requests for a migration that are refused.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use libvirt::DomainState;
+use libvirt::fake::{Call, FakeDaemon, MigrationPlan};
+use proto::cmd::v1::{EmptyRequest, MemoryDumpRequest, MigrationRequest};
+use serde_json::{Value, json};
+use virt_launcher::manager::Command;
+
+use crate::command_client::{client, vmi_request};
+use crate::fake_libvirt_rig::{DOMAIN, Rig, sync};
+use crate::freeze::freeze;
+use crate::migration_requests::{
+    SLOW, cancel, migrate, records, request, running, until_migrating,
+};
+use crate::scripted_agent::eventually;
+use crate::scripted_hooks::ScriptedHooks;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn repeated_request_has_no_effect_and_an_executed_one_is_an_error() {
+    let rig = running().await;
+    rig.fake.set_migration(SLOW);
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    assert!(migrate(&rig, "m1").await.success);
+    let other = migrate(&rig, "m2").await;
+    assert!(
+        !other.success && other.message.contains("a migration is in progress"),
+        "{other:?}"
+    );
+    let error = "internal error: client socket is closed";
+    rig.fake
+        .fail_migration(DOMAIN, FakeDaemon::error(1, 7, error));
+    rig.notifications_until("failed").await;
+    assert_eq!(rig.fake.count(Call::Migrate), 1);
+    let again = migrate(&rig, "m1").await;
+    let expected = "migration job m1 already executed, finished at ";
+    assert!(
+        !again.success && again.message.starts_with(expected),
+        "{again:?}"
+    );
+    assert!(
+        again.message.ends_with(", failed: true, abortStatus: "),
+        "{again:?}"
+    );
+    rig.fake.set_migration(MigrationPlan::default());
+    assert!(
+        migrate(&rig, "m2").await.success,
+        "another migration may follow a failed one"
+    );
+    rig.notifications_until("migration=m2 PreCopy ended").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_that_libvirt_would_not_carry_out_are_refused_meanwhile() {
+    let rig = running().await;
+    rig.fake.set_migration(SLOW);
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    for command in [Command::Pause, Command::Unpause, Command::Reset] {
+        let refused = rig.manager.run(command).await.unwrap_err();
+        assert!(refused.message().contains("is being migrated"), "{refused}");
+    }
+    let frozen = freeze(&rig, 0).await;
+    assert_eq!(
+        (frozen.success, &*frozen.message),
+        (
+            false,
+            "failed to freeze VMI, VMI is currently during migration"
+        )
+    );
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let mut client = client(&rig).await;
+    let dump = MemoryDumpRequest {
+        vmi: vmi_request().vmi,
+        dump_path: "/tmp/x.memory.dump".into(),
+    };
+    let dump = client
+        .virtual_machine_memory_dump(dump)
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(
+        dump.message.contains("a migration is in progress"),
+        "{dump:?}"
+    );
+    eventually("the progress of the migration", async || {
+        let stats = client.clone().get_domain_stats(EmptyRequest {}).await;
+        let stats = stats.unwrap().into_inner().domain_stats;
+        let stats: Value = serde_json::from_str(&stats).unwrap();
+        stats["MigrateDomainJobInfo"]["DataTotal"] == 256 << 20
+    })
+    .await;
+    let killed = client.kill_virtual_machine(vmi_request()).await.unwrap();
+    assert!(killed.into_inner().success);
+    let notifications = rig.notifications_until("ended").await;
+    let last = records(&notifications).pop().unwrap();
+    let expected =
+        "migration=m1 PreCopy ended failed: aborted, since the virtual machine is being ended";
+    assert!(last.ends_with(expected), "{last}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn useless_requests_are_refused() {
+    let rig = running().await;
+    let mut client = client(&rig).await;
+    let mut refusal = async |request: MigrationRequest| {
+        let answer = client
+            .migrate_virtual_machine(request)
+            .await
+            .unwrap()
+            .into_inner();
+        assert!(!answer.success);
+        answer.message
+    };
+    assert!(
+        refusal(MigrationRequest::default())
+            .await
+            .contains("No valid vmi")
+    );
+    let no_options = MigrationRequest {
+        options: Vec::new(),
+        ..request("m1", json!({}))
+    };
+    assert_eq!(
+        refusal(no_options).await,
+        "migration options object not present in command server request"
+    );
+    assert!(
+        refusal(request("m1", json!({"Bandwidth": []})))
+            .await
+            .contains("Bandwidth")
+    );
+    let unready = MigrationRequest {
+        vmi: vmi_request().vmi,
+        options: b"{}".to_vec(),
+    };
+    assert!(
+        refusal(unready)
+            .await
+            .contains("until migrationState is ready")
+    );
+    assert_eq!(rig.fake.count(Call::Migrate), 0);
+    cancel(&rig).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn veto_of_a_hook_ends_the_migration_before_libvirt_is_asked() {
+    let hooks = Arc::new(ScriptedHooks::default());
+    let rig = Rig::with(hooks.clone()).await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.notifications_until("Running").await;
+    *hooks.veto.lock().unwrap() = Some("not at noon".into());
+    assert!(migrate(&rig, "m1").await.success);
+    let notifications = rig.notifications_until("failed").await;
+    let last = notifications.last().unwrap();
+    assert!(
+        last.contains("ended failed: hook policy refuses at PreMigrationSource: not at noon"),
+        "{last}"
+    );
+    assert_eq!(rig.fake.count(Call::Migrate), 0);
+    assert_eq!(hooks.count("PreMigrationSource"), 1);
+    assert_eq!(rig.fake.state(DOMAIN).unwrap().state, DomainState::Running);
+
+    *hooks.veto.lock().unwrap() = None;
+    rig.fake.set_migration(MigrationPlan {
+        transfer: Duration::from_millis(100),
+        ..SLOW
+    });
+    assert!(migrate(&rig, "m2").await.success);
+    rig.notifications_until("migration=m2 PreCopy ended").await;
+    assert_eq!(hooks.count("PreMigrationSource"), 2);
+}

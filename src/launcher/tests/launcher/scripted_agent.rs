@@ -1,0 +1,160 @@
+//! A guest agent that answers what a test says, behind the fake libvirt.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use libvirt::code;
+use libvirt::fake::FakeDaemon;
+use proto::cmd::v1::EmptyRequest;
+use serde_json::{Value, json};
+use virt_launcher::manager::Command;
+
+use crate::command_client::client;
+use crate::fake_libvirt_rig::{DOMAIN, Rig, sync};
+
+/// A guest agent whose answers a test can change.
+#[derive(Clone, Default)]
+pub(crate) struct ScriptedAgent(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    answers: BTreeMap<String, Value>,
+    raw: Option<String>,
+    failures: BTreeMap<String, libvirt::Error>,
+    counts: BTreeMap<String, usize>,
+}
+
+impl ScriptedAgent {
+    /// The reference's guest, whose answers were recorded.
+    pub(crate) fn recorded() -> ScriptedAgent {
+        let agent = ScriptedAgent::default();
+        agent.answer(
+            "guest-info",
+            json!({"version": "7.2.22", "supported_commands": [
+            {"name": "guest-get-devices", "enabled": false, "success-response": true},
+            {"name": "guest-ping", "enabled": true, "success-response": true}]}),
+        );
+        agent.answer("guest-fsfreeze-status", json!("thawed"));
+        agent.answer("guest-get-osinfo", json!({"name": "KV Test Guest", "kernel-release": "6.1.0-56-cloud-amd64",
+            "version-id": "1", "pretty-name": "KV Test Guest 1", "id": "kvtest", "machine": "x86_64",
+            "kernel-version": "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-11-16)"}));
+        agent.answer(
+            "guest-network-get-interfaces",
+            json!([
+            {"name": "lo", "ip-addresses": [], "hardware-address": "00:00:00:00:00:00"},
+            {"name": "eth0", "hardware-address": "02:00:00:00:00:01", "ip-addresses": [
+                {"ip-address-type": "ipv6", "ip-address": "fec0::ff:fe00:1", "prefix": 64},
+                {"ip-address-type": "ipv6", "ip-address": "fe80::ff:fe00:1", "prefix": 64}]}]),
+        );
+        agent.answer("guest-get-host-name", json!({"host-name": "kvtest"}));
+        agent.answer("guest-get-timezone", json!({"zone": "UTC", "offset": 0}));
+        agent.answer("guest-get-users", json!([]));
+        agent.answer("guest-get-fsinfo", json!([{"name": "vda", "mountpoint": "/mnt/vda", "type": "ext4",
+            "used-bytes": 14336, "total-bytes": 52_685_824, "disk": [{"bus-type": "virtio", "bus": 0, "unit": 0}]}]));
+        agent
+    }
+
+    pub(crate) fn answer(&self, command: &str, value: Value) {
+        self.0
+            .lock()
+            .unwrap()
+            .answers
+            .insert(command.to_owned(), value);
+    }
+
+    /// Fails each such command, or no longer.
+    pub(crate) fn fail(&self, command: &str, error: Option<libvirt::Error>) {
+        let mut state = self.0.lock().unwrap();
+        match error {
+            Some(error) => _ = state.failures.insert(command.to_owned(), error),
+            None => _ = state.failures.remove(command),
+        }
+    }
+
+    /// Answers everything with this text, which need not be JSON.
+    pub(crate) fn answer_raw(&self, text: String) {
+        self.0.lock().unwrap().raw = Some(text);
+    }
+
+    /// How often a command came.
+    pub(crate) fn count(&self, command: &str) -> usize {
+        self.0
+            .lock()
+            .unwrap()
+            .counts
+            .get(command)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    fn take(&self, json: &str) -> libvirt::Result<String> {
+        let request: Value = serde_json::from_str(json).unwrap();
+        let command = request["execute"].as_str().unwrap().to_owned();
+        let mut state = self.0.lock().unwrap();
+        *state.counts.entry(command.clone()).or_default() += 1;
+        if let Some(raw) = &state.raw {
+            return Ok(raw.clone());
+        }
+        if let Some(error) = state.failures.get(&command) {
+            return Err(error.clone());
+        }
+        match (command.as_str(), state.answers.get(&command)) {
+            ("guest-fsfreeze-freeze", None) => {
+                state
+                    .answers
+                    .insert("guest-fsfreeze-status".into(), json!("frozen"));
+                Ok(json!({"return": 1}).to_string())
+            }
+            ("guest-fsfreeze-thaw", None) => {
+                state
+                    .answers
+                    .insert("guest-fsfreeze-status".into(), json!("thawed"));
+                Ok(json!({"return": 1}).to_string())
+            }
+            (_, Some(value)) => Ok(json!({"return": value}).to_string()),
+            (_, None) => Err(FakeDaemon::error(
+                code::AGENT_COMMAND_FAILED,
+                10,
+                &format!(
+                    "guest agent command failed: unable to execute QEMU agent command '{command}': The command {command} has not been found"
+                ),
+            )),
+        }
+    }
+
+    /// Connects it to the domain's channel.
+    pub(crate) fn connect(&self, rig: &Rig) {
+        let agent = self.clone();
+        rig.fake
+            .set_agent(DOMAIN, Some(Arc::new(move |json: &str| agent.take(json))));
+    }
+}
+
+pub(crate) async fn running_with(agent: &ScriptedAgent) -> Rig {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    agent.connect(&rig);
+    rig
+}
+
+pub(crate) async fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
+    for _ in 0..1000 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{what} never came");
+}
+
+pub(crate) async fn guest_info(rig: &Rig) -> Value {
+    let answer = client(rig)
+        .await
+        .get_guest_info(EmptyRequest {})
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(answer.response.unwrap().success);
+    serde_json::from_str(&answer.guest_info_response).unwrap()
+}

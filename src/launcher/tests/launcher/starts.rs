@@ -1,0 +1,209 @@
+//! Starts of a VM: how it is defined, when the start is answered, and which VMs are not started again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kubevirt_api::vmi::Vmi;
+use libvirt::fake::{Call, FakeDaemon};
+use libvirt::{DomainState, XmlKind};
+use serde_json::json;
+use virt_launcher::manager::{Answer, Command, SyncRequest};
+
+use crate::fake_libvirt_rig::{DOMAIN, Rig, count, state, sync, sync_of, vmi_json};
+use crate::scripted_hooks::ScriptedHooks;
+
+/// A VMI with placeholder interfaces, which need a second definition.
+fn with_placeholder_interfaces() -> SyncRequest {
+    let mut vmi = vmi_json();
+    vmi["metadata"]["annotations"] = json!({"kubevirt.io/pci-interface-slot-count": "3"});
+    sync_of(Vmi::from_json(vmi.to_string().as_bytes()).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn definition_in_two_steps_is_published_once() {
+    let rig = Rig::new().await;
+    rig.manager
+        .run(Command::sync(with_placeholder_interfaces()))
+        .await
+        .unwrap();
+    assert_eq!(rig.fake.count(Call::Define), 2);
+    let notifications = rig.notifications_until("Running").await;
+    assert_eq!(count(&notifications, "ADDED"), 1, "{notifications:#?}");
+    assert_eq!(count(&notifications, "Shutoff"), 2, "{notifications:#?}");
+    let domain = rig.fake.connect().unwrap().lookup(DOMAIN).unwrap().unwrap();
+    let xml = domain.xml(XmlKind::Inactive).unwrap();
+    assert!(!xml.contains("placeholder"), "{xml}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_definition_leaves_no_domain() {
+    let rig = Rig::new().await;
+    let failure = FakeDaemon::error(38, 10, "the daemon is out of breath");
+    rig.fake.fail_next(Call::Xml, failure);
+    let error = rig
+        .manager
+        .run(Command::sync(with_placeholder_interfaces()))
+        .await
+        .unwrap_err();
+    assert!(error.message().contains("out of breath"), "{error}");
+    assert_eq!(state(&rig), None);
+    rig.manager
+        .run(Command::sync(with_placeholder_interfaces()))
+        .await
+        .unwrap();
+    let notifications = rig.notifications_until("Running").await;
+    assert_eq!(
+        count(&notifications, "NonExistent"),
+        0,
+        "{notifications:#?}"
+    );
+    assert_eq!(count(&notifications, "ADDED"), 1, "{notifications:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn abandoned_and_repeated_sync_runs_once() {
+    let hooks = Arc::new(ScriptedHooks::default());
+    let rig = Rig::with(hooks.clone()).await;
+    rig.fake.delay(Call::Start, Duration::from_millis(300));
+    let impatient = tokio::time::timeout(
+        Duration::from_millis(50),
+        rig.manager.run(Command::sync(sync())),
+    );
+    assert!(impatient.await.is_err());
+    let (second, third) = tokio::join!(
+        rig.manager.run(Command::sync(sync())),
+        rig.manager.run(Command::sync(sync()))
+    );
+    second.unwrap();
+    third.unwrap();
+    assert_eq!(
+        (rig.fake.count(Call::Define), rig.fake.count(Call::Start)),
+        (1, 1)
+    );
+    assert_eq!(
+        (hooks.count("PreStart"), hooks.count("OnDefineDomain")),
+        (1, 1)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn start_is_answered_after_its_notification_was_accepted() {
+    let rig = Rig::new().await;
+    rig.handler.delay(Duration::from_millis(300));
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let accepted = rig.handler.notifications();
+    let alive = |line: &String| line.contains("StartingUp") || line.contains("Running");
+    assert!(accepted.iter().any(alive), "{accepted:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn delete_is_denied_until_the_start_is_reported() {
+    let rig = Rig::new().await;
+    rig.handler.refuse(true);
+    let answer = rig.manager.run(Command::sync(sync())).await;
+    assert_eq!(
+        answer.unwrap(),
+        Answer::Done,
+        "answered without a virt-handler"
+    );
+    let error = rig.manager.run(Command::Delete).await.unwrap_err();
+    assert!(error.message().contains("just been started"), "{error}");
+    assert_eq!(state(&rig), Some(DomainState::Running));
+    rig.handler.refuse(false);
+    rig.notifications_until("Running").await;
+    rig.manager.run(Command::Delete).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vm_that_has_run_before_is_not_started_and_can_be_deleted() {
+    let rig = Rig::new().await;
+    let mut vmi = vmi_json();
+    vmi["status"]["phase"] = "Running".into();
+    let request = sync_of(Vmi::from_json(vmi.to_string().as_bytes()).unwrap());
+    let answer = rig.manager.run(Command::sync(request)).await.unwrap();
+    assert_eq!(answer, Answer::NothingToDo);
+    assert_eq!(rig.fake.count(Call::Start), 0);
+    rig.manager.run(Command::Delete).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kill_does_not_wait_for_a_slow_start() {
+    let rig = Rig::new().await;
+    rig.fake.delay(Call::Start, Duration::from_millis(300));
+    let manager = rig.manager.clone();
+    let starting = tokio::spawn(async move { manager.run(Command::sync(sync())).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let manager = rig.manager.clone();
+    let waiting = tokio::spawn(async move { manager.run(Command::Pause).await });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    rig.manager.run(Command::Kill).await.unwrap();
+    assert!(matches!(state(&rig), None | Some(DomainState::Shutoff)));
+    let refused = waiting.await.unwrap().unwrap_err();
+    assert_eq!(refused.message(), "the virtual machine is being ended");
+    let _ = starting.await.unwrap();
+    assert!(
+        matches!(state(&rig), None | Some(DomainState::Shutoff)),
+        "nothing starts it afterwards"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ended_vm_is_not_started_again() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.fake.power_off(DOMAIN);
+    let mut json = vmi_json();
+    json["status"]["phase"] = "Running".into();
+    let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();
+    rig.manager.run(Command::sync(sync_of(vmi))).await.unwrap();
+    assert_eq!(state(&rig), Some(DomainState::Shutoff));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn vmi_that_starts_paused_stays_paused() {
+    let rig = Rig::new().await;
+    let mut json = vmi_json();
+    json["spec"]["startStrategy"] = "Paused".into();
+    let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();
+    for _ in 0..2 {
+        rig.manager
+            .run(Command::sync(sync_of(vmi.clone())))
+            .await
+            .unwrap();
+        assert_eq!(state(&rig), Some(DomainState::Paused));
+    }
+    rig.manager.run(Command::Unpause).await.unwrap();
+    assert_eq!(state(&rig), Some(DomainState::Running));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sync_of_another_vm_is_refused() {
+    let rig = Rig::new().await;
+    let mut json = vmi_json();
+    json["metadata"]["name"] = "other".into();
+    let vmi = Vmi::from_json(json.to_string().as_bytes()).unwrap();
+    let error = rig
+        .manager
+        .run(Command::sync(sync_of(vmi)))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        error.message(),
+        "this launcher runs default_vm1, not default_other"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn domain_of_an_earlier_launcher_is_defined_again() {
+    let rig = Rig::new().await;
+    let left = format!(
+        "<domain type='kvm'><name>{DOMAIN}</name><uuid>c5f0a5bc-1322-45b2-9526-5886dc7e2740</uuid></domain>"
+    );
+    let domain = rig.fake.connect().unwrap().define(&left).unwrap();
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(state(&rig), Some(DomainState::Running));
+    assert!(domain.xml(XmlKind::Inactive).unwrap().contains("<devices>"));
+    let defined = rig.fake.count(Call::Define);
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    assert_eq!(rig.fake.count(Call::Define), defined, "once a boot");
+}

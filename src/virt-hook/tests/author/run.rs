@@ -1,0 +1,125 @@
+//! `run`: one hook point on given inputs.
+
+use super::{POLICY, smbios, text, virt_hook, vmi, write};
+
+#[test]
+fn run_shows_what_a_hook_did() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    let shown = virt_hook(&["run", text(&module), "--vmi", text(&vmi)]).ok();
+    assert!(
+        shown.starts_with("smbios_hook at OnDefineDomain: ok, 1 change, ")
+            && shown.contains("    + <entry name='manufacturer'>Radical Edward</entry>\n"),
+        "{shown}"
+    );
+    let json = virt_hook(&["run", text(&module), "--vmi", text(&vmi), "--json"]).json();
+    let run = &json["result"]["runs"][0];
+    assert_eq!(
+        (run["outcome"].as_str(), run["changes"][0]["kind"].as_str()),
+        (Some("ok"), Some("inserted"))
+    );
+    assert!(
+        json["result"]["xml"]
+            .as_str()
+            .unwrap()
+            .contains("Radical Edward")
+    );
+}
+
+#[test]
+fn run_takes_a_domain_and_a_policy() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    let domain = "<domain type='kvm'><name>ns_vm</name><os/></domain>";
+    let domain = write(place.path(), "domain.xml", domain);
+    let arguments = [
+        "run",
+        text(&module),
+        "--vmi",
+        text(&vmi),
+        "--domain",
+        text(&domain),
+    ];
+    let json = virt_hook(&[&arguments[..], &["--json"]].concat()).json();
+    let xml = json["result"]["xml"].as_str().unwrap();
+    assert!(
+        xml.starts_with("<domain type='kvm'>") && xml.contains("smbios mode="),
+        "{xml}"
+    );
+
+    let policy = write(
+        place.path(),
+        "policy.yaml",
+        "allow:\n  paths: [/domain/title]\n",
+    );
+    let refused = virt_hook(&[&arguments[..], &["--policy", text(&policy)]].concat());
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains("policy.yaml:2:10"), "{}", refused.err);
+}
+
+#[test]
+fn run_wants_to_know_where_and_tells_of_a_veto() {
+    let place = tempfile::tempdir().unwrap();
+    let vmi = vmi(place.path());
+    let policy = write(place.path(), "policy.yaml", POLICY);
+    let module = super::pod::every_point();
+    let run = |more: &[&str]| {
+        let given = ["--vmi", text(&vmi), "--policy", text(&policy)];
+        virt_hook(&[&["run", text(&module)], &given[..], more].concat())
+    };
+    let asked = run(&[]);
+    assert_eq!(asked.code, 2);
+    assert!(
+        asked.err.contains("--point") && asked.err.contains("PreStart"),
+        "{}",
+        asked.err
+    );
+    let started = run(&["--point", "PreStart"]).ok();
+    assert!(started.contains("info: vm may start: Boot"), "{started}");
+
+    let text = std::fs::read_to_string(&vmi).unwrap();
+    std::fs::write(&vmi, text.replace("do: nothing", "do: veto")).unwrap();
+    let veto = run(&["--point", "PreStart", "--json"]);
+    assert_eq!(veto.code, 1);
+    let run = &veto.json()["result"]["runs"][0];
+    assert_eq!(run["outcome"], "veto");
+    assert!(veto.err.contains("licence expired"), "{}", veto.err);
+}
+
+#[test]
+fn run_refuses_inputs_of_another_hook_point() {
+    let place = tempfile::tempdir().unwrap();
+    let vmi = vmi(place.path());
+    let policy = write(place.path(), "policy.yaml", POLICY);
+    let device = "<disk type='file'><target dev='sda'/><alias name='ua-d'/></disk>";
+    let device = write(place.path(), "disk.xml", device);
+    let module = super::pod::every_point();
+    let run = |more: &[&str]| {
+        let given = ["--vmi", text(&vmi), "--policy", text(&policy)];
+        virt_hook(&[&["run", text(&module)], &given[..], more].concat())
+    };
+    for (more, part) in [
+        (
+            &["--point", "PreStart", "--parameter", "max-downtime=5"][..],
+            "--parameter is for PreMigrationSource",
+        ),
+        (
+            &["--point", "PreStart", "--device", text(&device)],
+            "--device is for OnAttachDevice",
+        ),
+        (&["--point", "OnAttachDevice"], "with --device"),
+        (
+            &["--device", text(&device), "--parameter", "max-downtime=5"],
+            "--parameter",
+        ),
+    ] {
+        let refused = run(more);
+        assert_eq!(refused.code, 2, "{}", refused.err);
+        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+    }
+    // An input says which hook point is meant.
+    let migrated = run(&["--parameter", "max-downtime=5", "--json"]);
+    assert_eq!(migrated.result()["hookPoint"], "PreMigrationSource");
+    let attached = run(&["--device", text(&device)]).ok();
+    assert!(attached.contains("info: Hotplug: "), "{attached}");
+}

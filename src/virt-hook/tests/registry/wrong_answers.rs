@@ -1,0 +1,68 @@
+//! What a registry says wrongly, and artifacts of older tools.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::lying_registry::{Answer, LyingRegistry, manifest_of, sha256};
+use crate::{OLD, WASM, pull, pull_within};
+
+#[test]
+fn older_wasm_artifacts_are_pulled() {
+    let place = tempfile::tempdir().unwrap();
+    let manifest = manifest_of(OLD, WASM, WASM.len());
+    let registry = LyingRegistry::start(move |path| match path {
+        "/v2/a/manifests/1" => Answer::of(manifest.clone()),
+        _ => Answer::of(WASM.to_vec()),
+    });
+    let into = place.path().join("into");
+    let pulled = pull(&registry, &into, "a:1").result();
+    assert_eq!(pulled["kind"], "old wasm artifact");
+    assert_eq!(fs::read(into.join("a/hook.wasm")).unwrap(), WASM);
+}
+
+#[test]
+fn what_a_registry_lies_about_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let into = place.path().join("into");
+    let right = || manifest_of(OLD, WASM, WASM.len());
+    let pinned = format!("a@{}", sha256(&right()));
+    let module = || Answer::of(WASM.to_vec());
+    let cases: Vec<(&str, &str, Answer, Answer)> = vec![
+        // The reference, a part of the error, the manifest, the blob.
+        (&pinned, "has the digest", Answer::of(manifest_of(OLD, b"\0asm", 4)), module()),
+        ("a:1", "has the digest", Answer::of(right()), Answer::of(b"\0asmotherx"[..8].to_vec())),
+        ("a:1", "v2/a/blobs/sha256", Answer::of(right()), module().claiming(100)),
+        ("a:1", "more than the 8 bytes", Answer::of(right()), Answer::of([WASM, WASM].concat())),
+        ("a:1", "more than the 4194304 bytes", Answer::of(vec![b' '; 5 << 20]), module()),
+        ("a:1", "more than the 33554432 bytes", Answer::of(manifest_of(OLD, WASM, 1 << 40)), module()),
+        ("a:1", "no JSON", Answer::of(b"hello".to_vec()), module()),
+        ("a:1", "v2/a/manifests/1", Answer::of(right()).claiming(1 << 20), module()),
+        ("a:1", "within 5s", Answer::Silence, module()),
+        ("a:1", "within 5s", Answer::of(right()), Answer::Silence),
+        ("a:1", "nothing of this name", Answer::status(404), module()),
+        ("a:1", "answers 500: \"gone \\u{1b}[2J\"", Answer::error("gone \u{1b}[2J"), module()),
+        ("a:1", "neither an image nor", Answer::of(manifest_of(["x\u{1b}", "y"], WASM, 8)), module()),
+        ("a:1", "no sha256 digest", Answer::of(
+            json!({"config": {"mediaType": OLD[0]}, "layers": [{"mediaType": OLD[1], "digest": "../x"}]})
+                .to_string().into_bytes()), module()),
+        ("a:1", "one layer", Answer::of(
+            json!({"config": {"mediaType": OLD[0]}, "layers": []}).to_string().into_bytes()), module()),
+        ("a:1", "no WebAssembly", Answer::of(manifest_of(OLD, b"#!/bin/s", 8)),
+            Answer::of(b"#!/bin/s".to_vec())),
+        ("a:1", "no https address", Answer::challenge("Bearer realm=\"https://a@b/\""), module()),
+    ];
+    for (reference, part, manifest, blob) in cases {
+        let registry = LyingRegistry::start(move |path| match path.contains("/manifests/") {
+            true => manifest.clone(),
+            false => blob.clone(),
+        });
+        // A short deadline only where it is to pass: the machine may be busy.
+        let seconds = if part == "within 5s" { "5" } else { "120" };
+        let refused = pull_within(seconds, &registry, &into, reference);
+        assert!([1, 3].contains(&refused.code), "{part}: {}", refused.err);
+        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+        assert_eq!(refused.err.lines().count(), 1, "{}", refused.err);
+        assert!(!into.exists(), "{part}");
+    }
+}
