@@ -8,7 +8,6 @@
 
 mod copied_disks;
 mod cpu_placement;
-mod data_size;
 mod disk_element;
 mod error;
 mod incoming_devices;
@@ -16,10 +15,11 @@ mod incoming_domain;
 mod migrated_volumes;
 mod target_identity;
 mod target_xml;
+mod transfer_size;
 
 pub use copied_disks::{disks_to_copy, migrated_volume_disks};
 pub use cpu_placement::TargetProcessors;
-pub use data_size::{completion_units, migrated_volume_bytes};
 pub use error::MigrationXmlError;
 pub use incoming_domain::{IncomingEdits, incoming_xml};
 pub use target_xml::{DestinationEdits, destination_xml};
+pub use transfer_size::{completion_units, migrated_volume_bytes};

@@ -5,7 +5,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use ipnet::Ipv4Net;
 
 use crate::pod_network::mac_address::Mac;
-use crate::pod_network::subnet::Subnets;
+use crate::pod_network::masquerade_subnet::Subnets;
 
 /// A guest's addresses on one network, without any if the network has no IP.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

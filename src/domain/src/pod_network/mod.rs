@@ -18,8 +18,8 @@ mod domain_attachment;
 mod error;
 mod link_names;
 mod mac_address;
+mod masquerade_subnet;
 mod resolv_conf;
-mod subnet;
 mod tap_device;
 mod vif_cache;
 

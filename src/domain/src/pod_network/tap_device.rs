@@ -10,7 +10,7 @@ use crate::pod_network::domain_attachment::is_tap;
 use crate::pod_network::error::PodNetworkError;
 use crate::pod_network::link_names;
 use crate::pod_network::mac_address::Mac;
-use crate::pod_network::subnet::Subnets;
+use crate::pod_network::masquerade_subnet::Subnets;
 use crate::spec::{self, DomainSpec, InterfaceTarget, Mtu};
 
 /// A link in the pod.

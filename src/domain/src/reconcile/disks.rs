@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::change::DeviceChange;
+use super::device_change::DeviceChange;
 use super::live_domain::Live;
 use crate::disk_backend::DiskBackend;
 use crate::spec::Disk;

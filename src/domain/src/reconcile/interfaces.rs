@@ -3,7 +3,7 @@
 use domain_xml::Element;
 use kubevirt_api::vmi::{self, Vmi};
 
-use super::change::DeviceChange;
+use super::device_change::DeviceChange;
 use super::live_domain::{Live, is_named};
 use crate::pod_network::hotplug_tap;
 use crate::spec::Interface;

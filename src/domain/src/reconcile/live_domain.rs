@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use domain_xml::{Document, Element};
 use kubevirt_api::typed_xml::{ReadElement, WriteElement, Writer};
 
-use super::change::LiveDevice;
+use super::device_change::LiveDevice;
 use crate::parse::ParseError;
 use crate::spec::{Alias, Disk, HostDevice, Interface};
 

@@ -9,34 +9,34 @@
 //! The rules are KubeVirt's: disks match by their target alone, interfaces by their alias. A device of the running domain
 //! is sent back to libvirt as libvirt described it, so that elements of hooks, letter case and unknown elements stay.
 
-mod change;
+mod cdrom_media;
+mod device_change;
 mod disks;
 mod failed_attach_leftovers;
 mod interfaces;
 mod live_domain;
-mod media;
-mod memory;
 mod sriov_interfaces;
 mod unapplied_settings;
+mod virtio_mem;
 
 use kubevirt_api::vmi::Vmi;
 
 use crate::spec::DomainSpec;
 
-pub use change::{DeviceChange, LiveDevice, MediumChange};
+pub use device_change::{DeviceChange, LiveDevice, MediumChange};
 pub use disks::data_path;
 pub use failed_attach_leftovers::{AttachLeftovers, BlockNode, DeviceParts, QomMember};
 pub use live_domain::{LiveDomain, device_xml};
-pub use memory::{MemoryChange, MemoryChangeError, memory_change};
 pub use sriov_interfaces::{HostDeviceAttachment, sriov_attachments, sriov_interfaces};
 pub use unapplied_settings::RunningSettings;
+pub use virtio_mem::{MemoryChange, MemoryChangeError, memory_change};
 
 /// The changes from the running domain to the wanted one, in the order in which they are made. `wanted` is the domain
 /// that `vmi` converts to.
 pub fn plan(vmi: &Vmi, wanted: &DomainSpec, live: &LiveDomain) -> Vec<DeviceChange> {
     let disks = live.disks();
     let mut changes = disks::changes(&wanted.devices.disks, &disks);
-    changes.extend(media::changes(&wanted.devices.disks, &disks));
+    changes.extend(cdrom_media::changes(&wanted.devices.disks, &disks));
     // virt-handler leaves interfaces alone until the VMI runs.
     if vmi.value()["status"]["phase"] == "Running" {
         changes.extend(interfaces::changes(

@@ -2,7 +2,7 @@
 
 use kubevirt_api::vmi::Vmi;
 
-use super::change::LiveDevice;
+use super::device_change::LiveDevice;
 use super::live_domain::{LiveDomain, alias, device_xml, is_named};
 use crate::spec::{Alias, DomainSpec, HostDevice, SRIOV_ALIAS};
 

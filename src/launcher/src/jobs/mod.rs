@@ -10,8 +10,8 @@
 //! panics.
 
 mod backup;
-mod connection;
 mod error;
+mod job_connection;
 mod job_signals;
 mod memory_dump;
 mod migration;
@@ -38,7 +38,7 @@ pub(crate) use job_signals::JobSignals;
 pub(crate) use memory_dump::MemoryDumpRequest;
 pub(crate) use migration::{MigrationJob, MigrationRefusal};
 
-use connection::{JobConnection, domain_call};
+use job_connection::{JobConnection, domain_call};
 use migration::{MigrationControl, MigrationRecord};
 
 use crate::agent::Freezer;

@@ -7,8 +7,8 @@
 //! [`kubevirt_api::libvirt_hook_protocol`] has the protocol. KubeVirt's own hook keeps its side of the connection open, so that
 //! the end of the document is found in the document.
 
+mod domain_xml_end;
 pub(crate) mod hook_link;
-mod xml_end;
 
 use std::io;
 use std::os::unix::net;
@@ -113,7 +113,7 @@ async fn read(connection: &mut UnixStream) -> io::Result<Result<String, String>>
                 "the incoming domain has more than {MAX_BYTES} bytes"
             )));
         }
-        if read == 0 || xml_end::is_complete(&bytes) {
+        if read == 0 || domain_xml_end::is_complete(&bytes) {
             let text = String::from_utf8(bytes);
             return Ok(text.map_err(|_| "the incoming domain is not UTF-8".to_owned()));
         }

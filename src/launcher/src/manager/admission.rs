@@ -13,8 +13,8 @@
 //! twice, so equal commands share one answer. Every caller is answered exactly once.
 
 use super::command::{Command, Condition, Kind, Lane, Repeat};
+use super::command_refusal::Refusal;
 use super::migration_arrival_stage::ArrivalStage;
-use super::refusal::Refusal;
 use super::request_id::RequestId;
 use super::vm_state::{Phase, Role, VmState};
 

@@ -8,7 +8,7 @@ use kubevirt_api::vmi::Vmi;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::Answer;
+use super::command_answer::Answer;
 use super::error::OpError;
 use super::ops;
 use super::sync_request::SyncRequest;

@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
 use super::admission::{Action, Queue};
-use super::answer::Answer;
 use super::command::{Command, CommandContext};
+use super::command_answer::Answer;
+use super::command_refusal::Refusal;
 use super::error::OpError;
-use super::refusal::Refusal;
 use super::request_id::RequestId;
 use super::vm_context::VmContext;
 use super::vm_state::VmState;

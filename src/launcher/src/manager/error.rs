@@ -8,8 +8,8 @@ use domain::hotplug_ports::HotplugPortsError;
 use domain::reconcile::MemoryChangeError;
 use hook_host::HookError;
 
+use super::command_refusal::Refusal;
 use super::device_change_error::DeviceChangeError;
-use super::refusal::Refusal;
 use crate::agent::FreezeError;
 use crate::blocking::NoAnswer;
 use crate::boot::boot_resources::BootResourceError;

@@ -7,8 +7,8 @@ use hook_host::Reason;
 use tokio::sync::{Mutex, Notify, mpsc, watch};
 
 use super::alert_reporter::AlertReporter;
-use super::handle::Manager;
 use super::kubevirt_metadata::Metadata;
+use super::manager_handle::Manager;
 use super::migration_arrival;
 use super::observer::Observer;
 use super::start_notification::StartReport;

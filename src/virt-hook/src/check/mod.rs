@@ -3,13 +3,13 @@
 mod behaviour;
 mod finding;
 mod libvirt_define;
+mod libvirt_schema;
 mod libvirt_version;
 mod migrated_vmi;
 mod migration;
 mod module_checks;
 mod required_versions;
 mod sample_vmis;
-mod schema;
 mod tool_process;
 
 use std::collections::BTreeSet;
@@ -137,7 +137,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     findings.push(migration::finding(&ran, loaded.description())?);
     if !arguments.without_libvirt {
         findings.push(libvirt_version::finding(place.path()));
-        findings.push(schema::finding(&ran)?);
+        findings.push(libvirt_schema::finding(&ran)?);
         findings.extend(libvirt_define::findings(&ran)?);
     }
     Ok(CheckReport { findings })

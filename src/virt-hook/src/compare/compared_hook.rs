@@ -8,7 +8,7 @@ use anyhow::Context;
 use hook_host::policy::OperatorPolicy;
 use hook_host::{HookPoint, PolicySource};
 
-use super::script::Script;
+use super::sidecar_shim_script::Script;
 use super::vmi_comparison::Outcome;
 use crate::exit::Failure;
 use crate::inputs::VmiInput;

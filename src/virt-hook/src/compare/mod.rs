@@ -1,7 +1,7 @@
 //! `virt-hook compare`: a port against its original, or hooks against none, over many VMIs.
 
 mod compared_hook;
-mod script;
+mod sidecar_shim_script;
 mod vmi_comparison;
 mod vmi_files;
 

@@ -15,8 +15,8 @@ use crate::blocking;
 use crate::boot::boot_resources::{BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks};
 use crate::boot::host::{HostQuery, block_volumes};
 use crate::manager::applied_hooks::AppliedHook;
+use crate::manager::command_refusal::Refusal;
 use crate::manager::error::OpError;
-use crate::manager::refusal::Refusal;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 

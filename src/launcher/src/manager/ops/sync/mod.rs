@@ -26,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 use super::prepare_domain::{self, require_own_vm, until};
 use crate::boot::host::wait_for_network_info;
 use crate::manager::Answer;
+use crate::manager::command_refusal::Refusal;
 use crate::manager::error::OpError;
-use crate::manager::refusal::Refusal;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
 

@@ -2,7 +2,7 @@
 
 use domain_xml::Element;
 
-use super::change::{DeviceChange, MediumChange};
+use super::device_change::{DeviceChange, MediumChange};
 use super::disks::{is_hotpluggable, is_hotplugged};
 use super::live_domain::Live;
 use crate::disk_backend::DiskBackend;

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::Instrument;
 
-use super::answer::Answer;
 use super::command::Command;
+use super::command_answer::Answer;
+use super::command_refusal::Refusal;
 use super::driver::{Driver, Message, Outcome, request_span};
 use super::error::OpError;
-use super::refusal::Refusal;
 use super::request_id::RequestId;
 use super::sync_request::SyncRequest;
 use super::vm_context::VmContext;
