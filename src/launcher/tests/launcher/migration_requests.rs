@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use libvirt::fake::{Call, MigrationPlan};
+use libvirt::fake::MigrationPlan;
 use proto::cmd::v1::{MigrationRequest, Response, Vmi};
 use serde_json::{Value, json};
 use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
-use crate::fake_libvirt_rig::{Rig, sync, vmi_json};
+use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, vmi_json};
 
 pub(crate) const SLOW: MigrationPlan = MigrationPlan {
     prepare: Duration::ZERO,
