@@ -152,11 +152,12 @@ fn is_forbidden_declaration(name: &str, uri: &str) -> bool {
         "http://www.w3.org/2000/xmlns/",
     ];
     match name.strip_prefix("xmlns") {
-        Some("") => reserved.contains(&uri),
+        Some("") => reserved.contains(&uri) || uri.len() > 1024,
         Some(rest) if rest.starts_with(':') => {
             let prefix = &rest[1..];
             self::name(prefix).is_none()
                 || prefix.contains(':')
+                || uri.len() > 1024
                 || ["", "xml", "xmlns"].contains(&prefix)
                 || uri.is_empty()
                 || reserved.contains(&uri)
@@ -177,9 +178,10 @@ fn reference(raw: &str) -> Option<String> {
     is_char(character).then(|| character.to_string())
 }
 
+/// A qualified name of Namespaces in XML 1.0.
 fn name(name: &str) -> Option<String> {
     let starts = |c: char| {
-        matches!(c, ':' | '_' | 'A'..='Z' | 'a'..='z' | '\u{C0}'..='\u{D6}' | '\u{D8}'..='\u{F6}'
+        matches!(c, '_' | 'A'..='Z' | 'a'..='z' | '\u{C0}'..='\u{D6}' | '\u{D8}'..='\u{F6}'
             | '\u{F8}'..='\u{2FF}' | '\u{370}'..='\u{37D}' | '\u{37F}'..='\u{1FFF}'
             | '\u{200C}'..='\u{200D}' | '\u{2070}'..='\u{218F}' | '\u{2C00}'..='\u{2FEF}'
             | '\u{3001}'..='\u{D7FF}' | '\u{F900}'..='\u{FDCF}' | '\u{FDF0}'..='\u{FFFD}'
@@ -190,7 +192,10 @@ fn name(name: &str) -> Option<String> {
             || matches!(c, '-' | '.' | '0'..='9' | '\u{B7}' | '\u{300}'..='\u{36F}'
                 | '\u{203F}'..='\u{2040}')
     };
-    (name.starts_with(starts) && name.chars().all(continues)).then(|| name.to_owned())
+    let mut parts = name.splitn(2, ':');
+    parts
+        .all(|part| part.starts_with(starts) && part.chars().all(continues))
+        .then(|| name.to_owned())
 }
 
 fn is_char(c: char) -> bool {

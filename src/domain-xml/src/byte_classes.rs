@@ -1,6 +1,6 @@
 //! Classes of bytes in markup. Most of a document costs one table look-up per byte.
 
-/// Part of an ASCII name.
+/// Part of an ASCII name; the colon between prefix and local name is not.
 pub(crate) const NAME: u8 = 1;
 /// Start of an ASCII name.
 pub(crate) const NAME_START: u8 = 1 << 1;
@@ -25,7 +25,7 @@ const fn table() -> [u8; 256] {
     let mut byte = 0;
     while byte < 256 {
         table[byte] = match byte as u8 {
-            b'A'..=b'Z' | b'a'..=b'z' | b'_' | b':' => NAME | NAME_START,
+            b'A'..=b'Z' | b'a'..=b'z' | b'_' => NAME | NAME_START,
             b'0'..=b'9' | b'-' | b'.' => NAME,
             b' ' | b'\t' | b'\n' | b'\r' => SPACE,
             b'=' => EQUALS,

@@ -68,8 +68,18 @@ pub(crate) fn declared_prefix(attribute: &str) -> Option<&str> {
     }
 }
 
-/// Whether `name` is a valid name of an element or attribute.
+/// Whether `name` is a valid name of an element or attribute: a qualified name of Namespaces in XML 1.0.
+///
+/// libvirt's parser accepts a colon elsewhere, but keeps it in the local name: `:uid` is not `uid` to any reader.
 pub(crate) fn is_valid(name: &str) -> bool {
+    match name.split_once(':') {
+        Some((prefix, local)) => is_valid_part(prefix) && is_valid_part(local),
+        None => is_valid_part(name),
+    }
+}
+
+/// Whether this is a prefix or a local name.
+pub(crate) fn is_valid_part(name: &str) -> bool {
     let mut characters = name.chars();
     characters.next().is_some_and(starts_name) && characters.all(continues)
 }
@@ -91,13 +101,14 @@ pub(crate) fn sanitized(name: &str) -> Cow<'_, str> {
 
 fn starts_name(c: char) -> bool {
     c.is_ascii_alphabetic()
-        || matches!(c, '_' | ':')
+        || c == '_'
         || matches!(c as u32,
             0xC0..=0xD6 | 0xD8..=0xF6 | 0xF8..=0x2FF | 0x370..=0x37D | 0x37F..=0x1FFF
             | 0x200C..=0x200D | 0x2070..=0x218F | 0x2C00..=0x2FEF | 0x3001..=0xD7FF
             | 0xF900..=0xFDCF | 0xFDF0..=0xFFFD | 0x10000..=0xEFFFF)
 }
 
+/// Whether a prefix or a local name may have this character after its first.
 pub(crate) fn continues(c: char) -> bool {
     starts_name(c)
         || c.is_ascii_digit()
@@ -119,10 +130,22 @@ mod tests {
     }
 
     #[test]
+    fn a_colon_stands_once_and_between_names() {
+        for valid in ["a", "a:b", "ä:_b", "a-1:b.2"] {
+            assert!(is_valid(valid), "{valid}");
+        }
+        for invalid in ["", ":", ":a", "a:", "a::b", "a:b:c", "a:1", "1:a"] {
+            assert!(!is_valid(invalid), "{invalid}");
+        }
+    }
+
+    #[test]
     fn invalid_names_are_sanitized() {
         assert_eq!(sanitized("a b<c"), "a_b_c");
         assert_eq!(sanitized("1st"), "_1st");
         assert_eq!(sanitized(""), "_");
+        assert_eq!(sanitized("a:b"), "a:b");
+        assert_eq!(sanitized(":a:b"), "_a_b");
         assert!(is_valid(&sanitized("\u{0}é")));
     }
 }

@@ -287,6 +287,13 @@ fn attributes_and_namespaces_are_limited() {
         attributes(65, "xmlns:n"),
         Err(ParseErrorKind::TooManyNamespaces(64))
     );
+    let namespace = |bytes: usize| {
+        Document::parse(&format!("<a xmlns:n='{}'/>", "u".repeat(bytes)))
+            .map(drop)
+            .map_err(|error| error.kind)
+    };
+    assert_eq!(namespace(1024), Ok(()));
+    assert_eq!(namespace(1025), Err(ParseErrorKind::LongNamespace(1024)));
 }
 
 #[test]

@@ -393,12 +393,13 @@ async fn describes_itself_differently_each_time() {
 
 #[tokio::test]
 async fn wants_what_no_host_has() {
-    let component = wat::parse_str(
-        r#"(component (import "wasi:http/outgoing-handler@0.2.0" (instance
-            (export "handle" (func)))))"#,
-    );
-    let text = refusal(&component.unwrap()).await;
-    assert!(text.contains("virt-hook:hooks@0.1 component"), "{text}");
+    let guest = HandwrittenGuest {
+        imports: "\n  (import \"virt-hook:hooks/teapot@0.1.0\" \"brew\" (func $brew))",
+        ..HandwrittenGuest::default()
+    };
+    let interface = "interface teapot { brew: func(); }";
+    let text = refusal(&guest.module_for("0.1.0", interface, "import teapot;")).await;
+    assert!(text.contains("teapot"), "{text}");
 }
 
 #[tokio::test]

@@ -95,10 +95,11 @@ async fn a_plugin_with_such_a_peer_fails_by_its_name() {
         let define =
             async |plugins: &Plugins| chain.define(&invocation(), "{}", XML.into(), plugins).await;
         let error = define(&plugins("Fail")).await.err().unwrap().to_string();
-        assert!(error.contains("plugin"), "{peer:?}: {error}");
+        assert!(error.contains("plugin/p"), "{peer:?}: {error}");
         assert!(error.len() < 5000, "{peer:?}: {error}");
         let (xml, runs) = define(&plugins("Ignore")).await.unwrap();
         assert_eq!(xml, XML, "{peer:?}");
+        assert_eq!(runs.len(), 1, "{peer:?}");
         assert!(
             runs.iter().all(|run| !matches!(run.outcome, Outcome::Ok)),
             "{peer:?}"

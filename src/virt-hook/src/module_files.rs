@@ -117,6 +117,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<HookModule>> {
         found.extend(find_in(path)?);
     }
     let mut names = BTreeMap::new();
+    let mut parents = BTreeMap::new();
     for hook in &found {
         if let Some(other) = names.insert((&hook.directory, hook.file_name()), &hook.module) {
             if *other == hook.module {
@@ -126,6 +127,16 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Vec<HookModule>> {
                 "{} and {} would both be the hook {}: put them into directories of different names",
                 other.display(),
                 hook.module.display(),
+                hook.directory
+            );
+        }
+        // They would get each other's settings.
+        let parent = parent(&hook.module);
+        if *parents.entry(&hook.directory).or_insert(parent) != parent {
+            bail!(
+                "{} and {} would both be in the hook directory {}: put them into directories of different names",
+                parents[&hook.directory].display(),
+                parent.display(),
                 hook.directory
             );
         }

@@ -121,6 +121,12 @@ impl Hooks {
                 break;
             }
         }
+        if self.chain.has_stopped_recording() {
+            return Err(Failure::Machine(anyhow!(
+                "{}: writing what the hooks did takes too long; TMPDIR names another directory",
+                self.place.path().display()
+            )));
+        }
         results.runs = self.take_records()?.iter().map(RunReport::from).collect();
         Ok(results)
     }

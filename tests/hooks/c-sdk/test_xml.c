@@ -144,6 +144,10 @@ static void facts_about_the_pod_are_given(void) {
     CHECK(pod_networks("infra/lab", true, &found, &count, &why) == POD_FACT && count == 2);
     CHECK(found[0].ip_count == 1 && text_is(found[0].ips[0], "192.0.2.10") && found[1].ip_count == 0);
     CHECK(pod_networks("lab", false, &found, &count, &why) == POD_NONE && count == 0);
+    native_pod_network("infra/wan", "", "", false);
+    native_pod_network("infra/lab", "", "", false);
+    native_invocation("namespace", "infra");
+    CHECK(pod_networks("lab", true, &found, &count, &why) == POD_FACT && count == 3);
     CHECK(pod_default_network(true, &cluster, &why) == POD_FACT && text_is(cluster.name, "cbr0"));
 }
 

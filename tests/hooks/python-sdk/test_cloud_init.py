@@ -72,6 +72,9 @@ class YamlTest(unittest.TestCase):
             ("\n  - 8080", 80, "\n  - 8080\n  - 80"),
             ("\n  - vim: 1", "vim: 1", '\n  - vim: 1\n  - "vim: 1"'),
             ("\n  - - vim", "vim", '\n  - - vim\n  - "vim"'),
+            ("\n  - restart\n\n    sshd", "restart", '\n  - restart\n\n    sshd\n  - "restart"'),
+            ("\n  - a\n    # b", "a", "\n  - a\n    # b"),
+            ("[a, b,]", "c", '[a, b, "c"]'),
         ]:
             after = f"list: {after}\n"
             self.assertEqual(twice(f"list: {before}\n", lambda yaml: yaml.add("list", item)), after)

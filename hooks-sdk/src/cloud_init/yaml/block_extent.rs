@@ -23,6 +23,12 @@ pub(super) fn depth(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
+/// Whether the item of a list at `indent` goes on in the lines after its first.
+pub(super) fn goes_on(after: &[String], indent: usize) -> bool {
+    let next = after.iter().find(|line| !is_idle(line));
+    next.is_some_and(|line| depth(line) > indent)
+}
+
 fn is_item(line: &str) -> bool {
     let text = line.trim_start_matches(' ');
     text.starts_with("- ") || text.trim_end() == "-"

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::CloudInitError;
 use crate::dotted_path::{self, Step};
-use block_extent::{Below, Scope, below, depth, end_of_value, is_idle, split_key};
+use block_extent::{Below, Scope, below, depth, end_of_value, goes_on, is_idle, split_key};
 
 /// A YAML document whose top level is a mapping. Comments and everything that is not edited are kept.
 ///
@@ -177,12 +177,14 @@ impl Yaml {
         };
         let added = block(list.indent);
         let there = &self.lines[list.begin..list.end];
-        let is_item = |line: &String| {
+        let is_item = |(at, line): (usize, &String)| {
             let written = line.get(list.indent..).and_then(|at| at.strip_prefix("- "));
-            depth(line) == list.indent && written.is_some_and(|at| inline_value::is_item(at, item))
+            depth(line) == list.indent
+                && written.is_some_and(|at| inline_value::is_item(at, item))
+                && !goes_on(&there[at + 1..], list.indent)
         };
-        let is_there =
-            there.iter().any(is_item) || there.windows(added.len()).any(|lines| lines == added);
+        let is_there = there.iter().enumerate().any(is_item)
+            || there.windows(added.len()).any(|lines| lines == added);
         if !is_there {
             self.lines.splice(list.end..list.end, added);
         }
@@ -202,7 +204,12 @@ impl Yaml {
         if items.any(|written| inline_value::is_item(written, item)) {
             return Some(());
         }
-        let separator = if inside.trim().is_empty() { "" } else { ", " };
+        let separator = match inside.trim_end() {
+            "" => "",
+            // YAML allows a comma after the last item, and no second one.
+            open if open.ends_with(',') => " ",
+            _ => ", ",
+        };
         let close = found.value + list.len() - 1;
         line.insert_str(close, &format!("{separator}{flow}"));
         Some(())

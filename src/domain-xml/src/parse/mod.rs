@@ -46,6 +46,9 @@ pub enum ParseErrorKind {
     /// Too many namespace declarations in scope.
     #[error("more than the {0} namespace declarations allowed are in scope")]
     TooManyNamespaces(usize),
+    /// A namespace of more bytes than this.
+    #[error("a namespace has more than the {0} bytes allowed")]
+    LongNamespace(usize),
     /// A document type declaration, with or without entity declarations.
     #[error("a DOCTYPE is not accepted in domain XML")]
     Doctype,

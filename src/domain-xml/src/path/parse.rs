@@ -101,8 +101,8 @@ impl<'a> Cursor<'a> {
             return Ok(NameTest::Any);
         }
         match word.strip_suffix('*') {
-            Some(prefix) if prefix.ends_with(':') && name::is_valid(prefix) => {
-                Ok(NameTest::Prefix(prefix.to_owned()))
+            Some(start) if start.strip_suffix(':').is_some_and(name::is_valid_part) => {
+                Ok(NameTest::Prefix(start.to_owned()))
             }
             None if name::is_valid(word) => Ok(NameTest::Exact(word.to_owned())),
             _ => {

@@ -55,9 +55,13 @@ pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
         config: config.clone(),
         operator: operator.clone(),
     };
+    let recorder = match &config.record {
+        Some(record) => Some(Recorder::open(record).await?),
+        None => None,
+    };
     let chain_config = ChainConfig {
         limits: config.limits.clone(),
-        recorder: config.record.as_ref().map(Recorder::open).transpose()?,
+        recorder,
         operator: operator.clone(),
         plugins_dir: config.plugins_dir.clone(),
         plugin_modules: Some(Box::new(plugin_modules)),

@@ -97,9 +97,9 @@ pub(super) fn scan(hooks_dir: &Path) -> Result<HooksListing, ScanError> {
     let entries = root
         .entries()
         .map_err(failed(hooks_dir.display().to_string()))?;
-    for (seen, entry) in entries.flatten().enumerate() {
-        refuse_more(seen).map_err(failed(hooks_dir.display().to_string()))?;
-        let Some(name) = visible(&entry) else {
+    for (seen, entry) in entries.enumerate() {
+        let name = refuse_more(seen).and_then(|()| visible(&entry?));
+        let Some(name) = name.map_err(failed(hooks_dir.display().to_string()))? else {
             continue;
         };
         let path = || hooks_dir.join(&name).display().to_string();
@@ -123,23 +123,32 @@ pub(super) fn scan(hooks_dir: &Path) -> Result<HooksListing, ScanError> {
     Ok(listing)
 }
 
-/// Why an entry that is no directory looks like a hook. `None` for stray files and what was removed meanwhile.
+/// Why an entry that is no directory may be a hook. `None` for stray files and what was removed meanwhile.
 fn no_directory(root: &Dir, name: &str, found: io::Result<Metadata>) -> Option<String> {
     match found {
         Ok(_) if name.ends_with(".wasm") => Some(format!(
             "{name} is in no directory of its own, after which it would be named"
         )),
+        Ok(_) => None,
         Err(error) if is_link(root, name) => Some(format!(
             "{name} is a link that cannot be followed within the directory ({error})"
         )),
-        _ => None,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => Some(format!("{name} cannot be read ({error})")),
     }
 }
 
 /// The name, unless it is hidden: ConfigMap and Secret mounts keep their versions under hidden names.
-fn visible(entry: &DirEntry) -> Option<String> {
-    let name = entry.file_name().into_string().ok()?;
-    (!name.starts_with('.')).then_some(name)
+fn visible(entry: &DirEntry) -> io::Result<Option<String>> {
+    let name = entry.file_name();
+    if name.as_encoded_bytes().starts_with(b".") {
+        return Ok(None);
+    }
+    name.into_string().map(Some).map_err(|name| {
+        let name = printable(&name.to_string_lossy(), 253);
+        let reason = format!("the name \"{name}\" is no UTF-8; rename it");
+        io::Error::new(io::ErrorKind::InvalidInput, reason)
+    })
 }
 
 /// Names of hooks are printed in logs, events and errors.
@@ -169,9 +178,9 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io
         metadata.or_else(|_| directory.symlink_metadata(file)).ok()
     };
     let settings = beside(HOOK_YAML);
-    for (seen, entry) in directory.entries()?.flatten().enumerate() {
+    for (seen, entry) in directory.entries()?.enumerate() {
         refuse_more(seen)?;
-        let Some(file) = visible(&entry) else {
+        let Some(file) = visible(&entry?)? else {
             continue;
         };
         let is_module = file.ends_with(".wasm");
@@ -189,7 +198,12 @@ fn scan_directory(directory: &Dir, name: &str, listing: &mut HooksListing) -> io
                 listing.dangling.push(id);
                 continue;
             }
-            Err(_) => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => {
+                let reason = format!("{id} cannot be read ({error})");
+                listing.unusable.push(reason);
+                continue;
+            }
         };
         let Some(kind) = kind(metadata.file_type(), is_module) else {
             if is_module {

@@ -22,6 +22,10 @@ use crate::{
     Outcome, Run,
 };
 
+/// How long records may take at a hook point without counting against the chain's deadline: with many hooks on a slow file
+/// system, virt-handler would wait too long.
+const EXCLUDED_RECORDING: Duration = Duration::from_secs(3);
+
 /// One hook point for all its hooks.
 pub(super) struct HookPointRun<'a> {
     limits: &'a Limits,
@@ -35,6 +39,8 @@ pub(super) struct HookPointRun<'a> {
     pub(super) spent: Duration,
     /// Time that does not count against the chain's deadline: in hooks with deadlines of their own, and to write records.
     pub(super) excluded: Duration,
+    /// The part of `excluded` that records took.
+    recording: Duration,
     pub(super) runs: Vec<Run>,
     recorder: Option<&'a Recorder>,
     pod: &'a PodFacts,
@@ -182,6 +188,7 @@ impl<'a> HookPointRun<'a> {
             deadline: limits.chain_deadline,
             spent: Duration::ZERO,
             excluded: Duration::ZERO,
+            recording: Duration::ZERO,
             runs: Vec::new(),
             recorder,
             pod,
@@ -198,6 +205,8 @@ impl<'a> HookPointRun<'a> {
         input: Input<'_>,
     ) -> Result<Output, HookError> {
         let (run, output, recording) = self.call_and_record(hook, input).await;
+        let recording = recording.min(EXCLUDED_RECORDING.saturating_sub(self.recording));
+        self.recording += recording;
         self.excluded += recording;
         if hook.body.has_own_deadline() {
             self.excluded += run.duration;

@@ -92,6 +92,12 @@ impl Chain {
         self.hooks.iter().map(|hook| hook.info.clone()).collect()
     }
 
+    /// Whether records are missing, because the file system of their directory did not answer in time.
+    pub fn has_stopped_recording(&self) -> bool {
+        let recorder = self.config.recorder.as_ref();
+        recorder.is_some_and(Recorder::has_stopped)
+    }
+
     /// Counts of the hooks' calls since the collection.
     #[must_use]
     pub fn metrics(&self) -> &Arc<HookMetrics> {

@@ -66,7 +66,7 @@ async fn the_time_of_a_record_does_not_count_against_the_chains_deadline() {
         sleep(SLOW);
         Ok(())
     });
-    let (recorder, limits, facts) = (recorder.unwrap(), Limits::default(), PodFacts::None);
+    let (recorder, limits, facts) = (recorder, Limits::default(), PodFacts::None);
     let recorder = Some(&recorder);
     let mut run = HookPointRun::new(
         &limits,
@@ -106,7 +106,7 @@ async fn after_a_write_that_hangs_nothing_is_recorded() {
         }
         Ok(())
     });
-    let (recorder, limits, facts) = (recorder.unwrap(), Limits::default(), PodFacts::None);
+    let (recorder, limits, facts) = (recorder, Limits::default(), PodFacts::None);
     let mut run = HookPointRun::new(
         &limits,
         HookPoint::PreStart,

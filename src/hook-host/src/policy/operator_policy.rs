@@ -147,6 +147,9 @@ impl Rule {
     }
 }
 
+/// The shortest deadline of `describe`.
+const MIN_DESCRIBE_DEADLINE: Duration = Duration::from_millis(500);
+
 impl OperatorPolicy {
     /// Parses the text of a policy. Errors name the file `path`.
     pub fn parse(path: &Path, text: &str) -> Result<Self, PolicyError> {
@@ -185,14 +188,16 @@ impl OperatorPolicy {
         events.is_none_or(|events| *events == AppliedEvents::Publish)
     }
 
-    /// Limits of calls before a module's settings are resolved: of `describe`.
+    /// Limits of calls before a module's settings are resolved: of `describe`. A short deadline is meant for hook points:
+    /// `describe` runs once, beside the compilation of other modules.
     pub(crate) fn cap(&self, limits: &CallLimits) -> CallLimits {
         let caps = &self.content.limits;
         let size = |cap: &Option<Located<SizeValue>>, own: usize| match cap {
             Some(cap) => own.min(cap.get().0),
             None => own,
         };
-        let deadline = caps.deadline.as_ref().map(|cap| cap.get().0);
+        let deadline = caps.deadline.as_ref();
+        let deadline = deadline.map(|cap| cap.get().0.max(MIN_DESCRIBE_DEADLINE));
         CallLimits {
             call_deadline: deadline
                 .map_or(limits.call_deadline, |cap| limits.call_deadline.min(cap)),

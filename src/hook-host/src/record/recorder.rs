@@ -4,6 +4,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -47,23 +48,35 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    pub(crate) fn open(config: &RecordConfig) -> Result<Self, RecordError> {
-        let created = DirBuilder::new()
-            .mode(0o700)
-            .recursive(true)
-            .create(&config.dir);
+    /// Creates the directory if it is missing.
+    pub(crate) async fn open(config: &RecordConfig) -> Result<Self, RecordError> {
+        let dir = config.dir.clone();
+        let created = tokio::task::spawn_blocking(move || {
+            DirBuilder::new().mode(0o700).recursive(true).create(dir)
+        });
+        let created = match tokio::time::timeout(WRITE, created).await {
+            Ok(created) => created.unwrap_or_else(|error| Err(error.into())),
+            Err(_) => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("the file system did not answer within {WRITE:?}"),
+            )),
+        };
         created.map_err(|source| RecordError {
             path: config.dir.clone(),
             source,
         })?;
-        Ok(Self {
+        Ok(Self::new(config))
+    }
+
+    fn new(config: &RecordConfig) -> Self {
+        Self {
             config: config.clone(),
             serial: AtomicU64::new(0),
             random: File::open("/dev/urandom").ok(),
             stopped: AtomicBool::new(false),
             timeout: WRITE,
             write,
-        })
+        }
     }
 
     /// A recorder that writes with `write`.
@@ -72,16 +85,16 @@ impl Recorder {
         dir: &Path,
         timeout: Duration,
         write: fn(&Path, &Record) -> io::Result<()>,
-    ) -> Result<Self, RecordError> {
-        let recorder = Self::open(&RecordConfig {
+    ) -> Self {
+        let config = RecordConfig {
             dir: dir.to_owned(),
             secrets: false,
-        })?;
-        Ok(Self {
+        };
+        Self {
             timeout,
             write,
-            ..recorder
-        })
+            ..Self::new(&config)
+        }
     }
 
     /// Whether cloud-init data, and what hooks log that read it, may be written.
@@ -89,9 +102,15 @@ impl Recorder {
         self.config.secrets
     }
 
-    /// New random numbers and the current time for the next call; `None` if there is no random source.
+    /// Whether nothing is recorded any more.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// New random numbers and the current time for the next call; `None` if there is no random source, or
+    /// nothing is recorded any more.
     pub(crate) fn new_determinism(&self) -> Option<Determinism> {
-        if self.stopped.load(Ordering::Relaxed) {
+        if self.has_stopped() {
             return None;
         }
         let mut seed = [0; 32];
@@ -102,17 +121,20 @@ impl Recorder {
     /// Writes a record. A full disk must not keep a virtual machine from starting, so failures
     /// are only logged. After a write that did not end in time, nothing is written any more.
     pub(crate) async fn record(&self, evidence: RunEvidence<'_>) {
-        if self.stopped.load(Ordering::Relaxed) {
+        if self.has_stopped() {
             return;
         }
         let name = self.name(evidence.run);
         let mut record = Record::of(evidence);
         let path = self.config.dir.join(name);
+        let began = Arc::new(AtomicBool::new(false));
         let written = tokio::task::spawn_blocking({
             let path = path.clone();
             let withhold = !self.config.secrets;
             let write = self.write;
+            let began = began.clone();
             move || {
+                began.store(true, Ordering::Relaxed);
                 if withhold {
                     redaction::withhold(&mut record);
                 }
@@ -123,6 +145,7 @@ impl Recorder {
             Ok(Ok(Ok(()))) => return,
             Ok(Ok(Err(error))) => error.to_string(),
             Ok(Err(error)) => error.to_string(),
+            Err(_) if !began.load(Ordering::Relaxed) => "no thread was free to write it".to_owned(),
             Err(_) if self.stopped.swap(true, Ordering::Relaxed) => return,
             Err(_) => format!(
                 "not written within {:?}; runs are not recorded any more until a restart",

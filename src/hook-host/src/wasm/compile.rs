@@ -35,7 +35,7 @@ pub enum CompileError {
     /// [`Compiler::None`], and no usable artifact.
     #[error(
         "it is not compiled ahead for this program and machine, and nothing is compiled here: \
-         `virt-hook compile --into DIRECTORY` does it (the artifacts and their directory must be root's)"
+         `virt-hook compile --into DIRECTORY` does it (the artifacts and their directory must be root's, and on the mount of this program)"
     )]
     NotCompiledAhead,
     /// The compile child reached one of its limits.

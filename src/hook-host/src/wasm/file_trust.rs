@@ -214,14 +214,30 @@ pub(super) mod tests {
     fn files_of_other_users_are_not_trusted() {
         let place = tempfile::tempdir().unwrap();
         let trust = trust_in(place.path());
-        let stranger = FileTrust {
-            owner: ROOT,
-            ..trust
+        let path = place.path().join("x");
+        fs::write(&path, "x").unwrap();
+        chmod(&path, 0o644);
+        let stranger = if fs::metadata(&path).unwrap().uid() == ROOT {
+            std::os::unix::fs::chown(&path, Some(107), None).unwrap();
+            std::os::unix::fs::chown(place.path(), Some(107), None).unwrap();
+            trust
+        } else {
+            // Whoever runs the test is a stranger where another owner is trusted.
+            FileTrust {
+                owner: trust.owner + 1,
+                ..trust
+            }
         };
-        let mine = fs::symlink_metadata(place.path()).unwrap();
-        // As root, the tests have no file of another user; then the check passes.
-        let told = stranger.check_owner(place.path(), &mine);
-        assert_eq!(told.is_ok(), mine.uid() == ROOT);
+        let file = File::open(&path).unwrap();
+        for checked in [
+            stranger.file(&file, &path),
+            stranger.directory(place.path()).map(drop),
+        ] {
+            assert!(
+                matches!(checked, Err(Untrusted::Owner { .. })),
+                "{checked:?}"
+            );
+        }
     }
 
     #[test]

@@ -89,12 +89,12 @@ impl PrecompiledDirs {
                 }
                 Err(reason) => {
                     let artifact = path.display();
-                    tracing::warn!(%module, %artifact, %reason, "a precompiled artifact is not used: the module is compiled");
+                    tracing::warn!(%module, %artifact, %reason, "a precompiled artifact is not used");
                 }
             }
         }
         if !seen && !self.is_empty() {
-            tracing::info!(%module, digest, dirs = ?self.dirs, "no precompiled artifact of this module: it is compiled");
+            tracing::info!(%module, digest, dirs = ?self.dirs, "no precompiled artifact of this module");
         }
         None
     }

@@ -74,7 +74,9 @@ impl Outcome {
 impl VmiComparison {
     pub(super) fn between(original: &Outcome, port: &Outcome) -> Self {
         match (original, port) {
-            (Outcome::Refused(_), Outcome::Refused(_)) => Self::new(Verdict::Same, None),
+            (Outcome::Refused(_), Outcome::Refused(why)) => {
+                Self::new(Verdict::Same, Some(format!("both refuse it: {why}")))
+            }
             (Outcome::Refused(why), _) => {
                 let reason = format!("only the original refuses it: {why}");
                 Self::new(Verdict::Refused, Some(reason))

@@ -40,8 +40,8 @@ impl Case {
         };
         let is_one = VMI.iter().any(|vmi| dir.join(vmi).is_file());
         if is_one && case_files::is_case(dir)? {
+            // What else is in there may be anything, and not be for the tests.
             let folder = dir.join("..");
-            case_files::check_folder(&folder)?;
             return Ok(vec![Self::at(dir, shared(&folder))?]);
         }
         let named = || dir.display().to_string();

@@ -92,6 +92,13 @@ fn an_item_that_is_there_is_told_from_one_that_contains_it() {
             "\n  - vim: 1\n  - \"vim: 1\"",
         ),
         ("\n  - - vim", json!("vim"), "\n  - - vim\n  - \"vim\""),
+        (
+            "\n  - restart\n\n    sshd",
+            json!("restart"),
+            "\n  - restart\n\n    sshd\n  - \"restart\"",
+        ),
+        ("\n  - a\n    # b", json!("a"), "\n  - a\n    # b"),
+        ("[a, b,]", json!("c"), "[a, b, \"c\"]"),
     ] {
         let mut yaml = Yaml::new(&format!("list: {before}\n"));
         for _ in 0..2 {

@@ -34,7 +34,8 @@ fn a_diff_stops_before_its_text_fills_the_memory() {
     };
     let empty = document(">");
     let attributes: String = (0..250).map(|index| format!("a{index}='' ")).collect();
-    let namespaced = format!("xmlns:x='{name}'>{}", "<b x:a=''/>".repeat(2000));
+    let namespace = "u".repeat(1000);
+    let namespaced = format!("xmlns:x='{namespace}'>{}", "<b x:a=''/>".repeat(2000));
     for full in [
         document(&format!(">{}", "<b/>".repeat(2000))),
         document(&format!("{attributes}>")),

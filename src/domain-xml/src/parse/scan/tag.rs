@@ -18,19 +18,33 @@ impl Scan<'_> {
     /// The end of a name.
     #[inline]
     pub(super) fn name(&self, at: usize) -> ScanResult<usize> {
-        let end = byte_classes::past(self.bytes, at, NAME);
-        let first = self.bytes.get(at);
-        if first.is_some_and(|byte| byte_classes::is(*byte, NAME_START)) && self.ends_name(end) {
-            return Ok(end);
+        let end = self
+            .ascii_part(at)
+            .and_then(|end| match self.bytes.get(end) {
+                Some(b':') => self.ascii_part(end + 1),
+                _ => Some(end),
+            });
+        match end {
+            Some(end) if self.ends_name(end) => Ok(end),
+            _ => self.unusual_name(at),
         }
-        self.unusual_name(at)
+    }
+
+    /// The end of a prefix or a local name.
+    #[inline]
+    fn ascii_part(&self, at: usize) -> Option<usize> {
+        let starts = byte_classes::is(*self.bytes.get(at)?, NAME_START);
+        starts.then(|| byte_classes::past(self.bytes, at, NAME))
     }
 
     /// The end of a name that is not of ASCII only.
     #[cold]
     fn unusual_name(&self, at: usize) -> ScanResult<usize> {
         let rest = &self.text[at..];
-        let end = at + rest.find(|c| !name::continues(c)).unwrap_or(rest.len());
+        let end = at
+            + rest
+                .find(|c| c != ':' && !name::continues(c))
+                .unwrap_or(rest.len());
         if name::is_valid(&self.text[at..end]) && self.ends_name(end) {
             return Ok(end);
         }

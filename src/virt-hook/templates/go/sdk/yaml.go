@@ -164,9 +164,9 @@ func (y *YAML) addLines(path string, item any, flow string, block func(pad strin
 	default:
 		return refused
 	}
-	for _, line := range y.lines[list.begin:list.end] {
-		written, ok := strings.CutPrefix(line, spaces(list.indent)+"- ")
-		if ok && isItemWritten(written, item) {
+	for at := list.begin; at < list.end; at++ {
+		written, ok := strings.CutPrefix(y.lines[at], spaces(list.indent)+"- ")
+		if ok && isItemWritten(written, item) && !goesOn(y.lines[at+1:list.end], list.indent) {
 			return nil
 		}
 	}
@@ -194,8 +194,12 @@ func (y *YAML) addToFlow(found yamlKey, item any, flow string) bool {
 		}
 	}
 	separator := ", "
-	if strings.TrimSpace(list[1:end-1]) == "" {
+	switch inside := strings.TrimSpace(list[1 : end-1]); {
+	case inside == "":
 		separator = ""
+	case strings.HasSuffix(inside, ","):
+		// YAML allows a comma after the last item, and no second one.
+		separator = " "
 	}
 	line, at := y.lines[found.line], found.value+end-1
 	y.lines[found.line] = line[:at] + separator + flow + line[at:]

@@ -24,6 +24,16 @@ func isIdle(line string) bool {
 	return text == "" || text[0] == '#'
 }
 
+// goesOn tells whether the item of a list goes on in the lines after its first.
+func goesOn(after []string, indent int) bool {
+	for _, line := range after {
+		if !isIdle(line) {
+			return yamlDepth(line) > indent
+		}
+	}
+	return false
+}
+
 func isItem(line string) bool {
 	text := strings.TrimLeft(line, " ")
 	return strings.HasPrefix(text, "- ") || strings.TrimRight(text, " \t") == "-"

@@ -2,6 +2,7 @@
 #include "native.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define MOST 16
 
@@ -57,12 +58,14 @@ pod_answer pod_network_info(bool wait, text *value) {
     return pod_annotation("kubevirt.io/network-info", wait, value);
 }
 
-/* Those that were given one after the other with this name. */
 pod_answer pod_networks(const char *name, bool wait, const pod_network **found, size_t *count, text *why) {
-    size_t first = 0, end;
-    while (first < network_count && !text_is(networks[first].name, name)) first++;
-    for (end = first; end < network_count && text_is(networks[end].name, name);) end++;
-    *found = &networks[first], *count = end - first, *why = text_of("");
+    static pod_network matching[MOST];
+    text full = text_of(name), namespace;
+    if (!strchr(name, '/') && hook_invocation("namespace", &namespace)) full = text_join(namespace, text_of("/"), full);
+    *found = matching, *count = 0, *why = text_of("");
+    for (size_t i = 0; i < network_count; i++) {
+        if (text_equal(networks[i].name, full)) matching[(*count)++] = networks[i];
+    }
     return *count ? POD_FACT : missing(name, wait, why);
 }
 

@@ -4,7 +4,7 @@ in the text form is refused. JSON is YAML, so values are written as JSON."""
 import json
 import re
 
-from .yaml_lines import Scope, below, depth, end_of_value, is_idle, split_key, value_close, value_end, value_items, value_text
+from .yaml_lines import Scope, below, depth, end_of_value, goes_on, is_idle, split_key, value_close, value_end, value_items, value_text
 
 _PLAIN_KEY = re.compile("[A-Za-z_][A-Za-z0-9_./-]*")
 _KEY_WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
@@ -113,8 +113,10 @@ class Yaml:
         added = block(items.indent)
         there = self._lines[items.begin : items.end]
         dash = " " * items.indent + "- "
-        if any(line.startswith(dash) and _is_item(line.removeprefix(dash), item) for line in there):
-            return
+        for at, line in enumerate(there):
+            is_item = line.startswith(dash) and _is_item(line.removeprefix(dash), item)
+            if is_item and not goes_on(there[at + 1 :], items.indent):
+                return
         if not any(there[at : at + len(added)] == added for at in range(len(there))):
             self._lines[items.end : items.end] = added
 
@@ -127,7 +129,9 @@ class Yaml:
         if not items.startswith("[") or not items.endswith("]") or value_close(items) != len(items) - 1:
             return False
         if not any(_is_item(written, item) for written in value_items(items[1:-1])):
-            separator, close = ", " if items[1:-1].strip() else "", begin + len(items) - 1
+            inside, close = items[1:-1].strip(), begin + len(items) - 1
+            # YAML allows a comma after the last item, and no second one.
+            separator = "" if not inside else " " if inside.endswith(",") else ", "
             text = self._lines[line]
             self._lines[line] = text[:close] + separator + flow + text[close:]
         return True

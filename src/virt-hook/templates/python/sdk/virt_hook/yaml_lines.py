@@ -21,6 +21,12 @@ def is_idle(line):
     return not text or text.startswith("#")
 
 
+def goes_on(after, indent):
+    """Whether the item of a list at `indent` goes on in the lines after its first."""
+    line = next((line for line in after if not is_idle(line)), None)
+    return line is not None and depth(line) > indent
+
+
 def _is_item(line):
     text = line.lstrip(" ")
     return text.startswith("- ") or text.rstrip() == "-"
