@@ -148,7 +148,8 @@ async fn nothing_hides_a_change() {
         ("<uid>7</uid>", "<uid:>7</uid:>"),
     ] {
         let vmi = format!("replace\n{from}\n{to}");
-        let defined = chain_of_all.on_define_domain(&invocation(), &vmi, with_metadata.clone());
+        let invocation = invocation();
+        let defined = chain_of_all.on_define_domain(&invocation, &vmi, with_metadata.clone());
         let error = defined.await.unwrap_err();
         assert!(error.to_string().contains("no name"), "{error}");
     }
