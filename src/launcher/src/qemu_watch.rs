@@ -36,16 +36,25 @@ pub(crate) async fn watch(
             tracing::info!(pid = process.pid(), "QEMU has ended");
         }
         let known = state.wait_for(|state| *state != Phase::Active);
-        if tokio::time::timeout(LIBVIRT_EVENT_TIMEOUT, known)
+        let is_untold = tokio::time::timeout(LIBVIRT_EVENT_TIMEOUT, known)
             .await
-            .is_err()
-        {
+            .is_err();
+        // The VM may have been started again meanwhile.
+        if is_untold && !is_running(&pid_file).await {
             tracing::warn!("QEMU has ended and libvirt does not say so");
             if events.send(VmEvent::QemuEnded).is_err() {
                 return;
             }
             let _ = state.changed().await;
         }
+    }
+}
+
+/// Whether the pid file names a process that has not ended. One that libvirt's daemon has not reaped has.
+async fn is_running(pid_file: &Path) -> bool {
+    match QemuProcess::open(pid_file) {
+        Ok(process) => !process.ended_within(POLL).await,
+        Err(_) => false,
     }
 }
 

@@ -1,40 +1,55 @@
 //! Why the VM ended, for when libvirt does not report it: its daemon hangs, or a transient domain is gone with its end.
 //! Pure.
 
+use std::sync::Arc;
+
 use kubevirt_api::domain_state::{LifeCycle, reason};
 use libvirt::{Detail, Event, LifecycleEvent};
 
-use crate::libvirt_client::DomainSnapshot;
+use crate::libvirt_client::{DomainSnapshot, Presence};
 use crate::vm_events::VmEvent;
 
 /// KubeVirt's reason of a `Shutoff`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct EndReason(&'static str);
+pub(super) struct EndReason {
+    reason: &'static str,
+    /// QEMU's process has ended, which libvirt may not have noticed yet.
+    has_ended: bool,
+}
 
 impl Default for EndReason {
     /// A QEMU process that ends unasked has crashed.
     fn default() -> Self {
-        EndReason(reason::CRASHED)
+        EndReason {
+            reason: reason::CRASHED,
+            has_ended: false,
+        }
     }
 }
 
 impl EndReason {
     /// The reason as far as it is known.
     pub(super) fn reason(self) -> &'static str {
-        self.0
+        self.reason
     }
 
-    /// Corrects the reason in a snapshot: a daemon that was down while the guest powered off reports a crash, and one that
-    /// was down while the guest migrated does not know that.
+    /// Corrects a snapshot: a daemon that was down while the guest powered off reports a crash, one that was down while the
+    /// guest migrated does not know that, and a busy one still reports a domain whose process is gone.
     pub(super) fn correct(self, snapshot: DomainSnapshot) -> DomainSnapshot {
-        let is_wrong = match self.0 {
+        if self.has_ended
+            && snapshot.presence() == Presence::On
+            && let Some(spec) = &snapshot.spec
+        {
+            return DomainSnapshot::shut_off(Arc::clone(spec), self.reason);
+        }
+        let is_wrong = match self.reason {
             reason::SHUTDOWN => snapshot.reason == reason::CRASHED,
             reason::MIGRATED => true,
             _ => false,
         };
         match is_wrong && snapshot.status == LifeCycle::Shutoff {
             true => DomainSnapshot {
-                reason: self.0,
+                reason: self.reason,
                 ..snapshot
             },
             false => snapshot,
@@ -44,9 +59,15 @@ impl EndReason {
     /// Takes in an event.
     pub(super) fn observe(&mut self, event: &VmEvent) {
         match event {
-            VmEvent::Departing => self.0 = reason::MIGRATED,
-            VmEvent::Destroying if self.0 != reason::MIGRATED => self.0 = reason::DESTROYED,
-            VmEvent::GuestAsked if self.0 == reason::CRASHED => self.0 = reason::SHUTDOWN,
+            VmEvent::QemuEnded => self.has_ended = true,
+            VmEvent::StartingUp => self.has_ended = false,
+            VmEvent::Departing => self.reason = reason::MIGRATED,
+            VmEvent::Destroying if self.reason != reason::MIGRATED => {
+                self.reason = reason::DESTROYED;
+            }
+            VmEvent::GuestAsked if self.reason == reason::CRASHED => {
+                self.reason = reason::SHUTDOWN;
+            }
             VmEvent::Libvirt(Event::Lifecycle { event, detail, .. }) => {
                 self.observe_lifecycle(*event, *detail);
             }
@@ -57,14 +78,14 @@ impl EndReason {
     fn observe_lifecycle(&mut self, event: LifecycleEvent, detail: Detail) {
         match (event, detail) {
             (LifecycleEvent::Started, _) => *self = EndReason::default(),
-            _ if self.0 == reason::MIGRATED => {}
+            _ if self.reason == reason::MIGRATED => {}
             // The guest has powered off; QEMU ends by itself or is ended.
             (LifecycleEvent::Shutdown, Detail::Finished | Detail::Guest) => {
-                self.0 = reason::SHUTDOWN;
+                self.reason = reason::SHUTDOWN;
             }
             (LifecycleEvent::Stopped, detail) => {
                 if let Some(reason) = of_stop(detail) {
-                    self.0 = reason;
+                    self.reason = reason;
                 }
             }
             _ => {}
@@ -149,6 +170,32 @@ mod tests {
         assert_eq!(end.correct(destroyed.clone()).reason, "Migrated");
         end.observe(&lifecycle(LifecycleEvent::Started, Detail::Booted));
         assert_eq!(end.correct(destroyed).reason, "Destroyed");
+    }
+
+    #[test]
+    fn libvirt_that_has_not_noticed_the_end_of_qemu_does_not_bring_the_vm_back() {
+        let mut end = EndReason::default();
+        let stale = DomainSnapshot {
+            status: LifeCycle::Shutdown,
+            reason: reason::UNKNOWN,
+            spec: Some(Arc::default()),
+        };
+        end.observe(&VmEvent::GuestAsked);
+        assert_eq!(end.correct(stale.clone()).status, stale.status);
+        for event in [VmEvent::QemuEnded, VmEvent::BackupEnded, VmEvent::Metadata] {
+            end.observe(&event);
+            let corrected = end.correct(stale.clone());
+            assert_eq!(corrected.status, LifeCycle::Shutoff, "{event:?}");
+            assert_eq!(corrected.reason, "Shutdown", "{event:?}");
+        }
+        for start in [
+            VmEvent::StartingUp,
+            lifecycle(LifecycleEvent::Started, Detail::Booted),
+        ] {
+            end.observe(&VmEvent::QemuEnded);
+            end.observe(&start);
+            assert_eq!(end.correct(stale.clone()).status, stale.status, "{start:?}");
+        }
     }
 
     #[test]

@@ -357,10 +357,6 @@ impl Observer {
         let snapshot = self.snapshot(deadline).await;
         history.is_outdated = snapshot.is_err();
         match snapshot {
-            // The process is gone, whatever libvirt believes.
-            Ok(snapshot) if ended && snapshot.presence() == Presence::On => snapshot
-                .spec
-                .map(|spec| DomainSnapshot::shut_off(spec, history.end.reason())),
             Ok(snapshot) => Some(snapshot),
             Err(error) if ended => {
                 tracing::warn!(reason = error, "libvirt cannot be asked how QEMU ended");
