@@ -9,10 +9,10 @@ use serde_json::json;
 use tests::fixture::LauncherFixture;
 use tests::migration::guest_load;
 use tests::migration::{PreparedMigration, Shuttle, defined_domains, stock_options};
-use tests::pod::{LauncherUser, Pod};
+use tests::pod::{LauncherUser, Pod, Process};
 use tests::vmi_builder::Vmi;
 
-use super::process_resources::Holdings;
+use super::process_resources::{Holdings, MemoryTrend, daemon_connections};
 
 /// The number of migrations that succeed.
 const MIGRATIONS: usize = 50;
@@ -38,6 +38,7 @@ pub(super) async fn migrations(guest: Guest) -> Result<String> {
     }
     let mut rounds = 0;
     let mut warm = None;
+    let mut memory = MemoryTrend::default();
     let mut times = Vec::new();
     for number in 1..=MIGRATIONS {
         let migrated = shuttle.migrate(&stock_options()).await;
@@ -55,6 +56,7 @@ pub(super) async fn migrations(guest: Guest) -> Result<String> {
             );
             rounds = now;
         }
+        memory.add(&launcher_holdings(&shuttle)?);
         if number == WARM_UP {
             warm = Some(Remains::of(&shuttle).await?);
         }
@@ -62,9 +64,10 @@ pub(super) async fn migrations(guest: Guest) -> Result<String> {
     let first = warm.context("too few migrations")?;
     let last = Remains::of(&shuttle).await?;
     last.compare(&first)?;
+    memory.expect_flat().context("launcher")?;
     let facts = format!(
         "{MIGRATIONS} migrations, median {:?} ms from the request to the end and {:?} ms downtime; {} files in the pod that \
-         was left; after {WARM_UP}: {:?}; after {MIGRATIONS}: {:?}",
+         was left; launcher {:+.0} KiB in all; after {WARM_UP}: {:?}; after {MIGRATIONS}: {:?}",
         median(times.iter().map(|(time, _)| *time).collect()),
         median(
             times
@@ -73,6 +76,7 @@ pub(super) async fn migrations(guest: Guest) -> Result<String> {
                 .collect()
         ),
         last.left.len(),
+        memory.growth_kib(),
         first.holdings,
         last.holdings,
     );
@@ -89,6 +93,7 @@ pub(super) async fn cancelled() -> Result<String> {
     slow["Bandwidth"] = json!("1Mi");
     slow["ParallelMigrationThreads"] = serde_json::Value::Null;
     let mut warm = None;
+    let mut memory = MemoryTrend::default();
     for number in 1..=CANCELLED {
         let cancelled = shuttle.cancel(&slow).await;
         let (next, _) = cancelled.with_context(|| format!("migration {number}"))?;
@@ -97,6 +102,7 @@ pub(super) async fn cancelled() -> Result<String> {
         arrived(&shuttle)
             .await
             .with_context(|| format!("after migration {number}"))?;
+        memory.add(&launcher_holdings(&shuttle)?);
         if number == WARM_UP {
             warm = Some(Remains::of(&shuttle).await?);
         }
@@ -104,9 +110,12 @@ pub(super) async fn cancelled() -> Result<String> {
     let first = warm.context("too few migrations")?;
     let last = Remains::of(&shuttle).await?;
     last.compare(&first)?;
+    memory.expect_flat().context("launcher")?;
     let facts = format!(
-        "{CANCELLED} migrations; after {WARM_UP}: {:?}; after the last: {:?}",
-        first.holdings, last.holdings
+        "{CANCELLED} migrations; launcher {:+.0} KiB in all; after {WARM_UP}: {:?}; after the last: {:?}",
+        memory.growth_kib(),
+        first.holdings,
+        last.holdings
     );
     shuttle.end().await?;
     Ok(facts)
@@ -152,6 +161,8 @@ struct Remains {
     /// The files where it runs.
     here: BTreeSet<String>,
     holdings: Vec<(&'static str, Holdings)>,
+    /// To libvirt's daemon where the VM runs.
+    connections: usize,
 }
 
 impl Remains {
@@ -162,6 +173,7 @@ impl Remains {
             left: files(&shuttle.empty_pod().pod)?,
             here: files(&shuttle.launcher().pod)?,
             holdings: holdings(shuttle.launcher())?,
+            connections: daemon_connections(&launcher_process(shuttle)?)?,
         })
     }
 
@@ -176,8 +188,23 @@ impl Remains {
         for ((program, now), (_, before)) in self.holdings.iter().zip(&first.holdings) {
             now.compare(before).with_context(|| (*program).to_owned())?;
         }
+        let (now, before) = (self.connections, first.connections);
+        ensure!(before > 0, "the launcher's connection is not seen");
+        ensure!(
+            now <= before,
+            "{now} connections to libvirt, {before} before"
+        );
         Ok(())
     }
+}
+
+fn launcher_process(shuttle: &Shuttle) -> Result<Process> {
+    let process = shuttle.launcher().pod.process("virt-launcher");
+    process.context("no launcher runs")
+}
+
+fn launcher_holdings(shuttle: &Shuttle) -> Result<Holdings> {
+    Holdings::of(&launcher_process(shuttle)?)
 }
 
 fn holdings(launcher: &LauncherFixture) -> Result<Vec<(&'static str, Holdings)>> {
@@ -194,7 +221,7 @@ fn holdings(launcher: &LauncherFixture) -> Result<Vec<(&'static str, Holdings)>>
             let process = process.with_context(|| format!("no {name} runs"))?;
             let holdings = Holdings::of(&process)?;
             match name {
-                "QEMU" => Ok((name, holdings.without_memory())),
+                "QEMU" => Ok((name, holdings.descriptors_alone())),
                 _ => Ok((name, holdings)),
             }
         })

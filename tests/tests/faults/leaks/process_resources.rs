@@ -34,11 +34,13 @@ impl Holdings {
         })
     }
 
-    /// Without its memory: that of QEMU has the guest's pages, of which a busy guest touches more and more.
-    pub(super) fn without_memory(self) -> Holdings {
+    /// The descriptors alone. QEMU's memory has the guest's pages, of which a busy guest touches more and more, and its pool of
+    /// IO threads grows with the guest's IO.
+    pub(super) fn descriptors_alone(self) -> Holdings {
         Holdings {
+            descriptors: self.descriptors,
+            threads: 0,
             anonymous_kib: 0,
-            ..self
         }
     }
 
@@ -52,4 +54,58 @@ impl Holdings {
         );
         Ok(())
     }
+}
+
+/// The memory of one program after each of many repetitions.
+#[derive(Debug, Default)]
+pub(super) struct MemoryTrend(Vec<usize>);
+
+impl MemoryTrend {
+    pub(super) fn add(&mut self, holdings: &Holdings) {
+        self.0.push(holdings.anonymous_kib);
+    }
+
+    /// The growth in KiB over all repetitions, by a line through all measurements: one that is high by chance says nothing.
+    // A program has far less than 2^52 KiB, and there are few repetitions.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn growth_kib(&self) -> f64 {
+        let count = self.0.len() as f64;
+        let middle = (count - 1.0) / 2.0;
+        let (mut covariance, mut variance) = (0.0, 0.0);
+        for (index, kib) in self.0.iter().enumerate() {
+            let distance = index as f64 - middle;
+            covariance += distance * *kib as f64;
+            variance += distance * distance;
+        }
+        match variance > 0.0 {
+            true => covariance / variance * count,
+            false => 0.0,
+        }
+    }
+
+    /// Fails if it grows, beyond what is accepted.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn expect_flat(&self) -> Result<()> {
+        let growth = self.growth_kib();
+        ensure!(
+            growth <= KIBIBYTES as f64,
+            "its memory has grown by {growth:.0} KiB: {:?}",
+            self.0
+        );
+        Ok(())
+    }
+}
+
+/// The connections to the daemon's sockets in the network namespace of `process`.
+pub(super) fn daemon_connections(process: &Process) -> Result<usize> {
+    const CONNECTED: &str = "03";
+    let table = format!("/proc/{}/net/unix", process.pid.as_raw_nonzero());
+    let is_connection = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let path = words.get(7).copied().unwrap_or_default();
+        words.get(5) == Some(&CONNECTED)
+            && (path.ends_with("/virtqemud-sock") || path.ends_with("/libvirt-sock"))
+    };
+    let text = fs::read_to_string(table)?;
+    Ok(text.lines().filter(is_connection).count())
 }
