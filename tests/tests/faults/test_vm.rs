@@ -19,12 +19,16 @@ use tests::guest_image::Guest;
 use tests::pod::{LauncherUser, Pod, Process};
 use tests::virt_handler::{Answer, Commands, Event, VirtHandler};
 use tests::vmi_builder::Vmi;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
 
 use crate::hotplug_calls;
 use crate::notify_proxy::NotifyProxy;
 use crate::row::{Call, Phase, Program, ProxyMode, Setup};
 use crate::stalled_client::StalledClient;
 
+/// The guest's shell runs a line within this time, also on a busy machine.
+const GUEST_SHELL: Duration = Duration::from_secs(60);
 /// virt-handler's deadline of a command, and some slack.
 const ANSWER: Duration = Duration::from_secs(21);
 /// A file system of this size is full once QEMU's log exists.
@@ -204,8 +208,19 @@ impl TestVm {
         self.wait_for_state("Running/", 0, BOOT).await?;
         if self.setup != Setup::DeafGuest {
             self.pod.console(&self.vmi).wait_for_boots(1, BOOT).await?;
+            self.agent_answers().await?;
         }
         Ok(())
+    }
+
+    /// libvirt handles events of QEMU one at a time. That of the agent's connection waits for 30 s if a backup starts at the same
+    /// moment, and then it is lost; the first command to the agent waits for virtlogd.
+    async fn agent_answers(&self) -> Result<()> {
+        let answered = async || {
+            let answer = self.ask(Call::GuestPing).await;
+            answer.is_ok_and(|answer| answer.ok().is_ok()).then_some(())
+        };
+        tests::until("the guest agent", BOOT, answered).await
     }
 
     // ---- processes ---------------------------------------------------------------------------------------------------
@@ -240,14 +255,29 @@ impl TestVm {
         self.process(Program::Qemu).map(|process| process.pid)
     }
 
-    /// Types a line into the guest's shell.
+    /// Types a line into the guest's shell, and waits until the shell has run it, or QEMU has ended. The answer comes from the
+    /// console itself, since rows also end the daemon that logs it.
     pub(crate) async fn type_line(&self, line: &str) -> Result<()> {
-        use tokio::io::AsyncWriteExt;
+        static LINES: AtomicU32 = AtomicU32::new(0);
+        let number = LINES.fetch_add(1, Ordering::Relaxed);
         let socket = format!("/run/kubevirt-private/{}/virt-serial0", self.vmi.uid());
-        let mut console = tokio::net::UnixStream::connect(self.pod.path(&socket)).await?;
-        console.write_all(format!("\n{line}\n").as_bytes()).await?;
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        Ok(())
+        let mut console = UnixStream::connect(self.pod.path(&socket)).await?;
+        // The console shows what is typed too: only the output has the mark without quotes.
+        let typed = format!("\n{line}; echo line-{number}''-has-run\n");
+        console.write_all(typed.as_bytes()).await?;
+        let mark = format!("line-{number}-has-run");
+        let read = async {
+            let mut text = Vec::new();
+            while !String::from_utf8_lossy(&text).contains(&mark) {
+                if console.read_buf(&mut text).await.unwrap_or(0) == 0 {
+                    break;
+                }
+            }
+        };
+        let has_run = tokio::time::timeout(GUEST_SHELL, read).await;
+        has_run.with_context(|| {
+            format!("the guest's shell has not run {line:?} within {GUEST_SHELL:?}")
+        })
     }
 
     // ---- virt-handler ------------------------------------------------------------------------------------------------
