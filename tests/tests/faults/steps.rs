@@ -170,6 +170,8 @@ impl Drop for RowRun {
 
 fn disturbs(step: Step) -> bool {
     match step {
+        // What ends the VM is what the expectation counts from.
+        Step::Ask(Call::Kill | Call::Shutdown) => true,
         Step::Wait(_)
         | Step::Ask(_)
         | Step::AnswerWithin(..)

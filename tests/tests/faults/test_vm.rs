@@ -213,8 +213,8 @@ impl TestVm {
         Ok(())
     }
 
-    /// libvirt handles events of QEMU one at a time. That of the agent's connection waits for 30 s if a backup starts at the same
-    /// moment, and then it is lost; the first command to the agent waits for virtlogd.
+    /// libvirt handles events of QEMU one at a time. That of the agent's connection waits for 30 s while a backup runs, with all
+    /// events behind it, and then it is lost. The first command to the agent waits for virtlogd.
     async fn agent_answers(&self) -> Result<()> {
         let answered = async || {
             let answer = self.ask(Call::GuestPing).await;
