@@ -88,7 +88,7 @@ pub(crate) enum Verb {
     /// Be one hook sidecar, or one plugin's sidecar, of a stock KubeVirt, with any number of modules
     #[command(after_help = serve::HELP)]
     Serve(serve::Arguments),
-    /// Be libvirt's hook in a launcher's pod: hooks see the VM that a migration brings
+    /// Be libvirt's hook, in a launcher's pod or on a host without KubeVirt: hooks see the VM that a migration brings
     #[command(after_help = libvirt_hook::HELP)]
     LibvirtHook(libvirt_hook::Arguments),
     /// Run a recorded run of a hook again, and show what is different about it

@@ -9,7 +9,7 @@
 //! | `sh` | is run, and must succeed |
 //! | `sh fails` | is run, and must fail |
 //! | `text output`, `rust output` | is the output of the block before; `...` matches anything, alone on a line any lines |
-//! | `sh cluster`, `sh install`, `sh gate` | is not run, but counted in [`NOT_RUN`] and checked against the sources |
+//! | `sh cluster`, `sh install`, `sh gate`, `sh script` | is not run, but counted in [`NOT_RUN`] and checked against the sources |
 //! | `text usage` | names existing verbs and flags |
 //! | `yaml NAME`, `toml NAME`, `python NAME`, ... | is written to the file NAME, for the following blocks |
 //! | `rust PATH`, `go PATH`, `c PATH`, `python tests/PATH` | is a verbatim part of that file of the workspace; without PATH `rust` is a doc test of the SDK |
@@ -38,7 +38,7 @@ mod yaml_blocks;
 use page::{page, pages};
 
 /// The number of blocks that are not run, by page and role. `gate` blocks run the tests themselves, `install` blocks
-/// change the machine, `cluster` blocks need a cluster.
+/// change the machine, `cluster` blocks need a cluster, `script` blocks are files for another program to run.
 const NOT_RUN: &[(&str, &str, usize)] = &[
     ("CONTRIBUTING.md", "gate", 1),
     ("README.md", "gate", 1),
@@ -48,6 +48,7 @@ const NOT_RUN: &[(&str, &str, usize)] = &[
     ("docs/guide.md", "install", 2),
     ("docs/image.md", "cluster", 1),
     ("docs/libvirt-hosts.md", "install", 1),
+    ("docs/libvirt-hosts.md", "script", 1),
     ("docs/monitoring.md", "cluster", 1),
     ("docs/python.md", "install", 1),
     ("docs/serve.md", "cluster", 1),

@@ -101,7 +101,11 @@ pub(crate) fn check_help_examples(verb: &str) -> usize {
 /// Checks that every `virt-hook` command uses an existing verb and flags. Returns their number.
 pub(crate) fn check_verbs_and_flags(at: &str, script: &str) -> usize {
     let commands = commands(script);
-    let own = commands.iter().filter_map(|words| words.split_first());
+    let programs = commands.iter().map(|words| match words.as_slice() {
+        [exec, program @ ..] if exec == "exec" => program,
+        words => words,
+    });
+    let own = programs.filter_map(|words| words.split_first());
     let own = own.filter(|(program, _)| program.ends_with("virt-hook"));
     own.map(|(_, words)| check_command(at, words)).sum()
 }

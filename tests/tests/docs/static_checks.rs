@@ -11,8 +11,11 @@ use crate::page::source;
 use crate::shell_commands::commands;
 use crate::yaml_blocks;
 
-/// The reasons why a block is not run: it needs a cluster, it changes the machine, or it runs the tests themselves.
-pub(crate) const ROLES: [&str; 3] = ["cluster", "gate", "install"];
+/// The reasons why a block is not run: it needs a cluster, it runs the tests themselves, it changes the machine, or it
+/// is a file for another program to run.
+pub(crate) const ROLES: [&str; 4] = ["cluster", "gate", "install", "script"];
+/// The daemons that run a host's QEMU: libvirt's only one, and one of several.
+const LIBVIRT_UNITS: [&str; 2] = ["libvirtd", "virtqemud"];
 
 /// kubectl's verbs with their known flags; `-n` is known for all.
 const KUBECTL: &[(&str, &[&str])] = &[
@@ -61,8 +64,11 @@ pub(crate) fn check_block(at: &str, role: &str, script: &str, session: &mut DocS
             ("install", "clang") => sources(&at, rest, session),
             // Its verb and flags are checked with those of all pages.
             ("install", "virt-hook") => {}
-            // They put files into their places, and make libvirt look for them.
-            ("install", "cp" | "install" | "mkdir" | "systemctl") => {}
+            // They put files into their places.
+            ("install", "cp" | "install" | "mkdir") => {}
+            ("install", "systemctl") => units(&at, rest),
+            // Its verb and flags are checked with those of all pages.
+            ("script", "exec") => assert_eq!(rest[0], "virt-hook", "{at}"),
             _ => panic!("{at}: how can that be held against anything?"),
         }
     }
@@ -227,6 +233,11 @@ fn packages(at: &str, words: &[String]) {
         let mut known = setup.split(|c: char| c.is_whitespace() || "'|".contains(c));
         assert!(known.any(|known| known == name), "{at}: {name}");
     }
+}
+
+fn units(at: &str, words: &[String]) {
+    assert_eq!((words[0].as_str(), words.len()), ("restart", 2), "{at}");
+    assert!(LIBVIRT_UNITS.contains(&words[1].as_str()), "{at}");
 }
 
 fn targets(at: &str, words: &[String]) {
