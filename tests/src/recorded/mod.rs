@@ -1,11 +1,15 @@
 //! The answers of KubeVirt's launcher that were recorded in `tests/corpus/running`, and their comparison with ours.
 //!
 //! A recording is read as virt-handler's client shows it: the result of a successful call, or the message of a refusal.
-//! [`compare`] finds differences in names, types, presence and values; [`allowed_differences`] lists those that are intended.
+//! [`comparison`] finds differences in names, types, presence and values; `allowed_differences` and [`outcomes`] list those
+//! that are intended, [`coverage`] what is not compared at all.
 
-pub mod allowed_differences;
-pub mod compare;
-pub mod recorded_call;
+mod allowed_differences;
+mod call_pattern;
+pub mod comparison;
+pub mod coverage;
+pub mod outcomes;
+pub mod replayed_call;
 
 use std::fs;
 

@@ -12,6 +12,8 @@ use proto::cmd::v1::{
     MemoryDumpRequest, RedefineCheckpointRequest, Response, VmiRequest,
 };
 use serde_json::Value;
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
@@ -19,12 +21,12 @@ use crate::grpc_channel::dial;
 use crate::vmi_builder::Vmi;
 
 /// virt-handler gives up a command after this long.
-pub(super) const COMMAND: Duration = Duration::from_secs(20);
+pub(crate) const COMMAND: Duration = Duration::from_secs(20);
 /// virt-handler gives up a query after this long.
-pub(super) const QUERY: Duration = Duration::from_secs(5);
+pub(crate) const QUERY: Duration = Duration::from_secs(5);
 
 /// virt-handler gives up a freeze after this long.
-const FREEZE: Duration = Duration::from_secs(60);
+pub(crate) const FREEZE: Duration = Duration::from_secs(60);
 
 /// What the launcher answered to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +63,20 @@ pub struct Commands {
     pub raw: CmdClient<Channel>,
 }
 
+/// The generated client with a deadline for every call.
+pub(crate) type DeadlineClient = CmdClient<InterceptedService<Channel, CallDeadline>>;
+
+/// Sets the deadline of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallDeadline(Duration);
+
+impl Interceptor for CallDeadline {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        request.set_timeout(self.0);
+        Ok(request)
+    }
+}
+
 impl Commands {
     /// Connects to the socket once it is there.
     pub async fn connect(socket: &Path, deadline: Duration) -> Result<Commands> {
@@ -75,6 +91,11 @@ impl Commands {
             raw: CmdClient::new(channel.clone()),
             channel,
         }
+    }
+
+    /// The generated client, all of whose calls have this deadline.
+    pub(crate) fn with_deadline(&self, deadline: Duration) -> DeadlineClient {
+        CmdClient::with_interceptor(self.channel.clone(), CallDeadline(deadline))
     }
 
     /// The versions of the command service.

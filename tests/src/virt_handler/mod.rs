@@ -20,6 +20,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Server;
 
 pub use commands::{Answer, Commands};
+pub(crate) use commands::{COMMAND, DeadlineClient, FREEZE, QUERY};
 pub use controller::{
     Decision, DomainFacts, DomainGrace, LauncherState, Phase, Settings, Step, StepEntry, VmiFacts,
     decide, is_early_delete, next_phase,

@@ -93,7 +93,7 @@ async fn memory_is_plugged_and_unplugged_as_the_guest_follows() -> Result<()> {
             .handler
             .wait_for(&format!("{kib} KiB plugged"), events, BOOT, followed)
             .await?;
-        expect_recorded_shape(&fixture, "07-memhotplug-slots4", 4).await?;
+        expect_recorded_shape(&fixture, "07-memhotplug-slots4", 4, &[]).await?;
     }
     let answer = set_memory(&fixture, &with_memory(&vmi, "64Mi")).await?;
     ensure!(

@@ -144,7 +144,7 @@ async fn disks_are_attached_seen_by_the_guest_and_detached() -> Result<()> {
     let with_one = ["sda one SerialOne", "vda empty "];
     ensure!(wait_for_disks(&fixture, events, &with_one).await? == 2);
     wait_for_disk(&fixture, &first, "sda", true).await?;
-    expect_recorded_shape(&fixture, "08-hotplug-slots4", 5).await?;
+    expect_recorded_shape(&fixture, "08-hotplug-slots4", 5, &[]).await?;
     let head = fixture
         .commands
         .exec(&first, "head", &["-c", "10", "/dev/sda"])

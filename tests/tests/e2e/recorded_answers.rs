@@ -1,18 +1,24 @@
 //! The calls that were recorded with KubeVirt's launcher, made again: every answer is compared whole, field by field, but for
-//! the differences that `tests::recorded::allowed_differences` lists with their reasons.
+//! the differences that `tests::recorded` lists with their reasons.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::chown;
+use std::path::Path;
 use std::process::Command;
+use std::sync::Mutex;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use tests::binaries::workspace;
 use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
-use tests::recorded::{self, Outcome, RecordedCall, allowed_differences, recorded_call};
+use tests::recorded::comparison::Rule;
+use tests::recorded::coverage::{self, Check, OTHER_TOPICS};
+use tests::recorded::{self, Outcome, RecordedCall, outcomes, replayed_call};
 use tests::vmi_builder::Vmi;
 
-/// The topics of each VM, in the order in which they are played.
+/// The topics of each VM, in the order in which they are replayed.
 const OF_AGENT: [&str; 4] = ["02-answers", "02-vmstats", "04-pause", "03-freeze"];
 const OF_JOBS: [&str; 4] = [
     "06-memorydump",
@@ -30,6 +36,8 @@ struct Replay {
     fixture: LauncherFixture,
     vmi: Vmi,
     differences: Vec<String>,
+    /// The rules about differences that were needed so far.
+    needed_rules: BTreeSet<String>,
 }
 
 /// The recorded VMI, which boots our guest and has a uid of its own.
@@ -90,20 +98,36 @@ impl Replay {
             fixture,
             vmi,
             differences: Vec::new(),
+            needed_rules: BTreeSet::new(),
         };
         replay.set_up_guest().await?;
         Ok(replay)
     }
 
-    /// Makes our guest look like the recorded one, and waits until its agent has told so.
+    /// The process id of the guest's agent, which starts commands itself.
+    async fn agent_pid(&self) -> Option<String> {
+        let commands = &self.fixture.commands;
+        let shell = commands.exec(&self.vmi, "sh", &["-c", "echo $PPID"]).await;
+        Some(shell.ok()?.std_out).filter(|pid| !pid.is_empty())
+    }
+
+    /// Makes our guest look like the recorded one, and waits until its new agent has told so.
     async fn set_up_guest(&self) -> Result<()> {
         let script = "modprobe ext4; mkdir -p /mnt/vda; mount -t ext4 /dev/vda /mnt/vda || exit 1; hostname kvtest
             printf 'NAME=\"KV Test Guest\"\\nID=kvtest\\nVERSION_ID=1\\nPRETTY_NAME=\"KV Test Guest 1\"\\n' >/etc/os-release
             (sleep 1; killall qemu-ga) >/dev/null 2>&1 &";
         self.fixture.wait_for_agent(&self.vmi).await?;
+        let old_agent = self.agent_pid().await;
+        ensure!(old_agent.is_some(), "the agent runs no command");
         let commands = &self.fixture.commands;
         let done = commands.exec(&self.vmi, "sh", &["-c", script]).await?;
         ensure!(done.exit_code == 0, "{done:?}");
+        // Its commands would fail if it was killed later.
+        let is_restarted = async || {
+            let pid = self.agent_pid().await?;
+            (Some(pid) != old_agent).then_some(())
+        };
+        tests::until("the agent's restart", BOOT, is_restarted).await?;
         self.wait_for_guest_info("what the recorded guest is", |info| {
             info["hostname"] == "kvtest"
                 && info["os"]["id"] == "kvtest"
@@ -125,16 +149,16 @@ impl Replay {
     }
 
     /// Makes the calls of a topic.
-    async fn play_topic(&mut self, topic: &str) -> Result<()> {
+    async fn replay_topic(&mut self, topic: &str) -> Result<()> {
         for call in recorded::calls(topic)? {
-            if allowed_differences::skipped(&call).is_some() {
+            if coverage::skip_reason(&call).is_some() {
                 continue;
             }
             let events = self.fixture.handler.events().len();
-            let ours = recorded_call::play(&self.fixture.commands, &self.vmi, &call).await?;
+            let ours = replayed_call::replay(&self.fixture.commands, &self.vmi, &call).await?;
             let ours = with_recorded_uid(ours, self.vmi.uid())?;
-            self.differences
-                .extend(allowed_differences::compare(&call, &ours));
+            let found = outcomes::compare(&call, &ours, &mut self.needed_rules)?;
+            self.differences.extend(found);
             // The rest is worth comparing, too.
             if let Err(error) = self.wait_after(&call, events).await {
                 self.differences
@@ -188,14 +212,26 @@ impl Replay {
         }
     }
 
-    fn check(&self) -> Result<()> {
+    fn check(&mut self) -> Result<()> {
         let lines = self.differences.join("\n");
         ensure!(
             lines.is_empty(),
             "answers differ from the recordings:\n{lines}"
         );
-        Ok(())
+        expect_needed_rules(std::mem::take(&mut self.needed_rules))
     }
+}
+
+/// After both replays, expects that each rule was needed by one of them.
+fn expect_needed_rules(needed: BTreeSet<String>) -> Result<()> {
+    static NEEDED: Mutex<Vec<BTreeSet<String>>> = Mutex::new(Vec::new());
+    let mut by_replay = NEEDED.lock().unwrap();
+    by_replay.push(needed);
+    if by_replay.len() == 2 {
+        let unneeded = outcomes::unneeded(&by_replay.iter().flatten().cloned().collect());
+        ensure!(unneeded.is_empty(), "rules without effect: {unneeded:#?}");
+    }
+    Ok(())
 }
 
 /// An answer in which our VMI's uid is the recorded one.
@@ -216,7 +252,7 @@ fn with_recorded_uid(outcome: Outcome, uid: &str) -> Result<Outcome> {
 async fn queries_and_freezes_are_answered_as_recorded() -> Result<()> {
     let mut replay = Replay::boot("guest", |_| Ok(())).await?;
     for topic in OF_AGENT {
-        replay.play_topic(topic).await?;
+        replay.replay_topic(topic).await?;
         if topic == "04-pause" {
             // The recorded soft reboot takes effect after the pause.
             let console = replay.fixture.pod.console(&replay.vmi);
@@ -241,41 +277,80 @@ async fn dumps_and_backups_are_answered_as_recorded() -> Result<()> {
     let mut replay = Replay::boot("cbt0", make_directories).await?;
     replay.vmi = recorded_vmi("cbt1", &replay.vmi)?;
     for topic in OF_JOBS {
-        replay.play_topic(topic).await?;
+        replay.replay_topic(topic).await?;
     }
     replay.check()?;
     let Replay { mut fixture, .. } = replay;
     fixture.expect_exit_code(0).await
 }
 
-/// No recorded call is left out without a reason.
+/// No recorded call is left out without a reason, which is true.
 #[test]
 fn every_recorded_call_is_made_again_or_named() -> Result<()> {
-    let played: Vec<&str> = OF_AGENT.iter().chain(&OF_JOBS).copied().collect();
-    for topic in recorded::topics()? {
-        let is_elsewhere = allowed_differences::ELSEWHERE
-            .iter()
-            .any(|(one, _)| *one == topic);
+    let replayed: Vec<&str> = OF_AGENT.iter().chain(&OF_JOBS).copied().collect();
+    let topics = recorded::topics()?;
+    for topic in &topics {
+        let is_elsewhere = OTHER_TOPICS.iter().any(|other| other.name == topic);
         ensure!(
-            is_elsewhere != played.contains(&topic.as_str()),
-            "{topic} is neither played nor named, or both"
+            is_elsewhere != replayed.contains(&topic.as_str()),
+            "{topic} is neither replayed nor named, or both"
         );
-        ensure!(!recorded::calls(&topic)?.is_empty(), "{topic} has no calls");
+        ensure!(!recorded::calls(topic)?.is_empty(), "{topic} has no calls");
     }
+    for other in OTHER_TOPICS {
+        ensure!(topics.iter().any(|topic| topic == other.name), "{other:?}");
+        ensure!(exists(other.check)?, "{other:?}");
+    }
+    let calls: Result<Vec<_>> = replayed
+        .iter()
+        .map(|topic| recorded::calls(topic))
+        .collect();
+    let unneeded = coverage::unneeded_skip_rules(&calls?.concat());
+    ensure!(unneeded.is_empty(), "no call is skipped by {unneeded:?}");
+    let page = fs::read_to_string(workspace().join("docs/commands.md"))?;
+    let share = format!("{} of {} topics", replayed.len(), topics.len());
+    ensure!(
+        page.contains(&share),
+        "docs/commands.md does not say: {share}"
+    );
     Ok(())
 }
 
-/// Compares the domain with the recorded one, in names, types and presence: the VM is another one.
+/// Whether there is the test, the row or the script.
+fn exists(check: Check) -> Result<bool> {
+    let workspace = workspace();
+    Ok(match check {
+        Check::Test(name) => ["tests/tests/e2e", "src/launcher/tests/launcher"]
+            .iter()
+            .any(|directory| contains(&workspace.join(directory), &format!("fn {name}("))),
+        Check::FaultRow(name) => {
+            let table = workspace.join("tests/tests/faults/table.rs");
+            fs::read_to_string(table)?.contains(&format!("row(\"{name}\","))
+        }
+        Check::Script(path) => workspace.join(path).is_file(),
+        Check::Nowhere => true,
+    })
+}
+
+/// Whether a file of a directory contains a text.
+fn contains(directory: &Path, text: &str) -> bool {
+    let mut files = fs::read_dir(directory).into_iter().flatten().flatten();
+    files.any(|file| fs::read_to_string(file.path()).is_ok_and(|content| content.contains(text)))
+}
+
+/// Compares the domain with the recorded one, in names, types and presence: the VM is another one, without what `absent`
+/// lists.
 pub(crate) async fn expect_recorded_shape(
     fixture: &LauncherFixture,
     topic: &str,
     index: usize,
+    absent: &[Rule],
 ) -> Result<()> {
     let calls = recorded::calls(topic)?;
     let call = calls.get(index).context("no such call")?;
     let domain = fixture.commands.domain().await?;
-    let ours = Outcome::Answered(json!({ "Exists": true, "V": domain }));
-    let found = allowed_differences::compare_shape(call, &ours);
+    let ours = json!({ "Exists": true, "V": domain });
+    let found = outcomes::compare_shape(call, &ours, absent);
     ensure!(found.is_empty(), "{}", found.join("\n"));
     Ok(())
 }

@@ -1,25 +1,42 @@
 //! Makes a recorded call, and shows the answer as virt-handler's client does.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail};
 use proto::cmd::v1::*;
 use serde_json::{Value, json};
 use tonic::{Code, Status};
 
 use super::{Outcome, RecordedCall};
-use crate::virt_handler::Commands;
+use crate::virt_handler::{COMMAND, Commands, DeadlineClient, FREEZE, QUERY};
 use crate::vmi_builder::Vmi;
 
-/// Makes the call with `vmi`, where it needs one.
-pub async fn play(commands: &Commands, vmi: &Vmi, call: &RecordedCall) -> Result<Outcome> {
+/// How long virt-handler waits for the answer.
+fn deadline(call: &RecordedCall) -> Result<Duration> {
+    Ok(match call.method.as_str() {
+        "getdomain" | "getdomainstats" | "guestinfo" | "users" | "filesystems" | "qemuversion"
+        | "sevinfo" | "ping" | "vmstats" | "screenshot" | "launchmeasurement" => QUERY,
+        "exec" | "guestping" => {
+            let timeout = call.args.get(1).with_context(|| call.title())?;
+            Duration::from_secs(timeout.parse()?) + QUERY
+        }
+        "freeze" => FREEZE,
+        _ => COMMAND,
+    })
+}
+
+/// Makes the call with virt-handler's deadline, and with `vmi`, where it needs one.
+pub async fn replay(commands: &Commands, vmi: &Vmi, call: &RecordedCall) -> Result<Outcome> {
+    let client = commands.with_deadline(deadline(call)?);
     let outcome = match call.method.as_str() {
         "getdomain" | "getdomainstats" | "guestinfo" | "users" | "filesystems" | "qemuversion"
-        | "dirtyrate" | "sevinfo" | "ping" => query(commands, &call.method).await,
-        "vmstats" => vm_stats(commands, call).await,
-        "exec" | "guestping" => agent(commands, call).await,
+        | "dirtyrate" | "sevinfo" | "ping" => query(client, &call.method).await,
+        "vmstats" => vm_stats(client, call).await,
+        "exec" | "guestping" => agent(client, call).await,
         "screenshot" | "launchmeasurement" | "redefinecheckpoint" => {
-            about_vm(commands, vmi, call).await
+            about_vm(client, vmi, call).await
         }
-        _ => command(commands, vmi, call).await,
+        _ => command(client, vmi, call).await,
     };
     outcome.or_else(|error| match error.downcast::<Status>() {
         Ok(status) if status.code() == Code::Unknown => {
@@ -42,8 +59,7 @@ fn parsed(json: &str) -> Result<Value> {
     serde_json::from_str(json).with_context(|| format!("no JSON: {json}"))
 }
 
-async fn query(commands: &Commands, method: &str) -> Result<Outcome> {
-    let mut client = commands.raw.clone();
+async fn query(mut client: DeadlineClient, method: &str) -> Result<Outcome> {
     let empty = EmptyRequest {};
     match method {
         "getdomain" => {
@@ -99,8 +115,7 @@ async fn query(commands: &Commands, method: &str) -> Result<Outcome> {
     }
 }
 
-async fn agent(commands: &Commands, call: &RecordedCall) -> Result<Outcome> {
-    let mut client = commands.raw.clone();
+async fn agent(mut client: DeadlineClient, call: &RecordedCall) -> Result<Outcome> {
     let [domain, seconds, words @ ..] = call.args.as_slice() else {
         bail!("{}: too few arguments", call.title());
     };
@@ -126,8 +141,7 @@ async fn agent(commands: &Commands, call: &RecordedCall) -> Result<Outcome> {
     })
 }
 
-async fn about_vm(commands: &Commands, vmi: &Vmi, call: &RecordedCall) -> Result<Outcome> {
-    let mut client = commands.raw.clone();
+async fn about_vm(mut client: DeadlineClient, vmi: &Vmi, call: &RecordedCall) -> Result<Outcome> {
     match call.method.as_str() {
         "screenshot" => {
             let answer = client.get_screenshot(vmi.request()).await?.into_inner();
@@ -166,8 +180,7 @@ fn options(call: &RecordedCall) -> Result<Value> {
     parsed(last)
 }
 
-async fn command(commands: &Commands, vmi: &Vmi, call: &RecordedCall) -> Result<Outcome> {
-    let mut client = commands.raw.clone();
+async fn command(mut client: DeadlineClient, vmi: &Vmi, call: &RecordedCall) -> Result<Outcome> {
     let wire = vmi.request();
     let answer = match call.method.as_str() {
         "sync" => client.sync_virtual_machine(wire).await?,
@@ -220,7 +233,7 @@ async fn command(commands: &Commands, vmi: &Vmi, call: &RecordedCall) -> Result<
 }
 
 /// As virt-handler's client decodes `GetVMStats`.
-async fn vm_stats(commands: &Commands, call: &RecordedCall) -> Result<Outcome> {
+async fn vm_stats(mut client: DeadlineClient, call: &RecordedCall) -> Result<Outcome> {
     let wanted = match call.args.is_empty() {
         true => json!({}),
         false => options(call)?,
@@ -248,12 +261,7 @@ async fn vm_stats(commands: &Commands, call: &RecordedCall) -> Result<Outcome> {
         "guestNetworkGetInterfaces" => guest_network_get_interfaces: AgentNetworkInterfacesRequest,
         "guestGetMemoryBlocks" => guest_get_memory_blocks: AgentMemoryBlocksRequest,
     };
-    let answer = commands
-        .raw
-        .clone()
-        .get_vm_stats(request)
-        .await?
-        .into_inner();
+    let answer = client.get_vm_stats(request).await?.into_inner();
     let text = |response: Option<Response>| {
         let message = response.map(|response| response.message);
         Value::String(message.unwrap_or_default())

@@ -2,9 +2,17 @@ use serde_json::json;
 
 use super::*;
 
-fn rule(path: Path, how: How) -> Rule {
+fn rule(path: Path, strictness: Strictness) -> Rule {
     let reason = "a test";
-    Rule { path, how, reason }
+    Rule {
+        path,
+        strictness,
+        reason,
+    }
+}
+
+fn differences(recorded: &Value, ours: &Value, rules: &[Rule]) -> Vec<String> {
+    compare(recorded, ours, rules).differences
 }
 
 #[test]
@@ -54,9 +62,9 @@ fn rules_relax_what_they_name_and_nothing_else() {
     let recorded = json!({ "time": 4_000_000, "disks": [{ "Name": "vda", "Reads": 5, "Path": "/a" }], "texts": ["a"] });
     let ours = json!({ "time": 9_000_000, "disks": [{ "Name": "vda", "Reads": 7, "Path": "/a" }], "texts": ["b", "c"] });
     let rules = [
-        rule("time", How::Unit),
-        rule("disks.*.Reads", How::Type),
-        rule("texts", How::Elements),
+        rule("time", Strictness::Unit),
+        rule("disks.*.Reads", Strictness::Type),
+        rule("texts", Strictness::Elements),
     ];
     assert_eq!(differences(&recorded, &ours, &rules), Vec::<String>::new());
     let milliseconds = json!({ "time": 9, "disks": ours["disks"], "texts": ["b"] });
@@ -71,7 +79,61 @@ fn lists_are_matched_by_what_identifies_their_elements() {
     let turned =
         json!([{ "Name": "vdb", "n": 2 }, { "Name": "vdc", "n": 9 }, { "Name": "vda", "n": 1 }]);
     assert_eq!(differences(&recorded, &turned, &[]).len(), 1);
-    assert!(differences(&recorded, &turned, &[rule("", How::More)]).is_empty());
+    let common = [rule("", Strictness::Common)];
+    assert!(differences(&recorded, &turned, &common).is_empty());
+    let other_value = json!([{ "Name": "vda", "n": 2 }]);
+    assert_eq!(differences(&recorded, &other_value, &common).len(), 1);
+    let strangers = json!([{ "Name": "vdc", "n": 1 }]);
+    assert_eq!(differences(&recorded, &strangers, &common).len(), 1);
+}
+
+#[test]
+fn element_that_only_one_list_has_is_a_difference_even_if_it_is_a_zero_value() {
+    let (one, none) = (json!([0]), json!([]));
+    assert_eq!(differences(&one, &none, &[]).len(), 1);
+    assert_eq!(differences(&none, &one, &[]).len(), 1);
+}
+
+#[test]
+fn list_of_the_machines_elements_is_empty_only_if_it_was_recorded_so() {
+    let rules = [rule("", Strictness::Elements)];
+    let (some, none) = (json!(["a"]), json!([]));
+    assert!(differences(&some, &json!(["b", "c"]), &rules).is_empty());
+    assert!(differences(&none, &none, &rules).is_empty());
+    for (recorded, ours) in [(&some, &none), (&none, &some), (&some, &Value::Null)] {
+        assert_eq!(differences(recorded, ours, &rules).len(), 1, "{ours}");
+    }
+}
+
+#[test]
+fn unit_is_another_if_the_value_is_zero_or_hundredfold() {
+    let rules = [rule("", Strictness::Unit)];
+    for (recorded, ours, same) in [(5, 100, true), (5, 0, false), (5, 500, false), (0, 9, true)] {
+        let found = differences(&json!(recorded), &json!(ours), &rules);
+        assert_eq!(found.is_empty(), same, "{recorded} {ours}");
+    }
+}
+
+#[test]
+fn machine_type_may_have_another_version_only() {
+    let rules = [rule("", Strictness::Unversioned)];
+    let recorded = json!("pc-q35-10.0");
+    assert!(differences(&recorded, &json!("pc-q35-7.2"), &rules).is_empty());
+    let other = differences(&recorded, &json!("pc-i440fx-10.0"), &rules);
+    assert_eq!(other.len(), 1);
+}
+
+#[test]
+fn intended_difference_is_its_value_and_no_other() {
+    let rules = [rule("code", Strictness::Is("137"))];
+    let recorded = json!({ "code": 0 });
+    let intended = compare(&recorded, &json!({ "code": 137 }), &rules);
+    assert!(intended.differences.is_empty());
+    assert_eq!(intended.needed_rules, BTreeSet::from([0]));
+    let other = differences(&recorded, &json!({ "code": 1 }), &rules);
+    assert_eq!(other.len(), 1);
+    let same = compare(&recorded, &recorded, &rules);
+    assert_eq!((same.differences.len(), same.needed_rules.len()), (1, 0));
 }
 
 #[test]

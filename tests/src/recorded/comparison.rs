@@ -16,16 +16,22 @@ pub type Path = &'static str;
 
 /// How a part of an answer is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum Strictness {
     /// The types are the same; the values are those of the machine or the moment.
     Type,
-    /// The same, and numbers that are not zero are at most 100 times smaller or greater: the unit is the same.
+    /// Numbers have the same unit: they are at most 30 times smaller or greater, and zero only where zero was recorded.
     Unit,
-    /// Each element of our list has the type of a recorded element; numbers and names of elements are the machine's.
+    /// A list whose elements are those of the machine: each of ours has the type of a recorded one, and ours is empty
+    /// exactly if the recorded one is.
     Elements,
-    /// Ours may have further elements.
-    More,
-    /// An intended difference, or one of the recorded VM.
+    /// A list to which the machine adds elements, and in which others are missing: those with a recorded name are
+    /// compared, and there is at least one.
+    Common,
+    /// The text before its last dash is the same; what follows is a version.
+    Unversioned,
+    /// Ours is this JSON, an intended difference.
+    Is(&'static str),
+    /// Both are objects, lists or texts that need not have anything in common.
     Any,
 }
 
@@ -35,49 +41,76 @@ pub struct Rule {
     /// Which parts.
     pub path: Path,
     /// How they are compared.
-    pub how: How,
+    pub strictness: Strictness,
     /// Why.
     pub reason: &'static str,
 }
 
-/// Finds differences, and keeps which rules were needed.
-#[derive(Debug)]
-pub struct Comparison<'a> {
-    rules: &'a [Rule],
-    differences: Vec<String>,
+/// What a comparison finds.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// The differences that no rule allows, one line each.
+    pub differences: Vec<String>,
+    /// The places of the rules that were needed: those about values of the machine or the moment if there was such a value,
+    /// [`Strictness::Is`] and [`Strictness::Any`] if there was a difference.
+    pub needed_rules: BTreeSet<usize>,
 }
 
-/// All differences between a recorded answer and ours, one line each.
-pub fn differences(recorded: &Value, ours: &Value, rules: &[Rule]) -> Vec<String> {
+/// Compares a recorded answer with ours.
+pub fn compare(recorded: &Value, ours: &Value, rules: &[Rule]) -> Findings {
     let mut comparison = Comparison {
         rules,
-        differences: Vec::new(),
+        findings: Findings::default(),
     };
     comparison.value("", recorded, ours, true);
-    comparison.differences
+    comparison.findings
+}
+
+/// A comparison of one answer.
+struct Comparison<'a> {
+    rules: &'a [Rule],
+    findings: Findings,
 }
 
 impl Comparison<'_> {
     fn report(&mut self, path: &str, recorded: &Value, ours: &Value) {
-        let short = |value: &Value| value.to_string().chars().take(120).collect::<String>();
-        self.differences.push(format!(
+        let short = |value: &Value| value.to_string().chars().take(160).collect::<String>();
+        self.findings.differences.push(format!(
             "{path}: recorded {}, ours {}",
             short(recorded),
             short(ours)
         ));
     }
 
-    fn how(&self, path: &str) -> Vec<How> {
-        let rules = self.rules.iter().filter(|rule| matches(rule.path, path));
-        rules.map(|rule| rule.how).collect()
+    /// How the part at `path` is compared.
+    fn strictness(&mut self, path: &str, is_different: bool) -> Vec<Strictness> {
+        let rules = self.rules.iter().enumerate();
+        let matching = rules.filter(|(_, rule)| matches(rule.path, path));
+        let mut found = Vec::new();
+        for (place, rule) in matching {
+            let is_intended = matches!(rule.strictness, Strictness::Is(_) | Strictness::Any);
+            if is_different || !is_intended {
+                self.findings.needed_rules.insert(place);
+            }
+            found.push(rule.strictness);
+        }
+        found
     }
 
     fn value(&mut self, path: &str, recorded: &Value, ours: &Value, exact: bool) {
-        let how = self.how(path);
-        if how.contains(&How::Any) {
+        let strictness = self.strictness(path, recorded != ours);
+        let has = |wanted: Strictness| strictness.contains(&wanted);
+        if has(Strictness::Any) {
             return;
         }
-        let exact = exact && !how.contains(&How::Type) && !how.contains(&How::Unit);
+        let expected = strictness.iter().find_map(|one| match one {
+            Strictness::Is(json) => Some(serde_json::from_str(json).unwrap_or_default()),
+            _ => None,
+        });
+        if let Some(expected) = expected {
+            return self.intended_value(path, &expected, ours);
+        }
+        let exact = exact && !has(Strictness::Type) && !has(Strictness::Unit);
         match (recorded, ours) {
             (Value::Object(expected), Value::Object(found)) => {
                 let names: BTreeSet<_> = expected.keys().chain(found.keys()).collect();
@@ -93,18 +126,26 @@ impl Comparison<'_> {
                     );
                 }
             }
-            (Value::Array(expected), Value::Array(found)) if how.contains(&How::Elements) => {
+            (Value::Array(expected), Value::Array(found)) if has(Strictness::Elements) => {
+                if expected.is_empty() != found.is_empty() {
+                    self.report(path, recorded, ours);
+                }
                 for element in found {
                     self.some_element(path, expected, element);
                 }
             }
             (Value::Array(expected), Value::Array(found)) => {
-                self.list(path, expected, found, exact, how.contains(&How::More));
+                self.list(path, expected, found, exact, has(Strictness::Common));
             }
             (Value::String(expected), Value::String(found)) => {
                 match (json(expected), json(found)) {
                     // The agent's answers are passed on as texts.
                     (Some(expected), Some(found)) => self.value(path, &expected, &found, exact),
+                    _ if has(Strictness::Unversioned) => {
+                        if without_version(expected) != without_version(found) {
+                            self.report(path, recorded, ours);
+                        }
+                    }
                     _ if exact && expected != found => self.report(path, recorded, ours),
                     _ => {}
                 }
@@ -112,16 +153,22 @@ impl Comparison<'_> {
             (Value::Number(expected), Value::Number(found)) => {
                 let same_type = expected.is_f64() == found.is_f64();
                 let same_unit =
-                    !how.contains(&How::Unit) || is_same_unit(expected.as_f64(), found.as_f64());
+                    !has(Strictness::Unit) || is_same_unit(expected.as_f64(), found.as_f64());
                 if !same_type || !same_unit || exact && expected != found {
                     self.report(path, recorded, ours);
                 }
             }
             (expected, Value::Null) if is_zero(expected) => {}
-            (Value::Array(_), Value::Null) if how.contains(&How::Elements) => {}
             (Value::Bool(_), Value::Bool(_)) if !exact => {}
             _ if recorded == ours => {}
             _ => self.report(path, recorded, ours),
+        }
+    }
+
+    fn intended_value(&mut self, path: &str, expected: &Value, ours: &Value) {
+        if expected != ours {
+            let line = format!("{path}: intended {expected}, ours {ours}");
+            self.findings.differences.push(line);
         }
     }
 
@@ -131,29 +178,49 @@ impl Comparison<'_> {
         let to_each = recorded.iter().map(|expected| {
             let mut comparison = Comparison {
                 rules: self.rules,
-                differences: Vec::new(),
+                findings: Findings::default(),
             };
             comparison.value(&path, expected, element, false);
-            comparison.differences
+            comparison.findings
         });
-        let fewest = to_each.min_by_key(Vec::len);
-        self.differences.extend(fewest.unwrap_or_default());
+        let fewest = to_each.min_by_key(|findings| findings.differences.len());
+        let fewest = fewest.unwrap_or_default();
+        self.findings.differences.extend(fewest.differences);
+        self.findings.needed_rules.extend(fewest.needed_rules);
     }
 
-    fn list(&mut self, path: &str, recorded: &[Value], ours: &[Value], exact: bool, more: bool) {
+    /// An element of only one of the lists: the other has null in its place.
+    fn lone_element(&mut self, path: &str, recorded: &Value, ours: &Value) {
+        let strictness = self.strictness(path, true);
+        match strictness.first() {
+            Some(Strictness::Any | Strictness::Is(_)) => self.value(path, recorded, ours, true),
+            _ => self.report(path, recorded, ours),
+        }
+    }
+
+    fn list(
+        &mut self,
+        path: &str,
+        recorded: &[Value],
+        ours: &[Value],
+        exact: bool,
+        common_only: bool,
+    ) {
         let (expected, found) = identities(recorded, ours);
+        if common_only && !expected.iter().any(|identity| found.contains(identity)) {
+            self.report(path, &recorded.into(), &ours.into());
+        }
         for (identity, element) in expected.iter().zip(recorded) {
             let path = join(path, identity);
             match found.iter().position(|one| one == identity) {
                 Some(place) => self.value(&path, element, &ours[place], exact),
-                None if self.how(&path).contains(&How::Any) => {}
-                None => self.report(&path, element, &Value::Null),
+                None if common_only => {}
+                None => self.lone_element(&path, element, &Value::Null),
             }
         }
         for (identity, element) in found.iter().zip(ours) {
-            let path = join(path, identity);
-            if !more && !expected.contains(identity) && !self.how(&path).contains(&How::Any) {
-                self.report(&path, &Value::Null, element);
+            if !common_only && !expected.contains(identity) {
+                self.lone_element(&join(path, identity), &Value::Null, element);
             }
         }
     }
@@ -182,13 +249,18 @@ fn is_zero(value: &Value) -> bool {
 }
 
 fn is_same_unit(expected: Option<f64>, found: Option<f64>) -> bool {
-    const FACTOR: f64 = 100.0;
+    const FACTOR: f64 = 30.0;
     match (expected, found) {
-        (Some(expected), Some(found)) if expected != 0.0 && found != 0.0 => {
-            (1.0 / FACTOR..FACTOR).contains(&(found / expected).abs())
+        (Some(expected), Some(found)) if expected != 0.0 => {
+            (1.0 / FACTOR..=FACTOR).contains(&(found / expected))
         }
         _ => true,
     }
+}
+
+/// A text without what follows its last dash.
+fn without_version(text: &str) -> &str {
+    text.rsplit_once('-').map_or(text, |(name, _)| name)
 }
 
 /// What identifies the elements of both lists: the first field that is different in all elements of each, else their places.

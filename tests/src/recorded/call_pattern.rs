@@ -1,0 +1,47 @@
+//! Which recorded calls a rule is about.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::RecordedCall;
+
+/// One call of a topic, or all calls of a method.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CallPattern {
+    place: Option<(&'static str, usize)>,
+    method: &'static str,
+}
+
+/// The call at `index` in a topic, which is of this method.
+pub(super) const fn call(topic: &'static str, index: usize, method: &'static str) -> CallPattern {
+    CallPattern {
+        place: Some((topic, index)),
+        method,
+    }
+}
+
+/// All calls of a method.
+pub(super) const fn every(method: &'static str) -> CallPattern {
+    CallPattern {
+        place: None,
+        method,
+    }
+}
+
+impl CallPattern {
+    /// Whether a call is one of these.
+    pub(super) fn matches(&self, call: &RecordedCall) -> bool {
+        let is_place = self
+            .place
+            .is_none_or(|(topic, index)| topic == call.topic && index == call.index);
+        is_place && self.method == call.method
+    }
+}
+
+impl Display for CallPattern {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Some((topic, index)) => write!(formatter, "{topic} call {index}: {}", self.method),
+            None => write!(formatter, "every {}", self.method),
+        }
+    }
+}

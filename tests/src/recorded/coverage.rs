@@ -1,0 +1,150 @@
+//! Recorded calls that are not made again, and where what they show is checked instead.
+
+#[cfg(test)]
+mod tests;
+
+use super::call_pattern::{CallPattern, call};
+use super::{Outcome, RecordedCall};
+
+/// A call of a replayed topic that is not made again.
+struct SkipRule {
+    call: CallPattern,
+    reason: &'static str,
+}
+
+const SKIP_RULES: &[SkipRule] = &[
+    SkipRule {
+        call: call("04-pause", 15, "exec"),
+        reason: "whether the agent is back after the reboot is a matter of the moment",
+    },
+    SkipRule {
+        call: call("08-backup", 3, "exec"),
+        reason: "the recorded disk has a file system; ours has none",
+    },
+    SkipRule {
+        call: call("08-backup", 7, "backup"),
+        reason: "QEMU could not bind its socket there; here it can, as in 08-backup-pull",
+    },
+];
+
+/// Why a call of a replayed topic is not made.
+pub fn skip_reason(call: &RecordedCall) -> Option<&'static str> {
+    if matches!(call.outcome, Outcome::Lost(_)) {
+        return Some("no answer was recorded");
+    }
+    let rule = SKIP_RULES.iter().find(|rule| rule.call.matches(call));
+    rule.map(|rule| rule.reason)
+}
+
+/// The skip rules that are about none of these calls.
+pub fn unneeded_skip_rules(calls: &[RecordedCall]) -> Vec<String> {
+    let unneeded = SKIP_RULES
+        .iter()
+        .filter(|rule| !calls.iter().any(|call| rule.call.matches(call)));
+    unneeded.map(|rule| rule.call.to_string()).collect()
+}
+
+/// Where something is checked.
+#[derive(Clone, Copy, Debug)]
+pub enum Check {
+    /// A test of this name.
+    Test(&'static str),
+    /// A row of the fault matrix.
+    FaultRow(&'static str),
+    /// A file of the workspace.
+    Script(&'static str),
+    /// Nowhere: there is nothing in the topic that is not in another one.
+    Nowhere,
+}
+
+/// A topic that is not replayed.
+#[derive(Clone, Copy, Debug)]
+pub struct OtherTopic {
+    /// Its name.
+    pub name: &'static str,
+    /// Where its behaviour is checked.
+    pub check: Check,
+    /// What of it is checked there, and why the topic is not replayed.
+    pub reason: &'static str,
+}
+
+const fn topic(name: &'static str, check: Check, reason: &'static str) -> OtherTopic {
+    OtherTopic {
+        name,
+        check,
+        reason,
+    }
+}
+
+const LIFECYCLE: Check = Check::Test("boot_pause_reboot_and_shutdown_as_root");
+const GUEST_TIME: Check = Check::Test("guest_time_is_set_after_a_pause");
+const NOTIFY: Check = Check::FaultRow("notify socket away 10 s at the end");
+
+/// All topics that are not replayed.
+pub const OTHER_TOPICS: &[OtherTopic] = &[
+    topic("01-boot-1", LIFECYCLE, "one sync, which succeeds"),
+    topic("01-boot-2", LIFECYCLE, "one sync, which succeeds"),
+    topic("01-boot-3", LIFECYCLE, "one sync, which succeeds"),
+    topic(
+        "02-agent-killed",
+        Check::FaultRow("guest agent hung, other calls"),
+        "calls that block until virt-handler gives up, where ours are answered",
+    ),
+    topic(
+        "04-guesttime",
+        GUEST_TIME,
+        "the answers hold the guest's clock; the test, when it is set",
+    ),
+    topic("04-guesttime-hwclock", GUEST_TIME, "as 04-guesttime"),
+    topic("04-guesttime-long", GUEST_TIME, "as 04-guesttime"),
+    topic(
+        "05-reboot",
+        LIFECYCLE,
+        "successes, and after them the guest's facts and the domain of 02-answers",
+    ),
+    topic("05-softreboot-agent", LIFECYCLE, "as 05-reboot"),
+    topic(
+        "07-cpuhotplug",
+        Check::Test("processors_are_plugged_up_to_the_maximum"),
+        "the recorded refusal of a fifth processor; an unplug that the guest ignores is checked nowhere",
+    ),
+    topic(
+        "07-memhotplug-slots4",
+        Check::Test("memory_is_plugged_and_unplugged_as_the_guest_follows"),
+        "another VM; its domain has the shape of the first one that was recorded",
+    ),
+    topic(
+        "08-hotplug-slots4",
+        Check::Test("disks_are_attached_seen_by_the_guest_and_detached"),
+        "another VM; its domain has the shape of the first one that was recorded",
+    ),
+    topic(
+        "09-guestpoweroff",
+        Check::Nowhere,
+        "a command that ends the guest fails with the error of 03-freeze's last call",
+    ),
+    topic(
+        "09-shutdown-noacpi",
+        Check::Test("a_guest_that_ignores_shutdown_is_killed_after_the_grace_period"),
+        "successes; the recorded guest has no ACPI",
+    ),
+    topic("09-shutdown-nodelete", LIFECYCLE, "successes"),
+    topic(
+        "10-sigterm",
+        Check::FaultRow("SIGTERM"),
+        "successes, until the launcher is gone",
+    ),
+    topic(
+        "10-sigterm-handler",
+        Check::FaultRow("SIGTERM"),
+        "a shutdown, which succeeds, and a delete that the launcher's end cuts off",
+    ),
+    topic(
+        "11-kill-virtqemud",
+        Check::FaultRow("daemon killed, queries at once"),
+        "a query during the daemon's restart fails; ours succeeds",
+    ),
+    topic("12-notify-missing", NOTIFY, "successes"),
+    topic("12-notify-missing-shutdown", NOTIFY, "successes"),
+    topic("20-latency", Check::Script("scripts/measure"), "one sync"),
+];
