@@ -14,6 +14,7 @@ pub mod guest_image;
 pub mod install_hooks;
 pub mod launcher_user;
 pub mod migration;
+pub mod not_tested;
 pub mod pod;
 pub mod pod_semaphore;
 pub mod recorded;

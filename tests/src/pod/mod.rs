@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -34,6 +34,9 @@ const QEMU_CONF: &str = "stdio_handler = \"logd\"\nvnc_listen = \"0.0.0.0\"\nvnc
     cgroup_controllers = [ ]\n";
 const VIRTQEMUD_CONF: &str = "listen_tls = 0\nlisten_tcp = 0\nlog_outputs = \"1:stderr\"\n";
 
+/// What `unshare` needs of a user who is not root: a user namespace in which that user is uid 107.
+const UNPRIVILEGED: &[&str] = &["--map-user=107", "--map-group=107", "--keep-caps"];
+
 /// A pod. Dropping it ends all its processes.
 #[derive(Debug)]
 pub struct Pod {
@@ -43,6 +46,8 @@ pub struct Pod {
     child: Option<Child>,
     init: Option<Pid>,
     is_log_suppressed: bool,
+    /// Who makes the namespaces, if not the user of this process.
+    creator: Option<u32>,
     _permit: PodPermit,
 }
 
@@ -73,6 +78,7 @@ impl Pod {
             child: None,
             init: None,
             is_log_suppressed: false,
+            creator: None,
             _permit: permit,
         };
         pod.create_directories()?;
@@ -193,6 +199,25 @@ impl Pod {
         Ok(symlink(self.directory.path().join("bin").join(name), link)?)
     }
 
+    /// This user makes the namespaces, as a caller of [`Pod::create_unprivileged`] who is not root does. Needs root.
+    /// Before the launcher starts.
+    pub fn set_creator(&mut self, uid: u32) -> Result<()> {
+        self.creator = Some(uid);
+        let chown = Command::new("chown")
+            .args(["-R", &format!("{uid}:{uid}")])
+            .arg(self.directory.path())
+            .status()?;
+        ensure!(chown.success(), "chown: {chown}");
+        Ok(())
+    }
+
+    /// QEMU writes its output into files itself, for a libvirt without virtlogd.
+    pub fn disable_virtlogd(&self) -> Result<()> {
+        let path = self.directory.path().join("etc-libvirt/qemu.conf");
+        let (logd, file) = ("stdio_handler = \"logd\"", "stdio_handler = \"file\"");
+        Ok(fs::write(path, QEMU_CONF.replace(logd, file))?)
+    }
+
     /// The pod has no `/dev/userfaultfd`. Before the launcher starts.
     pub fn hide_userfaultfd(&self) -> Result<()> {
         Ok(fs::write(self.directory.path().join("no-userfaultfd"), "")?)
@@ -290,12 +315,17 @@ impl Pod {
         let root = self.directory.path();
         let log = File::create(self.log_path())?;
         // The outer setpriv ends the pod with the thread that made it, should this process be killed.
+        let creator = self.creator.map(|uid| {
+            let (uid, gid) = (format!("--reuid={uid}"), format!("--regid={uid}"));
+            [uid, gid, "--clear-groups".to_owned()]
+        });
         let child = Command::new("setpriv")
+            .args(creator.iter().flatten())
             .args(["--pdeathsig", "KILL", "unshare"])
-            .args(if is_root() {
+            .args(if is_root() && creator.is_none() {
                 &[][..]
             } else {
-                &["--map-user=107", "--map-group=107", "--keep-caps"]
+                UNPRIVILEGED
             })
             .args([
                 "--mount",

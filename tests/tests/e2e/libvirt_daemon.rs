@@ -1,6 +1,6 @@
 //! A libvirt daemon alone in a pod, and virsh as its client.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -36,6 +36,11 @@ impl Daemon {
         };
         tests::until("libvirt's daemon", Duration::from_secs(60), answers).await?;
         Ok(daemon)
+    }
+
+    /// The path on this machine of a path in the pod.
+    pub(crate) fn path(&self, in_pod: &str) -> PathBuf {
+        self.pod.path(in_pod)
     }
 
     /// Runs virsh with `arguments`, and with `commands` as its input.

@@ -45,6 +45,7 @@ mod restart_after_kill;
 mod second_launcher;
 mod standalone_manifest;
 mod standalone_vmi;
+mod unprivileged_pod;
 mod virt_handler_restarts;
 mod virt_hook_serve;
 mod virtlogd_deaths;

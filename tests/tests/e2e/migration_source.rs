@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::fixture::{BOOT, EVENT};
 use tests::migration::{MigrationPods, migrating, migration_of, stock_options};
+use tests::not_tested::{Missing, not_tested};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
@@ -224,12 +225,10 @@ async fn paused_guest_arrives_paused() -> Result<()> {
     target.end_vm(&vmi).await
 }
 
-#[allow(clippy::print_stdout, reason = "tells what is not tested")]
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_continues_on_the_target_by_post_copy() -> Result<()> {
     if !Path::new("/dev/userfaultfd").exists() {
-        println!("NOT TESTED: this machine has no /dev/userfaultfd, which post-copy needs");
-        return Ok(());
+        return not_tested("post-copy", Missing::OfMachine("/dev/userfaultfd"));
     }
     let (pods, vmi) = booted("ahead", LauncherUser::Nonroot).await?;
     let _proxies = pods.prepare_target(&vmi, UID).await?;

@@ -20,11 +20,15 @@ const DOMAIN: &str = "<domain type='qemu'>
   <devices>
     <disk type='file' device='disk'>
       <driver name='qemu' type='raw' cache='writeback'/>
-      <source file='DISK'/>
+      <source file='/var/run/kubevirt-ephemeral-disks/disk.img'/>
       <target dev='vda' bus='virtio'/>
     </disk>
   </devices>
 </domain>";
+
+/// In the pod, where QEMU's user can read and write.
+const DISK: &str = "/var/run/kubevirt-ephemeral-disks/disk.img";
+const IMAGE: &str = "/var/run/kubevirt-ephemeral-disks/saved";
 
 /// A pod whose libvirt has this program as a hook, with one module compiled ahead.
 fn prepare(directory: &Path, arguments: &str) -> Result<Pod> {
@@ -43,9 +47,8 @@ fn prepare(directory: &Path, arguments: &str) -> Result<Pod> {
     let pod = Pod::create(LauncherUser::Root)?;
     let scripts = pod.path("/etc/libvirt/hooks/qemu.d");
     fs::create_dir_all(&scripts)?;
-    // There is no virtlogd.
-    let settings = pod.path("/etc/libvirt/qemu.conf");
-    fs::write(settings, "stdio_handler = \"file\"\n")?;
+    pod.disable_virtlogd()?;
+    fs::File::create(pod.path(DISK))?.set_len(1 << 20)?;
     let script = scripts.join("50-virt-hook");
     let text = format!(
         "#!/bin/sh\nexec {} libvirt-hook --hooks {} --hook-artifacts {} {arguments} -- \"$@\"\n",
@@ -61,16 +64,11 @@ fn prepare(directory: &Path, arguments: &str) -> Result<Pod> {
 /// A domain that was saved, in a libvirt with the hook.
 async fn saved(directory: &Path, arguments: &str) -> Result<Daemon> {
     let daemon = Daemon::start_in(prepare(directory, arguments)?).await?;
-    let (disk, xml) = (directory.join("disk.img"), directory.join("domain.xml"));
-    fs::File::create(&disk)?.set_len(1 << 20)?;
-    fs::write(&xml, DOMAIN.replace("DISK", &disk.to_string_lossy()))?;
+    let xml = directory.join("domain.xml");
+    fs::write(&xml, DOMAIN)?;
     daemon.ask(&["create", &xml.to_string_lossy()])?;
-    daemon.ask(&["save", "plain", &image(directory)])?;
+    daemon.ask(&["save", "plain", IMAGE])?;
     Ok(daemon)
-}
-
-fn image(directory: &Path) -> String {
-    directory.join("saved").to_string_lossy().into_owned()
 }
 
 /// Beside the program: artifacts must be on its mount.
@@ -85,7 +83,7 @@ async fn restored_domain_has_the_change_of_a_module() -> Result<()> {
     let directory = directory()?;
     let cache = "--annotation disk-tuning.example.com/cache=none";
     let daemon = saved(directory.path(), cache).await?;
-    daemon.ask(&["restore", &image(directory.path())])?;
+    daemon.ask(&["restore", IMAGE])?;
     let xml = daemon.ask(&["dumpxml", "plain"])?;
     ensure!(xml.contains("cache='none'"), "{xml}");
     Ok(())
@@ -96,8 +94,7 @@ async fn module_that_fails_keeps_the_domain_saved() -> Result<()> {
     let directory = directory()?;
     let queues = "--annotation disk-tuning.example.com/queues=many";
     let daemon = saved(directory.path(), queues).await?;
-    let image = image(directory.path());
-    let restored = daemon.virsh(Stdio::null(), &["restore", &image])?;
+    let restored = daemon.virsh(Stdio::null(), &["restore", IMAGE])?;
     let errors = String::from_utf8_lossy(&restored.stderr).into_owned();
     ensure!(
         !restored.status.success() && errors.contains("disk-tuning"),
@@ -107,6 +104,6 @@ async fn module_that_fails_keeps_the_domain_saved() -> Result<()> {
         !daemon.ask(&["list", "--name"])?.contains("plain"),
         "the domain runs"
     );
-    ensure!(Path::new(&image).exists(), "the image is gone");
+    ensure!(daemon.path(IMAGE).exists(), "the image is gone");
     Ok(())
 }

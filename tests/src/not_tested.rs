@@ -1,0 +1,30 @@
+//! Tests that this machine cannot run.
+
+use std::io::Write;
+
+use anyhow::{Result, ensure};
+
+use crate::binaries::prebuilt;
+
+/// What a test needs and this machine lacks.
+#[derive(Clone, Copy, Debug)]
+pub enum Missing {
+    /// Something that `scripts/setup` installs.
+    Installable(&'static str),
+    /// A device of the machine, or a feature of its kernel.
+    OfMachine(&'static str),
+}
+
+/// Says on standard error that `what` is not tested, past the capture of test output: a test that tests nothing must
+/// not look like one that passes. In `make test`, which installs what it needs, missing programs are an error.
+pub fn not_tested(what: &str, missing: Missing) -> Result<()> {
+    let (Missing::Installable(lack) | Missing::OfMachine(lack)) = missing;
+    let line = format!("*** NOT TESTED: {what}: this machine lacks {lack} ***\n");
+    std::io::stderr().write_all(line.as_bytes())?;
+    let is_installable = matches!(missing, Missing::Installable(_));
+    ensure!(
+        !(is_installable && prebuilt()),
+        "{what} is not tested: this machine lacks {lack}, which scripts/setup installs"
+    );
+    Ok(())
+}
