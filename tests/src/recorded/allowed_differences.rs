@@ -173,6 +173,14 @@ const OF_CALLS: &[(CallPattern, Rule)] = &[
     ),
     (
         call("02-answers", 20, "vmstats"),
+        rule("DomainStats.DirtyRate", Strictness::Type, MOMENT),
+    ),
+    (
+        call("02-vmstats", 2, "vmstats"),
+        rule("DomainStats.DirtyRate", Strictness::Type, ONE_VM),
+    ),
+    (
+        call("02-answers", 20, "vmstats"),
         rule("DirtyRateMbps", Strictness::Type, MOMENT),
     ),
     (
@@ -197,7 +205,7 @@ const OF_CALLS: &[(CallPattern, Rule)] = &[
     ),
     (
         call("04-pause", 12, "getdomainstats"),
-        rule("V.DirtyRate", Strictness::Any, ONE_VM),
+        rule("V.DirtyRate", Strictness::Type, ONE_VM),
     ),
     (
         call("06-memorydump", 4, "getdomain"),
