@@ -4,7 +4,7 @@ use crate::agent::Agent;
 use crate::backups_and_checkpoints::Checkpoints;
 use crate::definition::Definition;
 use crate::devices::Devices;
-use crate::disk_sizes::Blocks;
+use crate::disks::Blocks;
 use crate::domain_state::State;
 use crate::error::Result;
 use crate::jobs::Jobs;

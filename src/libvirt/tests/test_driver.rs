@@ -4,7 +4,7 @@
 
 mod support;
 
-use libvirt::{Version, code};
+use libvirt::{StartOptions, Version, code};
 use support::domain_contract::{self, Driver};
 
 const XML: &str = "<domain type='test'>
@@ -79,6 +79,16 @@ fn panicking_event_handler_does_not_end_the_process() {
         .define(&XML.replace("default_vm", "default_other"))
         .unwrap();
     assert_eq!(recorder.lifecycle(1), ["Defined Added"]);
+}
+
+#[test]
+fn domain_without_disks_has_no_disk_errors() {
+    let hypervisor = libvirt::connect("test:///default").unwrap();
+    let domain = hypervisor
+        .define(&XML.replace("default_vm", "default_diskless"))
+        .unwrap();
+    domain.start(StartOptions::RUNNING).unwrap();
+    assert!(domain.disk_errors().unwrap().is_empty());
 }
 
 #[test]

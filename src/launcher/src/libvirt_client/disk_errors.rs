@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use libvirt::{DiskError, Domain};
+use libvirt::{DiskFault, Domain};
 
 use super::call_class::STATISTICS;
 use super::{CallError, Client, DomainSnapshot};
@@ -12,7 +12,7 @@ impl Client {
     pub(crate) async fn disk_errors(
         &self,
         snapshot: &DomainSnapshot,
-    ) -> Result<BTreeMap<String, DiskError>, CallError> {
+    ) -> Result<BTreeMap<String, DiskFault>, CallError> {
         let ask = |domain: &dyn Domain| domain.disk_errors();
         let errors = self
             .query("asking for disk errors", STATISTICS, ask)

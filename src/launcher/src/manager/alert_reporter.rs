@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use kubevirt_api::domain_json::{DomainStatus, GuestPanicInfo};
-use libvirt::{DiskError, Event};
+use libvirt::{DiskFault, Event};
 
 use crate::blocking;
 use crate::notify::{self, Alert, AlertPolicy, Notifier, Warning};
@@ -48,7 +48,7 @@ impl AlertReporter {
     /// Sends the alert of a VM that is paused by disk errors, unless that was sent when its event came.
     pub(super) async fn observe_pause(
         &self,
-        errors: BTreeMap<String, DiskError>,
+        errors: BTreeMap<String, DiskFault>,
         notifier: &Notifier,
     ) {
         let alert = self.reported().alerts.observe_pause(errors);

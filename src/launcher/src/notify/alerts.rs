@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::spec::Alias;
 use kubevirt_api::domain_json::GuestPanicInfo;
-use libvirt::{Detail, DiskError, Event, LifecycleEvent};
+use libvirt::{Detail, DiskFault, Event, LifecycleEvent};
 
 use super::Warning;
 
@@ -60,11 +60,11 @@ impl AlertPolicy {
     }
 
     /// The alert of a VM that is paused by these disk errors; `None` if it was told when the event came.
-    pub(crate) fn observe_pause(&mut self, errors: BTreeMap<String, DiskError>) -> Option<Alert> {
+    pub(crate) fn observe_pause(&mut self, errors: BTreeMap<String, DiskFault>) -> Option<Alert> {
         let is_told = std::mem::replace(&mut self.paused, true);
         let named = errors.into_iter().map(|(alias, error)| match error {
-            DiskError::NoSpace => (alias, NO_SPACE.to_owned()),
-            DiskError::Other => (alias, String::new()),
+            DiskFault::NoSpace => (alias, NO_SPACE.to_owned()),
+            DiskFault::Other => (alias, String::new()),
         });
         (!is_told).then(|| disks(&named.collect()))
     }

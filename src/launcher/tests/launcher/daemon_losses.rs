@@ -16,7 +16,7 @@ async fn disk_error_during_a_restart_of_the_daemon_is_an_alert() {
     rig.fake.stop_daemon(CloseReason::Eof);
     rig.fake.io_error(DOMAIN, "ua-data");
     rig.fake
-        .set_disk_error(DOMAIN, "vda", libvirt::DiskError::NoSpace);
+        .set_disk_error(DOMAIN, "vda", libvirt::DiskFault::NoSpace);
     rig.fake.start_daemon();
     let notifications = rig.notifications_until("EVENT").await;
     let full = "EVENT IOerror: VM Paused due to not enough space on volume: vda";

@@ -14,7 +14,7 @@ use crate::agent::Agent;
 use crate::backups_and_checkpoints::Checkpoints;
 use crate::definition::{Affect, Definition, UndefineOptions, XmlKind};
 use crate::devices::Devices;
-use crate::disk_sizes::{BlockInfo, BlockSize, Blocks, DiskError};
+use crate::disks::{BlockInfo, BlockSize, Blocks, DiskFault};
 use crate::domain::Domain;
 use crate::domain_state::State;
 use crate::error::Result;
@@ -112,7 +112,7 @@ impl Blocks for FakeDomain {
         self.with_domain(Call::BlockInfo, |domain| Ok(domain.blocks.clone()))
     }
 
-    fn disk_errors(&self) -> Result<BTreeMap<String, DiskError>> {
+    fn disk_errors(&self) -> Result<BTreeMap<String, DiskFault>> {
         self.with_domain(Call::DiskErrors, |domain| {
             domain.must_run()?;
             Ok(domain.disk_errors.clone())

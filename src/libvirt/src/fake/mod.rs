@@ -41,7 +41,7 @@ mod simulated_domain;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::disk_sizes::{BlockInfo, DiskError};
+use crate::disks::{BlockInfo, DiskFault};
 use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result};
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
@@ -284,7 +284,7 @@ impl FakeDaemon {
     }
 
     /// QEMU reports this error of a disk, by its target.
-    pub fn set_disk_error(&self, domain: &str, target: &str, error: DiskError) {
+    pub fn set_disk_error(&self, domain: &str, target: &str, error: DiskFault) {
         self.daemon.with_domain(domain, |domain| {
             domain.disk_errors.insert(target.to_owned(), error);
         });

@@ -19,7 +19,7 @@ use super::running_backup::RunningBackup;
 use super::running_dump::RunningDump;
 use super::running_migration::RunningMigration;
 use super::screenshot_and_dirty_rate_state::ScreenshotAndDirtyRateState;
-use crate::disk_sizes::{BlockInfo, DiskError};
+use crate::disks::{BlockInfo, DiskFault};
 use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
@@ -41,7 +41,7 @@ pub(super) struct SimulatedDomain {
     /// The number of file descriptors associated with the domain, by group.
     pub(super) associated_fds: BTreeMap<String, usize>,
     pub(super) blocks: BTreeMap<String, BlockInfo>,
-    pub(super) disk_errors: BTreeMap<String, DiskError>,
+    pub(super) disk_errors: BTreeMap<String, DiskFault>,
     /// The guest ignores requests to let go of a device.
     pub(super) keeps_devices: bool,
     /// The devices that the guest was asked to let go of and has kept.

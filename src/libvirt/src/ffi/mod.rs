@@ -9,7 +9,7 @@ mod connection;
 mod connection_calls;
 mod definition;
 mod devices;
-mod disk_sizes;
+mod disks;
 mod domain;
 mod domain_handle;
 mod domain_stats;

@@ -50,7 +50,7 @@ fn disk_error_without_a_pause_gives_no_alert() {
 #[test]
 fn pause_that_was_missed_gives_one_alert() {
     let mut alerts = AlertPolicy::default();
-    let errors = || [("ua-data".to_owned(), DiskError::NoSpace)].into();
+    let errors = || [("ua-data".to_owned(), DiskFault::NoSpace)].into();
     let Some(Alert::Disks(warnings)) = alerts.observe_pause(errors()) else {
         panic!("no warning");
     };

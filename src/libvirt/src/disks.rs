@@ -1,4 +1,4 @@
-//! The disks of a running domain: how large they are.
+//! The disks of a running domain: their sizes and their errors.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub trait Blocks {
     fn block_infos(&self) -> Result<BTreeMap<String, BlockInfo>>;
 
     /// The disks that QEMU reports an error of, by target.
-    fn disk_errors(&self) -> Result<BTreeMap<String, DiskError>>;
+    fn disk_errors(&self) -> Result<BTreeMap<String, DiskFault>>;
 
     /// Makes a disk another size, and tells the guest.
     fn resize_block(&self, disk: &str, to: BlockSize) -> Result<()>;
@@ -30,7 +30,7 @@ pub struct BlockInfo {
 
 /// Why a disk cannot be read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DiskError {
+pub enum DiskFault {
     /// Its storage is full.
     NoSpace,
     /// Another error.

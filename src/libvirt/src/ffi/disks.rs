@@ -9,7 +9,7 @@ use virt_sys as sys;
 use super::call::{c_string, check, take_string};
 use super::domain_handle::RealDomain;
 use super::domain_stats;
-use crate::disk_sizes::{BlockInfo, BlockSize, Blocks, DiskError};
+use crate::disks::{BlockInfo, BlockSize, Blocks, DiskFault};
 use crate::error::Result;
 
 impl Blocks for RealDomain {
@@ -26,7 +26,7 @@ impl Blocks for RealDomain {
         Ok(known.collect())
     }
 
-    fn disk_errors(&self) -> Result<BTreeMap<String, DiskError>> {
+    fn disk_errors(&self) -> Result<BTreeMap<String, DiskFault>> {
         const NONE: sys::virDomainDiskError = sys::virDomainDiskError {
             disk: ptr::null_mut(),
             error: 0,
@@ -45,13 +45,13 @@ impl Blocks for RealDomain {
             sys::virDomainGetDiskErrors(self.as_ptr(), errors.as_mut_ptr(), room, 0)
         })?;
         let filled = usize::try_from(filled).unwrap_or_default();
-        let disk_error = |error: sys::virDomainDiskError| -> Result<(String, DiskError)> {
+        let disk_error = |error: sys::virDomainDiskError| -> Result<(String, DiskFault)> {
             // SAFETY: libvirt has set this element; its name is a string of ours.
             let target = unsafe { take_string(error.disk) }?;
             let is_full = c_uint::try_from(error.error) == Ok(sys::VIR_DOMAIN_DISK_ERROR_NO_SPACE);
             let kind = match is_full {
-                true => DiskError::NoSpace,
-                false => DiskError::Other,
+                true => DiskFault::NoSpace,
+                false => DiskFault::Other,
             };
             Ok((target, kind))
         };
