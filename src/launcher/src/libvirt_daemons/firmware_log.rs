@@ -4,11 +4,13 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Instant;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tokio::net::unix::pipe::{OpenOptions, Receiver};
 use tokio::task::JoinHandle;
 
+use super::log_limit::{Admission, LogLimit};
 use super::log_lines;
 
 /// QEMU may run as another user.
@@ -21,7 +23,16 @@ pub(super) fn follow(path: &Path) -> Option<JoinHandle<()>> {
         tracing::warn!(pipe = %path.display(), %error,
             "QEMU writes the firmware's log into a file that grows without limit; with a lower verbosity it writes none");
     });
-    let log = |line: &str| log_lines::log_qemu(&format!("{PREFIX} {line}"));
+    let mut limit = LogLimit::default();
+    let log = move |line: &str| match limit.observe(line.len(), Instant::now()) {
+        Admission::Log => log_lines::log_qemu(&format!("{PREFIX} {line}")),
+        Admission::DropFirst => {
+            tracing::warn!(
+                "the guest writes too much into its firmware's log: the rest of this second is dropped"
+            );
+        }
+        Admission::Drop => {}
+    };
     Some(tokio::spawn(log_lines::each(pipe.ok()?, log)))
 }
 

@@ -17,6 +17,7 @@ mod configuration;
 mod error;
 mod firmware_log;
 mod log_filters;
+mod log_limit;
 mod log_lines;
 mod qemu_capability_probes;
 mod qemu_log;
