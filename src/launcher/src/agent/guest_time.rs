@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use libvirt::{Domain, Error, code};
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::AGENT_TIMEOUT;
@@ -12,7 +13,7 @@ use crate::libvirt_client::{AGENT, CallError, Client};
 
 /// Before each attempt: the agent resumes together with the guest.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-const ATTEMPTS: u32 = 60;
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The task that sets the guest's clock; dropping this ends it.
 pub(crate) struct GuestTimeSync {
@@ -31,9 +32,17 @@ impl GuestTimeSync {
 
 async fn set_clock(client: Client, domain: Arc<dyn Domain>) {
     let mut latest = None;
-    for _ in 0..ATTEMPTS {
+    let begin = Instant::now();
+    // Each call holds it for as long as it occupies a thread, whether or not it is waited for.
+    let in_call = Arc::new(());
+    while begin.elapsed() < TIMEOUT {
         tokio::time::sleep(RETRY_INTERVAL).await;
-        let set = client.on(&domain, "setting the guest's time", AGENT, |domain| {
+        if Arc::strong_count(&in_call) > 1 {
+            continue;
+        }
+        let held = Arc::clone(&in_call);
+        let set = client.on(&domain, "setting the guest's time", AGENT, move |domain| {
+            let _held = &held;
             domain.set_agent_timeout(AGENT_TIMEOUT)?;
             domain.set_time(now())
         });
@@ -46,7 +55,7 @@ async fn set_clock(client: Client, domain: Arc<dyn Domain>) {
         }
     }
     if let Some(error) = latest {
-        tracing::warn!(reason = %error, "guest time not set in {ATTEMPTS} attempts");
+        tracing::warn!(reason = %error, "guest time not set within {TIMEOUT:?}");
     }
 }
 
