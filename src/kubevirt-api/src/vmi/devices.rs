@@ -25,9 +25,6 @@ pub struct Devices {
     pub log_serial_console: Option<bool>,
     /// Give the guest a memory balloon.
     pub autoattach_mem_balloon: Option<bool>,
-    /// Give the guest a vsock device.
-    #[serde(rename = "autoattachVSOCK")]
-    pub autoattach_vsock: Option<bool>,
     /// Leave no room for hotplug.
     #[serde(deserialize_with = "null_as_default")]
     pub disable_hotplug: bool,

@@ -73,8 +73,6 @@ pub struct ResourceClaim {
     pub name: String,
     /// The claim, when it exists by itself.
     pub resource_claim_name: Option<String>,
-    /// The template it is made from.
-    pub resource_claim_template_name: Option<String>,
 }
 
 /// A request of a claim.

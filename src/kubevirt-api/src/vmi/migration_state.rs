@@ -21,12 +21,6 @@ pub struct MigrationState {
     /// Name of the target's pod.
     #[serde(deserialize_with = "null_as_default")]
     pub target_pod: String,
-    /// Name of the source's pod.
-    #[serde(deserialize_with = "null_as_default")]
-    pub source_pod: String,
-    /// A cancellation is wanted.
-    #[serde(deserialize_with = "null_as_default")]
-    pub abort_requested: bool,
     /// The migration has ended, well or not.
     #[serde(deserialize_with = "null_as_default")]
     pub completed: bool,

@@ -85,8 +85,6 @@ pub struct VolumeStatus {
     pub persistent_volume_claim_info: Option<ClaimInfo>,
     /// Present for a hotplugged volume.
     pub hotplug_volume: Option<serde_json::Value>,
-    /// Container disk's state.
-    pub container_disk_volume: Option<serde_json::Value>,
     /// Size in bytes of an emptyDisk or hostDisk.
     pub size: Option<i64>,
 }
@@ -108,9 +106,6 @@ impl VolumeStatus {
 pub struct ClaimInfo {
     /// `Block` or `Filesystem`.
     pub volume_mode: Option<String>,
-    /// Access modes.
-    #[serde(deserialize_with = "null_as_default")]
-    pub access_modes: Vec<String>,
     /// What the volume holds.
     #[serde(deserialize_with = "null_as_default")]
     pub capacity: std::collections::BTreeMap<String, Quantity>,
@@ -130,10 +125,6 @@ pub struct ClaimInfo {
 pub struct MemoryStatus {
     /// When the guest was booted.
     pub guest_at_boot: Option<Quantity>,
-    /// Now.
-    pub guest_current: Option<Quantity>,
-    /// Asked for.
-    pub guest_requested: Option<Quantity>,
 }
 
 /// An interface as attached.

@@ -159,9 +159,6 @@ pub struct ConfigVolume {
     /// Name of the configuration map.
     #[serde(deserialize_with = "null_as_default")]
     pub name: String,
-    /// Name of the secret.
-    #[serde(deserialize_with = "null_as_default")]
-    pub secret_name: String,
     /// Label of the file system.
     #[serde(deserialize_with = "null_as_default")]
     pub volume_label: String,
