@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kubevirt_api::vmi::{BLOCK, VolumeStatus};
 use serde::{Deserialize, Serialize};
 
 /// Facts the launcher probes before it converts a VMI.
@@ -117,6 +118,16 @@ pub struct BlockSizes {
     pub physical: u64,
     /// `queue/discard_granularity`, 0 when unknown; for a file `f_bsize` of its file system.
     pub discard_granularity: u64,
+}
+
+impl HostFacts {
+    /// Whether a volume is a block device: by its status, else as the pod has it.
+    pub(crate) fn is_block(&self, volume: &str, status: Option<&VolumeStatus>) -> bool {
+        match status.and_then(|status| status.volume_mode()) {
+            Some(mode) => mode == BLOCK,
+            None => self.block_volumes.contains(volume),
+        }
+    }
 }
 
 impl Default for HostFacts {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use kubevirt_api::options::{ClusterConfig, Options};
-use kubevirt_api::vmi::{BLOCK, Devices, Vmi, Volume, VolumeStatus};
+use kubevirt_api::vmi::{Devices, Vmi, Volume, VolumeStatus};
 
 use crate::convert::arch::launch_security_kind::Protection;
 use crate::convert::arch::{self, Architecture};
@@ -129,11 +129,8 @@ impl<'a> Context<'a> {
     }
 
     pub(crate) fn is_block(&self, volume: &str) -> bool {
-        let status = self.volume_status.get(volume);
-        match status.and_then(|status| status.volume_mode()) {
-            Some(mode) => mode == BLOCK,
-            None => self.host.block_volumes.contains(volume),
-        }
+        let status = self.volume_status.get(volume).copied();
+        self.host.is_block(volume, status)
     }
 }
 

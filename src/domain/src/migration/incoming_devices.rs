@@ -5,10 +5,8 @@ use kubevirt_api::vmi::Vmi;
 
 use super::error::MigrationXmlError;
 use crate::pod_network::hotplug_tap;
-use crate::spec::HostDevice;
+use crate::spec::{HostDevice, USER_PREFIX};
 
-/// Aliases that the launcher gives begin with this.
-const USER_ALIAS: &str = "ua-";
 /// The tap device of the pod's own network, in both naming schemes.
 const PRIMARY_TAP: &str = "tap0";
 
@@ -23,7 +21,7 @@ pub(super) fn rename_ordinal_taps(
             continue;
         };
         let alias = attr(interface, "alias", "name").unwrap_or_default();
-        let name = alias.strip_prefix(USER_ALIAS).unwrap_or_default();
+        let name = alias.strip_prefix(USER_PREFIX).unwrap_or_default();
         let mut networks = vmi.spec.networks.iter();
         if !networks.any(|network| network.name == name) {
             return Err(MigrationXmlError::Tap { tap, alias });

@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 
 use domain_xml::{Document, Element};
-use kubevirt_api::vmi::{ClaimInfo, Vmi};
+use kubevirt_api::vmi::{BLOCK, ClaimInfo, Vmi};
 
 use super::copied_disks::is_migrated;
 use super::disk_element::{attr, disks_mut, volume};
 use super::error::MigrationXmlError;
 use crate::convert::volume_paths;
 
-const BLOCK: &str = "Block";
 const FILESYSTEM: &str = "Filesystem";
 
 pub(super) fn edit(

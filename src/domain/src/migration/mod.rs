@@ -1,7 +1,7 @@
 //! What the source of a live migration sends to libvirt about the domain.
 //!
 //! ```text
-//! libvirt's migratable XML ─ cpu_placement, disk_sources, target_identity ─▶ destination_xml = persistent_xml
+//! libvirt's migratable XML ─ cpu_placement, migrated_volumes, target_identity ─▶ destination_xml = persistent_xml
 //! ```
 //! The XML is edited as a tree, so that everything that no rule names (a hook's elements, the spelling of numbers)
 //! reaches the target as the source's libvirt has written it. The rules are KubeVirt's.

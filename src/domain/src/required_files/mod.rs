@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use kubevirt_api::vmi::Vmi;
 
 use crate::convert::Purpose;
+use crate::host_facts::HostFacts;
 use crate::spec::{Disk, DomainSpec};
 
 pub use config_iso::{ConfigIso, ConfigKind};
@@ -21,7 +22,7 @@ pub use error::RequiredFileError;
 pub use required_file::RequiredFile;
 
 /// The files that must exist for this VMI and its domain as [`crate::convert`] returns it for the same purpose, before
-/// hooks. Volumes without a disk need none.
+/// hooks. Volumes without a disk need none. `facts` are those of the conversion.
 ///
 /// # Errors
 /// [`RequiredFileError`] naming the volume.
@@ -29,6 +30,7 @@ pub fn required_files(
     purpose: Purpose,
     vmi: &Vmi,
     spec: &DomainSpec,
+    facts: &HostFacts,
 ) -> Result<Vec<RequiredFile>, RequiredFileError> {
     let mut files = Vec::new();
     let disks = by_volume(spec);
@@ -39,7 +41,7 @@ pub fn required_files(
                 files.extend(volumes::changed_blocks(purpose, vmi, volume, disk)?);
             }
             None if purpose == Purpose::MigrationTarget => {
-                files.extend(volumes::hotplugged_changed_blocks(vmi, volume)?);
+                files.extend(volumes::hotplugged_changed_blocks(vmi, volume, facts)?);
             }
             None => {}
         }

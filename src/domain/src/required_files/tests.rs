@@ -20,7 +20,7 @@ const VMI: &str = r#"{"metadata":{"name":"vm","namespace":"ns","uid":"u"},"spec"
 fn files(vmi: &str) -> Result<Vec<RequiredFile>, RequiredFileError> {
     let vmi = Vmi::from_json(vmi.as_bytes()).unwrap();
     let spec = crate::convert::convert(&vmi, &Options::default(), &HostFacts::default()).unwrap();
-    required_files(Purpose::Boot, &vmi, &spec)
+    required_files(Purpose::Boot, &vmi, &spec, &HostFacts::default())
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn images_of_a_migration_target_are_as_large_as_the_sources() {
         let vmi = Vmi::from_json(vmi.as_bytes()).unwrap();
         let spec =
             crate::convert::convert(&vmi, &Options::default(), &HostFacts::default()).unwrap();
-        required_files(Purpose::MigrationTarget, &vmi, &spec)
+        required_files(Purpose::MigrationTarget, &vmi, &spec, &HostFacts::default())
     };
     let error = target(CONFIGURED).unwrap_err();
     assert_eq!(error.to_string(), "failed to find the status of volume cm");

@@ -1,12 +1,11 @@
 //! The required files of one volume.
 
-use kubevirt_api::vmi::{
-    BLOCK, ChangedBlockTracking, HostDisk, Quantity, Vmi, Volume, VolumeStatus,
-};
+use kubevirt_api::vmi::{ChangedBlockTracking, HostDisk, Quantity, Vmi, Volume, VolumeStatus};
 
 use crate::cloud_init::DataSource;
 use crate::convert::{Purpose, volume_paths};
 use crate::disk_backend::DiskBackend;
+use crate::host_facts::HostFacts;
 use crate::required_files::error::{MIB, RequiredFileError};
 use crate::required_files::required_file::RequiredFile;
 use crate::required_files::{config_iso, disk_paths};
@@ -169,6 +168,7 @@ pub(crate) fn changed_blocks(
 pub(crate) fn hotplugged_changed_blocks(
     vmi: &Vmi,
     volume: &Volume,
+    facts: &HostFacts,
 ) -> Result<Option<RequiredFile>, RequiredFileError> {
     let tracking = vmi.status.changed_block_tracking.as_ref();
     let is_due = tracking.is_some_and(ChangedBlockTracking::is_on) && has_new_backend_storage(vmi);
@@ -178,7 +178,7 @@ pub(crate) fn hotplugged_changed_blocks(
     let Some(status) = status.filter(|_| is_due && is_trackable(volume)) else {
         return Ok(None);
     };
-    let is_block = status.volume_mode() == Some(BLOCK);
+    let is_block = facts.is_block(&volume.name, Some(status));
     let data = match is_block {
         true => volume_paths::block(&volume.name, true),
         false => volume_paths::file(&volume.name, true),

@@ -4,7 +4,8 @@ use domain_xml::Element;
 use kubevirt_api::typed_xml::{JsonField, ParseError, ReadChild, WriteChild, Writer};
 use serde::Serialize;
 
-const USER_PREFIX: &str = "ua-";
+/// Aliases that the launcher gives begin with this.
+pub(crate) const USER_PREFIX: &str = "ua-";
 
 /// The aliases of SR-IOV interfaces: this and the interface's name.
 pub(crate) const SRIOV_ALIAS: &str = "sriov-";

@@ -25,7 +25,7 @@ mod virtio_model;
 mod yes_no;
 
 pub use alias::Alias;
-pub(crate) use alias::SRIOV_ALIAS;
+pub(crate) use alias::{SRIOV_ALIAS, USER_PREFIX};
 pub use balloon_rng_tpm_watchdog::*;
 pub use clock::*;
 pub use console::*;

@@ -119,7 +119,7 @@ fn run(vmi: &Value, options: Value, host: Value) -> Result<(), String> {
     let _ = matched_volumes(&vmi, &options, &host);
     let _ = cloud_init::read(&vmi, &NoSecrets);
     let spec = convert(&vmi, &options, &host).map_err(|error| error.to_string())?;
-    let _ = required_files(domain::convert::Purpose::Boot, &vmi, &spec);
+    let _ = required_files(domain::convert::Purpose::Boot, &vmi, &spec, &host);
     for growth in image_expansions(&vmi, &spec) {
         let sizes = [None, Some(0), Some(u64::MAX)].map(|usable| growth.size(usable));
         assert!(sizes[1].is_none() && sizes[2] == sizes[0], "{growth:?}");

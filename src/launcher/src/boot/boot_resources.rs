@@ -242,8 +242,9 @@ impl BootResources {
         purpose: Purpose,
         vmi: &Vmi,
         mut spec: DomainSpec,
+        facts: &HostFacts,
     ) -> Result<PreparedDisks, BootResourceError> {
-        let mut files = required_files(purpose, vmi, &spec)?;
+        let mut files = required_files(purpose, vmi, &spec, facts)?;
         if self.test_driver {
             files.retain(|one| matches!(one, RequiredFile::CloudInitIso { .. }));
         }

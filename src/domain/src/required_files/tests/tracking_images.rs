@@ -23,7 +23,12 @@ fn tracking_images_are_made_when_tracking_starts() {
 
 #[test]
 fn tracking_images_of_a_target_with_its_own_storage_include_hotplugged_volumes() {
+    let facts = HostFacts {
+        block_volumes: ["plugged".to_owned()].into(),
+        ..HostFacts::default()
+    };
     let overlays = |source: &str, target: &str, mode: &str, phase: &str| {
+        let mode = (!mode.is_empty()).then_some(mode);
         let mut vmi: serde_json::Value = serde_json::from_str(CLAIMED).unwrap();
         vmi["spec"]["volumes"] = serde_json::json!([
             {"name": "pvc", "persistentVolumeClaim": {"claimName": "a"}},
@@ -44,9 +49,10 @@ fn tracking_images_of_a_target_with_its_own_storage_include_hotplugged_volumes()
             Purpose::MigrationTarget,
             &vmi,
             &Options::default(),
-            &HostFacts::default(),
+            &facts,
         );
-        let files = required_files(Purpose::MigrationTarget, &vmi, &spec.unwrap()).unwrap();
+        let spec = spec.unwrap();
+        let files = required_files(Purpose::MigrationTarget, &vmi, &spec, &facts).unwrap();
         let data = files.into_iter().map(|file| match file {
             RequiredFile::ChangedBlocks { path, data, .. } => (path, data),
             other => panic!("{other:?}"),
@@ -62,8 +68,10 @@ fn tracking_images_of_a_target_with_its_own_storage_include_hotplugged_volumes()
     let device = plugged("/var/run/kubevirt/hotplug-disks/plugged");
     assert_eq!(
         overlays("a", "b", "Block", "Ready"),
-        [permanent.clone(), device]
+        [permanent.clone(), device.clone()]
     );
+    // The cluster does not report its mode, and the pod has a block device.
+    assert_eq!(overlays("a", "b", "", "Ready"), [permanent.clone(), device]);
     let file = plugged("/var/run/kubevirt/hotplug-disks/plugged.img");
     assert_eq!(
         overlays("a", "b", "Filesystem", "Ready"),

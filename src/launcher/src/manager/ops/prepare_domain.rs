@@ -130,7 +130,7 @@ impl<'a> ConvertedVm<'a> {
             cloud_init: path,
         } = vm
             .boot_resources
-            .disks(self.purpose, self.vmi, spec)
+            .disks(self.purpose, self.vmi, spec, &self.facts)
             .await?;
         let xml = domain::render::render(&spec);
         let (xml, define_runs) = report_failure(
