@@ -184,7 +184,7 @@ pub(crate) enum Step {
     /// A client of the running backup's NBD server asks for data and does not read them. The connection stays open until the
     /// row ends.
     StalledNbdClient,
-    /// virt-handler has not been notified of this state in this row.
+    /// virt-handler has not been notified of this state in this row, or since the state that the row waited for last.
     NotTold(&'static str),
     /// A line is typed into the guest's shell.
     Type(&'static str),

@@ -23,6 +23,8 @@ const END: Duration = Duration::from_secs(15);
 pub(crate) struct RowRun {
     /// The number of notifications before the first step.
     pub(crate) mark: usize,
+    /// The number of notifications up to the state that the row waited for last.
+    told: usize,
     /// The time of the last step that began or ended a disturbance.
     pub(crate) disturbed: Instant,
     pollers: Vec<JoinHandle<()>>,
@@ -33,6 +35,7 @@ impl RowRun {
     pub(crate) fn begin(mark: usize) -> RowRun {
         RowRun {
             mark,
+            told: mark,
             disturbed: Instant::now(),
             pollers: Vec::new(),
             stalled: None,
@@ -75,7 +78,14 @@ impl RowRun {
             Step::Poll(call) => self.poll(vm, call).await,
             Step::Notify(mode) => vm.notify(mode),
             Step::RestartHandler => vm.restart_handler().await,
-            Step::Told(state, limit) => vm.wait_for_state(state, self.mark, millis(limit)).await,
+            Step::Told(state, limit) => {
+                vm.wait_for_state(state, self.mark, millis(limit)).await?;
+                let events = vm.events();
+                let mut told = events.iter().skip(self.mark);
+                let place = told.position(|event| event.state().starts_with(state));
+                self.told = self.mark + place.map_or(0, |place| place + 1);
+                Ok(())
+            }
             Step::EventTold(reason, times) => {
                 let count = vm.count_kubernetes_events(self.mark, reason);
                 ensure!(count == times, "{count} events of the reason {reason}");
@@ -137,7 +147,7 @@ impl RowRun {
     }
 
     fn not_told(&self, vm: &TestVm, state: &str) -> Result<()> {
-        let told = vm.states(self.mark);
+        let told = vm.states(self.told);
         ensure!(
             !told.iter().any(|told| told.starts_with(state)),
             "virt-handler was told {state}: {told:?}"
