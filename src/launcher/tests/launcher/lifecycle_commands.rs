@@ -197,7 +197,9 @@ async fn every_caller_is_answered_at_the_end() {
         let manager = rig.manager.clone();
         async move { manager.run(Command::sync(sync())).await }
     });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    while rig.fake.count(Call::Start) == 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
     let waiting = tokio::spawn({
         let manager = rig.manager.clone();
         async move { manager.run(Command::Pause).await }
