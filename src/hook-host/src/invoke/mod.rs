@@ -21,7 +21,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use domain_xml::Budget;
+use domain_xml::{Budget, Document};
 use futures_util::future::join_all;
 
 use crate::cloud_init::CloudInit;
@@ -191,6 +191,25 @@ impl Chain {
         self.define(invocation, vmi, xml, &Plugins::default()).await
     }
 
+    /// Like [`Chain::on_define_domain`]; `observe` sees the domain before the first hook, also if there is none. XML that is
+    /// no domain is not observed.
+    pub(crate) async fn on_observed_domain(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        mut xml: String,
+        observe: impl FnOnce(&Document) + Send,
+    ) -> Result<(String, Vec<Run>), HookError> {
+        let hooks = self.subscribed(HookPoint::OnDefineDomain);
+        let domain = parse(&mut xml, self.config.limits.call_deadline).await;
+        if let Ok(domain) = &domain {
+            observe(domain.as_document());
+        }
+        self.pass_parsed(invocation, vmi, &hooks, false, domain, &mut xml)
+            .await
+            .map(|runs| (xml, runs))
+    }
+
     /// Refuses a virtual machine that cannot start with these plugins, before any sidecar is
     /// called. The error is the first hook that cannot be called and may not be ignored.
     pub fn admit(&self, vmi: &str, plugins: &Plugins) -> Result<(), HookError> {
@@ -250,11 +269,28 @@ impl Chain {
         arrives: bool,
         xml: &mut String,
     ) -> Result<Vec<Run>, HookError> {
+        if hooks.is_empty() {
+            return Ok(Vec::new());
+        }
+        let domain = parse(xml, self.config.limits.call_deadline).await;
+        self.pass_parsed(invocation, vmi, hooks, arrives, domain, xml)
+            .await
+    }
+
+    /// Passes a domain through hooks. `domain` is `xml` parsed, or why it cannot be.
+    async fn pass_parsed(
+        &self,
+        invocation: &Invocation,
+        vmi: &str,
+        hooks: &[&Hook],
+        arrives: bool,
+        domain: Result<Domain, String>,
+        xml: &mut String,
+    ) -> Result<Vec<Run>, HookError> {
         let point = HookPoint::OnDefineDomain;
         let Some(first) = hooks.first() else {
             return Ok(Vec::new());
         };
-        let domain = parse(xml, self.config.limits.call_deadline).await;
         let mut domain = Arc::new(domain.map_err(|error| bad_input(first, point, error))?);
         let mut run = self.begin(point, invocation, vmi);
         run.arrives = arrives;

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use domain_xml::Document;
 use tokio::sync::{Mutex, OnceCell, watch};
 use tonic::Status;
 
@@ -63,10 +64,11 @@ impl ChainService {
     ) -> Result<Vec<u8>, Status> {
         let (vmi, xml) = (text(vmi, "VMI")?, text(xml, "domain XML")?);
         let (invocation, _turn) = self.begin_call(&vmi, reason).await?;
-        self.warn_of_lost_elements(&invocation, &xml);
         let chain = &self.0.chain;
         let (xml, _) = chain
-            .on_define_domain(&invocation, &vmi, xml)
+            .on_observed_domain(&invocation, &vmi, xml, |domain| {
+                self.warn_of_lost_elements(&invocation, domain);
+            })
             .await
             .map_err(|error| grpc_status::of(&error))?;
         self.check_size(&[xml.as_bytes()])?;
@@ -142,9 +144,11 @@ impl ChainService {
         Ok((invocation, turn))
     }
 
-    fn warn_of_lost_elements(&self, invocation: &Invocation, xml: &str) {
+    fn warn_of_lost_elements(&self, invocation: &Invocation, domain: &Document) {
         let elements = self.0.foreign_elements.lock();
-        let lost = elements.unwrap_or_else(PoisonError::into_inner).lost(xml);
+        let lost = elements
+            .unwrap_or_else(PoisonError::into_inner)
+            .lost(domain);
         for element in lost {
             tracing::warn!(
                 domain = invocation.domain,
