@@ -141,13 +141,15 @@ impl Comparison<'_> {
                 match (json(expected), json(found)) {
                     // The agent's answers are passed on as texts.
                     (Some(expected), Some(found)) => self.value(path, &expected, &found, exact),
-                    _ if has(Strictness::Unversioned) => {
-                        if without_version(expected) != without_version(found) {
+                    _ => {
+                        let differs = match has(Strictness::Unversioned) {
+                            true => without_version(expected) != without_version(found),
+                            false => exact && expected != found,
+                        };
+                        if differs {
                             self.report(path, recorded, ours);
                         }
                     }
-                    _ if exact && expected != found => self.report(path, recorded, ours),
-                    _ => {}
                 }
             }
             (Value::Number(expected), Value::Number(found)) => {

@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::collections::BTreeSet;
 
 use super::*;
