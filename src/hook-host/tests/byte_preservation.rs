@@ -18,7 +18,7 @@ const TITLE: &str = "<title>odd</title>";
 
 fn chain(runtime: &Runtime) -> Chain {
     let place = HooksPlace::new();
-    place.put_misbehaving_hook("text");
+    place.put_hook("text");
     let smbios = std::fs::read(fixture::guest("smbios-hook")).unwrap();
     place.put_old("tree", "smbios.wasm", &smbios);
     let config = CollectConfig {

@@ -12,7 +12,7 @@ use tonic::Status;
 
 async fn odd_chain(limits: Limits) -> Chain {
     let place = HooksPlace::new();
-    place.put_misbehaving_hook("odd");
+    place.put_hook("odd");
     collect(hook_host::CollectConfig {
         limits,
         ..place.config(1)
@@ -121,7 +121,7 @@ fn titled(xml: String, title: &str) -> Result<String, Status> {
 #[tokio::test]
 async fn modules_and_sidecars_run_in_one_order_and_pass_their_output_on() {
     let place = HooksPlace::new();
-    place.put_misbehaving_hook("hook-sidecar-3");
+    place.put_hook("hook-sidecar-3");
     let serve = |directory: &str, priority, define| {
         let hook_points = vec![("OnDefineDomain", priority), ("Shutdown", 0)];
         let behaviour = Behaviour {
@@ -300,7 +300,7 @@ fn documents() -> CloudInitDocuments {
 #[tokio::test]
 async fn cloud_init_passes_modules_and_sidecars() {
     let place = HooksPlace::new();
-    place.put_misbehaving_hook("b");
+    place.put_hook("b");
     // One of the old ones: it only knows CloudInitNoCloudSource.
     let cloud_init = |_, source: String| ("{}".into(), source.replace("secret", "password"));
     let hook_points = vec![("PreCloudInitIso", 1)];

@@ -45,7 +45,7 @@ async fn runs_hook_logs_and_late_arrivals_are_logged() {
         .with_writer(move || writer.clone());
     let _guard = tracing::subscriber::set_default(subscriber.finish());
     let place = HooksPlace::new();
-    place.put_misbehaving_hook("hook-sidecar-0");
+    place.put_hook("hook-sidecar-0");
     let chain = collect(place.config(1)).await.unwrap();
     log.line(&[
         "hook is ready",
@@ -54,7 +54,7 @@ async fn runs_hook_logs_and_late_arrivals_are_logged() {
         "version=\"1.2.3\"",
     ]);
 
-    place.put_misbehaving_hook("too-late");
+    place.put_hook("too-late");
     chain
         .on_define_domain(&invocation(), "log", XML.into())
         .await

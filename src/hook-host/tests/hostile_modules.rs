@@ -238,7 +238,7 @@ async fn gives_back_an_entity_bomb() {
 async fn narrowed(yaml: &str) -> Result<Chain, CollectError> {
     let place = HooksPlace::new();
     place.put_old("h", "hook.yaml", yaml.as_bytes());
-    place.put_misbehaving_hook("h");
+    place.put_hook("h");
     let config = CollectConfig {
         limits: limits(PATIENCE),
         artifacts_dir: Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile"),

@@ -101,7 +101,7 @@ fn element(name: &'static str) -> Answer {
 #[tokio::test]
 async fn plugins_run_after_the_hooks_in_order_of_name() {
     let pod = Pod::new();
-    pod.0.put_misbehaving_hook("hook-sidecar-1");
+    pod.0.put_hook("hook-sidecar-1");
     let hook = Behaviour {
         hook_points: vec![("OnDefineDomain", -7)],
         define: |xml| Ok(xml.replace("</domain>", "<description>s</description></domain>")),

@@ -431,7 +431,7 @@ async fn invalid_policies_name_file_line_and_column() {
 #[tokio::test]
 async fn a_policy_that_is_a_link_out_of_the_directory_is_refused() {
     let place = HooksPlace::new();
-    place.put_misbehaving_hook("h");
+    place.put_hook("h");
     place.put_old("elsewhere", "real.yaml", b"failurePolicy: Ignore\n");
     symlink("../elsewhere/real.yaml", place.at("h", "hook.yaml")).unwrap();
     let config = CollectConfig {
@@ -448,7 +448,7 @@ async fn a_policy_that_is_a_link_out_of_the_directory_is_refused() {
 #[tokio::test]
 async fn a_hook_yaml_that_appears_after_its_module_is_used() {
     let place = HooksPlace::new();
-    place.put_misbehaving_hook("a");
+    place.put_hook("a");
     let collecting = tokio::spawn(collect(place.config(2)));
     tokio::time::sleep(Duration::from_millis(1500)).await;
     place.put("a", ".part", b"priority: 42\n");
@@ -498,8 +498,8 @@ async fn sidecars_can_be_forbidden_and_are_never_restricted() {
 #[tokio::test]
 async fn a_node_that_two_hooks_changed_is_attributed_to_the_last() {
     let place = HooksPlace::new();
-    place.put_misbehaving_hook("one");
-    place.put_misbehaving_hook("two");
+    place.put_hook("one");
+    place.put_hook("two");
     let chain = collect(place.config(2)).await.unwrap();
     let vmi = "replace\n<uuid>\n<sysinfo type='x'/><uuid>";
     define(&chain, vmi).await.unwrap();

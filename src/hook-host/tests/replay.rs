@@ -22,7 +22,7 @@ struct Recorded {
 async fn recorded(yaml: &str, secrets: bool) -> Recorded {
     let place = HooksPlace::new();
     place.put("odd", "hook.yaml", yaml.as_bytes());
-    place.put_misbehaving_hook("odd");
+    place.put_hook("odd");
     let chain = recording(&place, secrets).await;
     Recorded { place, chain }
 }

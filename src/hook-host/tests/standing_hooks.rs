@@ -42,8 +42,8 @@ fn names(chain: &Chain) -> Vec<String> {
 #[tokio::test]
 async fn standing_hooks_are_ready_without_a_count() {
     let (place, standing) = (HooksPlace::new(), HooksPlace::new());
-    standing.put_misbehaving_hook("banner");
-    standing.put_misbehaving_hook("audit");
+    standing.put_hook("banner");
+    standing.put_hook("audit");
     let chain = with(&place, 0, &standing).await.unwrap();
     assert_eq!(names(&chain), ["audit", "banner"]);
 }
@@ -51,10 +51,10 @@ async fn standing_hooks_are_ready_without_a_count() {
 #[tokio::test]
 async fn standing_and_counted_hooks_are_in_one_order() {
     let (place, standing) = (HooksPlace::new(), HooksPlace::new());
-    place.put_misbehaving_hook("b");
+    place.put_hook("b");
     let _sidecar = Sidecar::serve(&place.at("d", "s"), Behaviour::default());
-    standing.put_misbehaving_hook("c");
-    standing.put_misbehaving_hook("a");
+    standing.put_hook("c");
+    standing.put_hook("a");
     let chain = with(&place, 2, &standing).await.unwrap();
     assert_eq!(names(&chain), ["a", "b", "c", "d"]);
 }
@@ -91,7 +91,7 @@ async fn modules_of_a_config_map_volume_are_found_through_its_links() {
 #[tokio::test]
 async fn the_operators_policy_applies_to_standing_hooks() {
     let (place, standing) = (HooksPlace::new(), HooksPlace::new());
-    standing.put_misbehaving_hook("banner");
+    standing.put_hook("banner");
     let policy = place.at("policy", "p.yaml");
     fs::write(&policy, "digests: Pinned\n").unwrap();
     let refused = collect(CollectConfig {
@@ -111,7 +111,7 @@ async fn a_standing_hook_that_cannot_be_used_is_an_error_at_once() {
     ];
     for (name, bytes, reason) in broken {
         let standing = HooksPlace::new();
-        standing.put_misbehaving_hook("good");
+        standing.put_hook("good");
         standing.put(name, "hook.wasm", bytes);
         let text = refusal(&standing).await;
         assert!(
@@ -166,7 +166,7 @@ async fn what_looks_like_a_standing_hook_and_is_none_is_an_error() {
     ];
     for (make, reason) in cases {
         let standing = HooksPlace::new();
-        standing.put_misbehaving_hook("banner");
+        standing.put_hook("banner");
         make(&standing);
         let text = refusal(&standing).await;
         assert!(text.contains(reason), "{text}");
@@ -176,8 +176,8 @@ async fn what_looks_like_a_standing_hook_and_is_none_is_an_error() {
 #[tokio::test]
 async fn a_name_that_is_standing_and_counted_is_refused() {
     let (place, standing) = (HooksPlace::new(), HooksPlace::new());
-    place.put_misbehaving_hook("banner");
-    standing.put_misbehaving_hook("banner");
+    place.put_hook("banner");
+    standing.put_hook("banner");
     let text = with(&place, 1, &standing).await.err().unwrap().to_string();
     assert!(text.contains("hook banner is both in"), "{text}");
 }

@@ -1,15 +1,15 @@
 //! The admission policies of `deploy/admission`, evaluated on the pods that virt-controller renders
-//! (`tests/corpus/pods`). The evaluation itself is compared with a real API server's answers in `recorded_answers`.
+//! (`tests/corpus/pods`). The evaluation itself is compared with a real API server's answers in `evaluator_matches_api_server`.
 #![allow(clippy::unwrap_used)]
 
 mod api_server;
 mod cel_expression;
 mod deployed_modules;
+mod evaluator_matches_api_server;
 mod hook_guard;
 mod kustomizations;
 mod pod_corpus;
 mod policy_files;
 mod real_api_server;
-mod recorded_answers;
 mod shipped_policies;
 mod sidecar_images;

@@ -11,7 +11,7 @@ use tests::recorded::comparison::{Rule, Strictness};
 use tests::vmi_builder::Vmi;
 
 use crate::hotplug_volumes::wait_for_agents_reports;
-use crate::recorded_answers::expect_recorded_shape;
+use crate::kubevirt_launcher_answers::expect_recorded_shape;
 
 async fn guest_reads(
     fixture: &LauncherFixture,

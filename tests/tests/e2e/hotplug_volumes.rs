@@ -10,7 +10,7 @@ use tests::fixture::{BOOT, EVENT, LauncherFixture};
 use tests::pod::{LauncherUser, Pod};
 use tests::vmi_builder::Vmi;
 
-use crate::recorded_answers::expect_recorded_shape;
+use crate::kubevirt_launcher_answers::expect_recorded_shape;
 
 const QEMU: u32 = 107;
 const MIB: u64 = 1 << 20;

@@ -12,7 +12,7 @@
 //! as with KubeVirt's launcher (v1.9, `allocateHotplugPorts`).
 
 mod error;
-mod placeholder_interfaces;
+mod placeholder_name;
 mod port_count;
 mod root_ports;
 mod second_definition;
@@ -100,7 +100,7 @@ fn add_placeholders(domain: &mut Document, model: &str, count: usize) {
     let devices = domain.root_mut().ensure_child("devices");
     for number in 0..count {
         let target = Element::new("target")
-            .with_attr("dev", placeholder_interfaces::name(number))
+            .with_attr("dev", placeholder_name::name(number))
             .with_attr("managed", "no");
         let placeholder = Element::new("interface")
             .with_attr("type", "ethernet")

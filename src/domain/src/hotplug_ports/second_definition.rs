@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use domain_xml::{Document, Element};
 
 use crate::hotplug_ports::error::HotplugPortsError;
-use crate::hotplug_ports::placeholder_interfaces::is_placeholder;
+use crate::hotplug_ports::placeholder_name::is_placeholder;
 use crate::hotplug_ports::root_ports;
 
 /// Devices that keep the address from the first definition. libvirt assigns the others new addresses at the second

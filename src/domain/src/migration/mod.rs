@@ -8,18 +8,18 @@
 
 mod copied_disks;
 mod cpu_placement;
+mod devices_on_target;
 mod disk_element;
+mod edits_on_source;
+mod edits_on_target;
 mod error;
-mod incoming_devices;
-mod incoming_domain;
 mod migrated_volumes;
 mod target_identity;
-mod target_xml;
 mod transfer_size;
 
 pub use copied_disks::{disks_to_copy, migrated_volume_disks};
 pub use cpu_placement::TargetProcessors;
+pub use edits_on_source::{DestinationEdits, destination_xml};
+pub use edits_on_target::{IncomingEdits, incoming_xml};
 pub use error::MigrationXmlError;
-pub use incoming_domain::{IncomingEdits, incoming_xml};
-pub use target_xml::{DestinationEdits, destination_xml};
 pub use transfer_size::{completion_units, migrated_volume_bytes};

@@ -7,15 +7,15 @@ use crate::HookPoint;
 use crate::pod_facts::FactRead;
 
 /// The members of cloud-init volumes that contain data rather than the name of a Secret.
-const MEMBERS: [&str; 4] = [
+const CLOUD_INIT_DATA_FIELDS: [&str; 4] = [
     "userData",
     "userDataBase64",
     "networkData",
     "networkDataBase64",
 ];
-const VOLUMES: [&str; 2] = ["cloudInitNoCloud", "cloudInitConfigDrive"];
+const CLOUD_INIT_VOLUMES: [&str; 2] = ["cloudInitNoCloud", "cloudInitConfigDrive"];
 /// The annotation in which kubectl keeps a copy of the whole object.
-const COPY: &str = "kubectl.kubernetes.io/last-applied-configuration";
+const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Replaces cloud-init data, and facts that records may not have, in a record by placeholders and lists in `withheld` what was removed.
 pub(super) fn withhold(record: &mut Record) {
@@ -36,14 +36,14 @@ pub(super) fn withhold(record: &mut Record) {
     ] {
         for (name, text) in documents.into_iter().flatten() {
             withheld.push(format!("{side}: {name}"));
-            *text = instead(text);
+            *text = placeholder(text);
         }
     }
     let reads_secrets = record.input.pod.iter().any(FactRead::is_withheld_secret);
     for read in &mut record.input.pod {
         if let Some(value) = read.value.as_mut().filter(|_| !read.is_recorded) {
             withheld.push(format!("input: the pod's {}", read.fact));
-            *value = instead(value);
+            *value = placeholder(value);
         }
     }
     // A hook that reads cloud-init data or annotations may log them.
@@ -51,7 +51,7 @@ pub(super) fn withhold(record: &mut Record) {
     if reads_secrets && !record.log.is_empty() {
         withheld.push(format!("log: {} lines", record.log.len()));
         for line in &mut record.log {
-            line.message = instead(&line.message);
+            line.message = placeholder(&line.message);
         }
     }
     record.withheld = withheld;
@@ -60,31 +60,35 @@ pub(super) fn withhold(record: &mut Record) {
 fn from_vmi(vmi: &mut Value, withheld: &mut Vec<String>) {
     if let Some(copy) = vmi
         .pointer_mut("/metadata/annotations")
-        .and_then(|a| a.get_mut(COPY))
+        .and_then(|a| a.get_mut(LAST_APPLIED_ANNOTATION))
     {
-        take(copy, format!("vmi: the annotation {COPY}"), withheld);
+        withhold_value(
+            copy,
+            format!("vmi: the annotation {LAST_APPLIED_ANNOTATION}"),
+            withheld,
+        );
     }
     let volumes = vmi
         .pointer_mut("/spec/volumes")
         .and_then(Value::as_array_mut);
     for (index, volume) in volumes.into_iter().flatten().enumerate() {
-        for kind in VOLUMES {
-            for member in MEMBERS {
+        for kind in CLOUD_INIT_VOLUMES {
+            for member in CLOUD_INIT_DATA_FIELDS {
                 if let Some(text) = volume.get_mut(kind).and_then(|v| v.get_mut(member)) {
                     let place = format!("vmi: spec.volumes[{index}].{kind}.{member}");
-                    take(text, place, withheld);
+                    withhold_value(text, place, withheld);
                 }
             }
         }
     }
 }
 
-fn take(value: &mut Value, place: String, withheld: &mut Vec<String>) {
+fn withhold_value(value: &mut Value, place: String, withheld: &mut Vec<String>) {
     let text = value.as_str().unwrap_or_default();
-    *value = instead(text).into();
+    *value = placeholder(text).into();
     withheld.push(place);
 }
 
-fn instead(text: &str) -> String {
+fn placeholder(text: &str) -> String {
     format!("(withheld: {} bytes)", text.len())
 }

@@ -1,4 +1,4 @@
-//! Devices other than disks and interfaces.
+//! `spec.domain.devices`; disks, interfaces, GPUs and host devices have modules of their own.
 
 use serde::Deserialize;
 

@@ -50,7 +50,7 @@ pub struct Config {
     pub paths: Paths,
     /// Where hooks are.
     pub hooks_dir: PathBuf,
-    /// Where hooks are that are not counted.
+    /// Where the hooks of every VM are; `--hook-sidecars` does not count them.
     pub standing_hooks: StandingHooks,
     /// What hooks may use.
     pub hook_limits: Limits,

@@ -20,7 +20,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(4);
 /// Between two looks whether the measurement has ended.
 const PAUSE: Duration = Duration::from_millis(50);
-/// As old as the reference's.
+/// KubeVirt's virt-launcher keeps a dirty rate for 3 s, too.
 pub(super) const DIRTY_RATE_AGE: CacheAge = CacheAge {
     max: Duration::from_secs(3),
     refresh_after: Duration::from_secs(3),

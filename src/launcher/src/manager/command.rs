@@ -8,7 +8,7 @@ use kubevirt_api::vmi::Vmi;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::command_answer::Answer;
+use super::command_effect::CommandEffect;
 use super::error::OpError;
 use super::ops;
 use super::sync_request::SyncRequest;
@@ -290,7 +290,7 @@ impl Command {
         self,
         vm: &VmContext,
         context: CommandContext,
-    ) -> Result<Answer, OpError> {
+    ) -> Result<CommandEffect, OpError> {
         match self {
             Command::Sync(request) => ops::sync(vm, &request, &context.interrupted).await,
             Command::SyncMigrationTarget(request) => {

@@ -13,7 +13,7 @@ use tracing::{Instrument, Span};
 
 use super::admission::{Action, Queue};
 use super::command::{Command, CommandContext};
-use super::command_answer::Answer;
+use super::command_effect::CommandEffect;
 use super::command_refusal::Refusal;
 use super::error::OpError;
 use super::request_id::RequestId;
@@ -22,7 +22,7 @@ use super::vm_state::VmState;
 use crate::vm_events::VmEvent;
 
 /// The outcome of a command, shared by its callers.
-pub type Outcome = Result<Answer, Arc<OpError>>;
+pub type Outcome = Result<CommandEffect, Arc<OpError>>;
 
 type Caller = oneshot::Sender<Outcome>;
 

@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::Instrument;
 
 use super::command::Command;
-use super::command_answer::Answer;
+use super::command_effect::CommandEffect;
 use super::command_refusal::Refusal;
 use super::driver::{Driver, Message, Outcome, request_span};
 use super::error::OpError;
@@ -76,7 +76,7 @@ impl Manager {
         if kind.ends_vm() && *self.vm.state.borrow() == Phase::Gone {
             // Also after the driver has ended: virt-handler may ask twice.
             tracing::info!("{name}: the domain is gone already");
-            return Ok(Answer::NothingToDo);
+            return Ok(CommandEffect::AlreadySo);
         }
         let (caller, answer) = oneshot::channel();
         let request = Message::Request {
@@ -89,8 +89,8 @@ impl Manager {
         self.inbox.send(request).await.map_err(|_| gone())?;
         let outcome = answer.await.map_err(|_| gone())?;
         match &outcome {
-            Ok(Answer::Done) => tracing::info!("{name}: done"),
-            Ok(Answer::NothingToDo) => tracing::info!("{name}: nothing to do"),
+            Ok(CommandEffect::Changed) => tracing::info!("{name}: done"),
+            Ok(CommandEffect::AlreadySo) => tracing::info!("{name}: nothing to do"),
             Err(error) => tracing::error!(reason = error.message(), "{name}: failed"),
         }
         outcome

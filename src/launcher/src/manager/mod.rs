@@ -12,7 +12,7 @@ mod alert_reporter;
 mod applied_hooks;
 mod catch_up_retry;
 mod command;
-mod command_answer;
+mod command_effect;
 mod command_refusal;
 mod detaching_devices;
 mod device_change_error;
@@ -38,7 +38,7 @@ mod vm_context;
 mod vm_state;
 
 pub use command::Command;
-pub use command_answer::Answer;
+pub use command_effect::CommandEffect;
 pub use command_refusal::Refusal;
 pub use device_change_error::DeviceChangeError;
 pub use driver::Outcome;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{CloseReason, DomainState};
-use virt_launcher::manager::{Answer, Command, OpError};
+use virt_launcher::manager::{Command, CommandEffect, OpError};
 
 use crate::fake_libvirt_rig::{DOMAIN, Rig, count, state, sync};
 
@@ -46,7 +46,7 @@ async fn unsent_command_is_repeated_once() {
     let unsent = FakeDaemon::error(1, 7, "internal error: client socket is closed");
     rig.fake.fail_next(Call::Suspend, unsent);
     let answer = rig.manager.run(Command::Pause).await.unwrap();
-    assert_eq!(answer, Answer::Done);
+    assert_eq!(answer, CommandEffect::Changed);
     assert_eq!(state(&rig), Some(DomainState::Paused));
 }
 

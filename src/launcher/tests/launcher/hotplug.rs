@@ -7,7 +7,7 @@ use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{Event, XmlKind};
 use proto::cmd::v1::{Response, VmiRequest};
 use serde_json::{Value, json};
-use virt_launcher::manager::{Answer, Command, Outcome};
+use virt_launcher::manager::{Command, CommandEffect, Outcome};
 
 use crate::command_client::client;
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync_of, vmi_json};
@@ -56,7 +56,7 @@ async fn hotplugged_disk_is_detached_from_the_running_and_the_defined_domain() {
     );
     let before = rig.notifications_until("Running").await.len();
     let detached = with_volume("Detaching");
-    assert_eq!(sync(&rig, &detached).await.unwrap(), Answer::Done);
+    assert_eq!(sync(&rig, &detached).await.unwrap(), CommandEffect::Changed);
     assert_eq!(has_disk(&rig), (false, false));
     let heard = rig.notifications(before + 2).await;
     let new = &heard[before..];
@@ -64,7 +64,10 @@ async fn hotplugged_disk_is_detached_from_the_running_and_the_defined_domain() {
         new.len() == 2 && new.iter().all(|one| one.starts_with("MODIFIED")),
         "{new:?}"
     );
-    assert_eq!(sync(&rig, &detached).await.unwrap(), Answer::NothingToDo);
+    assert_eq!(
+        sync(&rig, &detached).await.unwrap(),
+        CommandEffect::AlreadySo
+    );
     assert_eq!(rig.fake.count(Call::DetachDevice), 1);
     assert_eq!(rig.handler.notifications().len(), heard.len());
 }
@@ -101,7 +104,10 @@ async fn guest_that_keeps_a_disk_is_reported_once_and_asked_again() {
     assert_eq!(reports.count(), 1, "{heard:#?}");
     rig.fake.keep_devices(DOMAIN, false);
     assert_eq!(has_disk(&rig), (false, false));
-    assert_eq!(sync(&rig, &detached).await.unwrap(), Answer::NothingToDo);
+    assert_eq!(
+        sync(&rig, &detached).await.unwrap(),
+        CommandEffect::AlreadySo
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -135,7 +141,7 @@ async fn volume_without_an_image_is_not_attached_and_the_sync_succeeds() {
     sync(&rig, &with_volume("AttachedToNode")).await.unwrap();
     assert_eq!(has_disk(&rig), (false, false));
     let attached = sync(&rig, &with_volume("MountedToPod")).await.unwrap();
-    assert_eq!(attached, Answer::NothingToDo);
+    assert_eq!(attached, CommandEffect::AlreadySo);
     assert_eq!(rig.fake.count(Call::AttachDevice), 0);
 }
 
@@ -225,7 +231,10 @@ async fn settings_that_the_running_vm_keeps_are_reported_once() {
     let mut changed = vmi_json();
     changed["spec"]["domain"]["cpu"]["sockets"] = json!(2);
     for _ in 0..3 {
-        assert_eq!(sync(&rig, &changed).await.unwrap(), Answer::NothingToDo);
+        assert_eq!(
+            sync(&rig, &changed).await.unwrap(),
+            CommandEffect::AlreadySo
+        );
     }
     let heard = rig.notifications_until("EVENT ChangeNotApplied").await;
     let reports: Vec<_> = heard

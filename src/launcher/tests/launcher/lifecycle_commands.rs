@@ -7,7 +7,7 @@ use kubevirt_api::vmi::Vmi;
 use libvirt::DomainState;
 use libvirt::fake::{Call, FakeDaemon};
 use serde_json::json;
-use virt_launcher::manager::{Answer, Command};
+use virt_launcher::manager::{Command, CommandEffect};
 
 use crate::fake_libvirt_rig::{DOMAIN, Rig, count, state, sync, vmi_json};
 
@@ -130,7 +130,7 @@ async fn soft_reboot_presses_the_power_button_of_a_guest_whose_agent_is_silent()
     assert_eq!(rig.fake.count(Call::Reboot), 0);
     let with_button = Command::SoftReboot(with_agent(true));
     let answer = rig.manager.run(with_button).await.unwrap();
-    assert_eq!(answer, Answer::Done);
+    assert_eq!(answer, CommandEffect::Changed);
     assert_eq!(rig.fake.count(Call::Agent), 2, "a ping each");
     assert_eq!(rig.fake.count(Call::Reboot), 1, "the power button");
 }
@@ -144,7 +144,7 @@ async fn repeated_delete_succeeds_while_the_launcher_exits() {
     rig.notifications_until("NonExistent").await;
     rig.manager.close().await;
     let again = rig.manager.run(Command::Delete).await.unwrap();
-    assert_eq!(again, Answer::NothingToDo);
+    assert_eq!(again, CommandEffect::AlreadySo);
     let error = rig.manager.run(Command::Pause).await.unwrap_err();
     assert_eq!(error.message(), "the launcher is exiting");
 }
@@ -186,7 +186,7 @@ async fn shutdown_resumes_a_paused_vm_first() {
     rig.manager.run(Command::Shutdown).await.unwrap();
     rig.notifications_until("Shutoff/Shutdown").await;
     let again = rig.manager.run(Command::Shutdown).await.unwrap();
-    assert_eq!(again, Answer::NothingToDo);
+    assert_eq!(again, CommandEffect::AlreadySo);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ use proto::cmd::v1::MemoryDumpRequest;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use virt_launcher::manager::{Answer, Command, SyncRequest};
+use virt_launcher::manager::{Command, CommandEffect, SyncRequest};
 
 use crate::command_client::{backup, backup_start, client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, sync_of, vmi_json};
@@ -59,7 +59,7 @@ async fn arrival_is_notified_in_order_and_ends_with_libvirts_job() {
     let late = rig.manager.run(sync_target("a")).await.unwrap();
     assert_eq!(
         late,
-        Answer::NothingToDo,
+        CommandEffect::AlreadySo,
         "nothing is made anew under a VM that is here"
     );
     rig.fake.end_incoming_job(DOMAIN);
@@ -267,7 +267,7 @@ async fn target_that_libvirt_gives_up_without_an_event_ends_with_its_clean_up() 
     rig.fake.give_up(DOMAIN);
     // What the launcher does then.
     let killed = rig.manager.run(Command::Kill).await.unwrap();
-    assert_eq!(killed, Answer::NothingToDo);
+    assert_eq!(killed, CommandEffect::AlreadySo);
     let notifications = rig.notifications_until("NonExistent").await;
     assert_eq!(notifications.len(), 2, "{notifications:#?}");
     assert!(notifications[1].starts_with("MODIFIED uid=1234 NoState/NonExistent"));
@@ -335,13 +335,16 @@ async fn finalizing_refreshes_the_links_that_ask_for_it() {
     };
     let finalize = || Command::FinalizeMigration(Arc::new(request.clone()));
     let without_domain = rig.manager.run(finalize()).await.unwrap();
-    assert_eq!(without_domain, Answer::NothingToDo);
+    assert_eq!(without_domain, CommandEffect::AlreadySo);
     rig.manager.run(sync_target("a")).await.unwrap();
     rig.fake.begin_incoming(INCOMING).unwrap();
     rig.fake.complete_incoming(INCOMING, false).unwrap();
     rig.fake.end_incoming_job(DOMAIN);
     rig.notifications_until("migration=a PreCopy ended").await;
-    assert_eq!(rig.manager.run(finalize()).await.unwrap(), Answer::Done);
+    assert_eq!(
+        rig.manager.run(finalize()).await.unwrap(),
+        CommandEffect::Changed
+    );
     assert_eq!(rig.fake.count(Call::UpdateDevice), 2, "down and up");
     let refusal = FakeDaemon::error(9, 10, "operation failed: no");
     rig.fake.fail_next(Call::UpdateDevice, refusal);

@@ -7,7 +7,7 @@ use kubevirt_api::vmi::Vmi;
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{DomainState, XmlKind};
 use serde_json::json;
-use virt_launcher::manager::{Answer, Command, SyncRequest};
+use virt_launcher::manager::{Command, CommandEffect, SyncRequest};
 
 use crate::fake_libvirt_rig::{DOMAIN, Rig, count, state, sync, sync_of, vmi_json};
 use crate::scripted_hooks::ScriptedHooks;
@@ -103,7 +103,7 @@ async fn delete_is_denied_until_the_start_is_reported() {
     let answer = rig.manager.run(Command::sync(sync())).await;
     assert_eq!(
         answer.unwrap(),
-        Answer::Done,
+        CommandEffect::Changed,
         "answered without a virt-handler"
     );
     let error = rig.manager.run(Command::Delete).await.unwrap_err();
@@ -121,7 +121,7 @@ async fn vm_that_has_run_before_is_not_started_and_can_be_deleted() {
     vmi["status"]["phase"] = "Running".into();
     let request = sync_of(Vmi::from_json(vmi.to_string().as_bytes()).unwrap());
     let answer = rig.manager.run(Command::sync(request)).await.unwrap();
-    assert_eq!(answer, Answer::NothingToDo);
+    assert_eq!(answer, CommandEffect::AlreadySo);
     assert_eq!(rig.fake.count(Call::Start), 0);
     rig.manager.run(Command::Delete).await.unwrap();
 }

@@ -14,14 +14,14 @@ use crate::manager::error::OpError;
 use crate::manager::refused_devices::DeviceKind;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
-use crate::manager::{Answer, DeviceChangeError};
+use crate::manager::{CommandEffect, DeviceChangeError};
 
 /// Attaches the SR-IOV interfaces that the pod has and the running VM has not. Each is tried, whatever becomes of the
 /// others; the first error is returned.
 pub(in crate::manager) async fn attach_host_devices(
     vm: &VmContext,
     request: &SyncRequest,
-) -> Result<Answer, OpError> {
+) -> Result<CommandEffect, OpError> {
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
     wait_for_network_info(&vm.boot_resources.network_info).await?;
     let wanted = convert(vm, request).await?;
@@ -35,11 +35,11 @@ pub(in crate::manager) async fn attach_host_devices(
     forget_unwanted(vm, DeviceKind::HostDevice, &names);
     // virt-handler has its answer already.
     let time = vm.hooks.attach_time();
-    let mut answer = Ok(Answer::NothingToDo);
+    let mut answer = Ok(CommandEffect::AlreadySo);
     for attachment in attachments {
         let attached = attach(vm, &request.vmi, &domain, attachment, &time).await;
         answer = match (answer, attached) {
-            (Ok(_), Ok(true)) => Ok(Answer::Done),
+            (Ok(_), Ok(true)) => Ok(CommandEffect::Changed),
             (Ok(_), Err(error)) => Err(error.into()),
             (answer, _) => answer,
         };

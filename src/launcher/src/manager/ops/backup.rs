@@ -1,6 +1,6 @@
-use super::job_start_answer;
+use super::job_start_effect;
 use crate::jobs::{BackupError, BackupId, BackupRequest, Checkpoint, ExportRequest};
-use crate::manager::Answer;
+use crate::manager::CommandEffect;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::vm_state::Role;
@@ -9,37 +9,37 @@ use crate::manager::vm_state::Role;
 pub(in crate::manager) async fn start_backup(
     vm: &VmContext,
     request: BackupRequest,
-) -> Result<Answer, OpError> {
+) -> Result<CommandEffect, OpError> {
     // The source can still take the VM back.
     if vm.role() == Role::Target {
         return Err(BackupError::Migrates.into());
     }
-    job_start_answer::answer(vm.jobs.start_backup(request).await?)
+    job_start_effect::effect_of(vm.jobs.start_backup(request).await?)
 }
 
 /// Serves the running backup to the export server.
 pub(in crate::manager) async fn export_backup(
     vm: &VmContext,
     request: ExportRequest,
-) -> Result<Answer, OpError> {
+) -> Result<CommandEffect, OpError> {
     vm.jobs.export_backup(request).await?;
-    Ok(Answer::Done)
+    Ok(CommandEffect::Changed)
 }
 
 /// Ends the running backup.
 pub(in crate::manager) async fn abort_backup(
     vm: &VmContext,
     id: &BackupId,
-) -> Result<Answer, OpError> {
+) -> Result<CommandEffect, OpError> {
     vm.jobs.abort_backup(id).await?;
-    Ok(Answer::Done)
+    Ok(CommandEffect::Changed)
 }
 
 /// Makes the checkpoint of an earlier backup known to libvirt.
 pub(in crate::manager) async fn redefine_checkpoint(
     vm: &VmContext,
     checkpoint: &Checkpoint,
-) -> Result<Answer, OpError> {
+) -> Result<CommandEffect, OpError> {
     vm.jobs.redefine_checkpoint(checkpoint).await?;
-    Ok(Answer::Done)
+    Ok(CommandEffect::Changed)
 }

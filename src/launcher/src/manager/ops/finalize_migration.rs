@@ -9,7 +9,7 @@ use libvirt::{Affect, Domain, XmlKind};
 
 use crate::agent::guest_time::GuestTimeSync;
 use crate::libvirt_client::COMMAND;
-use crate::manager::Answer;
+use crate::manager::CommandEffect;
 use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
@@ -24,12 +24,12 @@ const LINK_DOWN: Duration = Duration::from_millis(100);
 pub(in crate::manager) async fn finalize_migration(
     vm: &VmContext,
     request: &SyncRequest,
-) -> Result<Answer, OpError> {
+) -> Result<CommandEffect, OpError> {
     let Some(domain) = vm.client.lookup().await? else {
-        return Ok(Answer::NothingToDo);
+        return Ok(CommandEffect::AlreadySo);
     };
     if vm.client.state_of(&domain).await?.is_down() {
-        return Ok(Answer::NothingToDo);
+        return Ok(CommandEffect::AlreadySo);
     }
     let interfaces = &request.vmi.spec.domain.devices.interfaces;
     let interfaces = to_refresh(&request.options, interfaces);
@@ -37,7 +37,7 @@ pub(in crate::manager) async fn finalize_migration(
         refresh_links(vm, &domain, &interfaces).await?;
     }
     vm.driver_state().guest_time = Some(GuestTimeSync::start(vm.client.clone(), domain));
-    Ok(Answer::Done)
+    Ok(CommandEffect::Changed)
 }
 
 /// The interfaces whose links are refreshed; one whose link is to be down needs no refresh.

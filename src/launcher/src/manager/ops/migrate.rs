@@ -1,6 +1,6 @@
-use super::job_start_answer;
+use super::job_start_effect;
 use crate::jobs::MigrationJob;
-use crate::manager::Answer;
+use crate::manager::CommandEffect;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 use crate::manager::vm_state::Role;
@@ -12,7 +12,7 @@ use crate::manager::vm_state::Role;
 pub(in crate::manager) async fn migrate(
     vm: &VmContext,
     job: MigrationJob,
-) -> Result<Answer, OpError> {
+) -> Result<CommandEffect, OpError> {
     if job.vmi().domain_name() != vm.identity.domain {
         return Err(OpError::OtherVm {
             ours: vm.identity.domain.clone(),
@@ -23,11 +23,11 @@ pub(in crate::manager) async fn migrate(
         return Err(OpError::MigrationOfFrozenGuest);
     }
     vm.driver_state().guest_time = None;
-    job_start_answer::answer(vm.jobs.start_migration(job))
+    job_start_effect::effect_of(vm.jobs.start_migration(job))
 }
 
 /// Cancels the running migration, if there is one; returns at once.
-pub(in crate::manager) fn cancel_migration(vm: &VmContext) -> Result<Answer, OpError> {
+pub(in crate::manager) fn cancel_migration(vm: &VmContext) -> Result<CommandEffect, OpError> {
     vm.jobs.cancel_migration();
-    Ok(Answer::Done)
+    Ok(CommandEffect::Changed)
 }

@@ -9,7 +9,7 @@ mod freeze;
 mod hook_events;
 mod hotplug_cpus;
 mod hotplug_memory;
-mod job_start_answer;
+mod job_start_effect;
 mod kill;
 mod migrate;
 mod migration_target;

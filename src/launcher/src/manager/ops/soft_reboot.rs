@@ -5,7 +5,7 @@ use libvirt::{Domain, RebootMode};
 
 use crate::agent;
 use crate::libvirt_client::{AGENT_REBOOT, CallClass, CallError, POWER_BUTTON};
-use crate::manager::Answer;
+use crate::manager::CommandEffect;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 
@@ -19,7 +19,10 @@ enum Ways {
 
 /// Asks the guest to reboot: through its agent when the VMI says one is connected and it answers a ping, else by the
 /// power button.
-pub(in crate::manager) async fn soft_reboot(vm: &VmContext, vmi: &Vmi) -> Result<Answer, OpError> {
+pub(in crate::manager) async fn soft_reboot(
+    vm: &VmContext,
+    vmi: &Vmi,
+) -> Result<CommandEffect, OpError> {
     let ways = ways_to_reboot(vmi)?;
     let domain = vm
         .client
@@ -28,7 +31,7 @@ pub(in crate::manager) async fn soft_reboot(vm: &VmContext, vmi: &Vmi) -> Result
         .ok_or_else(|| OpError::no_domain(&vm.identity.domain))?;
     if ways == Ways::PowerButton {
         press_power_button(vm, &domain).await?;
-        return Ok(Answer::Done);
+        return Ok(CommandEffect::Changed);
     }
     match agent::expect_answer(&vm.client, &domain).await {
         Ok(()) => ask_agent(vm, &domain).await?,
@@ -38,7 +41,7 @@ pub(in crate::manager) async fn soft_reboot(vm: &VmContext, vmi: &Vmi) -> Result
         }
         Err(error) => return Err(error.into()),
     }
-    Ok(Answer::Done)
+    Ok(CommandEffect::Changed)
 }
 
 async fn ask_agent(vm: &VmContext, domain: &Arc<dyn Domain>) -> Result<(), CallError> {

@@ -1,6 +1,6 @@
-use super::job_start_answer;
+use super::job_start_effect;
 use crate::jobs::MemoryDumpRequest;
-use crate::manager::Answer;
+use crate::manager::CommandEffect;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 
@@ -9,6 +9,6 @@ use crate::manager::vm_context::VmContext;
 pub(in crate::manager) fn start_memory_dump(
     vm: &VmContext,
     request: MemoryDumpRequest,
-) -> Result<Answer, OpError> {
-    job_start_answer::answer(vm.jobs.start_memory_dump(request))
+) -> Result<CommandEffect, OpError> {
+    job_start_effect::effect_of(vm.jobs.start_memory_dump(request))
 }

@@ -2,15 +2,15 @@ use libvirt::DomainState;
 
 use crate::agent::guest_time::GuestTimeSync;
 use crate::libvirt_client::COMMAND;
-use crate::manager::Answer;
+use crate::manager::CommandEffect;
 use crate::manager::error::OpError;
 use crate::manager::vm_context::VmContext;
 
 /// Resumes the processors. A VM that is not paused stays as it is.
-pub(in crate::manager) async fn unpause(vm: &VmContext) -> Result<Answer, OpError> {
+pub(in crate::manager) async fn unpause(vm: &VmContext) -> Result<CommandEffect, OpError> {
     let domain = vm.client.lookup().await?.ok_or(OpError::NotFound)?;
     if vm.client.state_of(&domain).await?.state != DomainState::Paused {
-        return Ok(Answer::NothingToDo);
+        return Ok(CommandEffect::AlreadySo);
     }
     vm.driver_state().paused_by_user = false;
     let unpaused = vm
@@ -25,5 +25,5 @@ pub(in crate::manager) async fn unpause(vm: &VmContext) -> Result<Answer, OpErro
         return Err(error.into());
     }
     vm.driver_state().guest_time = Some(GuestTimeSync::start(vm.client.clone(), domain));
-    Ok(Answer::Done)
+    Ok(CommandEffect::Changed)
 }

@@ -97,9 +97,9 @@ impl Rule {
             (When::Always, _) | (_, Presence::InPattern) | (When::Removed, Presence::Removed) => {
                 true
             }
-            (When::NewValue(is_dangerous), Presence::After | Presence::Edited)
+            (When::AddedOrChangedTo(is_dangerous), Presence::After | Presence::Edited)
             | (When::ChangedTo(is_dangerous), Presence::Edited) => is_dangerous(&value()),
-            (When::NewValue(_) | When::ChangedTo(_) | When::Removed, _) => false,
+            (When::AddedOrChangedTo(_) | When::ChangedTo(_) | When::Removed, _) => false,
         }
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Rule {
 pub(super) enum When {
     Always,
     /// Changes to such a value: an attribute's, or an element's text.
-    NewValue(fn(&str) -> bool),
+    AddedOrChangedTo(fn(&str) -> bool),
     /// Changes of an element that was there to such a value. A new element needs the grant of what it reads.
     ChangedTo(fn(&str) -> bool),
     /// Removals, unless the parent is removed too.
@@ -79,7 +79,13 @@ pub(super) const fn becomes(
     value: fn(&str) -> bool,
     kind: DangerKind,
 ) -> Rule {
-    attribute(None, Some(element), name, When::NewValue(value), kind)
+    attribute(
+        None,
+        Some(element),
+        name,
+        When::AddedOrChangedTo(value),
+        kind,
+    )
 }
 
 /// An attribute of any element.

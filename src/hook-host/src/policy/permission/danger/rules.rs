@@ -58,7 +58,12 @@ pub(super) const RULES: &[Rule] = &[
     inside("cputune", "memorytune", HostScheduling),
     anywhere("auth", Secret),
     anywhere("encryption", Secret),
-    element(None, "on_crash", When::NewValue(dumps_core), CoreDump),
+    element(
+        None,
+        "on_crash",
+        When::AddedOrChangedTo(dumps_core),
+        CoreDump,
+    ),
     any("file", HostPath),
     any("path", HostPath),
     any("dir", HostPath),
@@ -102,9 +107,10 @@ pub(super) const RULES: &[Rule] = &[
         Some("tpm"),
         Some("backend"),
         "type",
-        When::NewValue(is_real_tpm),
+        When::AddedOrChangedTo(is_real_tpm),
         HostDevice,
     ),
+    // In mode `passthrough` the card is the client's; every other mode reads the host's.
     becomes(
         "smartcard",
         "mode",
@@ -159,19 +165,19 @@ pub(super) const RULES: &[Rule] = &[
     of("graphics", "address", HostDisplay),
     of("graphics", "p2p", HostDisplay),
     becomes("graphics", "type", is_host_display, HostDisplay),
-    becomes("graphics", "keymap", leads_elsewhere, HostPath),
+    becomes("graphics", "keymap", is_path, HostPath),
     attribute(
         Some("graphics"),
         Some("gl"),
         "enable",
-        When::NewValue(|on| on == "yes"),
+        When::AddedOrChangedTo(|on| on == "yes"),
         HostDevice,
     ),
     attribute(
         Some("video"),
         Some("driver"),
         "name",
-        When::NewValue(is_helper),
+        When::AddedOrChangedTo(is_helper),
         Script,
     ),
     of("audio", "serverName", HostAudio),
@@ -233,11 +239,11 @@ pub(super) const RULES: &[Rule] = &[
         Some("os"),
         Some("smbios"),
         "mode",
-        When::NewValue(is_host),
+        When::AddedOrChangedTo(is_host),
         HostIdentity,
     ),
     becomes("watchdog", "action", |action| action == "dump", CoreDump),
-    becomes("clock", "timezone", leads_elsewhere, HostPath),
+    becomes("clock", "timezone", is_path, HostPath),
 ];
 
 fn dumps_core(action: &str) -> bool {
@@ -277,6 +283,6 @@ fn is_host(mode: &str) -> bool {
 }
 
 /// Whether a name is a path: keymaps and time zones are looked up in a directory of the host.
-fn leads_elsewhere(name: &str) -> bool {
+fn is_path(name: &str) -> bool {
     name.starts_with(['/', ':']) || name.contains("..") || name.contains('\\')
 }

@@ -139,7 +139,7 @@ fn every_rule_of_values_tells_them_apart() {
     }
     let of_values = RULES
         .iter()
-        .filter(|rule| matches!(rule.when, When::NewValue(_) | When::ChangedTo(_)));
+        .filter(|rule| matches!(rule.when, When::AddedOrChangedTo(_) | When::ChangedTo(_)));
     assert_eq!(of_values.count(), VALUES.len());
 }
 

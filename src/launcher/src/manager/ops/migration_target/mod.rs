@@ -21,7 +21,7 @@ use crate::blocking;
 use crate::boot::boot_resources::FILE_TIMEOUT;
 use crate::boot::migration_sockets::Transport;
 use crate::libvirt_migration_hook::{EditDomain, HookServer};
-use crate::manager::Answer;
+use crate::manager::CommandEffect;
 use crate::manager::error::OpError;
 use crate::manager::incoming_domain::IncomingDomain;
 use crate::manager::kubevirt_metadata::now;
@@ -36,19 +36,19 @@ pub(in crate::manager) async fn sync_migration_target(
     vm: &VmContext,
     request: &SyncRequest,
     interrupted: &CancellationToken,
-) -> Result<Answer, OpError> {
+) -> Result<CommandEffect, OpError> {
     let vmi = &request.vmi;
     require_own_vm(vm, vmi)?;
     if vm.client.lookup().await?.is_some() {
         tracing::info!("the virtual machine is here already, or on its way");
-        return Ok(Answer::NothingToDo);
+        return Ok(CommandEffect::AlreadySo);
     }
     let state = vmi.status.migration_state.clone().unwrap_or_default();
     let record = record(vm, &state)?;
     vm.driver_state().role = Role::Target;
     vm.arrival.send_modify(|stage| *stage = stage.expect());
-    if until(interrupted, prepare(vm, request, &state)).await? == Answer::NothingToDo {
-        return Ok(Answer::NothingToDo);
+    if until(interrupted, prepare(vm, request, &state)).await? == CommandEffect::AlreadySo {
+        return Ok(CommandEffect::AlreadySo);
     }
     vm.metadata
         .set_identity(vmi.uid(), vmi.grace_period_seconds());
@@ -58,14 +58,14 @@ pub(in crate::manager) async fn sync_migration_target(
     // The source's guest is paused by its owner: a sync after the migration must not resume it.
     vm.driver_state().paused_by_user = vmi.status.has_condition("Paused");
     tracing::info!(migration = state.uid(), "ready for the migration");
-    Ok(Answer::Done)
+    Ok(CommandEffect::Changed)
 }
 
 async fn prepare(
     vm: &VmContext,
     request: &SyncRequest,
     state: &MigrationState,
-) -> Result<Answer, OpError> {
+) -> Result<CommandEffect, OpError> {
     let vmi = &request.vmi;
     let converted = ConvertedVm::convert(vm, request, Purpose::MigrationTarget).await?;
     let prepared = converted.prepare(vm).await?;
@@ -76,7 +76,7 @@ async fn prepare(
     // The migration may have begun during the preparation.
     if vm.client.lookup().await?.is_some() {
         tracing::info!("the virtual machine is on its way");
-        return Ok(Answer::NothingToDo);
+        return Ok(CommandEffect::AlreadySo);
     }
     let expected = domain::parse::parse(&prepared.xml);
     vm.client
@@ -84,7 +84,7 @@ async fn prepare(
     let mut sockets = vm.migration_sockets.lock().await;
     if vm.driver_state().role != Role::Target {
         tracing::info!("the virtual machine has arrived meanwhile");
-        return Ok(Answer::NothingToDo);
+        return Ok(CommandEffect::AlreadySo);
     }
     serve_hook(vm, request, prepared.facts).await?;
     vm.credentials.send_replace(prepared.credentials);
@@ -98,7 +98,7 @@ async fn prepare(
     if state.is_decentralized() {
         check_hotplugged_disks::require(vmi, &vm.boot_resources.hotplug_disks).await?;
     }
-    Ok(Answer::Done)
+    Ok(CommandEffect::Changed)
 }
 
 /// libvirt runs a hook for the domain that it is to receive; the hook asks the launcher.

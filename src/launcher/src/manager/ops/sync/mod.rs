@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::prepare_domain::{self, require_own_vm, until};
 use crate::boot::host::wait_for_network_info;
-use crate::manager::Answer;
+use crate::manager::CommandEffect;
 use crate::manager::command_refusal::Refusal;
 use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
@@ -42,11 +42,11 @@ pub(in crate::manager) async fn sync(
     vm: &VmContext,
     request: &SyncRequest,
     interrupted: &CancellationToken,
-) -> Result<Answer, OpError> {
+) -> Result<CommandEffect, OpError> {
     require_own_vm(vm, &request.vmi)?;
     if vm.jobs.migrates_away() {
         // The VM runs as it is until it runs in its next pod, and is never started here again.
-        return Ok(Answer::NothingToDo);
+        return Ok(CommandEffect::AlreadySo);
     }
     let is_first = !vm.driver_state().defined;
     if is_first && has_attached_sriov(&request.vmi) {
@@ -73,19 +73,19 @@ async fn boot(
     request: &SyncRequest,
     prepared: prepare_domain::PreparedDomain<'_>,
     interrupted: &CancellationToken,
-) -> Result<Answer, OpError> {
+) -> Result<CommandEffect, OpError> {
     let start = vm.start_report.begin();
     let domain = prepared.define(vm).await?;
     let state = vm.client.state_of(&domain).await?;
     let answer = start_or_resume::start_or_resume(vm, request, &domain, state, interrupted).await?;
-    if answer == Answer::Done {
+    if answer == CommandEffect::Changed {
         start.succeeded();
     }
     Ok(apply_settings(vm, request, answer))
 }
 
 /// Applies the settings of the VMI that do not concern libvirt.
-fn apply_settings(vm: &VmContext, request: &SyncRequest, answer: Answer) -> Answer {
+fn apply_settings(vm: &VmContext, request: &SyncRequest, answer: CommandEffect) -> CommandEffect {
     unapplied_changes::report(vm, &request.vmi);
     vm.metadata
         .set_grace_period(request.vmi.grace_period_seconds());

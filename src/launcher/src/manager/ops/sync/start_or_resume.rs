@@ -12,7 +12,7 @@ use super::safe_point;
 use super::startup_watch::StartupWatch;
 use crate::jobs::JobKind;
 use crate::libvirt_client::{COMMAND, QUICK, START};
-use crate::manager::Answer;
+use crate::manager::CommandEffect;
 use crate::manager::error::OpError;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
@@ -32,7 +32,7 @@ pub(super) async fn start_or_resume(
     domain: &Arc<dyn Domain>,
     state: State,
     interrupted: &CancellationToken,
-) -> Result<Answer, OpError> {
+) -> Result<CommandEffect, OpError> {
     safe_point(interrupted)?;
     let state = state_after_shutdown(vm, domain, state).await?;
     let paused_by_user = vm.driver_state().paused_by_user;
@@ -40,7 +40,7 @@ pub(super) async fn start_or_resume(
         write_cloud_init(vm, &request.vmi, domain).await?;
         safe_point(interrupted)?;
         start(vm, &request.vmi, domain).await?;
-        return Ok(Answer::Done);
+        return Ok(CommandEffect::Changed);
     }
     // The job that paused the guest resumes it.
     let paused_by_job = vm
@@ -53,7 +53,7 @@ pub(super) async fn start_or_resume(
             %state,
             "the domain stays paused: a migration has stopped it, and its target may run it"
         );
-        return Ok(Answer::NothingToDo);
+        return Ok(CommandEffect::AlreadySo);
     }
     if state.state == DomainState::Paused && !paused_by_user && !paused_by_job {
         vm.client
@@ -62,9 +62,9 @@ pub(super) async fn start_or_resume(
             })
             .await?;
         tracing::info!("domain resumed");
-        return Ok(Answer::Done);
+        return Ok(CommandEffect::Changed);
     }
-    Ok(Answer::NothingToDo)
+    Ok(CommandEffect::AlreadySo)
 }
 
 /// The domain's state, after waiting for a QEMU that is being shut down: a daemon that died during a start shuts that

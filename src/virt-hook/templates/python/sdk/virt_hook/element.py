@@ -2,7 +2,7 @@
 
 from . import path as paths
 from . import render
-from .names import (
+from .xml_names import (
     NAMESPACES,
     URIS,
     declared_prefix,
@@ -13,7 +13,7 @@ from .names import (
     split_name,
     unescape,
 )
-from .parse import CDATA, TEXT, XmlError, attributes, parse
+from .xml_parse import CDATA, TEXT, XmlError, attributes, parse
 
 __all__ = ["Element", "XmlError"]
 

@@ -10,7 +10,7 @@ metadata/*/uid    qemu:commandline/qemu:*                 any name; any name of 
 
 import re
 
-from .names import is_name
+from .xml_names import is_name
 
 _WORD = re.compile("[^/\\[\\]@='\" \t\r\n]*")
 

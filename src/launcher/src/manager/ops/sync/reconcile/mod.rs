@@ -30,7 +30,7 @@ use crate::manager::ops::remove_failed_attaches::remove_failed_attaches;
 use crate::manager::refused_devices::DeviceKind;
 use crate::manager::sync_request::SyncRequest;
 use crate::manager::vm_context::VmContext;
-use crate::manager::{Answer, DeviceChangeError};
+use crate::manager::{CommandEffect, DeviceChangeError};
 
 /// A sync of a running domain.
 struct Reconciliation<'a> {
@@ -64,14 +64,14 @@ pub(super) async fn reconcile(
     wanted: &DomainSpec,
     domain: &Arc<dyn Domain>,
     interrupted: &CancellationToken,
-) -> Result<Answer, OpError> {
+) -> Result<CommandEffect, OpError> {
     if vm.boot_resources.test_driver {
-        return Ok(Answer::NothingToDo);
+        return Ok(CommandEffect::AlreadySo);
     }
     remove_failed_attaches(vm, domain).await;
     let live = read_live_domain(vm, domain).await?;
     if !live.is_running() {
-        return Ok(Answer::NothingToDo);
+        return Ok(CommandEffect::AlreadySo);
     }
     detach_device::finish(vm, &live).await;
     let time = ChangeTime::start();
@@ -104,7 +104,7 @@ pub(super) async fn reconcile(
 }
 
 impl Reconciliation<'_> {
-    async fn apply_all(&self, changes: Vec<DeviceChange>) -> Result<Answer, OpError> {
+    async fn apply_all(&self, changes: Vec<DeviceChange>) -> Result<CommandEffect, OpError> {
         let (disks, interfaces): (Vec<_>, Vec<_>) =
             changes.into_iter().partition(DeviceChange::is_of_disk);
         let mut done = 0;
@@ -145,8 +145,8 @@ impl Reconciliation<'_> {
             self.finish_detaches().await?;
         }
         Ok(match done {
-            0 => Answer::NothingToDo,
-            _ => Answer::Done,
+            0 => CommandEffect::AlreadySo,
+            _ => CommandEffect::Changed,
         })
     }
 

@@ -1,13 +1,13 @@
-//! The answer to a request to start a job.
+//! What a request to start a job did.
 
 use crate::jobs::JobStart;
-use crate::manager::Answer;
+use crate::manager::CommandEffect;
 use crate::manager::error::OpError;
 
-pub(super) fn answer(start: JobStart) -> Result<Answer, OpError> {
+pub(super) fn effect_of(start: JobStart) -> Result<CommandEffect, OpError> {
     match start {
-        JobStart::Started => Ok(Answer::Done),
-        JobStart::AlreadyRunning | JobStart::AlreadyDone => Ok(Answer::NothingToDo),
+        JobStart::Started => Ok(CommandEffect::Changed),
+        JobStart::AlreadyRunning | JobStart::AlreadyDone => Ok(CommandEffect::AlreadySo),
         JobStart::AlreadyExecuted(record) => Err(OpError::MigrationExecuted {
             uid: record.uid,
             end: record.end_timestamp.unwrap_or_default(),

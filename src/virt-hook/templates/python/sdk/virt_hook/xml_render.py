@@ -1,7 +1,7 @@
 """Writes elements: what was not edited is copied."""
 
-from .names import URIS, is_blank, split_name
-from .parse import CDATA, TEXT
+from .xml_names import URIS, is_blank, split_name
+from .xml_parse import CDATA, TEXT
 
 
 class _Writer:

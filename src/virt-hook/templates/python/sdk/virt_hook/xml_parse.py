@@ -2,7 +2,7 @@
 
 import re
 
-from .names import NAME, resolve
+from .xml_names import NAME, resolve
 
 # The limits of a document, which are the host's.
 _MAX_BYTES = 8 << 20
