@@ -121,9 +121,9 @@ impl Hooks {
                 break;
             }
         }
-        if self.chain.has_stopped_recording() {
+        if self.chain.lacks_record() {
             return Err(Failure::Machine(anyhow!(
-                "{}: writing what the hooks did takes too long; TMPDIR names another directory",
+                "{}: what the hooks did could not be written, or not in time; TMPDIR names another directory",
                 self.place.path().display()
             )));
         }

@@ -92,10 +92,10 @@ impl Chain {
         self.hooks.iter().map(|hook| hook.info.clone()).collect()
     }
 
-    /// Whether records are missing, because the file system of their directory did not answer in time.
-    pub fn has_stopped_recording(&self) -> bool {
+    /// Whether a run was not recorded, for instance because the directory's file system did not answer in time.
+    pub fn lacks_record(&self) -> bool {
         let recorder = self.config.recorder.as_ref();
-        recorder.is_some_and(Recorder::has_stopped)
+        recorder.is_some_and(Recorder::lacks_run)
     }
 
     /// Counts of the hooks' calls since the collection.

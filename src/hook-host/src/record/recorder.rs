@@ -43,6 +43,8 @@ pub(crate) struct Recorder {
     random: Option<File>,
     /// A write did not end in time. The next ones would hang too, with a thread each, so there are none.
     stopped: AtomicBool,
+    /// A run was not recorded.
+    lacks_run: AtomicBool,
     timeout: Duration,
     write: fn(&Path, &Record) -> io::Result<()>,
 }
@@ -74,6 +76,7 @@ impl Recorder {
             serial: AtomicU64::new(0),
             random: File::open("/dev/urandom").ok(),
             stopped: AtomicBool::new(false),
+            lacks_run: AtomicBool::new(false),
             timeout: WRITE,
             write,
         }
@@ -102,8 +105,13 @@ impl Recorder {
         self.config.secrets
     }
 
+    /// Whether a run was not recorded.
+    pub(crate) fn lacks_run(&self) -> bool {
+        self.lacks_run.load(Ordering::Relaxed)
+    }
+
     /// Whether nothing is recorded any more.
-    pub(crate) fn has_stopped(&self) -> bool {
+    fn has_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
@@ -122,13 +130,14 @@ impl Recorder {
     /// are only logged. After a write that did not end in time, nothing is written any more.
     pub(crate) async fn record(&self, evidence: RunEvidence<'_>) {
         if self.has_stopped() {
+            self.lacks_run.store(true, Ordering::Relaxed);
             return;
         }
         let name = self.name(evidence.run);
         let mut record = Record::of(evidence);
         let path = self.config.dir.join(name);
         let began = Arc::new(AtomicBool::new(false));
-        let written = tokio::task::spawn_blocking({
+        let mut written = tokio::task::spawn_blocking({
             let path = path.clone();
             let withhold = !self.config.secrets;
             let write = self.write;
@@ -141,17 +150,21 @@ impl Recorder {
                 write(&path, &record)
             }
         });
-        let error = match tokio::time::timeout(self.timeout, written).await {
+        let error = match tokio::time::timeout(self.timeout, &mut written).await {
             Ok(Ok(Ok(()))) => return,
             Ok(Ok(Err(error))) => error.to_string(),
             Ok(Err(error)) => error.to_string(),
-            Err(_) if !began.load(Ordering::Relaxed) => "no thread was free to write it".to_owned(),
+            Err(_) if !began.load(Ordering::Relaxed) => {
+                written.abort();
+                "no thread was free to write it".to_owned()
+            }
             Err(_) if self.stopped.swap(true, Ordering::Relaxed) => return,
             Err(_) => format!(
                 "not written within {:?}; runs are not recorded any more until a restart",
                 self.timeout
             ),
         };
+        self.lacks_run.store(true, Ordering::Relaxed);
         tracing::warn!(path = %path.display(), error, "a hook's run could not be recorded");
     }
 

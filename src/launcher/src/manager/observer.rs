@@ -65,6 +65,8 @@ pub(super) struct Observer {
     pub(super) history: Mutex<ObserverHistory>,
 }
 
+const DOMAIN_NOT_READ: &str = "the domain could not be read";
+
 /// What the observer keeps between events.
 #[derive(Default)]
 pub(super) struct ObserverHistory {
@@ -101,7 +103,11 @@ impl Observer {
                 () = history.retry.due() => Some(VmEvent::Republish),
             };
             let Some(event) = event else { return };
-            if self.is_relevant(&event) && !self.is_recovered(&event) {
+            if self.is_recovered(&event) {
+                // It is not published again, but a new attempt of the source begins with it, too.
+                self.job_signals.observe(&event);
+                history.end.observe(&event);
+            } else if self.is_relevant(&event) {
                 self.job_signals.observe(&event);
                 if let VmEvent::Libvirt(event) = &event {
                     self.alert_reporter.observe(event, &self.notifier).await;
@@ -140,14 +146,15 @@ impl Observer {
 
     /// An arrival's begin that was taken for lost and comes after all: it was published.
     fn is_recovered(&self, event: &VmEvent) -> bool {
-        let begins = matches!(
-            event,
-            VmEvent::Libvirt(Event::Lifecycle {
-                event: LifecycleEvent::Started,
-                detail: Detail::Migrated,
-                ..
-            })
-        );
+        let begins = self.is_relevant(event)
+            && matches!(
+                event,
+                VmEvent::Libvirt(Event::Lifecycle {
+                    event: LifecycleEvent::Started,
+                    detail: Detail::Migrated,
+                    ..
+                })
+            );
         begins && self.arrival.borrow().has_begun()
     }
 
@@ -169,7 +176,7 @@ impl Observer {
             history.is_outdated = false;
             self.observe(&VmEvent::Republish, history).await;
             if history.is_outdated {
-                return Err("the domain could not be read".to_owned());
+                return Err(DOMAIN_NOT_READ.to_owned());
             }
             return self.report_pause(history).await;
         }
@@ -180,7 +187,11 @@ impl Observer {
                 event,
                 detail,
             });
+            history.is_outdated = false;
             self.observe(&event, history).await;
+            if history.is_outdated {
+                return Err(DOMAIN_NOT_READ.to_owned());
+            }
             self.update_arrival(&event);
         }
         Ok(())

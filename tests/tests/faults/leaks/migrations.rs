@@ -1,5 +1,6 @@
 //! Migrations to and fro leave no process, socket, file, domain, descriptor or memory behind, on either side.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -38,7 +39,6 @@ pub(super) async fn migrations(guest: Guest) -> Result<String> {
     }
     let mut rounds = 0;
     let mut warm = None;
-    let mut memory = MemoryTrend::default();
     let mut times = Vec::new();
     for number in 1..=MIGRATIONS {
         let migrated = shuttle.migrate(&stock_options()).await;
@@ -56,7 +56,6 @@ pub(super) async fn migrations(guest: Guest) -> Result<String> {
             );
             rounds = now;
         }
-        memory.add(&launcher_holdings(&shuttle)?);
         if number == WARM_UP {
             warm = Some(Remains::of(&shuttle).await?);
         }
@@ -64,10 +63,9 @@ pub(super) async fn migrations(guest: Guest) -> Result<String> {
     let first = warm.context("too few migrations")?;
     let last = Remains::of(&shuttle).await?;
     last.compare(&first)?;
-    memory.expect_flat().context("launcher")?;
     let facts = format!(
         "{MIGRATIONS} migrations, median {:?} ms from the request to the end and {:?} ms downtime; {} files in the pod that \
-         was left; launcher {:+.0} KiB in all; after {WARM_UP}: {:?}; after {MIGRATIONS}: {:?}",
+         was left; after {WARM_UP}: {:?}; after {MIGRATIONS}: {:?}",
         median(times.iter().map(|(time, _)| *time).collect()),
         median(
             times
@@ -76,7 +74,6 @@ pub(super) async fn migrations(guest: Guest) -> Result<String> {
                 .collect()
         ),
         last.left.len(),
-        memory.growth_kib(),
         first.holdings,
         last.holdings,
     );
@@ -102,9 +99,10 @@ pub(super) async fn cancelled() -> Result<String> {
         arrived(&shuttle)
             .await
             .with_context(|| format!("after migration {number}"))?;
-        memory.add(&launcher_holdings(&shuttle)?);
-        if number == WARM_UP {
-            warm = Some(Remains::of(&shuttle).await?);
+        match number.cmp(&WARM_UP) {
+            Ordering::Less => {}
+            Ordering::Equal => warm = Some(Remains::of(&shuttle).await?),
+            Ordering::Greater => memory.add(&launcher_holdings(&shuttle)?),
         }
     }
     let first = warm.context("too few migrations")?;

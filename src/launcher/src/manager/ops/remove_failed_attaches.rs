@@ -38,7 +38,7 @@ pub(super) async fn remove_failed_attaches(vm: &VmContext, domain: &Arc<dyn Doma
             let reason = error.message();
             tracing::warn!(
                 reason,
-                "QEMU is not searched for devices that libvirt does not know"
+                "QEMU may still have devices that libvirt does not know"
             );
             false
         }

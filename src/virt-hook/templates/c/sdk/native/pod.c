@@ -59,7 +59,8 @@ pod_answer pod_network_info(bool wait, text *value) {
 }
 
 pod_answer pod_networks(const char *name, bool wait, const pod_network **found, size_t *count, text *why) {
-    static pod_network matching[MOST];
+    pod_network *matching = calloc(MOST, sizeof *matching);
+    if (!matching) abort();
     text full = text_of(name), namespace;
     if (!strchr(name, '/') && hook_invocation("namespace", &namespace)) full = text_join(namespace, text_of("/"), full);
     *found = matching, *count = 0, *why = text_of("");
