@@ -117,17 +117,21 @@ fn a_file_of_pull_and_image_is_named_after_its_directory() {
     let twice = find(&[paths[0].clone(), root.path().join("a")]);
     let error = twice.unwrap_err().to_string();
     assert!(error.ends_with("a/hook.wasm is named twice"), "{error}");
-    let settings = layout(&["one/net/x.wasm", "two/net/y.wasm", "two/net/hook.yaml"]);
-    let paths = ["one/net", "two/net"].map(|path| settings.path().join(path));
+    let other = layout(&["a/hook.wasm"]);
+    let error = find(&[paths[0].clone(), other.path().join("a")]).unwrap_err();
+    let error = error.to_string();
+    assert!(error.contains("would both be the hook a"), "{error}");
+}
+
+#[test]
+fn hooks_of_one_name_from_different_directories_are_refused() {
+    let root = layout(&["one/net/x.wasm", "two/net/y.wasm", "two/net/hook.yaml"]);
+    let paths = ["one/net", "two/net"].map(|path| root.path().join(path));
     let error = find(&paths).unwrap_err().to_string();
     assert!(
         error.contains("both be in the hook directory net"),
         "{error}"
     );
-    let other = layout(&["a/hook.wasm"]);
-    let error = find(&[paths[0].clone(), other.path().join("a")]).unwrap_err();
-    let error = error.to_string();
-    assert!(error.contains("would both be the hook a"), "{error}");
 }
 
 #[test]
