@@ -1,7 +1,7 @@
 """Elements of the domain, on the host's rules: what an edit does not name keeps its bytes."""
 
 from . import path as paths
-from . import render
+from . import xml_render
 from .xml_names import (
     NAMESPACES,
     URIS,
@@ -50,7 +50,7 @@ class Element:
         return root._copied() if cls is Element else root
 
     def __str__(self):
-        return self.prolog + render.render(self) + self.epilog
+        return self.prolog + xml_render.render(self) + self.epilog
 
     def __repr__(self):
         return f"<{self.tag}>"
