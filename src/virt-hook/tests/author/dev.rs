@@ -20,10 +20,15 @@ struct Dev {
 
 impl Dev {
     fn start(arguments: &[&str]) -> Self {
-        let mut command = program();
+        // A shell without job control starts what is in its background with this signal ignored, the tests included.
+        let mut command = Command::new("env");
+        command
+            .arg("--default-signal=INT")
+            .arg(program().get_program());
         command.arg("dev").args(arguments).stdout(Stdio::piped());
         // Below another make, make tells which directory it enters.
         command.env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
+        command.env_remove("NO_COLOR");
         let mut child = command.spawn().unwrap();
         let printed = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
