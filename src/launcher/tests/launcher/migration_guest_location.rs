@@ -144,19 +144,25 @@ async fn guest_whose_post_copy_failed_never_runs_here_again() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn guest_that_the_next_daemon_is_about_to_resume_is_not_ended() {
+/// A VM whose migration makes no progress, so that the launcher has suspended its guest. libvirt's event is that of the
+/// switch to the target.
+async fn suspended_by_the_launcher(recovery: Duration) -> Rig {
     let rig = running().await;
     rig.fake.set_migration(MigrationPlan {
         stuck: true,
-        recovery: Duration::from_secs(1),
+        recovery,
         ..SLOW
     });
     let options = json!({"CompletionTimeoutPerGiB": 1, "AllowWorkloadDisruption": true});
     assert!(migrate_with(&rig, "m1", options).await.success);
-    // The launcher has suspended the guest; libvirt's event is that of the switch to the target.
     rig.notifications_until("Paused/Migration").await;
     until_paused(&rig).await;
+    rig
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guest_that_the_next_daemon_is_about_to_resume_is_not_ended() {
+    let rig = suspended_by_the_launcher(Duration::from_secs(1)).await;
     rig.fake.stop_daemon(CloseReason::Eof);
     rig.fake.start_daemon();
     let notifications = rig.notifications_until("ended").await;
@@ -168,16 +174,7 @@ async fn guest_that_the_next_daemon_is_about_to_resume_is_not_ended() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_that_the_launcher_has_suspended_and_that_dies_has_not_migrated() {
-    let rig = running().await;
-    rig.fake.set_migration(MigrationPlan {
-        stuck: true,
-        recovery: Duration::from_millis(500),
-        ..SLOW
-    });
-    let options = json!({"CompletionTimeoutPerGiB": 1, "AllowWorkloadDisruption": true});
-    assert!(migrate_with(&rig, "m1", options).await.success);
-    rig.notifications_until("Paused/Migration").await;
-    until_paused(&rig).await;
+    let rig = suspended_by_the_launcher(Duration::from_millis(500)).await;
     rig.fake.stop_daemon(CloseReason::Eof);
     rig.fake.kill_qemu(DOMAIN);
     rig.fake.start_daemon();
