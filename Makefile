@@ -80,7 +80,7 @@ cross: ## all programs type-checked for aarch64, those without libvirt linked to
 
 book: doc ## the documentation as a searchable site, with the rustdoc
 	@scripts/setup book
-	@scripts/book
+	@scripts/build-book
 
 measure: ## time and memory of a launcher with one hook, against the reference's
 	@scripts/setup run
@@ -93,7 +93,7 @@ static: ## virt-hook as one static file, for an image FROM scratch (release buil
 
 image: ## the launcher's image on KubeVirt's (IMAGE_BASE=OCI_LAYOUT IMAGE=NEW_DIRECTORY [IMAGE_POLICY=FILE] [IMAGE_HOOKS=DIR])
 	@scripts/setup build
-	@scripts/image "$(IMAGE_BASE)" "$(IMAGE)" "$(IMAGE_POLICY)" "$(IMAGE_HOOKS)"
+	@scripts/build-launcher-image "$(IMAGE_BASE)" "$(IMAGE)" "$(IMAGE_POLICY)" "$(IMAGE_HOOKS)"
 
 dist: ## release binaries, checksums and SBOM (DIST=DIRECTORY)
 	@scripts/setup dist

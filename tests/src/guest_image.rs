@@ -1,4 +1,4 @@
-//! The small guest (see `scripts/guest-image`): where its kernel, initramfs and disk are.
+//! The small guest (see `scripts/build-guest-image`): where its kernel, initramfs and disk are.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -60,7 +60,7 @@ impl Guest {
 }
 
 fn build() -> Result<PathBuf> {
-    let script = workspace().join("scripts/guest-image");
+    let script = workspace().join("scripts/build-guest-image");
     let output = Command::new(&script)
         .env("CARGO_TARGET_DIR", target_dir())
         .output()

@@ -227,7 +227,7 @@ fn every_page_is_in_the_index() {
 
 #[test]
 fn every_page_is_in_the_book() {
-    links::check_book("scripts/book");
+    links::check_book("scripts/build-book");
 }
 
 #[test]
