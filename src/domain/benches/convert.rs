@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use domain::convert::convert;
 use domain::host_facts::HostFacts;
 use domain::render::render;
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Value, json};
 

@@ -15,7 +15,7 @@ use domain::host_facts::HostFacts;
 use domain::parse::parse;
 use domain::pod_network::{Dns, Lease};
 use domain::render::render;
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -11,7 +11,7 @@ use domain::reconcile::{DeviceChange, LiveDomain, device_xml, plan};
 use domain::render::render;
 use domain::spec::DomainSpec;
 use domain_xml::{Document, Element};
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@
 use domain::convert::convert;
 use domain::host_facts::HostFacts;
 use kubevirt_api::manifest_text::SyntaxError;
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::{MAX_BYTES, Vmi, VmiError};
 use serde_json::{Value, json};
 

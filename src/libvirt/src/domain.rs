@@ -4,6 +4,7 @@ use crate::agent::Agent;
 use crate::backups_and_checkpoints::Checkpoints;
 use crate::definition::Definition;
 use crate::devices::Devices;
+use crate::dirty_rate::DirtyRate;
 use crate::disks::Blocks;
 use crate::domain_state::State;
 use crate::error::Result;
@@ -12,7 +13,7 @@ use crate::launch_security::LaunchSecurity;
 use crate::migration::Migration;
 use crate::power::Power;
 use crate::qemu_monitor::QemuMonitor;
-use crate::screenshot_and_dirty_rate::ScreenshotAndDirtyRate;
+use crate::screenshot::Screen;
 use crate::stats::DomainStats;
 
 /// One domain. A handle stays valid when the domain ends or is undefined; calls then fail with
@@ -27,7 +28,8 @@ pub trait Domain:
     + Migration
     + Checkpoints
     + Agent
-    + ScreenshotAndDirtyRate
+    + Screen
+    + DirtyRate
     + LaunchSecurity
     + QemuMonitor
     + Send

@@ -16,6 +16,7 @@ mod agent;
 mod backups_and_checkpoints;
 mod definition;
 mod devices;
+mod dirty_rate;
 mod disks;
 mod domain;
 mod domain_state;
@@ -32,7 +33,7 @@ mod launch_security;
 mod migration;
 mod power;
 mod qemu_monitor;
-mod screenshot_and_dirty_rate;
+mod screenshot;
 mod stats;
 mod subscribers;
 mod subscription;
@@ -43,6 +44,7 @@ pub mod fake;
 pub use agent::Agent;
 pub use backups_and_checkpoints::Checkpoints;
 pub use definition::{Affect, Definition, FilePolicy, UndefineOptions, XmlKind};
+pub use dirty_rate::DirtyRate;
 pub use devices::Devices;
 pub use disks::{BlockInfo, BlockSize, Blocks, DiskFault};
 pub use domain::Domain;
@@ -56,7 +58,7 @@ pub use launch_security::{LaunchSecret, LaunchSecurity, LaunchSecurityInfo, SevI
 pub use migration::{Migration, MigrationFlags, MigrationRequest};
 pub use power::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
 pub use qemu_monitor::QemuMonitor;
-pub use screenshot_and_dirty_rate::{Screenshot, ScreenshotAndDirtyRate};
+pub use screenshot::{Screen, Screenshot};
 pub use stats::{
     BlockStats, CpuStats, DirtyRateStats, DomainStats, MemoryStats, NetStats, RequestStats,
     TrafficStats, VcpuStats,

@@ -53,11 +53,11 @@ impl MigrationPods {
     }
 
     /// Waits until the target has reported the end of a migration.
-    pub async fn wait_for_arrival(&self) -> Result<Event> {
-        let arrived = |event: &Event| !migration_of(event)["EndTimestamp"].is_null();
+    pub async fn wait_for_any_target_end(&self) -> Result<Event> {
+        let ended = |event: &Event| !migration_of(event)["EndTimestamp"].is_null();
         self.target
             .handler
-            .wait_for("the migration's end on the target", 0, MIGRATION, arrived)
+            .wait_for("the migration's end on the target", 0, MIGRATION, ended)
             .await
     }
 }

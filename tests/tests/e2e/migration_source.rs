@@ -65,7 +65,7 @@ async fn migrates(user: LauncherUser) -> Result<()> {
         .migrate(&migrating(&vmi, UID), &stock_options())
         .await?;
     ensure!(repeated.success, "the same UID has no effect: {repeated:?}");
-    pods.wait_for_arrival().await?;
+    pods.wait_for_any_target_end().await?;
     let end = pods.wait_for_source_end(UID).await?;
     ensure!(end.state() == "Shutoff/Migrated", "{end}");
     let story = story(&pods.source.handler.events());
@@ -136,7 +136,7 @@ async fn cancelled_migration_leaves_the_vm_and_another_one_succeeds() -> Result<
     pods.migrate(&migrating(&vmi, NEXT_UID), &stock_options())
         .await?
         .ok()?;
-    pods.wait_for_arrival().await?;
+    pods.wait_for_any_target_end().await?;
     let end = pods.wait_for_source_end(NEXT_UID).await?;
     ensure!(migration_of(&end)["Failed"] != true, "{end}");
     pods.end_source(&vmi).await?.end_vm(&vmi).await
@@ -216,7 +216,7 @@ async fn paused_guest_arrives_paused() -> Result<()> {
     pods.migrate(&migrating(&vmi, UID), &stock_options())
         .await?
         .ok()?;
-    let arrived = pods.wait_for_arrival().await?;
+    let arrived = pods.wait_for_any_target_end().await?;
     ensure!(arrived.state() == "Paused/User", "{arrived}");
     pods.wait_for_source_end(UID).await?;
     let target = pods.end_source(&vmi).await?;
@@ -235,7 +235,7 @@ async fn guest_continues_on_the_target_by_post_copy() -> Result<()> {
     let options = json!({"Bandwidth": "10Mi", "CompletionTimeoutPerGiB": 1, "AllowPostCopy": true,
         "AllowWorkloadDisruption": true});
     pods.migrate(&migrating(&vmi, UID), &options).await?.ok()?;
-    pods.wait_for_arrival().await?;
+    pods.wait_for_any_target_end().await?;
     let end = pods.wait_for_source_end(UID).await?;
     let record = migration_of(&end);
     ensure!(
@@ -271,7 +271,7 @@ async fn local_disks_are_copied() -> Result<()> {
         "{}",
         migration_of(&end)
     );
-    pods.wait_for_arrival().await?;
+    pods.wait_for_any_target_end().await?;
     pods.target.wait_for_agent(&vmi).await?;
     pods.end_source(&vmi).await?.end_vm(&vmi).await
 }

@@ -71,7 +71,7 @@ async fn arrives(user: LauncherUser) -> Result<()> {
         "{early:?}"
     );
     migrate(&pods.source.pod, &vmi, &["--unsafe"]).await?;
-    let end = pods.wait_for_arrival().await?;
+    let end = pods.wait_for_any_target_end().await?;
     ensure!(migration_of(&end)["UID"] == UID, "{}", end.domain());
     ensure!(migration_of(&end)["Mode"] == "PreCopy", "{}", end.domain());
     ensure!(end.metadata()["UID"] == vmi.uid(), "{}", end.domain());
@@ -208,7 +208,7 @@ async fn module_on_the_target_changes_the_vm_that_arrives() -> Result<()> {
     let (pods, vmi, migrated) =
         migrates_with_a_module_on_the_target("tuned", annotation, "disk-tuning-hook").await?;
     migrated?;
-    pods.wait_for_arrival().await?;
+    pods.wait_for_any_target_end().await?;
     let domain = pods.target.commands.domain().await?;
     let cache = &domain["Spec"]["Devices"]["Disks"][0]["Driver"]["Cache"];
     ensure!(cache == "writeback", "{domain}");

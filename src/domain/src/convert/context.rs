@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use kubevirt_api::options::{ClusterConfig, Options};
+use kubevirt_api::virtual_machine_options::{ClusterConfig, Options};
 use kubevirt_api::vmi::{Devices, Vmi, Volume, VolumeStatus};
 
 use crate::convert::arch::launch_security_kind::Protection;

@@ -15,7 +15,7 @@ mod pci_address;
 mod purpose;
 mod storage;
 
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use compute::{

@@ -1,7 +1,7 @@
 //! The host's processors and memory nodes on the target, for a VM with dedicated ones.
 
 use domain_xml::{Document, Element};
-use kubevirt_api::options::{Options, Topology};
+use kubevirt_api::virtual_machine_options::{Options, Topology};
 use kubevirt_api::vmi::Vmi;
 
 use super::error::MigrationXmlError;

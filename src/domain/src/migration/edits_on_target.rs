@@ -1,7 +1,7 @@
 //! The domain that a target receives, with what the target knows better than the source.
 
 use domain_xml::Document;
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use super::cpu_placement::TargetProcessors;

@@ -1,6 +1,6 @@
 //! How the domain attaches to an interface of the pod.
 
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi;
 
 const TAP: &str = "tap";

@@ -2,7 +2,7 @@
 
 use core::net::Ipv4Addr;
 
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::{Interface, Vmi};
 
 use crate::pod_network::dhcp_options::DhcpOptions;

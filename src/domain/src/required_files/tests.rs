@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used)]
 mod tracking_images;
 
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 
 use super::error::MIB;
 use super::*;

@@ -7,7 +7,7 @@ use domain::driver_modes::{DirectIoProbe, ProbeError, set_driver_modes};
 use domain::host_facts::HostFacts;
 use domain::render::render;
 use domain::spec::DomainSpec;
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use super::{compare, corpus, names, read, run};

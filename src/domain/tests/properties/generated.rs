@@ -11,7 +11,7 @@ use domain::pod_network::taps;
 use domain::render::render;
 use domain::required_files::required_files;
 use domain::resource_claims::claimed_requests;
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use proptest::prelude::*;
 use serde_json::{Value, json};

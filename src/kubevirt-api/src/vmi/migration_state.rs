@@ -30,7 +30,7 @@ pub struct MigrationState {
     /// The target's processors, for a VM with dedicated ones.
     #[serde(rename = "targetCPUSet", deserialize_with = "null_as_default")]
     pub target_cpu_set: Vec<u32>,
-    /// JSON of the target node's topology, for a VM with dedicated processors: see [`crate::options::Topology`].
+    /// JSON of the target node's topology, for a VM with dedicated processors: see [`crate::virtual_machine_options::Topology`].
     #[serde(deserialize_with = "null_as_default")]
     pub target_node_topology: String,
     /// Claim of the source's backend storage (TPM and EFI state).

@@ -16,14 +16,14 @@ use domain::host_facts::HostFacts;
 use domain::migration::IncomingEdits;
 use domain::required_files::{RequiredFile, RequiredFileError, changed_blocks, required_files};
 use domain::spec::{Disk, DomainSpec, Interface};
-use kubevirt_api::options::{DiskInfo, Options};
+use kubevirt_api::virtual_machine_options::{DiskInfo, Options};
 use kubevirt_api::vmi::Vmi;
 
 use crate::agent::credentials;
 use crate::blocking::{self, NoAnswer};
 use crate::boot::cloud_init;
 use crate::boot::disks::{self, DirectIo, DiskError, DiskTools};
-use crate::boot::host::{IommuFd, IommuFdError};
+use crate::boot::host_facts::{IommuFd, IommuFdError};
 use crate::boot::image_volumes::{ImageVolumeError, ImageVolumes};
 use crate::boot::network::{NetworkError, PodNetwork};
 use crate::mounted_secrets::MountedSecrets;

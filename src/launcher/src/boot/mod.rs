@@ -6,7 +6,7 @@ pub(crate) mod boot_resources;
 pub(crate) mod cloud_init;
 mod config_disks;
 pub(crate) mod disks;
-pub(crate) mod host;
+pub(crate) mod host_facts;
 pub(crate) mod image_volumes;
 mod iso9660;
 pub(crate) mod migration_sockets;

@@ -6,7 +6,7 @@ mod tests;
 
 use hook_host::{Plugins, PluginsError};
 use kubevirt_api::migration_options::{MigrationOptions, MigrationOptionsError};
-use kubevirt_api::options::{
+use kubevirt_api::virtual_machine_options::{
     Cell, ClusterConfig, Cpu, DiskInfo, InterfaceBindingMigration, MemoryAmount, Options, Pages,
     Sibling, Smbios, Topology,
 };

@@ -12,7 +12,7 @@
 mod backup;
 mod error;
 mod job_connection;
-mod job_signals;
+mod job_events;
 mod memory_dump;
 mod migration;
 
@@ -25,7 +25,7 @@ use domain::host_facts::HostFacts;
 use futures_util::future::BoxFuture;
 use hook_host::Invocation;
 use kubevirt_api::domain_metadata::{Backup, MemoryDump, Migration};
-use kubevirt_api::migration_record::MigrationRequest;
+use kubevirt_api::migration_metadata::MigrationRequest;
 use libvirt::JobStats;
 use tokio::sync::{mpsc, watch};
 
@@ -34,7 +34,7 @@ pub(crate) use backup::{
     CheckpointError, ExportRequest, Mode,
 };
 pub(crate) use error::{AbortReason, JobError};
-pub(crate) use job_signals::JobSignals;
+pub(crate) use job_events::JobEvents;
 pub(crate) use memory_dump::MemoryDumpRequest;
 pub(crate) use migration::{MigrationJob, MigrationRefusal};
 
@@ -45,7 +45,7 @@ use crate::agent::Freezer;
 use crate::blocking;
 use crate::hooks::Hooks;
 use crate::libvirt_client::{Client, Connect, ConnectTarget};
-use crate::migration_log::MigrationLog;
+use crate::migration_error_log::MigrationErrorLog;
 use crate::timestamp;
 use crate::vm_events::VmEvent;
 
@@ -163,7 +163,7 @@ pub struct JobContext {
     /// Events for the observer.
     pub events: mpsc::UnboundedSender<VmEvent>,
     /// What the observer hears about the job.
-    pub signals: Arc<JobSignals>,
+    pub events: Arc<JobEvents>,
 }
 
 /// What migrations from this launcher find in the pod.
@@ -179,7 +179,7 @@ pub struct MigrationEnvironment {
     /// (`--libvirt-hook-server-and-client`).
     pub names_for_target: bool,
     /// What libvirt's daemon logs about the migration.
-    pub log: MigrationLog,
+    pub log: MigrationErrorLog,
 }
 
 impl JobContext {
@@ -301,7 +301,7 @@ impl Jobs {
             return JobStart::Busy(running);
         }
         let aborted = self.begin(&mut state, JobKind::Migration);
-        self.context.signals.begin_migration();
+        self.context.events.begin_migration();
         let record = MigrationRecord::begin(job.uid(), Arc::clone(&self.context.recorder));
         let (cancel, cancelled) = mpsc::unbounded_channel();
         state.migration = Some(RunningMigration {

@@ -12,7 +12,7 @@ use crate::hooks::Hooks;
 use crate::jobs::MigrationEnvironment;
 use crate::libvirt_client::{Client, Connect, ConnectTarget, Connection};
 use crate::manager::{Identity, Manager, Phase, VmHandles, VmParts, event_handler};
-use crate::migration_log::MigrationLog;
+use crate::migration_error_log::MigrationErrorLog;
 use crate::notify::{InvolvedObject, Notifier, Retry, Warning};
 use crate::paths::Paths;
 use crate::tasks::Supervisor;
@@ -48,7 +48,7 @@ pub struct Composition {
     /// Messages about QEMU's logs that virtlogd's death has lost.
     pub lost_logs: Option<watch::Receiver<Option<String>>>,
     /// What libvirt's daemon logs about the migration from this pod.
-    pub migration_log: MigrationLog,
+    pub migration_log: MigrationErrorLog,
 }
 
 /// The parts, running.

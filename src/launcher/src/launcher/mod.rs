@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use crate::agent::PollIntervals;
 use crate::boot::boot_resources::BootResources;
-use crate::boot::host;
+use crate::boot::host_facts;
 use crate::boot::image_volumes::ImageVolumes;
 use crate::config::Config;
 use crate::hooks::Hooks;
@@ -306,7 +306,7 @@ fn boot_resources(config: &Config) -> BootResources {
         incoming_edits: (config.flags.libvirt_hook_server_and_client).then_some(edits),
         ..BootResources::new(
             &config.paths,
-            host::probe(config),
+            host_facts::probe(config),
             config.flags.disk_memory_limit,
         )
     }

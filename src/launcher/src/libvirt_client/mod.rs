@@ -12,12 +12,13 @@ mod call_class;
 mod connection;
 mod destroy_domain;
 mod detach_device;
+mod dirty_rate;
 mod disk_errors;
 mod domain_handle;
 mod domain_snapshot;
 mod error;
 mod lane;
-mod screenshot_and_dirty_rate;
+mod screenshot;
 mod single_flight_cache;
 
 use std::path::PathBuf;
@@ -44,7 +45,7 @@ use connection::Session;
 use destroy_domain::EndingConnection;
 use domain_handle::DomainHandle;
 use domain_snapshot::SpecReader;
-use screenshot_and_dirty_rate::{DIRTY_RATE_AGE, SharedDirtyRate};
+use dirty_rate::{DIRTY_RATE_AGE, SharedDirtyRate};
 
 /// Statistics are at most as old as the reference's; polled ones are younger.
 const STATISTICS_AGE: CacheAge = CacheAge {

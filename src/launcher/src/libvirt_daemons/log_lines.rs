@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-use crate::migration_log::MigrationLog;
+use crate::migration_error_log::MigrationErrorLog;
 
 /// No line grows longer than this; the rest of a longer one is cut off.
 pub(super) const LONGEST: usize = 16 * 1024;
@@ -95,7 +95,7 @@ impl<'a> LibvirtLine<'a> {
 
 /// Logs one line of libvirt's; `migration` takes in its errors. Its debug messages are only there when they were asked
 /// for, so they are not held back a second time.
-pub(super) fn log_libvirt(line: &str, migration: &MigrationLog) {
+pub(super) fn log_libvirt(line: &str, migration: &MigrationErrorLog) {
     let Some(LibvirtLine {
         thread,
         severity,

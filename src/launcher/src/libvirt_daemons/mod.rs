@@ -40,7 +40,7 @@ pub(crate) use binaries::Binaries;
 pub(crate) use error::DaemonError;
 pub(crate) use log_filters::log_filters;
 
-use crate::migration_log::MigrationLog;
+use crate::migration_error_log::MigrationErrorLog;
 use crate::paths::Paths;
 use backoff::Backoff;
 use qemu_log_takeover::QemuLogs;
@@ -73,7 +73,7 @@ pub(crate) struct DaemonsConfig {
     /// How long the daemon has to open its socket.
     pub ready_within: Duration,
     /// Takes in the daemons' errors.
-    pub migration_log: MigrationLog,
+    pub migration_log: MigrationErrorLog,
 }
 
 impl DaemonsConfig {
@@ -111,7 +111,7 @@ impl DaemonsConfig {
                 .map(str::to_owned)
                 .collect(),
             ready_within: Duration::from_secs(10),
-            migration_log: MigrationLog::default(),
+            migration_log: MigrationErrorLog::default(),
         }
     }
 }
@@ -124,7 +124,7 @@ pub(crate) struct Daemons {
     logger: Option<Logger>,
     qemu_log: JoinHandle<()>,
     firmware_log: Option<JoinHandle<()>>,
-    migration_log: MigrationLog,
+    migration_log: MigrationErrorLog,
 }
 
 /// virtlogd, and what continues its logs when it ends.
@@ -212,7 +212,7 @@ impl Daemons {
     }
 
     /// What the daemons have logged about the migration from this pod.
-    pub(crate) fn migration_log(&self) -> MigrationLog {
+    pub(crate) fn migration_log(&self) -> MigrationErrorLog {
         self.migration_log.clone()
     }
 

@@ -18,7 +18,7 @@ use super::log_lines;
 use super::qemu_capability_probes;
 use super::socket_activation::SocketActivation;
 use crate::blocking;
-use crate::migration_log::MigrationLog;
+use crate::migration_error_log::MigrationErrorLog;
 
 /// How long a daemon may take to end when asked. A healthy one takes a tenth of it; one that is
 /// stopped (SIGSTOP) never ends by SIGTERM, and the launcher's end does not wait for it.
@@ -45,7 +45,7 @@ pub(super) struct DaemonCommand {
     /// libvirt's directory for QEMU, of the daemon that starts QEMU to learn its capabilities.
     pub(super) capability_probes: Option<PathBuf>,
     /// Takes in its errors.
-    pub(super) migration_log: MigrationLog,
+    pub(super) migration_log: MigrationErrorLog,
 }
 
 /// What the task tells about the daemon.

@@ -14,14 +14,14 @@ use tokio::sync::{Mutex, mpsc, watch};
 use super::Identity;
 use super::alert_reporter::AlertReporter;
 use super::catch_up_retry::CatchUpRetry;
-use super::end_reason::EndReason;
+use super::vm_end_reason::EndReason;
 use super::kubevirt_metadata::{Metadata, now};
 use super::last_off_notification::{LastOffNotification, OffNotification};
 use super::migration_arrival_stage::ArrivalStage;
 use super::start_notification::StartReport;
 use super::vm_state::Phase;
 use crate::agent::{AgentLink, GuestInfoCache};
-use crate::jobs::JobSignals;
+use crate::jobs::JobEvents;
 use crate::libvirt_client::{CallError, Client, DomainSnapshot, Presence};
 use crate::notify::{Notifier, Publication, Publications};
 use crate::vm_events::VmEvent;
@@ -54,7 +54,7 @@ pub(super) struct Observer {
     /// Held while the domain is being defined, so that an incomplete definition is not read.
     pub(super) defining: Arc<Mutex<()>>,
     /// Told what a running job should look at.
-    pub(super) job_signals: Arc<JobSignals>,
+    pub(super) job_events: Arc<JobEvents>,
     /// The phase, for everybody else.
     pub state: watch::Sender<Phase>,
     /// How far a migration to this pod is.
@@ -105,10 +105,10 @@ impl Observer {
             let Some(event) = event else { return };
             if self.is_recovered(&event) {
                 // It is not published again, but a new attempt of the source begins with it, too.
-                self.job_signals.observe(&event);
+                self.job_events.observe(&event);
                 history.end.observe(&event);
             } else if self.is_relevant(&event) {
-                self.job_signals.observe(&event);
+                self.job_events.observe(&event);
                 if let VmEvent::Libvirt(event) = &event {
                     self.alert_reporter.observe(event, &self.notifier).await;
                 }
@@ -248,7 +248,7 @@ impl Observer {
             return;
         };
         if *event == VmEvent::Republish && snapshot.status == LifeCycle::Running {
-            self.job_signals.observe_running_guest();
+            self.job_events.observe_running_guest();
         }
         self.update_agent_link(event, &snapshot);
         let presence = snapshot.presence();
@@ -264,7 +264,7 @@ impl Observer {
             return;
         }
         // libvirt ends a QEMU that its guest has left, and tells so next.
-        if snapshot.status == LifeCycle::Shutdown && self.job_signals.is_handed_over() {
+        if snapshot.status == LifeCycle::Shutdown && self.job_events.is_handed_over() {
             return;
         }
         if presence == Presence::Nothing && history.publications.last_published_active() {

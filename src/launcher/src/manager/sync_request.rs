@@ -1,7 +1,7 @@
 //! The request of SyncVirtualMachine, and when two requests are equal.
 
 use hook_host::Plugins;
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use serde_json::Value;
 

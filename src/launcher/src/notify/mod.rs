@@ -1,4 +1,4 @@
-//! Notifications to virt-handler. `policy` decides what to send, `client` holds the connection; this module has
+//! Notifications to virt-handler. `notification_policy` decides what to send, `client` holds the connection; this module has
 //! the one task that sends, so that notifications arrive in order.
 
 mod alerts;

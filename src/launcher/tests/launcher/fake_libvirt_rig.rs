@@ -13,14 +13,21 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use virt_launcher::hooks::Hooks;
 use virt_launcher::launcher::{Composition, RunningLauncher};
-use virt_launcher::manager::{Identity, Manager, SyncRequest};
-use virt_launcher::{BootResources, MigrationLog, Paths, PollIntervals};
+use virt_launcher::manager::{Command, Identity, Manager, SyncRequest};
+use virt_launcher::{BootResources, MigrationErrorLog, Paths, PollIntervals};
 
 use crate::recording_virt_handler::RecordingVirtHandler;
 use crate::scripted_hooks::ScriptedHooks;
 
 pub(crate) const DOMAIN: &str = "default_vm1";
 const SOON: Duration = Duration::from_secs(10);
+
+/// A VM that was started by a launcher with `--vm-stats-collector`.
+pub(crate) async fn running_with_stats() -> Rig {
+    let rig = Rig::build(Arc::new(ScriptedHooks::default()), true).await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig
+}
 
 /// Everything of one test.
 pub(crate) struct Rig {
@@ -31,7 +38,7 @@ pub(crate) struct Rig {
     pub(crate) handler: RecordingVirtHandler,
     pub(crate) paths: Paths,
     /// What libvirt's daemon logs about migrations.
-    pub(crate) migration_log: MigrationLog,
+    pub(crate) migration_log: MigrationErrorLog,
     _launcher: RunningLauncher,
     _directory: TempDir,
 }
@@ -45,10 +52,6 @@ impl Rig {
         Rig::build(hooks, false).await
     }
 
-    /// With `--vm-stats-collector`.
-    pub(crate) async fn with_stats(hooks: Arc<dyn Hooks>) -> Rig {
-        Rig::build(hooks, true).await
-    }
 
     async fn build(hooks: Arc<dyn Hooks>, vm_stats_collector: bool) -> Rig {
         let directory = tempfile::tempdir().unwrap();
@@ -61,7 +64,7 @@ impl Rig {
             ovmf_path: ovmf(&paths).to_str().unwrap().to_owned(),
             ..HostFacts::default()
         };
-        let migration_log = MigrationLog::default();
+        let migration_log = MigrationErrorLog::default();
         let composition = Composition {
             paths: paths.clone(),
             identity: Identity::new("default", "vm1", "1234"),

@@ -9,7 +9,7 @@ use virt_launcher::manager::Command;
 
 use crate::fake_libvirt_rig::DOMAIN;
 use crate::migration_requests::{
-    SLOW, cancel, migrate, migrate_with, records, running, until_migrating,
+    NEVER_ENDING, cancel, migrate, migrate_with, records, running, until_migrating,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -17,7 +17,7 @@ async fn cancelled_migration_is_told_once_it_has_stopped() {
     let rig = running().await;
     rig.fake.set_migration(MigrationPlan {
         prepare: Duration::from_millis(400),
-        ..SLOW
+        ..NEVER_ENDING
     });
     assert!(migrate(&rig, "m1").await.success);
     until_migrating(&rig).await;
@@ -46,7 +46,7 @@ async fn abort_that_libvirt_refuses_is_recorded_and_success_wins() {
     let rig = running().await;
     rig.fake.set_migration(MigrationPlan {
         transfer: Duration::from_millis(1500),
-        ..SLOW
+        ..NEVER_ENDING
     });
     let refusal = "internal error: the migration is past the point of no return";
     rig.fake
@@ -70,7 +70,7 @@ async fn completion_by_force_pauses_the_guest_or_continues_it_on_the_target() {
         rig.fake.set_migration(MigrationPlan {
             transfer: Duration::from_millis(100),
             never_converges: true,
-            ..SLOW
+            ..NEVER_ENDING
         });
         let options = json!({"CompletionTimeoutPerGiB": 1, "AllowWorkloadDisruption": true, "AllowPostCopy": post_copy});
         assert!(migrate_with(&rig, "m1", options).await.success);
@@ -86,7 +86,7 @@ async fn late_migration_is_aborted_and_a_paused_guest_resumed() {
     let rig = running().await;
     rig.fake.set_migration(MigrationPlan {
         stuck: true,
-        ..SLOW
+        ..NEVER_ENDING
     });
     let options = json!({"CompletionTimeoutPerGiB": 1, "AllowWorkloadDisruption": true});
     assert!(migrate_with(&rig, "m1", options).await.success);
@@ -108,7 +108,7 @@ async fn stall_detector_limits_the_downtime() {
     let rig = running().await;
     rig.fake.set_migration(MigrationPlan {
         transfer: Duration::from_millis(1000),
-        ..SLOW
+        ..NEVER_ENDING
     });
     let options = json!({"MaxDowntimeMs": 900, "StallDetectorOptions": {"StallMargin": 0.04,
         "StallProgressTimeout": 40, "SwitchoverTimeout": 60, "EwmaAlpha": 0.4}});
@@ -120,7 +120,7 @@ async fn stall_detector_limits_the_downtime() {
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_ends_the_migration_first() {
     let rig = running().await;
-    rig.fake.set_migration(SLOW);
+    rig.fake.set_migration(NEVER_ENDING);
     assert!(migrate(&rig, "m1").await.success);
     until_migrating(&rig).await;
     rig.manager.run(Command::Shutdown).await.unwrap();
@@ -153,7 +153,7 @@ async fn paused_guest_stays_paused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn migration_whose_daemon_is_killed_fails_and_leaves_nothing_behind() {
     let rig = running().await;
-    rig.fake.set_migration(SLOW);
+    rig.fake.set_migration(NEVER_ENDING);
     assert!(migrate(&rig, "m1").await.success);
     until_migrating(&rig).await;
     rig.fake.stop_daemon(CloseReason::Eof);

@@ -12,7 +12,7 @@ use virt_launcher::manager::Command;
 use crate::command_client::{client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync};
 use crate::migration_requests::{
-    SLOW, cancel, migrate, migrate_with, records, running, until_migrating,
+    NEVER_ENDING, cancel, migrate, migrate_with, records, running, until_migrating,
 };
 use crate::scripted_agent::eventually;
 
@@ -51,7 +51,7 @@ async fn guest_that_the_target_may_run_is_never_resumed() {
     let rig = running().await;
     rig.fake.set_migration(MigrationPlan {
         handed_over: true,
-        ..SLOW
+        ..NEVER_ENDING
     });
     assert!(migrate(&rig, "m1").await.success);
     until_migrating(&rig).await;
@@ -96,7 +96,7 @@ async fn guest_that_may_run_on_the_target_is_ended_only_with_its_launcher() {
     let rig = running().await;
     rig.fake.set_migration(MigrationPlan {
         handed_over: true,
-        ..SLOW
+        ..NEVER_ENDING
     });
     assert!(migrate(&rig, "m1").await.success);
     until_migrating(&rig).await;
@@ -122,7 +122,7 @@ async fn guest_whose_post_copy_failed_never_runs_here_again() {
     let rig = running().await;
     rig.fake.set_migration(MigrationPlan {
         never_converges: true,
-        ..SLOW
+        ..NEVER_ENDING
     });
     let options = json!({"CompletionTimeoutPerGiB": 1, "AllowWorkloadDisruption": true, "AllowPostCopy": true});
     assert!(migrate_with(&rig, "m1", options).await.success);
@@ -151,7 +151,7 @@ async fn suspended_by_the_launcher(recovery: Duration) -> Rig {
     rig.fake.set_migration(MigrationPlan {
         stuck: true,
         recovery,
-        ..SLOW
+        ..NEVER_ENDING
     });
     let options = json!({"CompletionTimeoutPerGiB": 1, "AllowWorkloadDisruption": true});
     assert!(migrate_with(&rig, "m1", options).await.success);
@@ -191,7 +191,7 @@ async fn guest_that_died_after_the_switch_is_where_the_target_says() {
         rig.fake.set_migration(MigrationPlan {
             handed_over: true,
             transfer: Duration::from_secs(600),
-            ..SLOW
+            ..NEVER_ENDING
         });
         assert!(migrate(&rig, "m1").await.success);
         until_migrating(&rig).await;

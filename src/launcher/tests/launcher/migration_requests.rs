@@ -10,7 +10,7 @@ use virt_launcher::manager::Command;
 use crate::command_client::{client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, vmi_json};
 
-pub(crate) const SLOW: MigrationPlan = MigrationPlan {
+pub(crate) const NEVER_ENDING: MigrationPlan = MigrationPlan {
     prepare: Duration::ZERO,
     transfer: Duration::from_secs(600),
     never_converges: false,

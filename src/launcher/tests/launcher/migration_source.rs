@@ -10,14 +10,14 @@ use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, sync};
-use crate::migration_requests::{SLOW, migrate, records, running, until_migrating};
+use crate::migration_requests::{NEVER_ENDING, migrate, records, running, until_migrating};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn migrated_vm_is_published_with_the_end_and_is_never_started_again() {
     let rig = running().await;
     rig.fake.set_migration(MigrationPlan {
         transfer: Duration::from_millis(300),
-        ..SLOW
+        ..NEVER_ENDING
     });
     assert!(migrate(&rig, "m1").await.success);
     let notifications = rig.notifications_until("ended").await;
@@ -43,7 +43,7 @@ async fn migrated_vm_is_published_with_the_end_and_is_never_started_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn guest_agent_probe_succeeds_while_the_vm_migrates() {
     let rig = running().await;
-    rig.fake.set_migration(SLOW);
+    rig.fake.set_migration(NEVER_ENDING);
     let ping = GuestPingRequest {
         domain_name: DOMAIN.into(),
         timeout_seconds: 1,
@@ -89,7 +89,7 @@ async fn failure_that_a_closed_connection_hides_is_read_from_libvirts_log() {
         ("m1", Some(reason), explained.as_str()),
         ("m2", None, CLOSED),
     ] {
-        rig.fake.set_migration(SLOW);
+        rig.fake.set_migration(NEVER_ENDING);
         assert!(migrate(&rig, uid).await.success);
         until_migrating(&rig).await;
         if let Some(reason) = logged {
@@ -115,7 +115,7 @@ async fn guest_agent_probe_succeeds_while_the_vm_migrates_and_its_agent_is_silen
         Ok("{}".to_owned())
     };
     rig.fake.set_agent(DOMAIN, Some(Arc::new(silent)));
-    rig.fake.set_migration(SLOW);
+    rig.fake.set_migration(NEVER_ENDING);
     assert!(migrate(&rig, "m1").await.success);
     until_migrating(&rig).await;
     let ping = GuestPingRequest {

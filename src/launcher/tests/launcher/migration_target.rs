@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubevirt_api::options::{InterfaceBindingMigration, Options};
+use kubevirt_api::virtual_machine_options::{InterfaceBindingMigration, Options};
 use kubevirt_api::vmi::Vmi;
 use libvirt::fake::{Call, FakeDaemon};
 use libvirt::{Detail, DomainState, Event, LifecycleEvent, code};

@@ -22,6 +22,7 @@ mod connection;
 mod connection_calls;
 mod daemon;
 mod devices;
+mod dirty_rate;
 mod domain_definition;
 mod domain_handle;
 mod incoming_migration;
@@ -34,8 +35,7 @@ mod qemu_monitor;
 mod running_backup;
 mod running_dump;
 mod running_migration;
-mod screenshot_and_dirty_rate;
-mod screenshot_and_dirty_rate_state;
+mod screenshot;
 mod simulated_domain;
 
 use std::sync::Arc;
@@ -48,7 +48,7 @@ use crate::event::{CloseReason, Detail, Event, LifecycleEvent};
 use crate::hypervisor_connection::HypervisorConnection;
 use crate::jobs::JobType;
 use crate::launch_security::{LaunchSecret, LaunchSecurityInfo, SevInfo};
-use crate::screenshot_and_dirty_rate::Screenshot;
+use crate::screenshot::Screenshot;
 use crate::stats::DomainStats;
 use connection::FakeConnection;
 use daemon::Daemon;
@@ -181,14 +181,14 @@ impl FakeDaemon {
     /// What the domain's screen shows; nothing at first.
     pub fn set_screenshot(&self, domain: &str, screenshot: Screenshot) {
         self.daemon.with_domain(domain, |domain| {
-            domain.screenshot_and_dirty_rate.screenshot = Some(screenshot);
+            domain.screenshot = Some(screenshot);
         });
     }
 
     /// The result of the next measurement of the dirty rate, in MiB/s.
     pub fn set_dirty_rate(&self, domain: &str, mib_per_second: i64) {
         self.daemon.with_domain(domain, |domain| {
-            domain.screenshot_and_dirty_rate.next_dirty_rate_mib = mib_per_second;
+            domain.dirty_rate.next_mib = mib_per_second;
         });
     }
 

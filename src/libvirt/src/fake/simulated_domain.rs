@@ -12,19 +12,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain_xml::Element;
 
 use super::Agent;
+use super::dirty_rate::DirtyRateState;
 use super::domain_definition::DomainDefinition;
 use super::invalid_operation::invalid;
 use super::launch_security_state::LaunchSecurityState;
 use super::running_backup::RunningBackup;
 use super::running_dump::RunningDump;
 use super::running_migration::RunningMigration;
-use super::screenshot_and_dirty_rate_state::ScreenshotAndDirtyRateState;
 use crate::disks::{BlockInfo, DiskFault};
 use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
 use crate::jobs::{CompletedJob, JobType};
 use crate::power::{RebootMode, ShutdownMode, StartOptions};
+use crate::screenshot::Screenshot;
 use crate::stats::DomainStats;
 
 pub(super) struct SimulatedDomain {
@@ -48,7 +49,8 @@ pub(super) struct SimulatedDomain {
     pub(super) kept_devices: Vec<Element>,
     /// The pinned processors: of QEMU's own threads under `None`.
     pub(super) pins: BTreeMap<Option<u32>, Vec<u32>>,
-    pub(super) screenshot_and_dirty_rate: ScreenshotAndDirtyRateState,
+    pub(super) screenshot: Option<Screenshot>,
+    pub(super) dirty_rate: DirtyRateState,
     pub(super) launch_security: LaunchSecurityState,
     /// The running memory dump; there is one job at a time.
     pub(super) dump: Option<RunningDump>,
@@ -88,7 +90,8 @@ impl SimulatedDomain {
             keeps_devices: false,
             kept_devices: Vec::new(),
             pins: BTreeMap::new(),
-            screenshot_and_dirty_rate: ScreenshotAndDirtyRateState::default(),
+            screenshot: None,
+            dirty_rate: DirtyRateState::default(),
             launch_security: LaunchSecurityState::default(),
             dump: None,
             migration: None,

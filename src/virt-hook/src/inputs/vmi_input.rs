@@ -7,7 +7,7 @@ use domain::cloud_init::{self, NoSecrets};
 use domain::host_facts::HostFacts;
 use domain_xml::{Document, Element};
 use hook_host::{AttachedDevice, CloudInitDocuments, Invocation, MigrationParameters, Reason};
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use super::manifest::{self, Manifest};

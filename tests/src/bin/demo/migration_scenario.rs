@@ -162,7 +162,7 @@ async fn migrate(
     pods.migrate(&vmi, &stock_options()).await?.ok()?;
     let arrived = checks.succeed(
         "the target reports the migration's end",
-        pods.wait_for_arrival().await,
+        pods.wait_for_any_target_end().await,
     );
     let arrived = arrived.context("the VM did not arrive")?;
     let left = pods.wait_for_source_end(UID).await;

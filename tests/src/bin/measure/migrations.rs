@@ -22,7 +22,7 @@ const DOMAINS: usize = 50;
 /// Modules on the target.
 const MODULES: usize = 4;
 /// So slow that a migration is cancelled while memory is transferred.
-const SLOW: &str = "8Mi";
+const SLOW_BANDWIDTH: &str = "8Mi";
 const UID: &str = "4d4d0000-0000-4000-8000-000000000001";
 
 /// Medians in milliseconds.
@@ -103,7 +103,7 @@ async fn migrate(mut shuttle: Shuttle, what: &str) -> Result<(Shuttle, Migration
 
 async fn cancel(mut shuttle: Shuttle) -> Result<(Shuttle, f64)> {
     let mut options = stock_options();
-    options["Bandwidth"] = json!(SLOW);
+    options["Bandwidth"] = json!(SLOW_BANDWIDTH);
     options["ParallelMigrationThreads"] = Value::Null;
     let mut times = Vec::new();
     for number in 1..=CANCELLED {

@@ -98,7 +98,7 @@ async fn on_target(trial: &mut Trial) -> Result<()> {
     let vmi = trial.vmi()?.clone();
     let uid = trial.uid();
     let pods = trial.pods()?;
-    pods.wait_for_arrival().await?;
+    pods.wait_for_any_target_end().await?;
     let finalized = pods.finalize(&migrating(&vmi, &uid)).await?;
     ensure!(finalized.success, "{}", finalized.message);
     pods.target.commands.sync(&vmi).await?.ok()?;

@@ -22,7 +22,7 @@ use super::row::{Fault, MigrationRow, Moment, Refusal, Side, Sidecar, Target, Vi
 use super::sidecars;
 
 /// So slow that the migration lasts longer than a row.
-const SLOW: &str = "1Mi";
+const SLOW_BANDWIDTH: &str = "1Mi";
 /// Some seconds for the memory of a small guest.
 const BRISK: &str = "20Mi";
 /// The time between the end of a virt-handler and the next one.
@@ -293,7 +293,7 @@ impl Trial {
         let end = end.await?;
         let record = migration_of(&end);
         ensure!(record["Failed"] != true, "{record}");
-        pods.wait_for_arrival().await?;
+        pods.wait_for_any_target_end().await?;
         let answer = pods.finalize(&migrating).await?;
         ensure!(answer.success, "{}", answer.message);
         pods.target.commands.sync(vmi).await?.ok()
@@ -461,7 +461,7 @@ async fn start_target(vmi: &Vmi, host: u32, target: Target) -> Result<LauncherFi
 fn options(moment: Moment) -> Value {
     let mut options = stock_options();
     let bandwidth = match moment {
-        Moment::Transfer => SLOW,
+        Moment::Transfer => SLOW_BANDWIDTH,
         Moment::ShortTransfer => BRISK,
         Moment::Prepared | Moment::Requested | Moment::Resumed | Moment::Ended => return options,
     };

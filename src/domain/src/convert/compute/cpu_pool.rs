@@ -3,7 +3,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use kubevirt_api::options::{Cell, Topology};
+use kubevirt_api::virtual_machine_options::{Cell, Topology};
 
 /// Whether threads of one virtual core may run on several NUMA nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,7 +176,7 @@ impl Node {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use kubevirt_api::options::Cpu;
+    use kubevirt_api::virtual_machine_options::Cpu;
 
     /// Two nodes of two cores of two threads: 0+4, 1+5; 2+6, 3+7.
     fn topology() -> Topology {

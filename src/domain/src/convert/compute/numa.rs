@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kubevirt_api::options::{Cell, Topology};
+use kubevirt_api::virtual_machine_options::{Cell, Topology};
 use kubevirt_api::vmi::Quantity;
 
 use crate::convert::compute::cpu_pinning::is_numa_passed_through;

@@ -1,6 +1,6 @@
 //! SMBIOS data shown to the guest.
 
-use kubevirt_api::options::Smbios;
+use kubevirt_api::virtual_machine_options::Smbios;
 use kubevirt_api::vmi::{Chassis, Firmware};
 
 use crate::convert::context::Context;

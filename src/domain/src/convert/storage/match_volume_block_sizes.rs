@@ -1,6 +1,6 @@
 //! Volumes whose block sizes the guest sees.
 
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use crate::convert::context::Context;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 
-use kubevirt_api::options::DiskInfo;
+use kubevirt_api::virtual_machine_options::DiskInfo;
 use kubevirt_api::vmi::Vmi;
 use serde::Deserialize;
 

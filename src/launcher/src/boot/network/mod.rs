@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use domain::pod_network::{Binding, Lease, Tap, taps};
 use domain::spec::{DomainSpec, Interface};
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
 pub(super) use error::NetworkError;

@@ -40,7 +40,7 @@ impl Jobs {
         let socket = self.context.backup_socket.clone();
         must_exist(&socket).await?;
         let mut state = self.lock();
-        record::is_running(state.backup.as_ref(), &request.id)?;
+        backup_metadata::is_running(state.backup.as_ref(), &request.id)?;
         let running = state.export.as_ref();
         if running.is_some_and(|export| *export.request == request) {
             return Ok(());

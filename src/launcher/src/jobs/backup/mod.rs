@@ -13,7 +13,7 @@
 mod error;
 mod export;
 mod export_tunnel;
-mod record;
+mod backup_metadata;
 mod redefine_checkpoint;
 mod request;
 mod start;
@@ -36,7 +36,7 @@ pub(super) use export::Export;
 
 use super::{AbortReason, Aborted, JobKind, JobStart, Jobs, State};
 use crate::timestamp;
-use record::{BackupEnd, Decision};
+use backup_metadata::{BackupEnd, Decision};
 
 /// How long a request to abort waits for the end of the backup; it goes on in the background.
 const ABORTED: Duration = Duration::from_secs(8);
@@ -54,12 +54,12 @@ impl Jobs {
                 Some(JobKind::Migration) => return Err(BackupError::Migrates),
                 Some(other) => return Err(BackupError::JobRuns(other)),
             }
-            match record::decide(state.backup.as_ref(), &request)? {
+            match backup_metadata::decide(state.backup.as_ref(), &request)? {
                 Decision::Start => {}
                 Decision::AlreadyRunning => return Ok(JobStart::AlreadyRunning),
             }
             let aborted = self.begin(&mut state, JobKind::Backup);
-            self.set_backup(&mut state, record::begin(&request));
+            self.set_backup(&mut state, backup_metadata::begin(&request));
             let (tell, started) = oneshot::channel();
             tokio::spawn(self.clone().run_backup(request, aborted, tell));
             started
@@ -72,7 +72,7 @@ impl Jobs {
     pub(crate) async fn abort_backup(&self, id: &BackupId) -> Result<(), BackupError> {
         {
             let state = self.lock();
-            record::is_running(state.backup.as_ref(), id)
+            backup_metadata::is_running(state.backup.as_ref(), id)
                 .map_err(|error| BackupError::Abort(Box::new(error)))?;
             // Under the same lock: after the backup's end this would abort the next job.
             state.abort(AbortReason::Requested);
@@ -117,7 +117,7 @@ impl Jobs {
         state.export = None;
         let begun = state.backup.take().unwrap_or_default();
         let keeps_files = matches!(end, BackupEnd::Abandoned(_));
-        let record = record::complete(begun, request.mode(), timestamp::now(), end, aborted);
+        let record = backup_metadata::complete(begun, request.mode(), timestamp::now(), end, aborted);
         match record.failed {
             true => {
                 tracing::error!(

@@ -9,7 +9,7 @@ use libvirt::{CompletedJob, Domain, JobOperation, JobStats, JobType};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::Mode;
-use super::record::BackupEnd;
+use super::backup_metadata::BackupEnd;
 use crate::jobs::{Aborted, JobContext, JobError, abort_reason};
 use crate::libvirt_client::{COMMAND, CallError, QUICK};
 
@@ -40,7 +40,7 @@ pub(super) async fn watch(
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
-            () = context.signals.changed() => {}
+            () = context.events.changed() => {}
             reason = abort_reason(&mut aborted), if !is_aborting => {
                 tracing::info!(%reason, "aborting the backup");
                 is_aborting = true;
@@ -50,7 +50,7 @@ pub(super) async fn watch(
             BackupState::Ended(end) if stalled.is_some() => return after_stall(end, stall),
             BackupState::Ended(end) => return end,
             // libvirt may hang on a QEMU that was killed.
-            BackupState::NoAnswer if context.signals.has_qemu_ended() => return BackupEnd::Unknown,
+            BackupState::NoAnswer if context.events.has_qemu_ended() => return BackupEnd::Unknown,
             // Aborts and their time limits do not depend on the statistics.
             BackupState::NoAnswer => {}
             BackupState::Running(stats) => progress.observe(&stats, context.progress.report),

@@ -5,7 +5,7 @@
 //!                            │                          │  ▲ samples, actions
 //!                            └──── cancel ──▶ aborted   └──┴─ monitor
 //! ```
-//! When the call breaks off because libvirt's daemon died, [`outcome`] has the rules, and [`outcome_inquiry`] asks both
+//! When the call breaks off because libvirt's daemon died, [`guest_location`] has the rules, and [`guest_location_inquiry`] asks both
 //! daemons.
 //!
 //! The answer to virt-handler says only that the migration begins; everything else is in the record, which is part of
@@ -15,14 +15,14 @@ mod iterations;
 mod libvirt_call;
 mod local_disk_size;
 mod monitor;
-mod outcome;
-mod outcome_inquiry;
+mod guest_location;
+mod guest_location_inquiry;
 mod parameters;
-mod record;
+mod migration_metadata;
 mod request;
 mod run;
 mod sriov_interfaces;
 
-pub(super) use record::MigrationRecord;
+pub(super) use migration_metadata::MigrationRecord;
 pub(crate) use request::{MigrationJob, MigrationRefusal};
 pub(super) use run::{MigrationControl, run};

@@ -9,7 +9,7 @@ use super::attach_device::{Attached, Attachment, forget_unwanted};
 use super::read_live_domain::read_live_domain;
 use super::remove_failed_attaches::remove_failed_attaches;
 use super::sync::convert;
-use crate::boot::host::wait_for_network_info;
+use crate::boot::host_facts::wait_for_network_info;
 use crate::manager::error::OpError;
 use crate::manager::refused_devices::DeviceKind;
 use crate::manager::sync_request::SyncRequest;

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use domain::spec::Alias;
 use domain_xml::{Document, Element};
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Interface;
 use libvirt::{Affect, Domain, XmlKind};
 

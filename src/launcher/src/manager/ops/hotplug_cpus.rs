@@ -5,7 +5,7 @@ use domain::convert::{processor_placement, requested_vcpus};
 use domain::spec::{CpuTune, DomainSpec};
 use libvirt::{Affect, Domain};
 
-use crate::boot::host::with_current_cpus;
+use crate::boot::host_facts::with_current_cpus;
 use crate::libvirt_client::COMMAND;
 use crate::manager::CommandEffect;
 use crate::manager::error::OpError;

@@ -6,14 +6,14 @@ use domain::convert::{Purpose, volumes_of_unknown_mode};
 use domain::host_facts::HostFacts;
 use domain::spec::DomainSpec;
 use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Reason, Run};
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use tokio_util::sync::CancellationToken;
 
 use super::hook_events::warn_once;
 use crate::blocking;
 use crate::boot::boot_resources::{BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks};
-use crate::boot::host::{HostQuery, block_volumes};
+use crate::boot::host_facts::{HostQuery, block_volumes};
 use crate::manager::applied_hooks::AppliedHook;
 use crate::manager::command_refusal::Refusal;
 use crate::manager::error::OpError;

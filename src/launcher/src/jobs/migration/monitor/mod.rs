@@ -19,7 +19,7 @@ use std::fmt;
 use std::time::Duration;
 
 use kubevirt_api::migration_options::{MigrationOptions, StallDetectorOptions};
-use kubevirt_api::migration_record::mode;
+use kubevirt_api::migration_metadata::mode;
 use libvirt::JobStats;
 
 use stall_detector::StallWatch;

@@ -12,7 +12,7 @@ use domain::convert::Purpose;
 use domain::host_facts::HostFacts;
 use hook_host::Reason;
 use kubevirt_api::domain_metadata::Migration;
-use kubevirt_api::migration_record::MigrationRequest;
+use kubevirt_api::migration_metadata::MigrationRequest;
 use kubevirt_api::vmi::{MigrationState, Vmi};
 use tokio_util::sync::CancellationToken;
 

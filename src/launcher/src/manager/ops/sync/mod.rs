@@ -24,7 +24,7 @@ use reconcile::reconcile;
 use tokio_util::sync::CancellationToken;
 
 use super::prepare_domain::{self, require_own_vm, until};
-use crate::boot::host::wait_for_network_info;
+use crate::boot::host_facts::wait_for_network_info;
 use crate::manager::CommandEffect;
 use crate::manager::command_refusal::Refusal;
 use crate::manager::error::OpError;

@@ -8,14 +8,14 @@
 
 mod attach_disk;
 mod cdrom_medium;
-mod change_time;
+mod changes_deadline;
 mod detach_device;
 mod image_readiness;
 mod interfaces;
 
 use std::sync::{Arc, OnceLock};
 
-use change_time::ChangeTime;
+use changes_deadline::ChangesDeadline;
 use domain::reconcile::{DeviceChange, plan};
 use domain::spec::DomainSpec;
 use hook_host::AttachTime;
@@ -39,7 +39,7 @@ struct Reconciliation<'a> {
     wanted: &'a DomainSpec,
     domain: &'a Arc<dyn Domain>,
     interrupted: &'a CancellationToken,
-    time: ChangeTime,
+    time: ChangesDeadline,
     /// What hooks have for all devices that are attached.
     hook_time: AttachTime,
     /// The first device whose hooks ran out of time. The other changes are made all the same.
@@ -74,7 +74,7 @@ pub(super) async fn reconcile(
         return Ok(CommandEffect::AlreadySo);
     }
     detach_device::finish(vm, &live).await;
-    let time = ChangeTime::start();
+    let time = ChangesDeadline::start();
     let reconciliation = Reconciliation {
         vm,
         request,

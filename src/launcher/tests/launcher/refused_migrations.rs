@@ -1,27 +1,23 @@
-//! Requests that a running migration refuses, and requests for a migration that are refused.
+//! Requests for a migration that are refused: repeated, useless, or vetoed by a hook.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use libvirt::DomainState;
 use libvirt::fake::{Call, FakeDaemon, MigrationPlan};
-use proto::cmd::v1::{EmptyRequest, MemoryDumpRequest, MigrationRequest};
-use serde_json::{Value, json};
+use proto::cmd::v1::MigrationRequest;
+use serde_json::json;
 use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync};
-use crate::freeze::freeze;
-use crate::migration_requests::{
-    SLOW, cancel, migrate, records, request, running, until_migrating,
-};
-use crate::scripted_agent::eventually;
+use crate::migration_requests::{NEVER_ENDING, cancel, migrate, request, running, until_migrating};
 use crate::scripted_hooks::ScriptedHooks;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_request_has_no_effect_and_an_executed_one_is_an_error() {
     let rig = running().await;
-    rig.fake.set_migration(SLOW);
+    rig.fake.set_migration(NEVER_ENDING);
     assert!(migrate(&rig, "m1").await.success);
     until_migrating(&rig).await;
     assert!(migrate(&rig, "m1").await.success);
@@ -51,55 +47,6 @@ async fn repeated_request_has_no_effect_and_an_executed_one_is_an_error() {
         "another migration may follow a failed one"
     );
     rig.notifications_until("migration=m2 PreCopy ended").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn commands_that_libvirt_would_not_carry_out_are_refused_meanwhile() {
-    let rig = running().await;
-    rig.fake.set_migration(SLOW);
-    assert!(migrate(&rig, "m1").await.success);
-    until_migrating(&rig).await;
-    for command in [Command::Pause, Command::Unpause, Command::Reset] {
-        let refused = rig.manager.run(command).await.unwrap_err();
-        assert!(refused.message().contains("is being migrated"), "{refused}");
-    }
-    let frozen = freeze(&rig, 0).await;
-    assert_eq!(
-        (frozen.success, &*frozen.message),
-        (
-            false,
-            "failed to freeze VMI, VMI is currently during migration"
-        )
-    );
-    rig.manager.run(Command::sync(sync())).await.unwrap();
-    let mut client = client(&rig).await;
-    let dump = MemoryDumpRequest {
-        vmi: vmi_request().vmi,
-        dump_path: "/tmp/x.memory.dump".into(),
-    };
-    let dump = client
-        .virtual_machine_memory_dump(dump)
-        .await
-        .unwrap()
-        .into_inner();
-    assert!(
-        dump.message.contains("a migration is in progress"),
-        "{dump:?}"
-    );
-    eventually("the progress of the migration", async || {
-        let stats = client.clone().get_domain_stats(EmptyRequest {}).await;
-        let stats = stats.unwrap().into_inner().domain_stats;
-        let stats: Value = serde_json::from_str(&stats).unwrap();
-        stats["MigrateDomainJobInfo"]["DataTotal"] == 256 << 20
-    })
-    .await;
-    let killed = client.kill_virtual_machine(vmi_request()).await.unwrap();
-    assert!(killed.into_inner().success);
-    let notifications = rig.notifications_until("ended").await;
-    let last = records(&notifications).pop().unwrap();
-    let expected =
-        "migration=m1 PreCopy ended failed: aborted, since the virtual machine is being ended";
-    assert!(last.ends_with(expected), "{last}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -167,7 +114,7 @@ async fn veto_of_a_hook_ends_the_migration_before_libvirt_is_asked() {
     *hooks.veto.lock().unwrap() = None;
     rig.fake.set_migration(MigrationPlan {
         transfer: Duration::from_millis(100),
-        ..SLOW
+        ..NEVER_ENDING
     });
     assert!(migrate(&rig, "m2").await.success);
     rig.notifications_until("migration=m2 PreCopy ended").await;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use domain::convert::{ConvertError, MatchedVolume, VolumeOfUnknownMode, matched_volumes};
 use domain::host_facts::HostFacts;
 use domain::resource_claims::{ClaimedRequest, claimed_requests};
-use kubevirt_api::options::Options;
+use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use tokio::time::Instant;
 

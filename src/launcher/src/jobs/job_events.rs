@@ -1,4 +1,4 @@
-//! What the observer hears that a running job should look at.
+//! Events about the VM that the running job has to know of.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,15 +7,15 @@ use tokio::sync::Notify;
 
 use crate::vm_events::VmEvent;
 
-/// Signals to the running job.
+/// The events that the running job has not looked at yet.
 #[derive(Debug, Default)]
-pub struct JobSignals {
+pub struct JobEvents {
     changed: Notify,
     qemu_ended: AtomicBool,
     handed_over: AtomicBool,
 }
 
-impl JobSignals {
+impl JobEvents {
     /// Takes note of an event about the VM.
     pub fn observe(&self, event: &VmEvent) {
         if let VmEvent::Libvirt(Event::Lifecycle { event, detail, .. }) = event {
@@ -77,21 +77,21 @@ mod tests {
 
     #[test]
     fn guest_is_handed_over_until_it_runs_again() {
-        let signals = JobSignals::default();
+        let events = JobEvents::default();
         let observe = |event, detail| {
-            signals.observe(&VmEvent::Libvirt(Event::Lifecycle {
+            events.observe(&VmEvent::Libvirt(Event::Lifecycle {
                 domain: "default_vm1".into(),
                 event,
                 detail,
             }));
-            signals.is_handed_over()
+            events.is_handed_over()
         };
         assert!(!observe(LifecycleEvent::Suspended, Detail::Paused));
         assert!(observe(LifecycleEvent::Suspended, Detail::Migrated));
         assert!(observe(LifecycleEvent::Stopped, Detail::Crashed));
         assert!(!observe(LifecycleEvent::Resumed, Detail::Migrated));
         assert!(observe(LifecycleEvent::Suspended, Detail::Migrated));
-        signals.begin_migration();
-        assert!(!signals.is_handed_over(), "that was another migration");
+        events.begin_migration();
+        assert!(!events.is_handed_over(), "that was another migration");
     }
 }

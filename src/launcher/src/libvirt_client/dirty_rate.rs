@@ -1,18 +1,15 @@
-//! Looking at the running domain: screenshots and the dirty rate.
+//! The dirty rate: how fast the guest writes to its memory.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use libvirt::{Domain, Screenshot};
+use libvirt::Domain;
 use tokio::time::{Instant, sleep};
 
 use super::call_class::STATISTICS;
 use super::single_flight_cache::{CacheAge, SingleFlightCache};
 use super::{CallError, Client};
 use crate::blocking::NoAnswer;
-
-/// virt-handler's client takes messages of 4 MiB.
-const LARGEST_SCREENSHOT: usize = (4 << 20) - 4096;
 
 /// How long the dirty rate is measured.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -61,13 +58,6 @@ impl DirtyRateError {
 pub(super) type SharedDirtyRate = SingleFlightCache<i64, DirtyRateError>;
 
 impl Client {
-    /// A picture of the first screen.
-    pub(crate) async fn screenshot(&self) -> Result<Screenshot, CallError> {
-        let take = |domain: &dyn Domain| domain.screenshot(LARGEST_SCREENSHOT);
-        let taken = self.query("taking a screenshot", STATISTICS, take).await?;
-        taken.ok_or_else(|| CallError::no_domain(self.domain_name()))
-    }
-
     /// How fast the guest writes to its memory, in MiB/s. Callers share a measurement for 3 s.
     pub(crate) async fn dirty_rate(&self) -> Result<i64, DirtyRateError> {
         let client = self.clone();

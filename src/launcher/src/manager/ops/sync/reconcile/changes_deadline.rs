@@ -11,14 +11,14 @@ const HOOKS_END: Duration = Duration::from_secs(5);
 
 /// The time of the changes of a sync. What comes before them (a conversion, a resume, the removal of failed attaches) does
 /// not count: a VM for which that always takes long would never be changed.
-pub(super) struct ChangeTime {
+pub(super) struct ChangesDeadline {
     begin: Instant,
 }
 
-impl ChangeTime {
+impl ChangesDeadline {
     /// The first change begins now.
-    pub(super) fn start() -> ChangeTime {
-        ChangeTime {
+    pub(super) fn start() -> ChangesDeadline {
+        ChangesDeadline {
             begin: Instant::now(),
         }
     }
@@ -46,11 +46,11 @@ mod tests {
 
     #[test]
     fn changes_may_begin_after_the_end_of_the_hooks_and_not_for_ever() {
-        let time = ChangeTime::start();
+        let time = ChangesDeadline::start();
         let last_begin = (time.begin + LAST_BEGIN).into_std();
         assert!(time.hooks_end() + Duration::from_secs(1) < last_begin);
         let long_ago = Instant::now().checked_sub(LAST_BEGIN * 2);
-        let late = long_ago.map(|begin| ChangeTime { begin }.may_begin());
+        let late = long_ago.map(|begin| ChangesDeadline { begin }.may_begin());
         assert!(time.may_begin() && late != Some(true));
     }
 }

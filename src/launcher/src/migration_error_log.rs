@@ -18,9 +18,9 @@ const LONGEST: usize = 1024;
 
 /// The first error of the current migration. Clones are the same log.
 #[derive(Clone, Debug, Default)]
-pub struct MigrationLog(Arc<watch::Sender<Option<String>>>);
+pub struct MigrationErrorLog(Arc<watch::Sender<Option<String>>>);
 
-impl MigrationLog {
+impl MigrationErrorLog {
     /// Takes in an error from libvirt's log: where it was raised, such as `qemuMigrationSrcRun:100`, and its message.
     pub fn observe(&self, position: &str, message: &str) {
         if position.starts_with(FUNCTIONS) {
@@ -51,7 +51,7 @@ mod tests {
 
     #[tokio::test]
     async fn first_error_of_the_current_migration_counts() {
-        let log = MigrationLog::default();
+        let log = MigrationErrorLog::default();
         assert_eq!(log.first_error().await, None);
         log.observe("virNetClientSendInternal:1", "client socket is closed");
         assert_eq!(log.first_error().await, None, "not about the migration");
@@ -68,7 +68,7 @@ mod tests {
 
     #[tokio::test]
     async fn long_message_is_cut() {
-        let log = MigrationLog::default();
+        let log = MigrationErrorLog::default();
         log.observe("qemuMigrationSrcRun:1", &"ä".repeat(LONGEST * 2));
         let length = log.first_error().await.map(|text| text.chars().count());
         assert_eq!(length, Some(LONGEST));

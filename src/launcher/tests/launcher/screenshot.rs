@@ -1,0 +1,44 @@
+//! GetScreenshot.
+
+use libvirt::Screenshot;
+use proto::cmd::v1::VmiRequest;
+use tonic::Code;
+
+use crate::command_client::{client, vmi_request};
+use crate::fake_libvirt_rig::{DOMAIN, running_with_stats};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn screenshot_is_answered_and_its_failure_is_a_grpc_error() {
+    let rig = running_with_stats().await;
+    let mut client = client(&rig).await;
+    let status = client.get_screenshot(vmi_request()).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unknown);
+    assert!(
+        status.message().starts_with("LibvirtError(Code=1, "),
+        "{status}"
+    );
+    let status = client
+        .get_screenshot(VmiRequest::default())
+        .await
+        .unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    let picture = Screenshot {
+        mime: "image/png".into(),
+        data: b"\x89PNG".to_vec(),
+    };
+    rig.fake.set_screenshot(DOMAIN, picture.clone());
+    let answer = client
+        .get_screenshot(vmi_request())
+        .await
+        .unwrap()
+        .into_inner();
+    assert!(answer.response.unwrap().success);
+    assert_eq!((answer.mime, answer.data), (picture.mime, picture.data));
+    let huge = Screenshot {
+        mime: "image/png".into(),
+        data: vec![0; 5 << 20],
+    };
+    rig.fake.set_screenshot(DOMAIN, huge);
+    let status = client.get_screenshot(vmi_request()).await.unwrap_err();
+    assert!(status.message().contains("more than"), "{status}");
+}

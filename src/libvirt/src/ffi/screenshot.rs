@@ -1,0 +1,26 @@
+//! The screenshot of a domain, which libvirt sends through a stream.
+
+use virt_sys as sys;
+
+use super::call::take_string;
+use super::domain_handle::RealDomain;
+use super::stream::Stream;
+use crate::error::Result;
+use crate::screenshot::{Screen, Screenshot};
+
+impl Screen for RealDomain {
+    fn screenshot(&self, limit: usize) -> Result<Screenshot> {
+        let stream = Stream::new(self.connection())?;
+        // SAFETY: domain and stream are valid and of one connection; the media type is the caller's.
+        let mime = unsafe {
+            take_string(sys::virDomainScreenshot(
+                self.as_ptr(),
+                stream.as_ptr(),
+                0,
+                0,
+            ))
+        }?;
+        let data = stream.read(limit)?;
+        Ok(Screenshot { mime, data })
+    }
+}
