@@ -61,7 +61,7 @@ pub fn example(package: &str) -> Result<PathBuf> {
     Ok(module)
 }
 
-/// The module of a guest below `tests/guests`, built first.
+/// The module of a guest below `tests/rust-hooks`, built first.
 pub fn guest(package: &str) -> Result<PathBuf> {
     let hooks = target_dir().join("hooks");
     build_packages(&hooks, &[package])?;

@@ -8,7 +8,7 @@
 pub mod binaries;
 pub mod console_log;
 pub mod export_server;
-pub mod fixture;
+pub mod launcher_fixture;
 pub mod grpc_channel;
 pub mod guest_image;
 pub mod install_hooks;
@@ -17,8 +17,8 @@ pub mod migration;
 pub mod not_tested;
 pub mod pod;
 pub mod pod_semaphore;
-pub mod recorded;
-pub mod sidecar;
+pub mod recorded_answers;
+pub mod sidecar_server;
 pub mod virt_handler;
 pub mod vmi_builder;
 

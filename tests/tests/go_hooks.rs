@@ -13,7 +13,7 @@ use tests::binaries::workspace;
 use tests::install_hooks;
 
 const SMBIOS: &str = "examples-hooks/go-smbios";
-const RUNTIME: &str = "tests/hooks/go-runtime";
+const RUNTIME: &str = "tests/hooks/go-cookbook";
 const SDK: &str = "src/virt-hook/templates/go/sdk";
 
 fn built(directory: &str, name: &str) -> PathBuf {

@@ -1,4 +1,4 @@
-//! Modules built against version 0.1 of the WIT, in `fixtures/hooks-0.1`, must run on every later host.
+//! Modules built against version 0.1 of the WIT, in `fixtures/modules-of-wit-0.1`, must run on every later host.
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use tests::binaries::workspace;
 const DOMAIN: &str = "<domain type='kvm'>\n  <name>default_vm</name>\n  <os/>\n</domain>\n";
 
 fn fixture(name: &str) -> PathBuf {
-    workspace().join("tests/fixtures/hooks-0.1").join(name)
+    workspace().join("tests/fixtures/modules-of-wit-0.1").join(name)
 }
 
 fn every_point() -> Hook {
@@ -94,7 +94,7 @@ fn a_module_without_wasi_imports_runs_in_a_chain() {
 
 #[test]
 fn a_module_for_the_packages_former_name_is_told_the_new_one() {
-    let module = workspace().join("tests/fixtures/former-package/smbios.wasm");
+    let module = workspace().join("tests/fixtures/modules-of-former-wit-package/smbios.wasm");
     let error = format!("{:#}", Hook::load(module).err().unwrap());
     assert!(
         error.contains("built for kubevirt:hooks@0.1.0")

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
+mod driver_contract;
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use libvirt::{
     BlockInfo, BlockSize, CloseReason, DomainState, Event, JobOperation, MigrationFlags,
     MigrationRequest, Reason, ShutdownMode, StartOptions, State, code,
 };
-use support::domain_contract::{self, Driver, NAME};
-use support::memory_dump_contract;
-use support::{Recorder, SharedDomain, wait_until};
+use driver_contract::domain_contract::{self, Driver, NAME};
+use driver_contract::memory_dump_contract;
+use driver_contract::{Recorder, SharedDomain, wait_until};
 
 const XML: &str = "<domain type='kvm'>\n  <name>default_vm</name>\n</domain>";
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
 
-mod support;
+mod driver_contract;
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -19,9 +19,9 @@ use libvirt::{
     BlockSize, CloseReason, DestroyMode, Domain, DomainState, Event, HypervisorConnection,
     LifecycleEvent, Reason, StartOptions, State, UndefineOptions,
 };
-use support::domain_contract::{self, Driver};
-use support::memory_dump_contract;
-use support::{Recorder, wait_until};
+use driver_contract::domain_contract::{self, Driver};
+use driver_contract::memory_dump_contract;
+use driver_contract::{Recorder, wait_until};
 
 const UID: u32 = 107;
 const XML: &str = "<domain type='qemu'>

@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-mod support;
+mod driver_contract;
 
 use libvirt::{StartOptions, Version, code};
-use support::domain_contract::{self, Driver};
+use driver_contract::domain_contract::{self, Driver};
 
 const XML: &str = "<domain type='test'>
   <name>default_vm</name>
@@ -36,7 +36,7 @@ fn one_thread_runs_the_event_loop() {
     let _first = libvirt::connect("test:///default").unwrap();
     let _second = libvirt::connect("test:///default").unwrap();
     // A thread gives itself its name.
-    support::wait_until("the loop's thread is there", || loops() > 0);
+    driver_contract::wait_until("the loop's thread is there", || loops() > 0);
     assert_eq!(loops(), 1);
 }
 
@@ -74,7 +74,7 @@ fn panicking_event_handler_does_not_end_the_process() {
     let _bad = hypervisor
         .subscribe(Box::new(|_| panic!("a handler's own bug")))
         .unwrap();
-    let recorder = support::Recorder::on(&*hypervisor, "default_other");
+    let recorder = driver_contract::Recorder::on(&*hypervisor, "default_other");
     hypervisor
         .define(&XML.replace("default_vm", "default_other"))
         .unwrap();

@@ -16,7 +16,7 @@ use anyhow::{Error, anyhow};
 use hook_host::Limits;
 use hook_host::wasm::LoadError;
 
-use crate::exit::error_text;
+use crate::exit_codes::error_text;
 
 const MIB: u64 = 1 << 20;
 /// Memory reserved for this process and for cached pages.

@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::output::{Report, Style};
 
 const NAME: &str = "virt-hook";

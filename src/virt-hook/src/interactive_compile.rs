@@ -10,7 +10,7 @@ use hook_host::wasm::{CompileError, LoadError, LoadOptions};
 use hook_host::{Compiler, Limits};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 
 /// Name and version of the host for hooks that query it.
 pub(crate) const HOST: &str = concat!("virt-hook/", env!("CARGO_PKG_VERSION"));

@@ -12,7 +12,7 @@ mod completions_and_man;
 mod deploy;
 mod dev;
 mod doctor;
-mod exit;
+mod exit_codes;
 mod image;
 mod inputs;
 mod inspect;
@@ -46,7 +46,7 @@ use clap::{CommandFactory, Parser};
 use tracing_subscriber::filter::LevelFilter;
 
 use cli::{Cli, Verb};
-use exit::Failure;
+use exit_codes::Failure;
 use output::{LogFields, Screen, Style};
 use version::VersionReport;
 

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::cgroup_limits::smallest_limits;
 use crate::compiled_module_cache::{CompiledModuleCache, make_private};
-use crate::exit::{Failure, error_text};
+use crate::exit_codes::{Failure, error_text};
 use crate::inputs::PodFacts;
 use crate::interactive_compile::{self, HOST};
 use crate::module_compile_cost::ModuleCompileCost;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use hook_host::policy::{HookYaml, module_signature};
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 
 /// The settings beside a module.
 const SETTINGS: &str = "hook.yaml";

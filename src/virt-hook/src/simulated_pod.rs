@@ -12,7 +12,7 @@ use hook_host::{
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::VmiInput;
 use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions};

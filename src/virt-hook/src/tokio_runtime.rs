@@ -3,7 +3,7 @@
 use anyhow::Context;
 use tokio::runtime::Runtime;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 
 /// A single-threaded runtime: hooks run one after the other.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 
-use crate::fixture::LauncherFixture;
+use crate::launcher_fixture::LauncherFixture;
 use crate::vmi_builder::Vmi;
 
 /// Overwrites a file of some MiB in memory, and counts how often.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::fixture::{LauncherFixture, PreparedPod};
+use crate::launcher_fixture::{LauncherFixture, PreparedPod};
 use crate::pod::LauncherUser;
 use crate::pod_semaphore;
 use crate::virt_handler::Event;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{
     CompletedJob, MigrationPods, PreparedMigration, Proxies, completed_job, migrating, migration_of,
 };
-use crate::fixture::{LauncherFixture, PreparedPod};
+use crate::launcher_fixture::{LauncherFixture, PreparedPod};
 use crate::vmi_builder::Vmi;
 
 /// One migration that has succeeded.

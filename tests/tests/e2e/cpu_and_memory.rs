@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use proto::cmd::v1::Response;
 use serde_json::{Value, json};
-use tests::fixture::{BOOT, LauncherFixture};
+use tests::launcher_fixture::{BOOT, LauncherFixture};
 use tests::pod::LauncherUser;
-use tests::recorded::comparison::{Rule, Strictness};
+use tests::recorded_answers::comparison::{Rule, Strictness};
 use tests::vmi_builder::Vmi;
 
 use crate::hotplug_volumes::wait_for_agents_reports;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rustix::process::{Signal, kill_process};
-use tests::fixture::PreparedPod;
+use tests::launcher_fixture::PreparedPod;
 use tests::pod::{LauncherUser, Process};
 use tests::vmi_builder::Vmi;
 

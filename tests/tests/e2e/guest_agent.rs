@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use proto::cmd::v1 as cmd;
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
-use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;

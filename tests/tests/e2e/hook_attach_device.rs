@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use tests::fixture::{EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
 use tests::install_hooks;
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
@@ -50,7 +50,7 @@ async fn start(plain: &Vmi, modules: &[&str]) -> Result<LauncherFixture> {
         install_hooks::install(&hooks_dir, &name, &install_hooks::example(package)?)?;
     }
     // Built for 0.1.0: it is called at the boot, and goes on unchanged.
-    let old = tests::binaries::workspace().join("tests/fixtures/hooks-0.1/smbios.wasm");
+    let old = tests::binaries::workspace().join("tests/fixtures/modules-of-wit-0.1/smbios.wasm");
     let name = format!("hook-sidecar-{}", modules.len());
     install_hooks::install(&hooks_dir, &name, &old)?;
     let count = (modules.len() + 1).to_string();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tests::fixture::{EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
 use tests::install_hooks;
 use tests::migration::qemu_command;
 use tests::pod::LauncherUser;
@@ -74,7 +74,7 @@ async fn start(plain: &Vmi) -> Result<LauncherFixture> {
     install_hooks::install(
         &directory,
         "hook-sidecar-0",
-        &install_hooks::guest("nic-hook")?,
+        &install_hooks::guest("nic-queues-hook")?,
     )?;
     let fixture = prepared.start(plain, &["--hook-sidecars", "1"]).await?;
     fixture.boot_without_controller(plain).await?;

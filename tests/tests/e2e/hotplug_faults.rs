@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tests::fixture::{BOOT, LauncherFixture};
+use tests::launcher_fixture::{BOOT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 

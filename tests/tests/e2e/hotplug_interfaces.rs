@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use tests::fixture::{EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
 use tests::pod::{LauncherUser, Pod};
 use tests::vmi_builder::Vmi;
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use proto::cmd::v1::EmptyRequest;
 use rustix::process::{Signal, kill_process};
-use tests::fixture::{BOOT, EVENT, LauncherFixture};
+use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Commands;
 use tests::vmi_builder::Vmi;

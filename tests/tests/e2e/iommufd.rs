@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, ensure};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use tests::fixture::{LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 

@@ -1,5 +1,5 @@
 //! The calls that were recorded with KubeVirt's launcher, made again: every answer is compared whole, field by field, but for
-//! the differences that `tests::recorded` lists with their reasons.
+//! the differences that `tests::recorded_answers` lists with their reasons.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,11 +11,11 @@ use std::sync::Mutex;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tests::binaries::workspace;
-use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
-use tests::recorded::comparison::Rule;
-use tests::recorded::coverage::{self, Check, OTHER_TOPICS};
-use tests::recorded::{self, Outcome, RecordedCall, outcomes, replayed_call};
+use tests::recorded_answers::comparison::Rule;
+use tests::recorded_answers::coverage::{self, Check, OTHER_TOPICS};
+use tests::recorded_answers::{self, Outcome, RecordedCall, outcomes, replayed_call};
 use tests::vmi_builder::Vmi;
 
 /// The topics of each VM, in the order in which they are replayed.
@@ -307,11 +307,11 @@ fn every_recorded_call_is_made_again_or_named() -> Result<()> {
         .collect();
     let unneeded = coverage::unneeded_skip_rules(&calls?.concat());
     ensure!(unneeded.is_empty(), "no call is skipped by {unneeded:?}");
-    let page = fs::read_to_string(workspace().join("docs/commands.md"))?;
+    let page = fs::read_to_string(workspace().join("docs/command-service.md"))?;
     let share = format!("{} of {} topics", replayed.len(), topics.len());
     ensure!(
         page.contains(&share),
-        "docs/commands.md does not say: {share}"
+        "docs/command-service.md does not say: {share}"
     );
     Ok(())
 }

@@ -4,10 +4,10 @@ use std::fs;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use tests::fixture::PreparedPod;
+use tests::launcher_fixture::PreparedPod;
 use tests::install_hooks;
 use tests::pod::LauncherUser;
-use tests::sidecar::Sidecar;
+use tests::sidecar_server::Sidecar;
 use tests::vmi_builder::Vmi;
 
 use super::virt_hook_serve::VirtHookServe;
@@ -145,7 +145,7 @@ async fn a_plugin_that_cannot_be_called_leaves_no_domain_and_one_event() -> Resu
         reasons.map(str::to_owned).collect()
     };
     let told = async || (reasons().len() >= 2).then_some(());
-    tests::until("both events", tests::fixture::EVENT, told).await?;
+    tests::until("both events", tests::launcher_fixture::EVENT, told).await?;
     assert_eq!(reasons(), ["HookDenied", "HookFailed"]);
     // Without the plugin, the same launcher starts the VM.
     let free = forbidden.clone().plugins(Value::Null);

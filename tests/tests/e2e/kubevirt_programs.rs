@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tests::fixture::{BOOT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{BOOT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 

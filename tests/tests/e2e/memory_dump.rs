@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use proto::cmd::v1 as cmd;
 use rustix::process::Signal;
 use serde_json::Value;
-use tests::fixture::{BOOT, EVENT, LauncherFixture};
+use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;

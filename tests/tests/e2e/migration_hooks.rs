@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tests::fixture::BOOT;
+use tests::launcher_fixture::BOOT;
 use tests::install_hooks;
 use tests::migration::{
     MigrationPods, PreparedMigration, migrating, migration_of, qemu_command, stock_options,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tests::fixture::{BOOT, EVENT};
+use tests::launcher_fixture::{BOOT, EVENT};
 use tests::migration::{MigrationPods, migrating, migration_of, stock_options};
 use tests::not_tested::{Missing, not_tested};
 use tests::pod::LauncherUser;

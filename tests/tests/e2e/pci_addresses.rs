@@ -12,9 +12,9 @@ use domain::spec::{Controller, DomainSpec, Interface, InterfaceTarget, Model};
 use kubevirt_api::vmi::Vmi;
 use serde_json::Value;
 use tests::binaries::workspace;
-use tests::fixture::{EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
-use tests::sidecar::Sidecar;
+use tests::sidecar_server::Sidecar;
 
 use super::define_corpus::converted;
 use super::libvirt_daemon::Daemon;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use tests::fixture::{BOOT, PreparedPod};
+use tests::launcher_fixture::{BOOT, PreparedPod};
 use tests::install_hooks;
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;

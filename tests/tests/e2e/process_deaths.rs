@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rustix::process::Signal;
-use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod, READY};
+use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod, READY};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::Result;
 use rustix::net::sockopt::socket_peercred;
-use tests::fixture::LauncherFixture;
+use tests::launcher_fixture::LauncherFixture;
 use tests::pod::{LauncherUser, Pod, Process};
 use tests::vmi_builder::Vmi;
 

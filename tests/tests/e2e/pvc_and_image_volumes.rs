@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tests::fixture::{EVENT, PreparedPod};
+use tests::launcher_fixture::{EVENT, PreparedPod};
 use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde_json::json;
-use tests::fixture::LauncherFixture;
+use tests::launcher_fixture::LauncherFixture;
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result};
-use tests::fixture::LauncherFixture;
+use tests::launcher_fixture::LauncherFixture;
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tests::binaries::workspace;
 use tests::console_log::ConsoleLog;
-use tests::fixture::{BOOT, READY};
+use tests::launcher_fixture::{BOOT, READY};
 use tests::guest_image::Guest;
 use tests::pod::{LauncherUser, Pod};
 

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use rustix::process::Signal;
-use tests::fixture::{BOOT, PreparedPod, READY};
+use tests::launcher_fixture::{BOOT, PreparedPod, READY};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 

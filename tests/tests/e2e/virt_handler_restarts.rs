@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tests::fixture::{BOOT, EVENT, LauncherFixture};
+use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::virt_handler::{Decision, Phase, Settings, Step, StepEntry};
 use tests::vmi_builder::Vmi;

@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 
 use anyhow::{Context, Result, bail};
 use tests::binaries::binary;
-use tests::fixture::READY;
+use tests::launcher_fixture::READY;
 
 /// The process, killed when dropped.
 pub(crate) struct VirtHookServe(Child);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
-use tests::fixture::{BOOT, EVENT, LauncherFixture};
+use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture};
 use tests::pod::{LauncherUser, Process};
 use tests::vmi_builder::Vmi;
 

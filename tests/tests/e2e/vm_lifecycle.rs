@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use proto::cmd::v1::EmptyRequest;
 use serde_json::Value;
-use tests::fixture::{BOOT, EVENT, LauncherFixture};
+use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;

@@ -151,7 +151,7 @@ pub(crate) async fn sync_foreign(commands: &Commands, vmi: &Vmi) -> Result<Answe
 
 /// Waits until the attached disk is in the guest and begins with `head`.
 async fn wait_for_head(commands: &Commands, vmi: &Vmi, head: &str) -> Result<()> {
-    let give_up = Instant::now() + tests::fixture::EVENT;
+    let give_up = Instant::now() + tests::launcher_fixture::EVENT;
     let count = head.len().to_string();
     loop {
         let arguments = ["-c", &count, "/dev/sda"];

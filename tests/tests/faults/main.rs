@@ -12,11 +12,11 @@ mod hotplug_calls;
 mod leaks;
 mod migrations;
 mod notify_proxy;
-mod row;
-mod runner;
+mod matrix_row;
+mod matrix_runner;
 mod stalled_client;
-mod steps;
-mod table;
+mod row_run;
+mod fault_matrix;
 mod test_vm;
 
 use std::process::ExitCode;
@@ -52,7 +52,7 @@ fn run() -> Result<usize> {
         .worker_threads(4)
         .enable_all()
         .build()?;
-    let failed = runner::run(runtime.handle(), runner::choose(&filters, all));
+    let failed = matrix_runner::run(runtime.handle(), matrix_runner::choose(&filters, all));
     let migrations = migrations::choose(&filters, all);
     let failed = failed + runtime.block_on(migrations::run(migrations));
     let leaks = if all {

@@ -20,7 +20,7 @@ const POINT: HookPoint = HookPoint::OnDefineDomain;
 /// The remedy for a hook of an unsupported kind.
 const WAY_OUT: &str = "make it a sidecar hook, or set failureStrategy: Ignore to start without it";
 const UNSUPPORTED: &str = "This launcher evaluates only conditions about the VMI \
-    (docs/plugins.md lists them); rewrite it, or set failureStrategy: Ignore to start without the hook";
+    (docs/kubevirt-plugins.md lists them); rewrite it, or set failureStrategy: Ignore to start without the hook";
 
 /// The configuration that all plugins share.
 #[derive(Clone, Copy)]

@@ -167,7 +167,7 @@ fn a_socket_elsewhere_and_a_forbidden_sidecar_are_refused_before_anything_starts
 
 #[test]
 fn the_documented_plugin_can_be_called() {
-    let page = include_str!("../../../../docs/plugins.md");
+    let page = include_str!("../../../../docs/kubevirt-plugins.md");
     let yaml = page
         .split("```yaml\n")
         .nth(1)

@@ -26,7 +26,7 @@ use super::shared_engine::EngineHost;
 use super::store_state::StoreState;
 use super::wit_versions::{self, HookBinding};
 use crate::description::Description;
-use crate::digest::DigestPin;
+use crate::module_digest::DigestPin;
 use crate::{Limits, LogLine};
 
 /// How modules are loaded.

@@ -37,7 +37,7 @@ mod wit_versions;
 
 use std::path::PathBuf;
 
-pub use crate::digest::DigestPin;
+pub use crate::module_digest::DigestPin;
 pub use crate::fixed_clock_and_random::Determinism;
 pub use compile::CompileError;
 pub use compile_child::compile_child;

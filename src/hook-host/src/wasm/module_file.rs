@@ -10,7 +10,7 @@ use super::module_snapshot::ModuleSnapshot;
 use super::preflight::{self, Flaw};
 use super::wit_versions::HookBinding;
 use crate::description::{Description, DescriptionError};
-use crate::digest::DigestPin;
+use crate::module_digest::DigestPin;
 
 /// A module file that is being loaded.
 pub(super) struct ModuleFile<'a> {

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 
 use super::arguments::Arguments;
 use super::percentiles::Times;
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
 use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions};

@@ -8,7 +8,7 @@ mod served_hook;
 use hook_host::HookPoint;
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::output::{Report, Style};
 pub(crate) use arguments::{Arguments, HELP};
 use hook_bench::Bench;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 
 /// Percentiles, in microseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::hook_bench::Bench;
 use super::percentiles::Times;
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::interactive_compile;
 use crate::interactive_compile::HOST;
 

@@ -12,10 +12,10 @@ use std::path::Path;
 use anyhow::Context;
 use tempfile::TempDir;
 
-use super::behaviour::{BehaviourCheck, SampleRun, differences};
+use super::sample_vmi_runs::{BehaviourCheck, SampleRun, differences};
 use super::finding::{Finding, Verdict};
 use super::tool_process::{ToolError, ToolOutput, run_tool};
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 
 const TAKEN: &str = "libvirt";
 const LEFT_ALONE: &str = "after libvirt";

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use domain_xml::Document;
 
-use super::behaviour::BehaviourCheck;
+use super::sample_vmi_runs::BehaviourCheck;
 use super::finding::{Finding, Verdict};
 use super::tool_process::{ToolError, run_tool};
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 
 const NAME: &str = "schema";
 const SCHEMA: &str = "/usr/share/libvirt/schemas/domain.rng";

@@ -5,9 +5,9 @@ use domain_xml::{Document, diff};
 use hook_host::Description;
 use hook_host::policy::migration_abi;
 
-use super::behaviour::{BehaviourCheck, SampleRun, in_one_line};
+use super::sample_vmi_runs::{BehaviourCheck, SampleRun, in_one_line};
 use super::finding::{Finding, Verdict};
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 
 const NAME: &str = "migration";
 

@@ -1,6 +1,6 @@
 //! `virt-hook check`: checks of a hook that need no cluster.
 
-mod behaviour;
+mod sample_vmi_runs;
 mod finding;
 mod libvirt_define;
 mod libvirt_schema;
@@ -22,7 +22,7 @@ use hook_host::policy::OperatorPolicy;
 use serde::Serialize;
 
 use crate::compiled_module_cache::SmallestSidecar;
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::PodFacts;
 use crate::inspect::ModuleReport;
 use crate::interactive_compile;
@@ -132,7 +132,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         pod: PodFacts::of_file(arguments.pod.as_deref()),
         ..HookOptions::default()
     };
-    let ran = behaviour::BehaviourCheck::of(path, loaded.description(), policy, options, samples)?;
+    let ran = sample_vmi_runs::BehaviourCheck::of(path, loaded.description(), policy, options, samples)?;
     findings.extend(ran.findings());
     findings.push(migration::finding(&ran, loaded.description())?);
     if !arguments.without_libvirt {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::finding::{Finding, Verdict};
 use crate::cgroup_limits::smallest_limits;
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inspect::{InterfaceReport, ModuleReport};
 
 /// Kubernetes' limit of the values of one ConfigMap together, in bytes.

@@ -6,7 +6,7 @@ use hook_host::policy::{HookYaml, Requirement, UnknownVersion};
 use hook_host::wasm::package_version;
 
 use super::finding::{Finding, Verdict};
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::known_versions::KnownVersions;
 
 const NAME: &str = "requires";

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use hook_host::Invocation;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::{VmiInput, VmiSource, input_file};
 
 /// From the smallest VMI to those with the most devices.

@@ -10,7 +10,7 @@ use hook_host::{HookPoint, PolicySource};
 
 use super::sidecar_shim_script::Script;
 use super::vmi_comparison::Outcome;
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::VmiInput;
 use crate::module_chain::{self, HookOptions};
 use crate::module_files::{self, HookModule};

@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::NamedVmi;
 use crate::output::{Plain, Report, Style, changes};
 use compared_hook::ComparedHook;

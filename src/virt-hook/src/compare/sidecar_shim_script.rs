@@ -12,7 +12,7 @@ use tokio::process::Command;
 use tokio::runtime::Runtime;
 
 use super::vmi_comparison::Outcome;
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::VmiInput;
 use crate::tokio_runtime::runtime;
 

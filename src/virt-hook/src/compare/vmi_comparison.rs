@@ -6,7 +6,7 @@ use domain_xml::{Document, diff};
 use serde::Serialize;
 
 use crate::cloud_init_documents;
-use crate::exit::error_text;
+use crate::exit_codes::error_text;
 use crate::inputs::VmiInput;
 use crate::output::{ChangeReport, Style, lines};
 use crate::simulated_pod::HookResults;

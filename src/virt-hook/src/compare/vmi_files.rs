@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::{NamedVmi, VmiSource};
 
 const ENDINGS: [&str; 3] = ["yaml", "yml", "json"];

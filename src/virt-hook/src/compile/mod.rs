@@ -7,7 +7,7 @@ use clap::Args;
 use hook_host::wasm::{CodeOrigin, PrecompileError, precompile};
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::interactive_compile;
 use crate::module_files;
 use crate::output::{Report, Style};

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use kubevirt_api::manifest_text;
 use serde_json::{Map, Value, json};
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::input_file;
 
 /// KubeVirt's annotation of hook sidecars.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::anyhow;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::image::is_hook_name;
 
 const MAX_LABEL: usize = 63;

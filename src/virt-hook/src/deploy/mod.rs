@@ -12,7 +12,7 @@ use oci_registry::Reference;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::image::{self, PackedHook};
 use crate::inspect::NarrowestPolicy;
 use crate::module_files;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use clap::Args;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::output::Style;
 use project_files::Snapshot;
 

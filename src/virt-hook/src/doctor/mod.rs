@@ -6,7 +6,7 @@ mod tools;
 use clap::Args;
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::output::{Plain, Report, Style};
 use program_version::Prober;
 

@@ -7,7 +7,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 use tokio::runtime::Runtime;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::tokio_runtime::runtime;
 
 /// Python on a cold disk takes seconds.

@@ -9,7 +9,7 @@ use clap::Args;
 use image_layout::{Image, ImageError, Platform};
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::module_files;
 use crate::output::{Plain, Report, Style};
 pub(crate) use packed_hook::{

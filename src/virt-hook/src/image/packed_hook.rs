@@ -10,7 +10,7 @@ use hook_host::wasm::Interface;
 use image_layout::{ImageError, Layer, WasmArtifact, sha256};
 use sigstore_bundle::{Bundle, SUFFIX};
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::input_file;
 use crate::interactive_compile;
 use crate::module_chain;

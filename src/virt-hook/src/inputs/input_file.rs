@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use serde::de::DeserializeOwned;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 
 /// The most that is read of options and host facts, in bytes.
 const MAX_JSON: usize = 4 * 1024 * 1024;

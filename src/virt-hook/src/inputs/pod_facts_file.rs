@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::input_file;
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 
 /// The largest file in bytes. A pod has at most 256 KiB of annotations.
 const MAX_BYTES: usize = 4 << 20;

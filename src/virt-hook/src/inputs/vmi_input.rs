@@ -12,7 +12,7 @@ use kubevirt_api::vmi::Vmi;
 
 use super::manifest::{self, Manifest};
 use super::{InputArgs, host_facts, input_file};
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::output;
 
 /// The largest manifest in bytes. A list holds all VMIs of a cluster.

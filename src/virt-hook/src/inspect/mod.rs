@@ -10,7 +10,7 @@ use hook_host::wasm::{ComponentInterfaces, Interface, Module};
 use serde::Serialize;
 
 use crate::compiled_module_cache::CompileCost;
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::interactive_compile;
 use crate::module_chain;
 use crate::module_files;

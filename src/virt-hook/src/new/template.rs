@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow};
 
 use super::embedded_files::{File, TEMPLATES};
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 
 const DOT: &str = "_gitignore";
 const ENDING: &str = ".in";

@@ -19,7 +19,7 @@ use hook_host::printable;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::exit::{Failure, REFUSED};
+use crate::exit_codes::{Failure, REFUSED};
 
 pub(crate) use change_list::{ChangeReport, changes, lines, sides};
 pub(crate) use hook_run::{RunReport, cost};

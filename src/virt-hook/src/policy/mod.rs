@@ -9,7 +9,7 @@ use hook_host::PolicySource;
 use hook_host::policy::{OperatorPolicy, PolicySummary};
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inspect::NarrowestPolicy;
 use crate::interactive_compile;
 use crate::module_chain::{self, HookOptions};

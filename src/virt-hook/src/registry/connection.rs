@@ -10,7 +10,7 @@ use clap::Args;
 use oci_registry::{Client, Credentials, Limits, Options, Reference};
 
 use super::failure;
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::input_file;
 
 /// The largest blob: a layer with several modules, each of at most 32 MiB.

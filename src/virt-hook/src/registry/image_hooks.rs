@@ -10,7 +10,7 @@ use sigstore_bundle::SUFFIX;
 
 use super::connection::MAX_BLOB;
 use super::manifest_content::{MAX_PRINTED, MAX_TEXT, PulledHook, blob, layers};
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::image::{HOOK_YAML, MODULE, is_hook_name};
 use crate::interactive_compile;
 

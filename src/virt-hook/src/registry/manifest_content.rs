@@ -6,7 +6,7 @@ use oci_registry::{Client, Manifest};
 use serde_json::Value as Json;
 
 use super::failure;
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 
 /// The largest hook.yaml and signature in bytes.
 pub(super) const MAX_TEXT: u64 = 256 << 10;

@@ -9,7 +9,7 @@ mod push;
 
 use oci_registry::RegistryError;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 
 pub(crate) use pull::{Arguments as PullArguments, HELP as PULL_HELP, run as pull};
 pub(crate) use push::{Arguments as PushArguments, HELP as PUSH_HELP, run as push};

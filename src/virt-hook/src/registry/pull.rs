@@ -13,7 +13,7 @@ use sigstore_bundle::{Bundle, PublicKey};
 use super::connection::{Connection, make_directory, reference};
 use super::manifest_content::PulledHook;
 use super::pulled_hooks::pull_hooks;
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::output::{Report, Style};
 use crate::signatures;
 

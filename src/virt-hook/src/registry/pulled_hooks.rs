@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use super::image_hooks::image_hooks;
 use super::manifest_content::{MAX_PRINTED, MAX_TEXT, PulledHook, blob, digest_of, layers};
 use super::{INDEXES, failure};
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::image::{SIGNATURE_ANNOTATION, is_hook_name};
 use crate::interactive_compile;
 

@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 
 use super::connection::{Connection, MAX_BLOB, reference};
 use super::{INDEXES, failure};
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::output::{Report, Style};
 
 pub(crate) const HELP: &str = "\

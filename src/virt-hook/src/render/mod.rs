@@ -8,7 +8,7 @@ use hook_host::HookPoint;
 use kubevirt_api::vmi::Vmi;
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
 use crate::module_chain::HookOptions;
 use crate::module_files;

@@ -10,7 +10,7 @@ use hook_host::record::{ReadError, Record};
 use hook_host::replay::{ReplayError, ReplayResult, replay};
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::interactive_compile;
 use crate::output::{ChangeReport, Report, RunReport, Style};
 use crate::tokio_runtime::runtime;

@@ -9,7 +9,7 @@ use hook_host::{HookInfo, HookPoint, MigrationParameters, Reason};
 use serde::Serialize;
 
 use crate::cloud_init_documents;
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
 use crate::module_chain::HookOptions;
 use crate::module_files;

@@ -19,7 +19,7 @@ use hook_host::{Chain, PodConfig};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cgroup_limits::CgroupLimits;
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::PodFacts;
 use crate::module_chain::{self, HookOptions};
 use crate::module_files::{self, HookModule};

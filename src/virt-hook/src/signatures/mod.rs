@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Context;
 use sigstore_bundle::KeyError;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::input_file;
 use crate::interactive_compile;
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use sigstore_bundle::{Bundle, SigningKey};
 
 use super::{key, module};
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::output::{Report, Style};
 use crate::output_file;
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 use sigstore_bundle::{Bundle, MAX_BUNDLE, PublicKey};
 
 use super::{key, module};
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::input_file;
 use crate::output::{Report, Style};
 

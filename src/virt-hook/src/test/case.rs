@@ -10,7 +10,7 @@ use hook_host::{HookError, HookPoint, MigrationParameters};
 use super::case_files::{self, DEVICE, DOMAIN, HOOK, HOST, MIGRATION, OPTIONS, POD, POLICY, VMI};
 use super::expected_files::Actual;
 use crate::cloud_init_documents;
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource, input_file};
 use crate::module_chain::HookOptions;
 use crate::module_files::HookModule;

@@ -13,7 +13,7 @@ use domain_xml::{Document, diff};
 use hook_host::AttachedDevice;
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::inputs::input_file;
 use crate::output::{ChangeReport, Style, changes, lines};
 

@@ -14,7 +14,7 @@ use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit_codes::Failure;
 use crate::module_chain;
 use crate::module_files::{self, HookModule};
 use crate::output::{Report, Style};

@@ -6,8 +6,8 @@ mod images;
 mod lying_registry;
 #[path = "../pod/mod.rs"]
 mod pod;
-#[path = "../program/mod.rs"]
-mod program;
+#[path = "../virt_hook_program/mod.rs"]
+mod virt_hook_program;
 mod real_registry;
 mod token_server;
 mod wrong_answers;
@@ -20,7 +20,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use lying_registry::LyingRegistry;
-use program::{ProgramOutput, program, signing_key, text};
+use virt_hook_program::{ProgramOutput, program, signing_key, text};
 use real_registry::{Access, RealRegistry};
 
 fn virt_hook(arguments: &[&str], input: &str) -> ProgramOutput {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use tests::fixture::LauncherFixture;
+use tests::launcher_fixture::LauncherFixture;
 use tests::migration::{MigrationPods, inactive_xml, migration_of};
 use tests::pod::Pod;
 use tests::virt_handler::Event;

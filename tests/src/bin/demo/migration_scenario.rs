@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tests::fixture::BOOT;
+use tests::launcher_fixture::BOOT;
 use tests::install_hooks;
 use tests::migration::{MigrationPods, PreparedMigration, migrating, stock_options};
 use tests::pod::LauncherUser;

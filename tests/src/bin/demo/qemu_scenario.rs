@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use tests::fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::install_hooks;
 use tests::pod::LauncherUser;
 use tests::virt_handler::Phase;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
-use tests::fixture::{EVENT, LauncherFixture};
+use tests::launcher_fixture::{EVENT, LauncherFixture};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tests::fixture::LauncherFixture;
+use tests::launcher_fixture::LauncherFixture;
 
 use crate::process_memory::{self, Memory};
 

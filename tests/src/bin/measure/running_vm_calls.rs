@@ -7,7 +7,7 @@ use std::os::unix::fs::chown;
 use anyhow::Result;
 use proto::cmd::v1::EmptyRequest;
 use serde_json::json;
-use tests::fixture::{LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 

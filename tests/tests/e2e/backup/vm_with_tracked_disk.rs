@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tests::fixture::{LauncherFixture, PreparedPod};
+use tests::launcher_fixture::{LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::virt_handler::{Answer, Event};
 use tests::vmi_builder::Vmi;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tests::fixture::LauncherFixture;
+use tests::launcher_fixture::LauncherFixture;
 use tests::migration::guest_load;
 use tests::migration::{PreparedMigration, Shuttle, defined_domains, stock_options};
 use tests::pod::{LauncherUser, Pod, Process};

@@ -8,15 +8,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use tests::fixture::EVENT;
+use tests::launcher_fixture::EVENT;
 use tokio::task::JoinHandle;
 
 use self::migrations::Guest;
 use self::process_resources::Holdings;
 use crate::expectations::nothing_left;
 use crate::foreign_clients::mixed_commands;
-use crate::row::{Call, Phase, Program, Setup};
-use crate::runner::save_logs;
+use crate::matrix_row::{Call, Phase, Program, Setup};
+use crate::matrix_runner::save_logs;
 use crate::test_vm::{TestVm, ask};
 
 /// The number of boots on libvirt's test driver and on QEMU; each half in one pod's directories.

@@ -1,19 +1,19 @@
 //! Faults of live migrations. After each row exactly one side runs the VM or none does, both sides' states say so, and a
 //! second migration works. The VM goes on to the next row where it is.
 
-mod outcome;
-mod row;
+mod outcome_checks;
+mod matrix_row;
 mod row_run;
 mod sidecars;
-mod table;
+mod migration_matrix;
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use row::{MigrationRow, Outcome};
+use matrix_row::{MigrationRow, Outcome};
 use row_run::{RunningVm, Trial};
-use table::MIGRATIONS;
+use migration_matrix::MIGRATIONS;
 
 /// The time limit of a row.
 const LONGEST: Duration = Duration::from_secs(240);
@@ -76,7 +76,7 @@ async fn play(
 ) -> Result<Option<RunningVm>> {
     trial.prepare(vm, row.target).await?;
     trial.play(row).await?;
-    let side = outcome::check(trial, row).await?;
+    let side = outcome_checks::check(trial, row).await?;
     trial.keep_story();
     if row.outcome == Outcome::Nowhere {
         return Ok(None);

@@ -2,7 +2,7 @@
 //!
 //! libvirt compares the domain that the target makes of the source's with the source's, and refuses what the guest would
 //! notice. Its message names no hook, so that each hook's changes are compared first. The table is
-//! `accepted.txt`; what it does not list is refused.
+//! `accepted_changes.txt`; what it does not list is refused.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ use domain_xml::{Change, Document, PathPattern};
 use super::permission::{Checker, Permission};
 use super::{Grant, Layer};
 
-const ACCEPTED: &str = include_str!("accepted.txt");
+const ACCEPTED: &str = include_str!("accepted_changes.txt");
 const REMEDY: &str = "a migration's target must keep the machine that the guest runs on; \
      let the hook leave this as it is when the reason is migration-target";
 

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use domain_xml::matching::{DocumentIndex, ElementAt, PatternReach, PatternSet};
 use domain_xml::{Budget, Change, ChangeKind, Part, Place};
 
-use super::danger::{self, DangerKind, Presence};
+use super::dangerous_set::{self, DangerKind, Presence};
 use super::pattern_hint;
 use super::read_once_elements::is_read_once;
 use super::refusal::{Reason, Refusal, refusal};
-use super::reserved::{self, Reserved};
+use super::reserved_nodes::{self, Reserved};
 
 type Checked = Result<(), Box<Refusal>>;
 
@@ -138,11 +138,11 @@ impl<'a> Check<'_, 'a> {
         let ats = || before.iter().chain(&after);
         let danger = |at: &Option<ElementAt<'_>>, presence| {
             let at = at.as_ref()?;
-            danger::of_element(at.element, at.parent, presence)
+            dangerous_set::of_element(at.element, at.parent, presence)
         };
         let danger = danger(&before, gone).or_else(|| danger(&after, now(&before)));
-        let explicit = danger.filter(|kind| danger::must_be_named(*kind, inside));
-        let reserved = ats().find_map(|at| reserved::reserved(depth, at.element, at.parent));
+        let explicit = danger.filter(|kind| dangerous_set::must_be_named(*kind, inside));
+        let reserved = ats().find_map(|at| reserved_nodes::reserved(depth, at.element, at.parent));
         let mut ambiguous = around.and_then(|around| around.ambiguous);
         let start = around.is_none().then(|| PatternReach::start(self.set));
         let from = start.as_ref().or(around.map(|around| &around.reach));
@@ -230,13 +230,13 @@ impl<'a> Check<'_, 'a> {
         changed: &Spot<'a>,
         path: &impl Fn() -> String,
     ) -> Checked {
-        let name = danger::local(changed.name());
-        if !is_read_once(danger::local(parent.name()), name) {
+        let name = dangerous_set::local(changed.name());
+        if !is_read_once(dangerous_set::local(parent.name()), name) {
             return Ok(());
         }
         let is_twin = |at: &ElementAt<'a>| {
             let own = [&changed.before, &changed.after].into_iter().flatten();
-            danger::local(at.element.name()) == name
+            dangerous_set::local(at.element.name()) == name
                 && !own
                     .into_iter()
                     .any(|own| std::ptr::eq(own.element, at.element))
@@ -344,7 +344,7 @@ impl<'a> Spot<'a> {
         }
         let danger = |at: &Option<ElementAt<'_>>, presence| {
             let at = at.as_ref()?;
-            danger::of_attribute(name, at.element, at.parent, presence)
+            dangerous_set::of_attribute(name, at.element, at.parent, presence)
         };
         danger(&self.before, Presence::Before).or_else(|| danger(&self.after, now(&self.before)))
     }

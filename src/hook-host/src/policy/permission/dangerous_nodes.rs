@@ -3,7 +3,7 @@
 use domain_xml::matching::{DocumentIndex, ElementAt};
 use domain_xml::{Change, ChangeKind, Part, Place};
 
-use super::danger::{self, DangerKind, Presence};
+use super::dangerous_set::{self, DangerKind, Presence};
 use super::pattern_hint;
 use super::read_once_elements::is_read_once;
 
@@ -116,7 +116,7 @@ impl Search<'_> {
             inside = self.element(&at, inside, change.path.clone());
         }
         if let (Part::Attribute(name), None) = (&place.part, inside) {
-            let kind = danger::of_attribute(name, at.element, at.parent, self.presence);
+            let kind = dangerous_set::of_attribute(name, at.element, at.parent, self.presence);
             self.add(kind, change.path.clone());
         }
         Some(())
@@ -129,19 +129,19 @@ impl Search<'_> {
         let mut inside = None;
         let mut around = trail.iter().take(level.saturating_sub(1));
         loop {
-            let kind = danger::of_element(parent.element, parent.parent, self.presence);
+            let kind = dangerous_set::of_element(parent.element, parent.parent, self.presence);
             inside = kind
-                .filter(|kind| danger::must_be_named(*kind, inside))
+                .filter(|kind| dangerous_set::must_be_named(*kind, inside))
                 .or(inside);
             let Some(index) = around.next() else { break };
             parent = side.child(&parent, *index)?;
         }
         let own = level.checked_sub(1).and_then(|last| trail.get(last));
         let name = self.path_name();
-        let parent_name = danger::local(parent.element.name());
+        let parent_name = dangerous_set::local(parent.element.name());
         let mut index = 0;
         while let Some(child) = side.child(&parent, index) {
-            let child_name = danger::local(child.element.name());
+            let child_name = dangerous_set::local(child.element.name());
             if Some(&index) != own && child_name == name && is_read_once(parent_name, &name) {
                 self.subtree(side, child, inside);
             }
@@ -155,7 +155,7 @@ impl Search<'_> {
         let parent = pattern_hint::parent(self.path);
         let step = &self.path[parent.len()..];
         let name = step.trim_start_matches('/').split('[').next();
-        danger::local(name.unwrap_or_default()).to_owned()
+        dangerous_set::local(name.unwrap_or_default()).to_owned()
     }
 
     fn add(&mut self, kind: Option<DangerKind>, path: String) {
@@ -172,8 +172,8 @@ impl Search<'_> {
         inside: Option<DangerKind>,
         path: String,
     ) -> Option<DangerKind> {
-        let kind = danger::of_element(at.element, at.parent, self.presence);
-        let kind = kind.filter(|kind| danger::must_be_named(*kind, inside));
+        let kind = dangerous_set::of_element(at.element, at.parent, self.presence);
+        let kind = kind.filter(|kind| dangerous_set::must_be_named(*kind, inside));
         self.add(kind, path);
         kind.or(inside)
     }
@@ -220,7 +220,7 @@ impl Search<'_> {
 
     fn attributes(&mut self, at: &ElementAt<'_>, path: &str) {
         for attribute in at.element.attribute_names() {
-            let kind = danger::of_attribute(attribute, at.element, at.parent, self.presence);
+            let kind = dangerous_set::of_attribute(attribute, at.element, at.parent, self.presence);
             self.add(kind, format!("{path}/@{attribute}"));
         }
     }

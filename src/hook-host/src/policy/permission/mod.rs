@@ -17,14 +17,14 @@
 //! except for security labels. What is [`Reserved`] is permitted by nothing.
 
 mod change_check;
-mod danger;
+mod dangerous_set;
 mod dangerous_nodes;
 #[cfg(test)]
 pub(crate) mod libvirt_schema;
 mod pattern_hint;
 mod read_once_elements;
 mod refusal;
-mod reserved;
+mod reserved_nodes;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -33,13 +33,13 @@ use domain_xml::matching::{DocumentIndex, PatternSet};
 use domain_xml::{Budget, Change, Document, Part, PathPattern};
 
 use change_check::{Check, Spot};
-pub(crate) use danger::local;
-pub use danger::{DangerKind, REVIEWED_LIBVIRT, UnknownDanger, unreviewed_libvirt};
+pub(crate) use dangerous_set::local;
+pub use dangerous_set::{DangerKind, REVIEWED_LIBVIRT, UnknownDanger, unreviewed_libvirt};
 pub use dangerous_nodes::Danger;
 pub(crate) use read_once_elements::first_twin;
 use refusal::refusal;
 pub use refusal::{Reason, Refusal};
-pub use reserved::Reserved;
+pub use reserved_nodes::Reserved;
 
 /// Whether patterns permit a change.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use domain_xml::{Budget, Element};
 
-use super::danger::local;
+use super::dangerous_set::local;
 
 /// Lines of a parent and the children that it has once at most.
 const LIST: &str = include_str!("read_once_elements.txt");

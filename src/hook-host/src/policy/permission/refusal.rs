@@ -1,7 +1,7 @@
 //! Why a change is not permitted.
 
-use super::danger::DangerKind;
-use super::reserved::Reserved;
+use super::dangerous_set::DangerKind;
+use super::reserved_nodes::Reserved;
 
 /// A node whose change is not permitted, and the pattern that would permit it.
 #[derive(Debug, Clone, PartialEq, Eq)]

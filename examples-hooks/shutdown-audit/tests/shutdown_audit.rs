@@ -1,0 +1,29 @@
+//! The hook as plain Rust, and its module under wasmtime.
+#![allow(missing_docs)]
+
+use shutdown_audit_hook::ShutdownAudit;
+use hooks_sdk_testing::{Hook, hook_host::Invocation};
+
+#[hooks_sdk_testing::test(ShutdownAudit)]
+fn the_end_is_logged_with_the_name(hook: Hook) {
+    let hook = hook.with_invocation(Invocation {
+        namespace: "default".into(),
+        name: "vm".into(),
+        uid: "u-1".into(),
+        ..Invocation::default()
+    });
+    let ran = hook.shutdown();
+    assert!(
+        ran.logged("audit: vm=default/vm uid=u-1 event=ended"),
+        "{:?}",
+        ran.log
+    );
+    ran.ok();
+}
+
+#[hooks_sdk_testing::test(ShutdownAudit)]
+fn where_nothing_is_known_it_says_that_much(hook: Hook) {
+    let ran = hook.shutdown();
+    assert!(ran.logged("audit: vm=/ uid= event=ended"), "{:?}", ran.log);
+    ran.ok();
+}

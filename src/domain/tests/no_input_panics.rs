@@ -1,0 +1,158 @@
+//! No input makes the conversion or the reading panic.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "no_input_panics/generated.rs"]
+mod generated;
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use domain::convert::convert;
+use domain::host_facts::HostFacts;
+use domain::parse::parse;
+use domain::pod_network::{Dns, Lease};
+use domain::render::render;
+use kubevirt_api::virtual_machine_options::Options;
+use kubevirt_api::vmi::Vmi;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// The corpus' files with this ending.
+fn corpus(directory: &str, ending: &str) -> Vec<String> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/corpus")
+        .join(directory);
+    let mut paths: Vec<_> = fs::read_dir(directory)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    paths.retain(|path| path.to_str().unwrap().ends_with(ending));
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect()
+}
+
+fn vmis() -> &'static [Value] {
+    static VMIS: OnceLock<Vec<Value>> = OnceLock::new();
+    VMIS.get_or_init(|| {
+        corpus("convert", ".vmi.json")
+            .iter()
+            .map(|text| serde_json::from_str(text).unwrap())
+            .collect()
+    })
+}
+
+fn domains() -> &'static [String] {
+    static DOMAINS: OnceLock<Vec<String>> = OnceLock::new();
+    DOMAINS.get_or_init(|| corpus("notify", ".dumpxml.xml"))
+}
+
+/// A value that does not belong where it is put.
+fn intruder() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        Just(json!(true)),
+        Just(json!({})),
+        Just(json!([])),
+        Just(json!([null])),
+        Just(json!(-1)),
+        Just(json!(u64::MAX)),
+        Just(json!(1e300)),
+        Just(json!("")),
+        Just(json!("9999999999999999999Ei")),
+        Just(json!("<&\"'\u{0}\r\n>")),
+        "[ -~]{0,12}".prop_map(Value::from),
+        any::<u32>().prop_map(Value::from),
+    ]
+}
+
+/// Puts the value at one of the places of the tree, counted depth first.
+fn replace(tree: &mut Value, place: &mut usize, value: &Value) {
+    if *place == 0 {
+        *tree = value.clone();
+        *place = usize::MAX;
+        return;
+    }
+    *place -= 1;
+    match tree {
+        Value::Object(fields) => fields
+            .values_mut()
+            .for_each(|field| replace(field, place, value)),
+        Value::Array(elements) => elements
+            .iter_mut()
+            .for_each(|element| replace(element, place, value)),
+        _ => {}
+    }
+}
+
+fn convert_all_the_way(text: &[u8]) {
+    let Ok(vmi) = Vmi::from_yaml_or_json(text) else {
+        return;
+    };
+    let Ok(spec) = convert(&vmi, &Options::default(), &HostFacts::default()) else {
+        return;
+    };
+    parse(&render(&spec)).expect("what is rendered can be read");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
+
+    #[test]
+    fn mutated_vmis(
+        vmi in prop::sample::select(vmis()),
+        edits in prop::collection::vec((0_usize..200, intruder()), 1..4),
+    ) {
+        let mut vmi = vmi;
+        for (mut place, value) in edits {
+            replace(&mut vmi, &mut place, &value);
+        }
+        convert_all_the_way(vmi.to_string().as_bytes());
+    }
+
+    #[test]
+    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..512)) {
+        convert_all_the_way(&bytes);
+        let _ = domain::resource_claims::device(&String::from_utf8_lossy(&bytes), "request");
+    }
+
+    #[test]
+    fn mutated_domains(
+        xml in prop::sample::select(domains()),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), "[<>/='\"a-z0-9-]{0,3}"), 1..6),
+    ) {
+        let mut xml = xml;
+        for (place, text) in edits {
+            let place = place.index(xml.len());
+            if xml.is_char_boundary(place) && xml.is_char_boundary(place + 1) {
+                xml.replace_range(place..=place, &text);
+            }
+        }
+        if let Ok(spec) = parse(&xml) {
+            serde_json::to_vec(&spec).unwrap();
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_virt_handler_and_the_kubelet_leave_is_read_or_refused(
+        bytes in prop::collection::vec(any::<u8>(), 0..400),
+        ip in "[0-9.:a-f]{0,16}",
+        base64 in "[A-Za-z0-9/+=]{0,12}",
+        words in "(nameserver|search|[a-z0-9.:_-]{0,70}|[ \t\n]){0,40}",
+    ) {
+        let _ = Lease::bridge(&bytes, Ipv4Addr::LOCALHOST);
+        let net = json!({"IP": ip, "Mask": base64});
+        let file = json!({"IP": net, "MAC": base64, "Gateway": ip, "Routes": [{"Dst": net, "Gw": ip}]});
+        let _ = Lease::bridge(file.to_string().as_bytes(), Ipv4Addr::LOCALHOST);
+        let dns = Dns::parse(&words).with_subdomain(&base64);
+        prop_assert!(!dns.v4.is_empty() || !dns.v6.is_empty());
+        prop_assert!(dns.search.iter().all(|domain| domain.len() <= 253 && !domain.split('.').any(str::is_empty)));
+    }
+}

@@ -1,0 +1,212 @@
+//! VMIs generated from one with every field: each field is removed, kept or set to an extreme value.
+
+use domain::access_credentials::{GuestCredentials, agent_credentials};
+use domain::cloud_init;
+use domain::convert::{convert, matched_volumes};
+use domain::disk_expansion::image_expansions;
+use domain::host_facts::HostFacts;
+use domain::hotplug_ports::DefinitionPlan;
+use domain::parse::parse;
+use domain::pod_network::taps;
+use domain::render::render;
+use domain::required_files::required_files;
+use domain::resource_claims::claimed_requests;
+use kubevirt_api::virtual_machine_options::Options;
+use kubevirt_api::vmi::Vmi;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+const VMI: &str = include_str!("every_field.vmi.json");
+const OPTIONS: &str = include_str!("every_field.options.json");
+const HOST: &str = include_str!("every_field.host.json");
+
+/// Numbers that decide what happens to each field (xorshift; proptest gives the seed).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+
+    fn one_in(&mut self, sides: u64) -> bool {
+        self.roll(sides) == 0
+    }
+
+    fn pick<'a, T>(&mut self, values: &'a [T]) -> &'a T {
+        let place = self.roll(u64::try_from(values.len()).unwrap());
+        &values[usize::try_from(place).unwrap()]
+    }
+}
+
+const WORDS: [&str; 14] = [
+    "",
+    "auto",
+    "shared",
+    "virtio",
+    "scsi",
+    "-1",
+    "0",
+    "1m",
+    "9223372036854775807",
+    "9999999999999999999Ei",
+    "-8Ei",
+    "0000:00:00.0",
+    "<&\"'\u{0}\u{1}\r\n\t]]>",
+    "é\u{202e}\u{ffff}",
+];
+const NUMBERS: [u64; 10] = [
+    0,
+    1,
+    2,
+    255,
+    65_535,
+    1 << 31,
+    u32::MAX as u64,
+    1 << 53,
+    i64::MAX as u64,
+    u64::MAX,
+];
+
+/// Changes one field in `rarity`; every third of these is left out, the others become extreme.
+fn shake(value: &mut Value, dice: &mut Dice, rarity: u64) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, _| !dice.one_in(rarity * 3));
+            fields
+                .values_mut()
+                .for_each(|field| shake(field, dice, rarity));
+        }
+        Value::Array(elements) => {
+            if dice.one_in(rarity * 2) {
+                let copies = elements.clone();
+                elements.extend(copies);
+            }
+            elements.retain(|_| !dice.one_in(rarity * 3));
+            elements
+                .iter_mut()
+                .for_each(|element| shake(element, dice, rarity));
+        }
+        leaf if dice.one_in(rarity) => *leaf = extreme(leaf, dice),
+        _ => {}
+    }
+}
+
+fn extreme(leaf: &Value, dice: &mut Dice) -> Value {
+    match leaf {
+        Value::Bool(value) => json!(!value),
+        Value::Number(_) if dice.one_in(6) => json!(-1),
+        Value::Number(_) => json!(dice.pick(&NUMBERS)),
+        Value::String(_) if dice.one_in(12) => json!("x".repeat(5000)),
+        _ => json!(dice.pick(&WORDS)),
+    }
+}
+
+fn shaken(text: &str, dice: &mut Dice, rarity: u64) -> Value {
+    let mut value: Value = serde_json::from_str(text).unwrap();
+    shake(&mut value, dice, rarity);
+    value
+}
+
+/// Everything that takes a VMI.
+fn run(vmi: &Value, options: Value, host: Value) -> Result<(), String> {
+    let vmi = Vmi::from_json(vmi.to_string().as_bytes()).map_err(|error| error.to_string())?;
+    let options: Options = serde_json::from_value(options).map_err(|error| error.to_string())?;
+    let host: HostFacts = serde_json::from_value(host).map_err(|error| error.to_string())?;
+    let _ = taps(&vmi, &options);
+    let _ = matched_volumes(&vmi, &options, &host);
+    let _ = cloud_init::read(&vmi, &NoSecrets);
+    let spec = convert(&vmi, &options, &host).map_err(|error| error.to_string())?;
+    let _ = required_files(domain::convert::Purpose::Boot, &vmi, &spec, &host);
+    for growth in image_expansions(&vmi, &spec) {
+        let sizes = [None, Some(0), Some(u64::MAX)].map(|usable| growth.size(usable));
+        assert!(sizes[1].is_none() && sizes[2] == sizes[0], "{growth:?}");
+    }
+    let _ = GuestCredentials::read(&agent_credentials(&vmi), &NoSecrets);
+    let _ = claimed_requests(&vmi);
+    let xml = render(&spec);
+    parse(&xml).expect("what is rendered can be read");
+    if let Ok(definition) = DefinitionPlan::plan(&vmi, xml) {
+        let second = definition.second(definition.first());
+        if let Some(second) = second.expect("what was defined can be read") {
+            parse(&second).expect("what is defined last can be read");
+        }
+    }
+    Ok(())
+}
+
+struct NoSecrets;
+
+impl cloud_init::SecretSource for NoSecrets {
+    fn file(&self, _: &str, _: &str) -> Result<Option<Vec<u8>>, cloud_init::SecretError> {
+        Ok(None)
+    }
+    fn names(&self, _: &str) -> Result<Vec<String>, cloud_init::SecretError> {
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn the_vmi_with_every_field_converts() {
+    let value = |text| serde_json::from_str::<Value>(text).unwrap();
+    assert_eq!(run(&value(VMI), value(OPTIONS), value(HOST)), Ok(()));
+}
+
+/// Most fields must stay for anything to convert, so rare changes come first.
+#[test]
+fn some_generated_vmis_convert() {
+    let converted = (1..500_u64).filter(|seed| {
+        let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let vmi = shaken(VMI, &mut dice, 200);
+        run(
+            &vmi,
+            shaken(OPTIONS, &mut dice, 200),
+            shaken(HOST, &mut dice, 400),
+        )
+        .is_ok()
+    });
+    assert!(converted.count() > 20);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1500) })]
+
+    #[test]
+    fn fields_left_out_kept_and_extreme(seed in 1_u64.., rarity in prop::sample::select(vec![3_u64, 10, 40, 160])) {
+        let mut dice = Dice(seed);
+        let vmi = shaken(VMI, &mut dice, rarity);
+        let _ = run(&vmi, shaken(OPTIONS, &mut dice, rarity * 2), shaken(HOST, &mut dice, rarity * 2));
+    }
+}
+
+fn many(count: usize, bus: &str) -> Value {
+    let names = (0..count).map(|disk| format!("d{disk}"));
+    let disks: Vec<_> = names
+        .clone()
+        .map(|name| json!({"name": name, "disk": {"bus": bus}}))
+        .collect();
+    let volumes: Vec<_> = names
+        .map(|name| json!({"name": name, "emptyDisk": {"capacity": "1Mi"}}))
+        .collect();
+    json!({"metadata": {"name": "vm"}, "spec": {"volumes": volumes, "domain": {"devices": {"disks": disks}}}})
+}
+
+fn many_disks(count: usize) -> Result<usize, String> {
+    let vmi = Vmi::from_json(many(count, "virtio").to_string().as_bytes()).unwrap();
+    let spec = convert(&vmi, &Options::default(), &HostFacts::default())
+        .map_err(|error| error.to_string())?;
+    let disks = spec.devices.disks.iter();
+    let names: std::collections::HashSet<_> = disks.map(|disk| &disk.target.device).collect();
+    Ok(names.len())
+}
+
+#[test]
+fn ten_thousand_disks() {
+    assert_eq!(many_disks(4096), Ok(4096));
+    assert_eq!(
+        many_disks(10_000),
+        Err("spec.domain.devices.disks has 10000 disks, more than 4096".into())
+    );
+}

@@ -1,0 +1,192 @@
+mod libvirt_schema_names;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use domain_xml::{Document, diff};
+
+use super::rule::{Rule, When};
+use super::rule_table::RULES;
+use super::{DangerKind, INDEX, Presence, REVIEWED_LIBVIRT, unreviewed_libvirt};
+use crate::policy::permission::libvirt_schema::{self, Leaf, Schema, Values};
+use crate::policy::permission::{Checker, dangerous};
+
+/// For each rule that is about values: where, a harmless value, and a dangerous one.
+const VALUES: &[(&str, &str, &str)] = &[
+    ("/domain/on_crash", "destroy", "coredump-restart"),
+    ("/domain/devices/disk/@type", "block", "dir"),
+    ("/domain/devices/disk/backingStore/@type", "file", "network"),
+    ("/domain/devices/disk/@device", "cdrom", "lun"),
+    (
+        "/domain/devices/tpm/backend/@type",
+        "emulator",
+        "passthrough",
+    ),
+    ("/domain/devices/smartcard/@mode", "passthrough", "host"),
+    ("/domain/devices/input/@type", "tablet", "evdev"),
+    ("/domain/devices/serial/@type", "pty", "file"),
+    ("/domain/devices/parallel/@type", "null", "dev"),
+    ("/domain/devices/console/@type", "pty", "tcp"),
+    ("/domain/devices/channel/@type", "unix", "pipe"),
+    ("/domain/devices/redirdev/@type", "spicevmc", "tcp"),
+    ("/domain/devices/smartcard/@type", "spicevmc", "unix"),
+    ("/domain/devices/graphics/@type", "vnc", "dbus"),
+    (
+        "/domain/devices/graphics/@keymap",
+        "de",
+        "../../../etc/passwd",
+    ),
+    ("/domain/devices/video/driver/@name", "qemu", "vhostuser"),
+    ("/domain/devices/audio/@type", "none", "pulseaudio"),
+    ("/domain/devices/graphics/gl/@enable", "no", "yes"),
+    ("/domain/os/smbios/@mode", "sysinfo", "host"),
+    ("/domain/devices/watchdog/@action", "reset", "dump"),
+    ("/domain/clock/@timezone", "Europe/Berlin", ":/etc/shadow"),
+];
+
+/// Where only an element that was there counts: a new one needs the grant of its source.
+const TURN: &[&str] = &[
+    "/domain/devices/disk/@type",
+    "/domain/devices/disk/backingStore/@type",
+];
+
+/// A domain with this node, and the end of the path's last element.
+fn domain(path: &str, value: &str) -> String {
+    let mut steps: Vec<&str> = path.split('/').skip(2).collect();
+    let attribute = match steps.last() {
+        Some(last) if last.starts_with('@') => steps.pop(),
+        _ => None,
+    };
+    let (last, around) = steps.split_last().unwrap();
+    let open: String = around.iter().map(|step| format!("<{step}>")).collect();
+    let close: String = around
+        .iter()
+        .rev()
+        .map(|step| format!("</{step}>"))
+        .collect();
+    let node = match attribute {
+        Some(attribute) => format!("<{last} {}='{value}'/>", &attribute[1..]),
+        None => format!("<{last}>{value}</{last}>"),
+    };
+    format!("<domain>{open}{node}{close}</domain>")
+}
+
+fn danger(before: &str, after: &str) -> Option<DangerKind> {
+    let (before, after) = (
+        Document::parse(before).unwrap(),
+        Document::parse(after).unwrap(),
+    );
+    let changes = diff(&before, &after);
+    assert!(!changes.is_empty());
+    changes
+        .iter()
+        .find_map(|change| dangerous(change, &before, &after))
+}
+
+/// The node that a rule is about, in a domain.
+fn path_of(rule: &Rule) -> String {
+    let parent = rule
+        .parent
+        .map_or(String::new(), |parent| format!("{parent}/"));
+    let element = rule.element.unwrap_or("anything");
+    let attribute = rule
+        .attribute
+        .map_or(String::new(), |name| format!("/@{name}"));
+    format!("/domain/devices/{parent}{element}{attribute}")
+}
+
+#[test]
+fn every_rule_without_values_tells_its_node_from_others() {
+    for rule in RULES
+        .iter()
+        .filter(|rule| matches!(rule.when, When::Always))
+    {
+        let path = path_of(rule);
+        assert_eq!(
+            danger("<domain/>", &domain(&path, "x")),
+            Some(rule.kind),
+            "{path}"
+        );
+        assert_eq!(
+            danger(&domain(&path, "x"), "<domain/>"),
+            Some(rule.kind),
+            "{path}"
+        );
+        let last = path.rfind(['/', '@']).unwrap() + 1;
+        let other = format!("{}harmless", &path[..last]);
+        let edited = danger(&domain(&path, "x"), &domain(&path, "y"));
+        assert_eq!(edited, Some(rule.kind), "{path}");
+        let around: Vec<&str> = path.split('/').collect();
+        let is_in_danger = around
+            .iter()
+            .any(|step| INDEX.contains_key(&(false, *step)));
+        if rule.attribute.is_some() || !is_in_danger {
+            assert_eq!(danger("<domain/>", &domain(&other, "x")), None, "{other}");
+        }
+    }
+}
+
+#[test]
+fn every_rule_of_values_tells_them_apart() {
+    for (path, harmless, dangerous) in VALUES {
+        let (none, good, bad) = ("<domain/>", domain(path, harmless), domain(path, dangerous));
+        let expected = kind_of(path);
+        assert_eq!(danger(none, &good), None, "{path}");
+        let if_new = expected.filter(|_| !TURN.contains(path));
+        assert_eq!(danger(none, &bad), if_new, "{path}");
+        assert_eq!(danger(&good, &bad), expected, "{path}");
+        // Away from a dangerous value everyone may go.
+        assert_eq!(danger(&bad, &good), None, "{path}");
+    }
+    let of_values = RULES
+        .iter()
+        .filter(|rule| matches!(rule.when, When::AddedOrChangedTo(_) | When::ChangedTo(_)));
+    assert_eq!(of_values.count(), VALUES.len());
+}
+
+/// The class of a path by the names alone.
+fn kind_of(path: &str) -> Option<DangerKind> {
+    let document = Document::parse(&domain(path, "x")).unwrap();
+    let kinds = Checker::new(&[], &document, &document).kinds_of_names(true);
+    kinds.first().copied()
+}
+
+#[test]
+fn a_removed_readonly_is_dangerous_and_a_removed_disk_is_not() {
+    let disk = |inside: &str| format!("<domain><devices><disk>{inside}</disk></devices></domain>");
+    let kind = Some(DangerKind::DiskAccess);
+    assert_eq!(danger(&disk("<readonly/>"), &disk("")), kind);
+    assert_eq!(danger(&disk(""), &disk("<readonly/>")), None);
+    let none = "<domain><devices/></domain>";
+    assert_eq!(danger(&disk("<readonly/>"), none), None);
+    assert_eq!(danger(&disk("<shareable/>"), none), kind);
+}
+
+#[test]
+fn names_of_classes_are_read_back() {
+    for kind in DangerKind::ALL {
+        assert_eq!(kind.name().parse(), Ok(*kind));
+        assert_eq!(kind.name(), format!("{kind:?}"));
+    }
+    let error = "Disk".parse::<DangerKind>().unwrap_err().to_string();
+    assert!(error.contains("DiskFormat"), "{error}");
+}
+
+#[test]
+fn a_newer_libvirt_is_reported() {
+    assert_eq!(unreviewed_libvirt(11_003_000), None);
+    assert_eq!(unreviewed_libvirt(11_003_009), None);
+    assert_eq!(unreviewed_libvirt(9_000_000), None);
+    for newer in [11_004_000, 12_000_000] {
+        let warning = unreviewed_libvirt(newer).unwrap();
+        assert!(warning.contains("newer than 11.3"), "{warning}");
+    }
+}
+
+#[test]
+fn presence_decides_about_values() {
+    let document = Document::parse("<on_crash>coredump-destroy</on_crash>").unwrap();
+    let kind = |presence| super::of_element(document.root(), None, presence);
+    assert_eq!(kind(Presence::After), Some(DangerKind::CoreDump));
+    assert_eq!(kind(Presence::InPattern), Some(DangerKind::CoreDump));
+    assert_eq!(kind(Presence::Before), None);
+}

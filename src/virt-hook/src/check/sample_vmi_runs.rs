@@ -1,0 +1,348 @@
+//! Runs the hook twice on every sample VMI and checks its behaviour.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::Context;
+use domain_xml::{Document, PathPattern, diff};
+use hook_host::policy::permission::{Checker, Permission};
+use hook_host::{AttachedDevice, Description, HookPoint, PolicySource, Reason};
+
+use super::finding::{Finding, Verdict};
+use super::migrated_vmi::on_another_node;
+use super::sample_vmis::SampleVmi;
+use crate::cloud_init_documents;
+use crate::exit_codes::Failure;
+use crate::inputs::VmiInput;
+use crate::module_chain::{self, HookOptions};
+use crate::module_files;
+use crate::output::ChangeReport;
+use crate::simulated_pod::{HookResults, Hooks};
+
+/// Percentage of a limit from which on a finding mentions it.
+const MUCH: u64 = 50;
+
+/// The most changes that a line names.
+const MOST: usize = 4;
+/// The most characters of a value that a line shows.
+const MAX_VALUE: usize = 120;
+
+/// The hook and its runs on the sample VMIs.
+pub(super) struct BehaviourCheck {
+    hooks: Hooks,
+    wishes: Vec<PathPattern>,
+    pub(super) samples: Vec<SampleRun>,
+}
+
+/// The runs on one sample VMI.
+pub(super) struct SampleRun {
+    pub(super) name: String,
+    pub(super) input: VmiInput,
+    pub(super) once: HookResults,
+    /// The run on its own output; `None` if the first run failed.
+    again: Option<HookResults>,
+}
+
+impl BehaviourCheck {
+    /// Collects the hook and runs it on every sample VMI.
+    pub(super) fn of(
+        module: &Path,
+        description: &Description,
+        policy: Option<&Path>,
+        options: HookOptions,
+        samples: Vec<SampleVmi>,
+    ) -> Result<Self, Failure> {
+        let found = module_files::find(&[module.to_owned()]).map_err(Failure::Usage)?;
+        let place = tempfile::tempdir()
+            .context("making a temporary directory")
+            .map_err(Failure::Machine)?;
+        let policy = match policy {
+            Some(path) => path.to_owned(),
+            None => {
+                let module = std::slice::from_ref(description);
+                module_chain::write_granting_policy(module, place.path())
+                    .map_err(Failure::Machine)?
+            }
+        };
+        let options = HookOptions {
+            policy: PolicySource::File(policy),
+            ..options
+        };
+        let hooks = Hooks::collect(&found, options)?;
+        let wishes = description.wishes.iter();
+        let wishes = wishes.flat_map(|wishes| wishes.paths.clone()).collect();
+        let samples: Result<Vec<SampleRun>, Failure> = samples
+            .into_iter()
+            .map(|named| SampleRun::of(&hooks, named))
+            .collect();
+        Ok(Self {
+            samples: samples?,
+            hooks,
+            wishes,
+        })
+    }
+
+    /// Runs OnDefineDomain on `xml`. Returns the domain, or `None` if the hook vetoes or fails.
+    pub(super) fn define(&self, input: &VmiInput, xml: String) -> Result<Option<String>, Failure> {
+        let input = VmiInput {
+            xml,
+            ..input.clone()
+        };
+        let results = self.hooks.run(&input, &[HookPoint::OnDefineDomain])?;
+        Ok(results.error.is_none().then_some(results.xml))
+    }
+
+    /// Runs OnDefineDomain on the domain of a sample as it arrives on a migration's target, which is another node.
+    pub(super) fn arrive(&self, sample: &SampleRun) -> Result<HookResults, Failure> {
+        let mut input = sample
+            .input
+            .after(&sample.once.xml, &[], sample.once.cloud_init.clone());
+        input.invocation.reason = Reason::MigrationTarget;
+        input.vmi = on_another_node(&input.vmi).map_err(Failure::usage)?;
+        self.hooks.run(&input, &[HookPoint::OnDefineDomain])
+    }
+
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        vec![
+            self.does_its_work(),
+            self.keeps_to_its_wishes(),
+            self.uses_its_wishes(),
+            self.is_idempotent(),
+            self.stays_within_limits(),
+        ]
+    }
+
+    fn does_its_work(&self) -> Finding {
+        let name = "runs";
+        let expected = ["ok", "veto", "failed", "denied"];
+        let broken = self.runs(|outcome| !expected.contains(&outcome));
+        if !broken.is_empty() {
+            return Finding::unless_of_vmis(
+                name,
+                broken,
+                Verdict::Failed,
+                "",
+                "it breaks on a VMI",
+            );
+        }
+        let (samples, vetoes) = (self.samples.len(), self.runs(|outcome| outcome == "veto"));
+        if vetoes.len() == samples {
+            let message = "it refuses every VMI: give --vmi one that it lets pass";
+            return Finding::unless_of_vmis(name, vetoes, Verdict::Doubtful, "", message);
+        }
+        Finding::unless_of_vmis(
+            name,
+            self.runs(|outcome| outcome == "failed"),
+            Verdict::Doubtful,
+            format!("{samples} VMIs, {} vetoes, no crash", vetoes.len()),
+            "it cannot do its work on a VMI",
+        )
+    }
+
+    fn keeps_to_its_wishes(&self) -> Finding {
+        Finding::unless_of_vmis(
+            "changes",
+            self.runs(|outcome| outcome == "denied"),
+            Verdict::Failed,
+            "it changes nothing that it does not declare",
+            "it changes what it may not: declare it, or leave it alone",
+        )
+    }
+
+    /// An unused wish asks for a grant that the hook does not need.
+    fn uses_its_wishes(&self) -> Finding {
+        let used: BTreeSet<usize> = self
+            .samples
+            .iter()
+            .flat_map(|one| one.used(&self.wishes))
+            .collect();
+        let wishes = self.wishes.iter().enumerate();
+        let unused = wishes.filter(|(index, _)| !used.contains(index));
+        Finding::unless(
+            "wishes",
+            unused.map(|(_, wish)| wish.as_str().to_owned()).collect(),
+            Verdict::Doubtful,
+            "everything that it declares is used",
+            "declared and not used here: give --vmi one that makes the hook act, or declare less",
+        )
+    }
+
+    fn is_idempotent(&self) -> Finding {
+        let details = self
+            .samples
+            .iter()
+            .flat_map(SampleRun::second_run_differences);
+        Finding::unless_of_vmis(
+            "idempotent",
+            details.collect(),
+            Verdict::Failed,
+            "run again on what it made, it changes nothing",
+            "run again on what it made, it changes more: let it set what is to be, and not add to \
+             it; as a sidecar it is run two or three times",
+        )
+    }
+
+    fn stays_within_limits(&self) -> Finding {
+        let runs = || self.samples.iter().flat_map(|one| &one.once.runs);
+        let share = |part: u64, whole: u64| part.saturating_mul(100) / whole.max(1);
+        let memory = runs().max_by_key(|run| run.peak_memory);
+        let (peak, of_memory) = memory.map_or((0, 0), |run| {
+            let (peak, limit) = (run.peak_memory as u64, run.memory_limit as u64);
+            (peak >> 10, share(peak, limit))
+        });
+        let longest = runs().max_by_key(|run| run.duration_micros);
+        let (micros, of_time) = longest.map_or((0, 0), |run| {
+            let limit = run.deadline_millis.saturating_mul(1000);
+            (run.duration_micros, share(run.duration_micros, limit))
+        });
+        let message = format!(
+            "at most {peak} KiB of memory ({of_memory} % of what it has) and {micros} us a call \
+             ({of_time} %)"
+        );
+        let verdict = if of_memory.max(of_time) > MUCH {
+            Verdict::Doubtful
+        } else {
+            Verdict::Passed
+        };
+        Finding::new("limits", verdict, message)
+    }
+
+    /// The reasons of all first and second runs whose outcome matches.
+    fn runs(&self, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+        let reasons = self.samples.iter().flat_map(|one| {
+            let again = one.again.iter().flat_map(|results| &results.runs);
+            let runs = one.once.runs.iter().chain(again);
+            let runs = runs.filter(|run| wanted(&run.outcome));
+            runs.map(move |run| {
+                let reason = run.reason.as_deref().unwrap_or(&run.outcome);
+                format!("{}: {reason}", one.name)
+            })
+        });
+        let mut reasons: Vec<String> = reasons.collect();
+        reasons.dedup();
+        reasons
+    }
+}
+
+impl SampleRun {
+    /// What the hook changed of the domain, in one line.
+    pub(super) fn changed(&self) -> String {
+        let changes = self.once.runs.iter().flat_map(|run| &run.changes);
+        let changes: Vec<String> = changes
+            .filter(|change| change.path.starts_with("/domain"))
+            .map(in_one_line)
+            .collect();
+        let (shown, more) = changes.split_at(changes.len().min(MOST));
+        match more.len() {
+            0 => shown.join("; "),
+            more => format!("{}; and {more} more", shown.join("; ")),
+        }
+    }
+
+    fn of(hooks: &Hooks, named: SampleVmi) -> Result<Self, Failure> {
+        let SampleVmi { name, input, .. } = named;
+        let input = input.with_attached_devices();
+        let once = hooks.run(&input, &HookPoint::ALL)?;
+        let again = match &once.error {
+            Some(_) => None,
+            None => Some(hooks.run(
+                &input.after(&once.xml, &once.devices, once.cloud_init.clone()),
+                &HookPoint::ALL,
+            )?),
+        };
+        Ok(Self {
+            name,
+            input,
+            once,
+            again,
+        })
+    }
+
+    /// The indices of the wishes that the changes need.
+    fn used(&self, wishes: &[PathPattern]) -> Vec<usize> {
+        let domain = |xml: &str| Document::parse(xml).ok();
+        let device = |xml: &str| Some(AttachedDevice::parse(xml).ok()?.as_domain().clone());
+        let mut pairs = vec![(domain(&self.input.xml), domain(&self.once.xml))];
+        let devices = self.input.devices.iter().zip(&self.once.devices);
+        pairs.extend(devices.map(|(before, after)| (device(before), device(after))));
+        let pairs = pairs
+            .into_iter()
+            .filter_map(|(before, after)| before.zip(after));
+        pairs
+            .flat_map(|(before, after)| used_wishes(wishes, &before, &after))
+            .collect()
+    }
+
+    /// The differences between the output of the second run and that of the first.
+    fn second_run_differences(&self) -> Vec<String> {
+        let Some(again) = &self.again else {
+            return Vec::new();
+        };
+        if let Some(error) = &again.error {
+            return vec![format!("{}: the second time, {error}", self.name)];
+        }
+        let mut thoughts = differences(&self.name, &self.once.xml, &again.xml);
+        for (once, again) in self.once.devices.iter().zip(&again.devices) {
+            thoughts.extend(differences(&self.name, once, again));
+        }
+        let documents = |results: &HookResults| {
+            results
+                .cloud_init
+                .as_ref()
+                .map(cloud_init_documents::from_data)
+        };
+        let (once, again) = (documents(&self.once), documents(again));
+        for (name, text) in again.iter().flatten() {
+            if once.as_ref().and_then(|once| once.get(name)) != Some(text) {
+                thoughts.push(format!(
+                    "{}: the document {name} becomes another",
+                    self.name
+                ));
+            }
+        }
+        thoughts
+    }
+}
+
+/// The indices of the wishes that the changes from one domain to the other need.
+fn used_wishes(wishes: &[PathPattern], before: &Document, after: &Document) -> Vec<usize> {
+    let mut checker = Checker::new(wishes, before, after);
+    let changes = diff(before, after);
+    let used = changes
+        .iter()
+        .flat_map(|change| match checker.permits(change) {
+            Permission::Granted { by } => by,
+            Permission::Refused(_) => Vec::new(),
+        });
+    used.collect()
+}
+
+/// A change with its values before and after.
+pub(super) fn in_one_line(change: &ChangeReport) -> String {
+    let value = |text: &Option<String>| {
+        let text = text.as_deref()?;
+        let mut shown: String = text.chars().take(MAX_VALUE).collect();
+        if shown.len() < text.len() {
+            shown += "...";
+        }
+        Some(shown)
+    };
+    let path = &change.path;
+    match (value(&change.before), value(&change.after)) {
+        (Some(before), Some(after)) => format!("{path}: {before} becomes {after}"),
+        (Some(before), None) => format!("{path}: {before} is removed"),
+        (None, Some(after)) => format!("{path}: {after} is inserted"),
+        (None, None) => path.clone(),
+    }
+}
+
+/// One line for each difference between two domains.
+pub(super) fn differences(name: &str, before: &str, after: &str) -> Vec<String> {
+    match (Document::parse(before), Document::parse(after)) {
+        (Ok(before), Ok(after)) => diff(&before, &after)
+            .iter()
+            .map(|change| format!("{name}: {}", in_one_line(&change.into())))
+            .collect(),
+        (Err(error), _) | (_, Err(error)) => vec![format!("{name}: {error}")],
+    }
+}

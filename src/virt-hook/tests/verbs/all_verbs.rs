@@ -1,0 +1,168 @@
+//! What all verbs have in common: errors, exit codes, colours, help, the version.
+
+use super::{ProgramOutput, smbios, text, virt_hook, vmi, write};
+
+/// A module that was built before the package was renamed.
+#[test]
+fn every_verb_tells_the_packages_new_name() {
+    let module = tests::binaries::workspace().join("tests/fixtures/modules-of-former-wit-package/smbios.wasm");
+    let place = tempfile::tempdir().unwrap();
+    let vmi = vmi(place.path());
+    for (code, arguments) in [
+        (1, &["inspect", text(&module)][..]),
+        (1, &["check", text(&module), "--without-libvirt"]),
+        (2, &["render", "--vmi", text(&vmi), "--hook", text(&module)]),
+    ] {
+        let refused = virt_hook(arguments);
+        assert_eq!(refused.code, code, "{}{}", refused.out, refused.err);
+        let all = refused.out + &refused.err;
+        let told = all.lines().filter(|line| {
+            line.contains("built for kubevirt:hooks@0.1.0")
+                && line.contains("virt-hook:hooks@0.1.0 now: build it again")
+        });
+        assert_eq!(told.count(), 1, "{all}");
+    }
+}
+
+#[test]
+fn a_difference_is_coloured_when_it_is_asked_for_and_plain_in_a_pipe() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    let arguments = [
+        "render",
+        "--vmi",
+        text(&vmi),
+        "--hook",
+        text(&module),
+        "--diff",
+    ];
+    let plain = virt_hook(&arguments).ok();
+    assert!(
+        plain.contains("\n-\t\t<baseBoard/>\n+\t\t<baseBoard>\n") && !plain.contains('\u{1b}'),
+        "{plain}"
+    );
+    let always = [&arguments[..], &["--color", "always"]].concat();
+    assert!(
+        virt_hook(&always)
+            .ok()
+            .contains("\u{1b}[31m-\t\t<baseBoard/>\u{1b}[0m")
+    );
+    let never = [&arguments[..], &["--color", "never"]].concat();
+    assert_eq!(untimed(&virt_hook(&never).ok()), untimed(&plain));
+    let json = virt_hook(&[&always[..], &["--json"]].concat());
+    assert!(!json.out.contains("\\u001b"));
+    assert_ne!(
+        json.json()["result"]["before"],
+        json.json()["result"]["xml"]
+    );
+}
+
+/// Without the line that says how long it took.
+fn untimed(text: &str) -> Vec<&str> {
+    text.lines()
+        .filter(|line| !line.contains(" us, "))
+        .collect()
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    let command = format!(
+        "{} render --vmi {} --hook {} --diff",
+        env!("CARGO_BIN_EXE_virt-hook"),
+        vmi.display(),
+        module.display()
+    );
+    // util-linux's script runs a command on a terminal.
+    let on_terminal = |no_color: &str| {
+        let mut script = std::process::Command::new("script");
+        script.args(["--quiet", "--return", "--command", &command, "/dev/null"]);
+        let output = script
+            .env("NO_COLOR", no_color)
+            .env("TERM", "xterm")
+            .output();
+        ProgramOutput::from(output.unwrap()).ok()
+    };
+    assert!(on_terminal("").contains("\u{1b}[31m"));
+    assert!(!on_terminal("1").contains("\u{1b}["));
+}
+
+#[test]
+fn every_verb_explains_itself() {
+    let help = virt_hook(&["--help"]).ok();
+    let verbs = [
+        "new", "check", "inspect", "run", "render", "test", "bench", "compile", "serve", "replay",
+        "wrap", "image", "sign", "verify", "push", "pull",
+    ];
+    for verb in verbs {
+        assert!(help.contains(&format!("\n  {verb} ")), "{verb}: {help}");
+        let help = virt_hook(&[verb, "--help"]).ok();
+        for part in ["Examples:", "Exit codes:", "--json"] {
+            assert!(help.contains(part), "{verb}: {help}");
+        }
+    }
+}
+
+#[test]
+fn the_version_is_a_document_too() {
+    let shown = virt_hook(&["--version"]).ok();
+    assert!(shown.starts_with("virt-hook "), "{shown}");
+    let json = virt_hook(&["--version", "--json"]).json();
+    let result = &json["result"];
+    assert_eq!(result["wit"], "virt-hook:hooks@0.1.0");
+    assert!(
+        result["wasmtime"].as_str().unwrap().starts_with("48."),
+        "{json}"
+    );
+    assert!(result.as_object().unwrap().contains_key("commit"), "{json}");
+}
+
+/// Texts as they are, not as Rust writes them.
+#[test]
+fn verbose_lines_are_for_people() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    let run = virt_hook(&["run", text(&module), "--vmi", text(&vmi), "--verbose"]);
+    assert_eq!(run.code, 0, "{}", run.err);
+    assert!(
+        run.err.contains("outcome=changed") && run.err.contains("hook=smbios"),
+        "{}",
+        run.err
+    );
+    for rust in ["\\\"", "outcome=\"", "Some("] {
+        assert!(!run.err.contains(rust), "{rust}: {}", run.err);
+    }
+}
+
+/// A module that is not there, a text in its place, an empty VMI.
+#[test]
+fn what_cannot_be_used_has_exit_code_2_with_every_verb() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(place.path()));
+    let empty = write(place.path(), "empty.yaml", "");
+    let gone = "/nonexistent/hook.wasm";
+    for arguments in [
+        &["inspect", gone][..],
+        &["check", gone],
+        &["run", gone, "--vmi", text(&vmi)],
+        &["render", "--vmi", text(&vmi), "--hook", gone],
+        &["test", "--hook", gone, text(place.path())],
+        &["bench", gone],
+        &["compile", gone, "--into", text(place.path())],
+        &["wrap", gone, "--out", "x.wasm"],
+        &["image", gone, "--out", "layout"],
+        &["sign", gone, "--key", gone],
+        &["verify", gone, "--key", gone],
+        &["serve", "--module", gone],
+        &["replay", "/nonexistent.json", "--hook", gone],
+        &["run", text(&module), "--vmi", text(&empty)],
+        &["render", "--vmi", text(&empty)],
+        &["check", text(&module), "--vmi", text(&empty)],
+        &["bench", text(&module), "--vmi", text(&empty)],
+    ] {
+        let said = virt_hook(arguments);
+        assert_eq!(said.code, 2, "{arguments:?}: {}{}", said.out, said.err);
+        assert_eq!(said.err.lines().count(), 1, "{arguments:?}: {}", said.err);
+    }
+}

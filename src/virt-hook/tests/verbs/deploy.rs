@@ -1,0 +1,232 @@
+//! `deploy`: objects for kubectl, and what is refused before a cluster refuses it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{smbios, text, virt_hook, write};
+
+const VM: &str = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata:\n  name: web\n  namespace: shop\n\
+    spec:\n  runStrategy: Always\n  template:\n    metadata:\n      labels: {app: web}\n      annotations:\n        \
+    wasm-hooks.example.com/image: registry.example/hooks:1\n        \
+    wasm-hooks.example.com/standing: banner, serial\n        \
+    hooks.kubevirt.io/hookSidecars: '[{\"image\": \"other\"}]'\n    spec: {domain: {devices: {}}}\n";
+
+/// The example's module in a directory of the name.
+fn hook(place: &Path, name: &str) -> PathBuf {
+    let directory = place.join(name);
+    fs::create_dir(&directory).unwrap();
+    fs::copy(smbios(), directory.join("hook.wasm")).unwrap();
+    directory
+}
+
+/// The module with a custom section, so that it has more bytes and does the same.
+fn padded(place: &Path, bytes: usize) -> PathBuf {
+    let mut module = fs::read(smbios()).unwrap();
+    let name = b"padding";
+    let mut size = name.len() + 1 + bytes;
+    module.push(0);
+    while size >= 0x80 {
+        module.push((size & 0x7f) as u8 | 0x80);
+        size >>= 7;
+    }
+    module.push(size as u8);
+    module.push(name.len() as u8);
+    module.extend(name);
+    module.resize(module.len() + bytes, 0);
+    let path = place.join("padded.wasm");
+    fs::write(&path, module).unwrap();
+    path
+}
+
+#[test]
+fn annotations_join_those_of_the_vm() {
+    let place = tempfile::tempdir().unwrap();
+    let (hook, vm) = (
+        hook(place.path(), "smbios"),
+        write(place.path(), "vm.yaml", VM),
+    );
+    let annotations = |arguments: &[&str]| {
+        let common = [
+            "deploy",
+            text(&hook),
+            "--vm",
+            text(&vm),
+            "--namespace",
+            "shop",
+            "--json",
+        ];
+        let report = virt_hook(&[&common, arguments].concat()).json();
+        let manifests = report["result"]["manifests"].as_array().unwrap().clone();
+        let vm = manifests.last().unwrap();
+        assert_eq!(vm["spec"]["template"]["metadata"]["labels"]["app"], "web");
+        vm["spec"]["template"]["metadata"]["annotations"].clone()
+    };
+    let image = ["--as", "image", "--image", "registry.example/hooks:1"];
+    assert_eq!(
+        annotations(&image)["wasm-hooks.example.com/standing"],
+        "banner, serial,smbios"
+    );
+    let sidecar = ["--as", "sidecar", "--image", "registry.example/virt-hook:1"];
+    let sidecars = annotations(&sidecar)["hooks.kubevirt.io/hookSidecars"].clone();
+    let sidecars: Vec<Value> = serde_json::from_str(sidecars.as_str().unwrap()).unwrap();
+    assert_eq!(sidecars[0], json!({"image": "other"}));
+    assert_eq!(sidecars[1]["configMap"]["name"], "smbios");
+    assert_eq!(sidecars.len(), 2);
+}
+
+#[test]
+fn a_config_map_has_hook_yaml_and_signature() {
+    let place = tempfile::tempdir().unwrap();
+    let hook = hook(place.path(), "smbios");
+    write(&hook, "hook.yaml", "# mine\npriority: 3\n");
+    let key = super::virt_hook_program::signing_key(place.path(), "key");
+    let module = hook.join("hook.wasm");
+    virt_hook(&["sign", text(&module), "--key", text(&key)]).ok();
+    let arguments = ["deploy", text(&hook), "--as", "configmap", "--json"];
+    let result = virt_hook(&arguments).json()["result"].clone();
+    let config_map = &result["manifests"][0];
+    assert_eq!(config_map["data"]["hook.yaml"], "# mine\npriority: 3\n");
+    assert!(config_map["data"]["hook.wasm.sigstore.json"].is_string());
+    assert_eq!(
+        result["annotations"],
+        json!({"wasm-hooks.example.com/config-maps": "smbios"})
+    );
+    let printed = virt_hook(&arguments[..4]).ok();
+    assert!(
+        printed.contains("# wasm-hooks.example.com/config-maps: smbios\n"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("#     - /domain/sysinfo/**\n"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn what_a_cluster_would_refuse_is_refused_with_a_way_out() {
+    let place = tempfile::tempdir().unwrap();
+    let module = hook(place.path(), "smbios");
+    let vm = write(place.path(), "vm.yaml", VM);
+    let pod = write(place.path(), "pod.yaml", "kind: Pod\nmetadata: {name: a}\n");
+    let not_wasm = write(place.path(), "text.wasm", "no module");
+    let underscore = place.path().join("smbios_hook.wasm");
+    fs::copy(smbios(), &underscore).unwrap();
+    let large = padded(place.path(), 1 << 20);
+    let settings = hook(place.path(), "with-settings");
+    write(&settings, "hook.yaml", "priority: 3\n");
+    let several = place.path().join("several");
+    fs::create_dir(&several).unwrap();
+    hook(&several, "one");
+    hook(&several, "two");
+    let (module, vm, pod) = (text(&module), text(&vm), text(&pod));
+    let image = ["--image", "registry.example/hooks:1"];
+    let cases: &[(i32, &[&str], &[&str], &str)] = &[
+        (2, &[module, "--as", "image"], &[], "--image is missing"),
+        (2, &[module, "--as", "plugin"], &[], "--image is missing"),
+        (
+            2,
+            &[module, "--as", "sidecar"],
+            &[],
+            "--as sidecar needs --image",
+        ),
+        (
+            2,
+            &[module, "--as", "configmap"],
+            &image,
+            "takes no --image",
+        ),
+        (
+            2,
+            &[module, "--as", "plugin", "--vm", vm],
+            &image,
+            "takes no --vm",
+        ),
+        (
+            2,
+            &[module, "--as", "configmap", "--counted"],
+            &[],
+            "--counted is for --as image",
+        ),
+        (
+            2,
+            &[module, "--as", "image", "--image", "hooks:1"],
+            &[],
+            "\"hooks:1\" is no reference",
+        ),
+        (
+            2,
+            &[module, "--as", "configmap", "--name", "A.b"],
+            &[],
+            "--name a-b",
+        ),
+        (
+            2,
+            &[module, "--as", "configmap", "--namespace", "A"],
+            &[],
+            "--namespace A: ",
+        ),
+        (
+            2,
+            &[module, "--as", "configmap", "--domain", "a/b"],
+            &[],
+            "--domain a/b: ",
+        ),
+        (
+            2,
+            &[text(&underscore), "--as", "configmap"],
+            &[],
+            "--name smbios-hook",
+        ),
+        (
+            2,
+            &[text(&several), "--as", "configmap"],
+            &[],
+            "it has 2 modules",
+        ),
+        (
+            2,
+            &[text(&settings), "--as", "sidecar"],
+            &image,
+            "without this hook.yaml",
+        ),
+        (1, &[text(&not_wasm), "--as", "configmap"], &[], "text.wasm"),
+        (
+            1,
+            &[text(&large), "--as", "configmap"],
+            &[],
+            "use --as image",
+        ),
+        (
+            1,
+            &[text(&large), "--as", "sidecar"],
+            &image,
+            "build an image with virt-hook",
+        ),
+        (
+            2,
+            &[module, "--as", "configmap", "--vm", vm],
+            &[],
+            "add --namespace shop",
+        ),
+        (
+            2,
+            &[module, "--as", "configmap", "--vm", pod],
+            &[],
+            "this is a Pod",
+        ),
+        (
+            2,
+            &[module, "--as", "image", "--vm", vm, "--namespace", "shop"],
+            &["--image", "registry.example/hooks:2"],
+            "a VM's modules come from one image",
+        ),
+    ];
+    for (code, arguments, more, expected) in cases {
+        let said = virt_hook(&[&["deploy"], *arguments, *more].concat());
+        assert_eq!(said.code, *code, "{arguments:?}: {}", said.err);
+        assert!(said.err.contains(expected), "{arguments:?}: {}", said.err);
+        assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+    }
+}

@@ -1,0 +1,209 @@
+//! `image`: what a container runtime finds in the layout.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{smbios, text, virt_hook, write};
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+}
+
+/// The file of a blob, whose content must have its digest.
+fn blob(layout: &Path, descriptor: &Value) -> PathBuf {
+    let digest = descriptor["digest"].as_str().unwrap();
+    let hex = digest.strip_prefix("sha256:").unwrap();
+    let path = layout.join("blobs/sha256").join(hex);
+    let sum = Command::new("sha256sum").arg(&path).output().unwrap();
+    assert!(String::from_utf8_lossy(&sum.stdout).starts_with(hex));
+    assert_eq!(fs::metadata(&path).unwrap().len(), descriptor["size"]);
+    path
+}
+
+/// A hook's directory with everything that an image takes.
+fn hook(place: &Path, yaml: &str) -> PathBuf {
+    let directory = place.join("banner");
+    write(&directory, "hook.yaml", yaml);
+    let module = directory.join("hook.wasm");
+    fs::copy(smbios(), &module).unwrap();
+    let key = super::virt_hook_program::signing_key(place, "key");
+    virt_hook(&["sign", text(&module), "--key", text(&key)]).ok();
+    directory
+}
+
+#[test]
+fn an_image_has_one_layer_with_a_directory_per_hook() {
+    let place = tempfile::tempdir().unwrap();
+    let (one, other) = (
+        hook(place.path(), "priority: 3\n"),
+        place.path().join("plain"),
+    );
+    fs::create_dir(&other).unwrap();
+    fs::copy(smbios(), other.join("any-name.wasm")).unwrap();
+    // A signature has a random part: it is made once.
+    let build = |layout: &Path| {
+        let arguments = [
+            "image",
+            text(&one),
+            text(&other),
+            "--out",
+            text(layout),
+            "--json",
+        ];
+        virt_hook(&arguments).json()
+    };
+    let (first, second) = (place.path().join("first"), place.path().join("second"));
+    let report = build(&first);
+    assert_eq!(
+        report["result"]["digest"],
+        build(&second)["result"]["digest"],
+        "the same modules make the same image"
+    );
+    assert_eq!(report["result"]["hooks"][0]["hookYaml"], true);
+
+    let index = json(&first.join("index.json"));
+    let name = &index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"];
+    assert_eq!(name, "latest");
+    let manifests = json(&blob(&first, &index["manifests"][0]))["manifests"].clone();
+    let architectures = |one: &Value| one["platform"]["architecture"].as_str().unwrap().to_owned();
+    let platforms: Vec<_> = manifests
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(architectures)
+        .collect();
+    assert_eq!(platforms, ["amd64", "arm64", "s390x"]);
+    for descriptor in manifests.as_array().unwrap() {
+        let manifest = json(&blob(&first, descriptor));
+        let config = json(&blob(&first, &manifest["config"]));
+        assert_eq!(
+            config["architecture"],
+            descriptor["platform"]["architecture"]
+        );
+        let layers = manifest["layers"].as_array().unwrap();
+        assert_eq!(layers.len(), 1);
+        let listing = Command::new("tar")
+            .args(["--list", "--verbose", "--numeric-owner", "--file"])
+            .arg(blob(&first, &layers[0]))
+            .output()
+            .unwrap();
+        let listing = String::from_utf8(listing.stdout).unwrap();
+        let entries: Vec<_> = listing
+            .lines()
+            .map(|line| {
+                let words: Vec<_> = line.split_whitespace().collect();
+                format!("{} {} {}", words[0], words[1], words[words.len() - 1])
+            })
+            .collect();
+        assert_eq!(
+            entries,
+            [
+                "drwxr-xr-x 0/0 banner/",
+                "-rw-r--r-- 0/0 banner/hook.wasm",
+                "-rw-r--r-- 0/0 banner/hook.wasm.sigstore.json",
+                "-rw-r--r-- 0/0 banner/hook.yaml",
+                "drwxr-xr-x 0/0 plain/",
+                "-rw-r--r-- 0/0 plain/hook.wasm",
+            ]
+        );
+    }
+}
+
+#[test]
+fn an_artifact_is_the_module_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let (directory, layout) = (hook(place.path(), "{}\n"), place.path().join("layout"));
+    let arguments = [
+        "image",
+        text(&directory),
+        "--artifact",
+        "--out",
+        text(&layout),
+    ];
+    virt_hook(&arguments).ok();
+    let index = json(&layout.join("index.json"));
+    let manifest = json(&blob(&layout, &index["manifests"][0]));
+    assert_eq!(
+        manifest["config"]["mediaType"],
+        "application/vnd.wasm.config.v0+json"
+    );
+    let layers = manifest["layers"].as_array().unwrap();
+    assert_eq!(layers.len(), 1);
+    assert_eq!(layers[0]["mediaType"], "application/wasm");
+    assert_eq!(
+        fs::read(blob(&layout, &layers[0])).unwrap(),
+        fs::read(smbios()).unwrap()
+    );
+    let config = json(&blob(&layout, &manifest["config"]));
+    assert_eq!(config["layerDigests"][0], layers[0]["digest"]);
+    let imports = config["component"]["imports"].to_string();
+    assert!(imports.contains("virt-hook:hooks/"), "{config:#}");
+}
+
+#[test]
+fn what_cannot_be_an_image_is_refused_by_name() {
+    let place = tempfile::tempdir().unwrap();
+    let (module, layout) = (smbios(), place.path().join("layout"));
+    let underscore = place.path().join("under_score.wasm");
+    fs::copy(&module, &underscore).unwrap();
+    let garbage = write(place.path(), "garbage.wasm", "garbage");
+    let swapped = copy(&garbage, "swapped.wasm");
+    let key = super::virt_hook_program::signing_key(place.path(), "key");
+    virt_hook(&["sign", text(&swapped), "--key", text(&key)]).ok();
+    fs::copy(&module, &swapped).unwrap();
+    let yaml = write(place.path(), "other.yaml", "prioritty: 1\n");
+    let pin = format!("sha256: {}\n", "ab".repeat(32));
+    let pinned = write(place.path(), "pinned.yaml", &pin);
+    let named = place.path().join("smbios.wasm");
+    fs::copy(&module, &named).unwrap();
+    for (code, part, arguments) in [
+        (2, "under_score", &[text(&underscore)][..]),
+        (1, "garbage.wasm", &[text(&garbage)]),
+        (
+            1,
+            "swapped.wasm.sigstore.json: it is the signature of a file",
+            &[text(&swapped)],
+        ),
+        (
+            2,
+            "other.yaml:1:1",
+            &[text(&named), "--hook-yaml", text(&yaml)],
+        ),
+        (
+            1,
+            "for a module with the sha256 ab",
+            &[text(&named), "--hook-yaml", text(&pinned)],
+        ),
+        (
+            2,
+            "no such file",
+            &[text(&named), "--hook-yaml", "/nonexistent"],
+        ),
+        (2, "is named twice", &[text(&named), text(&named)]),
+        (2, "/nonexistent.wasm", &["/nonexistent.wasm"]),
+        (
+            2,
+            "an artifact has one module",
+            &[text(&named), text(&copy(&named, "b.wasm")), "--artifact"],
+        ),
+    ] {
+        let printed = virt_hook(&[&["image", "--out", text(&layout)], arguments].concat());
+        assert_eq!(printed.code, code, "{arguments:?}: {}", printed.err);
+        assert!(printed.err.contains(part), "{part}: {}", printed.err);
+        assert_eq!(printed.err.lines().count(), 1, "{}", printed.err);
+        assert!(!layout.exists());
+    }
+    fs::create_dir(&layout).unwrap();
+    let printed = virt_hook(&["image", text(&named), "--out", text(&layout)]);
+    assert_eq!(printed.code, 2, "{}", printed.err);
+    assert!(printed.err.contains("layout exists"), "{}", printed.err);
+}
+
+fn copy(module: &Path, name: &str) -> PathBuf {
+    let path = module.with_file_name(name);
+    fs::copy(module, &path).unwrap();
+    path
+}

@@ -1,0 +1,53 @@
+//! The verbs of whoever writes a hook, as they are typed.
+#![allow(clippy::unwrap_used)]
+
+mod all_verbs;
+mod bench;
+mod check;
+mod compare;
+mod compile;
+mod deploy;
+mod dev;
+mod doctor_completions_man;
+mod image;
+mod inspect;
+mod new;
+#[path = "../pod/mod.rs"]
+mod pod;
+mod pod_facts;
+mod policy;
+#[path = "../virt_hook_program/mod.rs"]
+mod virt_hook_program;
+mod run;
+mod signatures;
+mod test_cases;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pod::POLICY;
+use virt_hook_program::{ProgramOutput, program, text};
+
+fn virt_hook(arguments: &[&str]) -> ProgramOutput {
+    program().args(arguments).output().unwrap().into()
+}
+
+fn smbios() -> PathBuf {
+    pod::example("smbios-hook")
+}
+
+const VMI: &str = "metadata:\n  name: vm\n  namespace: ns\n  annotations:\n    \
+    smbios.vm.kubevirt.io/baseBoardManufacturer: Radical Edward\n    do: nothing\nspec:\n  \
+    domain:\n    devices: {}\n    memory: {guest: 64Mi}\n";
+
+/// A VMI that the smbios example acts on.
+fn vmi(directory: &Path) -> PathBuf {
+    write(directory, "vmi.yaml", VMI)
+}
+
+fn write(directory: &Path, name: &str, content: &str) -> PathBuf {
+    let path = directory.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, content).unwrap();
+    path
+}

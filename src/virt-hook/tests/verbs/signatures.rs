@@ -1,0 +1,72 @@
+//! `sign` and `verify`.
+
+use std::fs;
+
+use super::virt_hook_program::signing_key;
+use super::{text, virt_hook, write};
+
+#[test]
+fn a_signature_is_verified_by_its_key_only() {
+    let place = tempfile::tempdir().unwrap();
+    let (one, other) = (
+        signing_key(place.path(), "one"),
+        signing_key(place.path(), "other"),
+    );
+    let (one_public, other_public) = (one.with_extension("pub"), other.with_extension("pub"));
+    let module = write(place.path(), "m.wasm", "any bytes");
+    let unsigned = virt_hook(&["verify", text(&module), "--key", text(&one_public)]);
+    assert_eq!(unsigned.code, 1, "{}", unsigned.err);
+    assert!(
+        unsigned.err.contains("it is not signed"),
+        "{}",
+        unsigned.err
+    );
+
+    let signed = virt_hook(&["sign", text(&module), "--key", text(&one), "--json"]).json();
+    let signature = &signed["result"]["signatures"][0]["signature"];
+    assert_eq!(signature, &format!("{}.sigstore.json", text(&module)));
+    let verify = |keys: &[&str]| {
+        let keys = keys.iter().flat_map(|key| ["--key", key]);
+        let arguments: Vec<_> = ["verify", text(&module)].into_iter().chain(keys).collect();
+        virt_hook(&arguments)
+    };
+    let both = [text(&other_public), text(&one_public)];
+    assert_eq!(
+        verify(&both).ok(),
+        format!("{}: signed by {}\n", text(&module), text(&one_public))
+    );
+    let wrong = verify(&[text(&other_public)]);
+    assert_eq!(wrong.code, 1, "{}", wrong.err);
+    assert!(wrong.err.contains("did not make it"), "{}", wrong.err);
+    write(place.path(), "m.wasm", "other bytes");
+    let changed = verify(&both);
+    assert_eq!(changed.code, 1, "{}", changed.err);
+    assert!(changed.err.contains("this one has"), "{}", changed.err);
+    let whole = fs::read_to_string(signature.as_str().unwrap()).unwrap();
+    write(
+        place.path(),
+        "m.wasm.sigstore.json",
+        &whole[..whole.len() - 9],
+    );
+    let truncated = verify(&both);
+    assert_eq!(truncated.code, 1, "{}", truncated.err);
+    assert!(truncated.err.contains("truncated"), "{}", truncated.err);
+}
+
+#[test]
+fn keys_that_cannot_sign_are_refused_by_name() {
+    let place = tempfile::tempdir().unwrap();
+    let module = write(place.path(), "m.wasm", "any bytes");
+    let public = signing_key(place.path(), "key").with_extension("pub");
+    let garbage = write(place.path(), "garbage", "\u{1b}[2J");
+    for (path, part) in [
+        (&public, "the private one signs"),
+        (&garbage, "no key in PEM"),
+    ] {
+        let refused = virt_hook(&["sign", text(&module), "--key", text(path)]);
+        assert_eq!(refused.code, 2, "{}", refused.err);
+        assert!(refused.err.contains(part), "{part}: {}", refused.err);
+        assert!(refused.err.contains(text(path)), "{}", refused.err);
+        assert!(!place.path().join("m.wasm.sigstore.json").exists());
+    }
+}
