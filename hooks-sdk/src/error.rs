@@ -11,7 +11,7 @@ pub type Result<T = (), E = Error> = std::result::Result<T, E>;
 pub struct Error {
     text: String,
     veto: bool,
-    place: &'static Location<'static>,
+    location: &'static Location<'static>,
 }
 
 /// A veto: the virtual machine must not start. The text is for its owner.
@@ -20,7 +20,7 @@ pub fn veto(text: impl Into<String>) -> Error {
     Error {
         text: text.into(),
         veto: true,
-        place: Location::caller(),
+        location: Location::caller(),
     }
 }
 
@@ -30,7 +30,7 @@ pub fn failed(text: impl Into<String>) -> Error {
     Error {
         text: text.into(),
         veto: false,
-        place: Location::caller(),
+        location: Location::caller(),
     }
 }
 
@@ -50,8 +50,8 @@ impl fmt::Display for Error {
             f,
             "{} (at {}:{})",
             self.text,
-            self.place.file(),
-            self.place.line()
+            self.location.file(),
+            self.location.line()
         )
     }
 }

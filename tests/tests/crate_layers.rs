@@ -199,15 +199,15 @@ fn the_table_of_crates_is_true() {
     let mut checked = BTreeSet::new();
     for row in rows {
         let cells: Vec<_> = row.split('|').map(str::trim).collect();
-        let (place, listed) = (
+        let (path, listed) = (
             cells[1].trim_matches(['`', '*', '/']),
             cells[cells.len() - 2],
         );
-        let directory = workspace().join(place);
+        let directory = workspace().join(path);
         let own = members.iter();
         let own = own.filter(|(_, member)| member.directory.starts_with(&directory));
         let own: BTreeMap<_, _> = own.collect();
-        assert!(!own.is_empty(), "{place} has no crate");
+        assert!(!own.is_empty(), "{path} has no crate");
         checked.extend(own.keys().copied());
         let listed: BTreeSet<_> = match listed {
             "everything" => continue,
@@ -224,9 +224,9 @@ fn the_table_of_crates_is_true() {
         let of_workspace: BTreeSet<_> = of_workspace.map(|name| short(name)).collect();
         let all: BTreeSet<_> = direct.iter().map(|name| short(name)).collect();
         let missing: Vec<_> = of_workspace.difference(&listed).collect();
-        assert!(missing.is_empty(), "{place} also depends on {missing:?}");
+        assert!(missing.is_empty(), "{path} also depends on {missing:?}");
         let wrong: Vec<_> = listed.difference(&all).collect();
-        assert!(wrong.is_empty(), "{place} does not depend on {wrong:?}");
+        assert!(wrong.is_empty(), "{path} does not depend on {wrong:?}");
     }
     let all: BTreeSet<_> = members.keys().collect();
     let missing: Vec<_> = all.difference(&checked).collect();

@@ -162,9 +162,9 @@ impl Deployment {
         vmi: &str,
         call: impl FnOnce(Chain, Invocation) -> F,
     ) -> DeploymentResult<T> {
-        let place = tempfile::tempdir().map_err(failed)?;
+        let directory = tempfile::tempdir().map_err(failed)?;
         let config = self
-            .write_files(place.path())
+            .write_files(directory.path())
             .map_err(|error| failed(format_args!("{}: {error}", self.module.display())))?;
         let invocation = invocation(vmi);
         let config = CollectConfig {
@@ -178,22 +178,22 @@ impl Deployment {
         done.map_err(failed)?
     }
 
-    fn write_files(&self, place: &Path) -> io::Result<CollectConfig> {
-        let hook = place.join("hooks/hook");
+    fn write_files(&self, directory: &Path) -> io::Result<CollectConfig> {
+        let hook = directory.join("hooks/hook");
         fs::create_dir_all(&hook)?;
         if let Some(text) = &self.hook_yaml {
             fs::write(hook.join("hook.yaml"), text)?;
         }
-        let policy = place.join("hook-policy.yaml");
+        let policy = directory.join("hook-policy.yaml");
         if let Some(text) = &self.policy {
             fs::write(&policy, text)?;
         }
         fs::copy(&self.module, hook.join("hook.wasm"))?;
-        let pod = place.join("pod-info");
+        let pod = directory.join("pod-info");
         fs::create_dir_all(&pod)?;
         Ok(CollectConfig {
             pod: self.pod.mount(&pod)?,
-            hooks_dir: place.join("hooks"),
+            hooks_dir: directory.join("hooks"),
             expected: 1,
             deadline: COLLECTION_DEADLINE,
             artifacts_dir: artifacts(&self.module)?,

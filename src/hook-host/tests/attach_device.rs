@@ -6,7 +6,7 @@ mod fixture;
 use std::time::{Duration, Instant};
 
 use fixture::handwritten_guest::HandwrittenGuest;
-use fixture::{HooksPlace, invocation};
+use fixture::{HookDirs, invocation};
 use hook_host::record::{Record, RecordConfig};
 use hook_host::replay::replay;
 use hook_host::wasm::{LoadOptions, Module};
@@ -56,11 +56,11 @@ const VETO: &str =
     (i32.store (i32.const 40) (i32.const 512)) (i32.store (i32.const 44) (i32.const 13))
     (return (i32.const 32))";
 
-async fn chain(module: &[u8], hook_yaml: &str) -> (HooksPlace, Chain) {
-    let place = HooksPlace::new();
-    place.put("h", "hook.yaml", hook_yaml.as_bytes());
-    place.put("h", "m.wasm", module);
-    let dir = place.hooks().join("../records");
+async fn chain(module: &[u8], hook_yaml: &str) -> (HookDirs, Chain) {
+    let dirs = HookDirs::new();
+    dirs.put("h", "hook.yaml", hook_yaml.as_bytes());
+    dirs.put("h", "m.wasm", module);
+    let dir = dirs.hooks().join("../records");
     let record = RecordConfig {
         dir,
         secrets: false,
@@ -68,10 +68,10 @@ async fn chain(module: &[u8], hook_yaml: &str) -> (HooksPlace, Chain) {
     let config = CollectConfig {
         record: Some(record),
         policy: PolicySource::None,
-        ..place.config(1)
+        ..dirs.config(1)
     };
     let chain = collect(config).await.unwrap();
-    (place, chain)
+    (dirs, chain)
 }
 
 async fn attach(chain: &Chain, xml: &str) -> Result<(String, Vec<Run>), HookError> {
@@ -227,16 +227,16 @@ async fn other_elements_than_devices_are_no_input() {
 #[tokio::test]
 async fn a_recorded_attach_is_replayed() {
     let module = guest(DESCRIPTION, &write(CACHE, 'z'));
-    let (place, chain) = chain(&module, "{}").await;
+    let (dirs, chain) = chain(&module, "{}").await;
     let (xml, _) = attach(&chain, DISK).await.unwrap();
-    let records = std::fs::read_dir(place.hooks().join("../records")).unwrap();
+    let records = std::fs::read_dir(dirs.hooks().join("../records")).unwrap();
     let path = records.map(|entry| entry.unwrap().path()).next().unwrap();
     let record = Record::read(&path).unwrap();
     assert_eq!(record.hook_point, "OnAttachDevice");
     // The reason is that of the hook point, whatever the caller says.
     assert_eq!(record.invocation.reason, "hotplug");
     assert_eq!(record.input.device_xml.as_deref(), Some(DISK));
-    let module = place.at("h", "m.wasm");
+    let module = dirs.at("h", "m.wasm");
     let replayed = replay(&record, &module, false, LoadOptions::default());
     let replayed = replayed.await.unwrap();
     assert!(replayed.difference.is_none(), "{:?}", replayed.difference);

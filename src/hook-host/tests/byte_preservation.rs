@@ -6,7 +6,7 @@ mod fixture;
 
 use std::path::Path;
 
-use fixture::{HooksPlace, invocation};
+use fixture::{HookDirs, invocation};
 use hook_host::{Chain, CollectConfig, collect};
 use proptest::prelude::*;
 use tokio::runtime::Runtime;
@@ -17,13 +17,13 @@ const VMI: &str = r#"{"metadata":{"annotations":
 const TITLE: &str = "<title>odd</title>";
 
 fn chain(runtime: &Runtime) -> Chain {
-    let place = HooksPlace::new();
-    place.put_hook("text");
+    let dirs = HookDirs::new();
+    dirs.put_hook("text");
     let smbios = std::fs::read(fixture::guest("smbios-hook")).unwrap();
-    place.put_old("tree", "smbios.wasm", &smbios);
+    dirs.put_old("tree", "smbios.wasm", &smbios);
     let config = CollectConfig {
         artifacts_dir: Path::new(env!("CARGO_TARGET_TMPDIR")).join("untouched"),
-        ..place.config(2)
+        ..dirs.config(2)
     };
     runtime.block_on(collect(config)).unwrap()
 }

@@ -6,16 +6,16 @@ mod fixture;
 use std::time::{Duration, Instant};
 
 use fixture::sidecar_server::{Behaviour, Sidecar};
-use fixture::{HooksPlace, XML, invocation};
+use fixture::{HookDirs, XML, invocation};
 use hook_host::{Chain, CloudInitDocuments, HookError, HookPoint, Limits, Outcome, collect};
 use tonic::Status;
 
 async fn odd_chain(limits: Limits) -> Chain {
-    let place = HooksPlace::new();
-    place.put_hook("odd");
+    let dirs = HookDirs::new();
+    dirs.put_hook("odd");
     collect(hook_host::CollectConfig {
         limits,
-        ..place.config(1)
+        ..dirs.config(1)
     })
     .await
     .unwrap()
@@ -120,8 +120,8 @@ fn titled(xml: String, title: &str) -> Result<String, Status> {
 
 #[tokio::test]
 async fn modules_and_sidecars_run_in_one_order_and_pass_their_output_on() {
-    let place = HooksPlace::new();
-    place.put_hook("hook-sidecar-3");
+    let dirs = HookDirs::new();
+    dirs.put_hook("hook-sidecar-3");
     let serve = |directory: &str, priority, define| {
         let hook_points = vec![("OnDefineDomain", priority), ("Shutdown", 0)];
         let behaviour = Behaviour {
@@ -129,12 +129,12 @@ async fn modules_and_sidecars_run_in_one_order_and_pass_their_output_on() {
             define,
             ..Behaviour::default()
         };
-        Sidecar::serve(&place.at(directory, "same.sock"), behaviour)
+        Sidecar::serve(&dirs.at(directory, "same.sock"), behaviour)
     };
     let tenth = serve("hook-sidecar-10", -1, |xml| titled(xml, "ten"));
     let second = serve("hook-sidecar-2", -1, |xml| titled(xml, "two"));
     let first = serve("z", 7, |xml| titled(xml, "zed"));
-    let chain = collect(place.config(4)).await.unwrap();
+    let chain = collect(dirs.config(4)).await.unwrap();
     let order = ["z", "hook-sidecar-2", "hook-sidecar-3", "hook-sidecar-10"];
     assert_eq!(chain.order(HookPoint::OnDefineDomain), order);
 
@@ -171,11 +171,11 @@ async fn modules_and_sidecars_run_in_one_order_and_pass_their_output_on() {
     }
 }
 
-async fn one_sidecar(behaviour: Behaviour) -> (Chain, Sidecar, HooksPlace) {
-    let place = HooksPlace::new();
-    let sidecar = Sidecar::serve(&place.at("hook-sidecar-0", "s.sock"), behaviour);
-    let chain = collect(place.config(1)).await.unwrap();
-    (chain, sidecar, place)
+async fn one_sidecar(behaviour: Behaviour) -> (Chain, Sidecar, HookDirs) {
+    let dirs = HookDirs::new();
+    let sidecar = Sidecar::serve(&dirs.at("hook-sidecar-0", "s.sock"), behaviour);
+    let chain = collect(dirs.config(1)).await.unwrap();
+    (chain, sidecar, dirs)
 }
 
 #[tokio::test]
@@ -243,7 +243,7 @@ async fn sidecar_errors_name_the_sidecar() {
     );
 
     let define = |_| Ok(String::new());
-    let (chain, sidecar, place) = one_sidecar(Behaviour {
+    let (chain, sidecar, dirs) = one_sidecar(Behaviour {
         define,
         ..Behaviour::default()
     })
@@ -255,7 +255,7 @@ async fn sidecar_errors_name_the_sidecar() {
     assert!(matches!(error, HookError::BadOutput { .. }), "{error:?}");
 
     drop(sidecar);
-    std::fs::remove_file(place.at("hook-sidecar-0", "s.sock")).unwrap();
+    std::fs::remove_file(dirs.at("hook-sidecar-0", "s.sock")).unwrap();
     let error = chain
         .on_define_domain(&invocation(), "{}", XML.into())
         .await
@@ -265,19 +265,19 @@ async fn sidecar_errors_name_the_sidecar() {
 
 #[tokio::test]
 async fn a_sidecar_has_its_own_deadline() {
-    let place = HooksPlace::new();
+    let dirs = HookDirs::new();
     let behaviour = Behaviour {
         delay: Duration::from_secs(30),
         ..Behaviour::default()
     };
-    let _sidecar = Sidecar::serve(&place.at("s", "s.sock"), behaviour);
+    let _sidecar = Sidecar::serve(&dirs.at("s", "s.sock"), behaviour);
     let limits = Limits {
         sidecar_deadline: Duration::from_millis(100),
         ..Limits::default()
     };
     let chain = collect(hook_host::CollectConfig {
         limits,
-        ..place.config(1)
+        ..dirs.config(1)
     })
     .await
     .unwrap();
@@ -299,8 +299,8 @@ fn documents() -> CloudInitDocuments {
 
 #[tokio::test]
 async fn cloud_init_passes_modules_and_sidecars() {
-    let place = HooksPlace::new();
-    place.put_hook("b");
+    let dirs = HookDirs::new();
+    dirs.put_hook("b");
     // One of the old ones: it only knows CloudInitNoCloudSource.
     let cloud_init = |_, source: String| ("{}".into(), source.replace("secret", "password"));
     let hook_points = vec![("PreCloudInitIso", 1)];
@@ -309,8 +309,8 @@ async fn cloud_init_passes_modules_and_sidecars() {
         hook_points,
         ..Behaviour::default()
     };
-    let _sidecar = Sidecar::serve(&place.at("a", "s.sock"), behaviour);
-    let chain = collect(place.config(2)).await.unwrap();
+    let _sidecar = Sidecar::serve(&dirs.at("a", "s.sock"), behaviour);
+    let chain = collect(dirs.config(2)).await.unwrap();
     let (after, runs) = chain
         .pre_cloud_init_iso(&invocation(), "{}", documents())
         .await

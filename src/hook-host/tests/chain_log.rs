@@ -6,7 +6,7 @@ mod fixture;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use fixture::{HooksPlace, XML, invocation};
+use fixture::{HookDirs, XML, invocation};
 use hook_host::{CloudInitDocuments, collect};
 
 #[derive(Clone, Default)]
@@ -44,9 +44,9 @@ async fn runs_hook_logs_and_late_arrivals_are_logged() {
         .with_ansi(false)
         .with_writer(move || writer.clone());
     let _guard = tracing::subscriber::set_default(subscriber.finish());
-    let place = HooksPlace::new();
-    place.put_hook("hook-sidecar-0");
-    let chain = collect(place.config(1)).await.unwrap();
+    let dirs = HookDirs::new();
+    dirs.put_hook("hook-sidecar-0");
+    let chain = collect(dirs.config(1)).await.unwrap();
     log.line(&[
         "hook is ready",
         "name=\"odd\"",
@@ -54,7 +54,7 @@ async fn runs_hook_logs_and_late_arrivals_are_logged() {
         "version=\"1.2.3\"",
     ]);
 
-    place.put_hook("too-late");
+    dirs.put_hook("too-late");
     chain
         .on_define_domain(&invocation(), "log", XML.into())
         .await

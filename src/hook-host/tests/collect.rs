@@ -7,21 +7,21 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-use fixture::HooksPlace;
+use fixture::HookDirs;
 use fixture::sidecar_server::{Behaviour, Sidecar};
 use hook_host::{Chain, CollectConfig, CollectError, collect};
 
-async fn within(place: &HooksPlace, expected: usize, deadline: u64) -> Result<Chain, CollectError> {
+async fn within(dirs: &HookDirs, expected: usize, deadline: u64) -> Result<Chain, CollectError> {
     let deadline = Duration::from_millis(deadline);
     collect(CollectConfig {
         deadline,
-        ..place.config(expected)
+        ..dirs.config(expected)
     })
     .await
 }
 
-async fn refusal(place: &HooksPlace, expected: usize, deadline: u64) -> String {
-    within(place, expected, deadline)
+async fn refusal(dirs: &HookDirs, expected: usize, deadline: u64) -> String {
+    within(dirs, expected, deadline)
         .await
         .err()
         .unwrap()
@@ -31,7 +31,7 @@ async fn refusal(place: &HooksPlace, expected: usize, deadline: u64) -> String {
 #[tokio::test]
 async fn the_directory_is_not_read_if_no_hook_is_expected() {
     assert!(
-        collect(HooksPlace::new().config(0))
+        collect(HookDirs::new().config(0))
             .await
             .unwrap()
             .hooks()
@@ -41,8 +41,8 @@ async fn the_directory_is_not_read_if_no_hook_is_expected() {
 
 #[tokio::test]
 async fn a_timeout_without_hooks_names_what_is_missing() {
-    let place = HooksPlace::new();
-    let text = refusal(&place, 1, 50).await;
+    let dirs = HookDirs::new();
+    let text = refusal(&dirs, 1, 50).await;
     assert!(
         text.contains("0 of 1 hooks") && text.contains("no sign"),
         "{text}"
@@ -51,11 +51,11 @@ async fn a_timeout_without_hooks_names_what_is_missing() {
 
 #[tokio::test]
 async fn a_timeout_names_each_missing_hook_with_its_reason() {
-    let place = HooksPlace::new();
-    let _ready = Sidecar::serve(&place.at("hook-sidecar-0", "s"), Behaviour::default());
-    drop(UnixListener::bind(place.at("hook-sidecar-1", "s")).unwrap());
-    place.at("hook-sidecar-2", "nothing");
-    let text = refusal(&place, 4, 200).await;
+    let dirs = HookDirs::new();
+    let _ready = Sidecar::serve(&dirs.at("hook-sidecar-0", "s"), Behaviour::default());
+    drop(UnixListener::bind(dirs.at("hook-sidecar-1", "s")).unwrap());
+    dirs.at("hook-sidecar-2", "nothing");
+    let text = refusal(&dirs, 4, 200).await;
     for part in [
         "1 of 4 hooks",
         "hook-sidecar-0/s (after",
@@ -69,10 +69,10 @@ async fn a_timeout_names_each_missing_hook_with_its_reason() {
 
 #[tokio::test]
 async fn a_surplus_names_all_hooks() {
-    let place = HooksPlace::new();
-    let _one = Sidecar::serve(&place.at("a", "s"), Behaviour::default());
-    let _two = Sidecar::serve(&place.at("b", "s"), Behaviour::default());
-    let text = refusal(&place, 1, 5000).await;
+    let dirs = HookDirs::new();
+    let _one = Sidecar::serve(&dirs.at("a", "s"), Behaviour::default());
+    let _two = Sidecar::serve(&dirs.at("b", "s"), Behaviour::default());
+    let text = refusal(&dirs, 1, 5000).await;
     assert!(
         text.contains("2 hooks and 1 were expected: a/s, b/s"),
         "{text}"
@@ -81,10 +81,10 @@ async fn a_surplus_names_all_hooks() {
 
 #[tokio::test]
 async fn a_socket_and_a_module_in_one_directory_are_refused() {
-    let place = HooksPlace::new();
-    place.put("a", "x.wasm", b"");
-    let _sidecar = Sidecar::serve(&place.at("a", "s"), Behaviour::default());
-    let text = refusal(&place, 2, 5000).await;
+    let dirs = HookDirs::new();
+    dirs.put("a", "x.wasm", b"");
+    let _sidecar = Sidecar::serve(&dirs.at("a", "s"), Behaviour::default());
+    let text = refusal(&dirs, 2, 5000).await;
     assert!(
         text.contains("both sockets and modules (s, x.wasm)"),
         "{text}"
@@ -93,15 +93,15 @@ async fn a_socket_and_a_module_in_one_directory_are_refused() {
 
 #[tokio::test]
 async fn hooks_may_appear_in_any_order() {
-    let place = HooksPlace::new();
+    let dirs = HookDirs::new();
     let module = std::fs::read(fixture::misbehaving_hook()).unwrap();
-    let config = place.config(2);
+    let config = dirs.config(2);
     let collecting = tokio::spawn(collect(config));
     tokio::time::sleep(Duration::from_millis(150)).await;
-    place.put("b", ".part", &module);
-    std::fs::rename(place.at("b", ".part"), place.at("b", "odd.wasm")).unwrap();
+    dirs.put("b", ".part", &module);
+    std::fs::rename(dirs.at("b", ".part"), dirs.at("b", "odd.wasm")).unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let _sidecar = Sidecar::serve(&place.at("a", "s"), Behaviour::default());
+    let _sidecar = Sidecar::serve(&dirs.at("a", "s"), Behaviour::default());
     let chain = collecting.await.unwrap().unwrap();
     let hooks = chain.hooks();
     assert_eq!(
@@ -117,10 +117,10 @@ async fn hooks_may_appear_in_any_order() {
 
 #[tokio::test]
 async fn a_sidecar_that_listens_late_is_retried() {
-    let place = HooksPlace::new();
-    let socket = place.at("a", "s");
+    let dirs = HookDirs::new();
+    let socket = dirs.at("a", "s");
     drop(UnixListener::bind(&socket).unwrap());
-    let collecting = tokio::spawn(collect(place.config(1)));
+    let collecting = tokio::spawn(collect(dirs.config(1)));
     tokio::time::sleep(Duration::from_millis(200)).await;
     std::fs::remove_file(&socket).unwrap();
     let _sidecar = Sidecar::serve(&socket, Behaviour::default());
@@ -129,25 +129,25 @@ async fn a_sidecar_that_listens_late_is_retried() {
 
 #[tokio::test]
 async fn an_invalid_info_ends_the_collection() {
-    let place = HooksPlace::new();
+    let dirs = HookDirs::new();
     let behaviour = Behaviour {
         versions: vec!["v1alpha9"],
         ..Behaviour::default()
     };
-    let _sidecar = Sidecar::serve(&place.at("a", "s"), behaviour);
-    let text = refusal(&place, 1, 5000).await;
+    let _sidecar = Sidecar::serve(&dirs.at("a", "s"), behaviour);
+    let text = refusal(&dirs, 1, 5000).await;
     assert!(
         text.contains("a/s") && text.contains("[v1alpha9]") && text.contains("v1alpha3"),
         "{text}"
     );
 
-    let place = HooksPlace::new();
+    let dirs = HookDirs::new();
     let behaviour = Behaviour {
         info_fails: true,
         ..Behaviour::default()
     };
-    let _sidecar = Sidecar::serve(&place.at("a", "s"), behaviour);
-    let text = refusal(&place, 1, 5000).await;
+    let _sidecar = Sidecar::serve(&dirs.at("a", "s"), behaviour);
+    let text = refusal(&dirs, 1, 5000).await;
     assert!(
         text.contains("a/s") && text.contains("not feeling well"),
         "{text}"
@@ -163,10 +163,10 @@ async fn invalid_old_modules_are_refused_at_once() {
         (&b"\0asm\x01\0\0\0"[..], "core module"),
         (&b"\0asm\x0d\0\x01\0"[..], "it exports nothing"),
     ] {
-        let place = HooksPlace::new();
-        place.put_old("hook", "m.wasm", bytes);
+        let dirs = HookDirs::new();
+        dirs.put_old("hook", "m.wasm", bytes);
         let started = Instant::now();
-        let text = refusal(&place, 1, 30_000).await;
+        let text = refusal(&dirs, 1, 30_000).await;
         assert!(
             text.contains("hook/m.wasm") && text.contains(part),
             "{text}"
@@ -181,25 +181,25 @@ async fn invalid_old_modules_are_refused_at_once() {
 
 #[tokio::test]
 async fn a_module_that_is_being_copied_is_awaited() {
-    let place = HooksPlace::new();
+    let dirs = HookDirs::new();
     let module = std::fs::read(fixture::misbehaving_hook()).unwrap();
-    place.put("a", "odd.wasm", &module[..1000]);
-    let collecting = tokio::spawn(collect(place.config(1)));
+    dirs.put("a", "odd.wasm", &module[..1000]);
+    let collecting = tokio::spawn(collect(dirs.config(1)));
     tokio::time::sleep(Duration::from_millis(300)).await;
-    place.put("a", "odd.wasm", &module);
+    dirs.put("a", "odd.wasm", &module);
     assert_eq!(collecting.await.unwrap().unwrap().hooks().len(), 1);
 }
 
 #[tokio::test]
 async fn a_truncated_module_is_refused_after_two_seconds() {
-    let place = HooksPlace::new();
-    place.put(
+    let dirs = HookDirs::new();
+    dirs.put(
         "a",
         "odd.wasm",
         &std::fs::read(fixture::misbehaving_hook()).unwrap()[..1000],
     );
     let started = Instant::now();
-    let text = refusal(&place, 1, 30_000).await;
+    let text = refusal(&dirs, 1, 30_000).await;
     assert!(text.contains("truncated"), "{text}");
     let took = started.elapsed();
     assert!(
@@ -210,32 +210,32 @@ async fn a_truncated_module_is_refused_after_two_seconds() {
 
 #[tokio::test]
 async fn links_are_followed_within_the_directory_only() {
-    let place = HooksPlace::new();
-    place.put(
+    let dirs = HookDirs::new();
+    dirs.put(
         "a/..2024",
         "odd.wasm",
         &std::fs::read(fixture::misbehaving_hook()).unwrap(),
     );
-    symlink("..2024", place.at("a", "..data")).unwrap();
-    symlink("..data/odd.wasm", place.at("a", "odd.wasm")).unwrap();
+    symlink("..2024", dirs.at("a", "..data")).unwrap();
+    symlink("..data/odd.wasm", dirs.at("a", "odd.wasm")).unwrap();
     assert_eq!(
-        within(&place, 1, 30_000).await.unwrap().hooks()[0].file,
+        within(&dirs, 1, 30_000).await.unwrap().hooks()[0].file,
         "odd.wasm"
     );
 
-    let place = HooksPlace::new();
-    symlink(fixture::misbehaving_hook(), place.at("a", "odd.wasm")).unwrap();
-    let text = refusal(&place, 1, 30_000).await;
+    let dirs = HookDirs::new();
+    symlink(fixture::misbehaving_hook(), dirs.at("a", "odd.wasm")).unwrap();
+    let text = refusal(&dirs, 1, 30_000).await;
     assert!(text.contains("symbolic link"), "{text}");
 }
 
 #[tokio::test]
 async fn several_modules_in_one_directory_are_several_hooks() {
-    let place = HooksPlace::new();
+    let dirs = HookDirs::new();
     let module = std::fs::read(fixture::misbehaving_hook()).unwrap();
-    place.put("a", "one.wasm", &module);
-    place.put("a", "two.wasm", &module);
-    let chain = within(&place, 2, 30_000).await.unwrap();
+    dirs.put("a", "one.wasm", &module);
+    dirs.put("a", "two.wasm", &module);
+    let chain = within(&dirs, 2, 30_000).await.unwrap();
     let names: Vec<_> = chain.hooks().into_iter().map(|hook| hook.hook).collect();
     assert_eq!(names, ["a/one.wasm", "a/two.wasm"]);
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fixture::handwritten_guest::HandwrittenGuest;
-use fixture::{HooksPlace, XML, invocation};
+use fixture::{HookDirs, XML, invocation};
 use hook_host::{
     Chain, CloudInitDocuments, CollectConfig, CollectError, HookError, Limits, PolicySource,
     StandingHooks, collect,
@@ -31,12 +31,12 @@ fn limits(call_deadline: Duration) -> Limits {
 
 /// One hook, `h`. What is compiled serves all tests.
 async fn collected(module: &[u8], deadline: Duration) -> Result<Chain, CollectError> {
-    let place = HooksPlace::new();
-    place.put_old("h", "m.wasm", module);
+    let dirs = HookDirs::new();
+    dirs.put_old("h", "m.wasm", module);
     let config = CollectConfig {
         limits: limits(deadline),
         artifacts_dir: Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile"),
-        ..place.config(1)
+        ..dirs.config(1)
     };
     tokio::time::timeout(EVER, collect(config)).await.unwrap()
 }
@@ -236,13 +236,13 @@ async fn gives_back_an_entity_bomb() {
 
 /// A hook whose `hook.yaml` names these paths, in flow style.
 async fn narrowed(yaml: &str) -> Result<Chain, CollectError> {
-    let place = HooksPlace::new();
-    place.put_old("h", "hook.yaml", yaml.as_bytes());
-    place.put_hook("h");
+    let dirs = HookDirs::new();
+    dirs.put_old("h", "hook.yaml", yaml.as_bytes());
+    dirs.put_hook("h");
     let config = CollectConfig {
         limits: limits(PATIENCE),
         artifacts_dir: Path::new(env!("CARGO_TARGET_TMPDIR")).join("hostile"),
-        ..place.config(1)
+        ..dirs.config(1)
     };
     collect(config).await
 }
@@ -369,14 +369,14 @@ async fn crashes_or_spins_while_it_describes_itself() {
 /// What runs before a module's settings are resolved.
 #[tokio::test]
 async fn the_operators_limits_cover_its_description() {
-    let (place, standing) = (HooksPlace::new(), HooksPlace::new());
+    let (dirs, standing) = (HookDirs::new(), HookDirs::new());
     standing.put("h", "m.wasm", &describing(4));
-    let policy = place.at("policy", "p.yaml");
+    let policy = dirs.at("policy", "p.yaml");
     std::fs::write(&policy, "limits: {deadline: 70ms}\n").unwrap();
     let config = CollectConfig {
         policy: PolicySource::File(policy),
         standing: StandingHooks::In(standing.hooks()),
-        ..place.config(0)
+        ..dirs.config(0)
     };
     let text = collect(config).await.err().unwrap().to_string();
     assert!(text.contains("did not answer within 500ms"), "{text}");

@@ -7,28 +7,28 @@ use std::time::Duration;
 
 use fixture::hostile_peer::{ALL, Peer};
 use fixture::sidecar_server::{Behaviour, Sidecar};
-use fixture::{HooksPlace, XML, invocation};
+use fixture::{HookDirs, XML, invocation};
 use hook_host::{Chain, CollectConfig, Limits, Outcome, Plugins, collect};
 use serde_json::json;
 
-fn config(place: &HooksPlace) -> CollectConfig {
+fn config(dirs: &HookDirs) -> CollectConfig {
     CollectConfig {
         limits: Limits {
             sidecar_deadline: Duration::from_millis(500),
             ..Limits::default()
         },
-        ..place.config(1)
+        ..dirs.config(1)
     }
 }
 
 #[tokio::test]
 async fn no_such_peer_is_collected() {
     for peer in ALL {
-        let place = HooksPlace::new();
-        peer.serve(&place.at("hook-sidecar-0", "s"));
+        let dirs = HookDirs::new();
+        peer.serve(&dirs.at("hook-sidecar-0", "s"));
         let config = CollectConfig {
             deadline: Duration::from_millis(1500),
-            ..config(&place)
+            ..config(&dirs)
         };
         let error = collect(config).await.err().unwrap().to_string();
         assert!(error.contains("hook-sidecar-0/s"), "{peer:?}: {error}");
@@ -37,14 +37,14 @@ async fn no_such_peer_is_collected() {
 }
 
 /// A sidecar that answered Info, and is another one when it is called.
-async fn turned_into(peer: Peer, place: &HooksPlace) -> Chain {
-    let socket = place.at("hook-sidecar-0", "s");
+async fn turned_into(peer: Peer, dirs: &HookDirs) -> Chain {
+    let socket = dirs.at("hook-sidecar-0", "s");
     let honest = Behaviour {
         hook_points: vec![("OnDefineDomain", 0), ("Shutdown", 0)],
         ..Behaviour::default()
     };
     let honest = Sidecar::serve(&socket, honest);
-    let chain = collect(config(place)).await.unwrap();
+    let chain = collect(config(dirs)).await.unwrap();
     drop(honest);
     std::fs::remove_file(&socket).unwrap();
     peer.serve(&socket);
@@ -54,8 +54,8 @@ async fn turned_into(peer: Peer, place: &HooksPlace) -> Chain {
 #[tokio::test]
 async fn a_call_of_such_a_peer_ends_with_its_hooks_name() {
     for peer in ALL {
-        let place = HooksPlace::new();
-        let chain = turned_into(peer, &place).await;
+        let dirs = HookDirs::new();
+        let chain = turned_into(peer, &dirs).await;
         let defined = chain
             .on_define_domain(&invocation(), "{}", XML.into())
             .await;
@@ -75,8 +75,8 @@ async fn a_call_of_such_a_peer_ends_with_its_hooks_name() {
 #[tokio::test]
 async fn a_plugin_with_such_a_peer_fails_by_its_name() {
     for peer in ALL {
-        let place = HooksPlace::new();
-        let directory = place.hooks().with_file_name("plugins").join("p");
+        let dirs = HookDirs::new();
+        let directory = dirs.hooks().with_file_name("plugins").join("p");
         std::fs::create_dir_all(&directory).unwrap();
         let socket = directory.join("hook.sock");
         peer.serve(&socket);
@@ -88,8 +88,8 @@ async fn a_plugin_with_such_a_peer_fails_by_its_name() {
             Plugins::parse(list.to_string().as_bytes()).unwrap()
         };
         let config = CollectConfig {
-            plugins_dir: place.hooks().with_file_name("plugins"),
-            ..place.config(0)
+            plugins_dir: dirs.hooks().with_file_name("plugins"),
+            ..dirs.config(0)
         };
         let chain = collect(config).await.unwrap();
         let define =
@@ -109,15 +109,15 @@ async fn a_plugin_with_such_a_peer_fails_by_its_name() {
 
 #[tokio::test]
 async fn an_info_of_thousands_of_hook_points_is_refused() {
-    let place = HooksPlace::new();
+    let dirs = HookDirs::new();
     let flooding = Behaviour {
         hook_points: vec![("", 0); 16_000],
         ..Behaviour::default()
     };
-    let _sidecar = Sidecar::serve(&place.at("hook-sidecar-0", "s"), flooding);
+    let _sidecar = Sidecar::serve(&dirs.at("hook-sidecar-0", "s"), flooding);
     let config = CollectConfig {
         deadline: Duration::from_secs(20),
-        ..config(&place)
+        ..config(&dirs)
     };
     let error = collect(config).await.err().unwrap().to_string();
     assert!(error.contains("16000 hook points"), "{error}");

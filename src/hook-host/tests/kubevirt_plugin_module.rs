@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fixture::plugin_server::{Answer, PluginServer};
-use fixture::{HooksPlace, XML, invocation};
+use fixture::{HookDirs, XML, invocation};
 use hook_host::{
     Chain, CollectConfig, FailurePolicy, HookError, Limits, Outcome, Plugins, PolicySource, Run,
     collect,
@@ -16,11 +16,11 @@ use hook_host::{
 use serde_json::{Value, json};
 
 /// The directory of plugins, with the misbehaving hook in that of the plugin `odd`.
-struct Pod(HooksPlace);
+struct Pod(HookDirs);
 
 impl Pod {
     fn new() -> Self {
-        let pod = Self(HooksPlace::new());
+        let pod = Self(HookDirs::new());
         fs::create_dir_all(pod.directory("odd")).unwrap();
         fs::copy(fixture::misbehaving_hook(), pod.module()).unwrap();
         pod

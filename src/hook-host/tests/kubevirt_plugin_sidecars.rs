@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fixture::plugin_server::{Answer, PluginServer};
 use fixture::sidecar_server::{Behaviour, Sidecar};
-use fixture::{HooksPlace, XML, invocation};
+use fixture::{HookDirs, XML, invocation};
 use hook_host::record::{Record, RecordConfig};
 use hook_host::replay::replay;
 use hook_host::wasm::LoadOptions;
@@ -19,11 +19,11 @@ use hook_host::{
 use serde_json::{Value, json};
 
 /// Hooks, and beside them the plugins' directories.
-struct Pod(HooksPlace);
+struct Pod(HookDirs);
 
 impl Pod {
     fn new() -> Self {
-        Self(HooksPlace::new())
+        Self(HookDirs::new())
     }
 
     fn plugins(&self) -> PathBuf {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fixture::handwritten_guest::HandwrittenGuest;
-use fixture::{HooksPlace, XML, invocation};
+use fixture::{HookDirs, XML, invocation};
 use hook_host::record::{Record, RecordConfig};
 use hook_host::replay::{ReplayError, replay};
 use hook_host::wasm::LoadOptions;
@@ -30,16 +30,16 @@ const ASK_AND_LOOP: &str =
     "(call $annotation (i32.const 512) (i32.const 11) (i32.const 1) (i32.const 48))
     (loop $forever (br $forever))";
 
-struct Place {
-    hooks: HooksPlace,
+struct PodSetup {
+    hooks: HookDirs,
     wait: Duration,
     limits: Limits,
     secrets: bool,
 }
 
-impl Place {
+impl PodSetup {
     fn new(define: &'static str) -> Self {
-        let hooks = HooksPlace::new();
+        let hooks = HookDirs::new();
         let guest = HandwrittenGuest {
             imports: IMPORT,
             fields: r#"(data (i32.const 512) "a.example/b")"#,
@@ -104,9 +104,9 @@ impl Place {
 
 #[tokio::test]
 async fn a_granted_annotation_is_given() {
-    let place = Place::new(ASK_AND_FAIL);
-    place.annotate("a.example/b=\"one\\ntwo\"\nz=\"\"");
-    let text = place.answer(GRANTED).await.to_string();
+    let setup = PodSetup::new(ASK_AND_FAIL);
+    setup.annotate("a.example/b=\"one\\ntwo\"\nz=\"\"");
+    let text = setup.answer(GRANTED).await.to_string();
     assert!(
         text.contains("one\\ntwo") || text.contains("one\ntwo"),
         "{text}"
@@ -115,8 +115,8 @@ async fn a_granted_annotation_is_given() {
 
 #[tokio::test]
 async fn without_the_policys_word_it_is_denied() {
-    let place = Place::new(ASK_AND_FAIL);
-    place.annotate("a.example/b=\"secret\"");
+    let setup = PodSetup::new(ASK_AND_FAIL);
+    setup.annotate("a.example/b=\"secret\"");
     for (policy, part) in [
         ("{digests: Any}\n", "allow.pod of the operator's policy"),
         ("allow: {pod: []}\n", "allow.pod of"),
@@ -125,14 +125,14 @@ async fn without_the_policys_word_it_is_denied() {
             "policy.yaml:1:14",
         ),
     ] {
-        let text = place.answer(policy).await.to_string();
+        let text = setup.answer(policy).await.to_string();
         assert!(text.contains("denied: annotations/a.example/b"), "{text}");
         assert!(text.contains(part) && !text.contains("secret"), "{text}");
     }
-    place
+    setup
         .hooks
         .put("h", "hook.yaml", b"allow: {pod: [network-info]}\n");
-    let text = place.answer(GRANTED).await.to_string();
+    let text = setup.answer(GRANTED).await.to_string();
     assert!(
         text.contains("allow.pod of") && text.contains("hook.yaml:1:14"),
         "{text}"
@@ -141,25 +141,25 @@ async fn without_the_policys_word_it_is_denied() {
 
 #[tokio::test]
 async fn a_wait_beyond_the_calls_deadline_does_not_end_the_call() {
-    let mut place = Place::new(ASK_AND_FAIL);
-    place.limits.call_deadline = Duration::from_secs(1);
-    place.limits.chain_deadline = Duration::from_secs(600);
-    place.annotate("z=\"\"");
+    let mut setup = PodSetup::new(ASK_AND_FAIL);
+    setup.limits.call_deadline = Duration::from_secs(1);
+    setup.limits.chain_deadline = Duration::from_secs(600);
+    setup.annotate("z=\"\"");
     let write = async {
         tokio::time::sleep(Duration::from_millis(1500)).await;
-        place.annotate("a.example/b=\"late\"");
+        setup.annotate("a.example/b=\"late\"");
     };
-    let (answer, ()) = tokio::join!(place.answer(GRANTED), write);
+    let (answer, ()) = tokio::join!(setup.answer(GRANTED), write);
     assert!(answer.to_string().contains("late"), "{answer}");
 }
 
 #[tokio::test]
 async fn an_absent_fact_is_named_before_the_chains_deadline() {
-    let mut place = Place::new(ASK_AND_FAIL);
-    place.limits.call_deadline = Duration::from_secs(20);
-    place.limits.chain_deadline = Duration::from_millis(20_300);
-    place.annotate("z=\"\"");
-    let text = place.answer(GRANTED).await.to_string();
+    let mut setup = PodSetup::new(ASK_AND_FAIL);
+    setup.limits.call_deadline = Duration::from_secs(20);
+    setup.limits.chain_deadline = Duration::from_millis(20_300);
+    setup.annotate("z=\"\"");
+    let text = setup.answer(GRANTED).await.to_string();
     assert!(
         text.contains("annotations/a.example/b is not there") && text.contains("hook point"),
         "{text}"
@@ -168,18 +168,18 @@ async fn an_absent_fact_is_named_before_the_chains_deadline() {
 
 #[tokio::test]
 async fn a_hook_that_loops_after_a_wait_still_ends() {
-    let mut place = Place::new(ASK_AND_LOOP);
-    place.limits.call_deadline = Duration::from_millis(400);
-    place.wait = Duration::from_millis(300);
-    place.annotate("z=\"\"");
-    let error = place.answer(GRANTED).await;
+    let mut setup = PodSetup::new(ASK_AND_LOOP);
+    setup.limits.call_deadline = Duration::from_millis(400);
+    setup.wait = Duration::from_millis(300);
+    setup.annotate("z=\"\"");
+    let error = setup.answer(GRANTED).await;
     assert!(matches!(error, HookError::Deadline { .. }), "{error}");
 }
 
 #[tokio::test]
 async fn what_cannot_be_seen_is_said_by_name() {
-    let place = Place::new(ASK_AND_FAIL);
-    let chain = place.chain(GRANTED).await;
+    let setup = PodSetup::new(ASK_AND_FAIL);
+    let chain = setup.chain(GRANTED).await;
     let unseen = chain.unseen_facts();
     assert_eq!(unseen.len(), 1);
     assert!(
@@ -187,32 +187,32 @@ async fn what_cannot_be_seen_is_said_by_name() {
             && unseen[0].contains("/pod/annotations is not there"),
         "{unseen:?}"
     );
-    let text = place.answer(GRANTED).await.to_string();
+    let text = setup.answer(GRANTED).await.to_string();
     assert!(
         text.contains("/pod/annotations is not there: mount"),
         "{text}"
     );
-    place.annotate("a.example/b=\"x");
-    assert_eq!(place.chain(GRANTED).await.unseen_facts(), [""; 0]);
-    let text = place.answer(GRANTED).await.to_string();
+    setup.annotate("a.example/b=\"x");
+    assert_eq!(setup.chain(GRANTED).await.unseen_facts(), [""; 0]);
+    let text = setup.answer(GRANTED).await.to_string();
     assert!(text.contains("/pod/annotations: line 1"), "{text}");
 }
 
 #[tokio::test]
 async fn a_record_keeps_facts_only_if_the_policy_says_so() {
-    let place = Place::new(ASK);
-    place.annotate("a.example/b=\"hush\"");
-    let define = async |place: &Place, policy: &str| {
-        let chain = place.chain(policy).await;
+    let setup = PodSetup::new(ASK);
+    setup.annotate("a.example/b=\"hush\"");
+    let define = async |setup: &PodSetup, policy: &str| {
+        let chain = setup.chain(policy).await;
         let invocation = invocation();
         let done = chain.on_define_domain(&invocation, "{}", XML.to_owned());
         done.await.unwrap();
-        let record = place.record();
-        std::fs::remove_dir_all(place.at("records")).unwrap();
+        let record = setup.record();
+        std::fs::remove_dir_all(setup.at("records")).unwrap();
         record
     };
-    let module = place.hooks.at("h", "m.wasm");
-    let record = define(&place, GRANTED).await;
+    let module = setup.hooks.at("h", "m.wasm");
+    let record = define(&setup, GRANTED).await;
     assert_eq!(
         record.withheld,
         ["input: the pod's annotations/a.example/b"]
@@ -224,11 +224,11 @@ async fn a_record_keeps_facts_only_if_the_policy_says_so() {
         "{refused:?}"
     );
     let kept = "allow: {pod: ['annotations/*'], podRecords: ['annotations/a.example/*']}\n";
-    let record = define(&place, kept).await;
+    let record = define(&setup, kept).await;
     assert_eq!(record.input.pod[0].value.as_deref(), Some("hush"));
     assert_eq!(record.withheld, [""; 0]);
     // A replay needs no pod.
-    std::fs::remove_dir_all(place.at("pod")).unwrap();
+    std::fs::remove_dir_all(setup.at("pod")).unwrap();
     let replayed = replay(&record, &module, false, LoadOptions::default()).await;
     let replayed = replayed.unwrap();
     assert!(replayed.difference.is_none(), "{:?}", replayed.difference);
@@ -236,15 +236,15 @@ async fn a_record_keeps_facts_only_if_the_policy_says_so() {
 
 #[tokio::test]
 async fn an_error_is_recorded_and_replayed() {
-    let place = Place::new(ASK_AND_FAIL);
-    place.annotate("a.example/b=\"x\"");
-    let before = place.answer("{digests: Any}\n").await.to_string();
-    let record = place.record();
+    let setup = PodSetup::new(ASK_AND_FAIL);
+    setup.annotate("a.example/b=\"x\"");
+    let before = setup.answer("{digests: Any}\n").await.to_string();
+    let record = setup.record();
     assert!(matches!(
         record.input.pod[0].error,
         Some(FactError::Denied(_))
     ));
-    let module = place.hooks.at("h", "m.wasm");
+    let module = setup.hooks.at("h", "m.wasm");
     let replayed = replay(&record, &module, false, LoadOptions::default()).await;
     let replayed = replayed.unwrap();
     assert!(

@@ -8,36 +8,36 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fixture::sidecar_server::{Behaviour, Sidecar};
-use fixture::{HooksPlace, XML, invocation};
+use fixture::{HookDirs, XML, invocation};
 use hook_host::{
     Chain, CollectConfig, CollectError, HookError, HookPoint, Outcome, PolicySource, collect,
 };
 
-/// As long as the places in the misbehaving hook's description that tests write over.
+/// As long as the lists in the misbehaving hook's description that tests overwrite.
 const PATHS: &str = r#"["/domain/**"                                        ]"#;
 const DIRS: &str = "[                                        ]";
 
 /// The misbehaving hook with other wishes.
-fn wishing(list: &str, place: &str) -> Vec<u8> {
+fn wishing(list: &str, placeholder: &str) -> Vec<u8> {
     let padded = format!(
         "{:<width$}]",
         list.trim_end_matches(']'),
-        width = place.len() - 1
+        width = placeholder.len() - 1
     );
-    fixture::misbehaving_hook_with(place, &padded)
+    fixture::misbehaving_hook_with(placeholder, &padded)
 }
 
-async fn with(place: &HooksPlace, config: CollectConfig) -> Result<Chain, CollectError> {
-    let _ = place;
+async fn with(dirs: &HookDirs, config: CollectConfig) -> Result<Chain, CollectError> {
+    let _ = dirs;
     collect(config).await
 }
 
 /// A chain of one hook with this `hook.yaml`.
 async fn ruled(module: &[u8], yaml: &str) -> Result<Chain, CollectError> {
-    let place = HooksPlace::new();
-    place.put_old("h", "hook.yaml", yaml.as_bytes());
-    place.put_old("h", "odd.wasm", module);
-    with(&place, place.config(1)).await
+    let dirs = HookDirs::new();
+    dirs.put_old("h", "hook.yaml", yaml.as_bytes());
+    dirs.put_old("h", "odd.wasm", module);
+    with(&dirs, dirs.config(1)).await
 }
 
 async fn odd(yaml: &str) -> Chain {
@@ -55,8 +55,8 @@ async fn define(chain: &Chain, vmi: &str) -> Result<String, HookError> {
     defined.map(|(xml, _)| xml)
 }
 
-fn written(place: &HooksPlace, name: &str, text: &str) -> PathBuf {
-    let path = place.at("../policy", name);
+fn written(dirs: &HookDirs, name: &str, text: &str) -> PathBuf {
+    let path = dirs.at("../policy", name);
     std::fs::write(&path, text).unwrap();
     path
 }
@@ -186,20 +186,20 @@ async fn the_dangerous_set_must_be_granted_by_the_operator() {
     let error = define(&chain, emulator).await.unwrap_err().to_string();
     assert!(error.contains("/domain/devices/emulator"), "{error}");
 
-    let place = HooksPlace::new();
+    let dirs = HookDirs::new();
     let module = wishing(r#"["/domain/**","/domain/devices/emulator"]"#, PATHS);
-    place.put_old("h", "odd.wasm", &module);
-    let refused = collect(place.config(1)).await.err().unwrap().to_string();
+    dirs.put_old("h", "odd.wasm", &module);
+    let refused = collect(dirs.config(1)).await.err().unwrap().to_string();
     assert!(
         refused.contains("/domain/devices/emulator") && refused.contains("allow.dangerous"),
         "{refused}"
     );
     let policy = "rules:\n- namespaces: [ns]\n  allow: {dangerous: [/domain/devices/emulator]}\n";
-    let policy = PolicySource::File(written(&place, "p.yaml", policy));
+    let policy = PolicySource::File(written(&dirs, "p.yaml", policy));
     let namespace = |namespace: &str| CollectConfig {
         policy: policy.clone(),
         namespace: namespace.to_owned(),
-        ..place.config(1)
+        ..dirs.config(1)
     };
     assert!(collect(namespace("other")).await.is_err());
     let chain = collect(namespace("ns")).await.unwrap();
@@ -209,9 +209,9 @@ async fn the_dangerous_set_must_be_granted_by_the_operator() {
 #[tokio::test]
 async fn a_module_that_declares_nothing_may_change_nothing() {
     let silent = fixture::misbehaving_hook_with("\"wishes\"", "\"future\"");
-    let place = HooksPlace::new();
-    place.put_old("h", "odd.wasm", &silent);
-    let chain = collect(place.config(1)).await.unwrap();
+    let dirs = HookDirs::new();
+    dirs.put_old("h", "odd.wasm", &silent);
+    let chain = collect(dirs.config(1)).await.unwrap();
     assert_eq!(define(&chain, "keep").await.unwrap(), XML);
     let error = define(&chain, "title").await.unwrap_err().to_string();
     assert!(
@@ -314,11 +314,11 @@ async fn directories_are_read_only_and_granted() {
             "{error}"
         );
     }
-    let place = HooksPlace::new();
-    place.put_old("h", "odd.wasm", &module);
+    let dirs = HookDirs::new();
+    dirs.put_old("h", "odd.wasm", &module);
     let config = CollectConfig {
-        policy: PolicySource::File(written(&place, "p.yaml", &owners)),
-        ..place.config(1)
+        policy: PolicySource::File(written(&dirs, "p.yaml", &owners)),
+        ..dirs.config(1)
     };
     let chain = collect(config).await.unwrap();
     let read = |file: &str| format!("read\n{file}");
@@ -352,21 +352,21 @@ async fn a_module_with_another_digest_does_not_run() {
 
 #[tokio::test]
 async fn a_module_swapped_while_it_is_collected_is_looked_at_again() {
-    let place = HooksPlace::new();
+    let dirs = HookDirs::new();
     let module = std::fs::read(fixture::misbehaving_hook()).unwrap();
     let other = fixture::misbehaving_hook_with("1.2.3", "3.2.1");
-    place.put("h", "odd.wasm", &module);
-    let collecting = tokio::spawn(collect(place.config(2)));
+    dirs.put("h", "odd.wasm", &module);
+    let collecting = tokio::spawn(collect(dirs.config(2)));
     for n in 0..20 {
-        place.put("h", ".part", if n % 2 == 0 { &other } else { &module });
-        std::fs::rename(place.at("h", ".part"), place.at("h", "odd.wasm")).unwrap();
+        dirs.put("h", ".part", if n % 2 == 0 { &other } else { &module });
+        std::fs::rename(dirs.at("h", ".part"), dirs.at("h", "odd.wasm")).unwrap();
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    place.put("h", ".part", &other);
-    std::fs::rename(place.at("h", ".part"), place.at("h", "odd.wasm")).unwrap();
+    dirs.put("h", ".part", &other);
+    std::fs::rename(dirs.at("h", ".part"), dirs.at("h", "odd.wasm")).unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    place.put("i", ".part", &module);
-    std::fs::rename(place.at("i", ".part"), place.at("i", "odd.wasm")).unwrap();
+    dirs.put("i", ".part", &module);
+    std::fs::rename(dirs.at("i", ".part"), dirs.at("i", "odd.wasm")).unwrap();
     let chain = collecting.await.unwrap().unwrap();
     assert_eq!(chain.hooks()[0].version, "3.2.1");
     assert_eq!(chain.hooks()[1].version, "1.2.3");
@@ -375,15 +375,15 @@ async fn a_module_swapped_while_it_is_collected_is_looked_at_again() {
 /// It is not even asked for its description, in which this one would crash.
 #[tokio::test]
 async fn a_module_that_no_rule_lists_is_neither_compiled_nor_run() {
-    let place = HooksPlace::new();
+    let dirs = HookDirs::new();
     let crashes = fixture::misbehaving_hook_with("\"future\": [1, {}]", "\"future\": [3, {}]");
-    place.put_old("h", "odd.wasm", &crashes);
+    dirs.put_old("h", "odd.wasm", &crashes);
     for digests in ["Listed", "Pinned"] {
         let other = "0".repeat(64);
         let text = format!("digests: {digests}\nrules: [{{digests: ['{other}'], allow: {{}}}}]\n");
         let config = CollectConfig {
-            policy: PolicySource::IfPresent(written(&place, "p.yaml", &text)),
-            ..place.config(1)
+            policy: PolicySource::IfPresent(written(&dirs, "p.yaml", &text)),
+            ..dirs.config(1)
         };
         let error = collect(config).await.err().unwrap().to_string();
         assert!(error.contains("modules run only when"), "{error}");
@@ -392,10 +392,10 @@ async fn a_module_that_no_rule_lists_is_neither_compiled_nor_run() {
 
 #[tokio::test]
 async fn a_module_with_an_unstable_description_is_refused() {
-    let place = HooksPlace::new();
+    let dirs = HookDirs::new();
     let fickle = fixture::misbehaving_hook_with("\"future\": [1, {}]", "\"future\": [2, {}]");
-    place.put_old("h", "odd.wasm", &fickle);
-    let error = collect(place.config(1)).await.err().unwrap().to_string();
+    dirs.put_old("h", "odd.wasm", &fickle);
+    let error = collect(dirs.config(1)).await.err().unwrap().to_string();
     assert!(error.contains("differently each time"), "{error}");
 }
 
@@ -418,11 +418,11 @@ async fn invalid_policies_name_file_line_and_column() {
         let error = refusal(&module, yaml).await;
         assert!(error.contains(part), "{yaml}: {error}");
     }
-    let place = HooksPlace::new();
-    let policy = written(&place, "p.yaml", "sidecars: Forbid\ndigest: Any\n");
+    let dirs = HookDirs::new();
+    let policy = written(&dirs, "p.yaml", "sidecars: Forbid\ndigest: Any\n");
     let config = CollectConfig {
         policy: PolicySource::IfPresent(policy),
-        ..place.config(0)
+        ..dirs.config(0)
     };
     let error = collect(config).await.err().unwrap().to_string();
     assert!(error.contains("policy/p.yaml:2:1: "), "{error}");
@@ -430,13 +430,13 @@ async fn invalid_policies_name_file_line_and_column() {
 
 #[tokio::test]
 async fn a_policy_that_is_a_link_out_of_the_directory_is_refused() {
-    let place = HooksPlace::new();
-    place.put_hook("h");
-    place.put_old("elsewhere", "real.yaml", b"failurePolicy: Ignore\n");
-    symlink("../elsewhere/real.yaml", place.at("h", "hook.yaml")).unwrap();
+    let dirs = HookDirs::new();
+    dirs.put_hook("h");
+    dirs.put_old("elsewhere", "real.yaml", b"failurePolicy: Ignore\n");
+    symlink("../elsewhere/real.yaml", dirs.at("h", "hook.yaml")).unwrap();
     let config = CollectConfig {
         deadline: Duration::from_secs(10),
-        ..place.config(1)
+        ..dirs.config(1)
     };
     let error = collect(config).await.err().unwrap().to_string();
     assert!(
@@ -447,26 +447,26 @@ async fn a_policy_that_is_a_link_out_of_the_directory_is_refused() {
 
 #[tokio::test]
 async fn a_hook_yaml_that_appears_after_its_module_is_used() {
-    let place = HooksPlace::new();
-    place.put_hook("a");
-    let collecting = tokio::spawn(collect(place.config(2)));
+    let dirs = HookDirs::new();
+    dirs.put_hook("a");
+    let collecting = tokio::spawn(collect(dirs.config(2)));
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    place.put("a", ".part", b"priority: 42\n");
-    std::fs::rename(place.at("a", ".part"), place.at("a", "hook.yaml")).unwrap();
+    dirs.put("a", ".part", b"priority: 42\n");
+    std::fs::rename(dirs.at("a", ".part"), dirs.at("a", "hook.yaml")).unwrap();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    place.put(
+    dirs.put(
         "b",
         ".part",
         &std::fs::read(fixture::misbehaving_hook()).unwrap(),
     );
-    std::fs::rename(place.at("b", ".part"), place.at("b", "odd.wasm")).unwrap();
+    std::fs::rename(dirs.at("b", ".part"), dirs.at("b", "odd.wasm")).unwrap();
     let chain = collecting.await.unwrap().unwrap();
     assert_eq!(chain.hooks()[0].priority(HookPoint::Shutdown), Some(42));
 }
 
 #[tokio::test]
 async fn sidecars_can_be_forbidden_and_are_never_restricted() {
-    let place = HooksPlace::new();
+    let dirs = HookDirs::new();
     let behaviour = Behaviour {
         hook_points: vec![("OnDefineDomain", 0)],
         define: |xml| {
@@ -477,10 +477,10 @@ async fn sidecars_can_be_forbidden_and_are_never_restricted() {
         },
         ..Behaviour::default()
     };
-    let _sidecar = Sidecar::serve(&place.at("s", "s.sock"), behaviour);
+    let _sidecar = Sidecar::serve(&dirs.at("s", "s.sock"), behaviour);
     let with = |text: &str| CollectConfig {
-        policy: PolicySource::File(written(&place, "p.yaml", text)),
-        ..place.config(1)
+        policy: PolicySource::File(written(&dirs, "p.yaml", text)),
+        ..dirs.config(1)
     };
     let chain = collect(with("allow: {paths: []}\n")).await.unwrap();
     assert!(define(&chain, "{}").await.unwrap().contains("emulator"));
@@ -497,10 +497,10 @@ async fn sidecars_can_be_forbidden_and_are_never_restricted() {
 
 #[tokio::test]
 async fn a_node_that_two_hooks_changed_is_attributed_to_the_last() {
-    let place = HooksPlace::new();
-    place.put_hook("one");
-    place.put_hook("two");
-    let chain = collect(place.config(2)).await.unwrap();
+    let dirs = HookDirs::new();
+    dirs.put_hook("one");
+    dirs.put_hook("two");
+    let chain = collect(dirs.config(2)).await.unwrap();
     let vmi = "replace\n<uuid>\n<sysinfo type='x'/><uuid>";
     define(&chain, vmi).await.unwrap();
     assert_eq!(

@@ -4,7 +4,7 @@
 mod fixture;
 
 use fixture::handwritten_guest::HandwrittenGuest;
-use fixture::{HooksPlace, invocation};
+use fixture::{HookDirs, invocation};
 use hook_host::record::{Record, RecordConfig};
 use hook_host::replay::replay;
 use hook_host::wasm::LoadOptions;
@@ -39,21 +39,21 @@ fn guest(description: &'static str, name: &str, vetoes: bool) -> Vec<u8> {
     guest.module()
 }
 
-async fn chain(module: &[u8], policy: &str) -> (HooksPlace, Chain) {
-    let place = HooksPlace::new();
-    place.put("h", "m.wasm", module);
-    place.put("../policy", "policy.yaml", policy.as_bytes());
+async fn chain(module: &[u8], policy: &str) -> (HookDirs, Chain) {
+    let dirs = HookDirs::new();
+    dirs.put("h", "m.wasm", module);
+    dirs.put("../policy", "policy.yaml", policy.as_bytes());
     let record = RecordConfig {
-        dir: place.hooks().join("../records"),
+        dir: dirs.hooks().join("../records"),
         secrets: false,
     };
     let config = CollectConfig {
         record: Some(record),
-        policy: PolicySource::File(place.hooks().join("../policy/policy.yaml")),
-        ..place.config(1)
+        policy: PolicySource::File(dirs.hooks().join("../policy/policy.yaml")),
+        ..dirs.config(1)
     };
     let chain = collect(config).await;
-    (place, chain.unwrap_or_else(|error| panic!("{error}")))
+    (dirs, chain.unwrap_or_else(|error| panic!("{error}")))
 }
 
 async fn migrate(chain: &Chain) -> Result<(MigrationParameters, Vec<Run>), HookError> {
@@ -66,7 +66,7 @@ async fn migrate(chain: &Chain) -> Result<(MigrationParameters, Vec<Run>), HookE
 #[tokio::test]
 async fn a_declared_parameter_is_changed_recorded_and_replayed() {
     let module = guest(DESCRIPTION, "max-downtime", false);
-    let (place, chain) = chain(&module, "allow: {migration: [max-downtime]}\n").await;
+    let (dirs, chain) = chain(&module, "allow: {migration: [max-downtime]}\n").await;
     let (after, runs) = migrate(&chain).await.unwrap();
     let expected = MigrationParameters {
         max_downtime: 500,
@@ -79,14 +79,14 @@ async fn a_declared_parameter_is_changed_recorded_and_replayed() {
         (change.path.as_str(), values),
         ("max-downtime", (Some("900"), Some("500")))
     );
-    let records = std::fs::read_dir(place.hooks().join("../records")).unwrap();
+    let records = std::fs::read_dir(dirs.hooks().join("../records")).unwrap();
     let path = records.map(|entry| entry.unwrap().path()).next().unwrap();
     let record = Record::read(&path).unwrap();
     assert_eq!(record.hook_point, "PreMigrationSource");
     assert_eq!(record.migration, ["max-downtime"]);
     // The reason is that of the hook point, whatever the caller says.
     assert_eq!(record.invocation.reason, "migration-source");
-    let module = place.at("h", "m.wasm");
+    let module = dirs.at("h", "m.wasm");
     let replayed = replay(&record, &module, false, LoadOptions::default());
     let replayed = replayed.await.unwrap();
     assert!(replayed.difference.is_none(), "{:?}", replayed.difference);
@@ -109,16 +109,16 @@ async fn a_parameter_that_is_not_declared_is_denied() {
 
 #[tokio::test]
 async fn the_policy_refuses_a_module_that_declares_more() {
-    let place = HooksPlace::new();
-    place.put("h", "m.wasm", &guest(DESCRIPTION, "max-downtime", false));
-    place.put(
+    let dirs = HookDirs::new();
+    dirs.put("h", "m.wasm", &guest(DESCRIPTION, "max-downtime", false));
+    dirs.put(
         "../policy",
         "policy.yaml",
         b"allow: {migration: [bandwidth]}\n",
     );
     let config = CollectConfig {
-        policy: PolicySource::File(place.hooks().join("../policy/policy.yaml")),
-        ..place.config(1)
+        policy: PolicySource::File(dirs.hooks().join("../policy/policy.yaml")),
+        ..dirs.config(1)
     };
     let error = collect(config).await.err().unwrap().to_string();
     assert!(

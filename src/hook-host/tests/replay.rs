@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use fixture::sidecar_server::{Behaviour, Sidecar};
-use fixture::{HooksPlace, XML, invocation};
+use fixture::{HookDirs, XML, invocation};
 use hook_host::record::{ReadError, Record, RecordConfig};
 use hook_host::replay::{ReplayError, ReplayResult, replay};
 use hook_host::wasm::LoadOptions;
@@ -15,36 +15,36 @@ use hook_host::{Chain, CloudInitDocuments, CollectConfig, collect};
 use serde_json::json;
 
 struct Recorded {
-    place: HooksPlace,
+    dirs: HookDirs,
     chain: Chain,
 }
 
 async fn recorded(yaml: &str, secrets: bool) -> Recorded {
-    let place = HooksPlace::new();
-    place.put("odd", "hook.yaml", yaml.as_bytes());
-    place.put_hook("odd");
-    let chain = recording(&place, secrets).await;
-    Recorded { place, chain }
+    let dirs = HookDirs::new();
+    dirs.put("odd", "hook.yaml", yaml.as_bytes());
+    dirs.put_hook("odd");
+    let chain = recording(&dirs, secrets).await;
+    Recorded { dirs, chain }
 }
 
-async fn recording(place: &HooksPlace, secrets: bool) -> Chain {
-    let dir = place.hooks().join("../records");
+async fn recording(dirs: &HookDirs, secrets: bool) -> Chain {
+    let dir = dirs.hooks().join("../records");
     let config = CollectConfig {
         record: Some(RecordConfig { dir, secrets }),
-        ..place.config(1)
+        ..dirs.config(1)
     };
     collect(config).await.unwrap()
 }
 
-fn files(place: &HooksPlace) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(place.hooks().join("../records")).unwrap();
+fn files(dirs: &HookDirs) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dirs.hooks().join("../records")).unwrap();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
 }
 
-fn last(place: &HooksPlace) -> Record {
-    Record::read(files(place).last().unwrap()).unwrap()
+fn last(dirs: &HookDirs) -> Record {
+    Record::read(files(dirs).last().unwrap()).unwrap()
 }
 
 async fn again(record: &Record) -> ReplayResult {
@@ -60,13 +60,13 @@ async fn again(record: &Record) -> ReplayResult {
 
 #[tokio::test]
 async fn a_replay_sees_the_recorded_random_numbers_and_time() {
-    let Recorded { place, chain } = recorded("config: {manufacturer: ACME}\n", false).await;
+    let Recorded { dirs, chain } = recorded("config: {manufacturer: ACME}\n", false).await;
     for word in ["random", "config", "facts", "title", "log", "keep"] {
         chain
             .on_define_domain(&invocation(), word, XML.into())
             .await
             .unwrap();
-        let record = last(&place);
+        let record = last(&dirs);
         assert_eq!(
             (record.outcome.as_str(), record.input.vmi.as_str()),
             ("ok", word)
@@ -79,7 +79,7 @@ async fn a_replay_sees_the_recorded_random_numbers_and_time() {
         );
         assert_eq!(replayed.run.changes.len(), record.changes.len());
     }
-    let file = files(&place).pop().unwrap();
+    let file = files(&dirs).pop().unwrap();
     assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
     assert!(file.to_string_lossy().ends_with("-OnDefineDomain-odd.json"));
 }
@@ -87,7 +87,7 @@ async fn a_replay_sees_the_recorded_random_numbers_and_time() {
 #[tokio::test]
 async fn recorded_failures_are_reproduced() {
     let yaml = "allow: {paths: [/domain/description]}\ndeadline: 150ms\n";
-    let Recorded { place, chain } = recorded(yaml, false).await;
+    let Recorded { dirs, chain } = recorded(yaml, false).await;
     for (word, outcome) in [
         ("veto", "veto"),
         ("panic", "trap"),
@@ -101,7 +101,7 @@ async fn recorded_failures_are_reproduced() {
                 .await
                 .is_err()
         );
-        let record = last(&place);
+        let record = last(&dirs);
         assert_eq!(record.outcome, outcome);
         let replayed = again(&record).await;
         assert!(
@@ -111,19 +111,19 @@ async fn recorded_failures_are_reproduced() {
         );
     }
     chain.shutdown(&invocation()).await;
-    assert_eq!(last(&place).hook_point, "Shutdown");
-    assert!(again(&last(&place)).await.difference.is_none());
+    assert_eq!(last(&dirs).hook_point, "Shutdown");
+    assert!(again(&last(&dirs)).await.difference.is_none());
 }
 
 #[tokio::test]
 async fn another_modules_differences_are_reported() {
-    let Recorded { place, chain } = recorded("{}", false).await;
+    let Recorded { dirs, chain } = recorded("{}", false).await;
     chain
         .on_define_domain(&invocation(), "title", XML.into())
         .await
         .unwrap();
-    let record = last(&place);
-    let new = place.at("../new", "new.wasm");
+    let record = last(&dirs);
+    let new = dirs.at("../new", "new.wasm");
     std::fs::write(
         &new,
         fixture::misbehaving_hook_with("<title>odd</title>", "<title>new</title>"),
@@ -150,19 +150,19 @@ async fn another_modules_differences_are_reported() {
 
 #[tokio::test]
 async fn a_sidecars_run_is_replayed_with_a_module() {
-    let place = HooksPlace::new();
+    let dirs = HookDirs::new();
     let behaviour = Behaviour {
         hook_points: vec![("OnDefineDomain", 0)],
         define: |xml| Ok(xml.replace("</domain>", "  <title>odd</title>\n</domain>")),
         ..Behaviour::default()
     };
-    let _sidecar = Sidecar::serve(&place.at("s", "s.sock"), behaviour);
-    let chain = recording(&place, false).await;
+    let _sidecar = Sidecar::serve(&dirs.at("s", "s.sock"), behaviour);
+    let chain = recording(&dirs, false).await;
     chain
         .on_define_domain(&invocation(), "title", XML.into())
         .await
         .unwrap();
-    let record = last(&place);
+    let record = last(&dirs);
     let refused = replay(
         &record,
         fixture::misbehaving_hook(),
@@ -199,17 +199,17 @@ async fn secrets_are_recorded_only_on_request() {
                 .into(),
     };
     for secrets in [false, true] {
-        let Recorded { place, chain } = recorded("{}", secrets).await;
+        let Recorded { dirs, chain } = recorded("{}", secrets).await;
         chain.pre_start(&invocation(), VMI).await.unwrap();
         chain
             .pre_cloud_init_iso(&invocation(), VMI, documents())
             .await
             .unwrap();
-        for file in files(&place) {
+        for file in files(&dirs) {
             let text = std::fs::read_to_string(file).unwrap();
             assert_eq!(text.contains("hunter2"), secrets, "{text}");
         }
-        let record = last(&place);
+        let record = last(&dirs);
         let replayed = replay(
             &record,
             fixture::misbehaving_hook(),
@@ -234,9 +234,9 @@ fn genuine_layer() -> serde_json::Value {
 /// Whoever wrote the record: it cannot take more of the machine than a hook.yaml could.
 #[tokio::test]
 async fn hostile_records_are_refused() {
-    let Recorded { place, chain } = recorded("{}", false).await;
+    let Recorded { dirs, chain } = recorded("{}", false).await;
     chain.pre_start(&invocation(), "{}").await.unwrap();
-    let text = std::fs::read_to_string(&files(&place)[0]).unwrap();
+    let text = std::fs::read_to_string(&files(&dirs)[0]).unwrap();
     // The module is compiled once.
     let artifacts = tempfile::tempdir().unwrap();
     let options = || LoadOptions {
@@ -286,12 +286,12 @@ async fn hostile_records_are_refused() {
     let error = refused.unwrap_err().to_string();
     assert!(!error.contains(['\u{1b}', '\u{202e}']), "{error}");
 
-    let pipe = place.hooks().join("pipe");
+    let pipe = dirs.hooks().join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
     assert!(made.unwrap().success());
     let error = Record::read(&pipe).unwrap_err().to_string();
     assert!(error.contains("no regular file"), "{error}");
-    let huge = place.hooks().join("huge");
+    let huge = dirs.hooks().join("huge");
     std::fs::File::create(&huge)
         .unwrap()
         .set_len(1 << 40)
@@ -308,9 +308,9 @@ async fn invalid_records_are_refused() {
             "{text}"
         );
     }
-    let Recorded { place, chain } = recorded("{}", false).await;
+    let Recorded { dirs, chain } = recorded("{}", false).await;
     chain.pre_start(&invocation(), "{}").await.unwrap();
-    let mut record = last(&place);
+    let mut record = last(&dirs);
     record.hook_point = "Never".into();
     assert!(
         replay(

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use fixture::HooksPlace;
+use fixture::HookDirs;
 use hook_host::{CollectConfig, PolicySource, StandingHooks, collect};
 use sigstore_bundle::{Bundle, SigningKey};
 
@@ -21,16 +21,16 @@ struct KeyPair {
 
 impl KeyPair {
     fn new() -> Self {
-        let place = tempfile::tempdir().unwrap();
+        let dirs = tempfile::tempdir().unwrap();
         for arguments in [
             "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out key",
             "pkey -in key -pubout -out public",
         ] {
             let mut openssl = Command::new("openssl");
-            openssl.args(arguments.split(' ')).current_dir(place.path());
+            openssl.args(arguments.split(' ')).current_dir(dirs.path());
             assert!(openssl.output().unwrap().status.success());
         }
-        let read = |name| fs::read_to_string(place.path().join(name)).unwrap();
+        let read = |name| fs::read_to_string(dirs.path().join(name)).unwrap();
         Self {
             signing: SigningKey::from_pem(&read("key")).unwrap(),
             public: read("public"),
@@ -53,26 +53,26 @@ fn module() -> Vec<u8> {
 
 /// The refusal of the misbehaving hook with this signature under this policy; `None` if it runs.
 async fn refusal(signature: Option<&str>, policy: &str) -> Option<String> {
-    let place = HooksPlace::new();
+    let dirs = HookDirs::new();
     if let Some(signature) = signature {
-        place.put_old("h", SIGNATURE, signature.as_bytes());
+        dirs.put_old("h", SIGNATURE, signature.as_bytes());
     }
-    place.put_old("h", "odd.wasm", &module());
-    let path = place.at("../policy", "p.yaml");
+    dirs.put_old("h", "odd.wasm", &module());
+    let path = dirs.at("../policy", "p.yaml");
     fs::write(&path, policy).unwrap();
     let config = CollectConfig {
         policy: PolicySource::File(path),
         namespace: "infra".to_owned(),
-        ..place.config(1)
+        ..dirs.config(1)
     };
     let counted = collect(config).await.err().map(|error| error.to_string());
     // The same modules as standing hooks.
     let config = CollectConfig {
-        policy: PolicySource::File(place.at("../policy", "p.yaml")),
+        policy: PolicySource::File(dirs.at("../policy", "p.yaml")),
         namespace: "infra".to_owned(),
-        standing: StandingHooks::In(place.hooks()),
+        standing: StandingHooks::In(dirs.hooks()),
         hooks_dir: PathBuf::from("/nonexistent"),
-        ..place.config(0)
+        ..dirs.config(0)
     };
     let standing = collect(config).await.err().map(|error| error.to_string());
     assert_eq!(

@@ -8,30 +8,30 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-use fixture::HooksPlace;
+use fixture::HookDirs;
 use fixture::sidecar_server::{Behaviour, Sidecar};
 use hook_host::{Chain, CollectConfig, CollectError, PolicySource, StandingHooks, collect};
 
-/// Collects with the hooks of `standing`, and `counted` hooks of `place`.
+/// Collects with the hooks of `standing`, and `counted` hooks of `dirs`.
 async fn with(
-    place: &HooksPlace,
+    dirs: &HookDirs,
     counted: usize,
-    standing: &HooksPlace,
+    standing: &HookDirs,
 ) -> Result<Chain, CollectError> {
-    collect(config(place, counted, standing)).await
+    collect(config(dirs, counted, standing)).await
 }
 
-fn config(place: &HooksPlace, counted: usize, standing: &HooksPlace) -> CollectConfig {
+fn config(dirs: &HookDirs, counted: usize, standing: &HookDirs) -> CollectConfig {
     CollectConfig {
         standing: StandingHooks::In(standing.hooks()),
-        ..place.config(counted)
+        ..dirs.config(counted)
     }
 }
 
-async fn refusal(standing: &HooksPlace) -> String {
-    let place = HooksPlace::new();
+async fn refusal(standing: &HookDirs) -> String {
+    let dirs = HookDirs::new();
     // A hook that never comes must not delay the error.
-    let refused = with(&place, 1, standing).await;
+    let refused = with(&dirs, 1, standing).await;
     refused.err().unwrap().to_string()
 }
 
@@ -41,27 +41,27 @@ fn names(chain: &Chain) -> Vec<String> {
 
 #[tokio::test]
 async fn standing_hooks_are_ready_without_a_count() {
-    let (place, standing) = (HooksPlace::new(), HooksPlace::new());
+    let (dirs, standing) = (HookDirs::new(), HookDirs::new());
     standing.put_hook("banner");
     standing.put_hook("audit");
-    let chain = with(&place, 0, &standing).await.unwrap();
+    let chain = with(&dirs, 0, &standing).await.unwrap();
     assert_eq!(names(&chain), ["audit", "banner"]);
 }
 
 #[tokio::test]
 async fn standing_and_counted_hooks_are_in_one_order() {
-    let (place, standing) = (HooksPlace::new(), HooksPlace::new());
-    place.put_hook("b");
-    let _sidecar = Sidecar::serve(&place.at("d", "s"), Behaviour::default());
+    let (dirs, standing) = (HookDirs::new(), HookDirs::new());
+    dirs.put_hook("b");
+    let _sidecar = Sidecar::serve(&dirs.at("d", "s"), Behaviour::default());
     standing.put_hook("c");
     standing.put_hook("a");
-    let chain = with(&place, 2, &standing).await.unwrap();
+    let chain = with(&dirs, 2, &standing).await.unwrap();
     assert_eq!(names(&chain), ["a", "b", "c", "d"]);
 }
 
 #[tokio::test]
 async fn modules_of_a_config_map_volume_are_found_through_its_links() {
-    let (place, standing) = (HooksPlace::new(), HooksPlace::new());
+    let (dirs, standing) = (HookDirs::new(), HookDirs::new());
     let module = fs::read(fixture::misbehaving_hook()).unwrap();
     standing.put("banner/..2026_11_22", "hook.wasm", &module);
     standing.put(
@@ -73,7 +73,7 @@ async fn modules_of_a_config_map_volume_are_found_through_its_links() {
     symlink("..2026_11_22", hook.join("..data")).unwrap();
     symlink("..data/hook.wasm", hook.join("hook.wasm")).unwrap();
     symlink("..data/hook.yaml", hook.join("hook.yaml")).unwrap();
-    let chain = with(&place, 0, &standing).await.unwrap();
+    let chain = with(&dirs, 0, &standing).await.unwrap();
     assert_eq!(names(&chain), ["banner"]);
     // The key `hook.yaml` applies: a mistake in it is found.
     standing.put(
@@ -90,13 +90,13 @@ async fn modules_of_a_config_map_volume_are_found_through_its_links() {
 
 #[tokio::test]
 async fn the_operators_policy_applies_to_standing_hooks() {
-    let (place, standing) = (HooksPlace::new(), HooksPlace::new());
+    let (dirs, standing) = (HookDirs::new(), HookDirs::new());
     standing.put_hook("banner");
-    let policy = place.at("policy", "p.yaml");
+    let policy = dirs.at("policy", "p.yaml");
     fs::write(&policy, "digests: Pinned\n").unwrap();
     let refused = collect(CollectConfig {
         policy: PolicySource::File(policy),
-        ..config(&place, 0, &standing)
+        ..config(&dirs, 0, &standing)
     });
     let text = refused.await.err().unwrap().to_string();
     assert!(text.contains("banner") && text.contains("p.yaml"), "{text}");
@@ -110,7 +110,7 @@ async fn a_standing_hook_that_cannot_be_used_is_an_error_at_once() {
         ("text", b"no module", "starts with"),
     ];
     for (name, bytes, reason) in broken {
-        let standing = HooksPlace::new();
+        let standing = HookDirs::new();
         standing.put_hook("good");
         standing.put(name, "hook.wasm", bytes);
         let text = refusal(&standing).await;
@@ -124,7 +124,7 @@ async fn a_standing_hook_that_cannot_be_used_is_an_error_at_once() {
 /// What a mount without its content looks like.
 #[tokio::test]
 async fn a_standing_hook_without_a_module_is_an_error() {
-    let standing = HooksPlace::new();
+    let standing = HookDirs::new();
     fs::create_dir_all(standing.hooks().join("banner")).unwrap();
     let text = refusal(&standing).await;
     assert!(text.contains("banner has no *.wasm file"), "{text}");
@@ -136,7 +136,7 @@ async fn a_standing_hook_without_a_module_is_an_error() {
         "{text}"
     );
 
-    let standing = HooksPlace::new();
+    let standing = HookDirs::new();
     drop(UnixListener::bind(standing.at("banner", "s")).unwrap());
     let text = refusal(&standing).await;
     assert!(text.contains("banner/s is a socket"), "{text}");
@@ -145,7 +145,7 @@ async fn a_standing_hook_without_a_module_is_an_error() {
 /// None of them is left out: a veto would be missing.
 #[tokio::test]
 async fn what_looks_like_a_standing_hook_and_is_none_is_an_error() {
-    type Make = fn(&HooksPlace);
+    type Make = fn(&HookDirs);
     let cases: [(Make, &str); 4] = [
         (
             |standing| fs::write(standing.hooks().join("veto.wasm"), "").unwrap(),
@@ -165,7 +165,7 @@ async fn what_looks_like_a_standing_hook_and_is_none_is_an_error() {
         ),
     ];
     for (make, reason) in cases {
-        let standing = HooksPlace::new();
+        let standing = HookDirs::new();
         standing.put_hook("banner");
         make(&standing);
         let text = refusal(&standing).await;
@@ -175,10 +175,10 @@ async fn what_looks_like_a_standing_hook_and_is_none_is_an_error() {
 
 #[tokio::test]
 async fn a_name_that_is_standing_and_counted_is_refused() {
-    let (place, standing) = (HooksPlace::new(), HooksPlace::new());
-    place.put_hook("banner");
+    let (dirs, standing) = (HookDirs::new(), HookDirs::new());
+    dirs.put_hook("banner");
     standing.put_hook("banner");
-    let text = with(&place, 1, &standing).await.err().unwrap().to_string();
+    let text = with(&dirs, 1, &standing).await.err().unwrap().to_string();
     assert!(text.contains("hook banner is both in"), "{text}");
 }
 
@@ -186,10 +186,10 @@ async fn a_name_that_is_standing_and_counted_is_refused() {
 async fn only_a_named_directory_must_exist() {
     let missing = PathBuf::from("/nonexistent/hooks");
     let collected = |standing| {
-        let place = HooksPlace::new();
+        let dirs = HookDirs::new();
         collect(CollectConfig {
             standing,
-            ..place.config(0)
+            ..dirs.config(0)
         })
     };
     let chain = collected(StandingHooks::IfPresent(missing.clone())).await;

@@ -90,9 +90,9 @@ async fn a_module_that_needs_a_missing_interface_is_refused_by_its_name() {
 /// Generated bindings export all hook points of a world.
 #[tokio::test]
 async fn a_hook_point_is_called_only_if_the_description_subscribes_to_it() {
-    let place = fixture::HooksPlace::new();
-    place.put("h", "m.wasm", &HandwrittenGuest::default().module());
-    let chain = collect(place.config(1)).await.unwrap();
+    let dirs = fixture::HookDirs::new();
+    dirs.put("h", "m.wasm", &HandwrittenGuest::default().module());
+    let chain = collect(dirs.config(1)).await.unwrap();
     assert_eq!(chain.order(HookPoint::OnDefineDomain), ["h"]);
     assert!(chain.order(HookPoint::PreStart).is_empty());
     assert!(chain.order(HookPoint::Shutdown).is_empty());

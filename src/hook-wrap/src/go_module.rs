@@ -118,10 +118,10 @@ fn address(segment: &Data<'_>) -> Result<Option<u64>, BinaryReaderError> {
 /// text: the adapter writes there.
 fn reserved_memory(segments: &[(u64, &[u8])]) -> Result<Option<u32>, GoModuleError> {
     let marks = segments.iter().flat_map(|(address, data)| {
-        let places = data.windows(MARK.len()).enumerate();
-        places
+        let positions = data.windows(MARK.len()).enumerate();
+        positions
             .filter(|(_, bytes)| bytes == MARK)
-            .map(move |(place, _)| address + (place + MARK.len()) as u64)
+            .map(move |(position, _)| address + (position + MARK.len()) as u64)
     });
     let start = match marks.collect::<Vec<u64>>()[..] {
         [] => return Ok(None),

@@ -21,20 +21,20 @@ pub(crate) fn error(message: &str) {
 
 /// Writes each line with one call, so that lines of several processes do not mix. A failure is
 /// ignored, since it could only be reported on standard error.
-fn write(level: &str, message: &str, place: &Location<'_>) {
+fn write(level: &str, message: &str, location: &Location<'_>) {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
-    let line = line(level, message, place, now);
+    let line = line(level, message, location, now);
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-fn line(level: &str, message: &str, place: &Location<'_>, since_epoch: Duration) -> String {
-    let file = place.file().rsplit('/').next().unwrap_or_default();
+fn line(level: &str, message: &str, location: &Location<'_>, since_epoch: Duration) -> String {
+    let file = location.file().rsplit('/').next().unwrap_or_default();
     format!(
         "{{\"component\":\"{COMPONENT}\",\"level\":\"{level}\",\"msg\":\"{}\",\"pos\":\"{file}:{}\",\"timestamp\":\"{}\"}}\n",
         escape_json(message),
-        place.line(),
+        location.line(),
         timestamp(since_epoch),
     )
 }

@@ -12,10 +12,10 @@ use sigstore_bundle::{Bundle, BundleError, KeyError, PublicKey, SigningKey, Veri
 
 const MESSAGE: &[u8] = b"a module";
 
-fn openssl(place: &Path, arguments: &str) -> Vec<u8> {
+fn openssl(directory: &Path, arguments: &str) -> Vec<u8> {
     let output = Command::new("openssl")
         .args(arguments.split_whitespace())
-        .current_dir(place)
+        .current_dir(directory)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -25,58 +25,58 @@ fn openssl(place: &Path, arguments: &str) -> Vec<u8> {
 
 /// A directory with a key pair of openssl's, `key` and `pub`, and the message.
 fn key_pair(kind: &str) -> tempfile::TempDir {
-    let place = tempfile::tempdir().unwrap();
-    openssl(place.path(), &format!("genpkey -algorithm {kind} -out key"));
-    openssl(place.path(), "pkey -in key -pubout -out pub");
-    fs::write(place.path().join("message"), MESSAGE).unwrap();
-    place
+    let directory = tempfile::tempdir().unwrap();
+    openssl(directory.path(), &format!("genpkey -algorithm {kind} -out key"));
+    openssl(directory.path(), "pkey -in key -pubout -out pub");
+    fs::write(directory.path().join("message"), MESSAGE).unwrap();
+    directory
 }
 
 fn p256() -> tempfile::TempDir {
     key_pair("EC -pkeyopt ec_paramgen_curve:P-256")
 }
 
-fn text(place: &Path, name: &str) -> String {
-    fs::read_to_string(place.join(name)).unwrap()
+fn text(directory: &Path, name: &str) -> String {
+    fs::read_to_string(directory.join(name)).unwrap()
 }
 
 #[test]
 fn openssl_verifies_a_signature_of_ours() {
-    let place = p256();
-    let key = SigningKey::from_pem(&text(place.path(), "key")).unwrap();
+    let directory = p256();
+    let key = SigningKey::from_pem(&text(directory.path(), "key")).unwrap();
     let bundle = Bundle::sign(MESSAGE, &key).unwrap();
     let json: Value = serde_json::from_str(&bundle.render()).unwrap();
     let decode = |value: &Value| STANDARD.decode(value.as_str().unwrap()).unwrap();
     let signature = decode(&json["messageSignature"]["signature"]);
-    fs::write(place.path().join("signature"), signature).unwrap();
+    fs::write(directory.path().join("signature"), signature).unwrap();
     openssl(
-        place.path(),
+        directory.path(),
         "dgst -sha256 -verify pub -signature signature message",
     );
     let digest = decode(&json["messageSignature"]["messageDigest"]["digest"]);
     assert_eq!(
         digest,
-        openssl(place.path(), "dgst -sha256 -binary message")
+        openssl(directory.path(), "dgst -sha256 -binary message")
     );
     // The hint is the sha256 of the public key in DER, as cosign computes it.
-    let der = openssl(place.path(), "pkey -pubin -in pub -outform DER");
-    fs::write(place.path().join("der"), der).unwrap();
-    let hint = openssl(place.path(), "dgst -sha256 -binary der");
+    let der = openssl(directory.path(), "pkey -pubin -in pub -outform DER");
+    fs::write(directory.path().join("der"), der).unwrap();
+    let hint = openssl(directory.path(), "dgst -sha256 -binary der");
     let public = &json["verificationMaterial"]["publicKey"];
     assert_eq!(public["hint"], STANDARD.encode(hint));
 }
 
 #[test]
 fn a_signature_of_openssl_is_verified() {
-    let place = p256();
-    let signature = openssl(place.path(), "dgst -sha256 -sign key message");
+    let directory = p256();
+    let signature = openssl(directory.path(), "dgst -sha256 -sign key message");
     let bundle = json!({
         "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
         "verificationMaterial": {"publicKey": {"hint": ""}, "tlogEntries": [{"logIndex": "1"}]},
         "messageSignature": {"signature": STANDARD.encode(signature)},
     });
     let bundle = Bundle::parse(&bundle.to_string()).unwrap();
-    let key = PublicKey::from_pem(&text(place.path(), "pub")).unwrap();
+    let key = PublicKey::from_pem(&text(directory.path(), "pub")).unwrap();
     assert_eq!(bundle.verify(MESSAGE, &key), Ok(()));
     let other = PublicKey::from_pem(&text(p256().path(), "pub")).unwrap();
     for (message, key) in [(&b"another"[..], &key), (MESSAGE, &other)] {
@@ -87,8 +87,8 @@ fn a_signature_of_openssl_is_verified() {
 
 #[test]
 fn what_was_changed_is_refused() {
-    let place = p256();
-    let key = SigningKey::from_pem(&text(place.path(), "key")).unwrap();
+    let directory = p256();
+    let key = SigningKey::from_pem(&text(directory.path(), "key")).unwrap();
     let bundle = Bundle::sign(MESSAGE, &key).unwrap();
     let again = Bundle::parse(&bundle.render()).unwrap();
     assert_eq!(again, bundle);
@@ -179,31 +179,31 @@ fn other_keys_are_refused_by_name() {
         ("RSA -pkeyopt rsa_keygen_bits:1024", "RSA"),
         ("ED25519", "Ed25519"),
     ] {
-        let place = key_pair(kind);
-        let public = PublicKey::from_pem(&text(place.path(), "pub")).unwrap_err();
+        let directory = key_pair(kind);
+        let public = PublicKey::from_pem(&text(directory.path(), "pub")).unwrap_err();
         assert_eq!(public, KeyError::OtherType { found: name });
-        let private = SigningKey::from_pem(&text(place.path(), "key")).unwrap_err();
+        let private = SigningKey::from_pem(&text(directory.path(), "key")).unwrap_err();
         assert_eq!(private, KeyError::OtherType { found: name });
     }
-    let place = p256();
-    openssl(place.path(), "ec -in key -out sec1");
+    let directory = p256();
+    openssl(directory.path(), "ec -in key -out sec1");
     openssl(
-        place.path(),
+        directory.path(),
         "pkcs8 -topk8 -in key -out encrypted -passout pass:x",
     );
     openssl(
-        place.path(),
+        directory.path(),
         "pkey -pubin -in pub -ec_conv_form compressed -out compressed",
     );
-    let (key, public) = (text(place.path(), "key"), text(place.path(), "pub"));
+    let (key, public) = (text(directory.path(), "key"), text(directory.path(), "pub"));
     let half = &key[..key.len() / 2];
     let sigstore = "-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\n-----END";
     for (text, part) in [
         (
-            &text(place.path(), "sec1")[..],
+            &text(directory.path(), "sec1")[..],
             "openssl pkcs8 -topk8 -nocrypt",
         ),
-        (&text(place.path(), "encrypted"), "openssl pkcs8 -in KEY"),
+        (&text(directory.path(), "encrypted"), "openssl pkcs8 -in KEY"),
         (sigstore, "cosign import-key-pair"),
         (&public, "the public half"),
         (half, "damaged"),
@@ -215,7 +215,7 @@ fn other_keys_are_refused_by_name() {
     }
     for (text, part) in [
         (&key[..], "belongs to the signer only"),
-        (&text(place.path(), "compressed"), "uncompressed"),
+        (&text(directory.path(), "compressed"), "uncompressed"),
         (&public[..60], "damaged"),
     ] {
         let error = PublicKey::from_pem(text).unwrap_err().to_string();

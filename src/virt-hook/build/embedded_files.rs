@@ -6,7 +6,7 @@ use std::{fs, io};
 /// What tools leave beside sources.
 const LEFT_BEHIND: [&str; 2] = ["__pycache__", "target"];
 
-/// Files, with the places that they are to have.
+/// Files, with their paths in the project.
 #[derive(Debug, Default)]
 pub(crate) struct Embedded {
     files: Vec<(PathBuf, PathBuf)>,
@@ -16,28 +16,28 @@ pub(crate) struct Embedded {
 
 impl Embedded {
     /// One file.
-    pub(crate) fn add(&mut self, source: &Path, place: PathBuf) {
-        self.files.push((place, source.to_owned()));
+    pub(crate) fn add(&mut self, source: &Path, embedded_path: PathBuf) {
+        self.files.push((embedded_path, source.to_owned()));
     }
 
     /// All files below a directory.
-    pub(crate) fn add_below(&mut self, directory: &Path, place: &Path) -> io::Result<()> {
+    pub(crate) fn add_below(&mut self, directory: &Path, embedded_path: &Path) -> io::Result<()> {
         self.watched.push(directory.to_owned());
-        self.add_all(directory, place)
+        self.add_all(directory, embedded_path)
     }
 
-    fn add_all(&mut self, directory: &Path, place: &Path) -> io::Result<()> {
+    fn add_all(&mut self, directory: &Path, embedded_path: &Path) -> io::Result<()> {
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
             let (path, name) = (entry.path(), entry.file_name());
             if LEFT_BEHIND.iter().any(|left| name == *left) {
                 continue;
             }
-            let place = place.join(name);
+            let embedded_path = embedded_path.join(name);
             if path.is_dir() {
-                self.add_all(&path, &place)?;
+                self.add_all(&path, &embedded_path)?;
             } else {
-                self.add(&path, place);
+                self.add(&path, embedded_path);
             }
         }
         Ok(())
@@ -47,8 +47,8 @@ impl Embedded {
     pub(crate) fn source(&self) -> String {
         let mut files = self.files.clone();
         files.sort();
-        let files = files.iter().map(|(place, source)| {
-            format!("    File {{ path: {place:?}, bytes: include_bytes!({source:?}) }},\n")
+        let files = files.iter().map(|(embedded_path, source)| {
+            format!("    File {{ path: {embedded_path:?}, bytes: include_bytes!({source:?}) }},\n")
         });
         format!("&[\n{}]\n", files.collect::<String>())
     }

@@ -30,15 +30,15 @@ pub(crate) fn embedded(tree: &Path, out: &Path) -> Result<Embedded> {
     let mut members = Vec::new();
     let mut open = ROOTS.map(str::to_owned).to_vec();
     while let Some(name) = open.pop() {
-        let Some(place) = path_of(&root, &name) else {
+        let Some(crate_path) = path_of(&root, &name) else {
             continue;
         };
-        let member = without_own(manifest(&tree.join(&place).join("Cargo.toml"))?);
+        let member = without_own(manifest(&tree.join(&crate_path).join("Cargo.toml"))?);
         let fresh = inherited(member.as_table()).into_iter();
         open.extend(fresh.filter(|name| needed.insert(name.clone())));
-        add_crate(&mut embedded, &tree.join(&place), &place)?;
-        write(&mut embedded, out, &place.join("Cargo.toml"), &member)?;
-        members.push(place);
+        add_crate(&mut embedded, &tree.join(&crate_path), &crate_path)?;
+        write(&mut embedded, out, &crate_path.join("Cargo.toml"), &member)?;
+        members.push(crate_path);
     }
     reduce(&mut root, &needed, &members)?;
     write(&mut embedded, out, Path::new("Cargo.toml"), &root)?;
@@ -62,13 +62,13 @@ fn path_of(root: &DocumentMut, name: &str) -> Option<PathBuf> {
     dependency.get("path")?.as_str().map(PathBuf::from)
 }
 
-fn add_crate(embedded: &mut Embedded, directory: &Path, place: &Path) -> Result<()> {
+fn add_crate(embedded: &mut Embedded, directory: &Path, crate_path: &Path) -> Result<()> {
     for part in PARTS {
         let source = directory.join(part);
         if source.is_dir() {
-            embedded.add_below(&source, &place.join(part))?;
+            embedded.add_below(&source, &crate_path.join(part))?;
         } else if source.is_file() {
-            embedded.add(&source, place.join(part));
+            embedded.add(&source, crate_path.join(part));
             embedded.watched.push(source);
         }
     }
@@ -110,7 +110,7 @@ fn inherited(table: &dyn TableLike) -> Vec<String> {
 
 /// Leaves of the workspace's manifest what these members inherit.
 fn reduce(root: &mut DocumentMut, needed: &BTreeSet<String>, members: &[PathBuf]) -> Result<()> {
-    let mut list: Vec<_> = members.iter().filter_map(|place| place.to_str()).collect();
+    let mut list: Vec<_> = members.iter().filter_map(|crate_path| crate_path.to_str()).collect();
     list.sort_unstable();
     let workspace = root["workspace"]
         .as_table_mut()
@@ -124,10 +124,10 @@ fn reduce(root: &mut DocumentMut, needed: &BTreeSet<String>, members: &[PathBuf]
     Ok(())
 }
 
-fn write(embedded: &mut Embedded, out: &Path, place: &Path, manifest: &DocumentMut) -> Result<()> {
-    let path = out.join("sdk").join(place);
+fn write(embedded: &mut Embedded, out: &Path, embedded_path: &Path, manifest: &DocumentMut) -> Result<()> {
+    let path = out.join("sdk").join(embedded_path);
     fs::create_dir_all(path.parent().unwrap_or(out))?;
     fs::write(&path, manifest.to_string())?;
-    embedded.add(&path, place.to_owned());
+    embedded.add(&path, embedded_path.to_owned());
     Ok(())
 }

@@ -69,21 +69,21 @@ impl Default for HookOptions {
     }
 }
 
-/// Copies modules into a hooks directory below `place`, as in a pod, and collects them. `place` is
+/// Copies modules into a hooks directory below `work_dir`, as in a pod, and collects them. `work_dir` is
 /// not needed afterwards.
 ///
 /// Each module is first loaded from its own path: errors then name this path and come at once,
 /// while a collection waits for a file that may still be written.
 pub(crate) async fn collect(
     found: &[HookModule],
-    place: &Path,
+    work_dir: &Path,
     options: HookOptions,
 ) -> Result<Chain, Failure> {
     let config = CollectConfig {
-        hooks_dir: place.join("hooks"),
+        hooks_dir: work_dir.join("hooks"),
         expected: found.len(),
         deadline: DEADLINE,
-        artifacts_dir: options.artifacts.unwrap_or_else(|| place.join("compiled")),
+        artifacts_dir: options.artifacts.unwrap_or_else(|| work_dir.join("compiled")),
         precompiled_dirs: options.precompiled_dirs,
         compiler: Compiler::Child {
             program: std::env::current_exe()
@@ -99,7 +99,7 @@ pub(crate) async fn collect(
             dir,
             secrets: options.secrets,
         }),
-        pod: options.pod.config(place)?,
+        pod: options.pod.config(work_dir)?,
         ..CollectConfig::default()
     };
     let options = LoadOptions {
@@ -111,7 +111,7 @@ pub(crate) async fn collect(
     };
     let compile_times = compile(found, options).await?;
     let record = config.record.as_ref();
-    let has_own_record = record.is_some_and(|record| record.dir.starts_with(place));
+    let has_own_record = record.is_some_and(|record| record.dir.starts_with(work_dir));
     for hook in found {
         hook.lay_out(&config.hooks_dir)?;
     }
@@ -140,14 +140,14 @@ pub(crate) async fn collect(
     Ok(chain)
 }
 
-/// Collects the hook sidecar that listens at `socket`. `place` is a directory on the socket's file system.
+/// Collects the hook sidecar that listens at `socket`. `work_dir` is a directory on the socket's file system.
 pub(crate) async fn collect_socket(
     socket: &Path,
-    place: &Path,
+    work_dir: &Path,
     record: PathBuf,
 ) -> Result<Chain, Failure> {
     let named = || socket.display().to_string();
-    let hooks_dir = place.join("hooks");
+    let hooks_dir = work_dir.join("hooks");
     let name = module_files::name(socket.file_stem(), socket).map_err(Failure::Usage)?;
     let directory = hooks_dir.join(name);
     fs::create_dir_all(&directory)
@@ -159,7 +159,7 @@ pub(crate) async fn collect_socket(
         hooks_dir,
         expected: 1,
         deadline: SIDECAR_DEADLINE,
-        artifacts_dir: place.join("compiled"),
+        artifacts_dir: work_dir.join("compiled"),
         host_name: HOST.to_owned(),
         record: Some(RecordConfig {
             dir: record,
@@ -234,7 +234,7 @@ pub(crate) async fn load_in_smallest_sidecar(path: &Path) -> Result<Result<Modul
 }
 
 /// Writes a policy that grants everything the modules declare, the dangerous set included.
-pub(crate) fn write_granting_policy(modules: &[Description], place: &Path) -> Result<PathBuf> {
+pub(crate) fn write_granting_policy(modules: &[Description], work_dir: &Path) -> Result<PathBuf> {
     let wishes = || modules.iter().filter_map(|module| module.wishes.as_ref());
     // Without `paths`, modules may do what they declare, short of the dangerous set.
     let dangerous = wishes().flat_map(|wishes| &wishes.paths);
@@ -246,7 +246,7 @@ pub(crate) fn write_granting_policy(modules: &[Description], place: &Path) -> Re
         .collect();
     // JSON is YAML.
     let policy = json!({"allow": {"dangerous": dangerous, "dirs": dirs, "pod": pod}});
-    let path = place.join("policy.yaml");
+    let path = work_dir.join("policy.yaml");
     fs::write(&path, policy.to_string()).with_context(|| path.display().to_string())?;
     Ok(path)
 }

@@ -26,7 +26,7 @@ const RECORDS: &str = "records";
 pub(crate) struct Hooks {
     runtime: Runtime,
     chain: Chain,
-    place: TempDir,
+    temp_dir: TempDir,
 }
 
 /// The results of hooks for a virtual machine.
@@ -49,29 +49,29 @@ pub(crate) struct HookResults {
 impl Hooks {
     /// Compiles and collects hooks. Errors are about the modules and their policies.
     pub(crate) fn collect(found: &[HookModule], options: HookOptions) -> Result<Self, Failure> {
-        let place = tempfile::tempdir()
+        let temp_dir = tempfile::tempdir()
             .context("making a temporary directory")
             .map_err(Failure::Machine)?;
         let artifacts = match options.artifacts {
             Some(artifacts) => artifacts,
             None => {
-                let compiled = place.path().join("compiled");
+                let compiled = temp_dir.path().join("compiled");
                 module_chain::compile_once(found, &compiled)?;
                 compiled
             }
         };
         let options = HookOptions {
-            record: Some(place.path().join(RECORDS)),
+            record: Some(temp_dir.path().join(RECORDS)),
             secrets: true,
             artifacts: Some(artifacts),
             ..options
         };
         let runtime = runtime()?;
-        let chain = runtime.block_on(module_chain::collect(found, place.path(), options));
+        let chain = runtime.block_on(module_chain::collect(found, temp_dir.path(), options));
         Ok(Self {
             chain: chain.map_err(|failure| failure.map(interactive_compile::explain_any))?,
             runtime,
-            place,
+            temp_dir,
         })
     }
 
@@ -80,18 +80,18 @@ impl Hooks {
         let beside = socket
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty());
-        let place = tempfile::Builder::new()
+        let temp_dir = tempfile::Builder::new()
             .prefix(".virt-hook-")
             .tempdir_in(beside.unwrap_or(Path::new(".")))
             .with_context(|| format!("making a directory beside {}", socket.display()))
             .map_err(Failure::Machine)?;
         let runtime = runtime()?;
-        let records = place.path().join(RECORDS);
-        let chain = runtime.block_on(module_chain::collect_socket(socket, place.path(), records));
+        let records = temp_dir.path().join(RECORDS);
+        let chain = runtime.block_on(module_chain::collect_socket(socket, temp_dir.path(), records));
         Ok(Self {
             chain: chain?,
             runtime,
-            place,
+            temp_dir,
         })
     }
 
@@ -124,7 +124,7 @@ impl Hooks {
         if self.chain.lacks_record() {
             return Err(Failure::Machine(anyhow!(
                 "{}: what the hooks did could not be written, or not in time; TMPDIR names another directory",
-                self.place.path().display()
+                self.temp_dir.path().display()
             )));
         }
         results.runs = self.take_records()?.iter().map(RunReport::from).collect();
@@ -133,7 +133,7 @@ impl Hooks {
 
     /// Takes the records written since the last call.
     fn take_records(&self) -> Result<Vec<Record>, Failure> {
-        let taken = take(&self.place.path().join(RECORDS));
+        let taken = take(&self.temp_dir.path().join(RECORDS));
         taken.map_err(Failure::Machine)
     }
 }

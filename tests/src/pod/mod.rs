@@ -170,16 +170,16 @@ impl Pod {
     }
 
     /// Hides a file of this machine from the pod; a masked program cannot be run there.
-    pub fn mask_file(&self, place: &Path) -> Result<()> {
-        if !place.exists() {
+    pub fn mask_file(&self, masked: &Path) -> Result<()> {
+        if !masked.exists() {
             return Ok(());
         }
-        let name = place.to_string_lossy().replace('/', "_");
+        let name = masked.to_string_lossy().replace('/', "_");
         let empty = self.directory.path().join("mask").join(&name);
         fs::write(&empty, "")?;
         fs::set_permissions(&empty, fs::Permissions::from_mode(0o600))?;
         Ok(symlink(
-            fs::canonicalize(place)?,
+            fs::canonicalize(masked)?,
             self.directory.path().join("masked").join(&name),
         )?)
     }

@@ -8,9 +8,9 @@ shift 2
 mount --make-rprivate /
 # A directory of the pod over one of this machine; what this machine lacks, no program here will miss.
 over() { if [ -e "$2" ]; then mount --bind "$pod/$1" "$2"; fi; }
-for place in "$pod"/mask/*; do
-    [ -e "$place" ] || continue
-    mount --bind "$place" "$(readlink "$pod/masked/${place##*/}")"
+for mask in "$pod"/mask/*; do
+    [ -e "$mask" ] || continue
+    mount --bind "$mask" "$(readlink "$pod/masked/${mask##*/}")"
 done
 
 # A container's /dev: no /dev/kvm, which libvirt would probe endlessly where it exists without working.

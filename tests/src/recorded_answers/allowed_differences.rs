@@ -319,6 +319,6 @@ pub(super) fn differences(
     rules.extend(further);
     let findings = compare(recorded, ours, &rules);
     let needed_rules = findings.needed_rules.iter();
-    needed.extend(needed_rules.filter_map(|place| titles.get(*place).cloned()));
+    needed.extend(needed_rules.filter_map(|index| titles.get(*index).cloned()));
     findings.differences
 }

@@ -7,14 +7,14 @@ use super::RecordedCall;
 /// One call of a topic, or all calls of a method.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallPattern {
-    place: Option<(&'static str, usize)>,
+    call: Option<(&'static str, usize)>,
     method: &'static str,
 }
 
 /// The call at `index` in a topic, which is of this method.
 pub(super) const fn call(topic: &'static str, index: usize, method: &'static str) -> CallPattern {
     CallPattern {
-        place: Some((topic, index)),
+        call: Some((topic, index)),
         method,
     }
 }
@@ -22,7 +22,7 @@ pub(super) const fn call(topic: &'static str, index: usize, method: &'static str
 /// All calls of a method.
 pub(super) const fn every(method: &'static str) -> CallPattern {
     CallPattern {
-        place: None,
+        call: None,
         method,
     }
 }
@@ -31,7 +31,7 @@ impl CallPattern {
     /// Whether a call is one of these.
     pub(super) fn matches(&self, call: &RecordedCall) -> bool {
         let is_place = self
-            .place
+            .call
             .is_none_or(|(topic, index)| topic == call.topic && index == call.index);
         is_place && self.method == call.method
     }
@@ -39,7 +39,7 @@ impl CallPattern {
 
 impl Display for CallPattern {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        match self.place {
+        match self.call {
             Some((topic, index)) => write!(formatter, "{topic} call {index}: {}", self.method),
             None => write!(formatter, "every {}", self.method),
         }

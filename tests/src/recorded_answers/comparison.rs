@@ -51,7 +51,7 @@ pub struct Rule {
 pub struct Findings {
     /// The differences that no rule allows, one line each.
     pub differences: Vec<String>,
-    /// The places of the rules that were needed: those about values of the machine or the moment if there was such a value,
+    /// The indices of the rules that were needed: those about values of the machine or the moment if there was such a value,
     /// [`Strictness::Is`] and [`Strictness::Any`] if there was a difference.
     pub needed_rules: BTreeSet<usize>,
 }
@@ -87,10 +87,10 @@ impl Comparison<'_> {
         let rules = self.rules.iter().enumerate();
         let matching = rules.filter(|(_, rule)| matches(rule.path, path));
         let mut found = Vec::new();
-        for (place, rule) in matching {
+        for (index, rule) in matching {
             let is_intended = matches!(rule.strictness, Strictness::Is(_) | Strictness::Any);
             if is_different || !is_intended {
-                self.findings.needed_rules.insert(place);
+                self.findings.needed_rules.insert(index);
             }
             found.push(rule.strictness);
         }
@@ -215,7 +215,7 @@ impl Comparison<'_> {
         for (identity, element) in expected.iter().zip(recorded) {
             let path = join(path, identity);
             match found.iter().position(|one| one == identity) {
-                Some(place) => self.value(&path, element, &ours[place], exact),
+                Some(index) => self.value(&path, element, &ours[index], exact),
                 None if common_only => {}
                 None => self.lone_element(&path, element, &Value::Null),
             }
@@ -265,7 +265,7 @@ fn without_version(text: &str) -> &str {
     text.rsplit_once('-').map_or(text, |(name, _)| name)
 }
 
-/// What identifies the elements of both lists: the first field that is different in all elements of each, else their places.
+/// What identifies the elements of both lists: the first field that is different in all elements of each, else their indices.
 fn identities(recorded: &[Value], ours: &[Value]) -> (Vec<String>, Vec<String>) {
     const FIELDS: [&[&str]; 7] = [
         &["/Alias/Name"],
@@ -292,8 +292,8 @@ fn identities(recorded: &[Value], ours: &[Value]) -> (Vec<String>, Vec<String>) 
     let named = FIELDS
         .into_iter()
         .find_map(|fields| by(fields, recorded).zip(by(fields, ours)));
-    let places = |list: &[Value]| (0..list.len()).map(|place| place.to_string()).collect();
-    named.unwrap_or_else(|| (places(recorded), places(ours)))
+    let indices = |list: &[Value]| (0..list.len()).map(|index| index.to_string()).collect();
+    named.unwrap_or_else(|| (indices(recorded), indices(ours)))
 }
 
 /// Whether a rule's path matches.

@@ -158,8 +158,8 @@ fn a_sidecar_runs_under_the_narrowest_policy() {
     );
     assert!(config_map["binaryData"]["hook.wasm"].is_string());
 
-    let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("policy.yaml");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let file = temp_dir.path().join("policy.yaml");
     fs::write(&file, policy).unwrap();
     let checked = Command::new(binary("virt-hook").unwrap())
         .args(["policy", "check"])

@@ -169,7 +169,7 @@ fn overlays_change_no_pod_that_does_not_ask() {
 #[test]
 fn removals_undo_what_the_patches_did() {
     let feature_gates = "/spec/configuration/developerConfiguration/featureGates";
-    for (name, place) in [
+    for (name, pointer) in [
         ("whole-cluster", "/spec/customizeComponents/patches"),
         ("serve", feature_gates),
     ] {
@@ -177,10 +177,10 @@ fn removals_undo_what_the_patches_did() {
             |file: &str| documents(&format!("deploy/overlays/{name}/{file}.yaml"))[0].clone();
         let mut object = json!({"kind": "KubeVirt", "spec": {"imagePullPolicy": "IfNotPresent"}});
         json_patch::merge(&mut object, &patch("kubevirt-patch"));
-        let list = object.pointer(place).and_then(Json::as_array);
+        let list = object.pointer(pointer).and_then(Json::as_array);
         assert_eq!(list.map(Vec::len), Some(1), "{name}");
         json_patch::merge(&mut object, &patch("kubevirt-removal"));
-        let list = object.pointer(place).and_then(Json::as_array);
+        let list = object.pointer(pointer).and_then(Json::as_array);
         assert_eq!(list.map_or(0, Vec::len), 0, "{name}");
         assert_eq!(object["spec"]["imagePullPolicy"], "IfNotPresent");
     }

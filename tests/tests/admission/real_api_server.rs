@@ -89,7 +89,7 @@ impl RealServer {
     fn ask(&mut self, policies: &Policies, request: &Request) -> (String, Result<Json, String>) {
         let namespace = self.namespace(&request.namespace["metadata"]["annotations"]);
         let name = self.fresh("object");
-        let place = |object: &Json| {
+        let collection_and_object = |object: &Json| {
             let mut object = object.clone();
             let (collection, version) = match object["kind"].as_str().unwrap() {
                 "Pod" => (format!("/api/v1/namespaces/{namespace}/pods"), "v1"),
@@ -109,13 +109,13 @@ impl RealServer {
             }
             (collection, object)
         };
-        let (collection, object) = place(&request.object);
+        let (collection, object) = collection_and_object(&request.object);
         let Some(old) = &request.old else {
             self.enforce(&policies.objects);
             let answer = self.send("POST", &format!("{collection}?dryRun=All"), &object);
             return (name, answer);
         };
-        let (_, old) = place(old);
+        let (_, old) = collection_and_object(old);
         self.enforce(&[]);
         let stored = self.send("POST", &collection, &old).unwrap();
         let mut object = object;

@@ -202,7 +202,7 @@ fn the_domains_are_valid() {
         let missing = Missing::Installable("libvirt's schemas");
         return not_tested("the recipes' domains", missing).unwrap();
     }
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let mut xmllint = Command::new("xmllint");
     xmllint.args(["--noout", "--relaxng", SCHEMA]);
     for recipe in DOMAIN_RECIPES {
@@ -212,7 +212,7 @@ fn the_domains_are_valid() {
             sysinfo
                 .remove_children(|table| !table.is("entry") && table.children().next().is_none());
         }
-        let file = place.path().join(recipe.name);
+        let file = temp_dir.path().join(recipe.name);
         fs::write(&file, domain.render()).unwrap();
         xmllint.arg(file);
     }

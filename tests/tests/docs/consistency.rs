@@ -15,11 +15,11 @@ pub(crate) fn check_replaced_names(path: &str) {
     let prefixes: Vec<_> = replaced.map(|(name, _)| prefix(name)).collect();
     assert!(prefixes.len() > 1, "{path} replaces {prefixes:?}");
     for (number, line) in text.lines().enumerate() {
-        let place = number + 1;
+        let line_number = number + 1;
         let found = prefixes.iter().find(|prefix| line.contains(*prefix));
         assert_eq!(
             found, None,
-            "{path}:{place}: the commands of this page replace that"
+            "{path}:{line_number}: the commands of this page replace that"
         );
     }
 }

@@ -182,10 +182,10 @@ impl DocSession {
     /// Finds a module that an earlier block built.
     fn module(&self, name: &str) -> Option<PathBuf> {
         let below = ["build", "target/wasm32-wasip2/hook"];
-        let mut places = below
+        let mut candidates = below
             .iter()
-            .map(|place| self.current_dir.join(place).join(name));
-        places.find(|path| path.is_file())
+            .map(|directory| self.current_dir.join(directory).join(name));
+        candidates.find(|path| path.is_file())
     }
 }
 

@@ -15,14 +15,14 @@ const NEEDED: [(&str, &str); 3] = [("name", "vm"), ("memory", "1"), ("os/type", 
 
 /// Checks that each domain is valid, where xmllint and the schema are installed.
 pub(crate) fn check_all() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let mut xmllint = Command::new("xmllint");
     xmllint.args(["--noout", "--relaxng", SCHEMA]);
     for path in pages() {
         for block in page(&path).blocks {
             if block.is("xml", "after") {
                 let name = format!("{}:{}", path.replace('/', ":"), block.line);
-                let file = place.path().join(name);
+                let file = temp_dir.path().join(name);
                 fs::write(&file, completed(&block.text)).unwrap();
                 xmllint.arg(file);
             }

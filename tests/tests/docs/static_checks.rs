@@ -95,8 +95,8 @@ fn kubectl(at: &str, words: &[String], session: &mut DocSession) {
         assert!(flags.contains(&name), "{at}: {name}");
     }
     let after = |flag: &str| {
-        let place = words.iter().position(|word| *word == flag)?;
-        words.get(place + 1).copied()
+        let index = words.iter().position(|word| *word == flag)?;
+        words.get(index + 1).copied()
     };
     if let Some(container) = after("-c") {
         assert!(CONTAINERS.contains(&container), "{at}: {container}");

@@ -16,8 +16,8 @@ const HOST_DISK: &str = "/run/kubevirt-private/vmi-disks/data/disk.img";
 const IGNITION: &str = r#"{"ignition":{"version":"3.4.0"}}"#;
 
 /// Mounts files as the kubelet does: links into a directory behind a link.
-fn mount(prepared: &PreparedPod, place: &str, files: &[(&str, &str)]) -> Result<()> {
-    let mount = prepared.pod.path(place);
+fn mount(prepared: &PreparedPod, path_in_pod: &str, files: &[(&str, &str)]) -> Result<()> {
+    let mount = prepared.pod.path(path_in_pod);
     let version = mount.join("..2026_11_21_16_41_05.2087931284");
     fs::create_dir_all(&version)?;
     symlink(
@@ -167,8 +167,8 @@ async fn check_all_disks(user: LauncherUser) -> Result<()> {
 }
 
 async fn check_ignition(fixture: &LauncherFixture) -> Result<()> {
-    let place = "/run/kubevirt-ephemeral-disks/ignition-data/default/configured/data.ign";
-    assert_eq!(fs::read_to_string(fixture.pod.path(place))?, IGNITION);
+    let path_in_pod = "/run/kubevirt-ephemeral-disks/ignition-data/default/configured/data.ign";
+    assert_eq!(fs::read_to_string(fixture.pod.path(path_in_pod))?, IGNITION);
     // QEMU's own log is part of the pod's.
     let told = async || {
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -13,10 +13,10 @@ const TAGGED: [(&str, &str); 2] = [("mgmt", "02:00:00:00:00:01"), ("data", "02:0
 
 /// The links that the pod network and a binding plugin create for the two interfaces.
 const LINKS: &str = "
-    for place in 0 1; do
-        ip link add pod$place type veth peer name outside$place
-        ip tuntap add tap$place mode tap user 107 group 107
-        ip link set tap$place up
+    for index in 0 1; do
+        ip link add pod$index type veth peer name outside$index
+        ip tuntap add tap$index mode tap user 107 group 107
+        ip link set tap$index up
     done
     ip link set pod0 name eth0
     ip link set pod1 name net1

@@ -56,14 +56,14 @@ pub(crate) fn of_devices(devices: &Value) -> BTreeMap<String, String> {
             Value::Array(list) => list.as_slice(),
             one => std::slice::from_ref(one),
         };
-        for (place, device) in list.iter().enumerate() {
+        for (index, device) in list.iter().enumerate() {
             let address = &device["Address"];
             if address["Type"] == "pci" {
                 let part = |name: &str| address[name].as_str().unwrap_or_default();
                 let at = format!("{} {} {}", part("Bus"), part("Slot"), part("Function"));
                 let which = match kind.as_str() {
                     "Controllers" => format!("{} {}", device["Type"], device["Index"]),
-                    _ => place.to_string(),
+                    _ => index.to_string(),
                 };
                 found.insert(format!("{kind}/{which}"), at);
             }

@@ -59,11 +59,11 @@ async fn check_process_tree(user: LauncherUser) -> Result<()> {
             launcher.status("CapAmb")
         );
     }
-    places(&fixture, &vmi);
+    files_are_where_kubevirt_has_them(&fixture, &vmi);
     fixture.end_vm(&vmi).await
 }
 
-fn places(fixture: &LauncherFixture, vmi: &Vmi) {
+fn files_are_where_kubevirt_has_them(fixture: &LauncherFixture, vmi: &Vmi) {
     let (pids, logs) = match fixture.pod.user() {
         LauncherUser::Root => ("/run/libvirt/qemu", "/var/log/libvirt/qemu"),
         LauncherUser::Nonroot => (

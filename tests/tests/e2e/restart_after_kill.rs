@@ -64,7 +64,7 @@ fn vmi() -> Vmi {
 
 fn set() -> Result<PreparedPod> {
     let prepared = PreparedPod::create(LauncherUser::Nonroot)?;
-    let path = |place: &str| prepared.pod.path(place);
+    let path = |path_in_pod: &str| prepared.pod.path(path_in_pod);
     Guest::prepare()?.install_container_disk(&path("/run/kubevirt/container-disks"), 0)?;
     let settings = path("/run/kubevirt-private/config-map/settings");
     fs::create_dir_all(&settings)?;

@@ -82,8 +82,8 @@ impl RowRun {
                 vm.wait_for_state(state, self.mark, millis(limit)).await?;
                 let events = vm.events();
                 let mut told = events.iter().skip(self.mark);
-                let place = told.position(|event| event.state().starts_with(state));
-                self.told = self.mark + place.map_or(0, |place| place + 1);
+                let index = told.position(|event| event.state().starts_with(state));
+                self.told = self.mark + index.map_or(0, |index| index + 1);
                 Ok(())
             }
             Step::EventTold(reason, times) => {

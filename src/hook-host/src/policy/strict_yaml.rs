@@ -79,11 +79,11 @@ impl From<serde_saphyr::Location> for YamlPosition {
 }
 
 impl PolicyError {
-    pub(super) fn at(path: &Path, place: YamlPosition, reason: impl Into<String>) -> Self {
+    pub(super) fn at(path: &Path, position: YamlPosition, reason: impl Into<String>) -> Self {
         Self::Wrong {
             path: path.to_owned(),
-            line: place.line,
-            column: place.column,
+            line: position.line,
+            column: position.column,
             reason: printable(&reason.into(), MAX_MESSAGE),
         }
     }
@@ -100,10 +100,10 @@ impl PolicyError {
 /// refused.
 pub(super) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, PolicyError> {
     let wrong = |error: serde_saphyr::Error| {
-        let place = error
+        let position = error
             .location()
             .map_or(YamlPosition::START, YamlPosition::from);
-        PolicyError::at(path, place, reason(&error))
+        PolicyError::at(path, position, reason(&error))
     };
     let is_nothing = |line: &str| matches!(line.trim(), "" | "---") || line.trim().starts_with('#');
     if text.lines().all(is_nothing) {

@@ -130,11 +130,11 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// The user who runs the tests stands in for root, and the mount of `place` for the program's.
-    pub(in crate::wasm) fn trust_in(place: &Path) -> FileTrust {
+    /// The user who runs the tests stands in for root, and the mount of `temp_dir` for the program's.
+    pub(in crate::wasm) fn trust_in(temp_dir: &Path) -> FileTrust {
         FileTrust {
             owner: rustix::process::geteuid().as_raw(),
-            mount: mount(place, AtFlags::empty()).unwrap(),
+            mount: mount(temp_dir, AtFlags::empty()).unwrap(),
         }
     }
 
@@ -144,11 +144,11 @@ pub(super) mod tests {
 
     #[test]
     fn a_directory_that_others_may_write_is_not_trusted_nor_its_children() {
-        let place = tempfile::tempdir().unwrap();
-        let trust = trust_in(place.path());
-        let inner = place.path().join("a/b");
+        let temp_dir = tempfile::tempdir().unwrap();
+        let trust = trust_in(temp_dir.path());
+        let inner = temp_dir.path().join("a/b");
         fs::create_dir_all(&inner).unwrap();
-        let link = place.path().join("link");
+        let link = temp_dir.path().join("link");
         symlink(&inner, &link).unwrap();
         let told = |path: &Path| {
             trust
@@ -159,7 +159,7 @@ pub(super) mod tests {
         for (path, mode) in [
             (&inner, 0o775),
             (&inner, 0o1777),
-            (&place.path().join("a"), 0o757),
+            (&temp_dir.path().join("a"), 0o757),
         ] {
             chmod(path, mode);
             let untrusted = told(&inner).unwrap_err();
@@ -169,10 +169,10 @@ pub(super) mod tests {
             );
             chmod(path, 0o755);
         }
-        chmod(&place.path().join("a"), 0o1777);
+        chmod(&temp_dir.path().join("a"), 0o1777);
         assert!(told(&inner).is_ok());
         assert!(
-            told(&place.path().join("none"))
+            told(&temp_dir.path().join("none"))
                 .unwrap_err()
                 .contains("none")
         );
@@ -180,9 +180,9 @@ pub(super) mod tests {
 
     #[test]
     fn an_open_file_is_checked_for_owner_mode_and_mount() {
-        let place = tempfile::tempdir().unwrap();
-        let trust = trust_in(place.path());
-        let path = place.path().join("x");
+        let temp_dir = tempfile::tempdir().unwrap();
+        let trust = trust_in(temp_dir.path());
+        let path = temp_dir.path().join("x");
         fs::write(&path, "x").unwrap();
         chmod(&path, 0o644);
         let file = File::open(&path).unwrap();
@@ -203,23 +203,23 @@ pub(super) mod tests {
         );
         chmod(&path, 0o664);
         assert!(told(trust).unwrap_err().contains("others than root"));
-        let directory = File::open(place.path()).unwrap();
+        let directory = File::open(temp_dir.path()).unwrap();
         assert!(matches!(
-            trust.file(&directory, place.path()),
+            trust.file(&directory, temp_dir.path()),
             Err(Untrusted::NoFile { .. })
         ));
     }
 
     #[test]
     fn files_of_other_users_are_not_trusted() {
-        let place = tempfile::tempdir().unwrap();
-        let trust = trust_in(place.path());
-        let path = place.path().join("x");
+        let temp_dir = tempfile::tempdir().unwrap();
+        let trust = trust_in(temp_dir.path());
+        let path = temp_dir.path().join("x");
         fs::write(&path, "x").unwrap();
         chmod(&path, 0o644);
         let stranger = if fs::metadata(&path).unwrap().uid() == ROOT {
             std::os::unix::fs::chown(&path, Some(107), None).unwrap();
-            std::os::unix::fs::chown(place.path(), Some(107), None).unwrap();
+            std::os::unix::fs::chown(temp_dir.path(), Some(107), None).unwrap();
             trust
         } else {
             // Whoever runs the test is a stranger where another owner is trusted.
@@ -231,7 +231,7 @@ pub(super) mod tests {
         let file = File::open(&path).unwrap();
         for checked in [
             stranger.file(&file, &path),
-            stranger.directory(place.path()).map(drop),
+            stranger.directory(temp_dir.path()).map(drop),
         ] {
             assert!(
                 matches!(checked, Err(Untrusted::Owner { .. })),

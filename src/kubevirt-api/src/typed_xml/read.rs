@@ -19,12 +19,12 @@ pub enum ParseError {
         expected: &'static str,
     },
     /// A value of the wrong kind, such as text where a number belongs.
-    #[error("<{element}>: {place} is {value:?}, which is not a valid {wanted}")]
+    #[error("<{element}>: {location} is {value:?}, which is not a valid {wanted}")]
     Value {
         /// The element that holds the value.
         element: String,
         /// The attribute, or `text`.
-        place: String,
+        location: String,
         /// The value as found (cut at 100 characters).
         value: String,
         /// The type that was expected.
@@ -113,10 +113,10 @@ pub fn read_text<T: Scalar>(element: &Element, into: &mut T) -> Result<(), Parse
     Ok(())
 }
 
-fn invalid<T>(element: &Element, place: &str, value: &str) -> ParseError {
+fn invalid<T>(element: &Element, location: &str, value: &str) -> ParseError {
     ParseError::Value {
         element: element.name().to_owned(),
-        place: place.to_owned(),
+        location: location.to_owned(),
         value: value.chars().take(100).collect(),
         wanted: std::any::type_name::<T>(),
     }

@@ -23,8 +23,8 @@ pub(super) fn check(metadata: &Metadata, spec: &Spec) -> Result<(), VmiError> {
 }
 
 fn each<'a>(list: &str, names: impl Iterator<Item = &'a String>) -> Result<(), VmiError> {
-    names.enumerate().try_for_each(|(place, text)| {
-        let path = format!("{list}[{place}].name");
+    names.enumerate().try_for_each(|(index, text)| {
+        let path = format!("{list}[{index}].name");
         match text.as_str() {
             "" => Err(refused(
                 path,

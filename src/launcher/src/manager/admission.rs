@@ -280,12 +280,12 @@ impl<C> Queue<C> {
         }
     }
 
-    /// Whether a command at that place finds its lanes free.
-    fn is_free(&self, kind: Kind, place: usize) -> bool {
+    /// Whether a command at that position finds its lanes free.
+    fn is_free(&self, kind: Kind, position: usize) -> bool {
         let needed = kind.rule().waits_for;
         !self.entries.iter().enumerate().any(|(at, entry)| {
-            let is_ahead = entry.running || at < place;
-            is_ahead && at != place && entry.holds_any(needed)
+            let is_ahead = entry.running || at < position;
+            is_ahead && at != position && entry.holds_any(needed)
         })
     }
 

@@ -31,7 +31,7 @@ const VMI: &str = include_str!("../check/sample_vmis/linux.yaml");
 pub(super) struct Bench {
     pub(super) runtime: Runtime,
     pub(super) found: Vec<HookModule>,
-    pub(super) place: tempfile::TempDir,
+    pub(super) temp_dir: tempfile::TempDir,
     pub(super) policy: PathBuf,
     pub(super) input: VmiInput,
     pub(super) sha256: String,
@@ -44,11 +44,11 @@ impl Bench {
     pub(super) fn new(arguments: &Arguments) -> Result<Self, Failure> {
         let path = &arguments.module;
         let bytes = module_files::size(path).map_err(Failure::Usage)?;
-        let place = tempfile::tempdir()
+        let temp_dir = tempfile::tempdir()
             .context("making a temporary directory")
             .map_err(Failure::Machine)?;
         let runtime = runtime()?;
-        let module = runtime.block_on(module_chain::load(path, &place.path().join(COLD)));
+        let module = runtime.block_on(module_chain::load(path, &temp_dir.path().join(COLD)));
         let module = module.map_err(Failure::Machine)?;
         let module = module.map_err(Failure::of_load);
         let module = module.map_err(|failure| failure.map(interactive_compile::explain_any))?;
@@ -56,7 +56,7 @@ impl Bench {
             Some(policy) => policy.clone(),
             None => module_chain::write_granting_policy(
                 std::slice::from_ref(module.description()),
-                place.path(),
+                temp_dir.path(),
             )
             .map_err(Failure::Machine)?,
         };
@@ -66,7 +66,7 @@ impl Bench {
             sha256: module.digest().to_owned(),
             first: module.code_origin().clone(),
             runtime,
-            place,
+            temp_dir,
             policy,
             bytes,
         })
@@ -115,7 +115,7 @@ impl Bench {
         let times = Times::of(count, |number| {
             let code = match number {
                 0 => self.first.clone(),
-                _ => self.load(&self.place.path().join(format!("cold-{number}")))?,
+                _ => self.load(&self.temp_dir.path().join(format!("cold-{number}")))?,
             };
             match code {
                 CodeOrigin::Compiled { took, peak_memory } => {
@@ -130,7 +130,7 @@ impl Bench {
     }
 
     pub(super) fn loads(&self) -> Result<Times, Failure> {
-        let dir = self.place.path().join(COLD);
+        let dir = self.temp_dir.path().join(COLD);
         Times::of(LOADS, |_| {
             let started = Instant::now();
             self.load(&dir)?;
@@ -142,10 +142,10 @@ impl Bench {
         let options = HookOptions {
             policy: PolicySource::File(self.policy.clone()),
             namespace: self.input.invocation.namespace.clone(),
-            artifacts: Some(self.place.path().join(COLD)),
+            artifacts: Some(self.temp_dir.path().join(COLD)),
             ..HookOptions::default()
         };
-        let chain = module_chain::collect(&self.found, self.place.path(), options);
+        let chain = module_chain::collect(&self.found, self.temp_dir.path(), options);
         self.runtime.block_on(chain)
     }
 

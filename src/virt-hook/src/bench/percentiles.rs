@@ -30,8 +30,8 @@ impl Times {
     fn sorted(mut times: Vec<Duration>) -> Self {
         times.sort();
         let at = |percentile: usize| {
-            let place = (times.len().saturating_sub(1) * percentile).div_ceil(100);
-            let micros = times.get(place).map_or(0, Duration::as_micros);
+            let index = (times.len().saturating_sub(1) * percentile).div_ceil(100);
+            let micros = times.get(index).map_or(0, Duration::as_micros);
             u64::try_from(micros).unwrap_or(u64::MAX)
         };
         Self {

@@ -41,11 +41,11 @@ pub(super) fn measure(
     point: HookPoint,
     calls: usize,
 ) -> Result<ServedCost, Failure> {
-    let place = bench.place.path().join("served");
+    let served_dir = bench.temp_dir.path().join("served");
     let started = Instant::now();
-    let sidecar = Sidecar::start(bench, &place.join("hook-sidecar-0"));
+    let sidecar = Sidecar::start(bench, &served_dir.join("hook-sidecar-0"));
     let mut sidecar = sidecar.map_err(Failure::Machine)?;
-    let chain = collect(bench, &place, &mut sidecar)?;
+    let chain = collect(bench, &served_dir, &mut sidecar)?;
     let ready = started.elapsed();
     let idle_memory = sidecar.memory().unwrap_or_default();
     let (calls, _) = bench.calls(&chain, point, calls)?;
@@ -56,12 +56,12 @@ pub(super) fn measure(
     })
 }
 
-fn collect(bench: &Bench, place: &Path, sidecar: &mut Sidecar) -> Result<Chain, Failure> {
+fn collect(bench: &Bench, served_dir: &Path, sidecar: &mut Sidecar) -> Result<Chain, Failure> {
     let config = CollectConfig {
-        hooks_dir: place.to_owned(),
+        hooks_dir: served_dir.to_owned(),
         expected: 1,
         deadline: READY,
-        artifacts_dir: bench.place.path().join("none"),
+        artifacts_dir: bench.temp_dir.path().join("none"),
         compiler: Compiler::InProcess,
         host_name: HOST.to_owned(),
         ..CollectConfig::default()
@@ -69,7 +69,7 @@ fn collect(bench: &Bench, place: &Path, sidecar: &mut Sidecar) -> Result<Chain, 
     let ready = async {
         tokio::select! {
             chain = hook_host::collect(config) => chain.map_err(|error| error.to_string()),
-            () = sidecar.ended() => Err(last_line(&bench.place.path().join(STDERR_FILE))),
+            () = sidecar.ended() => Err(last_line(&bench.temp_dir.path().join(STDERR_FILE))),
         }
     };
     let chain = bench
@@ -92,7 +92,7 @@ impl Sidecar {
     fn start(bench: &Bench, directory: &Path) -> anyhow::Result<Self> {
         fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
         let program = std::env::current_exe().context("finding this program")?;
-        let stderr = bench.place.path().join(STDERR_FILE);
+        let stderr = bench.temp_dir.path().join(STDERR_FILE);
         let stderr = File::create(&stderr).with_context(|| stderr.display().to_string())?;
         let child = Command::new(program)
             .args(["serve", "--socket", "bench.sock", "--hooks-dir"])

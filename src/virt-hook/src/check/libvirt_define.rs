@@ -100,17 +100,17 @@ enum RedefineResult {
 }
 
 struct Libvirt {
-    place: TempDir,
+    temp_dir: TempDir,
     as_nobody: bool,
 }
 
 impl Libvirt {
     fn new() -> anyhow::Result<Self> {
-        let place = tempfile::tempdir().context("making a temporary directory")?;
+        let temp_dir = tempfile::tempdir().context("making a temporary directory")?;
         // Where root may not chown a directory, it could not change its uid either.
         let as_nobody = rustix::process::geteuid().is_root()
-            && chown(place.path(), Some(NOBODY), Some(NOBODY)).is_ok();
-        Ok(Self { place, as_nobody })
+            && chown(temp_dir.path(), Some(NOBODY), Some(NOBODY)).is_ok();
+        Ok(Self { temp_dir, as_nobody })
     }
 
     fn redefine(&self, ran: &BehaviourCheck, one: &SampleRun) -> Result<RedefineResult, Failure> {
@@ -147,7 +147,7 @@ impl Libvirt {
 
     /// Defines a domain. Returns libvirt's XML of it, or why libvirt refuses it.
     fn define(&self, domain: &str, xml: &str) -> Result<Result<String, String>, ToolError> {
-        let path = self.place.path().join("domain.xml");
+        let path = self.temp_dir.path().join("domain.xml");
         fs::write(&path, xml)
             .and_then(|()| fs::set_permissions(&path, Permissions::from_mode(0o644)))
             .map_err(|error| ToolError::Io("domain.xml", error))?;
@@ -165,7 +165,7 @@ impl Libvirt {
     }
 
     fn virsh(&self, commands: &str) -> Result<ToolOutput, ToolError> {
-        let home: &Path = self.place.path();
+        let home: &Path = self.temp_dir.path();
         run_tool("virsh", home, |virsh| {
             virsh.args(["--quiet", "--connect"]);
             virsh.arg(format!("qemu:///embed?root={}", home.display()));

@@ -22,12 +22,12 @@ pub(super) fn finding(ran: &BehaviourCheck) -> Result<Finding, Failure> {
     if !Path::new(SCHEMA).is_file() {
         return not(format!("{SCHEMA} is not there: install libvirt's schemas"));
     }
-    let place = tempfile::tempdir().map_err(Failure::machine)?;
-    let written = write(ran, place.path()).map_err(Failure::Machine)?;
+    let temp_dir = tempfile::tempdir().map_err(Failure::machine)?;
+    let written = write(ran, temp_dir.path()).map_err(Failure::Machine)?;
     if written.is_empty() {
         return not("no hook run gave a domain".to_owned());
     }
-    let verdict = match validate(place.path(), &written) {
+    let verdict = match validate(temp_dir.path(), &written) {
         Ok(verdict) => verdict,
         Err(error @ ToolError::Missing(_)) => {
             return not(format!("{error}: install libxml2-utils"));
@@ -66,11 +66,11 @@ struct Pair {
     changed: String,
 }
 
-fn write(ran: &BehaviourCheck, place: &Path) -> anyhow::Result<Vec<Pair>> {
+fn write(ran: &BehaviourCheck, temp_dir: &Path) -> anyhow::Result<Vec<Pair>> {
     let mut pairs = Vec::new();
     let samples = ran.samples.iter().filter(|one| one.once.error.is_none());
     for (number, one) in samples.enumerate() {
-        let path = |what: &str| place.join(format!("{number}-{what}.xml"));
+        let path = |what: &str| temp_dir.join(format!("{number}-{what}.xml"));
         let pair = Pair {
             name: one.name.clone(),
             before: path("before"),

@@ -88,10 +88,10 @@ pub(crate) struct CheckReport {
 pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     let path = &arguments.module;
     let bytes = module_files::size(path).map_err(Failure::Usage)?;
-    let place = tempfile::tempdir()
+    let temp_dir = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
-    let kept = place.path().join("compiled");
+    let kept = temp_dir.path().join("compiled");
     let mut findings = vec![module_checks::fits_config_map(path, bytes)];
     let (loaded, mut compile_cost) = match module_chain::load_once(path, &kept)? {
         Ok(loaded) => loaded,
@@ -136,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     findings.extend(ran.findings());
     findings.push(migration::finding(&ran, loaded.description())?);
     if !arguments.without_libvirt {
-        findings.push(libvirt_version::finding(place.path()));
+        findings.push(libvirt_version::finding(temp_dir.path()));
         findings.push(libvirt_schema::finding(&ran)?);
         findings.extend(libvirt_define::findings(&ran)?);
     }

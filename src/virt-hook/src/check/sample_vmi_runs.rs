@@ -53,14 +53,14 @@ impl BehaviourCheck {
         samples: Vec<SampleVmi>,
     ) -> Result<Self, Failure> {
         let found = module_files::find(&[module.to_owned()]).map_err(Failure::Usage)?;
-        let place = tempfile::tempdir()
+        let temp_dir = tempfile::tempdir()
             .context("making a temporary directory")
             .map_err(Failure::Machine)?;
         let policy = match policy {
             Some(path) => path.to_owned(),
             None => {
                 let module = std::slice::from_ref(description);
-                module_chain::write_granting_policy(module, place.path())
+                module_chain::write_granting_policy(module, temp_dir.path())
                     .map_err(Failure::Machine)?
             }
         };

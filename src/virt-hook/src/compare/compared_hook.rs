@@ -35,7 +35,7 @@ pub(super) enum ComparedHook {
 
 impl ComparedHook {
     /// A module, a socket or a script, which the file itself tells.
-    pub(super) fn of(path: &Path, policy: Option<&Path>, place: &Path) -> Result<Self, Failure> {
+    pub(super) fn of(path: &Path, policy: Option<&Path>, work_dir: &Path) -> Result<Self, Failure> {
         let metadata = fs::metadata(path)
             .with_context(|| path.display().to_string())
             .map_err(Failure::Usage)?;
@@ -46,7 +46,7 @@ impl ComparedHook {
             .extension()
             .is_some_and(|extension| extension == "wasm");
         if metadata.is_dir() || is_module {
-            return Self::of_modules(&[path.to_owned()], policy, place);
+            return Self::of_modules(&[path.to_owned()], policy, work_dir);
         }
         Script::of(path).map(Self::Script)
     }
@@ -55,10 +55,10 @@ impl ComparedHook {
     pub(super) fn of_modules(
         paths: &[PathBuf],
         policy: Option<&Path>,
-        place: &Path,
+        work_dir: &Path,
     ) -> Result<Self, Failure> {
         let found = module_files::find(paths).map_err(Failure::Usage)?;
-        let compiled = place.join("compiled");
+        let compiled = work_dir.join("compiled");
         module_chain::compile_once(&found, &compiled)?;
         let policy = match policy {
             Some(policy) => policy.to_owned(),
@@ -71,7 +71,7 @@ impl ComparedHook {
                         .map_err(Failure::of_load)?;
                     descriptions.push(module.description().clone());
                 }
-                module_chain::write_granting_policy(&descriptions, place)
+                module_chain::write_granting_policy(&descriptions, work_dir)
                     .map_err(Failure::Machine)?
             }
         };

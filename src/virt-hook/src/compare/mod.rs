@@ -85,13 +85,13 @@ struct Group {
 /// Runs both on every VMI.
 pub(crate) fn run(arguments: &Arguments) -> Result<CompareReport, Failure> {
     let vmis = vmi_files::read(&arguments.vmi, arguments.vmi_dir.as_deref())?;
-    let place = tempfile::tempdir()
+    let temp_dir = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
     let policy = arguments.policy.as_deref();
-    let mut port = ComparedHook::of_modules(&arguments.hooks, policy, &place.path().join("port"))?;
+    let mut port = ComparedHook::of_modules(&arguments.hooks, policy, &temp_dir.path().join("port"))?;
     let mut original = match &arguments.original {
-        Some(path) => ComparedHook::of(path, policy, &place.path().join("original"))?,
+        Some(path) => ComparedHook::of(path, policy, &temp_dir.path().join("original"))?,
         None => ComparedHook::Nothing,
     };
     let points = port.points(&original);

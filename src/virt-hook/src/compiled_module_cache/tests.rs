@@ -5,20 +5,20 @@ use std::os::unix::fs::PermissionsExt;
 use super::*;
 
 struct Desk {
-    place: tempfile::TempDir,
+    temp_dir: tempfile::TempDir,
     cache: CompiledModuleCache,
 }
 
 impl Desk {
     fn new(max_bytes: u64) -> Self {
-        let place = tempfile::tempdir().unwrap();
-        let cache = CompiledModuleCache::open(&place.path().join("cache"), max_bytes).unwrap();
-        Self { place, cache }
+        let temp_dir = tempfile::tempdir().unwrap();
+        let cache = CompiledModuleCache::open(&temp_dir.path().join("cache"), max_bytes).unwrap();
+        Self { temp_dir, cache }
     }
 
     /// Keeps `code` as what the module `module` is compiled into.
     fn keep(&self, module: &str, code: &str) {
-        let compiled = self.place.path().join(format!("compiled-{module}"));
+        let compiled = self.temp_dir.path().join(format!("compiled-{module}"));
         make_private(&compiled).unwrap();
         let digest = hashed(&mut module.as_bytes(), &mut io::sink()).unwrap();
         fs::write(compiled.join(format!("{digest}-00ff{ENDING}")), code).unwrap();
@@ -27,9 +27,9 @@ impl Desk {
 
     /// What a later run is given for the module.
     fn fetch(&self, module: &str) -> Option<String> {
-        let file = self.place.path().join("module.wasm");
+        let file = self.temp_dir.path().join("module.wasm");
         fs::write(&file, module).unwrap();
-        let compiled = tempfile::tempdir_in(self.place.path()).unwrap();
+        let compiled = tempfile::tempdir_in(self.temp_dir.path()).unwrap();
         self.cache.fetch(&file, compiled.path());
         let found = entries(compiled.path()).unwrap().pop();
         found.map(|(_, path)| fs::read_to_string(path).unwrap())
@@ -71,10 +71,10 @@ fn what_compiling_cost_is_kept() {
 fn code_without_its_cost_is_not_for_runs_that_tell_it() {
     let desk = Desk::new(MAX_BYTES);
     desk.keep("a", "code");
-    let file = desk.place.path().join("module.wasm");
+    let file = desk.temp_dir.path().join("module.wasm");
     fs::write(&file, "a").unwrap();
     let fetched = || {
-        let compiled = tempfile::tempdir_in(desk.place.path()).unwrap();
+        let compiled = tempfile::tempdir_in(desk.temp_dir.path()).unwrap();
         desk.cache.fetch_measured(&file, compiled.path());
         entries(compiled.path()).unwrap().len()
     };
@@ -109,7 +109,7 @@ fn an_entry_that_others_may_change_is_not_used() {
     assert_eq!(desk.fetch("a"), None);
     desk.keep("a", "code");
     let entry = desk.entry();
-    let elsewhere = desk.place.path().join("elsewhere");
+    let elsewhere = desk.temp_dir.path().join("elsewhere");
     fs::rename(&entry, &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &entry).unwrap();
     assert_eq!(desk.fetch("a"), None);
@@ -117,9 +117,9 @@ fn an_entry_that_others_may_change_is_not_used() {
 
 #[test]
 fn a_directory_that_others_may_change_is_no_cache() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let open = |path: &Path| CompiledModuleCache::open(path, MAX_BYTES);
-    let shared = place.path().join("shared");
+    let shared = temp_dir.path().join("shared");
     fs::create_dir(&shared).unwrap();
     fs::set_permissions(&shared, Permissions::from_mode(0o770)).unwrap();
     assert!(open(&shared).is_err());
@@ -130,8 +130,8 @@ fn a_directory_that_others_may_change_is_no_cache() {
 
 #[test]
 fn what_killed_runs_and_other_versions_left_is_removed() {
-    let place = tempfile::tempdir().unwrap();
-    let base = place.path().join("cache");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let base = temp_dir.path().join("cache");
     let dir = |name: &str| {
         let dir = base.join(name);
         make_private(&dir).unwrap();
@@ -141,7 +141,7 @@ fn what_killed_runs_and_other_versions_left_is_removed() {
     fs::write(old.join("a.cwasm"), "code").unwrap();
     let desk = Desk {
         cache: CompiledModuleCache::open(&dir("compiled-0.0.2"), MAX_BYTES).unwrap(),
-        place,
+        temp_dir,
     };
     let [killed, writing] = ["killed", "writing"].map(|name| {
         let path = desk.cache.dir.join(format!("{ARRIVING}{name}"));

@@ -63,16 +63,16 @@ mod tests {
 
     #[test]
     fn sources_and_cases_count_and_what_builds_write_does_not() {
-        let place = tempfile::tempdir().unwrap();
-        let place = place.path();
+        let temp_dir = tempfile::tempdir().unwrap();
+        let temp_dir = temp_dir.path();
         let write = |name: &str, text: &str| {
-            fs::create_dir_all(place.join(name).parent().unwrap()).unwrap();
-            fs::write(place.join(name), text).unwrap();
+            fs::create_dir_all(temp_dir.join(name).parent().unwrap()).unwrap();
+            fs::write(temp_dir.join(name), text).unwrap();
         };
         for name in ["main.go", "cases/a/vmi.yaml", "gone.txt"] {
             write(name, "x");
         }
-        let before = Snapshot::of(place);
+        let before = Snapshot::of(temp_dir);
         for name in [
             "target/a/b",
             "build/x.wasm",
@@ -83,11 +83,11 @@ mod tests {
         ] {
             write(name, "x");
         }
-        assert_eq!(Snapshot::of(place), before);
+        assert_eq!(Snapshot::of(temp_dir), before);
         write("cases/a/vmi.yaml", "longer");
         write("cases/b/vmi.yaml", "new");
-        fs::remove_file(place.join("gone.txt")).unwrap();
-        let changed = before.changed(&Snapshot::of(place), place);
+        fs::remove_file(temp_dir.join("gone.txt")).unwrap();
+        let changed = before.changed(&Snapshot::of(temp_dir), temp_dir);
         let expected = ["cases/a/vmi.yaml", "cases/b/vmi.yaml", "gone.txt"];
         assert_eq!(changed, expected.map(PathBuf::from));
     }

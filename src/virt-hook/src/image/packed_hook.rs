@@ -60,10 +60,10 @@ pub(crate) fn pack(found: &[HookModule]) -> Result<Vec<PackedHook>, Failure> {
 fn pack_one(hook: &HookModule) -> Result<PackedHook, Failure> {
     let path = &hook.module;
     let bytes = input_file::read(path, interactive_compile::limits().module)?;
-    let place = tempfile::tempdir()
+    let temp_dir = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
-    let loaded = runtime()?.block_on(module_chain::load(path, &place.path().join("compiled")));
+    let loaded = runtime()?.block_on(module_chain::load(path, &temp_dir.path().join("compiled")));
     let loaded = loaded.map_err(Failure::Machine)?;
     let module = loaded.map_err(interactive_compile::refusal)?;
     let names = |interfaces: Vec<Interface>| interfaces.into_iter().map(|one| one.name).collect();

@@ -60,37 +60,37 @@ impl PodFacts {
         path.map_or(Self::None, |path| Self::File(path.to_owned()))
     }
 
-    /// Files are written below `place`.
-    pub(crate) fn config(self, place: &Path) -> Result<PodConfig, Failure> {
+    /// Files are written below `directory`.
+    pub(crate) fn config(self, directory: &Path) -> Result<PodConfig, Failure> {
         match self {
             Self::None => Ok(PodConfig::default()),
-            Self::File(path) => mount(&path, &place.join("pod")),
+            Self::File(path) => mount(&path, &directory.join("pod")),
             Self::Mounted(config) => Ok(config),
         }
     }
 }
 
-/// Writes the facts of a file into the directory `place`, as the kubelet does, and returns where they are. They do not
+/// Writes the facts of a file into the directory `directory`, as the kubelet does, and returns where they are. They do not
 /// change, so nothing is waited for.
-fn mount(path: &Path, place: &Path) -> Result<PodConfig, Failure> {
+fn mount(path: &Path, directory: &Path) -> Result<PodConfig, Failure> {
     let bytes = input_file::read(path, MAX_BYTES)?;
     let facts = parse(&bytes)
         .with_context(|| input_file::name(path))
         .map_err(Failure::Usage)?;
-    write(&facts, place).map_err(Failure::Machine)?;
+    write(&facts, directory).map_err(Failure::Machine)?;
     Ok(PodConfig {
-        dir: Some(place.to_owned()),
+        dir: Some(directory.to_owned()),
         wait: Duration::ZERO,
     })
 }
 
-fn write(facts: &PodFile, place: &Path) -> Result<()> {
-    fs::create_dir_all(place).with_context(|| place.display().to_string())?;
+fn write(facts: &PodFile, directory: &Path) -> Result<()> {
+    fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
     for (name, facts) in [
         ("annotations", &facts.annotations),
         ("labels", &facts.labels),
     ] {
-        let file = place.join(name);
+        let file = directory.join(name);
         fs::write(&file, render_downward_api(facts)).with_context(|| file.display().to_string())?;
     }
     Ok(())

@@ -106,10 +106,10 @@ pub(crate) struct InterfaceReport {
 pub(crate) fn run(arguments: &Arguments) -> Result<ModuleReport, Failure> {
     let path = &arguments.module;
     let size = module_files::size(path).map_err(Failure::Usage)?;
-    let place = tempfile::tempdir()
+    let temp_dir = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
-    let loaded = module_chain::load_once(path, &place.path().join("compiled"))?;
+    let loaded = module_chain::load_once(path, &temp_dir.path().join("compiled"))?;
     let (module, record) = loaded.map_err(interactive_compile::refusal)?;
     Ok(ModuleReport {
         is_policy_only: arguments.policy_only,

@@ -13,8 +13,8 @@ pub(super) struct Names(String);
 
 impl Names {
     /// The last part of a path.
-    pub(super) fn of(place: &Path) -> Result<Self> {
-        let name = place.file_name().unwrap_or_default().to_string_lossy();
+    pub(super) fn of(project: &Path) -> Result<Self> {
+        let name = project.file_name().unwrap_or_default().to_string_lossy();
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let starts = name.starts_with(|c: char| c.is_ascii_lowercase());
         if !starts || !name.chars().all(plain) || name.ends_with('-') || name.len() > LONGEST {

@@ -41,7 +41,7 @@ Exit codes:
 pub(crate) struct Arguments {
     /// Where the project belongs; the last part is the hook's name, of a-z, 0-9 and -
     #[arg(value_name = "NAME")]
-    place: PathBuf,
+    project: PathBuf,
     /// What the hook is written in
     #[arg(long, value_enum, default_value_t, value_name = "LANG")]
     lang: Lang,
@@ -83,9 +83,9 @@ pub(crate) struct NewProject {
 
 /// Creates the project atomically.
 pub(crate) fn run(arguments: &Arguments) -> Result<NewProject, Failure> {
-    let names = Names::of(&arguments.place).map_err(Failure::Usage)?;
+    let names = Names::of(&arguments.project).map_err(Failure::Usage)?;
     let joined = match arguments.lang {
-        Lang::Rust if !arguments.workspace => Workspace::around(&arguments.place),
+        Lang::Rust if !arguments.workspace => Workspace::around(&arguments.project),
         _ => Ok(None),
     };
     let joined = joined.map_err(Failure::Usage)?;
@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<NewProject, Failure> {
     let mut values = names.values(&dependency);
     values.extend(workspace::values(joined.is_some()));
     values.extend(workspace::own_values());
-    let files = template.write(&arguments.place, &values, &extra)?;
+    let files = template.write(&arguments.project, &values, &extra)?;
     if let Some(workspace) = joined {
         workspace.add(names.name()).map_err(Failure::Machine)?;
     }
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<NewProject, Failure> {
         sdk: sdk.as_ref().map(Sdk::to_string),
         name: names.name().to_owned(),
         lang: arguments.lang,
-        directory: arguments.place.clone(),
+        directory: arguments.project.clone(),
         files,
         is_workspace: arguments.workspace,
         program: program_path::unless_in_path(),

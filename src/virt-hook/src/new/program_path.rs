@@ -31,10 +31,10 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_executable_is_not_found() {
-        let place = tempfile::tempdir().unwrap();
-        let searched = env::join_paths(["/nonexistent".as_ref(), place.path()]).unwrap();
+        let temp_dir = tempfile::tempdir().unwrap();
+        let searched = env::join_paths(["/nonexistent".as_ref(), temp_dir.path()]).unwrap();
         assert!(!found_in(&searched));
-        let program = place.path().join(NAME);
+        let program = temp_dir.path().join(NAME);
         std::fs::write(&program, "").unwrap();
         assert!(!found_in(&searched), "it is not executable");
         std::fs::remove_file(&program).unwrap();

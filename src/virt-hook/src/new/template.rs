@@ -34,28 +34,28 @@ impl Template {
     /// Returns its files.
     pub(super) fn write(
         &self,
-        place: &Path,
+        project: &Path,
         values: &Values,
         extra: ExtraFiles<'_>,
     ) -> Result<Vec<PathBuf>, Failure> {
-        if place.symlink_metadata().is_ok() {
-            let place = place.display();
+        if project.symlink_metadata().is_ok() {
+            let project = project.display();
             return Err(Failure::usage(anyhow!(
-                "{place}: there is something already"
+                "{project}: there is something already"
             )));
         }
-        let above = match place.parent() {
+        let above = match project.parent() {
             Some(above) if !above.as_os_str().is_empty() => above,
             _ => Path::new("."),
         };
-        let written = self.write_below(above, place, values, extra);
+        let written = self.write_below(above, project, values, extra);
         written.map_err(Failure::Machine)
     }
 
     fn write_below(
         &self,
         above: &Path,
-        place: &Path,
+        project: &Path,
         values: &Values,
         extra: ExtraFiles<'_>,
     ) -> Result<Vec<PathBuf>> {
@@ -73,12 +73,12 @@ impl Template {
             files.push(name.clone());
         }
         files.sort();
-        fs::rename(part.path(), place).with_context(|| place.display().to_string())?;
-        open_to_all(place).with_context(|| place.display().to_string())?;
+        fs::rename(part.path(), project).with_context(|| project.display().to_string())?;
+        open_to_all(project).with_context(|| project.display().to_string())?;
         Ok(files)
     }
 
-    /// Its files, with their places in the template.
+    /// Its files, with their paths in the template.
     fn files(&self) -> impl Iterator<Item = (&'static File, &'static Path)> {
         let files = TEMPLATES.iter();
         files.filter_map(|file| Some((file, file.below(self.0)?)))
@@ -136,8 +136,8 @@ mod tests {
         values.extend(super::super::workspace::values(false));
         let extra = [(PathBuf::from("sdk/more.bin"), &b"{{name}}\xff"[..])];
         for lang in ["rust", "python", "c", "go"] {
-            let place = tempfile::tempdir().unwrap();
-            let project = place.path().join("below/team-label");
+            let temp_dir = tempfile::tempdir().unwrap();
+            let project = temp_dir.path().join("below/team-label");
             let write = || Template::of(lang).write(&project, &values, &extra);
             let files = write().unwrap();
             for needed in ["Makefile", "README.md", ".gitignore", "sdk/more.bin"] {

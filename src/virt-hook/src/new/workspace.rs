@@ -33,10 +33,10 @@ opt-level = 3"#;
 pub(super) struct Workspace(PathBuf);
 
 impl Workspace {
-    /// The workspace of hooks that a project at `place` would be in: the directory above it. Any other workspace there is
+    /// The workspace of hooks that `project` would be in: the directory above it. Any other workspace there is
     /// left alone.
-    pub(super) fn around(place: &Path) -> Result<Option<Self>> {
-        let above = match place.parent() {
+    pub(super) fn around(project: &Path) -> Result<Option<Self>> {
+        let above = match project.parent() {
             Some(above) if !above.as_os_str().is_empty() => above,
             _ => Path::new("."),
         };
@@ -56,7 +56,7 @@ impl Workspace {
             return Ok(None);
         }
         if !has(MEMBERS) {
-            let (path, name) = (path.display(), place.display());
+            let (path, name) = (path.display(), project.display());
             return Err(anyhow!(
                 "{path} has no line `{MEMBERS}`, below which {name} could be added: write the list with a member a line"
             ));
@@ -122,25 +122,25 @@ mod tests {
 
     #[test]
     fn a_member_is_added_to_the_list() {
-        let place = tempfile::tempdir().unwrap();
-        let manifest = place.path().join(MANIFEST);
+        let temp_dir = tempfile::tempdir().unwrap();
+        let manifest = temp_dir.path().join(MANIFEST);
         fs::write(&manifest, MANIFEST_TEXT).unwrap();
-        let workspace = Workspace::around(&place.path().join("b")).unwrap().unwrap();
+        let workspace = Workspace::around(&temp_dir.path().join("b")).unwrap().unwrap();
         workspace.add("b").unwrap();
         let text = fs::read_to_string(&manifest).unwrap();
         assert_eq!(
             text,
             MANIFEST_TEXT.replace("[\n    \"a\"", "[\n    \"b\",\n    \"a\"")
         );
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+        assert_eq!(fs::read_dir(temp_dir.path()).unwrap().count(), 1);
     }
 
     #[test]
     fn only_workspaces_of_hooks_are_joined() {
-        let place = tempfile::tempdir().unwrap();
-        let around = || Workspace::around(&place.path().join("b"));
+        let temp_dir = tempfile::tempdir().unwrap();
+        let around = || Workspace::around(&temp_dir.path().join("b"));
         assert_eq!(around().unwrap(), None);
-        let write = |text: &str| fs::write(place.path().join(MANIFEST), text).unwrap();
+        let write = |text: &str| fs::write(temp_dir.path().join(MANIFEST), text).unwrap();
         for other in [
             "[package]\nname = \"a\"\n",
             "[workspace]\nmembers = [\n]\n",

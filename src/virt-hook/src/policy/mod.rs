@@ -87,12 +87,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<PolicyReport, Failure> {
     let PolicySummary { allows, warnings } =
         policy.map(|policy| policy.summary()).unwrap_or_default();
     let found = module_files::find(&arguments.modules).map_err(Failure::Usage)?;
-    let place = tempfile::tempdir()
+    let temp_dir = tempfile::tempdir()
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
     let modules = found.iter().enumerate().map(|(number, hook)| {
-        let place = place.path().join(number.to_string());
-        module_policy(hook, arguments, &place)
+        let work_dir = temp_dir.path().join(number.to_string());
+        module_policy(hook, arguments, &work_dir)
     });
     let warnings = warnings.into_iter().map(|warning| WarningReport {
         place: warning.place,
@@ -108,11 +108,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<PolicyReport, Failure> {
 fn module_policy(
     hook: &HookModule,
     arguments: &CheckArguments,
-    place: &Path,
+    work_dir: &Path,
 ) -> Result<ModulePolicy, Failure> {
-    let compiled = place.join("compiled");
-    std::fs::create_dir_all(place)
-        .with_context(|| place.display().to_string())
+    let compiled = work_dir.join("compiled");
+    std::fs::create_dir_all(work_dir)
+        .with_context(|| work_dir.display().to_string())
         .map_err(Failure::Machine)?;
     let loaded = runtime()?.block_on(module_chain::load(&hook.module, &compiled));
     let loaded = loaded.map_err(Failure::Machine)?;
@@ -125,7 +125,7 @@ fn module_policy(
         ..HookOptions::default()
     };
     let collected =
-        runtime()?.block_on(module_chain::collect(slice::from_ref(hook), place, options));
+        runtime()?.block_on(module_chain::collect(slice::from_ref(hook), work_dir, options));
     let refused = match collected {
         Ok(_) => None,
         Err(failure @ Failure::Machine(_)) => return Err(failure),

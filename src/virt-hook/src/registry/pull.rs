@@ -128,17 +128,17 @@ fn check_signature(hook: &PulledHook, keys: &[PublicKey]) -> anyhow::Result<()> 
 
 /// Writes a hook's directory, which appears whole, by renaming.
 fn write(hook: &PulledHook, into: &Path) -> Result<HookReport, Failure> {
-    let place = tempfile::Builder::new()
+    let staging = tempfile::Builder::new()
         .prefix(".arriving-")
         .tempdir_in(into);
-    let place = place
+    let staging = staging
         .with_context(|| into.display().to_string())
         .map_err(Failure::Machine)?;
-    let module = place.path().join("hook.wasm");
+    let module = staging.path().join("hook.wasm");
     let signature = module_signature::path_of(&module);
     let files = [
         (module, Some(&hook.module[..])),
-        (place.path().join("hook.yaml"), hook.hook_yaml.as_deref()),
+        (staging.path().join("hook.yaml"), hook.hook_yaml.as_deref()),
         (signature, hook.signature.as_ref().map(String::as_bytes)),
     ];
     for (path, content) in files {
@@ -150,7 +150,7 @@ fn write(hook: &PulledHook, into: &Path) -> Result<HookReport, Failure> {
         }
     }
     let target = into.join(&hook.name);
-    rename(&place.keep(), &target)
+    rename(&staging.keep(), &target)
         .with_context(|| target.display().to_string())
         .map_err(Failure::Machine)?;
     Ok(HookReport {

@@ -40,9 +40,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             .context("listening for signals")
             .map_err(Failure::Machine)?;
         let found = in_order(module_files::find(&arguments.modules).map_err(Failure::Usage)?);
-        let place = socket::place(arguments).map_err(Failure::Usage)?;
+        let socket = socket::socket_path(arguments).map_err(Failure::Usage)?;
         let staging =
-            SocketStaging::prepare(&place.directory, &place.file).map_err(staging_failure)?;
+            SocketStaging::prepare(&socket.directory, &socket.file).map_err(staging_failure)?;
         let metrics = match arguments.metrics {
             Some(address) => {
                 let listener = MetricsListener::bind(address).await;

@@ -11,15 +11,15 @@ const DEFAULT: &str = "/etc/virt-hook/policy.yaml";
 /// The file name of a policy from the command line, as errors show it.
 const INLINE: &str = "--policy";
 
-/// The policy's source. A policy from the command line is written into `place`.
-pub(super) fn source(argument: Option<&str>, place: &Path) -> Result<PolicySource> {
+/// The policy's source. A policy from the command line is written into `directory`.
+pub(super) fn source(argument: Option<&str>, directory: &Path) -> Result<PolicySource> {
     let Some(argument) = argument else {
         return Ok(PolicySource::IfPresent(DEFAULT.into()));
     };
     if !is_inline(argument) {
         return Ok(PolicySource::File(PathBuf::from(argument)));
     }
-    let file = place.join(INLINE);
+    let file = directory.join(INLINE);
     fs::write(&file, argument).with_context(|| file.display().to_string())?;
     Ok(PolicySource::File(file))
 }
@@ -35,14 +35,14 @@ mod tests {
 
     #[test]
     fn an_inline_policy_is_written_to_a_file() {
-        let place = tempfile::tempdir().unwrap();
-        let source = |argument| source(argument, place.path()).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let source = |argument| source(argument, directory.path()).unwrap();
         assert_eq!(source(None), PolicySource::IfPresent(DEFAULT.into()));
         assert_eq!(
             source(Some("/p.yaml")),
             PolicySource::File("/p.yaml".into())
         );
-        let inline = place.path().join(INLINE);
+        let inline = directory.path().join(INLINE);
         for text in ["{digests: Pinned}", "digests: Pinned\nsidecars: Forbid"] {
             assert_eq!(source(Some(text)), PolicySource::File(inline.clone()));
             assert_eq!(fs::read_to_string(&inline).unwrap(), text);

@@ -20,17 +20,17 @@ const MAX_NAME: usize = 253;
 
 /// The directory and the file name of the socket.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SocketPath {
     pub(super) directory: PathBuf,
     pub(super) file: String,
 }
 
-pub(super) fn place(arguments: &Arguments) -> Result<Place> {
+pub(super) fn socket_path(arguments: &Arguments) -> Result<SocketPath> {
     let container = std::env::var(CONTAINER).ok();
-    place_in(arguments, container.as_deref())
+    socket_path_in(arguments, container.as_deref())
 }
 
-fn place_in(arguments: &Arguments, container: Option<&str>) -> Result<Place> {
+fn socket_path_in(arguments: &Arguments, container: Option<&str>) -> Result<SocketPath> {
     if let Some(plugin) = arguments.plugin.as_deref().filter(|name| !is_name(name)) {
         bail!(
             "--plugin {plugin:?} is not the name of a Plugin (lower case letters, digits, - and .)"
@@ -46,7 +46,7 @@ fn place_in(arguments: &Arguments, container: Option<&str>) -> Result<Place> {
         (None, Some(_)) => PLUGIN_SOCKET.to_owned(),
         (None, None) => format!("virt-hook-{}.sock", unique(container)),
     };
-    Ok(Place { directory, file })
+    Ok(SocketPath { directory, file })
 }
 
 /// Launchers tell sidecars of one pod apart by their sockets' file names. The container's name is
@@ -100,8 +100,8 @@ mod tests {
     }
 
     fn path(arguments: &Arguments, container: Option<&str>) -> String {
-        let place = place_in(arguments, container).unwrap();
-        place.directory.join(place.file).display().to_string()
+        let path = socket_path_in(arguments, container).unwrap();
+        path.directory.join(path.file).display().to_string()
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
             (None, Some(".x.sock")),
         ] {
             assert!(
-                place_in(&serve(plugin, socket), None).is_err(),
+                socket_path_in(&serve(plugin, socket), None).is_err(),
                 "{plugin:?} {socket:?}"
             );
         }

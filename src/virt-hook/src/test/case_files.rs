@@ -133,18 +133,18 @@ mod tests {
 
     #[test]
     fn a_directory_with_files_of_a_case_and_no_vmi_is_refused() {
-        let place = tempfile::tempdir().unwrap();
-        let write = |name: &str| fs::write(place.path().join(name), "").unwrap();
+        let temp_dir = tempfile::tempdir().unwrap();
+        let write = |name: &str| fs::write(temp_dir.path().join(name), "").unwrap();
         write("README.md");
         write(".expected.diff.swp");
         write("expected.dif~");
-        assert!(!is_case(place.path()).unwrap());
+        assert!(!is_case(temp_dir.path()).unwrap());
         write("expected.diff");
-        let error = is_case(place.path()).unwrap_err().to_string();
+        let error = is_case(temp_dir.path()).unwrap_err().to_string();
         assert!(error.contains("no vmi.yaml"), "{error}");
         write("vmi.yaml");
-        assert!(is_case(place.path()).unwrap());
+        assert!(is_case(temp_dir.path()).unwrap());
         write("vmi.json");
-        assert!(is_case(place.path()).is_err());
+        assert!(is_case(temp_dir.path()).is_err());
     }
 }

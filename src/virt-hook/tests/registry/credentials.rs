@@ -14,9 +14,9 @@ use crate::{OLD, WASM, layout, virt_hook};
 
 #[test]
 fn a_registry_with_tls_and_passwords_is_asked_with_them() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let registry = RealRegistry::start(Access::AliceWithTls);
-    let (layout, _) = layout(place.path(), &["--architecture", "amd64"]);
+    let (layout, _) = layout(temp_dir.path(), &["--architecture", "amd64"]);
     let reference = registry.reference("hooks:1");
     let certificate = registry.certificate();
     let push = ["push", text(&layout), &reference, "--json"];
@@ -34,10 +34,10 @@ fn a_registry_with_tls_and_passwords_is_asked_with_them() {
     let pushed = virt_hook(&as_alice, "secret\n").result();
     assert_eq!(pushed["uploaded"], 2);
     // What `podman login` stores.
-    let stored = place.path().join("auth.json");
+    let stored = temp_dir.path().join("auth.json");
     let auths = json!({"auths": {registry.host(): {"auth": "YWxpY2U6c2VjcmV0"}}});
     fs::write(&stored, auths.to_string()).unwrap();
-    let into = place.path().join("pulled");
+    let into = temp_dir.path().join("pulled");
     let output = program()
         .args([
             "pull",
@@ -60,10 +60,10 @@ fn a_registry_with_tls_and_passwords_is_asked_with_them() {
 
 #[test]
 fn a_registry_with_a_token_service_gets_tokens_and_no_passwords() {
-    let place = tempfile::tempdir().unwrap();
-    let service = TokenServer::start(place.path());
+    let temp_dir = tempfile::tempdir().unwrap();
+    let service = TokenServer::start(temp_dir.path());
     let registry = RealRegistry::start(Access::Tokens(&service));
-    let (layout, _) = layout(place.path(), &["--architecture", "amd64"]);
+    let (layout, _) = layout(temp_dir.path(), &["--architecture", "amd64"]);
     let reference = registry.reference("team/hooks:1");
     let anonymous = ["push", text(&layout), &reference, "--plain-http", "--json"];
     let as_alice = [&anonymous[..], &["--username", "alice", "--password-stdin"]].concat();
@@ -80,7 +80,7 @@ fn a_registry_with_a_token_service_gets_tokens_and_no_passwords() {
     assert_eq!(service.scopes(), Vec::<String>::new());
     let pushed = virt_hook(&as_alice, "secret\n").result();
     assert_eq!(pushed["uploaded"], 2);
-    let into = place.path().join("pulled");
+    let into = temp_dir.path().join("pulled");
     let pull = [
         "pull",
         &reference,
@@ -120,8 +120,8 @@ fn pull_as_alice(registry: &LyingRegistry, into: &Path, more: &[&str]) -> Progra
 
 #[test]
 fn credentials_are_not_sent_to_foreign_token_services() {
-    let place = tempfile::tempdir().unwrap();
-    let into = place.path().join("into");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let into = temp_dir.path().join("into");
     let thief = LyingRegistry::start(|_| Answer::of(br#"{"token": "x"}"#.to_vec()));
     let foreign = thief.foreign_host();
     let bearer = |realm: &str, more: &str| format!("Bearer realm=\"{realm}\",service=\"s\"{more}");
@@ -173,8 +173,8 @@ fn credentials_are_not_sent_to_foreign_token_services() {
 
 #[test]
 fn a_blob_that_lies_elsewhere_is_read_without_credentials() {
-    let place = tempfile::tempdir().unwrap();
-    let into = place.path().join("into");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let into = temp_dir.path().join("into");
     let storage = LyingRegistry::start(|_| Answer::of(WASM.to_vec()));
     let blob = format!("http://{}/blob", storage.foreign_host());
     let manifest = manifest_of(OLD, WASM, WASM.len());

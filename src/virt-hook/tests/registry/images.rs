@@ -20,14 +20,14 @@ type LayerFile<'a> = (&'a str, &'a [u8]);
 
 /// A layer of the files, in this order.
 fn layer(files: &[LayerFile<'_>]) -> Vec<u8> {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let mut tar = Command::new("tar");
     tar.args(["--create", "--file=-", "--absolute-names", "--directory"]);
-    tar.arg(place.path());
+    tar.arg(temp_dir.path());
     // tar removes `..` from names unless it writes them by a transformation.
     tar.args(["--transform", "s,^UP/,../,"]);
     for (name, content) in files {
-        let path = place.path().join(name);
+        let path = temp_dir.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, content).unwrap();
         tar.arg(name);
@@ -88,8 +88,8 @@ fn names(path: &Path) -> Vec<String> {
 /// Files of an image end up in the directory of their hook, or nowhere.
 #[test]
 fn an_image_writes_only_into_its_hooks_directories() {
-    let place = tempfile::tempdir().unwrap();
-    let into = place.path().join("into");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let into = temp_dir.path().join("into");
     let good: LayerFile<'_> = ("good/hook.wasm", WASM);
     let files = [
         good,
@@ -100,7 +100,7 @@ fn an_image_writes_only_into_its_hooks_directories() {
     pull(&serve_layers(&[layer(&files)]), &into, "a:1").result();
     assert_eq!(names(&into), ["good"]);
     assert_eq!(names(&into.join("good")), ["hook.wasm"]);
-    assert!(!place.path().join("escape").exists());
+    assert!(!temp_dir.path().join("escape").exists());
     for (layer, part) in [
         (
             layer(&[("Bad_name/hook.wasm", WASM)]),
@@ -109,7 +109,7 @@ fn an_image_writes_only_into_its_hooks_directories() {
         (layer(&[("stray", b"x")]), "has 0 hooks"),
         (layer(&[good])[..700].to_vec(), "cannot be unpacked"),
     ] {
-        let refused = pull(&serve_layers(&[layer]), &place.path().join("none"), "a:1");
+        let refused = pull(&serve_layers(&[layer]), &temp_dir.path().join("none"), "a:1");
         assert_eq!(refused.code, 1, "{}", refused.err);
         assert!(refused.err.contains(part), "{part}: {}", refused.err);
     }
@@ -145,8 +145,8 @@ fn what_a_later_layer_deletes_is_not_installed() {
         ),
     ];
     for (upper, expected) in cases {
-        let place = tempfile::tempdir().unwrap();
-        let into = place.path().join("into");
+        let temp_dir = tempfile::tempdir().unwrap();
+        let into = temp_dir.path().join("into");
         let layers = [layer(&both), layer(upper)];
         pull(&serve_layers(&layers), &into, "a:1").result();
         let found = names(&into).into_iter().flat_map(|hook| {
@@ -164,8 +164,8 @@ fn an_index_is_known_by_its_manifests() {
     let manifest = manifest(TAR, std::slice::from_ref(&layer));
     let entry = json!({"mediaType": MANIFEST, "digest": sha256(&manifest), "size": manifest.len()});
     let index = json!({"schemaVersion": 2, "manifests": [entry]}).to_string();
-    let place = tempfile::tempdir().unwrap();
-    let into = place.path().join("into");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let into = temp_dir.path().join("into");
     let registry = serve(index.as_bytes(), &[manifest, layer]);
     pull(&registry, &into, "a:1").result();
     assert_eq!(names(&into), ["a"]);
@@ -204,8 +204,8 @@ fn files_and_hooks_that_are_too_many_or_too_large_are_refused() {
             "more than 268435456 bytes",
         ),
     ] {
-        let place = tempfile::tempdir().unwrap();
-        let into = place.path().join("into");
+        let temp_dir = tempfile::tempdir().unwrap();
+        let into = temp_dir.path().join("into");
         let registry = serve(&manifest(GZIP, &layers), &layers);
         let refused = pull(&registry, &into, "a:1");
         assert_eq!(refused.code, 1, "{part}: {}", refused.err);

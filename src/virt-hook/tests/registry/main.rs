@@ -40,16 +40,16 @@ fn virt_hook(arguments: &[&str], input: &str) -> ProgramOutput {
 }
 
 /// A layout of the smbios example, signed, with a hook.yaml; and the public key.
-fn layout(place: &Path, more: &[&str]) -> (PathBuf, PathBuf) {
-    let hook = place.join("banner");
+fn layout(temp_dir: &Path, more: &[&str]) -> (PathBuf, PathBuf) {
+    let hook = temp_dir.join("banner");
     fs::create_dir_all(&hook).unwrap();
     fs::copy(pod::example("smbios-hook"), hook.join("hook.wasm")).unwrap();
     fs::write(hook.join("hook.yaml"), "priority: 7\n").unwrap();
-    let key = signing_key(place, "key");
+    let key = signing_key(temp_dir, "key");
     let public = key.with_extension("pub");
     let module = hook.join("hook.wasm");
     virt_hook(&["sign", text(&module), "--key", text(&key), "--json"], "").result();
-    let layout = place.join("layout");
+    let layout = temp_dir.join("layout");
     let arguments = [
         &["image", text(&hook), "--out", text(&layout), "--json"],
         more,
@@ -91,9 +91,9 @@ fn pull_within(
 
 #[test]
 fn an_image_survives_the_way_through_a_registry() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let registry = RealRegistry::start(Access::Anyone);
-    let (layout, public) = layout(place.path(), &[]);
+    let (layout, public) = layout(temp_dir.path(), &[]);
     let reference = registry.reference("hooks:1");
     let push = ["push", text(&layout), &reference, "--plain-http", "--json"];
     let pushed = virt_hook(&push, "").result();
@@ -109,7 +109,7 @@ fn an_image_survives_the_way_through_a_registry() {
         .into_iter()
         .enumerate()
     {
-        let into = place.path().join(format!("pulled-{number}"));
+        let into = temp_dir.path().join(format!("pulled-{number}"));
         let pull = [
             &["pull", "--plain-http", "--json", "--key", text(&public)][..],
             &["--into", text(&into)],
@@ -120,7 +120,7 @@ fn an_image_survives_the_way_through_a_registry() {
         assert_eq!(pulled["reference"], pushed["reference"]);
         assert_eq!(pulled["hooks"][0]["hookYaml"], true);
         for file in ["hook.wasm", "hook.yaml", "hook.wasm.sigstore.json"] {
-            let original = fs::read(place.path().join("banner").join(file)).unwrap();
+            let original = fs::read(temp_dir.path().join("banner").join(file)).unwrap();
             assert_eq!(
                 fs::read(into.join("banner").join(file)).unwrap(),
                 original,
@@ -131,10 +131,10 @@ fn an_image_survives_the_way_through_a_registry() {
         assert_eq!(again.code, 2, "{}", again.err);
         assert!(again.err.contains("banner exists"), "{}", again.err);
     }
-    let other = place.path().join("other");
+    let other = temp_dir.path().join("other");
     fs::create_dir(&other).unwrap();
     let (_, other_key) = self::layout(&other, &["--architecture", "amd64"]);
-    let into = place.path().join("unwanted");
+    let into = temp_dir.path().join("unwanted");
     for (key, reference, part) in [
         (&other_key, pinned, "did not make it"),
         (&public, &reference, "hook.yaml is not signed"),
@@ -159,16 +159,16 @@ fn an_image_survives_the_way_through_a_registry() {
 
 #[test]
 fn artifacts_keep_their_signature() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let registry = RealRegistry::start(Access::Anyone);
-    let (layout, public) = layout(place.path(), &["--artifact"]);
+    let (layout, public) = layout(temp_dir.path(), &["--artifact"]);
     let reference = registry.reference("team/banner_hook:1");
     virt_hook(
         &["push", text(&layout), &reference, "--plain-http", "--json"],
         "",
     )
     .result();
-    let into = place.path().join("pulled");
+    let into = temp_dir.path().join("pulled");
     let pull = [
         "pull",
         &reference,
@@ -184,14 +184,14 @@ fn artifacts_keep_their_signature() {
     let module = fs::read(into.join("banner-hook/hook.wasm")).unwrap();
     assert_eq!(
         module,
-        fs::read(place.path().join("banner/hook.wasm")).unwrap()
+        fs::read(temp_dir.path().join("banner/hook.wasm")).unwrap()
     );
 }
 
 #[test]
 fn what_is_no_reference_or_layout_is_refused_at_once() {
-    let place = tempfile::tempdir().unwrap();
-    let at = text(place.path());
+    let temp_dir = tempfile::tempdir().unwrap();
+    let at = text(temp_dir.path());
     for (arguments, part) in [
         (&["push", at, "hooks:1"][..], "the registry is missing"),
         (&["push", at, "r.example/hooks:1"], "no OCI image layout"),

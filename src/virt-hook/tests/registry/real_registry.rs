@@ -24,15 +24,15 @@ pub(crate) enum Access<'a> {
 
 /// A registry that ends with the test.
 pub(crate) struct RealRegistry {
-    place: TempDir,
+    temp_dir: TempDir,
     child: Child,
     port: u16,
 }
 
 impl RealRegistry {
     pub(crate) fn start(access: Access<'_>) -> Self {
-        let place = tempfile::tempdir().unwrap();
-        let at = |name: &str| place.path().join(name).display().to_string();
+        let temp_dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| temp_dir.path().join(name).display().to_string();
         let mut config = format!(
             "version: 0.1\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp:\n  addr: 127.0.0.1:0\n",
             at("data")
@@ -83,7 +83,7 @@ impl RealRegistry {
             .spawn()
             .expect("docker-registry, which scripts/setup installs");
         let mut registry = Self {
-            place,
+            temp_dir,
             child,
             port: 0,
         };
@@ -95,7 +95,7 @@ impl RealRegistry {
     fn wait(&mut self) -> u16 {
         let end = Instant::now() + READY;
         loop {
-            let log = fs::read_to_string(self.place.path().join("log")).unwrap_or_default();
+            let log = fs::read_to_string(self.temp_dir.path().join("log")).unwrap_or_default();
             let port = log
                 .split_once("listening on 127.0.0.1:")
                 .map(|(_, rest)| rest);
@@ -124,7 +124,7 @@ impl RealRegistry {
     }
 
     pub(crate) fn certificate(&self) -> PathBuf {
-        self.place.path().join("tls.crt")
+        self.temp_dir.path().join("tls.crt")
     }
 }
 

@@ -31,9 +31,9 @@ struct Signer {
 }
 
 impl TokenServer {
-    /// Serves until the test program ends. `place` is for the key and its certificate.
-    pub(crate) fn start(place: &Path) -> Self {
-        let (key, certificate) = (place.join("token.key"), place.join("token.crt"));
+    /// Serves until the test program ends. `temp_dir` is for the key and its certificate.
+    pub(crate) fn start(temp_dir: &Path) -> Self {
+        let (key, certificate) = (temp_dir.join("token.key"), temp_dir.join("token.crt"));
         let made = Command::new("openssl")
             .args([
                 "req",

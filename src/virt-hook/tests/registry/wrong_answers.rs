@@ -9,13 +9,13 @@ use crate::{OLD, WASM, pull, pull_within};
 
 #[test]
 fn older_wasm_artifacts_are_pulled() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let manifest = manifest_of(OLD, WASM, WASM.len());
     let registry = LyingRegistry::start(move |path| match path {
         "/v2/a/manifests/1" => Answer::of(manifest.clone()),
         _ => Answer::of(WASM.to_vec()),
     });
-    let into = place.path().join("into");
+    let into = temp_dir.path().join("into");
     let pulled = pull(&registry, &into, "a:1").result();
     assert_eq!(pulled["kind"], "old wasm artifact");
     assert_eq!(fs::read(into.join("a/hook.wasm")).unwrap(), WASM);
@@ -23,8 +23,8 @@ fn older_wasm_artifacts_are_pulled() {
 
 #[test]
 fn what_a_registry_lies_about_is_refused() {
-    let place = tempfile::tempdir().unwrap();
-    let into = place.path().join("into");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let into = temp_dir.path().join("into");
     let right = || manifest_of(OLD, WASM, WASM.len());
     let pinned = format!("a@{}", sha256(&right()));
     let module = || Answer::of(WASM.to_vec());

@@ -6,8 +6,8 @@ use super::{ProgramOutput, smbios, text, virt_hook, vmi, write};
 #[test]
 fn every_verb_tells_the_packages_new_name() {
     let module = tests::binaries::workspace().join("tests/fixtures/modules-of-former-wit-package/smbios.wasm");
-    let place = tempfile::tempdir().unwrap();
-    let vmi = vmi(place.path());
+    let temp_dir = tempfile::tempdir().unwrap();
+    let vmi = vmi(temp_dir.path());
     for (code, arguments) in [
         (1, &["inspect", text(&module)][..]),
         (1, &["check", text(&module), "--without-libvirt"]),
@@ -26,8 +26,8 @@ fn every_verb_tells_the_packages_new_name() {
 
 #[test]
 fn a_difference_is_coloured_when_it_is_asked_for_and_plain_in_a_pipe() {
-    let place = tempfile::tempdir().unwrap();
-    let (module, vmi) = (smbios(), vmi(place.path()));
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(temp_dir.path()));
     let arguments = [
         "render",
         "--vmi",
@@ -66,8 +66,8 @@ fn untimed(text: &str) -> Vec<&str> {
 
 #[test]
 fn colours_are_for_terminals_that_want_them() {
-    let place = tempfile::tempdir().unwrap();
-    let (module, vmi) = (smbios(), vmi(place.path()));
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(temp_dir.path()));
     let command = format!(
         "{} render --vmi {} --hook {} --diff",
         env!("CARGO_BIN_EXE_virt-hook"),
@@ -121,8 +121,8 @@ fn the_version_is_a_document_too() {
 /// Texts as they are, not as Rust writes them.
 #[test]
 fn verbose_lines_are_for_people() {
-    let place = tempfile::tempdir().unwrap();
-    let (module, vmi) = (smbios(), vmi(place.path()));
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(temp_dir.path()));
     let run = virt_hook(&["run", text(&module), "--vmi", text(&vmi), "--verbose"]);
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(
@@ -138,18 +138,18 @@ fn verbose_lines_are_for_people() {
 /// A module that is not there, a text in its place, an empty VMI.
 #[test]
 fn what_cannot_be_used_has_exit_code_2_with_every_verb() {
-    let place = tempfile::tempdir().unwrap();
-    let (module, vmi) = (smbios(), vmi(place.path()));
-    let empty = write(place.path(), "empty.yaml", "");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(temp_dir.path()));
+    let empty = write(temp_dir.path(), "empty.yaml", "");
     let gone = "/nonexistent/hook.wasm";
     for arguments in [
         &["inspect", gone][..],
         &["check", gone],
         &["run", gone, "--vmi", text(&vmi)],
         &["render", "--vmi", text(&vmi), "--hook", gone],
-        &["test", "--hook", gone, text(place.path())],
+        &["test", "--hook", gone, text(temp_dir.path())],
         &["bench", gone],
-        &["compile", gone, "--into", text(place.path())],
+        &["compile", gone, "--into", text(temp_dir.path())],
         &["wrap", gone, "--out", "x.wasm"],
         &["image", gone, "--out", "layout"],
         &["sign", gone, "--key", gone],

@@ -30,12 +30,12 @@ fn both_ways_are_measured_side_by_side() {
 
 #[test]
 fn what_is_never_served_is_measured_in_process() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let module = super::pod::every_point();
     let settings = "hookPoints: [{name: PreStart}]\n";
-    let copy = place.path().join("every.wasm");
+    let copy = temp_dir.path().join("every.wasm");
     std::fs::copy(module, &copy).unwrap();
-    super::write(place.path(), "hook.yaml", settings);
+    super::write(temp_dir.path(), "hook.yaml", settings);
     // It asks for OnDefineDomain too, which this hook.yaml takes away.
     let benched = virt_hook(&["bench", text(&copy), "--calls", "5", "--json"]);
     let json = benched.json();
@@ -45,16 +45,16 @@ fn what_is_never_served_is_measured_in_process() {
 
 #[test]
 fn a_vmi_that_has_nothing_to_call_the_hook_for_is_no_measurement() {
-    let place = tempfile::tempdir().unwrap();
-    let vmi = super::vmi(place.path());
-    let module = place.path().join("every.wasm");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let vmi = super::vmi(temp_dir.path());
+    let module = temp_dir.path().join("every.wasm");
     std::fs::copy(super::pod::every_point(), &module).unwrap();
     for (point, part) in [
         ("PreCloudInitIso", "has no cloud-init data"),
         ("OnAttachDevice", "has no device that can be attached"),
     ] {
         let settings = format!("hookPoints: [{{name: {point}}}]\n");
-        super::write(place.path(), "hook.yaml", &settings);
+        super::write(temp_dir.path(), "hook.yaml", &settings);
         let arguments = ["bench", text(&module), "--vmi", text(&vmi), "--calls", "1"];
         let refused = virt_hook(&arguments);
         assert_eq!(refused.code, 1, "{}", refused.err);

@@ -15,8 +15,8 @@ fn verdict<'a>(json: &'a Value, check: &str) -> &'a Value {
 
 #[test]
 fn a_sound_hook_passes_everything() {
-    let place = tempfile::tempdir().unwrap();
-    let (module, vmi) = (smbios(), vmi(place.path()));
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(temp_dir.path()));
     let checked = virt_hook(&["check", text(&module), "--vmi", text(&vmi), "--json"]);
     let json = checked.json();
     assert_eq!(checked.code, 0, "{}", checked.out);
@@ -54,10 +54,10 @@ fn wishes_that_nothing_needs_are_pointed_out() {
 
 #[test]
 fn the_rules_of_a_policy_hold_in_the_namespace() {
-    let place = tempfile::tempdir().unwrap();
-    let (module, vmi) = (smbios(), vmi(place.path()));
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(temp_dir.path()));
     let policy = write(
-        place.path(),
+        temp_dir.path(),
         "policy.yaml",
         "allow: {paths: []}\nrules:\n- namespaces: [ns]\n  allow: {paths: ['/domain/**']}\n",
     );
@@ -80,7 +80,7 @@ fn the_rules_of_a_policy_hold_in_the_namespace() {
     }
     let other = fs::read_to_string(&vmi).unwrap();
     let other = write(
-        place.path(),
+        temp_dir.path(),
         "other.yaml",
         &other.replace("namespace: ns", "namespace: b"),
     );
@@ -111,10 +111,10 @@ fn a_hook_that_does_more_each_time_fails() {
 /// The target of a migration is another node, and its VMI says so.
 #[test]
 fn a_hook_that_shows_the_guest_its_node_cannot_migrate() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let vmi = super::VMI.replace("do: nothing", "odd.example.com/writes-node: ''")
         + "status: {nodeName: node-1, phase: Scheduled}\n";
-    let vmi = write(place.path(), "vmi.yaml", &vmi);
+    let vmi = write(temp_dir.path(), "vmi.yaml", &vmi);
     let module = odd();
     let arguments = ["check", text(&module), "--vmi", text(&vmi), "--json"];
     let json = virt_hook(&[&arguments[..], &["--without-libvirt"]].concat()).json();
@@ -132,13 +132,13 @@ fn a_hook_that_shows_the_guest_its_node_cannot_migrate() {
 /// What the hook changed, and libvirt's own words.
 #[test]
 fn a_domain_that_libvirt_refuses_is_shown_with_the_change_and_the_reason() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     // libvirt takes no native IO with a cache.
     let vmi = "metadata:\n  name: vm\n  namespace: ns\n  annotations: {disk-tuning.example.com/cache: writeback}\n\
         spec:\n  domain:\n    memory: {guest: 64Mi}\n    \
         devices: {disks: [{name: d, io: native, cache: none, disk: {bus: virtio}}]}\n  \
         volumes: [{name: d, emptyDisk: {capacity: 1Gi}}]\n";
-    let vmi = write(place.path(), "vmi.yaml", vmi);
+    let vmi = write(temp_dir.path(), "vmi.yaml", vmi);
     let module = super::pod::example("disk-tuning-hook");
     let checked = virt_hook(&["check", text(&module), "--vmi", text(&vmi), "--json"]);
     let json = checked.json();
@@ -173,8 +173,8 @@ fn without_libvirts_tools_it_says_what_it_did_not_check() {
 
 #[test]
 fn file_that_is_no_component_fails_the_world_check() {
-    let place = tempfile::tempdir().unwrap();
-    let garbage = write(place.path(), "x.wasm", "garbage");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let garbage = write(temp_dir.path(), "x.wasm", "garbage");
     let checked = virt_hook(&["check", text(&garbage), "--json"]);
     assert_eq!(checked.code, 1);
     assert_eq!(verdict(&checked.json(), "world")["verdict"], "failed");

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::pod::Pod;
 use super::{VMI, smbios, text, virt_hook, vmi, write};
 
-fn script(place: &Path, name: &str, body: &str) -> PathBuf {
-    let path = write(place, name, &format!("#!/bin/sh\n{body}\n"));
+fn script(temp_dir: &Path, name: &str, body: &str) -> PathBuf {
+    let path = write(temp_dir, name, &format!("#!/bin/sh\n{body}\n"));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path
 }
@@ -19,8 +19,8 @@ const SAME: &str = "entry='<baseBoard><entry name=\"manufacturer\">Radical Edwar
 
 #[test]
 fn a_port_is_compared_with_a_script() {
-    let place = tempfile::tempdir().unwrap();
-    let (port, vmi) = (smbios(), vmi(place.path()));
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (port, vmi) = (smbios(), vmi(temp_dir.path()));
     let compare = |original: &Path| {
         virt_hook(&[
             "compare",
@@ -32,12 +32,12 @@ fn a_port_is_compared_with_a_script() {
             text(&vmi),
         ])
     };
-    let same = compare(&script(place.path(), "same", SAME)).ok();
+    let same = compare(&script(temp_dir.path(), "same", SAME)).ok();
     assert!(
         same.contains("same  ns/vm") && same.contains("1 VMIs: 1 same, 0 different"),
         "{same}"
     );
-    let idle = compare(&script(place.path(), "idle", "printf '%s' \"$4\""));
+    let idle = compare(&script(temp_dir.path(), "idle", "printf '%s' \"$4\""));
     assert_eq!(idle.code, 1, "{}{}", idle.out, idle.err);
     assert!(
         idle.out.contains("DIFFERENT  ns/vm") && idle.out.contains("+ <entry name='manufacturer'>"),
@@ -45,7 +45,7 @@ fn a_port_is_compared_with_a_script() {
         idle.out
     );
     let failing = compare(&script(
-        place.path(),
+        temp_dir.path(),
         "failing",
         "echo 'no board' >&2; exit 3",
     ));
@@ -57,7 +57,7 @@ fn a_port_is_compared_with_a_script() {
         "{}",
         failing.out
     );
-    let plain = write(place.path(), "plain", "no script");
+    let plain = write(temp_dir.path(), "plain", "no script");
     let unusable = compare(&plain);
     assert_eq!(unusable.code, 2);
     assert!(unusable.err.contains("not executable"), "{}", unusable.err);
@@ -65,8 +65,8 @@ fn a_port_is_compared_with_a_script() {
 
 #[tokio::test]
 async fn a_port_is_compared_with_a_running_sidecar_and_with_a_module() {
-    let place = tempfile::tempdir().unwrap();
-    let (port, vmi) = (smbios(), vmi(place.path()));
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (port, vmi) = (smbios(), vmi(temp_dir.path()));
     let pod = Pod::new();
     let mut served = pod.serve(&[&port], &[]);
     served.ready().await;
@@ -91,16 +91,16 @@ async fn a_port_is_compared_with_a_running_sidecar_and_with_a_module() {
 
 #[test]
 fn the_rules_of_a_policy_hold_in_each_vmis_namespace() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let item = |namespace: &str| {
         let text = VMI.replace("namespace: ns\n", &format!("namespace: {namespace}\n"));
         assert_ne!(text, VMI);
         format!("- {}", text.trim_end().replace('\n', "\n  "))
     };
     let list = format!("kind: List\nitems:\n{}\n{}\n", item("a"), item("b"));
-    let vmis = write(place.path(), "all.yaml", &list);
+    let vmis = write(temp_dir.path(), "all.yaml", &list);
     let policy = write(
-        place.path(),
+        temp_dir.path(),
         "policy.yaml",
         "allow: {paths: []}\nrules:\n- namespaces: [a]\n  allow: {paths: ['/domain/**']}\n",
     );
@@ -127,16 +127,16 @@ fn the_rules_of_a_policy_hold_in_each_vmis_namespace() {
 
 #[test]
 fn without_an_original_a_fleet_is_previewed() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let item = |name: &str| {
         let text = VMI.replace("name: vm\n", &format!("name: {name}\n"));
         format!("- {}", text.trim_end().replace('\n', "\n  "))
     };
     let idle = item("idle").replace("baseBoard", "base");
     let list = format!("kind: List\nitems:\n{}\n{}\n{idle}\n", item("a"), item("b"));
-    write(place.path(), "dump/all.yaml", &list);
-    write(place.path(), "dump/notes.txt", "no VMI");
-    let dump = place.path().join("dump");
+    write(temp_dir.path(), "dump/all.yaml", &list);
+    write(temp_dir.path(), "dump/notes.txt", "no VMI");
+    let dump = temp_dir.path().join("dump");
     let module = smbios();
     let shown = virt_hook(&["compare", "--hook", text(&module), "--vmi-dir", text(&dump)]).ok();
     assert!(
@@ -164,7 +164,7 @@ fn without_an_original_a_fleet_is_previewed() {
         2
     );
     write(
-        place.path(),
+        temp_dir.path(),
         "dump/wrong.yaml",
         "metadata: {name: wrong}\nspec: {volumes: 7}\n",
     );

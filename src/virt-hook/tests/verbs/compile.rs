@@ -6,8 +6,8 @@ use super::{smbios, text, virt_hook, write};
 
 #[test]
 fn an_artifact_is_written_for_each_module() {
-    let place = tempfile::tempdir().unwrap();
-    let into = place.path().join("image/artifacts");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let into = temp_dir.path().join("image/artifacts");
     let module = smbios();
     let arguments = ["compile", text(&module), "--into", text(&into), "--json"];
     let json = virt_hook(&arguments).json();
@@ -27,9 +27,9 @@ fn an_artifact_is_written_for_each_module() {
 
 #[test]
 fn what_is_no_hook_is_not_compiled() {
-    let place = tempfile::tempdir().unwrap();
-    let garbage = write(place.path(), "x.wasm", "garbage");
-    let into = place.path().join("artifacts");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let garbage = write(temp_dir.path(), "x.wasm", "garbage");
+    let into = temp_dir.path().join("artifacts");
     let refused = virt_hook(&["compile", text(&garbage), "--into", text(&into)]);
     assert_eq!(refused.code, 1);
     assert!(refused.err.contains("x.wasm"), "{}", refused.err);

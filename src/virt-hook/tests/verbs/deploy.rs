@@ -14,15 +14,15 @@ const VM: &str = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata:\n 
     hooks.kubevirt.io/hookSidecars: '[{\"image\": \"other\"}]'\n    spec: {domain: {devices: {}}}\n";
 
 /// The example's module in a directory of the name.
-fn hook(place: &Path, name: &str) -> PathBuf {
-    let directory = place.join(name);
+fn hook(temp_dir: &Path, name: &str) -> PathBuf {
+    let directory = temp_dir.join(name);
     fs::create_dir(&directory).unwrap();
     fs::copy(smbios(), directory.join("hook.wasm")).unwrap();
     directory
 }
 
 /// The module with a custom section, so that it has more bytes and does the same.
-fn padded(place: &Path, bytes: usize) -> PathBuf {
+fn padded(temp_dir: &Path, bytes: usize) -> PathBuf {
     let mut module = fs::read(smbios()).unwrap();
     let name = b"padding";
     let mut size = name.len() + 1 + bytes;
@@ -35,17 +35,17 @@ fn padded(place: &Path, bytes: usize) -> PathBuf {
     module.push(name.len() as u8);
     module.extend(name);
     module.resize(module.len() + bytes, 0);
-    let path = place.join("padded.wasm");
+    let path = temp_dir.join("padded.wasm");
     fs::write(&path, module).unwrap();
     path
 }
 
 #[test]
 fn annotations_join_those_of_the_vm() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let (hook, vm) = (
-        hook(place.path(), "smbios"),
-        write(place.path(), "vm.yaml", VM),
+        hook(temp_dir.path(), "smbios"),
+        write(temp_dir.path(), "vm.yaml", VM),
     );
     let annotations = |arguments: &[&str]| {
         let common = [
@@ -78,10 +78,10 @@ fn annotations_join_those_of_the_vm() {
 
 #[test]
 fn a_config_map_has_hook_yaml_and_signature() {
-    let place = tempfile::tempdir().unwrap();
-    let hook = hook(place.path(), "smbios");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let hook = hook(temp_dir.path(), "smbios");
     write(&hook, "hook.yaml", "# mine\npriority: 3\n");
-    let key = super::virt_hook_program::signing_key(place.path(), "key");
+    let key = super::virt_hook_program::signing_key(temp_dir.path(), "key");
     let module = hook.join("hook.wasm");
     virt_hook(&["sign", text(&module), "--key", text(&key)]).ok();
     let arguments = ["deploy", text(&hook), "--as", "configmap", "--json"];
@@ -106,17 +106,17 @@ fn a_config_map_has_hook_yaml_and_signature() {
 
 #[test]
 fn what_a_cluster_would_refuse_is_refused_with_a_way_out() {
-    let place = tempfile::tempdir().unwrap();
-    let module = hook(place.path(), "smbios");
-    let vm = write(place.path(), "vm.yaml", VM);
-    let pod = write(place.path(), "pod.yaml", "kind: Pod\nmetadata: {name: a}\n");
-    let not_wasm = write(place.path(), "text.wasm", "no module");
-    let underscore = place.path().join("smbios_hook.wasm");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let module = hook(temp_dir.path(), "smbios");
+    let vm = write(temp_dir.path(), "vm.yaml", VM);
+    let pod = write(temp_dir.path(), "pod.yaml", "kind: Pod\nmetadata: {name: a}\n");
+    let not_wasm = write(temp_dir.path(), "text.wasm", "no module");
+    let underscore = temp_dir.path().join("smbios_hook.wasm");
     fs::copy(smbios(), &underscore).unwrap();
-    let large = padded(place.path(), 1 << 20);
-    let settings = hook(place.path(), "with-settings");
+    let large = padded(temp_dir.path(), 1 << 20);
+    let settings = hook(temp_dir.path(), "with-settings");
     write(&settings, "hook.yaml", "priority: 3\n");
-    let several = place.path().join("several");
+    let several = temp_dir.path().join("several");
     fs::create_dir(&several).unwrap();
     hook(&several, "one");
     hook(&several, "two");

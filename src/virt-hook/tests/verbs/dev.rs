@@ -60,23 +60,23 @@ impl Drop for Dev {
 
 #[test]
 fn a_change_starts_another_run_and_ctrl_c_ends_it() {
-    let place = tempfile::tempdir().unwrap();
-    let place = place.path();
-    write(place, "Makefile", "test:\n\t@cat note; test ! -f broken\n");
-    write(place, "note", "first\n");
-    let mut dev = Dev::start(&[text(place)]);
+    let temp_dir = tempfile::tempdir().unwrap();
+    let temp_dir = temp_dir.path();
+    write(temp_dir, "Makefile", "test:\n\t@cat note; test ! -f broken\n");
+    write(temp_dir, "note", "first\n");
+    let mut dev = Dev::start(&[text(temp_dir)]);
     let first = dev.run();
     assert!(
         first.starts_with("first\n") && first.contains("passed in"),
         "{first}"
     );
-    write(place, "note", "second one\n");
+    write(temp_dir, "note", "second one\n");
     let second = dev.run();
     assert!(
         second.starts_with("changed: note\nsecond one\n"),
         "{second}"
     );
-    write(place, "broken", "");
+    write(temp_dir, "broken", "");
     let third = dev.run();
     assert!(
         third.contains("changed: broken") && third.contains("FAILED in"),
@@ -91,19 +91,19 @@ fn a_change_starts_another_run_and_ctrl_c_ends_it() {
 
 #[test]
 fn a_directory_without_makefile_is_refused() {
-    let place = tempfile::tempdir().unwrap();
-    let refused = virt_hook(&["dev", text(place.path())]);
+    let temp_dir = tempfile::tempdir().unwrap();
+    let refused = virt_hook(&["dev", text(temp_dir.path())]);
     assert_eq!(refused.code, 2);
     assert!(refused.err.contains("no Makefile"), "{}", refused.err);
-    let missing = virt_hook(&["dev", text(place.path()), "--", "/nonexistent/program"]);
+    let missing = virt_hook(&["dev", text(temp_dir.path()), "--", "/nonexistent/program"]);
     assert_eq!(missing.code, 3, "{}", missing.err);
 }
 
 #[test]
 fn a_module_is_compiled_once_and_a_damaged_copy_again() {
-    let place = tempfile::tempdir().unwrap();
-    let cache = place.path().join("cache");
-    let case = place.path().join("cases/a");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let cache = temp_dir.path().join("cache");
+    let case = temp_dir.path().join("cases/a");
     vmi(&case);
     fs::write(case.join("expected.diff"), "").unwrap();
     let module = smbios();

@@ -33,28 +33,28 @@ fn shells_complete_every_verb() {
 
 #[test]
 fn every_verb_has_a_man_page() {
-    let place = tempfile::tempdir().unwrap();
-    virt_hook(&["man", "--into", text(place.path())]).ok();
+    let temp_dir = tempfile::tempdir().unwrap();
+    virt_hook(&["man", "--into", text(temp_dir.path())]).ok();
     for (page, part) in [
         ("virt-hook.1", "Exit codes"),
         ("virt-hook-check.1", "without"),
     ] {
-        let text = std::fs::read_to_string(place.path().join(page)).unwrap();
+        let text = std::fs::read_to_string(temp_dir.path().join(page)).unwrap();
         assert!(
             text.contains(part) && text.starts_with(".ie"),
             "{page}: {text}"
         );
     }
-    assert!(!place.path().join("virt-hook-help.1").exists());
+    assert!(!temp_dir.path().join("virt-hook-help.1").exists());
 }
 
 /// A module that was not compiled again is known by what it says: the cost of the first run.
 #[test]
 fn an_unchanged_module_is_compiled_once_for_all_verbs() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let module = super::smbios();
-    let vmi = super::vmi(place.path());
-    let cache = place.path().join("cache");
+    let vmi = super::vmi(temp_dir.path());
+    let cache = temp_dir.path().join("cache");
     let in_cache = |arguments: &[&str]| -> ProgramOutput {
         let mut command = program();
         command.args(arguments).env("XDG_CACHE_HOME", &cache);

@@ -24,22 +24,22 @@ fn blob(layout: &Path, descriptor: &Value) -> PathBuf {
 }
 
 /// A hook's directory with everything that an image takes.
-fn hook(place: &Path, yaml: &str) -> PathBuf {
-    let directory = place.join("banner");
+fn hook(temp_dir: &Path, yaml: &str) -> PathBuf {
+    let directory = temp_dir.join("banner");
     write(&directory, "hook.yaml", yaml);
     let module = directory.join("hook.wasm");
     fs::copy(smbios(), &module).unwrap();
-    let key = super::virt_hook_program::signing_key(place, "key");
+    let key = super::virt_hook_program::signing_key(temp_dir, "key");
     virt_hook(&["sign", text(&module), "--key", text(&key)]).ok();
     directory
 }
 
 #[test]
 fn an_image_has_one_layer_with_a_directory_per_hook() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let (one, other) = (
-        hook(place.path(), "priority: 3\n"),
-        place.path().join("plain"),
+        hook(temp_dir.path(), "priority: 3\n"),
+        temp_dir.path().join("plain"),
     );
     fs::create_dir(&other).unwrap();
     fs::copy(smbios(), other.join("any-name.wasm")).unwrap();
@@ -55,7 +55,7 @@ fn an_image_has_one_layer_with_a_directory_per_hook() {
         ];
         virt_hook(&arguments).json()
     };
-    let (first, second) = (place.path().join("first"), place.path().join("second"));
+    let (first, second) = (temp_dir.path().join("first"), temp_dir.path().join("second"));
     let report = build(&first);
     assert_eq!(
         report["result"]["digest"],
@@ -114,8 +114,8 @@ fn an_image_has_one_layer_with_a_directory_per_hook() {
 
 #[test]
 fn an_artifact_is_the_module_alone() {
-    let place = tempfile::tempdir().unwrap();
-    let (directory, layout) = (hook(place.path(), "{}\n"), place.path().join("layout"));
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (directory, layout) = (hook(temp_dir.path(), "{}\n"), temp_dir.path().join("layout"));
     let arguments = [
         "image",
         text(&directory),
@@ -145,19 +145,19 @@ fn an_artifact_is_the_module_alone() {
 
 #[test]
 fn what_cannot_be_an_image_is_refused_by_name() {
-    let place = tempfile::tempdir().unwrap();
-    let (module, layout) = (smbios(), place.path().join("layout"));
-    let underscore = place.path().join("under_score.wasm");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (module, layout) = (smbios(), temp_dir.path().join("layout"));
+    let underscore = temp_dir.path().join("under_score.wasm");
     fs::copy(&module, &underscore).unwrap();
-    let garbage = write(place.path(), "garbage.wasm", "garbage");
+    let garbage = write(temp_dir.path(), "garbage.wasm", "garbage");
     let swapped = copy(&garbage, "swapped.wasm");
-    let key = super::virt_hook_program::signing_key(place.path(), "key");
+    let key = super::virt_hook_program::signing_key(temp_dir.path(), "key");
     virt_hook(&["sign", text(&swapped), "--key", text(&key)]).ok();
     fs::copy(&module, &swapped).unwrap();
-    let yaml = write(place.path(), "other.yaml", "prioritty: 1\n");
+    let yaml = write(temp_dir.path(), "other.yaml", "prioritty: 1\n");
     let pin = format!("sha256: {}\n", "ab".repeat(32));
-    let pinned = write(place.path(), "pinned.yaml", &pin);
-    let named = place.path().join("smbios.wasm");
+    let pinned = write(temp_dir.path(), "pinned.yaml", &pin);
+    let named = temp_dir.path().join("smbios.wasm");
     fs::copy(&module, &named).unwrap();
     for (code, part, arguments) in [
         (2, "under_score", &[text(&underscore)][..]),

@@ -29,12 +29,12 @@ fn inspect_says_what_a_module_is() {
 
 #[test]
 fn the_policy_that_inspect_prints_is_a_file_that_suffices() {
-    let (module, place) = (smbios(), tempfile::tempdir().unwrap());
+    let (module, temp_dir) = (smbios(), tempfile::tempdir().unwrap());
     let policy = virt_hook(&["inspect", text(&module), "--policy-only"]).ok();
     assert!(policy.starts_with("allow:\n"), "{policy}");
-    let vmi = vmi(place.path());
+    let vmi = vmi(temp_dir.path());
     let run = |policy: &str| {
-        let policy = write(place.path(), "policy.yaml", policy);
+        let policy = write(temp_dir.path(), "policy.yaml", policy);
         let arguments = ["--vmi", text(&vmi), "--policy", text(&policy)];
         virt_hook(&[&["run", text(&module)], &arguments[..]].concat())
     };
@@ -51,8 +51,8 @@ fn the_policy_that_inspect_prints_is_a_file_that_suffices() {
 
 #[test]
 fn what_is_no_hook_is_refused_and_what_is_no_file_is_not_sensible() {
-    let place = tempfile::tempdir().unwrap();
-    let garbage = write(place.path(), "garbage.wasm", "garbage");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let garbage = write(temp_dir.path(), "garbage.wasm", "garbage");
     let refused = virt_hook(&["inspect", text(&garbage), "--json"]);
     assert_eq!(refused.code, 1);
     assert_eq!(refused.json()["error"]["kind"], "refused");
@@ -69,15 +69,15 @@ fn what_is_no_hook_is_refused_and_what_is_no_file_is_not_sensible() {
 /// A pipe that nobody writes to would be waited for.
 #[test]
 fn what_is_no_module_file_is_named_at_once() {
-    let place = tempfile::tempdir().unwrap();
-    let at = |name: &str| place.path().join(name);
+    let temp_dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| temp_dir.path().join(name);
     let (pipe, round) = (at("pipe.wasm"), at("round.wasm"));
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
     assert!(made.unwrap().success());
     std::os::unix::fs::symlink(&round, &round).unwrap();
     for verb in ["inspect", "check", "bench"] {
         for (path, words) in [
-            (place.path(), "it is a directory: name the module in it"),
+            (temp_dir.path(), "it is a directory: name the module in it"),
             (&pipe, "it is no regular file"),
             (&round, "symbolic links"),
         ] {
@@ -95,10 +95,10 @@ fn what_is_no_module_file_is_named_at_once() {
 
 #[test]
 fn a_component_of_another_encoding_is_told_from_other_files() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let mut bytes = std::fs::read(smbios()).unwrap();
     bytes[4] += 1;
-    let newer = place.path().join("newer.wasm");
+    let newer = temp_dir.path().join("newer.wasm");
     std::fs::write(&newer, bytes).unwrap();
     let said = virt_hook(&["inspect", text(&newer)]);
     assert_eq!(said.code, 1, "{}{}", said.out, said.err);

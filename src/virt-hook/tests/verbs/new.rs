@@ -8,21 +8,21 @@ use super::{ProgramOutput, text, virt_hook};
 
 /// What `new` says to type next, typed: where this program is a file that no `PATH` leads to, and no source
 /// tree is near.
-fn next(printed: &str, place: &Path) -> ProgramOutput {
+fn next(printed: &str, temp_dir: &Path) -> ProgramOutput {
     let command = printed
         .lines()
         .find(|line| line.contains("make -C"))
         .unwrap_or_else(|| panic!("it says nothing to type: {printed}"));
-    shell(command, place)
+    shell(command, temp_dir)
 }
 
-fn shell(command: &str, place: &Path) -> ProgramOutput {
+fn shell(command: &str, temp_dir: &Path) -> ProgramOutput {
     let path = std::env::var("PATH").unwrap();
     let own = Path::new(env!("CARGO_BIN_EXE_virt-hook")).parent();
     let elsewhere = std::env::split_paths(&path).filter(|directory| Some(&**directory) != own);
     let output = Command::new("sh")
         .args(["-c", command])
-        .current_dir(place)
+        .current_dir(temp_dir)
         .env("PATH", std::env::join_paths(elsewhere).unwrap())
         .env("CARGO", env!("CARGO"))
         // Shared by all runs of this test, so that what the SDK needs is built only once.
@@ -37,17 +37,17 @@ fn shell(command: &str, place: &Path) -> ProgramOutput {
 
 #[test]
 fn a_new_rust_hook_needs_the_program_alone_and_passes_its_tests_and_the_checks() {
-    let place = tempfile::tempdir().unwrap();
-    let place = place.path();
+    let temp_dir = tempfile::tempdir().unwrap();
+    let temp_dir = temp_dir.path();
     // By another process: what this one wrote, a test beside it might hold open.
-    shell(&format!("cp {} vh", env!("CARGO_BIN_EXE_virt-hook")), place).ok();
-    let made = shell("./vh new shop-title", place).ok();
-    let tested = next(&made, place);
+    shell(&format!("cp {} vh", env!("CARGO_BIN_EXE_virt-hook")), temp_dir).ok();
+    let made = shell("./vh new shop-title", temp_dir).ok();
+    let tested = next(&made, temp_dir);
     let shown = format!("{}{}", tested.out, tested.err);
     assert_eq!(tested.code, 0, "{shown}");
     assert!(shown.contains("3 passed, 0 failed"), "{shown}");
     assert!(!shown.contains("warning"), "{shown}");
-    let checked = shell("VIRT_HOOK=$PWD/vh make -C shop-title check", place).ok();
+    let checked = shell("VIRT_HOOK=$PWD/vh make -C shop-title check", temp_dir).ok();
     assert!(
         checked.contains("wishes: everything that it declares is used"),
         "{checked}"
@@ -56,15 +56,15 @@ fn a_new_rust_hook_needs_the_program_alone_and_passes_its_tests_and_the_checks()
 
 #[test]
 fn a_name_that_is_none_and_a_place_that_is_taken_are_refused() {
-    let place = tempfile::tempdir().unwrap();
-    let named = virt_hook(&["new", text(&place.path().join("Shop_Title"))]);
+    let temp_dir = tempfile::tempdir().unwrap();
+    let named = virt_hook(&["new", text(&temp_dir.path().join("Shop_Title"))]);
     assert_eq!(named.code, 2);
     assert!(
         named.err.contains("Shop_Title") && named.err.contains("a-z"),
         "{}",
         named.err
     );
-    let taken = place.path().join("taken");
+    let taken = temp_dir.path().join("taken");
     fs::create_dir(&taken).unwrap();
     let refused = virt_hook(&["new", text(&taken), "--json"]);
     assert_eq!(
@@ -75,9 +75,9 @@ fn a_name_that_is_none_and_a_place_that_is_taken_are_refused() {
 
 #[test]
 fn every_language_has_a_project() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     for lang in ["rust", "python", "c", "go"] {
-        let project = place.path().join(lang);
+        let project = temp_dir.path().join(lang);
         let json = virt_hook(&["new", text(&project), "--lang", lang, "--json"]).json();
         let files = json["result"]["files"].as_array().unwrap();
         assert!(files.iter().any(|file| file == "Makefile"), "{json:#}");
@@ -100,14 +100,14 @@ fn every_language_has_a_project() {
 /// The module has the crate's name: a Makefile that knew the old one would test the module of before.
 #[test]
 fn make_finds_the_module_and_the_cases_after_a_rename() {
-    let place = tempfile::tempdir().unwrap();
-    virt_hook(&["new", text(&place.path().join("first"))]).ok();
-    let project = place.path().join("first");
+    let temp_dir = tempfile::tempdir().unwrap();
+    virt_hook(&["new", text(&temp_dir.path().join("first"))]).ok();
+    let project = temp_dir.path().join("first");
     let manifest = project.join("Cargo.toml");
     let renamed = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, renamed.replace("\"first\"", "\"second-one\"")).unwrap();
     fs::rename(project.join("cases/titled"), project.join("cases/other")).unwrap();
-    let made = shell("make -n -C first check", place.path()).ok();
+    let made = shell("make -n -C first check", temp_dir.path()).ok();
     assert!(
         made.contains("/hook/second_one.wasm") && made.contains("--vmi cases/other/vmi.yaml"),
         "{made}"
@@ -120,8 +120,8 @@ fn make_finds_the_module_and_the_cases_after_a_rename() {
 
 #[test]
 fn an_sdk_that_is_named_is_used_where_it_is() {
-    let place = tempfile::tempdir().unwrap();
-    let project = place.path().join("named");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let project = temp_dir.path().join("named");
     let sdk = tests::binaries::workspace().join("hooks-sdk");
     virt_hook(&["new", text(&project), "--sdk", text(&sdk)]).ok();
     let manifest = fs::read_to_string(project.join("Cargo.toml")).unwrap();
@@ -132,8 +132,8 @@ fn an_sdk_that_is_named_is_used_where_it_is() {
 
 #[test]
 fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
-    let place = tempfile::tempdir().unwrap();
-    let hooks = place.path().join("hooks");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let hooks = temp_dir.path().join("hooks");
     virt_hook(&["new", "--workspace", text(&hooks)]).ok();
     for name in ["first", "second"] {
         let project = hooks.join(name);
@@ -182,7 +182,7 @@ fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
         made.contains("../target/wasm32-wasip2/hook/second.wasm"),
         "{made}"
     );
-    let refused = virt_hook(&["new", text(&hooks.join("x")), "--sdk", text(place.path())]);
+    let refused = virt_hook(&["new", text(&hooks.join("x")), "--sdk", text(temp_dir.path())]);
     assert!(
         refused.code == 2 && refused.err.contains("leave --sdk out"),
         "{}",

@@ -15,9 +15,9 @@ const ALLOWED: &str = "allow:\n  pod: [network-status/*]\n";
 
 #[test]
 fn cases_have_a_pod_whose_facts_the_policy_allows() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let module = example("static-addresses-hook");
-    let file = |name: &str, content: &str| write(place.path(), name, content);
+    let file = |name: &str, content: &str| write(temp_dir.path(), name, content);
     for case in ["addressed", "denied", "no-pod", "other-network"] {
         file(&format!("{case}/vmi.yaml"), VMI);
         file(&format!("{case}/policy.yaml"), ALLOWED);
@@ -27,12 +27,12 @@ fn cases_have_a_pod_whose_facts_the_policy_allows() {
         dhcp4: false\n    addresses:\n      - \"192.0.2.10/24\"\n";
     file("addressed/expected.network-data", network_data);
     file("denied/policy.yaml", "allow:\n  pod: []\n");
-    fs::remove_file(place.path().join("no-pod/pod.yaml")).unwrap();
+    fs::remove_file(temp_dir.path().join("no-pod/pod.yaml")).unwrap();
     file(
         "other-network/pod.yaml",
         "networkStatus: [{name: infra/other}]\n",
     );
-    let test = ["test", "--hook", text(&module), text(place.path())];
+    let test = ["test", "--hook", text(&module), text(temp_dir.path())];
     let update = [&test[..], &["--update", "--accept-errors"]].concat();
     let updated = virt_hook(&update).ok();
     assert!(
@@ -50,10 +50,10 @@ fn cases_have_a_pod_whose_facts_the_policy_allows() {
         ),
         ("other-network", "network-status/infra/lab is not there"),
     ] {
-        let error = fs::read_to_string(place.path().join(name).join("expected.error")).unwrap();
+        let error = fs::read_to_string(temp_dir.path().join(name).join("expected.error")).unwrap();
         assert!(error.contains(part), "{error}");
     }
-    let case = |name: &str| place.path().join("addressed").join(name);
+    let case = |name: &str| temp_dir.path().join("addressed").join(name);
     let run = |pod: &str| {
         let (vmi, policy) = (case("vmi.yaml"), case("policy.yaml"));
         let given = [
@@ -81,7 +81,7 @@ fn cases_have_a_pod_whose_facts_the_policy_allows() {
 
 #[test]
 fn inspect_and_check_know_the_facts_that_a_hook_reads() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let module = example("static-addresses-hook");
     let inspected = virt_hook(&["inspect", text(&module)]).ok();
     assert!(
@@ -91,9 +91,9 @@ fn inspect_and_check_know_the_facts_that_a_hook_reads() {
     let json = virt_hook(&["inspect", text(&module), "--json"]).json();
     let policy = &json["result"]["policy"];
     assert_eq!(policy["pod"][0], "network-status/*", "{policy}");
-    write(place.path(), "vmi.yaml", VMI);
-    write(place.path(), "pod.yaml", POD);
-    let path = |name: &str| place.path().join(name);
+    write(temp_dir.path(), "vmi.yaml", VMI);
+    write(temp_dir.path(), "pod.yaml", POD);
+    let path = |name: &str| temp_dir.path().join(name);
     let (vmi, pod) = (path("vmi.yaml"), path("pod.yaml"));
     let given = [
         "check",

@@ -4,9 +4,9 @@ use super::{smbios, text, virt_hook, write};
 
 #[test]
 fn a_policy_is_told_with_what_it_leaves_open() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let policy = write(
-        place.path(),
+        temp_dir.path(),
         "p.yaml",
         "sidecars: Forbid\nallow: {paths: [/domain/title]}\n",
     );
@@ -23,7 +23,7 @@ fn a_policy_is_told_with_what_it_leaves_open() {
         ("allow:\n  paths:\n", "p.yaml:2:"),
         ("allow: {dangerous: ['/domain/**']}\n", "p.yaml:1:21: "),
     ] {
-        let policy = write(place.path(), "p.yaml", content);
+        let policy = write(temp_dir.path(), "p.yaml", content);
         let refused = virt_hook(&["policy", "check", text(&policy)]);
         assert_eq!(refused.code, 2, "{}{}", refused.out, refused.err);
         assert!(refused.err.contains(place_and_reason), "{}", refused.err);
@@ -34,10 +34,10 @@ fn a_policy_is_told_with_what_it_leaves_open() {
 
 #[test]
 fn a_module_needs_the_policy_that_is_printed() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let module = smbios();
     let narrow = write(
-        place.path(),
+        temp_dir.path(),
         "narrow.yaml",
         "allow: {paths: [/domain/os/smbios/**]}\n",
     );
@@ -48,7 +48,7 @@ fn a_module_needs_the_policy_that_is_printed() {
     assert!(refused.out.contains("narrow.yaml:1:"), "{}", refused.out);
     // What is printed is a policy, with which the module runs.
     let (_, needed) = refused.out.split_once("that it needs:\n\n").unwrap();
-    let needed = write(place.path(), "needed.yaml", needed);
+    let needed = write(temp_dir.path(), "needed.yaml", needed);
     let told = check(text(&needed)).ok();
     assert!(told.contains("ok  "), "{told}");
 }

@@ -4,8 +4,8 @@ use super::{POLICY, smbios, text, virt_hook, vmi, write};
 
 #[test]
 fn run_shows_what_a_hook_did() {
-    let place = tempfile::tempdir().unwrap();
-    let (module, vmi) = (smbios(), vmi(place.path()));
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(temp_dir.path()));
     let shown = virt_hook(&["run", text(&module), "--vmi", text(&vmi)]).ok();
     assert!(
         shown.starts_with("smbios_hook at OnDefineDomain: ok, 1 change, ")
@@ -28,10 +28,10 @@ fn run_shows_what_a_hook_did() {
 
 #[test]
 fn run_takes_a_domain_and_a_policy() {
-    let place = tempfile::tempdir().unwrap();
-    let (module, vmi) = (smbios(), vmi(place.path()));
+    let temp_dir = tempfile::tempdir().unwrap();
+    let (module, vmi) = (smbios(), vmi(temp_dir.path()));
     let domain = "<domain type='kvm'><name>ns_vm</name><os/></domain>";
-    let domain = write(place.path(), "domain.xml", domain);
+    let domain = write(temp_dir.path(), "domain.xml", domain);
     let arguments = [
         "run",
         text(&module),
@@ -48,7 +48,7 @@ fn run_takes_a_domain_and_a_policy() {
     );
 
     let policy = write(
-        place.path(),
+        temp_dir.path(),
         "policy.yaml",
         "allow:\n  paths: [/domain/title]\n",
     );
@@ -59,9 +59,9 @@ fn run_takes_a_domain_and_a_policy() {
 
 #[test]
 fn run_wants_to_know_where_and_tells_of_a_veto() {
-    let place = tempfile::tempdir().unwrap();
-    let vmi = vmi(place.path());
-    let policy = write(place.path(), "policy.yaml", POLICY);
+    let temp_dir = tempfile::tempdir().unwrap();
+    let vmi = vmi(temp_dir.path());
+    let policy = write(temp_dir.path(), "policy.yaml", POLICY);
     let module = super::pod::every_point();
     let run = |more: &[&str]| {
         let given = ["--vmi", text(&vmi), "--policy", text(&policy)];
@@ -88,11 +88,11 @@ fn run_wants_to_know_where_and_tells_of_a_veto() {
 
 #[test]
 fn run_refuses_inputs_of_another_hook_point() {
-    let place = tempfile::tempdir().unwrap();
-    let vmi = vmi(place.path());
-    let policy = write(place.path(), "policy.yaml", POLICY);
+    let temp_dir = tempfile::tempdir().unwrap();
+    let vmi = vmi(temp_dir.path());
+    let policy = write(temp_dir.path(), "policy.yaml", POLICY);
     let device = "<disk type='file'><target dev='sda'/><alias name='ua-d'/></disk>";
-    let device = write(place.path(), "disk.xml", device);
+    let device = write(temp_dir.path(), "disk.xml", device);
     let module = super::pod::every_point();
     let run = |more: &[&str]| {
         let given = ["--vmi", text(&vmi), "--policy", text(&policy)];

@@ -7,13 +7,13 @@ use super::{text, virt_hook, write};
 
 #[test]
 fn a_signature_is_verified_by_its_key_only() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let (one, other) = (
-        signing_key(place.path(), "one"),
-        signing_key(place.path(), "other"),
+        signing_key(temp_dir.path(), "one"),
+        signing_key(temp_dir.path(), "other"),
     );
     let (one_public, other_public) = (one.with_extension("pub"), other.with_extension("pub"));
-    let module = write(place.path(), "m.wasm", "any bytes");
+    let module = write(temp_dir.path(), "m.wasm", "any bytes");
     let unsigned = virt_hook(&["verify", text(&module), "--key", text(&one_public)]);
     assert_eq!(unsigned.code, 1, "{}", unsigned.err);
     assert!(
@@ -38,13 +38,13 @@ fn a_signature_is_verified_by_its_key_only() {
     let wrong = verify(&[text(&other_public)]);
     assert_eq!(wrong.code, 1, "{}", wrong.err);
     assert!(wrong.err.contains("did not make it"), "{}", wrong.err);
-    write(place.path(), "m.wasm", "other bytes");
+    write(temp_dir.path(), "m.wasm", "other bytes");
     let changed = verify(&both);
     assert_eq!(changed.code, 1, "{}", changed.err);
     assert!(changed.err.contains("this one has"), "{}", changed.err);
     let whole = fs::read_to_string(signature.as_str().unwrap()).unwrap();
     write(
-        place.path(),
+        temp_dir.path(),
         "m.wasm.sigstore.json",
         &whole[..whole.len() - 9],
     );
@@ -55,10 +55,10 @@ fn a_signature_is_verified_by_its_key_only() {
 
 #[test]
 fn keys_that_cannot_sign_are_refused_by_name() {
-    let place = tempfile::tempdir().unwrap();
-    let module = write(place.path(), "m.wasm", "any bytes");
-    let public = signing_key(place.path(), "key").with_extension("pub");
-    let garbage = write(place.path(), "garbage", "\u{1b}[2J");
+    let temp_dir = tempfile::tempdir().unwrap();
+    let module = write(temp_dir.path(), "m.wasm", "any bytes");
+    let public = signing_key(temp_dir.path(), "key").with_extension("pub");
+    let garbage = write(temp_dir.path(), "garbage", "\u{1b}[2J");
     for (path, part) in [
         (&public, "the private one signs"),
         (&garbage, "no key in PEM"),
@@ -67,6 +67,6 @@ fn keys_that_cannot_sign_are_refused_by_name() {
         assert_eq!(refused.code, 2, "{}", refused.err);
         assert!(refused.err.contains(part), "{part}: {}", refused.err);
         assert!(refused.err.contains(text(path)), "{}", refused.err);
-        assert!(!place.path().join("m.wasm.sigstore.json").exists());
+        assert!(!temp_dir.path().join("m.wasm.sigstore.json").exists());
     }
 }

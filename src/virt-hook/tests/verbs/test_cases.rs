@@ -19,9 +19,9 @@ fn outcomes(json: &Value) -> Vec<(String, String)> {
 
 #[test]
 fn cases_say_what_they_expect_and_what_differs() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let module = smbios();
-    let file = |name: &str, content: &str| write(place.path(), name, content);
+    let file = |name: &str, content: &str| write(temp_dir.path(), name, content);
     file("set/vmi.yaml", VMI);
     file("set/expected.diff", EXPECTED);
     file(
@@ -43,7 +43,7 @@ fn cases_say_what_they_expect_and_what_differs() {
     file("denied/expected.error", denied);
     file("notes/README.md", "not a case");
 
-    let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]);
+    let tested = virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]);
     assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
     assert!(
         tested
@@ -63,7 +63,7 @@ fn cases_say_what_they_expect_and_what_differs() {
         "test",
         "--hook",
         text(&module),
-        text(place.path()),
+        text(temp_dir.path()),
         "--update",
         "--json",
     ];
@@ -71,24 +71,24 @@ fn cases_say_what_they_expect_and_what_differs() {
     let outcomes = outcomes(&updated.json());
     let updated = outcomes.iter().filter(|(_, outcome)| outcome == "updated");
     assert_eq!(updated.count(), 3, "{outcomes:?}");
-    let wrong = fs::read_to_string(place.path().join("wrong/expected.diff")).unwrap();
+    let wrong = fs::read_to_string(temp_dir.path().join("wrong/expected.diff")).unwrap();
     assert_eq!(wrong, EXPECTED);
-    let error = fs::read_to_string(place.path().join("denied/expected.error")).unwrap();
+    let error = fs::read_to_string(temp_dir.path().join("denied/expected.error")).unwrap();
     assert!(
-        error.contains(denied) && !error.contains(text(place.path())),
+        error.contains(denied) && !error.contains(text(temp_dir.path())),
         "{error}"
     );
-    let again = virt_hook(&["test", "--hook", text(&module), text(place.path())]).ok();
+    let again = virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).ok();
     assert!(again.contains("5 passed, 0 failed, 0 updated"), "{again}");
 }
 
 #[test]
 fn a_hook_that_needs_an_operators_policy_is_told_where_to_put_it() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let module = super::pod::example("qemu-args-hook");
-    write(place.path(), "set/vmi.yaml", VMI);
-    write(place.path(), "set/expected.diff", "");
-    let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]);
+    write(temp_dir.path(), "set/vmi.yaml", VMI);
+    write(temp_dir.path(), "set/expected.diff", "");
+    let tested = virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]);
     assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
     for part in ["`virt-hook inspect --policy-only`", "policy.yaml"] {
         assert!(tested.err.contains(part), "{}", tested.err);
@@ -97,9 +97,9 @@ fn a_hook_that_needs_an_operators_policy_is_told_where_to_put_it() {
 
 #[test]
 fn cases_share_a_policy_and_may_have_their_own() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let module = smbios();
-    let file = |name: &str, content: &str| write(place.path(), name, content);
+    let file = |name: &str, content: &str| write(temp_dir.path(), name, content);
     let narrow = "allow:\n  paths: [/domain/title]\n";
     let wide = "allow:\n  paths: [/domain/os/smbios/**, /domain/sysinfo/**]\n";
     file("cases/policy.yaml", narrow);
@@ -109,7 +109,7 @@ fn cases_share_a_policy_and_may_have_their_own() {
     file("cases/own/policy.yaml", wide);
     file("cases/own/expected.diff", EXPECTED);
     let wide = file("wide.yaml", wide);
-    let cases = place.path().join("cases");
+    let cases = temp_dir.path().join("cases");
     let tested = virt_hook(&["test", "--hook", text(&module), text(&cases)]);
     assert!(
         tested.out.contains("passed  own") && tested.out.contains("FAILED  set"),
@@ -142,9 +142,9 @@ fn cases_share_a_policy_and_may_have_their_own() {
 /// An error, and a hook that no longer does anything, are not what an author wants to write down.
 #[test]
 fn update_writes_no_error_and_no_idleness_unless_told_to() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let module = smbios();
-    let file = |name: &str, content: &str| write(place.path(), name, content);
+    let file = |name: &str, content: &str| write(temp_dir.path(), name, content);
     file(
         "broken/vmi.yaml",
         "metadata: {name: vm}\nspec: {volumes: 7}\n",
@@ -156,7 +156,7 @@ fn update_writes_no_error_and_no_idleness_unless_told_to() {
         "test",
         "--hook",
         text(&module),
-        text(place.path()),
+        text(temp_dir.path()),
         "--update",
     ];
     let updated = virt_hook(&update);
@@ -174,58 +174,58 @@ fn update_writes_no_error_and_no_idleness_unless_told_to() {
         "{}",
         updated.err
     );
-    assert!(!place.path().join("broken/expected.error").exists());
-    let kept = fs::read_to_string(place.path().join("idle/expected.diff")).unwrap();
+    assert!(!temp_dir.path().join("broken/expected.error").exists());
+    let kept = fs::read_to_string(temp_dir.path().join("idle/expected.diff")).unwrap();
     assert_eq!(kept, EXPECTED);
 
     virt_hook(&[&update[..], &["--accept-errors"]].concat()).ok();
-    assert!(place.path().join("broken/expected.error").exists());
-    virt_hook(&["test", "--hook", text(&module), text(place.path())]).ok();
+    assert!(temp_dir.path().join("broken/expected.error").exists());
+    virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).ok();
 }
 
 #[test]
 fn a_veto_and_cloud_init_documents_are_expected_by_their_texts() {
-    let place = tempfile::tempdir().unwrap();
-    let file = |name: &str, content: &str| write(place.path(), name, content);
+    let temp_dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| write(temp_dir.path(), name, content);
     file("veto/vmi.yaml", &VMI.replace("do: nothing", "do: veto"));
     file("veto/policy.yaml", POLICY);
     file("veto/hook.yaml", "hookPoints: [{name: PreStart}]\n");
     file("veto/expected.veto", "licence expired\n");
     let module = super::pod::every_point();
-    virt_hook(&["test", "--hook", text(&module), text(place.path())]).ok();
+    virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).ok();
 
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let cloud = VMI.replace(
         "devices: {}\n",
         "devices: {disks: [{name: ci, disk: {bus: virtio}}]}\n",
     ) + "  volumes:\n  - name: ci\n    cloudInitNoCloud: {userData: \"#cloud-config\\n\"}\n";
-    write(place.path(), "ci/vmi.yaml", &cloud);
+    write(temp_dir.path(), "ci/vmi.yaml", &cloud);
     let module = super::pod::example("cloud-init-hook");
     virt_hook(&[
         "test",
         "--hook",
         text(&module),
-        text(place.path()),
+        text(temp_dir.path()),
         "--update",
     ])
     .ok();
-    let written = fs::read_to_string(place.path().join("ci/expected.user-data")).unwrap();
+    let written = fs::read_to_string(temp_dir.path().join("ci/expected.user-data")).unwrap();
     assert!(
         written.starts_with("#cloud-config\n") && written.contains("ns/vm"),
         "{written}"
     );
-    assert!(!place.path().join("ci/expected.diff").exists());
-    virt_hook(&["test", "--hook", text(&module), text(place.path())]).ok();
+    assert!(!temp_dir.path().join("ci/expected.diff").exists());
+    virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]).ok();
 }
 
 #[test]
 fn a_case_has_the_inputs_of_one_hook_point() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let module = super::pod::every_point();
-    write(place.path(), "both/vmi.yaml", VMI);
-    write(place.path(), "both/device.xml", "<disk/>");
-    write(place.path(), "both/migration.json", "{}");
-    let tested = virt_hook(&["test", "--hook", text(&module), text(place.path())]);
+    write(temp_dir.path(), "both/vmi.yaml", VMI);
+    write(temp_dir.path(), "both/device.xml", "<disk/>");
+    write(temp_dir.path(), "both/migration.json", "{}");
+    let tested = virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]);
     assert_eq!(tested.code, 1, "{}{}", tested.out, tested.err);
     assert!(
         tested.out.contains("device.xml and a migration.json"),
@@ -244,12 +244,12 @@ fn files_that_a_test_would_not_read_are_refused() {
         ("other/vmi.yml", "a case has a vmi.yaml or vmi.json"),
         ("other/expected.diff", "no vmi.yaml or vmi.json"),
     ] {
-        let place = tempfile::tempdir().unwrap();
-        write(place.path(), "set/vmi.yaml", VMI);
-        write(place.path(), "set/expected.diff", EXPECTED);
-        let test = || virt_hook(&["test", "--hook", text(&module), text(place.path())]);
+        let temp_dir = tempfile::tempdir().unwrap();
+        write(temp_dir.path(), "set/vmi.yaml", VMI);
+        write(temp_dir.path(), "set/expected.diff", EXPECTED);
+        let test = || virt_hook(&["test", "--hook", text(&module), text(temp_dir.path())]);
         test().ok();
-        write(place.path(), file, "");
+        write(temp_dir.path(), file, "");
         let tested = test();
         assert_eq!(tested.code, 2, "{file}: {}{}", tested.out, tested.err);
         assert!(tested.err.contains(part), "{file}: {}", tested.err);
@@ -258,9 +258,9 @@ fn files_that_a_test_would_not_read_are_refused() {
 
 #[test]
 fn what_is_no_folder_of_cases_is_named() {
-    let place = tempfile::tempdir().unwrap();
+    let temp_dir = tempfile::tempdir().unwrap();
     let module = smbios();
-    for dir in [text(place.path()), "/nonexistent"] {
+    for dir in [text(temp_dir.path()), "/nonexistent"] {
         let printed = virt_hook(&["test", "--hook", text(&module), dir]);
         assert_eq!(printed.code, 2);
         assert!(

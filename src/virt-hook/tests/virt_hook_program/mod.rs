@@ -62,8 +62,8 @@ pub fn text(path: &Path) -> &str {
 }
 
 /// A private key for signatures of modules, with its public half beside it as `NAME.pub`.
-pub fn signing_key(place: &Path, name: &str) -> PathBuf {
-    let path = place.join(name);
+pub fn signing_key(directory: &Path, name: &str) -> PathBuf {
+    let path = directory.join(name);
     let public = path.with_extension("pub");
     let openssl = |arguments: &[&str]| {
         let output = Command::new("openssl").args(arguments).output().unwrap();

@@ -49,13 +49,13 @@ impl Drop for ServeProcess {
 }
 
 pub(crate) async fn measure() -> Result<ServedHook> {
-    let place = tempfile::tempdir()?;
-    let (log, begin) = (place.path().join("log"), Instant::now());
-    let socket = place.path().join("measured.sock");
+    let temp_dir = tempfile::tempdir()?;
+    let (log, begin) = (temp_dir.path().join("log"), Instant::now());
+    let socket = temp_dir.path().join("measured.sock");
     let mut serving = ServeProcess(
         Command::new(binaries::binary("virt-hook")?)
             .args(["serve", "--socket", "measured.sock", "--hooks-dir"])
-            .arg(place.path())
+            .arg(temp_dir.path())
             .arg("--module")
             .arg(install_hooks::example("smbios-hook")?)
             .stderr(fs::File::create(&log)?)
@@ -118,13 +118,13 @@ fn domain() -> Result<String> {
         if xml.len() >= DOMAIN_SIZE {
             break;
         }
-        let place = xml.find(FIRST_INPUT).context("no input in it")?;
+        let position = xml.find(FIRST_INPUT).context("no input in it")?;
         let disk = format!(
             "\t\t<disk device=\"disk\" type=\"block\">\n\t\t\t<source dev=\"/dev/data{number}\"></source>\n\
              \t\t\t<target bus=\"virtio\" dev=\"vd{number}\"></target>\n\
              \t\t\t<driver cache=\"none\" name=\"qemu\" type=\"raw\" io=\"native\"></driver>\n\t\t</disk>\n"
         );
-        xml.insert_str(place, &disk);
+        xml.insert_str(position, &disk);
     }
     Ok(xml)
 }

@@ -45,7 +45,7 @@ pub enum IsoError {
     },
     /// It cannot be put in place.
     #[error("cloud-init image {path}: {source}")]
-    Place {
+    AtomicFile {
         /// The image.
         path: PathBuf,
         /// The cause.
@@ -91,7 +91,7 @@ fn write_blocking(data: &CloudInitData, path: &Path, min_bytes: u64) -> Result<(
                 .max(min_bytes),
         )
     });
-    placed.map_err(|source| IsoError::Place {
+    placed.map_err(|source| IsoError::AtomicFile {
         path: path.to_owned(),
         source,
     })

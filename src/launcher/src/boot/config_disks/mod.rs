@@ -60,7 +60,7 @@ pub enum ConfigIsoError {
     },
     /// The image cannot be put in place.
     #[error("volume {volume}: {source}")]
-    Place {
+    AtomicFile {
         /// The volume.
         volume: String,
         /// Why it cannot be.
@@ -89,7 +89,7 @@ pub(super) fn write(iso: &ConfigIso) -> Result<(), ConfigIsoError> {
         let aligned = (image.len() as u64).next_multiple_of(ALIGNMENT);
         file.set_len(aligned.max(iso.min_bytes))
     });
-    written.map_err(|source| ConfigIsoError::Place {
+    written.map_err(|source| ConfigIsoError::AtomicFile {
         volume: iso.volume.clone(),
         source,
     })

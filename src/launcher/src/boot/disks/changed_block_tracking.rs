@@ -65,7 +65,7 @@ async fn size(volume: &str, data: &Path) -> Result<u64, DiskError> {
     let look = move || File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
     let size = blocking::call("asking for an image's size", SIZE_TIMEOUT, look).await?;
     size.map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => DiskError::NoData {
+        io::ErrorKind::NotFound => DiskError::MissingImage {
             volume: volume.to_owned(),
             path: data.to_owned(),
         },

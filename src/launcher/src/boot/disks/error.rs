@@ -49,7 +49,7 @@ pub enum DiskError {
     },
     /// What it said about an image makes no sense.
     #[error("qemu-img info {image}: {message}")]
-    Information {
+    ImageInfo {
         /// The image.
         image: PathBuf,
         /// Why it makes no sense.
@@ -67,7 +67,7 @@ pub enum DiskError {
     },
     /// A file that this process writes is not in place.
     #[error(transparent)]
-    Place(#[from] AtomicFileError),
+    AtomicFile(#[from] AtomicFileError),
     /// An image of configuration.
     #[error(transparent)]
     ConfigIso(#[from] ConfigIsoError),
@@ -88,7 +88,7 @@ pub enum DiskError {
     },
     /// The data that an image of bitmaps describes are not there.
     #[error("volume {volume}: no image at {path}, whose changed blocks are to be tracked")]
-    NoData {
+    MissingImage {
         /// The volume.
         volume: String,
         /// Where the data should be.

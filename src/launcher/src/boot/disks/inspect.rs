@@ -13,7 +13,7 @@ use super::{DiskError, DiskTools, qemu_img};
 /// The part of `qemu-img info --output json` that is read.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-struct Information {
+struct ImageInfo {
     format: String,
     #[serde(default)]
     backing_filename: String,
@@ -85,37 +85,37 @@ pub(crate) async fn inspect(
         image.as_os_str(),
     ];
     let output = qemu_img::run::<&OsStr>(tools, "info", image, &arguments).await?;
-    let information: Information =
-        serde_json::from_slice(&output).map_err(|error| DiskError::Information {
+    let info: ImageInfo =
+        serde_json::from_slice(&output).map_err(|error| DiskError::ImageInfo {
             image: image.to_owned(),
             message: error.to_string(),
         })?;
-    match refusal(&information) {
+    match refusal(&info) {
         Some(reason) => Err(DiskError::Refused {
             volume: volume.to_owned(),
             reason,
         }),
         None => Ok(DiskInfo {
-            format: information.format,
-            backing_file: information.backing_filename,
-            actual_size: information.actual_size,
-            virtual_size: information.virtual_size,
+            format: info.format,
+            backing_file: info.backing_filename,
+            actual_size: info.actual_size,
+            virtual_size: info.virtual_size,
         }),
     }
 }
 
 /// A qcow2 header can name other files, which the guest could then read.
-fn refusal(information: &Information) -> Option<String> {
-    if !matches!(information.format.as_str(), "qcow2" | "raw") {
-        return Some(format!("unsupported image format: {}", information.format));
+fn refusal(info: &ImageInfo) -> Option<String> {
+    if !matches!(info.format.as_str(), "qcow2" | "raw") {
+        return Some(format!("unsupported image format: {}", info.format));
     }
-    if !information.backing_filename.is_empty() {
+    if !info.backing_filename.is_empty() {
         return Some(format!(
             "expected no backing file, but found {}",
-            information.backing_filename
+            info.backing_filename
         ));
     }
-    let data_file = information.format_specific.data.data_file.as_ref()?;
+    let data_file = info.format_specific.data.data_file.as_ref()?;
     Some(format!(
         "expected no external data file, but found {data_file}"
     ))

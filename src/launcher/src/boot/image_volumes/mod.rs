@@ -20,7 +20,7 @@ const DISK_DIRECTORY: &str = "disk";
 /// Where images are mounted, and where they are looked for.
 #[derive(Debug, Clone)]
 pub struct ImageVolumes {
-    /// One directory for each container disk: `disk_N`, by the volume's place in the VMI.
+    /// One directory for each container disk: `disk_N`, by the volume's index in the VMI.
     pub disks: PathBuf,
     /// The image with kernel and initrd.
     pub kernel_boot: PathBuf,
@@ -81,15 +81,15 @@ impl ImageVolumes {
     /// # Errors
     /// [`ImageVolumeError`], naming volume and path.
     pub fn link(&self, vmi: &Vmi) -> Result<(), ImageVolumeError> {
-        for (place, volume) in vmi.spec.volumes.iter().enumerate() {
+        for (index, volume) in vmi.spec.volumes.iter().enumerate() {
             if let Some(disk) = &volume.container_disk {
-                let mount = self.disks.join(format!("disk_{place}"));
+                let mount = self.disks.join(format!("disk_{index}"));
                 let what = format!("volume {}", volume.name);
                 let file = match disk.path.as_str() {
                     "" => only_file(&volume.name, &mount)?,
                     path => within(&what, &mount, Path::new(path))?,
                 };
-                let link = self.links.join(format!("disk_{place}.img"));
+                let link = self.links.join(format!("disk_{index}.img"));
                 make_link(&what, &file, &link)?;
             }
         }
