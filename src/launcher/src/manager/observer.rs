@@ -80,10 +80,22 @@ pub(super) struct ObserverHistory {
     last_off: LastOffNotification,
     /// The last attempt to read the domain has failed.
     is_outdated: bool,
+    /// The last attempt has published the domain, but not why it is paused.
+    is_pause_unreported: bool,
     retry: CatchUpRetry,
 }
 
 impl ObserverHistory {
+    fn observe_catch_up(&mut self, result: Result<(), String>) {
+        if let Err(reason) = &result {
+            tracing::warn!(
+                reason,
+                "what was lost with libvirt's events is not known yet"
+            );
+        }
+        self.retry.observe(result.is_ok());
+    }
+
     fn spec(&self) -> Option<Arc<DomainSpec>> {
         self.last.as_ref()?.spec.clone()
     }
@@ -100,7 +112,10 @@ impl Observer {
         loop {
             let event = tokio::select! {
                 event = events.recv() => event,
-                () = history.retry.due() => Some(VmEvent::Republish),
+                () = history.retry.due() => {
+                    self.retry_catch_up(&mut history).await;
+                    continue;
+                }
             };
             let Some(event) = event else { return };
             if self.is_recovered(&event) {
@@ -161,16 +176,21 @@ impl Observer {
     /// Publishes the domain as it is now, after events may have been lost; again later if libvirt gives no answer.
     async fn catch_up(&self, history: &mut ObserverHistory) {
         let result = self.try_catch_up(history).await;
-        if let Err(reason) = &result {
-            tracing::warn!(
-                reason,
-                "what was lost with libvirt's events is not known yet"
-            );
+        history.observe_catch_up(result);
+    }
+
+    /// Reads what libvirt gave no answer about. What was published is not published again.
+    async fn retry_catch_up(&self, history: &mut ObserverHistory) {
+        if history.is_pause_unreported {
+            let result = self.report_pause(history).await;
+            history.observe_catch_up(result);
+        } else {
+            self.catch_up(history).await;
         }
-        history.retry.observe(result.is_ok());
     }
 
     async fn try_catch_up(&self, history: &mut ObserverHistory) -> Result<(), String> {
+        history.is_pause_unreported = false;
         let arrival = self.lost_arrival_events().await?;
         if arrival.is_empty() {
             history.is_outdated = false;
@@ -198,17 +218,18 @@ impl Observer {
     }
 
     /// Alerts of disk errors that paused the VM while events were lost.
-    async fn report_pause(&self, history: &ObserverHistory) -> Result<(), String> {
+    async fn report_pause(&self, history: &mut ObserverHistory) -> Result<(), String> {
+        history.is_pause_unreported = true;
         let is_paused = |snapshot: &&DomainSnapshot| {
             snapshot.status == LifeCycle::Paused && snapshot.reason == reason::IO_ERROR
         };
-        let Some(snapshot) = history.last.as_ref().filter(is_paused) else {
-            return Ok(());
-        };
-        let errors = in_time(self.client.disk_errors(snapshot)).await?;
-        self.alert_reporter
-            .observe_pause(errors, &self.notifier)
-            .await;
+        if let Some(snapshot) = history.last.as_ref().filter(is_paused) {
+            let errors = in_time(self.client.disk_errors(snapshot)).await?;
+            self.alert_reporter
+                .observe_pause(errors, &self.notifier)
+                .await;
+        }
+        history.is_pause_unreported = false;
         Ok(())
     }
 

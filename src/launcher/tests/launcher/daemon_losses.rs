@@ -28,6 +28,27 @@ async fn disk_error_during_a_restart_of_the_daemon_is_an_alert() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn domain_is_not_published_again_while_its_disk_errors_are_unknown() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.notifications_until("Running").await;
+    rig.fake.stop_daemon(CloseReason::Eof);
+    rig.fake.io_error(DOMAIN, "ua-data");
+    rig.fake
+        .set_disk_error(DOMAIN, "vda", libvirt::DiskFault::NoSpace);
+    let refusal = FakeDaemon::error(1, 10, "internal error: QEMU gave no answer");
+    rig.fake.fail_next(Call::DiskErrors, refusal);
+    rig.fake.start_daemon();
+    let notifications = rig.notifications_until("EVENT").await;
+    assert_eq!(rig.fake.count(Call::DiskErrors), 2);
+    assert_eq!(
+        count(&notifications, "Paused/IOError"),
+        1,
+        "{notifications:#?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn kill_fails_when_nobody_knows_whether_the_vm_runs() {
     let rig = Rig::new().await;
     rig.manager.run(Command::sync(sync())).await.unwrap();
