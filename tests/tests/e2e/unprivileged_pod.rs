@@ -1,30 +1,58 @@
 //! A pod of a user who is not root, as `make demo DRIVER=test` makes it.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use tests::not_tested::{Missing, not_tested};
 use tests::pod::Pod;
 
 const NOBODY: u32 = 65534;
 
+/// Whether a command succeeds for a user who is not root.
+fn succeeds_as_nobody(command: &[&str]) -> Result<bool> {
+    let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
+    let run = Command::new("setpriv")
+        .args(ids)
+        .arg("--clear-groups")
+        .args(command)
+        .output()?;
+    Ok(run.status.success())
+}
+
 /// Whether the kernel lets a user who is not root mount in a user namespace.
 fn has_user_namespaces() -> Result<bool> {
-    let ids = [format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")];
-    let unshare = Command::new("setpriv")
-        .args(ids)
-        .args(["--clear-groups", "unshare", "--map-root-user", "--mount"])
-        .args(["mount", "-t", "tmpfs", "none", "/tmp"])
-        .output()?;
-    Ok(unshare.status.success())
+    let mount = ["mount", "-t", "tmpfs", "none", "/tmp"];
+    succeeds_as_nobody(&[&["unshare", "--map-root-user", "--mount"], &mount[..]].concat())
+}
+
+/// Whether a user who is not root reaches what is in a directory.
+fn can_nobody_enter(directory: &Path) -> Result<bool> {
+    let directory = directory.to_str().context("a path in UTF-8")?;
+    succeeds_as_nobody(&["test", "-x", directory])
+}
+
+#[test]
+fn directories_of_root_alone_cannot_be_entered() -> Result<()> {
+    let private = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()?;
+    ensure!(!can_nobody_enter(private.path())?, "{private:?}");
+    ensure!(can_nobody_enter(Path::new("/"))?, "/");
+    Ok(())
 }
 
 #[tokio::test]
 async fn pod_starts_in_a_user_namespace() -> Result<()> {
     if !has_user_namespaces()? {
         let missing = Missing::OfMachine("user namespaces for users who are not root");
+        return not_tested("a pod without root", missing);
+    }
+    if !can_nobody_enter(&std::env::temp_dir())? {
+        let missing = Missing::OfMachine("a TMPDIR that users who are not root can enter");
         return not_tested("a pod without root", missing);
     }
     let mut pod = Pod::create_unprivileged()?;
