@@ -2,7 +2,7 @@
 //!
 //! The real daemons run in namespaces of their own: this test binary starts itself again inside.
 
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod real_daemons;
 

@@ -70,9 +70,7 @@ async fn inside_a_pod() {
     };
     config.path = installed();
 
-    let began = Instant::now();
     let daemons = start(&config).await.unwrap();
-    eprintln!("daemons ready after {:?}", began.elapsed());
     asks_version(daemons.uri()).await;
     let first = daemons.pid().unwrap();
     let binaries = Binaries::find(&config.path).unwrap();
