@@ -21,11 +21,7 @@ async fn qemu_that_its_guest_has_left_is_not_told_to_shut_down() {
     for has_left in [false, true] {
         let rig = running().await;
         if has_left {
-            rig.fake.publish(&Event::Lifecycle {
-                domain: DOMAIN.into(),
-                event: LifecycleEvent::Suspended,
-                detail: Detail::Migrated,
-            });
+            publish_switch(&rig).await;
         }
         let reads = rig.fake.count(Call::Xml);
         rig.fake.begin_end(DOMAIN);
@@ -44,6 +40,17 @@ async fn qemu_that_its_guest_has_left_is_not_told_to_shut_down() {
         let shuts_down = notifications.iter().any(|one| one.contains("ShuttingDown"));
         assert_eq!(shuts_down, !has_left, "{notifications:#?}");
     }
+}
+
+/// libvirt's event of the switch to the target, and the notification that follows from it. Returns how many were sent.
+async fn publish_switch(rig: &Rig) -> usize {
+    let before = rig.handler.notifications().len();
+    rig.fake.publish(&Event::Lifecycle {
+        domain: DOMAIN.into(),
+        event: LifecycleEvent::Suspended,
+        detail: Detail::Migrated,
+    });
+    rig.notifications(before + 1).await.len()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -222,13 +229,7 @@ async fn guest_that_died_after_the_switch_is_where_the_target_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn qemu_whose_guest_came_back_is_told_to_shut_down() {
     let rig = running().await;
-    let before = rig.handler.notifications().len();
-    rig.fake.publish(&Event::Lifecycle {
-        domain: DOMAIN.into(),
-        event: LifecycleEvent::Suspended,
-        detail: Detail::Migrated,
-    });
-    let told = rig.notifications(before + 1).await.len();
+    let told = publish_switch(&rig).await;
     rig.fake.stop_daemon(CloseReason::Eof);
     rig.fake.start_daemon();
     rig.notifications(told + 1).await;
