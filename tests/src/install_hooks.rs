@@ -61,8 +61,8 @@ pub fn example(package: &str) -> Result<PathBuf> {
     Ok(module)
 }
 
-/// The module of a guest below `tests/rust-hooks`, built first.
-pub fn guest(package: &str) -> Result<PathBuf> {
+/// The module of a hook below `tests/rust-hooks`, built first.
+pub fn rust_hook(package: &str) -> Result<PathBuf> {
     let hooks = target_dir().join("hooks");
     build_packages(&hooks, &[package])?;
     Ok(built_module(&hooks, package))

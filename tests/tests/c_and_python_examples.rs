@@ -39,7 +39,7 @@ fn built(once: &OnceLock<PathBuf>, directory: &str, name: &str) -> PathBuf {
 
 /// Every VMI of the corpus with its domain.
 fn corpus() -> Vec<(PathBuf, String, String)> {
-    let entries = fs::read_dir(workspace().join("tests/corpus/convert")).unwrap();
+    let entries = fs::read_dir(workspace().join("tests/corpus/vmi-to-domain-xml")).unwrap();
     let mut all: Vec<_> = entries
         .filter_map(|entry| {
             let path = entry.unwrap().path();

@@ -254,7 +254,7 @@ fn unsafe_code_is_only_in_libvirt_and_the_artifact_load() {
 }
 
 #[test]
-fn every_example_and_every_guest_has_tests() {
+fn every_example_and_every_hook_for_tests_has_tests() {
     let mut checked = 0;
     for parent in ["examples-hooks", "tests/rust-hooks"] {
         let Ok(entries) = std::fs::read_dir(workspace().join(parent)) else {
@@ -274,7 +274,7 @@ fn every_example_and_every_guest_has_tests() {
     assert!(checked >= 2, "the examples have moved");
 }
 
-/// An example has tests in its own crate; a guest is named in a test elsewhere.
+/// An example has tests in its own crate; a hook for tests is named in a test elsewhere.
 fn is_tested(directory: &Path) -> bool {
     let marks = ["#[test]", "#[hooks_sdk_testing::test("];
     let own = sources(directory)

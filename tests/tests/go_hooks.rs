@@ -70,7 +70,7 @@ fn the_cases_in_the_examples_readme_hold() {
 
 /// Every VMI of the corpus with its domain.
 fn corpus() -> Vec<(serde_json::Value, String)> {
-    let entries = fs::read_dir(workspace().join("tests/corpus/convert")).unwrap();
+    let entries = fs::read_dir(workspace().join("tests/corpus/vmi-to-domain-xml")).unwrap();
     let all: Vec<_> = entries
         .filter_map(|entry| {
             let path = entry.unwrap().path();

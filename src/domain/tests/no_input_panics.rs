@@ -40,7 +40,7 @@ fn corpus(directory: &str, ending: &str) -> Vec<String> {
 fn vmis() -> &'static [Value] {
     static VMIS: OnceLock<Vec<Value>> = OnceLock::new();
     VMIS.get_or_init(|| {
-        corpus("convert", ".vmi.json")
+        corpus("vmi-to-domain-xml", ".vmi.json")
             .iter()
             .map(|text| serde_json::from_str(text).unwrap())
             .collect()
@@ -49,7 +49,7 @@ fn vmis() -> &'static [Value] {
 
 fn domains() -> &'static [String] {
     static DOMAINS: OnceLock<Vec<String>> = OnceLock::new();
-    DOMAINS.get_or_init(|| corpus("notify", ".dumpxml.xml"))
+    DOMAINS.get_or_init(|| corpus("domain-xml-to-json", ".dumpxml.xml"))
 }
 
 /// A value that does not belong where it is put.

@@ -77,7 +77,7 @@ impl Bench {
             .with_ansi(false)
             .init();
         let another = std::env::args().find(|argument| argument.ends_with(".wasm"));
-        let path = another.map_or_else(|| fixture::guest("smbios-hook"), PathBuf::from);
+        let path = another.map_or_else(|| fixture::rust_hook("smbios-hook"), PathBuf::from);
         Self {
             runtime: runtime(),
             module: fs::read(&path).unwrap(),

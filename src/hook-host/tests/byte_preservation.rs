@@ -19,7 +19,7 @@ const TITLE: &str = "<title>odd</title>";
 fn chain(runtime: &Runtime) -> Chain {
     let dirs = HookDirs::new();
     dirs.put_hook("text");
-    let smbios = std::fs::read(fixture::guest("smbios-hook")).unwrap();
+    let smbios = std::fs::read(fixture::rust_hook("smbios-hook")).unwrap();
     dirs.put_old("tree", "smbios.wasm", &smbios);
     let config = CollectConfig {
         artifacts_dir: Path::new(env!("CARGO_TARGET_TMPDIR")).join("untouched"),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 fn corpus(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/corpus/convert")
+        .join("../../tests/corpus/vmi-to-domain-xml")
         .join(name)
 }
 
@@ -97,7 +97,7 @@ fn the_corpus_comes_out_as_kubevirt_has_it() {
         let expected = fs::read_to_string(corpus(&format!("{name}.xml"))).unwrap();
         let found = xml(&virt_hook(&arguments, b""));
         assert_eq!(differences(&found, &expected), [] as [String; 0], "{name}");
-        let prepared = fs::read_to_string(corpus(&format!("{name}.prepared.xml"))).unwrap();
+        let prepared = fs::read_to_string(corpus(&format!("{name}.driver-modes.xml"))).unwrap();
         let found = xml(&virt_hook(&[&arguments[..], &["--prepared"]].concat(), b""));
         assert_eq!(
             differences(&found, &prepared),

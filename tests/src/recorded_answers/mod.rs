@@ -1,4 +1,4 @@
-//! The answers of KubeVirt's launcher that were recorded in `tests/corpus/running`, and their comparison with ours.
+//! The answers of KubeVirt's launcher that were recorded in `tests/corpus/launcher-calls`, and their comparison with ours.
 //!
 //! A recording is read as virt-handler's client shows it: the result of a successful call, or the message of a refusal.
 //! [`comparison`] finds differences in names, types, presence and values; `allowed_differences` and [`outcomes`] list those
@@ -118,5 +118,5 @@ pub fn vmi(name: &str) -> Result<Value> {
 }
 
 fn directory() -> std::path::PathBuf {
-    workspace().join("tests/corpus/running")
+    workspace().join("tests/corpus/launcher-calls")
 }

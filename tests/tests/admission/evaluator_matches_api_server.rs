@@ -1,4 +1,4 @@
-//! The evaluation gives the answers that a real API server gave (tests/corpus/admission/README.md).
+//! The evaluation gives the answers that a real API server gave (tests/corpus/api-server-verdicts/README.md).
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use crate::policy_files::policies;
 fn recorded(names: &[&str]) -> ApiServer {
     let paths: Vec<_> = names
         .iter()
-        .map(|name| format!("tests/corpus/admission/{name}.yaml"))
+        .map(|name| format!("tests/corpus/api-server-verdicts/{name}.yaml"))
         .collect();
     ApiServer::new(policies(
         "v1",

@@ -1,5 +1,5 @@
 //! The admission policies of `deploy/admission`, evaluated on the pods that virt-controller renders
-//! (`tests/corpus/pods`). The evaluation itself is compared with a real API server's answers in `evaluator_matches_api_server`.
+//! (`tests/corpus/rendered-pods`). The evaluation itself is compared with a real API server's answers in `evaluator_matches_api_server`.
 #![allow(clippy::unwrap_used)]
 
 mod api_server;

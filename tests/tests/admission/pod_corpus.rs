@@ -7,7 +7,7 @@ use tests::binaries::workspace;
 
 /// Every pod of the corpus with its name.
 pub(crate) fn pods() -> Vec<(String, Json)> {
-    let mut pods: Vec<(String, Json)> = fs::read_dir(workspace().join("tests/corpus/pods"))
+    let mut pods: Vec<(String, Json)> = fs::read_dir(workspace().join("tests/corpus/rendered-pods"))
         .unwrap()
         .filter_map(|entry| {
             let path = entry.unwrap().path();

@@ -325,7 +325,7 @@ fn recorded_policies_are_the_ones_that_were_recorded() {
         if let Some(recorded) = recorded {
             assert_eq!(
                 documents(&file(name, "v1")),
-                documents(&format!("tests/corpus/admission/{recorded}.yaml")),
+                documents(&format!("tests/corpus/api-server-verdicts/{recorded}.yaml")),
                 "{name}"
             );
         }

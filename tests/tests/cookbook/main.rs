@@ -145,7 +145,7 @@ fn vmi_json(recipe: &str) -> serde_json::Value {
 
 /// KubeVirt's domain of a typical VM, with the vGPU that the VMI asks for.
 fn domain() -> String {
-    let corpus = workspace().join("tests/corpus/convert/typical-fedora.xml");
+    let corpus = workspace().join("tests/corpus/vmi-to-domain-xml/typical-fedora.xml");
     let gpu = "<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source>\
         <address uuid='c2177883-f1bb-47f0-914d-32a22e3a8804'/></source><alias name='ua-gpu-gpu1'/></hostdev></devices>";
     fs::read_to_string(corpus)

@@ -19,16 +19,16 @@ use super::libvirt_daemon::Daemon;
 pub(crate) const REFUSED: &[(&str, &str)] = &[
     // Bad PCI slots.
     ("disk-pci-address", BAD_SLOT),
-    ("mix-7-095", BAD_SLOT),
-    ("mix-7-095+root", BAD_SLOT),
+    ("random-vmi-095", BAD_SLOT),
+    ("random-vmi-095+root", BAD_SLOT),
     // Native IO without a cache mode; the driver mode is chosen later, from the file system.
     ("disk-io-native", NO_CACHE_MODE),
-    ("mix-7-007", NO_CACHE_MODE),
+    ("random-vmi-007", NO_CACHE_MODE),
     // RHEL's machine types, which other QEMUs lack.
     ("machine-pc-q35-rhel", NO_SUCH_MACHINE),
     ("machine-pc-q35-rhel+root", NO_SUCH_MACHINE),
-    ("mix-7-005", NO_SUCH_MACHINE),
-    ("mix-7-061", NO_SUCH_MACHINE),
+    ("random-vmi-005", NO_SUCH_MACHINE),
+    ("random-vmi-061", NO_SUCH_MACHINE),
     // Confidential computing, which this host lacks.
     ("sev", NO_PROTECTION),
     ("snp", NO_PROTECTION),
@@ -41,7 +41,7 @@ const NO_PROTECTION: &str = "launch security is not supported with this QEMU bin
 const NO_TDX: &str = "Invalid value for attribute 'type' in element 'launchSecurity': 'tdx'";
 
 fn corpus() -> PathBuf {
-    workspace().join("tests/corpus/convert")
+    workspace().join("tests/corpus/vmi-to-domain-xml")
 }
 
 /// The names of the cases that are domains, not refusals.
@@ -51,7 +51,7 @@ pub(crate) fn cases() -> Result<Vec<String>> {
         let file = file?.file_name().into_string().unwrap_or_default();
         let case = file.strip_suffix(".xml");
         cases.extend(
-            case.filter(|case| !case.ends_with(".prepared"))
+            case.filter(|case| !case.ends_with(".driver-modes"))
                 .map(str::to_owned),
         );
     }

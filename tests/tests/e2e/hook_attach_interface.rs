@@ -74,7 +74,7 @@ async fn start(plain: &Vmi) -> Result<LauncherFixture> {
     install_hooks::install(
         &directory,
         "hook-sidecar-0",
-        &install_hooks::guest("nic-queues-hook")?,
+        &install_hooks::rust_hook("nic-queues-hook")?,
     )?;
     let fixture = prepared.start(plain, &["--hook-sidecars", "1"]).await?;
     fixture.boot_without_controller(plain).await?;

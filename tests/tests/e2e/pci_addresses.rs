@@ -164,19 +164,19 @@ async fn two_definitions_give_the_addresses_of_kubevirts_three() -> Result<()> {
 
 fn recorded(file: &str) -> Result<String> {
     Ok(fs::read_to_string(
-        workspace().join("tests/corpus/lifecycle").join(file),
+        workspace().join("tests/corpus/launcher-transcripts").join(file),
     )?)
 }
 
 /// The VMI of the recorded life.
 fn vmi() -> Result<tests::vmi_builder::Vmi> {
-    let value = serde_json::from_str(&recorded("vmi.json")?)?;
+    let value = serde_json::from_str(&recorded("vmi-of-all-transcripts.json")?)?;
     Ok(tests::vmi_builder::Vmi::new("vm1", LauncherUser::Root).edit(|vmi| *vmi = value))
 }
 
 /// Where the recorded guest saw its devices while it ran.
 fn recorded_addresses() -> Result<BTreeMap<String, String>> {
-    for line in recorded("life.events.jsonl")?.lines() {
+    for line in recorded("start-to-delete.events.jsonl")?.lines() {
         let event: Value = serde_json::from_str(line)?;
         if event["status"]["Status"] == "Running" {
             return Ok(of_devices(&event["domain"]["Spec"]["Devices"]));

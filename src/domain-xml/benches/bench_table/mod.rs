@@ -68,7 +68,7 @@ impl Sampling {
 
 /// KubeVirt's Windows machine with further disks: 36 make 15 KB.
 pub(crate) fn windows_vm(disks: usize, cache: &str) -> String {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/convert");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/vmi-to-domain-xml");
     let xml = fs::read_to_string(corpus.join("typical-windows.xml")).unwrap();
     let (before, after) = xml.split_at(xml.find("\t\t<input ").unwrap());
     let mut added = String::new();

@@ -16,7 +16,7 @@ const HOOK_YAML: &str = "allow:\n  paths: ['/domain/os/smbios/**', '/domain/sysi
 
 /// The corpus's Windows machine with as many disks as make 15 KB.
 pub(crate) fn domain_xml() -> String {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/convert");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/vmi-to-domain-xml");
     let mut xml = fs::read_to_string(corpus.join("typical-windows.xml")).unwrap();
     for number in 0.. {
         if xml.len() >= SIZE {

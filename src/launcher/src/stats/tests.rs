@@ -15,7 +15,7 @@ fn json(stats: &DomainStats, aliases: &DeviceAliases) -> Value {
 /// of four processors unplugged.
 #[test]
 fn statistics_match_the_recorded_answer() {
-    let calls = include_str!("../../../../tests/corpus/running/02-answers.calls.json");
+    let calls = include_str!("../../../../tests/corpus/launcher-calls/02-answers.calls.json");
     let calls: Vec<Value> = serde_json::from_str(calls).unwrap();
     let mut calls = calls.iter();
     let recorded = calls.find(|call| call["method"] == "getdomainstats");

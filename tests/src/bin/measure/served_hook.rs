@@ -112,7 +112,7 @@ async fn calls(socket: &Path) -> Result<Vec<Duration>> {
 
 /// The corpus's Windows machine with as many disks as make 15 KB.
 fn domain() -> Result<String> {
-    let corpus = binaries::workspace().join("tests/corpus/convert/typical-windows.xml");
+    let corpus = binaries::workspace().join("tests/corpus/vmi-to-domain-xml/typical-windows.xml");
     let mut xml = fs::read_to_string(&corpus).with_context(|| corpus.display().to_string())?;
     for number in 0.. {
         if xml.len() >= DOMAIN_SIZE {

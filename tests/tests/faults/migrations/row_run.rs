@@ -434,7 +434,7 @@ async fn start_target(vmi: &Vmi, host: u32, target: Target) -> Result<LauncherFi
     let prepared = prepare_pod(LauncherUser::Nonroot, host, TARGET_POD)?;
     let module = match target {
         Target::Veto => Some(install_hooks::example("required-label-hook")?),
-        Target::OddHook(_) => Some(install_hooks::guest("misbehaving-hook")?),
+        Target::OddHook(_) => Some(install_hooks::rust_hook("misbehaving-hook")?),
         _ => None,
     };
     if let Some(module) = &module {

@@ -165,7 +165,7 @@ fn a_vmi_without_memory_is_told_so() {
 /// The VMIs of real clusters have no unknown field.
 #[test]
 fn kubevirts_own_vmis_have_only_known_fields() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/convert");
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/vmi-to-domain-xml");
     let mut seen = 0;
     for entry in std::fs::read_dir(corpus).unwrap().flatten() {
         let path = entry.path();

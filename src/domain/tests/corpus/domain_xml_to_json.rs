@@ -1,4 +1,4 @@
-//! notify/: libvirt's XML to the Domain JSON that virt-handler decodes.
+//! domain-xml-to-json/: libvirt's XML to the Domain JSON that virt-handler decodes.
 
 use domain::spec::DomainJson;
 use kubevirt_api::domain_metadata::{GracePeriod, KubeVirtMetadata, Migration};
@@ -7,7 +7,7 @@ use kubevirt_api::domain_state::{LifeCycle, reason};
 use super::{compare, corpus, names, read, run};
 
 fn check(case: &str) -> Result<(), String> {
-    let file = |ending: &str| read(&corpus().join(format!("notify/{case}{ending}")));
+    let file = |ending: &str| read(&corpus().join(format!("domain-xml-to-json/{case}{ending}")));
     let spec = domain::parse::parse(&file(".dumpxml.xml")).map_err(|error| error.to_string())?;
     let expected: serde_json::Value = serde_json::from_str(&file(".domain.json")).unwrap();
     let [namespace, name] =
@@ -35,8 +35,8 @@ fn check(case: &str) -> Result<(), String> {
 #[test]
 fn domain_json_is_that_of_kubevirt() {
     run(
-        "notify",
-        &names(&corpus().join("notify"), ".domain.json"),
+        "domain-xml-to-json",
+        &names(&corpus().join("domain-xml-to-json"), ".domain.json"),
         check,
     );
 }
@@ -44,7 +44,7 @@ fn domain_json_is_that_of_kubevirt() {
 /// The last notification of the recorded life cycle.
 #[test]
 fn domain_json_of_the_end_is_that_of_kubevirt() {
-    let events = read(&corpus().join("lifecycle/life.events.jsonl"));
+    let events = read(&corpus().join("launcher-transcripts/start-to-delete.events.jsonl"));
     let last: serde_json::Value = serde_json::from_str(events.lines().last().unwrap()).unwrap();
     let timestamp = last["deletionTimestamp"].as_str().unwrap();
     let actual =
@@ -55,7 +55,7 @@ fn domain_json_of_the_end_is_that_of_kubevirt() {
 /// The metadata in the notifications of the recorded life cycle.
 #[test]
 fn metadata_json_is_that_of_kubevirt() {
-    let events = read(&corpus().join("lifecycle/life.events.jsonl"));
+    let events = read(&corpus().join("launcher-transcripts/start-to-delete.events.jsonl"));
     let metadata = KubeVirtMetadata {
         uid: "1234".into(),
         grace_period: Some(GracePeriod {

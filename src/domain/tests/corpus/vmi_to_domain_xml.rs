@@ -1,4 +1,4 @@
-//! convert/: VMI, options and host facts to domain XML or an error.
+//! vmi-to-domain-xml/: VMI, options and host facts to domain XML or an error.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ impl DirectIoProbe for Node {
 }
 
 fn directory() -> PathBuf {
-    corpus().join("convert")
+    corpus().join("vmi-to-domain-xml")
 }
 
 fn host() -> HostFacts {
@@ -52,9 +52,9 @@ fn check(case: &str) -> Result<(), String> {
     }
     let mut spec = spec(case)?;
     compare::xml(&read(&file(".xml")), &render(&spec))?;
-    if file(".prepared.xml").exists() {
+    if file(".driver-modes.xml").exists() {
         set_driver_modes(&mut spec, &Node(host().direct_io)).map_err(|error| error.to_string())?;
-        compare::xml(&read(&file(".prepared.xml")), &render(&spec))
+        compare::xml(&read(&file(".driver-modes.xml")), &render(&spec))
             .map_err(|error| format!("prepared: {error}"))?;
     }
     Ok(())
@@ -62,7 +62,7 @@ fn check(case: &str) -> Result<(), String> {
 
 #[test]
 fn vmis_convert_to_domains() {
-    run("convert", &names(&directory(), ".vmi.json"), check);
+    run("vmi-to-domain-xml", &names(&directory(), ".vmi.json"), check);
 }
 
 /// Reading back what was rendered gives the same domain.
@@ -84,7 +84,7 @@ fn rendered_domains_parse_to_themselves() {
 /// The VMI of the recorded life cycle.
 #[test]
 fn the_lifecycle_vmi_converts() {
-    let vmi = Vmi::from_json(read(&corpus().join("lifecycle/vmi.json")).as_bytes()).unwrap();
+    let vmi = Vmi::from_json(read(&corpus().join("launcher-transcripts/vmi-of-all-transcripts.json")).as_bytes()).unwrap();
     let spec = convert(&vmi, &Options::default(), &host()).unwrap();
     assert_eq!(spec.name, "default_vm1");
     assert_eq!(vmi.grace_period_seconds(), 5);
