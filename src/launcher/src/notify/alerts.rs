@@ -28,7 +28,7 @@ pub(crate) enum Alert {
 /// Decides about alerts; remembers disk errors and a panic between events.
 #[derive(Debug, Default)]
 pub(crate) struct AlertPolicy {
-    /// libvirt's name of the error, by the disk's alias.
+    /// Errors for which QEMU stops the guest: libvirt's name of the error, by the disk's alias.
     failing: BTreeMap<String, String>,
     panicked: bool,
     /// The VM is paused by disk errors, and that was told.
@@ -42,10 +42,12 @@ impl AlertPolicy {
     /// kernel takes over: then the guest runs again.
     pub(crate) fn observe(&mut self, event: &Event) -> Option<Alert> {
         match event {
-            Event::IoError { alias, reason, .. } => {
-                self.failing.insert(alias.clone(), reason.clone());
-                None
-            }
+            Event::IoError {
+                pauses_guest: true,
+                alias,
+                reason,
+                ..
+            } => self.observe_error(alias, reason),
             Event::DeviceRemovalFailed { alias, .. } => self
                 .refused
                 .insert(alias.clone())
@@ -66,15 +68,24 @@ impl AlertPolicy {
             DiskFault::NoSpace => (alias, NO_SPACE.to_owned()),
             DiskFault::Other => (alias, String::new()),
         });
-        (!is_told).then(|| disks(&named.collect()))
+        if is_told {
+            return None;
+        }
+        self.failing = named.collect();
+        Some(disks(&self.failing))
+    }
+
+    /// libvirt tells of the pause after the first of the errors, and of other disks' errors after that.
+    fn observe_error(&mut self, alias: &str, why: &str) -> Option<Alert> {
+        let is_new = self.failing.insert(alias.to_owned(), why.to_owned()).is_none();
+        (self.paused && is_new).then(|| Alert::Disks(vec![disk(alias, why)]))
     }
 
     fn observe_lifecycle(&mut self, event: LifecycleEvent, detail: Detail) -> Option<Alert> {
         match (event, detail) {
             (LifecycleEvent::Suspended, Detail::IoError) => {
-                let failing = std::mem::take(&mut self.failing);
-                self.paused = true;
-                Some(disks(&failing))
+                let is_told = std::mem::replace(&mut self.paused, true);
+                (!is_told).then(|| disks(&self.failing))
             }
             (LifecycleEvent::Resumed | LifecycleEvent::Started, _) => {
                 self.failing.clear();

@@ -68,10 +68,12 @@ pub enum Event {
         /// The number of the pass, from 1.
         iteration: i32,
     },
-    /// A disk reported an error to the guest.
+    /// An error of a disk.
     IoError {
         /// The domain's name.
         domain: String,
+        /// QEMU stops the guest; else the guest gets the error, or nobody does.
+        pauses_guest: bool,
         /// The disk's alias.
         alias: String,
         /// The source's path.

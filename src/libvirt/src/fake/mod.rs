@@ -295,6 +295,7 @@ impl FakeDaemon {
         self.daemon.change_if_active(domain, |domain| {
             domain.state = State::new(DomainState::Paused, Reason::IOError);
             let error = Event::IoError {
+                pauses_guest: true,
                 domain: domain.name.clone(),
                 alias: alias.to_owned(),
                 path: String::new(),

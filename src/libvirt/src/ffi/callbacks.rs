@@ -330,7 +330,7 @@ unsafe extern "C" fn io_error(
     domain: sys::virDomainPtr,
     path: *const c_char,
     alias: *const c_char,
-    _action: c_int,
+    action: c_int,
     reason: *const c_char,
     opaque: *mut c_void,
 ) {
@@ -338,6 +338,7 @@ unsafe extern "C" fn io_error(
     unsafe {
         deliver(opaque, || Event::IoError {
             domain: name(domain),
+            pauses_guest: action.cast_unsigned() == sys::VIR_DOMAIN_EVENT_IO_ERROR_PAUSE,
             alias: copy_string(alias),
             path: copy_string(path),
             reason: copy_string(reason),

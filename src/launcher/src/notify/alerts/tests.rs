@@ -10,8 +10,13 @@ fn lifecycle(event: LifecycleEvent, detail: Detail) -> Event {
 }
 
 fn io_error(alias: &str, reason: &str) -> Event {
+    disk_error(alias, reason, true)
+}
+
+fn disk_error(alias: &str, reason: &str, pauses_guest: bool) -> Event {
     Event::IoError {
         domain: "default_vm1".into(),
+        pauses_guest,
         alias: alias.into(),
         path: "/disk".into(),
         reason: reason.into(),
@@ -35,7 +40,36 @@ fn alert_names_the_volume_that_paused_the_vm() {
             "VM Paused due to IO error at the volume: root"
         ]
     );
-    assert_eq!(alerts.observe(&stopped), Some(Alert::Disks(Vec::new())));
+    assert_eq!(alerts.observe(&stopped), None, "it was told");
+}
+
+/// A disk whose errors go to the guest (`errorPolicy: report`) has not paused the VM.
+#[test]
+fn alert_leaves_out_errors_that_the_guest_got() {
+    let mut alerts = AlertPolicy::default();
+    alerts.observe(&disk_error("ua-cache", "", false));
+    alerts.observe(&io_error("ua-data", "enospc"));
+    let stopped = lifecycle(LifecycleEvent::Suspended, Detail::IoError);
+    let full = disk("ua-data", NO_SPACE);
+    assert_eq!(alerts.observe(&stopped), Some(Alert::Disks(vec![full])));
+    assert_eq!(alerts.observe(&disk_error("ua-cache", "", false)), None);
+}
+
+/// All disks of one full storage fail, and the first of them pauses the VM.
+#[test]
+fn disk_that_fails_after_the_pause_gives_an_alert_of_its_own() {
+    let mut alerts = AlertPolicy::default();
+    alerts.observe(&io_error("ua-root", "enospc"));
+    alerts.observe(&lifecycle(LifecycleEvent::Suspended, Detail::IoError));
+    let second = Alert::Disks(vec![disk("ua-data", NO_SPACE)]);
+    assert_eq!(alerts.observe(&io_error("ua-data", "enospc")), Some(second));
+    for told in ["ua-root", "ua-data"] {
+        assert_eq!(alerts.observe(&io_error(told, "enospc")), None, "{told}");
+    }
+    alerts.observe(&lifecycle(LifecycleEvent::Resumed, Detail::Unpaused));
+    assert_eq!(alerts.observe(&io_error("ua-data", "enospc")), None);
+    let again = alerts.observe(&lifecycle(LifecycleEvent::Suspended, Detail::IoError));
+    assert_eq!(again, Some(Alert::Disks(vec![disk("ua-data", NO_SPACE)])));
 }
 
 #[test]
@@ -56,6 +90,8 @@ fn pause_that_was_missed_gives_one_alert() {
     };
     assert!(warnings[0].message.ends_with("space on volume: data"));
     assert_eq!(alerts.observe_pause(errors()), None);
+    assert_eq!(alerts.observe(&io_error("ua-data", "enospc")), None);
+    assert!(alerts.observe(&io_error("ua-root", "enospc")).is_some());
     alerts.observe(&lifecycle(LifecycleEvent::Resumed, Detail::Unpaused));
     alerts.observe(&lifecycle(LifecycleEvent::Suspended, Detail::IoError));
     assert_eq!(alerts.observe_pause(errors()), None, "the event was seen");
