@@ -45,8 +45,10 @@ pub struct HostFacts {
     pub device_numa_nodes: BTreeMap<String, u32>,
     /// Processors of NUMA nodes (`/sys/bus/node/devices/nodeN/cpulist`).
     pub numa_cpus: BTreeMap<u32, Vec<u32>>,
-    /// The volumes of [`crate::convert::volumes_of_unknown_mode`] that are block devices.
+    /// The volumes of [`crate::convert::claims_in_pod`] that are block devices.
     pub block_volumes: BTreeSet<String>,
+    /// The volumes of [`crate::convert::claims_in_pod`] that are images, although the VMI's status says block device.
+    pub image_volumes: BTreeSet<String>,
     /// Block sizes of the volumes named by [`crate::convert::matched_volumes`], by path.
     pub block_sizes: BTreeMap<String, BlockSizes>,
     /// Why block sizes are not known, by path.
@@ -121,12 +123,11 @@ pub struct BlockSizes {
 }
 
 impl HostFacts {
-    /// Whether a volume is a block device: by its status, else as the pod has it.
+    /// Whether a volume is a block device: as the pod has it, else by its status.
     pub(crate) fn is_block(&self, volume: &str, status: Option<&VolumeStatus>) -> bool {
-        match status.and_then(|status| status.volume_mode()) {
-            Some(mode) => mode == BLOCK,
-            None => self.block_volumes.contains(volume),
-        }
+        let is_reported = || status.and_then(|status| status.volume_mode()) == Some(BLOCK);
+        self.block_volumes.contains(volume)
+            || (!self.image_volumes.contains(volume) && is_reported())
     }
 }
 
@@ -151,6 +152,7 @@ impl Default for HostFacts {
             device_numa_nodes: BTreeMap::new(),
             numa_cpus: BTreeMap::new(),
             block_volumes: BTreeSet::new(),
+            image_volumes: BTreeSet::new(),
             block_sizes: BTreeMap::new(),
             block_size_problems: BTreeMap::new(),
             serves_migration_hook: true,

@@ -111,9 +111,10 @@ fn block_sizes_of_a_hotplugged_volume_matter_once_it_is_in_the_pod() {
     );
 }
 
-/// virt-controller reports no mode of the claim below an ephemeral volume, and none to a standalone VM.
+/// virt-controller reports no mode of the claim below an ephemeral volume, and none to a standalone VM. It reports the mode of
+/// the new claim while a volume is migrated, when the source has the old one.
 #[test]
-fn mode_of_a_volume_is_the_nodes_where_the_status_has_none() {
+fn mode_of_a_volume_is_that_of_the_pod() {
     let disk = json!({"name": "v", "disk": {"bus": "virtio"}});
     let convert = |volume: Value, host: Value| {
         let case = Case::of(json!({"domain": {"devices": {"disks": [disk]}}, "volumes": [volume]}));
@@ -129,8 +130,14 @@ fn mode_of_a_volume_is_the_nodes_where_the_status_has_none() {
     );
     assert_eq!(backing(json!({})).kind, "file");
     assert_eq!(convert(claim(), device.clone()).source.dev, "/dev/v");
-    let reported = case(disk.clone(), claim(), "Filesystem").host(device);
-    assert_eq!(reported.spec().devices.disks[0].kind, "file");
+    let reported = |mode: &str, host: Value| {
+        let case = case(disk.clone(), claim(), mode).host(host);
+        case.spec().devices.disks.remove(0).kind
+    };
+    assert_eq!(reported("Filesystem", json!({})), "file");
+    assert_eq!(reported("Filesystem", device), "block");
+    assert_eq!(reported("Block", json!({})), "block");
+    assert_eq!(reported("Block", json!({"imageVolumes": ["v"]})), "file");
 }
 
 #[test]

@@ -8,4 +8,4 @@ pub(crate) mod io_threads;
 pub(crate) mod match_volume_block_sizes;
 pub(crate) mod volume_paths;
 pub(crate) mod volumes;
-pub(crate) mod volumes_of_unknown_mode;
+pub(crate) mod claims_in_pod;

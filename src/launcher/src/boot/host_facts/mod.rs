@@ -7,13 +7,12 @@ mod resource_claims;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
 
-use domain::convert::{ConvertError, MatchedVolume, VolumeOfUnknownMode, matched_volumes};
+use domain::convert::{ClaimInPod, ConvertError, MatchedVolume, matched_volumes};
 use domain::host_facts::HostFacts;
 use domain::resource_claims::{ClaimedRequest, claimed_requests};
 use kubevirt_api::virtual_machine_options::Options;
@@ -84,22 +83,30 @@ pub(crate) async fn with_current_cpus(facts: HostFacts) -> Result<HostFacts, NoA
     blocking::call("reading the pod's processors", READ_TIMEOUT, read).await
 }
 
-/// The volumes that are block devices in this pod.
+/// The facts with the volume modes that claims have in this pod.
 ///
 /// # Errors
 /// [`NoAnswer`] if the file system hangs.
-pub(crate) async fn block_volumes(
-    volumes: Vec<VolumeOfUnknownMode>,
-) -> Result<BTreeSet<String>, NoAnswer> {
-    let is_block = |volume: &VolumeOfUnknownMode| {
-        let metadata = fs::metadata(&volume.block_path);
+pub(crate) async fn with_volume_modes(
+    mut facts: HostFacts,
+    claims: Vec<ClaimInPod>,
+) -> Result<HostFacts, NoAnswer> {
+    let is_block = |claim: &ClaimInPod| {
+        let metadata = fs::metadata(&claim.block_path);
         metadata.is_ok_and(|metadata| metadata.file_type().is_block_device())
     };
-    let find = move || {
-        let devices = volumes.into_iter().filter(is_block);
-        devices.map(|volume| volume.volume).collect()
+    let is_image = |claim: &ClaimInPod| {
+        let metadata = claim.image_path.as_ref().map(fs::metadata);
+        metadata.is_some_and(|metadata| metadata.is_ok_and(|metadata| metadata.is_file()))
     };
-    blocking::call("looking for block devices", READ_TIMEOUT, find).await
+    let look_up = move || {
+        let (devices, others): (Vec<_>, Vec<_>) = claims.into_iter().partition(is_block);
+        let images = others.into_iter().filter(is_image);
+        facts.image_volumes = images.map(|claim| claim.volume).collect();
+        facts.block_volumes = devices.into_iter().map(|claim| claim.volume).collect();
+        facts
+    };
+    blocking::call("looking for volumes", READ_TIMEOUT, look_up).await
 }
 
 /// Facts that only some VMIs need or that change while the pod lives: the devices behind resource claims, block sizes of

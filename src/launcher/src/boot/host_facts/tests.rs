@@ -1,4 +1,6 @@
 #![allow(clippy::unwrap_used)]
+use std::collections::BTreeSet;
+
 use super::*;
 
 #[tokio::test]
@@ -32,16 +34,21 @@ async fn empty_network_information_is_not_waited_for_for_ever() {
 
 #[tokio::test]
 async fn only_block_devices_are_block_volumes() {
-    let volume = |volume: &str, path: &str| VolumeOfUnknownMode {
+    let claim = |volume: &str, block: &str, image: Option<&str>| ClaimInPod {
         volume: volume.into(),
-        block_path: path.into(),
+        block_path: block.into(),
+        image_path: image.map(str::to_owned),
     };
-    let volumes = vec![
-        volume("none", "/nonexistent"),
-        volume("character", "/dev/null"),
-        volume("file", "/etc/passwd"),
+    let claims = vec![
+        claim("none", "/nonexistent", Some("/nonexistent")),
+        claim("character", "/dev/null", None),
+        claim("file", "/etc/passwd", None),
+        claim("image", "/nonexistent", Some("/etc/passwd")),
+        claim("directory", "/nonexistent", Some("/etc")),
     ];
-    assert_eq!(block_volumes(volumes).await.unwrap(), BTreeSet::new());
+    let facts = with_volume_modes(HostFacts::default(), claims).await.unwrap();
+    assert_eq!(facts.block_volumes, BTreeSet::new());
+    assert_eq!(facts.image_volumes, ["image".to_owned()].into());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use domain::access_credentials::Credential;
 use domain::cloud_init::CloudInitData;
-use domain::convert::{Purpose, volumes_of_unknown_mode};
+use domain::convert::{Purpose, claims_in_pod};
 use domain::host_facts::HostFacts;
 use domain::spec::DomainSpec;
 use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Reason, Run};
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::hook_events::warn_once;
 use crate::blocking;
 use crate::boot::boot_resources::{BootResourceError, CloudInitImage, FILE_TIMEOUT, PreparedDisks};
-use crate::boot::host_facts::{HostQuery, block_volumes};
+use crate::boot::host_facts::{HostQuery, with_volume_modes};
 use crate::manager::applied_hooks::AppliedHook;
 use crate::manager::command_refusal::Refusal;
 use crate::manager::error::OpError;
@@ -74,9 +74,9 @@ impl<'a> ConvertedVm<'a> {
         let options = vm.boot_resources.options(vmi, &request.options).await?;
         let mut facts = vm.boot_resources.facts().await?;
         facts.allow_emulation |= request.allow_emulation;
-        let volumes = volumes_of_unknown_mode(vmi);
-        if !volumes.is_empty() {
-            facts.block_volumes = block_volumes(volumes).await?;
+        let claims = claims_in_pod(vmi);
+        if !claims.is_empty() {
+            facts = with_volume_modes(facts, claims).await?;
         }
         let query = HostQuery::for_vmi(vmi, &options, &facts)?;
         if !query.is_empty() {
