@@ -1,12 +1,17 @@
 //! Ends Istio's sidecar proxy, which otherwise keeps the pod running.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::log;
 
+/// `localhost`, of which a pod may have one family only.
+const LOCALHOST: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::LOCALHOST),
+    IpAddr::V6(Ipv6Addr::LOCALHOST),
+];
 const AGENT_PORT: u16 = 15020;
 const HEALTH_PORT: u16 = 15021;
 /// Time limit for one request and its answer.
@@ -119,10 +124,7 @@ impl Answer {
 
 fn request(port: u16, method: &str, path: &str) -> io::Result<Answer> {
     let deadline = Instant::now() + REQUEST_TIMEOUT;
-    let mut stream = TcpStream::connect_timeout(
-        &SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
-        REQUEST_TIMEOUT,
-    )?;
+    let mut stream = connect(port)?;
     stream.set_write_timeout(Some(REQUEST_TIMEOUT))?;
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: localhost:{port}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -131,6 +133,13 @@ fn request(port: u16, method: &str, path: &str) -> io::Result<Answer> {
     let bytes = read_head(&mut stream, deadline)?;
     Answer::parse(&bytes)
         .ok_or_else(|| io::Error::other(format!("port {port} does not speak HTTP")))
+}
+
+/// The first address that accepts; else the error of the first one, since the other may not exist.
+fn connect(port: u16) -> io::Result<TcpStream> {
+    let [first, second] =
+        LOCALHOST.map(|address| move || TcpStream::connect_timeout(&(address, port).into(), REQUEST_TIMEOUT));
+    first().or_else(|error| second().map_err(|_| error))
 }
 
 fn read_head(stream: &mut TcpStream, deadline: Instant) -> io::Result<Vec<u8>> {
@@ -161,6 +170,13 @@ mod tests {
     /// Answers each connection with the next of `answers`; returns the requests' first lines.
     fn server(answers: &'static [&'static str]) -> (u16, JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        serve(listener, answers)
+    }
+
+    fn serve(
+        listener: TcpListener,
+        answers: &'static [&'static str],
+    ) -> (u16, JoinHandle<Vec<String>>) {
         let port = listener.local_addr().unwrap().port();
         let serve = move |answer: &&str| {
             let (mut stream, _) = listener.accept().unwrap();
@@ -193,6 +209,23 @@ mod tests {
         assert_eq!(
             quit_requests.join().unwrap(),
             ["POST /quitquitquit HTTP/1.1"; 2]
+        );
+    }
+
+    #[test]
+    fn proxy_of_a_pod_without_ipv4_is_asked_to_quit() {
+        let bind = || TcpListener::bind((Ipv6Addr::LOCALHOST, 0));
+        let (Ok(health), Ok(agent)) = (bind(), bind()) else {
+            let line = "*** NOT TESTED: a proxy without IPv4: this machine lacks IPv6 ***\n";
+            return io::stderr().write_all(line.as_bytes()).unwrap();
+        };
+        let (health, health_requests) = serve(health, &[ENVOY]);
+        let (agent, quit_requests) = serve(agent, &["HTTP/1.1 200 OK\r\n\r\n"]);
+        Proxy { health, agent }.end();
+        assert_eq!(health_requests.join().unwrap().len(), 1);
+        assert_eq!(
+            quit_requests.join().unwrap(),
+            ["POST /quitquitquit HTTP/1.1"]
         );
     }
 
