@@ -29,7 +29,7 @@ pub(super) enum Admission {
     Join(RequestId),
     /// It takes the place of that command, which waits, and its callers.
     Replace(RequestId),
-    /// It shares the answer of that boot, and runs after the boot if the boot succeeds.
+    /// It runs after that boot if the boot succeeds; else it shares the boot's failure.
     Follow(RequestId),
     /// It is refused.
     Deny(Refusal),
@@ -150,8 +150,7 @@ impl<C> Queue<C> {
                 Vec::new()
             }
             Admission::Follow(boot) => {
-                self.add_caller(boot, caller);
-                self.follow(id, command, boot);
+                self.follow(id, command, caller, boot);
                 Vec::new()
             }
             Admission::Deny(refusal) => vec![Action::Refuse(vec![caller], refusal)],
@@ -169,17 +168,16 @@ impl<C> Queue<C> {
         let Some(at) = at else {
             return (Vec::new(), Vec::new());
         };
-        let done = self.entries.remove(at);
-        let follower = self.follower_of(id);
-        if let Some(at) = follower {
+        let mut callers = self.entries.remove(at).callers;
+        if let Some(at) = self.follower_of(id) {
             if succeeded {
                 self.entries[at].follows = None;
             } else {
                 // virt-handler gets the failure and asks again.
-                self.entries.remove(at);
+                callers.extend(self.entries.remove(at).callers);
             }
         }
-        (done.callers, self.start_ready(state))
+        (callers, self.start_ready(state))
     }
 
     /// The launcher ends: no command starts any more, and waiting commands are refused. Running commands are
@@ -222,13 +220,14 @@ impl<C> Queue<C> {
         actions
     }
 
-    /// Puts a sync behind the boot, in the place of another that waits there.
-    fn follow(&mut self, id: RequestId, command: Command, boot: RequestId) {
+    /// Puts a sync behind the boot, in the place of another that waits there, and of its callers.
+    fn follow(&mut self, id: RequestId, command: Command, caller: C, boot: RequestId) {
         match self.follower_of(boot) {
             Some(at) => {
                 let entry = &mut self.entries[at];
                 entry.id = id;
                 entry.command = command;
+                entry.callers.push(caller);
             }
             None => self.entries.push(Entry {
                 id,
@@ -236,7 +235,7 @@ impl<C> Queue<C> {
                 running: false,
                 boots: false,
                 follows: Some(boot),
-                callers: Vec::new(),
+                callers: vec![caller],
             }),
         }
     }
@@ -326,7 +325,7 @@ impl<C> Queue<C> {
         ids.into_iter().map(Action::Interrupt)
     }
 
-    /// The place of the sync that is carried out after that boot.
+    /// The position of the sync that is carried out after that boot.
     fn follower_of(&self, boot: RequestId) -> Option<usize> {
         let mut entries = self.entries.iter();
         entries.position(|one| one.follows == Some(boot))

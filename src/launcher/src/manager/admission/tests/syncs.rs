@@ -13,23 +13,19 @@ fn repeated_sync_joins_the_running_one() {
 }
 
 #[test]
-fn different_sync_shares_the_boots_answer_and_is_applied_after_it() {
+fn different_sync_is_applied_after_the_boot_and_answered_then() {
     let mut test = TestQueue::default();
     let boot = test.request(sync("1", 5), &ABSENT);
     let second = test.request(sync("1", 6), &ABSENT);
     let third = test.request(sync("1", 7), &ABSENT);
-    assert_eq!(test.end(boot, true, &ACTIVE), [boot, second, third]);
+    assert_eq!(test.end(boot, true, &ACTIVE), [boot]);
     assert_eq!(test.running(), [third], "the newest alone is applied");
     assert!(test.started[0].1.is_equal(&sync("1", 7)));
-    assert_eq!(
-        test.end(third, true, &ACTIVE),
-        Vec::<u64>::new(),
-        "its caller has the boot's answer"
-    );
+    assert_eq!(test.end(third, false, &ACTIVE), [second, third]);
 }
 
 #[test]
-fn sync_that_followed_a_failed_boot_is_dropped() {
+fn sync_that_follows_a_failed_boot_shares_its_failure() {
     let mut test = TestQueue::default();
     let boot = test.request(sync("1", 5), &ABSENT);
     let second = test.request(sync("1", 6), &ABSENT);
