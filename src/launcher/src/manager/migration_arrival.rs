@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use libvirt::{JobOperation, JobType, XmlKind, code};
+use libvirt::{DomainState, JobOperation, JobType, Reason, State, XmlKind, code};
 use tokio::time::Instant;
 
 use super::kubevirt_metadata::now;
@@ -122,6 +122,20 @@ async fn try_redefine(vm: &VmContext) -> Result<(), String> {
     })
 }
 
+/// The guest's owner may have paused it on the source after this pod was prepared. A guest that was paused before libvirt's
+/// migration arrives so.
+async fn is_paused_by_owner(vm: &VmContext) -> bool {
+    match vm.client.lookup_with_state().await {
+        Ok(domain) => {
+            domain.is_some_and(|(_, state)| state == State::new(DomainState::Paused, Reason::User))
+        }
+        Err(error) => {
+            tracing::warn!(reason = %error, "asking whether the guest has arrived paused");
+            false
+        }
+    }
+}
+
 async fn finish(vm: &VmContext) {
     let uid = vm
         .metadata
@@ -129,9 +143,11 @@ async fn finish(vm: &VmContext) {
         .migration
         .map(|record| record.uid)
         .unwrap_or_default();
+    let is_paused = is_paused_by_owner(vm).await;
     {
         // Before the record, after which virt-handler sends commands.
         let mut state = vm.driver_state();
+        state.paused_by_user |= is_paused;
         state.role = Role::Boot;
         state.defined = true;
     }
