@@ -76,6 +76,11 @@ pub enum OpError {
     /// A hotplugged disk is not in the target's pod.
     #[error("{0}")]
     HotplugDisks(String),
+    /// KubeVirt's functional tests hold the preparation up.
+    #[error(
+        "Blocking preparation of migration target in order to satisfy a functional test condition"
+    )]
+    ForcedWait,
     /// Disks or cloud-init could not be put in place.
     #[error(transparent)]
     BootResources(#[from] BootResourceError),

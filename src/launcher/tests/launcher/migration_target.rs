@@ -246,6 +246,23 @@ async fn vm_that_its_owner_paused_stays_paused() {
     assert_eq!(state, Some(DomainState::Paused));
 }
 
+/// Its owner has paused it on the source after this pod was prepared.
+#[tokio::test(flavor = "multi_thread")]
+async fn vm_that_arrives_paused_stays_paused() {
+    let rig = Rig::new().await;
+    rig.manager.run(sync_target("a")).await.unwrap();
+    rig.fake.begin_incoming(INCOMING).unwrap();
+    rig.fake.complete_incoming(INCOMING, true).unwrap();
+    rig.fake.end_incoming_job(DOMAIN);
+    rig.notifications_until("Paused/User grace=5 migration=a PreCopy ended")
+        .await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    let state = || rig.fake.state(DOMAIN).map(|state| state.state);
+    assert_eq!(state(), Some(DomainState::Paused));
+    rig.manager.run(Command::Unpause).await.unwrap();
+    assert_eq!(state(), Some(DomainState::Running));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn vm_that_does_not_arrive_did_not_end_here() {
     let rig = Rig::new().await;
@@ -290,6 +307,24 @@ async fn veto_fails_the_preparation_and_a_repeated_request_runs_the_hooks_again(
     rig.manager.run(sync_target("a")).await.unwrap();
     assert_eq!(hooks.count("PreStart"), 3);
     assert_eq!(hooks.count("OnDefineDomain"), 2);
+}
+
+/// KubeVirt's functional tests cancel a migration in this state.
+#[tokio::test(flavor = "multi_thread")]
+async fn annotation_of_functional_tests_holds_the_preparation_up() {
+    let rig = Rig::new().await;
+    let mut vmi = migrating("a", |_| {}).vmi.value().clone();
+    vmi["metadata"]["annotations"] =
+        json!({"kubevirt.io/func-test-block-migration-target-preparation": ""});
+    let vmi = Vmi::from_json(vmi.to_string().as_bytes()).unwrap();
+    let held_up = Command::SyncMigrationTarget(Arc::new(sync_of(vmi)));
+    let error = rig.manager.run(held_up).await.unwrap_err();
+    assert_eq!(
+        error.message(),
+        "Blocking preparation of migration target in order to satisfy a functional test condition"
+    );
+    assert!(!rig.paths.share.join("migrationproxy").exists());
+    rig.manager.run(sync_target("a")).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -30,6 +30,9 @@ use crate::manager::vm_context::VmContext;
 use crate::manager::vm_state::Role;
 use crate::unix_listener;
 
+/// KubeVirt's functional tests keep a migration in its preparation by this annotation.
+const FORCED_WAIT: &str = "kubevirt.io/func-test-block-migration-target-preparation";
+
 /// Prepares this pod for the VM. virt-handler repeats the request until it succeeds, and then once more now and then:
 /// each time everything is made anew, except what the source may be using by then.
 pub(in crate::manager) async fn sync_migration_target(
@@ -69,6 +72,9 @@ async fn prepare(
     let vmi = &request.vmi;
     let converted = ConvertedVm::convert(vm, request, Purpose::MigrationTarget).await?;
     let prepared = converted.prepare(vm).await?;
+    if vmi.annotation(FORCED_WAIT).is_some() {
+        return Err(OpError::ForcedWait);
+    }
     if let Some(image) = prepared.cloud_init {
         let written = vm.boot_resources.write_cloud_init(vmi, None, image);
         written.await?;
