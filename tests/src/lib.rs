@@ -8,10 +8,10 @@
 pub mod binaries;
 pub mod console_log;
 pub mod export_server;
-pub mod launcher_fixture;
 pub mod grpc_channel;
 pub mod guest_image;
 pub mod install_hooks;
+pub mod launcher_fixture;
 pub mod launcher_user;
 pub mod migration;
 pub mod not_tested;

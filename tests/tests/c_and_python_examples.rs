@@ -134,13 +134,18 @@ fn the_c_hook_parses_any_json_and_xml_syntax() {
 }
 
 fn attach() -> Hook {
-    let built = install_hooks::build_with_make("tests/hooks/c-attach-device", "sdk/hook.mk", "attach");
+    let built =
+        install_hooks::build_with_make("tests/hooks/c-attach-device", "sdk/hook.mk", "attach");
     loaded(&built.unwrap_or_else(|error| panic!("{error:#}")))
 }
 
 #[test]
 fn hooks_in_c_and_python_read_facts_about_the_pod() {
-    let board = install_hooks::build_with_make("tests/hooks/python-every-hook-point", "sdk/hook.mk", "board");
+    let board = install_hooks::build_with_make(
+        "tests/hooks/python-every-hook-point",
+        "sdk/hook.mk",
+        "board",
+    );
     let board = loaded(&board.unwrap_or_else(|error| panic!("{error:#}")));
     let name = "board.example.com/manufacturer";
     let vmi = serde_json::json!({"metadata": {"annotations": {name: "the pod"}}}).to_string();

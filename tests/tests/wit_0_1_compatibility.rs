@@ -9,7 +9,9 @@ use tests::binaries::workspace;
 const DOMAIN: &str = "<domain type='kvm'>\n  <name>default_vm</name>\n  <os/>\n</domain>\n";
 
 fn fixture(name: &str) -> PathBuf {
-    workspace().join("tests/fixtures/modules-of-wit-0.1").join(name)
+    workspace()
+        .join("tests/fixtures/modules-of-wit-0.1")
+        .join(name)
 }
 
 fn every_point() -> Hook {

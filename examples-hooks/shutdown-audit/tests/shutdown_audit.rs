@@ -1,8 +1,8 @@
 //! The hook as plain Rust, and its module under wasmtime.
 #![allow(missing_docs)]
 
-use shutdown_audit_hook::ShutdownAudit;
 use hooks_sdk_testing::{Hook, hook_host::Invocation};
+use shutdown_audit_hook::ShutdownAudit;
 
 #[hooks_sdk_testing::test(ShutdownAudit)]
 fn the_end_is_logged_with_the_name(hook: Hook) {

@@ -31,7 +31,8 @@ struct Case {
 
 impl Case {
     fn of_corpus(name: &str) -> Self {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/vmi-to-domain-xml");
+        let directory =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/vmi-to-domain-xml");
         let read = |file: &str| fs::read_to_string(directory.join(file)).unwrap();
         Self {
             name: name.to_owned(),

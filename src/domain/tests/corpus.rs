@@ -6,10 +6,10 @@
 
 #[path = "corpus/compare.rs"]
 mod compare;
-#[path = "corpus/vmi_to_domain_xml.rs"]
-mod vmi_to_domain_xml;
 #[path = "corpus/domain_xml_to_json.rs"]
 mod domain_xml_to_json;
+#[path = "corpus/vmi_to_domain_xml.rs"]
+mod vmi_to_domain_xml;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -57,9 +57,9 @@ fn run(kind: &str, cases: &BTreeSet<String>, check: impl Fn(&str) -> Result<(), 
         .collect();
     for case in cases {
         match (check(case), known.contains(case)) {
-            (Ok(()), true) => {
-                problems.push(format!("{kind}/{case} passes: take it out of known-failures.txt"))
-            }
+            (Ok(()), true) => problems.push(format!(
+                "{kind}/{case} passes: take it out of known-failures.txt"
+            )),
             (Err(message), false) => problems.push(format!("{kind}/{case}: {message}")),
             _ => {}
         }

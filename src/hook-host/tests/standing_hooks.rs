@@ -13,11 +13,7 @@ use fixture::sidecar_server::{Behaviour, Sidecar};
 use hook_host::{Chain, CollectConfig, CollectError, PolicySource, StandingHooks, collect};
 
 /// Collects with the hooks of `standing`, and `counted` hooks of `dirs`.
-async fn with(
-    dirs: &HookDirs,
-    counted: usize,
-    standing: &HookDirs,
-) -> Result<Chain, CollectError> {
+async fn with(dirs: &HookDirs, counted: usize, standing: &HookDirs) -> Result<Chain, CollectError> {
     collect(config(dirs, counted, standing)).await
 }
 

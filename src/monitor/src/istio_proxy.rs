@@ -137,8 +137,9 @@ fn request(port: u16, method: &str, path: &str) -> io::Result<Answer> {
 
 /// The first address that accepts; else the error of the first one, since the other may not exist.
 fn connect(port: u16) -> io::Result<TcpStream> {
-    let [first, second] =
-        LOCALHOST.map(|address| move || TcpStream::connect_timeout(&(address, port).into(), REQUEST_TIMEOUT));
+    let [first, second] = LOCALHOST.map(|address| {
+        move || TcpStream::connect_timeout(&(address, port).into(), REQUEST_TIMEOUT)
+    });
     first().or_else(|error| second().map_err(|_| error))
 }
 

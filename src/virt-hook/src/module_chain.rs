@@ -83,7 +83,9 @@ pub(crate) async fn collect(
         hooks_dir: work_dir.join("hooks"),
         expected: found.len(),
         deadline: DEADLINE,
-        artifacts_dir: options.artifacts.unwrap_or_else(|| work_dir.join("compiled")),
+        artifacts_dir: options
+            .artifacts
+            .unwrap_or_else(|| work_dir.join("compiled")),
         precompiled_dirs: options.precompiled_dirs,
         compiler: Compiler::Child {
             program: std::env::current_exe()

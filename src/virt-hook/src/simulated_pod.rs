@@ -87,7 +87,11 @@ impl Hooks {
             .map_err(Failure::Machine)?;
         let runtime = runtime()?;
         let records = temp_dir.path().join(RECORDS);
-        let chain = runtime.block_on(module_chain::collect_socket(socket, temp_dir.path(), records));
+        let chain = runtime.block_on(module_chain::collect_socket(
+            socket,
+            temp_dir.path(),
+            records,
+        ));
         Ok(Self {
             chain: chain?,
             runtime,

@@ -21,10 +21,7 @@ pub(super) const fn call(topic: &'static str, index: usize, method: &'static str
 
 /// All calls of a method.
 pub(super) const fn every(method: &'static str) -> CallPattern {
-    CallPattern {
-        call: None,
-        method,
-    }
+    CallPattern { call: None, method }
 }
 
 impl CallPattern {

@@ -7,21 +7,22 @@ use tests::binaries::workspace;
 
 /// Every pod of the corpus with its name.
 pub(crate) fn pods() -> Vec<(String, Json)> {
-    let mut pods: Vec<(String, Json)> = fs::read_dir(workspace().join("tests/corpus/rendered-pods"))
-        .unwrap()
-        .filter_map(|entry| {
-            let path = entry.unwrap().path();
-            let name = path
-                .file_name()?
-                .to_str()?
-                .strip_suffix(".pod.json")?
-                .to_owned();
-            Some((
-                name,
-                serde_json::from_slice(&fs::read(path).unwrap()).unwrap(),
-            ))
-        })
-        .collect();
+    let mut pods: Vec<(String, Json)> =
+        fs::read_dir(workspace().join("tests/corpus/rendered-pods"))
+            .unwrap()
+            .filter_map(|entry| {
+                let path = entry.unwrap().path();
+                let name = path
+                    .file_name()?
+                    .to_str()?
+                    .strip_suffix(".pod.json")?
+                    .to_owned();
+                Some((
+                    name,
+                    serde_json::from_slice(&fs::read(path).unwrap()).unwrap(),
+                ))
+            })
+            .collect();
     pods.sort_by(|a, b| a.0.cmp(&b.0));
     assert_eq!(pods.len(), 31);
     assert_eq!(

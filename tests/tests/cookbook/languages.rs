@@ -103,7 +103,8 @@ fn load(directory: &str, name: &str) -> Hook {
 fn go() -> &'static Hook {
     static LOADED: OnceLock<Hook> = OnceLock::new();
     LOADED.get_or_init(|| {
-        load("tests/hooks/go-cookbook", "runtime").with_network_status(install_hooks::NETWORK_STATUS)
+        load("tests/hooks/go-cookbook", "runtime")
+            .with_network_status(install_hooks::NETWORK_STATUS)
     })
 }
 

@@ -106,7 +106,12 @@ async fn attach_that_died_with_the_daemon_is_repeated() -> Result<()> {
         let answer = fixture.commands.sync(&with_disk).await.ok()?;
         answer.success.then_some(())
     };
-    tests::until("a sync that succeeds", tests::launcher_fixture::BOOT, synced).await?;
+    tests::until(
+        "a sync that succeeds",
+        tests::launcher_fixture::BOOT,
+        synced,
+    )
+    .await?;
     wait_for_disk(&fixture, &plain, "sda", true).await?;
     fixture.commands.sync(&plain).await?.ok()?;
     wait_for_disk(&fixture, &plain, "sda", false).await?;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
 use tests::install_hooks;
+use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod};
 use tests::migration::qemu_command;
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;

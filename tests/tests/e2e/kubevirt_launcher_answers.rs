@@ -42,7 +42,7 @@ struct Replay {
 
 /// The recorded VMI, which boots our guest and has a uid of its own.
 fn recorded_vmi(name: &str, like: &Vmi) -> Result<Vmi> {
-    let recorded = recorded::vmi(name)?;
+    let recorded = recorded_answers::vmi(name)?;
     let uid = like.uid().to_owned();
     Ok(like.clone().edit(|vmi| {
         let kernel_boot = vmi["spec"]["domain"]["firmware"]["kernelBoot"].take();
@@ -150,7 +150,7 @@ impl Replay {
 
     /// Makes the calls of a topic.
     async fn replay_topic(&mut self, topic: &str) -> Result<()> {
-        for call in recorded::calls(topic)? {
+        for call in recorded_answers::calls(topic)? {
             if coverage::skip_reason(&call).is_some() {
                 continue;
             }
@@ -288,14 +288,17 @@ async fn dumps_and_backups_are_answered_as_recorded() -> Result<()> {
 #[test]
 fn every_recorded_call_is_made_again_or_named() -> Result<()> {
     let replayed: Vec<&str> = OF_AGENT.iter().chain(&OF_JOBS).copied().collect();
-    let topics = recorded::topics()?;
+    let topics = recorded_answers::topics()?;
     for topic in &topics {
         let is_elsewhere = OTHER_TOPICS.iter().any(|other| other.name == topic);
         ensure!(
             is_elsewhere != replayed.contains(&topic.as_str()),
             "{topic} is neither replayed nor named, or both"
         );
-        ensure!(!recorded::calls(topic)?.is_empty(), "{topic} has no calls");
+        ensure!(
+            !recorded_answers::calls(topic)?.is_empty(),
+            "{topic} has no calls"
+        );
     }
     for other in OTHER_TOPICS {
         ensure!(topics.iter().any(|topic| topic == other.name), "{other:?}");
@@ -303,7 +306,7 @@ fn every_recorded_call_is_made_again_or_named() -> Result<()> {
     }
     let calls: Result<Vec<_>> = replayed
         .iter()
-        .map(|topic| recorded::calls(topic))
+        .map(|topic| recorded_answers::calls(topic))
         .collect();
     let unneeded = coverage::unneeded_skip_rules(&calls?.concat());
     ensure!(unneeded.is_empty(), "no call is skipped by {unneeded:?}");
@@ -346,7 +349,7 @@ pub(crate) async fn expect_recorded_shape(
     index: usize,
     absent: &[Rule],
 ) -> Result<()> {
-    let calls = recorded::calls(topic)?;
+    let calls = recorded_answers::calls(topic)?;
     let call = calls.get(index).context("no such call")?;
     let domain = fixture.commands.domain().await?;
     let ours = json!({ "Exists": true, "V": domain });

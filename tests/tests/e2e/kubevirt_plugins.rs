@@ -4,8 +4,8 @@ use std::fs;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use tests::launcher_fixture::PreparedPod;
 use tests::install_hooks;
+use tests::launcher_fixture::PreparedPod;
 use tests::pod::LauncherUser;
 use tests::sidecar_server::Sidecar;
 use tests::vmi_builder::Vmi;

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use tests::launcher_fixture::BOOT;
 use tests::install_hooks;
+use tests::launcher_fixture::BOOT;
 use tests::migration::{
     MigrationPods, PreparedMigration, migrating, migration_of, qemu_command, stock_options,
 };

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use tests::launcher_fixture::{BOOT, EVENT};
 use tests::install_hooks;
+use tests::launcher_fixture::{BOOT, EVENT};
 use tests::migration::{
     MigrationPods, PreparedMigration, TARGET_POD, inactive_xml, migrate, migrating, migration_of,
 };

@@ -164,7 +164,9 @@ async fn two_definitions_give_the_addresses_of_kubevirts_three() -> Result<()> {
 
 fn recorded(file: &str) -> Result<String> {
     Ok(fs::read_to_string(
-        workspace().join("tests/corpus/launcher-transcripts").join(file),
+        workspace()
+            .join("tests/corpus/launcher-transcripts")
+            .join(file),
     )?)
 }
 

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use tests::launcher_fixture::{BOOT, PreparedPod};
 use tests::install_hooks;
+use tests::launcher_fixture::{BOOT, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 

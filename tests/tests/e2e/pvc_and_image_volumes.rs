@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tests::launcher_fixture::{EVENT, PreparedPod};
 use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
+use tests::launcher_fixture::{EVENT, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 

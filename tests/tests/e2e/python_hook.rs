@@ -11,8 +11,8 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 use tests::binaries::binary;
-use tests::launcher_fixture::{LauncherFixture, PreparedPod};
 use tests::install_hooks;
+use tests::launcher_fixture::{LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
@@ -24,8 +24,13 @@ const MANUFACTURER: &str = "board.example.com/manufacturer";
 /// The module, built once.
 fn module() -> Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let make =
-        || install_hooks::build_with_make("tests/hooks/python-every-hook-point", "sdk/hook.mk", "board");
+    let make = || {
+        install_hooks::build_with_make(
+            "tests/hooks/python-every-hook-point",
+            "sdk/hook.mk",
+            "board",
+        )
+    };
     let built = BUILT.get_or_init(|| make().map_err(|error| format!("{error:#}")));
     built.clone().map_err(anyhow::Error::msg)
 }

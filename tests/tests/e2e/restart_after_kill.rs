@@ -7,8 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
+use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 

@@ -9,8 +9,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tests::binaries::workspace;
 use tests::console_log::ConsoleLog;
-use tests::launcher_fixture::{BOOT, READY};
 use tests::guest_image::Guest;
+use tests::launcher_fixture::{BOOT, READY};
 use tests::pod::{LauncherUser, Pod};
 
 const QEMU: u32 = 107;

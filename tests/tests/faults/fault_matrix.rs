@@ -7,7 +7,9 @@ use crate::matrix_row::Call::{
     PushBackup, PushBackupToFullDisk, Reset, Shutdown, Sync, Unfreeze, Unpause,
 };
 use crate::matrix_row::Expect::{Ends, Exits, LastTold, Starts, Unharmed};
-use crate::matrix_row::Phase::{Defined, Off, Paused, Ready, Running, ShuttingDown, Spawned, Starting};
+use crate::matrix_row::Phase::{
+    Defined, Off, Paused, Ready, Running, ShuttingDown, Spawned, Starting,
+};
 use crate::matrix_row::Program::{Daemon, Launcher, Monitor, Qemu, Virtlogd};
 use crate::matrix_row::ProxyMode::{Away, Hung, Open, Slow};
 use crate::matrix_row::Setup::{DeafGuest, FullLogs, Hotplug, Root, ShortGrace, TrackedDisk};

@@ -7,16 +7,16 @@
 #![allow(clippy::print_stdout)]
 
 mod expectations;
+mod fault_matrix;
 mod foreign_clients;
 mod hotplug_calls;
 mod leaks;
-mod migrations;
-mod notify_proxy;
 mod matrix_row;
 mod matrix_runner;
-mod stalled_client;
+mod migrations;
+mod notify_proxy;
 mod row_run;
-mod fault_matrix;
+mod stalled_client;
 mod test_vm;
 
 use std::process::ExitCode;

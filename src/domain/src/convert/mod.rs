@@ -40,8 +40,8 @@ pub(crate) use storage::volume_paths;
 pub use compute::qemu_arguments::{FIRMWARE_LOG, is_firmware_logged};
 pub use devices::sriov::has_attached_sriov;
 pub use purpose::Purpose;
-pub use storage::match_volume_block_sizes::{MatchedVolume, matched_volumes};
 pub use storage::claims_in_pod::{ClaimInPod, claims_in_pod};
+pub use storage::match_volume_block_sizes::{MatchedVolume, matched_volumes};
 
 type Step = fn(&Context<'_>, &mut DomainSpec) -> Result<(), ConvertError>;
 

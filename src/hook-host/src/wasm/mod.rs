@@ -37,8 +37,8 @@ mod wit_versions;
 
 use std::path::PathBuf;
 
-pub use crate::module_digest::DigestPin;
 pub use crate::fixed_clock_and_random::Determinism;
+pub use crate::module_digest::DigestPin;
 pub use compile::CompileError;
 pub use compile_child::compile_child;
 pub use component_interfaces::{ComponentInterfaces, Interface};

@@ -163,7 +163,7 @@ pub struct JobContext {
     /// Events for the observer.
     pub events: mpsc::UnboundedSender<VmEvent>,
     /// What the observer hears about the job.
-    pub events: Arc<JobEvents>,
+    pub job_events: Arc<JobEvents>,
 }
 
 /// What migrations from this launcher find in the pod.
@@ -301,7 +301,7 @@ impl Jobs {
             return JobStart::Busy(running);
         }
         let aborted = self.begin(&mut state, JobKind::Migration);
-        self.context.events.begin_migration();
+        self.context.job_events.begin_migration();
         let record = MigrationRecord::begin(job.uid(), Arc::clone(&self.context.recorder));
         let (cancel, cancelled) = mpsc::unbounded_channel();
         state.migration = Some(RunningMigration {

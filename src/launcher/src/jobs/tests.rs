@@ -71,8 +71,8 @@ async fn context(
     let connect: Connect = Arc::new(move || daemon.connect());
     let connection = Connection::open("fake:///", Arc::clone(&connect), SOON);
     let client = Client::new(connection.await.unwrap(), DOMAIN, "/nonexistent/pid".into());
-    let events = Arc::new(JobEvents::default());
-    let told = Arc::clone(&events);
+    let job_events = Arc::new(JobEvents::default());
+    let told = Arc::clone(&job_events);
     let monitored = client.monitor(move |event| {
         if let ConnectionEvent::Libvirt(event) = event {
             told.observe(&VmEvent::Libvirt(event));
@@ -99,7 +99,7 @@ async fn context(
             domain: DOMAIN.into(),
         },
         events: mpsc::unbounded_channel().0,
-        events,
+        job_events,
     }
 }
 

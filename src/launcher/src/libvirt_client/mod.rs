@@ -43,9 +43,9 @@ pub(crate) use single_flight_cache::{CacheAge, SingleFlightCache};
 use call_class::{DESCRIPTION, Lanes, QUERY, STATE, STATISTICS};
 use connection::Session;
 use destroy_domain::EndingConnection;
+use dirty_rate::{DIRTY_RATE_AGE, SharedDirtyRate};
 use domain_handle::DomainHandle;
 use domain_snapshot::SpecReader;
-use dirty_rate::{DIRTY_RATE_AGE, SharedDirtyRate};
 
 /// Statistics are at most as old as the reference's; polled ones are younger.
 const STATISTICS_AGE: CacheAge = CacheAge {

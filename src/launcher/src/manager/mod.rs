@@ -18,7 +18,6 @@ mod detaching_devices;
 mod device_change_error;
 mod disk_capacities;
 mod driver;
-mod vm_end_reason;
 mod error;
 mod failed_attaches;
 mod incoming_domain;
@@ -35,6 +34,7 @@ mod spawn_vm_tasks;
 mod start_notification;
 mod sync_request;
 mod vm_context;
+mod vm_end_reason;
 mod vm_state;
 
 pub use command::Command;

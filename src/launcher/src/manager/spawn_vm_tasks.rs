@@ -18,7 +18,7 @@ use crate::agent::credentials::CredentialSync;
 use crate::agent::{AgentData, AgentLink, Freezer, GuestInfoCache, PollIntervals, Poller};
 use crate::boot::boot_resources::BootResources;
 use crate::hooks::Hooks;
-use crate::jobs::{JobContext, JobRecorder, JobEvents, Jobs, MigrationEnvironment, ProgressTimes};
+use crate::jobs::{JobContext, JobEvents, JobRecorder, Jobs, MigrationEnvironment, ProgressTimes};
 use crate::libvirt_client::{Client, ConnectTarget, ConnectionEvent};
 use crate::notify::Notifier;
 use crate::tasks::Supervisor;
@@ -71,7 +71,7 @@ impl VmParts {
         let guest_info = Arc::new(GuestInfoCache::new(events.clone()));
         let (agent_link, link) = watch::channel(AgentLink::default());
         let defining = Arc::default();
-        let events = Arc::new(JobEvents::default());
+        let job_events = Arc::new(JobEvents::default());
         let start_report = StartReport::default();
         let arrival = watch::Sender::default();
         let last_request = Arc::default();
@@ -87,7 +87,7 @@ impl VmParts {
             guest_info: Arc::clone(&guest_info),
             agent_link,
             arrival: arrival.clone(),
-            job_events: Arc::clone(&events),
+            job_events: Arc::clone(&job_events),
             state,
             events: Mutex::new(received),
             history: Mutex::default(),
@@ -122,7 +122,7 @@ impl VmParts {
             hooks: Arc::clone(&self.hooks),
             invocation: self.identity.invocation(Reason::MigrationSource),
             events: events.clone(),
-            events,
+            job_events,
         });
         let vm = VmContext {
             agent_data: AgentData::new(self.client.clone()),

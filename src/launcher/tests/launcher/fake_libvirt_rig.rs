@@ -52,7 +52,6 @@ impl Rig {
         Rig::build(hooks, false).await
     }
 
-
     async fn build(hooks: Arc<dyn Hooks>, vm_stats_collector: bool) -> Rig {
         let directory = tempfile::tempdir().unwrap();
         let paths = Paths::kubevirt(true, "1234").below(directory.path());

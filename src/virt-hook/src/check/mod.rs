@@ -1,6 +1,5 @@
 //! `virt-hook check`: checks of a hook that need no cluster.
 
-mod sample_vmi_runs;
 mod finding;
 mod libvirt_define;
 mod libvirt_schema;
@@ -9,6 +8,7 @@ mod migrated_vmi;
 mod migration;
 mod module_checks;
 mod required_versions;
+mod sample_vmi_runs;
 mod sample_vmis;
 mod tool_process;
 
@@ -132,7 +132,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
         pod: PodFacts::of_file(arguments.pod.as_deref()),
         ..HookOptions::default()
     };
-    let ran = sample_vmi_runs::BehaviourCheck::of(path, loaded.description(), policy, options, samples)?;
+    let ran =
+        sample_vmi_runs::BehaviourCheck::of(path, loaded.description(), policy, options, samples)?;
     findings.extend(ran.findings());
     findings.push(migration::finding(&ran, loaded.description())?);
     if !arguments.without_libvirt {

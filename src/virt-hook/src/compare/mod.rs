@@ -89,7 +89,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CompareReport, Failure> {
         .context("making a temporary directory")
         .map_err(Failure::Machine)?;
     let policy = arguments.policy.as_deref();
-    let mut port = ComparedHook::of_modules(&arguments.hooks, policy, &temp_dir.path().join("port"))?;
+    let mut port =
+        ComparedHook::of_modules(&arguments.hooks, policy, &temp_dir.path().join("port"))?;
     let mut original = match &arguments.original {
         Some(path) => ComparedHook::of(path, policy, &temp_dir.path().join("original"))?,
         None => ComparedHook::Nothing,

@@ -124,8 +124,11 @@ fn module_policy(
         artifacts: Some(compiled),
         ..HookOptions::default()
     };
-    let collected =
-        runtime()?.block_on(module_chain::collect(slice::from_ref(hook), work_dir, options));
+    let collected = runtime()?.block_on(module_chain::collect(
+        slice::from_ref(hook),
+        work_dir,
+        options,
+    ));
     let refused = match collected {
         Ok(_) => None,
         Err(failure @ Failure::Machine(_)) => return Err(failure),

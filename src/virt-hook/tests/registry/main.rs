@@ -6,10 +6,10 @@ mod images;
 mod lying_registry;
 #[path = "../pod/mod.rs"]
 mod pod;
-#[path = "../virt_hook_program/mod.rs"]
-mod virt_hook_program;
 mod real_registry;
 mod token_server;
+#[path = "../virt_hook_program/mod.rs"]
+mod virt_hook_program;
 mod wrong_answers;
 
 use std::fs;
@@ -20,8 +20,8 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use lying_registry::LyingRegistry;
-use virt_hook_program::{ProgramOutput, program, signing_key, text};
 use real_registry::{Access, RealRegistry};
+use virt_hook_program::{ProgramOutput, program, signing_key, text};
 
 fn virt_hook(arguments: &[&str], input: &str) -> ProgramOutput {
     let mut child = program()

@@ -5,7 +5,8 @@ use super::{ProgramOutput, smbios, text, virt_hook, vmi, write};
 /// A module that was built before the package was renamed.
 #[test]
 fn every_verb_tells_the_packages_new_name() {
-    let module = tests::binaries::workspace().join("tests/fixtures/modules-of-former-wit-package/smbios.wasm");
+    let module = tests::binaries::workspace()
+        .join("tests/fixtures/modules-of-former-wit-package/smbios.wasm");
     let temp_dir = tempfile::tempdir().unwrap();
     let vmi = vmi(temp_dir.path());
     for (code, arguments) in [

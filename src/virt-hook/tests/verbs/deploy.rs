@@ -109,7 +109,11 @@ fn what_a_cluster_would_refuse_is_refused_with_a_way_out() {
     let temp_dir = tempfile::tempdir().unwrap();
     let module = hook(temp_dir.path(), "smbios");
     let vm = write(temp_dir.path(), "vm.yaml", VM);
-    let pod = write(temp_dir.path(), "pod.yaml", "kind: Pod\nmetadata: {name: a}\n");
+    let pod = write(
+        temp_dir.path(),
+        "pod.yaml",
+        "kind: Pod\nmetadata: {name: a}\n",
+    );
     let not_wasm = write(temp_dir.path(), "text.wasm", "no module");
     let underscore = temp_dir.path().join("smbios_hook.wasm");
     fs::copy(smbios(), &underscore).unwrap();

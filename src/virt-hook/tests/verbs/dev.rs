@@ -62,7 +62,11 @@ impl Drop for Dev {
 fn a_change_starts_another_run_and_ctrl_c_ends_it() {
     let temp_dir = tempfile::tempdir().unwrap();
     let temp_dir = temp_dir.path();
-    write(temp_dir, "Makefile", "test:\n\t@cat note; test ! -f broken\n");
+    write(
+        temp_dir,
+        "Makefile",
+        "test:\n\t@cat note; test ! -f broken\n",
+    );
     write(temp_dir, "note", "first\n");
     let mut dev = Dev::start(&[text(temp_dir)]);
     let first = dev.run();

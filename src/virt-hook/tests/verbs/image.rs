@@ -55,7 +55,10 @@ fn an_image_has_one_layer_with_a_directory_per_hook() {
         ];
         virt_hook(&arguments).json()
     };
-    let (first, second) = (temp_dir.path().join("first"), temp_dir.path().join("second"));
+    let (first, second) = (
+        temp_dir.path().join("first"),
+        temp_dir.path().join("second"),
+    );
     let report = build(&first);
     assert_eq!(
         report["result"]["digest"],
@@ -115,7 +118,10 @@ fn an_image_has_one_layer_with_a_directory_per_hook() {
 #[test]
 fn an_artifact_is_the_module_alone() {
     let temp_dir = tempfile::tempdir().unwrap();
-    let (directory, layout) = (hook(temp_dir.path(), "{}\n"), temp_dir.path().join("layout"));
+    let (directory, layout) = (
+        hook(temp_dir.path(), "{}\n"),
+        temp_dir.path().join("layout"),
+    );
     let arguments = [
         "image",
         text(&directory),

@@ -16,11 +16,11 @@ mod new;
 mod pod;
 mod pod_facts;
 mod policy;
-#[path = "../virt_hook_program/mod.rs"]
-mod virt_hook_program;
 mod run;
 mod signatures;
 mod test_cases;
+#[path = "../virt_hook_program/mod.rs"]
+mod virt_hook_program;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -40,7 +40,11 @@ fn a_new_rust_hook_needs_the_program_alone_and_passes_its_tests_and_the_checks()
     let temp_dir = tempfile::tempdir().unwrap();
     let temp_dir = temp_dir.path();
     // By another process: what this one wrote, a test beside it might hold open.
-    shell(&format!("cp {} vh", env!("CARGO_BIN_EXE_virt-hook")), temp_dir).ok();
+    shell(
+        &format!("cp {} vh", env!("CARGO_BIN_EXE_virt-hook")),
+        temp_dir,
+    )
+    .ok();
     let made = shell("./vh new shop-title", temp_dir).ok();
     let tested = next(&made, temp_dir);
     let shown = format!("{}{}", tested.out, tested.err);
@@ -182,7 +186,12 @@ fn hooks_of_a_workspace_share_the_sdk_and_the_target_directory() {
         made.contains("../target/wasm32-wasip2/hook/second.wasm"),
         "{made}"
     );
-    let refused = virt_hook(&["new", text(&hooks.join("x")), "--sdk", text(temp_dir.path())]);
+    let refused = virt_hook(&[
+        "new",
+        text(&hooks.join("x")),
+        "--sdk",
+        text(temp_dir.path()),
+    ]);
     assert!(
         refused.code == 2 && refused.err.contains("leave --sdk out"),
         "{}",

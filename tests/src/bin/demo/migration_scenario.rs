@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tests::launcher_fixture::BOOT;
 use tests::install_hooks;
+use tests::launcher_fixture::BOOT;
 use tests::migration::{MigrationPods, PreparedMigration, migrating, stock_options};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;

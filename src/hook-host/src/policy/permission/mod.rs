@@ -17,8 +17,8 @@
 //! except for security labels. What is [`Reserved`] is permitted by nothing.
 
 mod change_check;
-mod dangerous_set;
 mod dangerous_nodes;
+mod dangerous_set;
 #[cfg(test)]
 pub(crate) mod libvirt_schema;
 mod pattern_hint;
@@ -33,9 +33,9 @@ use domain_xml::matching::{DocumentIndex, PatternSet};
 use domain_xml::{Budget, Change, Document, Part, PathPattern};
 
 use change_check::{Check, Spot};
+pub use dangerous_nodes::Danger;
 pub(crate) use dangerous_set::local;
 pub use dangerous_set::{DangerKind, REVIEWED_LIBVIRT, UnknownDanger, unreviewed_libvirt};
-pub use dangerous_nodes::Danger;
 pub(crate) use read_once_elements::first_twin;
 use refusal::refusal;
 pub use refusal::{Reason, Refusal};

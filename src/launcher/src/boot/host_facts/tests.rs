@@ -46,7 +46,9 @@ async fn only_block_devices_are_block_volumes() {
         claim("image", "/nonexistent", Some("/etc/passwd")),
         claim("directory", "/nonexistent", Some("/etc")),
     ];
-    let facts = with_volume_modes(HostFacts::default(), claims).await.unwrap();
+    let facts = with_volume_modes(HostFacts::default(), claims)
+        .await
+        .unwrap();
     assert_eq!(facts.block_volumes, BTreeSet::new());
     assert_eq!(facts.image_volumes, ["image".to_owned()].into());
 }

@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tonic::transport::Server;
 
 use super::export_tunnel::{self, OpenTunnel, TunnelError};
-use super::{BackupError, ExportRequest, record};
+use super::{BackupError, ExportRequest, backup_metadata};
 use crate::blocking;
 use crate::jobs::Jobs;
 use crate::nbd::NbdService;

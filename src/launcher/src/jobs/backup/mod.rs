@@ -10,10 +10,10 @@
 //! ```
 //! A start is answered when libvirt's job runs; a start that fails leaves an empty record, so that it can be repeated.
 
+mod backup_metadata;
 mod error;
 mod export;
 mod export_tunnel;
-mod backup_metadata;
 mod redefine_checkpoint;
 mod request;
 mod start;
@@ -117,7 +117,8 @@ impl Jobs {
         state.export = None;
         let begun = state.backup.take().unwrap_or_default();
         let keeps_files = matches!(end, BackupEnd::Abandoned(_));
-        let record = backup_metadata::complete(begun, request.mode(), timestamp::now(), end, aborted);
+        let record =
+            backup_metadata::complete(begun, request.mode(), timestamp::now(), end, aborted);
         match record.failed {
             true => {
                 tracing::error!(

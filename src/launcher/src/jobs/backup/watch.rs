@@ -40,7 +40,7 @@ pub(super) async fn watch(
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
-            () = context.events.changed() => {}
+            () = context.job_events.changed() => {}
             reason = abort_reason(&mut aborted), if !is_aborting => {
                 tracing::info!(%reason, "aborting the backup");
                 is_aborting = true;
@@ -50,7 +50,9 @@ pub(super) async fn watch(
             BackupState::Ended(end) if stalled.is_some() => return after_stall(end, stall),
             BackupState::Ended(end) => return end,
             // libvirt may hang on a QEMU that was killed.
-            BackupState::NoAnswer if context.events.has_qemu_ended() => return BackupEnd::Unknown,
+            BackupState::NoAnswer if context.job_events.has_qemu_ended() => {
+                return BackupEnd::Unknown;
+            }
             // Aborts and their time limits do not depend on the statistics.
             BackupState::NoAnswer => {}
             BackupState::Running(stats) => progress.observe(&stats, context.progress.report),

@@ -7,7 +7,9 @@ use libvirt::{DestroyMode, Domain, DomainState, JobType, Reason, State};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
-use super::guest_location::{History, Outcome, SourceView, TargetView, Verdict, judge, target_view};
+use super::guest_location::{
+    History, Outcome, SourceView, TargetView, Verdict, judge, target_view,
+};
 use crate::jobs::{JobConnection, JobContext};
 use crate::libvirt_client::Connect;
 
@@ -87,7 +89,7 @@ impl<'a> Inquiry<'a> {
     async fn attempt(&mut self, silent_since: &mut Option<Instant>) -> Option<Outcome> {
         let view = self.ask_source().await?;
         let history = History {
-            is_handed_over: self.context.events.is_handed_over() && !self.was_suspended,
+            is_handed_over: self.context.job_events.is_handed_over() && !self.was_suspended,
             was_paused: self.was_paused,
         };
         let (absent, silent) = match judge(view, history) {

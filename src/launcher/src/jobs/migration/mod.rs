@@ -11,14 +11,14 @@
 //! The answer to virt-handler says only that the migration begins; everything else is in the record, which is part of
 //! each notification. A record is ended once, whatever happens, and a migration's UID is executed once.
 
+mod guest_location;
+mod guest_location_inquiry;
 mod iterations;
 mod libvirt_call;
 mod local_disk_size;
-mod monitor;
-mod guest_location;
-mod guest_location_inquiry;
-mod parameters;
 mod migration_metadata;
+mod monitor;
+mod parameters;
 mod request;
 mod run;
 mod sriov_interfaces;

@@ -8,14 +8,14 @@ use libvirt::{JobStats, State};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::guest_location::Outcome;
+use super::guest_location_inquiry::{Inquiry, Target};
 use super::iterations::Iterations;
 use super::libvirt_call::{self, Migrated};
 use super::local_disk_size;
-use super::monitor::{Action, Input, MigrationLimits, Monitor, SAMPLE_INTERVAL, Sample};
-use super::guest_location::Outcome;
-use super::guest_location_inquiry::{Inquiry, Target};
-use super::parameters;
 use super::migration_metadata::MigrationRecord;
+use super::monitor::{Action, Input, MigrationLimits, Monitor, SAMPLE_INTERVAL, Sample};
+use super::parameters;
 use super::request::MigrationJob;
 use super::sriov_interfaces::{self, Detached};
 use crate::blocking;

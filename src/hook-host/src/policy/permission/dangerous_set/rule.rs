@@ -68,7 +68,11 @@ pub(super) const fn element_in(parent: &'static str, name: &'static str, kind: D
 }
 
 /// An attribute of an element.
-pub(super) const fn attribute_of(element: &'static str, name: &'static str, kind: DangerKind) -> Rule {
+pub(super) const fn attribute_of(
+    element: &'static str,
+    name: &'static str,
+    kind: DangerKind,
+) -> Rule {
     attribute_rule(None, Some(element), name, When::Always, kind)
 }
 

@@ -4,8 +4,8 @@
 
 use super::DangerKind::*;
 use super::rule::{
-    Rule, When, attribute_anywhere, attribute_of, attribute_rule, attribute_set_to, element_anywhere, element_in,
-    element_rule,
+    Rule, When, attribute_anywhere, attribute_of, attribute_rule, attribute_set_to,
+    element_anywhere, element_in, element_rule,
 };
 
 /// The first rule that applies counts.

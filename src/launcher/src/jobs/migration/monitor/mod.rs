@@ -18,8 +18,8 @@ mod timeouts;
 use std::fmt;
 use std::time::Duration;
 
-use kubevirt_api::migration_options::{MigrationOptions, StallDetectorOptions};
 use kubevirt_api::migration_metadata::mode;
+use kubevirt_api::migration_options::{MigrationOptions, StallDetectorOptions};
 use libvirt::JobStats;
 
 use stall_detector::StallWatch;
