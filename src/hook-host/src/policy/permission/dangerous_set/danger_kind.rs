@@ -44,8 +44,9 @@ kinds! {
     /// Loader, NVRAM, kernel, initrd, command line, device tree, ACPI tables: what the machine
     /// boots, read from files of the container.
     Boot: "is what the machine boots from",
-    /// An interface's `<script>`, `<downscript>` or `<backend>`, and vhost-user helpers: programs and devices.
-    Script: "is a program or device behind an interface",
+    /// An interface's `<script>`, `<downscript>` or `<backend>`, vhost-user helpers, and the virtiofsd of a
+    /// `<filesystem>`: programs and devices.
+    Script: "is a program that libvirt runs, or a device behind an interface",
     /// `<seclabel>`.
     SecurityLabel: "is a security label",
     /// `<source>` and `<mirror>` of any device, a random or smartcard backend, and types that interpret a source

@@ -119,7 +119,13 @@ pub(super) fn of_element(
     }
     let (parent, name) = (parent_name(parent), local(element.name()));
     let mut rules = rules_for(parent, name, None);
-    let rule = rules.find(|rule| rule.applies(presence, || element.text()));
+    let rule = rules.find(|rule| {
+        let reads_text = matches!(rule.when, When::AddedOrChangedTo(_) | When::ChangedTo(_));
+        // libvirt joins the text of all descendants; no value that it knows has an element in it.
+        let is_split = reads_text && element.children().next().is_some();
+        let gone = matches!(presence, Presence::Before | Presence::Removed);
+        (is_split && !gone) || rule.applies(presence, || element.text())
+    });
     rule.map(|rule| rule.kind)
 }
 
@@ -131,23 +137,20 @@ pub(super) fn of_attribute(
     presence: Presence,
 ) -> Option<DangerKind> {
     let (parent, name) = (parent_name(parent), local(element.name()));
-    let value = || element.attr(attribute).unwrap_or_default().into_owned();
     let mut rules = rules_for(parent, name, Some(local(attribute)));
-    // A removed attribute becomes no value.
-    let presence = match (presence, element.attr(attribute)) {
-        (Presence::After | Presence::Edited, None) => Presence::Before,
-        _ => presence,
-    };
-    let rule = rules.find(|rule| rule.applies(presence, value));
+    // The value is looked up for rules alone: finding it takes a scan of the start tag.
+    let rule = rules.find(|rule| match (presence, element.attr(attribute)) {
+        // A removed attribute becomes no value.
+        (Presence::After | Presence::Edited, None) => rule.applies(Presence::Before, String::new),
+        (presence, value) => rule.applies(presence, || value.unwrap_or_default().into_owned()),
+    });
     let disguise = (!split(attribute).0.is_empty()).then_some(DangerKind::Disguise);
     rule.map(|rule| rule.kind).or(disguise)
 }
 
 /// Whether a pattern must name an element of this kind inside of `inside`. A grant of a dangerous
-/// element includes its content, except for security labels.
+/// element includes its content, except for security labels and programs.
 pub(super) fn must_be_named(kind: DangerKind, inside: Option<DangerKind>) -> bool {
-    match inside {
-        None => true,
-        Some(inside) => kind == DangerKind::SecurityLabel && inside != kind,
-    }
+    let is_never_included = matches!(kind, DangerKind::SecurityLabel | DangerKind::Script);
+    inside.is_none_or(|inside| is_never_included && inside != kind)
 }

@@ -2,6 +2,8 @@
 //!
 //! `reviewed_schema_names.txt` lists what libvirt's schema has besides, and a test compares both with the schema.
 
+use std::net::Ipv6Addr;
+
 use super::DangerKind::*;
 use super::rule::{
     Rule, When, attribute_anywhere, attribute_of, attribute_rule, attribute_set_to,
@@ -67,6 +69,22 @@ pub(super) const RULES: &[Rule] = &[
         When::AddedOrChangedTo(dumps_core),
         CoreDump,
     ),
+    // libvirt runs it; it asks virtiofsd for its capabilities before anything else.
+    element_in("filesystem", "binary", Script),
+    // These two become options of QEMU's -fw_cfg, which libvirt does not escape. Entries of SMBIOS are a level deeper.
+    element_rule(
+        Some("sysinfo"),
+        "entry",
+        When::AddedOrChangedTo(has_another_option),
+        Hypervisor,
+    ),
+    attribute_rule(
+        Some("sysinfo"),
+        Some("entry"),
+        "name",
+        When::AddedOrChangedTo(has_another_option),
+        Hypervisor,
+    ),
     attribute_anywhere("file", HostPath),
     attribute_anywhere("path", HostPath),
     attribute_anywhere("dir", HostPath),
@@ -129,12 +147,19 @@ pub(super) const RULES: &[Rule] = &[
     attribute_set_to("serial", "type", is_host_character_device, Source),
     attribute_set_to("parallel", "type", is_host_character_device, Source),
     attribute_set_to("console", "type", is_host_character_device, Source),
-    // libvirt names the socket of a channel itself.
+    // libvirt makes the path of a channel's socket: a directory of its own, and the target's name.
     attribute_set_to(
         "channel",
         "type",
         |kind| kind != "unix" && is_host_character_device(kind),
         Source,
+    ),
+    attribute_rule(
+        Some("channel"),
+        Some("target"),
+        "name",
+        When::AddedOrChangedTo(leaves_its_directory),
+        HostPath,
     ),
     attribute_set_to("redirdev", "type", is_host_character_device, Source),
     attribute_set_to("smartcard", "type", is_host_character_device, Source),
@@ -163,12 +188,29 @@ pub(super) const RULES: &[Rule] = &[
         When::Always,
         HostNetwork,
     ),
+    // Instead of the address that was given.
+    attribute_rule(
+        Some("vsock"),
+        Some("cid"),
+        "auto",
+        When::AddedOrChangedTo(|auto| auto != "no"),
+        HostNetwork,
+    ),
     attribute_of("graphics", "xauth", HostDisplay),
     attribute_of("graphics", "display", HostDisplay),
     attribute_of("graphics", "address", HostDisplay),
     attribute_of("graphics", "p2p", HostDisplay),
     attribute_set_to("graphics", "type", is_host_display, HostDisplay),
-    attribute_set_to("graphics", "keymap", is_path, HostPath),
+    attribute_set_to("graphics", "keymap", is_keymap_file, HostPath),
+    // These two become the begin of QEMU's -vnc and -spice, which libvirt does not escape.
+    attribute_set_to("graphics", "listen", is_no_address, HostDisplay),
+    attribute_rule(
+        Some("graphics"),
+        Some("listen"),
+        "address",
+        When::AddedOrChangedTo(is_no_address),
+        HostDisplay,
+    ),
     attribute_rule(
         Some("graphics"),
         Some("gl"),
@@ -246,6 +288,14 @@ pub(super) const RULES: &[Rule] = &[
         HostIdentity,
     ),
     attribute_set_to("watchdog", "action", |action| action == "dump", CoreDump),
+    // KubeVirt starts QEMU without; libvirt does not limit the size of its core files.
+    attribute_rule(
+        Some("domain"),
+        Some("memory"),
+        "dumpCore",
+        When::AddedOrChangedTo(|on| on != "off"),
+        CoreDump,
+    ),
     attribute_set_to("clock", "timezone", is_path, HostPath),
 ];
 
@@ -285,7 +335,27 @@ fn is_host(mode: &str) -> bool {
     !matches!(mode, "emulate" | "sysinfo")
 }
 
-/// Whether a name is a path: keymaps and time zones are looked up in a directory of the host.
+/// Whether a time zone is a path instead of a name below the host's directory of time zones.
 fn is_path(name: &str) -> bool {
     name.starts_with(['/', ':']) || name.contains("..") || name.contains('\\')
+}
+
+/// Whether a keymap is a path: QEMU tries the name as it is, in its working directory, before its directory of keymaps.
+fn is_keymap_file(name: &str) -> bool {
+    name.contains('/') || is_path(name)
+}
+
+fn leaves_its_directory(name: &str) -> bool {
+    name.contains('/') || matches!(name, "." | "..")
+}
+
+/// Whether a value is not the last of QEMU's comma-separated options.
+fn has_another_option(value: &str) -> bool {
+    value.contains(',')
+}
+
+/// Whether a value is more than a host name or an IP address.
+fn is_no_address(value: &str) -> bool {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    !value.chars().all(is_name) && value.parse::<Ipv6Addr>().is_err()
 }

@@ -8,7 +8,7 @@ use super::rule::{Rule, When};
 use super::rule_table::RULES;
 use super::{DangerKind, INDEX, Presence, REVIEWED_LIBVIRT, unreviewed_libvirt};
 use crate::policy::permission::libvirt_schema::{self, Leaf, Schema, Values};
-use crate::policy::permission::{Checker, dangerous};
+use crate::policy::permission::{Checker, dangers};
 
 /// For each rule that is about values: where, a harmless value, and a dangerous one.
 const VALUES: &[(&str, &str, &str)] = &[
@@ -30,16 +30,35 @@ const VALUES: &[(&str, &str, &str)] = &[
     ("/domain/devices/redirdev/@type", "spicevmc", "tcp"),
     ("/domain/devices/smartcard/@type", "spicevmc", "unix"),
     ("/domain/devices/graphics/@type", "vnc", "dbus"),
+    ("/domain/devices/graphics/@keymap", "de", "etc/passwd"),
     (
-        "/domain/devices/graphics/@keymap",
-        "de",
-        "../../../etc/passwd",
+        "/domain/devices/graphics/@listen",
+        "::1",
+        "::1]:7,vnc=unix:/x,vnc=[::1",
+    ),
+    (
+        "/domain/devices/graphics/listen/@address",
+        "vm-1.example.org",
+        "0.0.0.0,reverse=on",
+    ),
+    (
+        "/domain/devices/channel/target/@name",
+        "org.qemu.guest_agent.0",
+        "../../launcher-sock",
+    ),
+    ("/domain/devices/vsock/cid/@auto", "no", "yes"),
+    ("/domain/sysinfo/entry", "a=b", "x,file=/etc/shadow"),
+    (
+        "/domain/sysinfo/entry/@name",
+        "opt/x",
+        "opt/x,file=/etc/shadow",
     ),
     ("/domain/devices/video/driver/@name", "qemu", "vhostuser"),
     ("/domain/devices/audio/@type", "none", "pulseaudio"),
     ("/domain/devices/graphics/gl/@enable", "no", "yes"),
     ("/domain/os/smbios/@mode", "sysinfo", "host"),
     ("/domain/devices/watchdog/@action", "reset", "dump"),
+    ("/domain/memory/@dumpCore", "off", "on"),
     ("/domain/clock/@timezone", "Europe/Berlin", ":/etc/shadow"),
 ];
 
@@ -70,16 +89,22 @@ fn domain(path: &str, value: &str) -> String {
     format!("<domain>{open}{node}{close}</domain>")
 }
 
-fn danger(before: &str, after: &str) -> Option<DangerKind> {
+/// The kinds of danger in all changes, outer ones before those inside of them.
+fn kinds(before: &str, after: &str) -> Vec<DangerKind> {
     let (before, after) = (
         Document::parse(before).unwrap(),
         Document::parse(after).unwrap(),
     );
     let changes = diff(&before, &after);
     assert!(!changes.is_empty());
-    changes
+    let found = changes
         .iter()
-        .find_map(|change| dangerous(change, &before, &after))
+        .flat_map(|change| dangers(change, &before, &after));
+    found.map(|danger| danger.kind).collect()
+}
+
+fn danger(before: &str, after: &str) -> Option<DangerKind> {
+    kinds(before, after).first().copied()
 }
 
 /// The node that a rule is about, in a domain.
@@ -101,20 +126,13 @@ fn every_rule_without_values_tells_its_node_from_others() {
         .filter(|rule| matches!(rule.when, When::Always))
     {
         let path = path_of(rule);
-        assert_eq!(
-            danger("<domain/>", &domain(&path, "x")),
-            Some(rule.kind),
-            "{path}"
-        );
-        assert_eq!(
-            danger(&domain(&path, "x"), "<domain/>"),
-            Some(rule.kind),
-            "{path}"
-        );
+        let (none, one, other) = ("<domain/>", &domain(&path, "x"), &domain(&path, "y"));
+        for (before, after) in [(none, one.as_str()), (one, none), (one, other)] {
+            let found = kinds(before, after);
+            assert!(found.contains(&rule.kind), "{path}: {found:?}");
+        }
         let last = path.rfind(['/', '@']).unwrap() + 1;
         let other = format!("{}harmless", &path[..last]);
-        let edited = danger(&domain(&path, "x"), &domain(&path, "y"));
-        assert_eq!(edited, Some(rule.kind), "{path}");
         let around: Vec<&str> = path.split('/').collect();
         let is_in_danger = around
             .iter()
@@ -189,4 +207,30 @@ fn presence_decides_about_values() {
     assert_eq!(kind(Presence::After), Some(DangerKind::CoreDump));
     assert_eq!(kind(Presence::InPattern), Some(DangerKind::CoreDump));
     assert_eq!(kind(Presence::Before), None);
+}
+
+/// libvirt reads `coredump-destroy` here.
+#[test]
+fn a_text_in_pieces_is_dangerous_whatever_it_says() {
+    let split = "<domain><on_crash>core<x>dump-destroy</x></on_crash></domain>";
+    let plain = "<domain><on_crash>destroy</on_crash></domain>";
+    let kind = Some(DangerKind::CoreDump);
+    assert_eq!(danger("<domain/>", split), kind);
+    assert_eq!(danger(plain, split), kind);
+    assert_eq!(danger(split, plain), None);
+    let entry = "<domain><sysinfo><entry>a<x>,file=/etc/shadow</x></entry></sysinfo></domain>";
+    assert_eq!(danger("<domain/>", entry), Some(DangerKind::Hypervisor));
+}
+
+/// A socket of its own does not make a channel's name harmless: QEMU's is made by the name where there is no source.
+#[test]
+fn what_libvirt_does_not_escape_is_found_in_new_and_in_changed_elements() {
+    let agent = "<domain><devices><channel type='unix'><target type='virtio' name='org.qemu.guest_agent.0'/>\
+                 </channel></devices></domain>";
+    let elsewhere = agent.replace("org.qemu", "../../run/org.qemu");
+    assert_eq!(danger(agent, &elsewhere), Some(DangerKind::HostPath));
+    assert_eq!(danger("<domain/>", &elsewhere), Some(DangerKind::HostPath));
+    assert_eq!(danger("<domain/>", agent), None);
+    let smbios = "<domain><sysinfo type='smbios'><system><entry name='serial'>,file=/x</entry></system></sysinfo></domain>";
+    assert_eq!(danger("<domain/>", smbios), None);
 }

@@ -143,7 +143,22 @@ fn no_wildcard_matches_the_dangerous_set() {
             assert!(grants(&[pattern], from, to), "{pattern} {to}");
         }
     }
-    // A label inside what is granted is not granted with it.
+    // Neither a program nor a label inside what is granted is granted with it.
+    let shared =
+        "<filesystem><driver type='virtiofs'/><binary path='/tmp/x'/></filesystem><graphics";
+    assert!(!grants(
+        &["/domain/devices/filesystem/**"],
+        "<graphics",
+        shared
+    ));
+    assert!(grants(
+        &[
+            "/domain/devices/filesystem/**",
+            "/domain/devices/filesystem/binary/**"
+        ],
+        "<graphics",
+        shared
+    ));
     let labelled = "<source file='/a'><seclabel relabel='no'/></source>";
     assert!(!grants(
         &["/domain/devices/disk/source/**"],
