@@ -1,4 +1,4 @@
-//! The dirty rate of a simulated domain.
+//! The calls about the dirty rate of a simulated domain.
 
 use std::time::Duration;
 
@@ -11,14 +11,6 @@ use crate::stats::DirtyRateStats;
 /// `virDomainDirtyRateStatus`.
 const MEASURING: i32 = 1;
 const MEASURED: i32 = 2;
-
-/// The measurements of a simulated domain.
-#[derive(Default)]
-pub(super) struct DirtyRateState {
-    last: DirtyRateStats,
-    /// The result of the next measurement, in MiB/s.
-    pub(super) next_mib: i64,
-}
 
 impl DirtyRate for FakeDomain {
     fn start_dirty_rate_calculation(&self, period: Duration) -> Result<()> {

@@ -23,6 +23,7 @@ mod connection_calls;
 mod daemon;
 mod devices;
 mod dirty_rate;
+mod dirty_rate_state;
 mod domain_definition;
 mod domain_handle;
 mod incoming_migration;

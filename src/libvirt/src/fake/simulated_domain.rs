@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain_xml::Element;
 
 use super::Agent;
-use super::dirty_rate::DirtyRateState;
+use super::dirty_rate_state::DirtyRateState;
 use super::domain_definition::DomainDefinition;
 use super::invalid_operation::invalid;
 use super::launch_security_state::LaunchSecurityState;

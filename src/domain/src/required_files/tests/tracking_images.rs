@@ -23,11 +23,12 @@ fn tracking_images_are_made_when_tracking_starts() {
 
 #[test]
 fn tracking_images_of_a_target_with_its_own_storage_include_hotplugged_volumes() {
-    let facts = HostFacts {
-        block_volumes: ["plugged".to_owned()].into(),
-        ..HostFacts::default()
-    };
     let overlays = |source: &str, target: &str, mode: &str, phase: &str| {
+        let device = (mode != "Filesystem").then(|| "plugged".to_owned());
+        let facts = HostFacts {
+            block_volumes: device.into_iter().collect(),
+            ..HostFacts::default()
+        };
         let mode = (!mode.is_empty()).then_some(mode);
         let mut vmi: serde_json::Value = serde_json::from_str(CLAIMED).unwrap();
         vmi["spec"]["volumes"] = serde_json::json!([

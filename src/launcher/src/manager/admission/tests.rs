@@ -179,11 +179,12 @@ fn shutdown_waits_for_the_boot() {
 fn kill_interrupts_what_runs_refuses_what_waits_and_holds_every_lane() {
     let mut test = TestQueue::default();
     let boot = test.request(sync("1", 5), &ABSENT);
-    test.request(sync("1", 6), &ABSENT);
+    let follower = test.request(sync("1", 6), &ABSENT);
     let pause = test.request(Command::Pause, &ABSENT);
     let kill = test.request(Command::Kill, &ABSENT);
     assert_eq!(test.interrupted, [boot]);
-    assert_eq!(test.refused, BTreeMap::from([(pause, Refusal::Ending)]));
+    let refused = [follower, pause].map(|id| (id, Refusal::Ending));
+    assert_eq!(test.refused, BTreeMap::from(refused));
     assert_eq!(test.running(), [boot, kill]);
     let joined = test.request(Command::Kill, &ABSENT);
     let late = test.request(Command::Shutdown, &ABSENT);
