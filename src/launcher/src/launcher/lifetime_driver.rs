@@ -64,21 +64,22 @@ impl LifetimeDriver {
     async fn next(&mut self, timers: &mut Timers<Timer>) -> Input {
         tokio::select! {
             Ok(()) = self.state.changed() => Input::State(*self.state.borrow_and_update()),
-            Ok(()) = self.signal.changed() => Input::Signal,
+            Ok(()) = self.signal.changed() => Input::Signal { arrived: self.has_arrived() },
             () = self.vm.guest_asked.notified() => Input::GuestAsked,
-            () = self.vm.target_cleanup.notified() => Input::CleanUpTarget {
-                arrived: self.vm.driver_state().role != Role::Target,
-            },
+            () = self.vm.target_cleanup.notified() => Input::CleanUpTarget { arrived: self.has_arrived() },
             timer = timers.expired() => self.expired(timer),
         }
+    }
+
+    /// Whether a VM that is here has arrived, or booted here.
+    fn has_arrived(&self) -> bool {
+        self.vm.driver_state().role != Role::Target
     }
 
     /// A pod that waits in vain for a migration has nothing wrong.
     fn expired(&self, timer: Timer) -> Input {
         match timer {
-            Timer::Domain if self.vm.driver_state().role == Role::Target => {
-                Input::CleanUpTarget { arrived: false }
-            }
+            Timer::Domain if !self.has_arrived() => Input::CleanUpTarget { arrived: false },
             timer => Input::Expired(timer),
         }
     }
@@ -115,7 +116,7 @@ impl LifetimeDriver {
     fn kill(&self) {
         let (manager, pid_file) = (self.manager.clone(), self.pid_file.clone());
         tokio::spawn(async move {
-            tracing::info!("the grace period has ended, killing the VM");
+            tracing::info!("killing the VM");
             let Err(error) = manager.run(Command::Kill).await else {
                 return;
             };

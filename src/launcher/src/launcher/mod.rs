@@ -37,6 +37,8 @@ use lifetime_driver::LifetimeDriver;
 const FINAL_NOTIFICATION: Duration = Duration::from_secs(45);
 /// A virt-handler that has deleted the domain closes its notification socket, and knows how the VM ended.
 const FINAL_NOTIFICATION_DELETED: Duration = Duration::from_secs(5);
+/// A virt-handler that has given up the migration to this pod needs no notification, and closes its socket.
+const FINAL_NOTIFICATION_GIVEN_UP: Duration = Duration::from_millis(500);
 const FINAL_NOTIFICATION_STANDALONE: Duration = Duration::from_millis(500);
 /// For commands that are under way when the launcher ends. No step may wait long for a hung daemon: the whole end takes
 /// less than 3 s.
@@ -236,13 +238,18 @@ impl Launcher {
         let vm = Arc::clone(self.vm());
         let deadline = match standalone {
             true => FINAL_NOTIFICATION_STANDALONE,
-            false if self.vm().driver_state().deleted => FINAL_NOTIFICATION_DELETED,
+            false if vm.driver_state().given_up => FINAL_NOTIFICATION_GIVEN_UP,
+            false if vm.driver_state().deleted => FINAL_NOTIFICATION_DELETED,
             false => FINAL_NOTIFICATION,
         };
         self.vm().jobs.end(AbortReason::Exit).await;
         self.close().await;
-        if !self.vm().notifier.flush(deadline).await && !standalone {
-            tracing::warn!("the last notifications did not reach virt-handler");
+        tokio::select! {
+            told = vm.notifier.flush(deadline) => if !told && !standalone {
+                tracing::warn!("the last notifications did not reach virt-handler");
+            },
+            // A virt-handler that was away when the migration failed comes back, asks this, and then takes no notification.
+            () = vm.target_cleanup.notified() => {}
         }
         // Before the daemon ends, so that nothing connects to it again.
         self.vm().client.stop();

@@ -6,7 +6,8 @@
 //!      │ └─time is up─▶ exit 1│                        └──signal, time is up─▶ exit 0
 //!      ├─clean-up of a migration's target─▶ exit 0
 //!      └─signal─▶ exit 0      └─signal─▶ [stopping]: virt-handler, or else the launcher, asks the guest to power off;
-//!                                        QEMU is killed when the grace period ends ─▶ exit 0
+//!                                        QEMU is killed when the grace period ends, or at once while the VM is still
+//!                                        arriving from another pod ─▶ exit 0
 //! ```
 //!
 //! virt-handler controls a VM's end: it asks for the shutdown and deletes the domain, and the launcher waits for that.
@@ -40,7 +41,10 @@ pub(crate) enum Input {
     /// The domain's state.
     State(Phase),
     /// A termination signal.
-    Signal,
+    Signal {
+        /// A VM that is here has arrived, or booted here.
+        arrived: bool,
+    },
     /// Somebody asked the guest to power off.
     GuestAsked,
     /// virt-handler gives up the migration to this pod.
@@ -134,7 +138,7 @@ impl Lifetime {
         }
         match input {
             Input::State(state) => self.observe_state(state),
-            Input::Signal => self.observe_signal(),
+            Input::Signal { arrived } => self.observe_signal(arrived),
             Input::GuestAsked => {
                 self.guest_asked = true;
                 Vec::new()
@@ -173,9 +177,12 @@ impl Lifetime {
         steps
     }
 
-    fn observe_signal(&mut self) -> Vec<Step> {
+    /// A VM that is still arriving runs on at the source once its migration to this pod fails. With a graceful shutdown it
+    /// would arrive meanwhile, and be shut down.
+    fn observe_signal(&mut self, arrived: bool) -> Vec<Step> {
         match (self.stage, self.state) {
             (Stage::Stopping | Stage::Over, _) => Vec::new(),
+            (Stage::Watching, Phase::Active) if !arrived => self.kill(),
             (Stage::Watching, Phase::Active) => self.stop(),
             _ => self.exit(Ending::Clean),
         }
@@ -185,12 +192,14 @@ impl Lifetime {
     fn clean_up_target(&mut self, arrived: bool) -> Vec<Step> {
         match (self.stage, self.state) {
             (Stage::Waiting, _) => self.exit(Ending::UnusedTarget),
-            (Stage::Watching, Phase::Active) if !arrived => {
-                self.stage = Stage::Stopping;
-                vec![Step::Kill, Step::Arm(Timer::Grace, KILL_RETRY)]
-            }
+            (Stage::Watching, Phase::Active) if !arrived => self.kill(),
             _ => Vec::new(),
         }
+    }
+
+    fn kill(&mut self) -> Vec<Step> {
+        self.stage = Stage::Stopping;
+        vec![Step::Kill, Step::Arm(Timer::Grace, KILL_RETRY)]
     }
 
     fn stop(&mut self) -> Vec<Step> {

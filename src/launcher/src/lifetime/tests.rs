@@ -23,6 +23,7 @@ fn after(terms: Terms, inputs: &[Input]) -> (Lifetime, Vec<Step>) {
 const ACTIVE: Input = Input::State(Phase::Active);
 const DOWN: Input = Input::State(Phase::Down);
 const GONE: Input = Input::State(Phase::Gone);
+const SIGNAL: Input = Input::Signal { arrived: true };
 const DEFINED: Input = Input::State(Phase::Defined);
 
 fn clean() -> Vec<Step> {
@@ -46,6 +47,19 @@ fn unused_target_ends_cleanly_and_an_arrived_vm_goes_on() {
 }
 
 #[test]
+fn signal_to_a_target_ends_the_vm_that_has_not_arrived_and_asks_no_guest() {
+    let arriving = Input::Signal { arrived: false };
+    let (mut lifetime, steps) = after(TERMS, &[ACTIVE, arriving]);
+    assert_eq!(
+        steps,
+        [Step::Kill, Step::Arm(Timer::Grace, KILL_RETRY)],
+        "the source goes on"
+    );
+    assert_eq!(lifetime.observe(DOWN), clean());
+    assert_eq!(after(TERMS, &[arriving]).1, clean());
+}
+
+#[test]
 fn no_domain_in_time_is_a_failure_and_hooks_still_run() {
     let (_, steps) = after(TERMS, &[Input::Expired(Timer::Domain)]);
     assert_eq!(
@@ -59,8 +73,8 @@ fn no_domain_in_time_is_a_failure_and_hooks_still_run() {
 
 #[test]
 fn signal_without_a_domain_ends_at_once() {
-    assert_eq!(after(TERMS, &[Input::Signal]).1, clean());
-    assert_eq!(after(TERMS, &[DEFINED, Input::Signal]).1, clean());
+    assert_eq!(after(TERMS, &[SIGNAL]).1, clean());
+    assert_eq!(after(TERMS, &[DEFINED, SIGNAL]).1, clean());
 }
 
 #[test]
@@ -95,7 +109,7 @@ fn repeated_start_is_watched_again() {
 
 #[test]
 fn guest_is_asked_once_when_virt_handler_does_not_act() {
-    let (mut lifetime, steps) = after(TERMS, &[ACTIVE, Input::Signal]);
+    let (mut lifetime, steps) = after(TERMS, &[ACTIVE, SIGNAL]);
     assert_eq!(
         steps,
         [
@@ -104,11 +118,7 @@ fn guest_is_asked_once_when_virt_handler_does_not_act() {
             Step::Arm(Timer::Grace, TERMS.grace_period)
         ]
     );
-    assert_eq!(
-        lifetime.observe(Input::Signal),
-        [],
-        "the first signal counts"
-    );
+    assert_eq!(lifetime.observe(SIGNAL), [], "the first signal counts");
     assert_eq!(
         lifetime.observe(Input::Expired(Timer::Ask)),
         [Step::AskGuest]
@@ -123,13 +133,13 @@ fn launcher_does_not_ask_when_virt_handler_does() {
         TERMS,
         &[
             ACTIVE,
-            Input::Signal,
+            SIGNAL,
             Input::GuestAsked,
             Input::Expired(Timer::Ask),
         ],
     );
     assert_eq!(steps, []);
-    let (_, steps) = after(TERMS, &[ACTIVE, Input::GuestAsked, Input::Signal]);
+    let (_, steps) = after(TERMS, &[ACTIVE, Input::GuestAsked, SIGNAL]);
     assert_eq!(
         steps,
         [
@@ -141,17 +151,14 @@ fn launcher_does_not_ask_when_virt_handler_does() {
 
 #[test]
 fn standalone_launcher_asks_the_guest_at_once_and_waits_for_no_delete() {
-    let (_, steps) = after(ALONE, &[ACTIVE, Input::Signal]);
+    let (_, steps) = after(ALONE, &[ACTIVE, SIGNAL]);
     assert_eq!(steps[1], Step::AskGuest);
     assert_eq!(after(ALONE, &[ACTIVE, DOWN]).1, clean());
 }
 
 #[test]
 fn expired_grace_period_kills_repeatedly() {
-    let (mut lifetime, steps) = after(
-        TERMS,
-        &[ACTIVE, Input::Signal, Input::Expired(Timer::Grace)],
-    );
+    let (mut lifetime, steps) = after(TERMS, &[ACTIVE, SIGNAL, Input::Expired(Timer::Grace)]);
     assert_eq!(steps, [Step::Kill, Step::Arm(Timer::Grace, KILL_RETRY)]);
     assert_eq!(
         lifetime.observe(Input::Expired(Timer::Grace))[0],
@@ -175,7 +182,7 @@ fn any_input() -> impl Strategy<Value = Input> {
         Just(ACTIVE),
         Just(DOWN),
         Just(GONE),
-        Just(Input::Signal),
+        any::<bool>().prop_map(|arrived| Input::Signal { arrived }),
         Just(Input::GuestAsked),
         prop_oneof![
             Just(Timer::Domain),

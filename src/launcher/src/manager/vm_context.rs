@@ -133,6 +133,8 @@ pub struct DriverState {
     pub cloud_init: Option<CloudInitImage>,
     /// virt-handler has had the domain deleted.
     pub deleted: bool,
+    /// virt-handler has given up the migration to this pod, and forgets the domain.
+    pub given_up: bool,
     /// The VMI asks to pause guest agent probes.
     pub agent_probe_paused: bool,
     /// The guest's clock is being set.
@@ -188,6 +190,7 @@ impl VmContext {
             tracing::debug!(target, pod = self.pod_name, "clean-up of another pod");
             return;
         }
+        self.driver_state().given_up = true;
         self.target_cleanup.notify_one();
     }
 

@@ -1,5 +1,6 @@
 //! The connection to virt-handler's notification server.
 
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -44,10 +45,14 @@ impl SendError {
     pub(super) fn is_transient(&self) -> bool {
         match self {
             SendError::Connect { .. } | SendError::Version { .. } => true,
-            SendError::Call(status) => matches!(
-                status.code(),
-                Code::Unavailable | Code::DeadlineExceeded | Code::Aborted | Code::Cancelled
-            ),
+            SendError::Call(status) => match status.code() {
+                Code::Unavailable | Code::DeadlineExceeded | Code::Aborted | Code::Cancelled => {
+                    true
+                }
+                // Of a connection that broke during the call; what a server answers has no source.
+                Code::Unknown => status.source().is_some(),
+                _ => false,
+            },
             SendError::Refused(_) => false,
         }
     }

@@ -17,6 +17,8 @@ use super::*;
 /// A virt-handler that records its notifications.
 #[derive(Clone, Default)]
 struct Handler {
+    /// It takes a notification and never answers.
+    is_stalled: bool,
     notifications: Arc<Mutex<Vec<String>>>,
     failures: Arc<Mutex<Vec<Status>>>,
 }
@@ -66,7 +68,11 @@ impl Notify for Handler {
     ) -> Result<Response<Answer>, Status> {
         let request = request.into_inner();
         let json = String::from_utf8(request.domain_json).unwrap();
-        self.record(format!("{} {json}", request.event_type))
+        let answer = self.record(format!("{} {json}", request.event_type));
+        if self.is_stalled {
+            std::future::pending::<()>().await;
+        }
+        answer
     }
 
     async fn handle_k8s_event(
@@ -136,6 +142,36 @@ async fn transient_errors_reconnect_and_refusals_are_not_repeated() {
     assert!(notifier.flush(SOON).await);
     // The first is tried twice and then refused for good; the others go through.
     assert_eq!(handler.notifications(), ["MODIFIED 2", "MODIFIED 3"]);
+}
+
+/// tonic calls a connection that breaks during a call an unknown error.
+#[tokio::test]
+async fn notification_is_sent_again_when_virt_handler_ends_before_it_answers() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("s");
+    let first = Handler {
+        is_stalled: true,
+        ..Handler::default()
+    };
+    let process = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    {
+        let _entered = process.enter();
+        first.serve(&socket);
+    }
+    let notifier = notifier(&socket);
+    notifier.domain_event(EventType::Modified, false, b"1".to_vec());
+    while first.notifications().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    std::fs::remove_file(&socket).unwrap();
+    let second = Handler::default();
+    second.serve(&socket);
+    process.shutdown_background();
+    assert!(notifier.flush(SOON).await);
+    assert_eq!(second.notifications(), ["MODIFIED 1"]);
 }
 
 #[tokio::test]

@@ -82,6 +82,8 @@ pub(crate) enum Victim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Kill(Side, Victim),
+    /// SIGTERM to the launcher, as when its pod is deleted.
+    Terminate(Side),
     /// SIGSTOP, and SIGCONT after milliseconds.
     Hang(Side, Victim, u64),
     /// The connections between the pods are closed, and none is accepted any more.

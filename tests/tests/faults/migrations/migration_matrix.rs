@@ -1,7 +1,7 @@
 //! The migration rows. A row: name, moment, faults, where the VM runs in the end.
 
 use super::matrix_row::Fault::{
-    Cancel, CleanUp, CutProxies, Hang, Kill, OtherUid, RepeatUid, RestartVirtHandler,
+    Cancel, CleanUp, CutProxies, Hang, Kill, OtherUid, RepeatUid, RestartVirtHandler, Terminate,
 };
 use super::matrix_row::Moment::{Ended, Prepared, Requested, Resumed, ShortTransfer, Transfer};
 use super::matrix_row::Outcome::{Either, Nowhere, OnSource, OnTarget};
@@ -33,6 +33,12 @@ pub(crate) const MIGRATIONS: &[MigrationRow] = &[
     row("source's QEMU killed", Transfer, &[Kill(Source, Qemu)], Nowhere),
     row("source's pod killed", Transfer, &[Kill(Source, Pod)], Nowhere),
     row("source's pod killed", Resumed, &[Kill(Source, Pod)], OnTarget),
+
+    // ---- a pod is deleted ------------------------------------------------------------------------------------------
+    row("target told to end", Transfer, &[Terminate(Other)], OnSource),
+    row("target told to end", Prepared, &[Terminate(Other)], OnSource),
+    row("clean-up after virt-handler was away", Transfer,
+        &[Kill(Other, Qemu), RestartVirtHandler(Other), CleanUp], OnSource),
 
     // ---- something hangs, or the way is cut ------------------------------------------------------------------------
     row("target's daemon hung 3 s", ShortTransfer, &[Hang(Other, Daemon, 3000)], OnTarget),

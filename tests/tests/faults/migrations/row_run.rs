@@ -196,6 +196,7 @@ impl Trial {
         let (uid, next, vmi) = (self.uid(), self.next_uid(), self.vmi()?.clone());
         match fault {
             Fault::Kill(side, victim) => self.signal(side, victim, Signal::KILL),
+            Fault::Terminate(side) => self.signal(side, Victim::Launcher, Signal::TERM),
             Fault::Hang(side, victim, millis) => {
                 self.signal(side, victim, Signal::STOP)?;
                 tokio::time::sleep(Duration::from_millis(millis)).await;
