@@ -1,5 +1,9 @@
 //! Disks whose claims have grown: the sizes that they can take, before the VM starts and while it runs.
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(crate) mod tests;
+
 use kubevirt_api::vmi::Vmi;
 
 use crate::disk_backend::DiskBackend;

@@ -27,17 +27,12 @@ fn wishing(list: &str, placeholder: &str) -> Vec<u8> {
     fixture::misbehaving_hook_with(placeholder, &padded)
 }
 
-async fn with(dirs: &HookDirs, config: CollectConfig) -> Result<Chain, CollectError> {
-    let _ = dirs;
-    collect(config).await
-}
-
 /// A chain of one hook with this `hook.yaml`.
 async fn ruled(module: &[u8], yaml: &str) -> Result<Chain, CollectError> {
     let dirs = HookDirs::new();
     dirs.put_old("h", "hook.yaml", yaml.as_bytes());
     dirs.put_old("h", "odd.wasm", module);
-    with(&dirs, dirs.config(1)).await
+    collect(dirs.config(1)).await
 }
 
 async fn odd(yaml: &str) -> Chain {

@@ -5,7 +5,7 @@
 //! libvirt's own numbers that way.
 //!
 //! - [`HypervisorConnection`] is a connection, [`Domain`] one domain of it. [`connect`] gives the real ones,
-//!   [`fake`] a stateful daemon in memory; one contract (`tests/support`) is checked on both.
+//!   [`fake`] a stateful daemon in memory; one contract (`tests/driver_contract`) is checked on both.
 //! - One thread, `libvirt-events`, runs libvirt's default event loop from the first [`connect`]
 //!   to the end of the process; [`Event`]s arrive on it.
 //! - libvirt's callbacks are given numbers, never pointers to memory (`ffi::callback_registry` has
@@ -44,8 +44,8 @@ pub mod fake;
 pub use agent::Agent;
 pub use backups_and_checkpoints::Checkpoints;
 pub use definition::{Affect, Definition, FilePolicy, UndefineOptions, XmlKind};
-pub use dirty_rate::DirtyRate;
 pub use devices::Devices;
+pub use dirty_rate::DirtyRate;
 pub use disks::{BlockInfo, BlockSize, Blocks, DiskFault};
 pub use domain::Domain;
 pub use domain_state::{DomainState, Reason, State};

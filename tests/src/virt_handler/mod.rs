@@ -22,8 +22,8 @@ use tonic::transport::Server;
 pub use commands::{Answer, Commands};
 pub(crate) use commands::{COMMAND, DeadlineClient, FREEZE, QUERY};
 pub use controller::{
-    Decision, DomainFacts, DomainGrace, LauncherState, Phase, Settings, Step, StepEntry, VmiFacts,
-    decide, is_early_delete, next_phase,
+    Decision, DomainGrace, LauncherState, NotifiedDomain, Phase, Settings, Step, StepEntry,
+    VmiFacts, decide, is_early_delete, next_phase,
 };
 
 use controller::{Steps, VmController};

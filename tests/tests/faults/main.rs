@@ -7,16 +7,16 @@
 #![allow(clippy::print_stdout)]
 
 mod expectations;
+mod fault_matrix;
 mod foreign_clients;
 mod hotplug_calls;
 mod leaks;
+mod matrix_runner;
+mod matrix_vocabulary;
 mod migrations;
 mod notify_proxy;
-mod matrix_row;
-mod matrix_runner;
+mod row_steps;
 mod stalled_client;
-mod row_run;
-mod fault_matrix;
 mod test_vm;
 
 use std::process::ExitCode;

@@ -14,8 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tests::export_server::ExportServer;
-use tests::launcher_fixture::{BOOT, EVENT, READY};
 use tests::guest_image::Guest;
+use tests::launcher_fixture::{BOOT, EVENT, READY};
 use tests::pod::{LauncherUser, Pod, Process};
 use tests::virt_handler::{Answer, Commands, Event, VirtHandler};
 use tests::vmi_builder::Vmi;
@@ -23,8 +23,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
 use crate::hotplug_calls;
+use crate::matrix_vocabulary::{Call, Phase, Program, ProxyMode, Setup};
 use crate::notify_proxy::NotifyProxy;
-use crate::matrix_row::{Call, Phase, Program, ProxyMode, Setup};
 use crate::stalled_client::StalledClient;
 
 /// The guest's shell runs a line within this time, also on a busy machine.

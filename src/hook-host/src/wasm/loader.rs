@@ -18,7 +18,7 @@ use super::engine_config::{self, EngineRole, TargetMachine};
 use super::epoch::EpochTicker;
 use super::error::LoadError;
 use super::guest_call;
-use super::module::{CodeOrigin, Module, ModuleInfo};
+use super::loaded_module::{CodeOrigin, Module, ModuleInfo};
 use super::module_file::ModuleFile;
 use super::module_snapshot::ModuleSnapshot;
 use super::precompiled_dirs::PrecompiledDirs;

@@ -22,8 +22,8 @@ mod guest_call;
 mod hook_body;
 mod hook_log;
 mod limiter;
+mod loaded_module;
 mod loader;
-mod module;
 mod module_call;
 mod module_file;
 mod module_snapshot;
@@ -37,14 +37,14 @@ mod wit_versions;
 
 use std::path::PathBuf;
 
-pub use crate::module_digest::DigestPin;
 pub use crate::fixed_clock_and_random::Determinism;
+pub use crate::module_digest::DigestPin;
 pub use compile::CompileError;
 pub use compile_child::compile_child;
 pub use component_interfaces::{ComponentInterfaces, Interface};
 pub use error::LoadError;
+pub use loaded_module::{CodeOrigin, Module};
 pub use loader::{LoadOptions, Loader};
-pub use module::{CodeOrigin, Module};
 pub use module_call::{Answer, Call, CallContext, CallError, CallReport};
 pub(crate) use module_snapshot::ModuleSnapshot;
 pub use precompile::{PrecompileError, Precompiled, precompile};

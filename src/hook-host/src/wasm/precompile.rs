@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use super::artifact_cache::{self, engine_key};
 use super::error::LoadError;
 use super::file_digest;
+use super::loaded_module::Module;
 use super::loader::{LoadOptions, Loader};
-use super::module::Module;
 
 /// A module compiled for an image.
 #[derive(Clone)]

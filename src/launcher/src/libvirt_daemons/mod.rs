@@ -19,7 +19,7 @@ mod firmware_log;
 mod log_filters;
 mod log_limit;
 mod log_lines;
-mod qemu_capability_probes;
+mod orphaned_capability_probes;
 mod qemu_log;
 mod qemu_log_takeover;
 mod rotating_file;

@@ -15,7 +15,7 @@
 //! # Ok::<(), libvirt::Error>(())
 //! ```
 //! Events are delivered on the thread of the call that causes them, before it returns. The same
-//! contract (`tests/support`) is checked on this daemon, on libvirt's test driver and on real QEMU.
+//! contract (`tests/driver_contract`) is checked on this daemon, on libvirt's test driver and on real QEMU.
 
 mod backup;
 mod connection;
@@ -28,7 +28,6 @@ mod domain_handle;
 mod incoming_migration;
 mod invalid_operation;
 mod launch_security;
-mod launch_security_state;
 mod memory_dump;
 mod migration;
 mod qemu_monitor;

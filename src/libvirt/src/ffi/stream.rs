@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use virt_sys as sys;
 
 use super::call::{check_pointer, last_error};
-use super::connection::Connection;
+use super::open_connection::Connection;
 use crate::error::{Error, Result, code, origin};
 
 /// The most that libvirt puts into one message of a stream.

@@ -9,10 +9,10 @@
 //! Everything that needs a node is left out: mounts, cgroups, networks, migrations, hotplug.
 
 mod cluster;
-mod domain_facts;
 mod grace_period;
 mod informer;
 mod launcher_clients;
+mod notified_domain;
 mod reconcile;
 mod rules;
 #[cfg(test)]
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-pub use domain_facts::{DomainFacts, DomainGrace};
+pub use notified_domain::{DomainGrace, NotifiedDomain};
 pub use rules::{Decision, LauncherState, Phase, VmiFacts, decide, is_early_delete, next_phase};
 pub(super) use step_log::Steps;
 pub use step_log::{Step, StepEntry};

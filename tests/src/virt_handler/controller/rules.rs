@@ -9,8 +9,8 @@
 
 use std::time::Duration;
 
-use super::domain_facts::DomainFacts;
 use super::grace_period::{GraceLeft, grace_left};
+use super::notified_domain::NotifiedDomain;
 
 /// A VMI's phase, as far as virt-handler sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ pub enum Decision {
 /// Decides from the VMI (`None` if the cluster no longer has it) and the last notified domain.
 pub fn decide(
     vmi: Option<&VmiFacts>,
-    domain: Option<&DomainFacts>,
+    domain: Option<&NotifiedDomain>,
     launcher: LauncherState,
     now: i64,
 ) -> Decision {
@@ -98,7 +98,7 @@ pub fn decide(
         return Decision::Delete;
     }
     let deleting = vmi.is_some_and(|vmi| vmi.deleting);
-    if !deleting && domain.is_some_and(DomainFacts::is_migrating) {
+    if !deleting && domain.is_some_and(NotifiedDomain::is_migrating) {
         return Decision::Ignore;
     }
     if domain.is_some_and(|domain| domain.status == "Unknown") {
@@ -106,8 +106,9 @@ pub fn decide(
     }
     let phase = vmi.map(|vmi| vmi.phase);
     let is_final = phase.is_some_and(Phase::is_final);
-    let alive = domain.is_some_and(DomainFacts::is_alive);
-    let asked_to_end = domain.is_some_and(DomainFacts::is_marked) && phase == Some(Phase::Running);
+    let alive = domain.is_some_and(NotifiedDomain::is_alive);
+    let asked_to_end =
+        domain.is_some_and(NotifiedDomain::is_marked) && phase == Some(Phase::Running);
     let to_end = asked_to_end || vmi.is_none() || deleting;
     if to_end && alive {
         return end(vmi, domain, now);
@@ -126,7 +127,7 @@ pub fn decide(
 }
 
 /// Ends a domain that is alive: asks the guest while grace period is left, then kills it.
-fn end(vmi: Option<&VmiFacts>, domain: Option<&DomainFacts>, now: i64) -> Decision {
+fn end(vmi: Option<&VmiFacts>, domain: Option<&NotifiedDomain>, now: i64) -> Decision {
     let domain_grace = domain.and_then(|domain| domain.grace.as_ref());
     if domain_grace.is_none_or(|grace| grace.seconds == 0) {
         return Decision::Kill;
@@ -148,7 +149,11 @@ fn end(vmi: Option<&VmiFacts>, domain: Option<&DomainFacts>, now: i64) -> Decisi
 }
 
 /// The phase that follows from the domain.
-pub fn next_phase(vmi: &VmiFacts, domain: Option<&DomainFacts>, launcher: LauncherState) -> Phase {
+pub fn next_phase(
+    vmi: &VmiFacts,
+    domain: Option<&NotifiedDomain>,
+    launcher: LauncherState,
+) -> Phase {
     let Some(domain) = domain.filter(|domain| !domain.deleted) else {
         return match vmi.phase {
             Phase::Scheduled if launcher == LauncherState::Unresponsive => Phase::Failed,
@@ -175,14 +180,14 @@ pub fn next_phase(vmi: &VmiFacts, domain: Option<&DomainFacts>, launcher: Launch
 /// Whether a Delete would hit a VM that nobody has ended: not the user, not the pod's end, not the guest.
 pub fn is_early_delete(
     vmi: Option<&VmiFacts>,
-    domain: Option<&DomainFacts>,
+    domain: Option<&NotifiedDomain>,
     launcher: LauncherState,
 ) -> bool {
     let Some(vmi) = vmi else {
         return false;
     };
     let migrated = domain.is_some_and(|domain| domain.is("Shutoff", "Migrated"));
-    let asked_to_end = domain.is_some_and(DomainFacts::is_marked);
+    let asked_to_end = domain.is_some_and(NotifiedDomain::is_marked);
     let ended = vmi.phase.is_final() || next_phase(vmi, domain, launcher).is_final();
     !(vmi.deleting || migrated || asked_to_end || ended)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::domain_facts::{DomainFacts, DomainGrace};
+use super::notified_domain::{DomainGrace, NotifiedDomain};
 use super::rules::{Decision, LauncherState, Phase, VmiFacts, decide, is_early_delete, next_phase};
 
 use Decision::{AwaitShutdown, CleanUpStale, Delete, Ignore, Kill, Nothing, Sync};
@@ -28,9 +28,9 @@ fn deleting(phase: Phase) -> VmiFacts {
 }
 
 /// `Status/Reason` of a domain whose guest has 30 seconds.
-fn domain(state: &str) -> DomainFacts {
+fn domain(state: &str) -> NotifiedDomain {
     let (status, reason) = state.split_once('/').unwrap_or((state, ""));
-    DomainFacts {
+    NotifiedDomain {
         uid: "u".into(),
         status: status.into(),
         reason: reason.into(),
@@ -40,7 +40,7 @@ fn domain(state: &str) -> DomainFacts {
             begin: None,
             marked: false,
         }),
-        ..DomainFacts::default()
+        ..NotifiedDomain::default()
     }
 }
 
@@ -53,7 +53,7 @@ fn shutdown(seconds: u64) -> Decision {
 /// The VMI, the domain, the decision, and the VMI's next phase.
 type Row = (
     Option<VmiFacts>,
-    Option<DomainFacts>,
+    Option<NotifiedDomain>,
     Decision,
     Option<Phase>,
 );
@@ -66,7 +66,7 @@ fn check(rows: &[Row]) {
         let decided = decide(vmi, domain, Responsive, NOW);
         let next = vmi.map(|vmi| next_phase(vmi, domain, Responsive));
         if decided != *decision || next != *phase {
-            let at = format!("{vmi:?} {:?}", domain.map(DomainFacts::state));
+            let at = format!("{vmi:?} {:?}", domain.map(NotifiedDomain::state));
             wrong += &format!("{at}: {decided:?} {next:?}, not {decision:?} {phase:?}\n");
         }
     }
@@ -112,7 +112,7 @@ fn decisions_and_phases_when_the_guest_powers_off() {
         // A running domain disappeared without a notification.
         (Some(vmi(Running)), None, Nothing, Some(Failed)),
     ]);
-    let without_acpi = DomainFacts {
+    let without_acpi = NotifiedDomain {
         acpi: false,
         ..domain("Shutoff/Destroyed")
     };
@@ -163,7 +163,7 @@ fn decisions_and_phases_when_the_user_deletes_the_vmi() {
             grace_period: own,
             ..deleting(Running)
         };
-        let domain = DomainFacts {
+        let domain = NotifiedDomain {
             grace,
             ..domain("Running/Unknown")
         };
@@ -187,7 +187,7 @@ fn decisions_and_phases_when_the_user_deletes_the_vmi() {
 
 #[test]
 fn decisions_and_phases_when_the_pod_is_deleted() {
-    let marked = |state: &str| DomainFacts {
+    let marked = |state: &str| NotifiedDomain {
         grace: Some(DomainGrace {
             seconds: 30,
             begin: None,
@@ -220,11 +220,11 @@ fn decisions_and_phases_when_the_pod_is_deleted() {
 
 #[test]
 fn a_domain_of_another_uid_is_stale() {
-    let other = |uid: &str| DomainFacts {
+    let other = |uid: &str| NotifiedDomain {
         uid: uid.into(),
         ..domain("Running/Unknown")
     };
-    let gone = DomainFacts {
+    let gone = NotifiedDomain {
         deleted: true,
         ..other("")
     };
@@ -274,7 +274,7 @@ fn a_migration_is_ignored_unless_the_vmi_is_deleted() {
         assert_eq!(decided(&vmi(Running)), Ignore, "{state}");
         assert_eq!(decided(&deleting(Running)), shutdown(5), "{state}");
     }
-    let migrating = DomainFacts {
+    let migrating = NotifiedDomain {
         migrating: true,
         ..domain("Running/Unknown")
     };
@@ -284,7 +284,7 @@ fn a_migration_is_ignored_unless_the_vmi_is_deleted() {
 
 #[test]
 fn a_delete_is_early_if_nobody_ended_the_vm() {
-    let marked = DomainFacts {
+    let marked = NotifiedDomain {
         grace: Some(DomainGrace {
             marked: true,
             ..DomainGrace::default()

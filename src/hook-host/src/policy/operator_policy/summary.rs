@@ -6,10 +6,9 @@ mod tests;
 
 use std::time::Duration;
 
-use super::OperatorPolicy;
-use super::hook_yaml::Point;
-use super::operator_policy::{Allow, Content, Digests, Rule, Sidecars};
-use super::yaml_values::{Dangerous, Located};
+use super::{Allow, Content, Digests, OperatorPolicy, Rule, Sidecars};
+use crate::policy::hook_yaml::Point;
+use crate::policy::yaml_values::{Dangerous, Located};
 use crate::{FailurePolicy, HookPoint, PodPattern};
 
 /// What a policy allows, a line each.

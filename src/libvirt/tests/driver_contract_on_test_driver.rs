@@ -4,8 +4,8 @@
 
 mod driver_contract;
 
-use libvirt::{StartOptions, Version, code};
 use driver_contract::domain_contract::{self, Driver};
+use libvirt::{StartOptions, Version, code};
 
 const XML: &str = "<domain type='test'>
   <name>default_vm</name>

@@ -43,7 +43,7 @@ pub(crate) fn embedded(tree: &Path, out: &Path) -> Result<Embedded> {
     reduce(&mut root, &needed, &members)?;
     write(&mut embedded, out, Path::new("Cargo.toml"), &root)?;
     embedded.add(&tree.join("LICENSE"), "LICENSE".into());
-    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("build/README.md");
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("build/sdk_readme.md");
     embedded.add(&readme, "README.md".into());
     embedded.watched.push(tree.join("Cargo.toml"));
     embedded.watched.push(tree.join("Cargo.lock"));
@@ -110,7 +110,10 @@ fn inherited(table: &dyn TableLike) -> Vec<String> {
 
 /// Leaves of the workspace's manifest what these members inherit.
 fn reduce(root: &mut DocumentMut, needed: &BTreeSet<String>, members: &[PathBuf]) -> Result<()> {
-    let mut list: Vec<_> = members.iter().filter_map(|crate_path| crate_path.to_str()).collect();
+    let mut list: Vec<_> = members
+        .iter()
+        .filter_map(|crate_path| crate_path.to_str())
+        .collect();
     list.sort_unstable();
     let workspace = root["workspace"]
         .as_table_mut()
@@ -124,7 +127,12 @@ fn reduce(root: &mut DocumentMut, needed: &BTreeSet<String>, members: &[PathBuf]
     Ok(())
 }
 
-fn write(embedded: &mut Embedded, out: &Path, embedded_path: &Path, manifest: &DocumentMut) -> Result<()> {
+fn write(
+    embedded: &mut Embedded,
+    out: &Path,
+    embedded_path: &Path,
+    manifest: &DocumentMut,
+) -> Result<()> {
     let path = out.join("sdk").join(embedded_path);
     fs::create_dir_all(path.parent().unwrap_or(out))?;
     fs::write(&path, manifest.to_string())?;

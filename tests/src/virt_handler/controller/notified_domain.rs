@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// The fields of one notification.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct DomainFacts {
+pub struct NotifiedDomain {
     /// The VMI's UID in KubeVirt's metadata.
     pub uid: String,
     /// The object has a deletion timestamp, by which the launcher says that the domain is gone.
@@ -36,14 +36,14 @@ pub struct DomainGrace {
     pub marked: bool,
 }
 
-impl DomainFacts {
+impl NotifiedDomain {
     /// Reads KubeVirt's JSON of a domain.
-    pub fn read(domain: &Value) -> DomainFacts {
+    pub fn read(domain: &Value) -> NotifiedDomain {
         let (spec, status) = (&domain["Spec"], &domain["Status"]);
         let metadata = &spec["Metadata"]["KubeVirt"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let migration = &metadata["Migration"];
-        DomainFacts {
+        NotifiedDomain {
             uid: text(&metadata["UID"]),
             deleted: !domain["ObjectMeta"]["deletionTimestamp"].is_null(),
             status: text(&status["Status"]),
@@ -132,7 +132,7 @@ mod tests {
             },
             "Status": {"Status": "Paused", "Reason": "StartingUp"},
         });
-        let facts = DomainFacts::read(&running);
+        let facts = NotifiedDomain::read(&running);
         assert!(facts.acpi && facts.agent_connected && facts.is_marked() && facts.is_alive());
         assert!(
             facts.is_migrating(),
@@ -149,9 +149,9 @@ mod tests {
             "Spec": {"Metadata": {"KubeVirt": {"UID": "", "GracePeriod": null}}},
             "Status": {"Status": "NoState", "Reason": "NonExistent"},
         });
-        let facts = DomainFacts::read(&gone);
+        let facts = NotifiedDomain::read(&gone);
         assert!(facts.deleted && facts.grace.is_none() && facts.uid.is_empty() && !facts.acpi);
         assert_eq!(facts.state(), "NoState/NonExistent (gone)");
-        assert!(!DomainFacts::read(&Value::Null).is_alive());
+        assert!(!NotifiedDomain::read(&Value::Null).is_alive());
     }
 }

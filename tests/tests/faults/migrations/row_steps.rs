@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use tests::binaries::target_dir;
-use tests::launcher_fixture::{BOOT, LauncherFixture, PreparedPod};
 use tests::install_hooks;
+use tests::launcher_fixture::{BOOT, LauncherFixture, PreparedPod};
 use tests::migration::{
     MIGRATION, MigrationPods, Proxies, SOURCE_POD, TARGET_POD, has_ended, migrating, migration_of,
     prepare_pod, stock_options,
@@ -18,7 +18,9 @@ use tests::sidecar_server::Sidecar as GrpcSidecar;
 use tests::virt_handler::{Answer, Event};
 use tests::vmi_builder::Vmi;
 
-use super::matrix_row::{Fault, MigrationRow, Moment, Refusal, Side, Sidecar, Target, Victim};
+use super::matrix_vocabulary::{
+    Fault, MigrationRow, Moment, Refusal, Side, Sidecar, Target, Victim,
+};
 use super::sidecars;
 
 /// So slow that the migration lasts longer than a row.

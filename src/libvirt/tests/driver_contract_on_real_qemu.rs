@@ -15,13 +15,13 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
+use driver_contract::domain_contract::{self, Driver};
+use driver_contract::memory_dump_contract;
+use driver_contract::{Recorder, wait_until};
 use libvirt::{
     BlockSize, CloseReason, DestroyMode, Domain, DomainState, Event, HypervisorConnection,
     LifecycleEvent, Reason, StartOptions, State, UndefineOptions,
 };
-use driver_contract::domain_contract::{self, Driver};
-use driver_contract::memory_dump_contract;
-use driver_contract::{Recorder, wait_until};
 
 const UID: u32 = 107;
 const XML: &str = "<domain type='qemu'>

@@ -8,14 +8,14 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use driver_contract::domain_contract::{self, Driver, NAME};
+use driver_contract::memory_dump_contract;
+use driver_contract::{Recorder, SharedDomain, wait_until};
 use libvirt::fake::{Call, FakeDaemon, MigrationPlan};
 use libvirt::{
     BlockInfo, BlockSize, CloseReason, DomainState, Event, JobOperation, MigrationFlags,
     MigrationRequest, Reason, ShutdownMode, StartOptions, State, code,
 };
-use driver_contract::domain_contract::{self, Driver, NAME};
-use driver_contract::memory_dump_contract;
-use driver_contract::{Recorder, SharedDomain, wait_until};
 
 const XML: &str = "<domain type='kvm'>\n  <name>default_vm</name>\n</domain>";
 

@@ -4,8 +4,8 @@
 #![allow(clippy::print_stdout, reason = "so a build script talks to Cargo")]
 
 mod embedded_files;
-mod sdk;
 mod sdk_lock_file;
+mod sdk_source_tree;
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     templates.watched.push(tree.join(WIT));
     fs::write(out.join("templates.rs"), templates.source())?;
 
-    let sdk = sdk::embedded(tree, &out)?;
+    let sdk = sdk_source_tree::embedded(tree, &out)?;
     fs::write(out.join("sdk.rs"), sdk.source())?;
     fs::write(out.join("Cargo.lock"), sdk_lock_file::of_sdk(tree)?)?;
     println!(

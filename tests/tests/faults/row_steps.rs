@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use tokio::task::JoinHandle;
 
 use crate::foreign_clients;
-use crate::matrix_row::{Call, Program, ProxyMode, Step, millis};
+use crate::matrix_vocabulary::{Call, Program, ProxyMode, Step, millis};
 use crate::stalled_client::StalledClient;
 use crate::test_vm::{TestVm, ask};
 
