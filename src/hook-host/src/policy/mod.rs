@@ -14,7 +14,7 @@
 //! `dangerous` in [`OperatorPolicy`]), and read no directory. A module that declares no wishes at all
 //! may change nothing of the domain, unless its `hook.yaml` names paths for it.
 
-mod grant;
+mod domain_grant;
 mod hook_settings;
 mod hook_yaml;
 mod kubevirt_plugin_sidecars;
@@ -35,7 +35,7 @@ pub use pattern_subset::names_dangerous;
 pub use strict_yaml::{PolicyError, PolicySource};
 pub use version_requirements::{HostVersions, Requirement, UnknownVersion};
 
-pub(crate) use grant::{Grant, GrantRefusal, Layer, NotGranted};
+pub(crate) use domain_grant::{Grant, GrantRefusal, Layer, NotGranted};
 pub(crate) use hook_settings::{admit, resolve, resolve_sidecar};
 pub(crate) use hook_yaml::FILE as HOOK_YAML;
 pub(crate) use hook_yaml::{MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT};

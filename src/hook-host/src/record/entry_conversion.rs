@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::format::{
+use super::reader::{self, ReadError};
+use super::record_json_format::{
     GrantEntry, HookEntry, HookPayload, InvocationEntry, LimitsUsed, LogEntry, MAX_LAYERS,
     MAX_PATTERNS, Output, Record, VERSION,
 };
-use super::reader::{self, ReadError};
 use crate::description::domain_pattern;
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook::{HookInfo, HookKind};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::format::Record;
+use super::record_json_format::Record;
 use super::redaction;
 use super::run_evidence::RunEvidence;
 use crate::Run;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::artifact_cache::ArtifactError;
-use super::compile::CompileError;
+use super::compile_module::CompileError;
 use super::module_call::CallError;
 use super::preflight::Flaw;
 use super::wit_versions::LinkError;

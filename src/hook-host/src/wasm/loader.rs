@@ -13,9 +13,9 @@ use wasmtime::component::{Component, Linker};
 
 use super::Compiler;
 use super::artifact_cache::{self, ArtifactCache, ArtifactError, artifact_name};
-use super::compile::{self, CompileError, CompileJob};
+use super::compile_module::{self, CompileError, CompileJob};
 use super::engine_config::{self, EngineRole, TargetMachine};
-use super::epoch::EpochTicker;
+use super::epoch_thread::EpochTicker;
 use super::error::LoadError;
 use super::guest_call;
 use super::loaded_module::{CodeOrigin, Module, ModuleInfo};
@@ -268,7 +268,7 @@ impl Loader {
         };
         let started = Instant::now();
         let compiling = async {
-            let compiled = compile::compile(&options.compiler, job, &options.limits).await;
+            let compiled = compile_module::compile(&options.compiler, job, &options.limits).await;
             (compiled, started.elapsed())
         };
         let ((compiled, took), load_context) =

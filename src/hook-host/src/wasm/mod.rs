@@ -9,25 +9,25 @@
 //! advances only while a call is in flight.
 
 mod artifact_cache;
-mod compile;
 mod compile_child;
 mod compile_child_confinement;
+mod compile_module;
 mod component_interfaces;
 mod engine_config;
-mod epoch;
+mod epoch_thread;
 mod error;
 mod file_digest;
 mod file_trust;
 mod guest_call;
 mod hook_body;
 mod hook_log;
-mod limiter;
 mod loaded_module;
 mod loader;
+mod memory_limiter;
 mod module_call;
 mod module_file;
 mod module_snapshot;
-mod precompile;
+mod precompile_for_image;
 mod precompiled_dirs;
 mod preflight;
 mod shared_engine;
@@ -39,15 +39,15 @@ use std::path::PathBuf;
 
 pub use crate::fixed_clock_and_random::Determinism;
 pub use crate::module_digest::DigestPin;
-pub use compile::CompileError;
 pub use compile_child::compile_child;
+pub use compile_module::CompileError;
 pub use component_interfaces::{ComponentInterfaces, Interface};
 pub use error::LoadError;
 pub use loaded_module::{CodeOrigin, Module};
 pub use loader::{LoadOptions, Loader};
 pub use module_call::{Answer, Call, CallContext, CallError, CallReport};
 pub(crate) use module_snapshot::ModuleSnapshot;
-pub use precompile::{PrecompileError, Precompiled, precompile};
+pub use precompile_for_image::{PrecompileError, Precompiled, precompile};
 pub use precompiled_dirs::precompiled_dirs;
 pub use wit_versions::LinkError;
 pub use wit_versions::package_version;

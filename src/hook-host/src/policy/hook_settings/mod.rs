@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::grant::Grant;
+use super::domain_grant::Grant;
 use super::hook_yaml::HookYaml;
 use super::module_signature::ModuleSignature;
 use super::operator_policy::{Allow, OperatorPolicy, Sidecars};

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::HookPoint;
-use crate::policy::grant::Layer;
+use crate::policy::domain_grant::Layer;
 
 const PLAIN: &str = r#"{"hookPoints":[{"name":"OnDefineDomain","priority":1},{"name":"Shutdown"}],
     "wishes":{"paths":["/domain/title","/domain/sysinfo/**"],"config":["key"]}}"#;

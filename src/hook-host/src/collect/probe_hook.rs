@@ -11,8 +11,8 @@ use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use futures_util::future::BoxFuture;
 use tokio::sync::Semaphore;
 
+use super::list_hooks_directory::{HookFileKind, HookId};
 use super::readiness::ProbeAttempt;
-use super::scan::{HookFileKind, HookId};
 use super::{CollectConfig, hook_path};
 use crate::hook::{Hook, HookInfo, HookKind};
 use crate::kubevirt_plugins::{LoadModule, ModuleFile};

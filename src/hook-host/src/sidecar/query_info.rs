@@ -6,7 +6,7 @@ use std::time::Duration;
 use proto::hooks::info::info_client::InfoClient;
 use proto::hooks::info::{InfoParams, InfoResult};
 
-use super::dial;
+use super::dial_unix_socket;
 use super::protocol_version::Version;
 use super::sidecar_call::Sidecar;
 use crate::printable::printable;
@@ -34,9 +34,9 @@ pub(crate) enum InfoError {
 
 /// Dials a socket and calls Info.
 pub(crate) async fn query_info(socket: &Path) -> Result<Sidecar, InfoError> {
-    let stream = dial::connect(socket)
+    let stream = dial_unix_socket::connect(socket)
         .await
-        .map_err(|e| InfoError::NotReady(dial::error_text(&e)))?;
+        .map_err(|e| InfoError::NotReady(dial_unix_socket::error_text(&e)))?;
     let info = tokio::time::timeout(INFO_DEADLINE, call_info(stream)).await;
     let info =
         info.map_err(|_| InfoError::Unusable(format!("no answer to Info in {INFO_DEADLINE:?}")))??;
@@ -64,7 +64,7 @@ pub(crate) async fn query_info(socket: &Path) -> Result<Sidecar, InfoError> {
 
 async fn call_info(stream: tokio::net::UnixStream) -> Result<InfoResult, InfoError> {
     let unusable = |text: String| InfoError::Unusable(format!("Info failed: {text}"));
-    let channel = dial::channel(stream)
+    let channel = dial_unix_socket::channel(stream)
         .await
         .map_err(|error| unusable(error.to_string()))?;
     let mut client = InfoClient::new(channel).max_decoding_message_size(MAX_INFO);
