@@ -11,8 +11,8 @@ use kubevirt_api::domain_metadata::KubeVirtMetadata;
 use kubevirt_api::domain_state::{LifeCycle, reason};
 use libvirt::{DomainState, Reason, State, XmlKind};
 
-use super::connection::Session;
 use super::domain_handle::DomainHandle;
+use super::reconnecting_connection::Session;
 use crate::blocking::NoAnswer;
 
 /// The name of the guest agent's channel.

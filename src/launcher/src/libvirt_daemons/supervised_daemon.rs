@@ -12,10 +12,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::ambient_capability;
-use super::backoff::Backoff;
 use super::error::DaemonError;
 use super::log_lines;
 use super::orphaned_capability_probes;
+use super::restart_backoff::Backoff;
 use super::socket_activation::SocketActivation;
 use crate::blocking;
 use crate::migration_error_log::MigrationErrorLog;

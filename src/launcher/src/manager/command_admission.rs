@@ -1,4 +1,4 @@
-//! Which command runs when. Pure: knows neither libvirt nor tokio, and takes its rules from `command::RULES`.
+//! Which command runs when. Pure: knows neither libvirt nor tokio, and takes its rules from `command_rules::RULES`.
 //!
 //! ```text
 //!              ┌─▶ [running] ──done──▶ callers answered
@@ -12,8 +12,8 @@
 //! virt-handler gives up on a call after 20 s and calls again. That must neither cut a command short nor run it
 //! twice, so equal commands share one answer. Every caller is answered exactly once.
 
-use super::command::{Command, Condition, Kind, Lane, Repeat};
 use super::command_refusal::Refusal;
+use super::command_rules::{Command, Condition, Kind, Lane, Repeat};
 use super::migration_arrival_stage::ArrivalStage;
 use super::request_id::RequestId;
 use super::vm_state::{Phase, Role, VmState};

@@ -13,7 +13,7 @@ use kubevirt_api::vmi::Vmi;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::command::Rule;
+use super::super::command_rules::Rule;
 use super::super::sync_request::SyncRequest;
 use super::*;
 use crate::agent::FreezeRequest;

@@ -11,10 +11,10 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
-use super::admission::{Action, Queue};
-use super::command::{Command, CommandContext};
+use super::command_admission::{Action, Queue};
 use super::command_effect::CommandEffect;
 use super::command_refusal::Refusal;
+use super::command_rules::{Command, CommandContext};
 use super::error::OpError;
 use super::request_id::RequestId;
 use super::vm_context::VmContext;

@@ -8,15 +8,15 @@ use libvirt::{JobStats, State};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::iterations::Iterations;
-use super::libvirt_call::{self, Migrated};
-use super::local_disk_size;
-use super::monitor::{Action, Input, MigrationLimits, Monitor, SAMPLE_INTERVAL, Sample};
 use super::guest_location::Outcome;
 use super::guest_location_inquiry::{Inquiry, Target};
-use super::parameters;
+use super::iteration_events::Iterations;
+use super::libvirt_call::{self, Migrated};
+use super::libvirt_parameters;
+use super::local_disk_size;
 use super::migration_metadata::MigrationRecord;
-use super::request::MigrationJob;
+use super::migration_request::MigrationJob;
+use super::monitor::{Action, Input, MigrationLimits, Monitor, SAMPLE_INTERVAL, Sample};
 use super::sriov_interfaces::{self, Detached};
 use crate::blocking;
 use crate::jobs::{AbortReason, JobConnection, JobContext, JobError, abort_reason};
@@ -325,8 +325,8 @@ impl<'a> SourceMigration<'a> {
             return Outcome::Unknown;
         }
         let target = Target {
-            uri: parameters::destination(self.job, &self.context.migration.share),
-            domain: parameters::destination_name(self.job),
+            uri: libvirt_parameters::destination(self.job, &self.context.migration.share),
+            domain: libvirt_parameters::destination_name(self.job),
         };
         let mut inquiry = Inquiry::new(self.context, target, self.was_paused, self.was_suspended);
         let outcome = {

@@ -8,7 +8,7 @@ use libvirt::{Domain, JobStats};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use super::{MemoryDumpRequest, directory, io_helper, is_dump};
+use super::{MemoryDumpRequest, dump_directory, io_helper, is_dump};
 use crate::blocking;
 use crate::jobs::{
     Aborted, JobConnection, JobContext, JobError, ProgressTimes, abort_reason, domain_call,
@@ -70,7 +70,7 @@ async fn prepare(
     blocking::call(
         "preparing the directory of a memory dump",
         REMOVE,
-        move || directory::prepare(&to),
+        move || dump_directory::prepare(&to),
     )
     .await??;
     Ok(connection)

@@ -6,7 +6,7 @@ use domain::migration::disks_to_copy;
 use domain_xml::Document;
 use libvirt::{MigrationFlags, MigrationRequest};
 
-use super::request::MigrationJob;
+use super::migration_request::MigrationJob;
 
 /// The ports of a migration, which name its sockets: QEMU's memory, and disks.
 const MEMORY_PORT: u16 = 49152;
