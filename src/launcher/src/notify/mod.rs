@@ -2,8 +2,8 @@
 //! the one task that sends, so that notifications arrive in order.
 
 mod alerts;
-mod client;
 mod k8s_event;
+mod notification_client;
 mod notification_policy;
 mod send_task;
 mod waiting_notifications;

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use domain_xml::Document;
 
-use super::connection::FakeConnection;
 use super::domain_definition::xml_error;
+use super::fake_connection::FakeConnection;
 use super::running_backup::RunningBackup;
 use super::simulated_domain::{Events, SimulatedDomain};
 use crate::error::{Error, Result, code, origin};

@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::Call;
-use super::connection::FakeConnection;
 use super::daemon::no_domain;
+use super::fake_connection::FakeConnection;
 use super::migration;
 use super::simulated_domain::SimulatedDomain;
 use super::{backup, memory_dump, qemu_monitor};

@@ -9,8 +9,8 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::connection::FakeConnection;
 use super::daemon::no_domain;
+use super::fake_connection::FakeConnection;
 use super::invalid_operation::invalid;
 use super::running_dump::RunningDump;
 use super::simulated_domain::SimulatedDomain;

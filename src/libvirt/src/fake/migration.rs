@@ -8,8 +8,8 @@
 use std::thread;
 use std::time::Duration;
 
-use super::connection::FakeConnection;
 use super::daemon::no_domain;
+use super::fake_connection::FakeConnection;
 use super::invalid_operation::invalid;
 use super::running_migration::{RunningMigration, SentMigration};
 use super::simulated_domain::{Events, SimulatedDomain};

@@ -18,13 +18,13 @@
 //! contract (`tests/driver_contract`) is checked on this daemon, on libvirt's test driver and on real QEMU.
 
 mod backup;
-mod connection;
 mod connection_calls;
 mod daemon;
 mod devices;
 mod dirty_rate;
 mod domain_definition;
 mod domain_handle;
+mod fake_connection;
 mod incoming_migration;
 mod invalid_operation;
 mod launch_security;
@@ -49,8 +49,8 @@ use crate::jobs::JobType;
 use crate::launch_security::{LaunchSecret, LaunchSecurityInfo, SevInfo};
 use crate::screenshot::Screenshot;
 use crate::stats::DomainStats;
-use connection::FakeConnection;
 use daemon::Daemon;
+use fake_connection::FakeConnection;
 pub use running_migration::{MigrationPlan, SentMigration};
 use simulated_domain::SimulatedDomain;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use virt_sys as sys;
 
-use super::call::{c_string, check, take_string};
+use super::call_libvirt::{c_string, check, take_string};
 use super::domain_handle::RealDomain;
 use crate::agent::Agent;
 use crate::error::Result;

@@ -4,7 +4,7 @@ use std::ffi::c_uint;
 
 use virt_sys as sys;
 
-use super::call::{check, take_string};
+use super::call_libvirt::{check, take_string};
 use super::domain_handle::RealDomain;
 use crate::definition::{Affect, Definition, FilePolicy, UndefineOptions, XmlKind};
 use crate::error::{Result, code};

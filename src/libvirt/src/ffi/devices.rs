@@ -4,7 +4,7 @@ use std::ffi::c_uint;
 
 use virt_sys as sys;
 
-use super::call::{c_string, check};
+use super::call_libvirt::{c_string, check};
 use super::definition::affect_flags;
 use super::domain_handle::RealDomain;
 use crate::definition::Affect;

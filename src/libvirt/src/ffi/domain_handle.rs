@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use virt_sys as sys;
 
-use super::call::{check, copy_string};
+use super::call_libvirt::{check, copy_string};
 use super::open_connection::Connection;
 use crate::error::Result;
 

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use virt_sys as sys;
 
-use super::call::check;
+use super::call_libvirt::check;
 use super::domain_handle::RealDomain;
 use super::open_connection::Connection;
 use super::typed_param_list::TypedParamList;

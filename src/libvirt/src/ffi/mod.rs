@@ -2,9 +2,8 @@
 
 mod agent;
 mod backups_and_checkpoints;
-mod call;
+mod call_libvirt;
 mod callback_registry;
-mod callbacks;
 mod connection_calls;
 mod definition;
 mod devices;
@@ -13,6 +12,7 @@ mod disks;
 mod domain;
 mod domain_handle;
 mod domain_stats;
+mod event_callbacks;
 mod event_loop;
 mod jobs;
 mod launch_security;
@@ -21,8 +21,8 @@ mod migration;
 mod open_connection;
 mod power;
 mod qemu_monitor;
+mod read_stream;
 mod screenshot;
-mod stream;
 mod typed_param_list;
 mod typed_params;
 

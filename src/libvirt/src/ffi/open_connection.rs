@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use virt_sys as sys;
 
-use super::call::{c_string, check, check_pointer};
+use super::call_libvirt::{c_string, check, check_pointer};
 use super::callback_registry::CallbackKey;
-use super::callbacks;
+use super::event_callbacks;
 use crate::error::{Result, code};
 use crate::hypervisor_connection::KEEPALIVE;
 use crate::subscribers::Subscribers;
@@ -61,7 +61,7 @@ impl Connection {
 
     fn watch_end(&mut self) -> Result<()> {
         // SAFETY: the connection is open.
-        self.end = Some(unsafe { callbacks::register_close(self.raw, &self.subscribers) }?);
+        self.end = Some(unsafe { event_callbacks::register_close(self.raw, &self.subscribers) }?);
         Ok(())
     }
 
@@ -72,7 +72,7 @@ impl Connection {
             .unwrap_or_else(PoisonError::into_inner);
         if callbacks.is_none() {
             // SAFETY: the connection is open.
-            *callbacks = Some(unsafe { callbacks::register(self.raw, &self.subscribers) }?);
+            *callbacks = Some(unsafe { event_callbacks::register(self.raw, &self.subscribers) }?);
         }
         Ok(())
     }
@@ -105,8 +105,8 @@ impl Drop for Connection {
             .unwrap_or_default();
         // SAFETY: the connection is open; this is its last use, and that of its callbacks.
         unsafe {
-            callbacks::deregister(self.raw, &callbacks);
-            callbacks::unregister_close(self.raw);
+            event_callbacks::deregister(self.raw, &callbacks);
+            event_callbacks::unregister_close(self.raw);
             sys::virConnectClose(self.raw);
         }
         if let Some(end) = self.end {

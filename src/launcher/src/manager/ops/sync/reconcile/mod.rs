@@ -7,11 +7,11 @@
 //! ```
 
 mod attach_disk;
-mod cdrom_medium;
+mod attach_interfaces;
+mod change_cdrom_media;
 mod changes_deadline;
 mod detach_device;
 mod image_readiness;
-mod interfaces;
 
 use std::sync::{Arc, OnceLock};
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::agent_session::AgentSession;
 use super::authorized_keys;
-use crate::agent::exec::ExecError;
+use crate::agent::guest_exec::ExecError;
 use crate::libvirt_client::Client;
 
 /// KubeVirt's text, which users' tools wait for.

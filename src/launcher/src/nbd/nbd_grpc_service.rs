@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::client::NbdClient;
+use super::disk_map::{ExtentBatches, MapKind};
 use super::error::NbdError;
-use super::extents::{ExtentBatches, MapKind};
+use super::qemu_nbd_client::NbdClient;
 
 const CHUNK: u64 = 256 << 10;
 const WAITING: usize = 2;

@@ -12,7 +12,7 @@ use proto::cmd::v1::*;
 use tonic::{Request, Status};
 
 use super::response::{Reply, failed, ok, outcome, reply};
-use super::{backup, decode, launch_security, queries, vm_stats};
+use super::{backup, decode_requests, launch_security, vm_queries, vm_stats};
 use crate::agent;
 use crate::jobs;
 use crate::manager::{Command, Manager, SyncRequest};
@@ -43,14 +43,14 @@ impl CommandService {
         request: VmiRequest,
         command: impl FnOnce(Arc<SyncRequest>) -> Command,
     ) -> Response {
-        match decode::sync_request(request) {
+        match decode_requests::sync_request(request) {
             Ok(request) => outcome(self.manager.run(command(Arc::new(request))).await),
             Err(error) => failed(error),
         }
     }
 
     async fn memory_dump(&self, request: MemoryDumpRequest) -> Response {
-        if let Err(error) = decode::vmi(request.vmi.as_ref()) {
+        if let Err(error) = decode_requests::vmi(request.vmi.as_ref()) {
             return failed(error);
         }
         match jobs::MemoryDumpRequest::new(&request.dump_path) {
@@ -64,7 +64,7 @@ impl CommandService {
             vmi,
             unfreeze_timeout_seconds: seconds,
         } = request;
-        let vmi = match decode::vmi(vmi.as_ref()) {
+        let vmi = match decode_requests::vmi(vmi.as_ref()) {
             Ok(vmi) => vmi,
             Err(error) => return failed(error),
         };
@@ -77,7 +77,7 @@ impl CommandService {
     }
 
     fn about(request: &VmiRequest) -> Result<Vmi, Response> {
-        decode::vmi(request.vmi.as_ref()).map_err(failed)
+        decode_requests::vmi(request.vmi.as_ref()).map_err(failed)
     }
 }
 
@@ -121,7 +121,7 @@ impl Cmd for CommandService {
     }
 
     async fn hotplug_host_devices(&self, request: Request<VmiRequest>) -> Reply<Response> {
-        reply(match decode::sync_request(request.into_inner()) {
+        reply(match decode_requests::sync_request(request.into_inner()) {
             Ok(request) => match self.manager.start_attaching_host_devices(request) {
                 Ok(()) => ok(),
                 Err(error) => failed(error.message()),
@@ -165,15 +165,15 @@ impl Cmd for CommandService {
     }
 
     async fn get_domain(&self, _: Request<EmptyRequest>) -> Reply<DomainResponse> {
-        reply(queries::domain(self.manager.vm()).await)
+        reply(vm_queries::domain(self.manager.vm()).await)
     }
 
     async fn get_domain_stats(&self, _: Request<EmptyRequest>) -> Reply<DomainStatsResponse> {
-        reply(queries::domain_stats(self.manager.vm()).await)
+        reply(vm_queries::domain_stats(self.manager.vm()).await)
     }
 
     async fn get_qemu_version(&self, _: Request<EmptyRequest>) -> Reply<QemuVersionResponse> {
-        reply(queries::qemu_version(self.manager.vm()).await)
+        reply(vm_queries::qemu_version(self.manager.vm()).await)
     }
 
     async fn ping(&self, _: Request<EmptyRequest>) -> Reply<Response> {
@@ -223,15 +223,15 @@ impl Cmd for CommandService {
     // reconciliation stops otherwise.
 
     async fn get_guest_info(&self, _: Request<EmptyRequest>) -> Reply<GuestInfoResponse> {
-        reply(queries::guest_info(self.manager.vm()))
+        reply(vm_queries::guest_info(self.manager.vm()))
     }
 
     async fn get_users(&self, _: Request<EmptyRequest>) -> Reply<GuestUserListResponse> {
-        reply(queries::users(self.manager.vm()))
+        reply(vm_queries::users(self.manager.vm()))
     }
 
     async fn get_filesystems(&self, _: Request<EmptyRequest>) -> Reply<GuestFilesystemsResponse> {
-        reply(queries::filesystems(self.manager.vm()))
+        reply(vm_queries::filesystems(self.manager.vm()))
     }
 
     async fn freeze_virtual_machine(&self, request: Request<FreezeRequest>) -> Reply<Response> {
@@ -243,7 +243,7 @@ impl Cmd for CommandService {
     }
 
     async fn migrate_virtual_machine(&self, request: Request<MigrationRequest>) -> Reply<Response> {
-        reply(match decode::migration(request.into_inner()) {
+        reply(match decode_requests::migration(request.into_inner()) {
             Ok(job) => outcome(self.manager.run(Command::Migrate(Arc::new(job))).await),
             Err(error) => failed(error),
         })
@@ -309,7 +309,7 @@ impl Cmd for CommandService {
         request: Request<InjectLaunchSecretRequest>,
     ) -> Reply<Response> {
         let InjectLaunchSecretRequest { vmi, options } = request.into_inner();
-        match decode::vmi(vmi.as_ref()) {
+        match decode_requests::vmi(vmi.as_ref()) {
             Ok(_) => reply(launch_security::inject_secret(self.manager.vm(), &options).await),
             Err(error) => reply(failed(error)),
         }
@@ -325,7 +325,7 @@ impl Cmd for CommandService {
     async fn get_screenshot(&self, request: Request<VmiRequest>) -> Reply<ScreenshotResponse> {
         // virt-handler shows the content of a response also when the response is a failure, so that a failure has to
         // be a gRPC error.
-        if let Err(error) = decode::vmi(request.get_ref().vmi.as_ref()) {
+        if let Err(error) = decode_requests::vmi(request.get_ref().vmi.as_ref()) {
             return Err(Status::invalid_argument(error.to_string()));
         }
         let Screenshot { mime, data } = match self.manager.vm().client.screenshot().await {

@@ -5,7 +5,7 @@
 
 use proto::nbd::{Extent, MapResponse};
 
-use super::client::Map;
+use super::qemu_nbd_client::Map;
 
 /// Extents of one response.
 const BATCH: usize = 512;

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 
 use virt_sys as sys;
 
-use super::call::{check_pointer, last_error};
+use super::call_libvirt::{check_pointer, last_error};
 use super::open_connection::Connection;
 use crate::error::{Error, Result, code, origin};
 
