@@ -7,7 +7,7 @@ pub(crate) mod tests;
 use kubevirt_api::vmi::Vmi;
 
 use crate::disk_backend::DiskBackend;
-use crate::spec::{Disk, DomainSpec};
+use crate::libvirt_spec::{Disk, DomainSpec};
 
 /// Images are whole mebibytes.
 const MIB: u64 = 1024 * 1024;

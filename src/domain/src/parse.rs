@@ -2,7 +2,7 @@
 
 use domain_xml::Document;
 
-use crate::spec::DomainSpec;
+use crate::libvirt_spec::DomainSpec;
 
 pub use kubevirt_api::typed_xml::ParseError;
 use kubevirt_api::typed_xml::{ReadElement, local_name};

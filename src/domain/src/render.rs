@@ -2,7 +2,7 @@
 
 use kubevirt_api::typed_xml::{WriteElement, Writer};
 
-use crate::spec::DomainSpec;
+use crate::libvirt_spec::DomainSpec;
 
 /// Renders the domain, indented with tabs, without an XML declaration.
 pub fn render(spec: &DomainSpec) -> String {

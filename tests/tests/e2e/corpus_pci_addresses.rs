@@ -8,9 +8,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use domain::hotplug_ports::DefinitionPlan;
+use domain::libvirt_spec::DomainSpec;
 use domain::parse::parse;
 use domain::render::render;
-use domain::spec::DomainSpec;
 use kubevirt_api::vmi::Vmi;
 use serde_json::Value;
 

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use domain::hotplug_ports::DefinitionPlan;
+use domain::libvirt_spec::{Controller, DomainSpec, Interface, InterfaceTarget, Model};
 use domain::parse::parse;
 use domain::render::render;
-use domain::spec::{Controller, DomainSpec, Interface, InterfaceTarget, Model};
 use kubevirt_api::vmi::Vmi;
 use serde_json::Value;
 use tests::binaries::workspace;
@@ -164,7 +164,9 @@ async fn two_definitions_give_the_addresses_of_kubevirts_three() -> Result<()> {
 
 fn recorded(file: &str) -> Result<String> {
     Ok(fs::read_to_string(
-        workspace().join("tests/corpus/launcher-transcripts").join(file),
+        workspace()
+            .join("tests/corpus/launcher-transcripts")
+            .join(file),
     )?)
 }
 

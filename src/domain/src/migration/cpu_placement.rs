@@ -7,8 +7,8 @@ use kubevirt_api::vmi::Vmi;
 use super::error::MigrationXmlError;
 use crate::convert::processor_placement;
 use crate::host_facts::HostFacts;
+use crate::libvirt_spec::DomainSpec;
 use crate::render::render;
-use crate::spec::DomainSpec;
 
 const PINS: [&str; 3] = ["vcpupin", "emulatorpin", "iothreadpin"];
 

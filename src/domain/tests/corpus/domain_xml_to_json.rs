@@ -1,6 +1,6 @@
 //! domain-xml-to-json/: libvirt's XML to the Domain JSON that virt-handler decodes.
 
-use domain::spec::DomainJson;
+use domain::libvirt_spec::DomainJson;
 use kubevirt_api::domain_metadata::{GracePeriod, KubeVirtMetadata, Migration};
 use kubevirt_api::domain_state::{LifeCycle, reason};
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use domain::convert::convert;
 use domain::driver_modes::{DirectIoProbe, ProbeError, set_driver_modes};
 use domain::host_facts::HostFacts;
+use domain::libvirt_spec::DomainSpec;
 use domain::render::render;
-use domain::spec::DomainSpec;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
@@ -62,7 +62,11 @@ fn check(case: &str) -> Result<(), String> {
 
 #[test]
 fn vmis_convert_to_domains() {
-    run("vmi-to-domain-xml", &names(&directory(), ".vmi.json"), check);
+    run(
+        "vmi-to-domain-xml",
+        &names(&directory(), ".vmi.json"),
+        check,
+    );
 }
 
 /// Reading back what was rendered gives the same domain.
@@ -84,7 +88,10 @@ fn rendered_domains_parse_to_themselves() {
 /// The VMI of the recorded life cycle.
 #[test]
 fn the_lifecycle_vmi_converts() {
-    let vmi = Vmi::from_json(read(&corpus().join("launcher-transcripts/vmi-of-all-transcripts.json")).as_bytes()).unwrap();
+    let vmi = Vmi::from_json(
+        read(&corpus().join("launcher-transcripts/vmi-of-all-transcripts.json")).as_bytes(),
+    )
+    .unwrap();
     let spec = convert(&vmi, &Options::default(), &host()).unwrap();
     assert_eq!(spec.name, "default_vm1");
     assert_eq!(vmi.grace_period_seconds(), 5);

@@ -13,9 +13,9 @@ use domain::convert::Purpose;
 use domain::disk_expansion::image_expansions;
 use domain::driver_modes::DriverModeError;
 use domain::host_facts::HostFacts;
+use domain::libvirt_spec::{Disk, DomainSpec, Interface};
 use domain::migration::IncomingEdits;
 use domain::required_files::{RequiredFile, RequiredFileError, changed_blocks, required_files};
-use domain::spec::{Disk, DomainSpec, Interface};
 use kubevirt_api::virtual_machine_options::{DiskInfo, Options};
 use kubevirt_api::vmi::Vmi;
 

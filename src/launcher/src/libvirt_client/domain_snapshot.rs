@@ -5,8 +5,8 @@ mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::spec::DomainJson;
-use domain::spec::DomainSpec;
+use domain::libvirt_spec::DomainJson;
+use domain::libvirt_spec::DomainSpec;
 use kubevirt_api::domain_metadata::KubeVirtMetadata;
 use kubevirt_api::domain_state::{LifeCycle, reason};
 use libvirt::{DomainState, Reason, State, XmlKind};

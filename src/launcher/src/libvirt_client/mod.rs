@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use domain::spec::DomainSpec;
+use domain::libvirt_spec::DomainSpec;
 use libvirt::{Domain, DomainStats, Event, HypervisorConnection, State, Version, XmlKind};
 use tokio::time::Instant;
 

@@ -5,7 +5,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::spec::Alias;
+use domain::libvirt_spec::Alias;
 use kubevirt_api::domain_json::GuestPanicInfo;
 use libvirt::{Detail, DiskFault, Event, LifecycleEvent};
 
@@ -77,7 +77,10 @@ impl AlertPolicy {
 
     /// libvirt tells of the pause after the first of the errors, and of other disks' errors after that.
     fn observe_error(&mut self, alias: &str, why: &str) -> Option<Alert> {
-        let is_new = self.failing.insert(alias.to_owned(), why.to_owned()).is_none();
+        let is_new = self
+            .failing
+            .insert(alias.to_owned(), why.to_owned())
+            .is_none();
         (self.paused && is_new).then(|| Alert::Disks(vec![disk(alias, why)]))
     }
 

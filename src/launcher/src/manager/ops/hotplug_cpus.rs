@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::convert::{processor_placement, requested_vcpus};
-use domain::spec::{CpuTune, DomainSpec};
+use domain::libvirt_spec::{CpuTune, DomainSpec};
 use libvirt::{Affect, Domain};
 
 use crate::boot::host_facts::with_current_cpus;

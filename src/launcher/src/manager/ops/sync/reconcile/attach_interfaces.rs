@@ -1,7 +1,7 @@
 //! Attaches interfaces to the tap devices that virt-handler has made for them, and sets their links.
 
+use domain::libvirt_spec::Interface;
 use domain::reconcile::{DeviceChange, LiveDevice, device_xml};
-use domain::spec::Interface;
 
 use super::{Applied, Reconciliation};
 use crate::manager::error::OpError;

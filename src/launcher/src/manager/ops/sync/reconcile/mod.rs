@@ -16,8 +16,8 @@ mod image_readiness;
 use std::sync::{Arc, OnceLock};
 
 use changes_deadline::ChangesDeadline;
+use domain::libvirt_spec::DomainSpec;
 use domain::reconcile::{DeviceChange, plan};
-use domain::spec::DomainSpec;
 use hook_host::AttachTime;
 use libvirt::Domain;
 use tokio_util::sync::CancellationToken;

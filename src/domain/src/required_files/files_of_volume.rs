@@ -6,10 +6,10 @@ use crate::cloud_init::DataSource;
 use crate::convert::{Purpose, volume_paths};
 use crate::disk_backend::DiskBackend;
 use crate::host_facts::HostFacts;
+use crate::libvirt_spec::Disk;
 use crate::required_files::error::{MIB, RequiredFileError};
 use crate::required_files::required_file::RequiredFile;
 use crate::required_files::{config_iso, disk_paths};
-use crate::spec::Disk;
 
 pub(crate) fn required_file(
     purpose: Purpose,

@@ -4,7 +4,7 @@ use kubevirt_api::vmi::Vmi;
 
 use super::device_change::LiveDevice;
 use super::live_domain::{LiveDomain, alias, device_xml, is_named};
-use crate::spec::{Alias, DomainSpec, HostDevice, SRIOV_ALIAS};
+use crate::libvirt_spec::{Alias, DomainSpec, HostDevice, SRIOV_ALIAS};
 
 /// A host device to attach.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use kubevirt_api::vmi::{Devices, Vmi, Volume, VolumeStatus};
 
 use crate::convert::arch::launch_security_kind::Protection;
 use crate::convert::arch::{self, Architecture};
+use crate::convert::conversion_purpose::Purpose;
 use crate::convert::cpu_topology;
 use crate::convert::error::ConvertError;
-use crate::convert::purpose::Purpose;
 use crate::host_facts::HostFacts;
-use crate::spec::CpuTopology;
+use crate::libvirt_spec::CpuTopology;
 
 /// The inputs of a conversion, and values that several steps derive from them.
 pub(crate) struct Context<'a> {

@@ -2,12 +2,12 @@
 
 use kubevirt_api::vmi::{self, Volume};
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
+use crate::convert::conversion_purpose::Purpose;
 use crate::convert::error::ConvertError;
 use crate::convert::file_name::file_name;
-use crate::convert::purpose::Purpose;
 use crate::convert::storage::volume_paths;
-use crate::spec::{
+use crate::libvirt_spec::{
     BackingStore, BackingStoreFormat, DataStore, DataStoreFormat, Disk, DiskDriver, DiskSource,
     ReadOnly,
 };

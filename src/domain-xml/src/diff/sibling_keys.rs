@@ -7,8 +7,8 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use super::element_keys::{self, Kind, Parts, Values};
 use super::element_paths::{PathStep, Selector};
-use super::key::{self, Kind, Parts, Values};
 use super::name_index::NameIndex;
 use super::namespaces::{self, Name, Scope};
 use crate::Element;
@@ -157,7 +157,7 @@ impl<'a> Siblings<'a> {
         let only = self.is_only(at);
         let by_key = || {
             let parts = self.own_key(child)?;
-            Some((parts, key::values(child.element, parts)?))
+            Some((parts, element_keys::values(child.element, parts)?))
         };
         let selector = if only && self.kind(at).only_child_is_itself {
             Selector::Only
@@ -231,7 +231,7 @@ impl<'a> Siblings<'a> {
                 let next = |member: &&Child<'a>| Some(&self.list[member.next?]);
                 let members = std::iter::successors(Some(first), next);
                 let mut unknown = members.filter(|member| self.sharing(member, n) == 0);
-                unknown.any(|member| key::is_manifold(member.element, parts))
+                unknown.any(|member| element_keys::is_manifold(member.element, parts))
             })
         })
     }
@@ -257,7 +257,7 @@ impl<'a> Siblings<'a> {
 impl<'a> Identities<'a> {
     fn add(&mut self, child: &Child<'a>, kind: &Kind) {
         let numbers = std::array::from_fn(|n| {
-            let values = key::values(child.element, kind.parts(n)?)?;
+            let values = element_keys::values(child.element, kind.parts(n)?)?;
             let new = self.sharing.len();
             let number = *self.numbers.entry((n, values)).or_insert(new);
             match self.sharing.get_mut(number) {
@@ -314,7 +314,7 @@ impl Sharing {
 impl Namesakes {
     fn of(first: usize, name: &str) -> Namesakes {
         Namesakes {
-            kind: key::kind(name),
+            kind: element_keys::kind(name),
             first,
             last: first,
             count: 1,

@@ -4,10 +4,10 @@ use kubevirt_api::vmi::Efi;
 
 use crate::convert::arch::FirmwareImage;
 use crate::convert::arch::launch_security_kind::Protection;
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
 use crate::convert::storage::volume_paths::libvirt_directory;
-use crate::spec::{DomainSpec, FirmwareFeature, FirmwareInfo, Loader, NVRam, Os, yes_no};
+use crate::libvirt_spec::{DomainSpec, FirmwareFeature, FirmwareInfo, Loader, NVRam, Os, yes_no};
 
 /// Refuses a guest for which no firmware is installed. This error comes before all others.
 pub(crate) fn check(context: &Context<'_>, _spec: &mut DomainSpec) -> Result<(), ConvertError> {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::device_change::DeviceChange;
 use super::live_domain::Live;
 use crate::disk_backend::DiskBackend;
-use crate::spec::Disk;
+use crate::libvirt_spec::Disk;
 
 /// virt-handler mounts hotplugged volumes below this directory.
 const HOTPLUG_DISKS: &str = "/var/run/kubevirt/hotplug-disks/";
