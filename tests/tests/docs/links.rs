@@ -2,7 +2,7 @@
 
 use tests::binaries::workspace;
 
-use crate::page::{page, pages, source};
+use crate::page_blocks::{page, pages, source};
 
 /// The link targets of a page within this project: file and anchor.
 fn links(path: &str) -> Vec<(String, Option<String>)> {

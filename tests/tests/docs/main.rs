@@ -22,20 +22,20 @@
 #![allow(clippy::unwrap_used)]
 
 mod command_output;
-mod consistency;
 mod doc_session;
 mod dockerfile_image;
 mod domain_schema;
 mod links;
 mod named_tests;
-mod page;
+mod page_blocks;
+mod page_consistency;
 mod sample_record;
 mod sdk_signatures;
 mod shell_commands;
 mod static_checks;
 mod yaml_blocks;
 
-use page::{page, pages};
+use page_blocks::{page, pages};
 
 /// The number of blocks that are not run, by page and role. `gate` blocks run the tests themselves, `install` blocks
 /// change the machine, `cluster` blocks need a cluster, `script` blocks are files for another program to run.
@@ -108,7 +108,7 @@ tested! {
 #[test]
 fn every_page_with_commands_has_a_test() {
     for path in pages() {
-        let runs = page(&path).blocks.iter().any(page::Block::is_run);
+        let runs = page(&path).blocks.iter().any(page_blocks::Block::is_run);
         assert_eq!(runs, TESTED_PAGES.contains(&&*path), "{path}");
     }
 }
@@ -165,9 +165,9 @@ fn every_block_is_valid_in_its_language() {
                 ("rust", "") => assert_eq!(path, "hooks-sdk/README.md", "{at}"),
                 // A part of a hook, which belongs to no file.
                 ("go" | "c" | "python", "") => {}
-                (language, file) if page::is_of_workspace(language, file) => {
+                (language, file) if page_blocks::is_of_workspace(language, file) => {
                     assert!(
-                        page::source(file).contains(&block.text),
+                        page_blocks::source(file).contains(&block.text),
                         "{at}: {file} does not contain it"
                     );
                 }
@@ -232,12 +232,12 @@ fn every_page_is_in_the_book() {
 
 #[test]
 fn the_guide_uses_the_names_that_it_puts_into_the_policies() {
-    consistency::check_replaced_names("docs/guide.md");
+    page_consistency::check_replaced_names("docs/guide.md");
 }
 
 #[test]
 fn policies_that_deny_by_default_deny_every_list() {
-    consistency::check_policies_that_deny("docs/policy.md");
+    page_consistency::check_policies_that_deny("docs/policy.md");
 }
 
 #[test]

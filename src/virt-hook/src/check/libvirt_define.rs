@@ -12,8 +12,8 @@ use std::path::Path;
 use anyhow::Context;
 use tempfile::TempDir;
 
+use super::check_finding::{Finding, Verdict};
 use super::sample_vmi_runs::{BehaviourCheck, SampleRun, differences};
-use super::finding::{Finding, Verdict};
 use super::tool_process::{ToolError, ToolOutput, run_tool};
 use crate::exit_codes::Failure;
 
@@ -110,7 +110,10 @@ impl Libvirt {
         // Where root may not chown a directory, it could not change its uid either.
         let as_nobody = rustix::process::geteuid().is_root()
             && chown(temp_dir.path(), Some(NOBODY), Some(NOBODY)).is_ok();
-        Ok(Self { temp_dir, as_nobody })
+        Ok(Self {
+            temp_dir,
+            as_nobody,
+        })
     }
 
     fn redefine(&self, ran: &BehaviourCheck, one: &SampleRun) -> Result<RedefineResult, Failure> {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use domain_xml::Document;
 
+use super::check_finding::{Finding, Verdict};
 use super::sample_vmi_runs::BehaviourCheck;
-use super::finding::{Finding, Verdict};
 use super::tool_process::{ToolError, run_tool};
 use crate::exit_codes::Failure;
 

@@ -1,15 +1,15 @@
 //! `push` and `pull` with a real registry (docker-registry), and with registries that lie.
 #![allow(clippy::unwrap_used)]
 
-mod credentials;
-mod images;
 mod lying_registry;
+mod ordinary_images;
 #[path = "../pod/mod.rs"]
 mod pod;
+mod real_registry;
+mod tls_passwords_tokens;
+mod token_server;
 #[path = "../virt_hook_program/mod.rs"]
 mod virt_hook_program;
-mod real_registry;
-mod token_server;
 mod wrong_answers;
 
 use std::fs;
@@ -20,8 +20,8 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use lying_registry::LyingRegistry;
-use virt_hook_program::{ProgramOutput, program, signing_key, text};
 use real_registry::{Access, RealRegistry};
+use virt_hook_program::{ProgramOutput, program, signing_key, text};
 
 fn virt_hook(arguments: &[&str], input: &str) -> ProgramOutput {
     let mut child = program()

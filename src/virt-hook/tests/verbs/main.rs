@@ -15,12 +15,12 @@ mod new;
 #[path = "../pod/mod.rs"]
 mod pod;
 mod pod_facts;
-mod policy;
-#[path = "../virt_hook_program/mod.rs"]
-mod virt_hook_program;
+mod policy_check;
 mod run;
 mod signatures;
 mod test_cases;
+#[path = "../virt_hook_program/mod.rs"]
+mod virt_hook_program;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -13,8 +13,8 @@ use super::VmController;
 use super::notified_domain::NotifiedDomain;
 use super::reconcile::state_of;
 use super::step_log::Step;
-use crate::virt_handler::commands::{Commands, QUERY};
-use crate::virt_handler::notify::DomainEvent;
+use crate::virt_handler::command_client::{Commands, QUERY};
+use crate::virt_handler::notification_services::DomainEvent;
 
 /// After this long without a listener on the command socket, the launcher counts as gone.
 const WATCHDOG: Duration = Duration::from_secs(30);

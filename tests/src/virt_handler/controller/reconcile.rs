@@ -6,12 +6,12 @@ use proto::cmd::v1::EmptyRequest;
 use tonic::Request;
 
 use super::VmController;
-use super::cluster::{Status, VmiObject};
+use super::decision_rules::{Decision, LauncherState, decide, is_early_delete, next_phase};
 use super::launcher_clients::{CallError, call_with_deadline, command_with_deadline};
 use super::notified_domain::NotifiedDomain;
-use super::rules::{Decision, LauncherState, decide, is_early_delete, next_phase};
 use super::step_log::Step;
-use crate::virt_handler::commands::{Answer, Commands, QUERY};
+use super::vmi_api_server::{Status, VmiObject};
+use crate::virt_handler::command_client::{Answer, Commands, QUERY};
 use crate::vmi_builder::Vmi;
 
 /// The delay before a launcher without a socket is tried again.

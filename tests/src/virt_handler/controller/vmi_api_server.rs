@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::rules::{Phase, VmiFacts};
+use super::decision_rules::{Phase, VmiFacts};
 use super::work_queue::WorkQueue;
 use crate::vmi_builder::Vmi;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::page::{page, pages, source};
+use crate::page_blocks::{page, pages, source};
 
 /// Checks that a page whose commands replace names with `sed` has no annotation or image with a replaced name.
 pub(crate) fn check_replaced_names(path: &str) {

@@ -4,8 +4,8 @@ use std::fs;
 
 use anyhow::Result;
 use serde_json::json;
-use tests::launcher_fixture::PreparedPod;
 use tests::guest_image::{CONTAINER_DISK_MARK, Guest};
+use tests::launcher_fixture::PreparedPod;
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 

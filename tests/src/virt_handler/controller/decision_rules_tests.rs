@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use super::decision_rules::{
+    Decision, LauncherState, Phase, VmiFacts, decide, is_early_delete, next_phase,
+};
 use super::notified_domain::{DomainGrace, NotifiedDomain};
-use super::rules::{Decision, LauncherState, Phase, VmiFacts, decide, is_early_delete, next_phase};
 
 use Decision::{AwaitShutdown, CleanUpStale, Delete, Ignore, Kill, Nothing, Sync};
 use LauncherState::{NotInitialized, Responsive, Unresponsive};

@@ -109,7 +109,11 @@ fn an_image_writes_only_into_its_hooks_directories() {
         (layer(&[("stray", b"x")]), "has 0 hooks"),
         (layer(&[good])[..700].to_vec(), "cannot be unpacked"),
     ] {
-        let refused = pull(&serve_layers(&[layer]), &temp_dir.path().join("none"), "a:1");
+        let refused = pull(
+            &serve_layers(&[layer]),
+            &temp_dir.path().join("none"),
+            "a:1",
+        );
         assert_eq!(refused.code, 1, "{}", refused.err);
         assert!(refused.err.contains(part), "{part}: {}", refused.err);
     }

@@ -6,7 +6,7 @@ use image_layout::{Digest, sha256};
 
 use crate::RegistryError;
 use crate::auth_challenge::encoded;
-use crate::client::Client;
+use crate::repository_client::Client;
 use crate::transport::Query;
 
 impl Client {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::Value;
-use tests::launcher_fixture::{BOOT, PreparedPod};
 use tests::install_hooks;
+use tests::launcher_fixture::{BOOT, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::sidecar_server::Sidecar;
 use tests::vmi_builder::Vmi;
@@ -84,7 +84,12 @@ async fn sidecars_and_modules_run_in_one_order_and_reach_the_guest() -> Result<(
         events.map(|event| event.to_string()).collect()
     };
     let published = async || (applied().len() >= 4).then_some(());
-    tests::until("an event per hook", tests::launcher_fixture::EVENT, published).await?;
+    tests::until(
+        "an event per hook",
+        tests::launcher_fixture::EVENT,
+        published,
+    )
+    .await?;
     let applied = applied();
     assert_eq!(applied.len(), 4, "one per hook and boot: {applied:#?}");
     for (number, part, changes) in [

@@ -5,8 +5,8 @@ use domain_xml::{Document, diff};
 use hook_host::Description;
 use hook_host::policy::migration_abi;
 
+use super::check_finding::{Finding, Verdict};
 use super::sample_vmi_runs::{BehaviourCheck, SampleRun, in_one_line};
-use super::finding::{Finding, Verdict};
 use crate::exit_codes::Failure;
 
 const NAME: &str = "migration";
