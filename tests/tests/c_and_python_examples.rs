@@ -25,7 +25,11 @@ fn c() -> PathBuf {
 
 fn interfaces() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    built(&BUILT, "examples-hooks/python-interfaces", "interfaces")
+    built(
+        &BUILT,
+        "examples-hooks/python-interface-tuning",
+        "interfaces",
+    )
 }
 
 /// Once per process.
@@ -134,13 +138,18 @@ fn the_c_hook_parses_any_json_and_xml_syntax() {
 }
 
 fn attach() -> Hook {
-    let built = install_hooks::build_with_make("tests/hooks/c-attach-device", "sdk/hook.mk", "attach");
+    let built =
+        install_hooks::build_with_make("tests/hooks/c-attach-device", "sdk/hook.mk", "attach");
     loaded(&built.unwrap_or_else(|error| panic!("{error:#}")))
 }
 
 #[test]
 fn hooks_in_c_and_python_read_facts_about_the_pod() {
-    let board = install_hooks::build_with_make("tests/hooks/python-every-hook-point", "sdk/hook.mk", "board");
+    let board = install_hooks::build_with_make(
+        "tests/hooks/python-every-hook-point",
+        "sdk/hook.mk",
+        "board",
+    );
     let board = loaded(&board.unwrap_or_else(|error| panic!("{error:#}")));
     let name = "board.example.com/manufacturer";
     let vmi = serde_json::json!({"metadata": {"annotations": {name: "the pod"}}}).to_string();
@@ -187,7 +196,10 @@ fn the_c_sdks_own_tests_pass() {
 /// The SDK in Python, and the tests of the hook, natively.
 #[test]
 fn python_tests_run_natively() {
-    for directory in ["tests/hooks/python-sdk", "examples-hooks/python-interfaces"] {
+    for directory in [
+        "tests/hooks/python-sdk",
+        "examples-hooks/python-interface-tuning",
+    ] {
         let mut make = Command::new("make");
         let make = make.args(["-f", "sdk/hook.mk", "native"]);
         let make = make.env("PYTHONDONTWRITEBYTECODE", "1");
@@ -201,7 +213,10 @@ fn python_tests_run_natively() {
 
 #[test]
 fn the_cases_in_the_python_hooks_readme_hold() {
-    let cases = readme(example("python-interfaces").join("README.md"), interfaces());
+    let cases = readme(
+        example("python-interface-tuning").join("README.md"),
+        interfaces(),
+    );
     assert_eq!(cases.unwrap_or_else(|error| panic!("{error}")), 2);
 }
 
@@ -236,7 +251,7 @@ fn templates_and_examples_have_the_same_sdk() {
     let templates = workspace().join("src/virt-hook/templates");
     for (language, directory, name) in [
         ("c", "c-genid", "genid"),
-        ("python", "python-interfaces", "interfaces"),
+        ("python", "python-interface-tuning", "interfaces"),
         ("go", "go-smbios", "smbios"),
     ] {
         let read = |path: PathBuf| {

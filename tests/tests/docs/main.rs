@@ -92,7 +92,7 @@ tested! {
     commands_of_the_page_on_libvirts_hooks_print_what_it_shows: "docs/from-libvirt-hooks.md",
     commands_of_the_c_example_print_what_it_shows: "examples-hooks/c-genid/README.md",
     commands_of_the_go_example_print_what_it_shows: "examples-hooks/go-smbios/README.md",
-    commands_of_the_python_example_print_what_it_shows: "examples-hooks/python-interfaces/README.md",
+    commands_of_the_python_example_print_what_it_shows: "examples-hooks/python-interface-tuning/README.md",
     commands_of_the_cloud_init_example_print_what_it_shows: "examples-hooks/cloud-init/README.md",
     commands_of_the_disk_tuning_example_print_what_it_shows: "examples-hooks/disk-tuning/README.md",
     commands_of_the_shutdown_audit_example_print_what_it_shows: "examples-hooks/shutdown-audit/README.md",
