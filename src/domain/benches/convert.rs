@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use domain::convert::convert;
 use domain::host_facts::HostFacts;
-use domain::render::render;
+use domain::render_domain_xml::render;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Value, json};
@@ -31,7 +31,8 @@ struct Case {
 
 impl Case {
     fn of_corpus(name: &str) -> Self {
-        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/vmi-to-domain-xml");
+        let directory =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/vmi-to-domain-xml");
         let read = |file: &str| fs::read_to_string(directory.join(file)).unwrap();
         Self {
             name: name.to_owned(),

@@ -5,9 +5,9 @@
 //! crate `domain`. New findings go into `corpus/domain_json` under a name that says what they are.
 
 use domain::libvirt_spec::DomainJson;
-use domain::parse::parse;
+use domain::parse_domain_xml::parse;
 use domain::reconcile::LiveDomain;
-use domain::render::render;
+use domain::render_domain_xml::render;
 use kubevirt_api::domain_metadata::KubeVirtMetadata;
 use kubevirt_api::domain_state::{LifeCycle, reason};
 

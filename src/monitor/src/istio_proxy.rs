@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::log;
+use crate::json_log_lines;
 
 /// `localhost`, of which a pod may have one family only.
 const LOCALHOST: [IpAddr; 2] = [
@@ -45,7 +45,7 @@ impl Proxy {
             return;
         }
         if let Err(error) = retry(is_busy, || self.quit()) {
-            log::error(&format!(
+            json_log_lines::error(&format!(
                 "all attempts to terminate istio-proxy failed: {error}"
             ));
         }
@@ -137,8 +137,9 @@ fn request(port: u16, method: &str, path: &str) -> io::Result<Answer> {
 
 /// The first address that accepts; else the error of the first one, since the other may not exist.
 fn connect(port: u16) -> io::Result<TcpStream> {
-    let [first, second] =
-        LOCALHOST.map(|address| move || TcpStream::connect_timeout(&(address, port).into(), REQUEST_TIMEOUT));
+    let [first, second] = LOCALHOST.map(|address| {
+        move || TcpStream::connect_timeout(&(address, port).into(), REQUEST_TIMEOUT)
+    });
     first().or_else(|error| second().map_err(|_| error))
 }
 

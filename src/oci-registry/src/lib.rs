@@ -8,16 +8,16 @@ mod auth_challenge;
 mod connection_options;
 mod credentials;
 mod error;
-mod reference;
+mod http_requests;
+mod image_reference;
 mod repository_client;
 mod token;
-mod transport;
 mod uploads;
 
 pub use connection_options::{Limits, Options};
 pub use credentials::Credentials;
 pub use error::RegistryError;
-pub use reference::{Reference, ReferenceError};
+pub use image_reference::{Reference, ReferenceError};
 pub use repository_client::{Client, Manifest};
 
 /// The largest manifest, configuration or index in bytes; what registries accept.

@@ -7,8 +7,8 @@ use serde_json::Value as Json;
 use ureq::Body;
 
 use crate::auth_challenge::Challenge;
+use crate::http_requests::{Query, Redirects, Transport};
 use crate::token::TokenRequest;
-use crate::transport::{Query, Redirects, Transport};
 use crate::{MAX_MANIFEST, Options, Reference, RegistryError};
 
 /// What manifests are asked for.

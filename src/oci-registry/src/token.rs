@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 
 use crate::auth_challenge::{TokenChallenge, encoded};
 use crate::error::quoted;
-use crate::transport::{MAX_ANSWER, Query, Redirects, Transport};
+use crate::http_requests::{MAX_ANSWER, Query, Redirects, Transport};
 use crate::{Credentials, RegistryError};
 
 /// Public registries whose token service has another host.

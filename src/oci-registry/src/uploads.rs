@@ -6,8 +6,8 @@ use image_layout::{Digest, sha256};
 
 use crate::RegistryError;
 use crate::auth_challenge::encoded;
+use crate::http_requests::Query;
 use crate::repository_client::Client;
-use crate::transport::Query;
 
 impl Client {
     /// Uploads a blob, unless the registry has it. Returns whether it was uploaded.

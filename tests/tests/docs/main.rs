@@ -25,10 +25,10 @@ mod command_output;
 mod doc_session;
 mod dockerfile_image;
 mod domain_schema;
-mod links;
 mod named_tests;
 mod page_blocks;
 mod page_consistency;
+mod page_links;
 mod sample_record;
 mod sdk_signatures;
 mod shell_commands;
@@ -217,17 +217,19 @@ fn every_hook_points_signature_is_declared() {
 
 #[test]
 fn every_link_has_a_target() {
-    pages().iter().for_each(|path| links::check_targets(path));
+    pages()
+        .iter()
+        .for_each(|path| page_links::check_targets(path));
 }
 
 #[test]
 fn every_page_is_in_the_index() {
-    links::check_index("docs/README.md", "docs/");
+    page_links::check_index("docs/README.md", "docs/");
 }
 
 #[test]
 fn every_page_is_in_the_book() {
-    links::check_book("scripts/build-book");
+    page_links::check_book("scripts/build-book");
 }
 
 #[test]

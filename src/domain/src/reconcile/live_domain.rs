@@ -7,7 +7,7 @@ use kubevirt_api::typed_xml::{ReadElement, WriteElement, Writer};
 
 use super::device_change::LiveDevice;
 use crate::libvirt_spec::{Alias, Disk, HostDevice, Interface};
-use crate::parse::ParseError;
+use crate::parse_domain_xml::ParseError;
 
 /// The running domain: libvirt's XML, kept byte for byte.
 #[derive(Debug, Clone)]

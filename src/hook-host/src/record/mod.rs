@@ -1,17 +1,17 @@
 //! Records of runs: one JSON file per run, with everything that [`crate::replay`] needs.
 
 mod entry_conversion;
-mod reader;
+mod read_record;
 mod record_json_format;
-mod recorder;
+mod record_writer;
 mod redaction;
 mod run_evidence;
 
-pub use reader::ReadError;
+pub use read_record::ReadError;
 pub(crate) use record_json_format::HookPayload;
 pub use record_json_format::{
     GrantEntry, HookEntry, Input, InvocationEntry, LimitsUsed, LogEntry, Output, Record,
 };
-pub(crate) use recorder::Recorder;
-pub use recorder::{RecordConfig, RecordError};
+pub(crate) use record_writer::Recorder;
+pub use record_writer::{RecordConfig, RecordError};
 pub(crate) use run_evidence::RunEvidence;

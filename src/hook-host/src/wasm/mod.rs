@@ -9,6 +9,7 @@
 //! advances only while a call is in flight.
 
 mod artifact_cache;
+mod checks_before_compile;
 mod compile_child;
 mod compile_child_confinement;
 mod compile_module;
@@ -22,14 +23,13 @@ mod guest_call;
 mod hook_body;
 mod hook_log;
 mod loaded_module;
-mod loader;
 mod memory_limiter;
 mod module_call;
 mod module_file;
+mod module_loader;
 mod module_snapshot;
 mod precompile_for_image;
 mod precompiled_dirs;
-mod preflight;
 mod shared_engine;
 mod store_state;
 mod trap_explanation;
@@ -44,8 +44,8 @@ pub use compile_module::CompileError;
 pub use component_interfaces::{ComponentInterfaces, Interface};
 pub use error::LoadError;
 pub use loaded_module::{CodeOrigin, Module};
-pub use loader::{LoadOptions, Loader};
 pub use module_call::{Answer, Call, CallContext, CallError, CallReport};
+pub use module_loader::{LoadOptions, Loader};
 pub(crate) use module_snapshot::ModuleSnapshot;
 pub use precompile_for_image::{PrecompileError, Precompiled, precompile};
 pub use precompiled_dirs::precompiled_dirs;

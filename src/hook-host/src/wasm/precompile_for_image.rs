@@ -9,7 +9,7 @@ use super::artifact_cache::{self, engine_key};
 use super::error::LoadError;
 use super::file_digest;
 use super::loaded_module::Module;
-use super::loader::{LoadOptions, Loader};
+use super::module_loader::{LoadOptions, Loader};
 
 /// A module compiled for an image.
 #[derive(Clone)]

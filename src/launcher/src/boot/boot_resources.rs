@@ -28,7 +28,7 @@ use crate::boot::image_volumes::{ImageVolumeError, ImageVolumes};
 use crate::boot::network::{NetworkError, PodNetwork};
 use crate::mounted_secrets::MountedSecrets;
 use crate::paths::Paths;
-use crate::sysfs::Sysfs;
+use crate::sysfs_numa_and_cpus::Sysfs;
 
 /// For reading small files on the pod's volumes.
 pub(crate) const FILE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -278,7 +278,7 @@ impl BootResources {
             min_bytes,
         } = image;
         if let Some(xml) = xml {
-            let spec = domain::parse::parse(xml)
+            let spec = domain::parse_domain_xml::parse(xml)
                 .map_err(|error| BootResourceError::Description(error.to_string()))?;
             if let Some(devices) = data::tagged_devices::metadata(vmi, &spec, &Sysfs::default()) {
                 data.devices_data = Some(devices);

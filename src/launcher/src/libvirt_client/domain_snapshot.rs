@@ -96,7 +96,7 @@ impl SpecReader {
         if let Some((_, spec)) = parsed.as_ref().filter(|(known, _)| *known == xml) {
             return Ok(Arc::clone(spec));
         }
-        let spec = domain::parse::parse(&xml).map_err(|error| SnapshotError::Spec {
+        let spec = domain::parse_domain_xml::parse(&xml).map_err(|error| SnapshotError::Spec {
             domain: domain.to_owned(),
             message: error.to_string(),
         })?;

@@ -10,6 +10,6 @@ mod error;
 mod handshake;
 mod nbd_grpc_service;
 mod qemu_nbd_client;
-mod reply;
+mod structured_replies;
 
 pub(crate) use nbd_grpc_service::NbdService;

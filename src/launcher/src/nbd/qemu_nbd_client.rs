@@ -8,7 +8,7 @@ use tokio::net::UnixStream;
 
 use super::error::NbdError;
 use super::handshake;
-use super::reply::{self, Chunk};
+use super::structured_replies::{self, Chunk};
 
 const REQUEST: u32 = 0x2560_9513;
 const READ: u16 = 0;
@@ -74,7 +74,7 @@ impl NbdClient {
             let mut data = vec![0; usize::try_from(length).unwrap_or_default()];
             let mut missing = data.len();
             loop {
-                let (chunk, is_last) = reply::read(&mut self.stream, cookie).await?;
+                let (chunk, is_last) = structured_replies::read(&mut self.stream, cookie).await?;
                 match chunk {
                     Chunk::Data(at, bytes) => {
                         place(&mut data, offset, at, bytes.len())?.copy_from_slice(&bytes);
@@ -107,7 +107,7 @@ impl NbdClient {
             let cookie = self.send(BLOCK_STATUS, offset, length).await?;
             let mut maps = vec![Map::new(); self.contexts.len()];
             loop {
-                let (chunk, is_last) = reply::read(&mut self.stream, cookie).await?;
+                let (chunk, is_last) = structured_replies::read(&mut self.stream, cookie).await?;
                 match chunk {
                     Chunk::Map(context, map) => {
                         let at = self.contexts.iter().position(|known| *known == context);

@@ -15,7 +15,7 @@ mod fake_libvirt_rig;
 mod freeze;
 mod guest_agent_polling;
 mod guest_exec;
-mod hotplug;
+mod hotplug_devices_cpus_memory;
 mod invalid_authority;
 mod launch_security;
 mod lifecycle_commands;

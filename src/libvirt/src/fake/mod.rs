@@ -17,10 +17,8 @@
 //! Events are delivered on the thread of the call that causes them, before it returns. The same
 //! contract (`tests/driver_contract`) is checked on this daemon, on libvirt's test driver and on real QEMU.
 
-mod backup;
 mod connection_calls;
 mod daemon;
-mod devices;
 mod dirty_rate;
 mod domain_definition;
 mod domain_handle;
@@ -28,14 +26,16 @@ mod fake_connection;
 mod incoming_migration;
 mod invalid_operation;
 mod launch_security;
-mod memory_dump;
-mod migration;
 mod qemu_monitor;
 mod running_backup;
 mod running_dump;
 mod running_migration;
 mod screenshot;
+mod simulated_backup;
+mod simulated_devices;
 mod simulated_domain;
+mod simulated_memory_dump;
+mod simulated_migration;
 
 use std::sync::Arc;
 use std::time::Duration;

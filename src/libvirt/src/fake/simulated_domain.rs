@@ -24,8 +24,8 @@ use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
 use crate::jobs::{CompletedJob, JobType};
 use crate::launch_security::{LaunchSecret, LaunchSecurityInfo};
-use crate::power::{RebootMode, ShutdownMode, StartOptions};
 use crate::screenshot::Screenshot;
+use crate::start_pause_stop::{RebootMode, ShutdownMode, StartOptions};
 use crate::stats::DomainStats;
 
 /// The launch security of a domain.

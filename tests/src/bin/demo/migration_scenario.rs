@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use tests::launcher_fixture::BOOT;
 use tests::install_hooks;
+use tests::launcher_fixture::BOOT;
 use tests::migration::{MigrationPods, PreparedMigration, migrating, stock_options};
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-use crate::checks::Checks;
+use crate::demo_checks::Checks;
 use crate::log_follower::LogFollower;
 use crate::migration_checks::{self, GuestMark};
 use crate::qemu_scenario::MANUFACTURER;

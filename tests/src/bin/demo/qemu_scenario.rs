@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::install_hooks;
+use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
 use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
 
-use crate::checks::Checks;
+use crate::demo_checks::Checks;
 use crate::hook_run;
 use crate::log_follower::{LogFollower, runs};
 use crate::timeline::Timeline;

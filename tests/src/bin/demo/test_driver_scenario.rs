@@ -1,13 +1,13 @@
 //! The demo on libvirt's in-process test driver: hooks, conversion, commands and notifications are real, the VM is not.
 
 use anyhow::{Context, Result};
-use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod, READY};
 use tests::install_hooks;
+use tests::launcher_fixture::{EVENT, LauncherFixture, PreparedPod, READY};
 use tests::pod::{LauncherUser, Pod};
 use tests::virt_handler::{Phase, VirtHandler};
 use tests::vmi_builder::Vmi;
 
-use crate::checks::Checks;
+use crate::demo_checks::Checks;
 use crate::hook_run;
 use crate::log_follower::{LogFollower, runs};
 use crate::qemu_scenario::{MANUFACTURER, USER_DATA};

@@ -132,7 +132,7 @@ impl<'a> ConvertedVm<'a> {
             .boot_resources
             .disks(self.purpose, self.vmi, spec, &self.facts)
             .await?;
-        let xml = domain::render::render(&spec);
+        let xml = domain::render_domain_xml::render(&spec);
         let (xml, define_runs) = report_failure(
             vm,
             vm.hooks

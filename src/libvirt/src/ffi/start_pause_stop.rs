@@ -8,7 +8,7 @@ use virt_sys as sys;
 use super::call_libvirt::{c_string, check};
 use super::domain_handle::RealDomain;
 use crate::error::Result;
-use crate::power::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
+use crate::start_pause_stop::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
 
 impl Power for RealDomain {
     fn associate_fds(&self, group: &str, files: &[BorrowedFd<'_>]) -> Result<()> {

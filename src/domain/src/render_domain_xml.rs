@@ -15,7 +15,7 @@ pub fn render(spec: &DomainSpec) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::parse::parse;
+    use crate::parse_domain_xml::parse;
 
     #[test]
     fn all_texts_survive_rendering_and_parsing() {

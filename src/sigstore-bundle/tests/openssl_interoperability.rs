@@ -26,7 +26,10 @@ fn openssl(directory: &Path, arguments: &str) -> Vec<u8> {
 /// A directory with a key pair of openssl's, `key` and `pub`, and the message.
 fn key_pair(kind: &str) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
-    openssl(directory.path(), &format!("genpkey -algorithm {kind} -out key"));
+    openssl(
+        directory.path(),
+        &format!("genpkey -algorithm {kind} -out key"),
+    );
     openssl(directory.path(), "pkey -in key -pubout -out pub");
     fs::write(directory.path().join("message"), MESSAGE).unwrap();
     directory
@@ -203,7 +206,10 @@ fn other_keys_are_refused_by_name() {
             &text(directory.path(), "sec1")[..],
             "openssl pkcs8 -topk8 -nocrypt",
         ),
-        (&text(directory.path(), "encrypted"), "openssl pkcs8 -in KEY"),
+        (
+            &text(directory.path(), "encrypted"),
+            "openssl pkcs8 -in KEY",
+        ),
         (sigstore, "cosign import-key-pair"),
         (&public, "the public half"),
         (half, "damaged"),

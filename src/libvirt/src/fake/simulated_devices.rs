@@ -5,7 +5,7 @@ use domain_xml::{Document, Element};
 use super::domain_definition::{DomainDefinition, xml_error};
 use super::qemu_monitor;
 use super::simulated_domain::{Events, SimulatedDomain};
-use crate::definition::Affect;
+use crate::domain_definition::Affect;
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
 

@@ -6,8 +6,8 @@ use virt_sys as sys;
 
 use super::call_libvirt::{c_string, check, take_string};
 use super::domain_handle::RealDomain;
-use crate::agent::Agent;
 use crate::error::Result;
+use crate::guest_agent::Agent;
 
 impl Agent for RealDomain {
     fn agent_command(&self, json: &str, timeout: Duration) -> Result<String> {

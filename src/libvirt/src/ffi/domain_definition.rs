@@ -6,7 +6,7 @@ use virt_sys as sys;
 
 use super::call_libvirt::{check, take_string};
 use super::domain_handle::RealDomain;
-use crate::definition::{Affect, Definition, FilePolicy, UndefineOptions, XmlKind};
+use crate::domain_definition::{Affect, Definition, FilePolicy, UndefineOptions, XmlKind};
 use crate::error::{Result, code};
 
 impl Definition for RealDomain {

@@ -116,7 +116,7 @@ mod tests {
         assert!(
             value["pos"]
                 .as_str()
-                .is_some_and(|pos| pos.starts_with("log.rs:"))
+                .is_some_and(|pos| pos.starts_with("json_log_lines.rs:"))
         );
     }
 }
