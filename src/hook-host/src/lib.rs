@@ -9,49 +9,49 @@
 //! `hook.yaml`, operator's policy), `pod_facts`, [`record`] (records of runs), [`replay`], `sidecar` (gRPC client),
 //! `kubevirt_plugins` (KubeVirt's Plugins, called after the chain), [`serve`] (gRPC server: a chain as one sidecar).
 
+mod change_provenance;
 mod cloud_init;
 mod collect;
 mod description;
-mod module_digest;
 mod error;
 mod failure_policy;
 mod fixed_clock_and_random;
 mod hook;
 mod hook_body;
 mod hook_identity;
+mod hook_limits;
 mod hook_run;
 mod invocation;
 mod invoke;
 mod kubevirt_plugins;
-mod limits;
 mod metrics;
 mod migration_parameters;
+mod module_digest;
 mod pod_facts;
 pub mod policy;
 mod printable;
-mod change_provenance;
 pub mod record;
 pub mod replay;
 pub mod serve;
 mod sidecar;
 pub mod wasm;
 
+pub use change_provenance::{Overlap, Provenance};
 pub use collect::{CollectConfig, CollectError, StandingHooks, collect};
 pub use description::{Description, DescriptionError, Subscription, Wishes};
 pub use error::HookError;
 pub use failure_policy::FailurePolicy;
 pub use hook::{HookInfo, HookKind};
 pub use hook_identity::HookIdentity;
+pub use hook_limits::Limits;
 pub use hook_run::{LogLevel, LogLine, Outcome, Run};
 pub use invocation::{CloudInitDocuments, HookPoint, Invocation, Reason};
 pub use invoke::{AttachTime, AttachedDevice, Chain};
 pub use kubevirt_plugins::{Plugins, PluginsError};
-pub use limits::Limits;
 pub use metrics::HookMetrics;
 pub use migration_parameters::{MigrationParameter, MigrationParameters};
 pub use pod_facts::{FactError, FactRead, PodAccess, PodConfig, PodPattern, render_downward_api};
 pub use policy::PolicySource;
 pub use printable::{is_printable, printable};
-pub use change_provenance::{Overlap, Provenance};
 pub use semver::Version;
 pub use wasm::{COMPILE_ARG, Compiler, compile_child};

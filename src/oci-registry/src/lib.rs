@@ -11,7 +11,7 @@ mod error;
 mod http_requests;
 mod image_reference;
 mod repository_client;
-mod token;
+mod token_service;
 mod uploads;
 
 pub use connection_options::{Limits, Options};

@@ -8,7 +8,7 @@ use ureq::Body;
 
 use crate::auth_challenge::Challenge;
 use crate::http_requests::{Query, Redirects, Transport};
-use crate::token::TokenRequest;
+use crate::token_service::TokenRequest;
 use crate::{MAX_MANIFEST, Options, Reference, RegistryError};
 
 /// What manifests are asked for.

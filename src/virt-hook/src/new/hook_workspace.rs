@@ -125,7 +125,9 @@ mod tests {
         let temp_dir = tempfile::tempdir().unwrap();
         let manifest = temp_dir.path().join(MANIFEST);
         fs::write(&manifest, MANIFEST_TEXT).unwrap();
-        let workspace = Workspace::around(&temp_dir.path().join("b")).unwrap().unwrap();
+        let workspace = Workspace::around(&temp_dir.path().join("b"))
+            .unwrap()
+            .unwrap();
         workspace.add("b").unwrap();
         let text = fs::read_to_string(&manifest).unwrap();
         assert_eq!(

@@ -133,7 +133,7 @@ mod tests {
     fn every_template_is_filled_in_and_complete() {
         let names = super::super::hook_name::Names::of(Path::new("team-label"));
         let mut values = names.unwrap().values("\"0.1\"");
-        values.extend(super::super::workspace::values(false));
+        values.extend(super::super::hook_workspace::values(false));
         let extra = [(PathBuf::from("sdk/more.bin"), &b"{{name}}\xff"[..])];
         for lang in ["rust", "python", "c", "go"] {
             let temp_dir = tempfile::tempdir().unwrap();
