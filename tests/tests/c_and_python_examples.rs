@@ -25,7 +25,11 @@ fn c() -> PathBuf {
 
 fn interfaces() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    built(&BUILT, "examples-hooks/python-interfaces", "interfaces")
+    built(
+        &BUILT,
+        "examples-hooks/python-interface-tuning",
+        "interfaces",
+    )
 }
 
 /// Once per process.
@@ -192,7 +196,10 @@ fn the_c_sdks_own_tests_pass() {
 /// The SDK in Python, and the tests of the hook, natively.
 #[test]
 fn python_tests_run_natively() {
-    for directory in ["tests/hooks/python-sdk", "examples-hooks/python-interfaces"] {
+    for directory in [
+        "tests/hooks/python-sdk",
+        "examples-hooks/python-interface-tuning",
+    ] {
         let mut make = Command::new("make");
         let make = make.args(["-f", "sdk/hook.mk", "native"]);
         let make = make.env("PYTHONDONTWRITEBYTECODE", "1");
@@ -206,7 +213,10 @@ fn python_tests_run_natively() {
 
 #[test]
 fn the_cases_in_the_python_hooks_readme_hold() {
-    let cases = readme(example("python-interfaces").join("README.md"), interfaces());
+    let cases = readme(
+        example("python-interface-tuning").join("README.md"),
+        interfaces(),
+    );
     assert_eq!(cases.unwrap_or_else(|error| panic!("{error}")), 2);
 }
 
@@ -241,7 +251,7 @@ fn templates_and_examples_have_the_same_sdk() {
     let templates = workspace().join("src/virt-hook/templates");
     for (language, directory, name) in [
         ("c", "c-genid", "genid"),
-        ("python", "python-interfaces", "interfaces"),
+        ("python", "python-interface-tuning", "interfaces"),
         ("go", "go-smbios", "smbios"),
     ] {
         let read = |path: PathBuf| {

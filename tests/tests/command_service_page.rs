@@ -58,7 +58,7 @@ fn rows() -> Vec<Row> {
 
 /// The calls that the service refuses as unsupported.
 fn refused() -> BTreeSet<String> {
-    let service = read("src/launcher/src/command_server/service.rs");
+    let service = read("src/launcher/src/command_server/command_service.rs");
     let parts = service.split("unsupported(\"").skip(1);
     parts
         .map(|part| part.split('"').next().unwrap().to_owned())

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use domain::convert::convert;
 use domain::host_facts::HostFacts;
-use domain::render::render;
+use domain::render_domain_xml::render;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Value, json};

@@ -4,10 +4,10 @@
 //! `cargo +nightly fuzz run domain_json -- -dict=../domain-xml/fuzz/xml.dict -max_len=2000`, in the directory of the
 //! crate `domain`. New findings go into `corpus/domain_json` under a name that says what they are.
 
-use domain::parse::parse;
+use domain::libvirt_spec::DomainJson;
+use domain::parse_domain_xml::parse;
 use domain::reconcile::LiveDomain;
-use domain::render::render;
-use domain::spec::DomainJson;
+use domain::render_domain_xml::render;
 use kubevirt_api::domain_metadata::KubeVirtMetadata;
 use kubevirt_api::domain_state::{LifeCycle, reason};
 

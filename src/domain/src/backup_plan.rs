@@ -12,7 +12,7 @@ use std::path::Path;
 use kubevirt_api::typed_xml::Writer;
 use serde::Serialize;
 
-use crate::spec::{Disk, DomainSpec};
+use crate::libvirt_spec::{Disk, DomainSpec};
 
 /// How a backup is made.
 #[derive(Debug, Clone, PartialEq, Eq)]

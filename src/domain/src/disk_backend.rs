@@ -1,6 +1,6 @@
 //! The file or device that holds a disk's data.
 
-use crate::spec::{Disk, DiskSource};
+use crate::libvirt_spec::{Disk, DiskSource};
 
 /// The file or device that holds a disk's data: the data store behind an image, or the image itself.
 pub(crate) struct DiskBackend {

@@ -1,9 +1,13 @@
 //! Disks whose claims have grown: the sizes that they can take, before the VM starts and while it runs.
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(crate) mod tests;
+
 use kubevirt_api::vmi::Vmi;
 
 use crate::disk_backend::DiskBackend;
-use crate::spec::{Disk, DomainSpec};
+use crate::libvirt_spec::{Disk, DomainSpec};
 
 /// Images are whole mebibytes.
 const MIB: u64 = 1024 * 1024;

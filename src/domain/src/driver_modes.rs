@@ -2,7 +2,7 @@
 //! the domain.
 
 use crate::disk_backend::DiskBackend;
-use crate::spec::{Disk, DomainSpec};
+use crate::libvirt_spec::{Disk, DomainSpec};
 
 /// Probes the node's files and devices. A trait, so that this crate needs no file system.
 pub trait DirectIoProbe {

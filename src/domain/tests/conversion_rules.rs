@@ -23,7 +23,7 @@ mod resource_claims;
 
 use domain::convert::convert;
 use domain::host_facts::HostFacts;
-use domain::spec::DomainSpec;
+use domain::libvirt_spec::DomainSpec;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use domain::driver_modes::{DirectIoProbe, DriverModeError, ProbeError, set_driver_modes};
-use domain::spec::{Alias, BackingStore, Disk, DiskDriver, DiskSource, DomainSpec};
+use domain::libvirt_spec::{Alias, BackingStore, Disk, DiskDriver, DiskSource, DomainSpec};
 
 /// Paths with O_DIRECT, and paths that cannot be opened; images under /full are preallocated.
 struct Node {

@@ -12,9 +12,9 @@ use std::sync::OnceLock;
 
 use domain::convert::convert;
 use domain::host_facts::HostFacts;
-use domain::parse::parse;
+use domain::parse_domain_xml::parse;
 use domain::pod_network::{Dns, Lease};
-use domain::render::render;
+use domain::render_domain_xml::render;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 use proptest::prelude::*;

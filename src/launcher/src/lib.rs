@@ -29,7 +29,7 @@ mod qemu_process;
 mod qemu_watch;
 mod qmp_answer;
 mod stats;
-mod sysfs;
+mod sysfs_numa_and_cpus;
 mod tasks;
 mod termination_signals;
 mod timestamp;

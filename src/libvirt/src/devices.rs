@@ -1,6 +1,6 @@
 //! Devices and processors of a running domain.
 
-use crate::definition::Affect;
+use crate::domain_definition::Affect;
 use crate::error::Result;
 
 /// Attaching, detaching and changing devices and processors.

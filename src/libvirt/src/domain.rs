@@ -1,19 +1,19 @@
 //! One domain: the roles that its handle plays, its identity and its state.
 
-use crate::agent::Agent;
 use crate::backups_and_checkpoints::Checkpoints;
-use crate::definition::Definition;
 use crate::devices::Devices;
 use crate::dirty_rate::DirtyRate;
 use crate::disks::Blocks;
+use crate::domain_definition::Definition;
 use crate::domain_state::State;
 use crate::error::Result;
+use crate::guest_agent::Agent;
 use crate::jobs::Jobs;
 use crate::launch_security::LaunchSecurity;
 use crate::migration::Migration;
-use crate::power::Power;
 use crate::qemu_monitor::QemuMonitor;
 use crate::screenshot::Screen;
+use crate::start_pause_stop::Power;
 use crate::stats::DomainStats;
 
 /// One domain. A handle stays valid when the domain ends or is undefined; calls then fail with

@@ -5,20 +5,19 @@
 //! libvirt's own numbers that way.
 //!
 //! - [`HypervisorConnection`] is a connection, [`Domain`] one domain of it. [`connect`] gives the real ones,
-//!   [`fake`] a stateful daemon in memory; one contract (`tests/support`) is checked on both.
+//!   [`fake`] a stateful daemon in memory; one contract (`tests/driver_contract`) is checked on both.
 //! - One thread, `libvirt-events`, runs libvirt's default event loop from the first [`connect`]
 //!   to the end of the process; [`Event`]s arrive on it.
 //! - libvirt's callbacks are given numbers, never pointers to memory (`ffi::callback_registry` has
 //!   the reason): a number that was released, even twice, refers to nothing.
 //! - libvirt never writes to stderr by itself: an error is returned, once.
 
-mod agent;
 mod backups_and_checkpoints;
-mod definition;
 mod devices;
 mod dirty_rate;
 mod disks;
 mod domain;
+mod domain_definition;
 mod domain_state;
 mod error;
 mod event;
@@ -27,13 +26,14 @@ mod event;
     reason = "the one crate that calls C; every block says why it is sound"
 )]
 mod ffi;
+mod guest_agent;
 mod hypervisor_connection;
 mod jobs;
 mod launch_security;
 mod migration;
-mod power;
 mod qemu_monitor;
 mod screenshot;
+mod start_pause_stop;
 mod stats;
 mod subscribers;
 mod subscription;
@@ -41,24 +41,24 @@ mod typed_params;
 
 pub mod fake;
 
-pub use agent::Agent;
 pub use backups_and_checkpoints::Checkpoints;
-pub use definition::{Affect, Definition, FilePolicy, UndefineOptions, XmlKind};
 pub use devices::Devices;
 pub use dirty_rate::DirtyRate;
 pub use disks::{BlockInfo, BlockSize, Blocks, DiskFault};
 pub use domain::Domain;
+pub use domain_definition::{Affect, Definition, FilePolicy, UndefineOptions, XmlKind};
 pub use domain_state::{DomainState, Reason, State};
 pub use error::{Error, Result, code};
 pub use event::{CloseReason, Detail, Event, LifecycleEvent};
 pub use ffi::{connect, library_version, limit_malloc_arenas};
+pub use guest_agent::Agent;
 pub use hypervisor_connection::{HypervisorConnection, KEEPALIVE, Version};
 pub use jobs::{CompletedJob, JobOperation, JobStats, JobType, Jobs};
 pub use launch_security::{LaunchSecret, LaunchSecurity, LaunchSecurityInfo, SevInfo};
 pub use migration::{Migration, MigrationFlags, MigrationRequest};
-pub use power::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
 pub use qemu_monitor::QemuMonitor;
 pub use screenshot::{Screen, Screenshot};
+pub use start_pause_stop::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
 pub use stats::{
     BlockStats, CpuStats, DirtyRateStats, DomainStats, MemoryStats, NetStats, RequestStats,
     TrafficStats, VcpuStats,

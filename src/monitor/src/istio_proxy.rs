@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::log;
+use crate::json_log_lines;
 
 /// `localhost`, of which a pod may have one family only.
 const LOCALHOST: [IpAddr; 2] = [
@@ -45,7 +45,7 @@ impl Proxy {
             return;
         }
         if let Err(error) = retry(is_busy, || self.quit()) {
-            log::error(&format!(
+            json_log_lines::error(&format!(
                 "all attempts to terminate istio-proxy failed: {error}"
             ));
         }

@@ -11,7 +11,7 @@ use rustix::thread::{
     CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities,
 };
 
-use crate::{log, signal_wait};
+use crate::{json_log_lines, signal_wait};
 
 const PROGRAM: &str = "virt-launcher";
 
@@ -27,7 +27,7 @@ impl Launcher {
     /// Starts virt-launcher: the one beside this program, else the one in PATH.
     pub(crate) fn start(arguments: &[OsString]) -> io::Result<Self> {
         if let Err(error) = pass_on_net_bind_service() {
-            log::error(&format!(
+            json_log_lines::error(&format!(
                 "passing CAP_NET_BIND_SERVICE on: {error}; virt-launcher will not serve DHCP to the guest"
             ));
         }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::log;
+use crate::json_log_lines;
 
 /// At most this many bytes from the end of each log are copied.
 const MAX_BYTES: u64 = 256 * 1024;
@@ -38,11 +38,13 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 fn dump_file(path: &Path) {
     match tail(path) {
         Ok(text) => {
-            log::info(&format!("dump log file: {}", path.display()));
-            text.lines().for_each(log::info);
+            json_log_lines::info(&format!("dump log file: {}", path.display()));
+            text.lines().for_each(json_log_lines::info);
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => log::error(&format!("failed to read file {}: {error}", path.display())),
+        Err(error) => {
+            json_log_lines::error(&format!("failed to read file {}: {error}", path.display()))
+        }
     }
 }
 

@@ -13,8 +13,8 @@ mod child_processes;
 mod container_disk_sockets;
 mod flags;
 mod istio_proxy;
+mod json_log_lines;
 mod launcher_process;
-mod log;
 mod log_dump;
 mod qemu_shutdown;
 mod signal_wait;
@@ -32,35 +32,37 @@ fn main() -> ExitCode {
     let signals = match Signals::register() {
         Ok(signals) => signals,
         Err(error) => {
-            log::error(&format!("registering for signals: {error}"));
+            json_log_lines::error(&format!("registering for signals: {error}"));
             return ExitCode::FAILURE;
         }
     };
     let flags = Flags::parse(env::args_os().skip(1));
     let code = run(&flags, &signals);
     if code == launcher_process::DIRECTORIES_IN_USE {
-        log::error("another virt-launcher uses the same directories: nothing is cleaned up");
+        json_log_lines::error(
+            "another virt-launcher uses the same directories: nothing is cleaned up",
+        );
     } else {
         clean_up(&flags, code);
     }
     if flags.keep_after_failure && code != 0 {
         keep_container_alive(&signals);
     }
-    log::info("virt-launcher-monitor: Exiting...");
+    json_log_lines::info("virt-launcher-monitor: Exiting...");
     ExitCode::from(code)
 }
 
 /// Runs virt-launcher until it ends; returns its exit code.
 fn run(flags: &Flags, signals: &Signals) -> u8 {
     if let Err(error) = child_processes::adopt_orphans() {
-        log::error(&format!(
+        json_log_lines::error(&format!(
             "becoming the parent of orphans: {error}; a QEMU that outlives virt-launcher will not be ended"
         ));
     }
     match Launcher::start(&flags.passed) {
         Ok(launcher) => watch(&launcher, signals),
         Err(error) => {
-            log::error(&format!("failed to run virt-launcher: {error}"));
+            json_log_lines::error(&format!("failed to run virt-launcher: {error}"));
             1
         }
     }
@@ -77,7 +79,7 @@ fn watch(launcher: &Launcher, signals: &Signals) -> u8 {
             }
             Wake::Terminate if !forwarded => {
                 forwarded = true;
-                log::info("signalling virt-launcher to shut down");
+                json_log_lines::info("signalling virt-launcher to shut down");
                 report("signalling virt-launcher", launcher.terminate());
             }
             Wake::Terminate | Wake::Timeout => {}
@@ -87,7 +89,7 @@ fn watch(launcher: &Launcher, signals: &Signals) -> u8 {
 
 fn clean_up(flags: &Flags, code: u8) {
     if code != 0 {
-        log::error(&format!("dirty virt-launcher shutdown: exit-code {code}"));
+        json_log_lines::error(&format!("dirty virt-launcher shutdown: exit-code {code}"));
         log_dump::dump(&flags.share_dir);
     }
     qemu_shutdown::end_survivors();
@@ -100,7 +102,9 @@ fn clean_up(flags: &Flags, code: u8) {
 
 /// Keeps the container alive for debugging, until a termination signal.
 fn keep_container_alive(signals: &Signals) {
-    log::info("keeping virt-launcher container alive since --keep-after-failure is set to true");
+    json_log_lines::info(
+        "keeping virt-launcher container alive since --keep-after-failure is set to true",
+    );
     while !matches!(signals.wait(None), Wake::Terminate) {
         child_processes::reap_all();
     }
@@ -108,6 +112,6 @@ fn keep_container_alive(signals: &Signals) {
 
 fn report(what: &str, result: io::Result<()>) {
     if let Err(error) = result {
-        log::error(&format!("{what}: {error}"));
+        json_log_lines::error(&format!("{what}: {error}"));
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{child_processes, log};
+use crate::{child_processes, json_log_lines};
 
 /// How long QEMU may take.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -18,14 +18,14 @@ pub(crate) fn end_survivors() {
     if survivors.is_empty() {
         return;
     }
-    log::info("Killing QEMU gracefully.");
+    json_log_lines::info("Killing QEMU gracefully.");
     for pid in &survivors {
         if let Err(error) = kill_process(*pid, Signal::TERM) {
-            log::error(&format!("signalling QEMU, process {pid}: {error}"));
+            json_log_lines::error(&format!("signalling QEMU, process {pid}: {error}"));
         }
     }
     if !wait_for_end(&survivors) {
-        log::error(&format!("QEMU has not ended within {SHUTDOWN_TIMEOUT:?}"));
+        json_log_lines::error(&format!("QEMU has not ended within {SHUTDOWN_TIMEOUT:?}"));
     }
 }
 

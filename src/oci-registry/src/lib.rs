@@ -5,20 +5,20 @@
 //! TLS is required unless the caller asks for plain HTTP.
 
 mod auth_challenge;
-mod client;
+mod connection_options;
 mod credentials;
 mod error;
-mod options;
-mod push;
-mod reference;
-mod token;
-mod transport;
+mod http_requests;
+mod image_reference;
+mod repository_client;
+mod token_service;
+mod uploads;
 
-pub use client::{Client, Manifest};
+pub use connection_options::{Limits, Options};
 pub use credentials::Credentials;
 pub use error::RegistryError;
-pub use options::{Limits, Options};
-pub use reference::{Reference, ReferenceError};
+pub use image_reference::{Reference, ReferenceError};
+pub use repository_client::{Client, Manifest};
 
 /// The largest manifest, configuration or index in bytes; what registries accept.
 pub const MAX_MANIFEST: u64 = 4 << 20;

@@ -8,8 +8,8 @@ use data_encoding::HEXLOWER;
 use ring::digest::{SHA256, digest};
 
 use crate::bundle_json::{BundleJson, BundleParts, MEDIA_TYPE};
+use crate::ecdsa_key::{PublicKey, SigningKey};
 use crate::error::{BundleError, KeyError, MAX_BUNDLE, VerifyError};
-use crate::key::{PublicKey, SigningKey};
 
 /// The signature of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

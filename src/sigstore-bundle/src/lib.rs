@@ -9,13 +9,13 @@
 
 mod bundle;
 mod bundle_json;
+mod ecdsa_key;
 mod error;
-mod key;
 mod pem_section;
 
 pub use bundle::Bundle;
+pub use ecdsa_key::{KeyId, PublicKey, SigningKey};
 pub use error::{BundleError, KeyError, MAX_BUNDLE, VerifyError};
-pub use key::{KeyId, PublicKey, SigningKey};
 
 /// What follows a file's name in that of its bundle, as cosign's users have it.
 pub const SUFFIX: &str = ".sigstore.json";

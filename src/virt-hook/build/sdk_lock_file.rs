@@ -7,7 +7,7 @@ use std::path::Path;
 
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table};
 
-use crate::sdk::ROOTS;
+use crate::sdk_source_tree::ROOTS;
 
 /// This workspace's lock, without what no hook can need. Cargo leaves out the rest when it first builds, and
 /// enters the project.

@@ -1,9 +1,9 @@
 //! A virt-handler for one launcher: a server that receives notifications, a client that sends commands, and
 //! ([`VirtHandler::create`]) the controller that decides which commands to send.
 
-mod commands;
+mod command_client;
 mod controller;
-mod notify;
+mod notification_services;
 mod notify_pipe;
 mod vmi_lifecycle;
 
@@ -19,11 +19,11 @@ use tokio::task::JoinHandle;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Server;
 
-pub use commands::{Answer, Commands};
-pub(crate) use commands::{COMMAND, DeadlineClient, FREEZE, QUERY};
+pub use command_client::{Answer, Commands};
+pub(crate) use command_client::{COMMAND, DeadlineClient, FREEZE, QUERY};
 pub use controller::{
-    Decision, DomainFacts, DomainGrace, LauncherState, Phase, Settings, Step, StepEntry, VmiFacts,
-    decide, is_early_delete, next_phase,
+    Decision, DomainGrace, LauncherState, NotifiedDomain, Phase, Settings, Step, StepEntry,
+    VmiFacts, decide, is_early_delete, next_phase,
 };
 
 use controller::{Steps, VmController};
@@ -131,7 +131,7 @@ pub struct VirtHandler {
     events: watch::Receiver<Vec<Event>>,
     server: JoinHandle<()>,
     pipe: Arc<NotifyPipe>,
-    watcher: notify::Watcher,
+    watcher: notification_services::Watcher,
     vm: Mutex<Option<Arc<VmController>>>,
     steps: Steps,
 }
@@ -144,12 +144,16 @@ impl VirtHandler {
         let pipe = Arc::new(NotifyPipe::new(share_dir, incoming));
         pipe.open()?;
         let (sender, events) = watch::channel(Vec::new());
-        let watcher = notify::Watcher::default();
-        let recorder = Arc::new(notify::Recorder::new(begin, sender, watcher.clone()));
+        let watcher = notification_services::Watcher::default();
+        let recorder = Arc::new(notification_services::Recorder::new(
+            begin,
+            sender,
+            watcher.clone(),
+        ));
         let server = tokio::spawn(async move {
             let served = Server::builder()
-                .add_service(notify::info())
-                .add_service(notify::service(recorder))
+                .add_service(notification_services::info())
+                .add_service(notification_services::service(recorder))
                 .serve_with_incoming(UnboundedReceiverStream::new(connections));
             let _ = served.await;
         });

@@ -21,7 +21,7 @@ use crate::{
 fn run_python(cases: &[Value]) -> Vec<Value> {
     let mut python = Command::new("python3");
     let directory = workspace().join("tests/hooks/python-cookbook");
-    let python = python.arg("run.py").current_dir(directory);
+    let python = python.arg("run_recipes.py").current_dir(directory);
     let mut child = python
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .stdin(Stdio::piped())
@@ -34,7 +34,7 @@ fn run_python(cases: &[Value]) -> Vec<Value> {
         .unwrap();
     drop(input);
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "run.py failed");
+    assert!(output.status.success(), "run_recipes.py failed");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 

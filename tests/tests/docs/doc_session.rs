@@ -11,7 +11,7 @@ use tests::install_hooks;
 
 use crate::command_output;
 use crate::dockerfile_image::{self, Image};
-use crate::page::{Block, is_of_workspace, page, source};
+use crate::page_blocks::{Block, is_of_workspace, page, source};
 use crate::{sample_record, static_checks, yaml_blocks};
 
 /// The directory of records, as the pages name it.

@@ -7,7 +7,7 @@ use std::process::Command;
 use hooks_sdk::Domain;
 use tests::not_tested::{Missing, not_tested};
 
-use crate::page::{page, pages};
+use crate::page_blocks::{page, pages};
 
 const SCHEMA: &str = "/usr/share/libvirt/schemas/domain.rng";
 /// Elements that every domain must have and that the pages leave out.

@@ -22,20 +22,20 @@
 #![allow(clippy::unwrap_used)]
 
 mod command_output;
-mod consistency;
 mod doc_session;
 mod dockerfile_image;
 mod domain_schema;
-mod links;
 mod named_tests;
-mod page;
+mod page_blocks;
+mod page_consistency;
+mod page_links;
 mod sample_record;
 mod sdk_signatures;
 mod shell_commands;
 mod static_checks;
 mod yaml_blocks;
 
-use page::{page, pages};
+use page_blocks::{page, pages};
 
 /// The number of blocks that are not run, by page and role. `gate` blocks run the tests themselves, `install` blocks
 /// change the machine, `cluster` blocks need a cluster, `script` blocks are files for another program to run.
@@ -92,7 +92,7 @@ tested! {
     commands_of_the_page_on_libvirts_hooks_print_what_it_shows: "docs/from-libvirt-hooks.md",
     commands_of_the_c_example_print_what_it_shows: "examples-hooks/c-genid/README.md",
     commands_of_the_go_example_print_what_it_shows: "examples-hooks/go-smbios/README.md",
-    commands_of_the_python_example_print_what_it_shows: "examples-hooks/python-interfaces/README.md",
+    commands_of_the_python_example_print_what_it_shows: "examples-hooks/python-interface-tuning/README.md",
     commands_of_the_cloud_init_example_print_what_it_shows: "examples-hooks/cloud-init/README.md",
     commands_of_the_disk_tuning_example_print_what_it_shows: "examples-hooks/disk-tuning/README.md",
     commands_of_the_gpu_example_print_what_it_shows: "examples-hooks/gpu-friendly/README.md",
@@ -108,7 +108,7 @@ tested! {
 #[test]
 fn every_page_with_commands_has_a_test() {
     for path in pages() {
-        let runs = page(&path).blocks.iter().any(page::Block::is_run);
+        let runs = page(&path).blocks.iter().any(page_blocks::Block::is_run);
         assert_eq!(runs, TESTED_PAGES.contains(&&*path), "{path}");
     }
 }
@@ -165,9 +165,9 @@ fn every_block_is_valid_in_its_language() {
                 ("rust", "") => assert_eq!(path, "hooks-sdk/README.md", "{at}"),
                 // A part of a hook, which belongs to no file.
                 ("go" | "c" | "python", "") => {}
-                (language, file) if page::is_of_workspace(language, file) => {
+                (language, file) if page_blocks::is_of_workspace(language, file) => {
                     assert!(
-                        page::source(file).contains(&block.text),
+                        page_blocks::source(file).contains(&block.text),
                         "{at}: {file} does not contain it"
                     );
                 }
@@ -217,27 +217,29 @@ fn every_hook_points_signature_is_declared() {
 
 #[test]
 fn every_link_has_a_target() {
-    pages().iter().for_each(|path| links::check_targets(path));
+    pages()
+        .iter()
+        .for_each(|path| page_links::check_targets(path));
 }
 
 #[test]
 fn every_page_is_in_the_index() {
-    links::check_index("docs/README.md", "docs/");
+    page_links::check_index("docs/README.md", "docs/");
 }
 
 #[test]
 fn every_page_is_in_the_book() {
-    links::check_book("scripts/build-book");
+    page_links::check_book("scripts/build-book");
 }
 
 #[test]
 fn the_guide_uses_the_names_that_it_puts_into_the_policies() {
-    consistency::check_replaced_names("docs/guide.md");
+    page_consistency::check_replaced_names("docs/guide.md");
 }
 
 #[test]
 fn policies_that_deny_by_default_deny_every_list() {
-    consistency::check_policies_that_deny("docs/policy.md");
+    page_consistency::check_policies_that_deny("docs/policy.md");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Compares the signatures on the hook points' pages with the SDKs.
 
-use crate::page::{page, pages, source};
+use crate::page_blocks::{page, pages, source};
 
 /// The start of a signature in each language, and the file that declares it.
 const SDKS: [(&str, &str); 9] = [

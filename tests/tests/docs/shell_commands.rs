@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use tests::binaries::binary;
 
-use crate::page::source;
+use crate::page_blocks::source;
 
 /// All verbs of `virt-hook`.
 pub(crate) const VERBS: [&str; 18] = [

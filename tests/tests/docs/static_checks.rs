@@ -7,7 +7,7 @@ use serde_json::Value;
 use tests::binaries::workspace;
 
 use crate::doc_session::DocSession;
-use crate::page::source;
+use crate::page_blocks::source;
 use crate::shell_commands::commands;
 use crate::yaml_blocks;
 

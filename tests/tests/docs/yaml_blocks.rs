@@ -7,7 +7,7 @@ use hooks_sdk_testing::hook_host::policy::{HookYaml, OperatorPolicy};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::page::Block;
+use crate::page_blocks::Block;
 
 /// `hooks.kubevirt.io/hookSidecars`, the annotation of KubeVirt's sidecars.
 const SIDECARS: &str = "hooks.kubevirt.io/hookSidecars";

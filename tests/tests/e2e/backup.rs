@@ -1,6 +1,6 @@
 //! Backups of a tracked disk: their notifications and answers, and the data, byte for byte.
 
-mod pulled;
+mod pull_mode;
 mod vm_with_tracked_disk;
 
 use std::path::Path;

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use domain::hotplug_ports::DefinitionPlan;
-use domain::parse::parse;
-use domain::render::render;
-use domain::spec::DomainSpec;
+use domain::libvirt_spec::DomainSpec;
+use domain::parse_domain_xml::parse;
+use domain::render_domain_xml::render;
 use kubevirt_api::vmi::Vmi;
 use serde_json::Value;
 

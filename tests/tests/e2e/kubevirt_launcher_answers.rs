@@ -327,7 +327,7 @@ fn exists(check: Check) -> Result<bool> {
             .iter()
             .any(|directory| contains(&workspace.join(directory), &format!("fn {name}("))),
         Check::FaultRow(name) => {
-            let table = workspace.join("tests/tests/faults/table.rs");
+            let table = workspace.join("tests/tests/faults/fault_matrix.rs");
             fs::read_to_string(table)?.contains(&format!("row(\"{name}\","))
         }
         Check::Script(path) => workspace.join(path).is_file(),

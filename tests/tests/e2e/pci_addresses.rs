@@ -6,9 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use domain::hotplug_ports::DefinitionPlan;
-use domain::parse::parse;
-use domain::render::render;
-use domain::spec::{Controller, DomainSpec, Interface, InterfaceTarget, Model};
+use domain::libvirt_spec::{Controller, DomainSpec, Interface, InterfaceTarget, Model};
+use domain::parse_domain_xml::parse;
+use domain::render_domain_xml::render;
 use kubevirt_api::vmi::Vmi;
 use serde_json::Value;
 use tests::binaries::workspace;

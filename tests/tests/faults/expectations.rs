@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::Pid;
 
-use crate::matrix_row::{Call, Expect, Phase, Program, with_slack};
-use crate::row_run::RowRun;
+use crate::matrix_vocabulary::{Call, Expect, Phase, Program, with_slack};
+use crate::row_steps::RowRun;
 use crate::test_vm::TestVm;
 
 /// The limit for any wait in a row.

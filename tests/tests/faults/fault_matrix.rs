@@ -1,25 +1,27 @@
 //! The matrix. A row: name, phase, steps, expectation.
 
-use crate::matrix_row::Call::{
+use crate::matrix_vocabulary::Call::{
     AbortBackup, AttachDisk, AttachForeignImage, AttachUnusableDisks, Delete, DetachDisk,
     DetachKeptDisk, ExecFlood, Freeze, GetDomain, GetDomainStats, GetGuestInfo, GetQemuVersion,
     GuestPing, Kill as KillVm, MemoryDump, MemoryDumpToFullDisk, Pause, Ping, PullBackup,
     PushBackup, PushBackupToFullDisk, Reset, Shutdown, Sync, Unfreeze, Unpause,
 };
-use crate::matrix_row::Expect::{Ends, Exits, LastTold, Starts, Unharmed};
-use crate::matrix_row::Phase::{
+use crate::matrix_vocabulary::Expect::{Ends, Exits, LastTold, Starts, Unharmed};
+use crate::matrix_vocabulary::Phase::{
     Defined, Off, Paused, Ready, Running, ShuttingDown, Spawned, Starting,
 };
-use crate::matrix_row::Program::{Daemon, Launcher, Monitor, Qemu, Virtlogd};
-use crate::matrix_row::ProxyMode::{Away, Hung, Open, Slow};
-use crate::matrix_row::Setup::{DeafGuest, FullLogs, Hotplug, Root, ShortGrace, TrackedDisk};
-use crate::matrix_row::Step::{
+use crate::matrix_vocabulary::Program::{Daemon, Launcher, Monitor, Qemu, Virtlogd};
+use crate::matrix_vocabulary::ProxyMode::{Away, Hung, Open, Slow};
+use crate::matrix_vocabulary::Setup::{
+    DeafGuest, FullLogs, Hotplug, Root, ShortGrace, TrackedDisk,
+};
+use crate::matrix_vocabulary::Step::{
     AnswerWithin, Ask, AskUntil, BackupEnded, BackupOver, Cancel, Clients, ConsoleLogged, Continue,
     DumpFailed, EventTold, ForeignAuthority, Garbage, Kill, NotTold, Notify, Poll, Refused, Remove,
     RestartHandler, SecondLauncher, Send, Sigterm, StalledNbdClient, StartAgain, Stop, Terminate,
     Told, Type, Wait,
 };
-use crate::matrix_row::{Row, millis, row, secs};
+use crate::matrix_vocabulary::{Row, millis, row, secs};
 
 const CRASHED: &str = "Shutoff/Crashed";
 const SHUTDOWN: &str = "Shutoff/Shutdown";
@@ -27,7 +29,7 @@ const DESTROYED: &str = "Shutoff/Destroyed";
 const ANY_END: &str = "Shutoff/";
 
 /// Every query, within virt-handler's 5 s.
-const QUERIES: [crate::matrix_row::Step; 4] = [
+const QUERIES: [crate::matrix_vocabulary::Step; 4] = [
     AnswerWithin(Ping, 5000),
     AnswerWithin(GetDomain, 5000),
     AnswerWithin(GetDomainStats, 5000),

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
-use crate::matrix_row::Call;
+use crate::matrix_vocabulary::Call;
 use crate::test_vm::{TestVm, ask};
 
 const MIX: [Call; 5] = [

@@ -11,11 +11,11 @@ mod fault_matrix;
 mod foreign_clients;
 mod hotplug_calls;
 mod leaks;
-mod matrix_row;
 mod matrix_runner;
+mod matrix_vocabulary;
 mod migrations;
 mod notify_proxy;
-mod row_run;
+mod row_steps;
 mod stalled_client;
 mod test_vm;
 

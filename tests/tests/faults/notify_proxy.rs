@@ -10,7 +10,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::matrix_row::ProxyMode;
+use crate::matrix_vocabulary::ProxyMode;
 
 /// A proxy on the launcher's side of the notification socket.
 #[derive(Debug)]

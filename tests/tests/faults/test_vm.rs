@@ -23,7 +23,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
 use crate::hotplug_calls;
-use crate::matrix_row::{Call, Phase, Program, ProxyMode, Setup};
+use crate::matrix_vocabulary::{Call, Phase, Program, ProxyMode, Setup};
 use crate::notify_proxy::NotifyProxy;
 use crate::stalled_client::StalledClient;
 

@@ -4,7 +4,7 @@
 //! defines, also through re-exports. A module and its parent may name each other. Test modules are left out.
 #![allow(clippy::unwrap_used)]
 
-mod graph;
+mod cycle_search;
 mod modules;
 mod source_paths;
 
@@ -61,7 +61,7 @@ fn modules_form_no_import_cycles() {
     let mut found = BTreeSet::new();
     for directory in crates() {
         for crate_modules in modules::of_crate(&workspace().join(&directory)) {
-            for cycle in graph::cycles(&crate_modules) {
+            for cycle in cycle_search::cycles(&crate_modules) {
                 let exception = EXCEPTIONS.iter().position(|exception| {
                     exception.parent == (&*directory, &*cycle.parent)
                         && cycle.members.iter().eq(exception.members)
@@ -99,7 +99,7 @@ fn a_cycle_through_a_re_export_is_found() {
             "use crate::a::A; use super::{b, Item}; // use crate::c::X;",
         ),
     ]);
-    let cycles = graph::cycles(&modules);
+    let cycles = cycle_search::cycles(&modules);
     assert_eq!(cycles.len(), 1);
     assert_eq!(cycles[0].parent, "");
     assert_eq!(cycles[0].members, ["a", "b"]);
@@ -118,5 +118,5 @@ fn parents_and_tests_are_left_out() {
             "pub struct B; #[cfg(test)] mod tests { use crate::a::A; fn f() { if x {} } }",
         ),
     ]);
-    assert!(graph::cycles(&modules).is_empty());
+    assert!(cycle_search::cycles(&modules).is_empty());
 }

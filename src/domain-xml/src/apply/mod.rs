@@ -4,7 +4,7 @@
 //! their bytes.
 
 mod change_tree;
-mod children;
+mod child_edits;
 mod same_name_order;
 
 use std::rc::Rc;
@@ -111,7 +111,7 @@ fn edit(
         attribute(element, change, outer)?;
     }
     let inner = namespaces::enter(outer, element);
-    children::edit(element, tree, inner.as_ref())?;
+    child_edits::edit(element, tree, inner.as_ref())?;
     // Whether white space counts as text depends on whether there are children.
     if own_text(element) != wanted {
         put_text(element, &wanted);

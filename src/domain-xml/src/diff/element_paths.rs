@@ -1,6 +1,6 @@
 //! Paths of the elements that a diff visits. A path is written out only for a change.
 
-use super::key::{Parts, Values};
+use super::element_keys::{Parts, Values};
 use crate::Element;
 
 /// Most paths are not longer.

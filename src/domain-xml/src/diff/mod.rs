@@ -1,18 +1,18 @@
 //! The differences between two documents.
 //!
-//! Both trees are walked together. Children are paired by what identifies them (see [`key`]), so that a change is
+//! Both trees are walked together. Children are paired by what identifies them (see [`element_keys`]), so that a change is
 //! reported for the element that changed, wherever it stands. White space between elements, quotes, entities, CDATA,
 //! comments, namespace prefixes, `<a/>` for `<a></a>` and the order of siblings of different names are no changes.
 
 mod change;
+pub(crate) mod element_keys;
 mod element_paths;
 mod equality;
-pub(crate) mod key;
 mod moves;
 mod name_index;
 pub(crate) mod namespaces;
 mod pairing;
-pub(crate) mod siblings;
+pub(crate) mod sibling_keys;
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ pub(crate) use change::Binding;
 pub use change::{Change, ChangeKind, Part, Place};
 use element_paths::{ElementPaths, Side};
 use namespaces::{Name, Scope};
-use siblings::Siblings;
+use sibling_keys::Siblings;
 
 /// The most text in a diff. With more, hostile input could fill the memory with paths; the root is then reported as
 /// one edit.

@@ -2,7 +2,7 @@
 //!
 //! libvirt reads the children of an element by name, so only the order among children of one name counts.
 
-use super::siblings::Family;
+use super::sibling_keys::Family;
 
 /// Whether each child before has moved among the children of its name. `partner` is each child's index after, or `None`
 /// if it was removed.

@@ -1,7 +1,7 @@
 //! Pairs the children before with those after.
 
 use super::equality;
-use super::siblings::{ALTERNATIVES, Family, Identities, Siblings};
+use super::sibling_keys::{ALTERNATIVES, Family, Identities, Siblings};
 
 /// How many siblings are searched for equal content, and how many elements are compared; devices without an identity
 /// are few and small.

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::Element;
-use crate::diff::key::Parts;
+use crate::diff::element_keys::Parts;
 use crate::diff::namespaces::{self, Scope};
-use crate::diff::siblings::Siblings;
+use crate::diff::sibling_keys::Siblings;
 use crate::path::NameTest;
 
 /// So many nodes are counted faster than a list of the children is looked up.

@@ -15,7 +15,7 @@ mod predicates;
 use std::collections::HashMap;
 
 use crate::PathPattern;
-use crate::diff::key::Parts;
+use crate::diff::element_keys::Parts;
 use crate::path::{NameTest, Predicate, Step, Target};
 pub use document_index::{DocumentIndex, ElementAt};
 pub use pattern_reach::PatternReach;

@@ -128,7 +128,7 @@ fn ensure_step<'a>(
     let fits = |element: &Element| {
         element.is(name)
             && conditions.iter().all(|(names, target, value)| {
-                super::select::holds(element, names, target, Some(value))
+                super::select_elements::holds(element, names, target, Some(value))
             })
     };
     if let Some(at) = parent.position(fits) {

@@ -12,8 +12,8 @@
 //! Prefixes are canonical (`qemu`), whatever prefix the document uses for that namespace.
 
 mod edit_by_path;
-mod parse;
-mod select;
+mod parse_pattern;
+mod select_elements;
 
 use std::fmt;
 use std::str::FromStr;
@@ -108,7 +108,7 @@ pub enum PathErrorKind {
 impl PathPattern {
     /// Reads a path. The error has the column.
     pub fn parse(path: &str) -> Result<PathPattern, PathError> {
-        parse::parse(path)
+        parse_pattern::parse(path)
     }
 
     /// The path as it was given.

@@ -9,9 +9,9 @@
 
 mod cloud_init_data;
 mod error;
-mod files;
+mod image_files;
 mod instance_identity;
-mod read;
+mod read_from_vmi;
 mod secrets;
 pub mod tagged_devices;
 
@@ -20,8 +20,8 @@ pub use cloud_init_data::{
     NoCloudMetadata,
 };
 pub use error::CloudInitError;
-pub use files::{IsoFile, files};
-pub use read::read;
+pub use image_files::{IsoFile, files};
+pub use read_from_vmi::read;
 pub use secrets::{NoSecrets, SecretError, SecretSource};
 
 #[cfg(test)]

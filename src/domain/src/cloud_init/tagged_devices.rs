@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kubevirt_api::vmi::Vmi;
 
 use crate::cloud_init::cloud_init_data::DeviceData;
-use crate::spec::{Address, Alias, DomainSpec, HostDevice, SRIOV_ALIAS};
+use crate::libvirt_spec::{Address, Alias, DomainSpec, HostDevice, SRIOV_ALIAS};
 
 /// The NUMA topology of the host. A trait, so that this crate needs no file system.
 pub trait HostTopology {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::tagged_devices::{HostTopology, UnknownTopology, metadata};
 use super::*;
-use crate::spec::DomainSpec;
+use crate::libvirt_spec::DomainSpec;
 
 /// Directory to file to content.
 struct Mounted(BTreeMap<&'static str, BTreeMap<&'static str, &'static str>>);

@@ -3,7 +3,7 @@
 use kubevirt_api::vmi::Vmi;
 
 use crate::convert::error::ConvertError;
-use crate::spec::CpuTopology;
+use crate::libvirt_spec::CpuTopology;
 
 /// More processors than any machine type of QEMU supports.
 const MAX_VCPUS: u32 = 8192;

@@ -5,24 +5,24 @@
 
 mod arch;
 mod compute;
-mod context;
+mod conversion_inputs;
+mod conversion_purpose;
 mod cpu_topology;
 mod devices;
 mod error;
 mod file_name;
 mod network;
 mod pci_address;
-mod purpose;
 mod storage;
 
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
 use compute::{
-    clock, cpu_pinning, features, firmware, hypervisor, launch_security, machine_and_kernel_boot,
-    memory, numa, on_reboot, processors, qemu_arguments, smbios,
+    clock, cpu_pinning, features, hypervisor, launch_security, machine_and_kernel_boot, memory,
+    numa, on_reboot, processors, qemu_arguments, smbios, uefi_firmware,
 };
-use context::Context;
+use conversion_inputs::Context;
 use devices::{
     balloon, console_and_channels, controllers, graphics, host_device_numa_placement, host_devices,
     iommufd, nvidia_grace, panic_devices, rng, root_complex, sound, tablets, tpm, usb_redirection,
@@ -32,14 +32,14 @@ use network::interfaces;
 use storage::{disks, filesystems, io_threads};
 
 use crate::host_facts::HostFacts;
-use crate::spec::{DomainSpec, HostDevice};
+use crate::libvirt_spec::{DomainSpec, HostDevice};
 
 pub use error::ConvertError;
 pub(crate) use storage::volume_paths;
 
 pub use compute::qemu_arguments::{FIRMWARE_LOG, is_firmware_logged};
+pub use conversion_purpose::Purpose;
 pub use devices::sriov::has_attached_sriov;
-pub use purpose::Purpose;
 pub use storage::claims_in_pod::{ClaimInPod, claims_in_pod};
 pub use storage::match_volume_block_sizes::{MatchedVolume, matched_volumes};
 
@@ -47,7 +47,7 @@ type Step = fn(&Context<'_>, &mut DomainSpec) -> Result<(), ConvertError>;
 
 /// The steps in order. If several steps refuse a VMI, the first one's error is reported.
 const STEPS: &[Step] = &[
-    firmware::check,
+    uefi_firmware::check,
     host_devices::add,
     interfaces::add,
     tpm::add,

@@ -1,7 +1,7 @@
 //! PCI addresses such as `0000:81:11.1`.
 
 use crate::convert::error::ConvertError;
-use crate::spec::Address;
+use crate::libvirt_spec::Address;
 
 pub(crate) fn parse(text: &str) -> Result<Address, ConvertError> {
     let malformed = || ConvertError::refused(format!("failed to parse pci address {text}"));

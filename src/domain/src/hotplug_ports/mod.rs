@@ -19,7 +19,7 @@ mod second_definition;
 
 use domain_xml::{Document, Element};
 
-use crate::spec::pci_virtio_model;
+use crate::libvirt_spec::pci_virtio_model;
 pub use error::HotplugPortsError;
 use kubevirt_api::vmi::Vmi;
 pub use port_count::HotplugPorts;

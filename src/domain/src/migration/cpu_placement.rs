@@ -7,8 +7,8 @@ use kubevirt_api::vmi::Vmi;
 use super::error::MigrationXmlError;
 use crate::convert::processor_placement;
 use crate::host_facts::HostFacts;
-use crate::render::render;
-use crate::spec::DomainSpec;
+use crate::libvirt_spec::DomainSpec;
+use crate::render_domain_xml::render;
 
 const PINS: [&str; 3] = ["vcpupin", "emulatorpin", "iothreadpin"];
 
@@ -71,7 +71,7 @@ impl TargetProcessors {
         };
         let document = Document::parse_string(render(&placement));
         Ok(TargetProcessors(
-            document.map_err(crate::parse::ParseError::from)?,
+            document.map_err(crate::parse_domain_xml::ParseError::from)?,
         ))
     }
 

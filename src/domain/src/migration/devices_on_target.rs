@@ -4,8 +4,8 @@ use domain_xml::{Document, Element};
 use kubevirt_api::vmi::Vmi;
 
 use super::error::MigrationXmlError;
+use crate::libvirt_spec::{HostDevice, USER_PREFIX};
 use crate::pod_network::hotplug_tap;
-use crate::spec::{HostDevice, USER_PREFIX};
 
 /// The tap device of the pod's own network, in both naming schemes.
 const PRIMARY_TAP: &str = "tap0";
@@ -71,7 +71,7 @@ fn attr(device: &Element, child: &str, name: &str) -> Option<String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::spec::{Address, HostDeviceSource};
+    use crate::libvirt_spec::{Address, HostDeviceSource};
 
     fn domain(devices: &str) -> Document {
         Document::parse_string(format!("<domain><devices>{devices}</devices></domain>")).unwrap()

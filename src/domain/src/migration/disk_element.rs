@@ -2,7 +2,7 @@
 
 use domain_xml::{Document, Element};
 
-use crate::spec::Alias;
+use crate::libvirt_spec::Alias;
 
 /// The disks of a domain.
 pub(super) fn disks(domain: &Document) -> impl Iterator<Item = &Element> {

@@ -29,7 +29,8 @@ pub fn destination_xml(
     vmi: &Vmi,
     edits: &DestinationEdits,
 ) -> Result<String, MigrationXmlError> {
-    let mut document = Document::parse_string(xml).map_err(crate::parse::ParseError::from)?;
+    let mut document =
+        Document::parse_string(xml).map_err(crate::parse_domain_xml::ParseError::from)?;
     if edits.names_files {
         target_identity::rename_files(&mut document, vmi);
     }

@@ -31,7 +31,8 @@ pub fn incoming_xml(
     host: &HostFacts,
     edits: IncomingEdits,
 ) -> Result<String, MigrationXmlError> {
-    let mut document = Document::parse_string(xml).map_err(crate::parse::ParseError::from)?;
+    let mut document =
+        Document::parse_string(xml).map_err(crate::parse_domain_xml::ParseError::from)?;
     target_identity::rename_files(&mut document, vmi);
     if let Some(processors) = TargetProcessors::here(vmi, options, host)? {
         processors.place(&mut document);

@@ -1,5 +1,5 @@
 use crate::convert::ConvertError;
-use crate::parse::ParseError;
+use crate::parse_domain_xml::ParseError;
 
 /// The domain cannot be described to the target.
 #[derive(Debug, thiserror::Error)]

@@ -5,13 +5,13 @@ use core::net::Ipv4Addr;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::{Interface, Vmi};
 
+use crate::libvirt_spec::{self, DomainSpec, InterfaceTarget, Mtu};
 use crate::pod_network::dhcp_options::DhcpOptions;
 use crate::pod_network::domain_attachment::is_tap;
 use crate::pod_network::error::PodNetworkError;
 use crate::pod_network::link_names;
 use crate::pod_network::mac_address::Mac;
 use crate::pod_network::masquerade_subnet::Subnets;
-use crate::spec::{self, DomainSpec, InterfaceTarget, Mtu};
 
 /// A link in the pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,12 +148,12 @@ impl Tap {
             interface: self.interface.clone(),
             link: pod.name.clone(),
         })?;
-        let is_interface = |interface: &&mut spec::Interface| {
+        let is_interface = |interface: &&mut libvirt_spec::Interface| {
             let alias = interface.alias.as_ref();
-            alias.is_some_and(|alias| *alias == spec::Alias::user(&self.interface))
+            alias.is_some_and(|alias| *alias == libvirt_spec::Alias::user(&self.interface))
         };
         if let Some(interface) = spec.devices.interfaces.iter_mut().find(is_interface) {
-            interface.mac = Some(spec::Mac {
+            interface.mac = Some(libvirt_spec::Mac {
                 mac: mac.to_string(),
             });
             interface.mtu = Some(Mtu {

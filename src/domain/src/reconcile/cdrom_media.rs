@@ -3,10 +3,10 @@
 use domain_xml::Element;
 
 use super::device_change::{DeviceChange, MediumChange};
-use super::disks::{is_hotpluggable, is_hotplugged};
+use super::disk_changes::{is_hotpluggable, is_hotplugged};
 use super::live_domain::Live;
 use crate::disk_backend::DiskBackend;
-use crate::spec::Disk;
+use crate::libvirt_spec::Disk;
 
 const CDROM: &str = "cdrom";
 /// The order of a disk's children in libvirt's schema, up to what is inserted here.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::spec::{Disk, Interface};
+use crate::libvirt_spec::{Disk, Interface};
 
 /// A device of the running domain.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use domain_xml::{Document, Element};
 use kubevirt_api::typed_xml::{ReadElement, WriteElement, Writer};
 
 use super::device_change::LiveDevice;
-use crate::parse::ParseError;
-use crate::spec::{Alias, Disk, HostDevice, Interface};
+use crate::libvirt_spec::{Alias, Disk, HostDevice, Interface};
+use crate::parse_domain_xml::ParseError;
 
 /// The running domain: libvirt's XML, kept byte for byte.
 #[derive(Debug, Clone)]

@@ -11,23 +11,23 @@
 
 mod cdrom_media;
 mod device_change;
-mod disks;
+mod disk_changes;
 mod failed_attach_leftovers;
-mod interfaces;
+mod interface_changes;
 mod live_domain;
-mod sriov_interfaces;
+mod sriov_attaches;
 mod unapplied_settings;
 mod virtio_mem;
 
 use kubevirt_api::vmi::Vmi;
 
-use crate::spec::DomainSpec;
+use crate::libvirt_spec::DomainSpec;
 
 pub use device_change::{DeviceChange, LiveDevice, MediumChange};
-pub use disks::data_path;
+pub use disk_changes::data_path;
 pub use failed_attach_leftovers::{AttachLeftovers, BlockNode, DeviceParts, QomMember};
 pub use live_domain::{LiveDomain, device_xml};
-pub use sriov_interfaces::{HostDeviceAttachment, sriov_attachments, sriov_interfaces};
+pub use sriov_attaches::{HostDeviceAttachment, sriov_attachments, sriov_interfaces};
 pub use unapplied_settings::RunningSettings;
 pub use virtio_mem::{MemoryChange, MemoryChangeError, memory_change};
 
@@ -35,11 +35,11 @@ pub use virtio_mem::{MemoryChange, MemoryChangeError, memory_change};
 /// that `vmi` converts to.
 pub fn plan(vmi: &Vmi, wanted: &DomainSpec, live: &LiveDomain) -> Vec<DeviceChange> {
     let disks = live.disks();
-    let mut changes = disks::changes(&wanted.devices.disks, &disks);
+    let mut changes = disk_changes::changes(&wanted.devices.disks, &disks);
     changes.extend(cdrom_media::changes(&wanted.devices.disks, &disks));
     // virt-handler leaves interfaces alone until the VMI runs.
     if vmi.value()["status"]["phase"] == "Running" {
-        changes.extend(interfaces::changes(
+        changes.extend(interface_changes::changes(
             vmi,
             &wanted.devices.interfaces,
             &live.interfaces(),

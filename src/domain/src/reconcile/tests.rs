@@ -19,7 +19,7 @@ fn xml(devices: &str) -> String {
 }
 
 fn wanted(devices: &str) -> DomainSpec {
-    crate::parse::parse(&xml(devices)).unwrap()
+    crate::parse_domain_xml::parse(&xml(devices)).unwrap()
 }
 
 fn live(devices: &str) -> LiveDomain {

@@ -6,9 +6,9 @@ use std::fmt;
 
 use kubevirt_api::vmi::Volume;
 
+use crate::libvirt_spec::Disk;
 use crate::required_files::disk_paths;
 use crate::required_files::error::RequiredFileError;
-use crate::spec::Disk;
 
 const PRIVATE: &str = "/var/run/kubevirt-private";
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";

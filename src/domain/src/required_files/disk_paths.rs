@@ -2,8 +2,8 @@
 
 use kubevirt_api::vmi::Volume;
 
+use crate::libvirt_spec::Disk;
 use crate::required_files::error::RequiredFileError;
-use crate::spec::Disk;
 
 /// Accepts an absolute path without `..`. Volume names are part of paths, and a VMI that no cluster has checked may
 /// hold any name.

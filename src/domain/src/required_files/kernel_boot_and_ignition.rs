@@ -2,10 +2,10 @@
 
 use kubevirt_api::vmi::Vmi;
 
+use crate::libvirt_spec::DomainSpec;
 use crate::required_files::disk_paths;
 use crate::required_files::error::RequiredFileError;
 use crate::required_files::required_file::RequiredFile;
-use crate::spec::DomainSpec;
 
 const IGNITION: &str = "kubevirt.io/ignitiondata";
 /// The start of the QEMU argument that conversion writes; the path follows.

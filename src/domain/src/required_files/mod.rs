@@ -5,9 +5,9 @@
 mod config_iso;
 mod disk_paths;
 mod error;
+mod files_of_volume;
 mod kernel_boot_and_ignition;
 mod required_file;
-mod volumes;
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use kubevirt_api::vmi::Vmi;
 
 use crate::convert::Purpose;
 use crate::host_facts::HostFacts;
-use crate::spec::{Disk, DomainSpec};
+use crate::libvirt_spec::{Disk, DomainSpec};
 
 pub use config_iso::{ConfigIso, ConfigKind};
 pub use error::RequiredFileError;
@@ -37,11 +37,13 @@ pub fn required_files(
     for volume in &vmi.spec.volumes {
         match disks.get(volume.name.as_str()) {
             Some(disk) => {
-                files.extend(volumes::required_file(purpose, vmi, volume, disk)?);
-                files.extend(volumes::changed_blocks(purpose, vmi, volume, disk)?);
+                files.extend(files_of_volume::required_file(purpose, vmi, volume, disk)?);
+                files.extend(files_of_volume::changed_blocks(purpose, vmi, volume, disk)?);
             }
             None if purpose == Purpose::MigrationTarget => {
-                files.extend(volumes::hotplugged_changed_blocks(vmi, volume, facts)?);
+                files.extend(files_of_volume::hotplugged_changed_blocks(
+                    vmi, volume, facts,
+                )?);
             }
             None => {}
         }
@@ -58,7 +60,7 @@ pub fn required_files(
 pub fn changed_blocks(vmi: &Vmi, disk: &Disk) -> Result<Option<RequiredFile>, RequiredFileError> {
     let volume = (disk.alias.as_ref()).and_then(|alias| vmi.volume(&alias.name));
     match volume {
-        Some(volume) => volumes::changed_blocks(Purpose::Boot, vmi, volume, disk),
+        Some(volume) => files_of_volume::changed_blocks(Purpose::Boot, vmi, volume, disk),
         None => Ok(None),
     }
 }

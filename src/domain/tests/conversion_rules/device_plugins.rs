@@ -1,7 +1,7 @@
 //! Devices from device plugins.
 
 use domain::convert::{Purpose, convert_for};
-use domain::spec::HostDevice;
+use domain::libvirt_spec::HostDevice;
 use serde_json::{Value, json};
 
 use super::Case;

@@ -1,6 +1,6 @@
 //! Confidential computing.
 
-use domain::spec::DomainSpec;
+use domain::libvirt_spec::DomainSpec;
 use serde_json::{Value, json};
 
 use super::Case;

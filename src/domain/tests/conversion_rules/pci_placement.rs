@@ -1,6 +1,6 @@
 //! PCI addresses and buses of devices.
 
-use domain::spec::DomainSpec;
+use domain::libvirt_spec::DomainSpec;
 use serde_json::{Value, json};
 
 use super::{Case, topology};
@@ -13,7 +13,8 @@ fn on_root(devices: Value) -> Case {
 fn occupied_root_slots_are_skipped() {
     let panic = json!({"inputs": [{"name": "t", "type": "tablet", "bus": "virtio"}], "watchdog": {"name": "w", "i6300esb": {}}});
     let spec = on_root(panic).spec();
-    let slot = |address: &Option<domain::spec::Address>| address.as_ref().unwrap().slot.clone();
+    let slot =
+        |address: &Option<domain::libvirt_spec::Address>| address.as_ref().unwrap().slot.clone();
     let controllers: Vec<_> = spec
         .devices
         .controllers

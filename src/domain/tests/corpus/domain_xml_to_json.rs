@@ -1,6 +1,6 @@
 //! domain-xml-to-json/: libvirt's XML to the Domain JSON that virt-handler decodes.
 
-use domain::spec::DomainJson;
+use domain::libvirt_spec::DomainJson;
 use kubevirt_api::domain_metadata::{GracePeriod, KubeVirtMetadata, Migration};
 use kubevirt_api::domain_state::{LifeCycle, reason};
 
@@ -8,7 +8,8 @@ use super::{compare, corpus, names, read, run};
 
 fn check(case: &str) -> Result<(), String> {
     let file = |ending: &str| read(&corpus().join(format!("domain-xml-to-json/{case}{ending}")));
-    let spec = domain::parse::parse(&file(".dumpxml.xml")).map_err(|error| error.to_string())?;
+    let spec = domain::parse_domain_xml::parse(&file(".dumpxml.xml"))
+        .map_err(|error| error.to_string())?;
     let expected: serde_json::Value = serde_json::from_str(&file(".domain.json")).unwrap();
     let [namespace, name] =
         ["namespace", "name"].map(|key| expected["ObjectMeta"][key].as_str().unwrap());

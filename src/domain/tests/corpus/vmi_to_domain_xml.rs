@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use domain::convert::convert;
 use domain::driver_modes::{DirectIoProbe, ProbeError, set_driver_modes};
 use domain::host_facts::HostFacts;
-use domain::render::render;
-use domain::spec::DomainSpec;
+use domain::libvirt_spec::DomainSpec;
+use domain::render_domain_xml::render;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
@@ -78,7 +78,7 @@ fn rendered_domains_parse_to_themselves() {
         spec.xmlns_qemu.clear();
         spec.qemu_commandline = None;
         assert_eq!(
-            domain::parse::parse(&render(&spec)).unwrap(),
+            domain::parse_domain_xml::parse(&render(&spec)).unwrap(),
             spec,
             "{case}"
         );

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::scan::{self, HookId};
+use super::list_hooks_directory::{self, HookId};
 
 /// Nothing watches the hooks directory after collection, so the chain scans it once, at its first call.
 pub(crate) struct LateArrivals {
@@ -38,7 +38,7 @@ impl LateArrivals {
     }
 
     fn arrivals(&self) -> Vec<HookId> {
-        let listing = scan::scan(&self.hooks_dir).unwrap_or_default();
+        let listing = list_hooks_directory::scan(&self.hooks_dir).unwrap_or_default();
         let ids = listing.hooks.into_iter().map(|found| found.id);
         ids.filter(|id| !self.known.contains(id)).collect()
     }

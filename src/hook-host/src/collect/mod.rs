@@ -13,13 +13,13 @@
 //! finds what inotify missed. Watches and retries end with the collection; afterwards the chain
 //! scans the directory once more, at its first call, and logs hooks that arrived late.
 
-mod config;
+mod collect_config;
 mod directory_watch;
 mod error;
 mod late_arrivals;
-mod probe;
+mod list_hooks_directory;
+mod probe_hook;
 mod readiness;
-mod scan;
 mod standing_hooks;
 
 use std::collections::BTreeMap;
@@ -36,13 +36,13 @@ use crate::invoke::ChainConfig;
 use crate::pod_facts::{PodFacts, PodFiles};
 use crate::policy::OperatorPolicy;
 use crate::record::Recorder;
-pub use config::{CollectConfig, StandingHooks};
+pub use collect_config::{CollectConfig, StandingHooks};
 use directory_watch::DirectoryWatch;
 pub use error::CollectError;
 use late_arrivals::LateArrivals;
-use probe::{PluginModules, Probe, ProbeResult};
+use list_hooks_directory::{HookId, ScanError};
+use probe_hook::{PluginModules, Probe, ProbeResult};
 use readiness::{CountState, ProbeAttempt, Readiness};
-use scan::{HookId, ScanError};
 
 /// The interval of the periodic scan, which finds what inotify missed.
 const RESCAN: Duration = Duration::from_secs(1);
@@ -157,7 +157,7 @@ impl<'a> Collection<'a> {
     /// Scans the directory, and again after it started to watch a new sub-directory.
     fn rescan(&mut self) -> Result<(), CollectError> {
         loop {
-            let listing = scan::scan(&self.config.hooks_dir).map_err(scan_error)?;
+            let listing = list_hooks_directory::scan(&self.config.hooks_dir).map_err(scan_error)?;
             let observed = self.readiness.observe(&listing, Instant::now());
             observed.map_err(|mixed| self.mixed(&mixed))?;
             if !self

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::scan::{FileStamp, HookFile, HookFileKind, HookId, HooksListing};
+use super::list_hooks_directory::{FileStamp, HookFile, HookFileKind, HookId, HooksListing};
 
 /// The first pause before a socket is dialled again; each following pause is twice as long, ...
 const FIRST_RETRY: Duration = Duration::from_millis(5);

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::time::timeout_at;
 
-use super::config::StandingHooks;
-use super::probe::{Probe, ProbeResult};
+use super::collect_config::StandingHooks;
+use super::list_hooks_directory::{self, HookFile, HookFileKind, HooksListing};
+use super::probe_hook::{Probe, ProbeResult};
 use super::readiness::ProbeAttempt;
-use super::scan::{self, HookFile, HookFileKind, HooksListing};
 use super::{CollectError, log_ready, scan_error};
 use crate::hook::Hook;
 
@@ -30,7 +30,7 @@ impl Listing {
         }
         let found = match standing {
             StandingHooks::None => HooksListing::default(),
-            _ => scan::scan(&directory).map_err(scan_error)?,
+            _ => list_hooks_directory::scan(&directory).map_err(scan_error)?,
         };
         check(&found).map_err(|reason| {
             CollectError::Unusable(format!("standing hook {}/{reason}", directory.display()))

@@ -14,7 +14,7 @@
 mod call_plan;
 mod condition;
 mod hook_body;
-mod hook_list;
+mod hooks_of_plugin;
 mod in_process_module;
 mod plugin_call;
 mod plugin_json;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use call_plan::{PlanContext, PlanEntry};
-use hook_list::HookList;
+use hooks_of_plugin::HookList;
 pub(crate) use in_process_module::{LoadModule, ModuleFile};
 
 /// The most bytes of plugins, which is gRPC's own message limit.
@@ -122,7 +122,7 @@ impl Plugins {
         {
             return Err(PluginsError::Name(plugin.metadata.name.len()));
         }
-        let count = plugins.iter().map(hook_list::count).sum();
+        let count = plugins.iter().map(hooks_of_plugin::count).sum();
         if count > MAX_HOOKS {
             return Err(PluginsError::TooMany(count));
         }
@@ -132,7 +132,10 @@ impl Plugins {
         }
         // A stable sort, so that plugins with the same name keep their order.
         plugins.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-        let hooks: Vec<_> = plugins.into_iter().flat_map(hook_list::hooks).collect();
+        let hooks: Vec<_> = plugins
+            .into_iter()
+            .flat_map(hooks_of_plugin::hooks)
+            .collect();
         // A plugin that is refused as a whole counts as a hook.
         match hooks.len() {
             0..=MAX_HOOKS => Ok(Self { hooks }),

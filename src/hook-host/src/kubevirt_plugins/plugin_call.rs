@@ -10,7 +10,7 @@ use proto::hooks::plugins::v1alpha1::{
 use tonic::Status;
 use tonic::transport::Channel;
 
-use super::hook_list::HookList;
+use super::hooks_of_plugin::HookList;
 use super::plugin_socket::{SocketError, SocketPath};
 use crate::Reason;
 use crate::sidecar::{channel, status_text};

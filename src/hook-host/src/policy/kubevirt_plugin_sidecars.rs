@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::grant::Grant;
+use super::domain_grant::Grant;
+use super::hook_settings::HookSettings;
 use super::operator_policy::{OperatorPolicy, Sidecars};
-use super::resolve::HookSettings;
 use super::strict_yaml::PolicyError;
 use crate::{FailurePolicy, Limits};
 

@@ -14,7 +14,8 @@
 //! `dangerous` in [`OperatorPolicy`]), and read no directory. A module that declares no wishes at all
 //! may change nothing of the domain, unless its `hook.yaml` names paths for it.
 
-mod grant;
+mod domain_grant;
+mod hook_settings;
 mod hook_yaml;
 mod kubevirt_plugin_sidecars;
 pub mod migration_abi;
@@ -22,23 +23,20 @@ pub mod module_signature;
 mod operator_policy;
 mod pattern_subset;
 pub mod permission;
-mod resolve;
 mod strict_yaml;
-mod summary;
 mod version_range;
 mod version_requirements;
 mod yaml_values;
 
+pub use hook_settings::{HookSettings, ModuleIdentity, ResolveError};
 pub use hook_yaml::HookYaml;
-pub use operator_policy::{Allow, Digests, OperatorPolicy};
+pub use operator_policy::{Allow, Digests, OperatorPolicy, PolicySummary, PolicyWarning};
 pub use pattern_subset::names_dangerous;
-pub use resolve::{HookSettings, ModuleIdentity, ResolveError};
 pub use strict_yaml::{PolicyError, PolicySource};
-pub use summary::{PolicySummary, PolicyWarning};
 pub use version_requirements::{HostVersions, Requirement, UnknownVersion};
 
-pub(crate) use grant::{Grant, GrantRefusal, Layer, NotGranted};
+pub(crate) use domain_grant::{Grant, GrantRefusal, Layer, NotGranted};
+pub(crate) use hook_settings::{admit, resolve, resolve_sidecar};
 pub(crate) use hook_yaml::FILE as HOOK_YAML;
 pub(crate) use hook_yaml::{MAX_DEADLINE, MAX_LOG, MAX_MEMORY, MAX_OUTPUT};
 pub(crate) use kubevirt_plugin_sidecars::resolve_plugin;
-pub(crate) use resolve::{admit, resolve, resolve_sidecar};

@@ -1,8 +1,11 @@
 //! The operator's policy: the security boundary.
 
+mod summary;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
+
+pub use summary::{PolicySummary, PolicyWarning};
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

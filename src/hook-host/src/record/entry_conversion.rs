@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::format::{
+use super::read_record::{self, ReadError};
+use super::record_json_format::{
     GrantEntry, HookEntry, HookPayload, InvocationEntry, LimitsUsed, LogEntry, MAX_LAYERS,
     MAX_PATTERNS, Output, Record, VERSION,
 };
-use super::reader::{self, ReadError};
 use crate::description::domain_pattern;
 use crate::fixed_clock_and_random::Determinism;
 use crate::hook::{HookInfo, HookKind};
@@ -43,7 +43,7 @@ impl From<HookPayload> for Output {
 impl Record {
     /// Reads a record file.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
-        Self::parse(&reader::read(path)?)
+        Self::parse(&read_record::read(path)?)
     }
 
     /// Parses the text of a record file.

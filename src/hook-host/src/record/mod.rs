@@ -1,17 +1,17 @@
 //! Records of runs: one JSON file per run, with everything that [`crate::replay`] needs.
 
 mod entry_conversion;
-mod format;
-mod reader;
-mod recorder;
+mod read_record;
+mod record_json_format;
+mod record_writer;
 mod redaction;
 mod run_evidence;
 
-pub(crate) use format::HookPayload;
-pub use format::{
+pub use read_record::ReadError;
+pub(crate) use record_json_format::HookPayload;
+pub use record_json_format::{
     GrantEntry, HookEntry, Input, InvocationEntry, LimitsUsed, LogEntry, Output, Record,
 };
-pub use reader::ReadError;
-pub(crate) use recorder::Recorder;
-pub use recorder::{RecordConfig, RecordError};
+pub(crate) use record_writer::Recorder;
+pub use record_writer::{RecordConfig, RecordError};
 pub(crate) use run_evidence::RunEvidence;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::format::Record;
+use super::record_json_format::Record;
 use crate::HookPoint;
 use crate::pod_facts::FactRead;
 

@@ -3,7 +3,7 @@
 use data_encoding::HEXLOWER;
 use domain_xml::Change;
 
-use super::format::{
+use super::record_json_format::{
     GrantEntry, HookEntry, HookPayload, Input, InvocationEntry, LimitsUsed, LogEntry, Output,
     Record, VERSION,
 };

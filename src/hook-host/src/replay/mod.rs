@@ -1,6 +1,6 @@
 //! Replays a recorded run.
 
-mod difference;
+mod difference_from_record;
 mod replayed_module;
 
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use crate::pod_facts::PodFacts;
 use crate::record::{Output, ReadError, Record};
 use crate::wasm::{LoadError, LoadOptions, Loader};
 use crate::{HookPoint, Run};
-pub use difference::Difference;
-use difference::difference;
+pub use difference_from_record::Difference;
+use difference_from_record::difference;
 use replayed_module::ReplayedModule;
 
 /// Why a record cannot be replayed.

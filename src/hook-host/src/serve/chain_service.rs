@@ -8,7 +8,7 @@ use tokio::sync::{Mutex, OnceCell, watch};
 use tonic::Status;
 
 use super::foreign_elements::ForeignElements;
-use super::{cloud_init, grpc_status, vmi_identity};
+use super::{grpc_status, sidecar_cloud_init_fields, vmi_identity};
 use crate::printable::utf8;
 use crate::{Chain, HookPoint, Invocation, Outcome, Reason};
 
@@ -83,14 +83,16 @@ impl ChainService {
         no_cloud: &[u8],
     ) -> Result<(Vec<u8>, Vec<u8>), Status> {
         let vmi = text(vmi, "VMI")?;
-        let documents = cloud_init::decode(data, no_cloud).map_err(grpc_status::invalid)?;
+        let documents =
+            sidecar_cloud_init_fields::decode(data, no_cloud).map_err(grpc_status::invalid)?;
         let (invocation, _turn) = self.begin_call(&vmi, None).await?;
         let chain = &self.0.chain;
         let (documents, _) = chain
             .pre_cloud_init_iso(&invocation, &vmi, documents)
             .await
             .map_err(|error| grpc_status::of(&error))?;
-        let (data, source) = cloud_init::encode(documents).map_err(Status::internal)?;
+        let (data, source) =
+            sidecar_cloud_init_fields::encode(documents).map_err(Status::internal)?;
         self.check_size(&[&data, &source])?;
         Ok((data, source))
     }

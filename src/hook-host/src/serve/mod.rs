@@ -15,10 +15,10 @@
 //! the other calls: after KubeVirt prepared the start, but early enough to refuse it.
 
 mod chain_service;
-mod cloud_init;
 mod foreign_elements;
 mod grpc_status;
 mod kubevirt_plugin_service;
+mod sidecar_cloud_init_fields;
 mod sidecar_service;
 mod socket_staging;
 mod vmi_identity;

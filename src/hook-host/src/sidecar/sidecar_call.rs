@@ -7,7 +7,7 @@ use proto::hooks::{v1alpha1, v1alpha2, v1alpha3};
 use tonic::Status;
 use tonic::transport::Channel;
 
-use super::dial;
+use super::dial_unix_socket;
 use super::protocol_version::Version;
 use crate::Subscription;
 use crate::cloud_init::CloudInitAnswer;
@@ -148,10 +148,10 @@ impl Sidecar {
         call: impl AsyncFnOnce(Channel) -> Result<T, SidecarError>,
     ) -> Result<T, SidecarError> {
         let work = async {
-            let stream = dial::connect(&self.socket).await;
-            let stream =
-                stream.map_err(|error| SidecarError::Unreachable(dial::error_text(&error)))?;
-            let channel = dial::channel(stream).await;
+            let stream = dial_unix_socket::connect(&self.socket).await;
+            let stream = stream
+                .map_err(|error| SidecarError::Unreachable(dial_unix_socket::error_text(&error)))?;
+            let channel = dial_unix_socket::channel(stream).await;
             call(channel.map_err(|error| SidecarError::Unreachable(error.to_string()))?).await
         };
         match tokio::time::timeout(limits.deadline, work).await {

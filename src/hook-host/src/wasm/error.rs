@@ -4,9 +4,9 @@ use std::io;
 use std::path::PathBuf;
 
 use super::artifact_cache::ArtifactError;
-use super::compile::CompileError;
+use super::checks_before_compile::Flaw;
+use super::compile_module::CompileError;
 use super::module_call::CallError;
-use super::preflight::Flaw;
 use super::wit_versions::LinkError;
 use crate::description::DescriptionError;
 

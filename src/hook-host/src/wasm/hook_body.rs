@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use super::module::Module;
+use super::loaded_module::Module;
 use super::module_call::{Answer, Call, CallContext, CallError};
 use super::wit_versions::POD_INTERFACE;
 use crate::cloud_init::CloudInitAnswer;

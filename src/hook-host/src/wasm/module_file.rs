@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use super::checks_before_compile::{self, Flaw};
 use super::error::LoadError;
 use super::file_digest;
 use super::module_snapshot::ModuleSnapshot;
-use super::preflight::{self, Flaw};
 use super::wit_versions::HookBinding;
 use crate::description::{Description, DescriptionError};
 use crate::module_digest::DigestPin;
@@ -51,7 +51,7 @@ impl<'a> ModuleFile<'a> {
                 limit,
             });
         }
-        match preflight::inspect(file, size).map_err(read)? {
+        match checks_before_compile::inspect(file, size).map_err(read)? {
             Some(flaw) => Err(flawed(size, flaw)),
             None => Ok(Self {
                 file,

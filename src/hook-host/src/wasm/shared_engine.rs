@@ -2,7 +2,7 @@
 
 use wasmtime::Engine;
 
-use super::epoch::EpochTicker;
+use super::epoch_thread::EpochTicker;
 use crate::Limits;
 
 /// What all modules of one loader share.

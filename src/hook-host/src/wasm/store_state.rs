@@ -8,7 +8,7 @@ use wasmtime_wasi::random::Deterministic;
 use wasmtime_wasi::{FsPerms, HostWallClock, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::hook_log::{HookLog, StandardStream};
-use super::limiter::StoreLimiter;
+use super::memory_limiter::StoreLimiter;
 use super::module_call::CallContext;
 use crate::Limits;
 use crate::fixed_clock_and_random::Determinism;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wasmtime::{Trap, WasmBacktrace};
 
-use super::limiter::{MemoryLimit, TableLimit};
+use super::memory_limiter::{MemoryLimit, TableLimit};
 use super::module_call::CallError;
 use crate::{LogLevel, LogLine};
 

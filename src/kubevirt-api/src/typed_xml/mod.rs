@@ -5,12 +5,12 @@
 
 mod element_macro;
 mod go_json_fields;
-mod read;
+mod read_elements;
 mod scalar;
-mod write;
+mod write_elements;
 
 pub use crate::element;
 pub use go_json_fields::{JsonField, XmlName};
-pub use read::{ParseError, ReadChild, ReadElement, local_name, read_attr, read_text};
+pub use read_elements::{ParseError, ReadChild, ReadElement, local_name, read_attr, read_text};
 pub use scalar::Scalar;
-pub use write::{WriteChild, WriteElement, Writer};
+pub use write_elements::{WriteChild, WriteElement, Writer};

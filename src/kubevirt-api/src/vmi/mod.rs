@@ -1,13 +1,13 @@
 //! A VirtualMachineInstance as virt-handler sends it: types for the fields that are read, and the original JSON.
 
-mod cpu;
+mod cpu_and_memory;
 mod devices;
 mod disks;
 mod error;
 mod features;
-mod firmware;
 mod go_struct_deserializer;
 mod host_devices;
+mod machine_firmware_clock;
 mod manifest_kind;
 mod metadata;
 mod migration_state;
@@ -24,13 +24,13 @@ use serde_json::Value;
 
 use crate::manifest_text::{self, SyntaxError};
 
-pub use cpu::*;
+pub use cpu_and_memory::*;
 pub use devices::*;
 pub use disks::*;
 pub use error::VmiError;
 pub use features::*;
-pub use firmware::*;
 pub use host_devices::*;
+pub use machine_firmware_clock::*;
 pub use metadata::*;
 pub use migration_state::*;
 pub use network::*;

@@ -9,8 +9,8 @@
 
 mod answer;
 pub(crate) mod credentials;
-pub(crate) mod exec;
 mod freeze;
+pub(crate) mod guest_exec;
 mod guest_info;
 pub(crate) mod guest_time;
 mod ping;
@@ -19,8 +19,8 @@ mod vm_stats_answers;
 
 use std::time::Duration;
 
-pub(crate) use exec::{GuestCommand, exec};
 pub(crate) use freeze::{Change, FreezeError, FreezeRequest, Freezer};
+pub(crate) use guest_exec::{GuestCommand, exec};
 pub(crate) use guest_info::GuestInfoCache;
 pub(crate) use ping::{expect_answer, ping};
 pub(crate) use polling::AgentLink;

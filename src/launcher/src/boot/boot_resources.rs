@@ -13,9 +13,9 @@ use domain::convert::Purpose;
 use domain::disk_expansion::image_expansions;
 use domain::driver_modes::DriverModeError;
 use domain::host_facts::HostFacts;
+use domain::libvirt_spec::{Disk, DomainSpec, Interface};
 use domain::migration::IncomingEdits;
 use domain::required_files::{RequiredFile, RequiredFileError, changed_blocks, required_files};
-use domain::spec::{Disk, DomainSpec, Interface};
 use kubevirt_api::virtual_machine_options::{DiskInfo, Options};
 use kubevirt_api::vmi::Vmi;
 
@@ -28,7 +28,7 @@ use crate::boot::image_volumes::{ImageVolumeError, ImageVolumes};
 use crate::boot::network::{NetworkError, PodNetwork};
 use crate::mounted_secrets::MountedSecrets;
 use crate::paths::Paths;
-use crate::sysfs::Sysfs;
+use crate::sysfs_numa_and_cpus::Sysfs;
 
 /// For reading small files on the pod's volumes.
 pub(crate) const FILE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -278,7 +278,7 @@ impl BootResources {
             min_bytes,
         } = image;
         if let Some(xml) = xml {
-            let spec = domain::parse::parse(xml)
+            let spec = domain::parse_domain_xml::parse(xml)
                 .map_err(|error| BootResourceError::Description(error.to_string()))?;
             if let Some(devices) = data::tagged_devices::metadata(vmi, &spec, &Sysfs::default()) {
                 data.devices_data = Some(devices);

@@ -7,7 +7,7 @@ use kubevirt_api::vmi::Vmi;
 use proto::cmd::v1::{BackupRequest as WireRequest, RedefineCheckpointRequest, Response};
 use serde::Deserialize;
 
-use super::decode;
+use super::decode_requests;
 use super::response::{failed, ok};
 use crate::jobs::{
     BackupFields, BackupId, BackupRequest, BackupRequestError, Checkpoint, ExportRequest, Mode,
@@ -66,7 +66,7 @@ struct CheckpointOptions {
 /// Starts, exports or aborts a backup.
 pub(super) async fn backup(manager: &Manager, request: WireRequest) -> Response {
     let WireRequest { vmi, options } = request;
-    let vmi = match decode::vmi(vmi.as_ref()) {
+    let vmi = match decode_requests::vmi(vmi.as_ref()) {
         Ok(vmi) => vmi,
         Err(error) => return failed(error),
     };
@@ -85,7 +85,7 @@ pub(super) async fn redefine_checkpoint(
     request: RedefineCheckpointRequest,
 ) -> (Response, bool) {
     let RedefineCheckpointRequest { vmi, checkpoint } = request;
-    let vmi = match decode::vmi(vmi.as_ref()) {
+    let vmi = match decode_requests::vmi(vmi.as_ref()) {
         Ok(vmi) => vmi,
         Err(error) => return (failed(error), false),
     };

@@ -5,12 +5,12 @@
 
 mod backup;
 mod client_stream;
-mod decode;
+mod command_service;
+mod decode_requests;
 mod invalid_authority;
 mod launch_security;
-mod queries;
 mod response;
-mod service;
+mod vm_queries;
 mod vm_stats;
 
 use std::fs;
@@ -26,7 +26,7 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::UnixListenerStream;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use service::CommandService;
+pub(crate) use command_service::CommandService;
 
 use client_stream::ClientStream;
 

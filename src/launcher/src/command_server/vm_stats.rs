@@ -2,8 +2,8 @@
 
 use proto::cmd::v1::{DirtyRateStatsResponse, Response as Answer, VmStatsRequest, VmStatsResponse};
 
-use super::queries;
 use super::response::{failed, ok};
+use super::vm_queries;
 use crate::manager::VmContext;
 
 /// What the agent is asked for one field of the response.
@@ -45,7 +45,7 @@ pub(super) async fn vm_stats(vm: &VmContext, request: &VmStatsRequest) -> VmStat
     let mut response = VmStatsResponse::default();
     let mut problems = Vec::new();
     if request.domain_stats.is_some() {
-        let stats = queries::domain_stats(vm).await;
+        let stats = vm_queries::domain_stats(vm).await;
         note(&mut problems, "domain stats", stats.response.as_ref());
         response.domain_stats = Some(stats);
     }

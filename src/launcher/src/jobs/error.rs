@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::migration::MigrationXmlError;
-use domain::parse::ParseError;
+use domain::parse_domain_xml::ParseError;
 use hook_host::HookError;
 
 use crate::blocking::NoAnswer;

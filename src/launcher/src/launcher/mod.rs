@@ -3,7 +3,7 @@
 mod composition;
 mod hook_collection;
 mod lifetime_driver;
-mod standalone;
+mod run_standalone_vmi;
 
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -53,8 +53,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 /// Runs a launcher from start to end.
 pub async fn run(config: Config, early: termination_signals::EarlySignals) -> anyhow::Result<()> {
     let mut signal = termination_signals::listen(&early).context("listening for signals")?;
-    let standalone = standalone::vmi(&config)?;
-    let identity = standalone::identity(&config, standalone.as_ref());
+    let standalone = run_standalone_vmi::vmi(&config)?;
+    let identity = run_standalone_vmi::identity(&config, standalone.as_ref());
     // First of all: the files written from here on may belong to another launcher.
     let _lock = InstanceLock::acquire(&config.paths, config.libvirt_uri.is_none())?;
     init_dirs::initialize(&config.paths)?;
@@ -190,7 +190,7 @@ impl Launcher {
         signal: watch::Receiver<bool>,
     ) -> anyhow::Result<Ending> {
         let is_standalone = standalone.is_some();
-        let standalone_run = standalone::run(&self.running.manager, standalone);
+        let standalone_run = run_standalone_vmi::run(&self.running.manager, standalone);
         let driver = LifetimeDriver {
             vm: Arc::clone(self.vm()),
             manager: self.running.manager.clone(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::lane::Lane;
+use super::lane_threads::Lane;
 
 /// Lookups, states, definitions.
 pub(crate) const QUICK: CallClass = CallClass::new(LaneName::Query, 4000);

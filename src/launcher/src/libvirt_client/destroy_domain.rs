@@ -14,7 +14,7 @@ use libvirt::{DestroyMode, Domain, HypervisorConnection};
 use rustix::process::Signal;
 
 use super::call_class::{CallClass, ENDING};
-use super::connection::{Connect, RECONNECT};
+use super::reconnecting_connection::{Connect, RECONNECT};
 use super::{CallError, Client};
 use crate::qemu_process::QemuProcess;
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use libvirt::Domain;
 
-use super::connection::Session;
+use super::reconnecting_connection::Session;
 
 /// A handle and the session it belongs to.
 #[derive(Default)]

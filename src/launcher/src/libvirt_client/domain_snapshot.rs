@@ -5,14 +5,14 @@ mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use domain::spec::DomainJson;
-use domain::spec::DomainSpec;
+use domain::libvirt_spec::DomainJson;
+use domain::libvirt_spec::DomainSpec;
 use kubevirt_api::domain_metadata::KubeVirtMetadata;
 use kubevirt_api::domain_state::{LifeCycle, reason};
 use libvirt::{DomainState, Reason, State, XmlKind};
 
-use super::connection::Session;
 use super::domain_handle::DomainHandle;
+use super::reconnecting_connection::Session;
 use crate::blocking::NoAnswer;
 
 /// The name of the guest agent's channel.
@@ -96,7 +96,7 @@ impl SpecReader {
         if let Some((_, spec)) = parsed.as_ref().filter(|(known, _)| *known == xml) {
             return Ok(Arc::clone(spec));
         }
-        let spec = domain::parse::parse(&xml).map_err(|error| SnapshotError::Spec {
+        let spec = domain::parse_domain_xml::parse(&xml).map_err(|error| SnapshotError::Spec {
             domain: domain.to_owned(),
             message: error.to_string(),
         })?;

@@ -9,7 +9,6 @@
 //! Manager, agent and queries use the client; it depends on none of them.
 
 mod call_class;
-mod connection;
 mod destroy_domain;
 mod detach_device;
 mod dirty_rate;
@@ -17,7 +16,8 @@ mod disk_errors;
 mod domain_handle;
 mod domain_snapshot;
 mod error;
-mod lane;
+mod lane_threads;
+mod reconnecting_connection;
 mod screenshot;
 mod single_flight_cache;
 
@@ -25,7 +25,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use domain::spec::DomainSpec;
+use domain::libvirt_spec::DomainSpec;
 use libvirt::{Domain, DomainStats, Event, HypervisorConnection, State, Version, XmlKind};
 use tokio::time::Instant;
 
@@ -34,18 +34,20 @@ use crate::blocking::NoAnswer;
 pub(crate) use call_class::{
     AGENT, AGENT_REBOOT, COMMAND, CallClass, POWER_BUTTON, QUERY_DEADLINE, QUICK, START,
 };
-pub(crate) use connection::{Connect, ConnectTarget, Connection, ConnectionError, ConnectionEvent};
 pub(crate) use detach_device::detach_device;
 pub(crate) use domain_snapshot::{DomainSnapshot, Presence, SnapshotError};
 pub(crate) use error::{CallError, response_text};
+pub(crate) use reconnecting_connection::{
+    Connect, ConnectTarget, Connection, ConnectionError, ConnectionEvent,
+};
 pub(crate) use single_flight_cache::{CacheAge, SingleFlightCache};
 
 use call_class::{DESCRIPTION, Lanes, QUERY, STATE, STATISTICS};
-use connection::Session;
 use destroy_domain::EndingConnection;
 use dirty_rate::{DIRTY_RATE_AGE, SharedDirtyRate};
 use domain_handle::DomainHandle;
 use domain_snapshot::SpecReader;
+use reconnecting_connection::Session;
 
 /// Statistics are at most as old as the reference's; polled ones are younger.
 const STATISTICS_AGE: CacheAge = CacheAge {

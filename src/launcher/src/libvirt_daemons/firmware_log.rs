@@ -10,7 +10,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tokio::net::unix::pipe::{OpenOptions, Receiver};
 use tokio::task::JoinHandle;
 
-use super::log_limit::{Admission, LogLimit};
+use super::guest_log_limit::{Admission, LogLimit};
 use super::log_lines;
 
 /// QEMU may run as another user.

@@ -10,18 +10,18 @@
 //! child of the launcher, with no shell between: virt-handler finds it by that and by its name.
 
 mod ambient_capability;
-mod backoff;
-mod binaries;
 mod broken_log_pipes;
-mod configuration;
+mod daemon_binaries;
+mod daemon_config_files;
 mod error;
 mod firmware_log;
+mod guest_log_limit;
 mod log_filters;
-mod log_limit;
 mod log_lines;
-mod qemu_capability_probes;
+mod orphaned_capability_probes;
 mod qemu_log;
 mod qemu_log_takeover;
+mod restart_backoff;
 mod rotating_file;
 mod socket_activation;
 mod supervised_daemon;
@@ -36,14 +36,14 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub(crate) use binaries::Binaries;
+pub(crate) use daemon_binaries::Binaries;
 pub(crate) use error::DaemonError;
 pub(crate) use log_filters::log_filters;
 
 use crate::migration_error_log::MigrationErrorLog;
 use crate::paths::Paths;
-use backoff::Backoff;
 use qemu_log_takeover::QemuLogs;
+use restart_backoff::Backoff;
 use socket_activation::SocketActivation;
 use supervised_daemon::{DaemonCommand, SupervisedDaemon};
 use wait_for_socket::wait_for_socket;
@@ -140,7 +140,7 @@ pub(crate) async fn start(config: &DaemonsConfig) -> Result<Daemons, DaemonError
     let binaries = Binaries::find(&config.path)?;
     let firmware_log = config.firmware_log.as_deref();
     let firmware_log = firmware_log.and_then(firmware_log::follow);
-    let files = configuration::write(config)?;
+    let files = daemon_config_files::write(config)?;
     let socket = config.paths.libvirt_run.join(binaries.socket_name());
     let environment = environment(&config.paths);
     let command = |program: &PathBuf, configuration: PathBuf| DaemonCommand {

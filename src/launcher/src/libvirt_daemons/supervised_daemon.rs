@@ -12,10 +12,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::ambient_capability;
-use super::backoff::Backoff;
 use super::error::DaemonError;
 use super::log_lines;
-use super::qemu_capability_probes;
+use super::orphaned_capability_probes;
+use super::restart_backoff::Backoff;
 use super::socket_activation::SocketActivation;
 use crate::blocking;
 use crate::migration_error_log::MigrationErrorLog;
@@ -217,7 +217,7 @@ impl DaemonTask {
         let Some(directory) = self.command.capability_probes.clone() else {
             return;
         };
-        let kill = move || qemu_capability_probes::kill(&directory);
+        let kill = move || orphaned_capability_probes::kill(&directory);
         let killed = blocking::call("killing capability probes", PROCESS_SEARCH, kill);
         if let Err(error) = killed.await {
             tracing::warn!(reason = %error, "probes of QEMU's capabilities may still run");

@@ -146,7 +146,7 @@ fn session_daemons_files_are_below_its_environments_directories() {
     config.shared_filesystems = vec!["/a".into(), "/b".into()];
     fs::create_dir_all(&config.etc).unwrap();
     fs::write(config.etc.join("qemu.conf"), "vnc_listen = \"::\"\n").unwrap();
-    let files = configuration::write(&config).unwrap();
+    let files = daemon_config_files::write(&config).unwrap();
     let environment = environment(&config.paths);
     let home = |name| {
         environment

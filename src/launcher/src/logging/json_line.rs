@@ -65,7 +65,7 @@ fn level(level: &Level) -> &'static str {
     }
 }
 
-/// `manager/driver.rs:40`: the file, without the prefix that all files of the project share.
+/// `manager/command_driver.rs:40`: the file, without the prefix that all files of the project share.
 fn position(file: Option<&str>, line: Option<u32>) -> String {
     let file = file.unwrap_or("unknown");
     let short = file.rsplit_once("/src/").map_or(file, |(_, short)| short);

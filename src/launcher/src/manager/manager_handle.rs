@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::Instrument;
 
-use super::command::Command;
+use super::command_driver::{Driver, Message, Outcome, request_span};
 use super::command_effect::CommandEffect;
 use super::command_refusal::Refusal;
-use super::driver::{Driver, Message, Outcome, request_span};
+use super::command_rules::Command;
 use super::error::OpError;
 use super::request_id::RequestId;
 use super::sync_request::SyncRequest;

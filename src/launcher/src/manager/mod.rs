@@ -7,17 +7,17 @@
 //!                            └─▶ notify ─▶ virt-handler
 //! ```
 
-mod admission;
 mod alert_reporter;
 mod applied_hooks;
 mod catch_up_retry;
-mod command;
+mod command_admission;
+mod command_driver;
 mod command_effect;
 mod command_refusal;
+mod command_rules;
 mod detaching_devices;
 mod device_change_error;
 mod disk_capacities;
-mod driver;
 mod error;
 mod failed_attaches;
 mod incoming_domain;
@@ -26,7 +26,6 @@ mod last_off_notification;
 mod manager_handle;
 mod migration_arrival;
 mod migration_arrival_stage;
-mod observer;
 mod ops;
 mod refused_devices;
 mod request_id;
@@ -35,13 +34,14 @@ mod start_notification;
 mod sync_request;
 mod vm_context;
 mod vm_end_reason;
+mod vm_observer;
 mod vm_state;
 
-pub use command::Command;
+pub use command_driver::Outcome;
 pub use command_effect::CommandEffect;
 pub use command_refusal::Refusal;
+pub use command_rules::Command;
 pub use device_change_error::DeviceChangeError;
-pub use driver::Outcome;
 pub use error::OpError;
 pub use manager_handle::Manager;
 pub use spawn_vm_tasks::{VmHandles, VmParts, event_handler};

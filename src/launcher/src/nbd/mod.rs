@@ -5,11 +5,11 @@
 //!                                        └─▶ client ─ NBD ─▶ QEMU
 //! ```
 
-mod client;
+mod disk_map;
 mod error;
-mod extents;
 mod handshake;
-mod reply;
-mod service;
+mod nbd_grpc_service;
+mod qemu_nbd_client;
+mod structured_replies;
 
-pub(crate) use service::NbdService;
+pub(crate) use nbd_grpc_service::NbdService;

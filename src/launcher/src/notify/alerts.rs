@@ -5,7 +5,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::spec::Alias;
+use domain::libvirt_spec::Alias;
 use kubevirt_api::domain_json::GuestPanicInfo;
 use libvirt::{Detail, DiskFault, Event, LifecycleEvent};
 

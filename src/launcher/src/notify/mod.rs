@@ -1,9 +1,9 @@
-//! Notifications to virt-handler. `notification_policy` decides what to send, `client` holds the connection; this module has
-//! the one task that sends, so that notifications arrive in order.
+//! Notifications to virt-handler. `notification_policy` decides what to send, `notification_client` holds the
+//! connection; this module has the one task that sends, so that notifications arrive in order.
 
 mod alerts;
-mod client;
 mod k8s_event;
+mod notification_client;
 mod notification_policy;
 mod send_task;
 mod waiting_notifications;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Notify, mpsc};
 use tokio::time::Instant;
 
-use super::client::{Client, SendError};
+use super::notification_client::{Client, SendError};
 use super::waiting_notifications::{Message, Outgoing, Waiting};
 use super::{Delivery, Retry};
 

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Delivery;
-use super::client::Call;
+use super::notification_client::Call;
 
 /// At most this many notifications wait while virt-handler is away. The oldest are dropped first, since every
 /// domain event carries the whole state.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::spec::Alias;
+use domain::libvirt_spec::Alias;
 use domain_xml::Document;
 
 /// Device aliases by the device's target name (`tap0`, `vda`).

@@ -2,20 +2,20 @@
 //! socket: what commands do, and which notifications are sent in which order.
 #![allow(clippy::unwrap_used)]
 
+mod access_credentials;
 mod backup_refusals;
 mod boot_hooks;
 mod command_client;
 mod command_service;
 mod commands_during_migration;
-mod credentials;
 mod daemon_losses;
 mod dirty_rate;
 mod disk_expansion;
 mod fake_libvirt_rig;
 mod freeze;
-mod guest_agent;
+mod guest_agent_polling;
 mod guest_exec;
-mod hotplug;
+mod hotplug_devices_cpus_memory;
 mod invalid_authority;
 mod launch_security;
 mod lifecycle_commands;
@@ -30,6 +30,6 @@ mod refused_migrations;
 mod screenshot;
 mod scripted_agent;
 mod scripted_hooks;
-mod sriov_interfaces;
+mod sriov_hotplug;
 mod vm_starts;
 mod vm_stats;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::Call;
-use super::connection::FakeConnection;
 use super::domain_definition::DomainDefinition;
 use super::domain_handle::FakeDomain;
+use super::fake_connection::FakeConnection;
 use crate::domain::Domain;
 use crate::error::{Error, Result, code, origin};
 use crate::hypervisor_connection::{HypervisorConnection, Version};

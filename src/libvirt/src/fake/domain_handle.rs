@@ -5,24 +5,24 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::Call;
-use super::connection::FakeConnection;
 use super::daemon::no_domain;
-use super::migration;
+use super::fake_connection::FakeConnection;
 use super::simulated_domain::SimulatedDomain;
-use super::{backup, memory_dump, qemu_monitor};
-use crate::agent::Agent;
+use super::simulated_migration;
+use super::{qemu_monitor, simulated_backup, simulated_memory_dump};
 use crate::backups_and_checkpoints::Checkpoints;
-use crate::definition::{Affect, Definition, UndefineOptions, XmlKind};
 use crate::devices::Devices;
 use crate::disks::{BlockInfo, BlockSize, Blocks, DiskFault};
 use crate::domain::Domain;
+use crate::domain_definition::{Affect, Definition, UndefineOptions, XmlKind};
 use crate::domain_state::State;
 use crate::error::Result;
 use crate::event::Event;
+use crate::guest_agent::Agent;
 use crate::jobs::{CompletedJob, JobStats, JobType, Jobs};
 use crate::migration::{Migration, MigrationRequest};
-use crate::power::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
 use crate::qemu_monitor::QemuMonitor;
+use crate::start_pause_stop::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
 use crate::stats::DomainStats;
 
 pub(super) struct FakeDomain {
@@ -162,17 +162,17 @@ impl Jobs for FakeDomain {
     fn core_dump_memory(&self, path: &str) -> Result<()> {
         let failure = self.connection.daemon.record_call(Call::CoreDump);
         self.connection.must_be_open()?;
-        memory_dump::run(&self.connection, &self.name, path, failure)
+        simulated_memory_dump::run(&self.connection, &self.name, path, failure)
     }
 
     fn abort_job(&self) -> Result<()> {
         self.change(Call::AbortJob, |domain| {
             if domain.backup.is_some() {
-                return Ok(domain.end_backup(JobType::Cancelled, Some(backup::CANCELLED)));
+                return Ok(domain.end_backup(JobType::Cancelled, Some(simulated_backup::CANCELLED)));
             }
             let aborted = match &mut domain.migration {
                 Some(migration) => migration.abort(),
-                None => memory_dump::abort(domain),
+                None => simulated_memory_dump::abort(domain),
             };
             aborted.map(|()| Vec::new())
         })
@@ -187,7 +187,7 @@ impl Jobs for FakeDomain {
             match (&domain.backup, &domain.migration) {
                 (Some(backup), _) => Ok(backup.stats()),
                 (None, Some(migration)) => Ok(migration.stats()),
-                (None, None) => memory_dump::stats(domain),
+                (None, None) => simulated_memory_dump::stats(domain),
             }
         })
     }
@@ -203,12 +203,12 @@ impl Migration for FakeDomain {
     fn migrate(&self, destination: &str, request: &MigrationRequest) -> Result<()> {
         let failure = self.connection.daemon.record_call(Call::Migrate);
         self.connection.must_be_open()?;
-        migration::run(&self.connection, &self.name, destination, request, failure)
+        simulated_migration::run(&self.connection, &self.name, destination, request, failure)
     }
 
     fn set_max_downtime(&self, milliseconds: u64) -> Result<()> {
         self.with_domain(Call::SetMaxDowntime, |domain| {
-            migration::of(domain)?.set_max_downtime(milliseconds)
+            simulated_migration::of(domain)?.set_max_downtime(milliseconds)
         })?;
         self.connection
             .daemon
@@ -218,8 +218,8 @@ impl Migration for FakeDomain {
 
     fn start_post_copy(&self) -> Result<()> {
         self.change(Call::StartPostCopy, |domain| {
-            migration::of(domain)?.start_post_copy()?;
-            Ok(migration::post_copy_began(domain))
+            simulated_migration::of(domain)?.start_post_copy()?;
+            Ok(simulated_migration::post_copy_began(domain))
         })
     }
 }
@@ -227,12 +227,12 @@ impl Migration for FakeDomain {
 impl Checkpoints for FakeDomain {
     fn begin_backup(&self, backup_xml: &str, checkpoint_xml: &str) -> Result<()> {
         self.connection.begin_call(Call::BeginBackup)?;
-        backup::begin(&self.connection, &self.name, backup_xml, checkpoint_xml)
+        simulated_backup::begin(&self.connection, &self.name, backup_xml, checkpoint_xml)
     }
 
     fn redefine_checkpoint(&self, xml: &str) -> Result<()> {
         self.with_domain(Call::RedefineCheckpoint, |domain| {
-            backup::redefine_checkpoint(domain, xml)
+            simulated_backup::redefine_checkpoint(domain, xml)
         })
     }
 }

@@ -15,29 +15,28 @@
 //! # Ok::<(), libvirt::Error>(())
 //! ```
 //! Events are delivered on the thread of the call that causes them, before it returns. The same
-//! contract (`tests/support`) is checked on this daemon, on libvirt's test driver and on real QEMU.
+//! contract (`tests/driver_contract`) is checked on this daemon, on libvirt's test driver and on real QEMU.
 
-mod backup;
-mod connection;
 mod connection_calls;
 mod daemon;
-mod devices;
 mod dirty_rate;
 mod dirty_rate_state;
 mod domain_definition;
 mod domain_handle;
+mod fake_connection;
 mod incoming_migration;
 mod invalid_operation;
 mod launch_security;
-mod launch_security_state;
-mod memory_dump;
-mod migration;
 mod qemu_monitor;
 mod running_backup;
 mod running_dump;
 mod running_migration;
 mod screenshot;
+mod simulated_backup;
+mod simulated_devices;
 mod simulated_domain;
+mod simulated_memory_dump;
+mod simulated_migration;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,8 +50,8 @@ use crate::jobs::JobType;
 use crate::launch_security::{LaunchSecret, LaunchSecurityInfo, SevInfo};
 use crate::screenshot::Screenshot;
 use crate::stats::DomainStats;
-use connection::FakeConnection;
 use daemon::Daemon;
+use fake_connection::FakeConnection;
 pub use running_migration::{MigrationPlan, SentMigration};
 use simulated_domain::SimulatedDomain;
 

@@ -15,7 +15,6 @@ use super::Agent;
 use super::dirty_rate_state::DirtyRateState;
 use super::domain_definition::DomainDefinition;
 use super::invalid_operation::invalid;
-use super::launch_security_state::LaunchSecurityState;
 use super::running_backup::RunningBackup;
 use super::running_dump::RunningDump;
 use super::running_migration::RunningMigration;
@@ -24,9 +23,19 @@ use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result, code, origin};
 use crate::event::{Detail, Event, LifecycleEvent};
 use crate::jobs::{CompletedJob, JobType};
-use crate::power::{RebootMode, ShutdownMode, StartOptions};
+use crate::launch_security::{LaunchSecret, LaunchSecurityInfo};
 use crate::screenshot::Screenshot;
+use crate::start_pause_stop::{RebootMode, ShutdownMode, StartOptions};
 use crate::stats::DomainStats;
+
+/// The launch security of a domain.
+#[derive(Default)]
+pub(super) struct LaunchSecurityState {
+    /// What a test gives the domain. `None` for a domain without launch security.
+    pub(super) info: Option<LaunchSecurityInfo>,
+    /// The secret that the domain received.
+    pub(super) secret: Option<LaunchSecret>,
+}
 
 pub(super) struct SimulatedDomain {
     pub(super) name: String,

@@ -4,11 +4,11 @@ use std::ffi::c_uint;
 
 use virt_sys as sys;
 
-use super::call::{c_string, check};
-use super::definition::affect_flags;
+use super::call_libvirt::{c_string, check};
+use super::domain_definition::affect_flags;
 use super::domain_handle::RealDomain;
-use crate::definition::Affect;
 use crate::devices::Devices;
+use crate::domain_definition::Affect;
 use crate::error::{Error, Result};
 
 /// More processors than any host has: a longer map is a mistake of the caller's.

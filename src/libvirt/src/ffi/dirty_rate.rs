@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use virt_sys as sys;
 
-use super::call::check;
+use super::call_libvirt::check;
 use super::domain_handle::RealDomain;
 use super::domain_stats;
 use crate::dirty_rate::DirtyRate;

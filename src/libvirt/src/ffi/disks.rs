@@ -6,7 +6,7 @@ use std::ptr;
 
 use virt_sys as sys;
 
-use super::call::{c_string, check, take_string};
+use super::call_libvirt::{c_string, check, take_string};
 use super::domain_handle::RealDomain;
 use super::domain_stats;
 use crate::disks::{BlockInfo, BlockSize, Blocks, DiskFault};

@@ -1,28 +1,28 @@
 //! Calls to libvirt's C library: everything that touches a pointer of it.
 
-mod agent;
 mod backups_and_checkpoints;
-mod call;
+mod call_libvirt;
 mod callback_registry;
-mod callbacks;
-mod connection;
 mod connection_calls;
-mod definition;
 mod devices;
 mod dirty_rate;
 mod disks;
 mod domain;
+mod domain_definition;
 mod domain_handle;
 mod domain_stats;
+mod event_callbacks;
 mod event_loop;
+mod guest_agent;
 mod jobs;
 mod launch_security;
 mod malloc_arenas;
 mod migration;
-mod power;
+mod open_connection;
 mod qemu_monitor;
+mod read_stream;
 mod screenshot;
-mod stream;
+mod start_pause_stop;
 mod typed_param_list;
 mod typed_params;
 

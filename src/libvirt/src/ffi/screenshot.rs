@@ -2,9 +2,9 @@
 
 use virt_sys as sys;
 
-use super::call::take_string;
+use super::call_libvirt::take_string;
 use super::domain_handle::RealDomain;
-use super::stream::Stream;
+use super::read_stream::Stream;
 use crate::error::Result;
 use crate::screenshot::{Screen, Screenshot};
 

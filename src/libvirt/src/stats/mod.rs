@@ -1,6 +1,6 @@
 //! A domain's statistics, typed. What libvirt did not report is `None`, never zero.
 
-mod bulk;
+mod bulk_stats;
 
 /// Everything `Domain::stats` reads.
 #[derive(Clone, Debug, Default, PartialEq)]

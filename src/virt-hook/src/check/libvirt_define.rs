@@ -12,7 +12,7 @@ use std::path::Path;
 use anyhow::Context;
 use tempfile::TempDir;
 
-use super::finding::{Finding, Verdict};
+use super::check_finding::{Finding, Verdict};
 use super::sample_vmi_runs::{BehaviourCheck, SampleRun, differences};
 use super::tool_process::{ToolError, ToolOutput, run_tool};
 use crate::exit_codes::Failure;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use domain_xml::Document;
 
-use super::finding::{Finding, Verdict};
+use super::check_finding::{Finding, Verdict};
 use super::sample_vmi_runs::BehaviourCheck;
 use super::tool_process::{ToolError, run_tool};
 use crate::exit_codes::Failure;

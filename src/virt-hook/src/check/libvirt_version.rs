@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hook_host::policy::permission::{REVIEWED_LIBVIRT, unreviewed_libvirt};
 
-use super::finding::{Finding, Verdict};
+use super::check_finding::{Finding, Verdict};
 use super::tool_process::run_tool;
 
 const NAME: &str = "libvirt version";

@@ -1,11 +1,11 @@
 //! `virt-hook check`: checks of a hook that need no cluster.
 
-mod finding;
+mod check_finding;
 mod libvirt_define;
 mod libvirt_schema;
 mod libvirt_version;
 mod migrated_vmi;
-mod migration;
+mod migration_check;
 mod module_checks;
 mod required_versions;
 mod sample_vmi_runs;
@@ -31,7 +31,7 @@ use crate::module_chain::{self, HookOptions};
 use crate::module_files;
 use crate::output::{Report, Style};
 use crate::tokio_runtime::runtime;
-use finding::{Finding, Verdict};
+use check_finding::{Finding, Verdict};
 use sample_vmis::SampleVmi;
 
 pub(crate) const HELP: &str = "\
@@ -135,7 +135,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     let ran =
         sample_vmi_runs::BehaviourCheck::of(path, loaded.description(), policy, options, samples)?;
     findings.extend(ran.findings());
-    findings.push(migration::finding(&ran, loaded.description())?);
+    findings.push(migration_check::finding(&ran, loaded.description())?);
     if !arguments.without_libvirt {
         findings.push(libvirt_version::finding(temp_dir.path()));
         findings.push(libvirt_schema::finding(&ran)?);

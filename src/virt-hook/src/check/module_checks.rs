@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::finding::{Finding, Verdict};
+use super::check_finding::{Finding, Verdict};
 use crate::cgroup_limits::smallest_limits;
 use crate::exit_codes::Failure;
 use crate::inspect::{InterfaceReport, ModuleReport};

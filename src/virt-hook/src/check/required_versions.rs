@@ -5,7 +5,7 @@ use std::path::Path;
 use hook_host::policy::{HookYaml, Requirement, UnknownVersion};
 use hook_host::wasm::package_version;
 
-use super::finding::{Finding, Verdict};
+use super::check_finding::{Finding, Verdict};
 use crate::exit_codes::Failure;
 use crate::known_versions::KnownVersions;
 

@@ -8,7 +8,7 @@ use domain_xml::{Document, PathPattern, diff};
 use hook_host::policy::permission::{Checker, Permission};
 use hook_host::{AttachedDevice, Description, HookPoint, PolicySource, Reason};
 
-use super::finding::{Finding, Verdict};
+use super::check_finding::{Finding, Verdict};
 use super::migrated_vmi::on_another_node;
 use super::sample_vmis::SampleVmi;
 use crate::cloud_init_documents;

@@ -1,8 +1,8 @@
 //! `virt-hook deploy`: the objects that bring a module into a cluster.
 
 mod annotations;
+mod cluster_objects;
 mod kubernetes_names;
-mod manifests;
 
 use std::path::PathBuf;
 
@@ -194,8 +194,8 @@ fn objects(
     match (arguments.route, image) {
         (Route::Plugin, Some(image)) => {
             let [policy, binding] =
-                manifests::plugin_mount(&hook.name, image, &arguments.api_version);
-            Ok(vec![policy, binding, manifests::plugin(&hook.name)])
+                cluster_objects::plugin_mount(&hook.name, image, &arguments.api_version);
+            Ok(vec![policy, binding, cluster_objects::plugin(&hook.name)])
         }
         (Route::Sidecar, _) => {
             if hook.hook_yaml.is_some() {
@@ -207,7 +207,7 @@ fn objects(
                 )));
             }
             fits_config_map(arguments, hook.module.len())?;
-            Ok(vec![manifests::module_config_map(
+            Ok(vec![cluster_objects::module_config_map(
                 hook,
                 namespace,
                 image::MODULE,
@@ -217,7 +217,7 @@ fn objects(
             let yaml = hook.hook_yaml.as_ref().map_or(0, Vec::len);
             let signature = hook.signature.as_ref().map_or(0, String::len);
             fits_config_map(arguments, hook.module.len() + yaml + signature)?;
-            Ok(vec![manifests::config_map(hook, namespace)])
+            Ok(vec![cluster_objects::config_map(hook, namespace)])
         }
         (Route::Image | Route::Plugin, _) => Ok(Vec::new()),
     }
@@ -263,7 +263,7 @@ fn annotations(
         (Route::Sidecar, Some(image)) => {
             let policy = NarrowestPolicy::of(&hook.description);
             let policy = serde_json::to_value(policy).map_err(Failure::machine)?;
-            let sidecar = manifests::sidecar(hook, image, &json!({"allow": policy}));
+            let sidecar = cluster_objects::sidecar(hook, image, &json!({"allow": policy}));
             vec![Annotation {
                 name: SIDECARS.to_owned(),
                 value: AnnotationValue::Item(sidecar),

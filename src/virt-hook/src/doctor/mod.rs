@@ -1,7 +1,7 @@
 //! `virt-hook doctor`: what of the tools for hooks this machine has.
 
 mod program_version;
-mod tools;
+mod required_tools;
 
 use clap::Args;
 use serde::Serialize;
@@ -48,7 +48,7 @@ pub(crate) struct Tool {
 
 /// Probes all tools.
 pub(crate) fn run(_: &Arguments) -> Result<DoctorReport, Failure> {
-    Ok(DoctorReport::of(tools::probe(&Prober::new()?)))
+    Ok(DoctorReport::of(required_tools::probe(&Prober::new()?)))
 }
 
 impl DoctorReport {
@@ -57,7 +57,10 @@ impl DoctorReport {
             let mut needed = tools.iter().filter(|tool| tool.purpose == *language);
             needed.all(|tool| tool.found.is_some())
         };
-        let languages = tools::LANGUAGES.into_iter().filter(has_all).collect();
+        let languages = required_tools::LANGUAGES
+            .into_iter()
+            .filter(has_all)
+            .collect();
         Self { languages, tools }
     }
 }
@@ -116,7 +119,11 @@ mod tests {
         assert_eq!(report.complaint(), None);
         let text = report.text(Style::default());
         assert!(text.contains("missing  x: apt install x"), "{text}");
-        let none = DoctorReport::of(tools::LANGUAGES.map(|language| tool(language, None)).into());
+        let none = DoctorReport::of(
+            required_tools::LANGUAGES
+                .map(|language| tool(language, None))
+                .into(),
+        );
         assert!(none.complaint().is_some());
     }
 }

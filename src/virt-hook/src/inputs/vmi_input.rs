@@ -190,7 +190,7 @@ fn convert(
         };
         domain::driver_modes::set_driver_modes(&mut spec, &probe).map_err(Failure::refused)?;
     }
-    Ok(domain::render::render(&spec))
+    Ok(domain::render_domain_xml::render(&spec))
 }
 
 /// The devices of a domain that could be attached while it runs.

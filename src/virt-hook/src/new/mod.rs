@@ -1,11 +1,11 @@
 //! `virt-hook new`: a project that builds and passes its tests.
 
 mod embedded_files;
+mod embedded_templates;
 mod hook_name;
+mod hook_workspace;
 mod program_path;
 mod sdk_source;
-mod template;
-mod workspace;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use serde::Serialize;
 
 use crate::exit_codes::Failure;
 use crate::output::{Report, Style};
+use embedded_templates::Template;
 use hook_name::Names;
+use hook_workspace::Workspace;
 use sdk_source::Sdk;
-use template::Template;
-use workspace::Workspace;
 
 pub(crate) const HELP: &str = "\
 The project has a hook that does one small thing, a README that says what to change, cases for
@@ -102,8 +102,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<NewProject, Failure> {
         false => Template::of(arguments.lang.directory()),
     };
     let mut values = names.values(&dependency);
-    values.extend(workspace::values(joined.is_some()));
-    values.extend(workspace::own_values());
+    values.extend(hook_workspace::values(joined.is_some()));
+    values.extend(hook_workspace::own_values());
     let files = template.write(&arguments.project, &values, &extra)?;
     if let Some(workspace) = joined {
         workspace.add(names.name()).map_err(Failure::Machine)?;

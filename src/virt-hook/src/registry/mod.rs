@@ -1,11 +1,11 @@
 //! `virt-hook push` and `virt-hook pull`: images of modules in OCI registries.
 
-mod connection;
 mod image_hooks;
 mod manifest_content;
 mod pull;
 mod pulled_hooks;
 mod push;
+mod registry_options;
 
 use oci_registry::RegistryError;
 

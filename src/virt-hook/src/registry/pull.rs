@@ -10,9 +10,9 @@ use image_layout::{Digest, sha256};
 use serde::Serialize;
 use sigstore_bundle::{Bundle, PublicKey};
 
-use super::connection::{Connection, make_directory, reference};
 use super::manifest_content::PulledHook;
 use super::pulled_hooks::pull_hooks;
+use super::registry_options::{Connection, make_directory, reference};
 use crate::exit_codes::Failure;
 use crate::output::{Report, Style};
 use crate::signatures;

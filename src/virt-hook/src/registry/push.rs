@@ -10,7 +10,7 @@ use oci_registry::{Client, MAX_MANIFEST};
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::connection::{Connection, MAX_BLOB, reference};
+use super::registry_options::{Connection, MAX_BLOB, reference};
 use super::{INDEXES, failure};
 use crate::exit_codes::Failure;
 use crate::output::{Report, Style};

@@ -1,6 +1,6 @@
 //! `virt-hook replay`: replays a recorded run and compares the results.
 
-mod report;
+mod replay_report;
 
 use std::path::{Path, PathBuf};
 
@@ -91,13 +91,13 @@ impl Comparison {
         };
         Self {
             recorded: RunReport::from(&record),
-            replayed: report::outcome(&replayed).to_owned(),
+            replayed: replay_report::outcome(&replayed).to_owned(),
             verdict,
             outcome: difference.outcome.clone(),
             domain: difference.domain.iter().map(ChangeReport::from).collect(),
             documents: difference.documents.clone(),
             log: difference.log,
-            notes: report::notes(&record, &replayed),
+            notes: replay_report::notes(&record, &replayed),
             path,
             both: (record, replayed),
         }
@@ -106,7 +106,7 @@ impl Comparison {
 
 impl Report for Comparison {
     fn text(&self, style: Style) -> String {
-        report::of(style, &self.both.0, &self.both.1)
+        replay_report::of(style, &self.both.0, &self.both.1)
     }
 
     fn complaint(&self) -> Option<String> {

@@ -2,8 +2,8 @@
 
 mod arguments;
 mod metrics_server;
-mod policy;
-mod socket;
+mod policy_option;
+mod socket_path;
 
 use std::future::Future;
 use std::io::ErrorKind;
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             .context("listening for signals")
             .map_err(Failure::Machine)?;
         let found = in_order(module_files::find(&arguments.modules).map_err(Failure::Usage)?);
-        let socket = socket::socket_path(arguments).map_err(Failure::Usage)?;
+        let socket = socket_path::socket_path(arguments).map_err(Failure::Usage)?;
         let staging =
             SocketStaging::prepare(&socket.directory, &socket.file).map_err(staging_failure)?;
         let metrics = match arguments.metrics {
@@ -65,7 +65,7 @@ async fn until_told(
     let started = Instant::now();
     let cgroup = CgroupLimits::read();
     let limits = cgroup.limits();
-    let policy = policy::source(arguments.policy.as_deref(), staging.private());
+    let policy = policy_option::source(arguments.policy.as_deref(), staging.private());
     let options = HookOptions {
         limits: limits.clone(),
         policy: policy.map_err(Failure::Machine)?,

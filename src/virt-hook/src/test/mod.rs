@@ -3,9 +3,9 @@
 //! A case is a directory with a VMI and what hooks make of it. All hook points that the hooks ask
 //! for are run, in the order of a virtual machine's life. Modules are compiled once.
 
-mod case;
 mod case_files;
 mod expected_files;
+mod test_case;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -18,8 +18,8 @@ use crate::exit_codes::Failure;
 use crate::module_chain;
 use crate::module_files::{self, HookModule};
 use crate::output::{Report, Style};
-use case::Case;
 use expected_files::{Difference, Expected};
+use test_case::Case;
 
 pub(crate) const HELP: &str = "\
 A case is a directory:

@@ -1,12 +1,12 @@
 //! `push` and `pull` with a real registry (docker-registry), and with registries that lie.
 #![allow(clippy::unwrap_used)]
 
-mod credentials;
-mod images;
 mod lying_registry;
+mod ordinary_images;
 #[path = "../pod/mod.rs"]
 mod pod;
 mod real_registry;
+mod tls_passwords_tokens;
 mod token_server;
 #[path = "../virt_hook_program/mod.rs"]
 mod virt_hook_program;

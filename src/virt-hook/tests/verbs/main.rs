@@ -15,9 +15,9 @@ mod new;
 #[path = "../pod/mod.rs"]
 mod pod;
 mod pod_facts;
-mod policy;
+mod policy_check;
 mod run;
-mod signatures;
+mod sign_and_verify;
 mod test_cases;
 #[path = "../virt_hook_program/mod.rs"]
 mod virt_hook_program;

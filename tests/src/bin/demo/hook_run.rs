@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use crate::checks::Checks;
+use crate::demo_checks::Checks;
 
 /// One line of the launcher's log about one run.
 pub(crate) struct HookRun {

@@ -4,7 +4,7 @@
 //! another demo: the VM moves to a second pod.
 #![allow(clippy::print_stdout)]
 
-mod checks;
+mod demo_checks;
 mod hook_run;
 mod log_follower;
 mod migration_checks;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use tests::pod::LauncherUser;
 
-use checks::Checks;
+use demo_checks::Checks;
 use timeline::Timeline;
 
 /// A limit that no machine reaches unless something hangs.

@@ -10,7 +10,7 @@ use tests::pod::Pod;
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
-use crate::checks::Checks;
+use crate::demo_checks::Checks;
 use crate::log_follower::runs;
 use crate::migration_scenario::CACHE;
 use crate::qemu_scenario::MANUFACTURER;

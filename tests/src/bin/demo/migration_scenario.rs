@@ -10,7 +10,7 @@ use tests::migration::{MigrationPods, PreparedMigration, migrating, stock_option
 use tests::pod::LauncherUser;
 use tests::vmi_builder::Vmi;
 
-use crate::checks::Checks;
+use crate::demo_checks::Checks;
 use crate::log_follower::LogFollower;
 use crate::migration_checks::{self, GuestMark};
 use crate::qemu_scenario::MANUFACTURER;

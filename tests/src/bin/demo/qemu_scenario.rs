@@ -9,7 +9,7 @@ use tests::pod::LauncherUser;
 use tests::virt_handler::Phase;
 use tests::vmi_builder::Vmi;
 
-use crate::checks::Checks;
+use crate::demo_checks::Checks;
 use crate::hook_run;
 use crate::log_follower::{LogFollower, runs};
 use crate::timeline::Timeline;

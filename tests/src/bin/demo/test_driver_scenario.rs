@@ -7,7 +7,7 @@ use tests::pod::{LauncherUser, Pod};
 use tests::virt_handler::{Phase, VirtHandler};
 use tests::vmi_builder::Vmi;
 
-use crate::checks::Checks;
+use crate::demo_checks::Checks;
 use crate::hook_run;
 use crate::log_follower::{LogFollower, runs};
 use crate::qemu_scenario::{MANUFACTURER, USER_DATA};

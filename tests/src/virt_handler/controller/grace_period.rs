@@ -1,6 +1,6 @@
 //! How much of its grace period a guest has left.
 
-use super::domain_facts::DomainGrace;
+use super::notified_domain::DomainGrace;
 
 /// What is left of a grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

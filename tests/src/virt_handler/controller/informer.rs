@@ -10,11 +10,11 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::interval;
 
 use super::VmController;
-use super::domain_facts::DomainFacts;
+use super::notified_domain::NotifiedDomain;
 use super::reconcile::state_of;
 use super::step_log::Step;
-use crate::virt_handler::commands::{Commands, QUERY};
-use crate::virt_handler::notify::DomainEvent;
+use crate::virt_handler::command_client::{Commands, QUERY};
+use crate::virt_handler::notification_services::DomainEvent;
 
 /// After this long without a listener on the command socket, the launcher counts as gone.
 const WATCHDOG: Duration = Duration::from_secs(30);
@@ -25,15 +25,15 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// The domain of the last notification.
 #[derive(Debug, Default)]
 pub(super) struct Domains {
-    domain: Mutex<Option<DomainFacts>>,
+    domain: Mutex<Option<NotifiedDomain>>,
 }
 
 impl Domains {
-    fn set(&self, domain: Option<DomainFacts>) {
+    fn set(&self, domain: Option<NotifiedDomain>) {
         *self.domain.lock().unwrap_or_else(PoisonError::into_inner) = domain;
     }
 
-    pub(super) fn get(&self) -> Option<DomainFacts> {
+    pub(super) fn get(&self) -> Option<NotifiedDomain> {
         let domain = self.domain.lock().unwrap_or_else(PoisonError::into_inner);
         domain.clone()
     }
@@ -57,14 +57,14 @@ impl VmController {
         self.queue.add();
     }
 
-    async fn find_domain(&self) -> Option<DomainFacts> {
+    async fn find_domain(&self) -> Option<NotifiedDomain> {
         if !self.clients.socket().exists() {
             return Some(self.deleted_domain(String::new()));
         }
-        let unknown = || DomainFacts {
+        let unknown = || NotifiedDomain {
             uid: self.vmi.uid().to_owned(),
             status: "Unknown".to_owned(),
-            ..DomainFacts::default()
+            ..NotifiedDomain::default()
         };
         match self.query_launcher().await {
             Ok(found) => found,
@@ -73,7 +73,7 @@ impl VmController {
     }
 
     /// Asks the launcher for its domain, over a new connection.
-    async fn query_launcher(&self) -> Result<Option<DomainFacts>, ()> {
+    async fn query_launcher(&self) -> Result<Option<NotifiedDomain>, ()> {
         let client: Commands = self.clients.connect().await.map_err(drop)?;
         let begin = Instant::now();
         let asked = tokio::time::timeout(QUERY, client.domain()).await;
@@ -85,12 +85,12 @@ impl VmController {
             error: answer.as_ref().err().cloned(),
         });
         let domain = answer.map_err(drop)?;
-        Ok((!domain.is_null()).then(|| DomainFacts::read(&domain)))
+        Ok((!domain.is_null()).then(|| NotifiedDomain::read(&domain)))
     }
 
     /// The DELETED event that virt-handler makes for a launcher that is gone.
-    fn deleted_domain(&self, uid: String) -> DomainFacts {
-        let mut facts = DomainFacts::read(&json!({"ObjectMeta": {"deletionTimestamp": "now"}}));
+    fn deleted_domain(&self, uid: String) -> NotifiedDomain {
+        let mut facts = NotifiedDomain::read(&json!({"ObjectMeta": {"deletionTimestamp": "now"}}));
         facts.uid = uid;
         facts
     }
@@ -119,7 +119,7 @@ impl VmController {
             return;
         }
         match event.event_type.as_str() {
-            "ADDED" | "MODIFIED" => self.domains.set(Some(DomainFacts::read(&event.domain))),
+            "ADDED" | "MODIFIED" => self.domains.set(Some(NotifiedDomain::read(&event.domain))),
             "DELETED" => self.domains.remove(),
             _ => return,
         }

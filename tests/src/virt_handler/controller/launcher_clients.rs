@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use tonic::{Code, Status};
 
-use super::rules::LauncherState;
+use super::decision_rules::LauncherState;
 use crate::grpc_channel::dial;
-use crate::virt_handler::commands::{Answer, COMMAND, Commands, QUERY};
+use crate::virt_handler::command_client::{Answer, COMMAND, Commands, QUERY};
 use crate::virt_handler::notify_pipe::NotifyPipe;
 
 /// How long connecting may take.

@@ -8,16 +8,16 @@
 //!
 //! Everything that needs a node is left out: mounts, cgroups, networks, migrations, hotplug.
 
-mod cluster;
-mod domain_facts;
+mod decision_rules;
+#[cfg(test)]
+mod decision_rules_tests;
 mod grace_period;
 mod informer;
 mod launcher_clients;
+mod notified_domain;
 mod reconcile;
-mod rules;
-#[cfg(test)]
-mod rules_tests;
 mod step_log;
+mod vmi_api_server;
 mod work_queue;
 
 use std::path::Path;
@@ -27,18 +27,20 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-pub use domain_facts::{DomainFacts, DomainGrace};
-pub use rules::{Decision, LauncherState, Phase, VmiFacts, decide, is_early_delete, next_phase};
+pub use decision_rules::{
+    Decision, LauncherState, Phase, VmiFacts, decide, is_early_delete, next_phase,
+};
+pub use notified_domain::{DomainGrace, NotifiedDomain};
 pub(super) use step_log::Steps;
 pub use step_log::{Step, StepEntry};
 
-use cluster::Cluster;
 use informer::Domains;
 use launcher_clients::LauncherClients;
 use step_log::StepLog;
+use vmi_api_server::Cluster;
 use work_queue::WorkQueue;
 
-use super::notify::Watcher;
+use super::notification_services::Watcher;
 use super::notify_pipe::NotifyPipe;
 use crate::vmi_builder::Vmi;
 

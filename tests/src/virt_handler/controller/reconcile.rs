@@ -6,12 +6,12 @@ use proto::cmd::v1::EmptyRequest;
 use tonic::Request;
 
 use super::VmController;
-use super::cluster::{Status, VmiObject};
-use super::domain_facts::DomainFacts;
+use super::decision_rules::{Decision, LauncherState, decide, is_early_delete, next_phase};
 use super::launcher_clients::{CallError, call_with_deadline, command_with_deadline};
-use super::rules::{Decision, LauncherState, decide, is_early_delete, next_phase};
+use super::notified_domain::NotifiedDomain;
 use super::step_log::Step;
-use crate::virt_handler::commands::{Answer, Commands, QUERY};
+use super::vmi_api_server::{Status, VmiObject};
+use crate::virt_handler::command_client::{Answer, Commands, QUERY};
 use crate::vmi_builder::Vmi;
 
 /// The delay before a launcher without a socket is tried again.
@@ -73,7 +73,7 @@ impl VmController {
     }
 
     /// The domain belongs to a pod that no longer exists, so no launcher is called.
-    fn clean_up_stale(&self, domain: Option<&DomainFacts>) {
+    fn clean_up_stale(&self, domain: Option<&NotifiedDomain>) {
         let uid = domain.map(|domain| domain.uid.clone()).unwrap_or_default();
         self.step_log.add(Step::Stale { uid });
         self.domains.remove();
@@ -180,7 +180,7 @@ impl VmController {
     async fn write_status(
         &self,
         object: &VmiObject,
-        domain: Option<&DomainFacts>,
+        domain: Option<&NotifiedDomain>,
         result: &Result<(), CallError>,
     ) -> Result<(), String> {
         let old = &object.status;
@@ -237,6 +237,6 @@ fn unless_disconnected(result: Result<(), CallError>) -> Result<(), CallError> {
 }
 
 /// `Status/Reason`, or `-`.
-pub(super) fn state_of(domain: Option<&DomainFacts>) -> String {
-    domain.map_or_else(|| "-".to_owned(), DomainFacts::state)
+pub(super) fn state_of(domain: Option<&NotifiedDomain>) -> String {
+    domain.map_or_else(|| "-".to_owned(), NotifiedDomain::state)
 }

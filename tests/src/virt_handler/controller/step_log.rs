@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::rules::{Decision, Phase};
+use super::decision_rules::{Decision, Phase};
 
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]

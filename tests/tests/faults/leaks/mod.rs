@@ -15,8 +15,8 @@ use self::migrations::Guest;
 use self::process_resources::Holdings;
 use crate::expectations::nothing_left;
 use crate::foreign_clients::mixed_commands;
-use crate::matrix_row::{Call, Phase, Program, Setup};
 use crate::matrix_runner::save_logs;
+use crate::matrix_vocabulary::{Call, Phase, Program, Setup};
 use crate::test_vm::{TestVm, ask};
 
 /// The number of boots on libvirt's test driver and on QEMU; each half in one pod's directories.

@@ -1,17 +1,19 @@
 //! The migration rows. A row: name, moment, faults, where the VM runs in the end.
 
-use super::matrix_row::Fault::{
+use super::matrix_vocabulary::Fault::{
     Cancel, CleanUp, CutProxies, Hang, Kill, OtherUid, RepeatUid, RestartVirtHandler, Terminate,
 };
-use super::matrix_row::Moment::{Ended, Prepared, Requested, Resumed, ShortTransfer, Transfer};
-use super::matrix_row::Outcome::{Either, Nowhere, OnSource, OnTarget};
-use super::matrix_row::Side::{Source, Target as Other};
-use super::matrix_row::Sidecar::{Appends, Retypes};
-use super::matrix_row::Target::{
+use super::matrix_vocabulary::Moment::{
+    Ended, Prepared, Requested, Resumed, ShortTransfer, Transfer,
+};
+use super::matrix_vocabulary::Outcome::{Either, Nowhere, OnSource, OnTarget};
+use super::matrix_vocabulary::Side::{Source, Target as Other};
+use super::matrix_vocabulary::Sidecar::{Appends, Retypes};
+use super::matrix_vocabulary::Target::{
     FullDisk, HungHook, NoProxies, NoUserfaultfd, OddHook, SameHost, Sidecar, Veto,
 };
-use super::matrix_row::Victim::{Daemon, Launcher, Pod, Qemu};
-use super::matrix_row::{MigrationRow, row};
+use super::matrix_vocabulary::Victim::{Daemon, Launcher, Pod, Qemu};
+use super::matrix_vocabulary::{MigrationRow, row};
 
 /// KubeVirt's words.
 const ABORTED: &str = "Live migration has been aborted";

@@ -1,19 +1,19 @@
 //! Faults of live migrations. After each row exactly one side runs the VM or none does, both sides' states say so, and a
 //! second migration works. The VM goes on to the next row where it is.
 
-mod matrix_row;
+mod matrix_vocabulary;
 mod migration_matrix;
 mod outcome_checks;
-mod row_run;
+mod row_steps;
 mod sidecars;
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use matrix_row::{MigrationRow, Outcome};
+use matrix_vocabulary::{MigrationRow, Outcome};
 use migration_matrix::MIGRATIONS;
-use row_run::{RunningVm, Trial};
+use row_steps::{RunningVm, Trial};
 
 /// The time limit of a row.
 const LONGEST: Duration = Duration::from_secs(240);

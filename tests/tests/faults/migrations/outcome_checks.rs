@@ -8,8 +8,8 @@ use tests::migration::{MIGRATION, MigrationPods, has_ended, migrating, migration
 use tests::virt_handler::Event;
 use tests::vmi_builder::Vmi;
 
-use super::matrix_row::{MigrationRow, Outcome, Refusal, Side};
-use super::row_run::{Trial, guest_of};
+use super::matrix_vocabulary::{MigrationRow, Outcome, Refusal, Side};
+use super::row_steps::{Trial, guest_of};
 
 /// What follows from a fault, on a busy machine.
 const SETTLED: Duration = Duration::from_secs(60);

@@ -2,7 +2,7 @@
 //!
 //! A table of byte classes skips the text between markup, and stops at the few bytes that need a check.
 
-mod content;
+mod between_tags;
 mod tag;
 
 use super::namespaces::Namespaces;

@@ -27,7 +27,7 @@ const DOMAIN: &str = r#"<domain type='kvm'><name>ns_vm</name>
 </devices></domain>"#;
 
 fn domain() -> DomainSpec {
-    crate::parse::parse(DOMAIN).unwrap()
+    crate::parse_domain_xml::parse(DOMAIN).unwrap()
 }
 
 #[test]

@@ -8,7 +8,7 @@ use launch_security_kind::Protection;
 
 use crate::convert::error::ConvertError;
 use crate::host_facts::HostFacts;
-use crate::spec::{Features, LaunchSecurity, Timer, VideoModel};
+use crate::libvirt_spec::{Features, LaunchSecurity, Timer, VideoModel};
 
 /// An image of firmware code, and the template of its variables.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use kubevirt_api::vmi;
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{Clock, DomainSpec, Timer, yes_no};
+use crate::libvirt_spec::{Clock, DomainSpec, Timer, yes_no};
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     spec.clock = context.vmi.spec.domain.clock.as_ref().map(clock);

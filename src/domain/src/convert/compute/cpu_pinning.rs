@@ -3,10 +3,10 @@
 use kubevirt_api::vmi::Cpu;
 
 use super::cpu_pool::{CpuPool, NodeCrossing};
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
 use crate::convert::storage::io_threads::Threads;
-use crate::spec::{
+use crate::libvirt_spec::{
     CpuTopology, CpuTune, DomainSpec, EmulatorPin, FeatureState, IoThreadPin, VcpuPin,
 };
 

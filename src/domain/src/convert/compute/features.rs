@@ -1,8 +1,8 @@
 //! Hypervisor features.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::DomainSpec;
+use crate::libvirt_spec::DomainSpec;
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     let requested = context.vmi.spec.domain.features.as_ref();

@@ -2,11 +2,11 @@
 
 use kubevirt_api::vmi::{Acpi, Firmware, KernelBootContainer};
 
-use crate::convert::compute::firmware;
-use crate::convert::context::Context;
+use crate::convert::compute::uefi_firmware;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
 use crate::convert::file_name::file_name;
-use crate::spec::{AcpiTable, Bios, BootMenu, DomainSpec, Os, OsAcpi, OsType, Smbios};
+use crate::libvirt_spec::{AcpiTable, Bios, BootMenu, DomainSpec, Os, OsAcpi, OsType, Smbios};
 
 /// How long a guest that starts paused waits in the boot menu, in milliseconds.
 const PAUSED_MENU_TIMEOUT: u64 = 10_000;
@@ -48,7 +48,7 @@ fn add_firmware(
 ) -> Result<(), ConvertError> {
     let bootloader = firmware.bootloader.as_ref();
     if let Some(efi) = bootloader.and_then(|bootloader| bootloader.efi.as_ref()) {
-        firmware::add(context, efi, os)?;
+        uefi_firmware::add(context, efi, os)?;
     }
     let bios = bootloader.and_then(|bootloader| bootloader.bios.as_ref());
     if bios.is_some_and(|bios| bios.use_serial == Some(true)) {

@@ -2,9 +2,9 @@
 
 use kubevirt_api::vmi::{Quantity, Vmi};
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{
+use crate::libvirt_spec::{
     DomainSpec, HugePages, MaxMemory, Memory, MemoryBacking, MemoryBackingAccess,
     MemoryBackingSource,
 };

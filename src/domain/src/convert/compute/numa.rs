@@ -8,9 +8,9 @@ use kubevirt_api::vmi::Quantity;
 
 use crate::convert::compute::cpu_pinning::is_numa_passed_through;
 use crate::convert::compute::memory;
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{
+use crate::libvirt_spec::{
     DomainSpec, HugePage, MemNode, MemoryAllocation, NoSharePages, Numa, NumaCell, NumaTune,
     NumaTuneMemory,
 };

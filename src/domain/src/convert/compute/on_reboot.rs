@@ -1,8 +1,8 @@
 //! The domain's action when the guest reboots.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::DomainSpec;
+use crate::libvirt_spec::DomainSpec;
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     spec.on_reboot = match context.vmi.spec.domain.reboot_policy.as_deref() {

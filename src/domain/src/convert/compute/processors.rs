@@ -4,10 +4,10 @@ use kubevirt_api::vmi;
 
 use crate::convert::arch::Architecture;
 use crate::convert::compute::memory;
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::cpu_topology;
 use crate::convert::error::ConvertError;
-use crate::spec::{
+use crate::libvirt_spec::{
     Cpu, CpuFeature, CpuTopology, DomainSpec, Numa, NumaCell, Vcpu, Vcpus, VcpusVcpu, yes_no,
 };
 

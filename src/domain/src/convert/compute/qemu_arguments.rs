@@ -2,9 +2,9 @@
 
 use kubevirt_api::vmi::Vmi;
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{Arg, Commandline, DomainSpec};
+use crate::libvirt_spec::{Arg, Commandline, DomainSpec};
 
 const IGNITION: &str = "kubevirt.io/ignitiondata";
 

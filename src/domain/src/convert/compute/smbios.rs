@@ -3,9 +3,9 @@
 use kubevirt_api::virtual_machine_options::Smbios;
 use kubevirt_api::vmi::{Chassis, Firmware};
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{DomainSpec, Entry, SysInfo};
+use crate::libvirt_spec::{DomainSpec, Entry, SysInfo};
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     let domain = &context.vmi.spec.domain;

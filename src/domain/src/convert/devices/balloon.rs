@@ -1,8 +1,8 @@
 //! The memory balloon.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{DomainSpec, MemBalloon, MemBalloonDriver, Stats, on_off};
+use crate::libvirt_spec::{DomainSpec, MemBalloon, MemBalloonDriver, Stats, on_off};
 
 const REPORTING_DISABLED: &str = "kubevirt.io/free-page-reporting-disabled";
 

@@ -1,8 +1,8 @@
 //! The serial console, and the channels of guest agent and metrics.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{
+use crate::libvirt_spec::{
     Channel, ChannelSource, ChannelTarget, Console, ConsoleTarget, DomainSpec, Serial, SerialLog,
     SerialSource, SerialTarget,
 };

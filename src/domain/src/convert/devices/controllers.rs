@@ -1,10 +1,10 @@
 //! Bus controllers that libvirt does not add itself, or adds with another model.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::devices::device_plugins;
 use crate::convert::error::ConvertError;
 use crate::convert::storage::io_threads;
-use crate::spec::{Controller, ControllerDriver, DomainSpec, PciHole64};
+use crate::libvirt_spec::{Controller, ControllerDriver, DomainSpec, PciHole64};
 
 const NO_PCI_HOLE64: &str = "kubevirt.io/disablePCIHole64";
 

@@ -2,11 +2,11 @@
 
 use kubevirt_api::vmi::{self, VirtualGpuDisplay};
 
-use crate::convert::context::Context;
-use crate::convert::devices::device_pool::{AddressKind, DevicePool};
+use crate::convert::conversion_inputs::Context;
+use crate::convert::devices::device_plugin_addresses::{AddressKind, DevicePool};
 use crate::convert::devices::{hostdev_element, resource_claim_devices};
 use crate::convert::error::ConvertError;
-use crate::spec::{Address, Alias, HostDevice, HostDeviceSource};
+use crate::libvirt_spec::{Address, Alias, HostDevice, HostDeviceSource};
 
 /// A device that the VMI requests.
 struct Request<'a> {

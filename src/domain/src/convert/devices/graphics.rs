@@ -1,8 +1,8 @@
 //! The VNC display and its video card.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{DomainSpec, Graphics, GraphicsListen, Video, VideoModel};
+use crate::libvirt_spec::{DomainSpec, Graphics, GraphicsListen, Video, VideoModel};
 
 const HEADS: u64 = 1;
 /// Video memory in KiB.

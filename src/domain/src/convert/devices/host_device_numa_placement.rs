@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use crate::convert::compute::cpu_pinning::is_numa_passed_through;
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{Address, Controller, ControllerTarget, DomainSpec, HostDevice};
+use crate::libvirt_spec::{Address, Controller, ControllerTarget, DomainSpec, HostDevice};
 
 /// Expander buses get bus numbers from here downwards.
 const LAST_BUS: u32 = 255;

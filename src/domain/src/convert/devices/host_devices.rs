@@ -1,11 +1,11 @@
 //! Devices of the host given to the guest, from device plugins, resource claims and networks.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
+use crate::convert::conversion_purpose::Purpose;
 use crate::convert::devices::sriov;
 use crate::convert::devices::{device_plugins, resource_claim_devices};
 use crate::convert::error::ConvertError;
-use crate::convert::purpose::Purpose;
-use crate::spec::{DomainSpec, HostDevice};
+use crate::libvirt_spec::{DomainSpec, HostDevice};
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     if context.purpose == Purpose::MigrationTarget {

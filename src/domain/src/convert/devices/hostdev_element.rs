@@ -4,7 +4,7 @@ use kubevirt_api::vmi::{self, VirtualGpuDisplay};
 
 use crate::convert::error::ConvertError;
 use crate::convert::pci_address;
-use crate::spec::{Address, Alias, HostDevice, HostDeviceSource};
+use crate::libvirt_spec::{Address, Alias, HostDevice, HostDeviceSource};
 
 pub(crate) fn pci_device(alias: String, address: &str) -> Result<HostDevice, ConvertError> {
     Ok(HostDevice {

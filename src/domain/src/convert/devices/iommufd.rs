@@ -1,8 +1,8 @@
 //! Host devices opened through an iommufd that a device plugin handed over.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{DomainSpec, IommuFd};
+use crate::libvirt_spec::{DomainSpec, IommuFd};
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     spec.iommufd = context.host.iommufd.then(|| IommuFd {

@@ -3,8 +3,8 @@
 pub(crate) mod balloon;
 pub(crate) mod console_and_channels;
 pub(crate) mod controllers;
+pub(crate) mod device_plugin_addresses;
 pub(crate) mod device_plugins;
-pub(crate) mod device_pool;
 pub(crate) mod graphics;
 pub(crate) mod host_device_numa_placement;
 pub(crate) mod host_devices;

@@ -1,10 +1,10 @@
 //! IO virtualization on NVIDIA Grace, which needs a host with SMMUv3. The checks before that one and their
 //! messages are KubeVirt's.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::devices::controllers::disables_pci_hole64;
 use crate::convert::error::ConvertError;
-use crate::spec::DomainSpec;
+use crate::libvirt_spec::DomainSpec;
 
 pub(crate) fn check(context: &Context<'_>, _spec: &mut DomainSpec) -> Result<(), ConvertError> {
     if context.options.grace_host_device_aliases.is_empty() {

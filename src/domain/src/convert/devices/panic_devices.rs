@@ -1,8 +1,8 @@
 //! Devices through which the guest reports a panic.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{DomainSpec, PanicDevice};
+use crate::libvirt_spec::{DomainSpec, PanicDevice};
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     let devices = context.devices().panic_devices.iter();

@@ -3,11 +3,11 @@
 
 use kubevirt_api::vmi::{Gpu, VirtualGpuDisplay};
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::devices::hostdev_element;
 use crate::convert::error::ConvertError;
 use crate::host_facts::ClaimedDevice;
-use crate::spec::HostDevice;
+use crate::libvirt_spec::HostDevice;
 
 /// A device that the VMI requests through a claim.
 struct Request<'a> {

@@ -1,8 +1,8 @@
 //! The entropy device.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{DomainSpec, Rng, RngBackend, RngDriver};
+use crate::libvirt_spec::{DomainSpec, Rng, RngBackend, RngDriver};
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     spec.devices.rng = context.devices().rng.as_ref().map(|_| Rng {

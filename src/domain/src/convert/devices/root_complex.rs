@@ -1,8 +1,8 @@
 //! PCI devices on the root complex instead of root ports, for guests that cannot use bridges.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{Address, Controller, Devices, DomainSpec};
+use crate::libvirt_spec::{Address, Controller, Devices, DomainSpec};
 
 /// The first slot that is given to a device.
 const FIRST_SLOT: u32 = 0x02;

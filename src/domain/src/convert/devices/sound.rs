@@ -1,8 +1,8 @@
 //! The sound card.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{Alias, DomainSpec, SoundCard};
+use crate::libvirt_spec::{Alias, DomainSpec, SoundCard};
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     let Some(sound) = &context.devices().sound else {

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use kubevirt_api::vmi::{Interface, Vmi};
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::devices::{hostdev_element::pci_device, resource_claim_devices};
 use crate::convert::error::ConvertError;
 use crate::convert::pci_address;
 use crate::host_facts::NetworkInfo;
-use crate::spec::{BootOrder, HostDevice, SRIOV_ALIAS};
+use crate::libvirt_spec::{BootOrder, HostDevice, SRIOV_ALIAS};
 
 /// The source that the status names once Multus has attached an interface.
 const ATTACHED: &str = "multus-status";

@@ -2,9 +2,9 @@
 
 use kubevirt_api::vmi;
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{Alias, DomainSpec, Input};
+use crate::libvirt_spec::{Alias, DomainSpec, Input};
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     for input in &context.devices().inputs {

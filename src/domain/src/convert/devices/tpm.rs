@@ -1,8 +1,8 @@
 //! The TPM, emulated by swtpm.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{DomainSpec, Tpm, TpmBackend};
+use crate::libvirt_spec::{DomainSpec, Tpm, TpmBackend};
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     if context.vmi.tpm().is_none() {

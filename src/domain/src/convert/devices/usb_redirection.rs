@@ -1,8 +1,8 @@
 //! USB ports redirected from clients.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{DomainSpec, RedirectedDevice, RedirectedDeviceSource};
+use crate::libvirt_spec::{DomainSpec, RedirectedDevice, RedirectedDeviceSource};
 
 /// How many devices clients can redirect at once.
 const PORTS: usize = 4;

@@ -1,8 +1,8 @@
 //! The vsock device.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{Cid, DomainSpec, Vsock, yes_no};
+use crate::libvirt_spec::{Cid, DomainSpec, Vsock, yes_no};
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     spec.devices.vsock = context.vmi.status.vsock_cid.map(|address| Vsock {

@@ -1,8 +1,8 @@
 //! The watchdog.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{Alias, DomainSpec, Watchdog};
+use crate::libvirt_spec::{Alias, DomainSpec, Watchdog};
 
 pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), ConvertError> {
     let Some(source) = &context.devices().watchdog else {

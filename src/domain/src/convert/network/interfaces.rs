@@ -4,14 +4,14 @@ use std::collections::HashSet;
 
 use kubevirt_api::vmi;
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
 use crate::convert::network::passt;
 use crate::convert::pci_address;
-use crate::pod_network::is_tap;
-use crate::spec::{
+use crate::libvirt_spec::{
     Acpi, Alias, BootOrder, DomainSpec, Interface, InterfaceDriver, LinkState, Mac, Model, Rom,
 };
+use crate::pod_network::is_tap;
 
 /// The most queues of a tap device.
 const MAX_QUEUES: u32 = 256;

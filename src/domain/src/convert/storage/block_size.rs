@@ -2,11 +2,11 @@
 
 use kubevirt_api::vmi::{Disk, FeatureState};
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
 use crate::disk_backend::DiskBackend;
 use crate::host_facts::BlockSizes;
-use crate::spec::{self, BlockIo};
+use crate::libvirt_spec::{self, BlockIo};
 
 /// Whether the disk takes over the block sizes of its volume.
 pub(crate) fn matches_volume(disk: &Disk) -> bool {
@@ -22,7 +22,7 @@ pub(crate) fn matches_volume(disk: &Disk) -> bool {
 pub(crate) fn of(
     context: &Context<'_>,
     source: &Disk,
-    disk: &spec::Disk,
+    disk: &libvirt_spec::Disk,
 ) -> Result<Option<BlockIo>, ConvertError> {
     if matches_volume(source) {
         return of_volume(context, disk).map(Some).map_err(|error| {
@@ -42,7 +42,7 @@ pub(crate) fn of(
     }))
 }
 
-fn of_volume(context: &Context<'_>, disk: &spec::Disk) -> Result<BlockIo, String> {
+fn of_volume(context: &Context<'_>, disk: &libvirt_spec::Disk) -> Result<BlockIo, String> {
     let backend = DiskBackend::of(disk).ok_or("disk is neither a block device nor a file")?;
     let sizes = context
         .host

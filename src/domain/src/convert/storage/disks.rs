@@ -2,14 +2,14 @@
 
 use kubevirt_api::vmi;
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
 use crate::convert::pci_address;
 use crate::convert::storage::block_size;
 use crate::convert::storage::device_names::{DeviceName, DeviceNames};
+use crate::convert::storage::disk_sources;
 use crate::convert::storage::io_threads::Assignment;
-use crate::convert::storage::volumes;
-use crate::spec::{
+use crate::libvirt_spec::{
     Address, Alias, BootOrder, Disk, DiskDriver, DomainSpec, ReadOnly, Reservations, Shareable,
     SourceReservations,
 };
@@ -30,7 +30,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     spec.devices.disks.reserve_exact(count);
     for (place, source) in context.devices().disks.iter().enumerate() {
         let mut disk = convert(context, source, &mut names, place)?;
-        let is_present = volumes::fill(context, source, &mut disk)?;
+        let is_present = disk_sources::fill(context, source, &mut disk)?;
         if is_present {
             disk.block_io = block_size::of(context, source, &disk)?;
         }

@@ -1,8 +1,8 @@
 //! Directories shared through virtiofs; virtiofsd runs in another container.
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{
+use crate::libvirt_spec::{
     DomainSpec, FilesystemDevice, FilesystemDriver, FilesystemSource, FilesystemTarget,
 };
 

@@ -2,9 +2,9 @@
 
 use kubevirt_api::vmi::{Disk, Vmi};
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
 use crate::convert::error::ConvertError;
-use crate::spec::{self, DiskIoThread, DiskIoThreads, DomainSpec};
+use crate::libvirt_spec::{self, DiskIoThread, DiskIoThreads, DomainSpec};
 
 const THREADS_PER_CPU: i64 = 2;
 const POOL: &str = "supplementalPool";
@@ -106,7 +106,7 @@ pub(crate) fn add(context: &Context<'_>, spec: &mut DomainSpec) -> Result<(), Co
     }
     let threads = Threads::of(context.vmi);
     if threads.total > 0 {
-        spec.io_threads = Some(spec::IoThreads {
+        spec.io_threads = Some(libvirt_spec::IoThreads {
             io_threads: threads.total,
         });
     }
@@ -137,7 +137,7 @@ impl Assignment {
         })
     }
 
-    pub(crate) fn assign(&mut self, source: &Disk, disk: &mut spec::Disk) {
+    pub(crate) fn assign(&mut self, source: &Disk, disk: &mut libvirt_spec::Disk) {
         let Some(driver) = disk.driver.as_mut().filter(|_| disk.target.bus == "virtio") else {
             return;
         };

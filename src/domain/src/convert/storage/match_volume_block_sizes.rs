@@ -3,11 +3,11 @@
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
-use crate::convert::context::Context;
+use crate::convert::conversion_inputs::Context;
+use crate::convert::conversion_purpose::Purpose;
 use crate::convert::error::ConvertError;
-use crate::convert::purpose::Purpose;
 use crate::convert::storage::device_names::DeviceNames;
-use crate::convert::storage::{block_size, disks, volumes};
+use crate::convert::storage::{block_size, disk_sources, disks};
 use crate::disk_backend::DiskBackend;
 use crate::host_facts::HostFacts;
 
@@ -37,7 +37,7 @@ pub fn matched_volumes(
             continue;
         }
         let mut disk = disks::convert(&context, source, &mut names, place)?;
-        if !volumes::fill(&context, source, &mut disk)? {
+        if !disk_sources::fill(&context, source, &mut disk)? {
             continue;
         }
         matched.extend(DiskBackend::of(&disk).map(|backend| MatchedVolume {

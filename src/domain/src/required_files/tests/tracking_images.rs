@@ -1,6 +1,7 @@
 //! Images that track changed blocks.
 
 use super::*;
+use crate::disk_expansion::tests::CLAIMED;
 
 #[test]
 fn tracking_images_are_made_when_tracking_starts() {

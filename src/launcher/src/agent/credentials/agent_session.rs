@@ -6,7 +6,7 @@ use std::time::Duration;
 use libvirt::Domain;
 use serde_json::{Value, json};
 
-use crate::agent::exec::{self, ExecError};
+use crate::agent::guest_exec::{self, ExecError};
 use crate::agent::{AGENT_TIMEOUT, GUEST_PING};
 use crate::libvirt_client::{CallError, Client};
 
@@ -26,7 +26,8 @@ impl<'a> AgentSession<'a> {
         let domain = domain.ok_or_else(|| CallError::no_domain(client.domain_name()))?;
         let session = AgentSession { client, domain };
         let ping = GUEST_PING.to_owned();
-        exec::ask::<Value>(client, &session.domain, "guest-ping", ping, AGENT_TIMEOUT).await?;
+        guest_exec::ask::<Value>(client, &session.domain, "guest-ping", ping, AGENT_TIMEOUT)
+            .await?;
         Ok(session)
     }
 
@@ -37,6 +38,6 @@ impl<'a> AgentSession<'a> {
         arguments: Value,
     ) -> Result<T, ExecError> {
         let json = json!({ "execute": command, "arguments": arguments }).to_string();
-        exec::ask(self.client, &self.domain, command, json, COMMAND_TIMEOUT).await
+        guest_exec::ask(self.client, &self.domain, command, json, COMMAND_TIMEOUT).await
     }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::agent_session::{AgentSession, COMMAND_TIMEOUT};
-use crate::agent::exec::{self, ExecError, GuestCommand};
+use crate::agent::guest_exec::{self, ExecError, GuestCommand};
 
 /// The most that is read of a file in the guest, in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
@@ -138,7 +138,7 @@ async fn run(
         arguments: arguments.iter().map(ToString::to_string).collect(),
         timeout: COMMAND_TIMEOUT,
     };
-    let done = exec::exec(agent.client, &command).await?;
+    let done = guest_exec::exec(agent.client, &command).await?;
     if done.exit_code != 0 {
         return Err(KeysError::Program {
             program: format!("{program} {}", arguments.join(" ")),

@@ -11,9 +11,9 @@
 //! Secrets appear in no log and no message.
 
 mod agent_session;
-mod apply;
 mod authorized_keys;
 mod secret_watch;
+mod set_keys_and_passwords;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,8 +27,8 @@ use crate::blocking;
 use crate::libvirt_client::Client;
 use crate::mounted_secrets::MountedSecrets;
 use crate::notify::{Notifier, Warning};
-use apply::{ApplyResult, apply};
 use secret_watch::SecretWatch;
+use set_keys_and_passwords::{ApplyResult, apply};
 
 /// The guest may change its keys and passwords, so they are set again.
 const REAPPLY_INTERVAL: Duration = Duration::from_secs(300);

@@ -9,11 +9,11 @@ mod changed_block_tracking;
 mod direct_io;
 mod downward_metrics;
 mod error;
-mod expand;
+mod expand_images;
 mod file_checks;
 mod host_disk;
-mod inspect;
-mod make_files;
+mod inspect_untrusted_image;
+mod make_disk_images;
 mod qcow2_image;
 mod qemu_img;
 
@@ -22,9 +22,9 @@ use std::time::Duration;
 
 pub(crate) use direct_io::DirectIo;
 pub(crate) use error::DiskError;
-pub(crate) use expand::{expand, possible_size};
-pub(crate) use inspect::container_disks;
-pub(crate) use make_files::make_files;
+pub(crate) use expand_images::{expand, possible_size};
+pub(crate) use inspect_untrusted_image::container_disks;
+pub(crate) use make_disk_images::make_files;
 
 /// How qemu-img is run.
 #[derive(Debug, Clone, PartialEq, Eq)]

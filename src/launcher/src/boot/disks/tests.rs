@@ -12,7 +12,7 @@ use domain::driver_modes::DirectIoProbe;
 use domain::required_files::RequiredFile;
 use kubevirt_api::vmi::Vmi;
 
-use super::inspect::inspect;
+use super::inspect_untrusted_image::inspect;
 use super::*;
 
 const GIB: u64 = 1 << 30;

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use crate::blocking::{self, NoAnswer};
 use crate::config::Config;
-use crate::sysfs::Sysfs;
+use crate::sysfs_numa_and_cpus::Sysfs;
 pub(crate) use iommufd::{IommuFd, IommuFdError};
 
 /// Local files and devices are read within milliseconds.

@@ -80,7 +80,7 @@ mod tests {
     use domain::host_facts::{ClaimedDevice, DeviceInfo, NetworkInterface, PciDevice};
 
     use super::*;
-    use crate::sysfs::two_nodes;
+    use crate::sysfs_numa_and_cpus::two_nodes;
 
     fn plugins_in(variables: &[(&str, &str)]) -> BTreeMap<String, String> {
         plugins(

@@ -10,8 +10,8 @@ mod pod_links;
 
 use std::path::{Path, PathBuf};
 
+use domain::libvirt_spec::{DomainSpec, Interface};
 use domain::pod_network::{Binding, Lease, Tap, taps};
-use domain::spec::{DomainSpec, Interface};
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 

@@ -11,13 +11,13 @@
 //! A start is answered when libvirt's job runs; a start that fails leaves an empty record, so that it can be repeated.
 
 mod backup_metadata;
+mod backup_request;
 mod error;
-mod export;
 mod export_tunnel;
+mod pull_mode_export;
 mod redefine_checkpoint;
-mod request;
-mod start;
-mod watch;
+mod start_backup;
+mod watch_backup;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,13 +26,13 @@ use kubevirt_api::domain_metadata::Backup;
 use libvirt::Domain;
 use tokio::sync::oneshot;
 
-pub(crate) use error::BackupError;
-pub(crate) use redefine_checkpoint::{Checkpoint, CheckpointError};
-pub(crate) use request::{
+pub(crate) use backup_request::{
     BackupFields, BackupId, BackupRequest, BackupRequestError, ExportRequest, Mode,
 };
+pub(crate) use error::BackupError;
+pub(crate) use redefine_checkpoint::{Checkpoint, CheckpointError};
 
-pub(super) use export::Export;
+pub(super) use pull_mode_export::Export;
 
 use super::{AbortReason, Aborted, JobKind, JobStart, Jobs, State};
 use crate::timestamp;
@@ -90,7 +90,7 @@ impl Jobs {
         tell: oneshot::Sender<Result<(), BackupError>>,
     ) {
         // Separate tasks, so that a panic ends only the job.
-        let task = start::start(self.clone(), request.clone(), aborted.clone());
+        let task = start_backup::start(self.clone(), request.clone(), aborted.clone());
         let started = tokio::spawn(task).await;
         let domain = match started.unwrap_or(Err(BackupError::Fault)) {
             Ok(domain) => domain,
@@ -110,7 +110,7 @@ impl Jobs {
         let end = self.watch_backup(&request, domain, aborted.clone()).await;
         if request.mode() == Mode::Pull {
             // A QEMU that was killed leaves it.
-            start::remove_socket(self.context.backup_socket.clone()).await;
+            start_backup::remove_socket(self.context.backup_socket.clone()).await;
         }
         let aborted = *aborted.borrow();
         let mut state = self.lock();
@@ -127,7 +127,7 @@ impl Jobs {
                     "the backup failed"
                 );
                 if !keeps_files {
-                    tokio::spawn(start::remove(request.directory().to_owned()));
+                    tokio::spawn(start_backup::remove(request.directory().to_owned()));
                 }
             }
             false => tracing::info!(backup = request.name(), "the backup has ended"),
@@ -142,7 +142,7 @@ impl Jobs {
         domain: Arc<dyn Domain>,
         aborted: Aborted,
     ) -> BackupEnd {
-        let watch = watch::watch(Arc::clone(&self.context), domain, request.mode(), aborted);
+        let watch = watch_backup::watch(Arc::clone(&self.context), domain, request.mode(), aborted);
         let fault = |_| BackupEnd::Fault(BackupError::Fault.to_string());
         tokio::spawn(watch).await.unwrap_or_else(fault)
     }

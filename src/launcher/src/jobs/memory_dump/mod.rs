@@ -1,18 +1,18 @@
-//! The rules of memory dumps, which are pure; [`run`] carries a dump out.
+//! The rules of memory dumps, which are pure; [`memory_dump_task`] carries a dump out.
 //!
 //! virt-handler repeats its request until a notification says that the dump of that file name has ended. So a request
 //! for the name of the last dump has no effect, whether that dump succeeded or failed.
 
-mod directory;
+mod dump_directory;
 mod io_helper;
-mod run;
+mod memory_dump_task;
 
 use std::path::{Component, Path};
 
 use kubevirt_api::domain_metadata::MemoryDump;
 
 use super::JobError;
-pub(super) use run::run;
+pub(super) use memory_dump_task::run;
 
 /// The longest path and file name that Linux accepts, in bytes.
 const LONGEST_PATH: usize = 4095;

@@ -13,9 +13,9 @@ use libvirt::{Domain, DomainState, JobStats, JobType, MigrationRequest, State, X
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::libvirt_parameters;
+use super::migration_request::MigrationJob;
 use super::monitor::Action;
-use super::parameters;
-use super::request::MigrationJob;
 use super::sriov_interfaces::{self, Detached};
 use crate::jobs::{JobContext, JobError, domain_call};
 
@@ -62,8 +62,8 @@ pub(super) async fn prepare(
     };
     let xml = destination_xml(xml, job.vmi(), &edits)?;
     Ok(PreparedCall {
-        destination: parameters::destination(job, &environment.share),
-        request: parameters::request(job, &environment.share, &document, xml, is_paused),
+        destination: libvirt_parameters::destination(job, &environment.share),
+        request: libvirt_parameters::request(job, &environment.share, &document, xml, is_paused),
         is_paused,
     })
 }

@@ -1,4 +1,4 @@
-//! The source of a live migration: the rules, which are pure, and [`run`], which carries a migration out.
+//! The source of a live migration: the rules, which are pure, and [`migration_task`], which carries a migration out.
 //!
 //! ```text
 //!   record begun ─▶ [prepare: host devices, XML] ─▶ [libvirt's call] ─▶ record ended
@@ -13,16 +13,16 @@
 
 mod guest_location;
 mod guest_location_inquiry;
-mod iterations;
+mod iteration_events;
 mod libvirt_call;
+mod libvirt_parameters;
 mod local_disk_size;
 mod migration_metadata;
+mod migration_request;
+mod migration_task;
 mod monitor;
-mod parameters;
-mod request;
-mod run;
 mod sriov_interfaces;
 
 pub(super) use migration_metadata::MigrationRecord;
-pub(crate) use request::{MigrationJob, MigrationRefusal};
-pub(super) use run::{MigrationControl, run};
+pub(crate) use migration_request::{MigrationJob, MigrationRefusal};
+pub(super) use migration_task::{MigrationControl, run};

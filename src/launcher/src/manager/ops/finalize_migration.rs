@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::spec::Alias;
+use domain::libvirt_spec::Alias;
 use domain_xml::{Document, Element};
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Interface;

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::convert::{processor_placement, requested_vcpus};
-use domain::spec::{CpuTune, DomainSpec};
+use domain::libvirt_spec::{CpuTune, DomainSpec};
 use libvirt::{Affect, Domain};
 
 use crate::boot::host_facts::with_current_cpus;
@@ -124,10 +124,10 @@ mod tests {
     fn pins_are_those_of_the_converted_domain() {
         let xml = "<domain><cputune><vcpupin vcpu='0' cpuset='4'/><vcpupin vcpu='1' cpuset='6'/>\
             <emulatorpin cpuset='2,3'/></cputune></domain>";
-        let pins = Pins::of(&domain::parse::parse(xml).unwrap()).unwrap();
+        let pins = Pins::of(&domain::parse_domain_xml::parse(xml).unwrap()).unwrap();
         assert_eq!(pins.vcpus, [(0, vec![4]), (1, vec![6])]);
         assert_eq!(pins.emulator, Some(vec![2, 3]));
-        let none = domain::parse::parse("<domain/>").unwrap();
+        let none = domain::parse_domain_xml::parse("<domain/>").unwrap();
         assert_eq!(Pins::of(&none).unwrap(), Pins::default());
         assert!(cpu_list("0-3").is_err());
     }

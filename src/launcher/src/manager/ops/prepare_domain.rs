@@ -4,7 +4,7 @@ use domain::access_credentials::Credential;
 use domain::cloud_init::CloudInitData;
 use domain::convert::{Purpose, claims_in_pod};
 use domain::host_facts::HostFacts;
-use domain::spec::DomainSpec;
+use domain::libvirt_spec::DomainSpec;
 use hook_host::{CloudInitDocuments, HookError, Invocation, Plugins, Reason, Run};
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
@@ -132,7 +132,7 @@ impl<'a> ConvertedVm<'a> {
             .boot_resources
             .disks(self.purpose, self.vmi, spec, &self.facts)
             .await?;
-        let xml = domain::render::render(&spec);
+        let xml = domain::render_domain_xml::render(&spec);
         let (xml, define_runs) = report_failure(
             vm,
             vm.hooks

@@ -3,7 +3,7 @@
 use kubevirt_api::vmi;
 
 use crate::convert::arch::launch_security_kind::Protection;
-use crate::spec::{
+use crate::libvirt_spec::{
     FeatureEnabled, FeatureHyperv, FeatureKvm, FeaturePvSpinlock, FeatureSpinlocks, FeatureState,
     FeatureVendorId, Features, SynicTimer, TlbFlush, on_off,
 };

@@ -6,7 +6,7 @@
 use kubevirt_api::vmi::{self, Sev, Vmi};
 
 use crate::convert::error::ConvertError;
-use crate::spec::{LaunchSecurity, QuoteGenerationService};
+use crate::libvirt_spec::{LaunchSecurity, QuoteGenerationService};
 
 const SEV_NO_DEBUG: u32 = 1 << 0;
 const SEV_ENCRYPTED_STATE: u32 = 1 << 2;

@@ -10,7 +10,7 @@ use kubevirt_api::vmi::{self, Vmi};
 use crate::convert::arch::launch_security_kind::Protection;
 use crate::convert::arch::{Architecture, FirmwareImage};
 use crate::convert::error::ConvertError;
-use crate::spec::{Features, LaunchSecurity, Timer, VideoModel, pci_virtio_model};
+use crate::libvirt_spec::{Features, LaunchSecurity, Timer, VideoModel, pci_virtio_model};
 
 /// VGA memory in KiB.
 const VGA_MEMORY: u64 = 16_384;

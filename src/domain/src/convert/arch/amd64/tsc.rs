@@ -2,7 +2,7 @@
 
 use kubevirt_api::vmi::Vmi;
 
-use crate::spec::Timer;
+use crate::libvirt_spec::Timer;
 
 pub(crate) fn timer(vmi: &Vmi) -> Option<Timer> {
     frequency(vmi).map(|frequency| Timer {

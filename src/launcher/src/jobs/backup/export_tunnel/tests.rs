@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::jobs::backup::export::serve_in;
+use crate::jobs::backup::pull_mode_export::serve_in;
 use crate::jobs::tests::SOON;
 
 /// An export server on one end of a connection: it accepts the tunnel, and returns when the connection has ended.

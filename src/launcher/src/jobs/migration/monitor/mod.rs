@@ -7,7 +7,7 @@
 //!       ├─ no progress, limit, cancel ─▶ Abort
 //!       └─ with a stall detector: [`stall_detector`] decides instead of the timeouts
 //! ```
-//! The loop of the job (`../run.rs`) feeds samples, carries the actions out in order, and reports the outcome of each
+//! The loop of the job (`../migration_task.rs`) feeds samples, carries the actions out in order, and reports the outcome of each
 //! before the next sample.
 
 mod stall_detector;

@@ -84,7 +84,7 @@ async fn prepare(
         tracing::info!("the virtual machine is on its way");
         return Ok(CommandEffect::AlreadySo);
     }
-    let expected = domain::parse::parse(&prepared.xml);
+    let expected = domain::parse_domain_xml::parse(&prepared.xml);
     vm.client
         .expect(expected.map_err(|error| OpError::Description(error.to_string()))?);
     let mut sockets = vm.migration_sockets.lock().await;

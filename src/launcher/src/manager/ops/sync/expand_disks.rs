@@ -6,7 +6,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::sync::Arc;
 
 use domain::disk_expansion::{LiveExpansion, live_expansions};
-use domain::spec::DomainSpec;
+use domain::libvirt_spec::DomainSpec;
 use kubevirt_api::vmi::Vmi;
 use libvirt::{BlockInfo, BlockSize, Domain};
 

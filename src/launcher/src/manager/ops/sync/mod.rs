@@ -17,7 +17,7 @@ mod unapplied_changes;
 use std::sync::Arc;
 
 use domain::convert::{Purpose, has_attached_sriov};
-use domain::spec::DomainSpec;
+use domain::libvirt_spec::DomainSpec;
 use kubevirt_api::vmi::Vmi;
 use libvirt::{Domain, State};
 use reconcile::reconcile;

@@ -1,8 +1,8 @@
 //! Attaches a hotplugged disk.
 
 use domain::driver_modes::set_disk_modes;
+use domain::libvirt_spec::Disk;
 use domain::reconcile::{DeviceChange, data_path, device_xml};
-use domain::spec::Disk;
 
 use super::{Applied, Reconciliation, image_readiness};
 use crate::blocking;

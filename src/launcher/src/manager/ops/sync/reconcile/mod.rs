@@ -7,17 +7,17 @@
 //! ```
 
 mod attach_disk;
-mod cdrom_medium;
+mod attach_interfaces;
+mod change_cdrom_media;
 mod changes_deadline;
 mod detach_device;
 mod image_readiness;
-mod interfaces;
 
 use std::sync::{Arc, OnceLock};
 
 use changes_deadline::ChangesDeadline;
+use domain::libvirt_spec::DomainSpec;
 use domain::reconcile::{DeviceChange, plan};
-use domain::spec::DomainSpec;
 use hook_host::AttachTime;
 use libvirt::Domain;
 use tokio_util::sync::CancellationToken;

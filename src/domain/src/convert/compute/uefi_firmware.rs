@@ -1,0 +1,87 @@
+//! UEFI firmware: the image and the variable store.
+
+use kubevirt_api::vmi::Efi;
+
+use crate::convert::arch::FirmwareImage;
+use crate::convert::arch::launch_security_kind::Protection;
+use crate::convert::conversion_inputs::Context;
+use crate::convert::error::ConvertError;
+use crate::convert::storage::volume_paths::libvirt_directory;
+use crate::libvirt_spec::{DomainSpec, FirmwareFeature, FirmwareInfo, Loader, NVRam, Os, yes_no};
+
+/// Refuses a guest for which no firmware is installed. This error comes before all others.
+pub(crate) fn check(context: &Context<'_>, _spec: &mut DomainSpec) -> Result<(), ConvertError> {
+    let firmware = context.vmi.spec.domain.firmware.as_ref();
+    let bootloader = firmware.and_then(|firmware| firmware.bootloader.as_ref());
+    match bootloader.and_then(|bootloader| bootloader.efi.as_ref()) {
+        Some(efi) if !is_chosen_by_libvirt(context, efi) => {
+            image(context, is_secure(efi)).map(drop)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn image(context: &Context<'_>, secure_boot: bool) -> Result<FirmwareImage, ConvertError> {
+    let installed = context.host.firmware_files.as_deref();
+    context
+        .architecture
+        .uefi_image(secure_boot, context.protection, installed)
+}
+
+fn is_secure(efi: &Efi) -> bool {
+    efi.secure_boot.unwrap_or(true)
+}
+
+fn is_chosen_by_libvirt(context: &Context<'_>, efi: &Efi) -> bool {
+    is_secure(efi) && context.protection == Protection::None && context.host.firmware_auto_selection
+}
+
+pub(crate) fn add(context: &Context<'_>, efi: &Efi, os: &mut Os) -> Result<(), ConvertError> {
+    let secure = is_secure(efi);
+    let protection = context.protection;
+    if is_chosen_by_libvirt(context, efi) {
+        request_from_libvirt(context, os);
+        return Ok(());
+    }
+    let image = image(context, secure)?;
+    let directory = &context.host.ovmf_path;
+    os.boot_loader = Some(Loader {
+        read_only: "yes".into(),
+        secure: yes_no(secure && !protection.has_keys_in_firmware()),
+        kind: if protection.is_stateless() {
+            "rom"
+        } else {
+            "pflash"
+        }
+        .into(),
+        path: format!("{directory}/{}", image.code),
+    });
+    os.nvram = (!protection.is_stateless()).then(|| NVRam {
+        template: format!("{directory}/{}", image.variables),
+        nvram: variable_store(context),
+        ..NVRam::default()
+    });
+    Ok(())
+}
+
+fn variable_store(context: &Context<'_>) -> String {
+    let directory = libvirt_directory(context.vmi);
+    format!("{directory}/nvram/{}_VARS.fd", context.vmi.name())
+}
+
+fn request_from_libvirt(context: &Context<'_>, os: &mut Os) {
+    let feature = |name: &str| FirmwareFeature {
+        enabled: "yes".into(),
+        name: name.into(),
+    };
+    os.firmware = "efi".into();
+    os.firmware_info = Some(FirmwareInfo {
+        features: vec![feature("secure-boot"), feature("enrolled-keys")],
+    });
+    // The path is given, so that a persistent store can be mounted there.
+    os.nvram = Some(NVRam {
+        format: "raw".into(),
+        nvram: variable_store(context),
+        ..NVRam::default()
+    });
+}

@@ -1,0 +1,149 @@
+//! The inputs of a conversion, for all its steps.
+
+use std::collections::{HashMap, HashSet};
+
+use kubevirt_api::virtual_machine_options::{ClusterConfig, Options};
+use kubevirt_api::vmi::{Devices, Vmi, Volume, VolumeStatus};
+
+use crate::convert::arch::launch_security_kind::Protection;
+use crate::convert::arch::{self, Architecture};
+use crate::convert::conversion_purpose::Purpose;
+use crate::convert::cpu_topology;
+use crate::convert::error::ConvertError;
+use crate::host_facts::HostFacts;
+use crate::libvirt_spec::CpuTopology;
+
+/// The inputs of a conversion, and values that several steps derive from them.
+pub(crate) struct Context<'a> {
+    pub(crate) vmi: &'a Vmi,
+    pub(crate) options: &'a Options,
+    pub(crate) host: &'a HostFacts,
+    pub(crate) cluster: ClusterConfig,
+    pub(crate) purpose: Purpose,
+    pub(crate) architecture: &'static dyn Architecture,
+    /// Model of every virtio device.
+    pub(crate) virtio_model: &'static str,
+    /// Processors at boot.
+    pub(crate) topology: CpuTopology,
+    /// Product of the topology.
+    pub(crate) vcpus: u32,
+    /// How the guest is protected from the host.
+    pub(crate) protection: Protection,
+    /// Indices of volumes by name; the last volume of a name counts.
+    pub(crate) volumes: HashMap<&'a str, usize>,
+    /// The cluster's status of each volume.
+    pub(crate) volume_status: HashMap<&'a str, &'a VolumeStatus>,
+    /// Whether volumes that are not hotplugged are attached already.
+    pub(crate) has_permanent_volumes: bool,
+    preallocated: HashSet<&'a str>,
+}
+
+impl<'a> Context<'a> {
+    pub(crate) fn new(
+        vmi: &'a Vmi,
+        options: &'a Options,
+        host: &'a HostFacts,
+        purpose: Purpose,
+    ) -> Result<Self, ConvertError> {
+        let topology = cpu_topology::boot_topology(vmi)?;
+        let vcpus = cpu_topology::count(&topology)?;
+        let architecture = arch::of(vmi, host)?;
+        Ok(Self {
+            vmi,
+            options,
+            host,
+            cluster: options.cluster(),
+            purpose,
+            architecture,
+            virtio_model: architecture.virtio_model(vmi.is_virtio_transitional()),
+            vcpus,
+            topology,
+            protection: Protection::of(vmi.spec.domain.launch_security.as_ref()),
+            volumes: index(&vmi.spec.volumes),
+            volume_status: statuses(&vmi.status.volume_status),
+            has_permanent_volumes: vmi
+                .status
+                .volume_status
+                .iter()
+                .any(|status| status.hotplug_volume.is_none()),
+            preallocated: options
+                .preallocated_volumes
+                .iter()
+                .map(String::as_str)
+                .collect(),
+        })
+    }
+
+    pub(crate) fn devices(&self) -> &'a Devices {
+        &self.vmi.spec.domain.devices
+    }
+
+    /// libvirt's `iommu` attribute of a virtio device; empty if it is not needed.
+    pub(crate) fn iommu(&self) -> String {
+        if self.protection.encrypts_memory() {
+            "on".into()
+        } else {
+            String::new()
+        }
+    }
+
+    pub(crate) fn has_dedicated_cpus(&self) -> bool {
+        let cpu = self.vmi.spec.domain.cpu.as_ref();
+        cpu.is_some_and(|cpu| cpu.dedicated_cpu_placement)
+    }
+
+    /// Whether the VMI asks for huge pages, dedicated processors or realtime.
+    pub(crate) fn is_high_performance(&self) -> bool {
+        let domain = &self.vmi.spec.domain;
+        domain
+            .cpu
+            .as_ref()
+            .is_some_and(|cpu| cpu.dedicated_cpu_placement || cpu.realtime.is_some())
+            || self.has_hugepages()
+    }
+
+    pub(crate) fn has_hugepages(&self) -> bool {
+        self.vmi
+            .spec
+            .domain
+            .memory
+            .as_ref()
+            .is_some_and(|memory| memory.hugepages.is_some())
+    }
+
+    /// Whether virtiofsd or passt maps the guest's memory.
+    pub(crate) fn shares_memory(&self) -> bool {
+        self.devices()
+            .filesystems
+            .iter()
+            .any(|filesystem| filesystem.virtiofs.is_some())
+            || self
+                .devices()
+                .interfaces
+                .iter()
+                .any(|interface| interface.passt_binding.is_some())
+    }
+
+    pub(crate) fn discards(&self, volume: &str) -> bool {
+        !self.preallocated.contains(volume)
+    }
+
+    pub(crate) fn is_block(&self, volume: &str) -> bool {
+        let status = self.volume_status.get(volume).copied();
+        self.host.is_block(volume, status)
+    }
+}
+
+fn index(volumes: &[Volume]) -> HashMap<&str, usize> {
+    let places = volumes.iter().enumerate();
+    places
+        .map(|(place, volume)| (volume.name.as_str(), place))
+        .collect()
+}
+
+fn statuses(statuses: &[VolumeStatus]) -> HashMap<&str, &VolumeStatus> {
+    let statuses = statuses.iter();
+    statuses
+        .map(|status| (status.name.as_str(), status))
+        .collect()
+}

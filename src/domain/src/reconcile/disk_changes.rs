@@ -1,0 +1,50 @@
+//! Disks to detach and to attach.
+
+use std::collections::HashSet;
+
+use super::device_change::DeviceChange;
+use super::live_domain::Live;
+use crate::disk_backend::DiskBackend;
+use crate::libvirt_spec::Disk;
+
+/// virt-handler mounts hotplugged volumes below this directory.
+const HOTPLUG_DISKS: &str = "/var/run/kubevirt/hotplug-disks/";
+
+pub(super) fn changes(wanted: &[Disk], live: &[Live<'_, Disk>]) -> Vec<DeviceChange> {
+    let targets = |disk: &Disk| disk.target.device.clone();
+    let wanted_targets: HashSet<_> = wanted.iter().map(targets).collect();
+    let live_targets: HashSet<_> = live.iter().map(|disk| targets(&disk.spec)).collect();
+    let detached = live.iter().filter(|disk| {
+        is_hotpluggable(&disk.spec) && !wanted_targets.contains(&disk.spec.target.device)
+    });
+    let attached = wanted
+        .iter()
+        .filter(|disk| is_hotpluggable(disk) && !live_targets.contains(&disk.target.device));
+    detached
+        .map(|disk| {
+            let device = disk.device(&disk.spec.target.device, overlay(&disk.spec));
+            DeviceChange::DetachDisk(device)
+        })
+        .chain(attached.map(|disk| DeviceChange::AttachDisk(Box::new(disk.clone()))))
+        .collect()
+}
+
+/// The file or device with the disk's data; empty for a drive without a medium.
+pub fn data_path(disk: &Disk) -> String {
+    DiskBackend::of(disk).map_or_else(String::new, |backend| backend.path)
+}
+
+/// Whether the disk can be attached and detached: the data of a hotplugged volume, on a bus that allows it.
+pub(super) fn is_hotpluggable(disk: &Disk) -> bool {
+    is_hotplugged(disk) && matches!(disk.target.bus.as_str(), "virtio" | "scsi" | "")
+}
+
+/// Whether the disk's data are those of a hotplugged volume.
+pub(super) fn is_hotplugged(disk: &Disk) -> bool {
+    DiskBackend::of(disk).is_some_and(|backend| backend.path.starts_with(HOTPLUG_DISKS))
+}
+
+fn overlay(disk: &Disk) -> Option<String> {
+    DiskBackend::of_data_store(disk)?;
+    Some(disk.source.file.clone()).filter(|path| !path.is_empty())
+}

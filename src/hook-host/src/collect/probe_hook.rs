@@ -1,0 +1,353 @@
+//! Probes one hook: calls a sidecar's Info, or loads a module.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use futures_util::future::BoxFuture;
+use tokio::sync::Semaphore;
+
+use super::list_hooks_directory::{HookFileKind, HookId};
+use super::readiness::ProbeAttempt;
+use super::{CollectConfig, hook_path};
+use crate::hook::{Hook, HookInfo, HookKind};
+use crate::kubevirt_plugins::{LoadModule, ModuleFile};
+use crate::policy::module_signature::ModuleSignature;
+use crate::policy::{
+    HOOK_YAML, HookSettings, HookYaml, HostVersions, ModuleIdentity, OperatorPolicy, PolicyError,
+    ResolveError, admit, resolve, resolve_sidecar,
+};
+use crate::printable::{MAX_MESSAGE, printable};
+use crate::sidecar::{InfoError, Sidecar, query_info};
+use crate::wasm::{self, CodeOrigin, LoadError, Loader, Module, ModuleSnapshot};
+use crate::{Description, Limits};
+
+/// What all probes share.
+#[derive(Clone)]
+pub(super) struct Probe {
+    hooks_dir: PathBuf,
+    loader: Loader,
+    /// Limits concurrent compilations: one already uses all processors, more only use memory.
+    compile_slots: Arc<Semaphore>,
+    policy: Arc<PolicyContext>,
+}
+
+/// The policy inputs that all hooks share.
+struct PolicyContext {
+    operator: Option<OperatorPolicy>,
+    namespace: String,
+    limits: Limits,
+    versions: HostVersions,
+}
+
+/// The result of a probe, with the hook.
+pub(super) enum ProbeResult {
+    Ready(Box<Hook>),
+    NotReady(String),
+    Flawed(String),
+    Fatal(String),
+}
+
+impl Probe {
+    pub(super) fn new(
+        config: &CollectConfig,
+        loader: Loader,
+        operator: Option<OperatorPolicy>,
+    ) -> Self {
+        let slots = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            hooks_dir: config.hooks_dir.clone(),
+            loader,
+            compile_slots: Arc::new(Semaphore::new(slots)),
+            policy: Arc::new(PolicyContext {
+                operator,
+                namespace: config.namespace.clone(),
+                limits: config.limits.clone(),
+                versions: config.versions.clone(),
+            }),
+        }
+    }
+
+    /// The same for hooks in another directory.
+    pub(super) fn within(&self, hooks_dir: &Path) -> Self {
+        Self {
+            hooks_dir: hooks_dir.to_owned(),
+            ..self.clone()
+        }
+    }
+
+    pub(super) async fn attempt(&self, attempt: &ProbeAttempt) -> ProbeResult {
+        match attempt.kind {
+            HookFileKind::Socket => self.socket(&attempt.id).await,
+            HookFileKind::Module => self.module(&attempt.id).await,
+        }
+    }
+
+    async fn socket(&self, id: &HookId) -> ProbeResult {
+        let path = hook_path(&self.hooks_dir, id);
+        let yaml = match self.directory(id) {
+            Ok(directory) => match self.yaml(id, &directory) {
+                Ok(yaml) => yaml,
+                Err(error) => return ProbeResult::Flawed(error.to_string()),
+            },
+            Err(error) => return ProbeResult::NotReady(error.to_string()),
+        };
+        if let Err(error) = self.require(id, yaml.as_ref()) {
+            return ProbeResult::Flawed(error);
+        }
+        match query_info(&path).await {
+            Ok(sidecar) => self.resolve_sidecar_hook(id, sidecar, yaml.as_ref()),
+            Err(InfoError::NotReady(reason)) => ProbeResult::NotReady(reason),
+            Err(error @ InfoError::Unusable(_)) => {
+                ProbeResult::Fatal(format!("hook sidecar {}: {error}", path.display()))
+            }
+        }
+    }
+
+    async fn module(&self, id: &HookId) -> ProbeResult {
+        let path = hook_path(&self.hooks_dir, id);
+        let (file, yaml) = match self.open(id) {
+            Ok((file, Ok(yaml))) => (file, yaml),
+            Ok((_, Err(error))) => return ProbeResult::Flawed(error.to_string()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return ProbeResult::NotReady("file is gone".to_owned());
+            }
+            Err(error) => return ProbeResult::Flawed(format!("{}: {error}", path.display())),
+        };
+        if let Err(error) = self.require(id, yaml.as_ref()) {
+            return ProbeResult::Flawed(error);
+        }
+        let Ok(_permit) = self.compile_slots.acquire().await else {
+            return ProbeResult::NotReady("collection ends".to_owned());
+        };
+        match self.load(id, &file, &path, yaml.as_ref()).await {
+            Ok((module, signature)) => self.resolve_module(id, module, yaml.as_ref(), &signature),
+            Err(refused) => refused,
+        }
+    }
+
+    /// Refuses a hook that requires other versions than those around it.
+    fn require(&self, id: &HookId, yaml: Option<&HookYaml>) -> Result<(), String> {
+        let Some(yaml) = yaml else { return Ok(()) };
+        let required = yaml.require(&wasm::package_version(), &self.policy.versions);
+        for unknown in required.map_err(|error| format!("hook {id}: {error}"))? {
+            tracing::warn!(hook = %id, "{unknown}");
+        }
+        Ok(())
+    }
+
+    /// Loads a module. The operator's policy is asked before the module is compiled or run, because "may not run"
+    /// covers both; the bytes that it is asked about are those that are compiled.
+    async fn load(
+        &self,
+        id: &HookId,
+        file: &File,
+        path: &Path,
+        yaml: Option<&HookYaml>,
+    ) -> Result<(Module, ModuleSignature), ProbeResult> {
+        let pin = yaml.and_then(HookYaml::pin);
+        let pin = pin.as_ref();
+        let failed = |error: LoadError| load_failure(&error);
+        if self.policy.operator.is_none() {
+            let loading = self.loader.load_pinned(file, path, &id.directory, pin);
+            let module = loading.await.map_err(failed)?;
+            return Ok((module, ModuleSignature::default()));
+        }
+        let snapshot = self.loader.snapshot(file, path).await.map_err(failed)?;
+        let signature = self.signature(id, path, &snapshot).await;
+        let identity = ModuleIdentity {
+            digest: snapshot.digest(),
+            namespace: &self.policy.namespace,
+            signature: &signature,
+            description: &Description::default(),
+        };
+        admit(identity, yaml, self.policy.operator.as_ref())
+            .map_err(|error| ProbeResult::Flawed(format!("hook {id}: {error}")))?;
+        let loading = self
+            .loader
+            .load_snapshot(&snapshot, path, &id.directory, pin);
+        Ok((loading.await.map_err(failed)?, signature))
+    }
+
+    /// Verifies the module's signature if the operator's policy asks for one.
+    async fn signature(
+        &self,
+        id: &HookId,
+        path: &Path,
+        snapshot: &ModuleSnapshot,
+    ) -> ModuleSignature {
+        let (probe, id, path) = (self.clone(), id.clone(), path.to_owned());
+        let snapshot = snapshot.clone();
+        let verifying = tokio::task::spawn_blocking(move || {
+            let operator = probe.policy.operator.as_ref();
+            let namespace = &probe.policy.namespace;
+            let signers = operator.map(|operator| operator.signers(snapshot.digest(), namespace));
+            let signers = signers.unwrap_or_default();
+            if signers.is_empty() {
+                return Ok(ModuleSignature::default());
+            }
+            let (content, dir) = (snapshot.bytes()?, probe.directory(&id)?);
+            Ok::<_, io::Error>(ModuleSignature::verify(
+                &dir, &id.file, &path, &content, &signers,
+            ))
+        });
+        match verifying.await.map_err(io::Error::other) {
+            Ok(Ok(signature)) => signature,
+            Ok(Err(error)) | Err(error) => ModuleSignature::unverified(&error.to_string()),
+        }
+    }
+
+    fn resolve_module(
+        &self,
+        id: &HookId,
+        module: Module,
+        yaml: Option<&HookYaml>,
+        signature: &ModuleSignature,
+    ) -> ProbeResult {
+        let identity = ModuleIdentity {
+            digest: module.digest(),
+            namespace: &self.policy.namespace,
+            signature,
+            description: module.description(),
+        };
+        let (limits, operator) = (&self.policy.limits, self.policy.operator.as_ref());
+        match resolve(identity, limits, yaml, operator) {
+            Ok(settings) => ProbeResult::Ready(Box::new(from_module(id, module, settings))),
+            Err(error) => ProbeResult::Flawed(format!("hook {id}: {error}")),
+        }
+    }
+
+    fn resolve_sidecar_hook(
+        &self,
+        id: &HookId,
+        sidecar: Sidecar,
+        yaml: Option<&HookYaml>,
+    ) -> ProbeResult {
+        let (limits, operator) = (&self.policy.limits, self.policy.operator.as_ref());
+        match resolve_sidecar(sidecar.hook_points.clone(), limits, yaml, operator) {
+            Ok(settings) => ProbeResult::Ready(Box::new(from_sidecar(id, sidecar, settings))),
+            Err(error @ ResolveError::Sidecar { .. }) => {
+                ProbeResult::Fatal(format!("hook sidecar {id}: {error}"))
+            }
+            Err(error) => ProbeResult::Flawed(format!("hook sidecar {id}: {error}")),
+        }
+    }
+
+    /// Opens a module and reads its `hook.yaml`. Links are followed within the hook's directory only.
+    fn open(&self, id: &HookId) -> io::Result<(File, Result<Option<HookYaml>, PolicyError>)> {
+        let directory = self.directory(id)?;
+        // Do not block on a pipe without a writer; what is no regular file is refused when it is loaded.
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_NONBLOCK);
+        let file = directory.open_with(&id.file, &options)?.into_std();
+        Ok((file, self.yaml(id, &directory)))
+    }
+
+    fn directory(&self, id: &HookId) -> io::Result<Dir> {
+        Dir::open_ambient_dir(&self.hooks_dir, ambient_authority())?.open_dir(&id.directory)
+    }
+
+    fn yaml(&self, id: &HookId, directory: &Dir) -> Result<Option<HookYaml>, PolicyError> {
+        let path = self.hooks_dir.join(&id.directory).join(HOOK_YAML);
+        HookYaml::read(directory, &path)
+    }
+}
+
+/// Loads modules of plugins: with a loader of its own per call, because plugins come with a boot and
+/// a loader takes memory as long as it exists.
+pub(super) struct PluginModules {
+    pub(super) config: CollectConfig,
+    pub(super) operator: Option<OperatorPolicy>,
+}
+
+impl LoadModule for PluginModules {
+    fn load_module<'a>(
+        &'a self,
+        file: &'a ModuleFile,
+        limits: Limits,
+    ) -> BoxFuture<'a, Result<Hook, String>> {
+        let loader = self.config.loader(self.operator.as_ref());
+        let config = CollectConfig {
+            limits,
+            ..self.config.clone()
+        };
+        let probe = Probe::new(&config, loader, self.operator.clone());
+        let probe = probe.within(&config.plugins_dir);
+        let id = HookId {
+            directory: file.plugin.clone(),
+            file: file.file.clone(),
+        };
+        Box::pin(async move {
+            match probe.module(&id).await {
+                ProbeResult::Ready(hook) => Ok(*hook),
+                ProbeResult::NotReady(reason)
+                | ProbeResult::Flawed(reason)
+                | ProbeResult::Fatal(reason) => Err(reason),
+            }
+        })
+    }
+}
+
+fn load_failure(error: &LoadError) -> ProbeResult {
+    if error.is_fault_of_module() {
+        ProbeResult::Flawed(printable(&error.to_string(), MAX_MESSAGE))
+    } else {
+        ProbeResult::Fatal(printable(&error.to_string(), MAX_MESSAGE))
+    }
+}
+
+fn from_sidecar(id: &HookId, sidecar: Sidecar, settings: HookSettings) -> Hook {
+    let info = HookInfo {
+        hook: id.directory.clone(),
+        name: sidecar.name.clone(),
+        version: String::new(),
+        directory: id.directory.clone(),
+        file: id.file.clone(),
+        kind: HookKind::Sidecar {
+            version: sidecar.version.name().to_owned(),
+        },
+        hook_points: settings.hook_points.clone(),
+        compile_time: None,
+        ready_after: Duration::ZERO,
+    };
+    Hook {
+        info,
+        settings,
+        body: Box::new(sidecar),
+    }
+}
+
+fn from_module(id: &HookId, module: Module, settings: HookSettings) -> Hook {
+    let description = module.description().clone();
+    let stem = id.file.strip_suffix(".wasm").unwrap_or(&id.file);
+    let name = if description.name.is_empty() {
+        stem.to_owned()
+    } else {
+        description.name
+    };
+    let info = HookInfo {
+        hook: id.directory.clone(),
+        name,
+        version: description.version,
+        directory: id.directory.clone(),
+        file: id.file.clone(),
+        kind: HookKind::Wasm {
+            digest: module.digest().to_owned(),
+        },
+        hook_points: settings.hook_points.clone(),
+        compile_time: match module.code_origin() {
+            CodeOrigin::Compiled { took, .. } => Some(*took),
+            CodeOrigin::Precompiled { .. } | CodeOrigin::Cached => None,
+        },
+        ready_after: Duration::ZERO,
+    };
+    Hook {
+        info,
+        settings,
+        body: Box::new(module),
+    }
+}

@@ -1,0 +1,118 @@
+//! Resolves which domain paths a hook may change.
+
+use domain_xml::PathPattern;
+
+use super::{AllowList, ResolveError, Resolver, at};
+use crate::description::Wishes;
+use crate::policy::domain_grant::{Grant, Layer};
+use crate::policy::pattern_subset::{is_superset, kinds_named};
+use crate::policy::yaml_values::{Dangerous, Located, Pattern};
+
+impl Resolver<'_> {
+    pub(super) fn grant(&self) -> Result<Grant, ResolveError> {
+        let owner = self.yaml.and_then(|yaml| {
+            let paths = yaml.content.allow.paths.as_ref()?;
+            Some(layer(
+                paths.get(),
+                format!("allow.paths of {}", at(yaml, paths.position())),
+            ))
+        });
+        let dangerous = self
+            .required_operator_list("allow.dangerous", |allow| allow.dangerous.as_ref())
+            .layer();
+        let operator = self
+            .operator_list("allow.paths", |allow| allow.paths.as_ref())
+            .map(|cap| cap.layer().and(&dangerous));
+        let wishes = self.identity.description.wishes.as_ref();
+        for wish in wishes.iter().flat_map(|wishes| &wishes.paths) {
+            check_wish(wish, owner.iter().chain(&operator), &dangerous)?;
+        }
+        let wanted = match wishes {
+            Some(wishes) => Some(wishes_layer(wishes)),
+            None if owner.is_some() => None,
+            None => Some(Layer {
+                patterns: Vec::new(),
+                kinds: Vec::new(),
+                origin: format!(
+                    "wishes.paths in its description, or allow.paths of {},",
+                    self.hook_yaml()
+                ),
+            }),
+        };
+        // The wildcard matches everything except the dangerous set.
+        let mut short_of_danger = dangerous;
+        short_of_danger
+            .patterns
+            .extend(PathPattern::parse("/domain/**"));
+        // The operator's patterns come first: no pattern of a module is matched against what they refuse.
+        let layers = operator.into_iter().chain([short_of_danger]);
+        Ok(Grant::new(layers.chain(owner).chain(wanted).collect()))
+    }
+}
+
+impl AllowList<'_, Located<Pattern>> {
+    fn layer(self) -> Layer {
+        Layer {
+            patterns: self.values.iter().map(|p| p.get().0.clone()).collect(),
+            kinds: Vec::new(),
+            origin: self.origin,
+        }
+    }
+}
+
+impl AllowList<'_, Located<Dangerous>> {
+    fn layer(self) -> Layer {
+        let mut layer = Layer {
+            patterns: Vec::new(),
+            kinds: Vec::new(),
+            origin: self.origin,
+        };
+        for value in self.values {
+            match value.get() {
+                Dangerous::Path(pattern) => layer.patterns.push(pattern.clone()),
+                Dangerous::Kind(kind) => layer.kinds.push(*kind),
+            }
+        }
+        layer
+    }
+}
+
+fn layer(patterns: &[Located<Pattern>], origin: String) -> Layer {
+    Layer {
+        patterns: patterns.iter().map(|p| p.get().0.clone()).collect(),
+        kinds: Vec::new(),
+        origin,
+    }
+}
+
+fn wishes_layer(wishes: &Wishes) -> Layer {
+    Layer {
+        patterns: wishes.paths.clone(),
+        kinds: Vec::new(),
+        origin: "wishes.paths in the module's description".to_owned(),
+    }
+}
+
+/// Checks that every layer allows at least a part of a wish. Layers may narrow a wish; if nothing is
+/// left of it, the mistake shows now rather than at boot.
+fn check_wish<'a>(
+    wish: &PathPattern,
+    layers: impl Iterator<Item = &'a Layer>,
+    dangerous: &'a Layer,
+) -> Result<(), ResolveError> {
+    let kinds = kinds_named(wish, false);
+    let overlaps = |layer: &Layer| {
+        let mut patterns = layer.patterns.iter();
+        patterns.any(|pattern| is_superset(pattern, wish) || is_superset(wish, pattern))
+            || (!kinds.is_empty() && kinds.iter().all(|kind| layer.kinds.contains(kind)))
+    };
+    let needed = (!kinds.is_empty()).then_some(dangerous);
+    match layers.chain(needed).find(|layer| !overlaps(layer)) {
+        None => Ok(()),
+        Some(layer) => Err(ResolveError::NotGranted {
+            what: "path",
+            wish: wish.as_str().to_owned(),
+            origin: layer.origin.clone(),
+        }),
+    }
+}

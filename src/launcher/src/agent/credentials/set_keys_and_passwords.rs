@@ -1,0 +1,86 @@
+//! Sets SSH keys and passwords in the guest, through its agent.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use domain::access_credentials::{GuestCredentials, Password};
+use serde_json::{Value, json};
+
+use super::agent_session::AgentSession;
+use super::authorized_keys;
+use crate::agent::guest_exec::ExecError;
+use crate::libvirt_client::Client;
+
+/// KubeVirt's text, which users' tools wait for.
+const OFFLINE: &str = "Guest agent is offline";
+
+/// The result of one attempt.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct ApplyResult {
+    /// What could not be set, and why.
+    pub(super) problems: Vec<String>,
+    /// Keys were written as a file, since the agent is too old to set them.
+    pub(super) by_file: bool,
+}
+
+impl ApplyResult {
+    pub(super) fn failed(problem: String) -> ApplyResult {
+        ApplyResult {
+            problems: vec![problem],
+            by_file: false,
+        }
+    }
+}
+
+/// Sets all keys and passwords. A failure for one user does not affect the others.
+pub(super) async fn apply(client: &Client, wanted: &GuestCredentials) -> ApplyResult {
+    let agent = match AgentSession::open(client).await {
+        Ok(agent) => agent,
+        Err(_) => return ApplyResult::failed(OFFLINE.to_owned()),
+    };
+    let mut applied = ApplyResult {
+        problems: wanted.unreadable.clone(),
+        by_file: false,
+    };
+    for (user, keys) in &wanted.keys {
+        match set_keys(&agent, user, keys).await {
+            Ok(by_file) => applied.by_file |= by_file,
+            Err(error) => applied
+                .problems
+                .push(format!("setting the SSH keys of user {user}: {error}")),
+        }
+    }
+    for (user, password) in &wanted.passwords {
+        if let Err(error) = set_password(&agent, user, password).await {
+            let problem = format!("setting the password of user {user}: {error}");
+            applied.problems.push(problem);
+        }
+    }
+    applied
+}
+
+/// Makes `keys` the user's only keys; true when they were written as a file, since the agent cannot set keys.
+async fn set_keys(agent: &AgentSession<'_>, user: &str, keys: &[String]) -> Result<bool, String> {
+    let arguments = json!({ "username": user, "keys": keys, "reset": true });
+    let set = agent.ask::<Value>("guest-ssh-add-authorized-keys", arguments);
+    let Err(error) = set.await else {
+        return Ok(false);
+    };
+    tracing::debug!(user, reason = %error, "the agent did not set SSH keys; writing the file");
+    match authorized_keys::write(agent, user, keys).await {
+        Ok(()) => Ok(true),
+        Err(second) => Err(format!("{error}; as a file: {second}")),
+    }
+}
+
+async fn set_password(
+    agent: &AgentSession<'_>,
+    user: &str,
+    password: &Password,
+) -> Result<(), ExecError> {
+    let password = STANDARD.encode(password.reveal());
+    let arguments = json!({ "username": user, "password": password, "crypted": false });
+    agent
+        .ask::<Value>("guest-set-user-password", arguments)
+        .await
+        .map(drop)
+}

@@ -1,0 +1,214 @@
+//! The driver task: admission decides which command runs when, the driver starts and interrupts commands.
+//!
+//! Each command runs as a task of its own, so that the driver can receive a kill at any time, and so that a command
+//! continues when its caller goes away.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
+
+use super::command_admission::{Action, Queue};
+use super::command_effect::CommandEffect;
+use super::command_refusal::Refusal;
+use super::command_rules::{Command, CommandContext};
+use super::error::OpError;
+use super::request_id::RequestId;
+use super::vm_context::VmContext;
+use super::vm_state::VmState;
+use crate::vm_events::VmEvent;
+
+/// The outcome of a command, shared by its callers.
+pub type Outcome = Result<CommandEffect, Arc<OpError>>;
+
+type Caller = oneshot::Sender<Outcome>;
+
+/// What the handle sends.
+pub(super) enum Message {
+    /// Do something.
+    Request {
+        id: RequestId,
+        command: Command,
+        caller: Caller,
+    },
+    /// Refuse further requests, and end waiting commands.
+    Close,
+}
+
+/// A command that runs.
+struct Running {
+    id: RequestId,
+    interrupt: CancellationToken,
+    ends_vm: bool,
+}
+
+/// The driver. It ends when it is closed or its last handle is dropped, and no command runs.
+pub(super) struct Driver {
+    vm: Arc<VmContext>,
+    inbox: mpsc::Receiver<Message>,
+    queue: Queue<Caller>,
+    tasks: JoinSet<Outcome>,
+    running: HashMap<Id, Running>,
+    /// How many commands run that do not end the VM.
+    ordinary: watch::Sender<usize>,
+    closed: bool,
+}
+
+impl Driver {
+    /// A driver for the VM, fed by `inbox`.
+    pub(super) fn new(vm: Arc<VmContext>, inbox: mpsc::Receiver<Message>) -> Driver {
+        Driver {
+            vm,
+            inbox,
+            queue: Queue::default(),
+            tasks: JoinSet::new(),
+            running: HashMap::new(),
+            ordinary: watch::Sender::new(0),
+            closed: false,
+        }
+    }
+
+    /// Runs to the end.
+    pub(super) async fn run(mut self) {
+        while !(self.closed && self.tasks.is_empty()) {
+            tokio::select! {
+                message = self.inbox.recv(), if !self.closed => match message {
+                    Some(Message::Request { id, command, caller }) => self.request(id, command, caller),
+                    Some(Message::Close) | None => self.close(),
+                },
+                Some(done) = self.tasks.join_next_with_id() => self.done(done),
+            }
+        }
+        for caller in self.queue.abandon() {
+            let _ = caller.send(refused(Refusal::Exiting));
+        }
+    }
+
+    fn request(&mut self, id: RequestId, command: Command, caller: Caller) {
+        // virt-handler has just sent a request, so it can be notified; it may close its socket after the response.
+        self.vm.notifier.retry_now();
+        let state = self.state();
+        let actions = self.queue.request(id, command, caller, &state);
+        self.carry_out(actions);
+    }
+
+    fn state(&self) -> VmState {
+        VmState {
+            phase: *self.vm.state.borrow(),
+            role: self.vm.role(),
+            arrival: *self.vm.arrival.borrow(),
+            start_unreported: self.vm.start_report.is_unreported(),
+        }
+    }
+
+    fn close(&mut self) {
+        self.closed = true;
+        let actions = self.queue.close();
+        self.carry_out(actions);
+    }
+
+    fn carry_out(&mut self, actions: Vec<Action<Caller>>) {
+        for action in actions {
+            match action {
+                Action::Start(id, command) => self.start(id, command),
+                Action::Interrupt(id) => self.interrupt(id),
+                Action::Refuse(callers, why) => self.refuse(callers, why),
+            }
+        }
+    }
+
+    fn start(&mut self, id: RequestId, command: Command) {
+        let kind = command.kind();
+        let span = tracing::info_span!("command", request = id.0);
+        let interrupt = CancellationToken::new();
+        let context = CommandContext {
+            interrupted: interrupt.clone(),
+            ordinary: self.ordinary.subscribe(),
+        };
+        let vm = Arc::clone(&self.vm);
+        let task = async move {
+            tracing::debug!("{}: begins", kind.rule().name);
+            command.run(&vm, context).await.map_err(Arc::new)
+        };
+        let task = self.tasks.spawn(task.instrument(span));
+        let running = Running {
+            id,
+            interrupt,
+            ends_vm: kind.ends_vm(),
+        };
+        self.running.insert(task.id(), running);
+        self.count();
+        self.vm.publish_request(id);
+    }
+
+    fn interrupt(&self, id: RequestId) {
+        let mut running = self.running.values();
+        if let Some(running) = running.find(|running| running.id == id) {
+            running.interrupt.cancel();
+        }
+    }
+
+    fn refuse(&self, callers: Vec<Caller>, why: Refusal) {
+        let report = self.vm.start_report.clone();
+        let refuse = move || {
+            for caller in callers {
+                let _ = caller.send(refused(why));
+            }
+        };
+        if why != Refusal::StartUnreported {
+            return refuse();
+        }
+        if self.vm.start_report.is_lost() {
+            // Fails only when the observer is gone.
+            let _ = self.vm.events.send(VmEvent::Republish);
+        }
+        tokio::spawn(async move {
+            report.accepted().await;
+            refuse();
+        });
+    }
+
+    fn done(&mut self, done: Result<(Id, Outcome), JoinError>) {
+        let (task, outcome) = match done {
+            Ok(done) => done,
+            Err(error) => (error.id(), Err(Arc::new(OpError::Fault))),
+        };
+        let Some(Running { id, .. }) = self.running.remove(&task) else {
+            return;
+        };
+        self.count();
+        let state = self.state();
+        let (callers, actions) = self.queue.observe_done(id, outcome.is_ok(), &state);
+        if let Err(error) = &outcome
+            && callers.iter().all(oneshot::Sender::is_closed)
+        {
+            tracing::warn!(
+                request = id.0,
+                reason = %error,
+                "a command failed whose callers did not wait"
+            );
+        }
+        for caller in callers {
+            // A caller that gave up asks again.
+            let _ = caller.send(outcome.clone());
+        }
+        self.carry_out(actions);
+    }
+
+    fn count(&self) {
+        let ordinary = self.running.values().filter(|running| !running.ends_vm);
+        self.ordinary.send_replace(ordinary.count());
+    }
+}
+
+fn refused(why: Refusal) -> Outcome {
+    Err(Arc::new(why.into()))
+}
+
+/// The span of a request, until it is answered.
+pub(super) fn request_span(id: RequestId) -> Span {
+    tracing::info_span!("request", request = id.0)
+}

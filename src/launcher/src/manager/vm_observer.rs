@@ -1,0 +1,524 @@
+//! The task that watches the VM: receives events, reads the domain, updates the phase and notifies virt-handler.
+//! It never changes the domain.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use domain::libvirt_spec::DomainSpec;
+use kubevirt_api::domain_metadata::KubeVirtMetadata;
+use kubevirt_api::domain_state::{LifeCycle, reason};
+use libvirt::{Detail, Event, LifecycleEvent};
+use tokio::sync::{Mutex, mpsc, watch};
+
+use super::Identity;
+use super::alert_reporter::AlertReporter;
+use super::catch_up_retry::CatchUpRetry;
+use super::kubevirt_metadata::{Metadata, now};
+use super::last_off_notification::{LastOffNotification, OffNotification};
+use super::migration_arrival_stage::ArrivalStage;
+use super::start_notification::StartReport;
+use super::vm_end_reason::EndReason;
+use super::vm_state::Phase;
+use crate::agent::{AgentLink, GuestInfoCache};
+use crate::jobs::JobEvents;
+use crate::libvirt_client::{CallError, Client, DomainSnapshot, Presence};
+use crate::notify::{Notifier, Publication, Publications};
+use crate::vm_events::VmEvent;
+
+/// For three quick calls to libvirt. virt-handler must be notified of a shutdown in time, even if the daemon hangs.
+const SNAPSHOT: Duration = Duration::from_secs(2);
+/// After QEMU's end without an event of libvirt's: the daemon most likely hangs.
+const SNAPSHOT_OF_ENDED: Duration = Duration::from_millis(250);
+
+/// What the observer works with.
+pub(super) struct Observer {
+    /// libvirt.
+    pub client: Client,
+    /// The VM to watch; events of other domains are ignored.
+    pub identity: Identity,
+    /// KubeVirt's metadata.
+    pub metadata: Arc<Metadata>,
+    /// virt-handler.
+    pub notifier: Notifier,
+    /// Whether virt-handler knows of the start.
+    pub(super) start_report: StartReport,
+    /// The request that was begun last, which the notification most likely follows from; for the log.
+    pub(super) last_request: Arc<AtomicU64>,
+    /// Reports panics and disk errors.
+    pub(super) alert_reporter: AlertReporter,
+    /// What the guest agent reported.
+    pub(super) guest_info: Arc<GuestInfoCache>,
+    /// Whether the guest agent can be asked, for the task that polls it.
+    pub(super) agent_link: watch::Sender<AgentLink>,
+    /// Held while the domain is being defined, so that an incomplete definition is not read.
+    pub(super) defining: Arc<Mutex<()>>,
+    /// Told what a running job should look at.
+    pub(super) job_events: Arc<JobEvents>,
+    /// The phase, for everybody else.
+    pub state: watch::Sender<Phase>,
+    /// How far a migration to this pod is.
+    pub(super) arrival: watch::Sender<ArrivalStage>,
+    /// The events to handle.
+    pub(super) events: Mutex<mpsc::UnboundedReceiver<VmEvent>>,
+    /// What is kept between events, also when the task is started again.
+    pub(super) history: Mutex<ObserverHistory>,
+}
+
+const DOMAIN_NOT_READ: &str = "the domain could not be read";
+
+/// What the observer keeps between events.
+#[derive(Default)]
+pub(super) struct ObserverHistory {
+    /// The task has run before; events since then may be lost.
+    has_run: bool,
+    publications: Publications,
+    /// The domain as last read, for when libvirt gives no answer.
+    last: Option<DomainSnapshot>,
+    /// How the VM ends, as far as that is known before libvirt reports it.
+    end: EndReason,
+    last_off: LastOffNotification,
+    /// The last attempt to read the domain has failed.
+    is_outdated: bool,
+    /// The last attempt has published the domain, but not why it is paused.
+    is_pause_unreported: bool,
+    retry: CatchUpRetry,
+}
+
+impl ObserverHistory {
+    fn observe_catch_up(&mut self, result: Result<(), String>) {
+        if let Err(reason) = &result {
+            tracing::warn!(
+                reason,
+                "what was lost with libvirt's events is not known yet"
+            );
+        }
+        self.retry.observe(result.is_ok());
+    }
+
+    fn spec(&self) -> Option<Arc<DomainSpec>> {
+        self.last.as_ref()?.spec.clone()
+    }
+}
+
+impl Observer {
+    /// Handles events until all senders are gone.
+    pub(super) async fn run(&self) {
+        let mut events = self.events.lock().await;
+        let mut history = self.history.lock().await;
+        if std::mem::replace(&mut history.has_run, true) {
+            self.catch_up(&mut history).await;
+        }
+        loop {
+            let event = tokio::select! {
+                event = events.recv() => event,
+                () = history.retry.due() => {
+                    self.retry_catch_up(&mut history).await;
+                    continue;
+                }
+            };
+            let Some(event) = event else { return };
+            if self.is_recovered(&event) {
+                // It is not published again, but a new attempt of the source begins with it, too.
+                self.job_events.observe(&event);
+                history.end.observe(&event);
+            } else if self.is_relevant(&event) {
+                self.job_events.observe(&event);
+                if let VmEvent::Libvirt(event) = &event {
+                    self.alert_reporter.observe(event, &self.notifier).await;
+                }
+                if event == VmEvent::Republish {
+                    self.catch_up(&mut history).await;
+                } else {
+                    self.observe(&event, &mut history).await;
+                }
+                self.update_arrival(&event);
+                if event == VmEvent::StartFailed {
+                    self.start_report.end();
+                }
+            }
+        }
+    }
+
+    fn is_relevant(&self, event: &VmEvent) -> bool {
+        match event {
+            VmEvent::Libvirt(event) => event.domain() == Some(self.identity.domain.as_str()),
+            VmEvent::Metadata
+            | VmEvent::BackupEnded
+            | VmEvent::GuestInfo
+            | VmEvent::Republish
+            | VmEvent::Redefining
+            | VmEvent::NotRedefined
+            | VmEvent::QemuEnded
+            | VmEvent::QemuMissing
+            | VmEvent::StartingUp
+            | VmEvent::StartFailed
+            | VmEvent::GuestAsked
+            | VmEvent::Destroying
+            | VmEvent::Departing => true,
+        }
+    }
+
+    /// An arrival's begin that was taken for lost and comes after all: it was published.
+    fn is_recovered(&self, event: &VmEvent) -> bool {
+        let begins = self.is_relevant(event)
+            && matches!(
+                event,
+                VmEvent::Libvirt(Event::Lifecycle {
+                    event: LifecycleEvent::Started,
+                    detail: Detail::Migrated,
+                    ..
+                })
+            );
+        begins && self.arrival.borrow().has_begun()
+    }
+
+    /// Publishes the domain as it is now, after events may have been lost; again later if libvirt gives no answer.
+    async fn catch_up(&self, history: &mut ObserverHistory) {
+        let result = self.try_catch_up(history).await;
+        history.observe_catch_up(result);
+    }
+
+    /// Reads what libvirt gave no answer about. What was published is not published again.
+    async fn retry_catch_up(&self, history: &mut ObserverHistory) {
+        if history.is_pause_unreported {
+            let result = self.report_pause(history).await;
+            history.observe_catch_up(result);
+        } else {
+            self.catch_up(history).await;
+        }
+    }
+
+    async fn try_catch_up(&self, history: &mut ObserverHistory) -> Result<(), String> {
+        history.is_pause_unreported = false;
+        let arrival = self.lost_arrival_events().await?;
+        if arrival.is_empty() {
+            history.is_outdated = false;
+            self.observe(&VmEvent::Republish, history).await;
+            if history.is_outdated {
+                return Err(DOMAIN_NOT_READ.to_owned());
+            }
+            return self.report_pause(history).await;
+        }
+        for (event, detail) in arrival {
+            let domain = self.identity.domain.clone();
+            let event = VmEvent::Libvirt(Event::Lifecycle {
+                domain,
+                event,
+                detail,
+            });
+            history.is_outdated = false;
+            self.observe(&event, history).await;
+            if history.is_outdated {
+                return Err(DOMAIN_NOT_READ.to_owned());
+            }
+            self.update_arrival(&event);
+        }
+        Ok(())
+    }
+
+    /// Alerts of disk errors that paused the VM while events were lost.
+    async fn report_pause(&self, history: &mut ObserverHistory) -> Result<(), String> {
+        history.is_pause_unreported = true;
+        let is_paused = |snapshot: &&DomainSnapshot| {
+            snapshot.status == LifeCycle::Paused && snapshot.reason == reason::IO_ERROR
+        };
+        if let Some(snapshot) = history.last.as_ref().filter(is_paused) {
+            let errors = in_time(self.client.disk_errors(snapshot)).await?;
+            self.alert_reporter
+                .observe_pause(errors, &self.notifier)
+                .await;
+        }
+        history.is_pause_unreported = false;
+        Ok(())
+    }
+
+    /// The events of a VM that arrives by a migration, as far as its domain shows that they were lost.
+    async fn lost_arrival_events(&self) -> Result<Vec<(LifecycleEvent, Detail)>, String> {
+        let stage = *self.arrival.borrow();
+        if !stage.is_under_way() {
+            return Ok(Vec::new());
+        }
+        let domain = in_time(self.client.lookup_with_state()).await?;
+        Ok(stage.lost_events(domain.map(|(_, state)| state)))
+    }
+
+    async fn observe(&self, event: &VmEvent, history: &mut ObserverHistory) {
+        history.end.observe(event);
+        if *event == VmEvent::GuestInfo && !self.guest_info.is_unpublished() {
+            return;
+        }
+        let publications = history.publications.observe(event);
+        if publications.is_empty() {
+            return;
+        }
+        tracing::debug!(?event, "domain event");
+        let (starting, others): (Vec<_>, Vec<_>) =
+            publications.into_iter().partition(|one| one.starting_up);
+        for publication in starting {
+            self.publish_start(&publication, history);
+        }
+        if others.is_empty() {
+            return;
+        }
+        let snapshot = self.snapshot_after(event, history).await;
+        let Some(snapshot) = snapshot.map(|snapshot| history.end.correct(snapshot)) else {
+            if *event == VmEvent::QemuEnded {
+                self.update_phase(Presence::Off);
+            }
+            return;
+        };
+        if *event == VmEvent::Republish && snapshot.status == LifeCycle::Running {
+            self.job_events.observe_running_guest();
+        }
+        self.update_agent_link(event, &snapshot);
+        let presence = snapshot.presence();
+        if presence == Presence::Nothing && *self.state.borrow() == Phase::Absent {
+            // A definition that failed half-way: this domain was never published.
+            return;
+        }
+        if presence == Presence::On && *event == VmEvent::QemuMissing {
+            return;
+        }
+        if self.awaits_end_of_migration(&snapshot) {
+            self.update_phase(presence);
+            return;
+        }
+        // libvirt ends a QEMU that its guest has left, and tells so next.
+        if snapshot.status == LifeCycle::Shutdown && self.job_events.is_handed_over() {
+            return;
+        }
+        if presence == Presence::Nothing && history.publications.last_published_active() {
+            // A transient domain is gone with its end, and so is the reason.
+            if !is_end(event) && !matches!(event, VmEvent::Republish | VmEvent::QemuMissing) {
+                return;
+            }
+            // A VM that has not arrived did not end here.
+            if !history.publications.is_arriving() {
+                self.publish_end(history);
+            }
+        }
+        for publication in &others {
+            self.publish(snapshot.clone(), publication, history);
+        }
+        history
+            .publications
+            .observe_published(presence == Presence::On);
+        if is_end(event) && presence != Presence::On {
+            self.start_report.end();
+        }
+        if snapshot.spec.is_some() {
+            history.last = Some(snapshot);
+        }
+        self.update_phase(presence);
+    }
+
+    /// Only a guest that runs can answer; each connection of its agent is a session of its own.
+    fn update_agent_link(&self, event: &VmEvent, snapshot: &DomainSnapshot) {
+        let running = snapshot.status == LifeCycle::Running;
+        let reachable = running && snapshot.is_agent_connected();
+        let connects = matches!(
+            event,
+            VmEvent::Libvirt(Event::AgentLifecycle {
+                connected: true,
+                ..
+            })
+        );
+        self.agent_link.send_if_modified(|link| {
+            let next = AgentLink {
+                reachable,
+                session: link.session + u64::from(connects),
+            };
+            std::mem::replace(link, next) != next
+        });
+    }
+
+    /// After the event was published: what follows from the stage is published after it.
+    fn update_arrival(&self, event: &VmEvent) {
+        if let VmEvent::Libvirt(event) = event {
+            self.arrival.send_if_modified(|stage| {
+                let next = stage.observe(event);
+                std::mem::replace(stage, next) != next
+            });
+        }
+    }
+
+    /// virt-handler deletes a domain that has migrated. It gets that state with the migration's end, which follows within
+    /// milliseconds.
+    fn awaits_end_of_migration(&self, snapshot: &DomainSnapshot) -> bool {
+        let has_migrated =
+            snapshot.status == LifeCycle::Shutoff && snapshot.reason == reason::MIGRATED;
+        let record = self.metadata.current().migration;
+        has_migrated && record.is_some_and(|record| record.end_timestamp.is_none())
+    }
+
+    fn update_phase(&self, presence: Presence) {
+        self.state.send_if_modified(|state| {
+            let next = state.observe(presence);
+            std::mem::replace(state, next) != next
+        });
+    }
+
+    /// Publishes a start from the domain as last read: libvirt answers queries about the domain only after the start,
+    /// and the notification has to be sent before.
+    fn publish_start(&self, publication: &Publication, history: &mut ObserverHistory) {
+        if !self.start_report.is_unreported() {
+            return;
+        }
+        if let Some(spec) = history.spec() {
+            self.publish(DomainSnapshot::starting_up(spec), publication, history);
+            history.publications.observe_published(true);
+        }
+    }
+
+    fn publish_end(&self, history: &mut ObserverHistory) {
+        if let Some(spec) = history.spec() {
+            let ended = DomainSnapshot::shut_off(spec, history.end.reason());
+            self.publish(ended, &Publication::MODIFIED, history);
+        }
+    }
+
+    /// The domain after an event; `None` when libvirt gives no answer and nothing can be published without one.
+    async fn snapshot_after(
+        &self,
+        event: &VmEvent,
+        history: &mut ObserverHistory,
+    ) -> Option<DomainSnapshot> {
+        let ended = *event == VmEvent::QemuEnded;
+        let deadline = if ended { SNAPSHOT_OF_ENDED } else { SNAPSHOT };
+        let snapshot = self.snapshot(deadline).await;
+        history.is_outdated = snapshot.is_err();
+        match snapshot {
+            Ok(snapshot) => Some(snapshot),
+            Err(error) if ended => {
+                tracing::warn!(reason = error, "libvirt cannot be asked how QEMU ended");
+                let spec = history.spec()?;
+                Some(DomainSnapshot::shut_off(spec, history.end.reason()))
+            }
+            Err(error)
+                if matches!(
+                    event,
+                    VmEvent::Metadata | VmEvent::BackupEnded | VmEvent::GuestInfo
+                ) =>
+            {
+                tracing::warn!(reason = error, "the domain is reported as it was read last");
+                history.last.clone()
+            }
+            Err(error) => {
+                tracing::error!(reason = error, "could not read the domain after an event");
+                None
+            }
+        }
+    }
+
+    async fn snapshot(&self, deadline: Duration) -> Result<DomainSnapshot, String> {
+        let defined = tokio::time::timeout(deadline, self.defining.lock());
+        let _defined = defined.await.map_err(|error| error.to_string())?;
+        let snapshot = self.client.snapshot(deadline).await;
+        snapshot.map_err(|error| error.to_string())
+    }
+
+    fn publish(
+        &self,
+        snapshot: DomainSnapshot,
+        publication: &Publication,
+        history: &mut ObserverHistory,
+    ) {
+        let (metadata, version) = if publication.with_metadata {
+            self.metadata.to_publish()
+        } else {
+            Default::default()
+        };
+        self.notify(snapshot, metadata, publication, history);
+        // Whoever waits for that may flush the notifier next, and the launcher ends after that.
+        if publication.with_metadata {
+            self.metadata.mark_published(version);
+        }
+    }
+
+    /// Hands the notification to the notifier, unless it would repeat the last one of a domain that is off.
+    fn notify(
+        &self,
+        snapshot: DomainSnapshot,
+        metadata: KubeVirtMetadata,
+        publication: &Publication,
+        history: &mut ObserverHistory,
+    ) {
+        let is_last = snapshot.is_gone() && publication.may_be_last;
+        let alive = snapshot.presence() == Presence::On;
+        let (status, reason) = (snapshot.status, snapshot.reason);
+        let Identity {
+            namespace,
+            name,
+            uid,
+            ..
+        } = &self.identity;
+        let mut domain = snapshot.domain(namespace, name, uid, metadata);
+        self.alert_reporter.add_panic(&mut domain.status);
+        self.guest_info.add_to_notification(&mut domain.status);
+        let json = match (!alive).then(|| domain.to_json()).transpose() {
+            Ok(json) => json,
+            Err(error) => return report_encoding(&error),
+        };
+        let off = json.clone().map(|json| OffNotification {
+            event_type: publication.event_type,
+            json,
+            is_last,
+        });
+        if !history.last_off.observe(off) {
+            return;
+        }
+        tracing::info!(
+            event = publication.event_type.as_str(),
+            status = %status,
+            reason,
+            request = self.last_request.load(Ordering::Relaxed),
+            "domain {}",
+            self.identity.domain
+        );
+        let encoded = match json {
+            Some(json) if !is_last => Ok(json),
+            _ => {
+                if is_last {
+                    domain.metadata.deletion_timestamp = Some(now());
+                }
+                domain.to_json()
+            }
+        };
+        match encoded {
+            Ok(json) => {
+                let receipt = self
+                    .notifier
+                    .domain_event(publication.event_type, alive, json);
+                if alive && self.start_report.is_unreported() {
+                    self.start_report.observe(receipt);
+                }
+            }
+            Err(error) => report_encoding(&error),
+        }
+    }
+}
+
+/// The answer of quick calls to libvirt, which notifications wait for.
+async fn in_time<T>(calls: impl Future<Output = Result<T, CallError>>) -> Result<T, String> {
+    match tokio::time::timeout(SNAPSHOT, calls).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("libvirt gave no answer within {SNAPSHOT:?}")),
+    }
+}
+
+fn report_encoding(error: &serde_json::Error) {
+    tracing::error!(reason = %error, "could not encode the domain");
+}
+
+/// QEMU has ended.
+fn is_end(event: &VmEvent) -> bool {
+    matches!(
+        event,
+        VmEvent::QemuEnded
+            | VmEvent::Libvirt(Event::Lifecycle {
+                event: LifecycleEvent::Stopped,
+                ..
+            })
+    )
+}

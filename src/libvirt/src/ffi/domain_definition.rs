@@ -1,0 +1,65 @@
+//! A domain's XML.
+
+use std::ffi::c_uint;
+
+use virt_sys as sys;
+
+use super::call_libvirt::{check, take_string};
+use super::domain_handle::RealDomain;
+use crate::domain_definition::{Affect, Definition, FilePolicy, UndefineOptions, XmlKind};
+use crate::error::{Result, code};
+
+impl Definition for RealDomain {
+    fn xml(&self, kind: XmlKind) -> Result<String> {
+        let flags = match kind {
+            XmlKind::Active => 0,
+            XmlKind::Inactive => sys::VIR_DOMAIN_XML_INACTIVE,
+            XmlKind::Migratable => sys::VIR_DOMAIN_XML_MIGRATABLE,
+        };
+        // SAFETY: the domain is valid; the string it returns is the caller's.
+        unsafe { take_string(sys::virDomainGetXMLDesc(self.as_ptr(), flags)) }
+    }
+
+    fn undefine(&self, what: UndefineOptions) -> Result<()> {
+        // SAFETY: the domain is valid.
+        let undefine = |flags| check(unsafe { sys::virDomainUndefineFlags(self.as_ptr(), flags) });
+        match undefine(undefine_flags(what)) {
+            // A driver that does not know the flags (libvirt's test driver) has no such files.
+            Err(error) if error.code == code::INVALID_ARG => undefine(0),
+            done => done,
+        }
+        .map(drop)
+    }
+}
+
+fn undefine_flags(what: UndefineOptions) -> c_uint {
+    let nvram = match what.nvram {
+        FilePolicy::AsDefined => 0,
+        FilePolicy::Keep => sys::VIR_DOMAIN_UNDEFINE_KEEP_NVRAM,
+    };
+    let tpm = match what.tpm {
+        FilePolicy::AsDefined => 0,
+        FilePolicy::Keep => sys::VIR_DOMAIN_UNDEFINE_KEEP_TPM,
+    };
+    // What libvirt itself remembers of checkpoints goes with the definition.
+    nvram | tpm | sys::VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
+}
+
+pub(super) fn affect_flags(of: Affect) -> c_uint {
+    match of {
+        Affect::Live => sys::VIR_DOMAIN_AFFECT_LIVE,
+        Affect::Config => sys::VIR_DOMAIN_AFFECT_CONFIG,
+        Affect::LiveAndConfig => sys::VIR_DOMAIN_AFFECT_LIVE | sys::VIR_DOMAIN_AFFECT_CONFIG,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn undefine_keep_passes_the_flags_of_kubevirt() {
+        // KEEP_NVRAM | CHECKPOINTS_METADATA, as KubeVirt's manager passes them.
+        assert_eq!(undefine_flags(UndefineOptions::KEEP), 8 | 16);
+    }
+}

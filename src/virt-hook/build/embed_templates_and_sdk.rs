@@ -1,0 +1,45 @@
+//! Puts into the program what `new` writes: the templates, and the SDK that a Rust hook is built with, since
+//! whoever has the program alone must be able to build a hook.
+
+#![allow(clippy::print_stdout, reason = "so a build script talks to Cargo")]
+
+mod embedded_files;
+mod sdk_lock_file;
+mod sdk_source_tree;
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use embedded_files::Embedded;
+
+/// The boundary between hooks and their hosts, from the workspace's root.
+const WIT: &str = "hooks-sdk/wit/v0.1/hooks.wit";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let own = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let tree = own.ancestors().nth(2).ok_or("no tree around this crate")?;
+
+    let mut templates = Embedded::default();
+    templates.add_below(&own.join("templates"), Path::new(""))?;
+    // In C and Go it is for reading: the bindings are made of it already, and `wrap` has it in the program.
+    templates.add(&tree.join(WIT), "c/sdk/hooks.wit".into());
+    templates.add(&tree.join(WIT), "go/sdk/hooks.wit".into());
+    templates.watched.push(tree.join(WIT));
+    fs::write(out.join("templates.rs"), templates.source())?;
+
+    let sdk = sdk_source_tree::embedded(tree, &out)?;
+    fs::write(out.join("sdk.rs"), sdk.source())?;
+    fs::write(out.join("Cargo.lock"), sdk_lock_file::of_sdk(tree)?)?;
+    println!(
+        "cargo::rustc-env=WASMTIME_VERSION={}",
+        sdk_lock_file::version(tree, "wasmtime")?
+    );
+
+    println!("cargo::rerun-if-changed=build");
+    for watched in templates.watched.iter().chain(&sdk.watched) {
+        println!("cargo::rerun-if-changed={}", watched.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,193 @@
+//! The rules by which KubeVirt v1.9's virt-handler decides what to do about one VMI. Pure: no I/O.
+//!
+//! ```text
+//! domain of another UID ─▶ CleanUpStale     migration, or starting up ─▶ Ignore
+//! domain lives, VMI is to end ─▶ Shutdown, after the grace period Kill
+//! domain is down, or the VMI final ─▶ Delete
+//! phase and domain agree ─▶ Sync            else ─▶ Nothing (the phase follows the domain first)
+//! ```
+
+use std::time::Duration;
+
+use super::grace_period::{GraceLeft, grace_left};
+use super::notified_domain::NotifiedDomain;
+
+/// A VMI's phase, as far as virt-handler sets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// virt-controller has created the pod. From here on virt-handler owns the VMI.
+    Scheduled,
+    /// The domain has been alive.
+    Running,
+    /// The VM has ended without an error.
+    Succeeded,
+    /// The VM has ended with an error.
+    Failed,
+}
+
+impl Phase {
+    /// Whether the VM is over.
+    pub fn is_final(self) -> bool {
+        matches!(self, Phase::Succeeded | Phase::Failed)
+    }
+}
+
+/// The fields of a VMI that the rules use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VmiFacts {
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `status.phase`.
+    pub phase: Phase,
+    /// `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// `spec.terminationGracePeriodSeconds`.
+    pub grace_period: Option<i64>,
+}
+
+/// What the launcher's command socket looks like from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LauncherState {
+    /// There is no socket yet.
+    NotInitialized,
+    /// There is a socket.
+    Responsive,
+    /// The socket is gone, or nobody has listened on it for long.
+    Unresponsive,
+}
+
+/// What virt-handler does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The cached domain is another VMI's: drop it and reconcile again.
+    CleanUpStale,
+    /// Nothing to do for this controller: a migration, a domain that is starting up, a launcher that cannot be reached.
+    Ignore,
+    /// `ShutdownVirtualMachine`, and again after this time.
+    Shutdown {
+        /// When it is sent again.
+        again_after: Duration,
+    },
+    /// The guest is shutting down already.
+    AwaitShutdown,
+    /// `KillVirtualMachine`.
+    Kill,
+    /// `DeleteVirtualMachine`, then the clean-up.
+    Delete,
+    /// `SyncVirtualMachine`.
+    Sync,
+    /// Only write the status.
+    Nothing,
+}
+
+/// Decides from the VMI (`None` if the cluster no longer has it) and the last notified domain.
+pub fn decide(
+    vmi: Option<&VmiFacts>,
+    domain: Option<&NotifiedDomain>,
+    launcher: LauncherState,
+    now: i64,
+) -> Decision {
+    // A domain with a deletion timestamp is gone.
+    let domain = domain.filter(|domain| !domain.deleted);
+    if let (Some(vmi), Some(domain)) = (vmi, domain)
+        && vmi.uid != domain.uid
+    {
+        return Decision::CleanUpStale;
+    }
+    if domain.is_some_and(|domain| domain.is("Shutoff", "Migrated")) {
+        return Decision::Delete;
+    }
+    let deleting = vmi.is_some_and(|vmi| vmi.deleting);
+    if !deleting && domain.is_some_and(NotifiedDomain::is_migrating) {
+        return Decision::Ignore;
+    }
+    if domain.is_some_and(|domain| domain.status == "Unknown") {
+        return Decision::Ignore;
+    }
+    let phase = vmi.map(|vmi| vmi.phase);
+    let is_final = phase.is_some_and(Phase::is_final);
+    let alive = domain.is_some_and(NotifiedDomain::is_alive);
+    let asked_to_end =
+        domain.is_some_and(NotifiedDomain::is_marked) && phase == Some(Phase::Running);
+    let to_end = asked_to_end || vmi.is_none() || deleting;
+    if to_end && alive {
+        return end(vmi, domain, now);
+    }
+    if domain.is_some_and(|domain| domain.is("Paused", "PostcopyFailed")) {
+        return Decision::Kill;
+    }
+    let inactive = domain.is_some() && !alive && !is_final;
+    if to_end || is_final || inactive {
+        return Decision::Delete;
+    }
+    match vmi {
+        Some(vmi) if vmi.phase == next_phase(vmi, domain, launcher) => Decision::Sync,
+        _ => Decision::Nothing,
+    }
+}
+
+/// Ends a domain that is alive: asks the guest while grace period is left, then kills it.
+fn end(vmi: Option<&VmiFacts>, domain: Option<&NotifiedDomain>, now: i64) -> Decision {
+    let domain_grace = domain.and_then(|domain| domain.grace.as_ref());
+    if domain_grace.is_none_or(|grace| grace.seconds == 0) {
+        return Decision::Kill;
+    }
+    let again_after = match grace_left(vmi.and_then(|vmi| vmi.grace_period), domain_grace, now) {
+        GraceLeft::None => return Decision::Kill,
+        GraceLeft::NotStarted => {
+            let own = vmi.and_then(|vmi| vmi.grace_period).unwrap_or(i64::MAX);
+            own.min(5)
+        }
+        GraceLeft::Seconds(seconds) => seconds.min(5),
+    };
+    if domain.is_some_and(|domain| domain.status == "ShuttingDown") {
+        return Decision::AwaitShutdown;
+    }
+    Decision::Shutdown {
+        again_after: Duration::from_secs(again_after.unsigned_abs()),
+    }
+}
+
+/// The phase that follows from the domain.
+pub fn next_phase(
+    vmi: &VmiFacts,
+    domain: Option<&NotifiedDomain>,
+    launcher: LauncherState,
+) -> Phase {
+    let Some(domain) = domain.filter(|domain| !domain.deleted) else {
+        return match vmi.phase {
+            Phase::Scheduled if launcher == LauncherState::Unresponsive => Phase::Failed,
+            // A running domain disappeared without a notification of its end.
+            Phase::Running => Phase::Failed,
+            phase => phase,
+        };
+    };
+    match (domain.status.as_str(), domain.reason.as_str()) {
+        ("Shutoff" | "Crashed", "Crashed" | "Panicked") => Phase::Failed,
+        // Destroyed is the result of a grace period that is over. Without a grace period, the kill was intended.
+        ("Shutoff" | "Crashed", "Destroyed") if vmi.grace_period != Some(0) && domain.acpi => {
+            Phase::Failed
+        }
+        ("Shutoff" | "Crashed", "Destroyed" | "Shutdown" | "Saved" | "FromSnapshot") => {
+            Phase::Succeeded
+        }
+        ("Paused", "PostcopyFailed") => Phase::Failed,
+        ("Paused" | "Running" | "Blocked" | "PMSuspended", _) => Phase::Running,
+        _ => vmi.phase,
+    }
+}
+
+/// Whether a Delete would hit a VM that nobody has ended: not the user, not the pod's end, not the guest.
+pub fn is_early_delete(
+    vmi: Option<&VmiFacts>,
+    domain: Option<&NotifiedDomain>,
+    launcher: LauncherState,
+) -> bool {
+    let Some(vmi) = vmi else {
+        return false;
+    };
+    let migrated = domain.is_some_and(|domain| domain.is("Shutoff", "Migrated"));
+    let asked_to_end = domain.is_some_and(NotifiedDomain::is_marked);
+    let ended = vmi.phase.is_final() || next_phase(vmi, domain, launcher).is_final();
+    !(vmi.deleting || migrated || asked_to_end || ended)
+}
