@@ -32,5 +32,5 @@ pub use layer_reader::LayerError;
 pub use layout_reader::StoredLayout;
 pub use platform::Platform;
 pub use reproducible_layer::{CompressedLayer, Layer};
-pub use symbol_versions::{NewestVersion, symbol_versions};
+pub use symbol_versions::{NewestVersion, missing_version, symbol_versions};
 pub use wasm_artifact::{WASM_CONFIG, WASM_LAYER, WasmArtifact};

@@ -9,7 +9,7 @@ use crate::ImageError;
 /// The newest versions that a base has, by prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewestVersion {
-    /// `GLIBC_` or `LIBVIRT_`.
+    /// `GLIBC_`, `LIBVIRT_` or `LIBVIRT_QEMU_`.
     pub prefix: &'static str,
     /// Its numbers.
     pub version: [u32; 2],
@@ -45,10 +45,27 @@ pub fn symbol_versions(program: &[u8]) -> Result<Vec<String>, ImageError> {
     read().map_err(|error| unreadable(format!("its ELF sections cannot be read: {error}")))
 }
 
+/// The first needed version that a base lacks, and the newest one that it has. Versions of libraries that `base` does not name
+/// are not judged.
+#[must_use]
+pub fn missing_version<'a>(
+    base: &'a [NewestVersion],
+    needed: &'a [String],
+) -> Option<(&'a str, &'a NewestVersion)> {
+    needed.iter().find_map(|version| {
+        // libvirt-qemu has the prefix LIBVIRT_QEMU_, and libvirt LIBVIRT_.
+        let newest = base
+            .iter()
+            .filter(|newest| version.starts_with(newest.prefix))
+            .max_by_key(|newest| newest.prefix.len())?;
+        let missing = newest.is_older_than(version);
+        missing.then_some((version.as_str(), newest))
+    })
+}
+
 impl NewestVersion {
-    /// Whether the base lacks this version. Versions of other libraries are not judged.
-    #[must_use]
-    pub fn is_older_than(&self, needed: &str) -> bool {
+    /// Whether the base lacks this version of the library with the prefix.
+    fn is_older_than(&self, needed: &str) -> bool {
         let Some(numbers) = needed.strip_prefix(self.prefix) else {
             return false;
         };
@@ -84,6 +101,32 @@ mod tests {
         }
         for newer in ["GLIBC_2.35", "GLIBC_2.100", "GLIBC_3", "GLIBC_PRIVATE"] {
             assert!(glibc.is_older_than(newer), "{newer}");
+        }
+    }
+
+    #[test]
+    fn the_longest_prefix_names_the_library() {
+        let newest = |prefix, version| NewestVersion { prefix, version };
+        let base = [
+            newest("GLIBC_", [2, 34]),
+            newest("LIBVIRT_", [11, 0]),
+            newest("LIBVIRT_QEMU_", [11, 0]),
+        ];
+        let missing = |versions: &[&str]| {
+            let needed: Vec<_> = versions.iter().map(|&version| version.to_owned()).collect();
+            missing_version(&base, &needed)
+                .map(|(version, newest)| (version.to_owned(), newest.prefix))
+        };
+        let found = ["GCC_4.2.0", "GLIBC_2.34", "LIBVIRT_9.0.0", "LIBVIRT_QEMU_0.10.0"];
+        assert_eq!(missing(&found), None);
+        for (version, prefix) in [
+            ("GLIBC_2.36", "GLIBC_"),
+            ("LIBVIRT_11.2.0", "LIBVIRT_"),
+            ("LIBVIRT_PRIVATE_11.0.0", "LIBVIRT_"),
+            ("LIBVIRT_QEMU_12.0.0", "LIBVIRT_QEMU_"),
+        ] {
+            let answer = missing(&["GLIBC_2.17", version]);
+            assert_eq!(answer, Some((version.to_owned(), prefix)));
         }
     }
 

@@ -111,6 +111,34 @@ fn updates_that_do_not_change_annotations_are_admitted() {
         .unwrap_err();
 }
 
+/// KubeVirt copies the annotations of the template to the pod, and not those of the VirtualMachine.
+#[test]
+fn annotations_of_the_vm_itself_are_refused() {
+    let plain = virtual_machine(&[]);
+    let update = |old: &Json, object: &Json| {
+        guard().admit(Request {
+            old: Some(old.clone()),
+            ..Request::create(object.clone())
+        })
+    };
+    for key in ["image", "hooks", "standing", "config-maps", "claim", "claim-hooks"] {
+        let misplaced = annotated(plain.clone(), &[(key, "a")]);
+        let created = guard().admit(Request::create(misplaced.clone()));
+        for answer in [created, update(&plain, &misplaced)] {
+            let error = answer.unwrap_err();
+            assert!(error.contains("spec.template.metadata.annotations"), "{error}");
+        }
+        // A VM made before the guard is updated, and repaired.
+        let mut scaled = misplaced.clone();
+        scaled["spec"]["template"]["metadata"]["labels"]["app"] = "other".into();
+        update(&misplaced, &scaled).unwrap();
+        update(&misplaced, &plain).unwrap();
+    }
+    guard()
+        .admit(Request::create(annotated(plain, &[("owner", "a")])))
+        .unwrap();
+}
+
 #[test]
 fn other_pods_are_not_judged() {
     for (name, pod) in pods() {

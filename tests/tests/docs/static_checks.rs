@@ -19,6 +19,7 @@ const LIBVIRT_UNITS: [&str; 2] = ["libvirtd", "virtqemud"];
 
 /// kubectl's verbs with their known flags; `-n` is known for all.
 const KUBECTL: &[(&str, &[&str])] = &[
+    ("annotate", &[]),
     ("apply", &["-f", "-k", "--server-side"]),
     ("delete", &["-f", "-k", "--ignore-not-found"]),
     ("wait", &["--for", "--timeout"]),
@@ -38,13 +39,16 @@ const VM_LABEL: &str = "vmi.kubevirt.io/id=";
 const LAUNCHER_IMAGE: &str = "VIRT_LAUNCHER_IMAGE=";
 
 pub(crate) fn check_block(at: &str, role: &str, script: &str, session: &mut DocSession) {
+    // The file that `sed` reads, for the command after it.
+    let mut edited = None;
     for words in commands(script) {
         let at = format!("{at}: {}", words.join(" "));
         let (program, rest) = words.split_first().unwrap();
         match (role, program.as_str()) {
-            ("cluster", "kubectl") => kubectl(&at, rest, session),
+            ("cluster", "kubectl") => kubectl(&at, rest, edited.take().as_deref(), session),
             // Pipes and shell variables.
-            ("cluster", "grep" | "sed") => {}
+            ("cluster", "grep") => {}
+            ("cluster", "sed") => edited = rest.get(1).map(|file| of_checkout(file).to_owned()),
             ("cluster", "export") => assert!(rest[0].starts_with("CHECKOUT="), "{at}"),
             ("cluster", "podman") => podman(&at, rest),
             // Its verb and flags are checked with those of all pages.
@@ -79,7 +83,7 @@ fn of_checkout(word: &str) -> &str {
     word.strip_prefix("$CHECKOUT/").unwrap_or(word)
 }
 
-fn kubectl(at: &str, words: &[String], session: &mut DocSession) {
+fn kubectl(at: &str, words: &[String], edited: Option<&str>, session: &mut DocSession) {
     let mut words: Vec<&str> = words.iter().map(|word| of_checkout(word)).collect();
     if words.first() == Some(&"-n") {
         words.drain(..2);
@@ -106,7 +110,9 @@ fn kubectl(at: &str, words: &[String], session: &mut DocSession) {
     }
     match *verb {
         "patch" => {
-            let patch = after("--patch-file").map(source);
+            let file = after("--patch-file");
+            let file = file.and_then(|file| if file == "/dev/stdin" { edited } else { Some(file) });
+            let patch = file.map(source);
             let patch = patch.unwrap_or_else(|| after("-p").unwrap().to_owned());
             yaml_blocks::is_patch(words[1], &patch).unwrap_or_else(|error| panic!("{at}: {error}"));
         }

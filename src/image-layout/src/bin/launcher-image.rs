@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use image_layout::{
-    Capabilities, Image, Layer, NET_BIND_SERVICE, NewestVersion, Platform, symbol_versions,
+    Capabilities, Image, Layer, NET_BIND_SERVICE, NewestVersion, Platform, missing_version,
+    symbol_versions,
 };
 
 /// The programs of the image.
@@ -18,13 +19,17 @@ const LIBVIRT_HOOK: [&str; 2] = ["/usr/bin/libvirt-hook-client", "virt-hook"];
 const CAPABLE: &str = "virt-launcher-monitor";
 
 /// What KubeVirt v1.9's image has: CentOS Stream 9, and libvirt 11.
-const BASE: [NewestVersion; 2] = [
+const BASE: [NewestVersion; 3] = [
     NewestVersion {
         prefix: "GLIBC_",
         version: [2, 34],
     },
     NewestVersion {
         prefix: "LIBVIRT_",
+        version: [11, 0],
+    },
+    NewestVersion {
+        prefix: "LIBVIRT_QEMU_",
         version: [11, 0],
     },
 ];
@@ -111,14 +116,12 @@ fn layer(arguments: &Arguments) -> Result<Layer> {
 /// Refuses a program that the base's libraries cannot run.
 fn check(program: &[u8]) -> Result<()> {
     let needed = symbol_versions(program)?;
-    for newest in BASE {
-        if let Some(version) = needed.iter().find(|version| newest.is_older_than(version)) {
-            let [major, minor] = newest.version;
-            let prefix = newest.prefix;
-            bail!(
-                "it needs {version}, and the base has {prefix}{major}.{minor}: build it on an older system"
-            );
-        }
+    if let Some((version, newest)) = missing_version(&BASE, &needed) {
+        let [major, minor] = newest.version;
+        let prefix = newest.prefix;
+        bail!(
+            "it needs {version}, and the base has {prefix}{major}.{minor}: build it on an older system"
+        );
     }
     Ok(())
 }

@@ -11,6 +11,17 @@ use crate::inputs::input_file;
 
 /// KubeVirt's annotation of hook sidecars.
 pub(super) const SIDECARS: &str = "hooks.kubevirt.io/hookSidecars";
+/// What the API server writes into an object's metadata.
+const SERVER_FIELDS: [&str; 6] = [
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+/// The annotation in which `kubectl apply` keeps the manifest.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// The largest manifest of a VM in bytes; etcd's own limit is lower.
 const MAX_MANIFEST: usize = 4 << 20;
 
@@ -87,6 +98,7 @@ pub(super) fn on_vm(
         )));
     };
     let mut vm = vm.clone();
+    remove_server_fields(&mut vm);
     let metadata = metadata(&mut vm).map_err(refuse)?;
     add(
         annotations,
@@ -102,6 +114,22 @@ pub(super) fn on_vm(
             vm["metadata"]["namespace"] = namespace.into();
             Ok(vm)
         }
+    }
+}
+
+/// Makes a manifest of what `kubectl get -o yaml` prints. With a resourceVersion the API server refuses it as soon as KubeVirt
+/// has updated the VM's status, and afterwards `kubectl apply` of the owner's file.
+fn remove_server_fields(vm: &mut Value) {
+    if let Some(object) = vm.as_object_mut() {
+        object.retain(|key, _| key != "status");
+    }
+    let Some(metadata) = vm.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    metadata.retain(|key, _| !SERVER_FIELDS.contains(&key.as_str()));
+    let annotations = metadata.get_mut("annotations");
+    if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+        annotations.retain(|key, _| key != LAST_APPLIED);
     }
 }
 

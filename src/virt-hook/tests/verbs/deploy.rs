@@ -76,6 +76,26 @@ fn annotations_join_those_of_the_vm() {
     assert_eq!(sidecars.len(), 2);
 }
 
+/// `kubectl get vm web -o yaml`: with the server's fields `kubectl apply` is refused when the VM's status has changed since.
+#[test]
+fn a_vm_that_the_api_server_printed_becomes_a_manifest() {
+    let place = tempfile::tempdir().unwrap();
+    let hook = hook(place.path(), "smbios");
+    let vm = "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata:\n  annotations:\n    \
+        kubectl.kubernetes.io/last-applied-configuration: '{}'\n    team: shop\n  \
+        creationTimestamp: \"2026-11-23T12:00:00Z\"\n  generation: 2\n  labels: {app: web}\n  name: web\n  \
+        namespace: default\n  resourceVersion: \"275\"\n  uid: 38c79648-7260-453a-a312-ba9c8eef7fbc\nspec:\n  \
+        template:\n    metadata: {creationTimestamp: null}\n    spec: {domain: {devices: {}}}\n\
+        status: {printableStatus: Running}\n";
+    let vm = write(place.path(), "vm.yaml", vm);
+    let arguments = ["--as", "configmap", "--vm", text(&vm), "--json"];
+    let report = virt_hook(&[&["deploy", text(&hook)], &arguments[..]].concat()).json();
+    let vm = &report["result"]["manifests"][1];
+    let metadata = json!({"annotations": {"team": "shop"}, "labels": {"app": "web"}, "name": "web", "namespace": "default"});
+    assert_eq!(vm["metadata"], metadata);
+    assert_eq!(vm.get("status"), None);
+}
+
 #[test]
 fn a_config_map_has_hook_yaml_and_signature() {
     let temp_dir = tempfile::tempdir().unwrap();
