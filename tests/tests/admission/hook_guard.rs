@@ -219,7 +219,7 @@ fn unusable_annotations_of_a_namespace_are_refused() {
 
 /// `sharedComputePath` of a hook sidecar mounts a claim of the VM's owner into the launcher's container.
 #[test]
-fn a_claim_of_the_vm_does_not_hide_the_operators_policy() {
+fn a_claim_of_the_vm_hides_neither_programs_nor_the_operators_policy() {
     let hidden = [
         "/",
         "/.",
@@ -229,12 +229,23 @@ fn a_claim_of_the_vm_does_not_hide_the_operators_policy() {
         "/etc/virt-launcher",
         "/etc/./virt-launcher/hooks/x",
         "/var/../etc",
+        "/mnt/../usr/bin",
+        "/etc/virt-launcher/hooks/x",
+        "/etc/libvirt",
+        "/usr",
+        "/usr/bin",
+        "/lib64",
+        "/run",
+        "/var/run/kubevirt-hooks",
+        "/mntx",
     ];
     let shown = [
-        "/etc/podinfo",
-        "/etc/virt-launcher2",
+        "/mnt",
+        "/mnt/shared/..x",
         "/var/run/shared",
-        "/etcetera",
+        "/run/shared/",
+        "/var/run/kubevirt-private/vmi-disks/root",
+        "/var/lib/libvirt/swtpm",
     ];
     let shared = pod("sidecar-pvc-shared");
     let containers = shared["spec"]["containers"].as_array().unwrap();
