@@ -117,7 +117,12 @@ mod tests {
             missing_version(&base, &needed)
                 .map(|(version, newest)| (version.to_owned(), newest.prefix))
         };
-        let found = ["GCC_4.2.0", "GLIBC_2.34", "LIBVIRT_9.0.0", "LIBVIRT_QEMU_0.10.0"];
+        let found = [
+            "GCC_4.2.0",
+            "GLIBC_2.34",
+            "LIBVIRT_9.0.0",
+            "LIBVIRT_QEMU_0.10.0",
+        ];
         assert_eq!(missing(&found), None);
         for (version, prefix) in [
             ("GLIBC_2.36", "GLIBC_"),

@@ -121,12 +121,22 @@ fn annotations_of_the_vm_itself_are_refused() {
             ..Request::create(object.clone())
         })
     };
-    for key in ["image", "hooks", "standing", "config-maps", "claim", "claim-hooks"] {
+    for key in [
+        "image",
+        "hooks",
+        "standing",
+        "config-maps",
+        "claim",
+        "claim-hooks",
+    ] {
         let misplaced = annotated(plain.clone(), &[(key, "a")]);
         let created = guard().admit(Request::create(misplaced.clone()));
         for answer in [created, update(&plain, &misplaced)] {
             let error = answer.unwrap_err();
-            assert!(error.contains("spec.template.metadata.annotations"), "{error}");
+            assert!(
+                error.contains("spec.template.metadata.annotations"),
+                "{error}"
+            );
         }
         // A VM made before the guard is updated, and repaired.
         let mut scaled = misplaced.clone();

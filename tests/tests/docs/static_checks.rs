@@ -111,7 +111,13 @@ fn kubectl(at: &str, words: &[String], edited: Option<&str>, session: &mut DocSe
     match *verb {
         "patch" => {
             let file = after("--patch-file");
-            let file = file.and_then(|file| if file == "/dev/stdin" { edited } else { Some(file) });
+            let file = file.and_then(|file| {
+                if file == "/dev/stdin" {
+                    edited
+                } else {
+                    Some(file)
+                }
+            });
             let patch = file.map(source);
             let patch = patch.unwrap_or_else(|| after("-p").unwrap().to_owned());
             yaml_blocks::is_patch(words[1], &patch).unwrap_or_else(|error| panic!("{at}: {error}"));

@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::blocking::{self, NoAnswer};
 
-/// Makes a connection; blocking.
 /// Opens a connection to the daemon at a URI. Blocking.
 pub(crate) type ConnectTarget =
     Arc<dyn Fn(&str) -> libvirt::Result<Arc<dyn HypervisorConnection>> + Send + Sync>;
+/// Opens a connection to the pod's daemon. Blocking.
 pub(crate) type Connect =
     Arc<dyn Fn() -> libvirt::Result<Arc<dyn HypervisorConnection>> + Send + Sync>;
 

@@ -11,6 +11,8 @@ use crate::fake_libvirt_rig::DOMAIN;
 use crate::migration_requests::{
     NEVER_ENDING, cancel, migrate, migrate_with, records, running, until_migrating,
 };
+use crate::migration_target::INCOMING;
+use crate::scripted_agent::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_migration_is_told_once_it_has_stopped() {
@@ -58,6 +60,38 @@ async fn abort_that_libvirt_refuses_is_recorded_and_success_wins() {
     let notifications = rig.notifications_until("ended").await;
     let last = records(&notifications).pop().unwrap();
     assert_eq!(last, "Shutoff/Migrated migration=m1 PreCopy ended");
+}
+
+/// QEMU deadlocks: libvirt accepts the abort, and its call does not return while the target waits for the guest.
+#[tokio::test(flavor = "multi_thread")]
+async fn abort_that_hangs_ends_the_domain_that_waits_on_the_target() {
+    let rig = running().await;
+    rig.fake.set_migration(MigrationPlan {
+        abort_hangs: true,
+        ..NEVER_ENDING
+    });
+    rig.target.begin_incoming(INCOMING).unwrap();
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    cancel(&rig).await;
+    // An abort that goes on for less is none that hangs.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    assert_eq!(rig.target.count(Call::Destroy), 0);
+    eventually("the target's domain is ended", async || {
+        rig.target.count(Call::Destroy) == 1
+    })
+    .await;
+    assert_eq!(rig.fake.count(Call::Destroy), 0);
+    rig.fake.end_hung_abort(DOMAIN);
+    let notifications = rig.notifications_until("failed").await;
+    let last = records(&notifications).pop().unwrap();
+    assert!(
+        last.ends_with(
+            "migration=m1 PreCopy Succeeded ended failed: Live migration has been aborted"
+        ),
+        "{last}"
+    );
+    assert_eq!(rig.fake.state(DOMAIN).unwrap().state, DomainState::Running);
 }
 
 #[tokio::test(flavor = "multi_thread")]

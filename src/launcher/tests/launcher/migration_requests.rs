@@ -15,6 +15,7 @@ pub(crate) const NEVER_ENDING: MigrationPlan = MigrationPlan {
     transfer: Duration::from_secs(600),
     never_converges: false,
     stuck: false,
+    abort_hangs: false,
     handed_over: false,
     recovery: Duration::ZERO,
 };

@@ -34,6 +34,15 @@ impl FakeDaemon {
         })
     }
 
+    /// The abort of the source's migration, which hangs by its plan, takes effect.
+    pub fn end_hung_abort(&self, domain: &str) {
+        self.daemon.with_domain(domain, |domain| {
+            if let Some(migration) = &mut domain.migration {
+                migration.plan.abort_hangs = false;
+            }
+        });
+    }
+
     /// All data are there: libvirt defines the domain as the source described it, and the guest runs, unless the
     /// source's was `paused`. The job of the migration goes on.
     ///

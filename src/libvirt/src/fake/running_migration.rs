@@ -24,6 +24,8 @@ pub struct MigrationPlan {
     pub never_converges: bool,
     /// Nothing is transferred any more.
     pub stuck: bool,
+    /// An abort is accepted and has no effect until [`FakeDaemon::end_hung_abort`](super::FakeDaemon::end_hung_abort).
+    pub abort_hangs: bool,
     /// The whole guest is on the target, which may run it: should the daemon die now, the next one leaves the guest paused.
     pub handed_over: bool,
     /// Should the daemon die, the next one takes this long to resume the guest. The state is that of the daemon that died
@@ -122,7 +124,7 @@ impl RunningMigration {
         if self.started.elapsed() < self.plan.prepare {
             return None;
         }
-        if self.is_aborted {
+        if self.is_aborted && !self.plan.abort_hangs {
             return Some(Err(canceled()));
         }
         (self.share() >= 1.0).then_some(Ok(()))

@@ -10,6 +10,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::guest_location::Outcome;
 use super::guest_location_inquiry::{Inquiry, Target};
+use super::hung_abort::{self, AbortWatch};
 use super::iteration_events::Iterations;
 use super::libvirt_call::{self, Migrated};
 use super::libvirt_parameters;
@@ -215,7 +216,16 @@ impl<'a> SourceMigration<'a> {
         let mut ticks = interval(SAMPLE_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut samples = 0;
+        let mut abort = AbortWatch::default();
         loop {
+            if abort.is_late() {
+                let connect = &self.context.connect_target;
+                tokio::select! {
+                    biased;
+                    result = &mut migrated => return self.result(result),
+                    () = hung_abort::end_waiting_target(&self.connection.domain, connect, self.target()) => {}
+                }
+            }
             let happening = tokio::select! {
                 biased;
                 result = &mut migrated => return self.result(result),
@@ -255,8 +265,12 @@ impl<'a> SourceMigration<'a> {
                     result = &mut migrated => return self.result(result),
                     succeeded = libvirt_call::carry_out(&self.connection.domain, action) => succeeded,
                 };
-                if matches!(action, Action::Abort(_)) && !succeeded && self.ending.is_none() {
-                    self.record.fail_abort();
+                if matches!(action, Action::Abort(_)) {
+                    match succeeded {
+                        true => abort.accepted(),
+                        false if self.ending.is_none() => self.record.fail_abort(),
+                        false => {}
+                    }
                 }
                 monitor.observe(Input::Outcome {
                     action,
@@ -265,6 +279,13 @@ impl<'a> SourceMigration<'a> {
                 });
             }
             self.record.set_mode(monitor.mode());
+        }
+    }
+
+    fn target(&self) -> Target {
+        Target {
+            uri: libvirt_parameters::destination(self.job, &self.context.migration.share),
+            domain: libvirt_parameters::destination_name(self.job),
         }
     }
 
@@ -324,10 +345,7 @@ impl<'a> SourceMigration<'a> {
         if self.ending.is_some() {
             return Outcome::Unknown;
         }
-        let target = Target {
-            uri: libvirt_parameters::destination(self.job, &self.context.migration.share),
-            domain: libvirt_parameters::destination_name(self.job),
-        };
+        let target = self.target();
         let mut inquiry = Inquiry::new(self.context, target, self.was_paused, self.was_suspended);
         let outcome = {
             let inquiring = inquiry.run();

@@ -13,6 +13,7 @@
 
 mod guest_location;
 mod guest_location_inquiry;
+mod hung_abort;
 mod iteration_events;
 mod libvirt_call;
 mod libvirt_parameters;
