@@ -36,7 +36,7 @@ pub mod serve;
 mod sidecar;
 pub mod wasm;
 
-pub use collect::{CollectConfig, CollectError, StandingHooks, collect};
+pub use collect::{CollectConfig, CollectError, StandingHooks, admit_modules, collect};
 pub use description::{Description, DescriptionError, Subscription, Wishes};
 pub use error::HookError;
 pub use failure_policy::FailurePolicy;

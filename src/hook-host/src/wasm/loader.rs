@@ -147,13 +147,13 @@ impl Loader {
         self.load_module(&source, name).await
     }
 
-    /// Copies a module file, if it has a module's size and head, for [`Loader::load_snapshot`].
+    /// Copies a module file, if it has a module's size, for [`Loader::load_snapshot`].
     pub(crate) async fn snapshot(
         &self,
         file: &File,
         path: &Path,
     ) -> Result<ModuleSnapshot, LoadError> {
-        let source = ModuleFile::checked(file, path, None, self.max_size())?;
+        let source = ModuleFile::sized(file, path, self.max_size())?;
         source.snapshot(self.max_size()).await
     }
 

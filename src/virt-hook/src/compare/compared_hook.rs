@@ -12,7 +12,7 @@ use super::sidecar_shim_script::Script;
 use super::vmi_comparison::Outcome;
 use crate::exit::Failure;
 use crate::inputs::VmiInput;
-use crate::module_chain::{self, HookOptions};
+use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_files::{self, HookModule};
 use crate::simulated_pod::Hooks;
 use crate::tokio_runtime::runtime;
@@ -152,7 +152,7 @@ impl NamespacedHooks {
         let options = HookOptions {
             policy: self.policy.clone(),
             namespace: namespace.to_owned(),
-            artifacts: Some(self.compiled.clone()),
+            code: ModuleCode::Compiled(self.compiled.clone()),
             ..HookOptions::default()
         };
         Hooks::collect(&self.found, options)
