@@ -106,7 +106,7 @@ impl ComparedHook {
             Self::Hooks(hooks) => run(hooks, input, points),
             Self::Namespaced(hooks) => match hooks.of(&input.invocation.namespace)? {
                 Ok(hooks) => run(hooks, input, points),
-                Err(refusal) => Ok(Outcome::Refused(refusal.clone())),
+                Err(refusal) => Ok(Outcome::NotRun(refusal.clone())),
             },
             Self::Script(script) => script.run(input),
             Self::Nothing => Ok(Outcome::unchanged(input)),
