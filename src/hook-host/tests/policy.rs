@@ -91,7 +91,11 @@ async fn a_refused_module_never_reaches_the_compiler() {
         );
     }
     // The owner's pin alone is asked as early.
-    place.put_old("h", "hook.yaml", format!("sha256: '{}'\n", "0".repeat(64)).as_bytes());
+    place.put_old(
+        "h",
+        "hook.yaml",
+        format!("sha256: '{}'\n", "0".repeat(64)).as_bytes(),
+    );
     let refusal = admit_modules(&place.config(1)).await.map(drop);
     let refusal = refusal.unwrap_err().to_string();
     assert!(refusal.contains("hook.yaml:1:9"), "{refusal}");

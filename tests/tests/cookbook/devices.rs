@@ -14,9 +14,9 @@ pub(crate) fn usb_device(vmi: &Vmi, domain: &mut Domain) -> Result {
     let Some(id) = vmi.annotation("example.com/usb") else {
         return Ok(());
     };
-    let numbers = id.split_once(':').and_then(|(vendor, product)| {
-        hex_number(vendor, 4).zip(hex_number(product, 4))
-    });
+    let numbers = id
+        .split_once(':')
+        .and_then(|(vendor, product)| hex_number(vendor, 4).zip(hex_number(product, 4)));
     let Some((vendor, product)) = numbers else {
         return Err(veto(format!(
             "the annotation example.com/usb is VENDOR:PRODUCT, each of four hexadecimal digits, \

@@ -143,7 +143,8 @@ fn load(directory: &str, name: &str) -> Hook {
 fn go() -> &'static Hook {
     static LOADED: OnceLock<Hook> = OnceLock::new();
     LOADED.get_or_init(|| {
-        load("tests/hooks/go-runtime", "runtime").with_network_status(install_hooks::NETWORK_STATUS)
+        load("tests/hooks/go-cookbook", "cookbook")
+            .with_network_status(install_hooks::NETWORK_STATUS)
     })
 }
 
@@ -220,7 +221,7 @@ fn each_page_has_each_recipe_with_its_wishes() {
         ),
         (
             "docs/go-recipes.md",
-            &["go-runtime/devices.go", "go-runtime/resources.go"],
+            &["go-cookbook/devices.go", "go-cookbook/resources.go"],
             "func ",
         ),
         (

@@ -253,7 +253,9 @@ const NUMBERS_OF_DEVICES: &[NumbersOfDevice] = &[
 
 /// The texts are those of the recipes in other languages.
 fn refused_numbers(numbers: &NumbersOfDevice, said: &str, value: &str) {
-    let NumbersOfDevice { annotation, form, .. } = numbers;
+    let NumbersOfDevice {
+        annotation, form, ..
+    } = numbers;
     let begin = format!("the annotation {annotation} is {form}, ");
     let is_said = said.starts_with(&begin) && said.ends_with(&format!(", and not {value}"));
     assert!(is_said && said.contains("hexadecimal digits"), "{said}");
@@ -262,7 +264,9 @@ fn refused_numbers(numbers: &NumbersOfDevice, said: &str, value: &str) {
 #[test]
 fn numbers_of_devices_are_hexadecimal() {
     for numbers in NUMBERS_OF_DEVICES {
-        let recipe = DOMAIN_RECIPES.iter().find(|recipe| recipe.name == numbers.recipe);
+        let recipe = DOMAIN_RECIPES
+            .iter()
+            .find(|recipe| recipe.name == numbers.recipe);
         let recipe = recipe.unwrap();
         let run = |value: &str| {
             let vmi = vmi_with("", numbers.annotation, value).to_string();

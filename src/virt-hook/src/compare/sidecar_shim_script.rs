@@ -81,7 +81,11 @@ impl Script {
                 "it, or the interpreter that its first line names, may not be executed"
             }
             (_, Some(ENOEXEC)) => "it is no program, and has no first line such as #!/bin/sh",
-            _ => return Failure::machine(anyhow::Error::new(error).context(format!("running {name}"))),
+            _ => {
+                return Failure::machine(
+                    anyhow::Error::new(error).context(format!("running {name}")),
+                );
+            }
         };
         Failure::usage(anyhow!("{name} does not start: {reason}"))
     }

@@ -205,11 +205,36 @@ mod tests {
         let (made, refused) = (made("<domain/>"), refused("no"));
         let not_run = Outcome::NotRun("usage".to_owned());
         for (original, port, verdict, reason) in [
-            (&not_run, &not_run, Verdict::NotRun, "the original: usage; the hook: usage"),
-            (&not_run, &refused, Verdict::Refused, "did not run: usage; the hook refuses it: no"),
-            (&refused, &not_run, Verdict::Refused, "refuses it: no; the hook did not run: usage"),
-            (&not_run, &made, Verdict::Refused, "the original did not run: usage"),
-            (&made, &not_run, Verdict::Refused, "the hook refuses it: usage"),
+            (
+                &not_run,
+                &not_run,
+                Verdict::NotRun,
+                "the original: usage; the hook: usage",
+            ),
+            (
+                &not_run,
+                &refused,
+                Verdict::Refused,
+                "did not run: usage; the hook refuses it: no",
+            ),
+            (
+                &refused,
+                &not_run,
+                Verdict::Refused,
+                "refuses it: no; the hook did not run: usage",
+            ),
+            (
+                &not_run,
+                &made,
+                Verdict::Refused,
+                "the original did not run: usage",
+            ),
+            (
+                &made,
+                &not_run,
+                Verdict::Refused,
+                "the hook refuses it: usage",
+            ),
         ] {
             let effect = VmiComparison::between(original, port);
             assert_eq!(effect.verdict, verdict, "{reason}");

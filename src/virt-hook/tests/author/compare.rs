@@ -74,17 +74,31 @@ fn a_script_that_does_not_start_cannot_be_compared() {
     let place = tempfile::tempdir().unwrap();
     let (port, vmi) = (smbios(), vmi(place.path()));
     for (first_line, reason) in [
-        ("#!/nonexistent/interpreter", "first line names is not there"),
+        (
+            "#!/nonexistent/interpreter",
+            "first line names is not there",
+        ),
         ("no first line", "no first line such as #!/bin/sh"),
     ] {
         let path = script(place.path(), "original", "");
         fs::write(&path, first_line).unwrap();
         let (port, original, vmi) = (text(&port), text(&path), text(&vmi));
-        let arguments = ["compare", "--hook", port, "--original", original, "--vmi", vmi];
+        let arguments = [
+            "compare",
+            "--hook",
+            port,
+            "--original",
+            original,
+            "--vmi",
+            vmi,
+        ];
         let unusable = virt_hook(&arguments);
         assert_eq!(unusable.code, 2, "{}{}", unusable.out, unusable.err);
         let said = unusable.err;
-        assert!(said.contains("does not start") && said.contains(reason), "{said}");
+        assert!(
+            said.contains("does not start") && said.contains(reason),
+            "{said}"
+        );
     }
 }
 
@@ -93,7 +107,8 @@ fn a_script_that_does_not_start_cannot_be_compared() {
 fn two_sides_that_do_not_run_are_not_the_same() {
     let place = tempfile::tempdir().unwrap();
     let (port, vmi) = (smbios(), vmi(place.path()));
-    let policy = "allow: {paths: []}\nrules:\n- namespaces: [other]\n  allow: {paths: ['/domain/**']}\n";
+    let policy =
+        "allow: {paths: []}\nrules:\n- namespaces: [other]\n  allow: {paths: ['/domain/**']}\n";
     let policy = write(place.path(), "policy.yaml", policy);
     let compare = |original: &Path, more: &[&str]| {
         let arguments = [
@@ -113,7 +128,10 @@ fn two_sides_that_do_not_run_are_not_the_same() {
         let original = script(place.path(), "original", body);
         let shown = compare(&original, &[]);
         assert_eq!(shown.code, 4, "{body}: {}{}", shown.out, shown.err);
-        for part in ["NOT RUN  ns/vm\n", "0 same, 0 different, 0 refused, 1 not run"] {
+        for part in [
+            "NOT RUN  ns/vm\n",
+            "0 same, 0 different, 0 refused, 1 not run",
+        ] {
             assert!(shown.out.contains(part), "{body}: {}", shown.out);
         }
         let complaint = "neither the original nor the hook ran on 1 of 1 VMIs";

@@ -62,10 +62,16 @@ fn run_takes_a_domain_and_a_policy() {
 fn a_module_that_the_policy_refuses_never_reaches_the_compiler() {
     let place = tempfile::tempdir().unwrap();
     let module = write(place.path(), "garbage.wasm", "no WebAssembly");
-    let listed = format!("digests: Listed\nrules: [{{digests: ['{}']}}]\n", "0".repeat(64));
+    let listed = format!(
+        "digests: Listed\nrules: [{{digests: ['{}']}}]\n",
+        "0".repeat(64)
+    );
     let policy = write(place.path(), "policy.yaml", &listed);
     let vmi = vmi(place.path());
-    for verb in [&["run", text(&module)][..], &["render", "--hook", text(&module)]] {
+    for verb in [
+        &["run", text(&module)][..],
+        &["render", "--hook", text(&module)],
+    ] {
         let rest = ["--vmi", text(&vmi), "--policy", text(&policy)];
         let refused = virt_hook(&[verb, &rest].concat());
         assert_eq!(refused.code, 2, "{}", refused.err);

@@ -147,8 +147,13 @@ fn what_is_no_vmi_is_told_what_it_is() {
         let found = read(text.as_bytes()).unwrap_err();
         assert!(found.to_string().contains(part), "{text}: {found}");
         assert!(!found.is_refusal(), "{text}");
-        let wants = found.to_string().contains("the manifest of a VirtualMachineInstance or");
-        assert!(wants || text.starts_with("kind: VirtualMachine\n"), "{found}");
+        let wants = found
+            .to_string()
+            .contains("the manifest of a VirtualMachineInstance or");
+        assert!(
+            wants || text.starts_with("kind: VirtualMachine\n"),
+            "{found}"
+        );
     }
     let long = error(&"word ".repeat(100));
     assert!(long.contains("... (459 more bytes)"), "{long}");
