@@ -141,7 +141,7 @@ pub(crate) async fn collect(
         ModuleCode::Compile | ModuleCode::FetchOrCompile => {
             let loader = hook_host::admit_modules(&config).await.map_err(failure)?;
             let compilation = Compilation {
-                loader,
+                loader: &loader,
                 compiled: &config.artifacts_dir,
                 cache: match options.code {
                     ModuleCode::FetchOrCompile => CompiledModuleCache::of_user(),
@@ -211,9 +211,10 @@ pub(crate) fn load_once(
         .with_context(|| kept.display().to_string())
         .map_err(Failure::Machine)?;
     let cache = CompiledModuleCache::of_user();
-    cache
-        .iter()
-        .for_each(|cache| cache.fetch_measured(path, kept));
+    // The cost is that of the whole module, so no functions of another build are used.
+    cache.iter().for_each(|cache| {
+        cache.fetch_measured(path, kept);
+    });
     let loaded = runtime()?.block_on(load(path, kept));
     let loaded = loaded.map_err(Failure::Machine)?;
     cache.iter().for_each(|cache| cache.keep(kept));
@@ -228,7 +229,7 @@ pub(crate) fn compile_once(found: &[HookModule], compiled: &Path) -> Result<(), 
     let options =
         interactive_compile::options(Some(compiled.to_owned())).map_err(Failure::Machine)?;
     let compilation = Compilation {
-        loader: Loader::new(options),
+        loader: &Loader::new(options),
         compiled,
         cache: CompiledModuleCache::of_user(),
     };
@@ -273,7 +274,7 @@ pub(crate) fn write_granting_policy(modules: &[Description], place: &Path) -> Re
 
 /// Compiles modules into a private directory, where a collection finds the code.
 struct Compilation<'a> {
-    loader: Loader,
+    loader: &'a Loader,
     compiled: &'a Path,
     /// The code that earlier runs compiled.
     cache: Option<CompiledModuleCache>,
@@ -291,10 +292,20 @@ impl Compilation<'_> {
                 .with_context(|| self.compiled.display().to_string())
                 .map_err(Failure::Machine)?;
         }
+        let functions = self.compiled.join("functions");
+        let loader = match self.cache {
+            Some(_) => self.loader.with_functions_dir(functions.clone()),
+            None => self.loader.clone(),
+        };
         let mut times = Vec::new();
         let mut result = Ok(());
         for (hook, file) in files {
-            match self.compile(hook, &file).await {
+            if let Some(cache) = &self.cache
+                && !cache.fetch(&file, self.compiled)
+            {
+                cache.fetch_functions(&hook.module, &functions);
+            }
+            match compile(&loader, hook, &file).await {
                 Ok(None) => {}
                 Ok(Some(took)) => times.push((hook, took)),
                 Err(failure) => {
@@ -305,21 +316,26 @@ impl Compilation<'_> {
         }
         if let Some(cache) = &self.cache {
             cache.keep(self.compiled);
+            if !times.is_empty() {
+                cache.keep_functions(&functions);
+            }
         }
         result.map(|()| times)
     }
+}
 
-    async fn compile(&self, hook: &HookModule, path: &Path) -> Result<Option<Duration>, Failure> {
-        if let Some(cache) = &self.cache {
-            cache.fetch(path, self.compiled);
-        }
-        let file = File::open(path).with_context(|| hook.module.display().to_string());
-        let file = file.map_err(Failure::Usage)?;
-        let loaded = self.loader.load_file(&file, &hook.module, &hook.directory);
-        let module = interactive_compile::with_progress(&hook.module, loaded).await;
-        match module.map_err(Failure::of_load)?.code_origin() {
-            CodeOrigin::Compiled { took, .. } => Ok(Some(*took)),
-            CodeOrigin::Cached | CodeOrigin::Precompiled { .. } => Ok(None),
-        }
+/// Compiles a module from a file. Returns the duration, unless it was compiled before.
+async fn compile(
+    loader: &Loader,
+    hook: &HookModule,
+    path: &Path,
+) -> Result<Option<Duration>, Failure> {
+    let file = File::open(path).with_context(|| hook.module.display().to_string());
+    let file = file.map_err(Failure::Usage)?;
+    let loaded = loader.load_file(&file, &hook.module, &hook.directory);
+    let module = interactive_compile::with_progress(&hook.module, loaded).await;
+    match module.map_err(Failure::of_load)?.code_origin() {
+        CodeOrigin::Compiled { took, .. } => Ok(Some(*took)),
+        CodeOrigin::Cached | CodeOrigin::Precompiled { .. } => Ok(None),
     }
 }
