@@ -13,7 +13,7 @@ use tests::binaries::workspace;
 use tests::install_hooks;
 
 const SMBIOS: &str = "examples-hooks/go-smbios";
-const RUNTIME: &str = "tests/hooks/go-cookbook";
+const COOKBOOK: &str = "tests/hooks/go-cookbook";
 const SDK: &str = "src/virt-hook/templates/go/sdk";
 
 fn built(directory: &str, name: &str) -> PathBuf {
@@ -109,17 +109,18 @@ fn a_domain_that_the_hook_leaves_alone_keeps_its_bytes() {
 }
 
 /// Compiled once: it takes some seconds.
-fn runtime() -> &'static Hook {
+fn cookbook() -> &'static Hook {
     static BUILT: OnceLock<Hook> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let hook = Hook::load(built(RUNTIME, "runtime")).unwrap_or_else(|error| panic!("{error}"));
+        let hook =
+            Hook::load(built(COOKBOOK, "cookbook")).unwrap_or_else(|error| panic!("{error}"));
         hook.with_config("key", "value")
     })
 }
 
 #[test]
 fn what_gos_runtime_asks_of_wasi_is_linked_and_reaches_nothing() {
-    let hook = runtime();
+    let hook = cookbook();
     let run = |what: &str| {
         let vmi = json!({"metadata": {"annotations": {"do": what}}});
         hook.pre_start(&vmi.to_string())
@@ -148,7 +149,7 @@ fn what_gos_runtime_asks_of_wasi_is_linked_and_reaches_nothing() {
     assert_eq!(run("error").failure(), "it failed: while error: reason");
     let panic = run("panic").failure();
     assert!(
-        panic.contains("index out of range [5] with length 0 (main.go:"),
+        panic.contains("index out of range [5] with length 0 (runtime.go:"),
         "{panic}"
     );
     for (end, trace) in [
@@ -182,7 +183,7 @@ fn what_gos_runtime_asks_of_wasi_is_linked_and_reaches_nothing() {
 #[test]
 fn go_sources_are_formatted() {
     let template = "src/virt-hook/templates/go";
-    let directories = [template, SMBIOS, RUNTIME].map(|path| workspace().join(path));
+    let directories = [template, SMBIOS, COOKBOOK].map(|path| workspace().join(path));
     let mut arguments = vec!["run", "cmd/gofmt", "-l"];
     arguments.extend(directories.iter().map(|path| path.to_str().unwrap()));
     assert_eq!(go(SDK, &arguments), "");
@@ -190,7 +191,7 @@ fn go_sources_are_formatted() {
 
 #[test]
 fn a_go_hook_reads_facts_about_the_pod() {
-    let hook = Hook::load(built(RUNTIME, "runtime")).unwrap_or_else(|error| panic!("{error}"));
+    let hook = Hook::load(built(COOKBOOK, "cookbook")).unwrap_or_else(|error| panic!("{error}"));
     let hook = hook
         .with_pod_annotation("a.example/b", "one")
         .with_network_status(install_hooks::NETWORK_STATUS);

@@ -7,15 +7,13 @@ use std::time::Duration;
 use domain_xml::{Change, Document, diff};
 use hook_host::policy::permission::{Checker, Permission};
 use hook_host::wasm::{Answer, Call, CallContext, CallError, Module};
-use hook_host::{
-    AttachedDevice, Description, Invocation, MigrationParameters, PodAccess, PodPattern,
-};
+use hook_host::{AttachedDevice, Description, Invocation, MigrationParameters, PodPattern};
 
 use crate::call_result::{CallResult, EditedDevice, EditedDomain, Refusal};
 use crate::module_build::{Part, Target};
 use crate::module_cache::{Error, block_on, build_and_load, load};
 use crate::native::{self, Body};
-use crate::pod_facts::PodFacts;
+use crate::pod_facts::{MountedPod, PodFacts};
 
 /// Multus' annotation.
 const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
@@ -363,25 +361,6 @@ fn under_wasmtime(
             duration: Duration::ZERO,
             peak_memory: 0,
         },
-    }
-}
-
-/// Facts about the pod in a directory of this call.
-struct MountedPod {
-    access: PodAccess,
-    _dir: tempfile::TempDir,
-}
-
-impl MountedPod {
-    fn of(pod: &PodFacts, description: &Description) -> std::io::Result<Self> {
-        let dir = tempfile::tempdir()?;
-        let config = pod.mount(dir.path())?;
-        let wishes = description.wishes.as_ref();
-        let patterns = wishes.map_or_else(Vec::new, |wishes| wishes.pod.clone());
-        Ok(Self {
-            access: PodAccess::new(config, patterns),
-            _dir: dir,
-        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use hook_host::{PodConfig, render_downward_api};
+use hook_host::{Description, PodAccess, PodConfig, render_downward_api};
 
 /// The facts about the pod.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +23,25 @@ impl PodFacts {
             dir: Some(dir.to_owned()),
             // Nothing comes later in a test.
             wait: Duration::ZERO,
+        })
+    }
+}
+
+/// Facts about the pod in a directory of this call.
+pub(crate) struct MountedPod {
+    pub(crate) access: PodAccess,
+    _dir: tempfile::TempDir,
+}
+
+impl MountedPod {
+    pub(crate) fn of(pod: &PodFacts, description: &Description) -> std::io::Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let config = pod.mount(dir.path())?;
+        let wishes = description.wishes.as_ref();
+        let patterns = wishes.map_or_else(Vec::new, |wishes| wishes.pod.clone());
+        Ok(Self {
+            access: PodAccess::new(config, patterns),
+            _dir: dir,
         })
     }
 }

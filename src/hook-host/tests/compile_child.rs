@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use hook_host::wasm::{
-    Call, CallContext, CodeOrigin, DigestPin, LoadError, LoadOptions, Loader, Module, precompile,
+    Call, CallContext, CodeOrigin, DigestPin, LoadError, LoadOptions, Loader, Module,
+    functions_file, precompile,
 };
 use hook_host::{Compiler, Limits, compile_child};
 
@@ -30,8 +31,9 @@ fn main() -> ExitCode {
         explodes().await;
         is_confined().await;
         is_swapped_while_it_is_read().await;
+        keeps_functions_for_the_next_build().await;
     });
-    println!("compile child: 8 tests passed");
+    println!("compile child: 9 tests passed");
     ExitCode::SUCCESS
 }
 
@@ -109,6 +111,45 @@ fn memory() -> String {
         .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// The confined child reads and writes the functions, and the code is the same.
+async fn keeps_functions_for_the_next_build() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, functions) = (dir.path().join("odd.wasm"), dir.path().join("functions"));
+    let file = functions_file(&functions, &path);
+    // The version is data.
+    let built = async |version: &str| {
+        let module = fixture::misbehaving_hook_with("\"1.2.3\"", version);
+        std::fs::write(&path, module).unwrap();
+        let loader = Loader::new(options(&dir));
+        let mut code = Vec::new();
+        for loader in [loader.with_functions_dir(functions.clone()), loader] {
+            let module = loader.load(&path, "odd").await.unwrap();
+            assert!(matches!(module.code_origin(), CodeOrigin::Compiled { .. }));
+            assert_answers(&module).await;
+            let artifact = artifacts(&dir).pop().unwrap();
+            code.push(std::fs::read(&artifact).unwrap());
+            // The other loader is to compile it, too.
+            std::fs::remove_file(artifact).unwrap();
+        }
+        assert!(code[0] == code[1], "other code");
+        std::fs::read(&file).unwrap()
+    };
+    let first = built("\"1.2.2\"").await;
+    let mode = std::fs::metadata(&file).unwrap().mode();
+    assert_eq!((mode & 0o777, first.is_empty()), (0o600, false));
+    built("\"1.2.4\"").await;
+    // A file that is damaged is as good as none.
+    std::fs::write(&file, &first[..first.len() - 1]).unwrap();
+    let last = built("\"1.2.5\"").await;
+    assert!(last.len() > first.len() / 2, "{}", last.len());
+    // A module that is refused leaves nothing.
+    std::fs::write(&path, b"\0asm\x0d\0\x01\0\xff\0").unwrap();
+    let loader = Loader::new(options(&dir)).with_functions_dir(functions.clone());
+    assert!(loader.load(&path, "odd").await.is_err());
+    assert_eq!(std::fs::read_dir(&functions).unwrap().count(), 1);
+    assert!(std::fs::read(&file).unwrap() == last);
 }
 
 async fn is_limited() {

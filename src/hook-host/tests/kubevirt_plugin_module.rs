@@ -89,6 +89,20 @@ async fn a_module_beside_the_socket_runs_in_process() {
     assert_eq!(run.changes[0].path, "/domain/title");
 }
 
+/// What is no WebAssembly at all gets the policy's refusal.
+#[tokio::test]
+async fn a_module_that_the_policy_refuses_never_reaches_the_compiler() {
+    let pod = Pod::new();
+    fs::write(pod.module(), "no WebAssembly").unwrap();
+    let policy = format!(
+        "digests: Listed\nrules:\n- digests: ['{}']\n",
+        "0".repeat(64)
+    );
+    let defined = pod.define("{}", &json!({}), Some(&policy)).await;
+    let error = defined.unwrap_err().to_string();
+    assert!(error.contains("p.yaml:1:10: modules run only"), "{error}");
+}
+
 /// Opening a pipe waits for a writer, which no deadline of this process could end.
 #[tokio::test]
 async fn a_pipe_in_place_of_the_module_is_refused() {

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use fixture::sidecar_server::{Behaviour, Sidecar};
 use fixture::{HookDirs, XML, invocation};
 use hook_host::{
-    Chain, CollectConfig, CollectError, HookError, HookPoint, Outcome, PolicySource, collect,
+    Chain, CollectConfig, CollectError, HookError, HookPoint, Outcome, PolicySource, StandingHooks,
+    admit_modules, collect,
 };
 
 /// As long as the lists in the misbehaving hook's description that tests overwrite.
@@ -54,6 +55,45 @@ fn written(dirs: &HookDirs, name: &str, text: &str) -> PathBuf {
     let path = dirs.at("../policy", name);
     std::fs::write(&path, text).unwrap();
     path
+}
+
+/// What is no WebAssembly at all gets the policy's refusal: nothing reads a refused module, let alone compiles it.
+#[tokio::test]
+async fn a_refused_module_never_reaches_the_compiler() {
+    let place = HooksPlace::new();
+    place.put_old("h", "odd.wasm", b"no WebAssembly");
+    let listed = "digests: Listed\nrules:\n- digests: ['DIGEST']\n";
+    let listed = listed.replace("DIGEST", &"0".repeat(64));
+    let config = CollectConfig {
+        policy: PolicySource::File(written(&place, "p.yaml", &listed)),
+        ..place.config(1)
+    };
+    let standing = CollectConfig {
+        standing: StandingHooks::In(place.hooks()),
+        expected: 0,
+        ..config.clone()
+    };
+    let refusals = [
+        admit_modules(&config).await.map(drop),
+        collect(config).await.map(drop),
+        collect(standing).await.map(drop),
+    ];
+    for refusal in refusals {
+        let refusal = refusal.unwrap_err().to_string();
+        assert!(
+            refusal.contains("h/odd.wasm") && refusal.contains("p.yaml:1:10: modules run only"),
+            "{refusal}"
+        );
+    }
+    // The owner's pin alone is asked as early.
+    place.put_old(
+        "h",
+        "hook.yaml",
+        format!("sha256: '{}'\n", "0".repeat(64)).as_bytes(),
+    );
+    let refusal = admit_modules(&place.config(1)).await.map(drop);
+    let refusal = refusal.unwrap_err().to_string();
+    assert!(refusal.contains("hook.yaml:1:9"), "{refusal}");
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! Compiled modules that are kept between runs, so that an unchanged module is not compiled again.
+//! Compiled modules that are kept between runs, so that an unchanged module is not compiled again, and the functions of the
+//! last build of each module file, so that of a changed module only what changed is compiled.
 //!
 //! An entry is machine code, so it is never run from the cache. The entries of a module are copied into the private
 //! directory of the run, and only if the cache is as private as that directory: it belongs to this user with mode 0700,
@@ -16,6 +17,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use hook_host::wasm::functions_file;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -31,6 +33,7 @@ const ENDING: &str = ".cwasm";
 const ARRIVING: &str = ".arriving-";
 const LONGEST_ARRIVAL: Duration = Duration::from_secs(3600);
 const COST: &str = ".cost";
+const FUNCTIONS: &str = ".functions";
 /// The largest record of a cost, in bytes.
 const MAX_COST: u64 = 4 << 10;
 const OTHERS: u32 = 0o077;
@@ -62,7 +65,8 @@ pub(crate) enum SmallestSidecar {
     Refused(String),
 }
 
-/// A private directory of entries `MODULE-ENGINE-CONTENT.cwasm`, two sha256 with the engine's key between.
+/// A private directory of entries `MODULE-ENGINE-CONTENT.cwasm`, two sha256 with the engine's key between, and
+/// `FILE-CONTENT.functions`, the sha256 of a path and of a content.
 #[derive(Debug)]
 pub(crate) struct CompiledModuleCache {
     dir: PathBuf,
@@ -106,31 +110,75 @@ impl CompiledModuleCache {
         Ok(Self { dir, max_bytes })
     }
 
-    /// Copies the entries of a module into `compiled`, the private directory of a run.
-    pub(crate) fn fetch(&self, module: &Path, compiled: &Path) {
-        self.fetch_if(module, compiled, |_| true);
+    /// Copies the entries of a module into `compiled`, the private directory of a run. Returns whether there were any.
+    pub(crate) fn fetch(&self, module: &Path, compiled: &Path) -> bool {
+        self.fetch_if(module, compiled, |_| true)
     }
 
     /// The same for a run that tells what the compilation cost: only if that was kept.
-    pub(crate) fn fetch_measured(&self, module: &Path, compiled: &Path) {
-        self.fetch_if(module, compiled, |digest| self.cost(digest).is_some());
+    pub(crate) fn fetch_measured(&self, module: &Path, compiled: &Path) -> bool {
+        self.fetch_if(module, compiled, |digest| self.cost(digest).is_some())
     }
 
-    fn fetch_if(&self, module: &Path, compiled: &Path, wanted: impl Fn(&str) -> bool) {
-        let fetched = || -> io::Result<()> {
+    fn fetch_if(&self, module: &Path, compiled: &Path, wanted: impl Fn(&str) -> bool) -> bool {
+        let fetched = || -> io::Result<bool> {
             let digest = hashed(&mut File::open(module)?, &mut io::sink())?;
             if !wanted(&digest) {
-                return Ok(());
+                return Ok(false);
             }
+            let mut found = false;
             for (name, path) in self.entries()? {
                 if let Some(entry) = Entry::parse(&name).filter(|entry| entry.module == digest) {
-                    fetch_entry(&path, &entry, compiled)?;
+                    found |= fetch_entry(&path, &entry, compiled)?;
+                }
+            }
+            Ok(found)
+        };
+        let found = fetched();
+        if let Err(reason) = &found {
+            tracing::info!(module = %module.display(), %reason, "nothing kept is used");
+        }
+        found.unwrap_or(false)
+    }
+
+    /// Copies the functions of the last build of a module file into `functions`, a private directory of a run.
+    pub(crate) fn fetch_functions(&self, module: &Path, functions: &Path) {
+        let wanted = functions_file(functions, module);
+        let fetched = || -> io::Result<()> {
+            make_private(functions)?;
+            for (name, path) in self.entries()? {
+                if let Some((_, content)) =
+                    functions_of(&name).filter(|(key, _)| is_named(&wanted, key))
+                {
+                    fetch_intact(&path, content, functions, &wanted)?;
                 }
             }
             Ok(())
         };
         if let Err(reason) = fetched() {
-            tracing::info!(module = %module.display(), %reason, "nothing kept is used");
+            tracing::info!(module = %module.display(), %reason, "no kept functions are used");
+        }
+    }
+
+    /// Keeps the functions of builds, each instead of those of the build before.
+    pub(crate) fn keep_functions(&self, functions: &Path) {
+        let kept = || -> io::Result<()> {
+            for (name, path) in entries(functions)? {
+                let Some(key) = name.strip_suffix(FUNCTIONS) else {
+                    continue;
+                };
+                let new = self.keep_file(key, FUNCTIONS, &path)?;
+                for (name, path) in self.entries()? {
+                    let is_older = functions_of(&name).is_some_and(|(other, _)| other == key);
+                    if is_older && path != new {
+                        fs::remove_file(path)?;
+                    }
+                }
+            }
+            self.prune()
+        };
+        if let Err(reason) = kept() {
+            tracing::info!(%reason, "the functions of a module are not kept");
         }
     }
 
@@ -172,7 +220,7 @@ impl CompiledModuleCache {
                         .is_some_and(|rest| rest.starts_with('-'))
                 };
                 if !known.iter().any(is_known) {
-                    self.keep_entry(key, &path)?;
+                    self.keep_file(key, ENDING, &path)?;
                 }
             }
             self.prune()
@@ -182,13 +230,14 @@ impl CompiledModuleCache {
         }
     }
 
-    fn keep_entry(&self, key: &str, compiled: &Path) -> io::Result<()> {
+    fn keep_file(&self, key: &str, ending: &str, from: &Path) -> io::Result<PathBuf> {
         let mut arriving = tempfile::Builder::new()
             .prefix(ARRIVING)
             .tempfile_in(&self.dir)?;
-        let content = hashed(&mut File::open(compiled)?, arriving.as_file_mut())?;
-        arriving.persist(self.dir.join(format!("{key}-{content}{ENDING}")))?;
-        Ok(())
+        let content = hashed(&mut File::open(from)?, arriving.as_file_mut())?;
+        let path = self.dir.join(format!("{key}-{content}{ending}"));
+        arriving.persist(&path)?;
+        Ok(path)
     }
 
     /// Removes what killed runs and other versions have left, and then the entries that were not used for the longest time.
@@ -280,23 +329,38 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Copies an entry if it is private and intact, and removes it otherwise.
-fn fetch_entry(path: &Path, entry: &Entry<'_>, compiled: &Path) -> io::Result<()> {
+/// The parts of the name of a module file's functions: the file's key, and the sha256 of the content.
+fn functions_of(name: &str) -> Option<(&str, &str)> {
+    name.strip_suffix(FUNCTIONS)?.split_once('-')
+}
+
+fn is_named(file: &Path, key: &str) -> bool {
+    file.file_stem() == Some(OsStr::new(key))
+}
+
+/// Copies an entry into the directory of a run.
+fn fetch_entry(path: &Path, entry: &Entry<'_>, compiled: &Path) -> io::Result<bool> {
+    let (module, engine) = (entry.module, entry.engine);
+    let to = compiled.join(format!("{module}-{engine}{ENDING}"));
+    fetch_intact(path, entry.content, compiled, &to)
+}
+
+/// Copies a kept file if it is private and intact, and removes it otherwise. Returns whether it was copied.
+fn fetch_intact(path: &Path, content: &str, dir: &Path, to: &Path) -> io::Result<bool> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
     let mut file = opened?;
     let metadata = file.metadata()?;
     let is_private = metadata.is_file() && metadata.uid() == uid() && metadata.mode() & OTHERS == 0;
-    let mut copy = tempfile::Builder::new()
-        .prefix(".kept-")
-        .tempfile_in(compiled)?;
-    if !is_private || hashed(&mut file, copy.as_file_mut())? != entry.content {
+    let mut copy = tempfile::Builder::new().prefix(".kept-").tempfile_in(dir)?;
+    if !is_private || hashed(&mut file, copy.as_file_mut())? != content {
         tracing::info!(entry = %path.display(), "a kept module is damaged, or others may change it: it is removed");
-        return fs::remove_file(path);
+        fs::remove_file(path)?;
+        return Ok(false);
     }
-    let (module, engine) = (entry.module, entry.engine);
-    copy.persist(compiled.join(format!("{module}-{engine}{ENDING}")))?;
-    file.set_modified(SystemTime::now())
+    copy.persist(to)?;
+    file.set_modified(SystemTime::now())?;
+    Ok(true)
 }
 
 /// Creates a directory for this user alone, and those above it.

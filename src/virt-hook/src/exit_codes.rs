@@ -8,6 +8,8 @@ pub(crate) const REFUSED: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 /// This machine is at fault: no space, a missing program, no answer in time.
 pub(crate) const MACHINE: u8 = 3;
+/// Of `compare`: neither side ran, so that nothing was compared.
+pub(crate) const NOT_COMPARED: u8 = 4;
 
 /// An error with its exit code.
 #[derive(Debug, thiserror::Error)]

@@ -1,7 +1,7 @@
 //! Loads modules and collects them into a chain.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -41,12 +41,23 @@ pub(crate) struct HookOptions {
     pub(crate) precompiled_dirs: Vec<PathBuf>,
     /// Whether records contain cloud-init data, which may be secret.
     pub(crate) secrets: bool,
-    /// Where compiled modules are kept; `None`: they are not kept.
-    pub(crate) artifacts: Option<PathBuf>,
+    /// Where the code of the modules comes from.
+    pub(crate) code: ModuleCode,
     /// Facts about the pod.
     pub(crate) pod: PodFacts,
     /// The versions that `requires` of a hook.yaml is compared with.
     pub(crate) versions: HostVersions,
+}
+
+/// Where the code of modules comes from.
+#[derive(Debug)]
+pub(crate) enum ModuleCode {
+    /// The caller has compiled them into this directory.
+    Compiled(PathBuf),
+    /// They are compiled after the policy has admitted them.
+    Compile,
+    /// The same, unless the user's cache has what an earlier run compiled.
+    FetchOrCompile,
 }
 
 /// The options of a developer's machine.
@@ -59,7 +70,7 @@ impl Default for HookOptions {
             record: None,
             precompiled_dirs: Vec::new(),
             secrets: false,
-            artifacts: None,
+            code: ModuleCode::FetchOrCompile,
             pod: PodFacts::None,
             versions: HostVersions {
                 unknown: UnknownVersion::Warn,
@@ -72,20 +83,22 @@ impl Default for HookOptions {
 /// Copies modules into a hooks directory below `work_dir`, as in a pod, and collects them. `work_dir` is
 /// not needed afterwards.
 ///
-/// Each module is first loaded from its own path: errors then name this path and come at once,
-/// while a collection waits for a file that may still be written.
+/// Unless the caller has compiled the modules, each is first compiled from its copy, after the operator's policy has
+/// admitted it: errors then come at once, while a collection waits for a file that may still be written.
 pub(crate) async fn collect(
     found: &[HookModule],
     work_dir: &Path,
     options: HookOptions,
 ) -> Result<Chain, Failure> {
+    let artifacts_dir = match &options.code {
+        ModuleCode::Compiled(dir) => dir.clone(),
+        ModuleCode::Compile | ModuleCode::FetchOrCompile => work_dir.join("compiled"),
+    };
     let config = CollectConfig {
         hooks_dir: work_dir.join("hooks"),
         expected: found.len(),
         deadline: DEADLINE,
-        artifacts_dir: options
-            .artifacts
-            .unwrap_or_else(|| work_dir.join("compiled")),
+        artifacts_dir,
         precompiled_dirs: options.precompiled_dirs,
         compiler: Compiler::Child {
             program: std::env::current_exe()
@@ -104,22 +117,10 @@ pub(crate) async fn collect(
         pod: options.pod.config(work_dir)?,
         ..CollectConfig::default()
     };
-    let options = LoadOptions {
-        limits: config.limits.clone(),
-        compiler: config.compiler.clone(),
-        artifacts_dir: Some(config.artifacts_dir.clone()),
-        precompiled_dirs: config.precompiled_dirs.clone(),
-        host_name: config.host_name.clone(),
-    };
-    let compile_times = compile(found, options).await?;
     let record = config.record.as_ref();
     let has_own_record = record.is_some_and(|record| record.dir.starts_with(work_dir));
-    for hook in found {
-        hook.lay_out(&config.hooks_dir)?;
-    }
     let hooks_dir = config.hooks_dir.clone();
-    let chain = hook_host::collect(config).await;
-    let chain = chain.map_err(|error| {
+    let failure = |error: CollectError| {
         // A directory of records that the caller named is the caller's too.
         let is_of_machine = match &error {
             CollectError::Deadline { .. } | CollectError::StandingDeadline { .. } => true,
@@ -131,7 +132,27 @@ pub(crate) async fn collect(
             true => Failure::Machine(error),
             false => Failure::Usage(error),
         }
-    })?;
+    };
+    for hook in found {
+        hook.lay_out(&hooks_dir, config.limits.module as u64)?;
+    }
+    let compile_times = match options.code {
+        ModuleCode::Compiled(_) => Vec::new(),
+        ModuleCode::Compile | ModuleCode::FetchOrCompile => {
+            let loader = hook_host::admit_modules(&config).await.map_err(failure)?;
+            let compilation = Compilation {
+                loader: &loader,
+                compiled: &config.artifacts_dir,
+                cache: match options.code {
+                    ModuleCode::FetchOrCompile => CompiledModuleCache::of_user(),
+                    ModuleCode::Compile | ModuleCode::Compiled(_) => None,
+                },
+            };
+            let copies = found.iter().map(|hook| (hook, hook.path_in(&hooks_dir)));
+            compilation.run(copies.collect()).await?
+        }
+    };
+    let chain = hook_host::collect(config).await.map_err(failure)?;
     for info in chain.hooks() {
         let is_its =
             |hook: &HookModule| hook.directory == info.directory && hook.file_name() == *info.file;
@@ -190,9 +211,10 @@ pub(crate) fn load_once(
         .with_context(|| kept.display().to_string())
         .map_err(Failure::Machine)?;
     let cache = CompiledModuleCache::of_user();
-    cache
-        .iter()
-        .for_each(|cache| cache.fetch_measured(path, kept));
+    // The cost is that of the whole module, so no functions of another build are used.
+    cache.iter().for_each(|cache| {
+        cache.fetch_measured(path, kept);
+    });
     let loaded = runtime()?.block_on(load(path, kept));
     let loaded = loaded.map_err(Failure::Machine)?;
     cache.iter().for_each(|cache| cache.keep(kept));
@@ -206,18 +228,15 @@ pub(crate) fn load_once(
 pub(crate) fn compile_once(found: &[HookModule], compiled: &Path) -> Result<(), Failure> {
     let options =
         interactive_compile::options(Some(compiled.to_owned())).map_err(Failure::Machine)?;
-    make_private(compiled)
-        .with_context(|| compiled.display().to_string())
-        .map_err(Failure::Machine)?;
-    let cache = CompiledModuleCache::of_user();
-    for hook in found {
-        cache
-            .iter()
-            .for_each(|cache| cache.fetch(&hook.module, compiled));
-    }
-    let done = runtime()?.block_on(compile(found, options)).map(drop);
-    cache.iter().for_each(|cache| cache.keep(compiled));
-    done.map_err(|failure| failure.map(interactive_compile::explain_any))
+    let compilation = Compilation {
+        loader: &Loader::new(options),
+        compiled,
+        cache: CompiledModuleCache::of_user(),
+    };
+    let files = found.iter().map(|hook| (hook, hook.module.clone()));
+    let done = runtime()?.block_on(compilation.run(files.collect()));
+    done.map(drop)
+        .map_err(|failure| failure.map(interactive_compile::explain_any))
 }
 
 /// Loads one module, compiled by a child as in a launcher; the code is kept in `kept`.
@@ -253,21 +272,70 @@ pub(crate) fn write_granting_policy(modules: &[Description], work_dir: &Path) ->
     Ok(path)
 }
 
-/// Compiles each module into the directory where the collection finds its code. Returns the modules that were not compiled
-/// before, with the duration.
-async fn compile(
-    found: &[HookModule],
-    options: LoadOptions,
-) -> Result<Vec<(&HookModule, Duration)>, Failure> {
-    let loader = Loader::new(options);
-    let mut times = Vec::new();
-    for hook in found {
-        let loaded = loader.load(&hook.module, &hook.directory);
-        let module = interactive_compile::with_progress(&hook.module, loaded).await;
-        let module = module.map_err(Failure::of_load)?;
-        if let CodeOrigin::Compiled { took, .. } = module.code_origin() {
-            times.push((hook, *took));
+/// Compiles modules into a private directory, where a collection finds the code.
+struct Compilation<'a> {
+    loader: &'a Loader,
+    compiled: &'a Path,
+    /// The code that earlier runs compiled.
+    cache: Option<CompiledModuleCache>,
+}
+
+impl Compilation<'_> {
+    /// Compiles each module from the file beside it; errors name the caller's file. Returns the modules that were not
+    /// compiled before, with the duration.
+    async fn run<'a>(
+        &self,
+        files: Vec<(&'a HookModule, PathBuf)>,
+    ) -> Result<Vec<(&'a HookModule, Duration)>, Failure> {
+        if self.cache.is_some() {
+            make_private(self.compiled)
+                .with_context(|| self.compiled.display().to_string())
+                .map_err(Failure::Machine)?;
         }
+        let functions = self.compiled.join("functions");
+        let loader = match self.cache {
+            Some(_) => self.loader.with_functions_dir(functions.clone()),
+            None => self.loader.clone(),
+        };
+        let mut times = Vec::new();
+        let mut result = Ok(());
+        for (hook, file) in files {
+            if let Some(cache) = &self.cache
+                && !cache.fetch(&file, self.compiled)
+            {
+                cache.fetch_functions(&hook.module, &functions);
+            }
+            match compile(&loader, hook, &file).await {
+                Ok(None) => {}
+                Ok(Some(took)) => times.push((hook, took)),
+                Err(failure) => {
+                    result = Err(failure);
+                    break;
+                }
+            }
+        }
+        if let Some(cache) = &self.cache {
+            cache.keep(self.compiled);
+            if !times.is_empty() {
+                cache.keep_functions(&functions);
+            }
+        }
+        result.map(|()| times)
     }
-    Ok(times)
+}
+
+/// Compiles a module from a file. Returns the duration, unless it was compiled before.
+async fn compile(
+    loader: &Loader,
+    hook: &HookModule,
+    path: &Path,
+) -> Result<Option<Duration>, Failure> {
+    let file = File::open(path).with_context(|| hook.module.display().to_string());
+    let file = file.map_err(Failure::Usage)?;
+    let loaded = loader.load_file(&file, &hook.module, &hook.directory);
+    let module = interactive_compile::with_progress(&hook.module, loaded).await;
+    match module.map_err(Failure::of_load)?.code_origin() {
+        CodeOrigin::Compiled { took, .. } => Ok(Some(*took)),
+        CodeOrigin::Cached | CodeOrigin::Precompiled { .. } => Ok(None),
+    }
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use hook_host::policy::{HookYaml, module_signature};
+use hook_host::wasm::LoadError;
 
 use crate::exit_codes::Failure;
 
@@ -71,8 +72,17 @@ impl HookModule {
         ]
     }
 
-    /// Copies the module, its settings and its signature to their paths in a pod.
-    pub(crate) fn lay_out(&self, hooks_dir: &Path) -> Result<(), Failure> {
+    /// Copies the module, its settings and its signature to their paths in a pod. A module of more than `limit` bytes is
+    /// refused.
+    pub(crate) fn lay_out(&self, hooks_dir: &Path, limit: u64) -> Result<(), Failure> {
+        let size = size(&self.module).map_err(Failure::Usage)?;
+        if size > limit {
+            return Err(Failure::of_load(LoadError::TooLarge {
+                path: self.module.clone(),
+                size,
+                limit,
+            }));
+        }
         let module = self.path_in(hooks_dir);
         let directory = hooks_dir.join(&self.directory);
         fs::create_dir_all(&directory).map_err(|error| of_machine(&directory, error))?;

@@ -47,23 +47,14 @@ pub(crate) struct HookResults {
 }
 
 impl Hooks {
-    /// Compiles and collects hooks. Errors are about the modules and their policies.
+    /// Collects hooks, and compiles those that the caller has not. Errors are about the modules and their policies.
     pub(crate) fn collect(found: &[HookModule], options: HookOptions) -> Result<Self, Failure> {
         let temp_dir = tempfile::tempdir()
             .context("making a temporary directory")
             .map_err(Failure::Machine)?;
-        let artifacts = match options.artifacts {
-            Some(artifacts) => artifacts,
-            None => {
-                let compiled = temp_dir.path().join("compiled");
-                module_chain::compile_once(found, &compiled)?;
-                compiled
-            }
-        };
         let options = HookOptions {
             record: Some(temp_dir.path().join(RECORDS)),
             secrets: true,
-            artifacts: Some(artifacts),
             ..options
         };
         let runtime = runtime()?;

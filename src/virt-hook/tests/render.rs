@@ -135,9 +135,9 @@ fn a_refused_vmi_is_told_in_kubevirts_words() {
 fn what_is_no_vmi_cannot_be_used_and_a_wrong_vmi_is_refused() {
     for (vmi, expected, part) in [
         (&b"{\"metadata\": "[..], 2, "not valid JSON"),
-        (b"[]", 2, "no object, but a list"),
+        (b"[]", 2, "it holds an empty list and nothing else: give"),
         (b"", 2, "it is empty"),
-        (b"\xff\xfe", 2, "VMI"),
+        (b"\xff\xfe", 2, "UTF-16"),
         (b"kind: Pod", 2, "this is a Pod"),
         (b"metadata: {name: a, name: b}", 2, "\"name\" is repeated"),
         (b"{\"spec\": {}}", 1, "metadata.name"),

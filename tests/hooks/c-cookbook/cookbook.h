@@ -1,4 +1,4 @@
-/* The recipes of docs/c.md, each called by its name in the annotation "recipe". */
+/* The recipes of docs/c-recipes.md, each called by its name in the annotation "recipe". */
 #ifndef COOKBOOK_H
 #define COOKBOOK_H
 

@@ -1,12 +1,25 @@
 /* Recipes that add devices. */
 #include "cookbook.h"
 
+#include <stdlib.h>
+
+/* Whether it is a number of so many hexadecimal digits, with or without 0x, as lsusb and lspci print it: its digits are. */
+static bool hex_number(text *number, size_t digits) {
+    if (number->length == digits + 2 && text_is(text_part(*number, 0, 2), "0x")) *number = text_part(*number, 2, digits + 2);
+    if (number->length != digits || !text_consists_of(*number, "0123456789abcdefABCDEF")) return false;
+    char *lower = malloc(digits);
+    for (size_t i = 0; i < digits; i++) lower[i] = (char)(number->bytes[i] | 0x20);
+    *number = (text){lower, digits};
+    return true;
+}
+
 bool usb_device(text vmi, text *domain) {
     /* 046d:0825, as lsusb prints it. */
     text id, vendor, product;
     if (!vmi_annotation(vmi, "example.com/usb", &id)) return true;
-    if (!text_cut(id, ":", &vendor, &product) || !text_consists_of(id, ":0123456789abcdef")) {
-        return hook_veto(text_join(text_of("example.com/usb is VENDOR:PRODUCT, not "), id));
+    if (!text_cut(id, ":", &vendor, &product) || !hex_number(&vendor, 4) || !hex_number(&product, 4)) {
+        return hook_veto(text_join(text_of("the annotation example.com/usb is VENDOR:PRODUCT, each of four hexadecimal "
+                                           "digits, such as 046d:0825, and not "), id));
     }
     const char *path = path_join(text_of("domain/devices/hostdev[source/vendor/@id='0x"), vendor,
                                  text_of("'][source/product/@id='0x"), product, text_of("']"));
@@ -23,9 +36,11 @@ bool pci_device(text vmi, text *domain) {
     /* 0000:3b:00.0, as lspci -D prints it. */
     text address, host_domain, bus, slot, function, rest;
     if (!vmi_annotation(vmi, "example.com/pci", &address)) return true;
-    if (!text_consists_of(address, ":.0123456789abcdef") || !text_cut(address, ":", &host_domain, &rest) ||
-        !text_cut(rest, ":", &bus, &rest) || !text_cut(rest, ".", &slot, &function)) {
-        return hook_veto(text_join(text_of("example.com/pci is DOMAIN:BUS:SLOT.FUNCTION, not "), address));
+    if (!text_cut(address, ":", &host_domain, &rest) || !text_cut(rest, ":", &bus, &rest) ||
+        !text_cut(rest, ".", &slot, &function) || !hex_number(&host_domain, 4) || !hex_number(&bus, 2) ||
+        !hex_number(&slot, 2) || !hex_number(&function, 1)) {
+        return hook_veto(text_join(text_of("the annotation example.com/pci is DOMAIN:BUS:SLOT.FUNCTION, of four, two, two "
+                                           "and one hexadecimal digits, such as 0000:3b:00.0, and not "), address));
     }
     const char *path = path_join(text_of("domain/devices/hostdev[source/address/@domain='0x"), host_domain,
                                  text_of("'][source/address/@bus='0x"), bus, text_of("'][source/address/@slot='0x"), slot,

@@ -9,15 +9,24 @@ import (
 
 // Recipes that add devices.
 
+// hexNumber is a number of so many hexadecimal digits, with or without 0x, as lsusb and lspci print it.
+func hexNumber(text string, digits int) (string, bool) {
+	number := strings.ToLower(strings.TrimPrefix(text, "0x"))
+	return number, len(number) == digits && strings.Trim(number, "0123456789abcdef") == ""
+}
+
 func usbDevice(vmi *hooks.VMI, domain *hooks.Domain) error {
 	// 046d:0825, as lsusb prints it.
 	id, ok := vmi.Annotation("example.com/usb")
 	if !ok {
 		return nil
 	}
-	vendor, product, ok := strings.Cut(id, ":")
-	if !ok || len(vendor) != 4 || len(product) != 4 || strings.Trim(id, ":0123456789abcdef") != "" {
-		return hooks.Veto("example.com/usb is VENDOR:PRODUCT in hexadecimal, not " + id)
+	vendor, product, _ := strings.Cut(id, ":")
+	vendor, isVendor := hexNumber(vendor, 4)
+	product, isProduct := hexNumber(product, 4)
+	if !isVendor || !isProduct {
+		return hooks.Veto("the annotation example.com/usb is VENDOR:PRODUCT, each of four hexadecimal digits, " +
+			"such as 046d:0825, and not " + id)
 	}
 	path := "devices/hostdev[source/vendor/@id='0x" + vendor + "'][source/product/@id='0x" + product + "']"
 	domain.InsertIfAbsent(path, hooks.MustParseElement(
@@ -36,11 +45,18 @@ func pciDevice(vmi *hooks.VMI, domain *hooks.Domain) error {
 	if !ok {
 		return nil
 	}
-	parts := strings.FieldsFunc(address, func(c rune) bool { return c == ':' || c == '.' })
-	if len(parts) != 4 || strings.Trim(address, ":.0123456789abcdef") != "" {
-		return hooks.Veto("example.com/pci is DOMAIN:BUS:SLOT.FUNCTION, not " + address)
+	parts := strings.Split(strings.Replace(address, ".", ":", 1), ":")
+	isAddress := len(parts) == 4
+	for i, digits := range []int{4, 2, 2, 1} {
+		if isAddress {
+			parts[i], isAddress = hexNumber(parts[i], digits)
+		}
 	}
-	if domain.HostDevice(address) != nil {
+	if !isAddress {
+		return hooks.Veto("the annotation example.com/pci is DOMAIN:BUS:SLOT.FUNCTION, of four, two, two and one " +
+			"hexadecimal digits, such as 0000:3b:00.0, and not " + address)
+	}
+	if domain.HostDevice(strings.Join(parts[:3], ":")+"."+parts[3]) != nil {
 		return nil
 	}
 	domain.Devices().Append(hooks.MustParseElement(

@@ -1,4 +1,4 @@
-module example.com/runtime
+module example.com/cookbook
 
 go 1.24
 

@@ -2,7 +2,7 @@ package main
 
 import "virt-hook/hooks"
 
-// The recipes of docs/go.md, by the name in docs/rust.md.
+// The recipes of docs/go-recipes.md, by the name in docs/rust.md.
 var recipes = map[string]func(*hooks.VMI, *hooks.Domain) error{
 	"usb_device":                usbDevice,
 	"pci_device":                pciDevice,

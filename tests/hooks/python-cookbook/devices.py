@@ -1,5 +1,7 @@
 """Recipes that add devices."""
 
+import re
+
 from virt_hook import Element, Veto
 
 
@@ -8,9 +10,13 @@ def usb_device(vmi, domain):
     usb = vmi.annotation("example.com/usb")
     if usb is None:
         return
-    vendor, colon, product = usb.partition(":")
-    if not colon:
-        raise Veto(f"example.com/usb is VENDOR:PRODUCT, not {usb!r}")
+    form = re.fullmatch("(?:0x)?([0-9a-f]{4}):(?:0x)?([0-9a-f]{4})", usb.lower())
+    if form is None:
+        raise Veto(
+            "the annotation example.com/usb is VENDOR:PRODUCT, each of four hexadecimal digits, "
+            f"such as 046d:0825, and not {usb}"
+        )
+    vendor, product = form.groups()
     domain.insert_if_absent(
         f"devices/hostdev[source/vendor/@id='0x{vendor}'][source/product/@id='0x{product}']",
         f"""<hostdev mode='subsystem' type='usb' managed='no'>
@@ -27,10 +33,13 @@ def pci_device(vmi, domain):
     address = vmi.annotation("example.com/pci")
     if address is None:
         return
-    parts = address.replace(".", ":").split(":")
-    if len(parts) != 4:
-        raise Veto(f"example.com/pci is DOMAIN:BUS:SLOT.FUNCTION, not {address!r}")
-    host_domain, bus, slot, function = parts
+    form = re.fullmatch("([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})[.]([0-9a-f])", address.lower())
+    if form is None:
+        raise Veto(
+            "the annotation example.com/pci is DOMAIN:BUS:SLOT.FUNCTION, of four, two, two and one "
+            f"hexadecimal digits, such as 0000:3b:00.0, and not {address}"
+        )
+    host_domain, bus, slot, function = form.groups()
     path = (
         f"devices/hostdev/source/address[@domain='0x{host_domain}'][@bus='0x{bus}']"
         f"[@slot='0x{slot}'][@function='0x{function}']"
@@ -65,7 +74,7 @@ def shared_memory(vmi, domain):
     if name is not None:
         domain.insert_if_absent(
             f"devices/shmem[@name='{name}']",
-            f"<shmem name='{name}'><model type='ivshmem-plain'/><size unit='M'>4</size></shmem>",
+            Element.parse("<shmem><model type='ivshmem-plain'/><size unit='M'>4</size></shmem>").set_attr("name", name),
         )
 
 

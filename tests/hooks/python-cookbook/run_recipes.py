@@ -9,7 +9,7 @@ import cloud_init  # noqa: E402
 import devices  # noqa: E402
 import resources  # noqa: E402
 
-from virt_hook import Hook  # noqa: E402
+from virt_hook import Hook, Veto  # noqa: E402
 from virt_hook.testing import call  # noqa: E402
 
 
@@ -24,7 +24,10 @@ def run(recipe, vmi, given, pod):
             getattr(module, recipe)(vmi, documents)
 
     hook = call(Recipe, pod=pod)
-    return hook.on_define_domain(vmi, given) if isinstance(given, str) else hook.pre_cloud_init_iso(vmi, given)
+    try:
+        return hook.on_define_domain(vmi, given) if isinstance(given, str) else hook.pre_cloud_init_iso(vmi, given)
+    except Veto as veto:
+        return {"veto": str(veto)}
 
 
 json.dump([run(*case) for case in json.load(sys.stdin)], sys.stdout)

@@ -2,14 +2,25 @@
 
 use hooks_sdk::{Context, Domain, Element, Result, Vmi, veto};
 
+/// A number of so many hexadecimal digits, with or without 0x, as lsusb and lspci print it.
+fn hex_number(text: &str, digits: usize) -> Option<String> {
+    let number = text.strip_prefix("0x").unwrap_or(text);
+    let is_hex = number.len() == digits && number.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_hex.then(|| number.to_ascii_lowercase())
+}
+
 pub(crate) fn usb_device(vmi: &Vmi, domain: &mut Domain) -> Result {
     // 046d:0825, as lsusb prints it.
     let Some(id) = vmi.annotation("example.com/usb") else {
         return Ok(());
     };
-    let Some((vendor, product)) = id.split_once(':') else {
+    let numbers = id
+        .split_once(':')
+        .and_then(|(vendor, product)| hex_number(vendor, 4).zip(hex_number(product, 4)));
+    let Some((vendor, product)) = numbers else {
         return Err(veto(format!(
-            "example.com/usb is VENDOR:PRODUCT, not {id:?}"
+            "the annotation example.com/usb is VENDOR:PRODUCT, each of four hexadecimal digits, \
+             such as 046d:0825, and not {id}"
         )));
     };
     let source = format!("hostdev/source[vendor/@id='0x{vendor}'][product/@id='0x{product}']");
@@ -32,9 +43,14 @@ pub(crate) fn pci_device(vmi: &Vmi, domain: &mut Domain) -> Result {
         return Ok(());
     };
     let parts: Vec<&str> = address.split([':', '.']).collect();
-    let [host_domain, bus, slot, function] = parts[..] else {
+    let numbers = parts.iter().zip([4, 2, 2, 1]);
+    let numbers: Vec<String> = numbers
+        .filter_map(|(part, digits)| hex_number(part, digits))
+        .collect();
+    let ([host_domain, bus, slot, function], 4) = (&numbers[..], parts.len()) else {
         return Err(veto(format!(
-            "example.com/pci is DOMAIN:BUS:SLOT.FUNCTION, not {address:?}"
+            "the annotation example.com/pci is DOMAIN:BUS:SLOT.FUNCTION, of four, two, two and one \
+             hexadecimal digits, such as 0000:3b:00.0, and not {address}"
         )));
     };
     let path = format!(

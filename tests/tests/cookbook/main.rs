@@ -17,7 +17,7 @@ use domain_xml::{Document, PathPattern, diff};
 use hook_host::policy::permission::{Checker, Permission};
 use hooks_sdk::host::native;
 use hooks_sdk::{CloudInit, Domain, Result, Vmi};
-use serde_json::json;
+use serde_json::{Value, json};
 use tests::binaries::workspace;
 use tests::install_hooks;
 use tests::not_tested::{Missing, not_tested};
@@ -121,8 +121,13 @@ fn vmi() -> Vmi {
 }
 
 /// The same, with a recipe's name for modules that have them all.
-fn vmi_json(recipe: &str) -> serde_json::Value {
-    let annotations = json!({
+fn vmi_json(recipe: &str) -> Value {
+    vmi_with(recipe, "recipe", recipe)
+}
+
+/// The same, with another value of an annotation.
+fn vmi_with(recipe: &str, annotation: &str, value: &str) -> Value {
+    let mut annotations = json!({
         "example.com/usb": "046d:0825",
         "example.com/pci": "0000:3b:00.0",
         "example.com/shared-memory": "between-vms",
@@ -130,6 +135,7 @@ fn vmi_json(recipe: &str) -> serde_json::Value {
         "example.com/ops-key": "ssh-ed25519 AAAA ops",
         "recipe": recipe,
     });
+    annotations[annotation] = value.into();
     json!({
         "metadata": {"name": "vm", "namespace": "ns", "uid": "6b3e", "annotations": annotations},
         "spec": {"domain": {
@@ -194,6 +200,89 @@ fn changed(recipe: &DomainRecipe, xml: &str) -> String {
     let mut domain = Domain::parse(xml).unwrap();
     (recipe.run)(&vmi(), &mut domain).unwrap_or_else(|error| panic!("{}: {error}", recipe.name));
     domain.render()
+}
+
+/// A recipe, its annotation, the form that a refusal names, and values that are refused.
+struct NumbersOfDevice {
+    recipe: &'static str,
+    annotation: &'static str,
+    form: &'static str,
+    wrong: &'static [&'static str],
+    /// Other ways to write the value of [`vmi_json`].
+    right: &'static [&'static str],
+}
+
+const NUMBERS_OF_DEVICES: &[NumbersOfDevice] = &[
+    NumbersOfDevice {
+        recipe: "usb_device",
+        annotation: "example.com/usb",
+        form: "VENDOR:PRODUCT",
+        wrong: &[
+            "",
+            ":",
+            "046d",
+            "46d:0825",
+            "046d:08255",
+            "046g:0825",
+            "046d:0x",
+            "0x046d0825",
+            "046d:0825:",
+            " 046d:0825",
+            "046d:'/><",
+            "046d:08\u{e9}",
+        ],
+        right: &["0x046d:0x0825", "046d:0x0825", "046D:0825"],
+    },
+    NumbersOfDevice {
+        recipe: "pci_device",
+        annotation: "example.com/pci",
+        form: "DOMAIN:BUS:SLOT.FUNCTION",
+        wrong: &[
+            "",
+            "3b:00.0",
+            "0000:3b:00",
+            "0000:3b:00.",
+            "0000:3b:00.00",
+            "0000:3b:0g.0",
+            "0000:3b:00.0.0",
+            "0000:3b:00.'",
+        ],
+        right: &["0000:3B:00.0"],
+    },
+];
+
+/// The texts are those of the recipes in other languages.
+fn refused_numbers(numbers: &NumbersOfDevice, said: &str, value: &str) {
+    let NumbersOfDevice {
+        annotation, form, ..
+    } = numbers;
+    let begin = format!("the annotation {annotation} is {form}, ");
+    let is_said = said.starts_with(&begin) && said.ends_with(&format!(", and not {value}"));
+    assert!(is_said && said.contains("hexadecimal digits"), "{said}");
+}
+
+#[test]
+fn numbers_of_devices_are_hexadecimal() {
+    for numbers in NUMBERS_OF_DEVICES {
+        let recipe = DOMAIN_RECIPES
+            .iter()
+            .find(|recipe| recipe.name == numbers.recipe);
+        let recipe = recipe.unwrap();
+        let run = |value: &str| {
+            let vmi = vmi_with("", numbers.annotation, value).to_string();
+            let mut edited = Domain::parse(domain()).unwrap();
+            (recipe.run)(&Vmi::new(vmi), &mut edited).map(|()| edited.render())
+        };
+        for value in numbers.wrong {
+            let error = run(value).unwrap_err();
+            assert!(error.is_veto(), "{value:?}: {error}");
+            refused_numbers(numbers, &error.to_string(), value);
+        }
+        for value in numbers.right {
+            let edited = run(value).unwrap_or_else(|error| panic!("{value}: {error}"));
+            assert_eq!(edited, changed(recipe, &domain()), "{value}");
+        }
+    }
 }
 
 #[test]

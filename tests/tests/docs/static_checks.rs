@@ -65,9 +65,6 @@ pub(crate) fn check_block(at: &str, role: &str, script: &str, session: &mut DocS
             ("install", "rustup") => targets(&at, rest),
             ("install", "cargo") => installs(&at, rest),
             ("install", "cd") => {}
-            ("install", "clang") => sources(&at, rest, session),
-            // Its verb and flags are checked with those of all pages.
-            ("install", "virt-hook") => {}
             // They put files into their places.
             ("install", "cp" | "install" | "mkdir") => {}
             ("install", "systemctl") => units(&at, rest),
@@ -264,11 +261,4 @@ fn installs(at: &str, words: &[String]) {
     let path = words.iter().skip_while(|word| *word != "--path").nth(1);
     let main = workspace().join(path.unwrap()).join("src/main.rs");
     assert!(words[0] == "install" && main.is_file(), "{at}");
-}
-
-/// Checks that the source file exists.
-fn sources(at: &str, words: &[String], session: &DocSession) {
-    for word in words.iter().filter(|word| word.ends_with(".c")) {
-        assert!(session.current_dir.join(word).is_file(), "{at}: {word}");
-    }
 }

@@ -75,6 +75,7 @@ impl CollectConfig {
             limits,
             compiler: self.compiler.clone(),
             artifacts_dir: Some(self.artifacts_dir.clone()),
+            functions_dir: None,
             precompiled_dirs: self.precompiled_dirs.clone(),
             host_name: self.host_name.clone(),
         })

@@ -36,11 +36,12 @@ use crate::invoke::ChainConfig;
 use crate::pod_facts::{PodFacts, PodFiles};
 use crate::policy::OperatorPolicy;
 use crate::record::Recorder;
+use crate::wasm::Loader;
 pub use collect_config::{CollectConfig, StandingHooks};
 use directory_watch::DirectoryWatch;
 pub use error::CollectError;
 use late_arrivals::LateArrivals;
-use list_hooks_directory::{HookId, ScanError};
+use list_hooks_directory::{HookFileKind, HookId, ScanError};
 use probe_hook::{PluginModules, Probe, ProbeResult};
 use readiness::{CountState, ProbeAttempt, Readiness};
 
@@ -93,6 +94,21 @@ pub async fn collect(config: CollectConfig) -> Result<Chain, CollectError> {
     }
     let late = move || late.log_once();
     Ok(Chain::new(hooks, chain_config, Some(Box::new(late))))
+}
+
+/// Asks the operator's policy, and each `hook.yaml`, whether the modules in the hooks directory may be compiled, and
+/// compiles none of them. The result loads them: it is for callers that compile modules before they collect them.
+pub async fn admit_modules(config: &CollectConfig) -> Result<Loader, CollectError> {
+    let operator = OperatorPolicy::read(&config.policy)?;
+    let listing = list_hooks_directory::scan(&config.hooks_dir).map_err(scan_error)?;
+    let loader = config.loader(operator.as_ref());
+    let probe = Probe::new(config, loader.clone(), operator);
+    let modules = listing.hooks.iter();
+    for module in modules.filter(|file| file.kind == HookFileKind::Module) {
+        let admitted = probe.admit(&module.id).await;
+        admitted.map_err(CollectError::Unusable)?;
+    }
+    Ok(loader)
 }
 
 /// The counted hooks, if there are any.

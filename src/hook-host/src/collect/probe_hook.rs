@@ -130,18 +130,46 @@ impl Probe {
         }
     }
 
+    /// Asks `hook.yaml` and the operator's policy whether a module may be compiled. The error is the refusal.
+    pub(super) async fn admit(&self, id: &HookId) -> Result<(), String> {
+        let path = hook_path(&self.hooks_dir, id);
+        let opened = self.open(id);
+        let (file, yaml) = opened.map_err(|error| format!("{}: {error}", path.display()))?;
+        let yaml = yaml.map_err(|error| error.to_string())?;
+        let yaml = yaml.as_ref();
+        self.unknown_versions(id, yaml)?;
+        if self.policy.operator.is_none() && yaml.and_then(HookYaml::pin).is_none() {
+            return Ok(());
+        }
+        let snapshot = self.loader.snapshot(&file, &path).await;
+        let snapshot = snapshot.map_err(|error| printable(&error.to_string(), MAX_MESSAGE))?;
+        let admitted = self.admit_snapshot(id, &path, &snapshot, yaml).await;
+        admitted.map(drop)
+    }
+
     /// Refuses a hook that requires other versions than those around it.
     fn require(&self, id: &HookId, yaml: Option<&HookYaml>) -> Result<(), String> {
-        let Some(yaml) = yaml else { return Ok(()) };
-        let required = yaml.require(&wasm::package_version(), &self.policy.versions);
-        for unknown in required.map_err(|error| format!("hook {id}: {error}"))? {
+        for unknown in self.unknown_versions(id, yaml)? {
             tracing::warn!(hook = %id, "{unknown}");
         }
         Ok(())
     }
 
-    /// Loads a module. The operator's policy is asked before the module is compiled or run, because "may not run"
-    /// covers both; the bytes that it is asked about are those that are compiled.
+    /// The versions that the hook requires and that are not known here. The error is that others are required.
+    fn unknown_versions(
+        &self,
+        id: &HookId,
+        yaml: Option<&HookYaml>,
+    ) -> Result<Vec<String>, String> {
+        let Some(yaml) = yaml else {
+            return Ok(Vec::new());
+        };
+        let required = yaml.require(&wasm::package_version(), &self.policy.versions);
+        required.map_err(|error| format!("hook {id}: {error}"))
+    }
+
+    /// Loads a module. The operator's policy is asked before the module's content is read as WebAssembly, compiled or
+    /// run, because "may not run" covers all of them; the bytes that it is asked about are those that are compiled.
     async fn load(
         &self,
         id: &HookId,
@@ -158,19 +186,33 @@ impl Probe {
             return Ok((module, ModuleSignature::default()));
         }
         let snapshot = self.loader.snapshot(file, path).await.map_err(failed)?;
-        let signature = self.signature(id, path, &snapshot).await;
+        let admitted = self.admit_snapshot(id, path, &snapshot, yaml).await;
+        let signature = admitted.map_err(ProbeResult::Flawed)?;
+        let loading = self
+            .loader
+            .load_snapshot(&snapshot, path, &id.directory, pin);
+        Ok((loading.await.map_err(failed)?, signature))
+    }
+
+    /// The signature of a module that may be compiled. The error is the refusal.
+    async fn admit_snapshot(
+        &self,
+        id: &HookId,
+        path: &Path,
+        snapshot: &ModuleSnapshot,
+        yaml: Option<&HookYaml>,
+    ) -> Result<ModuleSignature, String> {
+        let signature = self.signature(id, path, snapshot).await;
         let identity = ModuleIdentity {
             digest: snapshot.digest(),
             namespace: &self.policy.namespace,
             signature: &signature,
             description: &Description::default(),
         };
-        admit(identity, yaml, self.policy.operator.as_ref())
-            .map_err(|error| ProbeResult::Flawed(format!("hook {id}: {error}")))?;
-        let loading = self
-            .loader
-            .load_snapshot(&snapshot, path, &id.directory, pin);
-        Ok((loading.await.map_err(failed)?, signature))
+        match admit(identity, yaml, self.policy.operator.as_ref()) {
+            Ok(()) => Ok(signature),
+            Err(error) => Err(format!("hook {id}: {error}")),
+        }
     }
 
     /// Verifies the module's signature if the operator's policy asks for one.

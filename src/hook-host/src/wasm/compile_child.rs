@@ -4,13 +4,16 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
+use wasmtime::Engine;
 
 use super::COMPILE_ARG;
 use super::compile_child_confinement::{Missing, confine};
-use super::engine_config::{EngineRole, TargetMachine, engine};
+use super::engine_config::{EngineRole, TargetMachine, engine, engine_with};
+use super::function_codes::{FunctionCodes, FunctionFiles};
 
 /// The limits of a compile child, passed as command-line arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,18 +67,26 @@ pub fn compile_child() -> Option<ExitCode> {
     })
 }
 
-fn run(arguments: impl Iterator<Item = OsString>) -> Result<ChildReport, String> {
-    let limits = ChildLimits::decode(arguments)
+fn run(mut arguments: impl Iterator<Item = OsString>) -> Result<ChildReport, String> {
+    let limits = ChildLimits::decode(&mut arguments)
         .ok_or_else(|| "compiling is not a command for people: wrong arguments".to_owned())?;
     apply_limits(limits).map_err(|error| format!("its limits could not be set: {error}"))?;
     // Nothing can be opened later.
     let status = File::open("/proc/self/status").ok();
+    let functions = FunctionFiles::decode(arguments).and_then(|files| files.open().ok());
     let unconfined = confine();
     let module = read(limits.module).map_err(|error| format!("it could not be read: {error}"))?;
-    let artifact = compile(&module, limits.machine)?;
+    let codes = functions.as_ref().map(|files| Arc::new(files.read()));
+    let artifact = match &codes {
+        Some(codes) => compile_with(Arc::clone(codes), &module, limits.machine)?,
+        None => compile(&module, limits.machine)?,
+    };
     let written = io::stdout().write_all(&artifact);
     if let Err(error) = written.and_then(|()| io::stdout().flush()) {
         return Ok(ChildReport::NotWritten(error.to_string()));
+    }
+    if let (Some(files), Some(codes)) = (&functions, &codes) {
+        files.write(codes);
     }
     Ok(ChildReport::Compiled {
         peak_memory: status.and_then(peak_memory),
@@ -85,10 +96,21 @@ fn run(arguments: impl Iterator<Item = OsString>) -> Result<ChildReport, String>
 
 /// Compiles a module to machine code. The error is the compiler's message.
 pub(super) fn compile(module: &[u8], machine: TargetMachine) -> Result<Vec<u8>, String> {
-    let engine = engine(EngineRole::Compile(machine)).map_err(|error| format!("{error:#}"))?;
-    engine
-        .precompile_component(module)
-        .map_err(|error| format!("{error:#}"))
+    precompile(engine(EngineRole::Compile(machine)), module)
+}
+
+/// The same, with the code of functions that are known.
+fn compile_with(
+    codes: Arc<FunctionCodes>,
+    module: &[u8],
+    machine: TargetMachine,
+) -> Result<Vec<u8>, String> {
+    precompile(engine_with(codes, machine), module)
+}
+
+fn precompile(engine: wasmtime::Result<Engine>, module: &[u8]) -> Result<Vec<u8>, String> {
+    let compiled = engine.and_then(|engine| engine.precompile_component(module));
+    compiled.map_err(|error| format!("{error:#}"))
 }
 
 fn peak_memory(mut file: File) -> Option<u64> {
@@ -143,7 +165,7 @@ impl ChildLimits {
         [self.memory, self.seconds, self.module, portable].map(|number| number.to_string())
     }
 
-    fn decode(mut arguments: impl Iterator<Item = OsString>) -> Option<Self> {
+    fn decode(arguments: &mut impl Iterator<Item = OsString>) -> Option<Self> {
         let mut next = || arguments.next()?.to_str()?.parse::<u64>().ok();
         Some(Self {
             memory: next()?,
@@ -154,5 +176,41 @@ impl ChildLimits {
                 _ => TargetMachine::Any,
             },
         })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// A module of so many functions, with some data.
+    fn module(data: &str, functions: u32) -> Vec<u8> {
+        let function = |number| {
+            format!("(func (param i32) (result i32) local.get 0 i32.const {number} i32.mul)")
+        };
+        let functions: String = (0..functions).map(function).collect();
+        let module = format!("(memory 1) (data (i32.const 0) \"{data}\") {functions}");
+        wat::parse_str(format!("(component (core module {module}))")).unwrap()
+    }
+
+    /// What the next compilation knows, and how many functions were known and how many were compiled.
+    fn compiled(codes: FunctionCodes, module: &[u8]) -> (FunctionCodes, usize, usize) {
+        let codes = Arc::new(codes);
+        let artifact = compile_with(Arc::clone(&codes), module, TargetMachine::This).unwrap();
+        assert!(artifact == compile(module, TargetMachine::This).unwrap());
+        let (known, new) = codes.known_and_new();
+        (codes.reread(), known, new)
+    }
+
+    /// Cranelift does not name every function alike each time, which costs a compilation of it.
+    #[test]
+    fn of_another_build_mostly_what_changed_is_compiled() {
+        let (codes, known, new) = compiled(FunctionCodes::default(), &module("a", 100));
+        assert!(known == 0 && new >= 100, "{known} {new}");
+        let (codes, known, new) = compiled(codes, &module("other data", 100));
+        assert!(known > new, "{known} {new}");
+        let (_, known, new) = compiled(codes, &module("a", 150));
+        assert!(known > new && new >= 50, "{known} {new}");
     }
 }

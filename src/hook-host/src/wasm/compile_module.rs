@@ -14,6 +14,7 @@ use tokio::net::unix::pipe;
 
 use super::compile_child::{self, ChildLimits, ChildReport};
 use super::engine_config::TargetMachine;
+use super::function_codes::FunctionFiles;
 use super::{COMPILE_ARG, Compiler};
 use crate::Limits;
 
@@ -78,6 +79,8 @@ pub(super) struct CompileJob<'a> {
     pub(super) module: &'a File,
     pub(super) artifact: &'a File,
     pub(super) machine: TargetMachine,
+    /// What a compile child keeps the code of functions in.
+    pub(super) functions: Option<&'a FunctionFiles>,
 }
 
 /// Compiles a module within `limits`.
@@ -158,6 +161,7 @@ fn start(program: &Path, job: CompileJob<'_>, limits: &Limits) -> io::Result<Chi
     let child = Command::new(program)
         .arg(COMPILE_ARG)
         .args(child_limits.encode())
+        .args(job.functions.iter().flat_map(|files| files.encode()))
         .env_clear()
         .env("RAYON_NUM_THREADS", threads.to_string())
         .current_dir("/")

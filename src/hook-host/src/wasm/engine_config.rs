@@ -1,6 +1,10 @@
 //! The wasmtime engine's configuration.
 
+use std::sync::Arc;
+
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, Strategy};
+
+use super::function_codes::FunctionCodes;
 
 /// Whether an engine compiles, or only runs code that another one compiled.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,6 +25,20 @@ pub(super) enum TargetMachine {
 /// Creates an engine. Both roles share every setting that shapes machine code, so that the running
 /// engine loads what the compiling engine wrote; wasmtime checks this at each load.
 pub(super) fn engine(role: EngineRole) -> wasmtime::Result<Engine> {
+    Engine::new(&config(role)?)
+}
+
+/// An engine that compiles for this machine, and takes the code of functions that are known from `codes`. The code is the same.
+pub(super) fn engine_with(
+    codes: Arc<FunctionCodes>,
+    machine: TargetMachine,
+) -> wasmtime::Result<Engine> {
+    let mut config = config(EngineRole::Compile(machine))?;
+    config.enable_incremental_compilation(codes)?;
+    Engine::new(&config)
+}
+
+fn config(role: EngineRole) -> wasmtime::Result<Config> {
     let mut config = Config::new();
     config
         .wasm_component_model(true)
@@ -48,5 +66,5 @@ pub(super) fn engine(role: EngineRole) -> wasmtime::Result<Engine> {
     } else {
         config.enable_compiler(false);
     }
-    Engine::new(&config)
+    Ok(config)
 }

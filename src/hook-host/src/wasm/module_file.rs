@@ -23,6 +23,32 @@ pub(super) struct ModuleFile<'a> {
 }
 
 impl<'a> ModuleFile<'a> {
+    /// The file, if it is a regular one of a module's size. Its content is not looked at.
+    pub(super) fn sized(file: &'a File, path: &'a Path, limit: u64) -> Result<Self, LoadError> {
+        let metadata = file.metadata().map_err(|source| LoadError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let source = Self {
+            file,
+            path,
+            size: metadata.len(),
+            pin: None,
+            sealed: None,
+        };
+        if !metadata.is_file() {
+            return Err(source.flawed(Flaw::NoFile));
+        }
+        if source.size > limit {
+            return Err(LoadError::TooLarge {
+                path: path.to_owned(),
+                size: source.size,
+                limit,
+            });
+        }
+        Ok(source)
+    }
+
     /// The file, if it has a module's size and head.
     pub(super) fn checked(
         file: &'a File,
@@ -30,36 +56,23 @@ impl<'a> ModuleFile<'a> {
         pin: Option<&'a DigestPin>,
         limit: u64,
     ) -> Result<Self, LoadError> {
-        let read = |source| LoadError::Read {
+        let source = Self::sized(file, path, limit)?;
+        let inspected = checks_before_compile::inspect(file, source.size);
+        let flaw = inspected.map_err(|source| LoadError::Read {
             path: path.to_owned(),
             source,
-        };
-        let flawed = |size, flaw| LoadError::Flawed {
-            path: path.to_owned(),
-            size,
+        })?;
+        match flaw {
+            Some(flaw) => Err(source.flawed(flaw)),
+            None => Ok(Self { pin, ..source }),
+        }
+    }
+
+    fn flawed(&self, flaw: Flaw) -> LoadError {
+        LoadError::Flawed {
+            path: self.path.to_owned(),
+            size: self.size,
             flaw,
-        };
-        let metadata = file.metadata().map_err(read)?;
-        let size = metadata.len();
-        if !metadata.is_file() {
-            return Err(flawed(size, Flaw::NoFile));
-        }
-        if size > limit {
-            return Err(LoadError::TooLarge {
-                path: path.to_owned(),
-                size,
-                limit,
-            });
-        }
-        match checks_before_compile::inspect(file, size).map_err(read)? {
-            Some(flaw) => Err(flawed(size, flaw)),
-            None => Ok(Self {
-                file,
-                path,
-                size,
-                pin,
-                sealed: None,
-            }),
         }
     }
 

@@ -17,6 +17,7 @@ use super::compile_module::{self, CompileError, CompileJob};
 use super::engine_config::{self, EngineRole, TargetMachine};
 use super::epoch_thread::EpochTicker;
 use super::error::LoadError;
+use super::function_codes::FunctionFiles;
 use super::guest_call;
 use super::loaded_module::{CodeOrigin, Module, ModuleInfo};
 use super::module_file::ModuleFile;
@@ -39,6 +40,9 @@ pub struct LoadOptions {
     /// The directory of compiled modules: created with mode 0700, refused if other users can write
     /// there. `None`: compiled modules are not kept.
     pub artifacts_dir: Option<PathBuf>,
+    /// Where a compile child keeps the code of functions for the next compilation of the same module file, in
+    /// [`functions_file`](super::functions_file): for the machines of authors. A directory like that of artifacts.
+    pub functions_dir: Option<PathBuf>,
     /// Directories of the image with artifacts that [`precompile`](super::precompile) wrote, in
     /// order. An artifact is skipped with a log line unless it is as well protected as the image's
     /// programs (owned by root, writable by root only, on the program's mount) and matches.
@@ -53,6 +57,7 @@ impl Default for LoadOptions {
             limits: Limits::default(),
             compiler: Compiler::InProcess,
             artifacts_dir: None,
+            functions_dir: None,
             precompiled_dirs: Vec::new(),
             host_name: concat!("hook-host/", env!("CARGO_PKG_VERSION")).to_owned(),
         }
@@ -96,10 +101,21 @@ impl Loader {
     pub(super) fn for_any_machine(options: LoadOptions, dir: &Path) -> Self {
         let options = LoadOptions {
             artifacts_dir: Some(dir.to_owned()),
+            functions_dir: None,
             precompiled_dirs: Vec::new(),
             ..options
         };
         Self::with(options, TargetMachine::Any)
+    }
+
+    /// The same loader, with a [`LoadOptions::functions_dir`].
+    #[must_use]
+    pub fn with_functions_dir(&self, dir: PathBuf) -> Self {
+        let options = LoadOptions {
+            functions_dir: Some(dir),
+            ..self.0.options.clone()
+        };
+        Self::with(options, self.0.machine)
     }
 
     fn with(options: LoadOptions, machine: TargetMachine) -> Self {
@@ -147,13 +163,13 @@ impl Loader {
         self.load_module(&source, name).await
     }
 
-    /// Copies a module file, if it has a module's size and head, for [`Loader::load_snapshot`].
+    /// Copies a module file, if it has a module's size, for [`Loader::load_snapshot`].
     pub(crate) async fn snapshot(
         &self,
         file: &File,
         path: &Path,
     ) -> Result<ModuleSnapshot, LoadError> {
-        let source = ModuleFile::checked(file, path, None, self.max_size())?;
+        let source = ModuleFile::sized(file, path, self.max_size())?;
         source.snapshot(self.max_size()).await
     }
 
@@ -261,10 +277,12 @@ impl Loader {
         let options = &self.0.options;
         let snapshot = source.snapshot(self.max_size()).await?;
         source.is_pinned(snapshot.digest())?;
+        let functions = self.function_files(source.path);
         let job = CompileJob {
             module: snapshot.file(),
             artifact: &partial.file,
             machine: self.0.machine,
+            functions: functions.as_ref(),
         };
         let started = Instant::now();
         let compiling = async {
@@ -273,6 +291,11 @@ impl Loader {
         };
         let ((compiled, took), load_context) =
             tokio::join!(compiling, self.load_context(source.path));
+        match (&functions, &compiled) {
+            (Some(files), Ok(_)) => log_not_kept(source.path, files.commit()),
+            (Some(files), Err(_)) => files.discard(),
+            (None, _) => {}
+        }
         let compiled = compiled.map_err(|error| LoadError::Compile {
             path: source.path.to_owned(),
             size: source.size,
@@ -294,6 +317,14 @@ impl Loader {
             component,
             code,
         })
+    }
+
+    fn function_files(&self, module: &Path) -> Option<FunctionFiles> {
+        let dir = self.0.options.functions_dir.as_ref()?;
+        let files = FunctionFiles::of(dir, module);
+        files
+            .inspect_err(|error| log_not_kept(module, Err(error)))
+            .ok()
     }
 
     /// The path of the artifact of a module that this loader compiled.
@@ -337,6 +368,13 @@ impl LoadContext {
             host: Arc::new(host),
             linker,
         })
+    }
+}
+
+/// Without its functions, the next build of a module takes longer to compile, and that is all.
+fn log_not_kept(module: &Path, kept: Result<(), impl std::fmt::Display>) {
+    if let Err(reason) = kept {
+        tracing::info!(module = %module.display(), %reason, "the code of its functions is not kept");
     }
 }
 

@@ -13,7 +13,7 @@ use super::percentiles::Times;
 use crate::exit_codes::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource};
 use crate::interactive_compile;
-use crate::module_chain::{self, HookOptions};
+use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_files::{self, HookModule};
 use crate::tokio_runtime::runtime;
 
@@ -142,7 +142,7 @@ impl Bench {
         let options = HookOptions {
             policy: PolicySource::File(self.policy.clone()),
             namespace: self.input.invocation.namespace.clone(),
-            artifacts: Some(self.temp_dir.path().join(COLD)),
+            code: ModuleCode::Compiled(self.temp_dir.path().join(COLD)),
             ..HookOptions::default()
         };
         let chain = module_chain::collect(&self.found, self.temp_dir.path(), options);

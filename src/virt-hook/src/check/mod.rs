@@ -27,7 +27,7 @@ use crate::inputs::PodFacts;
 use crate::inspect::ModuleReport;
 use crate::interactive_compile;
 use crate::known_versions::KnownVersions;
-use crate::module_chain::{self, HookOptions};
+use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_files;
 use crate::output::{Report, Style};
 use crate::tokio_runtime::runtime;
@@ -128,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CheckReport, Failure> {
     let policy = arguments.policy.as_deref();
     let options = HookOptions {
         namespace: namespace(arguments, &samples)?,
-        artifacts: Some(kept),
+        code: ModuleCode::Compiled(kept),
         pod: PodFacts::of_file(arguments.pod.as_deref()),
         ..HookOptions::default()
     };

@@ -12,7 +12,7 @@ use super::sidecar_shim_script::Script;
 use super::vmi_comparison::Outcome;
 use crate::exit_codes::Failure;
 use crate::inputs::VmiInput;
-use crate::module_chain::{self, HookOptions};
+use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_files::{self, HookModule};
 use crate::simulated_pod::Hooks;
 use crate::tokio_runtime::runtime;
@@ -106,7 +106,7 @@ impl ComparedHook {
             Self::Hooks(hooks) => run(hooks, input, points),
             Self::Namespaced(hooks) => match hooks.of(&input.invocation.namespace)? {
                 Ok(hooks) => run(hooks, input, points),
-                Err(refusal) => Ok(Outcome::Refused(refusal.clone())),
+                Err(refusal) => Ok(Outcome::NotRun(refusal.clone())),
             },
             Self::Script(script) => script.run(input),
             Self::Nothing => Ok(Outcome::unchanged(input)),
@@ -152,7 +152,7 @@ impl NamespacedHooks {
         let options = HookOptions {
             policy: self.policy.clone(),
             namespace: namespace.to_owned(),
-            artifacts: Some(self.compiled.clone()),
+            code: ModuleCode::Compiled(self.compiled.clone()),
             ..HookOptions::default()
         };
         Hooks::collect(&self.found, options)

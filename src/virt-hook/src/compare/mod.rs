@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 
-use crate::exit_codes::Failure;
+use crate::exit_codes::{Failure, NOT_COMPARED, REFUSED};
 use crate::inputs::NamedVmi;
 use crate::output::{Plain, Report, Style, changes};
 use compared_hook::ComparedHook;
@@ -24,7 +24,8 @@ pub(crate) const HELP: &str = "\
 With --original: whether a port does what its original does. The original is a module, a script as
 KubeVirt's sidecar-shim runs it (`SCRIPT --vmi JSON --domain XML`), or the socket of a running hook
 sidecar. Compared is the content of the XML, not its notation, and the cloud-init documents (a script
-has none). Two refusals are the same, whatever their words.
+has none). Two refusals are the same, whatever their words; but not if neither side ran: a script
+that prints nothing and ends with 2, 126 or 127, and a module that the policy does not let run.
 
 Without --original: what the hooks change, VMI by VMI, before they are rolled out.
 
@@ -39,7 +40,8 @@ Exit codes:
   0  the same effect on every VMI; without --original, no hook refused or failed
   1  another effect; standard output shows the difference
   2  the command line, or a file that it names, cannot be used
-  3  this machine could not do it";
+  3  this machine could not do it
+  4  neither side ran on some of the VMIs, and on the others the effect is the same";
 
 /// What `compare` is given.
 #[derive(Debug, Args)]
@@ -68,6 +70,8 @@ pub(crate) struct CompareReport {
     vmis: usize,
     same: usize,
     different: usize,
+    /// VMIs on which neither side ran.
+    not_run: usize,
     /// VMIs with the same difference; what differs least often comes last.
     groups: Vec<Group>,
     #[serde(skip)]
@@ -127,9 +131,15 @@ impl CompareReport {
             vmis: count(&|_| true),
             same: count(&|effect| effect.verdict == Verdict::Same),
             different: count(&|effect| effect.verdict == Verdict::Different),
+            not_run: count(&|effect| effect.verdict == Verdict::NotRun),
             groups,
             is_preview,
         }
+    }
+
+    /// VMIs that only one side refuses, or that no hook is called for.
+    fn refused(&self) -> usize {
+        self.vmis - self.same - self.different - self.not_run
     }
 
     fn word(&self, verdict: Verdict, style: Style) -> String {
@@ -139,6 +149,7 @@ impl CompareReport {
             (Verdict::Different, false) => style.bad("DIFFERENT"),
             (Verdict::Different, true) => style.doubtful("changed"),
             (Verdict::Refused, _) => style.bad("REFUSED"),
+            (Verdict::NotRun, _) => style.bad("NOT RUN"),
         }
     }
 }
@@ -167,23 +178,38 @@ impl Report for CompareReport {
             false => ("same", "different"),
             true => ("unchanged", "changed"),
         };
-        let refused = self.vmis - self.same - self.different;
+        let not_run = match self.not_run {
+            0 => String::new(),
+            count => format!(", {count} not run"),
+        };
         text + &format!(
-            "\n{} VMIs: {} {same}, {} {different}, {refused} refused\n",
-            self.vmis, self.same, self.different
+            "\n{} VMIs: {} {same}, {} {different}, {} refused{not_run}\n",
+            self.vmis,
+            self.same,
+            self.different,
+            self.refused()
         )
     }
 
     fn complaint(&self) -> Option<String> {
-        let refused = self.vmis - self.same - self.different;
-        match self.is_preview {
-            false if self.same < self.vmis => Some(format!(
-                "the effect is not the same on {} of {} VMIs",
-                self.vmis - self.same,
-                self.vmis
+        let (vmis, refused, not_run) = (self.vmis, self.refused(), self.not_run);
+        match (self.is_preview, refused + self.different) {
+            (false, 0) if not_run > 0 => Some(format!(
+                "neither the original nor the hook ran on {not_run} of {vmis} VMIs: nothing was compared there"
             )),
-            true if refused > 0 => Some(format!("{refused} of {} VMIs would not start", self.vmis)),
-            _ => None,
+            (false, 0) => None,
+            (false, unequal) => Some(format!(
+                "the effect is not the same on {unequal} of {vmis} VMIs"
+            )),
+            (true, _) if refused > 0 => Some(format!("{refused} of {vmis} VMIs would not start")),
+            (true, _) => None,
+        }
+    }
+
+    fn negative_code(&self) -> u8 {
+        match self.refused() + self.different {
+            0 => NOT_COMPARED,
+            _ => REFUSED,
         }
     }
 }

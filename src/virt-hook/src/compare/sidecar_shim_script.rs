@@ -1,5 +1,6 @@
 //! A script as KubeVirt's sidecar-shim runs it: `SCRIPT --vmi JSON --domain XML`, the domain on standard output.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -20,6 +21,11 @@ use crate::tokio_runtime::runtime;
 const DEADLINE: Duration = Duration::from_secs(60);
 /// The most of standard error that is read, in bytes.
 const MAX_ERROR: usize = 64 << 10;
+/// How shells, and libraries that read a command line, end for a wrong use, and for a program that cannot be run or is
+/// not there.
+const NOT_RUN: [i32; 3] = [2, 126, 127];
+/// No program, and no `#!` at the beginning.
+const ENOEXEC: i32 = 8;
 
 /// A script at OnDefineDomain.
 pub(super) struct Script {
@@ -62,10 +68,26 @@ impl Script {
                 "{name} did not end within {DEADLINE:?}"
             ))),
             Ok(Ok(outcome)) => Ok(outcome),
-            Ok(Err(error)) => Err(Failure::machine(
-                anyhow::Error::new(error).context(format!("running {name}")),
-            )),
+            Ok(Err(error)) => Err(self.not_started(error)),
         }
+    }
+
+    /// Why the script does not start, and whose fault that is.
+    fn not_started(&self, error: std::io::Error) -> Failure {
+        let name = self.path.display();
+        let reason = match (error.kind(), error.raw_os_error()) {
+            (ErrorKind::NotFound, _) => "the interpreter that its first line names is not there",
+            (ErrorKind::PermissionDenied, _) => {
+                "it, or the interpreter that its first line names, may not be executed"
+            }
+            (_, Some(ENOEXEC)) => "it is no program, and has no first line such as #!/bin/sh",
+            _ => {
+                return Failure::machine(
+                    anyhow::Error::new(error).context(format!("running {name}")),
+                );
+            }
+        };
+        Failure::usage(anyhow!("{name} does not start: {reason}"))
     }
 
     async fn output(&self, input: &VmiInput) -> std::io::Result<Outcome> {
@@ -83,7 +105,12 @@ impl Script {
         let (stdout, stderr, status) = (stdout?, stderr?, status?);
         if !status.success() {
             let last = stderr.lines().next_back().unwrap_or_default();
-            return Ok(Outcome::Refused(format!("{status}: {last}")));
+            let reason = format!("{status}: {last}");
+            let is_not_run = status.code().is_some_and(|code| NOT_RUN.contains(&code));
+            return Ok(match is_not_run && stdout.is_empty() {
+                true => Outcome::NotRun(reason),
+                false => Outcome::Refused(reason),
+            });
         }
         Ok(match Document::parse(&stdout) {
             Ok(_) => Outcome::Made {

@@ -19,6 +19,8 @@ pub(super) enum Outcome {
     },
     /// It vetoes or fails: the VM would not start.
     Refused(String),
+    /// It failed before it looked at the domain, which tells nothing of its effect: the VM would not start either.
+    NotRun(String),
 }
 
 /// Whether both sides had the same effect.
@@ -29,6 +31,8 @@ pub(super) enum Verdict {
     Different,
     /// Only one side refuses the VMI, or conversion does.
     Refused,
+    /// Neither side looked at the domain.
+    NotRun,
 }
 
 /// The difference between two outcomes.
@@ -77,11 +81,31 @@ impl VmiComparison {
             (Outcome::Refused(_), Outcome::Refused(why)) => {
                 Self::new(Verdict::Same, Some(format!("both refuse it: {why}")))
             }
-            (Outcome::Refused(why), _) => {
+            (Outcome::NotRun(original), Outcome::NotRun(port)) => {
+                let reason = format!(
+                    "neither looked at the domain, the original: {original}; the hook: {port}"
+                );
+                Self::new(Verdict::NotRun, Some(reason))
+            }
+            (Outcome::NotRun(original), Outcome::Refused(port)) => {
+                let reason =
+                    format!("the original did not run: {original}; the hook refuses it: {port}");
+                Self::new(Verdict::Refused, Some(reason))
+            }
+            (Outcome::Refused(original), Outcome::NotRun(port)) => {
+                let reason =
+                    format!("the original refuses it: {original}; the hook did not run: {port}");
+                Self::new(Verdict::Refused, Some(reason))
+            }
+            (Outcome::Refused(why), Outcome::Made { .. }) => {
                 let reason = format!("only the original refuses it: {why}");
                 Self::new(Verdict::Refused, Some(reason))
             }
-            (_, Outcome::Refused(why)) => {
+            (Outcome::NotRun(why), Outcome::Made { .. }) => {
+                let reason = format!("the original did not run: {why}");
+                Self::new(Verdict::Refused, Some(reason))
+            }
+            (Outcome::Made { .. }, Outcome::Refused(why) | Outcome::NotRun(why)) => {
                 let reason = format!("the hook refuses it: {why}");
                 Self::new(Verdict::Refused, Some(reason))
             }
@@ -174,6 +198,49 @@ mod tests {
         let other = VmiComparison::between(&one, &made("<domain><a x='2'/><b/></domain>"));
         assert_eq!(other.verdict, Verdict::Different);
         assert_eq!(other.changes[0].path, "/domain/a/@x");
+    }
+
+    #[test]
+    fn sides_that_did_not_run_are_never_the_same() {
+        let (made, refused) = (made("<domain/>"), refused("no"));
+        let not_run = Outcome::NotRun("usage".to_owned());
+        for (original, port, verdict, reason) in [
+            (
+                &not_run,
+                &not_run,
+                Verdict::NotRun,
+                "the original: usage; the hook: usage",
+            ),
+            (
+                &not_run,
+                &refused,
+                Verdict::Refused,
+                "did not run: usage; the hook refuses it: no",
+            ),
+            (
+                &refused,
+                &not_run,
+                Verdict::Refused,
+                "refuses it: no; the hook did not run: usage",
+            ),
+            (
+                &not_run,
+                &made,
+                Verdict::Refused,
+                "the original did not run: usage",
+            ),
+            (
+                &made,
+                &not_run,
+                Verdict::Refused,
+                "the hook refuses it: usage",
+            ),
+        ] {
+            let effect = VmiComparison::between(original, port);
+            assert_eq!(effect.verdict, verdict, "{reason}");
+            let found = effect.reason.unwrap_or_default();
+            assert!(found.ends_with(reason), "{found}");
+        }
     }
 
     #[test]

@@ -52,6 +52,59 @@ fn what_was_compiled_is_found_by_the_modules_digest() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
+/// The functions of a module file that a later run is given.
+fn functions(desk: &Desk, module: &str) -> Option<String> {
+    let run = tempfile::tempdir_in(desk.place.path()).unwrap();
+    desk.cache.fetch_functions(Path::new(module), run.path());
+    fs::read_to_string(functions_file(run.path(), Path::new(module))).ok()
+}
+
+fn keep_functions(desk: &Desk, module: &str, codes: &str) {
+    let run = tempfile::tempdir_in(desk.place.path()).unwrap();
+    fs::write(functions_file(run.path(), Path::new(module)), codes).unwrap();
+    desk.cache.keep_functions(run.path());
+}
+
+#[test]
+fn each_module_file_has_the_functions_of_its_last_build() {
+    let desk = Desk::new(MAX_BYTES);
+    keep_functions(&desk, "/a.wasm", "first");
+    keep_functions(&desk, "/b.wasm", "other");
+    keep_functions(&desk, "/a.wasm", "second");
+    keep_functions(&desk, "/a.wasm", "second");
+    assert_eq!(functions(&desk, "/a.wasm").as_deref(), Some("second"));
+    assert_eq!(functions(&desk, "/b.wasm").as_deref(), Some("other"));
+    assert_eq!(functions(&desk, "/c.wasm"), None);
+    assert_eq!(desk.cache.entries().unwrap().len(), 2);
+    // They are no compiled module.
+    assert_eq!(desk.fetch("a"), None);
+}
+
+#[test]
+fn functions_that_are_damaged_or_that_others_may_change_are_not_used() {
+    let desk = Desk::new(MAX_BYTES);
+    keep_functions(&desk, "/a.wasm", "codes");
+    fs::write(desk.entry(), "poison").unwrap();
+    assert_eq!(functions(&desk, "/a.wasm"), None);
+    assert_eq!(desk.cache.entries().unwrap().len(), 0);
+    keep_functions(&desk, "/a.wasm", "codes");
+    fs::set_permissions(desk.entry(), Permissions::from_mode(0o620)).unwrap();
+    assert_eq!(functions(&desk, "/a.wasm"), None);
+    keep_functions(&desk, "/a.wasm", "codes");
+    let (entry, elsewhere) = (desk.entry(), desk.place.path().join("elsewhere"));
+    fs::rename(&entry, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &entry).unwrap();
+    assert_eq!(functions(&desk, "/a.wasm"), None);
+}
+
+#[test]
+fn functions_count_for_the_limit() {
+    let desk = Desk::new(8);
+    keep_functions(&desk, "/a.wasm", "12345");
+    keep_functions(&desk, "/b.wasm", "12345");
+    assert_eq!(desk.cache.entries().unwrap().len(), 1);
+}
+
 #[test]
 fn what_compiling_cost_is_kept() {
     let desk = Desk::new(MAX_BYTES);

@@ -3,6 +3,9 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
+/// More than a module of these tests has.
+const LIMIT: u64 = 1;
+
 fn layout(files: &[&str]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for file in files {
@@ -42,7 +45,7 @@ fn settings_that_are_no_file_of_their_directory_are_refused() {
         let [hook] = &find(&[root.path().join("a")]).unwrap()[..] else {
             panic!("one hook");
         };
-        let error = hook.lay_out(&root.path().join("laid")).unwrap_err();
+        let error = hook.lay_out(&root.path().join("laid"), LIMIT).unwrap_err();
         assert!(matches!(error, Failure::Usage(_)), "{error:?}");
         let text = error.to_string();
         assert!(text.contains(part), "{text}");
@@ -52,7 +55,7 @@ fn settings_that_are_no_file_of_their_directory_are_refused() {
     let root = layout(&["a/x.wasm", "a/..data/hook.yaml"]);
     symlink("..data/hook.yaml", root.path().join("a/hook.yaml")).unwrap();
     let hooks = find(&[root.path().join("a/x.wasm")]).unwrap();
-    hooks[0].lay_out(&root.path().join("laid")).unwrap();
+    hooks[0].lay_out(&root.path().join("laid"), LIMIT).unwrap();
     assert!(root.path().join("laid/x/hook.yaml").is_file());
 }
 
@@ -62,7 +65,7 @@ fn a_module_keeps_its_file_name() {
     let laid = root.path().join("laid");
     let paths = ["a", ".hidden.wasm", "other.bin"].map(|path| root.path().join(path));
     for hook in find(&paths).unwrap() {
-        hook.lay_out(&laid).unwrap();
+        hook.lay_out(&laid, LIMIT).unwrap();
     }
     for file in [
         "a/x-1.1.wasm",
@@ -75,10 +78,22 @@ fn a_module_keeps_its_file_name() {
 }
 
 #[test]
+fn a_module_that_is_too_large_is_not_copied() {
+    let root = layout(&["x.wasm"]);
+    fs::write(root.path().join("x.wasm"), "ab").unwrap();
+    let hooks = find(&[root.path().join("x.wasm")]).unwrap();
+    let error = hooks[0].lay_out(&root.path().join("laid"), LIMIT);
+    let error = error.unwrap_err();
+    assert!(matches!(error, Failure::Usage(_)), "{error:?}");
+    assert!(error.to_string().contains("2 bytes"), "{error}");
+    assert!(!root.path().join("laid").exists());
+}
+
+#[test]
 fn a_directory_that_cannot_be_written_is_the_machines_fault() {
     let root = layout(&["x.wasm", "file"]);
     let hooks = find(&[root.path().join("x.wasm")]).unwrap();
-    let error = hooks[0].lay_out(&root.path().join("file/laid"));
+    let error = hooks[0].lay_out(&root.path().join("file/laid"), LIMIT);
     let error = error.unwrap_err();
     assert!(matches!(error, Failure::Machine(_)), "{error:?}");
 }

@@ -38,9 +38,14 @@ pub(crate) trait Report: Serialize {
     /// The text for people; the last line feed is optional.
     fn text(&self, style: Style) -> String;
 
-    /// Why the result is negative (exit code 1); `None` if it is positive.
+    /// Why the result is negative; `None` if it is positive.
     fn complaint(&self) -> Option<String> {
         None
+    }
+
+    /// The exit code of a negative result.
+    fn negative_code(&self) -> u8 {
+        REFUSED
     }
 }
 
@@ -72,7 +77,7 @@ impl Screen {
             return Ok(ExitCode::SUCCESS);
         };
         say(&complaint);
-        Ok(ExitCode::from(REFUSED))
+        Ok(ExitCode::from(report.negative_code()))
     }
 
     /// Prints an error and returns the exit code.

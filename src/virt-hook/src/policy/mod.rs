@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::exit_codes::Failure;
 use crate::inspect::NarrowestPolicy;
 use crate::interactive_compile;
-use crate::module_chain::{self, HookOptions};
+use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_files::{self, HookModule};
 use crate::output::{Plain, Report, Style};
 use crate::tokio_runtime::runtime;
@@ -121,7 +121,7 @@ fn module_policy(
     let options = HookOptions {
         policy: PolicySource::File(arguments.policy.clone()),
         namespace: arguments.namespace.clone(),
-        artifacts: Some(compiled),
+        code: ModuleCode::Compiled(compiled),
         ..HookOptions::default()
     };
     let collected = runtime()?.block_on(module_chain::collect(

@@ -21,7 +21,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::cgroup_limits::CgroupLimits;
 use crate::exit_codes::Failure;
 use crate::inputs::PodFacts;
-use crate::module_chain::{self, HookOptions};
+use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_files::{self, HookModule};
 use crate::tokio_runtime::runtime;
 pub(crate) use arguments::{Arguments, HELP};
@@ -80,6 +80,7 @@ async fn until_told(
             ..PodConfig::default()
         }),
         versions: arguments.versions.with(UnknownVersion::Refuse),
+        code: ModuleCode::Compile,
         ..HookOptions::default()
     };
     let chain = tokio::select! {

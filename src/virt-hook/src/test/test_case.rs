@@ -12,7 +12,7 @@ use super::expected_files::Actual;
 use crate::cloud_init_documents;
 use crate::exit_codes::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource, input_file};
-use crate::module_chain::HookOptions;
+use crate::module_chain::{HookOptions, ModuleCode};
 use crate::module_files::HookModule;
 use crate::simulated_pod::{HookResults, Hooks};
 
@@ -131,7 +131,7 @@ impl Case {
             policy: source.given.policy(),
             pod: source.given.pod(),
             namespace: input.invocation.namespace.clone(),
-            artifacts: Some(compiled.to_owned()),
+            code: ModuleCode::Compiled(compiled.to_owned()),
             ..HookOptions::default()
         };
         let hooks = Hooks::collect(&self.with_settings(found), options)?;

@@ -408,6 +408,33 @@ async fn a_policy_on_the_command_line_holds() {
     served.ended(0).await;
 }
 
+/// What is no WebAssembly at all gets the policy's refusal, and a module that is one is not compiled.
+#[tokio::test]
+async fn a_refused_module_never_reaches_the_compiler() {
+    let pod = Pod::new();
+    let listed = "{digests: Listed, rules: [{digests: ['DIGEST']}]}";
+    let listed = listed.replace("DIGEST", &"0".repeat(64));
+    let garbage = pod.root().join("garbage.wasm");
+    fs::write(&garbage, "no WebAssembly").unwrap();
+    let example = example("smbios-hook");
+    for module in [&garbage, &example] {
+        let said = pod.serve(&[module], &["--policy", &listed]).ended(2).await;
+        let refused = said.contains("--policy:1:11: modules run only");
+        assert!(refused && !said.contains("was compiled"), "{said}");
+    }
+    // The owner's pin is asked as early.
+    let (own, module) = (pod.root().join("own"), pod.root().join("own/smbios.wasm"));
+    fs::create_dir(&own).unwrap();
+    fs::copy(example, &module).unwrap();
+    let pin = format!("sha256: '{}'\n", "0".repeat(64));
+    fs::write(own.join("hook.yaml"), pin).unwrap();
+    let said = pod.serve(&[&module], &[]).ended(2).await;
+    assert!(
+        said.contains("own/hook.yaml:1:9") && !said.contains("was compiled"),
+        "{said}"
+    );
+}
+
 #[tokio::test]
 async fn a_hooks_own_settings_go_with_it() {
     let pod = Pod::new();

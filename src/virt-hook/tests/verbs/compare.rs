@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::pod::Pod;
 use super::{VMI, smbios, text, virt_hook, vmi, write};
 
@@ -61,6 +63,91 @@ fn a_port_is_compared_with_a_script() {
     let unusable = compare(&plain);
     assert_eq!(unusable.code, 2);
     assert!(unusable.err.contains("not executable"), "{}", unusable.err);
+    let usage = compare(&script(place.path(), "usage", "echo usage >&2; exit 2"));
+    assert_eq!(usage.code, 1, "{}{}", usage.out, usage.err);
+    let reason = "the original did not run: exit status: 2: usage";
+    assert!(usage.out.contains(reason), "{}", usage.out);
+}
+
+#[test]
+fn a_script_that_does_not_start_cannot_be_compared() {
+    let place = tempfile::tempdir().unwrap();
+    let (port, vmi) = (smbios(), vmi(place.path()));
+    for (first_line, reason) in [
+        (
+            "#!/nonexistent/interpreter",
+            "first line names is not there",
+        ),
+        ("no first line", "no first line such as #!/bin/sh"),
+    ] {
+        let path = script(place.path(), "original", "");
+        fs::write(&path, first_line).unwrap();
+        let (port, original, vmi) = (text(&port), text(&path), text(&vmi));
+        let arguments = [
+            "compare",
+            "--hook",
+            port,
+            "--original",
+            original,
+            "--vmi",
+            vmi,
+        ];
+        let unusable = virt_hook(&arguments);
+        assert_eq!(unusable.code, 2, "{}{}", unusable.out, unusable.err);
+        let said = unusable.err;
+        assert!(
+            said.contains("does not start") && said.contains(reason),
+            "{said}"
+        );
+    }
+}
+
+/// A policy does not let the port run, and the original ends as for a wrong use.
+#[test]
+fn two_sides_that_do_not_run_are_not_the_same() {
+    let place = tempfile::tempdir().unwrap();
+    let (port, vmi) = (smbios(), vmi(place.path()));
+    let policy =
+        "allow: {paths: []}\nrules:\n- namespaces: [other]\n  allow: {paths: ['/domain/**']}\n";
+    let policy = write(place.path(), "policy.yaml", policy);
+    let compare = |original: &Path, more: &[&str]| {
+        let arguments = [
+            "compare",
+            "--hook",
+            text(&port),
+            "--original",
+            text(original),
+            "--vmi",
+            text(&vmi),
+            "--policy",
+            text(&policy),
+        ];
+        virt_hook(&[&arguments[..], more].concat())
+    };
+    for body in ["exit 2", "exit 126", "no-such-program-at-all"] {
+        let original = script(place.path(), "original", body);
+        let shown = compare(&original, &[]);
+        assert_eq!(shown.code, 4, "{body}: {}{}", shown.out, shown.err);
+        for part in [
+            "NOT RUN  ns/vm\n",
+            "0 same, 0 different, 0 refused, 1 not run",
+        ] {
+            assert!(shown.out.contains(part), "{body}: {}", shown.out);
+        }
+        let complaint = "neither the original nor the hook ran on 1 of 1 VMIs";
+        assert!(shown.err.contains(complaint), "{body}: {}", shown.err);
+    }
+    // The same module under the same policy.
+    let same_module = compare(&port, &["--json"]);
+    assert_eq!(same_module.code, 4, "{}", same_module.out);
+    let report: Value = serde_json::from_str(&same_module.out).unwrap();
+    assert_eq!(report["result"]["notRun"], 1);
+    assert_eq!(report["result"]["groups"][0]["verdict"], "notRun");
+    // One that refuses has looked at the domain.
+    let refusing = compare(&script(place.path(), "original", "exit 1"), &[]);
+    assert_eq!(refusing.code, 1, "{}{}", refusing.out, refusing.err);
+    let printing = compare(&script(place.path(), "original", "echo x; exit 2"), &[]);
+    assert_eq!(printing.code, 1, "{}{}", printing.out, printing.err);
 }
 
 #[tokio::test]

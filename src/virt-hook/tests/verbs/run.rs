@@ -57,6 +57,29 @@ fn run_takes_a_domain_and_a_policy() {
     assert!(refused.err.contains("policy.yaml:2:10"), "{}", refused.err);
 }
 
+/// What is no WebAssembly at all gets the policy's refusal.
+#[test]
+fn a_module_that_the_policy_refuses_never_reaches_the_compiler() {
+    let place = tempfile::tempdir().unwrap();
+    let module = write(place.path(), "garbage.wasm", "no WebAssembly");
+    let listed = format!(
+        "digests: Listed\nrules: [{{digests: ['{}']}}]\n",
+        "0".repeat(64)
+    );
+    let policy = write(place.path(), "policy.yaml", &listed);
+    let vmi = vmi(place.path());
+    for verb in [
+        &["run", text(&module)][..],
+        &["render", "--hook", text(&module)],
+    ] {
+        let rest = ["--vmi", text(&vmi), "--policy", text(&policy)];
+        let refused = virt_hook(&[verb, &rest].concat());
+        assert_eq!(refused.code, 2, "{}", refused.err);
+        let reason = "policy.yaml:1:10: modules run only";
+        assert!(refused.err.contains(reason), "{}", refused.err);
+    }
+}
+
 #[test]
 fn run_wants_to_know_where_and_tells_of_a_veto() {
     let temp_dir = tempfile::tempdir().unwrap();

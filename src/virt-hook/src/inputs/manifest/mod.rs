@@ -2,6 +2,7 @@
 
 mod known_fields;
 
+use hook_host::printable;
 use kubevirt_api::manifest_text::{self, SyntaxError};
 use kubevirt_api::vmi::{Vmi, VmiError};
 use serde_json::{Map, Value};
@@ -13,6 +14,11 @@ const LISTS: [&str; 3] = ["List", "VirtualMachineInstanceList", "VirtualMachineL
 const DEFAULT_NAMESPACE: &str = "default";
 /// The most unknown fields of one VMI that are named.
 const MAX_FIELDS: usize = 10;
+/// The most bytes of a text that is no manifest which an error shows.
+const MAX_SHOWN: usize = 40;
+/// How errors about a file without a VMI end.
+const WANTED: &str = "give the manifest of a VirtualMachineInstance or a VirtualMachine, in YAML or \
+    JSON, as kubectl get vmi NAME -o yaml prints it";
 
 /// A VMI of a manifest.
 #[derive(Debug)]
@@ -25,18 +31,16 @@ pub(crate) struct Manifest {
 /// Why a file has no VMI.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ManifestError {
-    #[error(
-        "it is empty: a manifest of a VirtualMachineInstance or a VirtualMachine belongs there"
-    )]
+    #[error("it is empty: {WANTED}")]
     Empty,
-    #[error(transparent)]
+    /// No parser of YAML reads it.
+    #[error("it is {0}: {WANTED}")]
+    OtherFormat(&'static str),
+    #[error("{0}: {WANTED}")]
     Syntax(#[from] SyntaxError),
-    #[error("it has no object, but {0}")]
-    NotAnObject(&'static str),
-    #[error(
-        "this is a {kind}, neither a VirtualMachineInstance nor a VirtualMachine: give what kubectl \
-         get vmi NAME -o yaml prints"
-    )]
+    #[error("it holds {0} and nothing else: {WANTED}")]
+    NotAnObject(String),
+    #[error("this is a {kind}, neither a VirtualMachineInstance nor a VirtualMachine: {WANTED}")]
     Kind { kind: String },
     #[error("the VirtualMachine's field {0} is missing")]
     Missing(&'static str),
@@ -68,6 +72,9 @@ impl ManifestError {
 
 /// Reads all VMIs of a manifest in JSON or YAML.
 pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Manifest>, ManifestError> {
+    if let Some(format) = other_format(bytes) {
+        return Err(ManifestError::OtherFormat(format));
+    }
     let documents = manifest_text::documents(bytes)?;
     match &documents[..] {
         [] => Err(ManifestError::Empty),
@@ -76,10 +83,23 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Manifest>, ManifestError> {
     }
 }
 
+/// The format of bytes that are mistaken for a manifest; `None` if they may be YAML or JSON.
+fn other_format(bytes: &[u8]) -> Option<&'static str> {
+    let start = bytes.trim_ascii_start();
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return Some("text in UTF-16, and only UTF-8 is read");
+    }
+    if bytes.contains(&0) || std::str::from_utf8(bytes).is_err() {
+        return Some("binary data");
+    }
+    // YAML's merge key begins with two.
+    (start.starts_with(b"<") && !start.starts_with(b"<<")).then_some("XML")
+}
+
 /// The VMIs of one object. `text` is the object's own text, if it is not part of another.
 fn vmis(object: &Value, text: Option<&[u8]>) -> Result<Vec<Manifest>, ManifestError> {
     let Value::Object(fields) = object else {
-        return Err(ManifestError::NotAnObject(type_of(object)));
+        return Err(ManifestError::NotAnObject(description(object)));
     };
     match kind(fields) {
         None | Some(VMI) => vmi(object, text).map(|manifest| vec![manifest]),
@@ -191,14 +211,19 @@ fn missing_memory(vmi: &Vmi) -> Option<String> {
     })
 }
 
-fn type_of(value: &Value) -> &'static str {
+/// What is there instead of an object.
+fn description(value: &Value) -> String {
     match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a truth value",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
+        Value::Null => "the value null".to_owned(),
+        Value::Bool(value) => format!("the truth value {value}"),
+        Value::Number(number) => format!("the number {number}"),
+        Value::String(text) => format!("the text \"{}\"", printable(text, MAX_SHOWN)),
+        Value::Array(list) => match list.len() {
+            0 => "an empty list".to_owned(),
+            1 => "a list of one value".to_owned(),
+            count => format!("a list of {count} values"),
+        },
+        Value::Object(_) => "an object".to_owned(),
     }
 }
 

@@ -105,6 +105,12 @@ fn all_items_of_a_list_are_found() {
         "{}",
         error(&pod)
     );
+    let number = format!("kind: List\nitems:\n{}\n- 7\n", item(VMI_TEXT));
+    let number = error(&number);
+    assert!(
+        number.starts_with("item 2: it holds the number 7 and nothing else"),
+        "{number}"
+    );
     assert_eq!(error("kind: List\nitems: []\n"), "the list has no items");
 }
 
@@ -113,10 +119,21 @@ fn what_is_no_vmi_is_told_what_it_is() {
     for (text, part) in [
         ("", "it is empty"),
         ("---\n", "it is empty"),
-        ("[]", "no object, but a list"),
-        ("text", "no object, but a text"),
+        ("[]", "it holds an empty list and nothing else: give"),
+        ("- a", "it holds a list of one value and nothing else: give"),
+        ("- a\n- b", "it holds a list of 2 values and nothing"),
+        ("text", "it holds the text \"text\" and nothing else: give"),
+        ("two\nlines", "it holds the text \"two lines\" and"),
+        ("42", "it holds the number 42 and"),
+        ("-1.5", "it holds the number -1.5 and"),
+        ("true", "it holds the truth value true and"),
+        ("~", "it is empty: give"),
+        ("<domain type='kvm'/>", "it is XML: give"),
+        ("\n <a>\n  b: c</a>", "it is XML: give"),
+        ("\0asm", "it is binary data: give"),
         ("kind: ConfigMap\n", "this is a ConfigMap, neither"),
         ("a: [b", "not valid YAML"),
+        ("Dear all: this\nis: no: manifest", "not valid YAML"),
         ("{\"a\": ", "not valid JSON"),
         (
             "kind: VirtualMachine\nmetadata: {name: vm}\n",
@@ -130,6 +147,19 @@ fn what_is_no_vmi_is_told_what_it_is() {
         let found = read(text.as_bytes()).unwrap_err();
         assert!(found.to_string().contains(part), "{text}: {found}");
         assert!(!found.is_refusal(), "{text}");
+        let wants = found
+            .to_string()
+            .contains("the manifest of a VirtualMachineInstance or");
+        assert!(
+            wants || text.starts_with("kind: VirtualMachine\n"),
+            "{found}"
+        );
+    }
+    let long = error(&"word ".repeat(100));
+    assert!(long.contains("... (459 more bytes)"), "{long}");
+    for bytes in [&[0xff, 0xfe, b'a', 0][..], b"a: \xff"] {
+        let found = read(bytes).unwrap_err().to_string();
+        assert!(found.starts_with("it is "), "{found}");
     }
     let nameless = read(b"spec: {domain: {}}\n").unwrap_err();
     assert!(nameless.is_refusal() && nameless.to_string().contains("metadata.name is missing"));

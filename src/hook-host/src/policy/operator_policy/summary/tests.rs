@@ -10,7 +10,7 @@ fn summary(text: &str) -> PolicySummary {
 
 #[test]
 fn a_rule_with_keys_names_them() {
-    let key = include_str!("../../../../sigstore-bundle/tests/bundles/key.pub");
+    let key = include_str!("../../../../../sigstore-bundle/tests/bundles/key.pub");
     let key = key.replace('\n', "\n    ");
     let text = format!(
         "rules:\n- namespaces: [infra]\n  keys:\n  - |\n    {key}\n  allow: {{dangerous: [DiskFormat]}}\n"
