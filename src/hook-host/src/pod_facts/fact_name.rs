@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::printable::is_printable;
+
 /// The longest name of a fact and the longest pattern, in bytes. A key of Kubernetes has at most 317.
 const MAX_BYTES: usize = 512;
 /// The kinds of facts, with the part that is named.
@@ -73,7 +75,7 @@ impl PodPattern {
         let mut rests = lists.iter().filter_map(|list| text.strip_prefix(list));
         let is_known = ["default-network", "network-info"].contains(&text)
             || rests.any(|rest| !rest.is_empty());
-        if is_known && !text.contains(char::is_control) {
+        if is_known && text.chars().all(is_printable) {
             return Ok(Self(text.to_owned()));
         }
         Err(format!(
