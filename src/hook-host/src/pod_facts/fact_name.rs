@@ -33,7 +33,7 @@ impl PodFact {
     pub(crate) fn checked(self) -> Result<Self, String> {
         self.check_length()?;
         let name = self.to_string();
-        match name.contains(|c: char| c.is_control() || c == '*') {
+        match name.contains(|c: char| !is_printable(c) || c == '*') {
             true => Err(format!("{name:?} is no name of a fact")),
             false => Ok(self),
         }
@@ -190,7 +190,14 @@ mod tests {
 
     #[test]
     fn keys_that_no_pattern_can_name_are_refused() {
-        for key in ["a\nb", "*", "\u{85}"] {
+        for key in [
+            "a\nb",
+            "*",
+            "\u{85}",
+            "a\u{202e}b",
+            "a\u{2028}b",
+            "a\u{200b}",
+        ] {
             assert!(PodFact::Annotation(key.to_owned()).checked().is_err());
         }
         assert!(PodFact::Label("a".repeat(513)).checked().is_err());
