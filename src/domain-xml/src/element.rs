@@ -126,6 +126,12 @@ impl Element {
         Some(self.attribute(name)?.value())
     }
 
+    /// The bytes of the start tag, which the search for an attribute reads.
+    #[must_use]
+    pub fn tag_bytes(&self) -> usize {
+        self.tag().len()
+    }
+
     /// Names and values of all attributes, in document order, namespace declarations included.
     pub fn attrs(&self) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
         self.attributes()
@@ -169,6 +175,15 @@ impl Element {
     /// The element's own character data, CDATA included, entities resolved; not its children's.
     pub fn text(&self) -> String {
         self.text_of(|_| true)
+    }
+
+    /// The bytes of [`Element::text`] as they are written.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let bytes = self.nodes().iter().map(|node| match node {
+            Node::Text(raw) | Node::CData(raw) => raw.as_str().len(),
+            Node::Element(_) | Node::Other(_) => 0,
+        });
+        bytes.sum()
     }
 
     /// [`Element::text`] without the white space that only indents children.

@@ -5,6 +5,9 @@ use std::cell::Cell;
 /// Steps between two looks at the clock.
 const STEPS_PER_CHECK: u64 = 4096;
 
+/// As many bytes of text are read in a step.
+const BYTES_PER_STEP: u64 = 16;
+
 /// The work that an operation on hostile documents may do, in steps and in time. One step is about one element,
 /// attribute or pattern that is visited.
 ///
@@ -70,6 +73,11 @@ impl<'a> Budget<'a> {
             None => self.check_time(),
         }
         self.exhausted.get().is_none()
+    }
+
+    /// Spends the steps for reading, or searching in, so much text. False once the budget is used up.
+    pub fn spend_text(&self, bytes: usize) -> bool {
+        self.spend(bytes as u64 / BYTES_PER_STEP)
     }
 
     /// What the budget ran out of, if it is used up. Looks at the clock.

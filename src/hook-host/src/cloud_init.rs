@@ -58,7 +58,7 @@ impl CloudInit {
         answer: &CloudInitAnswer,
         budget: &Budget<'_>,
     ) -> Result<(Self, Vec<Change>), String> {
-        if !budget.spend(answer.len() as u64 / 16) {
+        if !budget.spend_text(answer.len()) {
             return Ok((self.clone(), Vec::new()));
         }
         let after = match answer {

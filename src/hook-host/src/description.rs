@@ -95,7 +95,7 @@ pub(crate) fn priority_at(subscriptions: &[Subscription], point: HookPoint) -> O
 fn name(object: &Map<String, Value>, member: &str) -> Result<String, DescriptionError> {
     match object.get(member) {
         None | Some(Value::Null) => Ok(String::new()),
-        Some(Value::String(text)) if text.len() <= MAX_NAME && !has_control(text) => {
+        Some(Value::String(text)) if text.len() <= MAX_NAME && is_all_printable(text) => {
             Ok(text.clone())
         }
         Some(other) => Err(wrong(
@@ -106,8 +106,16 @@ fn name(object: &Map<String, Value>, member: &str) -> Result<String, Description
     }
 }
 
-fn has_control(text: &str) -> bool {
-    !text.chars().all(is_printable)
+fn is_all_printable(text: &str) -> bool {
+    text.chars().all(is_printable)
+}
+
+/// Wishes are printed as a policy that operators copy, and to YAML some unprintable characters end a line.
+fn printable_wish(what: &str, text: &str) -> Result<(), String> {
+    match is_all_printable(text) {
+        true => Ok(()),
+        false => Err(format!("{what} {text:?} has unprintable characters")),
+    }
 }
 
 fn hook_points(value: Option<&Value>) -> Result<Vec<Subscription>, DescriptionError> {
@@ -141,7 +149,7 @@ fn wishes(value: Option<&Value>) -> Result<Option<Wishes>, DescriptionError> {
     let pod = read("pod", "a list of facts about the pod")?;
     Ok(Some(Wishes {
         paths: each("paths", paths, domain_pattern)?,
-        config,
+        config: each("config", config, config_key)?,
         dirs: each("dirs", dirs, absolute_directory)?,
         migration: each("migration", migration, MigrationParameter::from_name)?,
         pod: each("pod", pod, PodPattern::parse)?,
@@ -189,6 +197,7 @@ pub(crate) fn domain_pattern(text: &str) -> Result<PathPattern, String> {
         let length = text.len();
         return Err(format!("a path of {length} bytes, more than {MAX_PATTERN}"));
     }
+    printable_wish("path", text)?;
     let pattern = PathPattern::parse(text).map_err(|error| error.to_string())?;
     if pattern.predicates() > MAX_PREDICATES {
         let count = pattern.predicates();
@@ -203,8 +212,14 @@ pub(crate) fn domain_pattern(text: &str) -> Result<PathPattern, String> {
     }
 }
 
+fn config_key(text: &str) -> Result<String, String> {
+    printable_wish("key", text)?;
+    Ok(text.to_owned())
+}
+
 /// Parses an absolute directory without `.` and `..` in it.
 pub(crate) fn absolute_directory(text: &str) -> Result<PathBuf, String> {
+    printable_wish("directory", text)?;
     let path = Path::new(text);
     let plain = path
         .components()

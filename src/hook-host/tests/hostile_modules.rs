@@ -217,6 +217,31 @@ async fn asks_the_host_for_a_gigabyte() {
     trap(harm_by(guest).await, "exceeds limit");
 }
 
+#[test]
+fn asks_about_the_pod_with_keys_of_megabytes() {
+    let guest = HandwrittenGuest {
+        imports: r#"(import "virt-hook:hooks/pod@0.1.1" "annotation"
+            (func $annotation (param i32 i32 i32 i32)))"#,
+        fields: "(global $asked (mut i32) (i32.const 0))",
+        define: "(drop (memory.grow (i32.const 130)))
+            (memory.fill (i32.const 0x200000) (i32.const 97) (i32.const 8000000))
+            (loop $again
+              (call $annotation (i32.const 0x200000) (i32.const 8000000) (i32.const 0) (i32.const 64))
+              (global.set $asked (i32.add (global.get $asked) (i32.const 1)))
+              (br_if $again (i32.lt_u (global.get $asked) (i32.const 64))))",
+        ..HandwrittenGuest::default()
+    };
+    // Allocations are counted in this thread, so the call has to stay there.
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    let chain = runtime.block_on(chain_of(&guest.module()));
+    let memory = allocation_counter::measure(|| {
+        let defined = runtime.block_on(chain.on_define_domain(&invocation(), "{}", XML.into()));
+        assert_eq!(defined.unwrap().0, XML);
+    });
+    assert!(memory.bytes_max < 64 << 20, "{memory:?}");
+}
+
 #[tokio::test]
 async fn gives_back_what_is_no_text() {
     let guest = HandwrittenGuest {

@@ -1,5 +1,6 @@
 //! YAML for kubectl: block style, with quotes wherever a text could be read as anything but itself.
 
+use hook_host::is_printable;
 use serde_json::Value;
 
 /// The objects as one stream of documents.
@@ -50,11 +51,11 @@ fn line_start(indent: usize, text: &mut String) {
 
 /// A text of several lines as a literal block, or in quotes if a block would change it.
 fn block(string: &str, indent: usize, text: &mut String) {
-    let is_plain = |c: char| c == '\n' || c == '\t' || !c.is_control();
+    let is_plain = |c: char| c == '\n' || c == '\t' || is_plain_character(c);
     let ends_well = string.ends_with('\n') && !string.ends_with("\n\n");
     let first = string.chars().next();
     if !ends_well || !string.chars().all(is_plain) || first.is_some_and(char::is_whitespace) {
-        *text += &format!(" {}\n", Value::from(string));
+        *text += &format!(" {}\n", double_quoted(string));
         return;
     }
     *text += " |\n";
@@ -66,7 +67,7 @@ fn block(string: &str, indent: usize, text: &mut String) {
     }
 }
 
-/// A text in one line: plain where that is certainly the same, in single quotes if it is JSON, else as JSON has it.
+/// A text in one line: plain where that is certainly the same, in single quotes if it is JSON, else in double quotes.
 pub(crate) fn scalar(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/_@='[]*:.-".contains(&byte);
     let starts_well =
@@ -76,11 +77,46 @@ pub(crate) fn scalar(text: &str) -> String {
     if starts_well && text.bytes().all(is_plain) && !text.ends_with(':') && !is_word {
         return text.to_owned();
     }
-    let is_printable = |c: char| c == ' ' || !(c.is_control() || c.is_whitespace());
-    if text.contains('"') && text.chars().all(is_printable) {
+    if text.contains('"') && text.chars().all(is_plain_character) {
         return format!("'{}'", text.replace('\'', "''"));
     }
-    Value::from(text).to_string()
+    double_quoted(text)
+}
+
+/// The lines as comments. What a reader could take for the end of a comment, or a terminal obeys, is escaped.
+pub(crate) fn comment(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        out += "# ";
+        for character in line.chars() {
+            if character == '\t' || is_plain_character(character) {
+                out.push(character);
+            } else {
+                out.extend(character.escape_default());
+            }
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Whether a character is itself in plain, single-quoted and literal text. For YAML 1.1, which kubectl reads, U+0085, U+2028 and
+/// U+2029 end a line.
+fn is_plain_character(c: char) -> bool {
+    is_printable(c) && !matches!(c, '\u{fffe}' | '\u{ffff}')
+}
+
+/// A text as JSON has it, with YAML's escapes for what JSON leaves as it is and is no printable character.
+fn double_quoted(text: &str) -> String {
+    let mut out = String::new();
+    for c in Value::from(text).to_string().chars() {
+        match u32::from(c) {
+            _ if is_plain_character(c) => out.push(c),
+            code @ ..=0xffff => out += &format!("\\u{code:04x}"),
+            code => out += &format!("\\U{code:08x}"),
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -114,9 +150,36 @@ mod tests {
         }
     }
 
+    #[test]
+    fn unprintable_characters_are_escaped_wherever_they_are() {
+        for c in UNPRINTABLE.chars().filter(|c| *c != '\n') {
+            for text in [
+                format!("/domain/a{c}kind: Pod{c}# "),
+                format!("a \"{c}\""),
+                format!("# a{c}kind: Pod{c}#\n# b\n"),
+                c.to_string(),
+            ] {
+                let objects = [json!({ text.as_str(): [text.as_str(), {"a": text.as_str()}] })];
+                let written = documents(&objects);
+                let is_plain = |c: char| c == '\n' || is_printable(c);
+                assert!(written.chars().all(is_plain), "{written:?}");
+                let read: Vec<Value> = serde_saphyr::from_multiple(&written).unwrap();
+                assert_eq!(read, objects, "{written}");
+                let comment = comment(&text);
+                assert!(comment.chars().all(is_plain), "{comment:?}");
+                assert!(comment.lines().all(|line| line.starts_with("# ")));
+            }
+        }
+    }
+
+    /// Characters of which YAML, a terminal or a reader makes something else.
+    const UNPRINTABLE: &str =
+        "\n\r\u{7f}\u{85}\u{9b}\u{ad}\u{200b}\u{2028}\u{2029}\u{202e}\u{2066}\u{feff}\u{e0041}";
+
     fn tree() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             "[ -~\n]{0,20}".prop_map(Value::from),
+            texts().prop_map(Value::from),
             any::<bool>().prop_map(Value::from),
             any::<i32>().prop_map(Value::from),
             Just(json!([])),
@@ -125,10 +188,16 @@ mod tests {
         leaf.prop_recursive(4, 32, 4, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 1..4).prop_map(Value::from),
-                prop::collection::btree_map("[ -~]{1,8}", inner, 1..4)
+                prop::collection::btree_map(texts(), inner, 1..4)
                     .prop_map(|map| map.into_iter().collect::<serde_json::Map<_, _>>().into()),
             ]
         })
+    }
+
+    fn texts() -> impl Strategy<Value = String> {
+        let characters: Vec<char> = UNPRINTABLE.chars().chain(' '..='~').collect();
+        let text = prop::collection::vec(prop::sample::select(characters), 0..12);
+        text.prop_map(|characters| characters.into_iter().collect())
     }
 
     proptest! {

@@ -54,14 +54,24 @@ fn written(element: &Element) -> impl Iterator<Item = (&str, &str)> {
 /// An element, and the namespaces inside it.
 pub(super) type Scoped<'a> = (&'a Element, Option<Rc<Scope>>);
 
-/// Whether a diff of the subtrees would be empty. False if the subtrees have more than this number of elements.
-pub(super) fn is_equivalent(a: Scoped<'_>, b: Scoped<'_>, mut elements: usize) -> bool {
+/// Whether a diff of the subtrees would be empty. False if the subtrees have more than this number of elements, or the
+/// budget is used up.
+pub(super) fn is_equivalent(
+    a: Scoped<'_>,
+    b: Scoped<'_>,
+    mut elements: usize,
+    budget: &Budget<'_>,
+) -> bool {
     let mut pending = vec![(a, b)];
     while let Some((a, b)) = pending.pop() {
         let Some(left) = elements.checked_sub(1) else {
             return false;
         };
         elements = left;
+        let bytes = |element: &Element| element.tag_bytes() + element.text_bytes();
+        if !budget.spend_text(bytes(a.0) + bytes(b.0)) {
+            return false;
+        }
         let same_name = Name::of(a.0, a.1.as_ref()) == Name::of(b.0, b.1.as_ref());
         if !same_name || !same_values(&a, &b) || own_text(a.0) != own_text(b.0) {
             return false;

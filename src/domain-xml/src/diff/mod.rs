@@ -252,7 +252,7 @@ impl<'a> Differ<'a, '_> {
         let after = Siblings::of(pair.after, pair.scopes.1.as_ref());
         self.budget
             .spend((before.list.len() + after.list.len()) as u64);
-        let partner = pairing::pair(&before, &after, pair.same_namespaces);
+        let partner = pairing::pair(&before, &after, pair.same_namespaces, self.budget);
         let moved = moves::moved_among_namesakes(before.families(), &partner);
         let mut origin = vec![None; after.list.len()];
         for (old, new) in partner.iter().enumerate() {

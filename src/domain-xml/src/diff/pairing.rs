@@ -2,6 +2,7 @@
 
 use super::equality;
 use super::sibling_keys::{ALTERNATIVES, Family, Identities, Siblings};
+use crate::Budget;
 
 /// How many siblings are searched for equal content, and how many elements are compared; devices without an identity
 /// are few and small.
@@ -13,6 +14,7 @@ pub(super) fn pair<'a>(
     before: &Siblings<'a>,
     after: &Siblings<'a>,
     same_namespaces: bool,
+    budget: &Budget<'_>,
 ) -> Vec<Option<usize>> {
     let mut partner = vec![None; before.list.len()];
     for (old, new) in before.common_families(after) {
@@ -23,6 +25,7 @@ pub(super) fn pair<'a>(
             new,
             partner: Vec::new(),
             taken: Vec::new(),
+            budget,
         };
         if pairing.is_unchanged(same_namespaces) {
             for (old, new) in old.members.iter().zip(&new.members) {
@@ -46,6 +49,7 @@ struct Pairing<'s, 'a> {
     new: &'s Family<'a>,
     partner: Vec<Option<usize>>,
     taken: Vec<bool>,
+    budget: &'s Budget<'s>,
 }
 
 impl Pairing<'_, '_> {
@@ -163,7 +167,8 @@ impl Pairing<'_, '_> {
     fn is_equivalent(&self, old: usize, new: usize) -> bool {
         let (was, is) = (&self.before.list[old], &self.after.list[new]);
         let was = (was.element, was.scope.clone());
-        equality::is_equivalent(was, (is.element, is.scope.clone()), MAX_COMPARED_ELEMENTS)
+        let is = (is.element, is.scope.clone());
+        equality::is_equivalent(was, is, MAX_COMPARED_ELEMENTS, self.budget)
     }
 
     /// Pairs the rest in order, unless their identities differ.

@@ -112,10 +112,11 @@ impl Conditions {
             return;
         }
         holding.set(node.text.exists);
-        if !node.text.equals.is_empty() {
+        // Every element around reads the same text and tags again.
+        if !node.text.equals.is_empty() && budget.spend_text(element.text_bytes()) {
             holding.set(node.text.equals.get(element.text().as_str()).copied());
         }
-        if !node.attributes.is_empty() {
+        if !node.attributes.is_empty() && budget.spend_text(element.tag_bytes()) {
             for attribute in element.attributes() {
                 if let Some(values) = node.attributes.get(attribute.name) {
                     holding.set(values.exists);
@@ -126,6 +127,9 @@ impl Conditions {
         if !node.children.is_empty() {
             budget.spend(element.nodes().len() as u64);
             for child in element.children() {
+                if !budget.spend_text(child.canonical_name().len()) {
+                    return;
+                }
                 if let Some(next) = node.children.get(child.canonical_name()) {
                     self.visit(&self.nodes[*next], child, holding, budget);
                 }

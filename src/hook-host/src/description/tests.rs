@@ -44,6 +44,25 @@ fn unknown_members_of_wishes_are_ignored_and_wrong_types_refused() {
 }
 
 #[test]
+fn wishes_with_unprintable_characters_are_refused() {
+    for c in [
+        '\n', '\u{7f}', '\u{85}', '\u{9b}', '\u{200b}', '\u{2028}', '\u{2029}', '\u{202e}',
+    ] {
+        for (member, wish) in [
+            ("paths", format!("/domain/title[@x='{c}kind: Pod{c}']")),
+            ("config", format!("a{c}b")),
+            ("dirs", format!("/etc/a{c}b")),
+            ("pod", format!("annotations/a{c}b")),
+        ] {
+            let text = serde_json::json!({ "wishes": { member: [wish] } }).to_string();
+            let error = Description::parse(&text).unwrap_err().to_string();
+            assert!(error.contains(&format!("wishes.{member}")), "{error}");
+            assert!(error.chars().all(is_printable), "{error:?}");
+        }
+    }
+}
+
+#[test]
 fn the_number_and_length_of_wishes_are_limited() {
     let wishes = |paths: Vec<String>| {
         let text = serde_json::json!({ "wishes": { "paths": paths } }).to_string();

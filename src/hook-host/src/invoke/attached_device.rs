@@ -56,7 +56,7 @@ impl AttachedDevice {
         grant: &Grant,
         budget: &Rc<Budget<'static>>,
     ) -> Result<(Self, Vec<Change>), Rejection> {
-        budget.spend(xml.len() as u64 / 16);
+        budget.spend_text(xml.len());
         if xml.trim().is_empty() {
             return Err(Rejection::Invalid("an empty device XML".to_owned()));
         }

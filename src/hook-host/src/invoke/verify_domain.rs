@@ -97,7 +97,7 @@ impl Domain {
     /// Parses a hook's domain, which must be of this machine. The error names what is invalid.
     fn step(&self, xml: &str, budget: &Budget<'_>) -> Result<Self, String> {
         // Parsing is linear in the text.
-        budget.spend(xml.len() as u64 / 16);
+        budget.spend_text(xml.len());
         if xml.trim().is_empty() {
             return Err("an empty domain XML".to_owned());
         }
@@ -115,7 +115,7 @@ impl Domain {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         for change in &changes {
             let text = change.path.len() + text(&change.before) + text(&change.after);
-            budget.spend(text as u64 / 16);
+            budget.spend_text(text);
         }
         changes
     }

@@ -14,6 +14,10 @@ const POLL: Duration = Duration::from_millis(100);
 /// The most questions of one call: each is kept for the record.
 const MAX_QUESTIONS: usize = 256;
 
+/// The most bytes of the questions and answers of one call, all of which are kept for the record: 16 times the annotations
+/// that the API server permits a pod.
+const MAX_KEPT: usize = 4 << 20;
+
 /// Where answers come from.
 #[derive(Clone, Default)]
 pub(crate) enum PodFacts {
@@ -97,6 +101,8 @@ pub(crate) struct PodQuestions {
 #[derive(Default)]
 struct State {
     reads: Vec<FactRead>,
+    /// The bytes of the names and values in `reads`.
+    kept: usize,
     waited: Duration,
     /// Recorded answers that were given.
     given: Vec<usize>,
@@ -184,6 +190,8 @@ impl PodQuestions {
 
     /// The text of a fact; `None` if it is not there and is not waited for.
     pub(crate) async fn ask(&self, fact: PodFact, wait: bool) -> Result<Option<String>, FactError> {
+        // A name of the length of the guest's memory is not kept, nor copied into an error.
+        fact.check_length().map_err(FactError::Denied)?;
         if self.locked().reads.len() >= MAX_QUESTIONS {
             let text = format!("{fact}: a call may ask for {MAX_QUESTIONS} facts at most");
             return Err(FactError::Unreadable(text));
@@ -194,6 +202,7 @@ impl PodQuestions {
             PodFacts::Recorded(reads) => self.replay(reads, &name, wait),
             facts => self.read(facts, fact, wait).await,
         };
+        let answer = self.within_limit(&name, answer);
         let (value, error) = match &answer {
             Ok(value) => (value.clone(), None),
             Err(error) => (None, Some(error.clone())),
@@ -207,6 +216,26 @@ impl PodQuestions {
             may_be_secret,
         });
         answer
+    }
+
+    /// The answer, or an error in place of a value with which the call's answers are too large.
+    fn within_limit(
+        &self,
+        name: &str,
+        answer: Result<Option<String>, FactError>,
+    ) -> Result<Option<String>, FactError> {
+        let mut state = self.locked();
+        let value = answer.as_ref().ok().and_then(Option::as_ref);
+        let bytes = name.len() + value.map_or(0, String::len);
+        if value.is_none() || state.kept + bytes <= MAX_KEPT {
+            state.kept += bytes;
+            return answer;
+        }
+        state.kept += name.len();
+        let most = MAX_KEPT >> 20;
+        Err(FactError::Unreadable(format!(
+            "{name}: the facts that a call asks for may have {most} MiB together: keep an answer instead of asking again"
+        )))
     }
 
     async fn read(

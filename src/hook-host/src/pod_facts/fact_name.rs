@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::printable::is_printable;
+
 /// The longest name of a fact and the longest pattern, in bytes. A key of Kubernetes has at most 317.
 const MAX_BYTES: usize = 512;
 /// The kinds of facts, with the part that is named.
@@ -29,16 +31,24 @@ pub struct PodPattern(String);
 impl PodFact {
     /// The fact, if its name is one that patterns can name. The error says what is wrong.
     pub(crate) fn checked(self) -> Result<Self, String> {
+        self.check_length()?;
         let name = self.to_string();
-        if name.len() > MAX_BYTES {
-            return Err(format!(
-                "a name of {} bytes, more than {MAX_BYTES}",
-                name.len()
-            ));
-        }
-        match name.contains(|c: char| c.is_control() || c == '*') {
+        match name.contains(|c: char| !is_printable(c) || c == '*') {
             true => Err(format!("{name:?} is no name of a fact")),
             false => Ok(self),
+        }
+    }
+
+    /// Refuses a name that is longer than any of a fact, without a copy of it. The error says what is wrong.
+    pub(crate) fn check_length(&self) -> Result<(), String> {
+        let (Self::Annotation(key) | Self::Label(key) | Self::Network(key)) = self else {
+            return Ok(());
+        };
+        match key.len() {
+            length if length > MAX_BYTES => {
+                Err(format!("a name of {length} bytes, more than {MAX_BYTES}"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -73,7 +83,7 @@ impl PodPattern {
         let mut rests = lists.iter().filter_map(|list| text.strip_prefix(list));
         let is_known = ["default-network", "network-info"].contains(&text)
             || rests.any(|rest| !rest.is_empty());
-        if is_known && !text.contains(char::is_control) {
+        if is_known && text.chars().all(is_printable) {
             return Ok(Self(text.to_owned()));
         }
         Err(format!(
@@ -180,10 +190,18 @@ mod tests {
 
     #[test]
     fn keys_that_no_pattern_can_name_are_refused() {
-        for key in ["a\nb", "*", "\u{85}"] {
+        for key in [
+            "a\nb",
+            "*",
+            "\u{85}",
+            "a\u{202e}b",
+            "a\u{2028}b",
+            "a\u{200b}",
+        ] {
             assert!(PodFact::Annotation(key.to_owned()).checked().is_err());
         }
-        assert!(PodFact::Label("a".repeat(600)).checked().is_err());
+        assert!(PodFact::Label("a".repeat(513)).checked().is_err());
+        assert!(PodFact::Label("a".repeat(512)).checked().is_ok());
         assert!(PodFact::Label("a.example/b".to_owned()).checked().is_ok());
     }
 }

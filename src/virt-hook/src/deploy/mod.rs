@@ -17,7 +17,7 @@ use crate::image::{self, PackedHook};
 use crate::inspect::NarrowestPolicy;
 use crate::module_files;
 use crate::output::{Report, Style};
-use crate::yaml_writer;
+use crate::yaml_writer::{self, comment};
 use annotations::{Annotation, AnnotationValue, SIDECARS};
 
 pub(crate) const HELP: &str = "\
@@ -321,11 +321,6 @@ impl Deployment {
         };
         comment(&format!("{place}\n{}", self.policy.yaml()))
     }
-}
-
-/// The lines as comments of YAML.
-fn comment(text: &str) -> String {
-    text.lines().map(|line| format!("# {line}\n")).collect()
 }
 
 impl Report for Deployment {

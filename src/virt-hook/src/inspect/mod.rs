@@ -222,7 +222,8 @@ impl Report for ModuleReport {
 fn named(interfaces: &[InterfaceReport]) -> impl Iterator<Item = String> {
     interfaces.iter().map(|interface| {
         let functions = interface.functions.join(", ");
-        format!("{} ({functions})", interface.name).replace(" ()", "")
+        let line = format!("{} ({functions})", interface.name).replace(" ()", "");
+        Plain(&line).to_string()
     })
 }
 

@@ -71,6 +71,9 @@ pub(crate) fn by_program_name() -> Option<ExitCode> {
     }))
 }
 
+/// The most bytes of a reason.
+const MAX_REASON: usize = 4096;
+
 /// Runs the hook.
 pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     match answer(arguments) {
@@ -85,7 +88,8 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 /// libvirt passes standard error on to the migration's source.
 #[allow(clippy::print_stderr, reason = "libvirt reads it")]
 fn fail(reason: &str) {
-    eprintln!("virt-hook: {reason}");
+    // A hook's words may be part of it.
+    eprintln!("virt-hook: {}", hook_host::printable(reason, MAX_REASON));
 }
 
 fn answer(arguments: &Arguments) -> Result<(), String> {

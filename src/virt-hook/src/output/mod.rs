@@ -114,7 +114,7 @@ fn print_json(mut document: Value) -> Result<(), Failure> {
     if !warnings.is_empty() {
         document["warnings"] = json!(*warnings);
     }
-    print(&format!("{document:#}"))
+    print(&terminal_escape::escape_json(&format!("{document:#}")))
 }
 
 /// Prints a result with a line feed. A closed pipe is no failure.

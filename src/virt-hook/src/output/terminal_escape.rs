@@ -26,7 +26,23 @@ impl Display for Plain<'_> {
     }
 }
 
+/// JSON whose texts have unprintable characters as escapes, which means the same to its readers.
+pub(super) fn escape_json(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for character in json.chars() {
+        if is_printable(character) || character == '\n' {
+            escaped.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            escaped += &format!("\\u{unit:04x}");
+        }
+    }
+    escaped
+}
+
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -37,5 +53,15 @@ mod tests {
         assert_eq!(reversed, "a\\u{202e}b\\u{200b}");
         let long = "x".repeat(MAX_VALUE + 1);
         assert!(Plain(&long).to_string().ends_with("x ... (2001 bytes)"));
+    }
+
+    #[test]
+    fn json_means_the_same_with_escapes() {
+        let text = "a\u{9b}31m \u{85}\u{2028}\u{202e}\u{e0041} größer\n\u{1b}\u{7f}";
+        let document = serde_json::json!({ text: [text] });
+        let escaped = escape_json(&format!("{document:#}"));
+        assert!(escaped.chars().all(|c| c == '\n' || is_printable(c)));
+        let read: serde_json::Value = serde_json::from_str(&escaped).unwrap();
+        assert_eq!(read, document);
     }
 }

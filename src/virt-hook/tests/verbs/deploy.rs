@@ -125,6 +125,26 @@ fn a_config_map_has_hook_yaml_and_signature() {
 }
 
 #[test]
+fn no_text_of_hook_yaml_ends_a_line_of_the_manifests() {
+    let temp_dir = tempfile::tempdir().unwrap();
+    let hook = hook(temp_dir.path(), "smbios");
+    let kind = "kind: Pod\u{2028}apiVersion: v1\u{2028}metadata: {name: owned}";
+    let yaml = format!("# a\u{2028}{kind}\u{2028}# \u{85}\u{202e}\u{9b}2J\npriority: 3\n");
+    write(&hook, "hook.yaml", &yaml);
+    let arguments = ["deploy", text(&hook), "--as", "configmap", "--json"];
+    let json = virt_hook(&arguments).ok();
+    let printed = virt_hook(&arguments[..4]).ok();
+    for output in [&json, &printed] {
+        let is_plain = |c: char| c == '\n' || hook_host::is_printable(c);
+        assert!(output.chars().all(is_plain), "{output}");
+    }
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let manifests: Vec<Value> = serde_saphyr::from_multiple(&printed).unwrap();
+    assert_eq!(manifests, *json["result"]["manifests"].as_array().unwrap());
+    assert_eq!(manifests[0]["data"]["hook.yaml"], yaml.as_str());
+}
+
+#[test]
 fn what_a_cluster_would_refuse_is_refused_with_a_way_out() {
     let temp_dir = tempfile::tempdir().unwrap();
     let module = hook(temp_dir.path(), "smbios");

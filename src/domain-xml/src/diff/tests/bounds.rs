@@ -24,6 +24,25 @@ fn diffs_of_hostile_input_are_bounded() {
     );
 }
 
+/// Each of the siblings before is compared with several after, whose texts are read each time.
+#[test]
+fn the_comparison_of_siblings_costs_the_bytes_that_it_reads() {
+    let document = |value: &str, text: &str| {
+        let siblings: String = (0..8).map(|n| format!("<x>{value}{n}{text}</x>")).collect();
+        Document::parse(&format!("<domain>{siblings}</domain>")).unwrap()
+    };
+    let before = document("a", "");
+    let is_enough = |steps: u64, text: &str| {
+        let budget = Budget::of_steps(steps);
+        diff_within(&before, &document("b", text), &budget);
+        budget.exhausted().is_none()
+    };
+    assert!(is_enough(1000, ""));
+    let long = "c".repeat(16_000);
+    assert!(!is_enough(8 * 8 * 1000, &long));
+    assert!(is_enough(8 * 8 * 1000 + 1000, &long));
+}
+
 /// Each path has the long name in it: without a limit the diffs would take 200 MB.
 #[test]
 fn a_diff_stops_before_its_text_fills_the_memory() {

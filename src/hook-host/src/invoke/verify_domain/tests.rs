@@ -1,4 +1,7 @@
+use domain_xml::PathPattern;
+
 use super::*;
+use crate::policy::Layer;
 
 const DOMAIN: &str = "<domain type='kvm'><name>ns_vm</name><uuid>u</uuid><metadata>\
     <kubevirt xmlns='http://kubevirt.io'><uid>7</uid></kubevirt></metadata>\
@@ -47,6 +50,37 @@ fn the_budget_covers_the_text_of_changes() {
     let text = (long.len() - short.len()) as u64;
     // Once in the document, and once in its changes.
     assert_eq!(steps(&long) - steps(&short), 2 * text / 16);
+}
+
+#[test]
+fn attributes_and_texts_of_megabytes_exhaust_the_steps() {
+    let attributes: String = (0..255)
+        .map(|n| format!(" a{n}='{}'", "x".repeat(15_000)))
+        .collect();
+    let names = (1..126).map(|depth| vec!["a"; depth].join("/"));
+    let predicates: Vec<String> = names.map(|names| format!("[{names}='v']")).collect();
+    let mut patterns = vec!["/domain/**".to_owned()];
+    patterns.extend(
+        predicates
+            .chunks(4)
+            .map(|four| format!("/domain/**/a{}", four.concat())),
+    );
+    let texts = "<a>".repeat(124) + &"&lt;".repeat(900_000) + &"</a>".repeat(124);
+    for element in [format!("<a{attributes}/>"), texts] {
+        let before = Domain::parse(DOMAIN).unwrap();
+        let after = DOMAIN.replace("</domain>", &(element + "</domain>"));
+        let patterns = patterns
+            .iter()
+            .map(|path| PathPattern::parse(path).unwrap());
+        let grant = Grant::new(vec![Layer {
+            patterns: patterns.collect(),
+            kinds: Vec::new(),
+            origin: "a test".to_owned(),
+        }]);
+        let budget = Rc::new(Budget::of_steps(5_000_000));
+        let _ = before.verify(&after, &grant, false, &budget);
+        assert_eq!(budget.exhausted(), Some(domain_xml::Exhausted::Steps));
+    }
 }
 
 #[test]

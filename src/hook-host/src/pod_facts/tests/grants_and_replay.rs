@@ -35,6 +35,57 @@ async fn the_number_of_questions_is_limited() {
     assert_eq!(questions.take_reads().len(), 256);
 }
 
+#[test]
+fn questions_of_megabytes_are_denied_and_not_kept() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let none = PodAccess {
+        facts: PodFacts::None,
+        grant: Arc::default(),
+    };
+    let questions = PodQuestions::new(none, hour());
+    let memory = allocation_counter::measure(|| {
+        for _ in 0..256 {
+            let fact = annotation(&"a".repeat(8_000_000));
+            let error = runtime.block_on(questions.ask(fact, false)).unwrap_err();
+            assert!(matches!(error, FactError::Denied(text) if text.contains("more than 512")));
+        }
+    });
+    assert!(memory.bytes_current < 1 << 20, "{memory:?}");
+    assert_eq!(questions.take_reads(), []);
+}
+
+#[tokio::test]
+async fn the_answers_of_a_call_are_limited_and_replay_to_the_same() {
+    let volume = Volume::new();
+    let value = "a".repeat(256 << 10);
+    volume.write(&[("a", &value)]);
+    let questions = volume.questions(Duration::ZERO, hour());
+    let mut answers = Vec::new();
+    for _ in 0..20 {
+        answers.push(questions.ask(annotation("a"), false).await);
+    }
+    let granted = answers.iter().take_while(|answer| answer.is_ok()).count();
+    assert_eq!(granted, 15);
+    let error = answers[granted].as_ref().unwrap_err();
+    assert!(
+        matches!(error, FactError::Unreadable(text) if text.contains("4 MiB")),
+        "{error:?}"
+    );
+    let reads = questions.take_reads();
+    let kept = |read: &FactRead| read.value.as_ref().map_or(0, String::len);
+    assert_eq!(reads.iter().map(kept).sum::<usize>(), granted * value.len());
+    let access = PodAccess {
+        facts: PodFacts::Recorded(Arc::new(reads)),
+        grant: Arc::default(),
+    };
+    let replayed = PodQuestions::new(access, hour());
+    for answer in answers {
+        assert_eq!(replayed.ask(annotation("a"), false).await, answer);
+    }
+}
+
 #[tokio::test]
 async fn a_record_answers_in_the_order_of_its_questions() {
     let read = |fact: &str, wait, value: Option<&str>| FactRead {

@@ -177,6 +177,13 @@ impl<'a> Check<'_, 'a> {
     }
 
     fn attribute(&mut self, spot: &Spot<'a>, name: &str, path: impl Fn() -> String) -> Checked {
+        // Whether it is dangerous depends on its value, which is searched in the start tag.
+        for at in [&spot.before, &spot.after].into_iter().flatten() {
+            self.budget.spend_text(at.element.tag_bytes());
+        }
+        if !self.budget.spend(1) {
+            return Err(refusal(path(), Reason::Unchecked));
+        }
         let danger = spot.attribute_danger(name);
         let explicit = danger.is_some();
         let permitting = spot.reach.attribute(self.set, name, explicit);
@@ -248,8 +255,9 @@ impl<'a> Check<'_, 'a> {
         ] {
             let Some(parent) = parent else { continue };
             let children = (0..).map_while(|index| side.child(parent, index));
+            let budget = self.budget;
+            let children = children.take_while(|_| budget.spend(1));
             twins.extend(children.filter(is_twin));
-            self.budget.spend(twins.len() as u64);
         }
         for at in before {
             let twin = self.enter(Some(parent), (None, None), Some(at), None);
@@ -300,7 +308,6 @@ impl<'a> Check<'_, 'a> {
             return Ok(());
         };
         for name in at.element.attribute_names() {
-            self.budget.spend(1);
             self.attribute(spot, name, || format!("{}/@{name}", path()))?;
         }
         Ok(())

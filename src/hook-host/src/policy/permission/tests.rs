@@ -209,6 +209,81 @@ fn granted_within(patterns: &[&str], before: &str, after: &str, steps: u64) -> b
     all
 }
 
+/// The steps of a check of all changes of one new element in an empty domain.
+fn steps_of(patterns: &[&str], element: &str) -> u64 {
+    let parsed = patterns.iter().map(|p| PathPattern::parse(p).unwrap());
+    let patterns: Vec<PathPattern> = parsed.collect();
+    let before = Document::parse("<domain/>").unwrap();
+    let after = Document::parse(&format!("<domain>{element}</domain>")).unwrap();
+    let changes = domain_xml::diff(&before, &after);
+    let is_enough = |steps: u64| {
+        let budget = Rc::new(Budget::of_steps(steps));
+        let mut checker = Checker::within(&patterns, &before, &after, Rc::clone(&budget));
+        for change in &changes {
+            checker.permits(change);
+        }
+        budget.exhausted().is_none()
+    };
+    let (mut low, mut high) = (0, 1 << 32);
+    while low < high {
+        let middle = (low + high) / 2;
+        match is_enough(middle) {
+            true => high = middle,
+            false => low = middle + 1,
+        }
+    }
+    low
+}
+
+#[test]
+fn the_search_for_an_attribute_costs_the_bytes_of_its_tag() {
+    let element = |bytes: usize| {
+        let attribute = |n| format!(" a{n:02}='{}'", "x".repeat(bytes));
+        let attributes: String = (0..50).map(attribute).collect();
+        format!("<a{attributes}/>")
+    };
+    let all = ["/domain/**"];
+    let more = steps_of(&all, &element(1616)) - steps_of(&all, &element(16));
+    // Each of 50 attributes is searched among 50 that have 100 times 16 bytes more.
+    assert_eq!(more, 50 * 50 * 100);
+}
+
+#[test]
+fn predicates_cost_the_bytes_that_they_read() {
+    let deep = |name: &str, content: &str| {
+        let (start, end) = (
+            format!("<{name}>").repeat(40),
+            format!("</{name}>").repeat(40),
+        );
+        format!("{start}{content}{end}")
+    };
+    let more = |pattern: &str, short: &str, long: &str| {
+        steps_of(&[pattern, "/domain/**"], long) - steps_of(&[pattern, "/domain/**"], short)
+    };
+    // The innermost text is read for itself, its parent and that one's parent.
+    let text = more(
+        "/domain/**/a[text()='v'][a='v'][a/a='v']/b",
+        &deep("a", "v"),
+        &deep("a", &format!("v{}", "&lt;".repeat(4000))),
+    );
+    assert_eq!(text, 3 * 1000);
+    let tag = |value: &str| deep("a", &format!("<a x='{value}'/>"));
+    let attributes = more(
+        "/domain/**/a[@x='v'][a/@x='v']/b",
+        &tag("v"),
+        &tag(&format!("v{}", "x".repeat(16_000))),
+    );
+    // For itself and its parent, and once for the danger of the attribute.
+    assert_eq!(attributes, 3 * 1000);
+    let named = |name: &str| deep("a", &format!("<{name}/>"));
+    let names = more(
+        "/domain/**/a[a/a/a='v']/b",
+        &named("bb"),
+        &named(&"b".repeat(16_002)),
+    );
+    assert!(names >= 1000, "{names}");
+}
+
 #[test]
 fn hostile_size_stays_linear() {
     let list = |value: &str| {
