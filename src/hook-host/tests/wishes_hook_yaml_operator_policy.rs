@@ -60,7 +60,7 @@ fn written(dirs: &HookDirs, name: &str, text: &str) -> PathBuf {
 /// What is no WebAssembly at all gets the policy's refusal: nothing reads a refused module, let alone compiles it.
 #[tokio::test]
 async fn a_refused_module_never_reaches_the_compiler() {
-    let place = HooksPlace::new();
+    let place = HookDirs::new();
     place.put_old("h", "odd.wasm", b"no WebAssembly");
     let listed = "digests: Listed\nrules:\n- digests: ['DIGEST']\n";
     let listed = listed.replace("DIGEST", &"0".repeat(64));

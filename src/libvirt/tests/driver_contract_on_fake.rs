@@ -204,6 +204,7 @@ const MIGRATABLE: MigrationPlan = MigrationPlan {
     transfer: Duration::ZERO,
     never_converges: false,
     stuck: false,
+    abort_hangs: false,
     handed_over: false,
     recovery: Duration::ZERO,
 };

@@ -54,13 +54,13 @@ fn what_was_compiled_is_found_by_the_modules_digest() {
 
 /// The functions of a module file that a later run is given.
 fn functions(desk: &Desk, module: &str) -> Option<String> {
-    let run = tempfile::tempdir_in(desk.place.path()).unwrap();
+    let run = tempfile::tempdir_in(desk.temp_dir.path()).unwrap();
     desk.cache.fetch_functions(Path::new(module), run.path());
     fs::read_to_string(functions_file(run.path(), Path::new(module))).ok()
 }
 
 fn keep_functions(desk: &Desk, module: &str, codes: &str) {
-    let run = tempfile::tempdir_in(desk.place.path()).unwrap();
+    let run = tempfile::tempdir_in(desk.temp_dir.path()).unwrap();
     fs::write(functions_file(run.path(), Path::new(module)), codes).unwrap();
     desk.cache.keep_functions(run.path());
 }
@@ -91,7 +91,7 @@ fn functions_that_are_damaged_or_that_others_may_change_are_not_used() {
     fs::set_permissions(desk.entry(), Permissions::from_mode(0o620)).unwrap();
     assert_eq!(functions(&desk, "/a.wasm"), None);
     keep_functions(&desk, "/a.wasm", "codes");
-    let (entry, elsewhere) = (desk.entry(), desk.place.path().join("elsewhere"));
+    let (entry, elsewhere) = (desk.entry(), desk.temp_dir.path().join("elsewhere"));
     fs::rename(&entry, &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &entry).unwrap();
     assert_eq!(functions(&desk, "/a.wasm"), None);

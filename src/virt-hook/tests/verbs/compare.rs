@@ -63,7 +63,7 @@ fn a_port_is_compared_with_a_script() {
     let unusable = compare(&plain);
     assert_eq!(unusable.code, 2);
     assert!(unusable.err.contains("not executable"), "{}", unusable.err);
-    let usage = compare(&script(place.path(), "usage", "echo usage >&2; exit 2"));
+    let usage = compare(&script(temp_dir.path(), "usage", "echo usage >&2; exit 2"));
     assert_eq!(usage.code, 1, "{}{}", usage.out, usage.err);
     let reason = "the original did not run: exit status: 2: usage";
     assert!(usage.out.contains(reason), "{}", usage.out);

@@ -215,7 +215,7 @@ fn steps_of(patterns: &[&str], element: &str) -> u64 {
     let patterns: Vec<PathPattern> = parsed.collect();
     let before = Document::parse("<domain/>").unwrap();
     let after = Document::parse(&format!("<domain>{element}</domain>")).unwrap();
-    let changes = domain_xml::diff(&before, &after);
+    let changes = diff(&before, &after);
     let is_enough = |steps: u64| {
         let budget = Rc::new(Budget::of_steps(steps));
         let mut checker = Checker::within(&patterns, &before, &after, Rc::clone(&budget));
