@@ -129,7 +129,7 @@ fn no_text_of_hook_yaml_ends_a_line_of_the_manifests() {
     let temp_dir = tempfile::tempdir().unwrap();
     let hook = hook(temp_dir.path(), "smbios");
     let kind = "kind: Pod\u{2028}apiVersion: v1\u{2028}metadata: {name: owned}";
-    let yaml = format!("# a\u{2028}{kind}\u{2028}# \u{85}\u{202e}\u{9b}2J\npriority: 3\n");
+    let yaml = format!("# a\u{2028}{kind}\u{2028}# \u{85}\u{202e}\npriority: 3\n");
     write(&hook, "hook.yaml", &yaml);
     let arguments = ["deploy", text(&hook), "--as", "configmap", "--json"];
     let json = virt_hook(&arguments).ok();
