@@ -5,7 +5,7 @@
 //! libvirt's own numbers that way.
 //!
 //! - [`HypervisorConnection`] is a connection, [`Domain`] one domain of it. [`connect`] gives the real ones,
-//!   [`fake`] a stateful daemon in memory; one contract (`tests/support`) is checked on both.
+//!   [`fake`] a stateful daemon in memory; one contract (`tests/driver_contract`) is checked on both.
 //! - One thread, `libvirt-events`, runs libvirt's default event loop from the first [`connect`]
 //!   to the end of the process; [`Event`]s arrive on it.
 //! - libvirt's callbacks are given numbers, never pointers to memory (`ffi::callback_registry` has

@@ -15,7 +15,7 @@
 //! # Ok::<(), libvirt::Error>(())
 //! ```
 //! Events are delivered on the thread of the call that causes them, before it returns. The same
-//! contract (`tests/support`) is checked on this daemon, on libvirt's test driver and on real QEMU.
+//! contract (`tests/driver_contract`) is checked on this daemon, on libvirt's test driver and on real QEMU.
 
 mod backup;
 mod connection;
