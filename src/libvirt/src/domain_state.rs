@@ -39,6 +39,15 @@ impl State {
         *self == State::new(DomainState::Paused, Reason::Migration)
     }
 
+    /// The domain of a migration's target, to which the guest is still to come.
+    pub fn waits_for_guest(&self) -> bool {
+        let waits = matches!(
+            self.reason,
+            Reason::Migration | Reason::StartingUp | Reason::Unknown
+        );
+        self.state == DomainState::Paused && waits
+    }
+
     /// The guest is stopped for a migration after which the target may run it, or has begun to.
     pub fn may_run_on_target(&self) -> bool {
         let is_left = matches!(

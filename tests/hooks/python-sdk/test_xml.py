@@ -25,7 +25,7 @@ XML = """<?xml version="1.0"?>
 </domain >
 """
 
-CORPUS = Path(__file__).parent.parent.parent / "corpus" / "convert"
+CORPUS = Path(__file__).parent.parent.parent / "corpus" / "vmi-to-domain-xml"
 
 
 def edited(edit, xml=XML):

@@ -247,6 +247,11 @@ fn a_claim_of_the_vm_hides_neither_programs_nor_the_operators_policy() {
         "/lib64",
         "/run",
         "/var/run/kubevirt-hooks",
+        "/var/run/kubevirt-private",
+        "/var/run/kubevirt-private/hook-artifacts",
+        "/var/run/kubevirt-private/libvirt",
+        "/var/run/kubevirt-private/libvirt/qemu",
+        "/var/lib/libvirt",
         "/mntx",
     ];
     let shown = [
@@ -255,6 +260,7 @@ fn a_claim_of_the_vm_hides_neither_programs_nor_the_operators_policy() {
         "/var/run/shared",
         "/run/shared/",
         "/var/run/kubevirt-private/vmi-disks/root",
+        "/var/run/kubevirt-private/libvirt/qemu/swtpm",
         "/var/lib/libvirt/swtpm",
     ];
     let shared = pod("sidecar-pvc-shared");
@@ -280,6 +286,25 @@ fn a_claim_of_the_vm_hides_neither_programs_nor_the_operators_policy() {
     {
         let mut pod = shared.clone();
         pod["spec"]["containers"][at]["volumeMounts"][mount]["mountPath"] = path.into();
+        let answer = guard().admit(Request::create(pod));
+        assert_eq!(answer.is_err(), refused, "{path}: {answer:?}");
+    }
+    // A claim that has the name of the policies' own volume.
+    let index = volumes.iter().position(|volume| volume == claim).unwrap();
+    for (path, refused) in [
+        ("/etc/virt-launcher/hooks/x", false),
+        ("/etc/virt-launcher/hooks/y", true),
+        ("/etc/virt-launcher/hooks/x/", true),
+        ("/etc/virt-launcher/hooks/../../../usr/bin", true),
+        ("/etc/virt-launcher/hooks/namespace-audit/", true),
+        ("/etc/virt-launcher/hooks", true),
+    ] {
+        let annotations = [("claim", "wasm-claim-hooks"), ("claim-hooks", "x")];
+        let mut pod = annotated(shared.clone(), &annotations);
+        pod["spec"]["volumes"][index]["name"] = "wasm-claim-hooks".into();
+        let mount = &mut pod["spec"]["containers"][at]["volumeMounts"][mount];
+        mount["name"] = "wasm-claim-hooks".into();
+        mount["mountPath"] = path.into();
         let answer = guard().admit(Request::create(pod));
         assert_eq!(answer.is_err(), refused, "{path}: {answer:?}");
     }

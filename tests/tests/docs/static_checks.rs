@@ -65,6 +65,8 @@ pub(crate) fn check_block(at: &str, role: &str, script: &str, session: &mut DocS
             ("install", "rustup") => targets(&at, rest),
             ("install", "cargo") => installs(&at, rest),
             ("install", "cd") => {}
+            // Its verb and flags are checked with those of all pages.
+            ("install", "virt-hook") => {}
             // They put files into their places.
             ("install", "cp" | "install" | "mkdir") => {}
             ("install", "systemctl") => units(&at, rest),

@@ -17,6 +17,8 @@ use crate::qemu_watch;
 /// The shutdown request is repeated when it fails: libvirt's daemon may be restarting.
 const SHUTDOWN_ATTEMPTS: u32 = 5;
 const SHUTDOWN_RETRY: Duration = Duration::from_secs(1);
+/// libvirt has this long to tell whether the guest is here.
+const STATE_ANSWER: Duration = Duration::from_secs(2);
 
 pub(super) fn terms(config: &Config, standalone: bool) -> Terms {
     Terms {
@@ -62,24 +64,47 @@ impl LifetimeDriver {
     }
 
     async fn next(&mut self, timers: &mut Timers<Timer>) -> Input {
-        tokio::select! {
+        let input = tokio::select! {
             Ok(()) = self.state.changed() => Input::State(*self.state.borrow_and_update()),
-            Ok(()) = self.signal.changed() => Input::Signal { arrived: self.has_arrived() },
+            Ok(()) = self.signal.changed() => Input::Signal { arrived: true },
             () = self.vm.guest_asked.notified() => Input::GuestAsked,
-            () = self.vm.target_cleanup.notified() => Input::CleanUpTarget { arrived: self.has_arrived() },
+            () = self.vm.target_cleanup.notified() => Input::CleanUpTarget { arrived: false },
             timer = timers.expired() => self.expired(timer),
+        };
+        match input {
+            // Without an answer, a guest that may run here is shut down and not killed.
+            Input::Signal { .. } => Input::Signal {
+                arrived: self.has_guest().await.unwrap_or(true),
+            },
+            Input::CleanUpTarget { .. } => Input::CleanUpTarget {
+                arrived: self.has_guest().await.unwrap_or(false),
+            },
+            other => other,
         }
     }
 
-    /// Whether a VM that is here has arrived, or booted here.
-    fn has_arrived(&self) -> bool {
-        self.vm.driver_state().role != Role::Target
+    /// Whether the guest is here: it has booted here or has arrived, or runs here before all of its memory has (post-copy).
+    /// `None` if libvirt does not tell.
+    async fn has_guest(&self) -> Option<bool> {
+        if !self.is_target() {
+            return Some(true);
+        }
+        let found = tokio::time::timeout(STATE_ANSWER, self.vm.client.lookup_with_state()).await;
+        match found {
+            Ok(Ok(Some((_, state)))) => Some(state.is_active() && !state.waits_for_guest()),
+            Ok(Ok(None)) => Some(false),
+            Ok(Err(_)) | Err(_) => None,
+        }
+    }
+
+    fn is_target(&self) -> bool {
+        self.vm.driver_state().role == Role::Target
     }
 
     /// A pod that waits in vain for a migration has nothing wrong.
     fn expired(&self, timer: Timer) -> Input {
         match timer {
-            Timer::Domain if !self.has_arrived() => Input::CleanUpTarget { arrived: false },
+            Timer::Domain if self.is_target() => Input::CleanUpTarget { arrived: false },
             timer => Input::Expired(timer),
         }
     }

@@ -28,7 +28,7 @@ use crate::jobs::AbortReason;
 use crate::libvirt_client::Connect;
 use crate::libvirt_daemons::{self, Daemons, DaemonsConfig};
 use crate::lifetime::Ending;
-use crate::manager::{Command, Identity, Phase, VmContext};
+use crate::manager::{Command, Identity, Phase, Role, VmContext};
 use crate::{init_dirs, libvirt_migration_hook, termination_signals};
 pub use composition::{Composition, RunningLauncher};
 use lifetime_driver::LifetimeDriver;
@@ -244,12 +244,13 @@ impl Launcher {
         };
         self.vm().jobs.end(AbortReason::Exit).await;
         self.close().await;
+        let is_target = vm.driver_state().role == Role::Target;
         tokio::select! {
             told = vm.notifier.flush(deadline) => if !told && !standalone {
                 tracing::warn!("the last notifications did not reach virt-handler");
             },
             // A virt-handler that was away when the migration failed comes back, asks this, and then takes no notification.
-            () = vm.target_cleanup.notified() => {}
+            () = vm.target_cleanup.notified(), if is_target => {}
         }
         // Before the daemon ends, so that nothing connects to it again.
         self.vm().client.stop();

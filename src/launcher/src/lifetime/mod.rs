@@ -42,14 +42,14 @@ pub(crate) enum Input {
     State(Phase),
     /// A termination signal.
     Signal {
-        /// A VM that is here has arrived, or booted here.
+        /// The guest is here: it has arrived, or booted here.
         arrived: bool,
     },
     /// Somebody asked the guest to power off.
     GuestAsked,
     /// virt-handler gives up the migration to this pod.
     CleanUpTarget {
-        /// A VM that is here has arrived, or booted here.
+        /// The guest is here: it has arrived, or booted here.
         arrived: bool,
     },
     /// A timer ran out.

@@ -149,6 +149,7 @@ async fn finish(vm: &VmContext) {
         let mut state = vm.driver_state();
         state.paused_by_user |= is_paused;
         state.role = Role::Boot;
+        state.given_up = false;
         state.defined = true;
     }
     // After the role, which a preparation that is still under way looks at.

@@ -190,7 +190,10 @@ impl VmContext {
             tracing::debug!(target, pod = self.pod_name, "clean-up of another pod");
             return;
         }
-        self.driver_state().given_up = true;
+        {
+            let mut state = self.driver_state();
+            state.given_up |= state.role == Role::Target;
+        }
         self.target_cleanup.notify_one();
     }
 

@@ -181,7 +181,7 @@ impl Observer {
 
     /// Reads what libvirt gave no answer about. What was published is not published again.
     async fn retry_catch_up(&self, history: &mut ObserverHistory) {
-        if history.is_pause_unreported {
+        if history.is_pause_unreported && !history.is_outdated {
             let result = self.report_pause(history).await;
             history.observe_catch_up(result);
         } else {

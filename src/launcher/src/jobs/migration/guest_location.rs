@@ -102,22 +102,16 @@ pub(super) fn judge(source: SourceView, history: History) -> Verdict {
 /// What the state of the target's domain says. A domain that waits for the guest is removed by its daemon if the guest
 /// does not come, and is down for a moment before.
 pub(super) fn target_view(state: Option<State>) -> TargetView {
-    let Some(State { state, reason }) = state else {
+    let Some(view) = state else {
         return TargetView::Absent;
     };
-    let waits = matches!(
-        (state, reason),
-        (
-            DomainState::Paused,
-            Reason::Migration | Reason::StartingUp | Reason::Unknown
-        )
-    );
+    let State { state, reason } = view;
     let has_left = matches!(reason, Reason::Shutdown | Reason::Migrated);
     match state {
         DomainState::NoState | DomainState::Shutoff | DomainState::Crashed if !has_left => {
             TargetView::Undecided
         }
-        _ if waits => TargetView::Undecided,
+        _ if view.waits_for_guest() => TargetView::Undecided,
         _ => TargetView::Has,
     }
 }

@@ -7,10 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use libvirt::{DestroyMode, Domain, DomainState};
+use libvirt::{DestroyMode, Domain};
 use tokio::time::Instant;
 
-use super::guest_location::{TargetView, target_view};
 use super::guest_location_inquiry::Target;
 use super::libvirt_call;
 use crate::blocking;
@@ -18,6 +17,8 @@ use crate::libvirt_client::ConnectTarget;
 
 /// An abort takes less than a second. This long before the target's domain is ended, and between two attempts.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// libvirt waits up to 15 s for a QEMU that does not heed SIGTERM, before and after SIGKILL.
+const DESTROY: Duration = Duration::from_secs(20);
 
 /// Ends the target's domain if an abort takes too long.
 #[derive(Debug, Default)]
@@ -26,18 +27,14 @@ pub(super) struct AbortWatch {
 }
 
 impl AbortWatch {
-    /// libvirt has accepted an abort.
-    pub(super) fn accepted(&mut self) {
+    /// libvirt has accepted an abort, or the target's domain was to be ended.
+    pub(super) fn begin(&mut self) {
         self.next = Some(Instant::now() + PATIENCE);
     }
 
-    /// Whether it takes too long by now; true once in each [`PATIENCE`].
-    pub(super) fn is_late(&mut self) -> bool {
-        let is_late = self.next.is_some_and(|next| next <= Instant::now());
-        if is_late {
-            self.accepted();
-        }
-        is_late
+    /// Whether it takes too long by now.
+    pub(super) fn is_late(&self) -> bool {
+        self.next.is_some_and(|next| next <= Instant::now())
     }
 }
 
@@ -53,7 +50,7 @@ pub(super) async fn end_waiting_target(
     }
     let connect = Arc::clone(connect);
     let end = move || end_waiting(&connect, &target);
-    match blocking::call("ending the target's domain", PATIENCE, end).await {
+    match blocking::call("ending the target's domain", DESTROY, end).await {
         Ok(Ok(true)) => {
             tracing::warn!(
                 "the migration was aborted and did not end: the domain that waits on the target is ended"
@@ -74,8 +71,7 @@ fn end_waiting(connect: &ConnectTarget, target: &Target) -> libvirt::Result<bool
     let Some(domain) = connect(&target.uri)?.lookup(&target.domain)? else {
         return Ok(false);
     };
-    let state = domain.state()?;
-    if state.state != DomainState::Paused || target_view(Some(state)) != TargetView::Undecided {
+    if !domain.state()?.waits_for_guest() {
         return Ok(false);
     }
     domain.destroy(DestroyMode::Forceful).map(|()| true)

@@ -225,6 +225,7 @@ impl<'a> SourceMigration<'a> {
                     result = &mut migrated => return self.result(result),
                     () = hung_abort::end_waiting_target(&self.connection.domain, connect, self.target()) => {}
                 }
+                abort.begin();
             }
             let happening = tokio::select! {
                 biased;
@@ -267,7 +268,7 @@ impl<'a> SourceMigration<'a> {
                 };
                 if matches!(action, Action::Abort(_)) {
                     match succeeded {
-                        true => abort.accepted(),
+                        true => abort.begin(),
                         false if self.ending.is_none() => self.record.fail_abort(),
                         false => {}
                     }

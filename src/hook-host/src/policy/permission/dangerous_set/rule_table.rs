@@ -354,8 +354,9 @@ fn has_another_option(value: &str) -> bool {
     value.contains(',')
 }
 
-/// Whether a value is more than a host name or an IP address.
+/// Whether a value is more than a host name or an IP address. `unix:0` is the path of a socket to QEMU.
 fn is_no_address(value: &str) -> bool {
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    !value.chars().all(is_name) && value.parse::<Ipv6Addr>().is_err()
+    let is_host_name = value.chars().all(is_name) && value != "unix";
+    !is_host_name && value.parse::<Ipv6Addr>().is_err()
 }

@@ -231,6 +231,8 @@ fn what_libvirt_does_not_escape_is_found_in_new_and_in_changed_elements() {
     assert_eq!(danger(agent, &elsewhere), Some(DangerKind::HostPath));
     assert_eq!(danger("<domain/>", &elsewhere), Some(DangerKind::HostPath));
     assert_eq!(danger("<domain/>", agent), None);
+    let unix = "<domain><devices><graphics type='vnc' listen='unix'/></devices></domain>";
+    assert_eq!(danger("<domain/>", unix), Some(DangerKind::HostDisplay));
     let smbios = "<domain><sysinfo type='smbios'><system><entry name='serial'>,file=/x</entry></system></sysinfo></domain>";
     assert_eq!(danger("<domain/>", smbios), None);
 }
