@@ -290,7 +290,10 @@ fn a_claim_of_the_vm_hides_neither_programs_nor_the_operators_policy() {
         assert_eq!(answer.is_err(), refused, "{path}: {answer:?}");
     }
     // A claim that has the name of the policies' own volume.
-    let index = volumes.iter().position(|volume| volume == claim).unwrap();
+    let name = claim["name"].to_string();
+    let renamed = shared.to_string().replace(&name, "\"wasm-claim-hooks\"");
+    let annotations = [("claim", "wasm-claim-hooks"), ("claim-hooks", "x")];
+    let renamed = annotated(renamed.parse().unwrap(), &annotations);
     for (path, refused) in [
         ("/etc/virt-launcher/hooks/x", false),
         ("/etc/virt-launcher/hooks/y", true),
@@ -299,13 +302,15 @@ fn a_claim_of_the_vm_hides_neither_programs_nor_the_operators_policy() {
         ("/etc/virt-launcher/hooks/namespace-audit/", true),
         ("/etc/virt-launcher/hooks", true),
     ] {
-        let annotations = [("claim", "wasm-claim-hooks"), ("claim-hooks", "x")];
-        let mut pod = annotated(shared.clone(), &annotations);
-        pod["spec"]["volumes"][index]["name"] = "wasm-claim-hooks".into();
-        let mount = &mut pod["spec"]["containers"][at]["volumeMounts"][mount];
-        mount["name"] = "wasm-claim-hooks".into();
-        mount["mountPath"] = path.into();
+        let mut pod = renamed.clone();
+        pod["spec"]["containers"][at]["volumeMounts"][mount]["mountPath"] = path.into();
         let answer = guard().admit(Request::create(pod));
+        let is_named = |error: &String| error.contains("sharedComputePath");
+        assert_eq!(
+            answer.as_ref().is_err_and(is_named),
+            refused,
+            "{path}: {answer:?}"
+        );
         assert_eq!(answer.is_err(), refused, "{path}: {answer:?}");
     }
 }
