@@ -113,11 +113,11 @@ impl DomainSnapshot {
         spec: None,
     };
 
-    pub(super) fn new(state: State, spec: Option<Arc<DomainSpec>>) -> DomainSnapshot {
+    pub(super) fn new(state: State, spec: Arc<DomainSpec>) -> DomainSnapshot {
         DomainSnapshot {
             status: life_cycle(state.state),
             reason: why(state),
-            spec,
+            spec: Some(spec),
         }
     }
 

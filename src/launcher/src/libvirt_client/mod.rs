@@ -296,7 +296,7 @@ impl Client {
         if state.is_stopped_for_migration()
             && let Some(spec) = self.0.reader.last()
         {
-            return Ok(DomainSnapshot::new(state, Some(spec)));
+            return Ok(DomainSnapshot::new(state, spec));
         }
         let spec = |inner: &Inner, session: &Session| {
             inner
@@ -312,7 +312,11 @@ impl Client {
             }
             result => result?,
         };
-        Ok(DomainSnapshot::new(state, spec))
+        // The domain may be gone since its state was read.
+        Ok(match spec {
+            Some(spec) => DomainSnapshot::new(state, spec),
+            None => DomainSnapshot::GONE,
+        })
     }
 
     /// Statistics of the running domain, `None` when it does not run. Callers share them; they are at most 3.25 s old.

@@ -146,7 +146,7 @@ impl Connection {
             handler: Arc::new(handler),
             lost,
         };
-        let subscription = reconnector.subscribe(self.current().hypervisor).await?;
+        let subscription = reconnector.subscribe(self.current()).await?;
         let reconnecting = self
             .stop
             .clone()
@@ -182,12 +182,17 @@ async fn attempt(
 struct Reconnector {
     connection: Arc<Connection>,
     handler: ConnectionEventHandler,
-    lost: mpsc::UnboundedSender<()>,
+    /// Receives the generation of each session that is lost.
+    lost: mpsc::UnboundedSender<u64>,
 }
 
 impl Reconnector {
-    async fn keep(self, mut subscription: Subscription, mut losses: mpsc::UnboundedReceiver<()>) {
-        while losses.recv().await.is_some() {
+    async fn keep(self, mut subscription: Subscription, mut losses: mpsc::UnboundedReceiver<u64>) {
+        while let Some(generation) = losses.recv().await {
+            // Of a session that was replaced already.
+            if generation < self.connection.generation() {
+                continue;
+            }
             tracing::warn!(
                 uri = self.connection.uri,
                 "lost the connection to libvirt, connecting again"
@@ -196,7 +201,6 @@ impl Reconnector {
             // Ending the old subscription may talk to the daemon that is gone.
             let old = std::mem::replace(&mut subscription, new);
             tokio::task::spawn_blocking(move || drop(old));
-            while losses.try_recv().is_ok() {}
             tracing::info!("connected to libvirt again, events registered again");
             (self.handler)(ConnectionEvent::Reconnected);
         }
@@ -214,17 +218,17 @@ impl Reconnector {
 
     async fn try_once(&self) -> Result<Subscription, ConnectionError> {
         let hypervisor = attempt(&self.connection.uri, &self.connection.connect).await?;
-        let subscription = match self.subscribe(Arc::clone(&hypervisor)).await {
-            Ok(subscription) => subscription,
-            Err(error) => {
-                // Closing a connection whose daemon hangs may block.
-                tokio::task::spawn_blocking(move || drop(hypervisor));
-                return Err(error);
-            }
-        };
         let session = Session {
             generation: self.connection.generation() + 1,
             hypervisor,
+        };
+        let subscription = match self.subscribe(session.clone()).await {
+            Ok(subscription) => subscription,
+            Err(error) => {
+                // Closing a connection whose daemon hangs may block.
+                tokio::task::spawn_blocking(move || drop(session));
+                return Err(error);
+            }
         };
         let old = self.connection.current.send_replace(session);
         // Closing a connection whose daemon hangs may block.
@@ -232,14 +236,15 @@ impl Reconnector {
         Ok(subscription)
     }
 
-    async fn subscribe(
-        &self,
-        hypervisor: Arc<dyn HypervisorConnection>,
-    ) -> Result<Subscription, ConnectionError> {
+    async fn subscribe(&self, session: Session) -> Result<Subscription, ConnectionError> {
+        let Session {
+            generation,
+            hypervisor,
+        } = session;
         let (handler, lost) = (Arc::clone(&self.handler), self.lost.clone());
         let forward: EventHandler = Box::new(move |event| match event {
             // Fails only when the task that reconnects is gone.
-            Event::ConnectionClosed { .. } => drop(lost.send(())),
+            Event::ConnectionClosed { .. } => drop(lost.send(generation)),
             event => handler(ConnectionEvent::Libvirt(event)),
         });
         let subscribed = blocking::call("registering for libvirt's events", ATTEMPT, move || {

@@ -136,6 +136,24 @@ async fn call_waits_for_a_restarted_daemon() {
     );
 }
 
+/// The runtime has one thread, which this test holds while the second connection is made and lost.
+#[tokio::test]
+async fn connection_that_is_lost_as_it_is_made_is_replaced() {
+    let fake = running();
+    let client = client(&fake).await;
+    fake.delay(Call::Subscribe, Duration::from_millis(50));
+    restart(&fake, Duration::ZERO).await;
+    while fake.count(Call::Subscribe) < 2 {
+        tokio::task::yield_now().await;
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    restart(&fake, Duration::ZERO).await;
+    assert_eq!(
+        client.snapshot(SOON).await.unwrap().presence(),
+        Presence::On
+    );
+}
+
 #[tokio::test]
 async fn query_is_repeated_after_a_lost_connection() {
     let fake = running();

@@ -210,6 +210,11 @@ impl OpError {
         matches!(self, OpError::Refused(_))
     }
 
+    /// Whether it was refused because the launcher ends.
+    pub(super) fn is_exiting(&self) -> bool {
+        matches!(self, OpError::Refused(Refusal::Exiting))
+    }
+
     /// The text of a `Response`: libvirt's errors in the form KubeVirt's users search for.
     pub fn message(&self) -> String {
         match self {

@@ -85,9 +85,19 @@ impl Manager {
             caller,
         };
         tracing::debug!("{name}: requested");
-        let gone = || Arc::new(OpError::from(Refusal::Exiting));
-        self.inbox.send(request).await.map_err(|_| gone())?;
-        let outcome = answer.await.map_err(|_| gone())?;
+        let outcome = match self.inbox.send(request).await {
+            Ok(()) => answer.await.unwrap_or_else(|_| exiting()),
+            Err(_) => exiting(),
+        };
+        let outcome = match outcome {
+            // It has no QEMU, and its definition goes with the launcher.
+            Err(error) if kind.ends_vm() && error.is_exiting() && self.is_down() => {
+                // It has just sent a request, so it can be notified.
+                self.vm.notifier.retry_now();
+                Ok(CommandEffect::AlreadySo)
+            }
+            outcome => outcome,
+        };
         match &outcome {
             Ok(CommandEffect::Changed) => tracing::info!("{name}: done"),
             Ok(CommandEffect::AlreadySo) => tracing::info!("{name}: nothing to do"),
@@ -96,10 +106,18 @@ impl Manager {
         outcome
     }
 
+    fn is_down(&self) -> bool {
+        matches!(*self.vm.state.borrow(), Phase::Down | Phase::Gone)
+    }
+
     /// Refuses further requests, and waits until the running commands have ended.
     pub async fn close(&self) {
         if self.inbox.send(Message::Close).await.is_ok() {
             self.inbox.closed().await;
         }
     }
+}
+
+fn exiting() -> Outcome {
+    Err(Arc::new(OpError::from(Refusal::Exiting)))
 }

@@ -22,7 +22,7 @@ mod error;
 mod failed_attaches;
 mod incoming_domain;
 mod kubevirt_metadata;
-mod last_off_notification;
+mod last_notification;
 mod manager_handle;
 mod migration_arrival;
 mod migration_arrival_stage;

@@ -152,6 +152,7 @@ impl Drop for StartGuard {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use futures_util::FutureExt;
     use tokio::sync::oneshot;
 
     use super::*;
@@ -162,7 +163,7 @@ mod tests {
         let _start = report.begin();
         assert!(report.is_unreported());
         let (delivered, receipt) = oneshot::channel();
-        report.observe(receipt);
+        report.observe(receipt.shared());
         let begin = Instant::now();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(300)).await;
@@ -182,14 +183,14 @@ mod tests {
         let report = StartReport::default();
         let start = report.begin();
         let (delivered, receipt) = oneshot::channel();
-        report.observe(receipt);
+        report.observe(receipt.shared());
         delivered.send(Delivery::Lost).unwrap();
         let begin = Instant::now();
         assert!(!report.accepted().await);
         assert!(begin.elapsed() >= ACCEPT_TIMEOUT);
         assert!(report.is_unreported() && report.is_lost());
         let (_delivered, receipt) = oneshot::channel();
-        report.observe(receipt);
+        report.observe(receipt.shared());
         assert!(
             report.is_unreported() && !report.is_lost(),
             "published again"
@@ -212,7 +213,7 @@ mod tests {
         let report = StartReport::default();
         let _start = report.begin();
         let (delivered, receipt) = oneshot::channel();
-        report.observe(receipt);
+        report.observe(receipt.shared());
         report.end();
         delivered.send(Delivery::Accepted).unwrap();
         tokio::task::yield_now().await;

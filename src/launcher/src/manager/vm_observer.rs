@@ -15,7 +15,7 @@ use super::Identity;
 use super::alert_reporter::AlertReporter;
 use super::catch_up_retry::CatchUpRetry;
 use super::kubevirt_metadata::{Metadata, now};
-use super::last_off_notification::{LastOffNotification, OffNotification};
+use super::last_notification::{LastNotification, Notification};
 use super::migration_arrival_stage::ArrivalStage;
 use super::start_notification::StartReport;
 use super::vm_end_reason::EndReason;
@@ -77,7 +77,7 @@ pub(super) struct ObserverHistory {
     last: Option<DomainSnapshot>,
     /// How the VM ends, as far as that is known before libvirt reports it.
     end: EndReason,
-    last_off: LastOffNotification,
+    last_notification: LastNotification,
     /// The last attempt to read the domain has failed.
     is_outdated: bool,
     /// The last attempt has published the domain, but not why it is paused.
@@ -436,7 +436,7 @@ impl Observer {
         }
     }
 
-    /// Hands the notification to the notifier, unless it would repeat the last one of a domain that is off.
+    /// Hands the notification to the notifier, unless it would repeat the last one.
     fn notify(
         &self,
         snapshot: DomainSnapshot,
@@ -444,7 +444,7 @@ impl Observer {
         publication: &Publication,
         history: &mut ObserverHistory,
     ) {
-        let is_last = snapshot.is_gone() && publication.may_be_last;
+        let is_last = snapshot.is_gone();
         let alive = snapshot.presence() == Presence::On;
         let (status, reason) = (snapshot.status, snapshot.reason);
         let Identity {
@@ -456,45 +456,46 @@ impl Observer {
         let mut domain = snapshot.domain(namespace, name, uid, metadata);
         self.alert_reporter.add_panic(&mut domain.status);
         self.guest_info.add_to_notification(&mut domain.status);
-        let json = match (!alive).then(|| domain.to_json()).transpose() {
+        let json = match domain.to_json() {
             Ok(json) => json,
             Err(error) => return report_encoding(&error),
         };
-        let off = json.clone().map(|json| OffNotification {
+        let notification = Notification {
             event_type: publication.event_type,
             json,
-            is_last,
-        });
-        if !history.last_off.observe(off) {
-            return;
-        }
-        tracing::info!(
-            event = publication.event_type.as_str(),
-            status = %status,
-            reason,
-            request = self.last_request.load(Ordering::Relaxed),
-            "domain {}",
-            self.identity.domain
-        );
-        let encoded = match json {
-            Some(json) if !is_last => Ok(json),
-            _ => {
-                if is_last {
-                    domain.metadata.deletion_timestamp = Some(now());
-                }
-                domain.to_json()
-            }
         };
-        match encoded {
-            Ok(json) => {
+        let receipt = match history.last_notification.receipt_of_equal(&notification) {
+            Some(receipt) => receipt,
+            None => {
+                let json = match is_last {
+                    true => {
+                        domain.metadata.deletion_timestamp = Some(now());
+                        domain.to_json()
+                    }
+                    false => Ok(notification.json.clone()),
+                };
+                let json = match json {
+                    Ok(json) => json,
+                    Err(error) => return report_encoding(&error),
+                };
+                tracing::info!(
+                    event = publication.event_type.as_str(),
+                    status = %status,
+                    reason,
+                    request = self.last_request.load(Ordering::Relaxed),
+                    "domain {}",
+                    self.identity.domain
+                );
                 let receipt = self
                     .notifier
                     .domain_event(publication.event_type, alive, json);
-                if alive && self.start_report.is_unreported() {
-                    self.start_report.observe(receipt);
-                }
+                let last = LastNotification::new(notification, receipt.clone());
+                history.last_notification = last;
+                receipt
             }
-            Err(error) => report_encoding(&error),
+        };
+        if alive && self.start_report.is_unreported() {
+            self.start_report.observe(receipt);
         }
     }
 }

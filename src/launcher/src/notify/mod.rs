@@ -12,6 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::Shared;
 use proto::notify::v1::{DomainEventRequest, K8sEventRequest};
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -55,8 +57,8 @@ pub enum Delivery {
     Lost,
 }
 
-/// Receives the delivery of one notification.
-pub(crate) type Receipt = oneshot::Receiver<Delivery>;
+/// Receives the delivery of one notification. Clones share it.
+pub(crate) type Receipt = Shared<oneshot::Receiver<Delivery>>;
 
 /// Queues notifications for the sending task.
 #[derive(Clone)]
@@ -106,7 +108,7 @@ impl Notifier {
             event_type: event_type.as_str().to_owned(),
         };
         self.queue(Outgoing::domain_event(request, alive, sender));
-        receipt
+        receipt.shared()
     }
 
     /// Queues a Kubernetes event about a problem of the VMI.

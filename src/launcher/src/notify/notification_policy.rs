@@ -49,8 +49,6 @@ pub(crate) struct Publication {
     pub event_type: EventType,
     /// Whether KubeVirt's metadata (uid, grace period...) goes with it.
     pub with_metadata: bool,
-    /// If the domain is gone, this is the last notification: it gets a deletion timestamp.
-    pub may_be_last: bool,
     /// It reports the moment before the domain's processors run, which may be over already.
     pub starting_up: bool,
 }
@@ -60,7 +58,6 @@ impl Publication {
     pub(crate) const MODIFIED: Publication = Publication {
         event_type: EventType::Modified,
         with_metadata: true,
-        may_be_last: false,
         starting_up: false,
     };
 }
@@ -96,16 +93,10 @@ impl Publications {
             VmEvent::Republish | VmEvent::QemuEnded => {
                 // Events from before are lost: the next one is of another definition.
                 self.own_redefinitions = 0;
-                let publication = Publication {
-                    may_be_last: true,
-                    ..Publication::MODIFIED
-                };
-                self.announced.then_some(publication).into_iter().collect()
+                let publication = self.announced.then_some(Publication::MODIFIED);
+                publication.into_iter().collect()
             }
-            VmEvent::QemuMissing if self.published_active => vec![Publication {
-                may_be_last: true,
-                ..Publication::MODIFIED
-            }],
+            VmEvent::QemuMissing if self.published_active => vec![Publication::MODIFIED],
             VmEvent::QemuMissing => Vec::new(),
             VmEvent::Redefining => {
                 self.own_redefinitions += 1;
@@ -267,11 +258,6 @@ fn of_lifecycle(event: LifecycleEvent, detail: Detail) -> Publication {
         },
         (LifecycleEvent::Started, Detail::Migrated) => Publication {
             event_type: EventType::Added,
-            ..Publication::MODIFIED
-        },
-        (LifecycleEvent::Stopped, Detail::Migrated) => Publication::MODIFIED,
-        (LifecycleEvent::Undefined | LifecycleEvent::Stopped, _) => Publication {
-            may_be_last: true,
             ..Publication::MODIFIED
         },
         _ => Publication::MODIFIED,

@@ -108,8 +108,8 @@ async fn notifications_arrive_in_order_when_the_server_starts_late() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("domain-notify-pipe.sock");
     let notifier = notifier(&socket);
-    notifier.domain_event(EventType::Added, false, b"1".to_vec());
-    notifier.domain_event(EventType::Modified, false, b"2".to_vec());
+    drop(notifier.domain_event(EventType::Added, false, b"1".to_vec()));
+    drop(notifier.domain_event(EventType::Modified, false, b"2".to_vec()));
     notifier.warning(&Warning {
         reason: "HookFailed",
         message: "no".into(),
@@ -137,7 +137,7 @@ async fn transient_errors_reconnect_and_refusals_are_not_repeated() {
         .extend([Status::invalid_argument("no"), Status::unavailable("later")]);
     let notifier = notifier(&socket);
     for event in [b"1", b"2", b"3"] {
-        notifier.domain_event(EventType::Modified, false, event.to_vec());
+        drop(notifier.domain_event(EventType::Modified, false, event.to_vec()));
     }
     assert!(notifier.flush(SOON).await);
     // The first is tried twice and then refused for good; the others go through.
@@ -162,7 +162,7 @@ async fn notification_is_sent_again_when_virt_handler_ends_before_it_answers() {
         first.serve(&socket);
     }
     let notifier = notifier(&socket);
-    notifier.domain_event(EventType::Modified, false, b"1".to_vec());
+    drop(notifier.domain_event(EventType::Modified, false, b"1".to_vec()));
     while first.notifications().is_empty() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -178,7 +178,7 @@ async fn notification_is_sent_again_when_virt_handler_ends_before_it_answers() {
 async fn notification_is_given_up_after_the_total_time() {
     let directory = tempfile::tempdir().unwrap();
     let notifier = notifier(&directory.path().join("nobody"));
-    notifier.domain_event(EventType::Modified, false, b"1".to_vec());
+    drop(notifier.domain_event(EventType::Modified, false, b"1".to_vec()));
     let started = Instant::now();
     assert!(notifier.flush(SOON).await);
     assert!(
@@ -193,7 +193,7 @@ async fn notification_is_given_up_after_the_total_time() {
 async fn flush_has_a_deadline() {
     let directory = tempfile::tempdir().unwrap();
     let notifier = notifier(&directory.path().join("nobody"));
-    notifier.domain_event(EventType::Modified, false, b"1".to_vec());
+    drop(notifier.domain_event(EventType::Modified, false, b"1".to_vec()));
     assert!(!notifier.flush(Duration::from_millis(30)).await);
 }
 
@@ -232,7 +232,7 @@ async fn a_request_ends_the_pause_before_the_next_attempt() {
         total: long * 2,
     };
     let notifier = Notifier::start(&socket, InvolvedObject::default(), retry);
-    notifier.domain_event(EventType::Modified, true, b"1".to_vec());
+    drop(notifier.domain_event(EventType::Modified, true, b"1".to_vec()));
     tokio::time::sleep(Duration::from_millis(60)).await;
     let handler = Handler::default();
     handler.serve(&socket);

@@ -46,6 +46,43 @@ async fn notifications_of_a_whole_life() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn each_state_is_told_once() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.notifications_until("Running").await;
+    rig.manager.run(Command::Kill).await.unwrap();
+    rig.notifications_until("Shutoff/Destroyed").await;
+    rig.manager.run(Command::Delete).await.unwrap();
+    let notifications = rig.notifications_until("NonExistent").await;
+    let repeated = notifications.windows(2).find(|pair| pair[0] == pair[1]);
+    assert_eq!(repeated, None, "{notifications:#?}");
+    assert_eq!(count(&notifications, "NonExistent"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deletion_of_an_ended_vm_succeeds_while_the_launcher_ends() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.manager.run(Command::Kill).await.unwrap();
+    rig.notifications_until("Shutoff/Destroyed").await;
+    rig.manager.close().await;
+    let deleted = rig.manager.run(Command::Delete).await.unwrap();
+    assert_eq!(deleted, CommandEffect::AlreadySo);
+    let error = rig.manager.run(Command::Pause).await.unwrap_err();
+    assert!(error.is_refusal(), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn running_vm_is_not_deleted_while_the_launcher_ends() {
+    let rig = Rig::new().await;
+    rig.manager.run(Command::sync(sync())).await.unwrap();
+    rig.notifications_until("Running").await;
+    rig.manager.close().await;
+    let error = rig.manager.run(Command::Delete).await.unwrap_err();
+    assert!(error.is_refusal(), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn alerts_are_sent_as_kubernetes_events() {
     let rig = Rig::new().await;
     rig.manager.run(Command::sync(sync())).await.unwrap();

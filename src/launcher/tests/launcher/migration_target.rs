@@ -147,7 +147,9 @@ async fn event_of_an_arrival_that_was_recovered_is_not_notified_again() {
             detail,
         });
     }
-    let told = rig.notifications(before + 1).await;
+    rig.manager.run(Command::Pause).await.unwrap();
+    let told = rig.notifications_until("Paused/User").await;
+    assert_eq!(told.len(), before + 1, "{told:#?}");
     let added = told.iter().filter(|line| line.starts_with("ADDED"));
     assert_eq!(added.count(), 1, "{told:#?}");
 }
