@@ -27,10 +27,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     templates.add(&tree.join(WIT), "c/sdk/hooks.wit".into());
     templates.add(&tree.join(WIT), "go/sdk/hooks.wit".into());
     templates.watched.push(tree.join(WIT));
-    fs::write(out.join("templates.rs"), templates.source())?;
+    fs::write(out.join("templates.tar.gz"), templates.archive()?)?;
 
     let sdk = sdk_source_tree::embedded(tree, &out)?;
-    fs::write(out.join("sdk.rs"), sdk.source())?;
+    fs::write(out.join("sdk.tar.gz"), sdk.archive()?)?;
     fs::write(out.join("Cargo.lock"), sdk_lock_file::of_sdk(tree)?)?;
     println!(
         "cargo::rustc-env=WASMTIME_VERSION={}",

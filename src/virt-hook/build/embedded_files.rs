@@ -1,7 +1,11 @@
 //! Files that become part of the program.
 
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 /// What tools leave beside sources.
 const LEFT_BEHIND: [&str; 2] = ["__pycache__", "target"];
@@ -43,13 +47,18 @@ impl Embedded {
         Ok(())
     }
 
-    /// An expression: all of them, in order.
-    pub(crate) fn source(&self) -> String {
+    /// All of them, in order, as a compressed tar archive; equal files make an equal one.
+    pub(crate) fn archive(&self) -> io::Result<Vec<u8>> {
         let mut files = self.files.clone();
         files.sort();
-        let files = files.iter().map(|(embedded_path, source)| {
-            format!("    File {{ path: {embedded_path:?}, bytes: include_bytes!({source:?}) }},\n")
-        });
-        format!("&[\n{}]\n", files.collect::<String>())
+        let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::best()));
+        for (embedded_path, source) in files {
+            let bytes = fs::read(source)?;
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes.len().try_into().map_err(io::Error::other)?);
+            header.set_mode(0o644);
+            archive.append_data(&mut header, embedded_path, Cursor::new(bytes))?;
+        }
+        archive.into_inner()?.finish()
     }
 }

@@ -1,29 +1,55 @@
 //! The files that the build script embeds in this program.
 
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use flate2::read::GzDecoder;
 
 /// A file.
 #[derive(Debug)]
 pub(super) struct File {
-    /// Relative, with `/`.
-    path: &'static str,
-    pub(super) bytes: &'static [u8],
+    /// Relative.
+    path: PathBuf,
+    pub(super) bytes: Vec<u8>,
 }
 
 /// The templates of all languages, each below its directory.
-pub(super) static TEMPLATES: &[File] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
+pub(super) static TEMPLATES: LazyLock<Vec<File>> = LazyLock::new(|| {
+    embedded(include_bytes!(concat!(
+        env!("OUT_DIR"),
+        "/templates.tar.gz"
+    )))
+});
 /// hooks-sdk and its dependencies in this workspace, as a source tree.
-pub(super) static SDK: &[File] = include!(concat!(env!("OUT_DIR"), "/sdk.rs"));
+pub(super) static SDK: LazyLock<Vec<File>> =
+    LazyLock::new(|| embedded(include_bytes!(concat!(env!("OUT_DIR"), "/sdk.tar.gz"))));
 /// The versions that the SDK was tested with.
 pub(super) static LOCK: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/Cargo.lock"));
 
 impl File {
     /// The path relative to a directory, if the file is in it.
-    pub(super) fn below(&self, directory: &str) -> Option<&'static Path> {
-        Path::new(self.path).strip_prefix(directory).ok()
+    pub(super) fn below(&self, directory: &str) -> Option<&Path> {
+        self.path.strip_prefix(directory).ok()
     }
 
-    pub(super) fn path(&self) -> PathBuf {
-        PathBuf::from(self.path)
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
+}
+
+fn embedded(archive: &[u8]) -> Vec<File> {
+    unpacked(archive).expect("the archive is the build script's own")
+}
+
+fn unpacked(archive: &[u8]) -> io::Result<Vec<File>> {
+    let mut archive = tar::Archive::new(GzDecoder::new(archive));
+    let files = archive.entries()?.map(|entry| {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes)?;
+        Ok(File { path, bytes })
+    });
+    files.collect()
 }

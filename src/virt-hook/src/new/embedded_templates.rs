@@ -65,7 +65,7 @@ impl Template {
         let mut files = Vec::new();
         for (file, path) in self.files() {
             let name = name(path, values);
-            write_file(part.path(), &name, &filled(file.bytes, values))?;
+            write_file(part.path(), &name, &filled(&file.bytes, values))?;
             files.push(name);
         }
         for (name, bytes) in extra {

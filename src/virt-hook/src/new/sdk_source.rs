@@ -67,7 +67,10 @@ impl Sdk {
             return Vec::new();
         }
         let sources = SDK.iter();
-        let sources = sources.map(|file| (Path::new(DIRECTORY).join(file.path()), file.bytes));
+        let sources = sources.map(|file| {
+            let path = Path::new(DIRECTORY).join(file.path());
+            (path, file.bytes.as_slice())
+        });
         sources
             .chain([(PathBuf::from("Cargo.lock"), LOCK)])
             .collect()
