@@ -12,11 +12,11 @@ mod cloud_init;
 mod description;
 mod device;
 mod domain;
-mod dotted_path;
 mod error;
 mod hook;
 mod hook_point;
 pub mod host;
+mod parse_dotted_path;
 mod pod_answer;
 // For the component, and for hooks-sdk-testing; not part of the API.
 #[doc(hidden)]

@@ -6,7 +6,7 @@ use quantity::Quantity;
 use serde_core::de::Deserialize;
 
 use super::{Vmi, VmiError, json_scan};
-use crate::dotted_path::{self, Step};
+use crate::parse_dotted_path::{self, Step};
 
 /// A part of a VMI, parsed lazily.
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ impl<'v> Json<'v> {
 
     /// The value at a path from here; see [`Vmi::get`].
     pub fn get(self, path: &str) -> Option<Json<'v>> {
-        self.walk(&dotted_path::steps(path)?)
+        self.walk(&parse_dotted_path::steps(path)?)
     }
 
     pub(super) fn walk(self, steps: &[Step<'_>]) -> Option<Json<'v>> {

@@ -12,7 +12,7 @@ use std::fmt;
 
 use elsa::FrozenVec;
 
-use crate::dotted_path::Step;
+use crate::parse_dotted_path::Step;
 
 pub use devices::{Disk, HostDevice, Interface, Network, Volume};
 pub use json::Json;

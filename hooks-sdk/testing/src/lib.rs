@@ -26,20 +26,20 @@
 mod call_result;
 mod callable_hook;
 mod deployment;
+mod hook_readme_runner;
 mod module_build;
 mod module_cache;
 mod native;
 mod pod_facts;
-mod readme_cases;
 
 pub use call_result::{CallResult, EditedDevice, EditedDomain, Refusal};
 pub use callable_hook::Hook;
 pub use deployment::{Deployment, DeploymentError, DeploymentResult};
 pub use hook_host;
+pub use hook_readme_runner::{ReadmeError, readme};
 pub use hooks_sdk_macros::test;
 pub use module_build::BuildError;
 pub use module_cache::Error;
-pub use readme_cases::{ReadmeError, readme};
 
 /// Builds the hook of the crate that is being tested, once per process. Panics if that fails.
 #[macro_export]

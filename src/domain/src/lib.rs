@@ -18,7 +18,7 @@ pub mod hotplug_ports;
 pub mod libvirt_spec;
 pub mod migration;
 pub mod parse_domain_xml;
-pub mod pod_network;
+pub mod pod_network_and_dhcp;
 pub mod reconcile;
 pub mod render_domain_xml;
 pub mod required_files;

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use domain::convert::convert;
 use domain::host_facts::HostFacts;
 use domain::parse_domain_xml::parse;
-use domain::pod_network::{Dns, Lease};
+use domain::pod_network_and_dhcp::{Dns, Lease};
 use domain::render_domain_xml::render;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;

@@ -4,7 +4,7 @@
 
 use domain::convert::convert;
 use domain::host_facts::HostFacts;
-use kubevirt_api::manifest_text::SyntaxError;
+use kubevirt_api::strict_json_or_yaml::SyntaxError;
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::{MAX_BYTES, Vmi, VmiError};
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@
 //!   [`fake`] a stateful daemon in memory; one contract (`tests/driver_contract`) is checked on both.
 //! - One thread, `libvirt-events`, runs libvirt's default event loop from the first [`connect`]
 //!   to the end of the process; [`Event`]s arrive on it.
-//! - libvirt's callbacks are given numbers, never pointers to memory (`ffi::callback_registry` has
+//! - libvirt's callbacks are given numbers, never pointers to memory (`real_driver::callback_registry` has
 //!   the reason): a number that was released, even twice, refers to nothing.
 //! - libvirt never writes to stderr by itself: an error is returned, once.
 
@@ -21,17 +21,17 @@ mod domain_definition;
 mod domain_state;
 mod error;
 mod event;
-#[allow(
-    unsafe_code,
-    reason = "the one crate that calls C; every block says why it is sound"
-)]
-mod ffi;
 mod guest_agent;
 mod hypervisor_connection;
 mod jobs;
 mod launch_security;
 mod migration;
 mod qemu_monitor;
+#[allow(
+    unsafe_code,
+    reason = "the one crate that calls C; every block says why it is sound"
+)]
+mod real_driver;
 mod screenshot;
 mod start_pause_stop;
 mod stats;
@@ -50,13 +50,13 @@ pub use domain_definition::{Affect, Definition, FilePolicy, UndefineOptions, Xml
 pub use domain_state::{DomainState, Reason, State};
 pub use error::{Error, Result, code};
 pub use event::{CloseReason, Detail, Event, LifecycleEvent};
-pub use ffi::{connect, library_version, limit_malloc_arenas};
 pub use guest_agent::Agent;
 pub use hypervisor_connection::{HypervisorConnection, KEEPALIVE, Version};
 pub use jobs::{CompletedJob, JobOperation, JobStats, JobType, Jobs};
 pub use launch_security::{LaunchSecret, LaunchSecurity, LaunchSecurityInfo, SevInfo};
 pub use migration::{Migration, MigrationFlags, MigrationRequest};
 pub use qemu_monitor::QemuMonitor;
+pub use real_driver::{connect, library_version, limit_malloc_arenas};
 pub use screenshot::{Screen, Screenshot};
 pub use start_pause_stop::{DestroyMode, Power, RebootMode, ShutdownMode, StartOptions};
 pub use stats::{

@@ -5,10 +5,10 @@
 //! that are intended, [`coverage`] what is not compared at all.
 
 mod allowed_differences;
+pub mod allowed_outcomes;
 mod call_pattern;
+pub mod calls_not_replayed;
 pub mod comparison;
-pub mod coverage;
-pub mod outcomes;
 pub mod replayed_call;
 
 use std::fs;

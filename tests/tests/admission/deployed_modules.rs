@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use tests::binaries::binary;
 use tests::install_hooks::example;
 
-use crate::api_server::{ApiServer, Request};
+use crate::emulated_api_server::{ApiServer, Request};
 use crate::pod_corpus::{Added, added, pods, starts_a_vm};
 use crate::policy_files::Policies;
 use crate::shipped_policies::{image_volume, shipped, words};
@@ -77,13 +77,13 @@ fn a_config_map_becomes_a_standing_hook() {
         mounts: words(&["wasm-config-map-smbios /etc/virt-launcher/hooks/smbios -"]),
         counted: 0,
     };
-    let server = shipped(&["standing-config-map"]);
+    let server = shipped(&["standing-hooks-from-config-map"]);
     pods_get(&server, &template_annotations(vm), &promised);
 }
 
 #[test]
 fn an_image_becomes_a_standing_hook_or_a_counted_one() {
-    let server = shipped(&["standing-image", "counted-image"]);
+    let server = shipped(&["standing-hooks-from-image", "counted-hooks-from-image"]);
     let cases = [
         (
             &["--as", "image", "--image", IMAGE, "--vm", "-"][..],

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::api_server::{ApiServer, Request};
+use crate::emulated_api_server::{ApiServer, Request};
 use crate::pod_corpus::{
     Annotations, added, annotated, count, pod, pods, starts_a_vm, virtual_machine,
 };

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-use crate::api_server::{ApiServer, Request};
+use crate::emulated_api_server::{ApiServer, Request};
 use crate::pod_corpus::pods;
 use crate::policy_files::policies;
 
@@ -16,7 +16,7 @@ fn sidecars(pod: &mut Json) -> impl Iterator<Item = &mut Json> {
 
 #[test]
 fn launcher_pods_with_another_image_beside_them_are_refused() {
-    let file = "deploy/admission/sidecars/sidecar-images.yaml";
+    let file = "deploy/admission/sidecars/allowed-sidecar-images.yaml";
     let server = ApiServer::new(policies("v1", &[file]));
     let mut refused = 0;
     for (name, mut pod) in pods() {

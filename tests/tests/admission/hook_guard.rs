@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::api_server::{ApiServer, Request};
+use crate::emulated_api_server::{ApiServer, Request};
 use crate::pod_corpus::{annotated, pod, pods, virtual_machine};
 use crate::policy_files::policies;
 
@@ -13,7 +13,7 @@ fn server(names: &[&str]) -> ApiServer {
         .iter()
         .map(|name| format!("deploy/admission/v1/{name}.yaml"))
         .collect();
-    paths.push("deploy/admission/guard/guard.yaml".to_owned());
+    paths.push("deploy/admission/guard/refuse-unusable-hook-annotations.yaml".to_owned());
     ApiServer::new(policies(
         "v1",
         &paths.iter().map(String::as_str).collect::<Vec<_>>(),
@@ -165,10 +165,13 @@ fn other_pods_are_not_judged() {
 #[test]
 fn a_launcher_pod_without_its_hooks_is_refused() {
     let cases: [(&str, &[(&str, &str)]); 4] = [
-        ("counted-image", &[IMAGE, ("hooks", "a")]),
-        ("standing-image", &[IMAGE, ("standing", "a")]),
-        ("standing-config-map", &[("config-maps", "a")]),
-        ("standing-claim", &[("claim", "c"), ("claim-hooks", "a")]),
+        ("counted-hooks-from-image", &[IMAGE, ("hooks", "a")]),
+        ("standing-hooks-from-image", &[IMAGE, ("standing", "a")]),
+        ("standing-hooks-from-config-map", &[("config-maps", "a")]),
+        (
+            "standing-hooks-from-pvc",
+            &[("claim", "c"), ("claim-hooks", "a")],
+        ),
     ];
     for (policy, annotations) in cases {
         let request = Request::create(annotated(pod("no-image-volume"), annotations));
@@ -188,7 +191,7 @@ fn a_launcher_pod_without_its_namespaces_hooks_is_refused() {
     request.namespace = annotated(request.namespace, &[IMAGE, ("standing", "audit")]);
     let error = guard().admit(request.clone()).unwrap_err();
     assert!(error.contains("hooks of its namespace"), "{error}");
-    let mut server = server(&["by-namespace"]);
+    let mut server = server(&["standing-hooks-by-namespace"]);
     server.admit(request.clone()).unwrap();
     server.image_volumes = false;
     server.admit(request).unwrap_err();

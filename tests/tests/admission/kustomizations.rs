@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use tests::binaries::workspace;
 
-use crate::api_server::{ApiServer, Request};
+use crate::emulated_api_server::{ApiServer, Request};
 use crate::pod_corpus::{annotated, pod, pods};
 use crate::policy_files::{Policies, documents};
 

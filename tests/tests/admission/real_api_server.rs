@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
-use crate::api_server::Request;
+use crate::emulated_api_server::Request;
 use crate::policy_files::Policies;
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io";

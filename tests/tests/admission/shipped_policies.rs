@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value as Json, json};
 use tests::binaries::workspace;
 
-use crate::api_server::{ApiServer, Request};
+use crate::emulated_api_server::{ApiServer, Request};
 use crate::pod_corpus::{Added, Annotations, added, annotated, compute, pod, pods, starts_a_vm};
 use crate::policy_files::{documents, policies};
 
@@ -14,7 +14,7 @@ pub(crate) const IMAGE: (&str, &str) = ("image", "registry.example/hooks:1");
 /// The policies with these file names, and the guard. Those of v1beta1 are the same.
 pub(crate) fn shipped(names: &[&str]) -> ApiServer {
     let files = names.iter().map(|name| file(name, "v1"));
-    let guard = "deploy/admission/guard/guard.yaml".to_owned();
+    let guard = "deploy/admission/guard/refuse-unusable-hook-annotations.yaml".to_owned();
     let paths: Vec<String> = files.chain([guard]).collect();
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     ApiServer::new(policies("v1", &paths))
@@ -43,7 +43,7 @@ fn by_annotation() -> Vec<(&'static str, Annotations, Added)> {
     let claim = json!({"name": "wasm-claim-hooks", "persistentVolumeClaim": {"claimName": "hooks", "readOnly": true}});
     vec![
         (
-            "counted-image",
+            "counted-hooks-from-image",
             &[IMAGE, ("hooks", "banner, serial")],
             Added {
                 volumes: vec![image_volume("wasm-hooks", IMAGE.1)],
@@ -55,7 +55,7 @@ fn by_annotation() -> Vec<(&'static str, Annotations, Added)> {
             },
         ),
         (
-            "standing-image",
+            "standing-hooks-from-image",
             &[IMAGE, ("standing", "banner,serial")],
             Added {
                 volumes: vec![image_volume("wasm-standing-hooks", IMAGE.1)],
@@ -67,7 +67,7 @@ fn by_annotation() -> Vec<(&'static str, Annotations, Added)> {
             },
         ),
         (
-            "standing-config-map",
+            "standing-hooks-from-config-map",
             &[("config-maps", "banner,serial")],
             Added {
                 volumes: vec![config_map("banner"), config_map("serial")],
@@ -79,7 +79,7 @@ fn by_annotation() -> Vec<(&'static str, Annotations, Added)> {
             },
         ),
         (
-            "standing-claim",
+            "standing-hooks-from-pvc",
             &[("claim", "hooks"), ("claim-hooks", "banner")],
             Added {
                 volumes: vec![claim],
@@ -115,7 +115,12 @@ fn all_policies_work_on_one_pod() {
     let server = shipped(
         &[
             &names[..],
-            &["by-namespace", "by-label", "pod-info", "launcher-canary"],
+            &[
+                "standing-hooks-by-namespace",
+                "standing-hooks-by-label",
+                "pod-info",
+                "launcher-canary",
+            ],
         ]
         .concat(),
     );
@@ -152,7 +157,17 @@ fn all_policies_work_on_one_pod() {
 #[test]
 fn hooks_can_have_the_names_of_other_routes_volumes() {
     let names: Vec<_> = by_annotation().iter().map(|(name, ..)| *name).collect();
-    let server = shipped(&[&names[..], &["by-namespace", "by-label", "pod-info"]].concat());
+    let server = shipped(
+        &[
+            &names[..],
+            &[
+                "standing-hooks-by-namespace",
+                "standing-hooks-by-label",
+                "pod-info",
+            ],
+        ]
+        .concat(),
+    );
     let config_maps = [
         "hooks",
         "standing-hooks",
@@ -181,7 +196,7 @@ fn hooks_can_have_the_names_of_other_routes_volumes() {
 
 #[test]
 fn a_namespace_chooses_for_all_of_its_vms() {
-    let server = shipped(&["by-namespace"]);
+    let server = shipped(&["standing-hooks-by-namespace"]);
     for (name, pod) in pods() {
         let mut request = Request::create(pod.clone());
         assert_eq!(server.admit(request.clone()).unwrap(), pod, "{name}");
@@ -204,7 +219,7 @@ fn a_namespace_chooses_for_all_of_its_vms() {
 
 #[test]
 fn a_label_chooses_hooks() {
-    let server = shipped(&["by-label"]);
+    let server = shipped(&["standing-hooks-by-label"]);
     for (name, mut pod) in pods() {
         assert_eq!(
             server.admit(Request::create(pod.clone())).unwrap(),
@@ -302,13 +317,13 @@ fn both_api_versions_have_the_same_policies() {
 
 /// All policies, and the corpus' file with which the record of a real API server's answers begins, if it is the same.
 const JUDGED: &[(&str, Option<&str>)] = &[
-    ("counted-image", Some("hooks-image")),
-    ("standing-image", Some("standing-hooks")),
+    ("counted-hooks-from-image", Some("hooks-image")),
+    ("standing-hooks-from-image", Some("standing-hooks")),
     ("launcher-canary", Some("launcher-image")),
-    ("standing-config-map", None),
-    ("standing-claim", None),
-    ("by-namespace", None),
-    ("by-label", None),
+    ("standing-hooks-from-config-map", None),
+    ("standing-hooks-from-pvc", None),
+    ("standing-hooks-by-namespace", None),
+    ("standing-hooks-by-label", None),
     ("pod-info", None),
 ];
 

@@ -12,7 +12,7 @@ use tests::install_hooks;
 use crate::command_output;
 use crate::dockerfile_image::{self, Image};
 use crate::page_blocks::{Block, is_of_workspace, page, source};
-use crate::{sample_record, static_checks, yaml_blocks};
+use crate::{blocks_not_run, sample_record, yaml_blocks};
 
 /// The directory of records, as the pages name it.
 const RECORDS: &str = "records/";
@@ -50,7 +50,7 @@ pub(crate) fn check_page(path: &str) {
     for block in page(path).blocks {
         let at = format!("{path}:{}", block.line);
         if block.language == "sh" {
-            static_checks::check_block(&at, &block.role, &block.text, &mut session);
+            blocks_not_run::check_block(&at, &block.role, &block.text, &mut session);
         }
     }
 }
@@ -94,7 +94,7 @@ impl DocSession {
     fn run_block(&mut self, at: &str, block: &Block) {
         match (block.language.as_str(), block.role.as_str()) {
             ("sh", role @ ("" | "fails")) => self.run(at, &block.text, role.is_empty()),
-            ("sh", role) => static_checks::check_block(at, role, &block.text, self),
+            ("sh", role) => blocks_not_run::check_block(at, role, &block.text, self),
             (_, "output") => assert!(
                 command_output::matches(&block.text, &self.last_output),
                 "{at}: it prints\n{}",

@@ -21,18 +21,18 @@
 //! `tests/go_hooks.rs` check.
 #![allow(clippy::unwrap_used)]
 
+mod blocks_not_run;
 mod command_output;
 mod doc_session;
 mod dockerfile_image;
 mod domain_schema;
-mod named_tests;
 mod page_blocks;
 mod page_consistency;
 mod page_links;
 mod sample_record;
 mod sdk_signatures;
 mod shell_commands;
-mod static_checks;
+mod threat_model_tests;
 mod yaml_blocks;
 
 use page_blocks::{page, pages};
@@ -126,7 +126,7 @@ fn commands_of_pages_that_run_nothing_are_checked() {
 fn blocks_that_are_not_run_are_listed() {
     let mut found = Vec::new();
     for path in pages() {
-        for role in static_checks::ROLES {
+        for role in blocks_not_run::ROLES {
             let blocks = page(&path).blocks;
             let count = blocks.iter().filter(|block| block.is("sh", role)).count();
             if count > 0 {
@@ -151,7 +151,7 @@ fn every_block_is_valid_in_its_language() {
                     shell_commands::is_shell(&block.text)
                         .unwrap_or_else(|error| panic!("{at}: {error}"));
                     let known =
-                        ["", "fails"].contains(&role) || static_checks::ROLES.contains(&role);
+                        ["", "fails"].contains(&role) || blocks_not_run::ROLES.contains(&role);
                     assert!(known, "{at}: unknown role `sh {role}`");
                 }
                 ("yaml", _) => yaml_blocks::is_known(&path, &block)

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use tests::binaries::workspace;
 use tests::launcher_fixture::{BOOT, EVENT, LauncherFixture, PreparedPod};
 use tests::pod::LauncherUser;
+use tests::recorded_answers::calls_not_replayed::{self, Check, OTHER_TOPICS};
 use tests::recorded_answers::comparison::Rule;
-use tests::recorded_answers::coverage::{self, Check, OTHER_TOPICS};
-use tests::recorded_answers::{self, Outcome, RecordedCall, outcomes, replayed_call};
+use tests::recorded_answers::{self, Outcome, RecordedCall, allowed_outcomes, replayed_call};
 use tests::vmi_builder::Vmi;
 
 /// The topics of each VM, in the order in which they are replayed.
@@ -151,13 +151,13 @@ impl Replay {
     /// Makes the calls of a topic.
     async fn replay_topic(&mut self, topic: &str) -> Result<()> {
         for call in recorded_answers::calls(topic)? {
-            if coverage::skip_reason(&call).is_some() {
+            if calls_not_replayed::skip_reason(&call).is_some() {
                 continue;
             }
             let events = self.fixture.handler.events().len();
             let ours = replayed_call::replay(&self.fixture.commands, &self.vmi, &call).await?;
             let ours = with_recorded_uid(ours, self.vmi.uid())?;
-            let found = outcomes::compare(&call, &ours, &mut self.needed_rules)?;
+            let found = allowed_outcomes::compare(&call, &ours, &mut self.needed_rules)?;
             self.differences.extend(found);
             // The rest is worth comparing, too.
             if let Err(error) = self.wait_after(&call, events).await {
@@ -228,7 +228,7 @@ fn expect_needed_rules(needed: BTreeSet<String>) -> Result<()> {
     let mut by_replay = NEEDED.lock().unwrap();
     by_replay.push(needed);
     if by_replay.len() == 2 {
-        let unneeded = outcomes::unneeded(&by_replay.iter().flatten().cloned().collect());
+        let unneeded = allowed_outcomes::unneeded(&by_replay.iter().flatten().cloned().collect());
         ensure!(unneeded.is_empty(), "rules without effect: {unneeded:#?}");
     }
     Ok(())
@@ -308,7 +308,7 @@ fn every_recorded_call_is_made_again_or_named() -> Result<()> {
         .iter()
         .map(|topic| recorded_answers::calls(topic))
         .collect();
-    let unneeded = coverage::unneeded_skip_rules(&calls?.concat());
+    let unneeded = calls_not_replayed::unneeded_skip_rules(&calls?.concat());
     ensure!(unneeded.is_empty(), "no call is skipped by {unneeded:?}");
     let page = fs::read_to_string(workspace().join("docs/command-service.md"))?;
     let share = format!("{} of {} topics", replayed.len(), topics.len());
@@ -353,7 +353,7 @@ pub(crate) async fn expect_recorded_shape(
     let call = calls.get(index).context("no such call")?;
     let domain = fixture.commands.domain().await?;
     let ours = json!({ "Exists": true, "V": domain });
-    let found = outcomes::compare_shape(call, &ours, absent);
+    let found = allowed_outcomes::compare_shape(call, &ours, absent);
     ensure!(found.is_empty(), "{}", found.join("\n"));
     Ok(())
 }

@@ -10,7 +10,7 @@ use tests::pod::LauncherUser;
 use tests::sidecar_server::Sidecar;
 use tests::vmi_builder::Vmi;
 
-use super::virt_hook_serve::VirtHookServe;
+use super::serve_process::VirtHookServe;
 
 const MANUFACTURER: &str = "Radical Edward";
 const PLUGINS: &str = "/var/run/kubevirt-plugin";

@@ -6,9 +6,9 @@
 //! Arguments select rows by a part of their name.
 #![allow(clippy::print_stdout)]
 
-mod expectations;
+mod check_expectation;
+mod command_socket_clients;
 mod fault_matrix;
-mod foreign_clients;
 mod hotplug_calls;
 mod leaks;
 mod matrix_runner;

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use tests::binaries::target_dir;
 use tokio::runtime::Handle;
 
-use crate::expectations;
+use crate::check_expectation;
 use crate::fault_matrix::FAULTS;
 use crate::matrix_vocabulary::{Phase, Row, Setup};
 use crate::row_steps::RowRun;
@@ -201,7 +201,7 @@ async fn run_row_in(vm: &mut Option<TestVm>, row: &Row, mark: &mut usize) -> Res
             .await
             .with_context(|| format!("{step:?}"))?;
     }
-    expectations::check(vm, &run, row.phase, row.expect, qemu).await
+    check_expectation::check(vm, &run, row.phase, row.expect, qemu).await
 }
 
 /// Saves the pod's log and the notifications of a failed row.

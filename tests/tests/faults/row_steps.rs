@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use rustix::process::Signal;
 use tokio::task::JoinHandle;
 
-use crate::foreign_clients;
+use crate::command_socket_clients;
 use crate::matrix_vocabulary::{Call, Program, ProxyMode, Step, millis};
 use crate::stalled_client::StalledClient;
 use crate::test_vm::{TestVm, ask};
@@ -121,13 +121,13 @@ impl RowRun {
                 vm.ready().await
             }
             Step::Clients(clients, commands) => {
-                foreign_clients::mixed_commands(vm, clients, commands).await
+                command_socket_clients::mixed_commands(vm, clients, commands).await
             }
             Step::ForeignAuthority => {
-                foreign_clients::foreign_authority(&vm.command_socket()).await
+                command_socket_clients::foreign_authority(&vm.command_socket()).await
             }
             Step::Garbage(connections) => {
-                foreign_clients::garbage(&vm.command_socket(), connections).await
+                command_socket_clients::garbage(&vm.command_socket(), connections).await
             }
         }
     }

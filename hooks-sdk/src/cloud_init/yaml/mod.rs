@@ -10,7 +10,7 @@ mod write;
 use serde_json::Value;
 
 use super::CloudInitError;
-use crate::dotted_path::{self, Step};
+use crate::parse_dotted_path::{self, Step};
 use block_extent::{Below, Scope, below, depth, end_of_value, goes_on, is_idle, split_key};
 
 /// A YAML document whose top level is a mapping. Comments and everything that is not edited are kept.
@@ -382,7 +382,7 @@ fn names(path: &str) -> Result<Vec<&str>, CloudInitError> {
     if path.contains('/') && !path.contains(['\'', '"']) {
         return Err(bad_path(path));
     }
-    let steps = dotted_path::steps(path).ok_or_else(|| bad_path(path))?;
+    let steps = parse_dotted_path::steps(path).ok_or_else(|| bad_path(path))?;
     let names = steps.into_iter().map(|step| match step {
         Step::Member(name) => Ok(name),
         Step::Item(_) | Step::Where(..) => Err(bad_path(path)),

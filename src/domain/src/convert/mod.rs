@@ -24,9 +24,9 @@ use compute::{
 };
 use conversion_inputs::Context;
 use devices::{
-    balloon, console_and_channels, controllers, graphics, host_device_numa_placement, host_devices,
-    iommufd, nvidia_grace, panic_devices, rng, root_complex, sound, tablets, tpm, usb_redirection,
-    vsock, watchdog,
+    balloon, check_nvidia_grace, console_and_channels, controllers, graphics,
+    host_device_numa_placement, host_devices, iommufd, panic_devices, rng, root_complex, sound,
+    tablets, tpm, usb_redirection, vsock, watchdog,
 };
 use network::interfaces;
 use storage::{disks, filesystems, io_threads};
@@ -40,8 +40,8 @@ pub(crate) use storage::volume_paths;
 pub use compute::qemu_arguments::{FIRMWARE_LOG, is_firmware_logged};
 pub use conversion_purpose::Purpose;
 pub use devices::sriov::has_attached_sriov;
-pub use storage::claims_in_pod::{ClaimInPod, claims_in_pod};
 pub use storage::match_volume_block_sizes::{MatchedVolume, matched_volumes};
+pub use storage::pvc_volume_modes::{ClaimInPod, claims_in_pod};
 
 type Step = fn(&Context<'_>, &mut DomainSpec) -> Result<(), ConvertError>;
 
@@ -77,7 +77,7 @@ const STEPS: &[Step] = &[
     iommufd::add,
     hypervisor::add,
     disks::add,
-    nvidia_grace::check,
+    check_nvidia_grace::check,
     // These read the whole domain.
     cpu_pinning::add,
     numa::add,

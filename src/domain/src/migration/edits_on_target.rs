@@ -6,7 +6,7 @@ use kubevirt_api::vmi::Vmi;
 
 use super::cpu_placement::TargetProcessors;
 use super::error::MigrationXmlError;
-use super::{devices_on_target, target_identity};
+use super::{taps_and_vgpus_on_target, target_identity};
 use crate::convert::migrated_vgpu;
 use crate::host_facts::HostFacts;
 
@@ -38,12 +38,12 @@ pub fn incoming_xml(
         processors.place(&mut document);
     }
     if edits.renames_ordinal_taps {
-        devices_on_target::rename_ordinal_taps(&mut document, vmi)?;
+        taps_and_vgpus_on_target::rename_ordinal_taps(&mut document, vmi)?;
     }
     if edits.replaces_vgpu
         && let Some(vgpu) = migrated_vgpu(vmi, options, host).map_err(MigrationXmlError::Device)?
     {
-        devices_on_target::replace_vgpu(&mut document, &vgpu)?;
+        taps_and_vgpus_on_target::replace_vgpu(&mut document, &vgpu)?;
     }
     Ok(document.render())
 }

@@ -8,12 +8,12 @@
 
 mod copied_disks;
 mod cpu_placement;
-mod devices_on_target;
 mod disk_element;
 mod edits_on_source;
 mod edits_on_target;
 mod error;
 mod migrated_volumes;
+mod taps_and_vgpus_on_target;
 mod target_identity;
 mod transfer_size;
 

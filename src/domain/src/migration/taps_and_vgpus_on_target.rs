@@ -5,7 +5,7 @@ use kubevirt_api::vmi::Vmi;
 
 use super::error::MigrationXmlError;
 use crate::libvirt_spec::{HostDevice, USER_PREFIX};
-use crate::pod_network::hotplug_tap;
+use crate::pod_network_and_dhcp::hotplug_tap;
 
 /// The tap device of the pod's own network, in both naming schemes.
 const PRIMARY_TAP: &str = "tap0";

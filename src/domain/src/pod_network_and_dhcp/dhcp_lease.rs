@@ -4,8 +4,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use ipnet::Ipv4Net;
 
-use crate::pod_network::mac_address::Mac;
-use crate::pod_network::masquerade_subnet::Subnets;
+use crate::pod_network_and_dhcp::mac_address::Mac;
+use crate::pod_network_and_dhcp::masquerade_subnet::Subnets;
 
 /// A guest's addresses on one network, without any if the network has no IP.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

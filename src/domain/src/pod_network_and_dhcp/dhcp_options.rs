@@ -5,7 +5,7 @@ use core::ops::RangeInclusive;
 
 use kubevirt_api::vmi;
 
-use crate::pod_network::error::PodNetworkError;
+use crate::pod_network_and_dhcp::error::PodNetworkError;
 
 /// The codes for private use (RFC 3942).
 const PRIVATE: RangeInclusive<u64> = 224..=254;

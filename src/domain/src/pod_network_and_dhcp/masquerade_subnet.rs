@@ -5,7 +5,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use ipnet::{Ipv4Net, Ipv6Net};
 use kubevirt_api::vmi::PodNetwork;
 
-use crate::pod_network::error::PodNetworkError;
+use crate::pod_network_and_dhcp::error::PodNetworkError;
 
 const DEFAULT_V4: &str = "10.0.2.0/24";
 const DEFAULT_V6: &str = "fd10:0:2::/120";

@@ -14,8 +14,8 @@
 
 mod dhcp_lease;
 mod dhcp_options;
-mod domain_attachment;
 mod error;
+mod is_tap_attachment;
 mod link_names;
 mod mac_address;
 mod masquerade_subnet;
@@ -25,8 +25,8 @@ mod vif_cache;
 
 pub use dhcp_lease::{Lease, Lease4, Route};
 pub use dhcp_options::DhcpOptions;
-pub(crate) use domain_attachment::is_tap;
 pub use error::PodNetworkError;
+pub(crate) use is_tap_attachment::is_tap;
 pub(crate) use link_names::hotplug_tap;
 pub use mac_address::Mac;
 pub use resolv_conf::{Dns, MAX_RESOLV_CONF_BYTES};

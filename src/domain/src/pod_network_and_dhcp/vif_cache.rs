@@ -7,8 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use ipnet::Ipv4Net;
 use serde::Deserialize;
 
-use crate::pod_network::dhcp_lease::{Lease, Lease4, Route};
-use crate::pod_network::mac_address::Mac;
+use crate::pod_network_and_dhcp::dhcp_lease::{Lease, Lease4, Route};
+use crate::pod_network_and_dhcp::mac_address::Mac;
 
 /// The largest file that is accepted, in bytes; a thousand routes take 600 KB.
 pub const MAX_VIF_CACHE_BYTES: usize = 1024 * 1024;

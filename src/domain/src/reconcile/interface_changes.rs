@@ -6,7 +6,7 @@ use kubevirt_api::vmi::{self, Vmi};
 use super::device_change::DeviceChange;
 use super::live_domain::{Live, is_named};
 use crate::libvirt_spec::Interface;
-use crate::pod_network::hotplug_tap;
+use crate::pod_network_and_dhcp::hotplug_tap;
 
 /// The source in the status of an interface that Multus has attached to the pod.
 const MULTUS_STATUS: &str = "multus-status";

@@ -1,6 +1,6 @@
 //! Tap devices: names, addresses, and the domain's interfaces.
 
-use domain::pod_network::{Binding, Lease, Link, Mac, Tap, taps};
+use domain::pod_network_and_dhcp::{Binding, Lease, Link, Mac, Tap, taps};
 use serde_json::{Value, json};
 
 use super::Case;

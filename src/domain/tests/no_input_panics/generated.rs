@@ -7,7 +7,7 @@ use domain::disk_expansion::image_expansions;
 use domain::host_facts::HostFacts;
 use domain::hotplug_ports::DefinitionPlan;
 use domain::parse_domain_xml::parse;
-use domain::pod_network::taps;
+use domain::pod_network_and_dhcp::taps;
 use domain::render_domain_xml::render;
 use domain::required_files::required_files;
 use domain::resource_claims::claimed_requests;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use domain_xml::{Budget, Change};
 
-use super::attached_device::AttachedDevice;
+use super::attached_device_limits::AttachedDevice;
 use super::verify_domain::{Domain, Rejection};
 use super::{run_log, work_within_budget};
 use crate::cloud_init::{CloudInit, CloudInitAnswer};

@@ -5,13 +5,13 @@
 //! no output of the hook point is used. At shutdown all hooks run in parallel and none stops another.
 //! KubeVirt's Plugins come after the hooks at OnDefineDomain, and are hooks like the others there.
 
-mod attach_device;
-mod attached_device;
+mod attached_device_limits;
 mod hook_order;
 mod hook_point_run;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod recording_tests;
+mod record_write_cost_tests;
+mod run_attach_hooks;
 mod run_log;
 mod verify_domain;
 mod work_within_budget;
@@ -34,11 +34,11 @@ use crate::{
     CloudInitDocuments, HookError, HookMetrics, HookPoint, Invocation, Limits, MigrationParameters,
     Plugins, Provenance, Run,
 };
-pub use attach_device::AttachTime;
-pub use attached_device::AttachedDevice;
+pub use attached_device_limits::AttachedDevice;
 use hook_order::{Rank, natural};
 pub(crate) use hook_point_run::rerun;
 use hook_point_run::{HookPointRun, Input, Output};
+pub use run_attach_hooks::AttachTime;
 use verify_domain::Domain;
 
 /// Collected hooks. Between calls no task or thread runs.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 
-use super::plugin_socket::SocketPath;
+use super::plugin_socket_path::SocketPath;
 use crate::hook::Hook;
 use crate::hook_body::{HookBody, HookCall, HookInput, HookOutput, HookReport};
 use crate::{HookPoint, Limits};

@@ -11,14 +11,14 @@
 //! rules: KubeVirt v1.9's `pkg/virt-launcher/virtwrap/plugins` and its `plugin/v1alpha1` types, and for v1.10 the types
 //! of <https://github.com/kubevirt/kubevirt/pull/19160>.
 
-mod call_plan;
 mod condition;
 mod hook_body;
 mod hooks_of_plugin;
 mod in_process_module;
 mod plugin_call;
 mod plugin_json;
-mod plugin_socket;
+mod plugin_socket_path;
+mod select_plugin_hooks;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
@@ -26,9 +26,9 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use call_plan::{PlanContext, PlanEntry};
 use hooks_of_plugin::HookList;
 pub(crate) use in_process_module::{LoadModule, ModuleFile};
+pub(crate) use select_plugin_hooks::{PlanContext, PlanEntry};
 
 /// The most bytes of plugins, which is gRPC's own message limit.
 const MAX_BYTES: usize = 4 << 20;

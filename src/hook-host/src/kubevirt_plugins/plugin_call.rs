@@ -11,7 +11,7 @@ use tonic::Status;
 use tonic::transport::Channel;
 
 use super::hooks_of_plugin::HookList;
-use super::plugin_socket::{SocketError, SocketPath};
+use super::plugin_socket_path::{SocketError, SocketPath};
 use crate::Reason;
 use crate::sidecar::{channel, status_text};
 

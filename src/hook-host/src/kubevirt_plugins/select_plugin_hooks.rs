@@ -9,7 +9,7 @@ use super::condition::ConditionCache;
 use super::hook_body::{UnusableHook, VERSION};
 use super::in_process_module::{LoadModule, ModuleFile, PluginModule};
 use super::plugin_call::PluginSidecar;
-use super::plugin_socket::SocketPath;
+use super::plugin_socket_path::SocketPath;
 use super::{Action, Condition, PluginHook, Plugins};
 use crate::hook::{Hook, HookInfo, HookKind};
 use crate::policy::{HookSettings, OperatorPolicy, resolve_plugin};

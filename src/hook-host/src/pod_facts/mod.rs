@@ -6,12 +6,12 @@
 //!
 //! `fact_name` (names and patterns), `downward_api_format` and `network_status` (Multus' annotation) are pure.
 
-mod answers;
 mod downward_api_files;
 mod downward_api_format;
 mod fact_grant;
 mod fact_name;
 pub(crate) mod network_status;
+mod questions_of_a_call;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
@@ -19,14 +19,14 @@ mod tests;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use answers::{CallClock, PodFacts, PodQuestions};
-pub use answers::{FactError, FactRead, PodAccess};
 pub(crate) use downward_api_files::PodFiles;
 pub use downward_api_format::render as render_downward_api;
 pub(crate) use fact_grant::{PodGrant, PodLayer};
 pub(crate) use fact_name::PodFact;
 pub use fact_name::PodPattern;
 pub(crate) use network_status::Network;
+pub(crate) use questions_of_a_call::{CallClock, PodFacts, PodQuestions};
+pub use questions_of_a_call::{FactError, FactRead, PodAccess};
 
 /// How long a call waits for facts that are not there yet, unless it is configured.
 const WAIT: Duration = Duration::from_secs(5);

@@ -1,6 +1,6 @@
 //! Reads and parses policy files strictly.
 
-mod complete_document;
+mod refuse_missing_values;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options};
 
 use crate::printable::{MAX_MESSAGE, printable, utf8};
-use complete_document::CompleteDocument;
+use refuse_missing_values::CompleteDocument;
 
 /// The largest policy file in bytes.
 const MAX_BYTES: u64 = 256 << 10;

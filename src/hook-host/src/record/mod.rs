@@ -1,12 +1,13 @@
 //! Records of runs: one JSON file per run, with everything that [`crate::replay`] needs.
 
+mod build_record;
 mod entry_conversion;
 mod read_record;
 mod record_json_format;
 mod record_writer;
 mod redaction;
-mod run_evidence;
 
+pub(crate) use build_record::RunEvidence;
 pub use read_record::ReadError;
 pub(crate) use record_json_format::HookPayload;
 pub use record_json_format::{
@@ -14,4 +15,3 @@ pub use record_json_format::{
 };
 pub(crate) use record_writer::Recorder;
 pub use record_writer::{RecordConfig, RecordError};
-pub(crate) use run_evidence::RunEvidence;

@@ -7,7 +7,7 @@ use domain_xml::Document;
 use tokio::sync::{Mutex, OnceCell, watch};
 use tonic::Status;
 
-use super::foreign_elements::ForeignElements;
+use super::elements_lost_by_launcher::ForeignElements;
 use super::{grpc_status, sidecar_cloud_init_fields, vmi_identity};
 use crate::printable::utf8;
 use crate::{Chain, HookPoint, Invocation, Outcome, Reason};

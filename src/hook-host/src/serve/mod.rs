@@ -15,7 +15,7 @@
 //! the other calls: after KubeVirt prepared the start, but early enough to refuse it.
 
 mod chain_service;
-mod foreign_elements;
+mod elements_lost_by_launcher;
 mod grpc_status;
 mod kubevirt_plugin_service;
 mod sidecar_cloud_init_fields;

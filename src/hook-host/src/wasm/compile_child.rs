@@ -13,7 +13,7 @@ use wasmtime::Engine;
 use super::COMPILE_ARG;
 use super::compile_child_confinement::{Missing, confine};
 use super::engine_config::{EngineRole, TargetMachine, engine, engine_with};
-use super::function_codes::{FunctionCodes, FunctionFiles};
+use super::function_code_cache::{FunctionCodes, FunctionFiles};
 
 /// The limits of a compile child, passed as command-line arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

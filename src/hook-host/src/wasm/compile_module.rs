@@ -14,7 +14,7 @@ use tokio::net::unix::pipe;
 
 use super::compile_child::{self, ChildLimits, ChildReport};
 use super::engine_config::TargetMachine;
-use super::function_codes::FunctionFiles;
+use super::function_code_cache::FunctionFiles;
 use super::{COMPILE_ARG, Compiler};
 use crate::Limits;
 

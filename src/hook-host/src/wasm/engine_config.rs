@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wasmtime::{Config, Engine, InstanceAllocationStrategy, OptLevel, Strategy};
 
-use super::function_codes::FunctionCodes;
+use super::function_code_cache::FunctionCodes;
 
 /// Whether an engine compiles, or only runs code that another one compiled.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::file_digest;
 use super::module_snapshot::ModuleSnapshot;
 use super::wit_versions::HookBinding;
 use crate::description::{Description, DescriptionError};
-use crate::module_digest::DigestPin;
+use crate::digest_pin::DigestPin;
 
 /// A module file that is being loaded.
 pub(super) struct ModuleFile<'a> {

@@ -17,7 +17,7 @@ use super::compile_module::{self, CompileError, CompileJob};
 use super::engine_config::{self, EngineRole, TargetMachine};
 use super::epoch_thread::EpochTicker;
 use super::error::LoadError;
-use super::function_codes::FunctionFiles;
+use super::function_code_cache::FunctionFiles;
 use super::guest_call;
 use super::loaded_module::{CodeOrigin, Module, ModuleInfo};
 use super::module_file::ModuleFile;
@@ -27,7 +27,7 @@ use super::shared_engine::EngineHost;
 use super::store_state::StoreState;
 use super::wit_versions::{self, HookBinding};
 use crate::description::Description;
-use crate::module_digest::DigestPin;
+use crate::digest_pin::DigestPin;
 use crate::{Limits, LogLine};
 
 /// How modules are loaded.

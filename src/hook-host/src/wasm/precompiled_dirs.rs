@@ -16,7 +16,7 @@ use wasmtime::component::Component;
 
 use super::artifact_cache::{self, engine_key};
 use super::file_digest;
-use super::file_trust::{FileTrust, Untrusted};
+use super::precompiled_file_trust::{FileTrust, Untrusted};
 
 /// The directories to search: `named` if it is given, else `usual` if it exists.
 #[must_use]

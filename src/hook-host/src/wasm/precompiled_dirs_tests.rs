@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 
 use super::super::engine_config::{EngineRole, engine};
-use super::super::file_trust::tests::trust_in;
+use super::super::precompiled_file_trust::tests::trust_in;
 use super::*;
 
 /// The smallest component: not a hook, but it compiles quickly.

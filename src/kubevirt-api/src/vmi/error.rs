@@ -1,7 +1,7 @@
 //! Why a VMI cannot be read.
 
 use super::MAX_BYTES;
-use crate::manifest_text::SyntaxError;
+use crate::strict_json_or_yaml::SyntaxError;
 
 /// Why a VMI cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::manifest_text::{self, SyntaxError};
+use crate::strict_json_or_yaml::{self, SyntaxError};
 
 pub use cpu_and_memory::*;
 pub use devices::*;
@@ -95,7 +95,7 @@ impl Vmi {
     /// # Errors
     /// As for [`Vmi::from_json`], and [`VmiError::Kind`].
     pub fn from_yaml_or_json(bytes: &[u8]) -> Result<Self, VmiError> {
-        let (raw, value) = if manifest_text::is_json(bytes) {
+        let (raw, value) = if strict_json_or_yaml::is_json(bytes) {
             json(bytes)?
         } else {
             yaml(bytes)?
@@ -240,7 +240,7 @@ fn json(bytes: &[u8]) -> Result<(Arc<str>, Value), VmiError> {
 /// A YAML document, as JSON too.
 fn yaml(bytes: &[u8]) -> Result<(Arc<str>, Value), VmiError> {
     check_size(bytes)?;
-    let documents = manifest_text::documents(bytes)?;
+    let documents = strict_json_or_yaml::documents(bytes)?;
     let mut documents = documents.into_iter();
     let value = documents.next().unwrap_or_default();
     if documents.next().is_some() {

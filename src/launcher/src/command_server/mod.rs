@@ -3,8 +3,8 @@
 //! It listens on the *uninitialized* socket first. Renaming that socket to its ready name shows the pod's readiness
 //! probe, and with it virt-controller, that the launcher can run a VM.
 
+mod authority_filter_stream;
 mod backup;
-mod client_stream;
 mod command_service;
 mod decode_requests;
 mod invalid_authority;
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use command_service::CommandService;
 
-use client_stream::ClientStream;
+use authority_filter_stream::ClientStream;
 
 use crate::paths::Paths;
 

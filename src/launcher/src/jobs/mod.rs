@@ -43,9 +43,9 @@ use migration::{MigrationControl, MigrationRecord};
 
 use crate::agent::Freezer;
 use crate::blocking;
-use crate::hooks::Hooks;
+use crate::first_migration_error_in_libvirt_log::MigrationErrorLog;
+use crate::hooks_trait::Hooks;
 use crate::libvirt_client::{Client, Connect, ConnectTarget};
-use crate::migration_error_log::MigrationErrorLog;
 use crate::timestamp;
 use crate::vm_events::VmEvent;
 

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use crate::config::Config;
 use crate::lifetime::{Ending, Input, Lifetime, Step, Terms, Timer};
 use crate::manager::{Command, Manager, Phase, Role, VmContext};
-use crate::named_timers::Timers;
+use crate::policy_timers::Timers;
 use crate::qemu_watch;
 
 /// The shutdown request is repeated when it fails: libvirt's daemon may be restarting.

@@ -22,7 +22,7 @@ use crate::boot::boot_resources::BootResources;
 use crate::boot::host_facts;
 use crate::boot::image_volumes::ImageVolumes;
 use crate::config::Config;
-use crate::hooks::Hooks;
+use crate::hooks_trait::Hooks;
 use crate::instance_lock::InstanceLock;
 use crate::jobs::AbortReason;
 use crate::libvirt_client::Connect;

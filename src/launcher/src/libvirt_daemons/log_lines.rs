@@ -2,7 +2,7 @@
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-use crate::migration_error_log::MigrationErrorLog;
+use crate::first_migration_error_in_libvirt_log::MigrationErrorLog;
 
 /// No line grows longer than this; the rest of a longer one is cut off.
 pub(super) const LONGEST: usize = 16 * 1024;

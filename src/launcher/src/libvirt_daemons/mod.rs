@@ -10,7 +10,6 @@
 //! child of the launcher, with no shell between: virt-handler finds it by that and by its name.
 
 mod ambient_capability;
-mod broken_log_pipes;
 mod daemon_binaries;
 mod daemon_config_files;
 mod error;
@@ -21,6 +20,7 @@ mod log_lines;
 mod orphaned_capability_probes;
 mod qemu_log;
 mod qemu_log_takeover;
+mod reopen_qemu_log_pipes;
 mod restart_backoff;
 mod rotating_file;
 mod socket_activation;
@@ -40,7 +40,7 @@ pub(crate) use daemon_binaries::Binaries;
 pub(crate) use error::DaemonError;
 pub(crate) use log_filters::log_filters;
 
-use crate::migration_error_log::MigrationErrorLog;
+use crate::first_migration_error_in_libvirt_log::MigrationErrorLog;
 use crate::paths::Paths;
 use qemu_log_takeover::QemuLogs;
 use restart_backoff::Backoff;

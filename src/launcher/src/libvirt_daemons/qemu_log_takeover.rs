@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::broken_log_pipes::{self, BrokenPipe};
+use super::reopen_qemu_log_pipes::{self, BrokenPipe};
 use super::rotating_file::RotatingFileWriter;
 use crate::paths::Paths;
 
@@ -77,7 +77,7 @@ fn continue_logs(logs: &QemuLogs, copies: &mut JoinSet<()>) -> Result<(), LostLo
     let Some(process) = process(logs) else {
         return Ok(());
     };
-    let pipes = match broken_log_pipes::broken(&process) {
+    let pipes = match reopen_qemu_log_pipes::broken(&process) {
         Ok(pipes) => pipes,
         // It ended meanwhile, and its logs with it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -104,7 +104,7 @@ fn continue_logs(logs: &QemuLogs, copies: &mut JoinSet<()>) -> Result<(), LostLo
 }
 
 fn start(pipe: &BrokenPipe, file: &std::path::Path, copies: &mut JoinSet<()>) -> io::Result<()> {
-    copies.spawn(broken_log_pipes::copy(
+    copies.spawn(reopen_qemu_log_pipes::copy(
         pipe.reopen()?,
         RotatingFileWriter::new(file),
     ));

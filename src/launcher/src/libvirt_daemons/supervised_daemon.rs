@@ -18,7 +18,7 @@ use super::orphaned_capability_probes;
 use super::restart_backoff::Backoff;
 use super::socket_activation::SocketActivation;
 use crate::blocking;
-use crate::migration_error_log::MigrationErrorLog;
+use crate::first_migration_error_in_libvirt_log::MigrationErrorLog;
 
 /// How long a daemon may take to end when asked. A healthy one takes a tenth of it; one that is
 /// stopped (SIGSTOP) never ends by SIGTERM, and the launcher's end does not wait for it.

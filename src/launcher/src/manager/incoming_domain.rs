@@ -8,7 +8,7 @@ use domain_xml::{Document, apply, diff};
 use hook_host::Invocation;
 
 use super::sync_request::SyncRequest;
-use crate::hooks::Hooks;
+use crate::hooks_trait::Hooks;
 
 /// What came in last and what was made of it. libvirt defines the domain as the source described it, so that the
 /// changes have to be made once more.

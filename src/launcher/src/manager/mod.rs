@@ -7,7 +7,6 @@
 //!                            └─▶ notify ─▶ virt-handler
 //! ```
 
-mod alert_reporter;
 mod applied_hooks;
 mod catch_up_retry;
 mod command_admission;
@@ -28,9 +27,10 @@ mod migration_arrival;
 mod migration_arrival_stage;
 mod ops;
 mod refused_devices;
+mod report_panics_and_disk_errors;
 mod request_id;
 mod spawn_vm_tasks;
-mod start_notification;
+mod start_acceptance;
 mod sync_request;
 mod vm_context;
 mod vm_end_reason;

@@ -12,12 +12,12 @@ use libvirt::{Detail, Event, LifecycleEvent};
 use tokio::sync::{Mutex, mpsc, watch};
 
 use super::Identity;
-use super::alert_reporter::AlertReporter;
 use super::catch_up_retry::CatchUpRetry;
 use super::kubevirt_metadata::{Metadata, now};
 use super::last_notification::{LastNotification, Notification};
 use super::migration_arrival_stage::ArrivalStage;
-use super::start_notification::StartReport;
+use super::report_panics_and_disk_errors::AlertReporter;
+use super::start_acceptance::StartReport;
 use super::vm_end_reason::EndReason;
 use super::vm_state::Phase;
 use crate::agent::{AgentLink, GuestInfoCache};

@@ -7,7 +7,7 @@ use virt_launcher::manager::Command;
 use crate::command_client::{client, vmi_request};
 use crate::fake_libvirt_rig::sync;
 use crate::freeze::freeze;
-use crate::migration_requests::{NEVER_ENDING, migrate, records, running, until_migrating};
+use crate::migration_source_rig::{NEVER_ENDING, migrate, records, running, until_migrating};
 use crate::scripted_agent::eventually;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,7 +11,7 @@ use libvirt::DomainState;
 use libvirt::fake::FakeDaemon;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use virt_launcher::hooks::Hooks;
+use virt_launcher::hooks_trait::Hooks;
 use virt_launcher::launcher::{Composition, RunningLauncher};
 use virt_launcher::manager::{Command, Identity, Manager, SyncRequest};
 use virt_launcher::{BootResources, MigrationErrorLog, Paths, PollIntervals};

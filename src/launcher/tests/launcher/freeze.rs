@@ -10,7 +10,7 @@ use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync, vmi_json};
-use crate::migration_requests::migrate;
+use crate::migration_source_rig::migrate;
 use crate::scripted_agent::{ScriptedAgent, eventually, guest_info};
 
 pub(crate) async fn freeze(rig: &Rig, seconds: i32) -> Response {

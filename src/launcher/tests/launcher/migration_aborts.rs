@@ -8,7 +8,7 @@ use serde_json::json;
 use virt_launcher::manager::Command;
 
 use crate::fake_libvirt_rig::DOMAIN;
-use crate::migration_requests::{
+use crate::migration_source_rig::{
     NEVER_ENDING, cancel, migrate, migrate_with, records, running, until_migrating,
 };
 use crate::migration_target::INCOMING;

@@ -11,7 +11,7 @@ use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync};
-use crate::migration_requests::{
+use crate::migration_source_rig::{
     NEVER_ENDING, cancel, migrate, migrate_with, records, running, until_migrating,
 };
 use crate::scripted_agent::eventually;

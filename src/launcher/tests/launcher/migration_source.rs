@@ -10,7 +10,7 @@ use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, sync};
-use crate::migration_requests::{NEVER_ENDING, migrate, records, running, until_migrating};
+use crate::migration_source_rig::{NEVER_ENDING, migrate, records, running, until_migrating};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn migrated_vm_is_published_with_the_end_and_is_never_started_again() {

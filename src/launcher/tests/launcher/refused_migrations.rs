@@ -11,7 +11,9 @@ use virt_launcher::manager::Command;
 
 use crate::command_client::{client, vmi_request};
 use crate::fake_libvirt_rig::{DOMAIN, Rig, sync};
-use crate::migration_requests::{NEVER_ENDING, cancel, migrate, request, running, until_migrating};
+use crate::migration_source_rig::{
+    NEVER_ENDING, cancel, migrate, request, running, until_migrating,
+};
 use crate::scripted_hooks::ScriptedHooks;
 
 #[tokio::test(flavor = "multi_thread")]

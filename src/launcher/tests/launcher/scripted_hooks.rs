@@ -6,7 +6,7 @@ use hook_host::{
     AttachTime, CloudInitDocuments, HookError, Invocation, MigrationParameters, Plugins,
     Provenance, Run,
 };
-use virt_launcher::hooks::Hooks;
+use virt_launcher::hooks_trait::Hooks;
 
 /// Hooks that count their calls, and fail or hang as told.
 #[derive(Default)]

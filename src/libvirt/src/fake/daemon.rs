@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Call;
 use super::domain_definition::DomainDefinition;
-use super::running_migration::{MigrationPlan, SentMigration};
+use super::migration_progress::{MigrationPlan, SentMigration};
 use super::simulated_domain::SimulatedDomain;
 use crate::error::{Error, Result, code, origin};
 use crate::event::{CloseReason, Detail, Event, LifecycleEvent};

@@ -17,20 +17,20 @@
 //! Events are delivered on the thread of the call that causes them, before it returns. The same
 //! contract (`tests/driver_contract`) is checked on this daemon, on libvirt's test driver and on real QEMU.
 
+mod backup_progress;
 mod connection_calls;
 mod daemon;
 mod dirty_rate;
 mod dirty_rate_state;
 mod domain_definition;
 mod domain_handle;
+mod dump_progress;
 mod fake_connection;
 mod incoming_migration;
 mod invalid_operation;
 mod launch_security;
+mod migration_progress;
 mod qemu_monitor;
-mod running_backup;
-mod running_dump;
-mod running_migration;
 mod screenshot;
 mod simulated_backup;
 mod simulated_devices;
@@ -52,7 +52,7 @@ use crate::screenshot::Screenshot;
 use crate::stats::DomainStats;
 use daemon::Daemon;
 use fake_connection::FakeConnection;
-pub use running_migration::{MigrationPlan, SentMigration};
+pub use migration_progress::{MigrationPlan, SentMigration};
 use simulated_domain::SimulatedDomain;
 
 /// Answers the guest agent's commands: JSON in, JSON out.

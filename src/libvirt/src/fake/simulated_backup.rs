@@ -11,9 +11,9 @@ use std::time::Instant;
 
 use domain_xml::Document;
 
+use super::backup_progress::RunningBackup;
 use super::domain_definition::xml_error;
 use super::fake_connection::FakeConnection;
-use super::running_backup::RunningBackup;
 use super::simulated_domain::{Events, SimulatedDomain};
 use crate::error::{Error, Result, code, origin};
 use crate::event::Event;

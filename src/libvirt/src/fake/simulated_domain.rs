@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain_xml::Element;
 
 use super::Agent;
+use super::backup_progress::RunningBackup;
 use super::dirty_rate_state::DirtyRateState;
 use super::domain_definition::DomainDefinition;
+use super::dump_progress::RunningDump;
 use super::invalid_operation::invalid;
-use super::running_backup::RunningBackup;
-use super::running_dump::RunningDump;
-use super::running_migration::RunningMigration;
+use super::migration_progress::RunningMigration;
 use crate::disks::{BlockInfo, DiskFault};
 use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result, code, origin};

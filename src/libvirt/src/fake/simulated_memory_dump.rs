@@ -10,9 +10,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::daemon::no_domain;
+use super::dump_progress::RunningDump;
 use super::fake_connection::FakeConnection;
 use super::invalid_operation::invalid;
-use super::running_dump::RunningDump;
 use super::simulated_domain::SimulatedDomain;
 use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result, code, origin};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::daemon::no_domain;
 use super::fake_connection::FakeConnection;
 use super::invalid_operation::invalid;
-use super::running_migration::{RunningMigration, SentMigration};
+use super::migration_progress::{RunningMigration, SentMigration};
 use super::simulated_domain::{Events, SimulatedDomain};
 use crate::domain_state::{DomainState, Reason, State};
 use crate::error::{Error, Result, code, origin};

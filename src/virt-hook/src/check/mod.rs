@@ -23,10 +23,10 @@ use serde::Serialize;
 
 use crate::compiled_module_cache::SmallestSidecar;
 use crate::exit_codes::Failure;
+use crate::host_version_options::KnownVersions;
 use crate::inputs::PodFacts;
 use crate::inspect::ModuleReport;
 use crate::interactive_compile;
-use crate::known_versions::KnownVersions;
 use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_files;
 use crate::output::{Report, Style};

@@ -7,7 +7,7 @@ use hook_host::wasm::package_version;
 
 use super::check_finding::{Finding, Verdict};
 use crate::exit_codes::Failure;
-use crate::known_versions::KnownVersions;
+use crate::host_version_options::KnownVersions;
 
 const NAME: &str = "requires";
 

@@ -17,7 +17,7 @@ use crate::inputs::VmiInput;
 use crate::module_chain::{self, HookOptions};
 use crate::module_files;
 use crate::output::ChangeReport;
-use crate::simulated_pod::{HookResults, Hooks};
+use crate::run_hooks_as_launcher::{HookResults, Hooks};
 
 /// Percentage of a limit from which on a finding mentions it.
 const MUCH: u64 = 50;

@@ -14,7 +14,7 @@ use crate::exit_codes::Failure;
 use crate::inputs::VmiInput;
 use crate::module_chain::{self, HookOptions, ModuleCode};
 use crate::module_files::{self, HookModule};
-use crate::simulated_pod::Hooks;
+use crate::run_hooks_as_launcher::Hooks;
 use crate::tokio_runtime::runtime;
 
 /// Where a module or a sidecar can change a VM's start.

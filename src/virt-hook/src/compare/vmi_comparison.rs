@@ -9,7 +9,7 @@ use crate::cloud_init_documents;
 use crate::exit_codes::error_text;
 use crate::inputs::VmiInput;
 use crate::output::{ChangeReport, Style, lines};
-use crate::simulated_pod::HookResults;
+use crate::run_hooks_as_launcher::HookResults;
 
 /// What one side made of a VMI.
 pub(super) enum Outcome {

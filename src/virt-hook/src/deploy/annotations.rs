@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::anyhow;
-use kubevirt_api::manifest_text;
+use kubevirt_api::strict_json_or_yaml;
 use serde_json::{Map, Value, json};
 
 use crate::exit_codes::Failure;
@@ -90,7 +90,8 @@ pub(super) fn on_vm(
 ) -> Result<Value, Failure> {
     let bytes = input_file::read(path, MAX_MANIFEST)?;
     let refuse = |reason: String| Failure::usage(anyhow!("{}: {reason}", input_file::name(path)));
-    let documents = manifest_text::documents(&bytes).map_err(|error| refuse(error.to_string()))?;
+    let documents =
+        strict_json_or_yaml::documents(&bytes).map_err(|error| refuse(error.to_string()))?;
     let [vm] = &documents[..] else {
         let count = documents.len();
         return Err(refuse(format!(

@@ -280,7 +280,7 @@ impl Deployment {
         let name = &self.name;
         let line = match self.route {
             Route::Configmap => {
-                "For this project's launcher, with deploy/admission applied (standing-config-map.yaml).".to_owned()
+                "For this project's launcher, with deploy/admission applied (standing-hooks-from-config-map.yaml).".to_owned()
             }
             Route::Image => format!(
                 "For this project's launcher, with deploy/admission applied. {image} has the directory {name}/."

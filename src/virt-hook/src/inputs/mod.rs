@@ -2,8 +2,8 @@
 
 mod host_facts;
 pub(crate) mod input_file;
-mod manifest;
 mod pod_facts_file;
+mod vm_manifest;
 mod vmi_input;
 
 use std::path::PathBuf;

@@ -10,7 +10,7 @@ use hook_host::{AttachedDevice, CloudInitDocuments, Invocation, MigrationParamet
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 
-use super::manifest::{self, Manifest};
+use super::vm_manifest::{self, Manifest};
 use super::{InputArgs, host_facts, input_file};
 use crate::exit_codes::Failure;
 use crate::output;
@@ -102,7 +102,7 @@ impl VmiSource {
     fn manifests(&self) -> Result<Vec<Manifest>, Failure> {
         let path = &self.given.vmi;
         let bytes = input_file::read(path, MAX_MANIFEST)?;
-        manifest::read(&bytes).map_err(|error| {
+        vm_manifest::read(&bytes).map_err(|error| {
             let is_refusal = error.is_refusal();
             let error = anyhow::Error::new(error).context(input_file::name(path));
             match is_refusal {

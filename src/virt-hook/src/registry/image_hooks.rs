@@ -8,7 +8,7 @@ use image_layout::ImageFiles;
 use oci_registry::{Client, Manifest};
 use sigstore_bundle::SUFFIX;
 
-use super::manifest_content::{MAX_PRINTED, MAX_TEXT, PulledHook, blob, layers};
+use super::pulled_hook::{MAX_PRINTED, MAX_TEXT, PulledHook, blob, layers};
 use super::registry_options::MAX_BLOB;
 use crate::exit_codes::Failure;
 use crate::image::{HOOK_YAML, MODULE, is_hook_name};

@@ -1,9 +1,9 @@
 //! `virt-hook push` and `virt-hook pull`: images of modules in OCI registries.
 
 mod image_hooks;
-mod manifest_content;
 mod pull;
-mod pulled_hooks;
+mod pull_by_media_type;
+mod pulled_hook;
 mod push;
 mod registry_options;
 

@@ -10,8 +10,8 @@ use image_layout::{Digest, sha256};
 use serde::Serialize;
 use sigstore_bundle::{Bundle, PublicKey};
 
-use super::manifest_content::PulledHook;
-use super::pulled_hooks::pull_hooks;
+use super::pull_by_media_type::pull_hooks;
+use super::pulled_hook::PulledHook;
 use super::registry_options::{Connection, make_directory, reference};
 use crate::exit_codes::Failure;
 use crate::output::{Report, Style};

@@ -7,7 +7,7 @@ use oci_registry::{Client, Manifest, Reference};
 use serde_json::Value as Json;
 
 use super::image_hooks::image_hooks;
-use super::manifest_content::{MAX_PRINTED, MAX_TEXT, PulledHook, blob, digest_of, layers};
+use super::pulled_hook::{MAX_PRINTED, MAX_TEXT, PulledHook, blob, digest_of, layers};
 use super::{INDEXES, failure};
 use crate::exit_codes::Failure;
 use crate::image::{SIGNATURE_ANNOTATION, is_hook_name};

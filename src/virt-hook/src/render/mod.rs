@@ -13,7 +13,7 @@ use crate::inputs::{InputArgs, VmiInput, VmiSource};
 use crate::module_chain::HookOptions;
 use crate::module_files;
 use crate::output::{Report, RunReport, Style, lines};
-use crate::simulated_pod::Hooks;
+use crate::run_hooks_as_launcher::Hooks;
 
 pub(crate) const HELP: &str = "\
 Examples:

@@ -14,7 +14,7 @@ use crate::inputs::{InputArgs, VmiInput, VmiSource};
 use crate::module_chain::HookOptions;
 use crate::module_files;
 use crate::output::{Report, RunReport, Style, lines};
-use crate::simulated_pod::{HookResults, Hooks};
+use crate::run_hooks_as_launcher::{HookResults, Hooks};
 
 pub(crate) const HELP: &str = "\
 Examples:

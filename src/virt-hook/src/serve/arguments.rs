@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::known_versions::KnownVersions;
+use crate::host_version_options::KnownVersions;
 
 pub(crate) const HELP: &str = "\
 Examples:

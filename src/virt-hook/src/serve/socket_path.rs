@@ -81,7 +81,7 @@ fn is_name(name: &str) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::known_versions::KnownVersions;
+    use crate::host_version_options::KnownVersions;
 
     fn serve(plugin: Option<&str>, socket: Option<&str>) -> Arguments {
         Arguments {

@@ -14,7 +14,7 @@ use crate::exit_codes::Failure;
 use crate::inputs::{InputArgs, VmiInput, VmiSource, input_file};
 use crate::module_chain::{HookOptions, ModuleCode};
 use crate::module_files::HookModule;
-use crate::simulated_pod::{HookResults, Hooks};
+use crate::run_hooks_as_launcher::{HookResults, Hooks};
 
 /// A case directory.
 #[derive(Debug)]

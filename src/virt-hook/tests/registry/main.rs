@@ -5,7 +5,7 @@ mod lying_registry;
 mod ordinary_images;
 #[path = "../pod/mod.rs"]
 mod pod;
-mod real_registry;
+mod registry_process;
 mod tls_passwords_tokens;
 mod token_server;
 #[path = "../virt_hook_program/mod.rs"]
@@ -20,7 +20,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use lying_registry::LyingRegistry;
-use real_registry::{Access, RealRegistry};
+use registry_process::{Access, RealRegistry};
 use virt_hook_program::{ProgramOutput, program, signing_key, text};
 
 fn virt_hook(arguments: &[&str], input: &str) -> ProgramOutput {

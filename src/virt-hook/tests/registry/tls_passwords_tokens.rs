@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 
 use crate::lying_registry::{Answer, LyingRegistry, manifest_of};
-use crate::real_registry::{Access, RealRegistry};
+use crate::registry_process::{Access, RealRegistry};
 use crate::token_server::TokenServer;
 use crate::virt_hook_program::{ProgramOutput, program, text};
 use crate::{OLD, WASM, layout, virt_hook};

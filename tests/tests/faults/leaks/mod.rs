@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 
 use self::migrations::Guest;
 use self::process_resources::Holdings;
-use crate::expectations::nothing_left;
-use crate::foreign_clients::mixed_commands;
+use crate::check_expectation::nothing_left;
+use crate::command_socket_clients::mixed_commands;
 use crate::matrix_runner::save_logs;
 use crate::matrix_vocabulary::{Call, Phase, Program, Setup};
 use crate::test_vm::{TestVm, ask};

@@ -5,7 +5,7 @@ mod matrix_vocabulary;
 mod migration_matrix;
 mod outcome_checks;
 mod row_steps;
-mod sidecars;
+mod sidecar_xml_rewrites;
 
 use std::time::{Duration, Instant};
 

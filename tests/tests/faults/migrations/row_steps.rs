@@ -21,7 +21,7 @@ use tests::vmi_builder::Vmi;
 use super::matrix_vocabulary::{
     Fault, MigrationRow, Moment, Refusal, Side, Sidecar, Target, Victim,
 };
-use super::sidecars;
+use super::sidecar_xml_rewrites;
 
 /// So slow that the migration lasts longer than a row.
 const SLOW_BANDWIDTH: &str = "1Mi";
@@ -422,8 +422,8 @@ async fn fill_disk(launcher: &LauncherFixture, vmi: &Vmi) -> Result<()> {
 /// Starts the VM's gRPC sidecar, if it has one. Returns the launcher's arguments.
 fn serve_sidecar(prepared: &PreparedPod, vmi: &Vmi) -> Result<&'static [&'static str]> {
     let rewrite = match vmi.annotation(SIDECAR) {
-        Some(RETYPES) => sidecars::retype,
-        Some(_) => sidecars::append,
+        Some(RETYPES) => sidecar_xml_rewrites::retype,
+        Some(_) => sidecar_xml_rewrites::append,
         None => return Ok(&[]),
     };
     let sidecar = GrpcSidecar::new("sidecar").on_define_domain(0, move |xml| Ok(rewrite(&xml)));

@@ -1,6 +1,7 @@
 //! All other devices.
 
 pub(crate) mod balloon;
+pub(crate) mod check_nvidia_grace;
 pub(crate) mod console_and_channels;
 pub(crate) mod controllers;
 pub(crate) mod device_plugin_addresses;
@@ -10,7 +11,6 @@ pub(crate) mod host_device_numa_placement;
 pub(crate) mod host_devices;
 pub(crate) mod hostdev_element;
 pub(crate) mod iommufd;
-pub(crate) mod nvidia_grace;
 pub(crate) mod panic_devices;
 pub(crate) mod resource_claim_devices;
 pub(crate) mod rng;

@@ -11,7 +11,7 @@ use crate::convert::pci_address;
 use crate::libvirt_spec::{
     Acpi, Alias, BootOrder, DomainSpec, Interface, InterfaceDriver, LinkState, Mac, Model, Rom,
 };
-use crate::pod_network::is_tap;
+use crate::pod_network_and_dhcp::is_tap;
 
 /// The most queues of a tap device.
 const MAX_QUEUES: u32 = 256;

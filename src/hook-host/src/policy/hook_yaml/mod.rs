@@ -12,7 +12,7 @@ use super::strict_yaml::{self, PolicyError, YamlPosition};
 use super::version_requirements::{HostVersions, Requirement, Requires, UnknownVersion};
 use super::yaml_values::{Directory, DurationValue, Located, Pattern, Sha256, SizeValue};
 use crate::description::MAX_WISHES;
-use crate::module_digest::DigestPin;
+use crate::digest_pin::DigestPin;
 use crate::{FailurePolicy, HookPoint, PodPattern};
 
 /// The file name, beside the module.

@@ -16,11 +16,11 @@
 //! element or attribute must be its very name. Below a dangerous element wildcards count again,
 //! except for security labels. What is [`Reserved`] is permitted by nothing.
 
-mod change_check;
-mod dangerous_nodes;
+mod check_one_change;
 mod dangerous_set;
+mod dangers_of_one_change;
 #[cfg(test)]
-pub(crate) mod libvirt_schema;
+pub(crate) mod libvirt_schema_reader;
 mod pattern_hint;
 mod read_once_elements;
 mod refusal;
@@ -32,10 +32,10 @@ use std::rc::Rc;
 use domain_xml::matching::{DocumentIndex, PatternSet};
 use domain_xml::{Budget, Change, Document, Part, PathPattern};
 
-use change_check::{Check, Spot};
-pub use dangerous_nodes::Danger;
+use check_one_change::{Check, Spot};
 pub(crate) use dangerous_set::local;
 pub use dangerous_set::{DangerKind, REVIEWED_LIBVIRT, UnknownDanger, unreviewed_libvirt};
+pub use dangers_of_one_change::Danger;
 pub(crate) use read_once_elements::first_twin;
 use refusal::refusal;
 pub use refusal::{Reason, Refusal};
@@ -134,14 +134,14 @@ impl<'a> Checker<'a> {
     /// The classes of the dangerous set that names in the document after belong to, whatever their values; with
     /// `any_value`, also those of which only some values are dangerous.
     pub(crate) fn kinds_of_names(&mut self, any_value: bool) -> Vec<DangerKind> {
-        dangerous_nodes::kinds_of_names(&mut self.after, any_value)
+        dangers_of_one_change::kinds_of_names(&mut self.after, any_value)
     }
 
     /// All dangerous nodes of the change, permitted or not. None for a change that no diff found.
     pub fn dangers(&mut self, change: &Change) -> Vec<Danger> {
         let place = change.place();
         let found = place.and_then(|place| {
-            dangerous_nodes::dangers(change, place, &mut self.before, &mut self.after)
+            dangers_of_one_change::dangers(change, place, &mut self.before, &mut self.after)
         });
         found.unwrap_or_default()
     }

@@ -85,7 +85,7 @@ mod tests {
     use domain_xml::Document;
 
     use super::*;
-    use crate::policy::permission::libvirt_schema;
+    use crate::policy::permission::libvirt_schema_reader;
 
     /// Elements of which libvirt reads several, although its schema has one: (parent, child).
     const SEVERAL: &[(&str, &str)] = &[];
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn the_list_is_the_one_of_libvirts_schema() {
         let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
-        for ((path, child), count) in libvirt_schema::read().counts {
+        for ((path, child), count) in libvirt_schema_reader::read().counts {
             let parent = local(path.last().unwrap()).to_owned();
             let most = counts
                 .entry((parent, local(&child).to_owned()))

@@ -18,7 +18,7 @@ use super::answer::{self, AnswerError};
 use super::guest_info::{Fact, FreezeStatus, GuestInfoCache};
 use super::{AGENT_TIMEOUT, LIBVIRT_MARGIN};
 use crate::libvirt_client::{AGENT, CallError, Client};
-use crate::named_timers::Timers;
+use crate::policy_timers::Timers;
 use safety_thaw::{Input, SafetyThaw, Step};
 pub(crate) use tpm_state::TpmStateError;
 

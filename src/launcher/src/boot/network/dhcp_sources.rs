@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
-use domain::pod_network::{Dns, Lease, MAX_RESOLV_CONF_BYTES, MAX_VIF_CACHE_BYTES};
+use domain::pod_network_and_dhcp::{Dns, Lease, MAX_RESOLV_CONF_BYTES, MAX_VIF_CACHE_BYTES};
 
 use super::NetworkError;
 use crate::blocking;

@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use domain::pod_network::{PodNetworkError, VifCacheError};
+use domain::pod_network_and_dhcp::{PodNetworkError, VifCacheError};
 
 use crate::blocking::NoAnswer;
 

@@ -1,6 +1,6 @@
 //! The guest's network: its interfaces attached to the tap devices that virt-handler made, and DHCP.
 //!
-//! This is KubeVirt's phase 2 of the network setup. [`domain::pod_network`] decides; this module reads the files,
+//! This is KubeVirt's phase 2 of the network setup. [`domain::pod_network_and_dhcp`] decides; this module reads the files,
 //! asks for the links and opens the sockets. It runs before the hooks see the domain.
 
 mod dhcp;
@@ -11,7 +11,7 @@ mod pod_links;
 use std::path::{Path, PathBuf};
 
 use domain::libvirt_spec::{DomainSpec, Interface};
-use domain::pod_network::{Binding, Lease, Tap, taps};
+use domain::pod_network_and_dhcp::{Binding, Lease, Tap, taps};
 use kubevirt_api::virtual_machine_options::Options;
 use kubevirt_api::vmi::Vmi;
 

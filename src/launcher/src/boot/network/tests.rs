@@ -1,6 +1,6 @@
 //! Over real links and sockets: the pod is a network namespace, the guest another one with a link into the bridge.
 
-mod namespaces;
+mod rerun_in_namespaces;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tempfile::TempDir;
 
 use super::*;
-use namespaces::{Side, side};
+use rerun_in_namespaces::{Side, side};
 
 const GUEST: [u8; 6] = [2, 0, 0, 0xab, 0xcd, 0xef];
 /// No matter how busy the machine is.
@@ -41,8 +41,8 @@ struct Pod {
 
 impl Pod {
     fn new(links: &str) -> Pod {
-        namespaces::shell(LINKS);
-        namespaces::shell(links);
+        rerun_in_namespaces::shell(LINKS);
+        rerun_in_namespaces::shell(links);
         let directory = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| {
             let path = directory.path().join(name);
@@ -122,7 +122,7 @@ fn request(kind: MessageType, mac: [u8; 6]) -> Message {
 fn masqueraded_guest_gets_addresses() {
     match side("boot::network::tests::masqueraded_guest_gets_addresses") {
         Side::Outside => {}
-        Side::Pod => namespaces::run(async |guest| {
+        Side::Pod => rerun_in_namespaces::run(async |guest| {
             let pod = Pod::new(
                 "ip addr add 192.0.2.5/24 dev eth0; ip addr add 2001:db8::5/64 dev eth0 nodad
                  ip addr add 10.0.2.1/24 dev k6t-eth0; ip addr add fe80::1/64 dev k6t-eth0 nodad",
@@ -143,7 +143,7 @@ fn masqueraded_guest_gets_addresses() {
             guest.plug("guest0").await;
         }),
         Side::Guest => {
-            namespaces::shell("ip addr add fe80::2/64 dev guest0 nodad");
+            rerun_in_namespaces::shell("ip addr add fe80::2/64 dev guest0 nodad");
             let offer = ask(&[request(MessageType::Discover, GUEST)]);
             assert!(offer.opts().has_msg_type(MessageType::Offer));
             let ack = ask(&[request(MessageType::Request, GUEST)]);
@@ -171,9 +171,12 @@ fn masqueraded_guest_gets_addresses() {
                 .opts_mut()
                 .insert(v6::DhcpOption::ClientId(vec![0, 3, 0, 1, 2, 0, 0, 0, 0, 9]));
             let on_link = |address: &str, port: u16| {
-                format!("[{address}%{}]:{port}", namespaces::index("guest0"))
-                    .parse()
-                    .unwrap()
+                format!(
+                    "[{address}%{}]:{port}",
+                    rerun_in_namespaces::index("guest0")
+                )
+                .parse()
+                .unwrap()
             };
             let (from, to) = (on_link("fe80::2", 546), on_link("ff02::1:2", 547));
             let answer = exchange(from, to, &[solicit.to_vec().unwrap()]);
@@ -203,7 +206,7 @@ const BRIDGE: &str = "
 fn only_a_bridged_guest_gets_the_pods_address() {
     match side("boot::network::tests::only_a_bridged_guest_gets_the_pods_address") {
         Side::Outside => {}
-        Side::Pod => namespaces::run(async |guest| {
+        Side::Pod => rerun_in_namespaces::run(async |guest| {
             let pod = Pod::new(BRIDGE);
             pod.leave(cache().to_string());
             let interface =
@@ -236,7 +239,7 @@ fn missing_link_is_named() {
     match side("boot::network::tests::missing_link_is_named") {
         Side::Outside => {}
         Side::Guest => {}
-        Side::Pod => namespaces::run(async |_| {
+        Side::Pod => rerun_in_namespaces::run(async |_| {
             let pod = Pod::new("");
             let file = pod.directory.path().join("vif-cache-eth0.json");
             let bridge = || pod.connect(json!({"name": "default", "bridge": {}}));
@@ -265,7 +268,7 @@ fn missing_link_is_named() {
             // Nothing to serve, so nothing more is needed.
             pod.leave(r#"{"IPAMDisabled": true}"#);
             assert!(bridge().await.is_ok());
-            namespaces::shell("ip link del eth0");
+            rerun_in_namespaces::shell("ip link del eth0");
             let error = bridge().await.unwrap_err();
             assert!(error.contains("the pod has no link eth0;"), "{error}");
         }),

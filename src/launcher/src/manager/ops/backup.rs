@@ -1,4 +1,4 @@
-use super::job_start_effect;
+use super::command_result_of_job_start;
 use crate::jobs::{BackupError, BackupId, BackupRequest, Checkpoint, ExportRequest};
 use crate::manager::CommandEffect;
 use crate::manager::error::OpError;
@@ -14,7 +14,7 @@ pub(in crate::manager) async fn start_backup(
     if vm.role() == Role::Target {
         return Err(BackupError::Migrates.into());
     }
-    job_start_effect::effect_of(vm.jobs.start_backup(request).await?)
+    command_result_of_job_start::effect_of(vm.jobs.start_backup(request).await?)
 }
 
 /// Serves the running backup to the export server.

@@ -1,4 +1,4 @@
-use super::job_start_effect;
+use super::command_result_of_job_start;
 use crate::jobs::MigrationJob;
 use crate::manager::CommandEffect;
 use crate::manager::error::OpError;
@@ -23,7 +23,7 @@ pub(in crate::manager) async fn migrate(
         return Err(OpError::MigrationOfFrozenGuest);
     }
     vm.driver_state().guest_time = None;
-    job_start_effect::effect_of(vm.jobs.start_migration(job))
+    command_result_of_job_start::effect_of(vm.jobs.start_migration(job))
 }
 
 /// Cancels the running migration, if there is one; returns at once.

@@ -3,13 +3,13 @@
 mod attach_device;
 mod attach_host_devices;
 mod backup;
+mod command_result_of_job_start;
 mod delete;
 mod finalize_migration;
 mod freeze;
 mod hook_events;
 mod hotplug_cpus;
 mod hotplug_memory;
-mod job_start_effect;
 mod kill;
 mod migrate;
 mod migration_target;

@@ -1,4 +1,4 @@
-use super::job_start_effect;
+use super::command_result_of_job_start;
 use crate::jobs::MemoryDumpRequest;
 use crate::manager::CommandEffect;
 use crate::manager::error::OpError;
@@ -10,5 +10,5 @@ pub(in crate::manager) fn start_memory_dump(
     vm: &VmContext,
     request: MemoryDumpRequest,
 ) -> Result<CommandEffect, OpError> {
-    job_start_effect::effect_of(vm.jobs.start_memory_dump(request))
+    command_result_of_job_start::effect_of(vm.jobs.start_memory_dump(request))
 }

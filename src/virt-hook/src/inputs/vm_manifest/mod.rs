@@ -3,7 +3,7 @@
 mod known_fields;
 
 use hook_host::printable;
-use kubevirt_api::manifest_text::{self, SyntaxError};
+use kubevirt_api::strict_json_or_yaml::{self, SyntaxError};
 use kubevirt_api::vmi::{Vmi, VmiError};
 use serde_json::{Map, Value};
 
@@ -75,7 +75,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Manifest>, ManifestError> {
     if let Some(format) = other_format(bytes) {
         return Err(ManifestError::OtherFormat(format));
     }
-    let documents = manifest_text::documents(bytes)?;
+    let documents = strict_json_or_yaml::documents(bytes)?;
     match &documents[..] {
         [] => Err(ManifestError::Empty),
         [only] => vmis(only, Some(bytes)),

@@ -7,7 +7,7 @@ use domain_xml::{Document, diff};
 use super::rule::{Rule, When};
 use super::rule_table::RULES;
 use super::{DangerKind, INDEX, Presence, REVIEWED_LIBVIRT, unreviewed_libvirt};
-use crate::policy::permission::libvirt_schema::{self, Leaf, Schema, Values};
+use crate::policy::permission::libvirt_schema_reader::{self, Leaf, Schema, Values};
 use crate::policy::permission::{Checker, dangers};
 
 /// For each rule that is about values: where, a harmless value, and a dangerous one.

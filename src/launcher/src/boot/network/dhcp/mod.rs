@@ -12,7 +12,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use domain::pod_network::{DhcpOptions, Dns, Lease, Mac};
+use domain::pod_network_and_dhcp::{DhcpOptions, Dns, Lease, Mac};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio_util::task::AbortOnDropHandle;

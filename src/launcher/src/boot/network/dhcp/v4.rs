@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use domain::pod_network::{DhcpOptions, Dns, Lease4, Mac, Route};
+use domain::pod_network_and_dhcp::{DhcpOptions, Dns, Lease4, Mac, Route};
 
 use super::{LEASE, Responder};
 

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv6Addr, SocketAddr};
 
-use domain::pod_network::Mac;
+use domain::pod_network_and_dhcp::Mac;
 
 use super::{LEASE, Responder};
 

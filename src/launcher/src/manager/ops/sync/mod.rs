@@ -7,7 +7,7 @@
 //! A failure before define leaves no domain, and the next sync starts from the beginning, hooks included. After
 //! define, a repeated sync only brings the domain up: hooks run once per boot.
 
-mod define_domain;
+mod define_prepared_domain;
 mod expand_disks;
 mod reconcile;
 mod start_or_resume;

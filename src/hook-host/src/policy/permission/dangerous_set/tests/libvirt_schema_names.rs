@@ -109,7 +109,7 @@ fn named((path, attribute): &Leaf) -> String {
 
 #[test]
 fn every_path_of_libvirts_schema_is_dangerous() {
-    let schema = libvirt_schema::read();
+    let schema = libvirt_schema_reader::read();
     let paths = schema.leaves.iter().filter(|(leaf, values)| {
         values
             .types
@@ -152,7 +152,7 @@ fn to_review(schema: &Schema) -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn every_name_of_libvirts_schema_was_reviewed() {
-    let found = to_review(&libvirt_schema::read());
+    let found = to_review(&libvirt_schema_reader::read());
     let list: String = found
         .iter()
         .map(|(leaf, values)| {
