@@ -90,12 +90,23 @@ pub struct MigratedVolume {
 }
 
 impl MigrationState {
-    /// The UID by which both sides know the migration: the source's.
+    /// The UID by which the source knows the migration: the source's.
     pub fn uid(&self) -> &str {
         match &self.source_state {
             Some(source) => &source.migration_uid,
             None => &self.migration_uid,
         }
+    }
+
+    /// The UID by which the target's virt-handler knows the migration. Between two VMIs, each side has a migration object of
+    /// its own.
+    pub fn uid_on_target(&self) -> &str {
+        let own = self
+            .target_state
+            .as_ref()
+            .map(|own| own.migration_uid.as_str());
+        let own = own.filter(|uid| self.is_decentralized() && !uid.is_empty());
+        own.unwrap_or_else(|| self.uid())
     }
 
     /// Whether source and target are different VMIs, maybe of different clusters: exactly one has an address to
@@ -166,6 +177,19 @@ mod tests {
         assert_eq!(state(both).uid(), "b");
         let empty = json!({"migrationUid": "a", "sourceState": {}});
         assert_eq!(state(empty).uid(), "", "as KubeVirt's launcher reads it");
+    }
+
+    #[test]
+    fn target_of_another_vmi_has_a_migration_of_its_own() {
+        let with = |address: Value, target: &str| {
+            state(json!({
+                "sourceState": {"migrationUID": "b"},
+                "targetState": {"migrationUID": target, "syncAddress": address},
+            }))
+        };
+        assert_eq!(with(json!("10.0.0.1:9185"), "c").uid_on_target(), "c");
+        assert_eq!(with(json!("10.0.0.1:9185"), "").uid_on_target(), "b");
+        assert_eq!(with(Value::Null, "c").uid_on_target(), "b");
     }
 
     #[test]

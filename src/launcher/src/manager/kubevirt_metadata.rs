@@ -115,6 +115,17 @@ impl Metadata {
         })
     }
 
+    /// The migration to this pod begins now, and not with the pod's preparation. The event that this follows from is
+    /// published next.
+    pub(super) fn set_arrival_start(&self) {
+        self.change_and_tell(&[], |metadata| {
+            let record = metadata.migration.as_mut();
+            if let Some(record) = record.filter(|record| record.end_timestamp.is_none()) {
+                record.start_timestamp = Some(now());
+            }
+        });
+    }
+
     /// Whether a migration of this VM, to or from this pod, has begun and has not ended.
     pub(crate) fn migration_runs(&self) -> bool {
         let current = self.lock();

@@ -161,16 +161,7 @@ impl Observer {
 
     /// An arrival's begin that was taken for lost and comes after all: it was published.
     fn is_recovered(&self, event: &VmEvent) -> bool {
-        let begins = self.is_relevant(event)
-            && matches!(
-                event,
-                VmEvent::Libvirt(Event::Lifecycle {
-                    event: LifecycleEvent::Started,
-                    detail: Detail::Migrated,
-                    ..
-                })
-            );
-        begins && self.arrival.borrow().has_begun()
+        self.is_relevant(event) && begins_arrival(event) && self.arrival.borrow().has_begun()
     }
 
     /// Publishes the domain as it is now, after events may have been lost; again later if libvirt gives no answer.
@@ -245,6 +236,9 @@ impl Observer {
 
     async fn observe(&self, event: &VmEvent, history: &mut ObserverHistory) {
         history.end.observe(event);
+        if begins_arrival(event) {
+            self.metadata.set_arrival_start();
+        }
         if *event == VmEvent::GuestInfo && !self.guest_info.is_unpublished() {
             return;
         }
@@ -510,6 +504,18 @@ async fn in_time<T>(calls: impl Future<Output = Result<T, CallError>>) -> Result
 
 fn report_encoding(error: &serde_json::Error) {
     tracing::error!(reason = %error, "could not encode the domain");
+}
+
+/// libvirt has a domain that the guest is being sent to.
+fn begins_arrival(event: &VmEvent) -> bool {
+    matches!(
+        event,
+        VmEvent::Libvirt(Event::Lifecycle {
+            event: LifecycleEvent::Started,
+            detail: Detail::Migrated,
+            ..
+        })
+    )
 }
 
 /// QEMU has ended.

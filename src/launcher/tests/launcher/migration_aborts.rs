@@ -94,6 +94,56 @@ async fn abort_that_hangs_ends_the_domain_that_waits_on_the_target() {
     assert_eq!(rig.fake.state(DOMAIN).unwrap().state, DomainState::Running);
 }
 
+/// Nobody knows whether the target runs the guest: nothing is ended, and virt-handler may ask again.
+#[tokio::test(flavor = "multi_thread")]
+async fn abort_that_hangs_at_the_switch_is_told_as_failed_and_may_be_repeated() {
+    let rig = running().await;
+    rig.fake.set_migration(MigrationPlan {
+        abort_hangs: true,
+        ..NEVER_ENDING
+    });
+    rig.target.begin_incoming(INCOMING).unwrap();
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    rig.fake.stop_for_switch(DOMAIN);
+    cancel(&rig).await;
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    rig.notifications_until("migration=m1 PreCopy Failed").await;
+    assert_eq!(rig.target.count(Call::Destroy), 0);
+    assert_eq!(rig.fake.count(Call::AbortJob), 1);
+    cancel(&rig).await;
+    eventually("libvirt is asked again", async || {
+        rig.fake.count(Call::AbortJob) == 2
+    })
+    .await;
+    rig.fake.end_hung_abort(DOMAIN);
+    let notifications = rig.notifications_until("ended").await;
+    let last = records(&notifications).pop().unwrap();
+    assert!(last.contains("Succeeded ended failed"), "{last}");
+}
+
+/// libvirt does not answer the abort either.
+#[tokio::test(flavor = "multi_thread")]
+async fn abort_without_an_answer_is_watched_as_one_that_hangs() {
+    let rig = running().await;
+    rig.fake.set_migration(MigrationPlan {
+        abort_hangs: true,
+        ..NEVER_ENDING
+    });
+    rig.target.begin_incoming(INCOMING).unwrap();
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    rig.fake.delay(Call::AbortJob, Duration::from_secs(35));
+    cancel(&rig).await;
+    tokio::time::sleep(Duration::from_secs(25)).await;
+    rig.notifications_until("migration=m1 PreCopy Failed").await;
+    tokio::time::sleep(Duration::from_secs(7)).await;
+    eventually("the target's domain is ended", async || {
+        rig.target.count(Call::Destroy) == 1
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn completion_by_force_pauses_the_guest_or_continues_it_on_the_target() {
     for (post_copy, mode, call) in [

@@ -27,13 +27,8 @@ async fn qemu_that_its_guest_has_left_is_not_told_to_shut_down() {
         rig.fake.begin_end(DOMAIN);
         match has_left {
             false => drop(rig.notifications_until("ShuttingDown").await),
-            true => {
-                // The observer has read the state when it reads the description.
-                eventually("the observer's look", async || {
-                    rig.fake.count(Call::Xml) > reads
-                })
-                .await;
-            }
+            // The observer has read the state when it reads the description.
+            true => until_read(&rig, reads).await,
         }
         rig.fake.kill_qemu(DOMAIN);
         let notifications = rig.notifications_until("Shutoff/Crashed").await;
@@ -42,15 +37,23 @@ async fn qemu_that_its_guest_has_left_is_not_told_to_shut_down() {
     }
 }
 
-/// libvirt's event of the switch to the target, and the notification that follows from it. Returns how many were sent.
-async fn publish_switch(rig: &Rig) -> usize {
-    let before = rig.handler.notifications().len();
+/// libvirt's event of the switch to the target.
+async fn publish_switch(rig: &Rig) {
+    let reads = rig.fake.count(Call::Xml);
     rig.fake.publish(&Event::Lifecycle {
         domain: DOMAIN.into(),
         event: LifecycleEvent::Suspended,
         detail: Detail::Migrated,
     });
-    rig.notifications(before + 1).await.len()
+    until_read(rig, reads).await;
+}
+
+/// Waits until the observer reads the domain, which it has read so often.
+async fn until_read(rig: &Rig, reads: usize) {
+    eventually("the observer's look", async || {
+        rig.fake.count(Call::Xml) > reads
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,6 +125,30 @@ async fn guest_that_may_run_on_the_target_is_ended_only_with_its_launcher() {
     let expected = "ended failed: aborted, since the virtual machine is being ended; the guest is not resumed here";
     assert!(last.contains(expected), "{last}");
     assert_eq!(rig.fake.count(Call::Resume), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn abort_before_the_daemons_end_is_told_as_failed_if_the_guest_may_be_elsewhere() {
+    let rig = running().await;
+    rig.fake.set_migration(MigrationPlan {
+        handed_over: true,
+        abort_hangs: true,
+        ..NEVER_ENDING
+    });
+    assert!(migrate(&rig, "m1").await.success);
+    until_migrating(&rig).await;
+    cancel(&rig).await;
+    rig.notifications_until("Aborting").await;
+    rig.fake.stop_daemon(CloseReason::Eof);
+    rig.fake.start_daemon();
+    rig.notifications_until("migration=m1 PreCopy Failed").await;
+    rig.manager.run(Command::Kill).await.unwrap();
+    let notifications = rig.notifications_until("ended").await;
+    let last = records(&notifications).pop().unwrap();
+    assert!(
+        last.contains("Failed ended failed: ") && last.contains("the guest is not resumed here"),
+        "{last}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -229,10 +256,11 @@ async fn guest_that_died_after_the_switch_is_where_the_target_says() {
 #[tokio::test(flavor = "multi_thread")]
 async fn qemu_whose_guest_came_back_is_told_to_shut_down() {
     let rig = running().await;
-    let told = publish_switch(&rig).await;
+    publish_switch(&rig).await;
+    let reads = rig.fake.count(Call::Xml);
     rig.fake.stop_daemon(CloseReason::Eof);
     rig.fake.start_daemon();
-    rig.notifications(told + 1).await;
+    until_read(&rig, reads).await;
     rig.fake.begin_end(DOMAIN);
     rig.notifications_until("ShuttingDown").await;
 }

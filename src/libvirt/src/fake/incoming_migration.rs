@@ -43,6 +43,13 @@ impl FakeDaemon {
         });
     }
 
+    /// The guest of the source is stopped for its switch to the target.
+    pub fn stop_for_switch(&self, domain: &str) {
+        let _ = self
+            .daemon
+            .change(domain, |domain| Ok(domain.stopped_by_migration()));
+    }
+
     /// All data are there: libvirt defines the domain as the source described it, and the guest runs, unless the
     /// source's was `paused`. The job of the migration goes on.
     ///

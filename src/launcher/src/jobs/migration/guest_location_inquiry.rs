@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libvirt::{DestroyMode, Domain, DomainState, JobType, Reason, State};
-use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 
+use super::blocking_question::Question;
 use super::guest_location::{
     History, Outcome, SourceView, TargetView, Verdict, judge, target_view,
 };
@@ -125,7 +125,7 @@ impl<'a> Inquiry<'a> {
             let held = held.take();
             move || observe(&connect, &name, held)
         };
-        match self.source.ask(ask).await? {
+        match self.source.ask(ANSWER, ask).await? {
             Ok(observed) => {
                 self.connection = observed.connection;
                 Some(observed.view)
@@ -148,7 +148,7 @@ impl<'a> Inquiry<'a> {
                 None => Ok(None),
             }
         };
-        match self.target_state.ask(ask).await {
+        match self.target_state.ask(ANSWER, ask).await {
             Some(Ok(state)) => target_view(state),
             Some(Err(error)) => {
                 tracing::debug!(reason = %error, "the target does not tell whether it has the guest");
@@ -167,7 +167,7 @@ impl<'a> Inquiry<'a> {
         self.context.report_departure();
         let domain = Arc::clone(&connection.domain);
         let mut ending = Question::default();
-        let ended = ending.ask(|| move || end_paused(&*domain)).await;
+        let ended = ending.ask(ANSWER, || move || end_paused(&*domain)).await;
         if !matches!(ended, Some(Ok(true))) {
             tracing::error!(?ended, "the guest that has left stays paused");
         }
@@ -220,26 +220,4 @@ fn observe(
         connection: Some(connection),
         view: SourceView { state, has_job },
     })
-}
-
-/// A blocking question. It is asked again only after an answer, so that a daemon that never answers holds one thread.
-struct Question<T>(Option<JoinHandle<T>>);
-
-impl<T> Default for Question<T> {
-    fn default() -> Self {
-        Question(None)
-    }
-}
-
-impl<T: Send + 'static> Question<T> {
-    /// The answer; `None` if there is none within [`ANSWER`].
-    async fn ask<W>(&mut self, question: impl FnOnce() -> W) -> Option<T>
-    where
-        W: FnOnce() -> T + Send + 'static,
-    {
-        let asked = self.0.get_or_insert_with(|| spawn_blocking(question()));
-        let answer = tokio::time::timeout(ANSWER, asked).await.ok()?;
-        self.0 = None;
-        answer.ok()
-    }
 }

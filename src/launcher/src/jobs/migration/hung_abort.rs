@@ -1,8 +1,17 @@
-//! An abort that libvirt has accepted and QEMU does not carry out.
+//! An abort that libvirt has accepted and that does not end the migration.
 //!
 //! QEMU 10.0 can deadlock when a migration with local disks is aborted as its transfer begins: the source waits for the
 //! target's NBD server, whose thread waits for the first bytes of the source's next channel. The guest stands still until one
 //! of both processes ends. The target's has no guest: it waits for the one that stays here.
+//!
+//! ```text
+//!   source            target's domain        what is tried
+//!   runs              waits for the guest    the target's domain is ended
+//!   runs              is not there           nothing: the guest runs here, and libvirt's call does not end
+//!   runs              has the guest          nothing
+//!   paused to switch  (not asked)            nothing: the guest may be about to run on the target
+//! ```
+//! A guest that is suspended now could not be resumed: libvirt allows that only after its call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,24 +19,44 @@ use std::time::Duration;
 use libvirt::{DestroyMode, Domain};
 use tokio::time::Instant;
 
+use super::blocking_question::Question;
 use super::guest_location_inquiry::Target;
 use super::libvirt_call;
-use crate::blocking;
 use crate::libvirt_client::ConnectTarget;
 
-/// An abort takes less than a second. This long before the target's domain is ended, and between two attempts.
+/// An abort takes less than a second. This long before something is tried, and between two attempts.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// libvirt waits up to 15 s for a QEMU that does not heed SIGTERM, before and after SIGKILL.
 const DESTROY: Duration = Duration::from_secs(20);
 
-/// Ends the target's domain if an abort takes too long.
-#[derive(Debug, Default)]
+/// Watches an abort, and acts if it takes too long.
+#[derive(Default)]
 pub(super) struct AbortWatch {
     next: Option<Instant>,
+    target: Question<libvirt::Result<TargetDomain>>,
+}
+
+/// What an attempt to end the migration has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attempt {
+    /// Something was done that may help.
+    Made,
+    /// There is nothing that can be done now.
+    Impossible,
+}
+
+/// The domain on the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TargetDomain {
+    /// It waited for the guest, and was ended.
+    Ended,
+    Absent,
+    /// It does not wait: the guest may be in it.
+    HasGuest,
 }
 
 impl AbortWatch {
-    /// libvirt has accepted an abort, or the target's domain was to be ended.
+    /// libvirt was asked for an abort, or an attempt was made.
     pub(super) fn begin(&mut self) {
         self.next = Some(Instant::now() + PATIENCE);
     }
@@ -36,43 +65,78 @@ impl AbortWatch {
     pub(super) fn is_late(&self) -> bool {
         self.next.is_some_and(|next| next <= Instant::now())
     }
-}
 
-/// Ends the target's domain, unless the guest may run there.
-pub(super) async fn end_waiting_target(
-    source: &Arc<dyn Domain>,
-    connect: &ConnectTarget,
-    target: Target,
-) {
-    let state = libvirt_call::state(source).await;
-    if !state.is_ok_and(|state| state.is_active() && !state.may_run_on_target()) {
-        return;
-    }
-    let connect = Arc::clone(connect);
-    let end = move || end_waiting(&connect, &target);
-    match blocking::call("ending the target's domain", DESTROY, end).await {
-        Ok(Ok(true)) => {
-            tracing::warn!(
-                "the migration was aborted and did not end: the domain that waits on the target is ended"
+    /// Tries to end the migration.
+    pub(super) async fn attempt(
+        &mut self,
+        source: &Arc<dyn Domain>,
+        connect: &ConnectTarget,
+        target: Target,
+    ) -> Attempt {
+        let state = match libvirt_call::state(source).await {
+            Ok(state) => state,
+            Err(error) => {
+                tracing::error!(reason = %error, "the migration was aborted and does not end; libvirt does not tell the guest's state");
+                return Attempt::Impossible;
+            }
+        };
+        if !state.is_active() {
+            return Attempt::Made;
+        }
+        if state.may_run_on_target() {
+            tracing::error!(
+                "the migration was aborted and does not end, and the guest is stopped for its switch to the target: \
+                 nothing is done about it, since the guest may be about to run there"
             );
+            return Attempt::Impossible;
         }
-        Ok(Ok(false)) => {}
-        Ok(Err(error)) => {
-            tracing::warn!(reason = %error, "the domain that waits on the target is not ended");
-        }
-        Err(error) => {
-            tracing::warn!(reason = %error, "the domain that waits on the target is not ended");
+        let connect = Arc::clone(connect);
+        let end = || move || end_waiting(&connect, &target);
+        match self.target.ask(DESTROY, end).await {
+            Some(Ok(TargetDomain::Ended)) => {
+                tracing::warn!(
+                    "the migration was aborted and did not end: the domain that waits on the target is ended"
+                );
+                Attempt::Made
+            }
+            Some(Ok(TargetDomain::Absent)) => {
+                tracing::error!(
+                    "the migration was aborted and libvirt's call does not end; the guest runs on here"
+                );
+                Attempt::Impossible
+            }
+            Some(Ok(TargetDomain::HasGuest)) => {
+                tracing::error!(
+                    "the migration was aborted and does not end, and the target's domain does not wait for the guest"
+                );
+                Attempt::Impossible
+            }
+            Some(Err(error)) => {
+                tracing::error!(reason = %error, "the migration was aborted and does not end; the domain that waits on the target is not ended");
+                Attempt::Impossible
+            }
+            None => {
+                tracing::error!(
+                    "the migration was aborted and does not end; the target does not answer"
+                );
+                Attempt::Impossible
+            }
         }
     }
 }
 
-/// Whether there was a domain that waits for its guest. Blocking.
-fn end_waiting(connect: &ConnectTarget, target: &Target) -> libvirt::Result<bool> {
+/// Ends the target's domain if it waits for its guest. Blocking.
+fn end_waiting(connect: &ConnectTarget, target: &Target) -> libvirt::Result<TargetDomain> {
     let Some(domain) = connect(&target.uri)?.lookup(&target.domain)? else {
-        return Ok(false);
+        return Ok(TargetDomain::Absent);
     };
-    if !domain.state()?.waits_for_guest() {
-        return Ok(false);
+    let state = domain.state()?;
+    if !state.is_active() {
+        return Ok(TargetDomain::Absent);
     }
-    domain.destroy(DestroyMode::Forceful).map(|()| true)
+    if !state.waits_for_guest() {
+        return Ok(TargetDomain::HasGuest);
+    }
+    domain.destroy(DestroyMode::Forceful)?;
+    Ok(TargetDomain::Ended)
 }

@@ -132,8 +132,19 @@ pub(super) async fn stats(domain: &Arc<dyn Domain>) -> Option<JobStats> {
     }
 }
 
-/// Carries an action out; whether it succeeded.
-pub(super) async fn carry_out(domain: &Arc<dyn Domain>, action: Action) -> bool {
+/// What became of an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Carried {
+    /// libvirt has done it; an abort is accepted.
+    Out,
+    /// libvirt refused.
+    Refused,
+    /// There is no answer: it may still be carried out.
+    Unanswered,
+}
+
+/// Carries an action out.
+pub(super) async fn carry_out(domain: &Arc<dyn Domain>, action: Action) -> Carried {
     match action {
         Action::Abort(cause) => {
             tracing::warn!(reason = %cause, "aborting the migration");
@@ -160,16 +171,27 @@ async fn request(
     domain: &Arc<dyn Domain>,
     what: &'static str,
     call: impl FnOnce(&dyn Domain) -> libvirt::Result<()> + Send + 'static,
-) -> bool {
-    let result = domain_call(domain, what, QUICK, call).await;
-    match &result {
-        Ok(()) => tracing::info!("{what}: done"),
-        Err(error) => tracing::warn!(reason = %error, "{what}: failed"),
+) -> Carried {
+    match domain_call(domain, what, QUICK, call).await {
+        Ok(()) => {
+            tracing::info!("{what}: done");
+            Carried::Out
+        }
+        Err(error) => {
+            tracing::warn!(reason = %error, "{what}: failed");
+            not_carried(&error)
+        }
     }
-    result.is_ok()
 }
 
-async fn abort(domain: &Arc<dyn Domain>) -> bool {
+fn not_carried(error: &JobError) -> Carried {
+    match error {
+        JobError::NoAnswer(_) => Carried::Unanswered,
+        _ => Carried::Refused,
+    }
+}
+
+async fn abort(domain: &Arc<dyn Domain>) -> Carried {
     let give_up = Instant::now() + ABORT;
     loop {
         let left = give_up.saturating_duration_since(Instant::now());
@@ -177,13 +199,13 @@ async fn abort(domain: &Arc<dyn Domain>) -> bool {
             domain.abort_job()
         });
         match call.await {
-            Ok(()) => return true,
+            Ok(()) => return Carried::Out,
             Err(JobError::Libvirt(error)) if is_too_early(&error) && Instant::now() < give_up => {
                 tokio::time::sleep(ABORT_RETRY).await;
             }
             Err(error) => {
                 tracing::error!(reason = %error, "the migration is not aborted");
-                return false;
+                return not_carried(&error);
             }
         }
     }

@@ -64,10 +64,22 @@ impl MigrationRecord {
         self.change(|record| abort_status::FAILED.clone_into(&mut record.abort_status));
     }
 
+    /// Nothing is left to abort: a requested abort has come too late.
+    pub(super) fn lose_abort(&self) {
+        self.change(lose_abort);
+    }
+
     /// The migration has ended.
     pub(in crate::jobs) fn complete(&self, result: Result<(), JobError>) {
+        // The user must learn that the guest may be elsewhere.
+        let is_lost = matches!(result, Err(JobError::GuestMayHaveMoved(_)));
         let failure = result.err().map(|error| failure_reason(&error.to_string()));
-        self.change(|record| complete(record, timestamp::now(), failure));
+        self.change(|record| {
+            if is_lost {
+                lose_abort(record);
+            }
+            complete(record, timestamp::now(), failure);
+        });
     }
 
     fn change(&self, change: impl FnOnce(&mut Migration)) {
@@ -81,6 +93,12 @@ impl MigrationRecord {
 
     fn lock(&self) -> MutexGuard<'_, Migration> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn lose_abort(record: &mut Migration) {
+    if record.abort_status == abort_status::ABORTING {
+        abort_status::FAILED.clone_into(&mut record.abort_status);
     }
 }
 

@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::migration::completion_units;
-use libvirt::{JobStats, State};
+use libvirt::{DomainState, JobStats, Reason, State};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::guest_location::Outcome;
 use super::guest_location_inquiry::{Inquiry, Target};
-use super::hung_abort::{self, AbortWatch};
+use super::hung_abort::{AbortWatch, Attempt};
 use super::iteration_events::Iterations;
-use super::libvirt_call::{self, Migrated};
+use super::libvirt_call::{self, Carried, Migrated};
 use super::libvirt_parameters;
 use super::local_disk_size;
 use super::migration_metadata::MigrationRecord;
 use super::migration_request::MigrationJob;
-use super::monitor::{Action, Input, MigrationLimits, Monitor, SAMPLE_INTERVAL, Sample};
+use super::monitor::{Action, Cause, Input, MigrationLimits, Monitor, SAMPLE_INTERVAL, Sample};
 use super::sriov_interfaces::{self, Detached};
 use crate::blocking;
 use crate::jobs::{AbortReason, JobConnection, JobContext, JobError, abort_reason};
@@ -122,6 +122,8 @@ struct SourceMigration<'a> {
     was_paused: bool,
     /// The monitor has suspended the guest, or has tried to.
     was_suspended: bool,
+    /// An abort that may hang.
+    abort: AbortWatch,
     /// Why the VM ends, if that ends the migration.
     ending: Option<AbortReason>,
 }
@@ -143,6 +145,7 @@ impl<'a> SourceMigration<'a> {
             detached: Detached::new(),
             was_paused: false,
             was_suspended: false,
+            abort: AbortWatch::default(),
             ending: None,
         }
     }
@@ -216,16 +219,26 @@ impl<'a> SourceMigration<'a> {
         let mut ticks = interval(SAMPLE_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut samples = 0;
-        let mut abort = AbortWatch::default();
         loop {
-            if abort.is_late() {
-                let connect = &self.context.connect_target;
-                tokio::select! {
+            if self.abort.is_late() {
+                let (connect, target) = (&self.context.connect_target, self.target());
+                let attempt = tokio::select! {
                     biased;
                     result = &mut migrated => return self.result(result),
-                    () = hung_abort::end_waiting_target(&self.connection.domain, connect, self.target()) => {}
+                    attempt = self.abort.attempt(&self.connection.domain, connect, target) => attempt,
+                };
+                if attempt == Attempt::Impossible {
+                    // So that virt-handler, and the monitor, may ask for it again.
+                    if self.ending.is_none() {
+                        self.record.fail_abort();
+                    }
+                    monitor.observe(Input::Outcome {
+                        action: Action::Abort(Cause::Cancelled),
+                        elapsed: self.begun.elapsed(),
+                        succeeded: false,
+                    });
                 }
-                abort.begin();
+                self.abort.begin();
             }
             let happening = tokio::select! {
                 biased;
@@ -261,22 +274,23 @@ impl<'a> SourceMigration<'a> {
                     self.record.begin_abort();
                 }
                 self.was_suspended |= action == Action::Suspend;
-                let succeeded = tokio::select! {
+                let carried = tokio::select! {
                     biased;
                     result = &mut migrated => return self.result(result),
-                    succeeded = libvirt_call::carry_out(&self.connection.domain, action) => succeeded,
+                    carried = libvirt_call::carry_out(&self.connection.domain, action) => carried,
                 };
                 if matches!(action, Action::Abort(_)) {
-                    match succeeded {
-                        true => abort.begin(),
-                        false if self.ending.is_none() => self.record.fail_abort(),
-                        false => {}
+                    if carried != Carried::Refused {
+                        self.abort.begin();
+                    }
+                    if carried != Carried::Out && self.ending.is_none() {
+                        self.record.fail_abort();
                     }
                 }
                 monitor.observe(Input::Outcome {
                     action,
                     elapsed: self.begun.elapsed(),
-                    succeeded,
+                    succeeded: carried == Carried::Out,
                 });
             }
             self.record.set_mode(monitor.mode());
@@ -339,13 +353,14 @@ impl<'a> SourceMigration<'a> {
             let state = libvirt_call::state(&self.connection.domain).await;
             let is_left =
                 |state: State| state.may_run_on_target() && !state.is_stopped_for_migration();
-            if !state.is_ok_and(is_left) {
+            if state.is_ok_and(|state| !is_left(state)) {
                 return Outcome::OnSource;
             }
         }
         if self.ending.is_some() {
             return Outcome::Unknown;
         }
+        self.record.lose_abort();
         let target = self.target();
         let mut inquiry = Inquiry::new(self.context, target, self.was_paused, self.was_suspended);
         let outcome = {
@@ -391,11 +406,13 @@ impl<'a> SourceMigration<'a> {
         if matches!(self.ending, Some(AbortReason::Kill | AbortReason::Exit)) {
             return;
         }
-        if !self.was_paused
-            && libvirt_call::state(&self.connection.domain)
-                .await
-                .is_ok_and(|state| state.is_stopped_for_migration())
-        {
+        // libvirt's own reason, should it fail to resume the guest.
+        let is_stopped = |state: State| {
+            state.is_stopped_for_migration()
+                || state == State::new(DomainState::Paused, Reason::ApiError)
+        };
+        let state = libvirt_call::state(&self.connection.domain).await;
+        if !self.was_paused && state.is_ok_and(is_stopped) {
             let domain = Arc::clone(&self.connection.domain);
             let resume = move || domain.resume();
             let resumed = blocking::call("resuming the guest", QUICK, resume).await;

@@ -11,6 +11,7 @@
 //! The answer to virt-handler says only that the migration begins; everything else is in the record, which is part of
 //! each notification. A record is ended once, whatever happens, and a migration's UID is executed once.
 
+mod blocking_question;
 mod guest_location;
 mod guest_location_inquiry;
 mod hung_abort;

@@ -60,7 +60,7 @@ pub(in crate::manager) async fn sync_migration_target(
     }
     // The source's guest is paused by its owner: a sync after the migration must not resume it.
     vm.driver_state().paused_by_user = vmi.status.has_condition("Paused");
-    tracing::info!(migration = state.uid(), "ready for the migration");
+    tracing::info!(migration = state.uid_on_target(), "ready for the migration");
     Ok(CommandEffect::Changed)
 }
 
@@ -154,8 +154,8 @@ fn transport(vmi: &Vmi) -> Transport {
 /// The record of a migration that is new; `None` for the one that is recorded.
 fn record(vm: &VmContext, state: &MigrationState) -> Result<Option<Migration>, OpError> {
     let last = vm.metadata.current().migration;
-    match Migration::request(last.as_ref(), state.uid()) {
-        MigrationRequest::New => Ok(Some(Migration::begin(state.uid(), now()))),
+    match Migration::request(last.as_ref(), state.uid_on_target()) {
+        MigrationRequest::New => Ok(Some(Migration::begin(state.uid_on_target(), now()))),
         MigrationRequest::UnderWay => Ok(None),
         MigrationRequest::Ended => {
             let last = last.unwrap_or_default();
