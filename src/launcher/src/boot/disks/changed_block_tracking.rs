@@ -63,7 +63,7 @@ async fn point_to(
 async fn size(volume: &str, data: &Path) -> Result<u64, DiskError> {
     let path = data.to_owned();
     let look = move || File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0)));
-    let size = blocking::call("asking for an image's size", SIZE_TIMEOUT, look).await?;
+    let size = blocking::file_call("asking for an image's size", SIZE_TIMEOUT, look).await?;
     size.map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => DiskError::MissingImage {
             volume: volume.to_owned(),

@@ -58,7 +58,7 @@ impl Qcow2Image {
         let path = self.path.clone();
         if is_present(&path, tools).await? {
             let chown = move || atomic_file::chown_to_qemu(&path);
-            blocking::call("giving away an image", NAMING, chown).await??;
+            blocking::file_call("giving away an image", NAMING, chown).await??;
             return Ok(None);
         }
         let begin = move || {
@@ -66,7 +66,7 @@ impl Qcow2Image {
             Ok::<_, AtomicFileError>(PendingFile::new(&path))
         };
         Ok(Some(PendingQcow2Image {
-            file: blocking::call("beginning an image", NAMING, begin).await??,
+            file: blocking::file_call("beginning an image", NAMING, begin).await??,
             path: self.path.clone(),
             attrs: self.attrs,
         }))
@@ -97,6 +97,6 @@ impl PendingQcow2Image {
     /// Gives the complete image its name.
     pub(super) async fn commit(self) -> Result<(), DiskError> {
         let commit = move || self.file.commit(self.attrs);
-        Ok(blocking::call("putting an image in place", NAMING, commit).await??)
+        Ok(blocking::file_call("putting an image in place", NAMING, commit).await??)
     }
 }
